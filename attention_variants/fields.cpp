@@ -1,0 +1,55 @@
+#include "attention_variants/fields.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace lra {
+namespace {
+
+std::string number_text(double x) {
+  std::ostringstream out;
+  out << x;
+  return out.str();
+}
+
+}  // namespace
+
+Check at_least(double low) {
+  return {[low](const json& v) { return v.get<double>() >= low; }, "at least " + number_text(low)};
+}
+
+Check more_than(double low) {
+  return {[low](const json& v) { return v.get<double>() > low; }, "more than " + number_text(low)};
+}
+
+Check between(double low, double high) {
+  return {[low, high](const json& v) { return v.get<double>() >= low && v.get<double>() <= high; },
+          "from " + number_text(low) + " to " + number_text(high)};
+}
+
+Check one_of(std::vector<std::string> names) {
+  std::string expected = "one of";
+  for (size_t i = 0; i < names.size(); ++i) expected += (i == 0 ? " " : ", ") + names[i];
+  return {[names](const json& v) { return v.is_string() && std::ranges::count(names, v.get<std::string>()) > 0; },
+          expected};
+}
+
+void check_keys(const json& object, const std::vector<std::string>& names, const std::string& where) {
+  if (!object.is_object()) {
+    throw UsageError(where + " should be a JSON object, not " + object.dump());
+  }
+  for (const auto& [key, value] : object.items()) {
+    if (std::ranges::find(names, key) == names.end()) throw unknown_name("key", key, names, where);
+  }
+}
+
+void bad_value(const std::string& where, const std::string& name, const std::string& expected, const json& value) {
+  throw UsageError((where.empty() ? "" : where + ": ") + name + " should be " + expected + ", not " + value.dump());
+}
+
+json value_from_text(const std::string& text) {
+  const json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return value.is_discarded() ? json(text) : value;
+}
+
+}  // namespace lra

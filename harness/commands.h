@@ -1,0 +1,18 @@
+// The subcommands of `lra`: each adds itself, and its callback does the work or throws.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace lra {
+
+void add_list_command(CLI::App& app);
+void add_data_command(CLI::App& app);
+void add_protocol_command(CLI::App& app);
+void add_train_command(CLI::App& app);
+void add_evaluate_command(CLI::App& app);
+void add_profile_command(CLI::App& app);
+void add_suite_command(CLI::App& app);
+void add_report_command(CLI::App& app);
+void add_attend_command(CLI::App& app);
+
+}  // namespace lra

@@ -1,0 +1,41 @@
+// Progress on stderr: a bar with rate and ETA on a terminal, a plain line now and then elsewhere.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace lra {
+
+/// --quiet: nothing is shown at all.
+void set_quiet(bool quiet);
+
+/// One line on stderr, above a bar if one is drawn; nothing when quiet.
+void say(const std::string& line);
+
+class Progress {
+ public:
+  /// `what` names the work, `total` its units; `start` units are done already (a resumed run), and do not count in the rate.
+  Progress(std::string what, int64_t total, int64_t start = 0);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// Draws at most ten times a second on a terminal, once in 30 seconds elsewhere.
+  void update(int64_t done, const std::string& note = "");
+  /// Ends the line.
+  void finish();
+
+ private:
+  void draw(int64_t done, const std::string& note);
+
+  std::string what_;
+  int64_t total_, start_;
+  bool terminal_, open_ = false, finished_ = false;
+  std::chrono::steady_clock::time_point begin_, last_;
+};
+
+/// 75 -> "1m15s", 4000 -> "1h06m".
+std::string duration_text(double seconds);
+
+}  // namespace lra

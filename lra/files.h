@@ -1,0 +1,61 @@
+// Files that appear whole or not at all, and their fingerprints.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "attention_variants/fields.h"
+
+namespace lra {
+
+/// Reads a whole file; throws Error naming it.
+std::string read_file(const std::filesystem::path& path);
+
+/// Reads a JSON file; throws Error with file, line and column on malformed text.
+json read_json(const std::filesystem::path& path);
+
+/// Writes beside `path`, syncs, then renames over it, so that a reader (or a crash) sees the old file or the new one. On any
+/// failure (disk full, say) removes the partial file and throws Error with the path and the reason.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();  // without commit(): removes what was written
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+  void commit();
+
+ private:
+  std::filesystem::path path_, partial_;
+  int descriptor_ = -1;
+};
+
+/// AtomicFile in one call.
+void write_file(const std::filesystem::path& path, std::string_view text);
+void write_json(const std::filesystem::path& path, const json& value);
+
+/// SHA-256 as 64 lower-case hexadecimal digits.
+std::string sha256(std::string_view bytes);
+std::string sha256_file(const std::filesystem::path& path);
+
+/// A file mapped read-only into memory; throws Error where that fails.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace lra

@@ -1,0 +1,61 @@
+// Batches from a split: seeded order, any starting position, prepared ahead on a thread.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <string>
+
+#include "lra/prepared.h"
+
+namespace lra {
+
+/// What a model sees.
+struct Batch {
+  torch::Tensor tokens;  // [B, inputs, N] int64, padded with 0
+  torch::Tensor mask;    // [B, inputs, N] bool, true = a token
+  torch::Tensor labels;  // [B] int64
+  torch::Tensor index;   // [B] int64, row in the split
+};
+
+struct LoaderOptions {
+  int64_t batch = 32;
+  int64_t length = 2048;        // N: longer samples are cut, shorter ones padded
+  bool shuffle = false;         // a fresh seeded permutation each epoch; batches never span two epochs' permutations twice
+  bool nonzero_mask = false;    // mask = (id != 0) instead of the true length
+  bool drop_last = false;       // one pass: leave out the last incomplete batch
+  uint64_t seed = 0;            // of the permutations
+  int64_t ahead = 2;            // batches prepared ahead on a thread; 0 = none
+};
+
+/// An endless stream of shuffled batches of exactly `batch` samples (training): batch number p holds positions
+/// [p * batch, (p + 1) * batch) of the concatenation of the epochs' permutations, so the stream can start anywhere.
+class TrainingStream {
+ public:
+  TrainingStream(const Split& split, const LoaderOptions& options, int64_t start_batch = 0);
+  ~TrainingStream();
+  Batch next();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// One pass over a split in order, the last batch as short as it comes (evaluation).
+class EvaluationPass {
+ public:
+  EvaluationPass(const Split& split, const LoaderOptions& options);
+  ~EvaluationPass();
+  /// False at the end.
+  bool next(Batch& batch);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// The permutation of epoch `epoch` of `count` samples under `seed` (Fisher-Yates over a counter-based generator of our own, so
+/// that it is the same on every machine).
+std::vector<int64_t> epoch_permutation(int64_t count, uint64_t seed, int64_t epoch);
+
+}  // namespace lra

@@ -1,0 +1,102 @@
+// Prepared data: DIR/<task>/{train,dev,test}.safetensors and manifest.json.
+//
+// A split file holds `tokens` (U8 or U16 [total]), `offsets` (I64 [count * inputs + 1]) and `labels` (I64 [count]); the
+// tokens of input j of sample i are tokens[offsets[i * inputs + j] .. offsets[i * inputs + j + 1]).
+#pragma once
+
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "attention_variants/fields.h"
+
+namespace lra {
+
+inline constexpr const char* kSplits[] = {"train", "dev", "test"};
+
+/// One split, mapped into memory.
+class Split {
+ public:
+  Split() = default;
+  /// Opens and checks one split file (offsets ascending, labels below `classes`); throws Error that names the file.
+  Split(const std::filesystem::path& path, int64_t inputs, int64_t classes);
+
+  int64_t size() const { return count_; }
+  int64_t inputs() const { return inputs_; }
+  int64_t label(int64_t index) const { return labels_[index]; }
+  /// The number of tokens of one input of one sample.
+  int64_t length(int64_t index, int64_t input = 0) const;
+  /// Copies up to `limit` tokens of one input to `out` and returns how many.
+  int64_t copy(int64_t index, int64_t input, int64_t limit, int64_t* out) const;
+
+ private:
+  torch::Tensor tokens_, offsets_tensor_, labels_tensor_;
+  const int64_t* offsets_ = nullptr;
+  const int64_t* labels_ = nullptr;
+  int64_t count_ = 0, inputs_ = 1;
+};
+
+/// Collects samples and writes a split file.
+class SplitWriter {
+ public:
+  explicit SplitWriter(int64_t inputs = 1) : inputs_(inputs) {}
+  /// One call an input, `inputs` calls a sample, then label().
+  void tokens(std::span<const uint16_t> ids);
+  void label(int64_t label);
+  int64_t size() const { return static_cast<int64_t>(labels_.size()); }
+  /// Writes atomically, as U8 where `vocabulary` <= 256.
+  void write(const std::filesystem::path& path, int64_t vocabulary) const;
+
+ private:
+  int64_t inputs_;
+  std::vector<uint16_t> tokens_;
+  std::vector<int64_t> offsets_{0}, labels_;
+};
+
+/// manifest.json
+struct Manifest {
+  std::string task;
+  std::string source;       // "generated", or the path given and what it was
+  bool synthetic = false;   // stand-in data: records and tables say so
+  std::string generator;    // name and version of what made it: "listops/1"
+  json options = json::object();  // of the generator: seed, counts, lengths
+  int64_t vocabulary = 0;   // ids are below it
+  int64_t classes = 0;
+  int64_t inputs = 1;       // sequences a sample
+  struct File {
+    std::string name, sha256;
+    int64_t count = 0;
+  };
+  std::map<std::string, File> splits;  // by split name
+
+  /// SHA-256 over the files' hashes, in the order train, dev, test.
+  std::string fingerprint() const;
+  json to_json() const;
+  static Manifest read(const std::filesystem::path& path);
+};
+
+/// A prepared data set, opened for reading.
+class PreparedData {
+ public:
+  /// `directory` is the one given to `lra data prepare --out`; throws Error that says how to prepare it where it is missing.
+  /// `check_hashes`: compare every file with the manifest first (a second or so per GiB).
+  PreparedData(const std::filesystem::path& directory, const std::string& task, bool check_hashes);
+
+  const Manifest& manifest() const { return manifest_; }
+  const Split& split(const std::string& name) const;
+
+ private:
+  Manifest manifest_;
+  std::map<std::string, Split> splits_;
+};
+
+/// Writes split files and manifest into DIR/<task>, whole or not at all: everything goes to a temporary folder beside it that is
+/// renamed last. Throws Error where DIR/<task> exists already and is not the same data.
+void write_prepared(const std::filesystem::path& directory, Manifest manifest,
+                    const std::map<std::string, SplitWriter>& splits);
+
+}  // namespace lra

@@ -1,0 +1,50 @@
+// A task: where its data comes from and how a sample is shown. One file a task, one registration line.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lra/prepared.h"
+
+namespace lra {
+
+/// What `lra data prepare` passes on. Negative counts mean the task's own default.
+struct PrepareOptions {
+  std::filesystem::path out;
+  std::filesystem::path source;  // empty: generate
+  uint64_t seed = 0;
+  int64_t train = -1, dev = -1, test = -1;
+  int64_t threads = 0;  // 0 = all cores; the result does not depend on it
+  /// Called now and then with (done, total, what); may be empty.
+  std::function<void(int64_t, int64_t, const std::string&)> progress;
+  /// Set by Ctrl-C: preparation stops with an Error and leaves nothing behind. May be null.
+  const std::atomic<bool>* stop = nullptr;
+};
+
+struct Task {
+  std::string name;         // "listops"
+  std::string title;        // "ListOps"
+  int64_t classes = 0;
+  int64_t vocabulary = 0;   // ids are below it; 0 is padding where not said otherwise
+  int64_t inputs = 1;       // 2 for Retrieval
+  int64_t length = 0;       // default N
+  std::string description;  // one line
+  std::function<void(const PrepareOptions&)> prepare;
+  /// A sample's tokens as text to look at.
+  std::function<std::string(std::span<const uint16_t>)> render;
+  /// Writes a prepared data set back in its public format (ListOps: LRA's TSV); empty where there is none.
+  std::function<void(const PreparedData&, const std::filesystem::path& out)> export_data;
+};
+
+bool register_task(Task task);
+/// All tasks in the order of their registration names.
+std::vector<const Task*> tasks();
+/// The task of that name; throws UsageError that lists the valid names and the nearest.
+const Task& task(const std::string& name);
+
+}  // namespace lra
