@@ -16,6 +16,9 @@ namespace lra {
 /// Reads a whole file; throws Error naming it.
 std::string read_file(const std::filesystem::path& path);
 
+/// Parses JSON; throws Error with `where`, line and column on malformed text, and on a key that stands twice in one object.
+json parse_json(std::string_view text, const std::string& where);
+
 /// Reads a JSON file; throws Error with file, line and column on malformed text.
 json read_json(const std::filesystem::path& path);
 

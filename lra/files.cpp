@@ -1,0 +1,240 @@
+#include "lra/files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <openssl/evp.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <set>
+#include <system_error>
+#include <vector>
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error system_error(const std::string& what, const fs::path& path, int error) {
+  std::string message =
+      "cannot " + what + " " + path.string() + ": " + std::generic_category().message(error);
+  if (error == ENOSPC) message += "; free some space there or choose another place";
+  return Error(message);
+}
+
+// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  Descriptor(const fs::path& path, int flags) : value_(::open(path.c_str(), flags | O_CLOEXEC)) {}
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return value_; }
+
+ private:
+  int value_;
+};
+
+// Calls `use(chunk)` for consecutive pieces of the file.
+template <class Use>
+void for_each_chunk(const fs::path& path, Use use) {
+  const Descriptor file(path, O_RDONLY);
+  if (file.get() < 0) throw system_error("read", path, errno);
+  std::vector<char> buffer(1 << 20);
+  for (;;) {
+    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw system_error("read", path, errno);
+    if (got == 0) return;
+    use(std::string_view(buffer.data(), static_cast<size_t>(got)));
+  }
+}
+
+class Sha256 {
+ public:
+  Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
+    check(context_ && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
+  }
+  void add(std::string_view bytes) {
+    check(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1);
+  }
+  std::string finish() {
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned int size = 0;
+    check(EVP_DigestFinal_ex(context_.get(), digest, &size) == 1);
+    std::string text;
+    for (unsigned int i = 0; i < size; ++i) {
+      text += "0123456789abcdef"[digest[i] >> 4];
+      text += "0123456789abcdef"[digest[i] & 15];
+    }
+    return text;
+  }
+
+ private:
+  static void check(bool ok) {
+    if (!ok) throw Error("OpenSSL cannot compute SHA-256 on this machine");
+  }
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
+};
+
+std::string partial_prefix(const fs::path& path) {
+  return fmt::format(".{}.partial-", path.filename().string());
+}
+
+// A writer holds a lock on its partial file for as long as it lives, so a partial file that can be
+// locked was left by a writer that died.
+void remove_dead_partials(const fs::path& path) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const std::string prefix = partial_prefix(path);
+  std::error_code ignored;
+  for (fs::directory_iterator it(folder, ignored), end; it != end; it.increment(ignored)) {
+    if (it->path().filename().string().rfind(prefix, 0) != 0) continue;
+    const Descriptor leftover(it->path(), O_RDONLY);
+    if (leftover.get() >= 0 && ::flock(leftover.get(), LOCK_EX | LOCK_NB) == 0) {
+      ::unlink(it->path().c_str());
+    }
+  }
+}
+
+}  // namespace
+
+std::string read_file(const fs::path& path) {
+  std::string text;
+  for_each_chunk(path, [&](std::string_view chunk) { text += chunk; });
+  return text;
+}
+
+json parse_json(std::string_view text, const std::string& where) {
+  // nlohmann keeps one of two equal keys without a word, and a value nested without end would
+  // overflow the stack of whoever prints it.
+  std::vector<std::set<std::string>> keys;
+  const auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
+    if (depth > 64) throw Error(where + ": JSON is nested more than 64 deep");
+    if (event == json::parse_event_t::object_start) keys.emplace_back();
+    if (event == json::parse_event_t::object_end) keys.pop_back();
+    if (event == json::parse_event_t::key) {
+      const std::string key = parsed.get<std::string>();
+      if (!keys.back().insert(key).second) throw Error(where + ": key '" + key + "' stands twice");
+    }
+    return true;
+  };
+  try {
+    return json::parse(text.begin(), text.end(), watch);
+  } catch (const json::parse_error& error) {
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: ..." without its tag
+    const std::string_view message = error.what();
+    const size_t tag = message.find("] ");
+    throw Error(where + " is not valid JSON: " +
+                std::string(tag == std::string_view::npos ? message : message.substr(tag + 2)));
+  }
+}
+
+json read_json(const fs::path& path) { return parse_json(read_file(path), path.string()); }
+
+AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
+  std::error_code ignored;
+  // Renaming over a link would replace the link, not the file that it stands for.
+  if (fs::is_symlink(path_, ignored)) path_ = fs::weakly_canonical(path_, ignored);
+  const fs::file_status status = fs::status(path_, ignored);
+  if (fs::is_directory(status)) throw system_error("write", path_, EISDIR);
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    // A device or a pipe is written to, never replaced.
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (descriptor_ < 0) throw system_error("write", path_, errno);
+    return;
+  }
+  remove_dead_partials(path_);
+  static std::atomic<uint64_t> counter{0};
+  for (;;) {
+    partial_ = path_.parent_path() / (partial_prefix(path_) + std::to_string(::getpid()) + "-" +
+                                      std::to_string(counter++));
+    descriptor_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno == EEXIST) continue;
+    if (descriptor_ < 0) throw system_error("write", path_, errno);
+    ::flock(descriptor_, LOCK_EX);
+    struct stat info {};
+    // Another writer may have taken the new file for a leftover before it was locked.
+    if (::fstat(descriptor_, &info) == 0 && info.st_nlink > 0) return;
+    ::close(descriptor_);
+  }
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  if (!partial_.empty()) ::unlink(partial_.c_str());
+  ::close(descriptor_);
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw system_error("write", path_, errno);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+}
+
+void AtomicFile::write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+
+void AtomicFile::commit() {
+  if (!partial_.empty()) {
+    if (::fsync(descriptor_) != 0) throw system_error("write", path_, errno);
+    if (::rename(partial_.c_str(), path_.c_str()) != 0) throw system_error("write", path_, errno);
+    partial_.clear();
+    // The new name, too, should outlive a power cut; file systems that cannot do so say no here.
+    const Descriptor folder(path_.has_parent_path() ? path_.parent_path() : fs::path("."),
+                            O_RDONLY | O_DIRECTORY);
+    if (folder.get() >= 0) ::fsync(folder.get());
+  }
+  const int closed = ::close(descriptor_);
+  descriptor_ = -1;
+  if (closed != 0 && errno != EINTR) throw system_error("write", path_, errno);
+}
+
+void write_file(const fs::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+void write_json(const fs::path& path, const json& value) {
+  write_file(path,
+             value.dump(2, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace) + "\n");
+}
+
+std::string sha256(std::string_view bytes) {
+  Sha256 hash;
+  hash.add(bytes);
+  return hash.finish();
+}
+
+std::string sha256_file(const fs::path& path) {
+  Sha256 hash;
+  for_each_chunk(path, [&](std::string_view chunk) { hash.add(chunk); });
+  return hash.finish();
+}
+
+MappedFile::MappedFile(const fs::path& path) {
+  const Descriptor file(path, O_RDONLY);
+  struct stat info {};
+  if (file.get() < 0 || ::fstat(file.get(), &info) != 0) throw system_error("read", path, errno);
+  if (S_ISDIR(info.st_mode)) throw system_error("read", path, EISDIR);
+  if (info.st_size == 0) return;  // mmap refuses a length of 0
+  const size_t size = static_cast<size_t>(info.st_size);
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (address == MAP_FAILED) throw system_error("map", path, errno);
+  bytes_ = {static_cast<const std::byte*>(address), size};
+}
+
+MappedFile::~MappedFile() {
+  // munmap takes a pointer to non-const though it changes nothing that is ours.
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+}  // namespace lra
