@@ -1,0 +1,51 @@
+// Checkpoints: everything that decides the rest of a run, in one safetensors file.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <string>
+
+#include "lra/model.h"
+
+namespace lra {
+
+/// What a run is at, besides tensors.
+struct Progression {
+  int64_t step = 0;        // steps done; also the position in the training stream
+  int64_t best_step = -1;  // -1: dev has not been evaluated yet
+  double best_accuracy = -1;
+  json best_dev = json::object();  // the record of that evaluation
+  double seconds = 0;      // of training so far, all tries together
+  double train_seconds = 0;  // of these, in training steps
+  int64_t peak_bytes = 0;
+  // The running means of the log line that is not written yet.
+  double window_loss = 0;
+  int64_t window_correct = 0, window_count = 0;
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("step", step);
+    f("best_step", best_step);
+    f("best_accuracy", best_accuracy);
+    f("best_dev", best_dev);
+    f("seconds", seconds);
+    f("train_seconds", train_seconds);
+    f("peak_bytes", peak_bytes);
+    f("window_loss", window_loss);
+    f("window_correct", window_correct);
+    f("window_count", window_count);
+  }
+};
+
+/// Writes parameters and buffers ("model.*") and, where `optimizer` is given, its state ("optimizer.<kind>.<parameter>") and the random
+/// state of the CPU and of `device` ("random.*"). Atomic.
+void save_checkpoint(const std::filesystem::path& path, const json& config, const Progression& progression, Model& model,
+                     const torch::optim::AdamW* optimizer, torch::Device device);
+
+/// Reads one back into `model` and, where given, `optimizer` and the random states; throws Error naming the file where it is truncated,
+/// corrupted or of another configuration (listing the keys that differ).
+Progression load_checkpoint(const std::filesystem::path& path, const json& config, Model& model,
+                            torch::optim::AdamW* optimizer, torch::Device device);
+
+}  // namespace lra

@@ -1,0 +1,123 @@
+// lra list attentions|tasks|protocols, and lra protocol show|diff.
+#include <fmt/format.h>
+
+#include "harness/commands.h"
+#include "lra/protocol.h"
+#include "lra/task.h"
+
+namespace lra {
+namespace {
+
+json attentions_json() {
+  json list = json::array();
+  for (const AttentionEntry* entry : attention_entries()) {
+    list.push_back({{"name", entry->info.name},
+                    {"title", entry->info.title},
+                    {"paper", entry->info.paper},
+                    {"complexity", entry->info.complexity},
+                    {"exact", entry->info.exact},
+                    {"options", entry->default_options}});
+  }
+  return list;
+}
+
+json tasks_json() {
+  json list = json::array();
+  for (const Task* task : tasks()) {
+    list.push_back({{"name", task->name},
+                    {"title", task->title},
+                    {"description", task->description},
+                    {"classes", task->classes},
+                    {"vocabulary", task->vocabulary},
+                    {"inputs", task->inputs},
+                    {"length", task->length}});
+  }
+  return list;
+}
+
+json protocols_json() {
+  json list = json::array();
+  for (const std::string& name : protocol_names()) {
+    const Protocol protocol = load_protocol(name);
+    list.push_back({{"name", name},
+                    {"title", protocol.title},
+                    {"description", protocol.description},
+                    {"source", protocol.source}});
+  }
+  return list;
+}
+
+void print_list(const json& list, bool as_json) {
+  if (as_json) {
+    fmt::print("{}\n", list.dump(2));
+    return;
+  }
+  for (const json& item : list) {
+    fmt::print("{}\n", item["name"].get<std::string>());
+    for (const auto& [key, value] : item.items()) {
+      if (key != "name") fmt::print("  {:<12} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+    }
+  }
+}
+
+// What a protocol holds; for one task (and attention) the effective configuration.
+json shown(const std::string& name, const std::string& task_name, const std::string& attention) {
+  const Protocol protocol = load_protocol(name);
+  if (task_name.empty()) {
+    json all = {{"name", protocol.name},         {"title", protocol.title},
+                {"description", protocol.description}, {"source", protocol.source},
+                {"tasks", json::object()},       {"attentions", protocol.attentions}};
+    for (const auto& [key, value] : protocol.tasks.items()) {
+      all["tasks"][key] = write_fields(make_config(protocol, key, parse_attention(attention), {}, 0, "float32").settings);
+    }
+    return all;
+  }
+  return make_config(protocol, task_name, parse_attention(attention), {}, 0, "float32").to_json();
+}
+
+}  // namespace
+
+void add_list_command(CLI::App& app) {
+  auto* list = app.add_subcommand("list", "What there is: attentions, tasks, protocols");
+  list->require_subcommand(1);
+  const auto add = [list](const char* name, const char* help, json (*make)()) {
+    auto* command = list->add_subcommand(name, help);
+    auto as_json = std::make_shared<bool>(false);
+    command->add_flag("--json", *as_json, "As JSON");
+    command->callback([make, as_json] { print_list(make(), *as_json); });
+  };
+  add("attentions", "Attention variants with their options and defaults", attentions_json);
+  add("tasks", "Tasks", tasks_json);
+  add("protocols", "Protocols", protocols_json);
+}
+
+void add_protocol_command(CLI::App& app) {
+  struct Options {
+    std::string protocol, other, task, attention = "standard";
+  };
+  auto* command = app.add_subcommand("protocol", "Show a protocol, or what differs between two");
+  command->require_subcommand(1);
+  auto options = std::make_shared<Options>();
+
+  auto* show = command->add_subcommand("show", "Every effective value of a protocol");
+  show->add_option("PROTOCOL", options->protocol, "Name, or path to a JSON file")->required();
+  show->add_option("--task", options->task, "Of this task alone: a run's whole configuration");
+  show->add_option("--attention", options->attention, "With this attention")->capture_default_str();
+  show->callback([options] {
+    fmt::print("{}\n", shown(options->protocol, options->task, options->attention).dump(2));
+  });
+
+  auto* diff = command->add_subcommand("diff", "What differs, field by field");
+  diff->add_option("P", options->protocol, "Name, or path to a JSON file")->required();
+  diff->add_option("Q", options->other, "Name, or path to a JSON file")->required();
+  diff->add_option("--task", options->task, "For this task alone");
+  diff->add_option("--attention", options->attention, "With this attention")->capture_default_str();
+  diff->callback([options] {
+    for (const std::string& line : differences(shown(options->protocol, options->task, options->attention),
+                                               shown(options->other, options->task, options->attention))) {
+      fmt::print("{}\n", line);
+    }
+  });
+}
+
+}  // namespace lra

@@ -1,0 +1,91 @@
+// lra: the program. Parses the command line, runs one subcommand, turns errors into one line and an exit status.
+#include <fmt/format.h>
+
+#include "harness/commands.h"
+#include "harness/memory.h"
+#include "harness/progress.h"
+#include "harness/runtime.h"
+#include "harness/signals.h"
+
+namespace {
+
+// The first line of a message: LibTorch appends a C++ stack to its own.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+int fail(const std::string& message, int status) {
+  lra::say("lra: " + first_line(message));
+  return status;
+}
+
+// CLI11 names an option that it does not know, but not the one that was meant.
+std::string with_nearest(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  std::string message = error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return message;
+  for (const std::string& word : command->remaining()) {
+    std::vector<std::string> valid;
+    if (word.starts_with("--")) {
+      for (const CLI::Option* option : command->get_options()) {
+        for (const std::string& name : option->get_lnames()) valid.push_back("--" + name);
+      }
+      return lra::unknown_name("option", word.substr(0, word.find('=')), valid, "lra " + command->get_name()).what();
+    }
+    for (const CLI::App* sub : command->get_subcommands({})) valid.push_back(sub->get_name());
+    if (!valid.empty()) return lra::unknown_name("command", word, valid).what();
+    return "unexpected word '" + word + "' after lra " + command->get_name() + "; see lra " + command->get_name() + " --help";
+  }
+  return message;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"The Long Range Arena: train, measure and compare long-sequence attention.\n"
+               "Wherever an attention is named, options may follow in brackets: nystrom[num_landmarks=32].",
+               "lra"};
+  app.set_version_flag("--version", [] {
+    const lra::json software = lra::software_json();
+    std::string text = "lra " LRA_VERSION;
+    for (const auto& [name, version] : software.items()) {
+      if (name != "lra") text += fmt::format(" · {} {}", name, version.get<std::string>());
+    }
+    return text;
+  });
+  bool quiet = false;
+  app.add_flag("--quiet", quiet, "No progress and no notes on stderr, errors alone");
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.parse_complete_callback([&quiet] { lra::set_quiet(quiet); });
+
+  lra::add_list_command(app);
+  lra::add_data_command(app);
+  lra::add_protocol_command(app);
+  lra::add_train_command(app);
+  lra::add_evaluate_command(app);
+  lra::add_suite_command(app);
+  lra::add_profile_command(app);
+  lra::add_report_command(app);
+  lra::add_attend_command(app);
+
+  lra::install_signal_handlers();
+  lra::install_counting_allocator();
+  try {
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::Success& success) {  // --help, --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    lra::set_quiet(false);
+    return fail(with_nearest(app, error), 2);
+  } catch (const lra::Interrupted& error) {
+    lra::set_quiet(false);
+    return fail(error.what(), 130);
+  } catch (const lra::UsageError& error) {
+    lra::set_quiet(false);
+    return fail(error.what(), 2);
+  } catch (const std::exception& error) {
+    lra::set_quiet(false);
+    return fail(error.what(), 1);
+  }
+}

@@ -1,0 +1,139 @@
+#include "harness/memory.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <torch/version.h>
+
+#include <atomic>
+#include <fstream>
+#include <limits>
+#include <new>
+#include <string>
+
+#include "attention_variants/error.h"
+
+// The device-independent statistics came with LibTorch 2.9; before, a GPU's memory is reported as not measured.
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 9
+#define LRA_DEVICE_STATISTICS 1
+#include <c10/core/CachingDeviceAllocator.h>
+#else
+#define LRA_DEVICE_STATISTICS 0
+#endif
+
+namespace lra {
+namespace {
+
+std::atomic<int64_t> g_live{0}, g_peak{0}, g_limit{0};
+
+void add_bytes(int64_t bytes) {
+  const int64_t live = g_live.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  int64_t peak = g_peak.load(std::memory_order_relaxed);
+  while (live > peak && !g_peak.compare_exchange_weak(peak, live, std::memory_order_relaxed)) {
+  }
+}
+
+// What a tensor's storage frees: the inner allocation and its count.
+struct Block {
+  at::DataPtr inner;
+  int64_t bytes;
+};
+
+void free_block(void* context) {
+  auto* block = static_cast<Block*>(context);
+  g_live.fetch_sub(block->bytes, std::memory_order_relaxed);
+  delete block;
+}
+
+class CountingAllocator final : public c10::Allocator {
+ public:
+  explicit CountingAllocator(c10::Allocator* inner) : inner_(inner) {}
+
+  at::DataPtr allocate(size_t bytes) override {
+    const auto count = static_cast<int64_t>(bytes);
+    const int64_t limit = g_limit.load(std::memory_order_relaxed);
+    if (limit > 0 && g_live.load(std::memory_order_relaxed) + count > limit) {
+      TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory: ", count, " more bytes of tensors pass the limit of ", limit);
+    }
+    auto* block = new Block{inner_->allocate(bytes), count};
+    add_bytes(count);
+    return {block->inner.get(), block, &free_block, at::Device(at::kCPU)};
+  }
+
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+
+ private:
+  c10::Allocator* inner_;
+};
+
+#if LRA_DEVICE_STATISTICS
+c10::CachingDeviceAllocator::DeviceStats device_statistics(torch::Device device) {
+  return at::getDeviceAllocator(device.type())->getDeviceStats(device.index());
+}
+constexpr size_t kAggregate = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+#endif
+
+// The value in kB of a line "Name:  123 kB".
+int64_t kilobytes_line(const char* file, const std::string& name) {
+  std::ifstream in(file);
+  std::string word;
+  while (in >> word) {
+    if (word == name) {
+      int64_t value = 0;
+      in >> value;
+      return value;
+    }
+    in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return 0;
+}
+
+}  // namespace
+
+void install_counting_allocator() {
+  static CountingAllocator allocator(c10::GetCPUAllocator());
+  c10::SetCPUAllocator(&allocator, /*priority=*/100);
+}
+
+int64_t live_bytes(torch::Device device) {
+  if (device.is_cpu()) return g_live.load();
+#if LRA_DEVICE_STATISTICS
+  return device_statistics(device).allocated_bytes[kAggregate].current;
+#else
+  return -1;
+#endif
+}
+
+int64_t peak_bytes(torch::Device device) {
+  if (device.is_cpu()) return g_peak.load();
+#if LRA_DEVICE_STATISTICS
+  return device_statistics(device).allocated_bytes[kAggregate].peak;
+#else
+  return -1;
+#endif
+}
+
+void reset_peak_bytes(torch::Device device) {
+  if (device.is_cpu()) {
+    g_peak.store(g_live.load());
+    return;
+  }
+#if LRA_DEVICE_STATISTICS
+  at::getDeviceAllocator(device.type())->resetPeakStats(device.index());
+#endif
+}
+
+void set_cpu_memory_limit(int64_t bytes) { g_limit.store(bytes); }
+
+int64_t default_memory_limit() { return kilobytes_line("/proc/meminfo", "MemAvailable:") * 1024 / 5 * 4; }
+
+bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error)) return true;
+  // LibTorch's own CPU allocator reports it as a plain c10::Error.
+  return std::string(error.what()).find("DefaultCPUAllocator: can't allocate memory") != std::string::npos;
+}
+
+int64_t process_peak_bytes() { return kilobytes_line("/proc/self/status", "VmHWM:") * 1024; }
+
+}  // namespace lra

@@ -1,0 +1,105 @@
+#include "harness/runtime.h"
+
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <vector>
+
+namespace lra {
+namespace {
+
+std::string processor_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("model name")) {
+      const size_t colon = line.find(':');
+      if (colon != std::string::npos && colon + 2 < line.size()) return line.substr(colon + 2);
+    }
+  }
+  return "unknown";
+}
+
+// LibTorch's C++ interface names no GPU without CUDA's headers; the driver's own files do.
+std::string gpu_name(int64_t index) {
+  std::vector<std::filesystem::path> folders;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", error)) {
+    folders.push_back(entry.path());
+  }
+  std::ranges::sort(folders);
+  if (index >= static_cast<int64_t>(folders.size())) return "unknown";
+  std::ifstream in(folders[static_cast<size_t>(index)] / "information");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("Model:")) return line.substr(line.find_first_not_of(" \t", 6));
+  }
+  return "unknown";
+}
+
+int64_t usable_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+}  // namespace
+
+torch::Device parse_device(const std::string& text) {
+  static const std::regex form("cpu|cuda(:[0-9]{1,3})?");
+  if (!std::regex_match(text, form)) throw UsageError("--device should be cpu, cuda or cuda:N, not '" + text + "'");
+  torch::Device device(text);
+  if (device.is_cpu()) return device;
+  const auto count = static_cast<int64_t>(torch::cuda::is_available() ? torch::cuda::device_count() : 0);
+  if (count == 0) throw Error("--device " + text + ": no CUDA device is available here; use --device cpu");
+  if (!device.has_index()) device.set_index(0);
+  if (device.index() >= count) {
+    throw Error(fmt::format("--device {}: this machine has {} CUDA device(s), cuda:0 to cuda:{}", text, count, count - 1));
+  }
+  return device;
+}
+
+int64_t use_threads(int64_t threads) {
+  if (threads < 0) throw UsageError(fmt::format("--threads should be at least 0, not {}", threads));
+  const int64_t count = threads > 0 ? threads : usable_processors();
+  at::set_num_threads(static_cast<int>(count));
+  return count;
+}
+
+AutocastScope::AutocastScope(torch::Device device, const std::string& dtype)
+    : device_(device), active_(dtype == "bfloat16") {
+  if (!active_) return;
+  at::autocast::set_autocast_dtype(device_.type(), torch::kBFloat16);
+  at::autocast::set_autocast_enabled(device_.type(), true);
+}
+
+AutocastScope::~AutocastScope() {
+  if (!active_) return;
+  at::autocast::clear_cache();
+  at::autocast::set_autocast_enabled(device_.type(), false);
+}
+
+void synchronize(torch::Device device) {
+  if (device.is_cuda()) torch::cuda::synchronize(device.index());
+}
+
+Machine machine_of(torch::Device device) {
+  const double bytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  return {.processor = processor_name(),
+          .cores = usable_processors(),
+          .memory_gib = std::round(bytes / (1 << 30) * 10) / 10,
+          .gpu = device.is_cuda() ? gpu_name(device.index()) : ""};
+}
+
+json software_json() {
+  return {{"lra", LRA_VERSION}, {"torch", TORCH_VERSION}, {"compiler", "g++ " __VERSION__},
+          {"cpu_capability", at::get_cpu_capability()}};
+}
+
+}  // namespace lra

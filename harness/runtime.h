@@ -1,0 +1,40 @@
+// Where a run runs: device, threads, number type; and what the records say of machine and software.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <string>
+
+#include "attention_variants/fields.h"
+#include "results/records.h"
+
+namespace lra {
+
+/// "cpu", "cuda" or "cuda:n"; throws UsageError on another word, Error where there is no such device.
+torch::Device parse_device(const std::string& text);
+
+/// 0 = all processors this process may use. Sets LibTorch's threads and returns their number.
+int64_t use_threads(int64_t threads);
+
+/// Autocast to bfloat16 on `device` for a scope, where `dtype` is "bfloat16"; nothing for "float32".
+class AutocastScope {
+ public:
+  AutocastScope(torch::Device device, const std::string& dtype);
+  ~AutocastScope();
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
+
+ private:
+  torch::Device device_;
+  bool active_;
+};
+
+/// Waits for a GPU's work; nothing on a CPU.
+void synchronize(torch::Device device);
+
+/// The machine line of a record.
+Machine machine_of(torch::Device device);
+/// {"lra", "torch", "compiler", "cpu_capability"}.
+json software_json();
+
+}  // namespace lra

@@ -1,0 +1,291 @@
+#include "harness/trainer.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <fstream>
+
+#include "harness/checkpoint.h"
+#include "harness/evaluation.h"
+#include "harness/memory.h"
+#include "harness/progress.h"
+#include "harness/run_files.h"
+#include "harness/runtime.h"
+#include "harness/schedule.h"
+#include "harness/signals.h"
+#include "lra/files.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// One run from its configuration to its result.
+class Run {
+ public:
+  explicit Run(const TrainRequest& request)
+      : request_(request),
+        settings_(request.config.settings),
+        lock_((open_folder(request), request.run)),
+        data_(request.data, request.config.task, /*check_hashes=*/true),
+        identity_(run_identity(request.config, data_.manifest())) {
+    check_folder();
+    torch::manual_seed(request.config.seed);
+    model_ = std::make_unique<Model>(task(request.config.task), request.config);
+    model_->to(request.device);
+    optimizer_ = std::make_unique<torch::optim::AdamW>(
+        model_->parameters(), torch::optim::AdamWOptions(settings_.optimizer.lr)
+                                  .betas({settings_.optimizer.beta1, settings_.optimizer.beta2})
+                                  .eps(settings_.optimizer.eps)
+                                  .weight_decay(settings_.optimizer.weight_decay));
+  }
+
+  std::string go() {
+    start();
+    std::string status = "ok", reason;
+    try {
+      if (!fit()) {
+        status = "diverged";
+        reason = fmt::format("the loss or a gradient was not finite by step {}", at_.step);
+      }
+    } catch (const std::exception& error) {
+      if (!is_out_of_memory(error)) throw;
+      status = "oom";
+      reason = fmt::format("memory ran out at step {}: batch {}, length {}; training.micro_batch makes parts", at_.step,
+                           settings_.training.batch, settings_.input.length);
+    }
+    finish(status, reason);
+    return status;
+  }
+
+ private:
+  static bool open_folder(const TrainRequest& request) {
+    std::error_code error;
+    fs::create_directories(request.run, error);
+    if (error) throw Error("cannot create the run folder " + request.run.string() + ": " + error.message());
+    return true;
+  }
+
+  // A folder with a run in it is continued only when asked, and only by the same configuration.
+  void check_folder() const {
+    const fs::path path = request_.run / kConfigFile;
+    if (!fs::exists(path)) return;
+    const std::string run = request_.run.string();
+    if (request_.resume == Resume::no) {
+      throw Error(run + " holds a run already; continue it with --resume, or choose another --run folder");
+    }
+    const auto different = differences(read_json(path).value("identity", json()), identity_);
+    if (different.empty()) return;
+    throw Error(fmt::format("{} holds a run of another configuration ({}{}); use the same options or another --run folder", run,
+                            different.front(),
+                            different.size() > 1 ? fmt::format(" and {} more", different.size() - 1) : ""));
+  }
+
+  void start() {
+    const fs::path last = request_.run / kLastCheckpoint;
+    if (fs::exists(last)) {
+      at_ = load_checkpoint(last, identity_, *model_, optimizer_.get(), request_.device);
+      say(fmt::format("resuming {} at step {}", request_.run.string(), at_.step));
+    }
+    write_json(request_.run / kConfigFile, config_json());
+    cut_metrics(request_.run / kMetricsFile, at_.step);
+    metrics_.open(request_.run / kMetricsFile, std::ios::app);
+    if (!metrics_) throw Error("cannot append to " + (request_.run / kMetricsFile).string());
+    say(fmt::format("{} · {} · {} · seed {} · {} parameters · {} steps of {} · {} train, {} dev, {} test{}",
+                    request_.config.task, request_.config.attention.text(), request_.config.protocol, request_.config.seed,
+                    model_->parameter_count(), settings_.training.steps, settings_.training.batch,
+                    data_.split("train").size(), data_.split("dev").size(), data_.split("test").size(),
+                    data_.manifest().synthetic ? " · SYNTHETIC data" : ""));
+  }
+
+  json config_json() const {
+    json value = request_.config.to_json();
+    value["identity"] = identity_;
+    value["data"] = {{"directory", fs::absolute(request_.data).string()}, {"fingerprint", data_.manifest().fingerprint()}};
+    value["device"] = request_.device.str();
+    value["threads"] = request_.threads;
+    return value;
+  }
+
+  // False when the loss or a gradient stops being finite.
+  bool fit() {
+    LoaderOptions options = loader_options(request_.config);
+    options.batch = settings_.training.batch;
+    options.shuffle = true;
+    TrainingStream stream(data_.split("train"), options, at_.step);
+    const TrainingOptions& t = settings_.training;
+    const int64_t checkpoint_every = t.checkpoint_every > 0 ? t.checkpoint_every : t.evaluate_every;
+    reset_peak_bytes(request_.device);
+    Progress progress("train", t.steps, at_.step);
+    begin_ = Clock::now();
+    model_->train();
+    std::string note;
+    while (at_.step < t.steps) {
+      const auto step_begin = Clock::now();
+      const SchedulePoint point = step(stream.next());
+      ++at_.step;
+      at_.train_seconds += seconds_since(step_begin);
+      const bool last = at_.step == t.steps;
+      const bool evaluates = last || at_.step % t.evaluate_every == 0;
+      const bool saves = evaluates || at_.step % checkpoint_every == 0 || stop_requested();
+      if (at_.step % t.log_every == 0 || evaluates) {
+        if (!std::isfinite(at_.window_loss)) return false;
+        note = fmt::format("loss {:.4f} acc {:.1f}%", at_.window_loss / static_cast<double>(at_.window_count),
+                           100.0 * static_cast<double>(at_.window_correct) / static_cast<double>(at_.window_count));
+        log("train", at_.window_loss / static_cast<double>(at_.window_count), at_.window_correct, at_.window_count, point.lr);
+        at_.window_loss = 0;
+        at_.window_correct = at_.window_count = 0;
+      }
+      if (evaluates) {
+        const Evaluation dev = evaluate(*model_, data_.split("dev"), request_.config, request_.device, "dev");
+        if (!std::isfinite(dev.loss)) return false;
+        log("dev", dev.loss, dev.correct, dev.count, point.lr);
+        const bool better = dev.accuracy() > at_.best_accuracy;
+        if (better) {
+          at_.best_accuracy = dev.accuracy();
+          at_.best_step = at_.step;
+          at_.best_dev = accuracy_json(dev, settings_.input.length);
+        }
+        say(fmt::format("step {}: dev accuracy {:.2f}% ({}/{}), loss {:.4f}{}", at_.step, 100 * dev.accuracy(), dev.correct,
+                        dev.count, dev.loss, better ? ", the best so far" : ""));
+        // The best goes first: killed in between, the run repeats this step and writes the same bytes again.
+        if (better) save(kBestCheckpoint, nullptr);
+      }
+      if (saves) {
+        if (!std::isfinite(at_.window_loss)) return false;
+        at_.seconds += seconds_since(begin_);
+        begin_ = Clock::now();
+        at_.peak_bytes = std::max(at_.peak_bytes, peak_bytes(request_.device));
+        save(kLastCheckpoint, optimizer_.get());
+      }
+      if (stop_requested() && !last) {
+        progress.finish();
+        throw Interrupted(fmt::format("stopped at step {} of {}; continue with --resume", at_.step, t.steps));
+      }
+      progress.update(at_.step, note);
+    }
+    progress.finish();
+    return true;
+  }
+
+  // One optimiser step; returns what it ran with.
+  SchedulePoint step(const Batch& batch) {
+    const SchedulePoint point =
+        schedule_at(at_.step, settings_.training.steps, settings_.optimizer, settings_.schedule);
+    for (auto& group : optimizer_->param_groups()) {
+      auto& options = static_cast<torch::optim::AdamWOptions&>(group.options());
+      options.lr(point.lr).betas({point.beta1, settings_.optimizer.beta2});
+    }
+    optimizer_->zero_grad();
+    const int64_t size = batch.labels.size(0);
+    const int64_t part = settings_.training.micro_batch > 0 ? settings_.training.micro_batch : size;
+    for (int64_t begin = 0; begin < size; begin += part) {
+      const auto piece = [&](const torch::Tensor& t) {
+        return t.slice(0, begin, std::min(begin + part, size)).to(request_.device);
+      };
+      const auto labels = piece(batch.labels);
+      torch::Tensor logits;  // [part,classes]
+      {
+        const AutocastScope autocast(request_.device, request_.config.dtype);
+        logits = model_->forward(piece(batch.tokens), piece(batch.mask));
+      }
+      logits = logits.to(torch::kFloat32);
+      const auto loss = torch::nn::functional::cross_entropy(
+          logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
+      (loss / static_cast<double>(size)).backward();
+      at_.window_loss += loss.item<double>();
+      at_.window_correct += (logits.detach().argmax(-1) == labels).sum().item<int64_t>();
+    }
+    at_.window_count += size;
+    if (settings_.optimizer.clip_norm > 0) {
+      torch::nn::utils::clip_grad_norm_(model_->parameters(), settings_.optimizer.clip_norm);
+    }
+    optimizer_->step();
+    return point;
+  }
+
+  void log(const char* split, double loss, int64_t correct, int64_t count, double lr) {
+    const json line = {{"step", at_.step},
+                       {"split", split},
+                       {"loss", loss},
+                       {"accuracy", static_cast<double>(correct) / static_cast<double>(count)},
+                       {"learning_rate", lr},
+                       {"seconds", at_.seconds + seconds_since(begin_)}};
+    metrics_ << line.dump() << '\n' << std::flush;
+    if (!metrics_) throw Error("cannot write to " + (request_.run / kMetricsFile).string() + "; is the disk full?");
+  }
+
+  void save(const char* name, const torch::optim::AdamW* optimizer) {
+    save_checkpoint(request_.run / name, identity_, at_, *model_, optimizer, request_.device);
+  }
+
+  // Tests the best checkpoint once and writes the result.
+  void finish(const std::string& status, const std::string& reason) {
+    Result result = result_of(request_, data_.manifest(), data_.split("test"));
+    result.attention.options = model_->attention_options();
+    result.status = status;
+    result.reason = reason;
+    result.steps = at_.step;
+    result.parameters = model_->parameter_count();
+    result.config = config_json();
+    const double steps = static_cast<double>(at_.step);
+    if (at_.train_seconds > 0) {
+      const double tokens = static_cast<double>(settings_.training.batch * settings_.input.length * task(request_.config.task).inputs);
+      result.training = {.seconds = at_.seconds,
+                         .steps_per_second = steps / at_.train_seconds,
+                         .tokens_per_second = steps * tokens / at_.train_seconds,
+                         .peak_memory_mib = static_cast<double>(at_.peak_bytes) / kMiB};
+    }
+    if (at_.best_step >= 0) {
+      result.best_step = at_.best_step;
+      result.dev = accuracy_record(at_.best_dev);
+    }
+    if (status == "ok") {
+      load_checkpoint(request_.run / kBestCheckpoint, identity_, *model_, nullptr, request_.device);
+      const Evaluation test = evaluate(*model_, data_.split("test"), request_.config, request_.device, "test");
+      result.test = accuracy_record(accuracy_json(test, settings_.input.length));
+      write_file(request_.run / kPredictionsFile, test.predictions_csv());
+    }
+    write_json(request_.run / kResultFile, make_result(result));
+    if (status == "ok") {
+      say(fmt::format("test accuracy {:.2f}% (95% interval {:.2f} to {:.2f}) with the checkpoint of step {} · {:.3g} steps/s",
+                      100 * result.test->accuracy, 100 * result.test->ci95.low, 100 * result.test->ci95.high, at_.best_step,
+                      result.training.steps_per_second.value_or(0)));
+    } else {
+      say(status + ": " + reason);
+    }
+  }
+
+  const TrainRequest& request_;
+  const Settings& settings_;
+  FolderLock lock_;
+  PreparedData data_;
+  json identity_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<torch::optim::AdamW> optimizer_;
+  Progression at_;
+  std::ofstream metrics_;
+  Clock::time_point begin_ = Clock::now();
+};
+
+}  // namespace
+
+std::string train(const TrainRequest& request) {
+  const fs::path result = request.run / kResultFile;
+  if (request.resume == Resume::yes && fs::exists(result)) {
+    const Result done = parse_result(read_json(result));
+    if (done.status == "ok") {
+      say(request.run.string() + " is finished already; its result.json stands");
+      return done.status;
+    }
+  }
+  return Run(request).go();
+}
+
+}  // namespace lra

@@ -1,0 +1,181 @@
+// Protocols: named, frozen recipes, and the configuration of one run that they yield.
+//
+// A protocol is a JSON file (lra/protocols/*.json travel inside the program; a path to a user's file serves as well):
+//   {"schema": "lra.protocol/1", "name", "title", "description", "source", "extends": "other",
+//    "settings": {...}, "tasks": {"listops": {...}}, "attentions": {"nystrom": {...options}}}
+// `settings` holds any field of Settings; a task's entry goes over it; `extends` puts another protocol beneath. Every key is
+// checked.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "attention_variants/attention.h"
+
+namespace lra {
+
+struct InputOptions {
+  int64_t length = 2048;        // N; longer samples are cut, shorter ones padded
+  std::string mask = "length";  // real tokens: "length" = the first `length` ones, "nonzero" = every id but 0
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("length", length, at_least(1));
+    f("mask", mask, one_of({"length", "nonzero"}));
+  }
+};
+
+struct ModelOptions {
+  int64_t layers = 2;
+  int64_t width = 64;         // D
+  int64_t heads = 2;          // H
+  int64_t head_dim = 32;      // d
+  int64_t feed_forward = 128;
+  int64_t classifier = 128;   // hidden width of the head
+  double dropout = 0.1;       // 0 = off
+  double embedding_sd = 0.02;
+  std::string mean_over = "real";           // MEAN pooling divides by the real tokens, or by the padded "length"
+  std::string attention_dtype = "model";    // "float32": attention leaves autocast, as the first released code does
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("layers", layers, at_least(1));
+    f("width", width, at_least(1));
+    f("heads", heads, at_least(1));
+    f("head_dim", head_dim, at_least(1));
+    f("feed_forward", feed_forward, at_least(1));
+    f("classifier", classifier, at_least(1));
+    f("dropout", dropout, between(0, 0.999));
+    f("embedding_sd", embedding_sd, more_than(0));
+    f("mean_over", mean_over, one_of({"real", "length"}));
+    f("attention_dtype", attention_dtype, one_of({"model", "float32"}));
+  }
+};
+
+/// AdamW (decoupled weight decay).
+struct OptimizerOptions {
+  double lr = 1e-4;  // the highest of the schedule
+  double beta1 = 0.9, beta2 = 0.999;
+  double eps = 1e-6;
+  double weight_decay = 0;
+  double clip_norm = 0;  // of the whole gradient; 0 = off
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("lr", lr, more_than(0));
+    f("beta1", beta1, between(0, 0.9999999));
+    f("beta2", beta2, between(0, 0.9999999));
+    f("eps", eps, more_than(0));
+    f("weight_decay", weight_decay, at_least(0));
+    f("clip_norm", clip_norm, at_least(0));
+  }
+};
+
+/// One cycle, linear: lr / start_divisor up to lr in `warmup` steps, then down to lr / start_divisor / final_divisor at the last.
+struct ScheduleOptions {
+  int64_t warmup = 1000;
+  double start_divisor = 25;
+  double final_divisor = 1e4;
+  // Where beta1_high > 0, beta1 runs against the learning rate between the two, as torch's OneCycleLR does unless told not to.
+  double beta1_low = 0, beta1_high = 0;
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("warmup", warmup, at_least(1));
+    f("start_divisor", start_divisor, at_least(1));
+    f("final_divisor", final_divisor, at_least(1));
+    f("beta1_low", beta1_low, between(0, 0.9999999));
+    f("beta1_high", beta1_high, between(0, 0.9999999));
+  }
+};
+
+struct TrainingOptions {
+  int64_t steps = 5000;
+  int64_t batch = 32;
+  int64_t micro_batch = 0;       // gradients are summed over parts of this size; 0 = the whole batch at once
+  int64_t evaluate_every = 50;   // steps; dev is also evaluated after the last one
+  int64_t checkpoint_every = 0;  // steps; 0 = with every evaluation
+  int64_t log_every = 10;        // steps
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("steps", steps, at_least(1));
+    f("batch", batch, at_least(1));
+    f("micro_batch", micro_batch, at_least(0));
+    f("evaluate_every", evaluate_every, at_least(1));
+    f("checkpoint_every", checkpoint_every, at_least(0));
+    f("log_every", log_every, at_least(1));
+  }
+};
+
+struct EvaluationOptions {
+  int64_t batch = 32;
+  bool drop_last = false;  // leave out the last incomplete batch, as some released code does
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("batch", batch, at_least(1));
+    f("drop_last", drop_last);
+  }
+};
+
+/// Everything that a protocol decides, by task.
+struct Settings {
+  InputOptions input;
+  ModelOptions model;
+  OptimizerOptions optimizer;
+  ScheduleOptions schedule;
+  TrainingOptions training;
+  EvaluationOptions evaluation;
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("input", input);
+    f("model", model);
+    f("optimizer", optimizer);
+    f("schedule", schedule);
+    f("training", training);
+    f("evaluation", evaluation);
+  }
+};
+
+struct Protocol {
+  std::string name, title, description, source;
+  json settings = json::object();    // merged over what it extends
+  json tasks = json::object();       // task name -> settings over those
+  json attentions = json::object();  // variant name -> options
+};
+
+/// The built-in names, sorted.
+std::vector<std::string> protocol_names();
+
+/// A built-in protocol by name, or a file by path (a name with '/' or ending in ".json"). Throws UsageError that names what is
+/// wrong: an unknown protocol, key, task, attention or value.
+Protocol load_protocol(const std::string& name_or_path);
+
+/// One run's configuration: a protocol applied to a task and an attention, with overrides.
+struct Config {
+  std::string task;
+  AttentionSpec attention;      // as named by the user
+  json attention_options;       // all effective ones
+  std::string protocol;
+  uint64_t seed = 0;            // initialisation, order, dropout, projections, hashes
+  std::string dtype = "float32";  // or "bfloat16": autocast
+  Settings settings;
+  std::vector<std::string> overridden;  // the keys given by --set, as "training.steps"
+
+  /// All effective values; what a checkpoint belongs to.
+  json to_json() const;
+  /// Reads what to_json() wrote; `where` names the file in messages.
+  static Config from_json(const json& value, const std::string& where);
+};
+
+/// `sets` are "a.b=v" words. Throws UsageError on any unknown name, key or value.
+Config make_config(const Protocol& protocol, const std::string& task, const AttentionSpec& attention,
+                   const std::vector<std::string>& sets, uint64_t seed, const std::string& dtype);
+
+/// The dotted paths at which two JSON objects differ, as "a.b: 1 -> 2".
+std::vector<std::string> differences(const json& a, const json& b);
+
+}  // namespace lra
