@@ -271,8 +271,6 @@ std::string Result::dtype() const {
   return it != config.end() && it->is_string() ? it->get<std::string>() : "";
 }
 
-}  // namespace
-
 json make_accuracy(const Accuracy& accuracy) {
   const bool empty = accuracy.ci95.low == 0 && accuracy.ci95.high == 0;
   const bool valid = accuracy.count >= 1 && accuracy.correct >= 0 && accuracy.correct <= accuracy.count;
@@ -287,10 +285,6 @@ json make_accuracy(const Accuracy& accuracy) {
   }
   return value;
 }
-
-namespace {
-
-}  // namespace
 
 Accuracy parse_accuracy(const json& value, const std::string& where) {
   const Reader reader(value, where);
@@ -320,8 +314,6 @@ Accuracy parse_accuracy(const json& value, const std::string& where) {
   }
   return accuracy;
 }
-
-namespace {
 
 json make_machine(const Machine& machine) {
   return {{"processor", machine.processor},
