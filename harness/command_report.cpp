@@ -28,14 +28,18 @@ void report(const Options& options) {
   const std::string bad = bad_files_text(records);
   if (records.results.empty() && records.profiles.empty()) {
     const std::string reason =
-        records.bad.empty() ? "" : fmt::format("; {}: {}", records.bad[0].path, records.bad[0].reason);
-    const std::string more = records.bad.size() > 1 ? fmt::format(" (and {} more)", records.bad.size() - 1) : "";
-    throw Error(fmt::format("nothing to report in {}: looked for result.json ({}) and *.jsonl ({}){}{}",
-                            fmt::join(options.paths, ", "), kResultSchema, kProfileSchema, reason, more));
+        records.bad.empty() ? ""
+                            : fmt::format("; {}: {}", records.bad[0].path, records.bad[0].reason);
+    const std::string more =
+        records.bad.size() > 1 ? fmt::format(" (and {} more)", records.bad.size() - 1) : "";
+    throw Error(
+        fmt::format("nothing to report in {}: looked for result.json ({}) and *.jsonl ({}){}{}",
+                    fmt::join(options.paths, ", "), kResultSchema, kProfileSchema, reason, more));
   }
   std::error_code code;
   fs::create_directories(options.out, code);
-  if (code) throw Error(fmt::format("--out {}: cannot make the folder: {}", options.out, code.message()));
+  if (code)
+    throw Error(fmt::format("--out {}: cannot make the folder: {}", options.out, code.message()));
   const auto files = make_report(records);
   for (const auto& [name, content] : files) write_file(fs::path(options.out) / name, content);
   fmt::print("{}", summary_text(records));
@@ -47,8 +51,12 @@ void report(const Options& options) {
 
 void add_report_command(CLI::App& app) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("report", "Tables of runs and profiles: Markdown, CSV and LaTeX");
-  command->add_option("PATH", options->paths, "Folders of runs or suites, result.json and profile .jsonl files")->required();
+  CLI::App* command =
+      app.add_subcommand("report", "Tables of runs and profiles: Markdown, CSV and LaTeX");
+  command
+      ->add_option("PATH", options->paths,
+                   "Folders of runs or suites, result.json and profile .jsonl files")
+      ->required();
   command->add_option("--out", options->out, "Folder for the files of the report")->required();
   command->callback([options] { report(*options); });
 }

@@ -14,7 +14,8 @@ namespace lra {
 namespace {
 
 // What must be equal for two accuracies to stand in one table (the fingerprint, besides, by task).
-using Recipe = std::tuple<std::string, std::vector<std::string>, std::string, bool>;  // protocol, overridden, dtype, synthetic
+using Recipe = std::tuple<std::string, std::vector<std::string>, std::string,
+                          bool>;  // protocol, overridden, dtype, synthetic
 
 struct Group {
   Recipe recipe;
@@ -32,8 +33,10 @@ std::vector<Group> grouped(std::span<const Result> results) {
     if (!r.data.fingerprint.empty()) with_data.insert(recipe_of(r, r.data.synthetic));
   }
   for (const Result& r : results) {
-    // A run that ended before it read its data does not know whether that is stand-in data: it goes where its recipe has runs.
-    const bool elsewhere = r.data.fingerprint.empty() && !with_data.contains(recipe_of(r, r.data.synthetic)) &&
+    // A run that ended before it read its data does not know whether that is stand-in data: it goes
+    // where its recipe has runs.
+    const bool elsewhere = r.data.fingerprint.empty() &&
+                           !with_data.contains(recipe_of(r, r.data.synthetic)) &&
                            with_data.contains(recipe_of(r, !r.data.synthetic));
     recipes[recipe_of(r, r.data.synthetic != elsewhere)].push_back(&r);
   }
@@ -51,7 +54,8 @@ std::vector<Group> grouped(std::span<const Result> results) {
     for (size_t i = 0; i < tables; ++i) groups[first + i].recipe = recipe;
     for (const Result* r : members) {
       const auto& of_task = prints[r->task];
-      const auto place = r->data.fingerprint.empty() ? of_task.begin() : of_task.find(r->data.fingerprint);
+      const auto place =
+          r->data.fingerprint.empty() ? of_task.begin() : of_task.find(r->data.fingerprint);
       Group& group = groups[first + static_cast<size_t>(std::distance(of_task.begin(), place))];
       group.fingerprints[r->task] = place == of_task.end() ? "" : *place;
       group.results.push_back(r);
@@ -66,7 +70,9 @@ std::vector<std::string> task_order(const Group& group, std::span<const Publishe
   for (const Published& reference : references) {
     if (!reference.accuracy) continue;
     for (const std::string& task : reference.accuracy->tasks) {
-      if (group.fingerprints.contains(task) && std::find(order.begin(), order.end(), task) == order.end()) order.push_back(task);
+      if (group.fingerprints.contains(task) &&
+          std::find(order.begin(), order.end(), task) == order.end())
+        order.push_back(task);
     }
   }
   for (const auto& [task, print] : group.fingerprints) {
@@ -75,11 +81,15 @@ std::vector<std::string> task_order(const Group& group, std::span<const Publishe
   return order;
 }
 
-std::string dumped(const json& value) { return value.dump(-1, ' ', true, json::error_handler_t::replace); }
+std::string dumped(const json& value) {
+  return value.dump(-1, ' ', true, json::error_handler_t::replace);
+}
 
-// The row name of each result: its label, and where one label ran a task with different options, the options that differ.
+// The row name of each result: its label, and where one label ran a task with different options,
+// the options that differ.
 std::map<const Result*, std::string> row_names(const Group& group) {
-  std::map<std::pair<std::string, std::string>, std::set<std::string>> options;  // (label, task) -> options
+  std::map<std::pair<std::string, std::string>, std::set<std::string>>
+      options;  // (label, task) -> options
   std::map<std::string, std::vector<const Result*>> by_label;
   for (const Result* r : group.results) {
     options[{r->attention.label, r->task}].insert(dumped(r->attention.options));
@@ -108,9 +118,9 @@ std::map<const Result*, std::string> row_names(const Group& group) {
 
 // What the seeds of one attention on one task come to.
 struct Cell {
-  std::vector<const Result*> ok;  // one a seed
+  std::vector<const Result*> ok;     // one a seed
   std::map<std::string, int> other;  // status -> count
-  size_t repeated = 0;            // runs of a seed that is there already
+  size_t repeated = 0;               // runs of a seed that is there already
 
   double percent() const {
     std::vector<double> values;
@@ -118,7 +128,10 @@ struct Cell {
     return mean(values);
   }
   Interval interval() const {
-    if (ok.size() == 1) return {100 * ok[0]->test->ci95.low, 100 * ok[0]->test->ci95.high};
+    if (ok.size() == 1) {
+      const Interval wilson = wilson_interval(ok[0]->test->correct, ok[0]->test->count);
+      return {100 * wilson.low, 100 * wilson.high};
+    }
     std::vector<double> values;
     for (const Result* r : ok) values.push_back(100 * r->test->accuracy);
     const Interval student = student_interval(values);
@@ -170,7 +183,8 @@ const Published* nearest(const std::string& protocol, std::span<const Published>
   for (const Published& reference : references) {
     if (!reference.accuracy) continue;
     const auto& protocols = reference.accuracy->protocols;
-    const auto at = static_cast<size_t>(std::find(protocols.begin(), protocols.end(), protocol) - protocols.begin());
+    const auto at = static_cast<size_t>(std::find(protocols.begin(), protocols.end(), protocol) -
+                                        protocols.begin());
     if (at < protocols.size() && at < rank) {
       best = &reference;
       rank = at;
@@ -179,7 +193,9 @@ const Published* nearest(const std::string& protocol, std::span<const Published>
   return best;
 }
 
-std::string short_print(const std::string& fingerprint) { return fingerprint.empty() ? "unknown" : fingerprint.substr(0, 8); }
+std::string short_print(const std::string& fingerprint) {
+  return fingerprint.empty() ? "unknown" : fingerprint.substr(0, 8);
+}
 
 std::string recipe_text(const Group& group, const std::vector<std::string>& tasks) {
   const auto& [protocol, overridden, dtype, synthetic] = group.recipe;
@@ -188,11 +204,13 @@ std::string recipe_text(const Group& group, const std::vector<std::string>& task
   if (!dtype.empty()) text += ", " + dtype;
   if (synthetic) text += ", synthetic data";
   std::vector<std::string> prints;
-  for (const std::string& task : tasks) prints.push_back(task + " " + short_print(group.fingerprints.at(task)));
+  for (const std::string& task : tasks)
+    prints.push_back(task + " " + short_print(group.fingerprints.at(task)));
   return text + fmt::format(", data {}", fmt::join(prints, ", "));
 }
 
-std::vector<std::string> accuracy_notes(const Group& group, const Cells& cells, const std::vector<std::string>& tasks,
+std::vector<std::string> accuracy_notes(const Group& group, const Cells& cells,
+                                        const std::vector<std::string>& tasks,
                                         const Published* reference) {
   const auto& [protocol, overridden, dtype, synthetic] = group.recipe;
   std::vector<std::string> notes;
@@ -204,18 +222,24 @@ std::vector<std::string> accuracy_notes(const Group& group, const Cells& cells, 
     repeated |= cell.repeated > 0;
     for (const Result* r : cell.ok) machines.insert(machine_text(r->machine));
   }
-  if (single) notes.push_back("test accuracy in % [95 % interval]: Wilson's interval of one run, which is the sampling of the test set alone");
+  if (single)
+    notes.push_back(
+        "test accuracy in % [95 % interval]: Wilson's interval of one run, which is the sampling "
+        "of the test set alone");
   if (several) notes.push_back("n seeds: mean and Student's 95 % interval over them");
   if (repeated) notes.push_back("a seed that ran more than once counts once, the first by path");
   if (synthetic) notes.push_back("synthetic: stand-in data, comparable with no published number");
-  if (!overridden.empty()) notes.push_back(fmt::format("smoke or overridden run, not the recipe of {}: {}", protocol, fmt::join(overridden, ", ")));
+  if (!overridden.empty())
+    notes.push_back(fmt::format("smoke or overridden run, not the recipe of {}: {}", protocol,
+                                fmt::join(overridden, ", ")));
   if (reference == nullptr) {
     notes.push_back("no published numbers for protocol " + protocol);
   } else {
     const PublishedAccuracy& accuracy = *reference->accuracy;
     notes.push_back(fmt::format("published: {}, {}", reference->source, accuracy.where));
     if (const auto it = accuracy.differences.find(protocol); it != accuracy.differences.end()) {
-      notes.push_back(fmt::format("difference of protocol, {} against {}: {}", protocol, reference->name, it->second));
+      notes.push_back(fmt::format("difference of protocol, {} against {}: {}", protocol,
+                                  reference->name, it->second));
     }
     for (const std::string& task : tasks) {
       const auto published_count = accuracy.test_examples.find(task);
@@ -228,8 +252,8 @@ std::vector<std::string> accuracy_notes(const Group& group, const Cells& cells, 
       if (published_count == accuracy.test_examples.end()) continue;
       counts.erase(published_count->second);
       if (!counts.empty()) {
-        notes.push_back(fmt::format("{}: {} test examples here, {} in the published runs", task, fmt::join(counts, " or "),
-                                    published_count->second));
+        notes.push_back(fmt::format("{}: {} test examples here, {} in the published runs", task,
+                                    fmt::join(counts, " or "), published_count->second));
       }
     }
   }
@@ -237,18 +261,25 @@ std::vector<std::string> accuracy_notes(const Group& group, const Cells& cells, 
   return notes;
 }
 
-std::string percent_text(std::optional<double> percent) { return percent ? fmt::format("{:.2f}", *percent) : "–"; }
+std::string percent_text(std::optional<double> percent) {
+  return percent ? fmt::format("{:.2f}", *percent) : "–";
+}
 
 std::string median_text(const std::vector<double>& values, const char* format) {
   return values.empty() ? "–" : fmt::format(fmt::runtime(format), quantile(values, 0.5));
 }
 
-std::string number_text(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; }
-std::string integer_text(const std::optional<int64_t>& value) { return value ? fmt::format("{}", *value) : ""; }
+std::string number_text(const std::optional<double>& value) {
+  return value ? fmt::format("{}", *value) : "";
+}
+std::string integer_text(const std::optional<int64_t>& value) {
+  return value ? fmt::format("{}", *value) : "";
+}
 
 }  // namespace
 
-std::vector<Table> accuracy_tables(std::span<const Result> results, std::span<const Published> references) {
+std::vector<Table> accuracy_tables(std::span<const Result> results,
+                                   std::span<const Published> references) {
   std::vector<Table> tables;
   for (const Group& group : grouped(results)) {
     const std::vector<std::string> tasks = task_order(group, references);
@@ -262,7 +293,8 @@ std::vector<Table> accuracy_tables(std::span<const Result> results, std::span<co
       table.columns.push_back({task + " %", Align::kRight});
       if (reference != nullptr) table.columns.push_back({"published", Align::kRight});
     }
-    if (tasks.size() > 1) table.columns.push_back({fmt::format("average of {}", tasks.size()), Align::kRight});
+    if (tasks.size() > 1)
+      table.columns.push_back({fmt::format("average of {}", tasks.size()), Align::kRight});
 
     std::map<std::string, const Result*> rows;  // name -> any of its results
     for (const auto& [r, name] : row_names(group)) rows.try_emplace(name, r);
@@ -273,9 +305,11 @@ std::vector<Table> accuracy_tables(std::span<const Result> results, std::span<co
         const auto it = cells.find({name, task});
         row.push_back(it == cells.end() ? "–" : it->second.text());
         if (it != cells.end() && !it->second.ok.empty()) means.push_back(it->second.percent());
-        if (reference != nullptr) row.push_back(percent_text(reference->accuracy->value(task, any->attention)));
+        if (reference != nullptr)
+          row.push_back(percent_text(reference->accuracy->value(task, any->attention)));
       }
-      if (tasks.size() > 1) row.push_back(means.size() == tasks.size() ? fmt::format("{:.2f}", mean(means)) : "–");
+      if (tasks.size() > 1)
+        row.push_back(means.size() == tasks.size() ? fmt::format("{:.2f}", mean(means)) : "–");
       table.rows.push_back(row);
     }
 
@@ -302,25 +336,27 @@ std::vector<Table> training_tables(std::span<const Result> results) {
   for (const Group& group : grouped(results)) {
     const std::vector<std::string> tasks = task_order(group, {});
     const auto names = row_names(group);
-    std::map<std::string, std::map<std::pair<std::string, std::string>, std::vector<const Result*>>> machines;
+    std::map<std::string, std::map<std::pair<std::string, std::string>, std::vector<const Result*>>>
+        machines;
     for (const Result* r : group.results) {
       if (r->training.steps_per_second || r->training.peak_memory_mib || r->parameters) {
         machines[machine_text(r->machine)][{r->task, names.at(r)}].push_back(r);
       }
     }
     for (const auto& [machine, rows] : machines) {
-      Table table{.title = fmt::format("Training cost: {}, on {}", recipe_text(group, tasks), machine),
-                  .columns = {{"task", Align::kLeft},
-                              {"attention", Align::kLeft},
-                              {"steps/s"},
-                              {"tokens/s"},
-                              {"peak memory MiB"},
-                              {"parameters"},
-                              {"steps"},
-                              {"seconds"},
-                              {"status", Align::kLeft}},
-                  .rows = {},
-                  .notes = {"medians over the seeds; peak memory is the highest sum of live tensor bytes"}};
+      Table table{
+          .title = fmt::format("Training cost: {}, on {}", recipe_text(group, tasks), machine),
+          .columns = {{"task", Align::kLeft},
+                      {"attention", Align::kLeft},
+                      {"steps/s"},
+                      {"tokens/s"},
+                      {"peak memory MiB"},
+                      {"parameters"},
+                      {"steps"},
+                      {"seconds"},
+                      {"status", Align::kLeft}},
+          .rows = {},
+          .notes = {"medians over the seeds; peak memory is the highest sum of live tensor bytes"}};
       if (std::get<3>(group.recipe)) table.notes.push_back("synthetic: stand-in data");
       for (const auto& [key, members] : rows) {
         std::vector<double> speed, tokens, memory, parameters, steps, seconds;
@@ -334,9 +370,11 @@ std::vector<Table> training_tables(std::span<const Result> results) {
           if (r->steps) steps.push_back(static_cast<double>(*r->steps));
           statuses.insert(r->status);
         }
-        table.rows.push_back({key.first, key.second, median_text(speed, "{:.3g}"), median_text(tokens, "{:.0f}"),
-                              median_text(memory, "{:.1f}"), median_text(parameters, "{:.0f}"), median_text(steps, "{:.0f}"),
-                              median_text(seconds, "{:.0f}"), fmt::format("{}", fmt::join(statuses, ", "))});
+        table.rows.push_back({key.first, key.second, median_text(speed, "{:.3g}"),
+                              median_text(tokens, "{:.0f}"), median_text(memory, "{:.1f}"),
+                              median_text(parameters, "{:.0f}"), median_text(steps, "{:.0f}"),
+                              median_text(seconds, "{:.0f}"),
+                              fmt::format("{}", fmt::join(statuses, ", "))});
       }
       tables.push_back(table);
     }
@@ -346,9 +384,21 @@ std::vector<Table> training_tables(std::span<const Result> results) {
 
 Table accuracy_long(std::span<const Result> results, std::span<const Published> references) {
   Table table{.title = "Accuracy",
-              .columns = {{"protocol"}, {"overridden"}, {"dtype"}, {"synthetic"}, {"fingerprint"}, {"task"}, {"attention"},
-                          {"runs"}, {"other_statuses"}, {"accuracy_percent"}, {"ci95_low"}, {"ci95_high"}, {"interval"},
-                          {"published_percent"}, {"published_source"}},
+              .columns = {{"protocol"},
+                          {"overridden"},
+                          {"dtype"},
+                          {"synthetic"},
+                          {"fingerprint"},
+                          {"task"},
+                          {"attention"},
+                          {"runs"},
+                          {"other_statuses"},
+                          {"accuracy_percent"},
+                          {"ci95_low"},
+                          {"ci95_high"},
+                          {"interval"},
+                          {"published_percent"},
+                          {"published_source"}},
               .rows = {},
               .notes = {}};
   for (const Group& group : grouped(results)) {
@@ -358,17 +408,26 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
     for (const auto& [r, name] : row_names(group)) rows.try_emplace(name, r);
     for (const auto& [key, cell] : cells_of(group)) {
       const auto& [name, task] = key;
-      std::vector<std::string> row{protocol, fmt::format("{}", fmt::join(overridden, "; ")), dtype,
-                                   synthetic ? "true" : "false", group.fingerprints.at(task), task, name,
-                                   fmt::format("{}", cell.ok.size()), cell.statuses()};
+      std::vector<std::string> row{protocol,
+                                   fmt::format("{}", fmt::join(overridden, "; ")),
+                                   dtype,
+                                   synthetic ? "true" : "false",
+                                   group.fingerprints.at(task),
+                                   task,
+                                   name,
+                                   fmt::format("{}", cell.ok.size()),
+                                   cell.statuses()};
       if (cell.ok.empty()) {
         row.insert(row.end(), 4, "");
       } else {
         const Interval ci = cell.interval();
-        row.insert(row.end(), {fmt::format("{:.4f}", cell.percent()), fmt::format("{:.4f}", ci.low),
-                               fmt::format("{:.4f}", ci.high), cell.ok.size() == 1 ? "wilson" : "student"});
+        row.insert(row.end(),
+                   {fmt::format("{:.4f}", cell.percent()), fmt::format("{:.4f}", ci.low),
+                    fmt::format("{:.4f}", ci.high), cell.ok.size() == 1 ? "wilson" : "student"});
       }
-      const auto value = reference == nullptr ? std::nullopt : reference->accuracy->value(task, rows.at(name)->attention);
+      const auto value = reference == nullptr
+                             ? std::nullopt
+                             : reference->accuracy->value(task, rows.at(name)->attention);
       row.push_back(value ? fmt::format("{:.2f}", *value) : "");
       row.push_back(value ? reference->name : "");
       table.rows.push_back(row);
@@ -379,11 +438,33 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
 
 Table results_long(std::span<const Result> results) {
   Table table{.title = "Runs",
-              .columns = {{"task"}, {"attention"}, {"options"}, {"protocol"}, {"overridden"}, {"dtype"}, {"seed"}, {"status"},
-                          {"reason"}, {"test_accuracy"}, {"test_correct"}, {"test_count"}, {"ci95_low"}, {"ci95_high"},
-                          {"dev_accuracy"}, {"best_step"}, {"steps"}, {"parameters"}, {"seconds"}, {"steps_per_second"},
-                          {"tokens_per_second"}, {"peak_memory_mib"}, {"data_source"}, {"synthetic"}, {"fingerprint"},
-                          {"machine"}, {"path"}},
+              .columns = {{"task"},
+                          {"attention"},
+                          {"options"},
+                          {"protocol"},
+                          {"overridden"},
+                          {"dtype"},
+                          {"seed"},
+                          {"status"},
+                          {"reason"},
+                          {"test_accuracy"},
+                          {"test_correct"},
+                          {"test_count"},
+                          {"ci95_low"},
+                          {"ci95_high"},
+                          {"dev_accuracy"},
+                          {"best_step"},
+                          {"steps"},
+                          {"parameters"},
+                          {"seconds"},
+                          {"steps_per_second"},
+                          {"tokens_per_second"},
+                          {"peak_memory_mib"},
+                          {"data_source"},
+                          {"synthetic"},
+                          {"fingerprint"},
+                          {"machine"},
+                          {"path"}},
               .rows = {},
               .notes = {}};
   for (const Result& r : results) {
@@ -397,17 +478,20 @@ Table results_long(std::span<const Result> results) {
                                  r.status,
                                  r.reason};
     if (r.test) {
-      row.insert(row.end(), {fmt::format("{}", r.test->accuracy), fmt::format("{}", r.test->correct),
-                             fmt::format("{}", r.test->count), fmt::format("{:.6f}", r.test->ci95.low),
-                             fmt::format("{:.6f}", r.test->ci95.high)});
+      row.insert(row.end(),
+                 {fmt::format("{}", r.test->accuracy), fmt::format("{}", r.test->correct),
+                  fmt::format("{}", r.test->count), fmt::format("{:.6f}", r.test->ci95.low),
+                  fmt::format("{:.6f}", r.test->ci95.high)});
     } else {
       row.insert(row.end(), 5, "");
     }
-    row.insert(row.end(), {r.dev ? fmt::format("{}", r.dev->accuracy) : "", integer_text(r.best_step), integer_text(r.steps),
-                           integer_text(r.parameters), number_text(r.training.seconds),
-                           number_text(r.training.steps_per_second), number_text(r.training.tokens_per_second),
-                           number_text(r.training.peak_memory_mib), r.data.source, r.data.synthetic ? "true" : "false",
-                           r.data.fingerprint, machine_text(r.machine), r.path});
+    row.insert(
+        row.end(),
+        {r.dev ? fmt::format("{}", r.dev->accuracy) : "", integer_text(r.best_step),
+         integer_text(r.steps), integer_text(r.parameters), number_text(r.training.seconds),
+         number_text(r.training.steps_per_second), number_text(r.training.tokens_per_second),
+         number_text(r.training.peak_memory_mib), r.data.source,
+         r.data.synthetic ? "true" : "false", r.data.fingerprint, machine_text(r.machine), r.path});
     table.rows.push_back(row);
   }
   return table;

@@ -22,8 +22,9 @@ class Strict {
     for (const auto& [key, value] : object_.items()) {
       if (std::find(required.begin(), required.end(), key) == required.end() &&
           std::find(optional.begin(), optional.end(), key) == optional.end()) {
-        fail(fmt::format("unknown key '{}'; valid: {}{}{}", key, fmt::join(required, ", "), optional.empty() ? "" : ", ",
-                         fmt::join(optional, ", ")));
+        std::vector<std::string> valid = required;
+        valid.insert(valid.end(), optional.begin(), optional.end());
+        fail(fmt::format("unknown key '{}'; valid: {}", key, fmt::join(valid, ", ")));
       }
     }
     for (const std::string& key : required) {
@@ -31,7 +32,9 @@ class Strict {
     }
   }
 
-  [[noreturn]] void fail(const std::string& what) const { throw std::runtime_error(where_ + ": " + what); }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw std::runtime_error(where_ + ": " + what);
+  }
   bool has(const char* key) const { return object_.contains(key); }
   const json& operator[](const char* key) const { return object_.at(key); }
   const std::string& where() const { return where_; }
@@ -42,7 +45,8 @@ class Strict {
   }
   int64_t integer(const char* key) const { return integer_of(key, object_.at(key)); }
   int64_t integer_of(const std::string& key, const json& value) const {
-    if (!value.is_number_integer() || value.get<int64_t>() < 1) fail(fmt::format("'{}' should be an integer of at least 1", key));
+    if (!value.is_number_integer() || value.get<int64_t>() < 1)
+      fail(fmt::format("'{}' should be an integer of at least 1", key));
     return value.get<int64_t>();
   }
   double number_of(const std::string& key, const json& value) const {
@@ -66,7 +70,8 @@ class Strict {
   std::vector<double> numbers(const char* key, size_t count) const {
     std::vector<double> result;
     for (const json& value : array(key)) result.push_back(number_of(key, value));
-    if (result.size() != count) fail(fmt::format("'{}' should hold {} numbers, not {}", key, count, result.size()));
+    if (result.size() != count)
+      fail(fmt::format("'{}' should hold {} numbers, not {}", key, count, result.size()));
     return result;
   }
 
@@ -76,19 +81,22 @@ class Strict {
 };
 
 PublishedAccuracy read_accuracy(const json& value, const std::string& file) {
-  const Strict object(value, file + ": accuracy",
-                      {"where", "unit", "protocols", "differences", "tasks", "test_examples", "rows"});
+  const Strict object(
+      value, file + ": accuracy",
+      {"where", "unit", "protocols", "differences", "tasks", "test_examples", "rows"});
   if (object.text("unit") != "%") object.fail("'unit' should be %");
   PublishedAccuracy accuracy;
   accuracy.where = object.text("where");
   accuracy.protocols = object.texts("protocols");
   accuracy.tasks = object.texts("tasks");
-  const Strict differences(object["differences"], file + ": accuracy.differences", {}, accuracy.protocols);
+  const Strict differences(object["differences"], file + ": accuracy.differences", {},
+                           accuracy.protocols);
   for (const auto& [protocol, text] : object["differences"].items()) {
     accuracy.differences[protocol] = differences.text(protocol.c_str());
   }
   const Strict examples(object["test_examples"], file + ": accuracy.test_examples", accuracy.tasks);
-  for (const std::string& task : accuracy.tasks) accuracy.test_examples[task] = examples.integer(task.c_str());
+  for (const std::string& task : accuracy.tasks)
+    accuracy.test_examples[task] = examples.integer(task.c_str());
   for (const json& entry : object.array("rows")) {
     const Strict row(entry, file + ": accuracy.rows", {"name", "variant", "values"}, {"average"});
     accuracy.rows.push_back({.name = row.text("name"),
@@ -105,8 +113,8 @@ PublishedAccuracy read_accuracy(const json& value, const std::string& file) {
 
 PublishedCost read_cost(const json& value, const std::string& file) {
   const Strict object(value, file + ": cost",
-                      {"where", "machine", "what", "scopes", "mode", "batch", "heads", "head_dim", "memory_unit",
-                       "time_unit", "note", "baseline", "lengths", "rows"});
+                      {"where", "machine", "what", "scopes", "mode", "batch", "heads", "head_dim",
+                       "memory_unit", "time_unit", "note", "baseline", "lengths", "rows"});
   PublishedCost cost{.where = object.text("where"),
                      .machine = object.text("machine"),
                      .what = object.text("what"),
@@ -121,7 +129,8 @@ PublishedCost read_cost(const json& value, const std::string& file) {
                      .baseline = parse_variant(object.text("baseline")),
                      .lengths = {},
                      .rows = {}};
-  for (const json& length : object.array("lengths")) cost.lengths.push_back(object.integer_of("lengths", length));
+  for (const json& length : object.array("lengths"))
+    cost.lengths.push_back(object.integer_of("lengths", length));
   for (const json& entry : object.array("rows")) {
     const Strict row(entry, file + ": cost.rows", {"name", "variant", "memory", "time"});
     cost.rows.push_back({.name = row.text("name"),
@@ -145,7 +154,8 @@ PublishedVariant parse_variant(std::string_view text) {
   const size_t open = text.find('[');
   variant.name = std::string(text.substr(0, open));
   const auto malformed = [&] {
-    return std::runtime_error(fmt::format("variant '{}' should be name or name[key=value,...]", text));
+    return std::runtime_error(
+        fmt::format("variant '{}' should be name or name[key=value,...]", text));
   };
   if (variant.name.empty()) throw malformed();
   if (open == std::string_view::npos) return variant;
@@ -156,7 +166,8 @@ PublishedVariant parse_variant(std::string_view text) {
     const std::string_view item = rest.substr(0, comma);
     const size_t equals = item.find('=');
     if (equals == std::string_view::npos || equals == 0) throw malformed();
-    variant.options[std::string(item.substr(0, equals))] = bracket_value(std::string(item.substr(equals + 1)));
+    variant.options[std::string(item.substr(0, equals))] =
+        bracket_value(std::string(item.substr(equals + 1)));
     rest.remove_prefix(std::min(comma + 1, rest.size()));
   }
   return variant;
@@ -180,7 +191,8 @@ bool PublishedVariant::matches(const AttentionRecord& attention) const {
   return true;
 }
 
-std::optional<double> PublishedAccuracy::value(const std::string& task, const AttentionRecord& attention) const {
+std::optional<double> PublishedAccuracy::value(const std::string& task,
+                                               const AttentionRecord& attention) const {
   const auto it = std::find(tasks.begin(), tasks.end(), task);
   if (it == tasks.end()) return std::nullopt;
   for (const Row& row : rows) {
@@ -198,7 +210,8 @@ Published parse_published(std::string_view text, const std::string& file) {
   }
   const Strict object(value, file, {"schema", "name", "source"}, {"accuracy", "cost"});
   if (object.text("schema") != "lra.published/1") object.fail("'schema' should be lra.published/1");
-  Published published{.name = object.text("name"), .source = object.text("source"), .accuracy = {}, .cost = {}};
+  Published published{
+      .name = object.text("name"), .source = object.text("source"), .accuracy = {}, .cost = {}};
   if (object.has("accuracy")) published.accuracy = read_accuracy(object["accuracy"], file);
   if (object.has("cost")) published.cost = read_cost(object["cost"], file);
   return published;
@@ -210,7 +223,8 @@ const std::vector<Published>& published() {
     for (const auto& [stem, text] : embedded_published) {
       result.push_back(parse_published(text, std::string(stem) + ".json"));
     }
-    std::sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    std::sort(result.begin(), result.end(),
+              [](const auto& a, const auto& b) { return a.name < b.name; });
     return result;
   }();
   return all;

@@ -18,7 +18,7 @@
 namespace lra {
 namespace {
 
-constexpr int kMaxDepth = 64;               // of nested JSON: records need 6
+constexpr int kMaxDepth = 64;                   // of nested JSON: records need 6
 constexpr std::uintmax_t kMaxBytes = 64 << 20;  // of one JSON text: a record is some KiB
 
 constexpr std::string_view kScopes[] = {"core", "module", "model"};
@@ -37,7 +37,9 @@ std::string shown(const json& value) {
 class Reader {
  public:
   Reader(const json& object, std::string where) : object_(object), where_(std::move(where)) {
-    if (!object_.is_object()) fail(fmt::format("{} should be an object, not {}", where_.empty() ? "the record" : where_, shown(object_)));
+    if (!object_.is_object())
+      fail(fmt::format("{} should be an object, not {}", where_.empty() ? "the record" : where_,
+                       shown(object_)));
   }
 
   const json* find(const char* name) const {
@@ -59,17 +61,22 @@ class Reader {
   std::string word(const char* name, std::span<const std::string_view> words) const {
     const std::string value = text(name);
     if (std::find(words.begin(), words.end(), value) == words.end()) {
-      fail(fmt::format("field '{}' should be one of {}, not {}", path(name), fmt::join(words, ", "), shown(json(value))));
+      fail(fmt::format("field '{}' should be one of {}, not {}", path(name), fmt::join(words, ", "),
+                       shown(json(value))));
     }
     return value;
   }
-  int64_t integer(const char* name, int64_t least) const { return as_integer(name, at(name), least); }
+  int64_t integer(const char* name, int64_t least) const {
+    return as_integer(name, at(name), least);
+  }
   std::optional<int64_t> integer_if(const char* name, int64_t least) const {
     const json* value = find(name);
     if (value == nullptr) return std::nullopt;
     return as_integer(name, *value, least);
   }
-  double number(const char* name, double least, double most) const { return as_number(name, at(name), least, most); }
+  double number(const char* name, double least, double most) const {
+    return as_number(name, at(name), least, most);
+  }
   std::optional<double> number_if(const char* name, double least, double most) const {
     const json* value = find(name);
     if (value == nullptr) return std::nullopt;
@@ -78,34 +85,44 @@ class Reader {
   std::optional<Interval> interval_if(const char* name, double least, double most) const {
     const json* value = find(name);
     if (value == nullptr) return std::nullopt;
-    if (!value->is_array() || value->size() != 2) fail(fmt::format("field '{}' should be [low, high], not {}", path(name), shown(*value)));
-    const Interval interval{as_number(name, (*value)[0], least, most), as_number(name, (*value)[1], least, most)};
-    if (interval.low > interval.high) fail(fmt::format("field '{}' has its ends the wrong way round", path(name)));
+    if (!value->is_array() || value->size() != 2)
+      fail(fmt::format("field '{}' should be [low, high], not {}", path(name), shown(*value)));
+    const Interval interval{as_number(name, (*value)[0], least, most),
+                            as_number(name, (*value)[1], least, most)};
+    if (interval.low > interval.high)
+      fail(fmt::format("field '{}' has its ends the wrong way round", path(name)));
     return interval;
   }
   json object_or_empty(const char* name) const {
     const json* value = find(name);
     if (value == nullptr) return json::object();
-    if (!value->is_object()) fail(fmt::format("field '{}' should be an object, not {}", path(name), shown(*value)));
+    if (!value->is_object())
+      fail(fmt::format("field '{}' should be an object, not {}", path(name), shown(*value)));
     return *value;
   }
 
   std::string as_text(const char* name, const json& value) const {
-    if (!value.is_string()) fail(fmt::format("field '{}' should be a string, not {}", path(name), shown(value)));
+    if (!value.is_string())
+      fail(fmt::format("field '{}' should be a string, not {}", path(name), shown(value)));
     return value.get<std::string>();
   }
   int64_t as_integer(const char* name, const json& value, int64_t least) const {
-    const bool fits = value.is_number_unsigned() ? value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)
-                                                 : value.is_number_integer();
+    const bool fits = value.is_number_unsigned()
+                          ? value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)
+                          : value.is_number_integer();
     if (!fits || value.get<int64_t>() < least) {
-      fail(fmt::format("field '{}' should be an integer of at least {}, not {}", path(name), least, shown(value)));
+      fail(fmt::format("field '{}' should be an integer of at least {}, not {}", path(name), least,
+                       shown(value)));
     }
     return value.get<int64_t>();
   }
   double as_number(const char* name, const json& value, double least, double most) const {
-    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < least || value.get<double>() > most) {
-      const std::string range = most > 1e300 ? fmt::format("of at least {}", least) : fmt::format("from {} to {}", least, most);
-      fail(fmt::format("field '{}' should be a number {}, not {}", path(name), range, shown(value)));
+    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < least ||
+        value.get<double>() > most) {
+      const std::string range = most > 1e300 ? fmt::format("of at least {}", least)
+                                             : fmt::format("from {} to {}", least, most);
+      fail(
+          fmt::format("field '{}' should be a number {}, not {}", path(name), range, shown(value)));
     }
     return value.get<double>();
   }
@@ -120,7 +137,8 @@ constexpr double kHuge = 1e308;
 void check_schema(const Reader& reader, const char* expected) {
   const std::string schema = reader.text("schema");
   if (schema != expected) {
-    fail(fmt::format("schema {} is not one that this program reads ({})", shown(json(schema)), expected));
+    fail(fmt::format("schema {} is not one that this program reads ({})", shown(json(schema)),
+                     expected));
   }
 }
 
@@ -145,7 +163,9 @@ void put(json& object, const char* name, const std::optional<T>& value) {
   }
 }
 
-json make_interval(const Interval& interval) { return json::array({finite(interval.low), finite(interval.high)}); }
+json make_interval(const Interval& interval) {
+  return json::array({finite(interval.low), finite(interval.high)});
+}
 
 json make_attention(const AttentionRecord& attention) {
   return {{"name", attention.name},
@@ -153,7 +173,8 @@ json make_attention(const AttentionRecord& attention) {
           {"options", attention.options}};
 }
 
-// Parses with a bound on the depth: a hostile file of a million brackets must not exhaust the stack later.
+// Parses with a bound on the depth: a hostile file of a million brackets must not exhaust the stack
+// later.
 json parse_text(const std::string& text) {
   try {
     return json::parse(text, [](int depth, json::parse_event_t, json&) {
@@ -161,8 +182,10 @@ json parse_text(const std::string& text) {
       return true;
     });
   } catch (const json::exception& error) {
-    std::string reason = error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 9: ..."
-    if (const size_t end = reason.find("] "); end != std::string::npos) reason = reason.substr(end + 2);
+    std::string reason =
+        error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 9: ..."
+    if (const size_t end = reason.find("] "); end != std::string::npos)
+      reason = reason.substr(end + 2);
     if (reason.size() > 160) reason = reason.substr(0, 157) + "...";
     fail("not valid JSON (cut short?): " + reason);
   }
@@ -191,8 +214,8 @@ Known take(const json& record, const std::string& path, Records& records) {
 }
 
 std::string other_schema(const json& record) {
-  return fmt::format("schema {} is not one that this program reads ({}, {})", shown(record["schema"]), kResultSchema,
-                     kProfileSchema);
+  return fmt::format("schema {} is not one that this program reads ({}, {})",
+                     shown(record["schema"]), kResultSchema, kProfileSchema);
 }
 
 // `named`: the user gave this very file, so that passing it over in silence would mislead.
@@ -209,8 +232,10 @@ void read_one(const std::filesystem::path& path, const bool named, Records& reco
   }
   const json record = parse_text(text.str());
   switch (take(record, path.string(), records)) {
-    case Known::kYes: break;
-    case Known::kNoSchema: fail("field 'schema' is missing");
+    case Known::kYes:
+      break;
+    case Known::kNoSchema:
+      fail("field 'schema' is missing");
     case Known::kOtherSchema:
       if (named) fail(other_schema(record));
   }
@@ -273,15 +298,20 @@ std::string Result::dtype() const {
 
 json make_accuracy(const Accuracy& accuracy) {
   const bool empty = accuracy.ci95.low == 0 && accuracy.ci95.high == 0;
-  const bool valid = accuracy.count >= 1 && accuracy.correct >= 0 && accuracy.correct <= accuracy.count;
-  json value = {{"accuracy", finite(accuracy.accuracy)},
-                {"correct", accuracy.correct},
-                {"count", accuracy.count},
-                {"ci95", make_interval(empty && valid ? wilson_interval(accuracy.correct, accuracy.count) : accuracy.ci95)},
-                {"by_length", json::array()}};
+  const bool valid =
+      accuracy.count >= 1 && accuracy.correct >= 0 && accuracy.correct <= accuracy.count;
+  json value = {
+      {"accuracy", finite(accuracy.accuracy)},
+      {"correct", accuracy.correct},
+      {"count", accuracy.count},
+      {"ci95", make_interval(empty && valid ? wilson_interval(accuracy.correct, accuracy.count)
+                                            : accuracy.ci95)},
+      {"by_length", json::array()}};
   for (const LengthAccuracy& bucket : accuracy.by_length) {
-    value["by_length"].push_back(
-        {{"from", bucket.from}, {"to", bucket.to}, {"accuracy", finite(bucket.accuracy)}, {"count", bucket.count}});
+    value["by_length"].push_back({{"from", bucket.from},
+                                  {"to", bucket.to},
+                                  {"accuracy", finite(bucket.accuracy)},
+                                  {"count", bucket.count}});
   }
   return value;
 }
@@ -293,22 +323,27 @@ Accuracy parse_accuracy(const json& value, const std::string& where) {
   accuracy.correct = reader.integer("correct", 0);
   accuracy.count = reader.integer("count", 1);
   if (accuracy.correct > accuracy.count) {
-    fail(fmt::format("field '{}' is {} of {} examples", reader.path("correct"), accuracy.correct, accuracy.count));
+    fail(fmt::format("field '{}' is {} of {} examples", reader.path("correct"), accuracy.correct,
+                     accuracy.count));
   }
-  const double expected = static_cast<double>(accuracy.correct) / static_cast<double>(accuracy.count);
+  const double expected =
+      static_cast<double>(accuracy.correct) / static_cast<double>(accuracy.count);
   if (std::abs(accuracy.accuracy - expected) > 1e-4) {
-    fail(fmt::format("field '{}' is {}, but {} of {} examples make {:.6f}", reader.path("accuracy"), accuracy.accuracy,
-                     accuracy.correct, accuracy.count, expected));
+    fail(fmt::format("field '{}' is {}, but {} of {} examples make {:.6f}", reader.path("accuracy"),
+                     accuracy.accuracy, accuracy.correct, accuracy.count, expected));
   }
   const auto interval = reader.interval_if("ci95", 0, 1);
   accuracy.ci95 = interval ? *interval : wilson_interval(accuracy.correct, accuracy.count);
   if (const json* buckets = reader.find("by_length")) {
-    if (!buckets->is_array()) fail(fmt::format("field '{}' should be an array, not {}", reader.path("by_length"), shown(*buckets)));
+    if (!buckets->is_array())
+      fail(fmt::format("field '{}' should be an array, not {}", reader.path("by_length"),
+                       shown(*buckets)));
     for (const json& bucket : *buckets) {
       const Reader inner(bucket, reader.path("by_length"));
       LengthAccuracy entry{.from = inner.integer("from", 0), .to = inner.integer("to", 0)};
       entry.count = inner.integer("count", 0);
-      entry.accuracy = entry.count == 0 ? inner.number_if("accuracy", 0, 1).value_or(0) : inner.number("accuracy", 0, 1);
+      entry.accuracy = entry.count == 0 ? inner.number_if("accuracy", 0, 1).value_or(0)
+                                        : inner.number("accuracy", 0, 1);
       accuracy.by_length.push_back(entry);
     }
   }
@@ -334,7 +369,8 @@ std::string machine_text(const Machine& machine) {
   std::string text = machine.gpu;
   const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
   if (!machine.processor.empty()) add(machine.processor);
-  if (machine.cores > 0) add(fmt::format("{} core{}", machine.cores, machine.cores == 1 ? "" : "s"));
+  if (machine.cores > 0)
+    add(fmt::format("{} core{}", machine.cores, machine.cores == 1 ? "" : "s"));
   if (machine.memory_gib > 0) add(fmt::format("{:.0f} GiB", machine.memory_gib));
   return text.empty() ? "unknown machine" : text;
 }
@@ -376,7 +412,8 @@ Result parse_result(const json& record) {
   result.attention = parse_attention_record(reader.at("attention"));
   result.protocol = reader.text("protocol");
   const json& seed = reader.at("seed");
-  if (!seed.is_number_unsigned()) fail("field 'seed' should be an integer of at least 0, not " + shown(seed));
+  if (!seed.is_number_unsigned())
+    fail("field 'seed' should be an integer of at least 0, not " + shown(seed));
   result.seed = seed.get<uint64_t>();
   result.status = reader.word("status", kStatusWords);
   result.reason = reader.text_or("reason", "");
@@ -397,7 +434,8 @@ Result parse_result(const json& record) {
     const Reader inner(reader.at("data"), "data");
     result.data.source = inner.text_or("source", "");
     if (const json* synthetic = inner.find("synthetic")) {
-      if (!synthetic->is_boolean()) fail("field 'data.synthetic' should be true or false, not " + shown(*synthetic));
+      if (!synthetic->is_boolean())
+        fail("field 'data.synthetic' should be true or false, not " + shown(*synthetic));
       result.data.synthetic = synthetic->get<bool>();
     } else if (ok) {
       fail("field 'data.synthetic' is missing");
@@ -412,18 +450,12 @@ Result parse_result(const json& record) {
 }
 
 json make_profile(const Profile& profile) {
-  json value = {{"schema", kProfileSchema},
-                {"attention", make_attention(profile.attention)},
-                {"length", profile.length},
-                {"batch", profile.batch},
-                {"heads", profile.heads},
-                {"head_dim", profile.head_dim},
-                {"scope", profile.scope},
-                {"mode", profile.mode},
-                {"dtype", profile.dtype},
-                {"device", profile.device},
-                {"status", profile.status},
-                {"reason", profile.reason}};
+  json value = {{"schema", kProfileSchema}, {"attention", make_attention(profile.attention)},
+                {"length", profile.length}, {"batch", profile.batch},
+                {"heads", profile.heads},   {"head_dim", profile.head_dim},
+                {"scope", profile.scope},   {"mode", profile.mode},
+                {"dtype", profile.dtype},   {"device", profile.device},
+                {"status", profile.status}, {"reason", profile.reason}};
   if (profile.time) {
     json time = {{"median", finite(profile.time->median)}};
     put(time, "min", profile.time->min);
@@ -470,8 +502,10 @@ Profile parse_profile(const json& record) {
                      .ci95 = inner.interval_if("ci95", 0, kHuge),
                      .samples = {}};
     if (const json* samples = inner.find("samples")) {
-      if (!samples->is_array()) fail("field 'time_ms.samples' should be an array, not " + shown(*samples));
-      for (const json& sample : *samples) time.samples.push_back(inner.as_number("samples", sample, 0, kHuge));
+      if (!samples->is_array())
+        fail("field 'time_ms.samples' should be an array, not " + shown(*samples));
+      for (const json& sample : *samples)
+        time.samples.push_back(inner.as_number("samples", sample, 0, kHuge));
     }
     profile.time = time;
   }
@@ -515,10 +549,12 @@ Records find_records(const std::vector<std::filesystem::path>& paths) {
       read(path, /*named=*/true);
     } else {
       std::vector<fs::path> files;
-      fs::recursive_directory_iterator it(path, fs::directory_options::skip_permission_denied, code);
+      fs::recursive_directory_iterator it(path, fs::directory_options::skip_permission_denied,
+                                          code);
       for (; !code && it != fs::recursive_directory_iterator(); it.increment(code)) {
         const fs::path name = it->path().filename();
-        const bool wanted = name == "result.json" || (name.extension() == ".jsonl" && name != "metrics.jsonl");
+        const bool wanted =
+            name == "result.json" || (name.extension() == ".jsonl" && name != "metrics.jsonl");
         std::error_code kind;
         if (wanted && it->is_regular_file(kind)) files.push_back(it->path());
       }

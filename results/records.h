@@ -1,6 +1,7 @@
-// The records a run leaves, as structs: result.json (schema lra.result/1) and a line of a profile (schema lra.profile/1).
-// This file is the one source of truth of both formats: what writes a record fills a struct and calls make_*, what reads one
-// calls parse_*. A number that was not measured is absent, never 0; JSON null counts as absent.
+// The records a run leaves, as structs: result.json (schema lra.result/1) and a line of a profile
+// (schema lra.profile/1). This file is the one source of truth of both formats: what writes a
+// record fills a struct and calls make_*, what reads one calls parse_*. A number that was not
+// measured is absent, never 0; JSON null counts as absent.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,8 @@ inline constexpr const char* kResultSchema = "lra.result/1";
 inline constexpr const char* kProfileSchema = "lra.profile/1";
 
 /// The words a status may be.
-inline constexpr std::string_view kStatusWords[] = {"ok",       "oom",         "timeout", "crash",
-                                                    "diverged", "unsupported", "pending", "running"};
+inline constexpr std::string_view kStatusWords[] = {
+    "ok", "oom", "timeout", "crash", "diverged", "unsupported", "pending", "running"};
 
 struct Interval {
   double low = 0;
@@ -28,9 +29,10 @@ struct Interval {
 };
 
 struct AttentionRecord {
-  std::string name;                // "nystrom"
-  std::string label;               // as the user named it: "nystrom[num_landmarks=32]"; absent in a file: the name
-  json options = json::object();   // every effective option
+  std::string name;  // "nystrom"
+  std::string
+      label;  // as the user named it: "nystrom[num_landmarks=32]"; absent in a file: the name
+  json options = json::object();  // every effective option
 };
 
 struct LengthAccuracy {
@@ -43,16 +45,17 @@ struct LengthAccuracy {
 struct Accuracy {
   double accuracy = 0;  // fraction 0..1, equal to correct / count
   int64_t correct = 0;
-  int64_t count = 0;    // examples evaluated, at least 1
-  Interval ci95;        // Wilson interval of the fraction; make_result and parse_result compute it where it is absent
+  int64_t count = 0;  // examples evaluated, at least 1
+  Interval ci95;  // Wilson interval of the fraction; make_result and parse_result compute it where
+                  // it is absent
   std::vector<LengthAccuracy> by_length;
 };
 
 struct TrainingCost {
-  std::optional<double> seconds;           // wall clock of the training loop
+  std::optional<double> seconds;  // wall clock of the training loop
   std::optional<double> steps_per_second;
-  std::optional<double> tokens_per_second; // padded positions count
-  std::optional<double> peak_memory_mib;   // highest sum of live tensor bytes, 2^20 bytes
+  std::optional<double> tokens_per_second;  // padded positions count
+  std::optional<double> peak_memory_mib;    // highest sum of live tensor bytes, 2^20 bytes
 };
 
 struct DataRecord {
@@ -63,31 +66,32 @@ struct DataRecord {
 };
 
 struct Machine {
-  std::string processor;             // "Intel(R) Xeon(R) ..."
-  int64_t cores = 0;                 // logical; 0 = unknown
-  double memory_gib = 0;             // 0 = unknown
-  std::string gpu;                   // "" = none
+  std::string processor;  // "Intel(R) Xeon(R) ..."
+  int64_t cores = 0;      // logical; 0 = unknown
+  double memory_gib = 0;  // 0 = unknown
+  std::string gpu;        // "" = none
 };
 
 /// result.json
 struct Result {
-  std::string task;                 // "listops"
+  std::string task;  // "listops"
   AttentionRecord attention;
-  std::string protocol;             // "lra-strict"
-  uint64_t seed = 0;                // of initialisation, order, dropout, projections
-  std::string status = "ok";        // one of kStatusWords
-  std::string reason;               // one line, where the status is not ok
-  std::optional<Accuracy> test;     // required where the status is ok
-  std::optional<Accuracy> dev;      // of the best checkpoint
+  std::string protocol;          // "lra-strict"
+  uint64_t seed = 0;             // of initialisation, order, dropout, projections
+  std::string status = "ok";     // one of kStatusWords
+  std::string reason;            // one line, where the status is not ok
+  std::optional<Accuracy> test;  // required where the status is ok
+  std::optional<Accuracy> dev;   // of the best checkpoint
   std::optional<int64_t> best_step;
-  std::optional<int64_t> steps;     // optimiser steps done
+  std::optional<int64_t> steps;  // optimiser steps done
   std::optional<int64_t> parameters;
   TrainingCost training;
-  DataRecord data;                  // required where the status is ok
+  DataRecord data;  // required where the status is ok
   Machine machine;
-  json software = json::object();   // name -> version
-  json config = json::object();     // all effective values; config.overridden: the keys that differ from the protocol's
-  std::string path;                 // where it was read from; not written
+  json software = json::object();  // name -> version
+  json config = json::object();    // all effective values; config.overridden: the keys that differ
+                                   // from the protocol's
+  std::string path;                // where it was read from; not written
 
   /// The overridden keys with the values they took, sorted: {"training.steps=1000"}.
   std::vector<std::string> overridden() const;
@@ -96,43 +100,44 @@ struct Result {
 };
 
 struct ProfileTime {
-  double median = 0;                      // milliseconds, as all here
+  double median = 0;  // milliseconds, as all here
   std::optional<double> min, iqr;
-  std::optional<Interval> ci95;           // of the median
+  std::optional<Interval> ci95;  // of the median
   std::vector<double> samples;
 };
 
 struct ProfileMemory {
-  double peak = 0;                        // MiB of live tensors above the start, inputs and weights excluded
-  std::optional<double> parameters;       // MiB of weights and buffers
-  std::optional<double> analytic;         // MiB that the variant's own account says
+  double peak = 0;  // MiB of live tensors above the start, inputs and weights excluded
+  std::optional<double> parameters;  // MiB of weights and buffers
+  std::optional<double> analytic;    // MiB that the variant's own account says
 };
 
 /// One cell of a profile: one line of a JSONL file.
 struct Profile {
   AttentionRecord attention;
   int64_t length = 0, batch = 0, heads = 0, head_dim = 0;  // N, B, H, d: at least 1
-  std::string scope;                      // core, module or model
-  std::string mode;                       // inference or training (forward and backward)
-  std::string dtype;                      // "float32"
-  std::string device;                     // "cpu", "cuda:0"
+  std::string scope;                                       // core, module or model
+  std::string mode;    // inference or training (forward and backward)
+  std::string dtype;   // "float32"
+  std::string device;  // "cpu", "cuda:0"
   std::string status = "ok";
   std::string reason;
-  std::optional<ProfileTime> time;        // "time_ms"; required where the status is ok
-  std::optional<ProfileMemory> memory;    // "memory_mib"; required where the status is ok
-  std::optional<double> flops;            // of one forward
+  std::optional<ProfileTime> time;      // "time_ms"; required where the status is ok
+  std::optional<ProfileMemory> memory;  // "memory_mib"; required where the status is ok
+  std::optional<double> flops;          // of one forward
   std::optional<int64_t> threads;
   Machine machine;
   json software = json::object();
-  std::string path;                       // where it was read from; not written
+  std::string path;  // where it was read from; not written
 };
 
 /// The JSON of a record. Numbers that are not finite become null.
 json make_result(const Result& result);
 json make_profile(const Profile& profile);
 
-/// Reads a record; throws std::runtime_error that names the field, what was expected and what was found. Keys it does not
-/// know are passed over, so that a later minor addition does not make old readers fail.
+/// Reads a record; throws std::runtime_error that names the field, what was expected and what was
+/// found. Keys it does not know are passed over, so that a later minor addition does not make old
+/// readers fail.
 Result parse_result(const json& record);
 Profile parse_profile(const json& record);
 
@@ -157,9 +162,10 @@ struct Records {
   std::vector<BadFile> bad;
 };
 
-/// Reads every path: a folder is walked (result.json and *.jsonl; metrics.jsonl is a training log and passed over), a .jsonl
-/// file is read line by line, any other file as one JSON record. Files are taken in sorted order, each once. A file that is
-/// missing, truncated, of an unknown schema or short of a field goes to `bad` and the rest is still read.
+/// Reads every path: a folder is walked (result.json and *.jsonl; metrics.jsonl is a training log
+/// and passed over), a .jsonl file is read line by line, any other file as one JSON record. Files
+/// are taken in sorted order, each once. A file that is missing, truncated, of an unknown schema or
+/// short of a field goes to `bad` and the rest is still read.
 Records find_records(const std::vector<std::filesystem::path>& paths);
 
 }  // namespace lra

@@ -9,7 +9,8 @@
 namespace lra {
 namespace {
 
-std::string joined(const std::vector<Table>& tables, const std::function<std::string(const Table&)>& print) {
+std::string joined(const std::vector<Table>& tables,
+                   const std::function<std::string(const Table&)>& print) {
   std::string text;
   for (const Table& table : tables) {
     if (!text.empty()) text += "\n";
@@ -20,9 +21,11 @@ std::string joined(const std::vector<Table>& tables, const std::function<std::st
 
 // The long form of the training tables, which have the same columns each.
 Table training_long(const std::vector<Table>& tables) {
-  Table all{.title = "Training cost", .columns = {{"setting", Align::kLeft}}, .rows = {}, .notes = {}};
+  Table all{
+      .title = "Training cost", .columns = {{"setting", Align::kLeft}}, .rows = {}, .notes = {}};
   for (const Table& table : tables) {
-    if (all.columns.size() == 1) all.columns.insert(all.columns.end(), table.columns.begin(), table.columns.end());
+    if (all.columns.size() == 1)
+      all.columns.insert(all.columns.end(), table.columns.begin(), table.columns.end());
     for (const auto& row : table.rows) {
       all.rows.push_back({table.title});
       for (const std::string& cell : row) all.rows.back().push_back(cell == "–" ? "" : cell);
@@ -34,11 +37,16 @@ Table training_long(const std::vector<Table>& tables) {
 Table provenance(const Records& records) {
   std::set<std::pair<std::string, std::string>> rows;
   const auto add = [&rows](const Machine& machine, const json& software) {
-    rows.emplace(machine_text(machine), software.empty() ? "not recorded" : software.dump(-1, ' ', true, json::error_handler_t::replace));
+    rows.emplace(machine_text(machine),
+                 software.empty() ? "not recorded"
+                                  : software.dump(-1, ' ', true, json::error_handler_t::replace));
   };
   for (const Result& r : records.results) add(r.machine, r.software);
   for (const Profile& p : records.profiles) add(p.machine, p.software);
-  Table table{.title = "Machines and software", .columns = {{"machine", Align::kLeft}, {"software", Align::kLeft}}, .rows = {}, .notes = {}};
+  Table table{.title = "Machines and software",
+              .columns = {{"machine", Align::kLeft}, {"software", Align::kLeft}},
+              .rows = {},
+              .notes = {}};
   for (const auto& [machine, software] : rows) table.rows.push_back({machine, software});
   return table;
 }
@@ -47,7 +55,8 @@ Table provenance(const Records& records) {
 
 std::map<std::string, std::string> make_report(const Records& records) {
   std::map<std::string, std::string> files;
-  std::string report = fmt::format("# Report\n\n{} runs, {} profile cells.\n", records.results.size(), records.profiles.size());
+  std::string report = fmt::format("# Report\n\n{} runs, {} profile cells.\n",
+                                   records.results.size(), records.profiles.size());
   const auto section = [&report](const char* title, const std::vector<Table>& tables) {
     if (!tables.empty()) report += fmt::format("\n## {}\n\n{}", title, joined(tables, to_markdown));
   };
@@ -71,9 +80,13 @@ std::map<std::string, std::string> make_report(const Records& records) {
     files["memory_time.csv"] = to_csv(memory_time_long(records.profiles));
     files["memory_time.tex"] = joined(cost, to_latex);
   }
-  if (!records.results.empty() || !records.profiles.empty()) section("Provenance", {provenance(records)});
+  if (!records.results.empty() || !records.profiles.empty())
+    section("Provenance", {provenance(records)});
   if (!records.bad.empty()) {
-    Table bad{.title = "Files left out, or in part", .columns = {{"file", Align::kLeft}, {"reason", Align::kLeft}}, .rows = {}, .notes = {}};
+    Table bad{.title = "Files left out, or in part",
+              .columns = {{"file", Align::kLeft}, {"reason", Align::kLeft}},
+              .rows = {},
+              .notes = {}};
     for (const BadFile& file : records.bad) bad.rows.push_back({file.path, file.reason});
     section("Files that could not be used", {bad});
   }
@@ -90,7 +103,8 @@ std::string summary_text(const Records& records) {
 std::string bad_files_text(const Records& records) {
   std::string text;
   for (const BadFile& file : records.bad) {
-    for (const char c : file.path + ": " + file.reason) text += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
+    for (const char c : file.path + ": " + file.reason)
+      text += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
     text += "\n";
   }
   return text;

@@ -10,9 +10,10 @@
 
 namespace lra {
 
-/// File name -> content: report.md (all tables, notes, machines, software and the files that could not be used);
-/// accuracy.csv, memory_time.csv, training.csv (long form) and results.csv (one row a run); accuracy.tex, memory_time.tex and
-/// training.tex. A file is there only where its records are.
+/// File name -> content: report.md (all tables, notes, machines, software and the files that could
+/// not be used); accuracy.csv, memory_time.csv, training.csv (long form) and results.csv (one row a
+/// run); accuracy.tex, memory_time.tex and training.tex. A file is there only where its records
+/// are.
 std::map<std::string, std::string> make_report(const Records& records);
 
 /// The accuracy tables, then the memory/time tables, for a terminal; "" without records.

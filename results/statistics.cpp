@@ -15,8 +15,8 @@ namespace {
 
 void need(std::span<const double> samples, size_t least, const char* what) {
   if (samples.size() < least) {
-    throw std::runtime_error(std::string(what) + " needs at least " + std::to_string(least) + " samples, not " +
-                             std::to_string(samples.size()));
+    throw std::runtime_error(std::string(what) + " needs at least " + std::to_string(least) +
+                             " samples, not " + std::to_string(samples.size()));
   }
 }
 
@@ -31,8 +31,8 @@ double sorted_quantile(const std::vector<double>& sorted, double q) {
 
 Interval wilson_interval(int64_t correct, int64_t count, double confidence) {
   if (count < 1 || correct < 0 || correct > count) {
-    throw std::runtime_error("a proportion needs 0 <= correct <= count and count >= 1, not " + std::to_string(correct) +
-                             " of " + std::to_string(count));
+    throw std::runtime_error("a proportion needs 0 <= correct <= count and count >= 1, not " +
+                             std::to_string(correct) + " of " + std::to_string(count));
   }
   const double z = boost::math::quantile(boost::math::normal(), 0.5 + confidence / 2);
   const auto n = static_cast<double>(count);
@@ -40,7 +40,8 @@ Interval wilson_interval(int64_t correct, int64_t count, double confidence) {
   const double centre = (p + z * z / (2 * n)) / (1 + z * z / n);
   const double half = z / (1 + z * z / n) * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n));
   // At the ends the interval touches 0 or 1 exactly; rounding would leave it a hair off.
-  return {correct == 0 ? 0.0 : std::max(0.0, centre - half), correct == count ? 1.0 : std::min(1.0, centre + half)};
+  return {correct == 0 ? 0.0 : std::max(0.0, centre - half),
+          correct == count ? 1.0 : std::min(1.0, centre + half)};
 }
 
 double mean(std::span<const double> samples) {
@@ -91,10 +92,13 @@ MedianEstimate median_estimate(std::span<const double> samples, double confidenc
           .coverage = n == 1 ? 0.0 : 1 - 2 * boost::math::cdf(below, static_cast<double>(l - 1))};
 }
 
-std::optional<double> growth_exponent(std::span<const double> lengths, std::span<const double> values) {
+std::optional<double> growth_exponent(std::span<const double> lengths,
+                                      std::span<const double> values) {
   std::vector<double> x, y;
   for (size_t i = 0; i < std::min(lengths.size(), values.size()); ++i) {
-    if (!(lengths[i] > 0) || !(values[i] > 0) || !std::isfinite(lengths[i]) || !std::isfinite(values[i])) continue;
+    if (!(lengths[i] > 0) || !(values[i] > 0) || !std::isfinite(lengths[i]) ||
+        !std::isfinite(values[i]))
+      continue;
     x.push_back(std::log(lengths[i]));
     y.push_back(std::log(values[i]));
   }

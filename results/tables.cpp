@@ -40,7 +40,9 @@ bool is_control(uint32_t code) {
 }
 
 size_t width_of(uint32_t code) {
-  if ((code >= 0x300 && code <= 0x36F) || (code >= 0x200B && code <= 0x200F) || (code >= 0xFE00 && code <= 0xFE0F)) return 0;
+  if ((code >= 0x300 && code <= 0x36F) || (code >= 0x200B && code <= 0x200F) ||
+      (code >= 0xFE00 && code <= 0xFE0F))
+    return 0;
   const bool wide = (code >= 0x1100 && code <= 0x115F) || (code >= 0x2E80 && code <= 0xA4CF) ||
                     (code >= 0xAC00 && code <= 0xD7A3) || (code >= 0xF900 && code <= 0xFAFF) ||
                     (code >= 0xFE30 && code <= 0xFE6F) || (code >= 0xFF00 && code <= 0xFF60) ||
@@ -82,17 +84,33 @@ std::string markdown(std::string_view raw) {
   const std::string text = clean(raw);
   for (size_t i = 0; i < text.size(); ++i) {
     switch (text[i]) {
-      case '&': result += "&amp;"; break;
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      case '\\': case '|': case '`': case '*': case '_': case '[': case ']': case '~': case '!': case '$':
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '\\':
+      case '|':
+      case '`':
+      case '*':
+      case '_':
+      case '[':
+      case ']':
+      case '~':
+      case '!':
+      case '$':
         result += '\\';
         result += text[i];
         break;
       case ':':  // a bare address would become a link
         result += text.compare(i, 3, "://") == 0 ? "&#58;" : ":";
         break;
-      default: result += text[i];
+      default:
+        result += text[i];
     }
   }
   return result;
@@ -104,21 +122,48 @@ std::string latex(std::string_view raw) {
   for (size_t at = 0; at < text.size();) {
     const Point point = decode(text, at);
     switch (point.code) {
-      case '&': case '%': case '$': case '#': case '_': case '{': case '}':
+      case '&':
+      case '%':
+      case '$':
+      case '#':
+      case '_':
+      case '{':
+      case '}':
         result += '\\';
         result += static_cast<char>(point.code);
         break;
-      case '\\': result += "\\textbackslash{}"; break;
-      case '~': result += "\\textasciitilde{}"; break;
-      case '^': result += "\\textasciicircum{}"; break;
-      case '<': result += "\\textless{}"; break;
-      case '>': result += "\\textgreater{}"; break;
-      case '[': result += "{[}"; break;  // after \\ a bracket would be read as a length
-      case ']': result += "{]}"; break;
-      case 0xB1: result += "$\\pm$"; break;
-      case 0xD7: result += "$\\times$"; break;
-      case 0x2013: result += "--"; break;
-      default: result += text.substr(at, point.bytes);
+      case '\\':
+        result += "\\textbackslash{}";
+        break;
+      case '~':
+        result += "\\textasciitilde{}";
+        break;
+      case '^':
+        result += "\\textasciicircum{}";
+        break;
+      case '<':
+        result += "\\textless{}";
+        break;
+      case '>':
+        result += "\\textgreater{}";
+        break;
+      case '[':
+        result += "{[}";
+        break;  // after \\ a bracket would be read as a length
+      case ']':
+        result += "{]}";
+        break;
+      case 0xB1:
+        result += "$\\pm$";
+        break;
+      case 0xD7:
+        result += "$\\times$";
+        break;
+      case 0x2013:
+        result += "--";
+        break;
+      default:
+        result += text.substr(at, point.bytes);
     }
     at += point.bytes;
   }
@@ -133,7 +178,8 @@ bool is_number(const std::string& text) {
 
 std::string csv(const std::string& raw) {
   std::string text = raw;
-  if (!text.empty() && std::string_view("=+-@\t\r").find(text[0]) != std::string_view::npos && !is_number(text)) {
+  if (!text.empty() && std::string_view("=+-@\t\r").find(text[0]) != std::string_view::npos &&
+      !is_number(text)) {
     text.insert(text.begin(), '\'');
   }
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
@@ -167,7 +213,8 @@ std::string to_text(const Table& table) {
   const auto line = [&](const auto& content) {
     std::string text;
     for (size_t c = 0; c < widths.size(); ++c) {
-      text.append(c == 0 ? "" : "  ").append(pad(clean(content(c)), widths[c], table.columns[c].align));
+      text.append(c == 0 ? "" : "  ")
+          .append(pad(clean(content(c)), widths[c], table.columns[c].align));
     }
     text.erase(text.find_last_not_of(' ') + 1);
     return text + "\n";
@@ -182,13 +229,16 @@ std::string to_text(const Table& table) {
 
 std::string to_markdown(const Table& table) {
   std::string result = fmt::format("**{}**\n\n|", markdown(table.title));
-  for (const Column& column : table.columns) result += fmt::format(" {} |", markdown(column.header));
+  for (const Column& column : table.columns)
+    result += fmt::format(" {} |", markdown(column.header));
   result += "\n|";
-  for (const Column& column : table.columns) result += column.align == Align::kLeft ? " :--- |" : " ---: |";
+  for (const Column& column : table.columns)
+    result += column.align == Align::kLeft ? " :--- |" : " ---: |";
   result += "\n";
   for (const auto& row : table.rows) {
     result += "|";
-    for (size_t c = 0; c < table.columns.size(); ++c) result += fmt::format(" {} |", markdown(cell(row, c)));
+    for (size_t c = 0; c < table.columns.size(); ++c)
+      result += fmt::format(" {} |", markdown(cell(row, c)));
     result += "\n";
   }
   if (!table.notes.empty()) result += "\n";
@@ -198,10 +248,12 @@ std::string to_markdown(const Table& table) {
 
 std::string to_csv(const Table& table) {
   std::string result;
-  for (size_t c = 0; c < table.columns.size(); ++c) result.append(c == 0 ? "" : ",").append(csv(table.columns[c].header));
+  for (size_t c = 0; c < table.columns.size(); ++c)
+    result.append(c == 0 ? "" : ",").append(csv(table.columns[c].header));
   result += "\r\n";
   for (const auto& row : table.rows) {
-    for (size_t c = 0; c < table.columns.size(); ++c) result.append(c == 0 ? "" : ",").append(csv(cell(row, c)));
+    for (size_t c = 0; c < table.columns.size(); ++c)
+      result.append(c == 0 ? "" : ",").append(csv(cell(row, c)));
     result += "\r\n";
   }
   return result;
@@ -212,14 +264,17 @@ std::string to_latex(const Table& table) {
   for (const Column& column : table.columns) spec += column.align == Align::kLeft ? 'l' : 'r';
   const auto line = [&](const auto& content) {
     std::string text;
-    for (size_t c = 0; c < table.columns.size(); ++c) text.append(c == 0 ? "" : " & ").append(latex(content(c)));
+    for (size_t c = 0; c < table.columns.size(); ++c)
+      text.append(c == 0 ? "" : " & ").append(latex(content(c)));
     return text + " \\\\\n";
   };
-  std::string result = "\\begin{table}\n\\centering\n\\caption{" + latex(table.title) + "}\n\\begin{tabular}{" + spec + "}\n\\toprule\n";
+  std::string result = "\\begin{table}\n\\centering\n\\caption{" + latex(table.title) +
+                       "}\n\\begin{tabular}{" + spec + "}\n\\toprule\n";
   result += line([&](size_t c) { return table.columns[c].header; }) + "\\midrule\n";
   for (const auto& row : table.rows) result += line([&](size_t c) { return cell(row, c); });
   result += "\\bottomrule\n\\end{tabular}\n";
-  for (const std::string& note : table.notes) result += fmt::format("\n\\footnotesize {}\n", latex(note));
+  for (const std::string& note : table.notes)
+    result += fmt::format("\n\\footnotesize {}\n", latex(note));
   return result + "\\end{table}\n";
 }
 

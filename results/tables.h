@@ -1,5 +1,5 @@
-// One table model and its four printers. Cells are plain text; every printer escapes what its format would read as markup, so a
-// record with hostile strings in it can do no more than look odd.
+// One table model and its four printers. Cells are plain text; every printer escapes what its
+// format would read as markup, so a record with hostile strings in it can do no more than look odd.
 #pragma once
 
 #include <string>
@@ -18,8 +18,9 @@ struct Column {
 struct Table {
   std::string title;
   std::vector<Column> columns;
-  std::vector<std::vector<std::string>> rows;  // each as long as `columns`; a missing cell prints empty
-  std::vector<std::string> notes;              // below the table, one line each
+  std::vector<std::vector<std::string>>
+      rows;                        // each as long as `columns`; a missing cell prints empty
+  std::vector<std::string> notes;  // below the table, one line each
 };
 
 /// For a terminal: columns padded to equal display width, control characters shown as '?'.
@@ -28,14 +29,16 @@ std::string to_text(const Table& table);
 /// GitHub's Markdown: the title in bold above, notes as a list below.
 std::string to_markdown(const Table& table);
 
-/// RFC 4180: header line, CRLF, quotes where needed. Title and notes are left out. A text cell that a spreadsheet would run as a
-/// formula (it starts with = + - @ and is no number) gets an apostrophe before it.
+/// RFC 4180: header line, CRLF, quotes where needed. Title and notes are left out. A text cell that
+/// a spreadsheet would run as a formula (it starts with = + - @ and is no number) gets an
+/// apostrophe before it.
 std::string to_csv(const Table& table);
 
 /// A LaTeX table environment with booktabs rules (\usepackage{booktabs}); notes below the tabular.
 std::string to_latex(const Table& table);
 
-/// Columns that a terminal takes for UTF-8 text: combining marks 0, wide East Asian characters and emoji 2, a malformed byte 1.
+/// Columns that a terminal takes for UTF-8 text: combining marks 0, wide East Asian characters and
+/// emoji 2, a malformed byte 1.
 size_t display_width(std::string_view text);
 
 }  // namespace lra

@@ -1,0 +1,203 @@
+// What the accuracy tables show, and above all what they never mix.
+#include "results/accuracy_table.h"
+
+#include <gtest/gtest.h>
+
+#include "examples.h"
+
+namespace lra {
+namespace {
+
+std::string text_of(const std::vector<Table>& tables) {
+  std::string text;
+  for (const Table& table : tables) text += to_text(table) + "\n";
+  return text;
+}
+
+// The cell in the row `name` under `header`.
+std::string cell(const Table& table, const std::string& name, const std::string& header) {
+  for (const auto& row : table.rows) {
+    for (size_t c = 0; c < table.columns.size(); ++c) {
+      if (row[0] == name && table.columns[c].header == header) return row.at(c);
+    }
+  }
+  return "(no such cell)";
+}
+
+TEST(AccuracyTable, OneRunShowsWilsonsIntervalBesideThePublishedNumber) {
+  const auto tables = accuracy_tables(
+      std::vector<Result>{example_result("nystrom"), example_result("standard", 0, 700)});
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(cell(tables[0], "nystrom", "listops %"), "37.05 [34.96, 39.19]");
+  EXPECT_EQ(cell(tables[0], "nystrom", "published"), "37.15");
+  EXPECT_EQ(cell(tables[0], "standard", "published"), "37.10");
+  EXPECT_EQ(cell(tables[0], "(most frequent label)", "listops %"), "17.30");
+  EXPECT_TRUE(contains(tables[0].title, "protocol lra-strict, float32, data listops aaaaaaaa"));
+  const std::string text = text_of(tables);
+  EXPECT_TRUE(contains(text, "published: Xiong et al."));
+  EXPECT_TRUE(contains(text, "difference of protocol, lra-strict against nystromformer2021: "));
+  EXPECT_TRUE(contains(text, "trained on: Xeon, 2 cores, 8 GiB"));
+  EXPECT_FALSE(contains(text, "synthetic"));
+}
+
+TEST(AccuracyTable, SeveralSeedsShowTheirMeanAndStudentsInterval) {
+  // 100 * stats.t.interval(.95, 2, np.mean(x), stats.sem(x)) of x = 742/2000, 724/2000, 778/2000
+  const std::vector<Result> seeds{example_result("nystrom", 0, 742),
+                                  example_result("nystrom", 1, 724),
+                                  example_result("nystrom", 2, 778)};
+  EXPECT_EQ(cell(accuracy_tables(seeds)[0], "nystrom", "listops %"), "37.40 [33.98, 40.82] n=3");
+}
+
+TEST(AccuracyTable, ARepeatedSeedCountsOnce) {
+  const auto tables = accuracy_tables(
+      std::vector<Result>{example_result("nystrom", 0, 741), example_result("nystrom", 0, 800)});
+  EXPECT_EQ(cell(tables[0], "nystrom", "listops %"), "37.05 [34.96, 39.19]");
+  EXPECT_TRUE(contains(text_of(tables), "a seed that ran more than once counts once"));
+}
+
+TEST(AccuracyTable, OtherStatusesShowAsTheirWord) {
+  Result bad = example_result("standard");
+  bad.status = "diverged";
+  bad.test.reset();
+  Result seed1 = example_result("nystrom", 1);
+  seed1.status = "oom";
+  seed1.test.reset();
+  const auto tables = accuracy_tables(std::vector<Result>{bad, example_result("nystrom"), seed1});
+  EXPECT_EQ(cell(tables[0], "standard", "listops %"), "diverged");
+  EXPECT_EQ(cell(tables[0], "nystrom", "listops %"), "37.05 [34.96, 39.19] (1 oom)");
+}
+
+TEST(AccuracyTable, ARunThatNeverSawItsDataStandsWithTheOthersOfItsRecipe) {
+  Result pending = example_result("standard");
+  pending.status = "pending";
+  pending.test.reset();
+  pending.data = {};
+  const auto tables = accuracy_tables(std::vector<Result>{example_result("nystrom"), pending});
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(cell(tables[0], "standard", "listops %"), "pending");
+}
+
+struct Difference {
+  const char* name;
+  void (*apply)(Result&);
+  const char* in_title;
+};
+
+class NeverMerged : public testing::TestWithParam<Difference> {};
+
+TEST_P(NeverMerged, RunsThatDifferInIt) {
+  Result other = example_result("standard");
+  GetParam().apply(other);
+  const auto tables = accuracy_tables(std::vector<Result>{example_result("nystrom"), other});
+  ASSERT_EQ(tables.size(), 2u);
+  int titled = 0;
+  for (const Table& table : tables) {
+    titled += contains(table.title, GetParam().in_title);
+    EXPECT_EQ(table.rows.size(), 2u);  // one attention and the most frequent label
+  }
+  EXPECT_EQ(titled, 1);
+  EXPECT_EQ(training_tables(std::vector<Result>{example_result("nystrom"), other}).size(), 2u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    AccuracyTable, NeverMerged,
+    testing::Values(
+        Difference{"fingerprint", [](Result& r) { r.data.fingerprint = std::string(64, 'b'); },
+                   "listops bbbbbbbb"},
+        Difference{"protocol", [](Result& r) { r.protocol = "tay2020"; }, "protocol tay2020"},
+        Difference{"overridden", [](Result& r) { r.config["overridden"] = {"training.steps"}; },
+                   "(overridden: training.steps=5000)"},
+        Difference{"synthetic", [](Result& r) { r.data.synthetic = true; }, "synthetic data"},
+        Difference{"dtype", [](Result& r) { r.config["dtype"] = "bfloat16"; }, "bfloat16"}),
+    [](const auto& difference) { return difference.param.name; });
+
+TEST(AccuracyTable, TheSameOverriddenKeyWithOtherValuesIsAnotherTable) {
+  Result a = example_result("nystrom"), b = example_result("standard");
+  a.config["overridden"] = b.config["overridden"] = {"training.steps"};
+  b.config["training"]["steps"] = 10;
+  EXPECT_EQ(accuracy_tables(std::vector<Result>{a, b}).size(), 2u);
+}
+
+TEST(AccuracyTable, NotesNameAnOverriddenRecipeAndStandInData) {
+  Result r = example_result();
+  r.config["overridden"] = {"training.steps"};
+  r.data.synthetic = true;
+  const std::string text = text_of(accuracy_tables(std::vector<Result>{r}));
+  EXPECT_TRUE(
+      contains(text, "smoke or overridden run, not the recipe of lra-strict: training.steps=5000"));
+  EXPECT_TRUE(contains(text, "synthetic: stand-in data, comparable with no published number"));
+}
+
+TEST(AccuracyTable, NotesNameATestSetOfAnotherSize) {
+  Result r = example_result();
+  r.test = Accuracy{
+      .accuracy = 0.5, .correct = 100, .count = 200, .ci95 = {0.43, 0.57}, .by_length = {}};
+  EXPECT_TRUE(contains(text_of(accuracy_tables(std::vector<Result>{r})),
+                       "listops: 200 test examples here, 2000 in the published runs"));
+}
+
+TEST(AccuracyTable, AProtocolThatNoPaperUsedHasNoPublishedColumn) {
+  Result r = example_result();
+  r.protocol = "mine";
+  const auto tables = accuracy_tables(std::vector<Result>{r});
+  EXPECT_EQ(cell(tables[0], "nystrom", "published"), "(no such cell)");
+  EXPECT_TRUE(contains(text_of(tables), "no published numbers for protocol mine"));
+}
+
+TEST(AccuracyTable, OneLabelWithDifferentOptionsIsTwoRows) {
+  Result other = example_result("nystrom", 1);
+  other.attention.options["num_landmarks"] = 32;
+  const auto tables = accuracy_tables(std::vector<Result>{example_result("nystrom"), other});
+  EXPECT_EQ(cell(tables[0], "nystrom {num_landmarks=64}", "published"), "37.15");
+  EXPECT_EQ(cell(tables[0], "nystrom {num_landmarks=32}", "published"), "–");
+}
+
+TEST(AccuracyTable, AnAverageNeedsEveryTask) {
+  Result text = example_result("nystrom");
+  text.task = "text";
+  text.data.fingerprint = std::string(64, 'c');
+  const auto tables = accuracy_tables(
+      std::vector<Result>{example_result("nystrom"), example_result("standard"), text});
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(tables[0].columns[1].header, "listops %");
+  EXPECT_EQ(cell(tables[0], "nystrom", "average of 2"), "37.05");
+  EXPECT_EQ(cell(tables[0], "standard", "average of 2"), "–");
+}
+
+TEST(TrainingTable, ShowsMediansOverSeeds) {
+  Result a = example_result("nystrom", 0), b = example_result("nystrom", 1),
+         c = example_result("nystrom", 2);
+  b.training.steps_per_second = 12.0;
+  c.training.steps_per_second = 99.0;
+  const auto tables = training_tables(std::vector<Result>{a, b, c});
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(tables[0].rows,
+            (std::vector<std::vector<std::string>>{
+                {"listops", "nystrom", "12", "655360", "300.5", "200000", "1000", "100", "ok"}}));
+}
+
+TEST(TrainingTable, NeverMixesMachines) {
+  Result other = example_result("standard");
+  other.machine.gpu = "H100";
+  const auto tables = training_tables(std::vector<Result>{example_result("nystrom"), other});
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_TRUE(contains(tables[0].title, "on H100, Xeon"));
+}
+
+TEST(LongForms, HoldEveryRunAndEveryCell) {
+  const std::vector<Result> results{example_result("nystrom", 0), example_result("nystrom", 1),
+                                    example_result("standard")};
+  const Table runs = results_long(results);
+  EXPECT_EQ(runs.rows.size(), 3u);
+  const Table cells = accuracy_long(results);
+  ASSERT_EQ(cells.rows.size(), 2u);
+  EXPECT_EQ(cells.rows[0][6], "nystrom");
+  EXPECT_EQ(cells.rows[0][12], "student");
+  EXPECT_EQ(cells.rows[1][12], "wilson");
+  for (const Table& table : {runs, cells}) {
+    for (const auto& row : table.rows) EXPECT_EQ(row.size(), table.columns.size());
+  }
+}
+
+}  // namespace
+}  // namespace lra

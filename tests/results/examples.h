@@ -1,0 +1,97 @@
+// Records that the tests of this room start from.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "results/records.h"
+
+namespace lra {
+
+inline Result example_result(const std::string& attention = "nystrom", uint64_t seed = 0,
+                             int64_t correct = 741) {
+  Result r;
+  r.task = "listops";
+  r.attention = {.name = attention, .label = attention, .options = json::object()};
+  if (attention == "nystrom") r.attention.options["num_landmarks"] = 64;
+  r.protocol = "lra-strict";
+  r.seed = seed;
+  r.test = Accuracy{.accuracy = static_cast<double>(correct) / 2000,
+                    .correct = correct,
+                    .count = 2000,
+                    .ci95 = {},
+                    .by_length = {}};
+  r.test->by_length.push_back({.from = 500, .to = 999, .accuracy = 0.4, .count = 900});
+  r.best_step = 950;
+  r.steps = 1000;
+  r.parameters = 200000;
+  r.training = {.seconds = 100.0,
+                .steps_per_second = 10.0,
+                .tokens_per_second = 655360.0,
+                .peak_memory_mib = 300.5};
+  r.data = {.source = "generated",
+            .synthetic = false,
+            .fingerprint = std::string(64, 'a'),
+            .majority = 0.173};
+  r.machine = {.processor = "Xeon", .cores = 2, .memory_gib = 8, .gpu = ""};
+  r.software = {{"lra", "0.1.0"}};
+  r.config = {{"dtype", "float32"}, {"training", {{"steps", 5000}}}, {"overridden", json::array()}};
+  return r;
+}
+
+inline Profile example_profile(const std::string& attention, int64_t length, double mib,
+                               double ms) {
+  Profile p;
+  p.attention = {.name = attention, .label = attention, .options = json::object()};
+  p.length = length;
+  p.batch = 1;
+  p.heads = 12;
+  p.head_dim = 64;
+  p.scope = "core";
+  p.mode = "inference";
+  p.dtype = "float32";
+  p.device = "cpu";
+  p.time = ProfileTime{
+      .median = ms, .min = ms, .iqr = 0.0, .ci95 = Interval{ms * 0.99, ms * 1.01}, .samples = {ms}};
+  p.memory = ProfileMemory{.peak = mib, .parameters = 0.0, .analytic = mib};
+  p.threads = 2;
+  p.machine = {.processor = "Xeon", .cores = 2, .memory_gib = 8, .gpu = ""};
+  return p;
+}
+
+/// A folder that is gone after the test.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "lra_results_XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::filesystem::path write(const std::string& name, const std::string& text) const {
+    const std::filesystem::path file = path_ / name;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file, std::ios::binary) << text;
+    return file;
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+template <class F>
+std::string message_of(const F& action) {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "(no error)";
+}
+
+}  // namespace lra

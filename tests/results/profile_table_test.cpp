@@ -1,0 +1,124 @@
+// Memory and time per length, and when the published rows may stand beside them.
+#include "results/profile_table.h"
+
+#include <gtest/gtest.h>
+
+#include "examples.h"
+
+namespace lra {
+namespace {
+
+const std::vector<std::string>* row(const Table& table, const std::string& name) {
+  for (const auto& cells : table.rows) {
+    if (cells[0] == name) return &cells;
+  }
+  return nullptr;
+}
+
+std::vector<Profile> table1_shaped() {
+  Profile oom = example_profile("standard", 2048, 1, 1);
+  oom.status = "oom";
+  oom.reason = "needs 12 GiB";
+  oom.time.reset();
+  oom.memory.reset();
+  return {example_profile("standard", 512, 10, 2), example_profile("standard", 1024, 40, 8), oom,
+          example_profile("nystrom", 512, 5, 1), example_profile("nystrom", 1024, 10, 2)};
+}
+
+TEST(MemoryTimeTable, ShowsCellsStatusesAndGrowth) {
+  const auto tables = memory_time_tables(table1_shaped());
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(
+      *row(tables[0], "standard"),
+      (std::vector<std::string>{"standard", "10.0 / 2", "40.0 / 8", "oom", "N^2.00 / N^2.00"}));
+  EXPECT_EQ(*row(tables[0], "nystrom"),
+            (std::vector<std::string>{"nystrom", "5 / 1", "10.0 / 2", "–", "N^1.00 / N^1.00"}));
+  EXPECT_TRUE(contains(to_text(tables[0]), "oom: standard at 2048: needs 12 GiB"));
+}
+
+TEST(MemoryTimeTable, PublishedRowsStandBesideTheShapesOfTheirTable) {
+  const Table table = memory_time_tables(table1_shaped())[0];
+  const auto* published = row(table, "Nyströmformer-64 (published, GTX 1080 Ti)");
+  ASSERT_NE(published, nullptr);
+  EXPECT_EQ(published->at(1), "35 / 0.7");
+  EXPECT_EQ(published->at(3), "118 / 2.7");
+  EXPECT_TRUE(contains(to_text(table), "in MB / ms as printed"));
+  EXPECT_TRUE(contains(
+      to_text(table),
+      "difference of machine: Xeon, 2 cores, 8 GiB here, GTX 1080 Ti in the published rows"));
+}
+
+TEST(MemoryTimeTable, PublishedRowsStandApartFromOtherShapes) {
+  for (auto change : {+[](Profile& p) { p.heads = 2; }, +[](Profile& p) { p.head_dim = 32; },
+                      +[](Profile& p) { p.batch = 8; }, +[](Profile& p) { p.mode = "training"; },
+                      +[](Profile& p) { p.scope = "model"; }}) {
+    std::vector<Profile> profiles = table1_shaped();
+    for (Profile& p : profiles) change(p);
+    const auto tables = memory_time_tables(profiles);
+    ASSERT_EQ(tables.size(), 2u);
+    EXPECT_EQ(tables[0].rows.size(), 2u);
+    EXPECT_TRUE(contains(
+        to_text(tables[0]),
+        "is not comparable and stands apart: it is for 12 heads of 64, batch 1, inference"));
+    EXPECT_TRUE(contains(tables[1].title, "Published memory and time, not comparable"));
+    EXPECT_EQ(tables[1].rows.size(), 5u);
+    EXPECT_EQ(row(tables[1], "Transformer (published, GTX 1080 Ti)")->at(5), "10233 / 155.4");
+  }
+}
+
+TEST(MemoryTimeTable, NeverMixesWhatWasMeasuredDifferently) {
+  for (auto change :
+       {+[](Profile& p) { p.scope = "module"; }, +[](Profile& p) { p.mode = "training"; },
+        +[](Profile& p) { p.batch = 2; }, +[](Profile& p) { p.heads = 2; },
+        +[](Profile& p) { p.head_dim = 8; }, +[](Profile& p) { p.dtype = "bfloat16"; },
+        +[](Profile& p) { p.device = "cuda:0"; }, +[](Profile& p) { p.threads = 1; },
+        +[](Profile& p) { p.machine.gpu = "H100"; }}) {
+    std::vector<Profile> profiles{example_profile("standard", 512, 10, 2),
+                                  example_profile("nystrom", 512, 5, 1)};
+    change(profiles[1]);
+    EXPECT_EQ(memory_time_tables(profiles, {}).size(), 2u);
+    EXPECT_EQ(profile_tables(profiles, {}).size(), 4u);
+  }
+}
+
+TEST(MemoryTimeTable, TheLaterLineOfACellStands) {
+  const auto tables = memory_time_tables(
+      std::vector<Profile>{example_profile("a", 512, 1, 1), example_profile("a", 512, 3, 4)}, {});
+  EXPECT_EQ(tables[0].rows[0][1], "3 / 4");
+  EXPECT_TRUE(contains(to_text(tables[0]), "measured more than once shows its last line"));
+}
+
+TEST(MemoryTimeTable, OneLabelWithDifferentOptionsIsTwoRows) {
+  std::vector<Profile> profiles{example_profile("a", 512, 1, 1), example_profile("a", 512, 3, 4)};
+  profiles[1].attention.options["k"] = 2;
+  EXPECT_EQ(memory_time_tables(profiles, {})[0].rows.size(), 2u);
+}
+
+TEST(MemoryTimeTable, HugeNumbersStayReadable) {
+  const auto tables =
+      memory_time_tables(std::vector<Profile>{example_profile("a", 512, 1e300, 0)}, {});
+  EXPECT_EQ(tables[0].rows[0][1], "1.00e+300 / 0");
+}
+
+TEST(ProfileTables, ShowIntervalsAndTheRatioToTheBaseline) {
+  const auto tables = profile_tables(table1_shaped());
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_EQ(*row(tables[0], "nystrom"),
+            (std::vector<std::string>{"nystrom", "5 (0.5×)", "10.0 (0.25×)", "–"}));
+  EXPECT_EQ(row(tables[1], "standard")->at(1), "2 [1.98, 2.02]");
+  EXPECT_EQ(row(tables[1], "nystrom")->at(1), "1 [0.99, 1.01] (0.5×)");
+}
+
+TEST(ProfileTables, NothingGivesNothing) {
+  EXPECT_TRUE(memory_time_tables({}).empty());
+  EXPECT_TRUE(profile_tables({}).empty());
+}
+
+TEST(LongForm, HoldsEveryCellAndThePublishedOnes) {
+  const Table table = memory_time_long(table1_shaped());
+  EXPECT_EQ(table.rows.size(), 5u + 5 * 5 + 9 * 4);
+  for (const auto& cells : table.rows) EXPECT_EQ(cells.size(), table.columns.size());
+}
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,179 @@
+// The two record schemas and the walk that finds them.
+#include "results/records.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "examples.h"
+
+namespace lra {
+namespace {
+
+std::string refusal(const json& record) {
+  return message_of([&] {
+    record["schema"].get<std::string>().rfind("lra.profile", 0) == 0 ? void(parse_profile(record))
+                                                                     : void(parse_result(record));
+  });
+}
+
+TEST(Records, AResultComesBackAsItWasWritten) {
+  Result r = example_result();
+  r.dev = r.test;
+  const json written = make_result(r);
+  EXPECT_EQ(make_result(parse_result(json::parse(written.dump()))), written);
+  EXPECT_EQ(written["schema"], "lra.result/1");
+  EXPECT_NEAR(written["test"]["ci95"][0].get<double>(), 0.34960176642480284, 1e-12);
+  for (const char* key :
+       {"task", "attention", "protocol", "seed", "status", "test", "dev", "best_step", "steps",
+        "parameters", "training", "data", "machine", "software", "config"}) {
+    EXPECT_TRUE(written.contains(key)) << key;
+  }
+}
+
+TEST(Records, AProfileComesBackAsItWasWritten) {
+  const json written = make_profile(example_profile("standard", 512, 12.5, 3.25));
+  EXPECT_EQ(make_profile(parse_profile(json::parse(written.dump()))), written);
+  EXPECT_EQ(written["time_ms"]["median"], 3.25);
+  EXPECT_EQ(written["memory_mib"]["peak"], 12.5);
+}
+
+TEST(Records, ACellWithoutNumbersNeedsOnlyItsStatusAndReason) {
+  Profile p = example_profile("standard", 512, 1, 1);
+  p.status = "oom";
+  p.reason = "needs 12 GiB";
+  p.time.reset();
+  p.memory.reset();
+  EXPECT_EQ(parse_profile(make_profile(p)).reason, "needs 12 GiB");
+  Result r = example_result();
+  r.status = "pending";
+  r.test.reset();
+  EXPECT_EQ(parse_result(make_result(r)).status, "pending");
+}
+
+TEST(Records, TheLargestSeedSurvives) {
+  Result r = example_result();
+  r.seed = std::numeric_limits<uint64_t>::max();
+  EXPECT_EQ(parse_result(json::parse(make_result(r).dump())).seed, r.seed);
+}
+
+TEST(Records, AttentionLabelFallsBackToTheName) {
+  json record = make_result(example_result());
+  record["attention"].erase("label");
+  EXPECT_EQ(parse_result(record).attention.label, "nystrom");
+}
+
+TEST(Records, AMissingOrWrongFieldIsNamed) {
+  json record = make_result(example_result());
+  const auto with = [&record](const char* pointer, const json& value) {
+    json changed = record;
+    changed[json::json_pointer(pointer)] = value;
+    return refusal(changed);
+  };
+  EXPECT_EQ(with("/schema", "lra.result/2"),
+            "schema \"lra.result/2\" is not one that this program reads (lra.result/1)");
+  EXPECT_EQ(with("/test/accuracy", nullptr), "field 'test.accuracy' is missing");
+  EXPECT_EQ(with("/test/accuracy", 37.05),
+            "field 'test.accuracy' should be a number from 0 to 1, not 37.05");
+  EXPECT_EQ(with("/test/accuracy", 0.5),
+            "field 'test.accuracy' is 0.5, but 741 of 2000 examples make 0.370500");
+  EXPECT_EQ(with("/test/correct", 2001), "field 'test.correct' is 2001 of 2000 examples");
+  EXPECT_EQ(with("/test/count", 0), "field 'test.count' should be an integer of at least 1, not 0");
+  EXPECT_EQ(with("/test/count", uint64_t{1} << 63),
+            "field 'test.count' should be an integer of at least 1, not 9223372036854775808");
+  EXPECT_EQ(with("/test/ci95", {0.4, 0.3}), "field 'test.ci95' has its ends the wrong way round");
+  EXPECT_EQ(with("/seed", -1), "field 'seed' should be an integer of at least 0, not -1");
+  EXPECT_EQ(with("/attention", "nystrom"), "attention should be an object, not \"nystrom\"");
+  EXPECT_EQ(with("/data/synthetic", 1), "field 'data.synthetic' should be true or false, not 1");
+  EXPECT_EQ(with("/status", "fine"),
+            "field 'status' should be one of ok, oom, timeout, crash, diverged, unsupported, "
+            "pending, running, not \"fine\"");
+  json profile = make_profile(example_profile("standard", 512, 1, 1));
+  profile["scope"] = "layer";
+  EXPECT_EQ(refusal(profile), "field 'scope' should be one of core, module, model, not \"layer\"");
+  profile["scope"] = "core";
+  profile["time_ms"]["median"] = -1;
+  EXPECT_EQ(refusal(profile), "field 'time_ms.median' should be a number of at least 0, not -1");
+}
+
+TEST(Records, NumbersThatAreNotFiniteAreWrittenAsAbsent) {
+  Profile p = example_profile("standard", 512, 1, std::numeric_limits<double>::quiet_NaN());
+  const json written = json::parse(make_profile(p).dump());
+  EXPECT_TRUE(written["time_ms"]["median"].is_null());
+  EXPECT_EQ(refusal(written), "field 'time_ms.median' is missing");
+  Result r = example_result();
+  r.training.seconds = std::numeric_limits<double>::infinity();
+  EXPECT_FALSE(parse_result(make_result(r)).training.seconds);
+}
+
+TEST(Records, OverriddenKeysCarryTheValuesTheyTook) {
+  Result r = example_result();
+  r.config["overridden"] = {"training.steps", "a.b=c", "not.there"};
+  EXPECT_EQ(r.overridden(),
+            (std::vector<std::string>{"a.b=c", "not.there", "training.steps=5000"}));
+}
+
+TEST(FindRecords, WalksFoldersAndReportsEachBadFileOnce) {
+  const Folder folder;
+  folder.write("suite/a/result.json", make_result(example_result()).dump());
+  folder.write("suite/a/metrics.jsonl", "{\"step\": 1}\n");
+  folder.write("suite/a/config.json", "{}");
+  folder.write("suite/b/result.json", make_result(example_result()).dump().substr(0, 300));
+  folder.write("suite/c/result.json", "{\"schema\": \"lra.result/9\"}");
+  folder.write("suite/d/result.json", "");
+  folder.write("suite/e/result.json", "{\"schema\": \"lra.result/1\", \"task\": 1e999}");
+  folder.write("suite/f/other.jsonl", "{\"schema\": \"lra.fidelity/1\"}\n");
+  const std::string line = make_profile(example_profile("standard", 512, 1, 1)).dump();
+  folder.write("profile.jsonl", line + "\n\n" + line + "\r\n{}\n" + line.substr(0, 50));
+  const Records records =
+      find_records({folder.path(), folder.path() / "suite", folder.path() / "missing"});
+  EXPECT_EQ(records.results.size(), 1u);
+  EXPECT_EQ(records.profiles.size(), 2u);
+  ASSERT_EQ(records.bad.size(), 6u);
+  EXPECT_TRUE(
+      contains(records.bad[0].reason, "line 4: field 'schema' is missing (and 1 more lines)"))
+      << records.bad[0].reason;
+  EXPECT_TRUE(contains(records.bad[1].reason, "not valid JSON (cut short?): parse error at line 1"))
+      << records.bad[1].reason;
+  EXPECT_TRUE(contains(records.bad[2].reason, "schema \"lra.result/9\" is not one"))
+      << records.bad[2].reason;
+  EXPECT_TRUE(contains(records.bad[3].reason, "is empty")) << records.bad[3].reason;
+  EXPECT_TRUE(contains(records.bad[4].reason, "number overflow")) << records.bad[4].reason;
+  EXPECT_EQ(records.bad[5].reason, "no such file or folder");
+}
+
+TEST(FindRecords, ANamedFileOfAnotherKindIsReported) {
+  const Folder folder;
+  const Records records = find_records(
+      {folder.write("x.json", "{\"schema\": \"lra.fidelity/1\"}"), folder.write("y.json", "[1]"),
+       folder.write("z.jsonl", "\n"), folder.write("m.jsonl", "{\"step\": 1}\n")});
+  ASSERT_EQ(records.bad.size(), 4u);
+  EXPECT_EQ(
+      records.bad[0].reason,
+      "schema \"lra.fidelity/1\" is not one that this program reads (lra.result/1, lra.profile/1)");
+  EXPECT_EQ(records.bad[1].reason, "should hold a JSON object, not an array");
+  EXPECT_EQ(records.bad[2].reason, "holds no record");
+  EXPECT_EQ(records.bad[3].reason, "line 1: field 'schema' is missing");
+}
+
+TEST(FindRecords, DeepNestingIsRefusedBeforeItCanExhaustTheStack) {
+  const Folder folder;
+  const std::string deep =
+      "{\"schema\": \"lra.result/1\", \"config\": " + std::string(1000000, '[');
+  const Records records = find_records({folder.write("result.json", deep)});
+  ASSERT_EQ(records.bad.size(), 1u);
+  EXPECT_EQ(records.bad[0].reason, "nested deeper than 64 levels");
+}
+
+TEST(FindRecords, ALoopOfLinksEnds) {
+  const Folder folder;
+  folder.write("a/result.json", make_result(example_result()).dump());
+  std::filesystem::create_directory_symlink(folder.path(), folder.path() / "a/loop");
+  std::filesystem::create_symlink(folder.path() / "nowhere", folder.path() / "a/dangling.jsonl");
+  const Records records = find_records({folder.path()});
+  EXPECT_EQ(records.results.size(), 1u);
+  EXPECT_TRUE(records.bad.empty());
+}
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,79 @@
+// The whole report.
+#include "results/report.h"
+
+#include <gtest/gtest.h>
+
+#include "examples.h"
+
+namespace lra {
+namespace {
+
+std::vector<std::string> names(const std::map<std::string, std::string>& files) {
+  std::vector<std::string> result;
+  for (const auto& [name, content] : files) result.push_back(name);
+  return result;
+}
+
+TEST(Report, HoldsEveryFileThatItsRecordsAllow) {
+  Records records;
+  records.results = {example_result()};
+  EXPECT_EQ(names(make_report(records)),
+            (std::vector<std::string>{"accuracy.csv", "accuracy.tex", "report.md", "results.csv",
+                                      "training.csv", "training.tex"}));
+  records.results.clear();
+  records.profiles = {example_profile("standard", 512, 1, 1)};
+  EXPECT_EQ(names(make_report(records)),
+            (std::vector<std::string>{"memory_time.csv", "memory_time.tex", "report.md"}));
+}
+
+TEST(Report, ListsTheFilesThatCouldNotBeUsed) {
+  Records records;
+  records.results = {example_result()};
+  records.bad = {{"a/result.json", "cut | short"}};
+  EXPECT_TRUE(contains(make_report(records)["report.md"], "| a/result.json | cut \\| short |"));
+  records.bad[0].path = "a\x1b[2J";
+  EXPECT_EQ(bad_files_text(records), "a?[2J: cut | short\n");
+}
+
+TEST(Report, TheSummaryIsTheTwoTables) {
+  Records records;
+  records.results = {example_result()};
+  records.profiles = {example_profile("standard", 512, 1, 1)};
+  const std::string text = summary_text(records);
+  const size_t accuracy = text.find("Accuracy: protocol lra-strict");
+  const size_t cost =
+      text.find("Memory and time per length: core, inference, batch 1, 12 heads of 64");
+  ASSERT_NE(accuracy, std::string::npos);
+  ASSERT_NE(cost, std::string::npos);
+  EXPECT_LT(accuracy, cost);
+  EXPECT_FALSE(contains(text, "Training cost"));
+}
+
+TEST(Report, HostileRecordsStayText) {
+  const std::string hostile = "</td><script>x</script>|\n\x1b[31m\\input{/etc/passwd},=1+1\"";
+  Result r = example_result();
+  r.task = r.protocol = r.attention.label = r.data.source = r.data.fingerprint =
+      r.machine.processor = hostile;
+  r.software = {{hostile, hostile}};
+  r.attention.options[hostile] = hostile;
+  r.config["overridden"] = {hostile};
+  Profile p = example_profile("standard", 512, 1, 1);
+  p.attention.label = p.dtype = p.device = p.machine.processor = hostile;
+  Records records{.results = {parse_result(make_result(r))},
+                  .profiles = {parse_profile(make_profile(p))},
+                  .bad = {}};
+  auto files = make_report(records);
+  EXPECT_FALSE(contains(files["report.md"], "<script>"));
+  for (const auto& [name, content] : files) {
+    if (name.find(".tex") != std::string::npos) {
+      EXPECT_FALSE(contains(content, "\\input")) << name;
+    }
+    if (name.find(".csv") == std::string::npos) {
+      EXPECT_FALSE(contains(content, "\x1b")) << name;
+    }
+  }
+  EXPECT_FALSE(contains(summary_text(records), "\x1b"));
+}
+
+}  // namespace
+}  // namespace lra

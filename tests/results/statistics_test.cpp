@@ -1,0 +1,95 @@
+// Against scipy 1.17.1; the command that made each number stands beside it.
+#include "results/statistics.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "examples.h"
+
+namespace lra {
+namespace {
+
+TEST(Statistics, WilsonIntervalEqualsScipys) {
+  // stats.binomtest(k, n).proportion_ci(method='wilson')
+  const Interval a = wilson_interval(741, 2000);
+  EXPECT_NEAR(a.low, 0.34960176642480284, 1e-14);
+  EXPECT_NEAR(a.high, 0.39189474882104164, 1e-14);
+  const Interval none = wilson_interval(0, 10);
+  EXPECT_EQ(none.low, 0);
+  EXPECT_NEAR(none.high, 0.27753279986288926, 1e-14);
+  const Interval all = wilson_interval(10, 10);
+  EXPECT_NEAR(all.low, 0.7224672001371109, 1e-14);
+  EXPECT_EQ(all.high, 1);
+  EXPECT_NEAR(wilson_interval(1, 1).low, 0.20654931437723745, 1e-14);
+}
+
+TEST(Statistics, WilsonIntervalRefusesWhatIsNoProportion) {
+  EXPECT_EQ(message_of([] { wilson_interval(5, 0); }),
+            "a proportion needs 0 <= correct <= count and count >= 1, not 5 of 0");
+  EXPECT_THROW(wilson_interval(3, 2), std::runtime_error);
+  EXPECT_THROW(wilson_interval(-1, 2), std::runtime_error);
+}
+
+TEST(Statistics, StudentIntervalEqualsScipys) {
+  // stats.t.interval(.95, 2, np.mean(x), stats.sem(x)), np.std(x, ddof=1)
+  const std::vector<double> x{37.1, 36.2, 38.9};
+  EXPECT_NEAR(mean(x), 37.4, 1e-13);
+  EXPECT_NEAR(standard_deviation(x), 1.3747727084867498, 1e-13);
+  EXPECT_NEAR(student_interval(x).low, 33.984875269762924, 1e-11);
+  EXPECT_NEAR(student_interval(x).high, 40.81512473023709, 1e-11);
+  EXPECT_EQ(message_of([] { student_interval(std::vector<double>{1}); }),
+            "a Student interval needs at least 2 samples, not 1");
+}
+
+TEST(Statistics, MedianAndQuartilesEqualNumpys) {
+  // np.median(x), stats.iqr(x)
+  const MedianEstimate e = median_estimate(std::vector<double>{3, 1, 4, 1, 5, 9, 2, 6, 5, 3});
+  EXPECT_EQ(e.median, 3.5);
+  EXPECT_EQ(e.iqr, 2.75);
+  EXPECT_EQ(e.min, 1);
+}
+
+TEST(Statistics, MedianIntervalTakesTheOrderStatisticsOfTheBinomial) {
+  // l = 0; while stats.binom.cdf(l, n, .5) <= .025: l += 1  ->  ranks l and n + 1 - l
+  const struct {
+    int n, low, high;
+  } cases[] = {{6, 1, 6}, {9, 2, 8}, {10, 2, 9}, {25, 8, 18}, {100, 40, 61}};
+  for (const auto& c : cases) {
+    std::vector<double> ranks;
+    for (int i = c.n; i >= 1; --i) ranks.push_back(i);
+    const MedianEstimate e = median_estimate(ranks);
+    EXPECT_EQ(e.interval.low, c.low) << c.n;
+    EXPECT_EQ(e.interval.high, c.high) << c.n;
+    EXPECT_GE(e.coverage, 0.95) << c.n;
+  }
+}
+
+TEST(Statistics, MedianOfTooFewSamplesSaysThatItsCoverageIsShort) {
+  const MedianEstimate five = median_estimate(std::vector<double>{5, 1, 2, 3, 4});
+  EXPECT_EQ(five.interval.low, 1);
+  EXPECT_EQ(five.interval.high, 5);
+  EXPECT_NEAR(five.coverage, 1 - 2.0 / 32, 1e-15);
+  const MedianEstimate one = median_estimate(std::vector<double>{7});
+  EXPECT_EQ(one.median, 7);
+  EXPECT_EQ(one.coverage, 0);
+  EXPECT_THROW(median_estimate(std::vector<double>{}), std::runtime_error);
+}
+
+TEST(Statistics, GrowthExponentEqualsScipysRegression) {
+  // stats.linregress(np.log(n), np.log(mib)).slope
+  const std::vector<double> n{512, 1024, 2048, 4096, 8192};
+  EXPECT_NEAR(*growth_exponent(n, std::vector<double>{54, 186, 685, 2620, 10233}),
+              1.8948300361658963, 1e-12);
+  EXPECT_NEAR(*growth_exponent(n, std::vector<double>{35, 63, 118, 229, 450}), 0.923092021314117,
+              1e-12);
+}
+
+TEST(Statistics, GrowthExponentNeedsTwoLengths) {
+  EXPECT_FALSE(growth_exponent(std::vector<double>{512}, std::vector<double>{3}));
+  EXPECT_FALSE(growth_exponent(std::vector<double>{512, 512}, std::vector<double>{3, 4}));
+  EXPECT_FALSE(growth_exponent(std::vector<double>{512, 1024}, std::vector<double>{0, 4}));
+}
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,88 @@
+// The four printers, and hostile cells in each.
+#include "results/tables.h"
+
+#include <gtest/gtest.h>
+
+namespace lra {
+namespace {
+
+Table small() {
+  return {.title = "T_1",
+          .columns = {{"attention", Align::kLeft}, {"512"}},
+          .rows = {{"Nyström", "1 / 2"}, {"x"}},
+          .notes = {"50 % of it"}};
+}
+
+Table with(const std::string& cell) {
+  return {.title = "", .columns = {{"a", Align::kLeft}}, .rows = {{cell}}, .notes = {}};
+}
+
+TEST(Tables, TextAlignsByDisplayWidth) {
+  EXPECT_EQ(to_text(small()),
+            "T_1\n"
+            "attention    512\n"
+            "---------  -----\n"
+            "Nyström    1 / 2\n"
+            "x\n"
+            "  * 50 % of it\n");
+}
+
+TEST(Tables, MarkdownIsAPipeTable) {
+  EXPECT_EQ(to_markdown(small()),
+            "**T\\_1**\n\n"
+            "| attention | 512 |\n"
+            "| :--- | ---: |\n"
+            "| Nyström | 1 / 2 |\n"
+            "| x |  |\n"
+            "\n- 50 % of it\n");
+}
+
+TEST(Tables, CsvIsRfc4180) {
+  EXPECT_EQ(to_csv(small()), "attention,512\r\nNyström,1 / 2\r\nx,\r\n");
+}
+
+TEST(Tables, LatexIsABooktabsTable) {
+  EXPECT_EQ(to_latex(small()),
+            "\\begin{table}\n\\centering\n\\caption{T\\_1}\n\\begin{tabular}{lr}\n\\toprule\n"
+            "attention & 512 \\\\\n\\midrule\nNyström & 1 / 2 \\\\\nx &  "
+            "\\\\\n\\bottomrule\n\\end{tabular}\n"
+            "\n\\footnotesize 50 \\% of it\n\\end{table}\n");
+}
+
+TEST(Tables, WidthsCountWhatATerminalShows) {
+  EXPECT_EQ(display_width("Nyström"), 7u);
+  EXPECT_EQ(display_width("e\xCC\x81"), 1u);  // e and a combining accent
+  EXPECT_EQ(display_width("注意"), 4u);
+  EXPECT_EQ(display_width("\xF0\x9F\x98\x80"), 2u);  // an emoji
+  EXPECT_EQ(display_width("\xFF\xC3"), 2u);          // malformed
+}
+
+TEST(Tables, TextShowsNoControlCharacter) {
+  const std::string text = to_text(with("\x1b[2Jx\r\ny\x7f\xC2\x9B\xE2\x80\xAE\xFF"));
+  EXPECT_EQ(text, "\na\n------------\n?[2Jx? y???\xEF\xBF\xBD\n");
+}
+
+TEST(Tables, MarkdownEscapesMarkup) {
+  EXPECT_EQ(to_markdown(with("a|b\n<img src=x> [l](http://e) `c` *d* \\")),
+            "****\n\n| a |\n| :--- |\n| a\\|b &lt;img src=x&gt; \\[l\\](http&#58;//e) \\`c\\` "
+            "\\*d\\* \\\\ |\n");
+}
+
+TEST(Tables, CsvQuotesAndDefusesFormulas) {
+  EXPECT_EQ(to_csv(with("a,\"b\"\r\nc")), "a\r\n\"a,\"\"b\"\"\r\nc\"\r\n");
+  EXPECT_EQ(to_csv(with("=HYPERLINK(1)")), "a\r\n'=HYPERLINK(1)\r\n");
+  EXPECT_EQ(to_csv(with("@x")), "a\r\n'@x\r\n");
+  EXPECT_EQ(to_csv(with("-1.5e3")), "a\r\n-1.5e3\r\n");
+}
+
+TEST(Tables, LatexEscapesEverySpecialCharacter) {
+  const std::string text = to_latex(with("\\input{x} & % $ # _ ~ ^ < > [2pt] ± × –"));
+  EXPECT_NE(text.find("\\textbackslash{}input\\{x\\} \\& \\% \\$ \\# \\_ \\textasciitilde{} "
+                      "\\textasciicircum{} "
+                      "\\textless{} \\textgreater{} {[}2pt{]} $\\pm$ $\\times$ -- \\\\"),
+            std::string::npos)
+      << text;
+}
+
+}  // namespace
+}  // namespace lra
