@@ -1,11 +1,10 @@
 #include "lra/protocol.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 
 #include "embedded_protocols.h"
-#include "lra/files.h"
+#include "lra/embedded.h"
 #include "lra/task.h"
 
 namespace lra {
@@ -29,10 +28,6 @@ struct ProtocolFile {
   }
 };
 
-bool is_path(const std::string& text) {
-  return text.find('/') != std::string::npos || text.ends_with(".json");
-}
-
 // Objects merge key by key; anything else replaces.
 void merge(json& below, const json& above) {
   for (const auto& [key, value] : above.items()) {
@@ -44,27 +39,14 @@ void merge(json& below, const json& above) {
   }
 }
 
-json protocol_json(const std::string& name) {
-  if (is_path(name)) {
-    if (!std::filesystem::exists(name)) {
-      throw UsageError("protocol file " + name + " does not exist; built-in protocols are named without a path");
-    }
-    return read_json(name);
-  }
-  for (const auto& [stem, text] : embedded_protocols) {
-    if (stem == name) return json::parse(text);
-  }
-  throw unknown_name("protocol", name, protocol_names());
-}
-
 Protocol load(const std::string& name, std::vector<std::string>& seen) {
   if (std::ranges::find(seen, name) != seen.end()) {
     throw UsageError("protocol " + name + " extends itself through " + seen.back());
   }
   seen.push_back(name);
-  const std::string where = is_path(name) ? "protocol file " + name : "protocol " + name;
+  const auto [value, where] = load_named_json("protocol", name, embedded_protocols);
   ProtocolFile file;
-  read_fields(protocol_json(name), file, where);
+  read_fields(value, file, where);
   if (file.schema.empty() || file.name.empty()) {
     throw UsageError(where + R"( should hold "schema": "lra.protocol/1" and a "name")");
   }
@@ -83,10 +65,10 @@ Protocol load(const std::string& name, std::vector<std::string>& seen) {
 
   Settings settings;
   read_fields(protocol.settings, settings, where + ": settings");
-  for (const auto& [task_name, value] : protocol.tasks.items()) {
+  for (const auto& [task_name, of_task_json] : protocol.tasks.items()) {
     task(task_name);
     Settings of_task;
-    read_fields(value, of_task, where + ": tasks." + task_name);
+    read_fields(of_task_json, of_task, where + ": tasks." + task_name);
   }
   for (const auto& [variant, options] : protocol.attentions.items()) {
     attention_entry(variant).effective_options(options);
@@ -139,12 +121,7 @@ void collect_differences(const json& a, const json& b, const std::string& path, 
 
 }  // namespace
 
-std::vector<std::string> protocol_names() {
-  std::vector<std::string> names;
-  for (const auto& [stem, text] : embedded_protocols) names.emplace_back(stem);
-  std::ranges::sort(names);
-  return names;
-}
+std::vector<std::string> protocol_names() { return embedded_names(embedded_protocols); }
 
 Protocol load_protocol(const std::string& name_or_path) {
   std::vector<std::string> seen;

@@ -1,0 +1,183 @@
+#include "harness/suite.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <cstring>
+
+#include "harness/child.h"
+#include "harness/progress.h"
+#include "harness/run_files.h"
+#include "harness/runtime.h"
+#include "harness/signals.h"
+#include "lra/files.h"
+#include "results/report.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSuiteFile = "suite.json";
+
+struct Cell {
+  Config config;
+  std::vector<std::string> sets;
+  fs::path run;
+};
+
+// A folder name for an attention: letters, digits and what is safe beside them.
+std::string folder_name(const std::string& text) {
+  std::string name;
+  for (const char c : text) name += std::isalnum(static_cast<unsigned char>(c)) || std::strchr("-_.=,[]", c) != nullptr ? c : '_';
+  return name;
+}
+
+std::vector<Cell> plan(const SuiteRequest& request) {
+  const Protocol protocol = load_protocol(request.protocol);
+  std::vector<Cell> cells;
+  for (const std::string& task_name : request.tasks) {
+    std::vector<std::string> sets;
+    for (const auto& [key, value] : request.budget.task(task_name).set.items()) sets.push_back(key + "=" + value.dump());
+    sets.insert(sets.end(), request.sets.begin(), request.sets.end());
+    for (const AttentionSpec& attention : request.attentions) {
+      for (const uint64_t seed : request.seeds) {
+        cells.push_back({.config = make_config(protocol, task_name, attention, sets, seed, request.dtype),
+                         .sets = sets,
+                         .run = request.out / "runs" / task_name / folder_name(attention.text()) / fmt::format("seed{}", seed)});
+      }
+    }
+  }
+  return cells;
+}
+
+json suite_json(const SuiteRequest& request, const std::vector<Cell>& cells) {
+  json value = {{"schema", "lra.suite/1"}, {"protocol", request.protocol}, {"budget", write_fields(request.budget)},
+                {"data", request.data.empty() ? "" : fs::absolute(request.data).string()}, {"dtype", request.dtype},
+                {"device", request.device}, {"cells", json::array()}};
+  for (const Cell& cell : cells) value["cells"].push_back(cell.config.to_json());
+  return value;
+}
+
+// A folder is continued only when asked, and only by the same suite.
+void check_folder(const SuiteRequest& request, const json& suite) {
+  const fs::path path = request.out / kSuiteFile;
+  if (!fs::exists(path)) return;
+  const std::string out = request.out.string();
+  if (request.resume == Resume::no) {
+    throw Error(out + " holds a suite already; go on with --resume, or choose another --out folder");
+  }
+  const auto different = differences(read_json(path), suite);
+  if (!different.empty()) {
+    throw Error(fmt::format("{} holds another suite ({}{}); use the same options or another --out folder", out, different.front(),
+                            different.size() > 1 ? fmt::format(" and {} more", different.size() - 1) : ""));
+  }
+}
+
+void prepare_data(const SuiteRequest& request, const fs::path& folder) {
+  for (const std::string& name : request.tasks) {
+    const TaskBudget budget = request.budget.task(name);
+    say("data: " + name);
+    Progress progress("prepare " + name, 1);
+    task(name).prepare({.out = folder,
+                        .seed = budget.data_seed,
+                        .train = budget.train,
+                        .dev = budget.dev,
+                        .test = budget.test,
+                        .min_length = budget.min_length,
+                        .max_length = budget.max_length,
+                        .threads = request.threads,
+                        .stop = &stop_requested()});
+    progress.finish();
+  }
+}
+
+// The status a run folder ended with, "" where it has not.
+std::string status_of(const fs::path& run) {
+  const fs::path path = run / kResultFile;
+  return fs::exists(path) ? parse_result(read_json(path)).status : "";
+}
+
+// A child that left no result (killed, or refused before its first step): the suite says so in its place.
+void record_failure(const SuiteRequest& request, const Cell& cell, const fs::path& data, const std::string& reason) {
+  const PreparedData prepared(data, cell.config.task, /*check_hashes=*/false);
+  TrainRequest train{.config = cell.config, .run = cell.run, .data = data, .device = parse_device(request.device)};
+  Result result = result_of(train, prepared.manifest(), prepared.split("test"));
+  result.status = "crash";
+  result.reason = reason;
+  result.config = cell.config.to_json();
+  fs::create_directories(cell.run);
+  write_json(cell.run / kResultFile, make_result(result));
+}
+
+std::string train_cell(const SuiteRequest& request, const Cell& cell, const fs::path& data) {
+  std::vector<std::string> arguments = {"train",      "--task",   cell.config.task, "--attention", cell.config.attention.text(),
+                                        "--protocol", request.protocol, "--seed",   std::to_string(cell.config.seed),
+                                        "--data",     data.string(),    "--run",    cell.run.string(),
+                                        "--device",   request.device,   "--dtype",  request.dtype,
+                                        "--threads",  std::to_string(request.threads), "--resume"};
+  for (const std::string& set : cell.sets) arguments.insert(arguments.end(), {"--set", set});
+  const ChildStatus ended = run_child(arguments);
+  std::string status = status_of(cell.run);
+  if (status.empty()) {
+    record_failure(request, cell, data,
+                   ended.signal != 0 ? fmt::format("ended by signal {}", ended.signal) : fmt::format("exit status {}", ended.exit));
+    status = "crash";
+  }
+  return status;
+}
+
+void profile(const SuiteRequest& request) {
+  const ProfileBudget& budget = request.budget.profile;
+  std::string attentions;
+  for (const AttentionSpec& attention : request.attentions) attentions += (attentions.empty() ? "" : ",") + attention.text();
+  const ChildStatus ended = run_child({"profile", "--preset", budget.preset, "--scope", budget.scope, "--mode", budget.mode,
+                                       "--lengths", budget.lengths, "--attentions", attentions, "--seconds",
+                                       fmt::format("{}", budget.seconds), "--device", request.device, "--dtype", request.dtype,
+                                       "--threads", std::to_string(request.threads), "--out",
+                                       (request.out / "profile.jsonl").string()});
+  if (ended.exit != 0 || ended.signal != 0) say("lra profile did not finish; the table holds the cells it measured");
+}
+
+}  // namespace
+
+int64_t run_suite(const SuiteRequest& request) {
+  parse_device(request.device);
+  const std::vector<Cell> cells = plan(request);
+  const json suite = suite_json(request, cells);
+  std::error_code error;
+  fs::create_directories(request.out, error);
+  if (error) throw Error("cannot create " + request.out.string() + ": " + error.message());
+  const FolderLock lock(request.out);
+  check_folder(request, suite);
+  write_json(request.out / kSuiteFile, suite);
+
+  const fs::path data = request.data.empty() ? request.out / "data" : request.data;
+  if (request.data.empty()) prepare_data(request, data);
+  for (const std::string& name : request.tasks) PreparedData(data, name, /*check_hashes=*/false);
+
+  int64_t failed = 0;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const Cell& cell = cells[i];
+    const std::string label = fmt::format("[{}/{}] {} {} seed {}", i + 1, cells.size(), cell.config.task,
+                                          cell.config.attention.text(), cell.config.seed);
+    std::string status = status_of(cell.run);
+    // Only a crash is tried again: the others would end the same way.
+    if (status.empty() || status == "crash") {
+      say(label);
+      status = train_cell(request, cell, data);
+    }
+    say(label + ": " + status);
+    failed += status == "ok" ? 0 : 1;
+  }
+  say("profile");
+  profile(request);
+
+  const Records records = find_records({request.out / "runs", request.out / "profile.jsonl"});
+  for (const auto& [name, content] : make_report(records)) write_file(request.out / "report" / name, content);
+  fmt::print("{}", summary_text(records));
+  say("report: " + (request.out / "report").string());
+  return failed;
+}
+
+}  // namespace lra

@@ -1,0 +1,28 @@
+// JSON files that travel inside the program, or stand at a path of the user's.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "attention_variants/fields.h"
+
+namespace lra {
+
+using EmbeddedFiles = std::span<const std::pair<std::string_view, std::string_view>>;
+
+struct NamedJson {
+  json value;
+  std::string where;  // "protocol lra-strict", "protocol file my.json"
+};
+
+/// The names of the built-in ones, sorted.
+std::vector<std::string> embedded_names(EmbeddedFiles files);
+
+/// A built-in file by name, or a path (a name with '/' or ending in ".json"). `what` is the kind of thing ("protocol"). Throws UsageError
+/// that lists the names and the nearest.
+NamedJson load_named_json(const std::string& what, const std::string& name_or_path, EmbeddedFiles files);
+
+}  // namespace lra
