@@ -1,0 +1,356 @@
+# The steps of the set-up, read by ./run when something is missing or has changed. Each step first looks whether it has been
+# done, says what it does and how to undo it, and leaves its mark last: whatever was interrupted is done again by the next call.
+# shellcheck shell=bash disable=SC2154  # root, build, cache, program, wanted_torch, extra_variants: set by run
+
+readonly torch_version=2.11.0
+readonly torch_oldest=2.6
+quiet=(--quiet)
+if [[ -t 2 ]]; then quiet=(); fi  # A terminal sees how far pip is.
+# Debian and Ubuntu packages and what shows that one is there already, whatever installed it: a command, else the package itself.
+readonly packages=(g++:c++ cmake:cmake ninja-build:ninja nlohmann-json3-dev libcli11-dev libfmt-dev libboost-dev libssl-dev
+  libgtest-dev)
+
+# did WHAT, UNDO: told to the user and kept beside what was installed.
+did() {
+  say "  undo with: $2"
+  mkdir -p "$cache"
+  printf '%s  %s; undo with: %s\n' "$(date '+%F %T')" "$1" "$2" >>"$cache/setup.log"
+}
+
+# one_at_a_time FILE: holds the lock until the program starts; a second call waits.
+one_at_a_time() {
+  mkdir -p "$(dirname "$1")"
+  exec 9>"$1"
+  if ! command -v flock >/dev/null || flock -n 9; then return; fi
+  say "waiting for another ./run to finish its set-up"
+  flock 9
+}
+
+# ---- Packages ---------------------------------------------------------------------------------------------------------
+# A Python that can make virtual environments and that there are wheels of torch for.
+find_python() {
+  for python in python3 /usr/bin/python3; do
+    if "$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then return 0; fi
+  done
+  return 1
+}
+
+missing_packages() {
+  local entry package installed
+  installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' 'lib*-dev' nlohmann-json3-dev 2>/dev/null || true)
+  for entry in "${packages[@]}"; do
+    package=${entry%%:*}
+    if [[ $entry == *:* ]]; then
+      command -v "${entry#*:}" >/dev/null || echo "$package"
+    elif [[ $package == libboost-dev ]]; then  # Also there as the headers of one version.
+      grep -qE '^installed libboost(1\.[0-9]+)?-dev$' <<<"$installed" || echo "$package"
+    else
+      grep -qxF "installed $package" <<<"$installed" || echo "$package"
+    fi
+  done
+  if [[ -z $wanted_torch || $wanted_torch == pip ]] && ! find_python; then echo python3-venv; fi
+}
+
+install_packages() {
+  local missing as_root=()
+  if ! command -v dpkg-query >/dev/null; then return 0; fi  # Not Debian: CMake says what it does not find.
+  mapfile -t missing < <(missing_packages)
+  if ((${#missing[@]} == 0)); then return 0; fi
+  if ((EUID != 0)); then
+    as_root=(sudo)
+    if ! command -v sudo >/dev/null || ! { sudo -n true 2>/dev/null || [[ -t 0 && -t 2 && -z ${CI:-} ]]; }; then
+      say "missing packages: ${missing[*]}"
+      die "this user can install none (not root, no sudo); ask the administrator for: apt-get install ${missing[*]}"
+    fi
+  fi
+  say "installing packages: ${missing[*]}"
+  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 -qy)
+  local log
+  log=$(mktemp)
+  {
+    # What an interrupted installation left half configured.
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive dpkg --configure -a &&
+      "${apt[@]}" update && "${apt[@]}" install --no-install-recommends "${missing[@]}"
+  } >"$log" 2>&1 </dev/null || {
+    tail -n 20 "$log" >&2
+    die "could not install the packages (above: the end of $log); try by hand: ${as_root[*]} apt-get install ${missing[*]}"
+  }
+  rm -f "$log"
+  did "installed packages ${missing[*]}" "${as_root[*]}${as_root:+ }apt-get remove --autoremove ${missing[*]}"
+}
+
+# ---- LibTorch ---------------------------------------------------------------------------------------------------------
+# torch_in FOLDER: the LibTorch in it: FOLDER itself, or the torch of site-packages or of a Python prefix.
+torch_in() {
+  local candidate
+  for candidate in "$1" "$1/torch" "$1"/lib/python3*/site-packages/torch; do
+    if [[ -f $candidate/share/cmake/Torch/TorchConfig.cmake && -f $candidate/lib/libtorch.so ]]; then
+      echo "$candidate"
+      return
+    fi
+  done
+  return 1
+}
+
+# "2.11.0", "13.0" (nothing for a LibTorch without CUDA): Python's torch has a version.py, the plain LibTorch a build-version.
+torch_version_of() {
+  { sed -n "s/^__version__ *= *'\([0-9.]*\).*/\1/p" "$1/version.py" || sed 's/+.*//' "$1/build-version"; } 2>/dev/null
+}
+torch_cuda_of() {
+  if [[ ! -f $1/lib/libtorch_cuda.so ]]; then return; fi
+  { sed -n "s/^cuda[^=]*= *'\([0-9.]*\)'.*/\1/p" "$1/version.py" ||
+    sed -n 's/.*+cu\([0-9]*\)\([0-9]\)$/\1.\2/p' "$1/build-version"; } 2>/dev/null
+}
+
+at_least() { [[ $(printf '%s\n' "$1" "$2" | sort -V | head -n 1) == "$1" ]]; }
+
+# unfit FOLDER: why this LibTorch cannot serve; nothing where it can.
+unfit() {
+  local version cuda
+  version=$(torch_version_of "$1") cuda=$(torch_cuda_of "$1")
+  if [[ -z $version ]] || ! at_least $torch_oldest "$version"; then
+    echo "it is version '$version', wanted is $torch_oldest or newer"
+  elif grep -q 'GLIBCXX_USE_CXX11_ABI=0' "$1/share/cmake/Torch/TorchConfig.cmake"; then
+    echo "it was built with the old C++ ABI; take a 'cxx11 ABI' build"
+  elif [[ -n $cuda ]] && ! cuda_compiler_for "$1" >/dev/null && ! has_cuda_packages "$1"; then
+    echo "it was built with CUDA $cuda and no nvcc of CUDA ${cuda%%.*} is on PATH or in /usr/local/cuda"
+  fi
+}
+
+# Sets torch: what LRA_TORCH points at, else what the last build took, else python3's own, else one in a virtual environment.
+choose_torch() {
+  local reason
+  if [[ -n $wanted_torch && $wanted_torch != pip ]]; then
+    torch=$(torch_in "$wanted_torch") ||
+      die "LRA_TORCH: no LibTorch in '$wanted_torch' (looked for share/cmake/Torch and lib/libtorch.so); give the folder of LibTorch or of an installed Python torch"
+    reason=$(unfit "$torch")
+    if [[ -n $reason ]]; then die "LRA_TORCH: the LibTorch in '$torch' cannot serve: $reason"; fi
+    return
+  fi
+  if [[ -z $wanted_torch ]]; then
+    torch=$(sed -n 1p "$build/.torch" 2>/dev/null || true)
+    if [[ $torch == "$cache"/* ]]; then
+      install_torch
+      return
+    fi
+    if [[ -f $torch/lib/libtorch.so ]]; then return; fi
+    torch=$(python3 -c 'import importlib.util as u; print(*u.find_spec("torch").submodule_search_locations)' 2>/dev/null || true)
+    if [[ -n $torch ]] && torch=$(torch_in "$torch"); then
+      reason=$(unfit "$torch")
+      if [[ -z $reason ]]; then
+        say "LibTorch: python3's own, $(torch_version_of "$torch") in $torch"
+        return
+      fi
+      say "LibTorch: passing over python3's own in $torch: $reason"
+    fi
+  fi
+  install_torch
+}
+
+# The mark is written last; a virtual environment without it, and that does not hold the whole of torch, is made anew.
+install_torch() {
+  local venv=$cache/venv free
+  local mark=$venv/.torch-$torch_version
+  if [[ ! -f $mark || ! -f $(echo "$venv"/lib/python3*/site-packages/torch/lib/libtorch.so) ]]; then
+    # pip writes INSTALLER at the end of a package, and torch after what it needs.
+    if [[ -f $(echo "$venv"/lib/python3*/site-packages/torch-$torch_version.dist-info/INSTALLER) ]] &&
+      "$venv/bin/python" -c 'import torch' 2>/dev/null; then
+      say "LibTorch: found torch $torch_version in $venv"
+    else
+      find_python || die "no python3 (3.10 or newer, with venv) to install LibTorch with; install python3-venv or set LRA_TORCH"
+      if [[ -e $venv ]]; then say "LibTorch: $venv is not complete, making it anew"; fi
+      rm -rf "$venv"
+      mkdir -p "$cache"
+      free=$(df -Pk "$cache" | awk 'NR == 2 { print int($4 / 1048576) }')
+      if ((free < 8)); then
+        die "LibTorch needs 8 GB free in $cache, there are $free; free some, set XDG_CACHE_HOME elsewhere, or LRA_TORCH to an installed LibTorch"
+      fi
+      say "LibTorch: installing torch $torch_version (about 5 GB, with its CUDA libraries) into $venv"
+      "$python" -m venv "$venv" || die "could not make the virtual environment $venv with $python (above: why)"
+      "$venv/bin/python" -m pip install "${quiet[@]}" --disable-pip-version-check "torch==$torch_version" >&2 ||
+        die "pip could not install torch $torch_version (above: why); run again, or set LRA_TORCH to an installed LibTorch"
+      did "installed torch $torch_version into $venv" "rm -rf '$venv'   (and pip's own cache: pip cache purge)"
+    fi
+    touch "$mark"
+  fi
+  torch=$(torch_in "$venv") || die "no LibTorch in $venv although torch is installed there; remove it and run again: rm -rf '$venv'"
+}
+
+# ---- CUDA compiler: a LibTorch built with CUDA wants a toolkit of the same major version at configure time -----------------
+# cuda_compiler_for TORCH: an installed toolkit's folder.
+cuda_compiler_for() {
+  local nvcc home major
+  major=$(torch_cuda_of "$1")
+  major=${major%%.*}
+  for nvcc in "$(command -v nvcc || true)" "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" /usr/local/cuda/bin/nvcc; do
+    home=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
+    if [[ -x $nvcc && -f $home/include/cuda_runtime.h && $("$nvcc" --version 2>&1) == *"release $major."* ]]; then
+      echo "$home"
+      return
+    fi
+  done
+  return 1
+}
+
+# Only the wheels of CUDA 13 and later lie in one folder that PyPI's compiler completes.
+cuda_packages_of() { echo "$(dirname "$1")/nvidia/cu$(torch_cuda_of "$1" | cut -d. -f1)"; }
+has_cuda_packages() { [[ -f $(cuda_packages_of "$1")/include/cuda_runtime.h ]]; }
+
+# Sets cuda: the toolkit's folder, or nothing for a LibTorch without CUDA.
+choose_cuda() {
+  local version
+  version=$(torch_cuda_of "$torch") cuda=
+  if [[ -z $version ]] || cuda=$(cuda_compiler_for "$torch"); then return; fi
+  cuda=$cache/cuda
+  # Its libraries and headers are links into the packages that came with this torch.
+  if [[ $(cat "$cuda/.complete" 2>/dev/null) == "$torch $version" && -e $cuda/lib64/libcudart.so ]]; then return; fi
+  find_python || die "no python3 (3.10 or newer, with venv) to install the CUDA compiler with; install CUDA $version"
+  say "CUDA: no nvcc $version here; installing NVIDIA's compiler from PyPI (about 300 MB) into $cuda"
+  rm -rf "$cuda"
+  mkdir -p "$cuda"
+  "$python" -m venv "$cuda/venv"
+  # Without the pins nvvm comes newer than ptxas can read.
+  "$cuda/venv/bin/python" -m pip install "${quiet[@]}" --disable-pip-version-check --no-deps --target "$cuda/packages" \
+    "nvidia-cuda-nvcc==$version.*" "nvidia-nvvm==$version.*" "nvidia-cuda-crt==$version.*" "nvidia-cuda-cccl==$version.*" >&2 ||
+    die "pip could not install NVIDIA's compiler (above: why); run again, or install CUDA $version"
+  # Moved out of the packages: nvcc looks for all else beside itself.
+  mv "$cuda/packages/nvidia/cu${version%%.*}"/* "$cuda/"
+  rm -rf "$cuda/packages" "$cuda/venv"
+  local from entry name
+  from=$(cuda_packages_of "$torch")
+  for entry in "$from"/include/* "$from"/lib/*; do
+    name=${entry#"$from"/}
+    if [[ ! -e $cuda/$name ]]; then ln -s "$entry" "$cuda/$name"; fi
+  done
+  for entry in "$cuda"/lib/lib*.so.*; do
+    name=${entry%%.so.*}.so
+    if [[ ! -e $name ]]; then ln -s "$(basename "$entry")" "$name"; fi
+  done
+  ln -s lib "$cuda/lib64"
+  did "installed NVIDIA's compiler into $cuda" "rm -rf '$cuda'"
+  echo "$torch $version" >"$cuda/.complete"
+}
+
+# ---- Build ------------------------------------------------------------------------------------------------------------
+log=$build/build.log
+
+failed() {
+  { grep -E -A 12 '(error|Error|FAILED):? ' "$log" || tail -n 30 "$log"; } | head -n 60 >&2
+  die "$1; the whole log: $log"
+}
+
+# configure: again whenever what it was configured from has changed; a folder that belongs to another checkout or LibTorch, or
+# that CMake chokes on, is emptied first.
+configure() {
+  local made_from fresh=no
+  made_from=$(printf '%s\n' "$torch" "$cuda" "$extra_variants" "$(c++ --version | head -n 1)")
+  if [[ -f $build/build.ninja && $(cat "$build/.torch" 2>/dev/null) == "$made_from" ]] &&
+    grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt"; then
+    return
+  fi
+  if [[ -f $build/CMakeCache.txt ]] && ! { grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt" &&
+    grep -qxF "Torch_DIR:PATH=$torch/share/cmake/Torch" "$build/CMakeCache.txt"; }; then
+    say "build: $build was made from another checkout or LibTorch, making it anew"
+    empty_build
+  fi
+  if [[ ! -f $build/CMakeCache.txt ]]; then fresh=yes; fi
+  say "build: configuring in $build (undo with: rm -rf '$build')"
+  if ! run_cmake; then
+    if [[ $fresh == yes ]]; then failed "CMake could not configure the build"; fi
+    say "build: that failed, once more from nothing"
+    empty_build
+    run_cmake || failed "CMake could not configure the build"
+  fi
+  printf '%s\n' "$made_from" >"$build/.torch"
+}
+
+run_cmake() {
+  local settings=("-DCMAKE_PREFIX_PATH=$torch/share/cmake" "-DLRA_EXTRA_VARIANTS=$extra_variants" -DLRA_BUILD_TESTS=ON)
+  if [[ -n $cuda ]]; then
+    settings+=("-DCUDAToolkit_ROOT=$cuda" "-DCUDA_TOOLKIT_ROOT_DIR=$cuda" "-DCMAKE_CUDA_COMPILER=$cuda/bin/nvcc")
+  fi
+  rm -f "$build/.torch"
+  (cd "$root" && cmake --preset release "${settings[@]}") >>"$log" 2>&1
+}
+
+# Everything but the lock that this call holds.
+empty_build() {
+  find "$build" -mindepth 1 -maxdepth 1 ! -name .lock -exec rm -rf {} +
+}
+
+# A compiler of LibTorch's headers takes about 2 GB.
+job_count() {
+  if [[ -n ${LRA_BUILD_JOBS:-} ]]; then
+    [[ $LRA_BUILD_JOBS =~ ^[1-9][0-9]*$ ]] || die "LRA_BUILD_JOBS is '$LRA_BUILD_JOBS', expected a number from 1"
+    echo "$LRA_BUILD_JOBS"
+    return
+  fi
+  awk -v cores="$(nproc)" '/^MemAvailable/ { n = int($2 / 2097152) } END { print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo
+}
+
+# Ninja's lines into the log; for the user a line that is written over on a terminal, else one a minute.
+progress() {
+  local line shown=$SECONDS
+  while IFS= read -r line; do
+    printf '%s\n' "$line" >>"$log"
+    if [[ ! $line =~ ^\[([0-9]+/[0-9]+)\] ]]; then continue; fi
+    if [[ -t 2 ]]; then
+      printf '\rrun: build: %s ' "${BASH_REMATCH[1]}" >&2
+    elif ((SECONDS - shown >= 60)); then
+      say "build: ${BASH_REMATCH[1]}"
+      shown=$SECONDS
+    fi
+  done
+  if [[ -t 2 ]]; then printf '\r\033[K' >&2; fi
+}
+
+run_ninja() {
+  ninja -C "$build" -j "$1" "$2" 2>&1 | progress
+}
+
+compile() {
+  local target=lra workers
+  if [[ $1 == tests ]]; then target=all; fi
+  workers=$(job_count)
+  say "build: bringing $build up to date with $workers jobs (fewer: LRA_BUILD_JOBS), log in $log"
+  if run_ninja "$workers" "$target"; then return; fi
+  # A mistake in a source file is the user's to mend; a build folder that Ninja or the linker cannot read is ours.
+  if ninja -C "$build" -n "$target" >/dev/null 2>&1 && ! grep -qiE 'file truncated|file format not recognized|malformed' "$log"; then
+    failed "the build failed"
+  fi
+  say "build: the build folder is damaged, once more from nothing"
+  empty_build
+  configure
+  run_ninja "$workers" "$target" || failed "the build failed"
+}
+
+# set_up GOAL (program, tests): all steps, then the mark that up_to_date() looks for.
+set_up() {
+  one_at_a_time "$cache/lock"
+  install_packages
+  choose_torch
+  choose_cuda
+  one_at_a_time "$build/.lock"
+  if ! up_to_date "$1"; then  # Another call may have built it meanwhile.
+    local started ready=(program)
+    if [[ $1 == tests ]]; then ready+=(tests); fi
+    started=$(date +%s.%N)
+    rm -f "$build"/.ready-*
+    : >"$log"
+    if [[ -n $cuda ]]; then export CUDA_HOME=$cuda CUDACXX=$cuda/bin/nvcc CUDAToolkit_ROOT=$cuda; fi
+    configure
+    compile "$1"
+    # A program cut short by a full disk or a crash is newer than all its parts: Ninja takes it for good.
+    if ! "$program" --version >/dev/null 2>&1; then
+      rm -f "$program"
+      run_ninja 1 lra || failed "the build failed"
+      "$program" --version >/dev/null || die "the program does not start (above: why); make it anew with: rm -rf '$build'"
+    fi
+    for goal in "${ready[@]}"; do
+      printf '%s\n' "$torch" "asked=$wanted_torch" "extra=$extra_variants" "$(stat -c '%s %Y' "$program")" >"$build/.ready-new"
+      touch -d "@$started" "$build/.ready-new"  # What was edited during the build is newer.
+      mv "$build/.ready-new" "$build/.ready-$goal"
+    done
+  fi
+  exec 9>&-
+}
