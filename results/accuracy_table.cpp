@@ -6,66 +6,16 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
 
+#include "results/recipes.h"
 #include "results/statistics.h"
 
 namespace lra {
 namespace {
 
-// What must be equal for two accuracies to stand in one table (the fingerprint, besides, by task).
-using Recipe = std::tuple<std::string, std::vector<std::string>, std::string,
-                          bool>;  // protocol, overridden, dtype, synthetic
-
-struct Group {
-  Recipe recipe;
-  std::map<std::string, std::string> fingerprints;  // by task
-  std::vector<const Result*> results;
-};
-
-std::vector<Group> grouped(std::span<const Result> results) {
-  std::map<Recipe, std::vector<const Result*>> recipes;
-  std::set<Recipe> with_data;
-  const auto recipe_of = [](const Result& r, bool synthetic) {
-    return Recipe{r.protocol, r.overridden(), r.dtype(), synthetic};
-  };
-  for (const Result& r : results) {
-    if (!r.data.fingerprint.empty()) with_data.insert(recipe_of(r, r.data.synthetic));
-  }
-  for (const Result& r : results) {
-    // A run that ended before it read its data does not know whether that is stand-in data: it goes
-    // where its recipe has runs.
-    const bool elsewhere = r.data.fingerprint.empty() &&
-                           !with_data.contains(recipe_of(r, r.data.synthetic)) &&
-                           with_data.contains(recipe_of(r, !r.data.synthetic));
-    recipes[recipe_of(r, r.data.synthetic != elsewhere)].push_back(&r);
-  }
-  std::vector<Group> groups;
-  for (const auto& [recipe, members] : recipes) {
-    std::map<std::string, std::set<std::string>> prints;  // by task
-    for (const Result* r : members) {
-      auto& of_task = prints[r->task];
-      if (!r->data.fingerprint.empty()) of_task.insert(r->data.fingerprint);
-    }
-    size_t tables = 1;
-    for (const auto& [task, of_task] : prints) tables = std::max(tables, of_task.size());
-    const size_t first = groups.size();
-    groups.resize(first + tables);
-    for (size_t i = 0; i < tables; ++i) groups[first + i].recipe = recipe;
-    for (const Result* r : members) {
-      const auto& of_task = prints[r->task];
-      const auto place =
-          r->data.fingerprint.empty() ? of_task.begin() : of_task.find(r->data.fingerprint);
-      Group& group = groups[first + static_cast<size_t>(std::distance(of_task.begin(), place))];
-      group.fingerprints[r->task] = place == of_task.end() ? "" : *place;
-      group.results.push_back(r);
-    }
-  }
-  return groups;
-}
-
 // Task columns in the order of the first paper that has them, then by name.
-std::vector<std::string> task_order(const Group& group, std::span<const Published> references) {
+std::vector<std::string> task_order(const RecipeGroup& group,
+                                    std::span<const Published> references) {
   std::vector<std::string> order;
   for (const Published& reference : references) {
     if (!reference.accuracy) continue;
@@ -83,37 +33,6 @@ std::vector<std::string> task_order(const Group& group, std::span<const Publishe
 
 std::string dumped(const json& value) {
   return value.dump(-1, ' ', true, json::error_handler_t::replace);
-}
-
-// The row name of each result: its label, and where one label ran a task with different options,
-// the options that differ.
-std::map<const Result*, std::string> row_names(const Group& group) {
-  std::map<std::pair<std::string, std::string>, std::set<std::string>>
-      options;  // (label, task) -> options
-  std::map<std::string, std::vector<const Result*>> by_label;
-  for (const Result* r : group.results) {
-    options[{r->attention.label, r->task}].insert(dumped(r->attention.options));
-    by_label[r->attention.label].push_back(r);
-  }
-  std::map<const Result*, std::string> names;
-  for (const auto& [label, members] : by_label) {
-    bool several = false;
-    for (const Result* r : members) several |= options[{label, r->task}].size() > 1;
-    for (const Result* r : members) {
-      std::string extra;
-      for (const auto& [key, value] : r->attention.options.items()) {
-        const auto same = [&key = key, &value = value](const Result* other) {
-          const auto it = other->attention.options.find(key);
-          return it != other->attention.options.end() && *it == value;
-        };
-        if (several && !std::all_of(members.begin(), members.end(), same)) {
-          extra += fmt::format("{}{}={}", extra.empty() ? "" : ", ", key, dumped(value));
-        }
-      }
-      names[r] = !several ? label : fmt::format("{} {{{}}}", label, extra);
-    }
-  }
-  return names;
 }
 
 // What the seeds of one attention on one task come to.
@@ -157,7 +76,7 @@ struct Cell {
 
 using Cells = std::map<std::pair<std::string, std::string>, Cell>;  // (row, task)
 
-Cells cells_of(const Group& group) {
+Cells cells_of(const RecipeGroup& group) {
   const auto names = row_names(group);
   Cells cells;
   for (const Result* r : group.results) {
@@ -193,26 +112,9 @@ const Published* nearest(const std::string& protocol, std::span<const Published>
   return best;
 }
 
-std::string short_print(const std::string& fingerprint) {
-  return fingerprint.empty() ? "unknown" : fingerprint.substr(0, 8);
-}
-
-std::string recipe_text(const Group& group, const std::vector<std::string>& tasks) {
-  const auto& [protocol, overridden, dtype, synthetic] = group.recipe;
-  std::string text = "protocol " + protocol;
-  if (!overridden.empty()) text += fmt::format(" (overridden: {})", fmt::join(overridden, ", "));
-  if (!dtype.empty()) text += ", " + dtype;
-  if (synthetic) text += ", synthetic data";
-  std::vector<std::string> prints;
-  for (const std::string& task : tasks)
-    prints.push_back(task + " " + short_print(group.fingerprints.at(task)));
-  return text + fmt::format(", data {}", fmt::join(prints, ", "));
-}
-
-std::vector<std::string> accuracy_notes(const Group& group, const Cells& cells,
+std::vector<std::string> accuracy_notes(const RecipeGroup& group, const Cells& cells,
                                         const std::vector<std::string>& tasks,
                                         const Published* reference) {
-  const auto& [protocol, overridden, dtype, synthetic] = group.recipe;
   std::vector<std::string> notes;
   bool single = false, several = false, repeated = false;
   std::set<std::string> machines;
@@ -228,17 +130,20 @@ std::vector<std::string> accuracy_notes(const Group& group, const Cells& cells,
         "of the test set alone");
   if (several) notes.push_back("n seeds: mean and Student's 95 % interval over them");
   if (repeated) notes.push_back("a seed that ran more than once counts once, the first by path");
-  if (synthetic) notes.push_back("synthetic: stand-in data, comparable with no published number");
-  if (!overridden.empty())
-    notes.push_back(fmt::format("smoke or overridden run, not the recipe of {}: {}", protocol,
-                                fmt::join(overridden, ", ")));
+  if (group.synthetic)
+    notes.push_back("synthetic: stand-in data, comparable with no published number");
+  if (!group.overridden.empty()) {
+    notes.push_back(fmt::format("smoke or overridden run, not the recipe of {}: {}", group.protocol,
+                                fmt::join(group.overridden, ", ")));
+  }
   if (reference == nullptr) {
-    notes.push_back("no published numbers for protocol " + protocol);
+    notes.push_back("no published numbers for protocol " + group.protocol);
   } else {
     const PublishedAccuracy& accuracy = *reference->accuracy;
     notes.push_back(fmt::format("published: {}, {}", reference->source, accuracy.where));
-    if (const auto it = accuracy.differences.find(protocol); it != accuracy.differences.end()) {
-      notes.push_back(fmt::format("difference of protocol, {} against {}: {}", protocol,
+    if (const auto it = accuracy.differences.find(group.protocol);
+        it != accuracy.differences.end()) {
+      notes.push_back(fmt::format("difference of protocol, {} against {}: {}", group.protocol,
                                   reference->name, it->second));
     }
     for (const std::string& task : tasks) {
@@ -281,10 +186,10 @@ std::string integer_text(const std::optional<int64_t>& value) {
 std::vector<Table> accuracy_tables(std::span<const Result> results,
                                    std::span<const Published> references) {
   std::vector<Table> tables;
-  for (const Group& group : grouped(results)) {
+  for (const RecipeGroup& group : group_by_recipe(results)) {
     const std::vector<std::string> tasks = task_order(group, references);
     const Cells cells = cells_of(group);
-    const Published* reference = nearest(std::get<0>(group.recipe), references);
+    const Published* reference = nearest(group.protocol, references);
     Table table{.title = "Accuracy: " + recipe_text(group, tasks),
                 .columns = {{"attention", Align::kLeft}},
                 .rows = {},
@@ -333,7 +238,7 @@ std::vector<Table> accuracy_tables(std::span<const Result> results,
 
 std::vector<Table> training_tables(std::span<const Result> results) {
   std::vector<Table> tables;
-  for (const Group& group : grouped(results)) {
+  for (const RecipeGroup& group : group_by_recipe(results)) {
     const std::vector<std::string> tasks = task_order(group, {});
     const auto names = row_names(group);
     std::map<std::string, std::map<std::pair<std::string, std::string>, std::vector<const Result*>>>
@@ -357,7 +262,7 @@ std::vector<Table> training_tables(std::span<const Result> results) {
                       {"status", Align::kLeft}},
           .rows = {},
           .notes = {"medians over the seeds; peak memory is the highest sum of live tensor bytes"}};
-      if (std::get<3>(group.recipe)) table.notes.push_back("synthetic: stand-in data");
+      if (group.synthetic) table.notes.push_back("synthetic: stand-in data");
       for (const auto& [key, members] : rows) {
         std::vector<double> speed, tokens, memory, parameters, steps, seconds;
         std::set<std::string> statuses;
@@ -401,17 +306,16 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
                           {"published_source"}},
               .rows = {},
               .notes = {}};
-  for (const Group& group : grouped(results)) {
-    const auto& [protocol, overridden, dtype, synthetic] = group.recipe;
-    const Published* reference = nearest(protocol, references);
+  for (const RecipeGroup& group : group_by_recipe(results)) {
+    const Published* reference = nearest(group.protocol, references);
     std::map<std::string, const Result*> rows;
     for (const auto& [r, name] : row_names(group)) rows.try_emplace(name, r);
     for (const auto& [key, cell] : cells_of(group)) {
       const auto& [name, task] = key;
-      std::vector<std::string> row{protocol,
-                                   fmt::format("{}", fmt::join(overridden, "; ")),
-                                   dtype,
-                                   synthetic ? "true" : "false",
+      std::vector<std::string> row{group.protocol,
+                                   fmt::format("{}", fmt::join(group.overridden, "; ")),
+                                   group.dtype,
+                                   group.synthetic ? "true" : "false",
                                    group.fingerprints.at(task),
                                    task,
                                    name,

@@ -118,6 +118,43 @@ TEST(AccuracyTable, TheSameOverriddenKeyWithOtherValuesIsAnotherTable) {
   EXPECT_EQ(accuracy_tables(std::vector<Result>{a, b}).size(), 2u);
 }
 
+TEST(AccuracyTable, ASettingThatNobodyDeclaredOverriddenStillSeparates) {
+  Result a = example_result("nystrom"), b = example_result("standard");
+  b.config["training"]["steps"] = 10;  // a protocol file of the same name, say
+  const auto tables = accuracy_tables(std::vector<Result>{a, b});
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_TRUE(contains(tables[0].title, "(with training.steps=10)")) << tables[0].title;
+  EXPECT_TRUE(contains(tables[1].title, "(with training.steps=5000)")) << tables[1].title;
+}
+
+TEST(AccuracyTable, TasksWithValuesOfTheirOwnShareATable) {
+  Result a = example_result("nystrom"), b = example_result("nystrom");
+  a.config["overridden"] = b.config["overridden"] = {"training.steps"};
+  b.task = "text";
+  b.data.fingerprint = std::string(64, 'c');
+  b.config["training"]["steps"] = 10;
+  const auto tables = accuracy_tables(std::vector<Result>{a, b});
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_TRUE(contains(tables[0].title, "(overridden: training.steps=10 (text), 5000 (listops))"))
+      << tables[0].title;
+}
+
+TEST(AccuracyTable, HowABatchIsSplitIsNoRecipe) {
+  Result a = example_result("nystrom"), b = example_result("standard");
+  b.config["training"]["micro_batch"] = 8;
+  b.config["overridden"] = {"training.micro_batch"};
+  EXPECT_EQ(accuracy_tables(std::vector<Result>{a, b}).size(), 1u);
+}
+
+TEST(AccuracyTable, SeedsAndAttentionOptionsAreNoRecipe) {
+  Result a = example_result("nystrom"), b = example_result("standard", 3);
+  a.config["seed"] = 0;
+  b.config["seed"] = 3;
+  a.config["attention"] = {{"name", "nystrom"}};
+  b.config["attention"] = {{"name", "standard"}};
+  EXPECT_EQ(accuracy_tables(std::vector<Result>{a, b}).size(), 1u);
+}
+
 TEST(AccuracyTable, NotesNameAnOverriddenRecipeAndStandInData) {
   Result r = example_result();
   r.config["overridden"] = {"training.steps"};
