@@ -1,7 +1,7 @@
 #include "lra/files.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <ftw.h>
 #include <openssl/evp.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -84,7 +84,33 @@ class Sha256 {
 };
 
 std::string partial_prefix(const fs::path& path) {
-  return fmt::format(".{}.partial-", path.filename().string());
+  std::string prefix = ".";
+  prefix += path.filename().string();
+  prefix += ".partial-";
+  return prefix;
+}
+
+fs::path partial_name(const fs::path& path) {
+  static std::atomic<uint64_t> counter{0};
+  return path.parent_path() /
+         (partial_prefix(path) + std::to_string(::getpid()) + "-" + std::to_string(counter++));
+}
+
+// Locks a partial file or folder just made. False where another process took it for a leftover and
+// removed it before it was locked; the descriptor is closed then.
+bool lock_new(int descriptor) {
+  ::flock(descriptor, LOCK_EX);
+  struct stat info {};
+  if (::fstat(descriptor, &info) == 0 && info.st_nlink > 0) return true;
+  ::close(descriptor);
+  return false;
+}
+
+// A new name, too, should outlive a power cut; file systems that cannot do so say no here.
+void sync_parent(const fs::path& path) {
+  const Descriptor folder(path.has_parent_path() ? path.parent_path() : fs::path("."),
+                          O_RDONLY | O_DIRECTORY);
+  if (folder.get() >= 0) ::fsync(folder.get());
 }
 
 // A writer holds a lock on its partial file for as long as it lives, so a partial file that can be
@@ -97,7 +123,7 @@ void remove_dead_partials(const fs::path& path) {
     if (it->path().filename().string().rfind(prefix, 0) != 0) continue;
     const Descriptor leftover(it->path(), O_RDONLY);
     if (leftover.get() >= 0 && ::flock(leftover.get(), LOCK_EX | LOCK_NB) == 0) {
-      ::unlink(it->path().c_str());
+      remove_tree(it->path());
     }
   }
 }
@@ -137,6 +163,42 @@ json parse_json(std::string_view text, const std::string& where) {
 
 json read_json(const fs::path& path) { return parse_json(read_file(path), path.string()); }
 
+void remove_tree(const fs::path& path) {
+  const auto remove_one = [](const char* name, const struct stat*, int, struct FTW*) {
+    return ::remove(name);
+  };
+  ::nftw(path.c_str(), remove_one, /*open descriptors=*/16, FTW_DEPTH | FTW_PHYS);
+}
+
+AtomicFolder::AtomicFolder(fs::path target) : target_(std::move(target)) {
+  std::error_code error;
+  if (target_.has_parent_path()) fs::create_directories(target_.parent_path(), error);
+  if (error) throw system_error("write", target_, error.value());
+  remove_dead_partials(target_);
+  for (;;) {
+    partial_ = partial_name(target_);
+    if (::mkdir(partial_.c_str(), 0777) != 0) {
+      if (errno == EEXIST) continue;
+      throw system_error("write", target_, errno);
+    }
+    descriptor_ = ::open(partial_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor_ < 0 && errno != ENOENT) throw system_error("write", target_, errno);
+    if (descriptor_ >= 0 && lock_new(descriptor_)) return;
+  }
+}
+
+AtomicFolder::~AtomicFolder() {
+  if (!partial_.empty()) remove_tree(partial_);
+  ::close(descriptor_);
+}
+
+void AtomicFolder::commit() {
+  ::fsync(descriptor_);
+  if (::rename(partial_.c_str(), target_.c_str()) != 0) throw system_error("write", target_, errno);
+  partial_.clear();
+  sync_parent(target_);
+}
+
 AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   std::error_code ignored;
   // Renaming over a link would replace the link, not the file that it stands for.
@@ -150,18 +212,12 @@ AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
     return;
   }
   remove_dead_partials(path_);
-  static std::atomic<uint64_t> counter{0};
   for (;;) {
-    partial_ = path_.parent_path() / (partial_prefix(path_) + std::to_string(::getpid()) + "-" +
-                                      std::to_string(counter++));
+    partial_ = partial_name(path_);
     descriptor_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor_ < 0 && errno == EEXIST) continue;
     if (descriptor_ < 0) throw system_error("write", path_, errno);
-    ::flock(descriptor_, LOCK_EX);
-    struct stat info {};
-    // Another writer may have taken the new file for a leftover before it was locked.
-    if (::fstat(descriptor_, &info) == 0 && info.st_nlink > 0) return;
-    ::close(descriptor_);
+    if (lock_new(descriptor_)) return;
   }
 }
 
@@ -187,10 +243,7 @@ void AtomicFile::commit() {
     if (::fsync(descriptor_) != 0) throw system_error("write", path_, errno);
     if (::rename(partial_.c_str(), path_.c_str()) != 0) throw system_error("write", path_, errno);
     partial_.clear();
-    // The new name, too, should outlive a power cut; file systems that cannot do so say no here.
-    const Descriptor folder(path_.has_parent_path() ? path_.parent_path() : fs::path("."),
-                            O_RDONLY | O_DIRECTORY);
-    if (folder.get() >= 0) ::fsync(folder.get());
+    sync_parent(path_);
   }
   const int closed = ::close(descriptor_);
   descriptor_ = -1;

@@ -40,6 +40,26 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
+/// A folder that appears whole or not at all: fill path(), then commit() renames it to `target`, which must not exist (or be
+/// empty). Without commit() it is removed, and what a killed process left behind is removed by the next one.
+class AtomicFolder {
+ public:
+  explicit AtomicFolder(std::filesystem::path target);
+  ~AtomicFolder();
+  AtomicFolder(const AtomicFolder&) = delete;
+  AtomicFolder& operator=(const AtomicFolder&) = delete;
+  const std::filesystem::path& path() const { return partial_; }
+  void commit();
+
+ private:
+  std::filesystem::path target_, partial_;
+  int descriptor_ = -1;
+};
+
+/// Removes a file, or a folder with everything in it; nothing happens where there is none. Use it in place of
+/// std::filesystem::remove_all, of which LibTorch 2.11's libraries export a broken copy that may be linked instead.
+void remove_tree(const std::filesystem::path& path);
+
 /// AtomicFile in one call.
 void write_file(const std::filesystem::path& path, std::string_view text);
 void write_json(const std::filesystem::path& path, const json& value);

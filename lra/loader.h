@@ -21,15 +21,16 @@ struct Batch {
 struct LoaderOptions {
   int64_t batch = 32;
   int64_t length = 2048;        // N: longer samples are cut, shorter ones padded
-  bool shuffle = false;         // a fresh seeded permutation each epoch; batches never span two epochs' permutations twice
+  bool shuffle = false;         // TrainingStream: a fresh seeded permutation each epoch; else the split's own order
   bool nonzero_mask = false;    // mask = (id != 0) instead of the true length
   bool drop_last = false;       // one pass: leave out the last incomplete batch
   uint64_t seed = 0;            // of the permutations
   int64_t ahead = 2;            // batches prepared ahead on a thread; 0 = none
 };
 
-/// An endless stream of shuffled batches of exactly `batch` samples (training): batch number p holds positions
-/// [p * batch, (p + 1) * batch) of the concatenation of the epochs' permutations, so the stream can start anywhere.
+/// An endless stream of batches of exactly `batch` samples (training). Position i of the stream is element i % count of the
+/// permutation of epoch i / count; batch p holds positions [p * batch, (p + 1) * batch), so it may span two epochs and the
+/// stream can start at any batch. Errors on the thread come out of next().
 class TrainingStream {
  public:
   TrainingStream(const Split& split, const LoaderOptions& options, int64_t start_batch = 0);

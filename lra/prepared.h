@@ -22,8 +22,9 @@ inline constexpr const char* kSplits[] = {"train", "dev", "test"};
 class Split {
  public:
   Split() = default;
-  /// Opens and checks one split file (offsets ascending, labels below `classes`); throws Error that names the file.
-  Split(const std::filesystem::path& path, int64_t inputs, int64_t classes);
+  /// Opens and checks one split file (offsets ascending, labels below `classes`, ids below `vocabulary`); throws Error that
+  /// names the file.
+  Split(const std::filesystem::path& path, int64_t inputs, int64_t classes, int64_t vocabulary = 65536);
 
   int64_t size() const { return count_; }
   int64_t inputs() const { return inputs_; }
@@ -94,8 +95,12 @@ class PreparedData {
   std::map<std::string, Split> splits_;
 };
 
+/// True where DIR/<task> holds the data that `manifest` (its splits aside) describes, all hashes checked; false where there is
+/// nothing; throws Error that names the difference where it holds something else.
+bool already_prepared(const std::filesystem::path& directory, const Manifest& manifest);
+
 /// Writes split files and manifest into DIR/<task>, whole or not at all: everything goes to a temporary folder beside it that is
-/// renamed last. Throws Error where DIR/<task> exists already and is not the same data.
+/// renamed last. Does nothing where DIR/<task> holds the same data already, and throws Error where it holds other data.
 void write_prepared(const std::filesystem::path& directory, Manifest manifest,
                     const std::map<std::string, SplitWriter>& splits);
 

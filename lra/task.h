@@ -19,6 +19,7 @@ struct PrepareOptions {
   std::filesystem::path source;  // empty: generate
   uint64_t seed = 0;
   int64_t train = -1, dev = -1, test = -1;
+  int64_t min_length = -1, max_length = -1;  // tokens a sample, both excluded; ListOps
   int64_t threads = 0;  // 0 = all cores; the result does not depend on it
   /// Called now and then with (done, total, what); may be empty.
   std::function<void(int64_t, int64_t, const std::string&)> progress;

@@ -121,9 +121,9 @@ TEST(AtomicFile, AFullDiskKeepsTheOldFileAndNothingElse) {
 TEST(Json, MalformedTextGivesFileLineAndColumn) {
   Scratch scratch;
   const fs::path path = scratch.path() / "a.json";
-  write_file(path, "{\n  \"a\": 1,\n  \"b\" 2\n}");
+  write_file(path, "{\n  \"a\": 1,\n  \"b\": @\n}");
   const std::string message = error_text([&] { read_json(path); });
-  EXPECT_EQ(message.find(path.string() + " is not valid JSON: parse error at line 3, column 7"), 0u)
+  EXPECT_EQ(message.find(path.string() + " is not valid JSON: parse error at line 3, column 8"), 0u)
       << message;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "attention_variants/error.h"
+#include "lra/files.h"
 
 namespace lra {
 
@@ -20,10 +21,7 @@ class Scratch {
     if (mkdtemp(name.data()) == nullptr) throw Error("cannot make a scratch folder " + name);
     path_ = name;
   }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
+  ~Scratch() { remove_tree(path_); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   const std::filesystem::path& path() const { return path_; }

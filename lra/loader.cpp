@@ -1,0 +1,199 @@
+#include "lra/loader.h"
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <thread>
+
+#include "lra/random.h"
+
+namespace lra {
+namespace {
+
+void check_options(const LoaderOptions& options) {
+  if (options.batch < 1 || options.length < 1 || options.ahead < 0) {
+    throw UsageError("a loader needs batch >= 1, length >= 1 and ahead >= 0, not " +
+                     std::to_string(options.batch) + ", " + std::to_string(options.length) +
+                     " and " + std::to_string(options.ahead));
+  }
+}
+
+Batch gather(const Split& split, const std::vector<int64_t>& rows, const LoaderOptions& options) {
+  const int64_t count = static_cast<int64_t>(rows.size());
+  const int64_t inputs = split.inputs(), length = options.length;
+  Batch batch{torch::zeros({count, inputs, length}, torch::kInt64),
+              torch::zeros({count, inputs, length}, torch::kBool),
+              torch::empty({count}, torch::kInt64), torch::tensor(rows, torch::kInt64)};
+  int64_t* tokens = batch.tokens.data_ptr<int64_t>();
+  bool* mask = batch.mask.data_ptr<bool>();
+  int64_t* labels = batch.labels.data_ptr<int64_t>();
+  for (int64_t b = 0; b < count; ++b) {
+    labels[b] = split.label(rows[b]);
+    for (int64_t j = 0; j < inputs; ++j, tokens += length, mask += length) {
+      const int64_t n = split.copy(rows[b], j, length, tokens);
+      for (int64_t i = 0; i < n; ++i) mask[i] = !options.nonzero_mask || tokens[i] != 0;
+    }
+  }
+  return batch;
+}
+
+// Calls `produce` up to `ahead` batches before they are asked for, on a thread of its own.
+class Prefetcher {
+ public:
+  // `produce` returns nothing at the end.
+  Prefetcher(std::function<std::optional<Batch>()> produce, int64_t ahead)
+      : produce_(std::move(produce)), ahead_(static_cast<size_t>(ahead)) {
+    if (ahead_ > 0) thread_ = std::thread([this] { run(); });
+  }
+  ~Prefetcher() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+  Prefetcher(const Prefetcher&) = delete;
+  Prefetcher& operator=(const Prefetcher&) = delete;
+
+  std::optional<Batch> next() {
+    if (ahead_ == 0) return produce_();
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !ready_.empty() || ended_; });
+    if (ready_.empty()) {
+      if (error_) std::rethrow_exception(error_);
+      return std::nullopt;
+    }
+    std::optional<Batch> batch = std::move(ready_.front());
+    ready_.pop_front();
+    lock.unlock();
+    changed_.notify_all();
+    return batch;
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    try {
+      while (!stop_) {
+        lock.unlock();
+        std::optional<Batch> batch = produce_();
+        lock.lock();
+        if (!batch) break;
+        ready_.push_back(std::move(*batch));
+        changed_.notify_all();
+        changed_.wait(lock, [this] { return ready_.size() < ahead_ || stop_; });
+      }
+    } catch (...) {
+      if (!lock.owns_lock()) lock.lock();
+      error_ = std::current_exception();
+    }
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+  std::function<std::optional<Batch>()> produce_;
+  size_t ahead_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Batch> ready_;
+  std::exception_ptr error_;
+  bool stop_ = false, ended_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::vector<int64_t> epoch_permutation(int64_t count, uint64_t seed, int64_t epoch) {
+  if (count < 0 || count > UINT32_MAX) {
+    throw Error("cannot shuffle " + std::to_string(count) + " samples: at most 4294967295");
+  }
+  std::vector<int64_t> order(static_cast<size_t>(count));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  CounterRandom random(seed, static_cast<uint64_t>(epoch));
+  for (size_t i = order.size(); i > 1; --i) {
+    std::swap(order[i - 1], order[random.below(static_cast<uint32_t>(i))]);
+  }
+  return order;
+}
+
+struct TrainingStream::State {
+  // A copy of the split shares its mapping, which so outlives the caller's.
+  State(const Split& source, const LoaderOptions& loader, int64_t start_batch)
+      : split(source),
+        options(loader),
+        position(start_batch * loader.batch),
+        prefetcher([this] { return produce(); }, loader.ahead) {}
+
+  std::optional<Batch> produce() {
+    std::vector<int64_t> rows;
+    while (static_cast<int64_t>(rows.size()) < options.batch) {
+      const int64_t wanted = position / split.size();
+      if (options.shuffle && wanted != epoch) {
+        order = epoch_permutation(split.size(), options.seed, wanted);
+        epoch = wanted;
+      }
+      const int64_t i = position++ % split.size();
+      rows.push_back(options.shuffle ? order[static_cast<size_t>(i)] : i);
+    }
+    return gather(split, rows, options);
+  }
+
+  Split split;
+  LoaderOptions options;
+  int64_t position, epoch = -1;
+  std::vector<int64_t> order;
+  Prefetcher prefetcher;  // last: its thread uses all of the above
+};
+
+TrainingStream::TrainingStream(const Split& split, const LoaderOptions& options,
+                               int64_t start_batch) {
+  check_options(options);
+  if (split.size() == 0) throw Error("cannot train on a split without samples");
+  if (start_batch < 0) {
+    throw UsageError("a stream starts at batch 0 or later, not " + std::to_string(start_batch));
+  }
+  state_ = std::make_unique<State>(split, options, start_batch);
+}
+
+TrainingStream::~TrainingStream() = default;
+
+Batch TrainingStream::next() { return *state_->prefetcher.next(); }
+
+struct EvaluationPass::State {
+  State(const Split& source, const LoaderOptions& loader)
+      : split(source), options(loader), prefetcher([this] { return produce(); }, loader.ahead) {}
+
+  std::optional<Batch> produce() {
+    const int64_t count = std::min(options.batch, split.size() - position);
+    if (count == 0 || (options.drop_last && count < options.batch)) return std::nullopt;
+    std::vector<int64_t> rows(static_cast<size_t>(count));
+    std::iota(rows.begin(), rows.end(), position);
+    position += count;
+    return gather(split, rows, options);
+  }
+
+  Split split;
+  LoaderOptions options;
+  int64_t position = 0;
+  Prefetcher prefetcher;
+};
+
+EvaluationPass::EvaluationPass(const Split& split, const LoaderOptions& options) {
+  check_options(options);
+  state_ = std::make_unique<State>(split, options);
+}
+
+EvaluationPass::~EvaluationPass() = default;
+
+bool EvaluationPass::next(Batch& batch) {
+  std::optional<Batch> next = state_->prefetcher.next();
+  if (next) batch = std::move(*next);
+  return next.has_value();
+}
+
+}  // namespace lra

@@ -1,0 +1,63 @@
+// A counter-based random generator: the same numbers on every machine, at any position, for any
+// number of threads.
+//
+// Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3").
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace lra {
+
+/// Ten rounds of Philox over a 128-bit counter under a 64-bit key.
+inline std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter,
+                                      std::array<uint32_t, 2> key) {
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t a = uint64_t{0xD2511F53} * counter[0];
+    const uint64_t b = uint64_t{0xCD9E8D57} * counter[2];
+    counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(b),
+               static_cast<uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(a)};
+    key[0] += 0x9E3779B9;
+    key[1] += 0xBB67AE85;
+  }
+  return counter;
+}
+
+/// Stream number `stream` of the generator seeded with `seed`; streams are independent of each
+/// other.
+class CounterRandom {
+ public:
+  CounterRandom(uint64_t seed, uint64_t stream)
+      : key_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)},
+        stream_{static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)} {}
+
+  /// 32 random bits.
+  uint32_t bits() {
+    if (used_ == 4) {
+      block_ = philox({static_cast<uint32_t>(count_), static_cast<uint32_t>(count_ >> 32),
+                       stream_[0], stream_[1]},
+                      key_);
+      ++count_;
+      used_ = 0;
+    }
+    return block_[used_++];
+  }
+
+  /// Uniform in 0..n-1, without bias (Lemire 2019); n from 1 to 2^32 - 1.
+  uint32_t below(uint32_t n) {
+    uint64_t product = uint64_t{bits()} * n;
+    if (static_cast<uint32_t>(product) < n) {
+      const uint32_t threshold = -n % n;
+      while (static_cast<uint32_t>(product) < threshold) product = uint64_t{bits()} * n;
+    }
+    return static_cast<uint32_t>(product >> 32);
+  }
+
+ private:
+  std::array<uint32_t, 2> key_, stream_;
+  std::array<uint32_t, 4> block_{};
+  uint64_t count_ = 0;
+  int used_ = 4;
+};
+
+}  // namespace lra
