@@ -1,5 +1,6 @@
 // `lra report`: tables of any number of runs and profiles, on the terminal and as files.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <memory>

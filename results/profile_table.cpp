@@ -3,6 +3,7 @@
 #include "results/profile_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -175,7 +176,8 @@ std::vector<Table> memory_time_tables(std::span<const Profile> profiles,
         .columns = {{"attention", Align::kLeft}},
         .rows = {},
         .notes = {
-            "a cell is MiB / ms: peak of live tensors above inputs and weights, and median time"}};
+            "a cell is MiB / ms: peak of live tensors above inputs and weights, and median time; "
+            "growth: exponents of memory / time over the row's lengths (published: all printed)"}};
     for (const int64_t length : group.lengths) table.columns.push_back({fmt::format("{}", length)});
     table.columns.push_back({"growth"});
     for (const auto& [name, cells] : group.rows) {

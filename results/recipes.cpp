@@ -2,6 +2,7 @@
 #include "results/recipes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
