@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "harness/child.h"
 #include "harness/progress.h"
@@ -110,6 +112,19 @@ void record_failure(const SuiteRequest& request, const Cell& cell, const fs::pat
   write_json(cell.run / kResultFile, make_result(result));
 }
 
+// After a kill of the runner its child may still be writing its last checkpoint.
+void wait_until_free(const fs::path& run) {
+  fs::create_directories(run);
+  for (int attempt = 0; attempt < 100 && !stop_requested(); ++attempt) {
+    try {
+      const FolderLock lock(run);
+      return;
+    } catch (const Error&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    }
+  }
+}
+
 std::string train_cell(const SuiteRequest& request, const Cell& cell, const fs::path& data) {
   std::vector<std::string> arguments = {"train",      "--task",   cell.config.task, "--attention", cell.config.attention.text(),
                                         "--protocol", request.protocol, "--seed",   std::to_string(cell.config.seed),
@@ -117,6 +132,7 @@ std::string train_cell(const SuiteRequest& request, const Cell& cell, const fs::
                                         "--device",   request.device,   "--dtype",  request.dtype,
                                         "--threads",  std::to_string(request.threads), "--resume"};
   for (const std::string& set : cell.sets) arguments.insert(arguments.end(), {"--set", set});
+  wait_until_free(cell.run);
   const ChildStatus ended = run_child(arguments);
   std::string status = status_of(cell.run);
   if (status.empty()) {

@@ -1,5 +1,7 @@
 #include "lra/budget.h"
 
+#include <fmt/format.h>
+
 #include "embedded_budgets.h"
 #include "lra/embedded.h"
 #include "lra/task.h"
@@ -13,7 +15,7 @@ Budget load_budget(const std::string& name_or_path) {
   Budget budget;
   read_fields(file.value, budget, file.where);
   if (budget.schema.empty() || budget.name.empty()) {
-    throw UsageError(file.where + R"( should hold "schema": "lra.budget/1" and a "name")");
+    throw UsageError(fmt::format(R"({} should hold "schema": "lra.budget/1" and a "name")", file.where));
   }
   for (const auto& [name, value] : budget.tasks.items()) {
     lra::task(name);
@@ -26,11 +28,12 @@ TaskBudget Budget::task(const std::string& task_name) const {
   if (!tasks.contains(task_name)) {
     std::vector<std::string> names;
     for (const auto& [key, value] : tasks.items()) names.push_back(key);
-    throw unknown_name("task", task_name, names, "budget " + name);
+    throw unknown_name("task", task_name, names, fmt::format("budget {}", name));
   }
   TaskBudget entry;
-  read_fields(tasks[task_name], entry, "budget " + name + ": tasks." + task_name);
-  if (!entry.set.is_object()) throw UsageError("budget " + name + ": tasks." + task_name + ".set should be a JSON object");
+  const std::string where = fmt::format("budget {}: tasks.{}", name, task_name);
+  read_fields(tasks[task_name], entry, where);
+  if (!entry.set.is_object()) throw UsageError(fmt::format("{}.set should be a JSON object", where));
   return entry;
 }
 

@@ -1,0 +1,79 @@
+// Runs the program as a user does.
+#pragma once
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "lra/files.h"
+#include "lra/task.h"
+#include "tests/lra/scratch.h"
+
+namespace lra {
+
+struct ProgramResult {
+  int status = -1;  // exit status, or 128 + the signal that ended it
+  std::string out, err;
+};
+
+/// A started `lra` whose output goes to files in a folder of its own.
+class Program {
+ public:
+  explicit Program(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "lra");
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    const std::string out = (scratch_.path() / "out").string(), err = (scratch_.path() / "err").string();
+    child_ = fork();
+    if (child_ == 0) {
+      dup2(open(out.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
+      dup2(open(err.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
+      execv(LRA_PROGRAM, argv.data());
+      _exit(127);
+    }
+  }
+
+  void send(int signal) const { kill(child_, signal); }
+
+  ProgramResult wait() {
+    int status = 0;
+    waitpid(child_, &status, 0);
+    return {.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+            .out = read_file(scratch_.path() / "out"),
+            .err = read_file(scratch_.path() / "err")};
+  }
+
+ private:
+  Scratch scratch_;
+  pid_t child_ = -1;
+};
+
+inline ProgramResult run_program(std::vector<std::string> arguments) { return Program(std::move(arguments)).wait(); }
+
+/// A tiny ListOps in `out`: expressions of 11 to 59 tokens.
+inline void prepare_tiny_listops(const std::filesystem::path& out, int64_t train = 192) {
+  task("listops").prepare({.out = out, .seed = 5, .train = train, .dev = 40, .test = 50, .min_length = 10, .max_length = 60});
+}
+
+/// Settings that make a run of seconds of it.
+inline std::vector<std::string> tiny_settings(int64_t steps = 12) {
+  return {"input.length=64",         "training.steps=" + std::to_string(steps), "training.batch=8", "training.evaluate_every=4",
+          "training.log_every=3",    "schedule.warmup=4",                       "evaluation.batch=16", "optimizer.lr=0.001"};
+}
+
+/// The words of an `lra train` for such a run.
+inline std::vector<std::string> tiny_train(const std::filesystem::path& data, const std::filesystem::path& run,
+                                           const std::string& attention, int64_t steps = 12) {
+  std::vector<std::string> words = {"train",  "--task", "listops", "--attention", attention,      "--threads", "1",
+                                    "--data", data.string(), "--run",  run.string(),  "--resume"};
+  for (const std::string& set : tiny_settings(steps)) words.insert(words.end(), {"--set", set});
+  return words;
+}
+
+}  // namespace lra

@@ -1,0 +1,107 @@
+// lra suite: data, runs, profile and tables from one command; killed, it goes on.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <thread>
+
+#include "harness/run_files.h"
+#include "tests/harness/program.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+class SuiteTest : public testing::Test {
+ protected:
+  void SetUp() override { write_budget(12); }
+  void write_budget(int64_t steps) {
+    json set = json::object();
+    for (const std::string& text : tiny_settings(steps)) {
+      set[text.substr(0, text.find('='))] = value_from_text(text.substr(text.find('=') + 1));
+    }
+    write_json(budget_, {{"schema", "lra.budget/1"},
+                         {"name", "tiny"},
+                         {"tasks", {{"listops", {{"train", 96}, {"dev", 40}, {"test", 50}, {"min_length", 10}, {"max_length", 60}, {"set", set}}}}},
+                         {"profile", {{"lengths", "64,128"}, {"seconds", 0.02}}}});
+  }
+  std::vector<std::string> words(const std::string& out, const std::string& attentions = "standard,nystrom[num_landmarks=8]") const {
+    return {"suite", "--budget", budget_.string(), "--attentions", attentions, "--out", (scratch_.path() / out).string(), "--threads", "1",
+            "--resume"};
+  }
+  fs::path out(const std::string& name) const { return scratch_.path() / name; }
+
+  Scratch scratch_;
+  fs::path budget_ = scratch_.path() / "tiny.json";
+};
+
+TEST_F(SuiteTest, EndsWithBothTables) {
+  const ProgramResult result = run_program(words("s"));
+  ASSERT_EQ(result.status, 0) << result.err;
+  for (const char* part : {"nystrom[num_landmarks=8]", "standard", "128", "overridden"}) {
+    EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
+  }
+  for (const char* name : {"report.md", "accuracy.csv", "accuracy.tex", "memory_time.csv", "memory_time.tex"}) {
+    EXPECT_TRUE(fs::exists(out("s") / "report" / name)) << name;
+  }
+  EXPECT_TRUE(fs::exists(out("s") / "runs/listops/standard/seed0" / kResultFile));
+  EXPECT_TRUE(fs::exists(out("s") / "runs/listops/nystrom[num_landmarks=8]/seed0" / kResultFile));
+
+  // Again: nothing runs twice, the same tables.
+  const std::string before = read_file(out("s") / "runs/listops/standard/seed0" / kResultFile);
+  const ProgramResult again = run_program(words("s"));
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(again.out, result.out);
+  EXPECT_EQ(read_file(out("s") / "runs/listops/standard/seed0" / kResultFile), before);
+}
+
+TEST_F(SuiteTest, KilledItGoesOnAndEndsTheSame) {
+  write_budget(60);
+  ASSERT_EQ(run_program(words("whole")).status, 0);
+  for (const int milliseconds : {1500, 2500}) {
+    Program program(words("cut"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    program.send(SIGKILL);
+    program.wait();
+  }
+  const ProgramResult end = run_program(words("cut"));
+  ASSERT_EQ(end.status, 0) << end.err;
+  for (const char* attention : {"standard", "nystrom[num_landmarks=8]"}) {
+    const fs::path run = fs::path("runs/listops") / attention / "seed0";
+    EXPECT_EQ(read_file(out("cut") / run / kPredictionsFile), read_file(out("whole") / run / kPredictionsFile));
+    EXPECT_EQ(read_json(out("cut") / run / kResultFile)["test"], read_json(out("whole") / run / kResultFile)["test"]);
+  }
+}
+
+TEST_F(SuiteTest, ACellThatDivergesIsAStatusAndTheOthersGoOn) {
+  auto w = words("s", "standard");
+  w.insert(w.end(), {"--set", "optimizer.lr=1e30"});
+  const ProgramResult result = run_program(w);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.out.find("diverged"), std::string::npos) << result.out;
+  EXPECT_NE(result.err.find("1 cell(s) did not end as ok"), std::string::npos) << result.err;
+}
+
+TEST_F(SuiteTest, RefusesWithOneLineThatHelps) {
+  const auto refused = [&](std::vector<std::string> more) {
+    auto w = words("r");
+    w.insert(w.end(), more.begin(), more.end());
+    const ProgramResult result = run_program(w);
+    EXPECT_EQ(result.status, 2) << result.err;
+    EXPECT_FALSE(fs::exists(out("r"))) << "nothing half-written";
+    return result.err;
+  };
+  EXPECT_NE(refused({"--tasks", "listop"}).find("did you mean 'listops'?"), std::string::npos);
+  EXPECT_NE(refused({"--seeds", "0,x"}).find("--seeds should be a comma list of integers"), std::string::npos);
+  EXPECT_NE(refused({"--set", "training.step=1"}).find("did you mean 'steps'?"), std::string::npos);
+  EXPECT_NE(run_program({"suite", "--budget", "smok"}).err.find("unknown budget 'smok'; did you mean 'smoke'?"), std::string::npos);
+
+  ASSERT_EQ(run_program(words("s", "standard")).status, 0);
+  EXPECT_NE(run_program(words("s", "nystrom")).err.find("holds another suite"), std::string::npos);
+  auto again = words("s", "standard");
+  again.pop_back();
+  EXPECT_NE(run_program(again).err.find("holds a suite already; go on with --resume"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,319 @@
+// lra train and lra evaluate: the run folder, resume to the same bits, and every refusal.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "harness/run_files.h"
+#include "lra/safetensors.h"
+#include "tests/harness/program.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What two runs of one configuration must share: everything but clocks and memory.
+json comparable(const fs::path& run) {
+  json result = read_json(run / kResultFile);
+  result.erase("training");
+  result["config"].erase("data");
+  json log = json::array();
+  std::ifstream in(run / kMetricsFile);
+  for (std::string line; std::getline(in, line);) {
+    json entry = json::parse(line);
+    entry.erase("seconds");
+    log.push_back(entry);
+  }
+  return {{"result", result}, {"log", log}, {"predictions", read_file(run / kPredictionsFile)}};
+}
+
+// The tensors of a checkpoint, byte for byte.
+std::string tensor_bytes(const fs::path& path) {
+  std::string bytes;
+  for (const auto& [name, tensor] : read_tensors(path).tensors) {
+    const auto whole = tensor.contiguous();
+    bytes += name + ":" + std::string(static_cast<const char*>(whole.data_ptr()), whole.nbytes());
+  }
+  return bytes;
+}
+
+class TrainTest : public testing::Test {
+ protected:
+  void SetUp() override { prepare_tiny_listops(data_); }
+  std::vector<std::string> words(const std::string& run, const std::string& attention = "nystrom[num_landmarks=8]",
+                                 int64_t steps = 12) const {
+    return tiny_train(data_, scratch_.path() / run, attention, steps);
+  }
+  fs::path run(const std::string& name) const { return scratch_.path() / name; }
+  // Trains until `kill_after` and kills; returns whether the run had ended by itself before.
+  bool train_and_kill(const std::string& name, std::chrono::milliseconds kill_after, int64_t steps) {
+    Program program(words(name, "nystrom[num_landmarks=8]", steps));
+    std::this_thread::sleep_for(kill_after);
+    program.send(SIGKILL);
+    return program.wait().status == 0;
+  }
+
+  Scratch scratch_;
+  fs::path data_ = scratch_.path() / "data";
+};
+
+TEST_F(TrainTest, LeavesTheFilesOfTheDesign) {
+  const ProgramResult result = run_program(words("a"));
+  ASSERT_EQ(result.status, 0) << result.err;
+  for (const char* name : {kConfigFile, kMetricsFile, kLastCheckpoint, kBestCheckpoint, kPredictionsFile, kResultFile}) {
+    EXPECT_TRUE(fs::exists(run("a") / name)) << name;
+  }
+  const json record = read_json(run("a") / kResultFile);
+  const Result parsed = parse_result(record);
+  EXPECT_EQ(parsed.status, "ok");
+  EXPECT_EQ(parsed.task, "listops");
+  EXPECT_EQ(parsed.attention.label, "nystrom[num_landmarks=8]");
+  EXPECT_EQ(parsed.attention.options["num_landmarks"], 8);
+  EXPECT_EQ(parsed.attention.options["pinv_iterations"], 6) << "effective options, not those given alone";
+  EXPECT_EQ(parsed.test->count, 50);
+  EXPECT_EQ(parsed.dev->count, 40);
+  EXPECT_EQ(parsed.steps, 12);
+  EXPECT_EQ(parsed.config["overridden"].size(), tiny_settings().size());
+  EXPECT_GT(parsed.training.peak_memory_mib.value(), 0.1);
+  EXPECT_EQ(parsed.data.fingerprint.size(), 64u);
+
+  // The accuracy is that of the predictions file, whose labels are the data's.
+  std::ifstream in(run("a") / kPredictionsFile);
+  std::string line;
+  std::getline(in, line);
+  EXPECT_EQ(line, "index,label,predicted");
+  const PreparedData data(data_, "listops", /*check_hashes=*/true);
+  int64_t correct = 0, rows = 0;
+  for (; std::getline(in, line); ++rows) {
+    long index = 0, label = 0, predicted = 0;
+    ASSERT_EQ(std::sscanf(line.c_str(), "%ld,%ld,%ld", &index, &label, &predicted), 3);
+    EXPECT_EQ(index, rows);
+    EXPECT_EQ(label, data.split("test").label(rows));
+    correct += label == predicted ? 1 : 0;
+  }
+  EXPECT_EQ(rows, 50);
+  EXPECT_EQ(correct, parsed.test->correct);
+}
+
+TEST_F(TrainTest, TheSameSeedGivesTheSameRunAndAnotherSeedAnother) {
+  ASSERT_EQ(run_program(words("a")).status, 0);
+  ASSERT_EQ(run_program(words("b")).status, 0);
+  EXPECT_EQ(comparable(run("a")), comparable(run("b")));
+  EXPECT_EQ(tensor_bytes(run("a") / kLastCheckpoint), tensor_bytes(run("b") / kLastCheckpoint));
+  auto other = words("c");
+  other.insert(other.end(), {"--seed", "1"});
+  ASSERT_EQ(run_program(other).status, 0);
+  EXPECT_NE(tensor_bytes(run("a") / kLastCheckpoint), tensor_bytes(run("c") / kLastCheckpoint));
+}
+
+TEST_F(TrainTest, InterruptedBySignalItContinuesToTheSameBits) {
+  ASSERT_EQ(run_program(words("whole", "standard", 200)).status, 0);
+  Program program(words("cut", "standard", 200));
+  while (!fs::exists(run("cut") / kMetricsFile)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  program.send(SIGINT);
+  const ProgramResult stopped = program.wait();
+  ASSERT_EQ(stopped.status, 130) << stopped.err;
+  EXPECT_NE(stopped.err.find("continue with --resume"), std::string::npos) << stopped.err;
+  ASSERT_TRUE(fs::exists(run("cut") / kLastCheckpoint));
+  EXPECT_FALSE(fs::exists(run("cut") / kResultFile));
+  ASSERT_EQ(run_program(words("cut", "standard", 200)).status, 0);
+  EXPECT_EQ(comparable(run("cut")), comparable(run("whole")));
+  EXPECT_EQ(tensor_bytes(run("cut") / kLastCheckpoint), tensor_bytes(run("whole") / kLastCheckpoint));
+  EXPECT_EQ(tensor_bytes(run("cut") / kBestCheckpoint), tensor_bytes(run("whole") / kBestCheckpoint));
+}
+
+TEST_F(TrainTest, MicroBatchesGiveTheSameGradientsToRounding) {
+  auto one = words("one", "standard", 5), parts = words("parts", "standard", 5);
+  for (auto* w : {&one, &parts}) w->insert(w->end(), {"--set", "model.dropout=0", "--set", "schedule.warmup=2"});
+  parts.insert(parts.end(), {"--set", "training.micro_batch=3"});
+  ASSERT_EQ(run_program(one).status, 0);
+  ASSERT_EQ(run_program(parts).status, 0);
+  const auto a = read_tensors(run("one") / kLastCheckpoint), b = read_tensors(run("parts") / kLastCheckpoint);
+  for (const auto& [name, tensor] : a.tensors) {
+    if (name.starts_with("model.")) EXPECT_LT((tensor - b.at(name)).abs().max().item<double>(), 1e-5) << name;
+  }
+}
+
+TEST_F(TrainTest, EvaluateRepeatsTheTestOfTheRun) {
+  ASSERT_EQ(run_program(words("a")).status, 0);
+  const ProgramResult result = run_program({"evaluate", run("a").string(), "--json", "--threads", "1"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const json record = json::parse(result.out), test = read_json(run("a") / kResultFile)["test"];
+  EXPECT_EQ(record["correct"], test["correct"]);
+  EXPECT_EQ(record["by_length"], test["by_length"]);
+  const ProgramResult dev = run_program({"evaluate", run("a").string(), "--split", "dev", "--json", "--threads", "1"});
+  EXPECT_EQ(json::parse(dev.out)["correct"], read_json(run("a") / kResultFile)["dev"]["correct"]);
+}
+
+TEST_F(TrainTest, ALossThatIsNotFiniteEndsAsDiverged) {
+  auto w = words("nan", "standard", 40);
+  w.insert(w.end(), {"--set", "optimizer.lr=1e30"});
+  const ProgramResult result = run_program(w);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find("diverged"), std::string::npos) << result.err;
+  EXPECT_EQ(parse_result(read_json(run("nan") / kResultFile)).status, "diverged");
+}
+
+TEST_F(TrainTest, BfloatTrainsAndSaysSo) {
+  auto w = words("bf");
+  w.insert(w.end(), {"--dtype", "bfloat16"});
+  const ProgramResult result = run_program(w);
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(parse_result(read_json(run("bf") / kResultFile)).dtype(), "bfloat16");
+  ASSERT_EQ(run_program(words("f32")).status, 0);
+  EXPECT_NE(tensor_bytes(run("bf") / kLastCheckpoint), tensor_bytes(run("f32") / kLastCheckpoint));
+}
+
+// ---- Refusals ---------------------------------------------------------------------------------------------------------
+
+struct Refusal {
+  std::vector<std::string> words;
+  int status;
+  std::string message;
+};
+
+TEST_F(TrainTest, RefusesWithOneLineThatHelps) {
+  const auto with = [&](std::vector<std::string> more, const std::string& attention = "nystrom") {
+    auto w = words("r", attention);
+    w.insert(w.end(), more.begin(), more.end());
+    return w;
+  };
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    auto w = words("r");
+    std::ranges::replace(w, from, to);
+    return w;
+  };
+  const Refusal refusals[] = {
+      {replaced("listops", "listop"), 2, "unknown task 'listop'; did you mean 'listops'?"},
+      {with({}, "nystrm"), 2, "unknown attention 'nystrm'; did you mean 'nystrom'?"},
+      {with({}, "nystrom[num_landmark=8]"), 2, "did you mean 'num_landmarks'?"},
+      {with({}, "nystrom[num_landmarks=0]"), 2, "num_landmarks should be at least 1, not 0"},
+      {with({}, "nystrom[pinv=fast]"), 2, "pinv should be one of iterative, exact, not \"fast\""},
+      {with({"--protocol", "lra-strikt"}), 2, "unknown protocol 'lra-strikt'; did you mean 'lra-strict'?"},
+      {with({"--set", "training.step=5"}), 2, "did you mean 'steps'?"},
+      {with({"--set", "training.steps=many"}), 2, "steps should be an integer, at least 1, not \"many\""},
+      {with({"--set", "trainings.steps=5"}), 2, "did you mean 'training'?"},
+      {with({"--set", "schedule.warmup=100"}), 2, "schedule.warmup (100) should be less than training.steps (12)"},
+      {with({"--dtype", "float16"}), 2, "--dtype should be float32 or bfloat16"},
+      {with({"--device", "gpu"}), 2, "--device should be cpu, cuda or cuda:N, not 'gpu'"},
+      {with({"--sed", "1"}), 2, "unknown option '--sed' in lra train; did you mean '--seed'?"},
+      {replaced(data_.string(), "/no/such/folder"), 1, "/no/such/folder"},
+      {{"trian"}, 2, "did you mean 'train'?"},
+  };
+  for (const Refusal& refusal : refusals) {
+    const ProgramResult result = run_program(refusal.words);
+    EXPECT_EQ(result.status, refusal.status) << refusal.message << "\n" << result.err;
+    EXPECT_NE(result.err.find(refusal.message), std::string::npos) << "expected: " << refusal.message << "\ngot: " << result.err;
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << "one line: " << result.err;
+    EXPECT_FALSE(fs::exists(run("r") / kConfigFile)) << "nothing half-written: " << refusal.message;
+  }
+}
+
+TEST_F(TrainTest, RefusesCudaWithoutADevice) {
+  if (torch::cuda::is_available()) GTEST_SKIP() << "this machine has a CUDA device";
+  auto w = words("r");
+  w.insert(w.end(), {"--device", "cuda"});
+  const ProgramResult result = run_program(w);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find("no CUDA device is available here; use --device cpu"), std::string::npos) << result.err;
+}
+
+TEST_F(TrainTest, RefusesAFolderInUse) {
+  fs::create_directories(run("a"));
+  const FolderLock lock(run("a"));
+  const ProgramResult result = run_program(words("a"));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find("is in use by process " + std::to_string(getpid())), std::string::npos) << result.err;
+}
+
+TEST_F(TrainTest, RefusesAFolderOfAnotherRun) {
+  ASSERT_EQ(run_program(words("a")).status, 0);
+  auto again = words("a");
+  again.erase(std::ranges::find(again, "--resume"));
+  EXPECT_NE(run_program(again).err.find("holds a run already; continue it with --resume"), std::string::npos);
+  fs::remove(run("a") / kResultFile);
+  const ProgramResult other = run_program(words("a", "standard"));
+  EXPECT_EQ(other.status, 1);
+  EXPECT_NE(other.err.find("holds a run of another configuration (attention.name: \"nystrom\" -> \"standard\""), std::string::npos)
+      << other.err;
+}
+
+TEST_F(TrainTest, RefusesABrokenOrForeignCheckpoint) {
+  ASSERT_EQ(run_program(words("a")).status, 0);
+  fs::remove(run("a") / kResultFile);
+  const fs::path last = run("a") / kLastCheckpoint;
+  const std::string whole = read_file(last);
+
+  write_file(last, whole.substr(0, whole.size() / 2));
+  ProgramResult result = run_program(words("a"));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find(last.string()), std::string::npos) << result.err;
+
+  std::string flipped = whole;
+  flipped[20] = '\x01';
+  write_file(last, flipped);
+  result = run_program(words("a"));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find(last.string()), std::string::npos) << result.err;
+
+  ASSERT_EQ(run_program(words("b", "standard")).status, 0);
+  fs::copy_file(run("b") / kLastCheckpoint, last, fs::copy_options::overwrite_existing);
+  result = run_program(words("a"));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find("belongs to another configuration"), std::string::npos) << result.err;
+
+  write_file(last, whole);
+  EXPECT_EQ(run_program(words("a")).status, 0) << "the whole file serves again";
+}
+
+TEST_F(TrainTest, RefusesDataThatIsNotWhatItsManifestSays) {
+  const fs::path split = data_ / "listops" / "train.safetensors";
+  std::string bytes = read_file(split);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write_file(split, bytes);
+  const ProgramResult result = run_program(words("a"));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find("train.safetensors"), std::string::npos) << result.err;
+}
+
+// Ten kills of SIGKILL at random moments of one run, each resumed; the result is that of the undisturbed run.
+class SlowTrainTest : public TrainTest {};
+
+TEST_F(SlowTrainTest, TenKillsAtRandomMomentsLeaveTheSameResult) {
+  constexpr int64_t kSteps = 600;
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(run_program(words("whole", "nystrom[num_landmarks=8]", kSteps)).status, 0);
+  const auto whole = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
+  std::mt19937 random(std::random_device{}());
+  int kills = 0;
+  for (int attempt = 0; attempt < 60 && kills < 10; ++attempt) {
+    // A fresh run now and then, so that late moments are hit as well as early ones.
+    const std::string name = "cut" + std::to_string(kills / 5);
+    const std::chrono::milliseconds when(std::uniform_int_distribution<int64_t>(100, whole.count() / 2)(random));
+    if (fs::exists(run(name) / kResultFile)) fs::remove_all(run(name));
+    if (!train_and_kill(name, when, kSteps)) ++kills;
+  }
+  ASSERT_EQ(kills, 10);
+  for (const char* name : {"cut0", "cut1"}) {
+    const ProgramResult end = run_program(words(name, "nystrom[num_landmarks=8]", kSteps));
+    ASSERT_EQ(end.status, 0) << end.err;
+    EXPECT_EQ(comparable(run(name)), comparable(run("whole")));
+    EXPECT_EQ(tensor_bytes(run(name) / kLastCheckpoint), tensor_bytes(run("whole") / kLastCheckpoint));
+  }
+}
+
+TEST_F(TrainTest, KilledTwiceItStillEndsTheSame) {
+  ASSERT_EQ(run_program(words("whole", "nystrom[num_landmarks=8]", 150)).status, 0);
+  for (const int milliseconds : {700, 1100}) train_and_kill("cut", std::chrono::milliseconds(milliseconds), 150);
+  const ProgramResult end = run_program(words("cut", "nystrom[num_landmarks=8]", 150));
+  ASSERT_EQ(end.status, 0) << end.err;
+  EXPECT_EQ(comparable(run("cut")), comparable(run("whole")));
+  EXPECT_EQ(tensor_bytes(run("cut") / kLastCheckpoint), tensor_bytes(run("whole") / kLastCheckpoint));
+}
+
+}  // namespace
+}  // namespace lra
