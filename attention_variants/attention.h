@@ -5,6 +5,7 @@
 
 #include <torch/torch.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -110,13 +111,15 @@ const AttentionEntry& attention_entry(const std::string& name);
 /// Makes a variant; throws UsageError on an unknown name, key or value.
 std::shared_ptr<Attention> make_attention(const AttentionSpec& spec, const AttentionContext& context);
 
-/// Builds the registry entry of a class with constructor (const AttentionContext&, const Options&).
+/// Builds the registry entry of a class with constructor (const AttentionContext&, const Options&). Where Options has a
+/// `void settle()`, it is called on what was read, to bring options that depend on each other to the values in effect.
 template <class Variant, HasFields Options>
 bool register_attention(const AttentionInfo& info) {
   const std::string where = "attention " + info.name;
   const auto read = [where](const json& given) {
     Options options;
     read_fields(given, options, where);
+    if constexpr (requires { options.settle(); }) options.settle();
     return options;
   };
   return register_attention(AttentionEntry{

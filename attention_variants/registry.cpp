@@ -1,0 +1,127 @@
+// The registry of variants, and the text form in which users name them: nystrom[num_landmarks=32].
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "attention_variants/attention.h"
+
+namespace lra {
+namespace {
+
+// Inside a function: registrations run during static initialisation, in any order.
+std::map<std::string, AttentionEntry>& registry() {
+  static std::map<std::string, AttentionEntry> entries;
+  return entries;
+}
+
+std::string trimmed(const std::string& text) {
+  const auto first = text.find_first_not_of(" \t");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+// Splits at the commas outside brackets of any kind; an empty piece stays, for the caller to
+// refuse.
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> pieces(1);
+  int depth = 0;
+  for (const char c : text) {
+    if (c == '[') ++depth;
+    if (c == ']') --depth;
+    if (c == ',' && depth == 0) {
+      pieces.emplace_back();
+    } else {
+      pieces.back() += c;
+    }
+  }
+  return pieces;
+}
+
+[[noreturn]] void malformed(const std::string& text, const std::string& problem) {
+  throw UsageError(
+      fmt::format("attention '{}': {}; write name or name[key=value,...]", text, problem));
+}
+
+}  // namespace
+
+bool register_attention(AttentionEntry entry) {
+  const std::string name = entry.info.name;
+  if (!registry().emplace(name, std::move(entry)).second) {
+    throw Error("attention '" + name + "' is registered twice: names must be unique");
+  }
+  return true;
+}
+
+std::vector<const AttentionEntry*> attention_entries() {
+  std::vector<const AttentionEntry*> entries;
+  for (const auto& [name, entry] : registry()) entries.push_back(&entry);
+  return entries;
+}
+
+const AttentionEntry& attention_entry(const std::string& name) {
+  const auto it = registry().find(name);
+  if (it != registry().end()) return it->second;
+  std::vector<std::string> names;
+  for (const auto& [known, entry] : registry()) names.push_back(known);
+  throw unknown_name("attention", name, names);
+}
+
+std::shared_ptr<Attention> make_attention(const AttentionSpec& spec,
+                                          const AttentionContext& context) {
+  return attention_entry(spec.name).make(context, spec.options);
+}
+
+std::string AttentionSpec::text() const {
+  std::map<std::string, std::string> sorted;
+  for (const auto& [key, value] : options.items()) {
+    // Strings stand bare, unless they would read back as something else (a number, say).
+    const bool bare = value.is_string() && value_from_text(value.get<std::string>()) == value;
+    sorted[key] = bare ? value.get<std::string>() : value.dump();
+  }
+  if (sorted.empty()) return name;
+  std::string inside;
+  for (const auto& [key, value] : sorted) inside += (inside.empty() ? "" : ",") + key + "=" + value;
+  return name + "[" + inside + "]";
+}
+
+AttentionSpec parse_attention(const std::string& given) {
+  const std::string text = trimmed(given);
+  const auto open = text.find('[');
+  AttentionSpec spec;
+  spec.name = trimmed(text.substr(0, open));
+  if (spec.name.empty()) malformed(text, "the name is missing");
+  if (open == std::string::npos) {
+    if (text.find(']') != std::string::npos) malformed(text, "']' without '['");
+    return spec;
+  }
+  if (text.back() != ']') malformed(text, "the closing ']' is missing");
+  const std::string inside = text.substr(open + 1, text.size() - open - 2);
+  if (trimmed(inside).empty()) malformed(text, "the brackets are empty");
+  for (const std::string& piece : split_at_commas(inside)) {
+    const auto equals = piece.find('=');
+    if (equals == std::string::npos)
+      malformed(text, fmt::format("'{}' is no key=value", trimmed(piece)));
+    const std::string key = trimmed(piece.substr(0, equals)),
+                      value = trimmed(piece.substr(equals + 1));
+    if (key.empty() || value.empty())
+      malformed(text, fmt::format("'{}' is no key=value", trimmed(piece)));
+    if (spec.options.contains(key)) malformed(text, fmt::format("key '{}' is given twice", key));
+    spec.options[key] = value_from_text(value);
+  }
+  return spec;
+}
+
+std::vector<AttentionSpec> parse_attentions(const std::string& text) {
+  std::vector<AttentionSpec> specs;
+  for (const std::string& piece : split_at_commas(text)) {
+    if (trimmed(piece).empty()) {
+      throw UsageError(fmt::format(
+          "attentions '{}': a name is missing between commas; write a,b[key=value],c", text));
+    }
+    specs.push_back(parse_attention(piece));
+  }
+  return specs;
+}
+
+}  // namespace lra

@@ -1,0 +1,86 @@
+// Softmax attention: out = softmax(Q Kᵀ / √d) V.
+//
+// Vaswani et al., "Attention Is All You Need", NeurIPS 2017, section 3.2.1.
+// Cost: O(N²d) time; memory O(Nd) fused, O(N²) materialized (the baseline of the
+// efficient-attention papers).
+#include <cmath>
+#include <limits>
+
+#include "attention_variants/attention.h"
+#include "attention_variants/softmax.h"
+
+namespace lra {
+namespace {
+
+struct StandardOptions {
+  std::string implementation = "fused";
+  double dropout = 0;  // of the attention weights, in training; 0 = off
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("implementation", implementation, one_of({"fused", "materialized"}));
+    f("dropout", dropout, between(0, 0.999));
+  }
+
+  // LibTorch's fused attention on CPUs leaves its fused path for an N x N one when given a dropout.
+  // It runs without, and what is recorded is what ran.
+  void settle() {
+    if (implementation == "fused") dropout = 0;
+  }
+};
+
+class StandardAttention : public ProjectedAttention {
+ public:
+  StandardAttention(const AttentionContext& context, const StandardOptions& options)
+      : ProjectedAttention(context), options_(options) {}
+
+  torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                       const torch::Tensor& mask) override {
+    check_attend_inputs(q, k, v, mask);
+    if (options_.implementation == "fused") {
+      return zero_padded_rows(softmax_attention(q, k, v, mask).to(q.scalar_type()), mask);
+    }
+    const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
+    torch::Tensor scores = torch::matmul(q * scale, k.transpose(-2, -1));  // [B,H,N,N]
+    scores = scores.masked_fill(nonempty_rows(mask).logical_not().unsqueeze(1).unsqueeze(1),
+                                -std::numeric_limits<double>::infinity());
+    torch::Tensor weights = torch::softmax(scores, -1);  // [B,H,N,N]
+    weights = torch::dropout(weights, options_.dropout, is_training());
+    return zero_padded_rows(torch::matmul(weights, v).to(q.scalar_type()), mask);
+  }
+
+  json options() const override { return write_fields(options_); }
+
+  int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                         bool training) const override {
+    const int64_t rows = batch * context_.heads * length;
+    const int64_t vector = rows * context_.head_dim * element_size;  // one [B,H,N,d]
+    const int64_t matrix = rows * length * element_size;             // one [B,H,N,N]
+    if (options_.implementation == "fused") {
+      const int64_t logsumexp = rows * (element_size == 8 ? 8 : 4);
+      // Training: the output before and after zeroing, then its gradient, those of q, k and v, and
+      // a working copy.
+      return logsumexp + (training ? 7 : 1) * vector;
+    }
+    // Two matrices at a time forwards; in training the weights stay and two more pass backwards.
+    return training ? 3 * matrix + 4 * vector : 2 * matrix + vector;
+  }
+
+  int64_t flops(int64_t batch, int64_t length) const override {
+    return 4 * batch * context_.heads * length * length * context_.head_dim;
+  }
+
+ private:
+  const StandardOptions options_;
+};
+
+[[maybe_unused]] const bool registered = register_attention<StandardAttention, StandardOptions>({
+    .name = "standard",
+    .title = "Standard",
+    .paper = "Vaswani et al., NeurIPS 2017",
+    .complexity = "O(N²)",
+    .exact = true,
+});
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,62 @@
+// What the contract suite runs on: every registered variant with every value of every option, at
+// sizes where the option matters.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "attention_variants/attention.h"
+
+namespace lra {
+
+struct ContractCase {
+  std::string spec;            // nystrom[num_landmarks=5]
+  std::string breaks_batch;    // why, by definition, other samples matter; empty: they must not
+  std::string breaks_padding;  // why, by definition, what stands at padded positions matters;
+                               // empty: it must not
+};
+
+inline std::vector<ContractCase> nystrom_cases() {
+  const std::string global =
+      "init=global takes the maximum over the batch, as the first released code does";
+  const std::string ignored =
+      "padding=ignored averages padded positions into the landmarks, as transformers does";
+  std::vector<ContractCase> cases;
+  for (const char* landmarks : {"segment_means", "adaptive_pool", "strided", "random"}) {
+    for (const char* padding : {"masked", "zeroed", "ignored"}) {
+      const std::string spec = std::string("nystrom[num_landmarks=5,landmarks=") + landmarks +
+                               ",padding=" + padding + "]";
+      cases.push_back({spec, "", padding == std::string("ignored") ? ignored : ""});
+    }
+  }
+  cases.push_back({"nystrom[num_landmarks=5,init=global]", global, ""});
+  cases.push_back({"nystrom[num_landmarks=5,init=per_matrix]", "", ""});
+  cases.push_back({"nystrom[num_landmarks=3,pinv=exact]", "", ""});
+  cases.push_back({"nystrom[num_landmarks=5,pinv=iterative,pinv_iterations=1]", "", ""});
+  cases.push_back({"nystrom[num_landmarks=1]", "", ""});
+  for (const char* kernel : {"0", "1", "4", "7"}) {
+    cases.push_back(
+        {std::string("nystrom[num_landmarks=4,conv_kernel_size=") + kernel + "]", "", ""});
+  }
+  return cases;
+}
+
+/// Every registered variant has its defaults here; those named below have their options varied too.
+inline std::vector<ContractCase> contract_cases() {
+  std::map<std::string, std::vector<ContractCase>> varied = {
+      {"standard",
+       {{"standard[implementation=fused]", "", ""},
+        {"standard[implementation=materialized]", "", ""},
+        {"standard[implementation=materialized,dropout=0.1]", "", ""}}},
+      {"nystrom", nystrom_cases()},
+  };
+  std::vector<ContractCase> cases;
+  for (const AttentionEntry* entry : attention_entries()) {
+    cases.push_back({entry->info.name, "", ""});
+    for (const ContractCase& c : varied[entry->info.name]) cases.push_back(c);
+  }
+  return cases;
+}
+
+}  // namespace lra

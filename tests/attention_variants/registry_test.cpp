@@ -1,0 +1,117 @@
+// Names, options and their messages.
+#include "attention_variants/attention.h"
+
+#include <gtest/gtest.h>
+
+namespace lra {
+namespace {
+
+std::string message_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "no UsageError";
+}
+
+std::string make_message(const std::string& spec) {
+  return message_of([&] { make_attention(parse_attention(spec), {}); });
+}
+
+TEST(Registry, ReadsNamesAndOptions) {
+  const AttentionSpec spec = parse_attention(" nystrom[num_landmarks=32, pinv=exact] ");
+  EXPECT_EQ(spec.name, "nystrom");
+  EXPECT_EQ(spec.options, json::parse(R"({"num_landmarks": 32, "pinv": "exact"})"));
+  EXPECT_EQ(parse_attention("standard").options, json::object());
+}
+
+TEST(Registry, CanonicalTextSortsKeysAndReadsBack) {
+  const AttentionSpec spec = parse_attention("nystrom[pinv=exact,num_landmarks=32]");
+  EXPECT_EQ(spec.text(), "nystrom[num_landmarks=32,pinv=exact]");
+  EXPECT_EQ(parse_attention(spec.text()).text(), spec.text());
+  EXPECT_EQ(parse_attention("standard").text(), "standard");
+  EXPECT_EQ((AttentionSpec{"a", {{"path", "32"}}}).text(), "a[path=\"32\"]");  // stays a string
+}
+
+TEST(Registry, SplitsListsOutsideBrackets) {
+  const auto specs =
+      parse_attentions("standard,nystrom[num_landmarks=32,pinv=exact], x[a=[1,2],b=0.5]");
+  ASSERT_EQ(specs.size(), 3u);
+  EXPECT_EQ(specs[0].text(), "standard");
+  EXPECT_EQ(specs[1].text(), "nystrom[num_landmarks=32,pinv=exact]");
+  EXPECT_EQ(specs[2].options, json::parse(R"({"a": [1, 2], "b": 0.5})"));
+}
+
+TEST(Registry, MalformedTexts) {
+  EXPECT_EQ(make_message("nystrom[num_landmarks=32"),
+            "attention 'nystrom[num_landmarks=32': the closing ']' is missing; write name or "
+            "name[key=value,...]");
+  EXPECT_EQ(make_message("nystrom[32]"),
+            "attention 'nystrom[32]': '32' is no key=value; write name or name[key=value,...]");
+  EXPECT_EQ(make_message("nystrom[]"),
+            "attention 'nystrom[]': the brackets are empty; write name or name[key=value,...]");
+  EXPECT_EQ(make_message("nystrom[pinv=exact,pinv=exact]"),
+            "attention 'nystrom[pinv=exact,pinv=exact]': key 'pinv' is given twice; write name or "
+            "name[key=value,...]");
+  EXPECT_EQ(make_message("[a=1]"),
+            "attention '[a=1]': the name is missing; write name or name[key=value,...]");
+  EXPECT_EQ(make_message("nystrom]"),
+            "attention 'nystrom]': ']' without '['; write name or name[key=value,...]");
+  EXPECT_EQ(
+      make_message("nystrom[pinv=]"),
+      "attention 'nystrom[pinv=]': 'pinv=' is no key=value; write name or name[key=value,...]");
+  EXPECT_EQ(
+      message_of([] { parse_attentions("standard,,nystrom"); }),
+      "attentions 'standard,,nystrom': a name is missing between commas; write a,b[key=value],c");
+}
+
+TEST(Registry, UnknownNameSuggestsTheNearest) {
+  const std::string message = make_message("nystrm");
+  EXPECT_EQ(message.find("unknown attention 'nystrm'; did you mean 'nystrom'? Valid: "), 0u)
+      << message;
+  EXPECT_NE(message.find("standard"), std::string::npos) << message;
+}
+
+TEST(Registry, UnknownOptionSuggestsTheNearest) {
+  EXPECT_EQ(make_message("nystrom[num_landmark=3]"),
+            "unknown key 'num_landmark' in attention nystrom; did you mean 'num_landmarks'? Valid: "
+            "num_landmarks, "
+            "pinv_iterations, conv_kernel_size, pinv, landmarks, init, padding");
+  EXPECT_EQ(make_message("standard[x=3]"),
+            "unknown key 'x' in attention standard; valid: implementation, dropout");
+}
+
+TEST(Registry, BadValuesSayWhatIsExpected) {
+  EXPECT_EQ(make_message("nystrom[num_landmarks=0]"),
+            "attention nystrom: num_landmarks should be at least 1, not 0");
+  EXPECT_EQ(make_message("nystrom[num_landmarks=many]"),
+            "attention nystrom: num_landmarks should be an integer, at least 1, not \"many\"");
+  EXPECT_EQ(make_message("nystrom[num_landmarks=1.5]"),
+            "attention nystrom: num_landmarks should be an integer, at least 1, not 1.5");
+  EXPECT_EQ(make_message("nystrom[pinv=svd]"),
+            "attention nystrom: pinv should be one of iterative, exact, not \"svd\"");
+  EXPECT_EQ(make_message("standard[dropout=1]"),
+            "attention standard: dropout should be from 0 to 0.999, not 1");
+}
+
+TEST(Registry, EntriesAreSortedAndComplete) {
+  std::vector<std::string> names;
+  for (const AttentionEntry* entry : attention_entries()) {
+    names.push_back(entry->info.name);
+    EXPECT_FALSE(entry->info.title.empty() || entry->info.paper.empty() ||
+                 entry->info.complexity.empty());
+    EXPECT_EQ(entry->default_options.size(), entry->option_names.size());
+  }
+  EXPECT_TRUE(std::ranges::is_sorted(names));
+  EXPECT_TRUE(std::ranges::count(names, "standard") == 1 &&
+              std::ranges::count(names, "nystrom") == 1);
+  EXPECT_TRUE(attention_entry("standard").info.exact);
+}
+
+TEST(Registry, RefusesANameTwice) {
+  EXPECT_THROW(register_attention(AttentionEntry(attention_entry("standard"))), Error);
+}
+
+}  // namespace
+}  // namespace lra

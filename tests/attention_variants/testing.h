@@ -1,0 +1,72 @@
+// Inputs, comparisons and a memory count for the tests of the variants.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "attention_variants/attention.h"
+
+namespace lra {
+
+struct Inputs {
+  torch::Tensor q, k, v;  // [B,H,N,d]
+  torch::Tensor mask;     // [B,N]
+};
+
+/// mask [B,N] with the first lengths[b] positions of sample b real.
+inline torch::Tensor length_mask(const std::vector<int64_t>& lengths, int64_t length) {
+  return torch::arange(length).unsqueeze(0) < torch::tensor(lengths).unsqueeze(1);
+}
+
+/// Gaussian q, k, v; one sample a length.
+inline Inputs make_inputs(const std::vector<int64_t>& lengths, int64_t length,
+                          torch::ScalarType type = torch::kDouble, int64_t heads = 2,
+                          int64_t width = 4, uint64_t seed = 1) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  const auto draw = [&] {
+    return torch::randn({static_cast<int64_t>(lengths.size()), heads, length, width}, generator,
+                        torch::kDouble)
+        .to(type);
+  };
+  Inputs in;
+  in.q = draw();
+  in.k = draw();
+  in.v = draw();
+  in.mask = length_mask(lengths, length);
+  return in;
+}
+
+inline std::shared_ptr<Attention> make(
+    const std::string& spec, torch::ScalarType type = torch::kDouble,
+    AttentionContext context = {
+        .width = 8, .heads = 2, .head_dim = 4, .max_length = 64, .seed = 3}) {
+  torch::manual_seed(context.seed);
+  auto attention = make_attention(parse_attention(spec), context);
+  attention->to(type);
+  attention->eval();
+  return attention;
+}
+
+inline torch::Tensor attend(Attention& attention, const Inputs& in) {
+  return attention.attend(in.q, in.k, in.v, in.mask);
+}
+
+/// max |a - b| / max(1, max |b|)
+inline double difference(const torch::Tensor& a, const torch::Tensor& b) {
+  if (a.numel() == 0) return 0;
+  const torch::Tensor x = a.detach().to(torch::kDouble), y = b.detach().to(torch::kDouble);
+  return (x - y).abs().max().item<double>() / std::max(1.0, y.abs().max().item<double>());
+}
+
+inline bool finite(const torch::Tensor& t) { return torch::isfinite(t).all().item<bool>(); }
+
+/// Highest sum of live tensor bytes above the start while `work` runs, counted at the CPU
+/// allocator.
+int64_t peak_bytes(const std::function<void()>& work);
+
+}  // namespace lra
