@@ -1,0 +1,17 @@
+// One attention call on tensors from a file: what `lra attend` does, and how variants are compared
+// with other implementations.
+#pragma once
+
+#include "attention_variants/attention.h"
+#include "lra/safetensors.h"
+
+namespace lra {
+
+/// `in` holds q, k, v [B,H,N,d] of one floating-point type, optionally mask [B,N] (BOOL; absent:
+/// all are tokens), param.<name> for any parameter or buffer of the variant but the four
+/// projections, and grad_output [B,H,N,d]. The result holds output [B,H,N,d] and, with grad_output,
+/// grad.q, grad.k, grad.v and grad.param.<name> of every parameter. Evaluation mode. `seed` decides
+/// parameters that are not given. Throws Error on a missing, unknown or misshapen tensor.
+TensorFile attend_file(const AttentionSpec& spec, const TensorFile& in, uint64_t seed = 0);
+
+}  // namespace lra
