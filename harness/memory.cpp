@@ -5,6 +5,7 @@
 #include <torch/version.h>
 
 #include <atomic>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <new>
@@ -32,39 +33,41 @@ void add_bytes(int64_t bytes) {
   }
 }
 
-// What a tensor's storage frees: the inner allocation and its count.
-struct Block {
-  at::DataPtr inner;
-  int64_t bytes;
-};
+// Before each tensor's bytes stands how many they are; 64 keeps LibTorch's alignment. The data pointer is its own context, as LibTorch's raw
+// allocations want it.
+constexpr size_t kHeader = 64;
+c10::Allocator* g_inner = nullptr;
 
-void free_block(void* context) {
-  auto* block = static_cast<Block*>(context);
-  g_live.fetch_sub(block->bytes, std::memory_order_relaxed);
-  delete block;
+void free_counted(void* data) {
+  if (data == nullptr) return;
+  char* block = static_cast<char*>(data) - kHeader;
+  int64_t bytes = 0;
+  std::memcpy(&bytes, block, sizeof bytes);
+  g_live.fetch_sub(bytes, std::memory_order_relaxed);
+  g_inner->raw_deallocate(block);
 }
 
 class CountingAllocator final : public c10::Allocator {
  public:
-  explicit CountingAllocator(c10::Allocator* inner) : inner_(inner) {}
-
   at::DataPtr allocate(size_t bytes) override {
+    if (bytes == 0) return {nullptr, nullptr, &free_counted, at::Device(at::kCPU)};
     const auto count = static_cast<int64_t>(bytes);
     const int64_t limit = g_limit.load(std::memory_order_relaxed);
     if (limit > 0 && g_live.load(std::memory_order_relaxed) + count > limit) {
       TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory: ", count, " more bytes of tensors pass the limit of ", limit);
     }
-    auto* block = new Block{inner_->allocate(bytes), count};
+    char* block = static_cast<char*>(g_inner->raw_allocate(bytes + kHeader));
+    std::memcpy(block, &count, sizeof count);
     add_bytes(count);
-    return {block->inner.get(), block, &free_block, at::Device(at::kCPU)};
+    char* data = block + kHeader;
+    return {data, data, &free_counted, at::Device(at::kCPU)};
   }
+
+  at::DeleterFnPtr raw_deleter() const override { return &free_counted; }
 
   void copy_data(void* to, const void* from, size_t bytes) const override {
     default_copy_data(to, from, bytes);
   }
-
- private:
-  c10::Allocator* inner_;
 };
 
 #if LRA_DEVICE_STATISTICS
@@ -92,7 +95,8 @@ int64_t kilobytes_line(const char* file, const std::string& name) {
 }  // namespace
 
 void install_counting_allocator() {
-  static CountingAllocator allocator(c10::GetCPUAllocator());
+  static CountingAllocator allocator;
+  g_inner = c10::GetCPUAllocator();
   c10::SetCPUAllocator(&allocator, /*priority=*/100);
 }
 

@@ -40,7 +40,8 @@ std::vector<Cell> plan(const SuiteRequest& request) {
   std::vector<Cell> cells;
   for (const std::string& task_name : request.tasks) {
     std::vector<std::string> sets;
-    for (const auto& [key, value] : request.budget.task(task_name).set.items()) sets.push_back(key + "=" + value.dump());
+    const TaskBudget budget = request.budget.task(task_name);
+    for (const auto& [key, value] : budget.set.items()) sets.push_back(fmt::format("{}={}", key, value.dump()));
     sets.insert(sets.end(), request.sets.begin(), request.sets.end());
     for (const AttentionSpec& attention : request.attentions) {
       for (const uint64_t seed : request.seeds) {
@@ -146,7 +147,9 @@ std::string train_cell(const SuiteRequest& request, const Cell& cell, const fs::
 void profile(const SuiteRequest& request) {
   const ProfileBudget& budget = request.budget.profile;
   std::string attentions;
-  for (const AttentionSpec& attention : request.attentions) attentions += (attentions.empty() ? "" : ",") + attention.text();
+  for (const AttentionSpec& attention : request.attentions) {
+    attentions += fmt::format("{}{}", attentions.empty() ? "" : ",", attention.text());
+  }
   const ChildStatus ended = run_child({"profile", "--preset", budget.preset, "--scope", budget.scope, "--mode", budget.mode,
                                        "--lengths", budget.lengths, "--attentions", attentions, "--seconds",
                                        fmt::format("{}", budget.seconds), "--device", request.device, "--dtype", request.dtype,
