@@ -112,8 +112,9 @@ TEST(AtomicFile, AFullDiskKeepsTheOldFileAndNothingElse) {
   const std::string after = read_file(path);
   const size_t count = entries(scratch.path());
   umount(scratch.path().c_str());
-  EXPECT_EQ(message, "cannot write " + path.string() +
-                         ": No space left on device; free some space there or choose another place");
+  EXPECT_EQ(message,
+            "cannot write " + path.string() +
+                ": No space left on device; free some space there or choose another place");
   EXPECT_EQ(after, "old");
   EXPECT_EQ(count, 1u);
 }

@@ -32,9 +32,9 @@ class Safetensors : public ::testing::Test {
 
 TEST_F(Safetensors, EveryTypeShapeAndStrideSurvives) {
   TensorFile file;
-  for (const auto type : {torch::kBool, torch::kUInt8, torch::kUInt16, torch::kInt8, torch::kInt16,
-                          torch::kInt32, torch::kInt64, torch::kFloat16, torch::kBFloat16,
-                          torch::kFloat, torch::kDouble}) {
+  for (const auto type :
+       {torch::kBool, torch::kUInt8, torch::kUInt16, torch::kInt8, torch::kInt16, torch::kInt32,
+        torch::kInt64, torch::kFloat16, torch::kBFloat16, torch::kFloat, torch::kDouble}) {
     file.tensors.emplace_back(std::string("t.") + torch::toString(type),
                               torch::arange(15).remainder(2).reshape({3, 5}).to(type));
   }
@@ -100,7 +100,8 @@ TEST_F(Safetensors, NoFlippedBitCrashes) {
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
     std::ofstream(path_, std::ios::binary) << damaged;
     try {
-      for (const auto& [name, tensor] : read_tensors(path_).tensors) tensor.to(torch::kDouble).sum();
+      for (const auto& [name, tensor] : read_tensors(path_).tensors)
+        tensor.to(torch::kDouble).sum();
     } catch (const Error&) {
       ++refused;
     }
@@ -111,7 +112,8 @@ TEST_F(Safetensors, NoFlippedBitCrashes) {
 TEST_F(Safetensors, HostileHeadersAreRefusedByName) {
   const auto tensor = [](const std::string& shape, const std::string& offsets,
                          const std::string& type = "U8") {
-    return raw(R"({"x":{"dtype":")" + type + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}",
+    return raw(R"({"x":{"dtype":")" + type + R"(","shape":)" + shape + R"(,"data_offsets":)" +
+                   offsets + "}}",
                "0123");
   };
   const std::pair<std::string, const char*> cases[] = {
@@ -158,7 +160,9 @@ TEST_F(Safetensors, MissingTensorNamesTheNearest) {
 
 TEST_F(Safetensors, RefusesToWriteNamesTwiceOrUnknownTypes) {
   const torch::Tensor a = torch::ones(1);
-  EXPECT_NE(error_text([&] { write_tensors(path_, {{{"a", a}, {"a", a}}, {}}); }).find("used twice"),
+  EXPECT_NE(error_text([&] {
+              write_tensors(path_, {{{"a", a}, {"a", a}}, {}});
+            }).find("used twice"),
             std::string::npos);
   EXPECT_NE(error_text([&] {
               write_tensors(path_, {{{"a", a.to(torch::kComplexFloat)}}, {}});

@@ -1,0 +1,96 @@
+// LRA's TSV files: round trip, and the message of every kind of bad row.
+#include <gtest/gtest.h>
+
+#include "lra/files.h"
+#include "lra/listops.h"
+#include "tests/lra/scratch.h"
+
+namespace lra::listops {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ListOpsTsv : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"basic_train.tsv", "basic_val.tsv", "basic_test.tsv"}) {
+      write_file(source_ / name, "Source\tTarget\n( ( ( [SM 4 ) 7 ) ] )\t1\n");
+    }
+  }
+  // The message that a train file of this text gives.
+  std::string error_of(const std::string& text) {
+    write_file(source_ / "basic_train.tsv", text);
+    return error_text([&] { task("listops").prepare({.out = out_, .source = source_}); });
+  }
+
+  Scratch source_folder_, out_folder_;
+  fs::path source_ = source_folder_.path(), out_ = out_folder_.path() / "out";
+  std::string train_ = (source_ / "basic_train.tsv").string();
+};
+
+TEST_F(ListOpsTsv, ExportAndImportGiveTheSameFingerprint) {
+  task("listops").prepare({.out = out_,
+                           .seed = 9,
+                           .train = 200,
+                           .dev = 50,
+                           .test = 50,
+                           .min_length = 20,
+                           .max_length = 200});
+  const PreparedData data(out_, "listops", /*check_hashes=*/true);
+  const fs::path exported = out_folder_.path() / "tsv", again = out_folder_.path() / "again";
+  task("listops").export_data(data, exported);
+  EXPECT_NE(read_file(exported / "basic_val.tsv").find("Source\tTarget\r\n( "), std::string::npos);
+  task("listops").prepare({.out = again, .source = exported});
+  const PreparedData back(again, "listops", /*check_hashes=*/true);
+  EXPECT_EQ(back.manifest().fingerprint(), data.manifest().fingerprint());
+  EXPECT_EQ(back.manifest().generator, "listops-tsv/1");
+}
+
+TEST_F(ListOpsTsv, BothLineEndsAreRead) {
+  EXPECT_EQ(error_of("Source\tTarget\r\n( ( ( [SM 4 ) 7 ) ] )\t1\r\n"), "(no error)");
+  EXPECT_EQ(PreparedData(out_, "listops", /*check_hashes=*/true).split("train").label(0), 1);
+}
+
+TEST_F(ListOpsTsv, BadRowsAreNamedByFileAndLine) {
+  const std::string good = "Source\tTarget\n( ( ( [SM 4 ) 7 ) ] )\t1\n";
+  EXPECT_EQ(error_of("( ( ( [SM 4 ) 7 ) ] )\t1\n"),
+            train_ + ":1: expected the header 'Source<tab>Target', not '( ( ( [SM 4 ) 7 ) ] )\t1'");
+  EXPECT_EQ(error_of(good + "[SM 4 7 ]\n"),
+            train_ + ":3: expected 2 columns (Source, Target) separated by a tab, not 1");
+  EXPECT_EQ(error_of(good + "[SM 4 7 ]\t1\t1\n"),
+            train_ + ":3: expected 2 columns (Source, Target) separated by a tab, not 3");
+  EXPECT_EQ(error_of(good + "[SM 4 7 ]\tone\n"),
+            train_ + ":3: the label should be an integer from 0 to 9, not 'one'");
+  EXPECT_EQ(error_of(good + "[SM 4 7 ]\t1.0\n"),
+            train_ + ":3: the label should be an integer from 0 to 9, not '1.0'");
+  EXPECT_EQ(error_of(good + "[SM 4 7 ]\t11\n"),
+            train_ + ":3: the label should be an integer from 0 to 9, not '11'");
+  EXPECT_EQ(error_of(good + "[SM 4 7 ]\t2\n"),
+            train_ + ":3: the expression has the value 1, but its label is 2");
+  EXPECT_EQ(
+      error_of(good + "[SUM 4 7 ]\t1\n"),
+      train_ +
+          ":3: unknown token '[SUM'; ListOps has [MIN [MAX [MED [SM ] ( ) and the digits 0 to 9");
+  EXPECT_EQ(error_of(good + "[SM 4 7\t1\n"), train_ + ":3: 1 lists are not closed");
+  EXPECT_EQ(error_of("Source\tTarget\n"), train_ + " holds no rows");
+  EXPECT_FALSE(fs::exists(out_ / "listops"));
+}
+
+TEST_F(ListOpsTsv, MissingSourcesAreNamed) {
+  fs::remove(source_ / "basic_val.tsv");
+  EXPECT_EQ(error_text([&] { task("listops").prepare({.out = out_, .source = source_}); }),
+            "cannot read " + (source_ / "basic_val.tsv").string() +
+                ": ListOps data needs basic_train.tsv, basic_val.tsv and basic_test.tsv");
+  EXPECT_EQ(error_text([&] { task("listops").prepare({.out = out_, .source = "/nowhere"}); }),
+            "--source /nowhere should be a folder that holds basic_train.tsv, basic_val.tsv and "
+            "basic_test.tsv");
+}
+
+TEST_F(ListOpsTsv, FewerRowsThanAskedForIsAnError) {
+  EXPECT_EQ(
+      error_text([&] { task("listops").prepare({.out = out_, .source = source_, .train = 2}); }),
+      train_ + " holds 1 rows, fewer than the --train 2 asked for");
+}
+
+}  // namespace
+}  // namespace lra::listops

@@ -1,0 +1,163 @@
+// Batches: what is in them, and in which order.
+#include "lra/loader.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/lra/scratch.h"
+
+namespace lra {
+namespace {
+
+// Sample i holds i % 5 + 1 tokens of id i + 1 (the second input: one more, of id 200 + i) and has
+// the label i % 3. Id 0 stands in the middle of sample 4.
+class Loader : public ::testing::Test {
+ protected:
+  Split make(int64_t count, int64_t inputs = 1) {
+    SplitWriter writer(inputs);
+    for (int64_t i = 0; i < count; ++i) {
+      std::vector<uint16_t> ids(static_cast<size_t>(i % 5 + 1), static_cast<uint16_t>(i + 1));
+      if (i == 4) ids[2] = 0;
+      writer.tokens(ids);
+      if (inputs == 2)
+        writer.tokens(std::vector<uint16_t>(ids.size() + 1, static_cast<uint16_t>(200 + i)));
+      writer.label(i % 3);
+    }
+    writer.write(scratch_.path() / "s.safetensors", 256);
+    return Split(scratch_.path() / "s.safetensors", inputs, 3, 256);
+  }
+  Scratch scratch_;
+};
+
+bool same(const Batch& a, const Batch& b) {
+  return torch::equal(a.tokens, b.tokens) && torch::equal(a.mask, b.mask) &&
+         torch::equal(a.labels, b.labels) && torch::equal(a.index, b.index);
+}
+
+TEST_F(Loader, SamplesArePaddedCutAndMasked) {
+  const Split split = make(7);
+  EvaluationPass pass(split, {.batch = 5, .length = 4});
+  Batch batch;
+  ASSERT_TRUE(pass.next(batch));
+  const auto i64 = torch::kInt64;
+  EXPECT_TRUE(
+      torch::equal(batch.tokens.squeeze(1),
+                   torch::tensor({1, 0, 0, 0, 2, 2, 0, 0, 3, 3, 3, 0, 4, 4, 4, 4, 5, 5, 0, 5}, i64)
+                       .view({5, 4})));
+  EXPECT_TRUE(
+      torch::equal(batch.mask.squeeze(1).to(i64),
+                   torch::tensor({1, 0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1}, i64)
+                       .view({5, 4})));
+  EXPECT_TRUE(torch::equal(batch.labels, torch::tensor({0, 1, 2, 0, 1}, i64)));
+  ASSERT_TRUE(pass.next(batch));
+  EXPECT_TRUE(torch::equal(batch.index, torch::tensor({5, 6}, i64)));
+  EXPECT_EQ(batch.tokens.sizes(), (std::vector<int64_t>{2, 1, 4}));
+  EXPECT_FALSE(pass.next(batch));
+  EXPECT_FALSE(pass.next(batch));
+}
+
+TEST_F(Loader, NonzeroMaskTakesIdZeroForPadding) {
+  const Split split = make(5);
+  EvaluationPass pass(split, {.batch = 5, .length = 4, .nonzero_mask = true});
+  Batch batch;
+  ASSERT_TRUE(pass.next(batch));
+  EXPECT_TRUE(torch::equal(batch.mask, batch.tokens != 0));
+  EXPECT_FALSE(batch.mask[4][0][2].item<bool>());
+}
+
+TEST_F(Loader, TwoInputsASample) {
+  const Split split = make(3, /*inputs=*/2);
+  EvaluationPass pass(split, {.batch = 3, .length = 4});
+  Batch batch;
+  ASSERT_TRUE(pass.next(batch));
+  EXPECT_EQ(batch.tokens.sizes(), (std::vector<int64_t>{3, 2, 4}));
+  EXPECT_TRUE(torch::equal(
+      batch.tokens[1], torch::tensor({2, 2, 0, 0, 201, 201, 201, 0}, torch::kInt64).view({2, 4})));
+}
+
+TEST_F(Loader, DropLastLeavesOutTheShortBatch) {
+  const Split split = make(7);
+  EvaluationPass pass(split, {.batch = 3, .length = 4, .drop_last = true});
+  Batch batch;
+  int batches = 0;
+  while (pass.next(batch)) ++batches;
+  EXPECT_EQ(batches, 2);
+}
+
+TEST_F(Loader, AStreamStartedAnywhereGoesOnAsAnUndisturbedOne) {
+  const Split split = make(23);
+  for (const int64_t ahead : {0, 1, 3}) {
+    const LoaderOptions options{
+        .batch = 7, .length = 5, .shuffle = true, .seed = 11, .ahead = ahead};
+    TrainingStream whole(split, options);
+    std::vector<Batch> batches;
+    for (int i = 0; i < 12; ++i) batches.push_back(whole.next());
+    for (const int64_t start : {1, 3, 4, 10}) {
+      TrainingStream later(split, options, start);
+      for (size_t p = static_cast<size_t>(start); p < 12; ++p) {
+        EXPECT_TRUE(same(later.next(), batches[p]))
+            << "ahead " << ahead << " start " << start << " batch " << p;
+      }
+    }
+  }
+}
+
+TEST_F(Loader, EveryEpochIsAFreshPermutation) {
+  const Split split = make(23);
+  TrainingStream stream(split, {.batch = 4, .length = 5, .shuffle = true, .seed = 1});
+  std::vector<int64_t> positions;
+  for (int i = 0; i < 23; ++i) {
+    const torch::Tensor index = stream.next().index;
+    for (int64_t b = 0; b < 4; ++b) positions.push_back(index[b].item<int64_t>());
+  }
+  std::set<std::vector<int64_t>> orders;
+  for (int epoch = 0; epoch < 4; ++epoch) {
+    std::vector<int64_t> order(positions.begin() + 23 * epoch,
+                               positions.begin() + 23 * (epoch + 1));
+    EXPECT_EQ(order, epoch_permutation(23, 1, epoch));
+    EXPECT_EQ(std::set<int64_t>(order.begin(), order.end()).size(), 23u);
+    orders.insert(order);
+  }
+  EXPECT_EQ(orders.size(), 4u);
+  EXPECT_NE(epoch_permutation(23, 1, 0), epoch_permutation(23, 2, 0));
+}
+
+TEST_F(Loader, ABatchLargerThanTheSplitSpansEpochs) {
+  const Split split = make(3);
+  TrainingStream stream(split, {.batch = 8, .length = 5});
+  EXPECT_TRUE(
+      torch::equal(stream.next().index, torch::tensor({0, 1, 2, 0, 1, 2, 0, 1}, torch::kInt64)));
+  EXPECT_TRUE(
+      torch::equal(stream.next().index, torch::tensor({2, 0, 1, 2, 0, 1, 2, 0}, torch::kInt64)));
+}
+
+TEST_F(Loader, ErrorsOnTheThreadReachTheCaller) {
+  const Split split = make(3);
+  // More memory than there is; both calls must throw rather than wait.
+  TrainingStream stream(split, {.batch = 1, .length = int64_t{1} << 60, .ahead = 2});
+  EXPECT_ANY_THROW(stream.next());
+  EXPECT_ANY_THROW(stream.next());
+}
+
+TEST_F(Loader, EndingEarlyDoesNotHang) {
+  const Split split = make(23);
+  for (int i = 0; i < 200; ++i) {
+    TrainingStream stream(split, {.batch = 4, .length = 5, .shuffle = true, .ahead = 1 + i % 3});
+    if (i % 2 == 0) stream.next();
+    EvaluationPass pass(split, {.batch = 4, .length = 5, .ahead = 1});
+  }
+}
+
+TEST_F(Loader, WrongOptionsAreRefused) {
+  const Split split = make(3), empty = make(0);
+  EXPECT_EQ(error_text([&] { TrainingStream(split, {.batch = 0, .length = 5}); }),
+            "a loader needs batch >= 1, length >= 1 and ahead >= 0, not 0, 5 and 2");
+  EXPECT_EQ(error_text([&] { TrainingStream(split, {.batch = 1}, -1); }),
+            "a stream starts at batch 0 or later, not -1");
+  EXPECT_EQ(error_text([&] { TrainingStream(empty, {.batch = 1}); }),
+            "cannot train on a split without samples");
+}
+
+}  // namespace
+}  // namespace lra
