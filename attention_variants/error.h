@@ -20,6 +20,13 @@ class UsageError : public Error {
   using Error::Error;
 };
 
+/// A variant that cannot take this length, shape or device; thrown by its constructor, attend() or forward(). In a record it is the status
+/// "unsupported".
+class Unsupported : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The name of `valid` closest to `name` by edit distance, or "" where none is near (more than a third of its letters off).
 std::string nearest_name(std::string_view name, const std::vector<std::string>& valid);
 

@@ -173,7 +173,7 @@ Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t thre
     throw;
   } catch (const std::exception& error) {
     const std::string reason = error.what();
-    record.status = is_out_of_memory(error) ? "oom" : dynamic_cast<const Error*>(&error) != nullptr ? "unsupported" : "crash";
+    record.status = is_out_of_memory(error) ? "oom" : dynamic_cast<const Unsupported*>(&error) != nullptr ? "unsupported" : "crash";
     record.reason = reason.substr(0, reason.find('\n'));
   }
   set_cpu_memory_limit(0);

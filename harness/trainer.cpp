@@ -36,24 +36,20 @@ class Run {
         data_(request.data, request.config.task, /*check_hashes=*/true),
         identity_(run_identity(request.config, data_.manifest())) {
     check_folder();
-    torch::manual_seed(request.config.seed);
-    model_ = std::make_unique<Model>(task(request.config.task), request.config);
-    model_->to(request.device);
-    optimizer_ = std::make_unique<torch::optim::AdamW>(
-        model_->parameters(), torch::optim::AdamWOptions(settings_.optimizer.lr)
-                                  .betas({settings_.optimizer.beta1, settings_.optimizer.beta2})
-                                  .eps(settings_.optimizer.eps)
-                                  .weight_decay(settings_.optimizer.weight_decay));
   }
 
   std::string go() {
-    start();
     std::string status = "ok", reason;
     try {
+      make_model();
+      start();
       if (!fit()) {
         status = "diverged";
         reason = fmt::format("the loss or a gradient was not finite by step {}", at_.step);
       }
+    } catch (const Unsupported& error) {
+      status = "unsupported";
+      reason = error.what();
     } catch (const std::exception& error) {
       if (!is_out_of_memory(error)) throw;
       status = "oom";
@@ -85,6 +81,17 @@ class Run {
     throw Error(fmt::format("{} holds a run of another configuration ({}{}); use the same options or another --run folder", run,
                             different.front(),
                             different.size() > 1 ? fmt::format(" and {} more", different.size() - 1) : ""));
+  }
+
+  void make_model() {
+    torch::manual_seed(request_.config.seed);
+    model_ = std::make_unique<Model>(task(request_.config.task), request_.config);
+    model_->to(request_.device);
+    optimizer_ = std::make_unique<torch::optim::AdamW>(
+        model_->parameters(), torch::optim::AdamWOptions(settings_.optimizer.lr)
+                                  .betas({settings_.optimizer.beta1, settings_.optimizer.beta2})
+                                  .eps(settings_.optimizer.eps)
+                                  .weight_decay(settings_.optimizer.weight_decay));
   }
 
   void start() {
@@ -228,11 +235,13 @@ class Run {
   // Tests the best checkpoint once and writes the result.
   void finish(const std::string& status, const std::string& reason) {
     Result result = result_of(request_, data_.manifest(), data_.split("test"));
-    result.attention.options = model_->attention_options();
     result.status = status;
     result.reason = reason;
     result.steps = at_.step;
-    result.parameters = model_->parameter_count();
+    if (model_ != nullptr) {
+      result.attention.options = model_->attention_options();
+      result.parameters = model_->parameter_count();
+    }
     result.config = config_json();
     const double steps = static_cast<double>(at_.step);
     if (at_.train_seconds > 0) {

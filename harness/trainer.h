@@ -21,7 +21,7 @@ struct TrainRequest {
   Resume resume = Resume::no;
 };
 
-/// Runs to the end and returns the status written to result.json ("ok", "diverged", "oom"). Throws Error where the folder is in use or holds another
+/// Runs to the end and returns the status written to result.json ("ok", "diverged", "oom", "unsupported"). Throws Error where the folder is in use or holds another
 /// run, data are missing or broken, or the disk is full; Interrupted after Ctrl-C, with a checkpoint written.
 std::string train(const TrainRequest& request);
 

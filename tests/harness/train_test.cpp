@@ -1,5 +1,6 @@
 // lra train and lra evaluate: the run folder, resume to the same bits, and every refusal.
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 
 #include <algorithm>
 #include <fstream>
@@ -278,6 +279,24 @@ TEST_F(TrainTest, RefusesDataThatIsNotWhatItsManifestSays) {
   const ProgramResult result = run_program(words("a"));
   EXPECT_EQ(result.status, 1);
   EXPECT_NE(result.err.find("train.safetensors"), std::string::npos) << result.err;
+}
+
+TEST_F(TrainTest, AFullDiskIsOneErrorAndLeavesNothingHalfWritten) {
+  fs::create_directories(run("full"));
+  if (mount("tmpfs", run("full").c_str(), "tmpfs", 0, "size=500k") != 0) {
+    GTEST_SKIP() << "mounting a small tmpfs is not allowed here";
+  }
+  const ProgramResult result = run_program(words("full", "standard"));
+  std::vector<std::string> left;
+  for (const auto& entry : fs::directory_iterator(run("full"))) left.push_back(entry.path().filename());
+  umount(run("full").c_str());
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find("No space left on device"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("checkpoint-"), std::string::npos) << "names the file: " << result.err;
+  for (const std::string& name : left) {
+    const std::vector<std::string> whole = {"lock", kConfigFile, kMetricsFile, kBestCheckpoint};
+    EXPECT_TRUE(std::ranges::count(whole, name) > 0) << name;
+  }
 }
 
 // Ten kills of SIGKILL at random moments of one run, each resumed; the result is that of the undisturbed run.
