@@ -80,6 +80,9 @@ struct FieldReader {
       } else if constexpr (std::is_integral_v<T>) {
         if (!it->is_number_integer()) bad_value(where, name, check.holds ? "an integer, " + check.expected : "an integer", *it);
         if (std::is_unsigned_v<T> && !it->is_number_unsigned()) bad_value(where, name, "an integer of at least 0", *it);
+        if (std::is_signed_v<T> && it->is_number_unsigned() && it->template get<uint64_t>() > INT64_MAX) {
+          bad_value(where, name, "an integer below 2^63", *it);
+        }
       } else if constexpr (std::is_floating_point_v<T>) {
         if (!it->is_number()) bad_value(where, name, check.holds ? "a number, " + check.expected : "a number", *it);
       } else if constexpr (std::is_same_v<T, std::string>) {

@@ -2,8 +2,9 @@
 
 #include <ATen/Context.h>
 
-#include <set>
+#include <map>
 
+#include "lra/files.h"
 #include "lra/safetensors.h"
 
 namespace lra {
@@ -25,11 +26,15 @@ void set_random_state(torch::Device device, const torch::Tensor& state) {
   generator.set_state(state);
 }
 
-std::string joined(const std::vector<std::string>& parts, size_t limit) {
-  std::string text;
-  for (size_t i = 0; i < parts.size() && i < limit; ++i) text += (i == 0 ? "" : "; ") + parts[i];
-  if (parts.size() > limit) text += "; and " + std::to_string(parts.size() - limit) + " more";
-  return text;
+// Over names and bytes of all tensors, in the file's order of names.
+std::string tensors_sha256(const TensorFile& file) {
+  std::map<std::string, torch::Tensor> sorted(file.tensors.begin(), file.tensors.end());
+  std::string bytes;
+  for (const auto& [name, tensor] : sorted) {
+    const torch::Tensor whole = tensor.cpu().contiguous();
+    bytes.append(name).append(static_cast<const char*>(whole.data_ptr()), whole.nbytes());
+  }
+  return sha256(bytes);
 }
 
 // Copies `from` over `to`, which must have its shape and type.
@@ -62,6 +67,7 @@ void save_checkpoint(const std::filesystem::path& path, const json& config, cons
     file.tensors.emplace_back("random.cpu", random_state(torch::kCPU));
     if (device.is_cuda()) file.tensors.emplace_back("random.cuda", random_state(device));
   }
+  file.metadata["sha256"] = tensors_sha256(file);
   write_tensors(path, file);
 }
 
@@ -73,36 +79,41 @@ Progression load_checkpoint(const std::filesystem::path& path, const json& confi
   if (schema == file.metadata.end() || schema->second != kSchema) {
     throw Error(where + " is not a checkpoint of this program (no schema " + kSchema + ")");
   }
-  Progression progression;
-  try {
-    const json saved = json::parse(file.metadata.at("config"));
-    const auto different = differences(saved, config);
-    if (!different.empty()) {
-      throw Error(where + " belongs to another configuration: " + joined(different, 4) +
-                  "; use the same options, or another --run folder");
-    }
-    read_fields(json::parse(file.metadata.at("progression")), progression, where);
-  } catch (const json::exception& e) {
-    throw Error(where + " has a broken header: " + e.what());
-  } catch (const std::out_of_range&) {
-    throw Error(where + " lacks its configuration or progress; it is not a complete checkpoint");
+  for (const char* key : {"config", "progression", "sha256"}) {
+    if (!file.metadata.contains(key)) throw Error(where + " lacks its " + key + "; it is not a complete checkpoint");
   }
+  if (file.metadata.at("sha256") != tensors_sha256(file)) {
+    throw Error(where + " is damaged: its tensors do not have the SHA-256 that it states; remove it to start the run over");
+  }
+  const std::string different = differences_text(parse_json(file.metadata.at("config"), where), config);
+  if (!different.empty()) {
+    throw Error(where + " belongs to another configuration (" + different + "); use the same options, or another --run folder");
+  }
+  const json saved = parse_json(file.metadata.at("progression"), where);
+  Progression progression;
+  read_fields(saved, progression, where);
+  if (saved.size() != field_names<Progression>().size()) throw Error(where + " does not say all of its run's progress");
+  const auto tensor = [&](const std::string& name) {
+    const torch::Tensor* found = file.find(name);
+    if (found == nullptr) throw Error(where + " lacks the tensor " + name + "; it is not a complete checkpoint of this run");
+    return *found;
+  };
 
   for (const auto& item : model.named_parameters()) {
-    assign(item.value(), file.at("model." + item.key()), item.key(), where);
-    if (optimizer == nullptr || file.find("optimizer.step." + item.key()) == nullptr) continue;
+    assign(item.value(), tensor("model." + item.key()), item.key(), where);
+    if (optimizer == nullptr) continue;
     auto moments = std::make_unique<torch::optim::AdamWParamState>();
     moments->exp_avg(torch::empty_like(item.value()));
     moments->exp_avg_sq(torch::empty_like(item.value()));
-    assign(moments->exp_avg(), file.at("optimizer.exp_avg." + item.key()), item.key(), where);
-    assign(moments->exp_avg_sq(), file.at("optimizer.exp_avg_sq." + item.key()), item.key(), where);
-    moments->step(file.at("optimizer.step." + item.key()).item<int64_t>());
+    assign(moments->exp_avg(), tensor("optimizer.exp_avg." + item.key()), item.key(), where);
+    assign(moments->exp_avg_sq(), tensor("optimizer.exp_avg_sq." + item.key()), item.key(), where);
+    moments->step(tensor("optimizer.step." + item.key()).item<int64_t>());
     optimizer->state()[item.value().unsafeGetTensorImpl()] = std::move(moments);
   }
-  for (const auto& item : model.named_buffers()) assign(item.value(), file.at("model." + item.key()), item.key(), where);
+  for (const auto& item : model.named_buffers()) assign(item.value(), tensor("model." + item.key()), item.key(), where);
   if (optimizer != nullptr) {
-    set_random_state(torch::kCPU, file.at("random.cpu").clone());
-    if (device.is_cuda()) set_random_state(device, file.at("random.cuda").clone());
+    set_random_state(torch::kCPU, tensor("random.cpu").clone());
+    if (device.is_cuda()) set_random_state(device, tensor("random.cuda").clone());
   }
   return progression;
 }

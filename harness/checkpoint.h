@@ -15,6 +15,7 @@ struct Progression {
   int64_t step = 0;        // steps done; also the position in the training stream
   int64_t best_step = -1;  // -1: dev has not been evaluated yet
   double best_accuracy = -1;
+  bool evaluation_pending = false;  // stopped in the evaluation that belongs to this step
   json best_dev = json::object();  // the record of that evaluation
   double seconds = 0;      // of training so far, all tries together
   double train_seconds = 0;  // of these, in training steps
@@ -28,6 +29,7 @@ struct Progression {
     f("step", step);
     f("best_step", best_step);
     f("best_accuracy", best_accuracy);
+    f("evaluation_pending", evaluation_pending);
     f("best_dev", best_dev);
     f("seconds", seconds);
     f("train_seconds", train_seconds);
@@ -39,7 +41,7 @@ struct Progression {
 };
 
 /// Writes parameters and buffers ("model.*") and, where `optimizer` is given, its state ("optimizer.<kind>.<parameter>") and the random
-/// state of the CPU and of `device` ("random.*"). Atomic.
+/// state of the CPU and of `device` ("random.*"), with a SHA-256 of all of it. Atomic.
 void save_checkpoint(const std::filesystem::path& path, const json& config, const Progression& progression, Model& model,
                      const torch::optim::AdamW* optimizer, torch::Device device);
 

@@ -2,11 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "harness/commands.h"
+#include "harness/prepare.h"
 #include "harness/progress.h"
-#include "harness/signals.h"
 #include "lra/files.h"
 #include "lra/task.h"
 
@@ -41,19 +40,6 @@ std::vector<Folder> prepared_folders(const fs::path& path) {
   return folders;
 }
 
-void check_task(const Manifest& manifest, const fs::path& folder) {
-  const Task& known = task(manifest.task);
-  const auto check = [&](const char* name, int64_t expected, int64_t found) {
-    if (expected == found) return;
-    throw Error(fmt::format("{}: {} of {} should be {}, not {}",
-                            (folder / "manifest.json").string(), name, known.name, expected,
-                            found));
-  };
-  check("vocabulary", known.vocabulary, manifest.vocabulary);
-  check("classes", known.classes, manifest.classes);
-  check("inputs", known.inputs, manifest.inputs);
-}
-
 std::string counts_text(const Manifest& manifest) {
   std::string text;
   for (const char* split : kSplits) {
@@ -69,37 +55,16 @@ void print_summary(const Manifest& manifest, const fs::path& folder) {
              manifest.fingerprint());
 }
 
-void prepare(const std::string& name, PrepareOptions options) {
-  const Task& chosen = task(name);
-  const bool existed = fs::exists(options.out / name / "manifest.json");
-  std::optional<Progress> progress;
-  std::string current;
-  options.progress = [&](int64_t done, int64_t total, const std::string& what) {
-    if (!progress || what != current) {
-      if (progress) progress->finish();
-      progress.emplace(what, total);
-      current = what;
-    }
-    progress->update(done);
-  };
-  options.stop = &stop_requested();
-  try {
-    chosen.prepare(options);
-  } catch (const UsageError&) {
-    throw;
-  } catch (const Error& error) {
-    if (stop_requested()) throw Interrupted(error.what());
-    throw;
+void prepare(const std::string& name, const PrepareOptions& options) {
+  if (prepare_with_progress(name, options)) {
+    say("already prepared: the files match their hashes and what was asked for");
   }
-  if (progress) progress->finish();
-  if (existed) say("already prepared: the files match their hashes and what was asked for");
   print_summary(Manifest::read(options.out / name / "manifest.json"), options.out / name);
 }
 
 void verify(const fs::path& path) {
   for (const auto& [directory, name] : prepared_folders(path)) {
-    const PreparedData data(directory, name, /*check_hashes=*/true);
-    check_task(data.manifest(), directory / name);
+    const PreparedData data = open_data(directory, name, /*check_hashes=*/true);
     print_summary(data.manifest(), directory / name);
   }
 }
@@ -107,8 +72,7 @@ void verify(const fs::path& path) {
 void show(const fs::path& path, const std::string& split_name, int64_t count) {
   constexpr size_t kWidth = 400;
   for (const auto& [directory, name] : prepared_folders(path)) {
-    const PreparedData data(directory, name, /*check_hashes=*/false);
-    check_task(data.manifest(), directory / name);
+    const PreparedData data = open_data(directory, name, /*check_hashes=*/false);
     const Split& split = data.split(split_name);
     fmt::print("{} {}: {} samples\n", name, split_name, split.size());
     std::vector<int64_t> ids;

@@ -60,19 +60,25 @@ void print_list(const json& list, bool as_json) {
   }
 }
 
-// What a protocol holds; for one task (and attention) the effective configuration.
+// What a protocol holds: all tasks, or one; with a task and an attention a run's whole configuration.
 json shown(const std::string& name, const std::string& task_name, const std::string& attention) {
   const Protocol protocol = load_protocol(name);
-  if (task_name.empty()) {
-    json all = {{"name", protocol.name},         {"title", protocol.title},
-                {"description", protocol.description}, {"source", protocol.source},
-                {"tasks", json::object()},       {"attentions", protocol.attentions}};
-    for (const auto& [key, value] : protocol.tasks.items()) {
-      all["tasks"][key] = write_fields(make_config(protocol, key, parse_attention(attention), {}, 0, "float32").settings);
-    }
-    return all;
+  if (!attention.empty()) {
+    if (task_name.empty()) throw UsageError("--attention needs --task: together they make a run's configuration");
+    return make_config(protocol, task_name, parse_attention(attention), {}, 0, "float32").to_json();
   }
-  return make_config(protocol, task_name, parse_attention(attention), {}, 0, "float32").to_json();
+  json all = {{"name", protocol.name},
+              {"title", protocol.title},
+              {"description", protocol.description},
+              {"source", protocol.source},
+              {"tasks", json::object()},
+              {"attentions", protocol.attentions}};
+  if (!task_name.empty()) {
+    all["tasks"][task_name] = write_fields(task_settings(protocol, task_name));
+  } else {
+    for (const auto& [key, value] : protocol.tasks.items()) all["tasks"][key] = write_fields(task_settings(protocol, key));
+  }
+  return all;
 }
 
 }  // namespace
@@ -93,7 +99,7 @@ void add_list_command(CLI::App& app) {
 
 void add_protocol_command(CLI::App& app) {
   struct Options {
-    std::string protocol, other, task, attention = "standard";
+    std::string protocol, other, task, attention;
   };
   auto* command = app.add_subcommand("protocol", "Show a protocol, or what differs between two");
   command->require_subcommand(1);
@@ -101,8 +107,8 @@ void add_protocol_command(CLI::App& app) {
 
   auto* show = command->add_subcommand("show", "Every effective value of a protocol");
   show->add_option("PROTOCOL", options->protocol, "Name, or path to a JSON file")->required();
-  show->add_option("--task", options->task, "Of this task alone: a run's whole configuration");
-  show->add_option("--attention", options->attention, "With this attention")->capture_default_str();
+  show->add_option("--task", options->task, "Of this task alone");
+  show->add_option("--attention", options->attention, "With --task: a run's whole configuration with this attention");
   show->callback([options] {
     fmt::print("{}\n", shown(options->protocol, options->task, options->attention).dump(2));
   });
@@ -111,7 +117,7 @@ void add_protocol_command(CLI::App& app) {
   diff->add_option("P", options->protocol, "Name, or path to a JSON file")->required();
   diff->add_option("Q", options->other, "Name, or path to a JSON file")->required();
   diff->add_option("--task", options->task, "For this task alone");
-  diff->add_option("--attention", options->attention, "With this attention")->capture_default_str();
+  diff->add_option("--attention", options->attention, "With --task: a run's whole configuration with this attention");
   diff->callback([options] {
     for (const std::string& line : differences(shown(options->protocol, options->task, options->attention),
                                                shown(options->other, options->task, options->attention))) {

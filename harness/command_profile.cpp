@@ -75,6 +75,8 @@ void write_cells(const std::filesystem::path& out, const std::vector<Profile>& c
 }
 
 std::vector<ProfileCell> plan(const ProfileOptions& given) {
+  if (!given.out.ends_with(".jsonl")) throw UsageError("--out should name a .jsonl file, not '" + given.out + "'");
+  load_protocol(given.protocol);
   const Preset& preset = preset_of(given.preset.empty() ? "lra" : given.preset);
   std::vector<AttentionSpec> attentions;
   if (given.attentions.empty()) {
@@ -111,14 +113,18 @@ void run_profile(const ProfileOptions& options) {
   const int64_t threads = use_threads(options.threads);
   const int64_t limit = options.memory_limit.empty() ? default_memory_limit() : parse_bytes(options.memory_limit);
   std::vector<Profile> done = finished_cells(options.out);
+  { const AtomicFile writable(options.out); }  // a folder that is missing or read-only is found before the first cell
+  const std::string machine = machine_text(machine_of(device)), protocol = load_protocol(options.protocol).name;
 
   int64_t index = 0;
   for (const ProfileCell& cell : cells) {
     ++index;
+    const bool model = cell.scope == "model";
     const auto same = [&](const Profile& p) {
       return p.attention.label == cell.attention.text() && p.length == cell.length && p.batch == cell.batch &&
              p.heads == cell.heads && p.head_dim == cell.head_dim && p.scope == cell.scope && p.mode == cell.mode &&
-             p.dtype == cell.dtype && p.device == device.str() && p.threads == threads;
+             p.dtype == cell.dtype && p.device == device.str() && p.threads == threads && machine_text(p.machine) == machine &&
+             p.protocol == (model ? protocol : "") && p.task == (model ? cell.task : "");
     };
     if (std::ranges::any_of(done, same)) continue;
     Profile record = profile_cell(cell, device, threads, limit, {.seconds = options.seconds});
@@ -153,7 +159,7 @@ void add_profile_command(CLI::App& app) {
   command->add_option("--protocol", options->protocol, "Of scope model")->capture_default_str();
   command->add_option("--task", options->task, "Of scope model; default: the first of lra list tasks");
   command->add_option("--memory-limit", options->memory_limit,
-                      "A cell that needs more tensors is oom, as 8GiB; default: 80 % of what is free");
+                      "On CPUs: a cell that needs more tensors is oom, as 8GiB; default: 80 % of what is free");
   command->add_option("--seconds", options->seconds, "Most time for the samples of a cell")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();

@@ -11,7 +11,7 @@ namespace lra {
 namespace {
 
 struct SuiteOptions {
-  std::string tasks, attentions, seeds, protocol = "lra-strict", budget, data, out, device = "cpu", dtype = "float32";
+  std::string tasks, attentions, seeds, protocol = "lra-strict", budget = "paper", data, out, device = "cpu", dtype = "float32";
   std::vector<std::string> sets;
   int64_t threads = 0;
   bool resume = false;
@@ -62,7 +62,7 @@ void run(const SuiteOptions& options) {
   request.threads = options.threads;
   request.resume = options.resume ? Resume::yes : Resume::no;
   const int64_t failed = run_suite(request);
-  if (failed > 0) throw Error(fmt::format("{} cell(s) did not end as ok; see the table and their result.json", failed));
+  if (failed > 0) throw Error(fmt::format("{} part(s) of the suite did not end as ok; see the table and their result.json", failed));
 }
 
 }  // namespace
@@ -74,7 +74,8 @@ void add_suite_command(CLI::App& app) {
   command->add_option("--attentions", options->attentions, "Comma list; default: all");
   command->add_option("--seeds", options->seeds, "Comma list; default: the budget's");
   command->add_option("--protocol", options->protocol, "Protocol, or a path to one")->capture_default_str();
-  command->add_option("--budget", options->budget, "smoke (minutes), quick (about an hour), paper, or a path to one")->required();
+  command->add_option("--budget", options->budget, "smoke (minutes), quick (about an hour), paper (all of the protocol), or a path to one")
+      ->capture_default_str();
   command->add_option("--set", options->sets, "Override, as training.steps=1000 (repeatable); the records say so")
       ->allow_extra_args(false);
   command->add_option("--data", options->data, "Folder of lra data prepare --out; default: made in OUT/data");

@@ -54,7 +54,7 @@ void run_evaluate(const EvaluateOptions& options) {
   const torch::Device device = parse_device(options.device);
   use_threads(options.threads);
   const std::string folder = options.data.empty() ? saved.value("data", json::object()).value("directory", "") : options.data;
-  const PreparedData data(folder, config.task, /*check_hashes=*/true);
+  const PreparedData data = open_data(folder, config.task, /*check_hashes=*/true);
   Model model(task(config.task), config);
   model.to(device);
   const auto file = run / (options.checkpoint == "best" ? kBestCheckpoint : kLastCheckpoint);

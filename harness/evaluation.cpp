@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
-
 #include "harness/progress.h"
 #include "harness/runtime.h"
 #include "harness/signals.h"
@@ -27,7 +25,6 @@ LoaderOptions loader_options(const Config& config) {
 
 Evaluation evaluate(Model& model, const Split& split, const Config& config, torch::Device device,
                     const std::string& what) {
-  const auto begin = std::chrono::steady_clock::now();
   const torch::NoGradGuard no_grad;
   const bool was_training = model.is_training();
   model.eval();
@@ -55,12 +52,11 @@ Evaluation evaluate(Model& model, const Split& split, const Config& config, torc
       result.correct += result.labels.back() == result.predicted.back() ? 1 : 0;
     }
     result.count += batch.labels.size(0);
-    if (!what.empty()) progress.update(result.count);
+    progress.update(result.count);
   }
   progress.finish();
   if (result.count > 0) result.loss /= static_cast<double>(result.count);
   if (was_training) model.train();
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <fstream>
@@ -130,14 +131,20 @@ void reset_peak_bytes(torch::Device device) {
 
 void set_cpu_memory_limit(int64_t bytes) { g_limit.store(bytes); }
 
-int64_t default_memory_limit() { return kilobytes_line("/proc/meminfo", "MemAvailable:") * 1024 / 5 * 4; }
+int64_t default_memory_limit() {
+  int64_t available = kilobytes_line("/proc/meminfo", "MemAvailable:") * 1024;
+  // A container may have less than the machine.
+  int64_t most = 0, used = 0;
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> most && std::ifstream("/sys/fs/cgroup/memory.current") >> used) {
+    available = std::min(available, std::max<int64_t>(most - used, 0));
+  }
+  return available / 5 * 4;
+}
 
 bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error)) return true;
   // LibTorch's own CPU allocator reports it as a plain c10::Error.
   return std::string(error.what()).find("DefaultCPUAllocator: can't allocate memory") != std::string::npos;
 }
-
-int64_t process_peak_bytes() { return kilobytes_line("/proc/self/status", "VmHWM:") * 1024; }
 
 }  // namespace lra

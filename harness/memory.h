@@ -22,14 +22,11 @@ void reset_peak_bytes(torch::Device device);
 /// CPU tensors beyond this many live bytes in all are refused with c10::OutOfMemoryError; 0 = no limit.
 void set_cpu_memory_limit(int64_t bytes);
 
-/// 80 % of what the machine has free now (MemAvailable), in bytes.
+/// 80 % of what the machine, or this container, has free now, in bytes.
 int64_t default_memory_limit();
 
 /// True for the errors by which LibTorch reports that memory ran out.
 bool is_out_of_memory(const std::exception& error);
-
-/// The highest resident size of this process so far (VmHWM), in bytes; 0 where the system does not say.
-int64_t process_peak_bytes();
 
 inline constexpr double kMiB = 1024.0 * 1024.0;
 

@@ -78,7 +78,8 @@ Work attention_work(const ProfileCell& cell, torch::Device device) {
     const auto gradient = torch::randn_like(inputs[0]);
     work.call = attention_call([=] { return attention->attend(inputs[0], inputs[1], inputs[2], mask); }, leaves, gradient, training);
     work.analytic_bytes = attention->analytic_bytes(cell.batch, cell.length, static_cast<int64_t>(inputs[0].element_size()), training);
-    work.flops = attention->flops(cell.batch, cell.length);
+    // The account is of one forward.
+    if (!training) work.flops = attention->flops(cell.batch, cell.length);
   } else {
     const auto x = torch::randn({cell.batch, cell.length, context.width}, options).set_requires_grad(training);  // [B,N,D]
     leaves.push_back(x);
@@ -148,6 +149,8 @@ Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t thre
                           fmt::format("model.head_dim={}", cell.head_dim)},
                          /*seed=*/0, cell.dtype);
     record.attention.options = config.attention_options;
+    record.protocol = config.protocol;
+    record.task = config.task;
   } else {
     dtype_of(cell.dtype);
     record.attention.options = attention_entry(cell.attention.name).effective_options(cell.attention.options);

@@ -16,6 +16,8 @@ std::atomic<bool> g_quiet{false};
 
 void set_quiet(bool quiet) { g_quiet = quiet; }
 
+bool is_quiet() { return g_quiet; }
+
 void say(const std::string& line) {
   if (g_quiet) return;
   fmt::print(stderr, "{}{}\n", isatty(STDERR_FILENO) ? "\r\x1b[K" : "", line);

@@ -9,6 +9,7 @@ namespace lra {
 
 /// --quiet: nothing is shown at all.
 void set_quiet(bool quiet);
+bool is_quiet();
 
 /// One line on stderr, above a bar if one is drawn; nothing when quiet.
 void say(const std::string& line);

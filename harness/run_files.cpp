@@ -56,13 +56,23 @@ Result result_of(const TrainRequest& request, const Manifest& manifest, const Sp
   return result;
 }
 
+Result read_result(const std::filesystem::path& path) {
+  try {
+    return parse_result(read_json(path));
+  } catch (const std::runtime_error& error) {
+    if (dynamic_cast<const Error*>(&error) != nullptr) throw;  // names the file already
+    throw Error(path.string() + ": " + error.what());
+  }
+}
+
 void cut_metrics(const std::filesystem::path& path, int64_t step) {
   if (!std::filesystem::exists(path)) return;
   std::istringstream in(read_file(path));
   std::string kept;
   for (std::string line; std::getline(in, line);) {
     const json value = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (value.is_object() && value.value("step", step + 1) <= step) kept += line + "\n";
+    const bool counted = value.is_object() && value.contains("step") && value["step"].is_number_integer();
+    if (counted && value["step"].get<int64_t>() <= step) kept += line + "\n";
   }
   write_file(path, kept);
 }

@@ -26,6 +26,9 @@ Accuracy accuracy_record(const json& accuracy);
 /// A record with what is known before training: task, attention, protocol, seed, data, machine, software.
 Result result_of(const TrainRequest& request, const Manifest& manifest, const Split& test);
 
+/// Reads a result.json; throws Error that names the file.
+Result read_result(const std::filesystem::path& path);
+
 /// Keeps the whole lines of metrics.jsonl up to `step` (a killed run may have written more, or half a line).
 void cut_metrics(const std::filesystem::path& path, int64_t step);
 

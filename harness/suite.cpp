@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "harness/child.h"
+#include "harness/prepare.h"
 #include "harness/progress.h"
 #include "harness/run_files.h"
 #include "harness/runtime.h"
@@ -70,10 +71,9 @@ void check_folder(const SuiteRequest& request, const json& suite) {
   if (request.resume == Resume::no) {
     throw Error(out + " holds a suite already; go on with --resume, or choose another --out folder");
   }
-  const auto different = differences(read_json(path), suite);
+  const std::string different = differences_text(read_json(path), suite);
   if (!different.empty()) {
-    throw Error(fmt::format("{} holds another suite ({}{}); use the same options or another --out folder", out, different.front(),
-                            different.size() > 1 ? fmt::format(" and {} more", different.size() - 1) : ""));
+    throw Error(fmt::format("{} holds another suite ({}); use the same options or another --out folder", out, different));
   }
 }
 
@@ -81,29 +81,26 @@ void prepare_data(const SuiteRequest& request, const fs::path& folder) {
   for (const std::string& name : request.tasks) {
     const TaskBudget budget = request.budget.task(name);
     say("data: " + name);
-    Progress progress("prepare " + name, 1);
-    task(name).prepare({.out = folder,
-                        .seed = budget.data_seed,
-                        .train = budget.train,
-                        .dev = budget.dev,
-                        .test = budget.test,
-                        .min_length = budget.min_length,
-                        .max_length = budget.max_length,
-                        .threads = request.threads,
-                        .stop = &stop_requested()});
-    progress.finish();
+    prepare_with_progress(name, {.out = folder,
+                                 .seed = budget.data_seed,
+                                 .train = budget.train,
+                                 .dev = budget.dev,
+                                 .test = budget.test,
+                                 .min_length = budget.min_length,
+                                 .max_length = budget.max_length,
+                                 .threads = request.threads});
   }
 }
 
 // The status a run folder ended with, "" where it has not.
 std::string status_of(const fs::path& run) {
   const fs::path path = run / kResultFile;
-  return fs::exists(path) ? parse_result(read_json(path)).status : "";
+  return fs::exists(path) ? read_result(path).status : "";
 }
 
 // A child that left no result (killed, or refused before its first step): the suite says so in its place.
 void record_failure(const SuiteRequest& request, const Cell& cell, const fs::path& data, const std::string& reason) {
-  const PreparedData prepared(data, cell.config.task, /*check_hashes=*/false);
+  const PreparedData prepared = open_data(data, cell.config.task, /*check_hashes=*/false);
   TrainRequest train{.config = cell.config, .run = cell.run, .data = data, .device = parse_device(request.device)};
   Result result = result_of(train, prepared.manifest(), prepared.split("test"));
   result.status = "crash";
@@ -116,14 +113,21 @@ void record_failure(const SuiteRequest& request, const Cell& cell, const fs::pat
 // After a kill of the runner its child may still be writing its last checkpoint.
 void wait_until_free(const fs::path& run) {
   fs::create_directories(run);
-  for (int attempt = 0; attempt < 100 && !stop_requested(); ++attempt) {
+  for (int attempt = 0;; ++attempt) {
     try {
       const FolderLock lock(run);
       return;
     } catch (const Error&) {
+      if (attempt == 100 || stop_requested()) throw;
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
     }
   }
+}
+
+// This program again, as quiet as we are.
+ChildStatus run_quietly(std::vector<std::string> arguments) {
+  if (is_quiet()) arguments.push_back("--quiet");
+  return run_child(arguments);
 }
 
 std::string train_cell(const SuiteRequest& request, const Cell& cell, const fs::path& data) {
@@ -134,7 +138,7 @@ std::string train_cell(const SuiteRequest& request, const Cell& cell, const fs::
                                         "--threads",  std::to_string(request.threads), "--resume"};
   for (const std::string& set : cell.sets) arguments.insert(arguments.end(), {"--set", set});
   wait_until_free(cell.run);
-  const ChildStatus ended = run_child(arguments);
+  const ChildStatus ended = run_quietly(arguments);
   std::string status = status_of(cell.run);
   if (status.empty()) {
     record_failure(request, cell, data,
@@ -144,18 +148,21 @@ std::string train_cell(const SuiteRequest& request, const Cell& cell, const fs::
   return status;
 }
 
-void profile(const SuiteRequest& request) {
+// False where it did not finish.
+bool profile(const SuiteRequest& request) {
   const ProfileBudget& budget = request.budget.profile;
   std::string attentions;
   for (const AttentionSpec& attention : request.attentions) {
     attentions += fmt::format("{}{}", attentions.empty() ? "" : ",", attention.text());
   }
-  const ChildStatus ended = run_child({"profile", "--preset", budget.preset, "--scope", budget.scope, "--mode", budget.mode,
+  const ChildStatus ended = run_quietly({"profile", "--preset", budget.preset, "--scope", budget.scope, "--mode", budget.mode,
                                        "--lengths", budget.lengths, "--attentions", attentions, "--seconds",
                                        fmt::format("{}", budget.seconds), "--device", request.device, "--dtype", request.dtype,
                                        "--threads", std::to_string(request.threads), "--out",
                                        (request.out / "profile.jsonl").string()});
-  if (ended.exit != 0 || ended.signal != 0) say("lra profile did not finish; the table holds the cells it measured");
+  const bool finished = ended.exit == 0 && ended.signal == 0;
+  if (!finished) say("lra profile did not finish; the table holds the cells it measured");
+  return finished;
 }
 
 }  // namespace
@@ -173,7 +180,7 @@ int64_t run_suite(const SuiteRequest& request) {
 
   const fs::path data = request.data.empty() ? request.out / "data" : request.data;
   if (request.data.empty()) prepare_data(request, data);
-  for (const std::string& name : request.tasks) PreparedData(data, name, /*check_hashes=*/false);
+  for (const std::string& name : request.tasks) open_data(data, name, /*check_hashes=*/false);
 
   int64_t failed = 0;
   for (size_t i = 0; i < cells.size(); ++i) {
@@ -190,9 +197,10 @@ int64_t run_suite(const SuiteRequest& request) {
     failed += status == "ok" ? 0 : 1;
   }
   say("profile");
-  profile(request);
+  failed += profile(request) ? 0 : 1;
 
   const Records records = find_records({request.out / "runs", request.out / "profile.jsonl"});
+  fs::create_directories(request.out / "report");
   for (const auto& [name, content] : make_report(records)) write_file(request.out / "report" / name, content);
   fmt::print("{}", summary_text(records));
   say("report: " + (request.out / "report").string());

@@ -24,7 +24,7 @@ struct SuiteRequest {
   Resume resume = Resume::no;
 };
 
-/// Runs what is missing, writes OUT/report and prints the two tables. Returns the number of cells that did not end as "ok". A cell that fails is a
+/// Runs what is missing, writes OUT/report and prints the two tables. Returns the number of parts (cells, the profile) that did not end as "ok". A cell that fails is a
 /// record with its status; the others go on.
 int64_t run_suite(const SuiteRequest& request);
 

@@ -32,13 +32,20 @@ class Run {
   explicit Run(const TrainRequest& request)
       : request_(request),
         settings_(request.config.settings),
+        data_(open_data(request.data, request.config.task, /*check_hashes=*/true)),
         lock_((open_folder(request), request.run)),
-        data_(request.data, request.config.task, /*check_hashes=*/true),
         identity_(run_identity(request.config, data_.manifest())) {
     check_folder();
+    check_splits();
   }
 
   std::string go() {
+    const fs::path result = request_.run / kResultFile;
+    if (fs::exists(result) && read_result(result).status == "ok") {
+      say(request_.run.string() + " is finished already; its result.json stands");
+      return "ok";
+    }
+    if (request_.device.is_cpu()) set_cpu_memory_limit(live_bytes(request_.device) + default_memory_limit());
     std::string status = "ok", reason;
     try {
       make_model();
@@ -76,11 +83,26 @@ class Run {
     if (request_.resume == Resume::no) {
       throw Error(run + " holds a run already; continue it with --resume, or choose another --run folder");
     }
-    const auto different = differences(read_json(path).value("identity", json()), identity_);
+    const json saved = read_json(path);
+    if (!saved.is_object() || !saved.contains("identity")) {
+      throw Error(path.string() + " is not the configuration of a run; remove it, or choose another --run folder");
+    }
+    const std::string different = differences_text(saved["identity"], identity_);
     if (different.empty()) return;
-    throw Error(fmt::format("{} holds a run of another configuration ({}{}); use the same options or another --run folder", run,
-                            different.front(),
-                            different.size() > 1 ? fmt::format(" and {} more", different.size() - 1) : ""));
+    throw Error(fmt::format("{} holds a run of another configuration ({}); use the same options or another --run folder", run,
+                            different));
+  }
+
+  // What would leave nothing to train on or to evaluate.
+  void check_splits() const {
+    const EvaluationOptions& e = settings_.evaluation;
+    for (const char* name : kSplits) {
+      const int64_t size = data_.split(name).size(), least = e.drop_last && std::string(name) != "train" ? e.batch : 1;
+      if (size < least) {
+        throw Error(fmt::format("the {} split has {} samples, fewer than {}{}", name, size, least,
+                                least > 1 ? ", an evaluation batch: with evaluation.drop_last nothing is left" : ""));
+      }
+    }
   }
 
   void make_model() {
@@ -133,52 +155,77 @@ class Run {
     begin_ = Clock::now();
     model_->train();
     std::string note;
+    if (at_.evaluation_pending && !evaluate_dev()) return false;
     while (at_.step < t.steps) {
       const auto step_begin = Clock::now();
       const SchedulePoint point = step(stream.next());
       ++at_.step;
       at_.train_seconds += seconds_since(step_begin);
-      const bool last = at_.step == t.steps;
-      const bool evaluates = last || at_.step % t.evaluate_every == 0;
-      const bool saves = evaluates || at_.step % checkpoint_every == 0 || stop_requested();
+      const bool evaluates = at_.step == t.steps || at_.step % t.evaluate_every == 0;
       if (at_.step % t.log_every == 0 || evaluates) {
         if (!std::isfinite(at_.window_loss)) return false;
-        note = fmt::format("loss {:.4f} acc {:.1f}%", at_.window_loss / static_cast<double>(at_.window_count),
-                           100.0 * static_cast<double>(at_.window_correct) / static_cast<double>(at_.window_count));
-        log("train", at_.window_loss / static_cast<double>(at_.window_count), at_.window_correct, at_.window_count, point.lr);
+        const double count = static_cast<double>(at_.window_count), loss = at_.window_loss / count;
+        note = fmt::format("loss {:.4f} acc {:.1f}%", loss, 100.0 * static_cast<double>(at_.window_correct) / count);
+        log("train", loss, at_.window_correct, at_.window_count, point.lr);
         at_.window_loss = 0;
         at_.window_correct = at_.window_count = 0;
       }
+      const bool stop = stop_requested();
       if (evaluates) {
-        const Evaluation dev = evaluate(*model_, data_.split("dev"), request_.config, request_.device, "dev");
-        if (!std::isfinite(dev.loss)) return false;
-        log("dev", dev.loss, dev.correct, dev.count, point.lr);
-        const bool better = dev.accuracy() > at_.best_accuracy;
-        if (better) {
-          at_.best_accuracy = dev.accuracy();
-          at_.best_step = at_.step;
-          at_.best_dev = accuracy_json(dev, settings_.input.length);
-        }
-        say(fmt::format("step {}: dev accuracy {:.2f}% ({}/{}), loss {:.4f}{}", at_.step, 100 * dev.accuracy(), dev.correct,
-                        dev.count, dev.loss, better ? ", the best so far" : ""));
-        // The best goes first: killed in between, the run repeats this step and writes the same bytes again.
-        if (better) save(kBestCheckpoint, nullptr);
-      }
-      if (saves) {
+        at_.evaluation_pending = true;
+        if (!evaluate_dev()) return false;
+      } else if (stop || at_.step % checkpoint_every == 0) {
         if (!std::isfinite(at_.window_loss)) return false;
-        at_.seconds += seconds_since(begin_);
-        begin_ = Clock::now();
-        at_.peak_bytes = std::max(at_.peak_bytes, peak_bytes(request_.device));
-        save(kLastCheckpoint, optimizer_.get());
+        save_last();
       }
-      if (stop_requested() && !last) {
-        progress.finish();
-        throw Interrupted(fmt::format("stopped at step {} of {}; continue with --resume", at_.step, t.steps));
-      }
+      if (stop && at_.step < t.steps) throw Interrupted(stopped());
       progress.update(at_.step, note);
     }
     progress.finish();
     return true;
+  }
+
+  std::string stopped() const {
+    return fmt::format("stopped at step {} of {}; continue with --resume", at_.step, settings_.training.steps);
+  }
+
+  // Evaluates dev at this step and keeps the best; false when its loss is not finite.
+  bool evaluate_dev() {
+    Evaluation dev;
+    try {
+      dev = evaluate(*model_, data_.split("dev"), request_.config, request_.device, "dev");
+    } catch (const Interrupted&) {
+      save_last();
+      throw Interrupted(stopped());
+    }
+    if (!std::isfinite(dev.loss)) return false;
+    log("dev", dev.loss, dev.correct, dev.count,
+        schedule_at(at_.step - 1, settings_.training.steps, settings_.optimizer, settings_.schedule).lr);
+    at_.evaluation_pending = false;
+    const bool better = dev.accuracy() > at_.best_accuracy;
+    if (better) {
+      at_.best_accuracy = dev.accuracy();
+      at_.best_step = at_.step;
+      at_.best_dev = accuracy_json(dev, settings_.input.length);
+    }
+    say(fmt::format("step {}: dev accuracy {:.2f}% ({}/{}), loss {:.4f}{}", at_.step, 100 * dev.accuracy(), dev.correct, dev.count,
+                    dev.loss, better ? ", the best so far" : ""));
+    // The best goes first: killed in between, the run repeats this step and writes the same tensors again.
+    if (better) save(kBestCheckpoint, nullptr);
+    save_last();
+    return true;
+  }
+
+  // The clock and the peak up to now.
+  void count_costs() {
+    at_.seconds += seconds_since(begin_);
+    begin_ = Clock::now();
+    at_.peak_bytes = std::max(at_.peak_bytes, peak_bytes(request_.device));
+  }
+
+  void save_last() {
+    count_costs();
+    save(kLastCheckpoint, optimizer_.get());
   }
 
   // One optimiser step; returns what it ran with.
@@ -234,6 +281,7 @@ class Run {
 
   // Tests the best checkpoint once and writes the result.
   void finish(const std::string& status, const std::string& reason) {
+    if (status != "ok") count_costs();
     Result result = result_of(request_, data_.manifest(), data_.split("test"));
     result.status = status;
     result.reason = reason;
@@ -273,8 +321,8 @@ class Run {
 
   const TrainRequest& request_;
   const Settings& settings_;
-  FolderLock lock_;
   PreparedData data_;
+  FolderLock lock_;
   json identity_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<torch::optim::AdamW> optimizer_;
@@ -285,16 +333,6 @@ class Run {
 
 }  // namespace
 
-std::string train(const TrainRequest& request) {
-  const fs::path result = request.run / kResultFile;
-  if (request.resume == Resume::yes && fs::exists(result)) {
-    const Result done = parse_result(read_json(result));
-    if (done.status == "ok") {
-      say(request.run.string() + " is finished already; its result.json stands");
-      return done.status;
-    }
-  }
-  return Run(request).go();
-}
+std::string train(const TrainRequest& request) { return Run(request).go(); }
 
 }  // namespace lra

@@ -30,8 +30,8 @@ struct TaskBudget {
 
 /// What `lra profile` measures at the end of a suite.
 struct ProfileBudget {
-  std::string preset = "lra";
-  std::string scope = "core", mode = "training";
+  std::string preset = "table1";
+  std::string scope = "module", mode = "inference";
   std::string lengths = "512,1024,2048,4096,8192";
   double seconds = 3;  // a cell
 

@@ -56,8 +56,8 @@ class AtomicFolder {
   int descriptor_ = -1;
 };
 
-/// Removes a file, or a folder with everything in it; nothing happens where there is none. Use it in place of
-/// std::filesystem::remove_all, of which LibTorch 2.11's libraries export a broken copy that may be linked instead.
+/// Removes a file, or a folder with everything in it; nothing happens where there is none. Unlike std::filesystem::remove_all it works
+/// whatever the order of libraries: LibTorch 2.11 exports a broken copy of that.
 void remove_tree(const std::filesystem::path& path);
 
 /// AtomicFile in one call.

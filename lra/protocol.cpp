@@ -47,6 +47,9 @@ Protocol load(const std::string& name, std::vector<std::string>& seen) {
   const auto [value, where] = load_named_json("protocol", name, embedded_protocols);
   ProtocolFile file;
   read_fields(value, file, where);
+  if (where.starts_with("protocol file") && std::ranges::count(protocol_names(), file.name) > 0) {
+    throw UsageError(where + ": the name " + file.name + " is a built-in protocol's; choose another, so that records tell them apart");
+  }
   if (file.schema.empty() || file.name.empty()) {
     throw UsageError(where + R"( should hold "schema": "lra.protocol/1" and a "name")");
   }
@@ -93,6 +96,17 @@ std::string apply_set(json& object, const std::string& text) {
   return key;
 }
 
+json merged_settings(const Protocol& protocol, const std::string& task_name) {
+  if (!protocol.tasks.contains(task_name)) {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : protocol.tasks.items()) names.push_back(name);
+    throw unknown_name("task", task_name, names, "protocol " + protocol.name);
+  }
+  json merged = protocol.settings;
+  merge(merged, protocol.tasks[task_name]);
+  return merged;
+}
+
 void check_settings(const Settings& s) {
   if (s.schedule.warmup >= s.training.steps) {
     throw UsageError("schedule.warmup (" + std::to_string(s.schedule.warmup) + ") should be less than training.steps (" +
@@ -128,6 +142,12 @@ Protocol load_protocol(const std::string& name_or_path) {
   return load(name_or_path, seen);
 }
 
+Settings task_settings(const Protocol& protocol, const std::string& task_name) {
+  Settings settings;
+  read_fields(merged_settings(protocol, task_name), settings, "protocol " + protocol.name);
+  return settings;
+}
+
 Config make_config(const Protocol& protocol, const std::string& task_name, const AttentionSpec& attention,
                    const std::vector<std::string>& sets, uint64_t seed, const std::string& dtype) {
   Config config;
@@ -140,13 +160,7 @@ Config make_config(const Protocol& protocol, const std::string& task_name, const
   }
   config.dtype = dtype;
 
-  if (!protocol.tasks.contains(task_name)) {
-    std::vector<std::string> names;
-    for (const auto& [name, value] : protocol.tasks.items()) names.push_back(name);
-    throw unknown_name("task", task_name, names, "protocol " + protocol.name);
-  }
-  json merged = protocol.settings;
-  merge(merged, protocol.tasks[task_name]);
+  json merged = merged_settings(protocol, task_name);
   for (const std::string& text : sets) config.overridden.push_back(apply_set(merged, text));
   read_fields(merged, config.settings, sets.empty() ? "protocol " + protocol.name : "--set");
   check_settings(config.settings);
@@ -194,6 +208,12 @@ std::vector<std::string> differences(const json& a, const json& b) {
   std::vector<std::string> out;
   collect_differences(a, b, "", out);
   return out;
+}
+
+std::string differences_text(const json& a, const json& b) {
+  const std::vector<std::string> all = differences(a, b);
+  if (all.empty()) return "";
+  return all.front() + (all.size() > 1 ? " and " + std::to_string(all.size() - 1) + " more" : "");
 }
 
 }  // namespace lra

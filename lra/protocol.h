@@ -171,11 +171,17 @@ struct Config {
   static Config from_json(const json& value, const std::string& where);
 };
 
+/// The settings of a protocol for one task alone.
+Settings task_settings(const Protocol& protocol, const std::string& task);
+
 /// `sets` are "a.b=v" words. Throws UsageError on any unknown name, key or value.
 Config make_config(const Protocol& protocol, const std::string& task, const AttentionSpec& attention,
                    const std::vector<std::string>& sets, uint64_t seed, const std::string& dtype);
 
 /// The dotted paths at which two JSON objects differ, as "a.b: 1 -> 2".
 std::vector<std::string> differences(const json& a, const json& b);
+
+/// The first of them and how many more, for a message; "" where there is none.
+std::string differences_text(const json& a, const json& b);
 
 }  // namespace lra

@@ -1,6 +1,8 @@
 // The list of tasks, filled by each task's registration line.
 #include "lra/task.h"
 
+#include <fmt/format.h>
+
 #include <map>
 
 namespace lra {
@@ -33,6 +35,22 @@ const Task& task(const std::string& name) {
   std::vector<std::string> names;
   for (const Task* known : tasks()) names.push_back(known->name);
   throw unknown_name("task", name, names);
+}
+
+PreparedData open_data(const std::filesystem::path& directory, const std::string& task_name,
+                       bool check_hashes) {
+  const Task& known = task(task_name);
+  PreparedData data(directory, task_name, check_hashes);
+  const auto check = [&](const char* name, int64_t expected, int64_t found) {
+    if (expected == found) return;
+    throw Error(fmt::format("{}: {} of {} should be {}, not {}",
+                            (directory / task_name / "manifest.json").string(), name, known.name,
+                            expected, found));
+  };
+  check("vocabulary", known.vocabulary, data.manifest().vocabulary);
+  check("classes", known.classes, data.manifest().classes);
+  check("inputs", known.inputs, data.manifest().inputs);
+  return data;
 }
 
 }  // namespace lra

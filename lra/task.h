@@ -45,6 +45,9 @@ struct Task {
 bool register_task(Task task);
 /// All tasks in the order of their registration names.
 std::vector<const Task*> tasks();
+/// Opens prepared data (PreparedData) and holds its manifest against the task: vocabulary, classes, inputs. Throws Error where they differ.
+PreparedData open_data(const std::filesystem::path& directory, const std::string& task_name, bool check_hashes);
+
 /// The task of that name; throws UsageError that lists the valid names and the nearest.
 const Task& task(const std::string& name);
 

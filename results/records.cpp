@@ -474,6 +474,8 @@ json make_profile(const Profile& profile) {
   }
   put(value, "flops", profile.flops);
   put(value, "threads", profile.threads);
+  if (!profile.protocol.empty()) value["protocol"] = profile.protocol;
+  if (!profile.task.empty()) value["task"] = profile.task;
   value["machine"] = make_machine(profile.machine);
   value["software"] = profile.software;
   return value;
@@ -518,6 +520,8 @@ Profile parse_profile(const json& record) {
   }
   profile.flops = reader.number_if("flops", -1, kHuge);
   profile.threads = reader.integer_if("threads", 0);
+  profile.protocol = reader.text_or("protocol", "");
+  profile.task = reader.text_or("task", "");
   if (const json* machine = reader.find("machine")) profile.machine = parse_machine(*machine);
   profile.software = reader.object_or_empty("software");
   return profile;

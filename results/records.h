@@ -126,6 +126,7 @@ struct Profile {
   std::optional<ProfileMemory> memory;  // "memory_mib"; required where the status is ok
   std::optional<double> flops;          // of one forward
   std::optional<int64_t> threads;
+  std::string protocol, task;  // of scope model; "" = absent
   Machine machine;
   json software = json::object();
   std::string path;  // where it was read from; not written
