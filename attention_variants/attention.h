@@ -1,6 +1,8 @@
-// The pluggable attention interface: what a layer calls, what a variant implements, and how a variant registers.
+// The pluggable attention interface: what a layer calls, what a variant implements, and how a
+// variant registers.
 //
-// A variant is one file: comment (paper, cost), options struct, class, one registration line. See nystrom.cpp.
+// A variant is one file: comment (paper, cost), options struct, class, one registration line. See
+// nystrom.cpp.
 #pragma once
 
 #include <torch/torch.h>
@@ -20,7 +22,8 @@ struct AttentionContext {
   int64_t heads = 2;          // H
   int64_t head_dim = 32;      // d; heads * head_dim need not equal width
   int64_t max_length = 2048;  // longest N that forward() will see
-  uint64_t seed = 0;          // of projections, hashes, random patterns: the same seed gives the same function
+  uint64_t seed =
+      0;  // of projections, hashes, random patterns: the same seed gives the same function
 };
 
 /// Self-attention over a batch of sequences.
@@ -29,25 +32,29 @@ class Attention : public torch::nn::Module {
   ~Attention() override = default;
 
   /// x [B,N,D], mask [B,N] bool (true = a token) -> [B,N,D]; rows of padded positions are zero.
-  /// What stands at padded positions, and the other samples of the batch, change nothing at real ones.
+  /// What stands at padded positions, and the other samples of the batch, change nothing at real
+  /// ones.
   virtual torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& mask) = 0;
 
-  /// The attention itself, without projections: q, k, v [B,H,N,d], mask [B,N] bool -> [B,H,N,d], same dtype.
-  /// Throws Error where the variant has no such form.
-  virtual torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                               const torch::Tensor& mask);
+  /// The attention itself, without projections: q, k, v [B,H,N,d], mask [B,N] bool -> [B,H,N,d],
+  /// same dtype. Throws Error where the variant has no such form.
+  virtual torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k,
+                               const torch::Tensor& v, const torch::Tensor& mask);
 
   /// Every effective option, for the records.
   virtual json options() const = 0;
 
-  /// Bytes that attend() holds at its peak above its inputs, as an account of its tensors says; -1 where not given.
-  virtual int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size, bool training) const;
+  /// Bytes that attend() holds at its peak above its inputs, as an account of its tensors says; -1
+  /// where not given.
+  virtual int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                                 bool training) const;
 
   /// Floating-point operations (a multiply-add is 2) of one attend() forward; -1 where not given.
   virtual int64_t flops(int64_t batch, int64_t length) const;
 };
 
-/// Owns the projections query, key, value [D -> H*d] and output [H*d -> D]; a variant overrides attend() alone.
+/// Owns the projections query, key, value [D -> H*d] and output [H*d -> D]; a variant overrides
+/// attend() alone.
 class ProjectedAttention : public Attention {
  public:
   explicit ProjectedAttention(const AttentionContext& context);
@@ -63,7 +70,8 @@ class ProjectedAttention : public Attention {
   torch::nn::Linear query_, key_, value_, output_;
 };
 
-/// Checks q, k, v [B,H,N,d] (equal shapes and dtype) and mask [B,N] bool once, at the public boundary; throws Error.
+/// Checks q, k, v [B,H,N,d] (equal shapes and dtype) and mask [B,N] bool once, at the public
+/// boundary; throws Error.
 void check_attend_inputs(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                          const torch::Tensor& mask);
 
@@ -85,14 +93,16 @@ struct AttentionSpec {
   std::string text() const;
 };
 
-/// Reads "name" or "name[key=value,...]"; throws UsageError on a malformed one (names and keys are checked by the registry).
+/// Reads "name" or "name[key=value,...]"; throws UsageError on a malformed one (names and keys are
+/// checked by the registry).
 AttentionSpec parse_attention(const std::string& text);
 
 /// Splits "a,b[x=1,y=2],c" at the commas outside brackets and reads each.
 std::vector<AttentionSpec> parse_attentions(const std::string& text);
 
 /// The registry. Names are unique; a second registration of a name throws.
-using AttentionMaker = std::function<std::shared_ptr<Attention>(const AttentionContext&, const json& options)>;
+using AttentionMaker =
+    std::function<std::shared_ptr<Attention>(const AttentionContext&, const json& options)>;
 struct AttentionEntry {
   AttentionInfo info;
   std::vector<std::string> option_names;
@@ -109,10 +119,12 @@ std::vector<const AttentionEntry*> attention_entries();
 const AttentionEntry& attention_entry(const std::string& name);
 
 /// Makes a variant; throws UsageError on an unknown name, key or value.
-std::shared_ptr<Attention> make_attention(const AttentionSpec& spec, const AttentionContext& context);
+std::shared_ptr<Attention> make_attention(const AttentionSpec& spec,
+                                          const AttentionContext& context);
 
-/// Builds the registry entry of a class with constructor (const AttentionContext&, const Options&). Where Options has a
-/// `void settle()`, it is called on what was read, to bring options that depend on each other to the values in effect.
+/// Builds the registry entry of a class with constructor (const AttentionContext&, const Options&).
+/// Where Options has a `void settle()`, it is called on what was read, to bring options that depend
+/// on each other to the values in effect.
 template <class Variant, HasFields Options>
 bool register_attention(const AttentionInfo& info) {
   const std::string where = "attention " + info.name;
@@ -127,7 +139,8 @@ bool register_attention(const AttentionInfo& info) {
       .option_names = field_names<Options>(),
       .default_options = write_fields(Options{}),
       .effective_options = [read](const json& given) { return write_fields(read(given)); },
-      .make = [read](const AttentionContext& context, const json& given) -> std::shared_ptr<Attention> {
+      .make = [read](const AttentionContext& context,
+                     const json& given) -> std::shared_ptr<Attention> {
         return std::make_shared<Variant>(context, read(given));
       }});
 }

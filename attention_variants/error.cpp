@@ -37,8 +37,8 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   return best;
 }
 
-UsageError unknown_name(std::string_view what, std::string_view name, const std::vector<std::string>& valid,
-                        std::string_view where) {
+UsageError unknown_name(std::string_view what, std::string_view name,
+                        const std::vector<std::string>& valid, std::string_view where) {
   std::string message = "unknown " + std::string(what) + " '" + std::string(name) + "'";
   if (!where.empty()) message += " in " + std::string(where);
   const std::string nearest = nearest_name(name, valid);

@@ -30,11 +30,14 @@ Check between(double low, double high) {
 Check one_of(std::vector<std::string> names) {
   std::string expected = "one of";
   for (size_t i = 0; i < names.size(); ++i) expected += (i == 0 ? " " : ", ") + names[i];
-  return {[names](const json& v) { return v.is_string() && std::ranges::count(names, v.get<std::string>()) > 0; },
+  return {[names](const json& v) {
+            return v.is_string() && std::ranges::count(names, v.get<std::string>()) > 0;
+          },
           expected};
 }
 
-void check_keys(const json& object, const std::vector<std::string>& names, const std::string& where) {
+void check_keys(const json& object, const std::vector<std::string>& names,
+                const std::string& where) {
   if (!object.is_object()) {
     throw UsageError(where + " should be a JSON object, not " + object.dump());
   }
@@ -43,8 +46,10 @@ void check_keys(const json& object, const std::vector<std::string>& names, const
   }
 }
 
-void bad_value(const std::string& where, const std::string& name, const std::string& expected, const json& value) {
-  throw UsageError((where.empty() ? "" : where + ": ") + name + " should be " + expected + ", not " + value.dump());
+void bad_value(const std::string& where, const std::string& name, const std::string& expected,
+               const json& value) {
+  throw UsageError((where.empty() ? "" : where + ": ") + name + " should be " + expected +
+                   ", not " + value.dump());
 }
 
 json value_from_text(const std::string& text) {

@@ -9,9 +9,9 @@
 //       f("pinv", pinv, one_of({"iterative", "exact"}));
 //     }
 //   };
-// read_fields() then accepts a JSON object with those keys only (each optional: absent keeps the default) and
-// write_fields() returns every effective value. Unknown keys, wrong types and values out of range are a UsageError that
-// names the key, the valid ones and the nearest.
+// read_fields() then accepts a JSON object with those keys only (each optional: absent keeps the
+// default) and write_fields() returns every effective value. Unknown keys, wrong types and values
+// out of range are a UsageError that names the key, the valid ones and the nearest.
 #pragma once
 
 #include <cstdint>
@@ -50,14 +50,17 @@ struct FieldNames {
 
 /// A struct with `template <class Fields> void fields(Fields&)`.
 template <class T>
-concept HasFields = requires(T& t, FieldNames& f) { t.fields(f); };
+concept HasFields = requires(T& t, FieldNames& f) {
+  t.fields(f);
+};
 
 /// Throws UsageError unless `object` is a JSON object whose keys are all in `names`.
-void check_keys(const json& object, const std::vector<std::string>& names, const std::string& where);
+void check_keys(const json& object, const std::vector<std::string>& names,
+                const std::string& where);
 
 /// Throws UsageError: "<where>: <name> should be <expected>, not <value>".
-[[noreturn]] void bad_value(const std::string& where, const std::string& name, const std::string& expected,
-                            const json& value);
+[[noreturn]] void bad_value(const std::string& where, const std::string& name,
+                            const std::string& expected, const json& value);
 
 struct FieldReader {
   const json& object;
@@ -78,15 +81,20 @@ struct FieldReader {
       if constexpr (std::is_same_v<T, bool>) {
         if (!it->is_boolean()) bad_value(where, name, "true or false", *it);
       } else if constexpr (std::is_integral_v<T>) {
-        if (!it->is_number_integer()) bad_value(where, name, check.holds ? "an integer, " + check.expected : "an integer", *it);
-        if (std::is_unsigned_v<T> && !it->is_number_unsigned()) bad_value(where, name, "an integer of at least 0", *it);
-        if (std::is_signed_v<T> && it->is_number_unsigned() && it->template get<uint64_t>() > INT64_MAX) {
+        if (!it->is_number_integer())
+          bad_value(where, name, check.holds ? "an integer, " + check.expected : "an integer", *it);
+        if (std::is_unsigned_v<T> && !it->is_number_unsigned())
+          bad_value(where, name, "an integer of at least 0", *it);
+        if (std::is_signed_v<T> && it->is_number_unsigned() &&
+            it->template get<uint64_t>() > INT64_MAX) {
           bad_value(where, name, "an integer below 2^63", *it);
         }
       } else if constexpr (std::is_floating_point_v<T>) {
-        if (!it->is_number()) bad_value(where, name, check.holds ? "a number, " + check.expected : "a number", *it);
+        if (!it->is_number())
+          bad_value(where, name, check.holds ? "a number, " + check.expected : "a number", *it);
       } else if constexpr (std::is_same_v<T, std::string>) {
-        if (!it->is_string()) bad_value(where, name, check.holds ? check.expected : "a string", *it);
+        if (!it->is_string())
+          bad_value(where, name, check.holds ? check.expected : "a string", *it);
       }
       if (check.holds && !check.holds(*it)) bad_value(where, name, check.expected, *it);
       value = it->template get<T>();
@@ -116,7 +124,8 @@ std::vector<std::string> field_names(T value = {}) {
   return names.names;
 }
 
-/// Sets the fields of `value` that `object` holds. `where` names the place in messages ("attention nystrom").
+/// Sets the fields of `value` that `object` holds. `where` names the place in messages ("attention
+/// nystrom").
 template <HasFields T>
 void read_fields(const json& object, T& value, const std::string& where) {
   check_keys(object, field_names(value), where);
@@ -132,7 +141,8 @@ json write_fields(T value) {
   return writer.object;
 }
 
-/// The JSON value that a word of a command line stands for: 32, 0.5, true, null, [1,2], else the word as a string.
+/// The JSON value that a word of a command line stands for: 32, 0.5, true, null, [1,2], else the
+/// word as a string.
 json value_from_text(const std::string& text);
 
 }  // namespace lra

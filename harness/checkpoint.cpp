@@ -12,7 +12,9 @@ namespace {
 
 constexpr const char* kSchema = "lra.checkpoint/1";
 
-at::Generator generator_of(torch::Device device) { return at::globalContext().defaultGenerator(device); }
+at::Generator generator_of(torch::Device device) {
+  return at::globalContext().defaultGenerator(device);
+}
 
 torch::Tensor random_state(torch::Device device) {
   auto generator = generator_of(device);
@@ -38,9 +40,11 @@ std::string tensors_sha256(const TensorFile& file) {
 }
 
 // Copies `from` over `to`, which must have its shape and type.
-void assign(torch::Tensor to, const torch::Tensor& from, const std::string& name, const std::string& path) {
+void assign(torch::Tensor to, const torch::Tensor& from, const std::string& name,
+            const std::string& path) {
   if (from.sizes() != to.sizes() || from.scalar_type() != to.scalar_type()) {
-    throw Error(path + ": tensor " + name + " is not of the model's shape or type; the file belongs to another configuration");
+    throw Error(path + ": tensor " + name +
+                " is not of the model's shape or type; the file belongs to another configuration");
   }
   const torch::NoGradGuard no_grad;
   to.copy_(from);
@@ -48,10 +52,13 @@ void assign(torch::Tensor to, const torch::Tensor& from, const std::string& name
 
 }  // namespace
 
-void save_checkpoint(const std::filesystem::path& path, const json& config, const Progression& progression, Model& model,
+void save_checkpoint(const std::filesystem::path& path, const json& config,
+                     const Progression& progression, Model& model,
                      const torch::optim::AdamW* optimizer, torch::Device device) {
   TensorFile file;
-  file.metadata = {{"schema", kSchema}, {"config", config.dump()}, {"progression", write_fields(progression).dump()}};
+  file.metadata = {{"schema", kSchema},
+                   {"config", config.dump()},
+                   {"progression", write_fields(progression).dump()}};
   for (const auto& item : model.named_parameters()) {
     file.tensors.emplace_back("model." + item.key(), item.value().detach());
     if (optimizer == nullptr) continue;
@@ -60,9 +67,11 @@ void save_checkpoint(const std::filesystem::path& path, const json& config, cons
     const auto& moments = static_cast<const torch::optim::AdamWParamState&>(*state->second);
     file.tensors.emplace_back("optimizer.exp_avg." + item.key(), moments.exp_avg());
     file.tensors.emplace_back("optimizer.exp_avg_sq." + item.key(), moments.exp_avg_sq());
-    file.tensors.emplace_back("optimizer.step." + item.key(), torch::tensor(moments.step(), torch::kInt64));
+    file.tensors.emplace_back("optimizer.step." + item.key(),
+                              torch::tensor(moments.step(), torch::kInt64));
   }
-  for (const auto& item : model.named_buffers()) file.tensors.emplace_back("model." + item.key(), item.value());
+  for (const auto& item : model.named_buffers())
+    file.tensors.emplace_back("model." + item.key(), item.value());
   if (optimizer != nullptr) {
     file.tensors.emplace_back("random.cpu", random_state(torch::kCPU));
     if (device.is_cuda()) file.tensors.emplace_back("random.cuda", random_state(device));
@@ -80,22 +89,30 @@ Progression load_checkpoint(const std::filesystem::path& path, const json& confi
     throw Error(where + " is not a checkpoint of this program (no schema " + kSchema + ")");
   }
   for (const char* key : {"config", "progression", "sha256"}) {
-    if (!file.metadata.contains(key)) throw Error(where + " lacks its " + key + "; it is not a complete checkpoint");
+    if (!file.metadata.contains(key))
+      throw Error(where + " lacks its " + key + "; it is not a complete checkpoint");
   }
   if (file.metadata.at("sha256") != tensors_sha256(file)) {
-    throw Error(where + " is damaged: its tensors do not have the SHA-256 that it states; remove it to start the run over");
+    throw Error(where +
+                " is damaged: its tensors do not have the SHA-256 that it states; restore it, or "
+                "start the run over in another folder");
   }
-  const std::string different = differences_text(parse_json(file.metadata.at("config"), where), config);
+  const std::string different =
+      differences_text(parse_json(file.metadata.at("config"), where), config);
   if (!different.empty()) {
-    throw Error(where + " belongs to another configuration (" + different + "); use the same options, or another --run folder");
+    throw Error(where + " belongs to another configuration (" + different +
+                "); use the same options, or another --run folder");
   }
   const json saved = parse_json(file.metadata.at("progression"), where);
   Progression progression;
   read_fields(saved, progression, where);
-  if (saved.size() != field_names<Progression>().size()) throw Error(where + " does not say all of its run's progress");
+  if (saved.size() != field_names<Progression>().size())
+    throw Error(where + " does not say all of its run's progress");
   const auto tensor = [&](const std::string& name) {
     const torch::Tensor* found = file.find(name);
-    if (found == nullptr) throw Error(where + " lacks the tensor " + name + "; it is not a complete checkpoint of this run");
+    if (found == nullptr)
+      throw Error(where + " lacks the tensor " + name +
+                  "; it is not a complete checkpoint of this run");
     return *found;
   };
 
@@ -110,7 +127,8 @@ Progression load_checkpoint(const std::filesystem::path& path, const json& confi
     moments->step(tensor("optimizer.step." + item.key()).item<int64_t>());
     optimizer->state()[item.value().unsafeGetTensorImpl()] = std::move(moments);
   }
-  for (const auto& item : model.named_buffers()) assign(item.value(), tensor("model." + item.key()), item.key(), where);
+  for (const auto& item : model.named_buffers())
+    assign(item.value(), tensor("model." + item.key()), item.key(), where);
   if (optimizer != nullptr) {
     set_random_state(torch::kCPU, tensor("random.cpu").clone());
     if (device.is_cuda()) set_random_state(device, tensor("random.cuda").clone());

@@ -16,9 +16,9 @@ struct Progression {
   int64_t best_step = -1;  // -1: dev has not been evaluated yet
   double best_accuracy = -1;
   bool evaluation_pending = false;  // stopped in the evaluation that belongs to this step
-  json best_dev = json::object();  // the record of that evaluation
-  double seconds = 0;      // of training so far, all tries together
-  double train_seconds = 0;  // of these, in training steps
+  json best_dev = json::object();   // the record of that evaluation
+  double seconds = 0;               // of training so far, all tries together
+  double train_seconds = 0;         // of these, in training steps
   int64_t peak_bytes = 0;
   // The running means of the log line that is not written yet.
   double window_loss = 0;
@@ -40,13 +40,16 @@ struct Progression {
   }
 };
 
-/// Writes parameters and buffers ("model.*") and, where `optimizer` is given, its state ("optimizer.<kind>.<parameter>") and the random
-/// state of the CPU and of `device` ("random.*"), with a SHA-256 of all of it. Atomic.
-void save_checkpoint(const std::filesystem::path& path, const json& config, const Progression& progression, Model& model,
+/// Writes parameters and buffers ("model.*") and, where `optimizer` is given, its state
+/// ("optimizer.<kind>.<parameter>") and the random state of the CPU and of `device` ("random.*"),
+/// with a SHA-256 of all of it. Atomic.
+void save_checkpoint(const std::filesystem::path& path, const json& config,
+                     const Progression& progression, Model& model,
                      const torch::optim::AdamW* optimizer, torch::Device device);
 
-/// Reads one back into `model` and, where given, `optimizer` and the random states; throws Error naming the file where it is truncated,
-/// corrupted or of another configuration (listing the keys that differ).
+/// Reads one back into `model` and, where given, `optimizer` and the random states; throws Error
+/// naming the file where it is truncated, corrupted or of another configuration (listing the keys
+/// that differ).
 Progression load_checkpoint(const std::filesystem::path& path, const json& config, Model& model,
                             torch::optim::AdamW* optimizer, torch::Device device);
 

@@ -38,9 +38,11 @@ ChildStatus run_child(const std::vector<std::string>& arguments) {
     const pid_t ended = waitpid(child, &status, WNOHANG);
     if (ended == child) {
       if (stop_requested()) throw Interrupted("stopped; the same command with --resume goes on");
-      return {.exit = WIFEXITED(status) ? WEXITSTATUS(status) : 0, .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0};
+      return {.exit = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+              .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0};
     }
-    if (ended < 0 && errno != EINTR) throw Error(std::string("cannot wait for a process: ") + std::strerror(errno));
+    if (ended < 0 && errno != EINTR)
+      throw Error(std::string("cannot wait for a process: ") + std::strerror(errno));
     if (stop_requested() && !asked) {
       asked = true;
       kill(child, SIGTERM);

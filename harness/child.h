@@ -12,8 +12,8 @@ struct ChildStatus {
   int signal = 0;  // the signal that ended it, or 0
 };
 
-/// Runs this program with `arguments` and waits. Its output goes where ours goes. It dies with us; after Ctrl-C it is asked to stop too, and
-/// then Interrupted is thrown.
+/// Runs this program with `arguments` and waits. Its output goes where ours goes. It dies with us;
+/// after Ctrl-C it is asked to stop too, and then Interrupted is thrown.
 ChildStatus run_child(const std::vector<std::string>& arguments);
 
 }  // namespace lra

@@ -55,28 +55,30 @@ void print_list(const json& list, bool as_json) {
   for (const json& item : list) {
     fmt::print("{}\n", item["name"].get<std::string>());
     for (const auto& [key, value] : item.items()) {
-      if (key != "name") fmt::print("  {:<12} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+      if (key != "name")
+        fmt::print("  {:<12} {}\n", key,
+                   value.is_string() ? value.get<std::string>() : value.dump());
     }
   }
 }
 
-// What a protocol holds: all tasks, or one; with a task and an attention a run's whole configuration.
+// What a protocol holds: all tasks, or one; with a task and an attention a run's whole
+// configuration.
 json shown(const std::string& name, const std::string& task_name, const std::string& attention) {
   const Protocol protocol = load_protocol(name);
   if (!attention.empty()) {
-    if (task_name.empty()) throw UsageError("--attention needs --task: together they make a run's configuration");
+    if (task_name.empty())
+      throw UsageError("--attention needs --task: together they make a run's configuration");
     return make_config(protocol, task_name, parse_attention(attention), {}, 0, "float32").to_json();
   }
-  json all = {{"name", protocol.name},
-              {"title", protocol.title},
-              {"description", protocol.description},
-              {"source", protocol.source},
-              {"tasks", json::object()},
-              {"attentions", protocol.attentions}};
+  json all = {
+      {"name", protocol.name},     {"title", protocol.title}, {"description", protocol.description},
+      {"source", protocol.source}, {"tasks", json::object()}, {"attentions", protocol.attentions}};
   if (!task_name.empty()) {
     all["tasks"][task_name] = write_fields(task_settings(protocol, task_name));
   } else {
-    for (const auto& [key, value] : protocol.tasks.items()) all["tasks"][key] = write_fields(task_settings(protocol, key));
+    for (const auto& [key, value] : protocol.tasks.items())
+      all["tasks"][key] = write_fields(task_settings(protocol, key));
   }
   return all;
 }
@@ -108,7 +110,8 @@ void add_protocol_command(CLI::App& app) {
   auto* show = command->add_subcommand("show", "Every effective value of a protocol");
   show->add_option("PROTOCOL", options->protocol, "Name, or path to a JSON file")->required();
   show->add_option("--task", options->task, "Of this task alone");
-  show->add_option("--attention", options->attention, "With --task: a run's whole configuration with this attention");
+  show->add_option("--attention", options->attention,
+                   "With --task: a run's whole configuration with this attention");
   show->callback([options] {
     fmt::print("{}\n", shown(options->protocol, options->task, options->attention).dump(2));
   });
@@ -117,10 +120,12 @@ void add_protocol_command(CLI::App& app) {
   diff->add_option("P", options->protocol, "Name, or path to a JSON file")->required();
   diff->add_option("Q", options->other, "Name, or path to a JSON file")->required();
   diff->add_option("--task", options->task, "For this task alone");
-  diff->add_option("--attention", options->attention, "With --task: a run's whole configuration with this attention");
+  diff->add_option("--attention", options->attention,
+                   "With --task: a run's whole configuration with this attention");
   diff->callback([options] {
-    for (const std::string& line : differences(shown(options->protocol, options->task, options->attention),
-                                               shown(options->other, options->task, options->attention))) {
+    for (const std::string& line :
+         differences(shown(options->protocol, options->task, options->attention),
+                     shown(options->other, options->task, options->attention))) {
       fmt::print("{}\n", line);
     }
   });

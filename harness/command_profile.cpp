@@ -17,7 +17,8 @@ namespace lra {
 namespace {
 
 struct ProfileOptions {
-  std::string preset, attentions, scope, mode, dtype = "float32", device = "cpu", protocol = "lra-strict", task, memory_limit, out;
+  std::string preset, attentions, scope, mode, dtype = "float32", device = "cpu",
+                                               protocol = "lra-strict", task, memory_limit, out;
   std::vector<int64_t> lengths;
   int64_t batch = 0, heads = 0, head_dim = 0, threads = 0;
   double seconds = 3;
@@ -32,7 +33,8 @@ struct Preset {
 };
 
 const Preset kPresets[] = {
-    // One self-attention layer of BERT-base, as Table 1 of Xiong et al. 2021: a whole layer with its projections, inference.
+    // One self-attention layer of BERT-base, as Table 1 of Xiong et al. 2021: a whole layer with
+    // its projections, inference.
     {"table1", {512, 1024, 2048, 4096, 8192}, 1, 12, 64, "module", "inference"},
     // The attention of the benchmark's own model.
     {"lra", {512, 1024, 2048, 4096, 8192}, 1, 2, 32, "core", "training"},
@@ -53,8 +55,13 @@ int64_t parse_bytes(const std::string& text) {
   double value = 0;
   std::string unit;
   in >> value >> unit;
-  const double scale = unit.empty() || unit == "B" ? 1 : unit == "KiB" ? 1024.0 : unit == "MiB" ? kMiB : unit == "GiB" ? 1024 * kMiB : 0;
-  if (!(value > 0) || scale == 0) throw UsageError("--memory-limit should be a size such as 8GiB or 512MiB, not '" + text + "'");
+  const double scale = unit.empty() || unit == "B" ? 1
+                       : unit == "KiB"             ? 1024.0
+                       : unit == "MiB"             ? kMiB
+                       : unit == "GiB"             ? 1024 * kMiB
+                                                   : 0;
+  if (!(value > 0) || scale == 0)
+    throw UsageError("--memory-limit should be a size such as 8GiB or 512MiB, not '" + text + "'");
   return static_cast<int64_t>(value * scale);
 }
 
@@ -63,7 +70,8 @@ std::vector<Profile> finished_cells(const std::filesystem::path& out) {
   if (!std::filesystem::exists(out)) return {};
   const Records records = find_records({out});
   if (!records.bad.empty()) {
-    throw Error(fmt::format("{} is not a profile of this program ({}); choose another --out", out.string(), records.bad.front().reason));
+    throw Error(fmt::format("{} is not a profile of this program ({}); choose another --out",
+                            out.string(), records.bad.front().reason));
   }
   return records.profiles;
 }
@@ -75,12 +83,14 @@ void write_cells(const std::filesystem::path& out, const std::vector<Profile>& c
 }
 
 std::vector<ProfileCell> plan(const ProfileOptions& given) {
-  if (!given.out.ends_with(".jsonl")) throw UsageError("--out should name a .jsonl file, not '" + given.out + "'");
+  if (!given.out.ends_with(".jsonl"))
+    throw UsageError("--out should name a .jsonl file, not '" + given.out + "'");
   load_protocol(given.protocol);
   const Preset& preset = preset_of(given.preset.empty() ? "lra" : given.preset);
   std::vector<AttentionSpec> attentions;
   if (given.attentions.empty()) {
-    for (const AttentionEntry* entry : attention_entries()) attentions.push_back({.name = entry->info.name});
+    for (const AttentionEntry* entry : attention_entries())
+      attentions.push_back({.name = entry->info.name});
   } else {
     attentions = parse_attentions(given.attentions);
   }
@@ -111,28 +121,36 @@ void run_profile(const ProfileOptions& options) {
   const std::vector<ProfileCell> cells = plan(options);
   const torch::Device device = parse_device(options.device);
   const int64_t threads = use_threads(options.threads);
-  const int64_t limit = options.memory_limit.empty() ? default_memory_limit() : parse_bytes(options.memory_limit);
+  const int64_t limit =
+      options.memory_limit.empty() ? default_memory_limit() : parse_bytes(options.memory_limit);
   std::vector<Profile> done = finished_cells(options.out);
-  { const AtomicFile writable(options.out); }  // a folder that is missing or read-only is found before the first cell
-  const std::string machine = machine_text(machine_of(device)), protocol = load_protocol(options.protocol).name;
+  {
+    const AtomicFile writable(options.out);
+  }  // a folder that is missing or read-only is found before the first cell
+  const std::string machine = machine_text(machine_of(device)),
+                    protocol = load_protocol(options.protocol).name;
 
   int64_t index = 0;
   for (const ProfileCell& cell : cells) {
     ++index;
     const bool model = cell.scope == "model";
     const auto same = [&](const Profile& p) {
-      return p.attention.label == cell.attention.text() && p.length == cell.length && p.batch == cell.batch &&
-             p.heads == cell.heads && p.head_dim == cell.head_dim && p.scope == cell.scope && p.mode == cell.mode &&
-             p.dtype == cell.dtype && p.device == device.str() && p.threads == threads && machine_text(p.machine) == machine &&
-             p.protocol == (model ? protocol : "") && p.task == (model ? cell.task : "");
+      return p.attention.label == cell.attention.text() && p.length == cell.length &&
+             p.batch == cell.batch && p.heads == cell.heads && p.head_dim == cell.head_dim &&
+             p.scope == cell.scope && p.mode == cell.mode && p.dtype == cell.dtype &&
+             p.device == device.str() && p.threads == threads &&
+             machine_text(p.machine) == machine && p.protocol == (model ? protocol : "") &&
+             p.task == (model ? cell.task : "");
     };
     if (std::ranges::any_of(done, same)) continue;
     Profile record = profile_cell(cell, device, threads, limit, {.seconds = options.seconds});
     say(record.status == "ok"
-            ? fmt::format("{}/{} {} N={} {} {}: {:.3g} ms, {:.1f} MiB", index, cells.size(), record.attention.label, record.length,
-                          record.scope, record.mode, record.time->median, record.memory->peak)
-            : fmt::format("{}/{} {} N={} {} {}: {} ({})", index, cells.size(), record.attention.label, record.length, record.scope,
-                          record.mode, record.status, record.reason));
+            ? fmt::format("{}/{} {} N={} {} {}: {:.3g} ms, {:.1f} MiB", index, cells.size(),
+                          record.attention.label, record.length, record.scope, record.mode,
+                          record.time->median, record.memory->peak)
+            : fmt::format("{}/{} {} N={} {} {}: {} ({})", index, cells.size(),
+                          record.attention.label, record.length, record.scope, record.mode,
+                          record.status, record.reason));
     done.push_back(std::move(record));
     write_cells(options.out, done);
   }
@@ -149,24 +167,32 @@ void add_profile_command(CLI::App& app) {
   command->add_option("--lengths", options->lengths, "Comma list; default: the preset's")
       ->delimiter(',')
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
-  command->add_option("--scope", options->scope, "core (q, k, v), module (with projections) or model")
+  command
+      ->add_option("--scope", options->scope, "core (q, k, v), module (with projections) or model")
       ->check(CLI::IsMember({"core", "module", "model"}));
   command->add_option("--mode", options->mode, "inference or training (forward + backward)")
       ->check(CLI::IsMember({"inference", "training"}));
-  command->add_option("--batch", options->batch, "Default: the preset's")->check(CLI::Range(1, 1 << 20));
-  command->add_option("--heads", options->heads, "Default: the preset's")->check(CLI::Range(1, 1 << 12));
-  command->add_option("--head-dim", options->head_dim, "Default: the preset's")->check(CLI::Range(1, 1 << 12));
+  command->add_option("--batch", options->batch, "Default: the preset's")
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--heads", options->heads, "Default: the preset's")
+      ->check(CLI::Range(1, 1 << 12));
+  command->add_option("--head-dim", options->head_dim, "Default: the preset's")
+      ->check(CLI::Range(1, 1 << 12));
   command->add_option("--protocol", options->protocol, "Of scope model")->capture_default_str();
-  command->add_option("--task", options->task, "Of scope model; default: the first of lra list tasks");
-  command->add_option("--memory-limit", options->memory_limit,
-                      "On CPUs: a cell that needs more tensors is oom, as 8GiB; default: 80 % of what is free");
+  command->add_option("--task", options->task,
+                      "Of scope model; default: the first of lra list tasks");
+  command->add_option(
+      "--memory-limit", options->memory_limit,
+      "On CPUs: a cell that needs more tensors is oom, as 8GiB; default: 80 % of what is free");
   command->add_option("--seconds", options->seconds, "Most time for the samples of a cell")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
   command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
-  command->add_option("--dtype", options->dtype, "float32, float64 or bfloat16")->capture_default_str();
+  command->add_option("--dtype", options->dtype, "float32, float64 or bfloat16")
+      ->capture_default_str();
   command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();
-  command->add_option("--out", options->out, "JSONL file; cells that it holds already are kept")->required();
+  command->add_option("--out", options->out, "JSONL file; cells that it holds already are kept")
+      ->required();
   command->callback([options] { run_profile(*options); });
 }
 

@@ -9,6 +9,7 @@
 
 #include "attention_variants/error.h"
 #include "harness/commands.h"
+#include "harness/progress.h"
 #include "lra/files.h"
 #include "results/report.h"
 
@@ -44,8 +45,8 @@ void report(const Options& options) {
   const auto files = make_report(records);
   for (const auto& [name, content] : files) write_file(fs::path(options.out) / name, content);
   fmt::print("{}", summary_text(records));
-  if (!bad.empty()) fmt::print(stderr, "left out, or in part:\n{}", bad);
-  fmt::print(stderr, "wrote {} files to {}\n", files.size(), options.out);
+  if (!bad.empty()) say("left out, or in part:\n" + bad.substr(0, bad.size() - 1));
+  say(fmt::format("wrote {} files to {}", files.size(), options.out));
 }
 
 }  // namespace

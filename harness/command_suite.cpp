@@ -11,7 +11,8 @@ namespace lra {
 namespace {
 
 struct SuiteOptions {
-  std::string tasks, attentions, seeds, protocol = "lra-strict", budget = "paper", data, out, device = "cpu", dtype = "float32";
+  std::string tasks, attentions, seeds, protocol = "lra-strict", budget = "paper", data, out,
+                                        device = "cpu", dtype = "float32";
   std::vector<std::string> sets;
   int64_t threads = 0;
   bool resume = false;
@@ -28,7 +29,8 @@ std::vector<uint64_t> parse_seeds(const std::string& text) {
   std::vector<uint64_t> seeds;
   for (const std::string& part : split(text)) {
     const json value = value_from_text(part);
-    if (!value.is_number_unsigned()) throw UsageError("--seeds should be a comma list of integers, as 0,1,2, not '" + text + "'");
+    if (!value.is_number_unsigned())
+      throw UsageError("--seeds should be a comma list of integers, as 0,1,2, not '" + text + "'");
     seeds.push_back(value);
   }
   if (seeds.empty()) throw UsageError("--seeds should name at least one seed");
@@ -47,9 +49,12 @@ void run(const SuiteOptions& options) {
   } else {
     for (const std::string& name : split(options.tasks)) request.tasks.push_back(task(name).name);
   }
-  if (request.tasks.empty()) throw UsageError("no task is both in budget " + request.budget.name + " and protocol " + protocol.name);
+  if (request.tasks.empty())
+    throw UsageError("no task is both in budget " + request.budget.name + " and protocol " +
+                     protocol.name);
   if (options.attentions.empty()) {
-    for (const AttentionEntry* entry : attention_entries()) request.attentions.push_back({.name = entry->info.name});
+    for (const AttentionEntry* entry : attention_entries())
+      request.attentions.push_back({.name = entry->info.name});
   } else {
     request.attentions = parse_attentions(options.attentions);
   }
@@ -62,27 +67,39 @@ void run(const SuiteOptions& options) {
   request.threads = options.threads;
   request.resume = options.resume ? Resume::yes : Resume::no;
   const int64_t failed = run_suite(request);
-  if (failed > 0) throw Error(fmt::format("{} part(s) of the suite did not end as ok; see the table and their result.json", failed));
+  if (failed > 0)
+    throw Error(fmt::format(
+        "{} part(s) of the suite did not end as ok; see the table and their result.json", failed));
 }
 
 }  // namespace
 
 void add_suite_command(CLI::App& app) {
-  auto* command = app.add_subcommand("suite", "Train and measure attentions on tasks, and print the tables");
+  auto* command =
+      app.add_subcommand("suite", "Train and measure attentions on tasks, and print the tables");
   auto options = std::make_shared<SuiteOptions>();
   command->add_option("--tasks", options->tasks, "Comma list; default: all of the budget");
   command->add_option("--attentions", options->attentions, "Comma list; default: all");
   command->add_option("--seeds", options->seeds, "Comma list; default: the budget's");
-  command->add_option("--protocol", options->protocol, "Protocol, or a path to one")->capture_default_str();
-  command->add_option("--budget", options->budget, "smoke (minutes), quick (about an hour), paper (all of the protocol), or a path to one")
+  command->add_option("--protocol", options->protocol, "Protocol, or a path to one")
       ->capture_default_str();
-  command->add_option("--set", options->sets, "Override, as training.steps=1000 (repeatable); the records say so")
+  command
+      ->add_option(
+          "--budget", options->budget,
+          "smoke (minutes), quick (about an hour), paper (all of the protocol), or a path to one")
+      ->capture_default_str();
+  command
+      ->add_option("--set", options->sets,
+                   "Override, as training.steps=1000 (repeatable); the records say so")
       ->allow_extra_args(false);
-  command->add_option("--data", options->data, "Folder of lra data prepare --out; default: made in OUT/data");
+  command->add_option("--data", options->data,
+                      "Folder of lra data prepare --out; default: made in OUT/data");
   command->add_option("--out", options->out, "Folder for everything; default: runs/suite-<budget>");
-  command->add_flag("--resume", options->resume, "Go on with the suite in that folder, or start it");
+  command->add_flag("--resume", options->resume,
+                    "Go on with the suite in that folder, or start it");
   command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
-  command->add_option("--dtype", options->dtype, "float32, or bfloat16 (autocast)")->capture_default_str();
+  command->add_option("--dtype", options->dtype, "float32, or bfloat16 (autocast)")
+      ->capture_default_str();
   command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();
   command->callback([options] { run(*options); });
 }

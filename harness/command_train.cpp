@@ -1,8 +1,8 @@
 // lra train and lra evaluate.
 #include <fmt/format.h>
 
-#include "harness/commands.h"
 #include "harness/checkpoint.h"
+#include "harness/commands.h"
 #include "harness/run_files.h"
 #include "harness/runtime.h"
 #include "harness/trainer.h"
@@ -12,7 +12,8 @@ namespace lra {
 namespace {
 
 struct TrainOptions {
-  std::string task, attention, protocol = "lra-strict", run, data = "data", device = "cpu", dtype = "float32";
+  std::string task, attention, protocol = "lra-strict", run, data = "data", device = "cpu",
+                               dtype = "float32";
   std::vector<std::string> sets, options;
   uint64_t seed = 0;
   int64_t threads = 0;
@@ -23,18 +24,21 @@ void run_train(const TrainOptions& options) {
   AttentionSpec attention = parse_attention(options.attention);
   for (const std::string& text : options.options) {
     const size_t equals = text.find('=');
-    if (equals == std::string::npos) throw UsageError("--option should be key=value, not '" + text + "'");
+    if (equals == std::string::npos)
+      throw UsageError("--option should be key=value, not '" + text + "'");
     attention.options[text.substr(0, equals)] = value_from_text(text.substr(equals + 1));
   }
   TrainRequest request;
-  request.config = make_config(load_protocol(options.protocol), options.task, attention, options.sets, options.seed, options.dtype);
+  request.config = make_config(load_protocol(options.protocol), options.task, attention,
+                               options.sets, options.seed, options.dtype);
   request.device = parse_device(options.device);
   request.threads = use_threads(options.threads);
   request.run = options.run;
   request.data = options.data;
   request.resume = options.resume ? Resume::yes : Resume::no;
   const std::string status = train(request);
-  if (status != "ok") throw Error(fmt::format("the run in {} ended as {}; see its result.json", options.run, status));
+  if (status != "ok")
+    throw Error(fmt::format("the run in {} ended as {}; see its result.json", options.run, status));
 }
 
 struct EvaluateOptions {
@@ -46,20 +50,32 @@ struct EvaluateOptions {
 void run_evaluate(const EvaluateOptions& options) {
   const std::filesystem::path run = options.run;
   if (!std::filesystem::exists(run / kConfigFile)) {
-    throw Error(options.run + " is not a run folder (no " + kConfigFile + "); lra train --run makes one");
+    throw Error(options.run + " is not a run folder (no " + kConfigFile +
+                "); lra train --run makes one");
   }
   const json saved = read_json(run / kConfigFile);
   const std::string where = (run / kConfigFile).string();
   const Config config = Config::from_json(saved, where);
   const torch::Device device = parse_device(options.device);
   use_threads(options.threads);
-  const std::string folder = options.data.empty() ? saved.value("data", json::object()).value("directory", "") : options.data;
+  const std::string folder = options.data.empty()
+                                 ? saved.value("data", json::object()).value("directory", "")
+                                 : options.data;
+  if (!std::filesystem::exists(std::filesystem::path(folder) / config.task)) {
+    throw Error("the run's data are no longer in " + folder + "; say where they are with --data");
+  }
   const PreparedData data = open_data(folder, config.task, /*check_hashes=*/true);
   Model model(task(config.task), config);
   model.to(device);
   const auto file = run / (options.checkpoint == "best" ? kBestCheckpoint : kLastCheckpoint);
-  const Progression at = load_checkpoint(file, run_identity(config, data.manifest()), model, nullptr, device);
-  const Evaluation evaluation = evaluate(model, data.split(options.split), config, device, options.split);
+  if (!std::filesystem::exists(file)) {
+    throw Error(options.run + " has no " + file.filename().string() +
+                " yet; lra train --resume goes on with the run");
+  }
+  const Progression at =
+      load_checkpoint(file, run_identity(config, data.manifest()), model, nullptr, device);
+  const Evaluation evaluation =
+      evaluate(model, data.split(options.split), config, device, options.split);
   json record = accuracy_json(evaluation, config.settings.input.length);
   if (options.as_json) {
     record["split"] = options.split;
@@ -70,9 +86,12 @@ void run_evaluate(const EvaluateOptions& options) {
     return;
   }
   const Accuracy accuracy = accuracy_record(record);
-  fmt::print("{} accuracy {:.2f}% ({}/{}, 95% interval {:.2f} to {:.2f}), loss {:.4f}, checkpoint {} of step {}\n", options.split,
-             100 * accuracy.accuracy, accuracy.correct, accuracy.count, 100 * accuracy.ci95.low, 100 * accuracy.ci95.high,
-             evaluation.loss, options.checkpoint, at.step);
+  fmt::print(
+      "{} accuracy {:.2f}% ({}/{}, 95% interval {:.2f} to {:.2f}), loss {:.4f}, checkpoint {} of "
+      "step {}\n",
+      options.split, 100 * accuracy.accuracy, accuracy.correct, accuracy.count,
+      100 * accuracy.ci95.low, 100 * accuracy.ci95.high, evaluation.loss, options.checkpoint,
+      at.step);
 }
 
 }  // namespace
@@ -81,17 +100,29 @@ void add_train_command(CLI::App& app) {
   auto* command = app.add_subcommand("train", "Train one attention on one task under a protocol");
   auto options = std::make_shared<TrainOptions>();
   command->add_option("--task", options->task, "Task; see lra list tasks")->required();
-  command->add_option("--attention", options->attention, "Attention; see lra list attentions")->required();
-  command->add_option("--option", options->options, "An option of the attention, key=value (repeatable)")->allow_extra_args(false);
-  command->add_option("--protocol", options->protocol, "Protocol, or a path to one")->capture_default_str();
-  command->add_option("--set", options->sets, "Override, as training.steps=1000 (repeatable); the record says so")
+  command->add_option("--attention", options->attention, "Attention; see lra list attentions")
+      ->required();
+  command
+      ->add_option("--option", options->options,
+                   "An option of the attention, key=value (repeatable)")
       ->allow_extra_args(false);
-  command->add_option("--seed", options->seed, "Of initialisation, order, dropout, projections, hashes")->capture_default_str();
-  command->add_option("--data", options->data, "Folder of lra data prepare --out")->capture_default_str();
+  command->add_option("--protocol", options->protocol, "Protocol, or a path to one")
+      ->capture_default_str();
+  command
+      ->add_option("--set", options->sets,
+                   "Override, as training.steps=1000 (repeatable); the record says so")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--seed", options->seed,
+                   "Of initialisation, order, dropout, projections, hashes")
+      ->capture_default_str();
+  command->add_option("--data", options->data, "Folder of lra data prepare --out")
+      ->capture_default_str();
   command->add_option("--run", options->run, "Folder for everything the run leaves")->required();
   command->add_flag("--resume", options->resume, "Continue the run in that folder, or start it");
   command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
-  command->add_option("--dtype", options->dtype, "float32, or bfloat16 (autocast)")->capture_default_str();
+  command->add_option("--dtype", options->dtype, "float32, or bfloat16 (autocast)")
+      ->capture_default_str();
   command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();
   command->callback([options] { run_train(*options); });
 }
@@ -106,7 +137,8 @@ void add_evaluate_command(CLI::App& app) {
   command->add_option("--checkpoint", options->checkpoint, "best or last")
       ->check(CLI::IsMember({"best", "last"}))
       ->capture_default_str();
-  command->add_option("--data", options->data, "Folder of lra data prepare --out; default: the run's own");
+  command->add_option("--data", options->data,
+                      "Folder of lra data prepare --out; default: the run's own");
   command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
   command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();
   command->add_flag("--json", options->as_json, "As JSON");

@@ -10,7 +10,8 @@ namespace lra {
 
 std::string Evaluation::predictions_csv() const {
   std::string text = "index,label,predicted\n";
-  for (size_t i = 0; i < labels.size(); ++i) text += fmt::format("{},{},{}\n", i, labels[i], predicted[i]);
+  for (size_t i = 0; i < labels.size(); ++i)
+    text += fmt::format("{},{},{}\n", i, labels[i], predicted[i]);
   return text;
 }
 
@@ -40,9 +41,10 @@ Evaluation evaluate(Model& model, const Split& split, const Config& config, torc
     }
     const auto labels = batch.labels.to(device);
     logits = logits.to(torch::kFloat32);
-    result.loss += torch::nn::functional::cross_entropy(
-                       logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))
-                       .item<double>();
+    result.loss +=
+        torch::nn::functional::cross_entropy(
+            logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))
+            .item<double>();
     const auto predicted = logits.argmax(-1).cpu();
     const auto lengths = std::get<0>(batch.mask.sum(-1).max(-1));  // [B]
     for (int64_t i = 0; i < batch.labels.size(0); ++i) {

@@ -17,12 +17,15 @@ struct Evaluation {
   int64_t correct = 0, count = 0;
   std::vector<int64_t> labels, predicted, lengths;  // an entry an example; lengths in real tokens
 
-  double accuracy() const { return count == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(count); }
+  double accuracy() const {
+    return count == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(count);
+  }
   /// "index,label,predicted" lines with a header.
   std::string predictions_csv() const;
 };
 
-/// Evaluates without dropout; stops with Interrupted after Ctrl-C. `what` names it in the progress line ("dev").
+/// Evaluates without dropout; stops with Interrupted after Ctrl-C. `what` names it in the progress
+/// line ("dev").
 Evaluation evaluate(Model& model, const Split& split, const Config& config, torch::Device device,
                     const std::string& what);
 

@@ -18,8 +18,8 @@ FolderLock::FolderLock(const std::filesystem::path& folder) {
     char holder[32] = {};
     const bool known = pread(descriptor_, holder, sizeof holder - 1, 0) > 0;
     close(descriptor_);
-    throw Error(fmt::format("{} is in use by process {}; wait for it or choose another folder", folder.string(),
-                            known ? std::string(holder) : "(unknown)"));
+    throw Error(fmt::format("{} is in use by process {}; wait for it or choose another folder",
+                            folder.string(), known ? std::string(holder) : "(unknown)"));
   }
   const std::string self = std::to_string(getpid());
   if (ftruncate(descriptor_, 0) != 0 || pwrite(descriptor_, self.data(), self.size(), 0) < 0) {

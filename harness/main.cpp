@@ -1,5 +1,8 @@
-// lra: the program. Parses the command line, runs one subcommand, turns errors into one line and an exit status.
+// lra: the program. Parses the command line, runs one subcommand, turns errors into one line and an
+// exit status.
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "harness/commands.h"
 #include "harness/memory.h"
@@ -17,33 +20,51 @@ int fail(const std::string& message, int status) {
   return status;
 }
 
-// CLI11 names an option that it does not know, but not the one that was meant.
+// CLI11 says that a word is not expected, or a subcommand missing, but not what was meant.
 std::string with_nearest(const CLI::App& app, const CLI::ParseError& error) {
+  const bool extras = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  if (!extras && dynamic_cast<const CLI::RequiredError*>(&error) == nullptr) return error.what();
   const CLI::App* command = &app;
-  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
-  std::string message = error.what();
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return message;
-  for (const std::string& word : command->remaining()) {
-    std::vector<std::string> valid;
-    if (word.starts_with("--")) {
-      for (const CLI::Option* option : command->get_options()) {
-        for (const std::string& name : option->get_lnames()) valid.push_back("--" + name);
+  std::string path = app.get_name();
+  std::vector<std::string> options;
+  const auto add_options = [&options](const CLI::App& of) {
+    for (const CLI::Option* option : of.get_options()) {
+      for (const std::string& name : option->get_lnames()) {
+        if (std::ranges::count(options, "--" + name) == 0) options.push_back("--" + name);
       }
-      return lra::unknown_name("option", word.substr(0, word.find('=')), valid, "lra " + command->get_name()).what();
     }
-    for (const CLI::App* sub : command->get_subcommands({})) valid.push_back(sub->get_name());
-    if (!valid.empty()) return lra::unknown_name("command", word, valid).what();
-    return "unexpected word '" + word + "' after lra " + command->get_name() + "; see lra " + command->get_name() + " --help";
+  };
+  add_options(app);
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    path += " " + command->get_name();
+    add_options(*command);
   }
-  return message;
+  const std::vector<std::string> words = app.remaining(/*recurse=*/true);
+  for (const std::string& word : words) {
+    if (word.starts_with("--"))
+      return lra::unknown_name("option", word.substr(0, word.find('=')), options, path).what();
+  }
+  std::vector<std::string> commands;
+  for (const CLI::App* sub : command->get_subcommands({})) commands.push_back(sub->get_name());
+  if (!commands.empty()) {
+    if (!words.empty()) return lra::unknown_name("command", words.front(), commands, path).what();
+    std::string list;
+    for (const std::string& name : commands) list += (list.empty() ? "" : ", ") + name;
+    return path + " needs a command: " + list;
+  }
+  if (!words.empty())
+    return "unexpected word '" + words.front() + "' after " + path + "; see " + path + " --help";
+  return error.what();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"The Long Range Arena: train, measure and compare long-sequence attention.\n"
-               "Wherever an attention is named, options may follow in brackets: nystrom[num_landmarks=32].",
-               "lra"};
+  CLI::App app{
+      "The Long Range Arena: train, measure and compare long-sequence attention.\n"
+      "Wherever an attention is named, options may follow in brackets: nystrom[num_landmarks=32].",
+      "lra"};
   app.set_version_flag("--version", [] {
     const lra::json software = lra::software_json();
     std::string text = "lra " LRA_VERSION;

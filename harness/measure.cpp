@@ -19,7 +19,8 @@ double milliseconds_since(Clock::time_point begin) {
 
 }  // namespace
 
-Measurement measure(const std::function<void()>& work, torch::Device device, const MeasureLimits& limits) {
+Measurement measure(const std::function<void()>& work, torch::Device device,
+                    const MeasureLimits& limits) {
   const auto timed = [&] {
     if (stop_requested()) throw Interrupted("stopped while measuring");
     synchronize(device);
@@ -36,7 +37,8 @@ Measurement measure(const std::function<void()>& work, torch::Device device, con
   reset_peak_bytes(device);
   double now = timed();
   result.peak_bytes = peak_bytes(device) - start;
-  while (std::abs(now - before) > 0.1 * before && milliseconds_since(warm_up) < 1000 * limits.seconds / 3) {
+  while (std::abs(now - before) > 0.1 * before &&
+         milliseconds_since(warm_up) < 1000 * limits.seconds / 3) {
     before = now;
     now = timed();
   }

@@ -14,7 +14,8 @@
 
 #include "attention_variants/error.h"
 
-// The device-independent statistics came with LibTorch 2.9; before, a GPU's memory is reported as not measured.
+// The device-independent statistics came with LibTorch 2.9; before, a GPU's memory is reported as
+// not measured.
 #if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 9
 #define LRA_DEVICE_STATISTICS 1
 #include <c10/core/CachingDeviceAllocator.h>
@@ -34,8 +35,8 @@ void add_bytes(int64_t bytes) {
   }
 }
 
-// Before each tensor's bytes stands how many they are; 64 keeps LibTorch's alignment. The data pointer is its own context, as LibTorch's raw
-// allocations want it.
+// Before each tensor's bytes stands how many they are; 64 keeps LibTorch's alignment. The data
+// pointer is its own context, as LibTorch's raw allocations want it.
 constexpr size_t kHeader = 64;
 c10::Allocator* g_inner = nullptr;
 
@@ -55,7 +56,8 @@ class CountingAllocator final : public c10::Allocator {
     const auto count = static_cast<int64_t>(bytes);
     const int64_t limit = g_limit.load(std::memory_order_relaxed);
     if (limit > 0 && g_live.load(std::memory_order_relaxed) + count > limit) {
-      TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory: ", count, " more bytes of tensors pass the limit of ", limit);
+      TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory: ", count,
+                       " more bytes of tensors pass the limit of ", limit);
     }
     char* block = static_cast<char*>(g_inner->raw_allocate(bytes + kHeader));
     std::memcpy(block, &count, sizeof count);
@@ -135,16 +137,20 @@ int64_t default_memory_limit() {
   int64_t available = kilobytes_line("/proc/meminfo", "MemAvailable:") * 1024;
   // A container may have less than the machine.
   int64_t most = 0, used = 0;
-  if (std::ifstream("/sys/fs/cgroup/memory.max") >> most && std::ifstream("/sys/fs/cgroup/memory.current") >> used) {
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> most &&
+      std::ifstream("/sys/fs/cgroup/memory.current") >> used) {
     available = std::min(available, std::max<int64_t>(most - used, 0));
   }
   return available / 5 * 4;
 }
 
 bool is_out_of_memory(const std::exception& error) {
-  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error)) return true;
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) ||
+      dynamic_cast<const std::bad_alloc*>(&error))
+    return true;
   // LibTorch's own CPU allocator reports it as a plain c10::Error.
-  return std::string(error.what()).find("DefaultCPUAllocator: can't allocate memory") != std::string::npos;
+  return std::string(error.what()).find("DefaultCPUAllocator: can't allocate memory") !=
+         std::string::npos;
 }
 
 }  // namespace lra

@@ -1,7 +1,8 @@
-// Memory as counted at the allocator: live tensor bytes, their peak, and a limit that turns a would-be kill into an error.
+// Memory as counted at the allocator: live tensor bytes, their peak, and a limit that turns a
+// would-be kill into an error.
 //
-// On CPUs a wrapping allocator counts every tensor LibTorch allocates (scratch that libraries take by themselves is not seen); on
-// GPUs LibTorch's caching allocator keeps the statistics.
+// On CPUs a wrapping allocator counts every tensor LibTorch allocates (scratch that libraries take
+// by themselves is not seen); on GPUs LibTorch's caching allocator keeps the statistics.
 #pragma once
 
 #include <torch/torch.h>
@@ -10,7 +11,8 @@
 
 namespace lra {
 
-/// Puts the counting allocator before LibTorch's own. Call once from main(), before the first tensor.
+/// Puts the counting allocator before LibTorch's own. Call once from main(), before the first
+/// tensor.
 void install_counting_allocator();
 
 /// Bytes of live tensors on `device` now, and the most since reset_peak_bytes().
@@ -19,7 +21,8 @@ int64_t peak_bytes(torch::Device device);
 /// The peak becomes what is live now.
 void reset_peak_bytes(torch::Device device);
 
-/// CPU tensors beyond this many live bytes in all are refused with c10::OutOfMemoryError; 0 = no limit.
+/// CPU tensors beyond this many live bytes in all are refused with c10::OutOfMemoryError; 0 = no
+/// limit.
 void set_cpu_memory_limit(int64_t bytes);
 
 /// 80 % of what the machine, or this container, has free now, in bytes.

@@ -7,7 +7,8 @@
 
 namespace lra {
 
-/// Prepares `options.out`/<name> with a progress line; Ctrl-C stops it with Interrupted and leaves nothing. True where it was there already.
+/// Prepares `options.out`/<name> with a progress line; Ctrl-C stops it with Interrupted and leaves
+/// nothing. True where it was there already.
 bool prepare_with_progress(const std::string& name, PrepareOptions options);
 
 }  // namespace lra

@@ -16,7 +16,8 @@ torch::Dtype dtype_of(const std::string& name) {
   static const std::map<std::string, torch::Dtype> known = {
       {"float32", torch::kFloat32}, {"float64", torch::kFloat64}, {"bfloat16", torch::kBFloat16}};
   const auto it = known.find(name);
-  if (it == known.end()) throw UsageError("--dtype should be float32, float64 or bfloat16, not '" + name + "'");
+  if (it == known.end())
+    throw UsageError("--dtype should be float32, float64 or bfloat16, not '" + name + "'");
   return it->second;
 }
 
@@ -39,7 +40,8 @@ struct Work {
 };
 
 // `forward` gives [.., ..]; training also runs its backward from a gradient made beforehand.
-std::function<void()> attention_call(std::function<torch::Tensor()> forward, std::vector<torch::Tensor> leaves,
+std::function<void()> attention_call(std::function<torch::Tensor()> forward,
+                                     std::vector<torch::Tensor> leaves,
                                      const torch::Tensor& gradient, bool training) {
   if (!training) {
     return [forward] {
@@ -72,19 +74,25 @@ Work attention_work(const ProfileCell& cell, torch::Device device) {
   if (cell.scope == "core") {
     std::vector<torch::Tensor> inputs;
     for (int i = 0; i < 3; ++i) {
-      inputs.push_back(torch::randn({cell.batch, cell.heads, cell.length, cell.head_dim}, options).set_requires_grad(training));
+      inputs.push_back(torch::randn({cell.batch, cell.heads, cell.length, cell.head_dim}, options)
+                           .set_requires_grad(training));
       leaves.push_back(inputs.back());
     }
     const auto gradient = torch::randn_like(inputs[0]);
-    work.call = attention_call([=] { return attention->attend(inputs[0], inputs[1], inputs[2], mask); }, leaves, gradient, training);
-    work.analytic_bytes = attention->analytic_bytes(cell.batch, cell.length, static_cast<int64_t>(inputs[0].element_size()), training);
+    work.call =
+        attention_call([=] { return attention->attend(inputs[0], inputs[1], inputs[2], mask); },
+                       leaves, gradient, training);
+    work.analytic_bytes = attention->analytic_bytes(
+        cell.batch, cell.length, static_cast<int64_t>(inputs[0].element_size()), training);
     // The account is of one forward.
     if (!training) work.flops = attention->flops(cell.batch, cell.length);
   } else {
-    const auto x = torch::randn({cell.batch, cell.length, context.width}, options).set_requires_grad(training);  // [B,N,D]
+    const auto x = torch::randn({cell.batch, cell.length, context.width}, options)
+                       .set_requires_grad(training);  // [B,N,D]
     leaves.push_back(x);
     const auto gradient = torch::randn_like(x);
-    work.call = attention_call([=] { return attention->forward(x, mask); }, leaves, gradient, training);
+    work.call =
+        attention_call([=] { return attention->forward(x, mask); }, leaves, gradient, training);
   }
   return work;
 }
@@ -94,7 +102,8 @@ Work model_work(const ProfileCell& cell, const Config& config, torch::Device dev
   model->to(device);
   const Task& info = task(cell.task);
   const auto integers = torch::TensorOptions().dtype(torch::kInt64).device(device);
-  const auto tokens = torch::randint(1, info.vocabulary, {cell.batch, info.inputs, cell.length}, integers);
+  const auto tokens =
+      torch::randint(1, info.vocabulary, {cell.batch, info.inputs, cell.length}, integers);
   const auto mask = torch::ones_like(tokens, torch::kBool);
   const auto labels = torch::randint(0, info.classes, {cell.batch}, integers);
   Work work;
@@ -109,7 +118,8 @@ Work model_work(const ProfileCell& cell, const Config& config, torch::Device dev
     };
     return work;
   }
-  auto optimizer = std::make_shared<torch::optim::AdamW>(model->parameters(), torch::optim::AdamWOptions(1e-4));
+  auto optimizer =
+      std::make_shared<torch::optim::AdamW>(model->parameters(), torch::optim::AdamWOptions(1e-4));
   work.call = [=, dtype = cell.dtype] {
     torch::Tensor logits;
     {
@@ -125,8 +135,8 @@ Work model_work(const ProfileCell& cell, const Config& config, torch::Device dev
 
 }  // namespace
 
-Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t threads, int64_t memory_limit,
-                     const MeasureLimits& limits) {
+Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t threads,
+                     int64_t memory_limit, const MeasureLimits& limits) {
   Profile record;
   record.attention = {.name = cell.attention.name, .label = cell.attention.text()};
   record.length = cell.length;
@@ -144,22 +154,25 @@ Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t thre
   // Names and options are wrong before any work, not a status of the cell.
   Config config;
   if (cell.scope == "model") {
-    config = make_config(load_protocol(cell.protocol), cell.task, cell.attention,
-                         {fmt::format("input.length={}", cell.length), fmt::format("model.heads={}", cell.heads),
-                          fmt::format("model.head_dim={}", cell.head_dim)},
-                         /*seed=*/0, cell.dtype);
+    config = make_config(
+        load_protocol(cell.protocol), cell.task, cell.attention,
+        {fmt::format("input.length={}", cell.length), fmt::format("model.heads={}", cell.heads),
+         fmt::format("model.head_dim={}", cell.head_dim)},
+        /*seed=*/0, cell.dtype);
     record.attention.options = config.attention_options;
     record.protocol = config.protocol;
     record.task = config.task;
   } else {
     dtype_of(cell.dtype);
-    record.attention.options = attention_entry(cell.attention.name).effective_options(cell.attention.options);
+    record.attention.options =
+        attention_entry(cell.attention.name).effective_options(cell.attention.options);
   }
 
   try {
     torch::manual_seed(0);
     set_cpu_memory_limit(memory_limit);
-    const Work work = cell.scope == "model" ? model_work(cell, config, device) : attention_work(cell, device);
+    const Work work =
+        cell.scope == "model" ? model_work(cell, config, device) : attention_work(cell, device);
     record.attention.options = work.options;
     if (work.flops >= 0) record.flops = static_cast<double>(work.flops);
     const Measurement m = measure(work.call, device, limits);
@@ -170,13 +183,16 @@ Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t thre
                               .samples = m.samples};
     record.memory = ProfileMemory{.peak = static_cast<double>(m.peak_bytes) / kMiB,
                                   .parameters = static_cast<double>(work.parameter_bytes) / kMiB};
-    if (work.analytic_bytes >= 0) record.memory->analytic = static_cast<double>(work.analytic_bytes) / kMiB;
+    if (work.analytic_bytes >= 0)
+      record.memory->analytic = static_cast<double>(work.analytic_bytes) / kMiB;
   } catch (const Interrupted&) {
     set_cpu_memory_limit(0);
     throw;
   } catch (const std::exception& error) {
     const std::string reason = error.what();
-    record.status = is_out_of_memory(error) ? "oom" : dynamic_cast<const Unsupported*>(&error) != nullptr ? "unsupported" : "crash";
+    record.status = is_out_of_memory(error)                               ? "oom"
+                    : dynamic_cast<const Unsupported*>(&error) != nullptr ? "unsupported"
+                                                                          : "crash";
     record.reason = reason.substr(0, reason.find('\n'));
   }
   set_cpu_memory_limit(0);

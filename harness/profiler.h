@@ -11,8 +11,9 @@
 
 namespace lra {
 
-/// What is measured: `core` is attend(q, k, v, mask), `module` forward(x, mask) with its projections, `model` the whole model of a protocol;
-/// `training` is forward and backward (for `model` with the optimizer's step).
+/// What is measured: `core` is attend(q, k, v, mask), `module` forward(x, mask) with its
+/// projections, `model` the whole model of a protocol; `training` is forward and backward (for
+/// `model` with the optimizer's step).
 struct ProfileCell {
   AttentionSpec attention;
   int64_t length = 512, batch = 1, heads = 2, head_dim = 32;
@@ -20,9 +21,10 @@ struct ProfileCell {
   std::string protocol = "lra-strict", task;  // of scope model
 };
 
-/// Measures one cell. What cannot run is a record with its status and reason: "oom" beyond `memory_limit` bytes of tensors (0 = none),
-/// "unsupported" where the variant refuses the shape, "crash" for other errors. All tokens are real; inputs are standard normal.
-Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t threads, int64_t memory_limit,
-                     const MeasureLimits& limits);
+/// Measures one cell. What cannot run is a record with its status and reason: "oom" beyond
+/// `memory_limit` bytes of tensors (0 = none), "unsupported" where the variant refuses the shape,
+/// "crash" for other errors. All tokens are real; inputs are standard normal.
+Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t threads,
+                     int64_t memory_limit, const MeasureLimits& limits);
 
 }  // namespace lra

@@ -44,7 +44,8 @@ Progress::~Progress() {
 
 void Progress::update(int64_t done, const std::string& note) {
   const auto now = std::chrono::steady_clock::now();
-  const auto interval = terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(30'000);
+  const auto interval =
+      terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(30'000);
   if (g_quiet || now - last_ < interval) return;
   last_ = now;
   draw(done, note);
@@ -56,11 +57,13 @@ void Progress::draw(int64_t done, const std::string& note) {
   const double rate = static_cast<double>(done - start_) / std::max(seconds, 1e-9);
   const double eta = rate > 0 ? static_cast<double>(total_ - done) / rate : 0;
   const double share = total_ > 0 ? static_cast<double>(done) / static_cast<double>(total_) : 0;
-  std::string line = fmt::format("{} {}/{} {:.3g}/s ETA {}", what_, done, total_, rate, duration_text(eta));
+  std::string line =
+      fmt::format("{} {}/{} {:.3g}/s ETA {}", what_, done, total_, rate, duration_text(eta));
   if (!note.empty()) line += "  " + note;
   if (terminal_) {
     const auto filled = static_cast<size_t>(20 * std::clamp(share, 0.0, 1.0));
-    fmt::print(stderr, "\r\x1b[K[{}{}] {}", std::string(filled, '#'), std::string(20 - filled, '.'), line);
+    fmt::print(stderr, "\r\x1b[K[{}{}] {}", std::string(filled, '#'), std::string(20 - filled, '.'),
+               line);
     std::fflush(stderr);
     open_ = true;
   } else {

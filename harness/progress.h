@@ -16,7 +16,8 @@ void say(const std::string& line);
 
 class Progress {
  public:
-  /// `what` names the work, `total` its units; `start` units are done already (a resumed run), and do not count in the rate.
+  /// `what` names the work, `total` its units; `start` units are done already (a resumed run), and
+  /// do not count in the rate.
   Progress(std::string what, int64_t total, int64_t start = 0);
   ~Progress();
   Progress(const Progress&) = delete;

@@ -25,12 +25,14 @@ json accuracy_json(const Evaluation& evaluation, int64_t length) {
     correct += evaluation.labels[i] == evaluation.predicted[i] ? 1 : 0;
     ++count;
   }
-  Accuracy accuracy{.accuracy = evaluation.accuracy(), .correct = evaluation.correct, .count = evaluation.count};
+  Accuracy accuracy{
+      .accuracy = evaluation.accuracy(), .correct = evaluation.correct, .count = evaluation.count};
   for (const auto& [index, counts] : classes) {
-    accuracy.by_length.push_back({.from = index * width + 1,
-                                  .to = std::min((index + 1) * width, length),
-                                  .accuracy = static_cast<double>(counts.first) / static_cast<double>(counts.second),
-                                  .count = counts.second});
+    accuracy.by_length.push_back(
+        {.from = index * width + 1,
+         .to = std::min((index + 1) * width, length),
+         .accuracy = static_cast<double>(counts.first) / static_cast<double>(counts.second),
+         .count = counts.second});
   }
   return make_accuracy(accuracy);
 }
@@ -45,12 +47,15 @@ Result result_of(const TrainRequest& request, const Manifest& manifest, const Sp
                       .options = request.config.attention_options};
   result.protocol = request.config.protocol;
   result.seed = request.config.seed;
-  result.data = {.source = manifest.source, .synthetic = manifest.synthetic, .fingerprint = manifest.fingerprint()};
+  result.data = {.source = manifest.source,
+                 .synthetic = manifest.synthetic,
+                 .fingerprint = manifest.fingerprint()};
   std::map<int64_t, int64_t> labels;
   for (int64_t i = 0; i < test.size(); ++i) ++labels[test.label(i)];
   int64_t most = 0;
   for (const auto& [label, count] : labels) most = std::max(most, count);
-  if (test.size() > 0) result.data.majority = static_cast<double>(most) / static_cast<double>(test.size());
+  if (test.size() > 0)
+    result.data.majority = static_cast<double>(most) / static_cast<double>(test.size());
   result.machine = machine_of(request.device);
   result.software = software_json();
   return result;
@@ -71,7 +76,8 @@ void cut_metrics(const std::filesystem::path& path, int64_t step) {
   std::string kept;
   for (std::string line; std::getline(in, line);) {
     const json value = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    const bool counted = value.is_object() && value.contains("step") && value["step"].is_number_integer();
+    const bool counted =
+        value.is_object() && value.contains("step") && value["step"].is_number_integer();
     if (counted && value["step"].get<int64_t>() <= step) kept += line + "\n";
   }
   write_file(path, kept);

@@ -46,21 +46,26 @@ std::string gpu_name(int64_t index) {
 int64_t usable_processors() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                     : sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 }  // namespace
 
 torch::Device parse_device(const std::string& text) {
   static const std::regex form("cpu|cuda(:[0-9]{1,3})?");
-  if (!std::regex_match(text, form)) throw UsageError("--device should be cpu, cuda or cuda:N, not '" + text + "'");
+  if (!std::regex_match(text, form))
+    throw UsageError("--device should be cpu, cuda or cuda:N, not '" + text + "'");
   torch::Device device(text);
   if (device.is_cpu()) return device;
-  const auto count = static_cast<int64_t>(torch::cuda::is_available() ? torch::cuda::device_count() : 0);
-  if (count == 0) throw Error("--device " + text + ": no CUDA device is available here; use --device cpu");
+  const auto count =
+      static_cast<int64_t>(torch::cuda::is_available() ? torch::cuda::device_count() : 0);
+  if (count == 0)
+    throw Error("--device " + text + ": no CUDA device is available here; use --device cpu");
   if (!device.has_index()) device.set_index(0);
   if (device.index() >= count) {
-    throw Error(fmt::format("--device {}: this machine has {} CUDA device(s), cuda:0 to cuda:{}", text, count, count - 1));
+    throw Error(fmt::format("--device {}: this machine has {} CUDA device(s), cuda:0 to cuda:{}",
+                            text, count, count - 1));
   }
   return device;
 }
@@ -90,7 +95,8 @@ void synchronize(torch::Device device) {
 }
 
 Machine machine_of(torch::Device device) {
-  const double bytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  const double bytes =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   return {.processor = processor_name(),
           .cores = usable_processors(),
           .memory_gib = std::round(bytes / (1 << 30) * 10) / 10,
@@ -98,7 +104,9 @@ Machine machine_of(torch::Device device) {
 }
 
 json software_json() {
-  return {{"lra", LRA_VERSION}, {"torch", TORCH_VERSION}, {"compiler", "g++ " __VERSION__},
+  return {{"lra", LRA_VERSION},
+          {"torch", TORCH_VERSION},
+          {"compiler", "g++ " __VERSION__},
           {"cpu_capability", at::get_cpu_capability()}};
 }
 

@@ -10,13 +10,15 @@
 
 namespace lra {
 
-/// "cpu", "cuda" or "cuda:n"; throws UsageError on another word, Error where there is no such device.
+/// "cpu", "cuda" or "cuda:n"; throws UsageError on another word, Error where there is no such
+/// device.
 torch::Device parse_device(const std::string& text);
 
 /// 0 = all processors this process may use. Sets LibTorch's threads and returns their number.
 int64_t use_threads(int64_t threads);
 
-/// Autocast to bfloat16 on `device` for a scope, where `dtype` is "bfloat16"; nothing for "float32".
+/// Autocast to bfloat16 on `device` for a scope, where `dtype` is "bfloat16"; nothing for
+/// "float32".
 class AutocastScope {
  public:
   AutocastScope(torch::Device device, const std::string& dtype);

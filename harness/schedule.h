@@ -1,4 +1,5 @@
-// The learning-rate schedule: one cycle, linear, as torch's OneCycleLR(anneal_strategy="linear") computes it.
+// The learning-rate schedule: one cycle, linear, as torch's OneCycleLR(anneal_strategy="linear")
+// computes it.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,8 @@ inline SchedulePoint schedule_at(int64_t step, int64_t steps, const OptimizerOpt
   const auto line = [part](double from, double to) { return from + (to - from) * part; };
   SchedulePoint point{rising ? line(low, optimizer.lr) : line(optimizer.lr, last), optimizer.beta1};
   if (schedule.beta1_high > 0) {
-    point.beta1 = rising ? line(schedule.beta1_high, schedule.beta1_low) : line(schedule.beta1_low, schedule.beta1_high);
+    point.beta1 = rising ? line(schedule.beta1_high, schedule.beta1_low)
+                         : line(schedule.beta1_low, schedule.beta1_high);
   }
   return point;
 }

@@ -1,4 +1,5 @@
-// Ctrl-C and SIGTERM: asks the work to stop at its next step; a second one ends the process at once.
+// Ctrl-C and SIGTERM: asks the work to stop at its next step; a second one ends the process at
+// once.
 #pragma once
 
 #include <atomic>

@@ -32,7 +32,10 @@ struct Cell {
 // A folder name for an attention: letters, digits and what is safe beside them.
 std::string folder_name(const std::string& text) {
   std::string name;
-  for (const char c : text) name += std::isalnum(static_cast<unsigned char>(c)) || std::strchr("-_.=,[]", c) != nullptr ? c : '_';
+  for (const char c : text)
+    name += std::isalnum(static_cast<unsigned char>(c)) || std::strchr("-_.=,[]", c) != nullptr
+                ? c
+                : '_';
   return name;
 }
 
@@ -42,13 +45,16 @@ std::vector<Cell> plan(const SuiteRequest& request) {
   for (const std::string& task_name : request.tasks) {
     std::vector<std::string> sets;
     const TaskBudget budget = request.budget.task(task_name);
-    for (const auto& [key, value] : budget.set.items()) sets.push_back(fmt::format("{}={}", key, value.dump()));
+    for (const auto& [key, value] : budget.set.items())
+      sets.push_back(fmt::format("{}={}", key, value.dump()));
     sets.insert(sets.end(), request.sets.begin(), request.sets.end());
     for (const AttentionSpec& attention : request.attentions) {
       for (const uint64_t seed : request.seeds) {
-        cells.push_back({.config = make_config(protocol, task_name, attention, sets, seed, request.dtype),
-                         .sets = sets,
-                         .run = request.out / "runs" / task_name / folder_name(attention.text()) / fmt::format("seed{}", seed)});
+        cells.push_back(
+            {.config = make_config(protocol, task_name, attention, sets, seed, request.dtype),
+             .sets = sets,
+             .run = request.out / "runs" / task_name / folder_name(attention.text()) /
+                    fmt::format("seed{}", seed)});
       }
     }
   }
@@ -56,9 +62,13 @@ std::vector<Cell> plan(const SuiteRequest& request) {
 }
 
 json suite_json(const SuiteRequest& request, const std::vector<Cell>& cells) {
-  json value = {{"schema", "lra.suite/1"}, {"protocol", request.protocol}, {"budget", write_fields(request.budget)},
-                {"data", request.data.empty() ? "" : fs::absolute(request.data).string()}, {"dtype", request.dtype},
-                {"device", request.device}, {"cells", json::array()}};
+  json value = {{"schema", "lra.suite/1"},
+                {"protocol", request.protocol},
+                {"budget", write_fields(request.budget)},
+                {"data", request.data.empty() ? "" : fs::absolute(request.data).string()},
+                {"dtype", request.dtype},
+                {"device", request.device},
+                {"cells", json::array()}};
   for (const Cell& cell : cells) value["cells"].push_back(cell.config.to_json());
   return value;
 }
@@ -69,11 +79,14 @@ void check_folder(const SuiteRequest& request, const json& suite) {
   if (!fs::exists(path)) return;
   const std::string out = request.out.string();
   if (request.resume == Resume::no) {
-    throw Error(out + " holds a suite already; go on with --resume, or choose another --out folder");
+    throw Error(out +
+                " holds a suite already; go on with --resume, or choose another --out folder");
   }
   const std::string different = differences_text(read_json(path), suite);
   if (!different.empty()) {
-    throw Error(fmt::format("{} holds another suite ({}); use the same options or another --out folder", out, different));
+    throw Error(
+        fmt::format("{} holds another suite ({}); use the same options or another --out folder",
+                    out, different));
   }
 }
 
@@ -98,10 +111,13 @@ std::string status_of(const fs::path& run) {
   return fs::exists(path) ? read_result(path).status : "";
 }
 
-// A child that left no result (killed, or refused before its first step): the suite says so in its place.
-void record_failure(const SuiteRequest& request, const Cell& cell, const fs::path& data, const std::string& reason) {
+// A child that left no result (killed, or refused before its first step): the suite says so in its
+// place.
+void record_failure(const SuiteRequest& request, const Cell& cell, const fs::path& data,
+                    const std::string& reason) {
   const PreparedData prepared = open_data(data, cell.config.task, /*check_hashes=*/false);
-  TrainRequest train{.config = cell.config, .run = cell.run, .data = data, .device = parse_device(request.device)};
+  TrainRequest train{
+      .config = cell.config, .run = cell.run, .data = data, .device = parse_device(request.device)};
   Result result = result_of(train, prepared.manifest(), prepared.split("test"));
   result.status = "crash";
   result.reason = reason;
@@ -131,18 +147,34 @@ ChildStatus run_quietly(std::vector<std::string> arguments) {
 }
 
 std::string train_cell(const SuiteRequest& request, const Cell& cell, const fs::path& data) {
-  std::vector<std::string> arguments = {"train",      "--task",   cell.config.task, "--attention", cell.config.attention.text(),
-                                        "--protocol", request.protocol, "--seed",   std::to_string(cell.config.seed),
-                                        "--data",     data.string(),    "--run",    cell.run.string(),
-                                        "--device",   request.device,   "--dtype",  request.dtype,
-                                        "--threads",  std::to_string(request.threads), "--resume"};
+  std::vector<std::string> arguments = {"train",
+                                        "--task",
+                                        cell.config.task,
+                                        "--attention",
+                                        cell.config.attention.text(),
+                                        "--protocol",
+                                        request.protocol,
+                                        "--seed",
+                                        std::to_string(cell.config.seed),
+                                        "--data",
+                                        data.string(),
+                                        "--run",
+                                        cell.run.string(),
+                                        "--device",
+                                        request.device,
+                                        "--dtype",
+                                        request.dtype,
+                                        "--threads",
+                                        std::to_string(request.threads),
+                                        "--resume"};
   for (const std::string& set : cell.sets) arguments.insert(arguments.end(), {"--set", set});
   wait_until_free(cell.run);
   const ChildStatus ended = run_quietly(arguments);
   std::string status = status_of(cell.run);
   if (status.empty()) {
     record_failure(request, cell, data,
-                   ended.signal != 0 ? fmt::format("ended by signal {}", ended.signal) : fmt::format("exit status {}", ended.exit));
+                   ended.signal != 0 ? fmt::format("ended by signal {}", ended.signal)
+                                     : fmt::format("exit status {}", ended.exit));
     status = "crash";
   }
   return status;
@@ -155,11 +187,27 @@ bool profile(const SuiteRequest& request) {
   for (const AttentionSpec& attention : request.attentions) {
     attentions += fmt::format("{}{}", attentions.empty() ? "" : ",", attention.text());
   }
-  const ChildStatus ended = run_quietly({"profile", "--preset", budget.preset, "--scope", budget.scope, "--mode", budget.mode,
-                                       "--lengths", budget.lengths, "--attentions", attentions, "--seconds",
-                                       fmt::format("{}", budget.seconds), "--device", request.device, "--dtype", request.dtype,
-                                       "--threads", std::to_string(request.threads), "--out",
-                                       (request.out / "profile.jsonl").string()});
+  const ChildStatus ended = run_quietly({"profile",
+                                         "--preset",
+                                         budget.preset,
+                                         "--scope",
+                                         budget.scope,
+                                         "--mode",
+                                         budget.mode,
+                                         "--lengths",
+                                         budget.lengths,
+                                         "--attentions",
+                                         attentions,
+                                         "--seconds",
+                                         fmt::format("{}", budget.seconds),
+                                         "--device",
+                                         request.device,
+                                         "--dtype",
+                                         request.dtype,
+                                         "--threads",
+                                         std::to_string(request.threads),
+                                         "--out",
+                                         (request.out / "profile.jsonl").string()});
   const bool finished = ended.exit == 0 && ended.signal == 0;
   if (!finished) say("lra profile did not finish; the table holds the cells it measured");
   return finished;
@@ -185,8 +233,9 @@ int64_t run_suite(const SuiteRequest& request) {
   int64_t failed = 0;
   for (size_t i = 0; i < cells.size(); ++i) {
     const Cell& cell = cells[i];
-    const std::string label = fmt::format("[{}/{}] {} {} seed {}", i + 1, cells.size(), cell.config.task,
-                                          cell.config.attention.text(), cell.config.seed);
+    const std::string label =
+        fmt::format("[{}/{}] {} {} seed {}", i + 1, cells.size(), cell.config.task,
+                    cell.config.attention.text(), cell.config.seed);
     std::string status = status_of(cell.run);
     // Only a crash is tried again: the others would end the same way.
     if (status.empty() || status == "crash") {
@@ -201,7 +250,8 @@ int64_t run_suite(const SuiteRequest& request) {
 
   const Records records = find_records({request.out / "runs", request.out / "profile.jsonl"});
   fs::create_directories(request.out / "report");
-  for (const auto& [name, content] : make_report(records)) write_file(request.out / "report" / name, content);
+  for (const auto& [name, content] : make_report(records))
+    write_file(request.out / "report" / name, content);
   fmt::print("{}", summary_text(records));
   say("report: " + (request.out / "report").string());
   return failed;

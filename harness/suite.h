@@ -1,4 +1,5 @@
-// Tasks × attentions × seeds: data, training, measuring, tables. Every cell is a run folder and a process of its own.
+// Tasks × attentions × seeds: data, training, measuring, tables. Every cell is a run folder and a
+// process of its own.
 #pragma once
 
 #include <filesystem>
@@ -24,8 +25,9 @@ struct SuiteRequest {
   Resume resume = Resume::no;
 };
 
-/// Runs what is missing, writes OUT/report and prints the two tables. Returns the number of parts (cells, the profile) that did not end as "ok". A cell that fails is a
-/// record with its status; the others go on.
+/// Runs what is missing, writes OUT/report and prints the two tables. Returns the number of parts
+/// (cells, the profile) that did not end as "ok". A cell that fails is a record with its status;
+/// the others go on.
 int64_t run_suite(const SuiteRequest& request);
 
 }  // namespace lra

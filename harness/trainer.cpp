@@ -45,7 +45,8 @@ class Run {
       say(request_.run.string() + " is finished already; its result.json stands");
       return "ok";
     }
-    if (request_.device.is_cpu()) set_cpu_memory_limit(live_bytes(request_.device) + default_memory_limit());
+    if (request_.device.is_cpu())
+      set_cpu_memory_limit(live_bytes(request_.device) + default_memory_limit());
     std::string status = "ok", reason;
     try {
       make_model();
@@ -60,8 +61,9 @@ class Run {
     } catch (const std::exception& error) {
       if (!is_out_of_memory(error)) throw;
       status = "oom";
-      reason = fmt::format("memory ran out at step {}: batch {}, length {}; training.micro_batch makes parts", at_.step,
-                           settings_.training.batch, settings_.input.length);
+      reason = fmt::format(
+          "memory ran out at step {}: batch {}, length {}; training.micro_batch makes parts",
+          at_.step, settings_.training.batch, settings_.input.length);
     }
     finish(status, reason);
     return status;
@@ -71,7 +73,8 @@ class Run {
   static bool open_folder(const TrainRequest& request) {
     std::error_code error;
     fs::create_directories(request.run, error);
-    if (error) throw Error("cannot create the run folder " + request.run.string() + ": " + error.message());
+    if (error)
+      throw Error("cannot create the run folder " + request.run.string() + ": " + error.message());
     return true;
   }
 
@@ -81,26 +84,32 @@ class Run {
     if (!fs::exists(path)) return;
     const std::string run = request_.run.string();
     if (request_.resume == Resume::no) {
-      throw Error(run + " holds a run already; continue it with --resume, or choose another --run folder");
+      throw Error(
+          run + " holds a run already; continue it with --resume, or choose another --run folder");
     }
     const json saved = read_json(path);
     if (!saved.is_object() || !saved.contains("identity")) {
-      throw Error(path.string() + " is not the configuration of a run; remove it, or choose another --run folder");
+      throw Error(path.string() +
+                  " is not the configuration of a run; remove it, or choose another --run folder");
     }
     const std::string different = differences_text(saved["identity"], identity_);
     if (different.empty()) return;
-    throw Error(fmt::format("{} holds a run of another configuration ({}); use the same options or another --run folder", run,
-                            different));
+    throw Error(
+        fmt::format("{} holds a run of another configuration ({}); use the same options or another "
+                    "--run folder",
+                    run, different));
   }
 
   // What would leave nothing to train on or to evaluate.
   void check_splits() const {
     const EvaluationOptions& e = settings_.evaluation;
     for (const char* name : kSplits) {
-      const int64_t size = data_.split(name).size(), least = e.drop_last && std::string(name) != "train" ? e.batch : 1;
+      const int64_t size = data_.split(name).size(),
+                    least = e.drop_last && std::string(name) != "train" ? e.batch : 1;
       if (size < least) {
-        throw Error(fmt::format("the {} split has {} samples, fewer than {}{}", name, size, least,
-                                least > 1 ? ", an evaluation batch: with evaluation.drop_last nothing is left" : ""));
+        throw Error(fmt::format(
+            "the {} split has {} samples, fewer than {}{}", name, size, least,
+            least > 1 ? ", an evaluation batch: with evaluation.drop_last nothing is left" : ""));
       }
     }
   }
@@ -126,17 +135,19 @@ class Run {
     cut_metrics(request_.run / kMetricsFile, at_.step);
     metrics_.open(request_.run / kMetricsFile, std::ios::app);
     if (!metrics_) throw Error("cannot append to " + (request_.run / kMetricsFile).string());
-    say(fmt::format("{} · {} · {} · seed {} · {} parameters · {} steps of {} · {} train, {} dev, {} test{}",
-                    request_.config.task, request_.config.attention.text(), request_.config.protocol, request_.config.seed,
-                    model_->parameter_count(), settings_.training.steps, settings_.training.batch,
-                    data_.split("train").size(), data_.split("dev").size(), data_.split("test").size(),
-                    data_.manifest().synthetic ? " · SYNTHETIC data" : ""));
+    say(fmt::format(
+        "{} · {} · {} · seed {} · {} parameters · {} steps of {} · {} train, {} dev, {} test{}",
+        request_.config.task, request_.config.attention.text(), request_.config.protocol,
+        request_.config.seed, model_->parameter_count(), settings_.training.steps,
+        settings_.training.batch, data_.split("train").size(), data_.split("dev").size(),
+        data_.split("test").size(), data_.manifest().synthetic ? " · SYNTHETIC data" : ""));
   }
 
   json config_json() const {
     json value = request_.config.to_json();
     value["identity"] = identity_;
-    value["data"] = {{"directory", fs::absolute(request_.data).string()}, {"fingerprint", data_.manifest().fingerprint()}};
+    value["data"] = {{"directory", fs::absolute(request_.data).string()},
+                     {"fingerprint", data_.manifest().fingerprint()}};
     value["device"] = request_.device.str();
     value["threads"] = request_.threads;
     return value;
@@ -165,7 +176,8 @@ class Run {
       if (at_.step % t.log_every == 0 || evaluates) {
         if (!std::isfinite(at_.window_loss)) return false;
         const double count = static_cast<double>(at_.window_count), loss = at_.window_loss / count;
-        note = fmt::format("loss {:.4f} acc {:.1f}%", loss, 100.0 * static_cast<double>(at_.window_correct) / count);
+        note = fmt::format("loss {:.4f} acc {:.1f}%", loss,
+                           100.0 * static_cast<double>(at_.window_correct) / count);
         log("train", loss, at_.window_correct, at_.window_count, point.lr);
         at_.window_loss = 0;
         at_.window_correct = at_.window_count = 0;
@@ -186,7 +198,8 @@ class Run {
   }
 
   std::string stopped() const {
-    return fmt::format("stopped at step {} of {}; continue with --resume", at_.step, settings_.training.steps);
+    return fmt::format("stopped at step {} of {}; continue with --resume", at_.step,
+                       settings_.training.steps);
   }
 
   // Evaluates dev at this step and keeps the best; false when its loss is not finite.
@@ -200,7 +213,8 @@ class Run {
     }
     if (!std::isfinite(dev.loss)) return false;
     log("dev", dev.loss, dev.correct, dev.count,
-        schedule_at(at_.step - 1, settings_.training.steps, settings_.optimizer, settings_.schedule).lr);
+        schedule_at(at_.step - 1, settings_.training.steps, settings_.optimizer, settings_.schedule)
+            .lr);
     at_.evaluation_pending = false;
     const bool better = dev.accuracy() > at_.best_accuracy;
     if (better) {
@@ -208,9 +222,11 @@ class Run {
       at_.best_step = at_.step;
       at_.best_dev = accuracy_json(dev, settings_.input.length);
     }
-    say(fmt::format("step {}: dev accuracy {:.2f}% ({}/{}), loss {:.4f}{}", at_.step, 100 * dev.accuracy(), dev.correct, dev.count,
-                    dev.loss, better ? ", the best so far" : ""));
-    // The best goes first: killed in between, the run repeats this step and writes the same tensors again.
+    say(fmt::format("step {}: dev accuracy {:.2f}% ({}/{}), loss {:.4f}{}", at_.step,
+                    100 * dev.accuracy(), dev.correct, dev.count, dev.loss,
+                    better ? ", the best so far" : ""));
+    // The best goes first: killed in between, the run repeats this step and writes the same tensors
+    // again.
     if (better) save(kBestCheckpoint, nullptr);
     save_last();
     return true;
@@ -272,7 +288,9 @@ class Run {
                        {"learning_rate", lr},
                        {"seconds", at_.seconds + seconds_since(begin_)}};
     metrics_ << line.dump() << '\n' << std::flush;
-    if (!metrics_) throw Error("cannot write to " + (request_.run / kMetricsFile).string() + "; is the disk full?");
+    if (!metrics_)
+      throw Error("cannot write to " + (request_.run / kMetricsFile).string() +
+                  "; is the disk full?");
   }
 
   void save(const char* name, const torch::optim::AdamW* optimizer) {
@@ -293,7 +311,8 @@ class Run {
     result.config = config_json();
     const double steps = static_cast<double>(at_.step);
     if (at_.train_seconds > 0) {
-      const double tokens = static_cast<double>(settings_.training.batch * settings_.input.length * task(request_.config.task).inputs);
+      const double tokens = static_cast<double>(settings_.training.batch * settings_.input.length *
+                                                task(request_.config.task).inputs);
       result.training = {.seconds = at_.seconds,
                          .steps_per_second = steps / at_.train_seconds,
                          .tokens_per_second = steps * tokens / at_.train_seconds,
@@ -305,15 +324,18 @@ class Run {
     }
     if (status == "ok") {
       load_checkpoint(request_.run / kBestCheckpoint, identity_, *model_, nullptr, request_.device);
-      const Evaluation test = evaluate(*model_, data_.split("test"), request_.config, request_.device, "test");
+      const Evaluation test =
+          evaluate(*model_, data_.split("test"), request_.config, request_.device, "test");
       result.test = accuracy_record(accuracy_json(test, settings_.input.length));
       write_file(request_.run / kPredictionsFile, test.predictions_csv());
     }
     write_json(request_.run / kResultFile, make_result(result));
     if (status == "ok") {
-      say(fmt::format("test accuracy {:.2f}% (95% interval {:.2f} to {:.2f}) with the checkpoint of step {} · {:.3g} steps/s",
-                      100 * result.test->accuracy, 100 * result.test->ci95.low, 100 * result.test->ci95.high, at_.best_step,
-                      result.training.steps_per_second.value_or(0)));
+      say(fmt::format(
+          "test accuracy {:.2f}% (95% interval {:.2f} to {:.2f}) with the checkpoint of step {} · "
+          "{:.3g} steps/s",
+          100 * result.test->accuracy, 100 * result.test->ci95.low, 100 * result.test->ci95.high,
+          at_.best_step, result.training.steps_per_second.value_or(0)));
     } else {
       say(status + ": " + reason);
     }

@@ -15,7 +15,8 @@ Budget load_budget(const std::string& name_or_path) {
   Budget budget;
   read_fields(file.value, budget, file.where);
   if (budget.schema.empty() || budget.name.empty()) {
-    throw UsageError(fmt::format(R"({} should hold "schema": "lra.budget/1" and a "name")", file.where));
+    throw UsageError(
+        fmt::format(R"({} should hold "schema": "lra.budget/1" and a "name")", file.where));
   }
   for (const auto& [name, value] : budget.tasks.items()) {
     lra::task(name);
@@ -33,7 +34,8 @@ TaskBudget Budget::task(const std::string& task_name) const {
   TaskBudget entry;
   const std::string where = fmt::format("budget {}: tasks.{}", name, task_name);
   read_fields(tasks[task_name], entry, where);
-  if (!entry.set.is_object()) throw UsageError(fmt::format("{}.set should be a JSON object", where));
+  if (!entry.set.is_object())
+    throw UsageError(fmt::format("{}.set should be a JSON object", where));
   return entry;
 }
 

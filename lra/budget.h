@@ -1,5 +1,6 @@
-// Budgets: how much of a protocol a suite runs, and on what data where none is given. JSON files like the protocols
-// (lra/budgets/*.json travel inside the program; a path to a user's file serves as well).
+// Budgets: how much of a protocol a suite runs, and on what data where none is given. JSON files
+// like the protocols (lra/budgets/*.json travel inside the program; a path to a user's file serves
+// as well).
 #pragma once
 
 #include <string>
@@ -12,9 +13,9 @@ namespace lra {
 /// The data that a suite makes for one task, and the keys it overrides ("training.steps=400").
 struct TaskBudget {
   uint64_t data_seed = 0;
-  int64_t train = -1, dev = -1, test = -1;          // samples; -1 = the task's own
-  int64_t min_length = -1, max_length = -1;         // tokens; -1 = the task's own
-  json set = json::object();                        // dotted key -> value
+  int64_t train = -1, dev = -1, test = -1;   // samples; -1 = the task's own
+  int64_t min_length = -1, max_length = -1;  // tokens; -1 = the task's own
+  json set = json::object();                 // dotted key -> value
 
   template <class Fields>
   void fields(Fields& f) {
@@ -47,7 +48,7 @@ struct ProfileBudget {
 
 struct Budget {
   std::string schema, name, title, description;
-  std::string seeds = "0";  // comma list
+  std::string seeds = "0";      // comma list
   json tasks = json::object();  // task name -> TaskBudget
   ProfileBudget profile;
 

@@ -21,8 +21,9 @@ struct NamedJson {
 /// The names of the built-in ones, sorted.
 std::vector<std::string> embedded_names(EmbeddedFiles files);
 
-/// A built-in file by name, or a path (a name with '/' or ending in ".json"). `what` is the kind of thing ("protocol"). Throws UsageError
-/// that lists the names and the nearest.
-NamedJson load_named_json(const std::string& what, const std::string& name_or_path, EmbeddedFiles files);
+/// A built-in file by name, or a path (a name with '/' or ending in ".json"). `what` is the kind of
+/// thing ("protocol"). Throws UsageError that lists the names and the nearest.
+NamedJson load_named_json(const std::string& what, const std::string& name_or_path,
+                          EmbeddedFiles files);
 
 }  // namespace lra

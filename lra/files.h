@@ -16,14 +16,16 @@ namespace lra {
 /// Reads a whole file; throws Error naming it.
 std::string read_file(const std::filesystem::path& path);
 
-/// Parses JSON; throws Error with `where`, line and column on malformed text, and on a key that stands twice in one object.
+/// Parses JSON; throws Error with `where`, line and column on malformed text, and on a key that
+/// stands twice in one object.
 json parse_json(std::string_view text, const std::string& where);
 
 /// Reads a JSON file; throws Error with file, line and column on malformed text.
 json read_json(const std::filesystem::path& path);
 
-/// Writes beside `path`, syncs, then renames over it, so that a reader (or a crash) sees the old file or the new one. On any
-/// failure (disk full, say) removes the partial file and throws Error with the path and the reason.
+/// Writes beside `path`, syncs, then renames over it, so that a reader (or a crash) sees the old
+/// file or the new one. On any failure (disk full, say) removes the partial file and throws Error
+/// with the path and the reason.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -40,8 +42,9 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
-/// A folder that appears whole or not at all: fill path(), then commit() renames it to `target`, which must not exist (or be
-/// empty). Without commit() it is removed, and what a killed process left behind is removed by the next one.
+/// A folder that appears whole or not at all: fill path(), then commit() renames it to `target`,
+/// which must not exist (or be empty). Without commit() it is removed, and what a killed process
+/// left behind is removed by the next one.
 class AtomicFolder {
  public:
   explicit AtomicFolder(std::filesystem::path target);
@@ -56,8 +59,9 @@ class AtomicFolder {
   int descriptor_ = -1;
 };
 
-/// Removes a file, or a folder with everything in it; nothing happens where there is none. Unlike std::filesystem::remove_all it works
-/// whatever the order of libraries: LibTorch 2.11 exports a broken copy of that.
+/// Removes a file, or a folder with everything in it; nothing happens where there is none. Unlike
+/// std::filesystem::remove_all it works whatever the order of libraries: LibTorch 2.11 exports a
+/// broken copy of that.
 void remove_tree(const std::filesystem::path& path);
 
 /// AtomicFile in one call.

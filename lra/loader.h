@@ -20,17 +20,19 @@ struct Batch {
 
 struct LoaderOptions {
   int64_t batch = 32;
-  int64_t length = 2048;        // N: longer samples are cut, shorter ones padded
-  bool shuffle = false;         // TrainingStream: a fresh seeded permutation each epoch; else the split's own order
-  bool nonzero_mask = false;    // mask = (id != 0) instead of the true length
-  bool drop_last = false;       // one pass: leave out the last incomplete batch
-  uint64_t seed = 0;            // of the permutations
-  int64_t ahead = 2;            // batches prepared ahead on a thread; 0 = none
+  int64_t length = 2048;  // N: longer samples are cut, shorter ones padded
+  bool shuffle =
+      false;  // TrainingStream: a fresh seeded permutation each epoch; else the split's own order
+  bool nonzero_mask = false;  // mask = (id != 0) instead of the true length
+  bool drop_last = false;     // one pass: leave out the last incomplete batch
+  uint64_t seed = 0;          // of the permutations
+  int64_t ahead = 2;          // batches prepared ahead on a thread; 0 = none
 };
 
-/// An endless stream of batches of exactly `batch` samples (training). Position i of the stream is element i % count of the
-/// permutation of epoch i / count; batch p holds positions [p * batch, (p + 1) * batch), so it may span two epochs and the
-/// stream can start at any batch. Errors on the thread come out of next().
+/// An endless stream of batches of exactly `batch` samples (training). Position i of the stream is
+/// element i % count of the permutation of epoch i / count; batch p holds positions [p * batch, (p
+/// + 1) * batch), so it may span two epochs and the stream can start at any batch. Errors on the
+/// thread come out of next().
 class TrainingStream {
  public:
   TrainingStream(const Split& split, const LoaderOptions& options, int64_t start_batch = 0);
@@ -55,8 +57,8 @@ class EvaluationPass {
   std::unique_ptr<State> state_;
 };
 
-/// The permutation of epoch `epoch` of `count` samples under `seed` (Fisher-Yates over a counter-based generator of our own, so
-/// that it is the same on every machine).
+/// The permutation of epoch `epoch` of `count` samples under `seed` (Fisher-Yates over a
+/// counter-based generator of our own, so that it is the same on every machine).
 std::vector<int64_t> epoch_permutation(int64_t count, uint64_t seed, int64_t epoch);
 
 }  // namespace lra

@@ -45,7 +45,8 @@ Model::Model(const Task& task, const Config& config)
     attention_norms_.push_back(register_module(layer + "attention_norm", nn::LayerNorm(norm)));
     const AttentionSpec spec{.name = config.attention.name, .options = config.attention_options};
     attentions_.push_back(register_module(layer + "attention", make_attention(spec, context)));
-    feed_forward_norms_.push_back(register_module(layer + "feed_forward_norm", nn::LayerNorm(norm)));
+    feed_forward_norms_.push_back(
+        register_module(layer + "feed_forward_norm", nn::LayerNorm(norm)));
     feed_forwards_.push_back(register_module(
         layer + "feed_forward",
         nn::Sequential(nn::Linear(o.width, o.feed_forward), nn::GELU(), nn::Dropout(o.dropout),
@@ -53,11 +54,13 @@ Model::Model(const Task& task, const Config& config)
   }
   final_norm_ = register_module("final_norm", nn::LayerNorm(norm));
   const int64_t features = inputs_ == 1 ? o.width : 4 * o.width;
-  classifier_ = register_module("classifier", nn::Sequential(nn::Linear(features, o.classifier), nn::ReLU(),
-                                                             nn::Linear(o.classifier, task.classes)));
+  classifier_ =
+      register_module("classifier", nn::Sequential(nn::Linear(features, o.classifier), nn::ReLU(),
+                                                   nn::Linear(o.classifier, task.classes)));
 }
 
-torch::Tensor Model::attention(Attention& layer, const torch::Tensor& x, const torch::Tensor& mask) const {
+torch::Tensor Model::attention(Attention& layer, const torch::Tensor& x,
+                               const torch::Tensor& mask) const {
   if (options_.attention_dtype == "float32") {
     const WithoutAutocast guard(x.device().type());
     return layer.forward(x.to(torch::kFloat32), mask);
@@ -67,24 +70,25 @@ torch::Tensor Model::attention(Attention& layer, const torch::Tensor& x, const t
 
 torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& mask) {
   TORCH_CHECK(tokens.dim() == 3 && tokens.size(1) == inputs_ && mask.sizes() == tokens.sizes(),
-              "tokens and mask should be [B,", inputs_, ",N], not ", tokens.sizes(), " and ", mask.sizes());
+              "tokens and mask should be [B,", inputs_, ",N], not ", tokens.sizes(), " and ",
+              mask.sizes());
   const int64_t batch = tokens.size(0), length = tokens.size(2);
-  const auto ids = tokens.reshape({batch * inputs_, length});     // [B*inputs,N]
-  const auto real = mask.reshape({batch * inputs_, length});      // [B*inputs,N]
+  const auto ids = tokens.reshape({batch * inputs_, length});               // [B*inputs,N]
+  const auto real = mask.reshape({batch * inputs_, length});                // [B*inputs,N]
   auto x = tokens_->forward(ids) + positions_->weight.slice(0, 0, length);  // [B*inputs,N,D]
   x = dropout_->forward(x);
   for (size_t i = 0; i < attentions_.size(); ++i) {
     x = x + dropout_->forward(attention(*attentions_[i], attention_norms_[i]->forward(x), real));
     x = x + feed_forwards_[i]->forward(feed_forward_norms_[i]->forward(x));
   }
-  const auto weight = real.unsqueeze(-1).to(x.scalar_type());     // [B*inputs,N,1]
-  const auto sum = (final_norm_->forward(x) * weight).sum(1);     // [B*inputs,D]
+  const auto weight = real.unsqueeze(-1).to(x.scalar_type());  // [B*inputs,N,1]
+  const auto sum = (final_norm_->forward(x) * weight).sum(1);  // [B*inputs,D]
   auto pooled = options_.mean_over == "length" ? sum / static_cast<double>(length)
                                                : sum / weight.sum(1).clamp_min(1);
   if (inputs_ == 2) {
     const auto both = pooled.reshape({batch, 2, -1});
-    const auto a = both.select(1, 0), b = both.select(1, 1);      // [B,D]
-    pooled = torch::cat({a, b, a * b, a - b}, -1);                // [B,4D]
+    const auto a = both.select(1, 0), b = both.select(1, 1);  // [B,D]
+    pooled = torch::cat({a, b, a * b, a - b}, -1);            // [B,4D]
   }
   return classifier_->forward(pooled);
 }

@@ -1,8 +1,10 @@
-// The model of the benchmark: a small pre-norm encoder over any attention, mean pooling and a classifier.
+// The model of the benchmark: a small pre-norm encoder over any attention, mean pooling and a
+// classifier.
 //
-// Source: the Nyströmformer LRA recipe (Xiong et al., AAAI 2021): embedding + learned positions, blocks
-// x + drop(attention(norm(x))), x + mlp(norm(x)), a last LayerNorm, output times mask, mean, Linear-ReLU-Linear. Two inputs (Retrieval)
-// share one encoder; the head then sees [x1, x2, x1*x2, x1-x2].
+// Source: the Nyströmformer LRA recipe (Xiong et al., AAAI 2021): embedding + learned positions,
+// blocks x + drop(attention(norm(x))), x + mlp(norm(x)), a last LayerNorm, output times mask, mean,
+// Linear-ReLU-Linear. Two inputs (Retrieval) share one encoder; the head then sees [x1, x2, x1*x2,
+// x1-x2].
 #pragma once
 
 #include <torch/torch.h>
@@ -18,10 +20,12 @@ namespace lra {
 
 class Model : public torch::nn::Module {
  public:
-  /// Initialises from torch's global generator: seed that first. Throws UsageError on options the variant does not know.
+  /// Initialises from torch's global generator: seed that first. Throws UsageError on options the
+  /// variant does not know.
   Model(const Task& task, const Config& config);
 
-  /// tokens [B,inputs,N] int64, mask [B,inputs,N] bool -> logits [B,classes], float32 or the autocast type.
+  /// tokens [B,inputs,N] int64, mask [B,inputs,N] bool -> logits [B,classes], float32 or the
+  /// autocast type.
   torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& mask);
 
   /// The effective options of its attention layers.
@@ -30,7 +34,8 @@ class Model : public torch::nn::Module {
   int64_t parameter_count() const;
 
  private:
-  torch::Tensor attention(Attention& layer, const torch::Tensor& x, const torch::Tensor& mask) const;
+  torch::Tensor attention(Attention& layer, const torch::Tensor& x,
+                          const torch::Tensor& mask) const;
 
   ModelOptions options_;
   int64_t inputs_;

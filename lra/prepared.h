@@ -1,7 +1,8 @@
 // Prepared data: DIR/<task>/{train,dev,test}.safetensors and manifest.json.
 //
-// A split file holds `tokens` (U8 or U16 [total]), `offsets` (I64 [count * inputs + 1]) and `labels` (I64 [count]); the
-// tokens of input j of sample i are tokens[offsets[i * inputs + j] .. offsets[i * inputs + j + 1]).
+// A split file holds `tokens` (U8 or U16 [total]), `offsets` (I64 [count * inputs + 1]) and
+// `labels` (I64 [count]); the tokens of input j of sample i are tokens[offsets[i * inputs + j] ..
+// offsets[i * inputs + j + 1]).
 #pragma once
 
 #include <torch/torch.h>
@@ -22,9 +23,10 @@ inline constexpr const char* kSplits[] = {"train", "dev", "test"};
 class Split {
  public:
   Split() = default;
-  /// Opens and checks one split file (offsets ascending, labels below `classes`, ids below `vocabulary`); throws Error that
-  /// names the file.
-  Split(const std::filesystem::path& path, int64_t inputs, int64_t classes, int64_t vocabulary = 65536);
+  /// Opens and checks one split file (offsets ascending, labels below `classes`, ids below
+  /// `vocabulary`); throws Error that names the file.
+  Split(const std::filesystem::path& path, int64_t inputs, int64_t classes,
+        int64_t vocabulary = 65536);
 
   int64_t size() const { return count_; }
   int64_t inputs() const { return inputs_; }
@@ -61,13 +63,13 @@ class SplitWriter {
 /// manifest.json
 struct Manifest {
   std::string task;
-  std::string source;       // "generated", or the path given and what it was
-  bool synthetic = false;   // stand-in data: records and tables say so
-  std::string generator;    // name and version of what made it: "listops/1"
+  std::string source;             // "generated", or the path given and what it was
+  bool synthetic = false;         // stand-in data: records and tables say so
+  std::string generator;          // name and version of what made it: "listops/1"
   json options = json::object();  // of the generator: seed, counts, lengths
-  int64_t vocabulary = 0;   // ids are below it
+  int64_t vocabulary = 0;         // ids are below it
   int64_t classes = 0;
-  int64_t inputs = 1;       // sequences a sample
+  int64_t inputs = 1;  // sequences a sample
   struct File {
     std::string name, sha256;
     int64_t count = 0;
@@ -83,8 +85,9 @@ struct Manifest {
 /// A prepared data set, opened for reading.
 class PreparedData {
  public:
-  /// `directory` is the one given to `lra data prepare --out`; throws Error that says how to prepare it where it is missing.
-  /// `check_hashes`: compare every file with the manifest first (a second or so per GiB).
+  /// `directory` is the one given to `lra data prepare --out`; throws Error that says how to
+  /// prepare it where it is missing. `check_hashes`: compare every file with the manifest first (a
+  /// second or so per GiB).
   PreparedData(const std::filesystem::path& directory, const std::string& task, bool check_hashes);
 
   const Manifest& manifest() const { return manifest_; }
@@ -95,12 +98,14 @@ class PreparedData {
   std::map<std::string, Split> splits_;
 };
 
-/// True where DIR/<task> holds the data that `manifest` (its splits aside) describes, all hashes checked; false where there is
-/// nothing; throws Error that names the difference where it holds something else.
+/// True where DIR/<task> holds the data that `manifest` (its splits aside) describes, all hashes
+/// checked; false where there is nothing; throws Error that names the difference where it holds
+/// something else.
 bool already_prepared(const std::filesystem::path& directory, const Manifest& manifest);
 
-/// Writes split files and manifest into DIR/<task>, whole or not at all: everything goes to a temporary folder beside it that is
-/// renamed last. Does nothing where DIR/<task> holds the same data already, and throws Error where it holds other data.
+/// Writes split files and manifest into DIR/<task>, whole or not at all: everything goes to a
+/// temporary folder beside it that is renamed last. Does nothing where DIR/<task> holds the same
+/// data already, and throws Error where it holds other data.
 void write_prepared(const std::filesystem::path& directory, Manifest manifest,
                     const std::map<std::string, SplitWriter>& splits);
 

@@ -48,13 +48,15 @@ Protocol load(const std::string& name, std::vector<std::string>& seen) {
   ProtocolFile file;
   read_fields(value, file, where);
   if (where.starts_with("protocol file") && std::ranges::count(protocol_names(), file.name) > 0) {
-    throw UsageError(where + ": the name " + file.name + " is a built-in protocol's; choose another, so that records tell them apart");
+    throw UsageError(where + ": the name " + file.name +
+                     " is a built-in protocol's; choose another, so that records tell them apart");
   }
   if (file.schema.empty() || file.name.empty()) {
     throw UsageError(where + R"( should hold "schema": "lra.protocol/1" and a "name")");
   }
   for (const json* part : {&file.settings, &file.tasks, &file.attentions}) {
-    if (!part->is_object()) throw UsageError(where + ": settings, tasks and attentions should be JSON objects");
+    if (!part->is_object())
+      throw UsageError(where + ": settings, tasks and attentions should be JSON objects");
   }
   Protocol protocol;
   if (!file.extends.empty()) protocol = load(file.extends, seen);
@@ -88,9 +90,11 @@ std::string apply_set(json& object, const std::string& text) {
   const std::string key = text.substr(0, equals);
   json* at = &object;
   size_t begin = 0;
-  for (size_t dot = key.find('.'); dot != std::string::npos; begin = dot + 1, dot = key.find('.', begin)) {
+  for (size_t dot = key.find('.'); dot != std::string::npos;
+       begin = dot + 1, dot = key.find('.', begin)) {
     at = &(*at)[key.substr(begin, dot - begin)];
-    if (!at->is_null() && !at->is_object()) throw UsageError("--set " + key + ": " + key.substr(0, dot) + " is a value, not a group");
+    if (!at->is_null() && !at->is_object())
+      throw UsageError("--set " + key + ": " + key.substr(0, dot) + " is a value, not a group");
   }
   (*at)[key.substr(begin)] = value_from_text(text.substr(equals + 1));
   return key;
@@ -109,15 +113,17 @@ json merged_settings(const Protocol& protocol, const std::string& task_name) {
 
 void check_settings(const Settings& s) {
   if (s.schedule.warmup >= s.training.steps) {
-    throw UsageError("schedule.warmup (" + std::to_string(s.schedule.warmup) + ") should be less than training.steps (" +
-                     std::to_string(s.training.steps) + "); set both");
+    throw UsageError("schedule.warmup (" + std::to_string(s.schedule.warmup) +
+                     ") should be less than training.steps (" + std::to_string(s.training.steps) +
+                     "); set both");
   }
   if (s.schedule.beta1_low > s.schedule.beta1_high) {
     throw UsageError("schedule.beta1_low should be at most schedule.beta1_high");
   }
 }
 
-void collect_differences(const json& a, const json& b, const std::string& path, std::vector<std::string>& out) {
+void collect_differences(const json& a, const json& b, const std::string& path,
+                         std::vector<std::string>& out) {
   if (a.is_object() && b.is_object()) {
     std::set<std::string> done;
     for (const json* side : {&a, &b}) {
@@ -148,8 +154,9 @@ Settings task_settings(const Protocol& protocol, const std::string& task_name) {
   return settings;
 }
 
-Config make_config(const Protocol& protocol, const std::string& task_name, const AttentionSpec& attention,
-                   const std::vector<std::string>& sets, uint64_t seed, const std::string& dtype) {
+Config make_config(const Protocol& protocol, const std::string& task_name,
+                   const AttentionSpec& attention, const std::vector<std::string>& sets,
+                   uint64_t seed, const std::string& dtype) {
   Config config;
   config.task = task(task_name).name;
   config.attention = attention;
@@ -172,11 +179,13 @@ Config make_config(const Protocol& protocol, const std::string& task_name, const
 }
 
 json Config::to_json() const {
-  json value = {{"task", task},
-                {"attention", {{"name", attention.name}, {"given", attention.options}, {"options", attention_options}}},
-                {"protocol", protocol},
-                {"seed", seed},
-                {"dtype", dtype}};
+  json value = {
+      {"task", task},
+      {"attention",
+       {{"name", attention.name}, {"given", attention.options}, {"options", attention_options}}},
+      {"protocol", protocol},
+      {"seed", seed},
+      {"dtype", dtype}};
   value.update(write_fields(settings));
   value["overridden"] = overridden;
   return value;
@@ -186,7 +195,8 @@ Config Config::from_json(const json& value, const std::string& where) {
   Config config;
   try {
     config.task = value.at("task");
-    config.attention = {.name = value.at("attention").at("name"), .options = value.at("attention").at("given")};
+    config.attention = {.name = value.at("attention").at("name"),
+                        .options = value.at("attention").at("given")};
     config.attention_options = value.at("attention").at("options");
     config.protocol = value.at("protocol");
     config.seed = value.at("seed");
@@ -197,7 +207,8 @@ Config Config::from_json(const json& value, const std::string& where) {
   }
   json rest = json::object();
   for (const std::string& name : field_names<Settings>()) {
-    if (!value.contains(name)) throw Error(where + " is not a run's configuration: no '" + name + "'");
+    if (!value.contains(name))
+      throw Error(where + " is not a run's configuration: no '" + name + "'");
     rest[name] = value[name];
   }
   read_fields(rest, config.settings, where);

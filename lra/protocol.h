@@ -1,10 +1,11 @@
 // Protocols: named, frozen recipes, and the configuration of one run that they yield.
 //
-// A protocol is a JSON file (lra/protocols/*.json travel inside the program; a path to a user's file serves as well):
+// A protocol is a JSON file (lra/protocols/*.json travel inside the program; a path to a user's
+// file serves as well):
 //   {"schema": "lra.protocol/1", "name", "title", "description", "source", "extends": "other",
 //    "settings": {...}, "tasks": {"listops": {...}}, "attentions": {"nystrom": {...options}}}
-// `settings` holds any field of Settings; a task's entry goes over it; `extends` puts another protocol beneath. Every key is
-// checked.
+// `settings` holds any field of Settings; a task's entry goes over it; `extends` puts another
+// protocol beneath. Every key is checked.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,9 @@
 namespace lra {
 
 struct InputOptions {
-  int64_t length = 2048;        // N; longer samples are cut, shorter ones padded
-  std::string mask = "length";  // real tokens: "length" = the first `length` ones, "nonzero" = every id but 0
+  int64_t length = 2048;  // N; longer samples are cut, shorter ones padded
+  std::string mask =
+      "length";  // real tokens: "length" = the first `length` ones, "nonzero" = every id but 0
 
   template <class Fields>
   void fields(Fields& f) {
@@ -28,15 +30,17 @@ struct InputOptions {
 
 struct ModelOptions {
   int64_t layers = 2;
-  int64_t width = 64;         // D
-  int64_t heads = 2;          // H
-  int64_t head_dim = 32;      // d
+  int64_t width = 64;     // D
+  int64_t heads = 2;      // H
+  int64_t head_dim = 32;  // d
   int64_t feed_forward = 128;
-  int64_t classifier = 128;   // hidden width of the head
-  double dropout = 0.1;       // 0 = off
+  int64_t classifier = 128;  // hidden width of the head
+  double dropout = 0.1;      // 0 = off
   double embedding_sd = 0.02;
-  std::string mean_over = "real";           // MEAN pooling divides by the real tokens, or by the padded "length"
-  std::string attention_dtype = "model";    // "float32": attention leaves autocast, as the first released code does
+  std::string mean_over =
+      "real";  // MEAN pooling divides by the real tokens, or by the padded "length"
+  std::string attention_dtype =
+      "model";  // "float32": attention leaves autocast, as the first released code does
 
   template <class Fields>
   void fields(Fields& f) {
@@ -72,12 +76,14 @@ struct OptimizerOptions {
   }
 };
 
-/// One cycle, linear: lr / start_divisor up to lr in `warmup` steps, then down to lr / start_divisor / final_divisor at the last.
+/// One cycle, linear: lr / start_divisor up to lr in `warmup` steps, then down to lr /
+/// start_divisor / final_divisor at the last.
 struct ScheduleOptions {
   int64_t warmup = 1000;
   double start_divisor = 25;
   double final_divisor = 1e4;
-  // Where beta1_high > 0, beta1 runs against the learning rate between the two, as torch's OneCycleLR does unless told not to.
+  // Where beta1_high > 0, beta1 runs against the learning rate between the two, as torch's
+  // OneCycleLR does unless told not to.
   double beta1_low = 0, beta1_high = 0;
 
   template <class Fields>
@@ -93,7 +99,8 @@ struct ScheduleOptions {
 struct TrainingOptions {
   int64_t steps = 5000;
   int64_t batch = 32;
-  int64_t micro_batch = 0;       // gradients are summed over parts of this size; 0 = the whole batch at once
+  int64_t micro_batch =
+      0;  // gradients are summed over parts of this size; 0 = the whole batch at once
   int64_t evaluate_every = 50;   // steps; dev is also evaluated after the last one
   int64_t checkpoint_every = 0;  // steps; 0 = with every evaluation
   int64_t log_every = 10;        // steps
@@ -150,17 +157,17 @@ struct Protocol {
 /// The built-in names, sorted.
 std::vector<std::string> protocol_names();
 
-/// A built-in protocol by name, or a file by path (a name with '/' or ending in ".json"). Throws UsageError that names what is
-/// wrong: an unknown protocol, key, task, attention or value.
+/// A built-in protocol by name, or a file by path (a name with '/' or ending in ".json"). Throws
+/// UsageError that names what is wrong: an unknown protocol, key, task, attention or value.
 Protocol load_protocol(const std::string& name_or_path);
 
 /// One run's configuration: a protocol applied to a task and an attention, with overrides.
 struct Config {
   std::string task;
-  AttentionSpec attention;      // as named by the user
-  json attention_options;       // all effective ones
+  AttentionSpec attention;  // as named by the user
+  json attention_options;   // all effective ones
   std::string protocol;
-  uint64_t seed = 0;            // initialisation, order, dropout, projections, hashes
+  uint64_t seed = 0;              // initialisation, order, dropout, projections, hashes
   std::string dtype = "float32";  // or "bfloat16": autocast
   Settings settings;
   std::vector<std::string> overridden;  // the keys given by --set, as "training.steps"
@@ -175,8 +182,9 @@ struct Config {
 Settings task_settings(const Protocol& protocol, const std::string& task);
 
 /// `sets` are "a.b=v" words. Throws UsageError on any unknown name, key or value.
-Config make_config(const Protocol& protocol, const std::string& task, const AttentionSpec& attention,
-                   const std::vector<std::string>& sets, uint64_t seed, const std::string& dtype);
+Config make_config(const Protocol& protocol, const std::string& task,
+                   const AttentionSpec& attention, const std::vector<std::string>& sets,
+                   uint64_t seed, const std::string& dtype);
 
 /// The dotted paths at which two JSON objects differ, as "a.b: 1 -> 2".
 std::vector<std::string> differences(const json& a, const json& b);

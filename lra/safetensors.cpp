@@ -159,9 +159,10 @@ const torch::Tensor* TensorFile::find(const std::string& name) const {
 
 const torch::Tensor& TensorFile::at(const std::string& name) const {
   if (const torch::Tensor* tensor = find(name)) return *tensor;
-  std::vector<std::string> names;
-  for (const auto& [key, tensor] : tensors) names.push_back(key);
-  throw Error(unknown_name("tensor", name, names).what());
+  std::string names;
+  for (const auto& [key, tensor] : tensors) names.append(names.empty() ? "" : ", ").append(key);
+  throw Error("there is no tensor '" + name +
+              "'; the file holds: " + (names.empty() ? "(none)" : names));
 }
 
 void write_tensors(const std::filesystem::path& path, const TensorFile& file) {

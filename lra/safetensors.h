@@ -1,5 +1,5 @@
-// The one file format for tensors: safetensors (8-byte little-endian header length, JSON header, raw bytes).
-// Source: https://github.com/huggingface/safetensors (format section).
+// The one file format for tensors: safetensors (8-byte little-endian header length, JSON header,
+// raw bytes). Source: https://github.com/huggingface/safetensors (format section).
 #pragma once
 
 #include <torch/torch.h>
@@ -25,13 +25,13 @@ struct TensorFile {
   const torch::Tensor& at(const std::string& name) const;
 };
 
-/// Writes atomically (AtomicFile). Tensors may be on any device and of any stride; BOOL, U8, U16, I8, I16, I32, I64, F16, BF16,
-/// F32 and F64 are known.
+/// Writes atomically (AtomicFile). Tensors may be on any device and of any stride; BOOL, U8, U16,
+/// I8, I16, I32, I64, F16, BF16, F32 and F64 are known.
 void write_tensors(const std::filesystem::path& path, const TensorFile& file);
 
-/// Maps the file and returns tensors that read straight from it (do not write to them); the mapping lives as long as any
-/// of them. Every offset, size and shape is checked against the file: a truncated or corrupted file throws Error with its
-/// path and what is wrong.
+/// Maps the file and returns tensors that read straight from it (do not write to them); the mapping
+/// lives as long as any of them. Every offset, size and shape is checked against the file: a
+/// truncated or corrupted file throws Error with its path and what is wrong.
 TensorFile read_tensors(const std::filesystem::path& path);
 
 }  // namespace lra

@@ -3,20 +3,20 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/lra/scratch.h"
+
 namespace lra {
 namespace {
 
-std::string message_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "no UsageError";
+// The message of the UsageError that `call` throws.
+template <class Call>
+std::string usage_text(Call call) {
+  EXPECT_THROW(call(), UsageError);
+  return error_text(call);
 }
 
 std::string make_message(const std::string& spec) {
-  return message_of([&] { make_attention(parse_attention(spec), {}); });
+  return usage_text([&] { make_attention(parse_attention(spec), {}); });
 }
 
 TEST(Registry, ReadsNamesAndOptions) {
@@ -62,7 +62,7 @@ TEST(Registry, MalformedTexts) {
       make_message("nystrom[pinv=]"),
       "attention 'nystrom[pinv=]': 'pinv=' is no key=value; write name or name[key=value,...]");
   EXPECT_EQ(
-      message_of([] { parse_attentions("standard,,nystrom"); }),
+      usage_text([] { parse_attentions("standard,,nystrom"); }),
       "attentions 'standard,,nystrom': a name is missing between commas; write a,b[key=value],c");
 }
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
+#include "tests/lra/scratch.h"
 
 namespace lra {
 namespace {
@@ -23,17 +23,8 @@ void replace(TensorFile& in, const std::string& name, const torch::Tensor& value
   }
 }
 
-std::string message_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no Error";
-}
-
 std::string message_of(const TensorFile& in) {
-  return message_of(
+  return error_text(
       [&] { attend_file(parse_attention("nystrom[num_landmarks=4,conv_kernel_size=3]"), in); });
 }
 

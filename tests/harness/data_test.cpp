@@ -1,60 +1,52 @@
 // `lra data`, run as a program.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdio>
+#include <chrono>
+#include <thread>
 
 #include "lra/files.h"
-#include "tests/lra/scratch.h"
+#include "tests/harness/program.h"
 
 namespace lra {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Outcome {
-  int status = -1;
-  std::string text;  // stdout and stderr
-};
-
-Outcome lra_data(const std::string& arguments, const std::string& before = "") {
-  const std::string command = before + LRA_PROGRAM + " data " + arguments + " 2>&1";
-  FILE* pipe = popen(command.c_str(), "r");
-  Outcome outcome;
-  char buffer[4096];
-  for (size_t got; (got = fread(buffer, 1, sizeof(buffer), pipe)) > 0;)
-    outcome.text.append(buffer, got);
-  const int status = pclose(pipe);
-  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return outcome;
+ProgramResult lra_data(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "data");
+  return run_program(std::move(arguments));
 }
 
 class DataCommand : public ::testing::Test {
  protected:
-  Outcome prepare(const std::string& more = "") {
-    return lra_data("prepare listops --out " + dir_ +
-                    " --train 40 --dev 10 --test 10 --min-length 20 --max-length 100 " + more);
+  ProgramResult prepare(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {
+        "prepare", "listops", "--out", dir_,           "--train", "40",           "--dev",
+        "10",      "--test",  "10",    "--min-length", "20",      "--max-length", "100"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return lra_data(arguments);
   }
-  void expect_text(const Outcome& outcome, int status, const std::string& text) {
-    EXPECT_EQ(outcome.status, status) << outcome.text;
-    EXPECT_NE(outcome.text.find(text), std::string::npos) << outcome.text;
+  void expect_text(const ProgramResult& outcome, int status, const std::string& text) {
+    EXPECT_EQ(outcome.status, status) << outcome.text();
+    EXPECT_NE(outcome.text().find(text), std::string::npos) << outcome.text();
   }
   Scratch scratch_;
   std::string dir_ = (scratch_.path() / "data").string();
 };
 
 TEST_F(DataCommand, PrepareVerifyShowExportImport) {
-  const Outcome prepared = prepare();
+  const ProgramResult prepared = prepare();
   expect_text(prepared, 0, "listops: train 40, dev 10, test 10\n  fingerprint ");
-  const std::string fingerprint = prepared.text.substr(prepared.text.find("fingerprint "), 76);
+  const std::string fingerprint = prepared.text().substr(prepared.text().find("fingerprint "), 76);
   expect_text(prepare(), 0, "already prepared");
-  expect_text(lra_data("verify " + dir_), 0, fingerprint);
-  expect_text(lra_data("verify " + dir_ + "/listops/"), 0, fingerprint);
-  expect_text(lra_data("show " + dir_ + " --split test --count 2"), 0, "#1 label ");
+  expect_text(lra_data({"verify", dir_}), 0, fingerprint);
+  expect_text(lra_data({"verify", dir_ + "/listops/"}), 0, fingerprint);
+  expect_text(lra_data({"show", dir_, "--split", "test", "--count", "2"}), 0, "#1 label ");
   const std::string tsv = (scratch_.path() / "tsv").string();
-  expect_text(lra_data("export " + dir_ + " --out " + tsv), 0, tsv + "/listops\n");
-  expect_text(lra_data("prepare listops --out " + tsv + "/back --source " + tsv + "/listops"), 0,
-              fingerprint);
+  expect_text(lra_data({"export", dir_, "--out", tsv}), 0, tsv + "/listops\n");
+  expect_text(
+      lra_data({"prepare", "listops", "--out", tsv + "/back", "--source", tsv + "/listops"}), 0,
+      fingerprint);
 }
 
 TEST_F(DataCommand, VerifyNamesTheDamagedFile) {
@@ -63,33 +55,35 @@ TEST_F(DataCommand, VerifyNamesTheDamagedFile) {
   std::string bytes = read_file(train);
   bytes[bytes.size() / 2] ^= 1;
   write_file(train, bytes);
-  expect_text(lra_data("verify " + dir_), 1, train.string() + " has SHA-256 ");
+  expect_text(lra_data({"verify", dir_}), 1, train.string() + " has SHA-256 ");
   expect_text(prepare(), 1, train.string() + " has SHA-256 ");
 }
 
 TEST_F(DataCommand, OtherDataInTheWay) {
   prepare();
-  expect_text(prepare("--seed 5"), 1,
+  expect_text(prepare({"--seed", "5"}), 1,
               "already holds other data: options.seed is 0 there and 5 here; choose another --out");
 }
 
 TEST_F(DataCommand, CtrlCLeavesNothing) {
-  const Outcome outcome = lra_data("prepare listops --out " + dir_ + " --train 50000000",
-                                   "timeout --preserve-status -s INT 4 ");
+  Program program({"data", "prepare", "listops", "--out", dir_, "--train", "50000000"});
+  std::this_thread::sleep_for(std::chrono::seconds(4));
+  program.send(SIGINT);
+  const ProgramResult outcome = program.wait();
   expect_text(outcome, 130, "stopped while generating ListOps; nothing was written");
   EXPECT_FALSE(fs::exists(dir_));
 }
 
 TEST_F(DataCommand, WrongUsageIsStatusTwo) {
-  expect_text(lra_data("prepare lisops --out " + dir_), 2,
+  expect_text(lra_data({"prepare", "lisops", "--out", dir_}), 2,
               "unknown task 'lisops'; did you mean 'listops'?");
-  expect_text(prepare("--train 0"), 2, "--train");
-  expect_text(lra_data("prepare listops"), 2, "--out");
-  expect_text(lra_data("show " + dir_), 1, "there is no folder " + dir_);
-  expect_text(lra_data("verify " + scratch_.path().string()), 1,
+  expect_text(prepare({"--train", "0"}), 2, "--train");
+  expect_text(lra_data({"prepare", "listops"}), 2, "--out");
+  expect_text(lra_data({"show", dir_}), 1, "there is no folder " + dir_);
+  expect_text(lra_data({"verify", scratch_.path().string()}), 1,
               "no prepared data in " + scratch_.path().string());
   prepare();
-  expect_text(lra_data("show " + dir_ + " --split val"), 2, "unknown split 'val'");
+  expect_text(lra_data({"show", dir_, "--split", "val"}), 2, "unknown split 'val'");
   EXPECT_FALSE(fs::exists(scratch_.path() / "lisops"));
 }
 

@@ -85,8 +85,8 @@ TEST(MeasureTest, KnowsTheDurationOfASpinAndItsBytes) {
 
 TEST(MeasureTest, StopsAtItsTimeWithAFewSamples) {
   const auto begin = Clock::now();
-  const Measurement m = measure([] { std::this_thread::sleep_for(std::chrono::milliseconds(60)); }, torch::kCPU,
-                                {.seconds = 0.05, .fewest = 3});
+  const Measurement m = measure([] { std::this_thread::sleep_for(std::chrono::milliseconds(60)); },
+                                torch::kCPU, {.seconds = 0.05, .fewest = 3});
   EXPECT_GE(m.samples.size(), 3u);
   EXPECT_LT(std::chrono::duration<double>(Clock::now() - begin).count(), 2.0);
 }

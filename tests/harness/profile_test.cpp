@@ -27,8 +27,9 @@ class ProfileTest : public testing::Test {
 TEST_F(ProfileTest, MeasuresEveryAttentionLengthScopeAndMode) {
   for (const char* scope : {"core", "module", "model"}) {
     for (const char* mode : {"inference", "training"}) {
-      const ProgramResult result = profile({"--lengths", "64,128", "--scope", scope, "--mode", mode,
-                                            "--attentions", "standard,nystrom[num_landmarks=16]", "--batch", "2"});
+      const ProgramResult result =
+          profile({"--lengths", "64,128", "--scope", scope, "--mode", mode, "--attentions",
+                   "standard,nystrom[num_landmarks=16]", "--batch", "2"});
       ASSERT_EQ(result.status, 0) << result.err;
     }
   }
@@ -46,10 +47,13 @@ TEST_F(ProfileTest, MeasuresEveryAttentionLengthScopeAndMode) {
   EXPECT_EQ(all[1].attention.options["num_landmarks"], 16);
 }
 
-// q, k, v are inputs and not counted; the materialized scores, softmax and output are at least B·H·N·(N + d) floats.
+// q, k, v are inputs and not counted; the materialized scores, softmax and output are at least
+// B·H·N·(N + d) floats.
 TEST_F(ProfileTest, MemoryOfTheMaterializedBaselineIsItsMatrix) {
   ASSERT_EQ(profile({"--lengths", "512", "--scope", "core", "--mode", "inference", "--attentions",
-                     "standard[implementation=materialized],standard"}).status, 0);
+                     "standard[implementation=materialized],standard"})
+                .status,
+            0);
   const auto all = cells();
   const double matrix = 2.0 * 512 * 512 * 4 / (1024 * 1024);
   EXPECT_GT(all[0].memory->peak, matrix);
@@ -58,8 +62,9 @@ TEST_F(ProfileTest, MemoryOfTheMaterializedBaselineIsItsMatrix) {
 }
 
 TEST_F(ProfileTest, WhatNeedsTooMuchMemoryIsOomAndTheOthersGoOn) {
-  const ProgramResult result = profile({"--lengths", "128,4096", "--scope", "core", "--mode", "inference", "--memory-limit", "64MiB",
-                                        "--attentions", "standard[implementation=materialized],standard"});
+  const ProgramResult result =
+      profile({"--lengths", "128,4096", "--scope", "core", "--mode", "inference", "--memory-limit",
+               "64MiB", "--attentions", "standard[implementation=materialized],standard"});
   ASSERT_EQ(result.status, 0) << result.err;
   const auto all = cells();
   ASSERT_EQ(all.size(), 4u);
@@ -82,11 +87,19 @@ TEST_F(ProfileTest, ASecondCallMeasuresOnlyWhatIsMissing) {
 }
 
 TEST_F(ProfileTest, RefusesWithOneLineThatHelps) {
-  EXPECT_NE(profile({"--preset", "table"}).err.find("unknown preset 'table'; did you mean 'table1'?"), std::string::npos);
-  EXPECT_NE(profile({"--attentions", "standrad"}).err.find("did you mean 'standard'?"), std::string::npos);
-  EXPECT_NE(profile({"--attentions", "nystrom[num_landmark=3]"}).err.find("did you mean 'num_landmarks'?"), std::string::npos);
-  EXPECT_NE(profile({"--memory-limit", "lots"}).err.find("--memory-limit should be a size such as 8GiB"), std::string::npos);
-  EXPECT_NE(profile({"--dtype", "int8"}).err.find("--dtype should be float32, float64 or bfloat16"), std::string::npos);
+  EXPECT_NE(
+      profile({"--preset", "table"}).err.find("unknown preset 'table'; did you mean 'table1'?"),
+      std::string::npos);
+  EXPECT_NE(profile({"--attentions", "standrad"}).err.find("did you mean 'standard'?"),
+            std::string::npos);
+  EXPECT_NE(profile({"--attentions", "nystrom[num_landmark=3]"})
+                .err.find("did you mean 'num_landmarks'?"),
+            std::string::npos);
+  EXPECT_NE(
+      profile({"--memory-limit", "lots"}).err.find("--memory-limit should be a size such as 8GiB"),
+      std::string::npos);
+  EXPECT_NE(profile({"--dtype", "int8"}).err.find("--dtype should be float32, float64 or bfloat16"),
+            std::string::npos);
   EXPECT_EQ(profile({"--lengths", "0"}).status, 2);
   EXPECT_FALSE(std::filesystem::exists(out_)) << "nothing half-written";
   write_file(out_, "not a profile\n");

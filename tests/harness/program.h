@@ -2,14 +2,19 @@
 #pragma once
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "harness/run_files.h"
 #include "lra/files.h"
 #include "lra/task.h"
 #include "tests/lra/scratch.h"
@@ -19,6 +24,7 @@ namespace lra {
 struct ProgramResult {
   int status = -1;  // exit status, or 128 + the signal that ended it
   std::string out, err;
+  std::string text() const { return out + err; }
 };
 
 /// A started `lra` whose output goes to files in a folder of its own.
@@ -29,7 +35,8 @@ class Program {
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
-    const std::string out = (scratch_.path() / "out").string(), err = (scratch_.path() / "err").string();
+    const std::string out = (scratch_.path() / "out").string(),
+                      err = (scratch_.path() / "err").string();
     child_ = fork();
     if (child_ == 0) {
       dup2(open(out.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
@@ -40,6 +47,13 @@ class Program {
   }
 
   void send(int signal) const { kill(child_, signal); }
+
+  /// True once it has ended, by itself or by a signal.
+  bool ended() const {
+    siginfo_t info{};
+    return waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == child_;
+  }
 
   ProgramResult wait() {
     int status = 0;
@@ -54,26 +68,83 @@ class Program {
   pid_t child_ = -1;
 };
 
-inline ProgramResult run_program(std::vector<std::string> arguments) { return Program(std::move(arguments)).wait(); }
+inline ProgramResult run_program(std::vector<std::string> arguments) {
+  return Program(std::move(arguments)).wait();
+}
 
 /// A tiny ListOps in `out`: expressions of 11 to 59 tokens.
 inline void prepare_tiny_listops(const std::filesystem::path& out, int64_t train = 192) {
-  task("listops").prepare({.out = out, .seed = 5, .train = train, .dev = 40, .test = 50, .min_length = 10, .max_length = 60});
+  task("listops").prepare({.out = out,
+                           .seed = 5,
+                           .train = train,
+                           .dev = 40,
+                           .test = 50,
+                           .min_length = 10,
+                           .max_length = 60});
 }
 
 /// Settings that make a run of seconds of it.
 inline std::vector<std::string> tiny_settings(int64_t steps = 12) {
-  return {"input.length=64",         "training.steps=" + std::to_string(steps), "training.batch=8", "training.evaluate_every=4",
-          "training.log_every=3",    "schedule.warmup=4",                       "evaluation.batch=16", "optimizer.lr=0.001"};
+  return {"input.length=64",      "training.steps=" + std::to_string(steps),
+          "training.batch=8",     "training.evaluate_every=4",
+          "training.log_every=3", "schedule.warmup=4",
+          "evaluation.batch=16",  "optimizer.lr=0.001"};
 }
 
 /// The words of an `lra train` for such a run.
-inline std::vector<std::string> tiny_train(const std::filesystem::path& data, const std::filesystem::path& run,
+inline std::vector<std::string> tiny_train(const std::filesystem::path& data,
+                                           const std::filesystem::path& run,
                                            const std::string& attention, int64_t steps = 12) {
-  std::vector<std::string> words = {"train",  "--task", "listops", "--attention", attention,      "--threads", "1",
-                                    "--data", data.string(), "--run",  run.string(),  "--resume"};
+  std::vector<std::string> words = {"train",       "--task",    "listops",    "--attention",
+                                    attention,     "--threads", "1",          "--data",
+                                    data.string(), "--run",     run.string(), "--resume"};
   for (const std::string& set : tiny_settings(steps)) words.insert(words.end(), {"--set", set});
   return words;
+}
+
+/// Starts `lra` and kills it `delay` after it first writes the last checkpoint of one of `runs`.
+/// True where that hit a run in progress: right after it, one of them has a checkpoint and no
+/// result.
+inline bool kill_in_training(const std::vector<std::string>& words,
+                             const std::vector<std::filesystem::path>& runs,
+                             std::chrono::milliseconds delay) {
+  const auto written = [](const std::filesystem::path& run) {
+    std::error_code missing;  // the time is then the earliest there is
+    return std::filesystem::last_write_time(run / kLastCheckpoint, missing);
+  };
+  std::vector<std::filesystem::file_time_type> before;
+  for (const auto& run : runs) before.push_back(written(run));
+  Program program(words);
+  const auto trains = [&] {
+    for (size_t i = 0; i < runs.size(); ++i) {
+      if (written(runs[i]) > before[i]) return true;
+    }
+    return false;
+  };
+  while (!trains() && !program.ended()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  std::this_thread::sleep_for(delay);
+  program.send(SIGKILL);
+  const ProgramResult result = program.wait();
+  const bool hit = result.status == 128 + SIGKILL &&
+                   std::ranges::any_of(runs, [](const std::filesystem::path& run) {
+                     return std::filesystem::exists(run / kLastCheckpoint) &&
+                            !std::filesystem::exists(run / kResultFile);
+                   });
+  EXPECT_TRUE(result.status == 0 || result.status == 128 + SIGKILL) << result.err;
+
+  // The child of a killed suite may still write its last checkpoint: it holds its folder for as
+  // long.
+  for (const auto& run : runs) {
+    for (int attempt = 0; std::filesystem::exists(run) && attempt < 6000; ++attempt) {
+      try {
+        const FolderLock lock(run);
+        break;
+      } catch (const Error&) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    }
+  }
+  return hit;
 }
 
 }  // namespace lra

@@ -3,7 +3,9 @@
 #include <sys/mount.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -44,18 +46,12 @@ std::string tensor_bytes(const fs::path& path) {
 class TrainTest : public testing::Test {
  protected:
   void SetUp() override { prepare_tiny_listops(data_); }
-  std::vector<std::string> words(const std::string& run, const std::string& attention = "nystrom[num_landmarks=8]",
+  std::vector<std::string> words(const std::string& run,
+                                 const std::string& attention = "nystrom[num_landmarks=8]",
                                  int64_t steps = 12) const {
     return tiny_train(data_, scratch_.path() / run, attention, steps);
   }
   fs::path run(const std::string& name) const { return scratch_.path() / name; }
-  // Trains until `kill_after` and kills; returns whether the run had ended by itself before.
-  bool train_and_kill(const std::string& name, std::chrono::milliseconds kill_after, int64_t steps) {
-    Program program(words(name, "nystrom[num_landmarks=8]", steps));
-    std::this_thread::sleep_for(kill_after);
-    program.send(SIGKILL);
-    return program.wait().status == 0;
-  }
 
   Scratch scratch_;
   fs::path data_ = scratch_.path() / "data";
@@ -64,7 +60,8 @@ class TrainTest : public testing::Test {
 TEST_F(TrainTest, LeavesTheFilesOfTheDesign) {
   const ProgramResult result = run_program(words("a"));
   ASSERT_EQ(result.status, 0) << result.err;
-  for (const char* name : {kConfigFile, kMetricsFile, kLastCheckpoint, kBestCheckpoint, kPredictionsFile, kResultFile}) {
+  for (const char* name : {kConfigFile, kMetricsFile, kLastCheckpoint, kBestCheckpoint,
+                           kPredictionsFile, kResultFile}) {
     EXPECT_TRUE(fs::exists(run("a") / name)) << name;
   }
   const json record = read_json(run("a") / kResultFile);
@@ -73,7 +70,8 @@ TEST_F(TrainTest, LeavesTheFilesOfTheDesign) {
   EXPECT_EQ(parsed.task, "listops");
   EXPECT_EQ(parsed.attention.label, "nystrom[num_landmarks=8]");
   EXPECT_EQ(parsed.attention.options["num_landmarks"], 8);
-  EXPECT_EQ(parsed.attention.options["pinv_iterations"], 6) << "effective options, not those given alone";
+  EXPECT_EQ(parsed.attention.options["pinv_iterations"], 6)
+      << "effective options, not those given alone";
   EXPECT_EQ(parsed.test->count, 50);
   EXPECT_EQ(parsed.dev->count, 40);
   EXPECT_EQ(parsed.steps, 12);
@@ -113,7 +111,8 @@ TEST_F(TrainTest, TheSameSeedGivesTheSameRunAndAnotherSeedAnother) {
 TEST_F(TrainTest, InterruptedBySignalItContinuesToTheSameBits) {
   ASSERT_EQ(run_program(words("whole", "standard", 200)).status, 0);
   Program program(words("cut", "standard", 200));
-  while (!fs::exists(run("cut") / kMetricsFile)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  while (!fs::exists(run("cut") / kMetricsFile))
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   program.send(SIGINT);
   const ProgramResult stopped = program.wait();
@@ -123,30 +122,38 @@ TEST_F(TrainTest, InterruptedBySignalItContinuesToTheSameBits) {
   EXPECT_FALSE(fs::exists(run("cut") / kResultFile));
   ASSERT_EQ(run_program(words("cut", "standard", 200)).status, 0);
   EXPECT_EQ(comparable(run("cut")), comparable(run("whole")));
-  EXPECT_EQ(tensor_bytes(run("cut") / kLastCheckpoint), tensor_bytes(run("whole") / kLastCheckpoint));
-  EXPECT_EQ(tensor_bytes(run("cut") / kBestCheckpoint), tensor_bytes(run("whole") / kBestCheckpoint));
+  EXPECT_EQ(tensor_bytes(run("cut") / kLastCheckpoint),
+            tensor_bytes(run("whole") / kLastCheckpoint));
+  EXPECT_EQ(tensor_bytes(run("cut") / kBestCheckpoint),
+            tensor_bytes(run("whole") / kBestCheckpoint));
 }
 
 TEST_F(TrainTest, MicroBatchesGiveTheSameGradientsToRounding) {
   auto one = words("one", "standard", 5), parts = words("parts", "standard", 5);
-  for (auto* w : {&one, &parts}) w->insert(w->end(), {"--set", "model.dropout=0", "--set", "schedule.warmup=2"});
+  for (auto* w : {&one, &parts})
+    w->insert(w->end(), {"--set", "model.dropout=0", "--set", "schedule.warmup=2"});
   parts.insert(parts.end(), {"--set", "training.micro_batch=3"});
   ASSERT_EQ(run_program(one).status, 0);
   ASSERT_EQ(run_program(parts).status, 0);
-  const auto a = read_tensors(run("one") / kLastCheckpoint), b = read_tensors(run("parts") / kLastCheckpoint);
+  const auto a = read_tensors(run("one") / kLastCheckpoint),
+             b = read_tensors(run("parts") / kLastCheckpoint);
   for (const auto& [name, tensor] : a.tensors) {
-    if (name.starts_with("model.")) EXPECT_LT((tensor - b.at(name)).abs().max().item<double>(), 1e-5) << name;
+    if (name.starts_with("model.")) {
+      EXPECT_LT((tensor - b.at(name)).abs().max().item<double>(), 1e-5) << name;
+    }
   }
 }
 
 TEST_F(TrainTest, EvaluateRepeatsTheTestOfTheRun) {
   ASSERT_EQ(run_program(words("a")).status, 0);
-  const ProgramResult result = run_program({"evaluate", run("a").string(), "--json", "--threads", "1"});
+  const ProgramResult result =
+      run_program({"evaluate", run("a").string(), "--json", "--threads", "1"});
   ASSERT_EQ(result.status, 0) << result.err;
   const json record = json::parse(result.out), test = read_json(run("a") / kResultFile)["test"];
   EXPECT_EQ(record["correct"], test["correct"]);
   EXPECT_EQ(record["by_length"], test["by_length"]);
-  const ProgramResult dev = run_program({"evaluate", run("a").string(), "--split", "dev", "--json", "--threads", "1"});
+  const ProgramResult dev =
+      run_program({"evaluate", run("a").string(), "--split", "dev", "--json", "--threads", "1"});
   EXPECT_EQ(json::parse(dev.out)["correct"], read_json(run("a") / kResultFile)["dev"]["correct"]);
 }
 
@@ -169,7 +176,8 @@ TEST_F(TrainTest, BfloatTrainsAndSaysSo) {
   EXPECT_NE(tensor_bytes(run("bf") / kLastCheckpoint), tensor_bytes(run("f32") / kLastCheckpoint));
 }
 
-// ---- Refusals ---------------------------------------------------------------------------------------------------------
+// ---- Refusals
+// ---------------------------------------------------------------------------------------------------------
 
 struct Refusal {
   std::vector<std::string> words;
@@ -194,33 +202,61 @@ TEST_F(TrainTest, RefusesWithOneLineThatHelps) {
       {with({}, "nystrom[num_landmark=8]"), 2, "did you mean 'num_landmarks'?"},
       {with({}, "nystrom[num_landmarks=0]"), 2, "num_landmarks should be at least 1, not 0"},
       {with({}, "nystrom[pinv=fast]"), 2, "pinv should be one of iterative, exact, not \"fast\""},
-      {with({"--protocol", "lra-strikt"}), 2, "unknown protocol 'lra-strikt'; did you mean 'lra-strict'?"},
+      {with({"--protocol", "lra-strikt"}), 2,
+       "unknown protocol 'lra-strikt'; did you mean 'lra-strict'?"},
       {with({"--set", "training.step=5"}), 2, "did you mean 'steps'?"},
-      {with({"--set", "training.steps=many"}), 2, "steps should be an integer, at least 1, not \"many\""},
+      {with({"--set", "training.steps=many"}), 2,
+       "steps should be an integer, at least 1, not \"many\""},
       {with({"--set", "trainings.steps=5"}), 2, "did you mean 'training'?"},
-      {with({"--set", "schedule.warmup=100"}), 2, "schedule.warmup (100) should be less than training.steps (12)"},
+      {with({"--set", "schedule.warmup=100"}), 2,
+       "schedule.warmup (100) should be less than training.steps (12)"},
       {with({"--dtype", "float16"}), 2, "--dtype should be float32 or bfloat16"},
       {with({"--device", "gpu"}), 2, "--device should be cpu, cuda or cuda:N, not 'gpu'"},
-      {with({"--sed", "1"}), 2, "unknown option '--sed' in lra train; did you mean '--seed'?"},
+      {with({"--sead", "1"}), 2, "unknown option '--sead' in lra train; did you mean '--seed'?"},
       {replaced(data_.string(), "/no/such/folder"), 1, "/no/such/folder"},
       {{"trian"}, 2, "did you mean 'train'?"},
   };
   for (const Refusal& refusal : refusals) {
     const ProgramResult result = run_program(refusal.words);
     EXPECT_EQ(result.status, refusal.status) << refusal.message << "\n" << result.err;
-    EXPECT_NE(result.err.find(refusal.message), std::string::npos) << "expected: " << refusal.message << "\ngot: " << result.err;
+    EXPECT_NE(result.err.find(refusal.message), std::string::npos)
+        << "expected: " << refusal.message << "\ngot: " << result.err;
     EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << "one line: " << result.err;
     EXPECT_FALSE(fs::exists(run("r") / kConfigFile)) << "nothing half-written: " << refusal.message;
   }
 }
 
+// An environment variable, as it was again at the end.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const char* value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    setenv(name, value, /*overwrite=*/1);
+  }
+  ~ScopedVariable() {
+    if (old_) {
+      setenv(name_, old_->c_str(), /*overwrite=*/1);
+    } else {
+      unsetenv(name_);
+    }
+  }
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
 TEST_F(TrainTest, RefusesCudaWithoutADevice) {
-  if (torch::cuda::is_available()) GTEST_SKIP() << "this machine has a CUDA device";
+  const ScopedVariable hidden("CUDA_VISIBLE_DEVICES", "");  // where the machine has one
   auto w = words("r");
   w.insert(w.end(), {"--device", "cuda"});
   const ProgramResult result = run_program(w);
   EXPECT_EQ(result.status, 1);
-  EXPECT_NE(result.err.find("no CUDA device is available here; use --device cpu"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("no CUDA device is available here; use --device cpu"),
+            std::string::npos)
+      << result.err;
 }
 
 TEST_F(TrainTest, RefusesAFolderInUse) {
@@ -228,18 +264,23 @@ TEST_F(TrainTest, RefusesAFolderInUse) {
   const FolderLock lock(run("a"));
   const ProgramResult result = run_program(words("a"));
   EXPECT_EQ(result.status, 1);
-  EXPECT_NE(result.err.find("is in use by process " + std::to_string(getpid())), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("is in use by process " + std::to_string(getpid())), std::string::npos)
+      << result.err;
 }
 
 TEST_F(TrainTest, RefusesAFolderOfAnotherRun) {
   ASSERT_EQ(run_program(words("a")).status, 0);
   auto again = words("a");
   again.erase(std::ranges::find(again, "--resume"));
-  EXPECT_NE(run_program(again).err.find("holds a run already; continue it with --resume"), std::string::npos);
+  EXPECT_NE(run_program(again).err.find("holds a run already; continue it with --resume"),
+            std::string::npos);
   fs::remove(run("a") / kResultFile);
   const ProgramResult other = run_program(words("a", "standard"));
   EXPECT_EQ(other.status, 1);
-  EXPECT_NE(other.err.find("holds a run of another configuration (attention.name: \"nystrom\" -> \"standard\""), std::string::npos)
+  EXPECT_NE(
+      other.err.find(
+          "holds a run of another configuration (attention.name: \"nystrom\" -> \"standard\""),
+      std::string::npos)
       << other.err;
 }
 
@@ -288,7 +329,8 @@ TEST_F(TrainTest, AFullDiskIsOneErrorAndLeavesNothingHalfWritten) {
   }
   const ProgramResult result = run_program(words("full", "standard"));
   std::vector<std::string> left;
-  for (const auto& entry : fs::directory_iterator(run("full"))) left.push_back(entry.path().filename());
+  for (const auto& entry : fs::directory_iterator(run("full")))
+    left.push_back(entry.path().filename());
   umount(run("full").c_str());
   EXPECT_EQ(result.status, 1);
   EXPECT_NE(result.err.find("No space left on device"), std::string::npos) << result.err;
@@ -299,39 +341,70 @@ TEST_F(TrainTest, AFullDiskIsOneErrorAndLeavesNothingHalfWritten) {
   }
 }
 
-// Ten kills of SIGKILL at random moments of one run, each resumed; the result is that of the undisturbed run.
-class SlowTrainTest : public TrainTest {};
+// ---- Kills
+// ------------------------------------------------------------------------------------------------------------
 
-TEST_F(SlowTrainTest, TenKillsAtRandomMomentsLeaveTheSameResult) {
-  constexpr int64_t kSteps = 600;
-  const auto begin = std::chrono::steady_clock::now();
-  ASSERT_EQ(run_program(words("whole", "nystrom[num_landmarks=8]", kSteps)).status, 0);
-  const auto whole = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
-  std::mt19937 random(std::random_device{}());
-  int kills = 0;
-  for (int attempt = 0; attempt < 60 && kills < 10; ++attempt) {
-    // A fresh run now and then, so that late moments are hit as well as early ones.
-    const std::string name = "cut" + std::to_string(kills / 5);
-    const std::chrono::milliseconds when(std::uniform_int_distribution<int64_t>(100, whole.count() / 2)(random));
-    if (fs::exists(run(name) / kResultFile)) fs::remove_all(run(name));
-    if (!train_and_kill(name, when, kSteps)) ++kills;
-  }
-  ASSERT_EQ(kills, 10);
-  for (const char* name : {"cut0", "cut1"}) {
-    const ProgramResult end = run_program(words(name, "nystrom[num_landmarks=8]", kSteps));
+// Ends `name`, which was killed some times, and compares it with the undisturbed "whole".
+class KilledTrainTest : public TrainTest {
+ protected:
+  static constexpr const char* kAttention = "nystrom[num_landmarks=8]";
+
+  void end_and_compare(const std::string& name, int64_t steps) const {
+    SCOPED_TRACE(name);
+    const ProgramResult end = run_program(words(name, kAttention, steps));
     ASSERT_EQ(end.status, 0) << end.err;
     EXPECT_EQ(comparable(run(name)), comparable(run("whole")));
-    EXPECT_EQ(tensor_bytes(run(name) / kLastCheckpoint), tensor_bytes(run("whole") / kLastCheckpoint));
+    for (const char* checkpoint : {kLastCheckpoint, kBestCheckpoint}) {
+      EXPECT_EQ(tensor_bytes(run(name) / checkpoint), tensor_bytes(run("whole") / checkpoint))
+          << checkpoint;
+    }
   }
+};
+
+TEST_F(KilledTrainTest, KilledTwiceItStillEndsTheSame) {
+  constexpr int64_t kSteps = 600;
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE("seed of the delays: " + std::to_string(seed));
+  std::mt19937 random(seed);
+  ASSERT_EQ(run_program(words("whole", kAttention, kSteps)).status, 0);
+  int kills = 0;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const std::chrono::milliseconds delay(std::uniform_int_distribution<int64_t>(0, 600)(random));
+    kills += kill_in_training(words("cut", kAttention, kSteps), {run("cut")}, delay) ? 1 : 0;
+  }
+  ASSERT_EQ(kills, 2) << "kills that hit the run in progress";
+  end_and_compare("cut", kSteps);
 }
 
-TEST_F(TrainTest, KilledTwiceItStillEndsTheSame) {
-  ASSERT_EQ(run_program(words("whole", "nystrom[num_landmarks=8]", 150)).status, 0);
-  for (const int milliseconds : {700, 1100}) train_and_kill("cut", std::chrono::milliseconds(milliseconds), 150);
-  const ProgramResult end = run_program(words("cut", "nystrom[num_landmarks=8]", 150));
-  ASSERT_EQ(end.status, 0) << end.err;
-  EXPECT_EQ(comparable(run("cut")), comparable(run("whole")));
-  EXPECT_EQ(tensor_bytes(run("cut") / kLastCheckpoint), tensor_bytes(run("whole") / kLastCheckpoint));
+class SlowTrainTest : public KilledTrainTest {};
+
+TEST_F(SlowTrainTest, TenKillsAtRandomMomentsLeaveTheSameResult) {
+  constexpr int64_t kSteps = 1000;
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE("seed of the delays: " + std::to_string(seed));
+  std::mt19937 random(seed);
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(run_program(words("whole", kAttention, kSteps)).status, 0);
+  const auto whole = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - begin);
+  std::uniform_int_distribution<int64_t> any_delay(0, whole.count() / 6);
+  std::vector<std::string> names = {"cut0"};
+  int kills = 0, kills_of_last = 0;
+  for (int attempt = 0; attempt < 60 && kills < 10; ++attempt) {
+    // A fresh run after five kills, or where one got to its end, so that early moments are hit as
+    // well as late ones.
+    if (kills_of_last == 5 || fs::exists(run(names.back()) / kResultFile)) {
+      names.push_back("cut" + std::to_string(names.size()));
+      kills_of_last = 0;
+    }
+    const std::chrono::milliseconds delay(any_delay(random));
+    if (kill_in_training(words(names.back(), kAttention, kSteps), {run(names.back())}, delay)) {
+      ++kills;
+      ++kills_of_last;
+    }
+  }
+  ASSERT_EQ(kills, 10) << "kills that hit a run in progress";
+  for (const std::string& name : names) end_and_compare(name, kSteps);
 }
 
 }  // namespace

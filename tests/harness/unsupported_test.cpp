@@ -19,10 +19,12 @@ struct PickyOptions {
 // Takes multiples of 48 alone.
 class PickyAttention : public ProjectedAttention {
  public:
-  PickyAttention(const AttentionContext& context, const PickyOptions& options) : ProjectedAttention(context), options_(options) {
+  PickyAttention(const AttentionContext& context, const PickyOptions& options)
+      : ProjectedAttention(context), options_(options) {
     if (options.where == "constructor") check(context.max_length);
   }
-  torch::Tensor attend(const torch::Tensor& q, const torch::Tensor&, const torch::Tensor& v, const torch::Tensor& mask) override {
+  torch::Tensor attend(const torch::Tensor& q, const torch::Tensor&, const torch::Tensor& v,
+                       const torch::Tensor& mask) override {
     check(q.size(2));
     return v.masked_fill(~mask.unsqueeze(1).unsqueeze(-1), 0);
   }
@@ -30,13 +32,14 @@ class PickyAttention : public ProjectedAttention {
 
  private:
   static void check(int64_t length) {
-    if (length % 48 != 0) throw Unsupported("picky takes lengths that 48 divides, not " + std::to_string(length));
+    if (length % 48 != 0)
+      throw Unsupported("picky takes lengths that 48 divides, not " + std::to_string(length));
   }
   const PickyOptions options_;
 };
 
-[[maybe_unused]] const bool registered =
-    register_attention<PickyAttention, PickyOptions>({.name = "picky", .title = "Picky", .paper = "test", .complexity = "O(1)"});
+[[maybe_unused]] const bool registered = register_attention<PickyAttention, PickyOptions>(
+    {.name = "picky", .title = "Picky", .paper = "test", .complexity = "O(1)"});
 
 class UnsupportedTest : public testing::TestWithParam<const char*> {};
 
@@ -52,17 +55,19 @@ TEST_P(UnsupportedTest, IsAStatusOfTheProfileCell) {
 TEST_P(UnsupportedTest, IsAStatusOfTheRun) {
   const Scratch scratch;
   prepare_tiny_listops(scratch.path());
-  TrainRequest request{.config = make_config(load_protocol("lra-strict"), "listops", parse_attention(GetParam()), tiny_settings(), 0,
-                                             "float32"),
-                       .run = scratch.path() / "run",
-                       .data = scratch.path()};
+  TrainRequest request{
+      .config = make_config(load_protocol("lra-strict"), "listops", parse_attention(GetParam()),
+                            tiny_settings(), 0, "float32"),
+      .run = scratch.path() / "run",
+      .data = scratch.path()};
   EXPECT_EQ(train(request), "unsupported");
   const Result result = parse_result(read_json(scratch.path() / "run" / kResultFile));
   EXPECT_EQ(result.status, "unsupported");
   EXPECT_EQ(result.reason, "picky takes lengths that 48 divides, not 64");
 }
 
-INSTANTIATE_TEST_SUITE_P(Where, UnsupportedTest, testing::Values("picky", "picky[where=constructor]"));
+INSTANTIATE_TEST_SUITE_P(Where, UnsupportedTest,
+                         testing::Values("picky", "picky[where=constructor]"));
 
 }  // namespace
 }  // namespace lra

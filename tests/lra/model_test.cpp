@@ -17,21 +17,30 @@ Task toy_task(int64_t inputs) {
 Config toy_config(const std::string& attention = "standard") {
   Config config;
   config.attention = parse_attention(attention);
-  config.attention_options = attention_entry(config.attention.name).effective_options(config.attention.options);
+  config.attention_options =
+      attention_entry(config.attention.name).effective_options(config.attention.options);
   config.settings.input.length = 16;
-  config.settings.model = {.layers = 2, .width = 8, .heads = 2, .head_dim = 4, .feed_forward = 16, .classifier = 12, .dropout = 0.1};
+  config.settings.model = {.layers = 2,
+                           .width = 8,
+                           .heads = 2,
+                           .head_dim = 4,
+                           .feed_forward = 16,
+                           .classifier = 12,
+                           .dropout = 0.1};
   return config;
 }
 
 struct ToyBatch {
   torch::Tensor tokens = torch::randint(1, 7, {3, 1, 16}, torch::kInt64);
-  torch::Tensor mask = (torch::arange(16) < torch::tensor({16, 9, 1}).unsqueeze(1)).unsqueeze(1);  // [3,1,16]
+  torch::Tensor mask =
+      (torch::arange(16) < torch::tensor({16, 9, 1}).unsqueeze(1)).unsqueeze(1);  // [3,1,16]
 };
 
 class ModelTest : public testing::Test {
  protected:
   void SetUp() override { torch::manual_seed(1); }
-  static torch::Tensor run(const Config& config, const torch::Tensor& tokens, const torch::Tensor& mask) {
+  static torch::Tensor run(const Config& config, const torch::Tensor& tokens,
+                           const torch::Tensor& mask) {
     torch::manual_seed(2);
     Model model(toy_task(tokens.size(1)), config);
     model.eval();
@@ -41,17 +50,20 @@ class ModelTest : public testing::Test {
 };
 
 TEST_F(ModelTest, WhatStandsAtPaddedPositionsChangesNothing) {
-  for (const char* attention : {"standard", "standard[implementation=materialized]", "nystrom[num_landmarks=4,conv_kernel_size=3]"}) {
+  for (const char* attention : {"standard", "standard[implementation=materialized]",
+                                "nystrom[num_landmarks=4,conv_kernel_size=3]"}) {
     const ToyBatch batch;
     const auto other = torch::where(batch.mask, batch.tokens, torch::full_like(batch.tokens, 6));
     ASSERT_FALSE(torch::equal(other, batch.tokens));
-    const auto a = run(toy_config(attention), batch.tokens, batch.mask), b = run(toy_config(attention), other, batch.mask);
+    const auto a = run(toy_config(attention), batch.tokens, batch.mask),
+               b = run(toy_config(attention), other, batch.mask);
     EXPECT_LT((a - b).abs().max().item<double>(), 1e-6) << attention;
   }
 }
 
 TEST_F(ModelTest, TheMeanOverRealTokensDiffersFromTheReleasedOneByTheirShare) {
-  // With one real token of 16 the pooled vector is 16 times the released one; the classifier's first layer shows it.
+  // With one real token of 16 the pooled vector is 16 times the released one; the classifier's
+  // first layer shows it.
   Config real = toy_config(), padded = toy_config();
   padded.settings.model.mean_over = "length";
   const ToyBatch batch;
@@ -63,7 +75,8 @@ TEST_F(ModelTest, TheMeanOverRealTokensDiffersFromTheReleasedOneByTheirShare) {
     model->eval();
     for (auto& item : model->named_parameters()) {
       const torch::NoGradGuard no_grad;
-      if (item.key().starts_with("classifier") && item.key().ends_with("bias")) item.value().zero_();
+      if (item.key().starts_with("classifier") && item.key().ends_with("bias"))
+        item.value().zero_();
     }
   }
   const torch::NoGradGuard no_grad;
@@ -75,15 +88,16 @@ TEST_F(ModelTest, TheMeanOverRealTokensDiffersFromTheReleasedOneByTheirShare) {
 }
 
 TEST_F(ModelTest, HasTheParametersOfTheRecipe) {
-  // ListOps under the recipe: 16 and 2048 embeddings of 64; a layer has 4 projections of 64 x 64 + 64, a feed-forward 64-128-64 and
-  // two norms; a last norm; the head 64-128-10.
+  // ListOps under the recipe: 16 and 2048 embeddings of 64; a layer has 4 projections of 64 x 64 +
+  // 64, a feed-forward 64-128-64 and two norms; a last norm; the head 64-128-10.
   Config config = toy_config();
   config.settings = Settings{};
   Task task = toy_task(1);
   task.vocabulary = 16;
   task.classes = 10;
   const int64_t layer = 4 * (64 * 64 + 64) + (64 * 128 + 128 + 128 * 64 + 64) + 2 * 128;
-  EXPECT_EQ(Model(task, config).parameter_count(), 64 * (16 + 2048) + 2 * layer + 128 + (64 * 128 + 128) + (128 * 10 + 10));
+  EXPECT_EQ(Model(task, config).parameter_count(),
+            64 * (16 + 2048) + 2 * layer + 128 + (64 * 128 + 128) + (128 * 10 + 10));
 }
 
 TEST_F(ModelTest, TwoInputsShareTheEncoder) {
@@ -101,7 +115,8 @@ TEST_F(ModelTest, TwoInputsShareTheEncoder) {
 
 TEST_F(ModelTest, AllPaddingGivesNumbers) {
   const auto tokens = torch::zeros({1, 1, 16}, torch::kInt64);
-  const auto out = run(toy_config("nystrom[num_landmarks=4]"), tokens, torch::zeros_like(tokens, torch::kBool));
+  const auto out =
+      run(toy_config("nystrom[num_landmarks=4]"), tokens, torch::zeros_like(tokens, torch::kBool));
   EXPECT_TRUE(out.isfinite().all().item<bool>());
 }
 

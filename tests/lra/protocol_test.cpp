@@ -11,8 +11,10 @@
 namespace lra {
 namespace {
 
-Config strict_listops(const std::vector<std::string>& sets = {}, const std::string& attention = "nystrom") {
-  return make_config(load_protocol("lra-strict"), "listops", parse_attention(attention), sets, 0, "float32");
+Config strict_listops(const std::vector<std::string>& sets = {},
+                      const std::string& attention = "nystrom") {
+  return make_config(load_protocol("lra-strict"), "listops", parse_attention(attention), sets, 0,
+                     "float32");
 }
 
 // Xiong et al. 2021 and its released code, as written in the paper's table of settings.
@@ -35,14 +37,16 @@ TEST(ProtocolTest, StrictHasTheSizesOfTheRecipe) {
 
 TEST(ProtocolTest, TheReleasedRecipeDiffersInItsQuirksAlone) {
   const auto shown = [](const char* name) {
-    return make_config(load_protocol(name), "listops", parse_attention("nystrom"), {}, 0, "float32").to_json();
+    return make_config(load_protocol(name), "listops", parse_attention("nystrom"), {}, 0, "float32")
+        .to_json();
   };
   std::vector<std::string> keys;
   for (const std::string& line : differences(shown("lra-strict"), shown("nystromformer2021"))) {
     keys.push_back(line.substr(0, line.find(':')));
   }
-  EXPECT_EQ(keys, (std::vector<std::string>{"attention.options.init", "attention.options.padding", "protocol", "input.mask",
-                                            "model.mean_over", "model.attention_dtype", "schedule.beta1_low",
+  EXPECT_EQ(keys, (std::vector<std::string>{"attention.options.init", "attention.options.padding",
+                                            "protocol", "input.mask", "model.mean_over",
+                                            "model.attention_dtype", "schedule.beta1_low",
                                             "schedule.beta1_high", "evaluation.drop_last"}));
 }
 
@@ -74,14 +78,22 @@ TEST(ProtocolTest, AConfigurationReadsBackAsItWasWritten) {
 }
 
 TEST(ProtocolTest, RefusesWhatItDoesNotKnow) {
-  const auto set = [](const std::string& text) { return error_text([&] { strict_listops({text}); }); };
-  EXPECT_EQ(set("training.step=5").substr(0, 61), "unknown key 'step' in --set.training; did you mean 'steps'? V");
-  EXPECT_EQ(set("training.steps"), "--set should be key=value, as training.steps=1000, not 'training.steps'");
-  EXPECT_EQ(set("training.steps.x=1"), "--set training.steps.x: training.steps is a value, not a group");
+  const auto set = [](const std::string& text) {
+    return error_text([&] { strict_listops({text}); });
+  };
+  EXPECT_EQ(set("training.step=5").substr(0, 61),
+            "unknown key 'step' in --set.training; did you mean 'steps'? V");
+  EXPECT_EQ(set("training.steps"),
+            "--set should be key=value, as training.steps=1000, not 'training.steps'");
+  EXPECT_EQ(set("training.steps.x=1"),
+            "--set training.steps.x: training.steps is a value, not a group");
   EXPECT_EQ(set("training.steps=0"), "--set.training: steps should be at least 1, not 0");
-  EXPECT_EQ(set("training.steps=1.5"), "--set.training: steps should be an integer, at least 1, not 1.5");
-  EXPECT_EQ(set("input.mask=all"), "--set.input: mask should be one of length, nonzero, not \"all\"");
-  EXPECT_EQ(set("evaluation.drop_last=1"), "--set.evaluation: drop_last should be true or false, not 1");
+  EXPECT_EQ(set("training.steps=1.5"),
+            "--set.training: steps should be an integer, at least 1, not 1.5");
+  EXPECT_EQ(set("input.mask=all"),
+            "--set.input: mask should be one of length, nonzero, not \"all\"");
+  EXPECT_EQ(set("evaluation.drop_last=1"),
+            "--set.evaluation: drop_last should be true or false, not 1");
 }
 
 class ProtocolFileTest : public testing::Test {
@@ -98,30 +110,47 @@ TEST_F(ProtocolFileTest, AUsersFileExtendsABuiltInOne) {
   const std::string path = (scratch_.path() / "mine.json").string();
   std::ofstream(path) << R"({"schema": "lra.protocol/1", "name": "mine", "extends": "lra-strict",
     "tasks": {"listops": {"training": {"steps": 77}, "schedule": {"warmup": 7}}}})";
-  const Config config = make_config(load_protocol(path), "listops", parse_attention("standard"), {}, 0, "float32");
+  const Config config =
+      make_config(load_protocol(path), "listops", parse_attention("standard"), {}, 0, "float32");
   EXPECT_EQ(config.protocol, "mine");
   EXPECT_EQ(config.settings.training.steps, 77);
   EXPECT_EQ(config.settings.training.batch, 32);
 }
 
 TEST_F(ProtocolFileTest, EveryMistakeIsNamed) {
-  EXPECT_NE(error(R"({"schema": "lra.protocol/1", "name": "x", "setings": {}})").find("did you mean 'settings'?"), std::string::npos);
-  EXPECT_NE(error(R"({"schema": "lra.protocol/2", "name": "x"})").find("schema should be one of lra.protocol/1"), std::string::npos);
+  EXPECT_NE(error(R"({"schema": "lra.protocol/1", "name": "x", "setings": {}})")
+                .find("did you mean 'settings'?"),
+            std::string::npos);
+  EXPECT_NE(error(R"({"schema": "lra.protocol/2", "name": "x"})")
+                .find("schema should be one of lra.protocol/1"),
+            std::string::npos);
   EXPECT_NE(error(R"({"name": "x"})").find("should hold \"schema\""), std::string::npos);
-  EXPECT_NE(error(R"({"schema": "lra.protocol/1", "name": "x", "settings": {"model": {"widht": 64}}})").find("did you mean 'width'?"),
+  EXPECT_NE(
+      error(R"({"schema": "lra.protocol/1", "name": "x", "settings": {"model": {"widht": 64}}})")
+          .find("did you mean 'width'?"),
+      std::string::npos);
+  EXPECT_NE(error(R"({"schema": "lra.protocol/1", "name": "x", "tasks": {"listop": {}}})")
+                .find("unknown task 'listop'"),
             std::string::npos);
-  EXPECT_NE(error(R"({"schema": "lra.protocol/1", "name": "x", "tasks": {"listop": {}}})").find("unknown task 'listop'"),
+  EXPECT_NE(
+      error(
+          R"({"schema": "lra.protocol/1", "name": "x", "attentions": {"nystrom": {"landmarks": 3}}})")
+          .find("landmarks should be"),
+      std::string::npos);
+  EXPECT_NE(error(R"({"schema": "lra.protocol/1", "name": "x", "extends": "y"})")
+                .find("unknown protocol 'y'"),
             std::string::npos);
-  EXPECT_NE(error(R"({"schema": "lra.protocol/1", "name": "x", "attentions": {"nystrom": {"landmarks": 3}}})").find("landmarks should be"),
+  EXPECT_NE(error("{\n  \"schema\": oops\n}").find("line 2"), std::string::npos)
+      << error("{\n  \"schema\": oops\n}");
+  EXPECT_NE(error_text([] { load_protocol("/no/such.json"); }).find("/no/such.json does not exist"),
             std::string::npos);
-  EXPECT_NE(error(R"({"schema": "lra.protocol/1", "name": "x", "extends": "y"})").find("unknown protocol 'y'"), std::string::npos);
-  EXPECT_NE(error("{\n  \"schema\": oops\n}").find("line 2"), std::string::npos) << error("{\n  \"schema\": oops\n}");
-  EXPECT_NE(error_text([] { load_protocol("/no/such.json"); }).find("/no/such.json does not exist"), std::string::npos);
 }
 
 TEST_F(ProtocolFileTest, AProtocolThatExtendsItselfIsRefused) {
   const std::string path = (scratch_.path() / "p.json").string();
-  EXPECT_NE(error(R"({"schema": "lra.protocol/1", "name": "x", "extends": ")" + path + "\"}").find("extends itself"), std::string::npos);
+  EXPECT_NE(error(R"({"schema": "lra.protocol/1", "name": "x", "extends": ")" + path + "\"}")
+                .find("extends itself"),
+            std::string::npos);
 }
 
 }  // namespace
