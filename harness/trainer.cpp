@@ -308,7 +308,7 @@ class Run {
       result.attention.options = model_->attention_options();
       result.parameters = model_->parameter_count();
     }
-    result.config = config_json();
+    result.config = request_.config.to_json();
     const double steps = static_cast<double>(at_.step);
     if (at_.train_seconds > 0) {
       const double tokens = static_cast<double>(settings_.training.batch * settings_.input.length *

@@ -32,10 +32,6 @@ std::vector<std::string> task_order(const RecipeGroup& group,
   return order;
 }
 
-std::string dumped(const json& value) {
-  return value.dump(-1, ' ', true, json::error_handler_t::replace);
-}
-
 // What the seeds of one attention on one task come to.
 struct Cell {
   std::vector<const Result*> ok;     // one a seed

@@ -39,10 +39,6 @@ struct Group {
   bool repeated = false;
 };
 
-std::string dumped(const json& value) {
-  return value.dump(-1, ' ', true, json::error_handler_t::replace);
-}
-
 std::map<Setting, Group> grouped(std::span<const Profile> profiles) {
   std::map<Setting, Group> groups;
   for (const Profile& p : profiles) groups[setting_of(p)].cells.push_back(&p);

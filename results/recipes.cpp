@@ -27,10 +27,6 @@ bool among(std::string_view name, std::span<const std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-std::string dumped(const json& value) {
-  return value.dump(-1, ' ', true, json::error_handler_t::replace);
-}
-
 void flatten(const json& value, const std::string& path, Settings& settings) {
   if (!value.is_object()) {
     if (!among(path, kNoMatter)) settings[path] = dumped(value);

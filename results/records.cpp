@@ -5,34 +5,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <fstream>
-#include <set>
 #include <span>
-#include <sstream>
 #include <stdexcept>
-#include <system_error>
 
 #include "results/statistics.h"
 
 namespace lra {
 namespace {
 
-constexpr int kMaxDepth = 64;                   // of nested JSON: records need 6
-constexpr std::uintmax_t kMaxBytes = 64 << 20;  // of one JSON text: a record is some KiB
-
 constexpr std::string_view kScopes[] = {"core", "module", "model"};
 constexpr std::string_view kModes[] = {"inference", "training"};
 
 [[noreturn]] void fail(const std::string& text) { throw std::runtime_error(text); }
-
-std::string shown(const json& value) {
-  if (value.is_structured()) return value.is_array() ? "an array" : "an object";
-  std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
-  if (text.size() > 60) text = text.substr(0, 57) + "...";
-  return text;
-}
 
 // Reads the fields of one object; `where` is its dotted path, "" at the top.
 class Reader {
@@ -174,101 +159,18 @@ json make_attention(const AttentionRecord& attention) {
           {"options", attention.options}};
 }
 
-// Parses with a bound on the depth: a hostile file of a million brackets must not exhaust the stack
-// later.
-json parse_text(const std::string& text) {
-  try {
-    return json::parse(text, [](int depth, json::parse_event_t, json&) {
-      if (depth > kMaxDepth) fail(fmt::format("nested deeper than {} levels", kMaxDepth));
-      return true;
-    });
-  } catch (const json::exception& error) {
-    std::string reason =
-        error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 9: ..."
-    if (const size_t end = reason.find("] "); end != std::string::npos)
-      reason = reason.substr(end + 2);
-    if (reason.size() > 160) reason = reason.substr(0, 157) + "...";
-    fail("not valid JSON (cut short?): " + reason);
-  }
-}
-
-enum class Known { kYes, kNoSchema, kOtherSchema };
-
-// Adds one record to `records`; tells apart what is not a record at all.
-Known take(const json& record, const std::string& path, Records& records) {
-  if (!record.is_object()) fail("should hold a JSON object, not " + shown(record));
-  const auto it = record.find("schema");
-  if (it == record.end()) return Known::kNoSchema;
-  if (!it->is_string()) fail("field 'schema' should be a string, not " + shown(*it));
-  const auto schema = it->get<std::string>();
-  if (schema.rfind("lra.result/", 0) == 0) {
-    records.results.push_back(parse_result(record));
-    records.results.back().path = path;
-    return Known::kYes;
-  }
-  if (schema.rfind("lra.profile/", 0) == 0) {
-    records.profiles.push_back(parse_profile(record));
-    records.profiles.back().path = path;
-    return Known::kYes;
-  }
-  return Known::kOtherSchema;
-}
-
-std::string other_schema(const json& record) {
-  return fmt::format("schema {} is not one that this program reads ({}, {})",
-                     shown(record["schema"]), kResultSchema, kProfileSchema);
-}
-
-// `named`: the user gave this very file, so that passing it over in silence would mislead.
-void read_one(const std::filesystem::path& path, const bool named, Records& records) {
-  std::error_code code;
-  if (std::filesystem::file_size(path, code) > kMaxBytes && !code) {
-    fail(fmt::format("larger than {} MiB: no record", kMaxBytes >> 20));
-  }
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  if (!stream || !(text << stream.rdbuf())) {
-    if (code || !stream) fail("cannot be read");
-    fail("is empty");
-  }
-  const json record = parse_text(text.str());
-  switch (take(record, path.string(), records)) {
-    case Known::kYes:
-      break;
-    case Known::kNoSchema:
-      fail("field 'schema' is missing");
-    case Known::kOtherSchema:
-      if (named) fail(other_schema(record));
-  }
-}
-
-void read_lines(const std::filesystem::path& path, const bool named, Records& records) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) fail("cannot be read");
-  std::string line, first_reason;
-  size_t number = 0, bad = 0, taken = 0;
-  while (std::getline(stream, line)) {
-    ++number;
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    std::string reason;
-    try {
-      const json record = parse_text(line);
-      const Known known = take(record, path.string(), records);
-      taken += known == Known::kYes;
-      if (known == Known::kNoSchema) reason = "field 'schema' is missing";
-      if (known == Known::kOtherSchema && named) reason = other_schema(record);
-    } catch (const std::exception& error) {
-      reason = error.what();
-    }
-    if (reason.empty()) continue;
-    if (bad++ == 0) first_reason = fmt::format("line {}: {}", number, reason);
-  }
-  if (bad > 1) first_reason += fmt::format(" (and {} more lines)", bad - 1);
-  if (bad > 0) fail(first_reason);
-  if (taken == 0 && named) fail("holds no record");
-}
-
 }  // namespace
+
+std::string dumped(const json& value) {
+  return value.dump(-1, ' ', true, json::error_handler_t::replace);
+}
+
+std::string shown(const json& value) {
+  if (value.is_structured()) return value.is_array() ? "an array" : "an object";
+  std::string text = dumped(value);
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  return text;
+}
 
 std::vector<std::string> Result::overridden() const {
   std::vector<std::string> keys;
@@ -283,7 +185,7 @@ std::vector<std::string> Result::overridden() const {
         const bool there = value->is_object() && value->contains(part);
         value = there ? &(*value)[part] : nullptr;
       }
-      if (value != nullptr) key += "=" + value->dump(-1, ' ', true, json::error_handler_t::replace);
+      if (value != nullptr) key += "=" + dumped(*value);
     }
     keys.push_back(key);
   }
@@ -525,50 +427,6 @@ Profile parse_profile(const json& record) {
   if (const json* machine = reader.find("machine")) profile.machine = parse_machine(*machine);
   profile.software = reader.object_or_empty("software");
   return profile;
-}
-
-Records find_records(const std::vector<std::filesystem::path>& paths) {
-  namespace fs = std::filesystem;
-  Records records;
-  std::set<fs::path> seen;
-  const auto read = [&](const fs::path& path, const bool named) {
-    std::error_code code;
-    const fs::path real = fs::canonical(path, code);
-    if (!code && !seen.insert(real).second) return;
-    try {
-      if (path.extension() == ".jsonl") {
-        read_lines(path, named, records);
-      } else {
-        read_one(path, named, records);
-      }
-    } catch (const std::exception& error) {
-      records.bad.push_back({path.string(), error.what()});
-    }
-  };
-  for (const fs::path& path : paths) {
-    std::error_code code;
-    const fs::file_status status = fs::status(path, code);
-    if (!fs::exists(status)) {
-      records.bad.push_back({path.string(), "no such file or folder"});
-    } else if (!fs::is_directory(status)) {
-      read(path, /*named=*/true);
-    } else {
-      std::vector<fs::path> files;
-      fs::recursive_directory_iterator it(path, fs::directory_options::skip_permission_denied,
-                                          code);
-      for (; !code && it != fs::recursive_directory_iterator(); it.increment(code)) {
-        const fs::path name = it->path().filename();
-        const bool wanted =
-            name == "result.json" || (name.extension() == ".jsonl" && name != "metrics.jsonl");
-        std::error_code kind;
-        if (wanted && it->is_regular_file(kind)) files.push_back(it->path());
-      }
-      if (code) records.bad.push_back({path.string(), "cannot be walked: " + code.message()});
-      std::sort(files.begin(), files.end());
-      for (const fs::path& file : files) read(file, /*named=*/false);
-    }
-  }
-  return records;
 }
 
 }  // namespace lra

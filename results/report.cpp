@@ -39,7 +39,7 @@ Table provenance(const Records& records) {
   const auto add = [&rows](const Machine& machine, const json& software) {
     rows.emplace(machine_text(machine),
                  software.empty() ? "not recorded"
-                                  : software.dump(-1, ' ', true, json::error_handler_t::replace));
+                                  : dumped(software));
   };
   for (const Result& r : records.results) add(r.machine, r.software);
   for (const Profile& p : records.profiles) add(p.machine, p.software);

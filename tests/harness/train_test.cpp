@@ -22,7 +22,6 @@ namespace fs = std::filesystem;
 json comparable(const fs::path& run) {
   json result = read_json(run / kResultFile);
   result.erase("training");
-  result["config"].erase("data");
   json log = json::array();
   std::ifstream in(run / kMetricsFile);
   for (std::string line; std::getline(in, line);) {
