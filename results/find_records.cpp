@@ -1,4 +1,5 @@
-// Walks folders and files for records; what cannot be used is listed with its reason and never stops the rest.
+// Walks folders and files for records; what cannot be used is listed with its reason and never
+// stops the rest.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -148,7 +148,8 @@ Accuracy parse_accuracy(const json& value, const std::string& where);
 json make_machine(const Machine& machine);
 Machine parse_machine(const json& machine);
 
-/// Any value as one line of ASCII, whatever bytes it holds; and the same for a message: at most 60 letters, "an array", "an object".
+/// Any value as one line of ASCII, whatever bytes it holds; and the same for a message: at most 60
+/// letters, "an array", "an object".
 std::string dumped(const json& value);
 std::string shown(const json& value);
 

@@ -37,9 +37,7 @@ Table training_long(const std::vector<Table>& tables) {
 Table provenance(const Records& records) {
   std::set<std::pair<std::string, std::string>> rows;
   const auto add = [&rows](const Machine& machine, const json& software) {
-    rows.emplace(machine_text(machine),
-                 software.empty() ? "not recorded"
-                                  : dumped(software));
+    rows.emplace(machine_text(machine), software.empty() ? "not recorded" : dumped(software));
   };
   for (const Result& r : records.results) add(r.machine, r.software);
   for (const Profile& p : records.profiles) add(p.machine, p.software);

@@ -106,7 +106,8 @@ TEST(CommandTest, NamesTheCommandThatWasMeant) {
   expect_refusal({"lst"}, 2, "unknown command 'lst' in lra; did you mean 'list'?");
   expect_refusal({"list", "attention"}, 2,
                  "unknown command 'attention' in lra list; did you mean 'attentions'?");
-  expect_refusal({"protocol", "dif"}, 2, "unknown command 'dif' in lra protocol; did you mean 'diff'?");
+  expect_refusal({"protocol", "dif"}, 2,
+                 "unknown command 'dif' in lra protocol; did you mean 'diff'?");
   expect_refusal({"list", "tasks", "--jsn"}, 2, "unknown option '--jsn'");
   expect_refusal({"list", "tasks", "--jsn"}, 2, "did you mean '--json'?");
   expect_refusal({"list"}, 2, "lra list needs a command: attentions, tasks, protocols");
@@ -375,7 +376,8 @@ TEST_F(RunCommandTest, EvaluateRefusesACheckpointItCannotTrust) {
   const std::string whole = read_file(best);
 
   fs::remove(best);
-  expect_refusal(evaluate_words(), 1, "has no checkpoint-best.safetensors yet; lra train --resume goes on");
+  expect_refusal(evaluate_words(), 1,
+                 "has no checkpoint-best.safetensors yet; lra train --resume goes on");
   EXPECT_EQ(run_program(evaluate_words({"--checkpoint", "last"})).status, 0) << "it is not needed";
 
   write_file(best, whole.substr(0, whole.size() / 2));
