@@ -57,6 +57,11 @@ TEST_F(SuiteTest, EndsWithBothTables) {
   for (const char* part : {"nystrom[num_landmarks=8]", "standard", "128", "overridden"}) {
     EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
   }
+  const size_t first = result.out.find("Accuracy: ");
+  ASSERT_NE(first, std::string::npos) << result.out;
+  EXPECT_EQ(result.out.find("Accuracy: ", first + 1), std::string::npos)
+      << "runs of one recipe share a table:\n"
+      << result.out;
   for (const char* name :
        {"report.md", "accuracy.csv", "accuracy.tex", "memory_time.csv", "memory_time.tex"}) {
     EXPECT_TRUE(fs::exists(out("s") / "report" / name)) << name;
