@@ -140,8 +140,10 @@ void wait_until_free(const fs::path& run) {
   }
 }
 
-// This program again, as quiet as we are.
-ChildStatus run_quietly(std::vector<std::string> arguments) {
+// This program again, on the same device and as quiet as we are.
+ChildStatus run_part(const SuiteRequest& request, std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--device", request.device, "--dtype", request.dtype,
+                                     "--threads", std::to_string(request.threads)});
   if (is_quiet()) arguments.push_back("--quiet");
   return run_child(arguments);
 }
@@ -160,16 +162,10 @@ std::string train_cell(const SuiteRequest& request, const Cell& cell, const fs::
                                         data.string(),
                                         "--run",
                                         cell.run.string(),
-                                        "--device",
-                                        request.device,
-                                        "--dtype",
-                                        request.dtype,
-                                        "--threads",
-                                        std::to_string(request.threads),
                                         "--resume"};
   for (const std::string& set : cell.sets) arguments.insert(arguments.end(), {"--set", set});
   wait_until_free(cell.run);
-  const ChildStatus ended = run_quietly(arguments);
+  const ChildStatus ended = run_part(request, arguments);
   std::string status = status_of(cell.run);
   if (status.empty()) {
     record_failure(request, cell, data,
@@ -187,27 +183,11 @@ bool profile(const SuiteRequest& request) {
   for (const AttentionSpec& attention : request.attentions) {
     attentions += fmt::format("{}{}", attentions.empty() ? "" : ",", attention.text());
   }
-  const ChildStatus ended = run_quietly({"profile",
-                                         "--preset",
-                                         budget.preset,
-                                         "--scope",
-                                         budget.scope,
-                                         "--mode",
-                                         budget.mode,
-                                         "--lengths",
-                                         budget.lengths,
-                                         "--attentions",
-                                         attentions,
-                                         "--seconds",
-                                         fmt::format("{}", budget.seconds),
-                                         "--device",
-                                         request.device,
-                                         "--dtype",
-                                         request.dtype,
-                                         "--threads",
-                                         std::to_string(request.threads),
-                                         "--out",
-                                         (request.out / "profile.jsonl").string()});
+  const ChildStatus ended =
+      run_part(request, {"profile", "--preset", budget.preset, "--scope", budget.scope, "--mode",
+                         budget.mode, "--lengths", budget.lengths, "--attentions", attentions,
+                         "--seconds", fmt::format("{}", budget.seconds), "--out",
+                         (request.out / "profile.jsonl").string()});
   const bool finished = ended.exit == 0 && ended.signal == 0;
   if (!finished) say("lra profile did not finish; the table holds the cells it measured");
   return finished;
