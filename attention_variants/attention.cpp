@@ -35,33 +35,68 @@ int64_t Attention::analytic_bytes(int64_t, int64_t, int64_t, bool) const { retur
 
 int64_t Attention::flops(int64_t, int64_t) const { return -1; }
 
-ProjectedAttention::ProjectedAttention(const AttentionContext& context)
-    : context_(context),
-      query_(register_module("query",
-                             torch::nn::Linear(context.width, context.heads * context.head_dim))),
-      key_(register_module("key",
-                           torch::nn::Linear(context.width, context.heads * context.head_dim))),
-      value_(register_module("value",
-                             torch::nn::Linear(context.width, context.heads * context.head_dim))),
-      output_(register_module(
-          "output", torch::nn::Linear(context.heads * context.head_dim, context.width))) {}
+std::vector<std::string> Attention::tables() const { return {}; }
+
+void Attention::set_table(const std::string& name, const torch::Tensor&) {
+  throw unknown_name("table", name, tables(), "this attention");
+}
+
+ProjectedAttention::ProjectedAttention(const AttentionContext& context, Projections projections)
+    : context_(context) {
+  const int64_t joined = context.heads * context.head_dim;
+  const auto add = [&](const char* name, int64_t from, int64_t to) {
+    return register_module(name, torch::nn::Linear(from, to));
+  };
+  if (projections == Projections::query_key_value) {
+    query_ = add("query", context.width, joined);
+    key_ = add("key", context.width, joined);
+  } else if (projections == Projections::shared_query_key) {
+    query_ = add("query_key", context.width, joined);
+  }
+  value_ = add("value", context.width, joined);
+  output_ = add("output", joined, context.width);
+}
 
 torch::Tensor ProjectedAttention::forward(const torch::Tensor& x, const torch::Tensor& mask) {
+  check_input(x, mask);
+  const torch::Tensor v = project_value(x);
+  const torch::Tensor q = query_.is_empty() ? v : heads(query_, x);
+  const torch::Tensor k = key_.is_empty() ? q : heads(key_, x);
+  return project_output(attend(q, k, v, mask), mask);
+}
+
+void ProjectedAttention::check_input(const torch::Tensor& x, const torch::Tensor& mask) const {
   if (x.dim() != 3 || x.size(1) < 1 || x.size(2) != context_.width) {
     throw Error(fmt::format("x should be [B,N,{}] with N of at least 1, not {}", context_.width,
                             shape_text(x)));
   }
-  const int64_t batch = x.size(0), length = x.size(1);
-  check_mask(mask, batch, length);
-  const auto heads = [&](torch::nn::Linear& projection) {  // [B,N,D] -> [B,H,N,d], a view
-    return projection->forward(x)
-        .view({batch, length, context_.heads, context_.head_dim})
-        .transpose(1, 2);
-  };
-  const torch::Tensor mixed = attend(heads(query_), heads(key_), heads(value_), mask);  // [B,H,N,d]
-  const torch::Tensor joined = mixed.transpose(1, 2).reshape({batch, length, -1});      // [B,N,H*d]
+  check_mask(mask, x.size(0), x.size(1));
+}
+
+torch::Tensor ProjectedAttention::heads(torch::nn::Linear& projection,
+                                        const torch::Tensor& x) const {
+  return projection->forward(x)
+      .view({x.size(0), x.size(1), context_.heads, context_.head_dim})
+      .transpose(1, 2);
+}
+
+torch::Tensor ProjectedAttention::project_value(const torch::Tensor& x) {
+  return heads(value_, x);
+}
+
+torch::Tensor ProjectedAttention::project_output(const torch::Tensor& mixed,
+                                                 const torch::Tensor& mask) {
+  const torch::Tensor joined =
+      mixed.transpose(1, 2).reshape({mixed.size(0), mixed.size(2), -1});  // [B,N,H*d]
   // The output projection has a bias, so padded rows are zeroed once more.
   return output_->forward(joined).masked_fill(~mask.unsqueeze(-1), 0);
+}
+
+bool is_projection(const std::string& state_name) {
+  const std::string module = state_name.substr(0, state_name.find('.'));
+  if (module.size() == state_name.size()) return false;
+  return module == "query" || module == "key" || module == "query_key" || module == "value" ||
+         module == "output";
 }
 
 void check_attend_inputs(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,

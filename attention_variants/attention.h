@@ -41,6 +41,13 @@ class Attention : public torch::nn::Module {
   virtual torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k,
                                const torch::Tensor& v, const torch::Tensor& mask);
 
+  /// Names of the tables that attend() draws from the seed for each shape it meets (hashes, random
+  /// patterns) and that set_table() can put in their place.
+  virtual std::vector<std::string> tables() const;
+
+  /// Every later attend() uses this table; it throws Error where the shape does not fit q.
+  virtual void set_table(const std::string& name, const torch::Tensor& table);
+
   /// Every effective option, for the records.
   virtual json options() const = 0;
 
@@ -53,35 +60,67 @@ class Attention : public torch::nn::Module {
   virtual int64_t flops(int64_t batch, int64_t length) const;
 };
 
+/// What a variant projects its input to.
+enum class Projections {
+  query_key_value,
+  shared_query_key,  // one projection, query_key: attend() is given the same tensor as q and as k
+  value_only,        // attend() is given v as q and k too, and reads v alone
+};
+
 /// Owns the projections query, key, value [D -> H*d] and output [H*d -> D]; a variant overrides
 /// attend() alone.
 class ProjectedAttention : public Attention {
  public:
-  explicit ProjectedAttention(const AttentionContext& context);
+  explicit ProjectedAttention(const AttentionContext& context,
+                              Projections projections = Projections::query_key_value);
 
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& mask) override;
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override = 0;
 
  protected:
+  /// For a variant that reads more than q, k and v, and so overrides forward().
+  void check_input(const torch::Tensor& x, const torch::Tensor& mask) const;  // throws Error
+  torch::Tensor project_value(const torch::Tensor& x);  // [B,N,D] -> [B,H,N,d], a view
+  /// [B,H,N,d] -> [B,N,D] with padded rows zero.
+  torch::Tensor project_output(const torch::Tensor& mixed, const torch::Tensor& mask);
+
   const AttentionContext context_;
 
  private:
-  torch::nn::Linear query_, key_, value_, output_;
+  torch::Tensor heads(torch::nn::Linear& projection, const torch::Tensor& x) const;
+
+  // Empty where the variant has no such projection.
+  torch::nn::Linear query_{nullptr}, key_{nullptr}, value_{nullptr}, output_{nullptr};
 };
+
+/// Whether a parameter or buffer of that name belongs to the projections of a ProjectedAttention.
+bool is_projection(const std::string& state_name);
 
 /// Checks q, k, v [B,H,N,d] (equal shapes and dtype) and mask [B,N] bool once, at the public
 /// boundary; throws Error.
 void check_attend_inputs(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                          const torch::Tensor& mask);
 
+/// How a variant stands to softmax attention over all tokens.
+enum class Softmax {
+  exact,
+  approximate,  // approaches it as its budget grows, or would in exact arithmetic
+  different,    // another function, by design
+};
+
 /// What `lra list attentions` and the docs say of a variant.
 struct AttentionInfo {
   std::string name;
   std::string title;       // "Nyström"
   std::string paper;       // "Xiong et al., AAAI 2021"
-  std::string complexity;  // "O(N m)"
-  bool exact = false;      // computes softmax attention itself
+  std::string complexity;  // "O(N m)": time, and memory where no more is said
+  Softmax softmax = Softmax::different;
+  std::string budget;         // the option that trades cost for closeness to softmax; may be empty
+  bool linear = false;        // memory grows linearly with N, in inference and in training
+  std::string state;          // learned tensors beside the projections, and tables; may be empty
+  bool length_bound = false;  // has parameters sized by max_length
+  std::string peer;           // what outputs and gradients were checked against
 };
 
 /// An attention and its options as a user names it: nystrom[num_landmarks=32].

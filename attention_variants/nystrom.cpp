@@ -242,7 +242,11 @@ class NystromAttention : public ProjectedAttention {
     .title = "Nyström",
     .paper = "Xiong et al., AAAI 2021",
     .complexity = "O(N m)",
-    .exact = false,
+    .softmax = Softmax::approximate,
+    .budget = "num_landmarks",
+    .linear = true,
+    .state = "conv.weight [H,1,K,1]",
+    .peer = "transformers, nystrom-attention",
 });
 
 }  // namespace

@@ -78,8 +78,10 @@ class StandardAttention : public ProjectedAttention {
     .name = "standard",
     .title = "Standard",
     .paper = "Vaswani et al., NeurIPS 2017",
-    .complexity = "O(N²)",
-    .exact = true,
+    .complexity = "O(N²) time; memory O(N) fused, O(N²) materialized",
+    .softmax = Softmax::exact,
+    .linear = true,  // fused, the default
+    .peer = "torch",
 });
 
 }  // namespace

@@ -13,26 +13,27 @@ using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 NamedTensors own(const torch::OrderedDict<std::string, torch::Tensor>& all) {
   NamedTensors kept;
   for (const auto& item : all) {
-    const std::string module = item.key().substr(0, item.key().find('.'));
-    const bool dotted = module.size() < item.key().size();
-    if (dotted && (module == "query" || module == "key" || module == "value" || module == "output"))
-      continue;
-    kept.emplace_back(item.key(), item.value());
+    if (!is_projection(item.key())) kept.emplace_back(item.key(), item.value());
   }
   return kept;
 }
 
 std::string shape(const torch::Tensor& t) { return fmt::format("[{}]", fmt::join(t.sizes(), ",")); }
 
-void set_parameters(const TensorFile& in, const NamedTensors& state) {
+void set_parameters(const TensorFile& in, const NamedTensors& state, Attention& attention) {
   const std::string prefix = "param.";
   std::vector<std::string> valid;
   for (const auto& [name, tensor] : state) valid.push_back(prefix + name);
+  for (const std::string& table : attention.tables()) valid.push_back(prefix + table);
   const torch::NoGradGuard no_grad;
   for (const auto& [name, given] : in.tensors) {
     if (name.rfind(prefix, 0) != 0) continue;
     const auto it = std::ranges::find(valid, name);
     if (it == valid.end()) throw unknown_name("tensor", name, valid, "the input");
+    if (it - valid.begin() >= std::ssize(state)) {
+      attention.set_table(name.substr(prefix.size()), given);
+      continue;
+    }
     torch::Tensor target = state[static_cast<size_t>(it - valid.begin())].second;
     if (given.sizes() != target.sizes()) {
       throw Error(fmt::format("tensor {} should be {}, not {}", name, shape(target), shape(given)));
@@ -82,7 +83,7 @@ TensorFile attend_file(const AttentionSpec& spec, const TensorFile& in, uint64_t
   const NamedTensors parameters = own(attention->named_parameters());
   NamedTensors state = parameters;
   for (auto& buffer : own(attention->named_buffers())) state.push_back(buffer);
-  set_parameters(in, state);
+  set_parameters(in, state, *attention);
 
   TensorFile out;
   out.metadata = {{"attention", spec.text()}, {"options", attention->options().dump()}};

@@ -8,7 +8,7 @@
 namespace lra {
 
 /// `in` holds q, k, v [B,H,N,d] of one floating-point type, optionally mask [B,N] (BOOL; absent:
-/// all are tokens), param.<name> for any parameter or buffer of the variant but the four
+/// all are tokens), param.<name> for any parameter, buffer or table of the variant but the
 /// projections, and grad_output [B,H,N,d]. The result holds output [B,H,N,d] and, with grad_output,
 /// grad.q, grad.k, grad.v and grad.param.<name> of every parameter. Evaluation mode. `seed` decides
 /// parameters that are not given. Throws Error on a missing, unknown or misshapen tensor.

@@ -8,6 +8,12 @@
 namespace lra {
 namespace {
 
+const char* softmax_word(Softmax softmax) {
+  return softmax == Softmax::exact         ? "exact"
+         : softmax == Softmax::approximate ? "approximate"
+                                           : "different";
+}
+
 json attentions_json() {
   json list = json::array();
   for (const AttentionEntry* entry : attention_entries()) {
@@ -15,7 +21,7 @@ json attentions_json() {
                     {"title", entry->info.title},
                     {"paper", entry->info.paper},
                     {"complexity", entry->info.complexity},
-                    {"exact", entry->info.exact},
+                    {"softmax", softmax_word(entry->info.softmax)},
                     {"options", entry->default_options}});
   }
   return list;

@@ -52,11 +52,13 @@ void run(const SuiteOptions& options) {
   if (request.tasks.empty())
     throw UsageError("no task is both in budget " + request.budget.name + " and protocol " +
                      protocol.name);
-  if (options.attentions.empty()) {
+  const std::string& attentions =
+      options.attentions.empty() ? request.budget.attentions : options.attentions;
+  if (attentions.empty()) {
     for (const AttentionEntry* entry : attention_entries())
       request.attentions.push_back({.name = entry->info.name});
   } else {
-    request.attentions = parse_attentions(options.attentions);
+    request.attentions = parse_attentions(attentions);
   }
   request.seeds = parse_seeds(options.seeds.empty() ? request.budget.seeds : options.seeds);
   request.sets = options.sets;
@@ -79,7 +81,8 @@ void add_suite_command(CLI::App& app) {
       app.add_subcommand("suite", "Train and measure attentions on tasks, and print the tables");
   auto options = std::make_shared<SuiteOptions>();
   command->add_option("--tasks", options->tasks, "Comma list; default: all of the budget");
-  command->add_option("--attentions", options->attentions, "Comma list; default: all");
+  command->add_option("--attentions", options->attentions,
+                      "Comma list; default: the budget's, or all");
   command->add_option("--seeds", options->seeds, "Comma list; default: the budget's");
   command->add_option("--protocol", options->protocol, "Protocol, or a path to one")
       ->capture_default_str();

@@ -48,6 +48,7 @@ struct ProfileBudget {
 
 struct Budget {
   std::string schema, name, title, description;
+  std::string attentions;       // comma list; empty = all there are
   std::string seeds = "0";      // comma list
   json tasks = json::object();  // task name -> TaskBudget
   ProfileBudget profile;
@@ -58,6 +59,7 @@ struct Budget {
     f("name", name);
     f("title", title);
     f("description", description);
+    f("attentions", attentions);
     f("seeds", seeds);
     f("tasks", tasks);
     f("profile", profile);

@@ -21,6 +21,9 @@ struct PrepareOptions {
   uint64_t seed = 0;
   int64_t train = -1, dev = -1, test = -1;
   int64_t min_length = -1, max_length = -1;  // tokens a sample, both excluded; ListOps
+  int64_t resolution = -1;                   // pixels a side; Pathfinder
+  std::string difficulty;                    // easy, intermediate or hard; Pathfinder
+  bool synthetic = false;                    // a labelled stand-in for data that cannot be had
   int64_t threads = 0;                       // 0 = all cores; the result does not depend on it
   /// Called now and then with (done, total, what); may be empty.
   std::function<void(int64_t, int64_t, const std::string&)> progress;
@@ -35,6 +38,7 @@ struct Task {
   int64_t vocabulary = 0;   // ids are below it; 0 is padding where not said otherwise
   int64_t inputs = 1;       // 2 for Retrieval
   int64_t length = 0;       // default N
+  bool image = false;       // the ids are the grey values of a square image, row by row
   std::string description;  // one line
   std::function<void(const PrepareOptions&)> prepare;
   /// A sample's tokens as text to look at.

@@ -106,7 +106,7 @@ TEST(Registry, EntriesAreSortedAndComplete) {
   EXPECT_TRUE(std::ranges::is_sorted(names));
   EXPECT_TRUE(std::ranges::count(names, "standard") == 1 &&
               std::ranges::count(names, "nystrom") == 1);
-  EXPECT_TRUE(attention_entry("standard").info.exact);
+  EXPECT_EQ(attention_entry("standard").info.softmax, Softmax::exact);
 }
 
 TEST(Registry, RefusesANameTwice) {

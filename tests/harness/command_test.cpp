@@ -127,7 +127,7 @@ TEST(ListTest, AttentionsWithTheirDefaults) {
     const AttentionEntry& entry = attention_entry(names.back());
     EXPECT_EQ(item["title"], entry.info.title);
     EXPECT_EQ(item["paper"], entry.info.paper);
-    EXPECT_EQ(item["exact"], entry.info.exact);
+    EXPECT_EQ(item["softmax"] == "exact", entry.info.softmax == Softmax::exact);
     EXPECT_EQ(item["options"], entry.effective_options(json::object())) << "in effect by default";
     EXPECT_EQ(std::ranges::count(plain_lines, names.back()), 1) << plain;
     EXPECT_NE(plain.find(item["options"].dump()), std::string::npos) << plain;

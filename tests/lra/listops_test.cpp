@@ -184,5 +184,15 @@ TEST(SlowListOps, FullSizeInUnderAMinute) {
   EXPECT_EQ(data.split("test").size(), 2000);
 }
 
+TEST(SlowListOps, AnyNumberOfThreadsGivesTheSameFilesAtFullSize) {
+  Scratch scratch;
+  std::set<std::string> fingerprints;
+  for (const int64_t threads : {1, 2, 7}) {
+    fingerprints.insert(fingerprint_of(
+        {.out = scratch.path() / std::to_string(threads), .seed = 0, .threads = threads}));
+  }
+  EXPECT_EQ(fingerprints.size(), 1u);
+}
+
 }  // namespace
 }  // namespace lra::listops

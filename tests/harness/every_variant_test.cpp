@@ -1,0 +1,124 @@
+// Every registered variant through the program: training, evaluation, measuring, in the number
+// types; a variant that is added is tested here without a word.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "attention_variants/attention.h"
+#include "tests/harness/program.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> variant_names() {
+  std::vector<std::string> names;
+  for (const AttentionEntry* entry : attention_entries()) names.push_back(entry->info.name);
+  return names;
+}
+
+std::string name_of(const testing::TestParamInfo<std::string>& info) { return info.param; }
+
+class EveryVariant : public testing::TestWithParam<std::string> {
+ protected:
+  Scratch scratch_;
+  fs::path data_ = scratch_.path() / "data", run_ = scratch_.path() / "run";
+};
+INSTANTIATE_TEST_SUITE_P(All, EveryVariant, testing::ValuesIn(variant_names()), name_of);
+
+TEST_P(EveryVariant, TrainsAndEvaluatesInBothTypes) {
+  prepare_tiny_listops(data_);
+  for (const char* dtype : {"float32", "bfloat16"}) {
+    const fs::path run = run_ / dtype;
+    std::vector<std::string> words = tiny_train(data_, run, GetParam(), 8);
+    words.insert(words.end(), {"--dtype", dtype});
+    const ProgramResult trained = run_program(words);
+    ASSERT_EQ(trained.status, 0) << trained.err;
+    const json result = read_json(run / kResultFile);
+    EXPECT_EQ(result["status"], "ok");
+    EXPECT_EQ(result["attention"]["name"], GetParam());
+    EXPECT_EQ(result["test"]["count"], 50);
+    const ProgramResult evaluated = run_program({"evaluate", run.string(), "--split", "dev"});
+    EXPECT_EQ(evaluated.status, 0) << evaluated.err;
+  }
+}
+
+TEST_P(EveryVariant, IsMeasuredInEveryScopeAndMode) {
+  for (const auto& [scope, mode] :
+       {std::pair{"core", "inference"}, {"module", "training"}, {"model", "training"}}) {
+    const fs::path out = scratch_.path() / (std::string(scope) + ".jsonl");
+    const ProgramResult result =
+        run_program({"profile", "--attentions", GetParam(), "--lengths", "128", "--scope", scope,
+                     "--mode", mode, "--heads", "2", "--head-dim", "16", "--seconds", "0.05",
+                     "--threads", "1", "--out", out.string()});
+    ASSERT_EQ(result.status, 0) << result.err;
+    const json line = json::parse(read_file(out));
+    // A mixer without q, k and v has no core.
+    if (line["status"] == "unsupported") {
+      EXPECT_STREQ(scope, "core") << line.dump();
+      continue;
+    }
+    EXPECT_EQ(line["status"], "ok") << line.dump();
+    EXPECT_GT(line["time_ms"]["median"], 0);
+    EXPECT_GT(line["memory_mib"]["peak"], 0);
+  }
+}
+
+class SlowEveryVariant : public EveryVariant {};
+INSTANTIATE_TEST_SUITE_P(All, SlowEveryVariant, testing::ValuesIn(variant_names()), name_of);
+
+// 200 steps of batch 8 at length 512: the loss at the end is below that at the start.
+TEST_P(SlowEveryVariant, LossFallsInTwoHundredSteps) {
+  task("listops").prepare({.out = data_,
+                           .seed = 5,
+                           .train = 2000,
+                           .dev = 50,
+                           .test = 50,
+                           .min_length = 50,
+                           .max_length = 500});
+  const ProgramResult result = run_program({"train",
+                                            "--task",
+                                            "listops",
+                                            "--attention",
+                                            GetParam(),
+                                            "--threads",
+                                            "1",
+                                            "--data",
+                                            data_.string(),
+                                            "--run",
+                                            run_.string(),
+                                            "--set",
+                                            "input.length=512",
+                                            "--set",
+                                            "training.steps=200",
+                                            "--set",
+                                            "training.batch=8",
+                                            "--set",
+                                            "training.evaluate_every=200",
+                                            "--set",
+                                            "training.log_every=20",
+                                            "--set",
+                                            "schedule.warmup=20",
+                                            "--set",
+                                            "optimizer.lr=0.001"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(read_json(run_ / kResultFile)["status"], "ok");
+  std::vector<double> losses;  // means over 20 steps
+  std::ifstream log(run_ / kMetricsFile);
+  for (std::string line; std::getline(log, line);) {
+    const json entry = json::parse(line);
+    if (entry["split"] != "train") continue;
+    losses.push_back(entry["loss"]);
+    EXPECT_TRUE(std::isfinite(losses.back())) << line;
+  }
+  ASSERT_EQ(losses.size(), 10u);
+  // The last 100 steps against the first 20.
+  double last = 0;
+  for (size_t i = 5; i < 10; ++i) last += losses[i] / 5;
+  EXPECT_LT(last, losses[0]);
+}
+
+}  // namespace
+}  // namespace lra
