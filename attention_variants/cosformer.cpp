@@ -1,0 +1,72 @@
+// cosFormer: out = φ(Q) (φ(K)ᵀ V) / max(φ(Q)·Σ φ(K), 1e-6) with φ(x) at position i of M =
+// [relu(x) sin(πi/2M); relu(x) cos(πi/2M)], so that φ(q_i)·φ(k_j) = relu(q_i)·relu(k_j)
+// cos(π(i-j)/2M). Positions are counted from 1 among a sample's real tokens, and M is their number.
+//
+// Qin et al., "cosFormer: Rethinking Softmax in Attention", ICLR 2022. Cost: O(N d²) time, O(N d)
+// memory.
+#include <numbers>
+
+#include "attention_variants/attention.h"
+#include "attention_variants/linear_attention.h"
+#include "attention_variants/softmax.h"
+
+namespace lra {
+namespace {
+
+struct CosformerOptions {
+  template <class Fields>
+  void fields(Fields&) {}
+};
+
+// sin and cos of πi/2M: mask [B,N] -> [B,1,N,2,1]. In float32 whatever the type of the rest:
+// bfloat16 does not tell apart positions beyond 256.
+torch::Tensor phases(const torch::Tensor& mask, torch::ScalarType type) {
+  const torch::Tensor rank =
+      mask.cumsum(1, type == torch::kDouble ? torch::kDouble : torch::kFloat);
+  const torch::Tensor count = rank.narrow(1, mask.size(1) - 1, 1).clamp_min(1);  // M [B,1]
+  const torch::Tensor angle = rank / count * (std::numbers::pi / 2);
+  return torch::stack({angle.sin(), angle.cos()}, -1).to(type).unsqueeze(1).unsqueeze(-1);
+}
+
+class CosformerAttention : public ProjectedAttention {
+ public:
+  CosformerAttention(const AttentionContext& context, const CosformerOptions& options)
+      : ProjectedAttention(context), options_(options) {}
+
+  torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                       const torch::Tensor& mask) override {
+    check_attend_inputs(q, k, v, mask);
+    const torch::Tensor phase = phases(mask, q.scalar_type());
+    const auto features = [&](const torch::Tensor& x) {  // [B,H,N,d] -> [B,H,N,2d]
+      return (torch::relu(x).unsqueeze(-2) * phase).flatten(-2);
+    };
+    // The rows of padded queries come out as zero because their features are.
+    return linear_attention(features(zero_padding(q, mask)), features(k), counted_values(v, mask),
+                            /*offset=*/0, /*least=*/1e-6)
+        .to(q.scalar_type());
+  }
+
+  json options() const override { return write_fields(options_); }
+
+  int64_t flops(int64_t batch, int64_t length) const override {
+    const int64_t d = context_.head_dim;
+    // φ(K)ᵀ [V, 1] and φ(Q) times it.
+    return 8 * batch * context_.heads * length * d * (d + 1);
+  }
+
+ private:
+  const CosformerOptions options_;
+};
+
+[[maybe_unused]] const bool registered = register_attention<CosformerAttention, CosformerOptions>({
+    .name = "cosformer",
+    .title = "cosFormer",
+    .paper = "Qin et al., ICLR 2022",
+    .complexity = "O(N)",
+    .softmax = Softmax::different,
+    .linear = true,
+    .peer = "the formula, in float64",
+});
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,184 @@
+// Performer (FAVOR+): out = φ(Q) (φ(K)ᵀ V) / (φ(Q)·Σ φ(K)) with random features φ whose products
+// stand for the softmax kernel: φ(x) = m^-½ (exp(wᵀx̂ − ‖x̂‖²/2 − c) + ε), x̂ = d^-¼ x, ε = 1e-4, one
+// feature a row of w [m,d]. c keeps the exponential finite: it is the largest wᵀx̂, of a query over
+// its features, of the keys over features and the real positions of their sample and head. Without
+// ε it would cancel; with ε it is part of the function and is differentiated. Or φ(x) = relu(wᵀx̂) +
+// 1e-3.
+//
+// Choromanski et al., "Rethinking Attention with Performers", ICLR 2021. Cost: O(N m d) time, O(N
+// m) memory: one [B,H,N,m] of features each for queries and keys.
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "attention_variants/attention.h"
+#include "attention_variants/linear_attention.h"
+#include "attention_variants/softmax.h"
+
+namespace lra {
+namespace {
+
+// Of the denominator: out of reach but for a sample without tokens, whose sums are zero.
+constexpr double kLeast = 1e-30;
+
+struct PerformerOptions {
+  int64_t num_features = 256;      // m
+  std::string kernel = "softmax";  // or relu
+  bool orthogonal = true;          // blocks of d rows of w are orthogonal; false: independent rows
+  int64_t redraw_interval = 0;     // training forwards between two draws of w; 0 = never
+  bool prescale = false;  // q and k times d^-¼ once more, and zeroed padded keys kept in the sums,
+                          // as the released code of the Nyströmformer's LRA experiments calls it
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("num_features", num_features, at_least(1));
+    f("kernel", kernel, one_of({"softmax", "relu"}));
+    f("orthogonal", orthogonal);
+    f("redraw_interval", redraw_interval, at_least(0));
+    f("prescale", prescale);
+  }
+};
+
+// w [m,d] of that seed: Gaussian rows, or with orthogonal directions in blocks of d and the norms
+// of Gaussian rows.
+torch::Tensor draw_projection(int64_t m, int64_t d, bool orthogonal, uint64_t seed) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  const torch::Tensor rows = torch::randn({m, d}, generator, torch::kDouble);
+  if (!orthogonal) return rows;
+  const int64_t blocks = (m + d - 1) / d;
+  const auto [q, r] = at::linalg_qr(torch::randn({blocks, d, d}, generator, torch::kDouble));
+  // QR leaves the signs of columns to the library, whose choice is not uniform over the sphere;
+  // with a positive diagonal of R it is.
+  const torch::Tensor sign = r.diagonal(0, -2, -1).sign().unsqueeze(-2);  // [blocks,1,d]
+  const torch::Tensor directions = (q * sign).mT().reshape({blocks * d, d}).narrow(0, 0, m);
+  return directions * rows.norm(2, 1, /*keepdim=*/true);
+}
+
+class PerformerAttention : public ProjectedAttention {
+ public:
+  PerformerAttention(const AttentionContext& context, const PerformerOptions& options)
+      : ProjectedAttention(context), options_(options) {
+    projection_ = register_buffer("projection", draw(0));
+    if (options_.redraw_interval > 0)
+      forwards_ = register_buffer("forwards", torch::zeros({}, torch::kInt64));
+  }
+
+  torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                       const torch::Tensor& mask) override {
+    check_attend_inputs(q, k, v, mask);
+    if (q.size(3) != context_.head_dim) {
+      throw Error(fmt::format("performer was made for heads of width {}, not {}", context_.head_dim,
+                              q.size(3)));
+    }
+    if (options_.redraw_interval > 0 && is_training()) count_forward();
+    const torch::Tensor seen = options_.prescale ? torch::ones_like(mask) : mask;
+    const torch::Tensor values =
+        counted_values(options_.prescale ? zero_padding(v, mask) : v, seen);  // [B,H,N,d+1]
+    const bool softmax = options_.kernel == "softmax";
+    // m^-½ is left out: it cancels.
+    const torch::Tensor out =
+        linear_attention(features(zero_padding(q, mask), torch::Tensor()).to(v.scalar_type()),
+                         features(zero_padding(k, mask), seen).to(v.scalar_type()), values,
+                         softmax ? 1e-4 : 1e-3, kLeast);
+    return zero_padded_rows(out.to(q.scalar_type()), mask);
+  }
+
+  json options() const override { return write_fields(options_); }
+
+  int64_t flops(int64_t batch, int64_t length) const override {
+    const int64_t m = options_.num_features, d = context_.head_dim;
+    const int64_t logits = 4 * length * m * d;          // Q wᵀ, K wᵀ
+    const int64_t products = 4 * length * m * (d + 1);  // φ(K)ᵀ [V, 1] and φ(Q) times it
+    return batch * context_.heads * (logits + products);
+  }
+
+ private:
+  torch::Tensor draw(int64_t redraws) const {
+    // The generator reads the low half of a seed: an odd factor tells all redraws apart there.
+    const uint64_t seed = context_.seed + static_cast<uint64_t>(redraws) * 0x9e3779b97f4a7c15;
+    return draw_projection(options_.num_features, context_.head_dim, options_.orthogonal, seed)
+        .to(torch::kFloat);
+  }
+
+  // The count is a part of the state, and a draw depends on nothing else: a resumed run goes on as
+  // if it had not stopped.
+  void count_forward() {
+    const torch::NoGradGuard no_grad;
+    // Module::to(dtype) converts integer buffers as well, and bfloat16 cannot count beyond 256.
+    if (forwards_.scalar_type() != torch::kInt64) forwards_.set_data(forwards_.to(torch::kInt64));
+    const int64_t done = forwards_.item<int64_t>();
+    if (done > 0 && done % options_.redraw_interval == 0)
+      projection_.copy_(draw(done / options_.redraw_interval));
+    forwards_.add_(1);
+  }
+
+  // φ without its offset, x [B,H,N,d] -> [B,H,N,m], at least in float32 whatever the type of x: an
+  // exponent of 80 in bfloat16 is off by a quarter. Of queries where `seen` is undefined, else of
+  // keys with c the maximum over the positions seen [B,N].
+  torch::Tensor features(const torch::Tensor& x_given, const torch::Tensor& seen) const {
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    const auto type = x_given.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+    const torch::Tensor x = x_given.to(type);
+    const double scale =
+        std::pow(static_cast<double>(context_.head_dim), options_.prescale ? -0.5 : -0.25);
+    // A fresh tensor: autograd keeps it, and the next redraw leaves it alone.
+    const torch::Tensor w = projection_.to(type) * scale;
+    torch::Tensor logits = torch::matmul(x, w.t());  // wᵀx̂ [B,H,N,m]
+    if (options_.kernel == "relu") return logits.relu_();
+    torch::Tensor shift =
+        x.square().sum(-1, /*keepdim=*/true) * (scale * scale / 2);  // ‖x̂‖²/2 [B,H,N,1]
+    if (!seen.defined()) {
+      shift = shift + largest(x, w, logits);
+    } else {
+      // At positions not seen x is zero; the exponential is 1 there instead of exp(-c).
+      shift = (shift + largest(x, w, logits, seen))
+                  .masked_fill(seen.logical_not().unsqueeze(1).unsqueeze(-1), 0);
+    }
+    // In place: autograd needs the exponential alone.
+    return logits.sub_(shift).exp_();
+  }
+
+  // The largest wᵀx̂ of each position [B,H,N,1]. It is computed once more from the row of w that
+  // attains it, so that its gradient needs neither logits [B,H,N,m] nor a tensor of that size.
+  static torch::Tensor largest(const torch::Tensor& x, const torch::Tensor& w,
+                               const torch::Tensor& logits) {
+    const torch::Tensor feature = logits.detach().argmax(-1);  // [B,H,N]
+    return (x * w.index_select(0, feature.flatten()).view(x.sizes())).sum(-1, /*keepdim=*/true);
+  }
+
+  // The largest of each sample and head [B,H,1,1], over the positions seen [B,N].
+  static torch::Tensor largest(const torch::Tensor& x, const torch::Tensor& w,
+                               const torch::Tensor& logits, const torch::Tensor& seen) {
+    const torch::Tensor position =
+        logits.detach()
+            .amax(-1)
+            .masked_fill(seen.logical_not().unsqueeze(1), -std::numeric_limits<double>::infinity())
+            .argmax(-1, /*keepdim=*/true)
+            .unsqueeze(-1);  // [B,H,1,1]
+    const auto row = [&](const torch::Tensor& t) {
+      return t.gather(2, position.expand({-1, -1, 1, t.size(3)}));
+    };
+    return largest(row(x), w, row(logits.detach()));
+  }
+
+  const PerformerOptions options_;
+  torch::Tensor projection_;  // w [m,d]
+  torch::Tensor forwards_;    // in training mode so far; undefined where nothing is redrawn
+};
+
+[[maybe_unused]] const bool registered = register_attention<PerformerAttention, PerformerOptions>({
+    .name = "performer",
+    .title = "Performer",
+    .paper = "Choromanski et al., ICLR 2021",
+    .complexity = "O(N m)",
+    .softmax = Softmax::approximate,
+    .budget = "num_features",
+    .linear = true,
+    .state = "projection [m,d]; forwards [] where redraw_interval is above 0",
+    .peer = "performer-pytorch",
+});
+
+}  // namespace
+}  // namespace lra
