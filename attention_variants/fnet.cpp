@@ -38,7 +38,7 @@ class FNetAttention : public Attention {
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& mask) override {
     check_input(x, mask);
     const torch::Tensor padded = mask.logical_not().unsqueeze(-1);  // [B,N,1]
-    // LibTorch has no transform of bfloat16 on CPUs, nor of half-precision at any length on GPUs.
+    // LibTorch transforms no bfloat16, and float16 on GPUs alone, at powers of two.
     const auto type = x.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
     const torch::Tensor mixed = real_transform(x.masked_fill(padded, 0).to(type));
     return mixed.masked_fill(padded, 0).to(x.scalar_type());

@@ -11,6 +11,7 @@
 // O(N²) where R is random, as its parameters are.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -50,6 +50,15 @@ inline std::vector<ContractCase> contract_cases() {
         {"standard[implementation=materialized]", "", ""},
         {"standard[implementation=materialized,dropout=0.1]", "", ""}}},
       {"nystrom", nystrom_cases()},
+      {"synthesizer",
+       {{"synthesizer[kind=factorized,rank=1]", "", ""},
+        {"synthesizer[kind=factorized,rank=4]", "", ""},
+        {"synthesizer[kind=random]", "", ""},
+        {"synthesizer[kind=dense]", "", ""}}},
+      {"skyformer",
+       {{"skyformer[num_features=1]", "", ""},
+        {"skyformer[num_features=5]", "", ""},
+        {"skyformer[num_features=16]", "", ""}}},
   };
   std::vector<ContractCase> cases;
   for (const AttentionEntry* entry : attention_entries()) {
