@@ -1,0 +1,63 @@
+// Local attention: position i attends to its own block ⌊i/b⌋ and to nothing else.
+//
+// The "local attention" of Tay et al., "Long Range Arena", ICLR 2021. Cost: O(N b d) time, O(N d)
+// memory: the blocks are a batch of small softmax attentions for the fused kernel. A real token
+// sees itself, so its block has a key.
+#include "attention_variants/attention.h"
+#include "attention_variants/blocks.h"
+#include "attention_variants/softmax.h"
+
+namespace lra {
+namespace {
+
+struct LocalOptions {
+  int64_t block = 64;  // b; N <= b is softmax attention
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("block", block, at_least(1));
+  }
+};
+
+class LocalAttention : public ProjectedAttention {
+ public:
+  LocalAttention(const AttentionContext& context, const LocalOptions& options)
+      : ProjectedAttention(context), options_(options) {}
+
+  torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                       const torch::Tensor& mask) override {
+    check_attend_inputs(q, k, v, mask);
+    const int64_t block = block_of(q.size(2));
+    const torch::Tensor out =
+        softmax_attention(split_blocks(q, mask, block), split_blocks(k, mask, block),
+                          split_blocks(v, mask, block), split_mask(mask, block));
+    return zero_padded_rows(join_blocks(out, q.size(0), q.size(2)).to(q.scalar_type()), mask);
+  }
+
+  json options() const override { return write_fields(options_); }
+
+  int64_t flops(int64_t batch, int64_t length) const override {
+    const int64_t block = block_of(length);
+    return 4 * batch * context_.heads * block_count(length, block) * block * block *
+           context_.head_dim;
+  }
+
+ private:
+  int64_t block_of(int64_t length) const { return std::min(options_.block, length); }
+
+  const LocalOptions options_;
+};
+
+[[maybe_unused]] const bool registered = register_attention<LocalAttention, LocalOptions>({
+    .name = "local",
+    .title = "Local",
+    .paper = "Tay et al., ICLR 2021 (LRA)",
+    .complexity = "O(N b)",
+    .softmax = Softmax::approximate,
+    .budget = "block",
+    .linear = true,
+    .peer = "masked softmax",
+});
+
+}  // namespace
+}  // namespace lra
