@@ -3,6 +3,7 @@
 // Vaswani et al., "Attention Is All You Need", NeurIPS 2017, section 3.2.1.
 // Cost: O(N²d) time; memory O(Nd) fused, O(N²) materialized (the baseline of the
 // efficient-attention papers).
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -29,6 +30,44 @@ struct StandardOptions {
   }
 };
 
+// How many tokens each sample has, where padding stands behind all of them; else empty.
+std::vector<int64_t> lengths_of(const torch::Tensor& mask) {
+  const torch::Tensor count = mask.sum(1);
+  const torch::Tensor position = torch::arange(mask.size(1), count.options());
+  if (!torch::equal(position.unsqueeze(0) < count.unsqueeze(1), mask)) return {};
+  return {count.data_ptr<int64_t>(), count.data_ptr<int64_t>() + count.numel()};
+}
+
+// Softmax attention of a padded batch, each sample without its padding: cost goes with the
+// squares of the true lengths, and not with that of the longest.
+torch::Tensor each_alone(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                         const std::vector<int64_t>& lengths) {
+  const int64_t padded = q.size(2);
+  // Taken apart once, so that the gradients are put together once.
+  const auto qs = q.unbind(0), ks = k.unbind(0), vs = v.unbind(0);
+  std::vector<torch::Tensor> out;
+  for (size_t b = 0; b < lengths.size(); ++b) {
+    const int64_t length = std::max<int64_t>(lengths[b], 1);  // one row that the caller drops
+    const auto real = [length](const torch::Tensor& x) {
+      return x.narrow(1, 0, length).unsqueeze(0);
+    };
+    const torch::Tensor one =
+        at::scaled_dot_product_attention(real(qs[b]), real(ks[b]), real(vs[b]));
+    out.push_back(at::constant_pad_nd(one.squeeze(0), {0, 0, 0, padded - length}));
+  }
+  return torch::stack(out);
+}
+
+// Without N x N, and on CPUs without work for the padding behind a sample.
+torch::Tensor fused(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                    const torch::Tensor& mask) {
+  if (!mask.is_cpu()) return softmax_attention(q, k, v, mask);
+  const std::vector<int64_t> lengths = lengths_of(mask);
+  if (lengths.empty()) return softmax_attention(q, k, v, mask);
+  if (*std::ranges::min_element(lengths) == q.size(2)) return softmax_attention(q, k, v, {});
+  return each_alone(q, k, v, lengths);
+}
+
 class StandardAttention : public ProjectedAttention {
  public:
   StandardAttention(const AttentionContext& context, const StandardOptions& options)
@@ -38,7 +77,7 @@ class StandardAttention : public ProjectedAttention {
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
     if (options_.implementation == "fused") {
-      return zero_padded_rows(softmax_attention(q, k, v, mask).to(q.scalar_type()), mask);
+      return zero_padded_rows(fused(q, k, v, mask).to(q.scalar_type()), mask);
     }
     const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
     torch::Tensor scores = torch::matmul(q * scale, k.transpose(-2, -1));  // [B,H,N,N]
