@@ -59,6 +59,16 @@ inline std::vector<ContractCase> contract_cases() {
        {{"skyformer[num_features=1]", "", ""},
         {"skyformer[num_features=5]", "", ""},
         {"skyformer[num_features=16]", "", ""}}},
+      {"reformer",
+       {{"reformer[chunk_length=4,num_hashes=1,num_buckets=4,chunks_before=0]", "", ""},
+        {"reformer[chunk_length=8,num_hashes=3,chunks_after=1]", "", ""},
+        {"reformer[chunk_length=2,num_hashes=2,key_scale=rms]", "", ""},
+        {"reformer[chunk_length=1,num_hashes=2,key_scale=unit,chunks_before=3]", "", ""}}},
+      {"sinkhorn",
+       {{"sinkhorn[block=4,sort=softmax]", "", ""},
+        {"sinkhorn[block=7,max_blocks=30]", "", ""},
+        {"sinkhorn[block=4,sort=sinkhorn,iterations=2,temperature=1.5]", "", ""},
+        {"sinkhorn[block=2,sort=sinkhorn]", "", ""}}},
   };
   std::vector<ContractCase> cases;
   for (const AttentionEntry* entry : attention_entries()) {
