@@ -1,0 +1,423 @@
+// Reformer: attention among tokens that a random hash puts near each other. Queries and keys are
+// one vector x; a key is x/‖x‖. In each of `num_hashes` rounds the tokens are sorted by (bucket,
+// position) with bucket = argmax [xR; -xR]. The sorted rounds are put one after another and cut
+// into chunks; a chunk attends to itself and to the chunks before and after it in that whole
+// sequence, cyclically. A token sees itself only where it sees nothing else. The rounds of a token
+// are combined by the softmax of their log-sum-exps, so that it attends to all it sees in any round
+// at once.
+//
+// Kitaev et al., "Reformer: The Efficient Transformer", ICLR 2020. Cost: O(R N w d) time, with R
+// rounds and a window of w = (before + 1 + after) chunks of tokens, and O(R N (log N + N/c)) for
+// hashing and sorting, until there are so many buckets that they are factorised. Memory O(R N d):
+// a few (sample, head) pairs at a time, and the backward pass computes their scores anew.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/ranges.h>
+
+#include "attention_variants/attention.h"
+#include "attention_variants/softmax.h"
+
+namespace lra {
+namespace {
+
+struct ReformerOptions {
+  int64_t num_hashes = 2;
+  int64_t chunk_length = 64;  // c; N <= c is one chunk, unhashed
+  int64_t num_buckets = 0;    // even; 0 = chosen from N, about two a chunk
+  int64_t chunks_before = 1;
+  int64_t chunks_after = 0;
+  std::string key_scale = "rms";  // logits x·y/‖y‖; unit: divided by √d once more
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("num_hashes", num_hashes, at_least(1));
+    f("chunk_length", chunk_length, at_least(1));
+    f("num_buckets", num_buckets, at_least(0));
+    f("chunks_before", chunks_before, at_least(0));
+    f("chunks_after", chunks_after, at_least(0));
+    f("key_scale", key_scale, one_of({"rms", "unit"}));
+  }
+
+  void settle() const {
+    if (num_buckets % 2 != 0) {
+      bad_value("attention reformer", "num_buckets", "even (0 = chosen from the length)",
+                num_buckets);
+    }
+  }
+};
+
+// How the sorted rounds are cut.
+struct Chunking {
+  int64_t length;         // c
+  int64_t before, after;  // chunks that a chunk sees on either side
+  int64_t slots() const { return before + 1 + after; }
+};
+
+constexpr double kPadded = -1e9;  // the score of a padded key
+constexpr double kSelf = -1e5;    // that of a token with itself: above padding, below all else
+
+// At least float32.
+torch::ScalarType wide(torch::ScalarType type) {
+  return type == torch::kDouble ? torch::kDouble : torch::kFloat;
+}
+
+// A few (sample, head) pairs, their sorted rounds cut into C = R·L/c chunks with w = slots·c keys
+// each.
+class Slab {
+ public:
+  /// order [m,R,L]: which position stands where in each sorted round.
+  Slab(const torch::Tensor& order, const Chunking& chunking)
+      : pairs_(order.size(0)),
+        rounds_(order.size(1)),
+        length_(order.size(2)),
+        chunks_(rounds_ * length_ / chunking.length),
+        chunking_(chunking),
+        queries_(order.reshape({pairs_, chunks_, chunking.length})) {
+    std::vector<torch::Tensor> seen;
+    for (int64_t slot = 0; slot < chunking.slots(); ++slot)
+      seen.push_back(queries_.roll(chunking.before - slot, 1));
+    keys_ = torch::cat(seen, 2);  // [m,C,w]
+    const torch::Tensor pair = torch::arange(pairs_, order.options()).view({-1, 1, 1});
+    query_rows_ = (queries_ + pair * length_).flatten();
+    key_rows_ = (keys_ + pair * length_).flatten();
+    const torch::Tensor round = torch::arange(rounds_, order.options()).view({-1, 1});
+    const torch::Tensor place = torch::empty_like(order).scatter_(
+        2, order,
+        torch::arange(length_, order.options()).expand_as(order));  // the inverse of order
+    unsorted_rows_ = (place + (pair * rounds_ + round) * length_).flatten();
+  }
+
+  /// x [m,L,d] -> the chunks' queries [m·C,c,d].
+  torch::Tensor queries(const torch::Tensor& x) const {
+    return rows(x, query_rows_, chunking_.length);
+  }
+  /// x [m,L,d] -> the chunks' keys [m·C,w,d].
+  torch::Tensor keys(const torch::Tensor& x) const { return rows(x, key_rows_, keys_.size(2)); }
+
+  /// Chunks' queries [m·C,c,d] -> [m,R,L,d], every round in the order of positions.
+  torch::Tensor unsort(const torch::Tensor& x) const {
+    return x.flatten(0, 1).index_select(0, unsorted_rows_).view({pairs_, rounds_, length_, -1});
+  }
+
+  /// Chunks' keys [m·C,w,d] -> [m,R,L,d]: what a token has as a key of several chunks is summed.
+  torch::Tensor fold(const torch::Tensor& x) const {
+    const torch::Tensor slots =
+        x.view({pairs_, chunks_, chunking_.slots(), chunking_.length, x.size(-1)});
+    torch::Tensor sum;
+    for (int64_t slot = 0; slot < chunking_.slots(); ++slot) {
+      const torch::Tensor own = slots.select(2, slot).roll(slot - chunking_.before, 1);
+      sum = sum.defined() ? sum.add_(own) : own;
+    }
+    return unsort(sum.flatten(0, 1));
+  }
+
+  /// Sets `scores` [m·C,c,w] of tokens with themselves.
+  void fill_self(torch::Tensor& scores, double value) const {
+    const int64_t per_round = chunks_ / rounds_;
+    const torch::Tensor blocks = scores.view(
+        {pairs_, rounds_, per_round, chunking_.length, chunking_.slots(), chunking_.length});
+    const torch::Tensor query =
+        queries_.view({pairs_, rounds_, per_round, chunking_.length, 1});  // [m,R,C/R,c,1]
+    const torch::Tensor key =
+        keys_.view({pairs_, rounds_, per_round, chunking_.slots(), 1, chunking_.length});
+    for (int64_t slot = 0; slot < chunking_.slots(); ++slot) {
+      const int64_t offset = slot - chunking_.before;
+      torch::Tensor block = blocks.select(4, slot);  // [m,R,C/R,c,c]
+      if (offset == 0) {
+        block.diagonal(0, -2, -1).fill_(value);
+        continue;
+      }
+      // A round has a token once, so that it can meet itself only where another round is in sight.
+      const int64_t edge = std::min(std::abs(offset), per_round);
+      const int64_t begin = offset < 0 ? 0 : per_round - edge;
+      const torch::Tensor same =
+          query.narrow(2, begin, edge)
+              .eq(key.select(3, slot).narrow(2, begin, edge));  // [m,R,edge,c,c]
+      block.narrow(2, begin, edge).masked_fill_(same, value);
+    }
+  }
+
+ private:
+  torch::Tensor rows(const torch::Tensor& x, const torch::Tensor& index, int64_t size) const {
+    return x.flatten(0, 1).index_select(0, index).view({pairs_ * chunks_, size, -1});
+  }
+
+  int64_t pairs_, rounds_, length_, chunks_;
+  Chunking chunking_;
+  torch::Tensor queries_, keys_;  // positions [m,C,c], [m,C,w]
+  torch::Tensor query_rows_, key_rows_, unsorted_rows_;
+};
+
+// Attention within the chunks, the rounds combined: x, k, v [P,L,d] (P = B·H), bias [P,L,1] (of
+// keys), order [P,R,L] -> [P,L,d]. The rounds' softmax and their combination are together one
+// softmax over all that a token sees in any round. So its largest score and its sum of exponentials
+// are all that the backward pass needs to have every weight back; apart and not as one log-sum-exp,
+// in which float32 would lose the sum where the largest score is that of a token with itself.
+class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
+ public:
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
+                               const torch::Tensor& k, const torch::Tensor& v,
+                               const torch::Tensor& bias, const torch::Tensor& order,
+                               int64_t chunk_length, int64_t before, int64_t after) {
+    const Chunking chunking{chunk_length, before, after};
+    torch::Tensor out = torch::empty_like(v);
+    torch::Tensor top = torch::empty({x.size(0), x.size(1), 1},
+                                     x.options().dtype(wide(x.scalar_type())));  // [P,L,1]
+    torch::Tensor total = torch::empty_like(top);                                // [P,L,1]
+    Buffer buffer;
+    for_each_slab(order, chunking, [&](int64_t first, int64_t count, const Slab& slab) {
+      const auto part = [&](const torch::Tensor& t) { return t.narrow(0, first, count); };
+      torch::Tensor p = scores(slab, part(x), part(k), part(bias), buffer);  // [m·C,c,w]
+      const torch::Tensor high = p.amax(-1, /*keepdim=*/true);               // [m·C,c,1]
+      p.sub_(high).exp_();
+      const torch::Tensor mixed =
+          torch::bmm(p.to(v.scalar_type()), slab.keys(part(v))).to(p.scalar_type());
+      const torch::Tensor highs = slab.unsort(high);               // [m,R,L,1]
+      const torch::Tensor best = highs.amax(1, /*keepdim=*/true);  // [m,1,L,1]
+      const torch::Tensor share = (highs - best).exp_();           // [m,R,L,1]
+      const torch::Tensor sums = slab.unsort(p.sum(-1, /*keepdim=*/true)).mul_(share).sum(1);
+      part(out).copy_(slab.unsort(mixed).mul_(share).sum(1).div_(sums));
+      part(top).copy_(best.squeeze(1));
+      part(total).copy_(sums);
+    });
+    context->save_for_backward({x, k, v, bias, order, out, top, total});
+    context->saved_data["chunk_length"] = chunk_length;
+    context->saved_data["before"] = before;
+    context->saved_data["after"] = after;
+    return out;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grads) {
+    const torch::NoGradGuard no_grad;
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    const auto saved = context->get_saved_variables();
+    const torch::Tensor &x = saved[0], &k = saved[1], &v = saved[2], &bias = saved[3],
+                        &order = saved[4], &out = saved[5], &top = saved[6], &total = saved[7];
+    const Chunking chunking{context->saved_data["chunk_length"].toInt(),
+                            context->saved_data["before"].toInt(),
+                            context->saved_data["after"].toInt()};
+    const auto type = total.scalar_type();
+    // Divided by the sums here, so that the exponentials of the scores need not be.
+    const torch::Tensor scaled = grads[0].to(type) / total;                       // [P,L,d]
+    const torch::Tensor dot = (scaled * out.to(type)).sum(-1, /*keepdim=*/true);  // [P,L,1]
+    const torch::Tensor grad = scaled.to(x.scalar_type());
+    torch::Tensor grad_x = torch::empty_like(x), grad_k = torch::empty_like(k),
+                  grad_v = torch::empty_like(v);
+    Buffer for_p, for_s;
+    for_each_slab(order, chunking, [&](int64_t first, int64_t count, const Slab& slab) {
+      const auto part = [&](const torch::Tensor& t) { return t.narrow(0, first, count); };
+      const torch::Tensor grad_mixed = slab.queries(part(grad));  // [m·C,c,d]
+      torch::Tensor p = scores(slab, part(x), part(k), part(bias), for_p);
+      p.sub_(slab.queries(part(top))).exp_();  // [m·C,c,w]
+      const torch::Tensor p_given = p.to(x.scalar_type());
+      part(grad_v).copy_(slab.fold(torch::bmm(p_given.transpose(1, 2), grad_mixed)).sum(1));
+      const torch::Tensor values = slab.keys(part(v)).transpose(1, 2);
+      torch::Tensor& grad_p = for_s.of(p.sizes(), x.options());
+      torch::bmm_out(grad_p, grad_mixed, values);
+      torch::Tensor grad_s = grad_p.to(type).sub_(slab.queries(part(dot))).mul_(p);
+      slab.fill_self(grad_s, 0);
+      grad_s = grad_s.to(x.scalar_type());
+      part(grad_x).copy_(slab.unsort(torch::bmm(grad_s, slab.keys(part(k)))).sum(1));
+      part(grad_k).copy_(
+          slab.fold(torch::bmm(grad_s.transpose(1, 2), slab.queries(part(x)))).sum(1));
+    });
+    return {grad_x, grad_k, grad_v, {}, {}, {}, {}, {}};
+  }
+
+ private:
+  // Scores are the largest tensor by far: one allocation serves all slabs.
+  struct Buffer {
+    torch::Tensor memory;
+    torch::Tensor slice;
+    torch::Tensor& of(at::IntArrayRef sizes, const torch::TensorOptions& options) {
+      if (!memory.defined()) memory = torch::empty(sizes, options);
+      slice = memory.narrow(0, 0, sizes[0]);
+      return slice;
+    }
+  };
+
+  // Few enough scores at a time to stay in a CPU's cache; enough at a time to fill a GPU.
+  static void for_each_slab(const torch::Tensor& order, const Chunking& chunking,
+                            const std::function<void(int64_t, int64_t, const Slab&)>& work) {
+    const int64_t wanted = order.is_cuda() ? int64_t{1} << 26 : int64_t{1} << 20;
+    const int64_t each =
+        order.size(1) * order.size(2) * chunking.length * chunking.slots();  // scores of a pair
+    const int64_t step = std::max<int64_t>(1, wanted / each);
+    for (int64_t first = 0; first < order.size(0); first += step) {
+      const int64_t count = std::min(step, order.size(0) - first);
+      work(first, count, Slab(order.narrow(0, first, count), chunking));
+    }
+  }
+
+  // x kᵀ of a slab, padded keys and tokens themselves masked [m·C,c,w], at least float32.
+  static torch::Tensor scores(const Slab& slab, const torch::Tensor& x, const torch::Tensor& k,
+                              const torch::Tensor& bias, Buffer& buffer) {
+    const torch::Tensor queries = slab.queries(x), keys = slab.keys(k);
+    torch::Tensor& raw = buffer.of({queries.size(0), queries.size(1), keys.size(1)}, x.options());
+    torch::baddbmm_out(raw, slab.keys(bias).transpose(1, 2), queries, keys.transpose(1, 2));
+    torch::Tensor scores = raw.to(wide(x.scalar_type()));
+    slab.fill_self(scores, kSelf);
+    return scores;
+  }
+};
+
+class ReformerAttention : public ProjectedAttention {
+ public:
+  ReformerAttention(const AttentionContext& context, const ReformerOptions& options)
+      : ProjectedAttention(context, Projections::shared_query_key), options_(options) {}
+
+  torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                       const torch::Tensor& mask) override {
+    check_attend_inputs(q, k, v, mask);
+    // Hashes and normalised keys in at least float32; the products below keep the type given.
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    torch::Tensor x = zero_padding(q, mask);
+    if (!k.is_same(q) && !torch::equal(zero_padding(k, mask), x))
+      throw Error("reformer reads one tensor as queries and as keys: k should equal q");
+    const int64_t length = x.size(2);
+    const bool one_chunk = length <= options_.chunk_length;
+    const int64_t chunk = one_chunk ? length : options_.chunk_length;
+    const int64_t padding = (chunk - length % chunk) % chunk;  // up to whole chunks
+    torch::Tensor values = zero_padding(v, mask), real = mask;
+    if (padding > 0) {
+      x = torch::constant_pad_nd(x, {0, 0, 0, padding});
+      values = torch::constant_pad_nd(values, {0, 0, 0, padding});
+      real = torch::constant_pad_nd(real, {0, padding});
+    }
+    const torch::Tensor order = one_chunk
+                                    ? torch::arange(length, mask.options().dtype(torch::kInt64))
+                                          .expand({x.size(0), x.size(1), 1, length})
+                                    : sorted_rounds(x, real, length);  // [B,H,R,L]
+    const torch::Tensor bias = torch::zeros(real.sizes(), x.options())
+                                   .masked_fill_(real.logical_not(), kPadded)
+                                   .unsqueeze(1)
+                                   .expand({-1, x.size(1), -1})
+                                   .unsqueeze(-1);  // [B,H,L,1]
+    const auto joined = [](const torch::Tensor& t) { return t.flatten(0, 1).contiguous(); };
+    torch::Tensor out = ChunkAttention::apply(
+        joined(x), joined(keys(x)), joined(values), joined(bias), joined(order), chunk,
+        one_chunk ? 0 : options_.chunks_before, one_chunk ? 0 : options_.chunks_after);
+    out = out.unflatten(0, {x.size(0), x.size(1)}).narrow(2, 0, length);
+    return zero_padded_rows(out, mask);
+  }
+
+  std::vector<std::string> tables() const override { return {"rotations"}; }
+
+  /// rotations [H,d,num_hashes,r]: r = num_buckets/2, or with factorised buckets half their sum.
+  void set_table(const std::string& name, const torch::Tensor& table) override {
+    if (name != "rotations") return ProjectedAttention::set_table(name, table);
+    if (!table.defined() || table.dim() != 4 || !table.is_floating_point())
+      throw Error(
+          "table rotations should be [H,d,num_hashes,num_buckets/2], of a floating-point type");
+    rotations_ = table;
+    given_ = true;
+  }
+
+  json options() const override { return write_fields(options_); }
+
+  int64_t flops(int64_t batch, int64_t length) const override {
+    const int64_t d = context_.head_dim, c = options_.chunk_length;
+    if (length <= c) return batch * context_.heads * 4 * length * length * d;
+    const int64_t sorted = options_.num_hashes * ((length + c - 1) / c) * c;
+    const int64_t window = c * (options_.chunks_before + 1 + options_.chunks_after);
+    const int64_t hashing = 2 * sorted * d * rotation_width(length);
+    return batch * context_.heads * (hashing + 4 * sorted * window * d);
+  }
+
+ private:
+  // The factors of the number of buckets: one, or two where it is large, so that a hash costs their
+  // sum and not their product. As transformers chooses them.
+  std::vector<int64_t> bucket_factors(int64_t length) const {
+    if (options_.num_buckets > 0) return {options_.num_buckets};
+    const int64_t c = options_.chunk_length;
+    const int power = std::bit_width(static_cast<uint64_t>(2 * (length / c))) - 1;
+    const auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(context_.max_length / c)));
+    if (int64_t{1} << power <= 2 * std::max(root, c)) return {int64_t{1} << power};
+    return {int64_t{1} << power / 2, int64_t{1} << (power - power / 2)};
+  }
+
+  int64_t rotation_width(int64_t length) const {
+    const std::vector<int64_t> factors = bucket_factors(length);
+    return std::accumulate(factors.begin(), factors.end(), int64_t{0}) / 2;
+  }
+
+  // Keys such that x·k are the logits [B,H,L,d].
+  torch::Tensor keys(const torch::Tensor& x) const {
+    const torch::Tensor w = x.to(wide(x.scalar_type()));
+    const double root = std::sqrt(static_cast<double>(x.size(-1)));
+    if (options_.key_scale == "rms") {
+      const torch::Tensor mean_square = w.square().mean(-1, /*keepdim=*/true);
+      return (w * ((mean_square + 1e-6).rsqrt() / root)).to(x.scalar_type());
+    }
+    const torch::Tensor norm = at::linalg_vector_norm(w, 2, -1, /*keepdim=*/true);
+    return (w / (norm.clamp_min(1e-12) * root)).to(x.scalar_type());
+  }
+
+  // The rotations for x [B,H,L,d], whose buckets need a width of `width`: [H,d,num_hashes,width].
+  torch::Tensor rotations(const torch::Tensor& x, int64_t width) {
+    const std::vector<int64_t> sizes = {x.size(1), x.size(3), options_.num_hashes, width};
+    if (given_ && rotations_.sizes() != sizes) {
+      throw Error(fmt::format("table rotations should be [{}] for this length, not [{}]",
+                              fmt::join(sizes, ","), fmt::join(rotations_.sizes(), ",")));
+    }
+    if (!given_ && (!rotations_.defined() || rotations_.sizes() != sizes)) {
+      auto generator = at::make_generator<at::CPUGeneratorImpl>(context_.seed);
+      rotations_ = torch::randn(sizes, generator, torch::kDouble);
+    }
+    if (rotations_.device() != x.device()) rotations_ = rotations_.to(x.device());
+    return rotations_.to(x.scalar_type());
+  }
+
+  // Positions of the tokens in each round, sorted by (bucket, position), padding last: x [B,H,L,d],
+  // real [B,L] -> [B,H,R,L]. `length` of the L positions are the caller's.
+  torch::Tensor sorted_rounds(const torch::Tensor& x_given, const torch::Tensor& real,
+                              int64_t length) {
+    const torch::NoGradGuard no_grad;
+    const torch::Tensor x = x_given.to(wide(x_given.scalar_type()));
+    const std::vector<int64_t> factors = bucket_factors(length);
+    const torch::Tensor table = rotations(x, rotation_width(length));
+    const torch::Tensor padded = real.logical_not().unsqueeze(1);  // [B,1,L]
+    std::vector<torch::Tensor> rounds;
+    for (int64_t round = 0; round < options_.num_hashes; ++round) {
+      torch::Tensor buckets = torch::zeros({x.size(0), x.size(1), x.size(2)},
+                                           padded.options().dtype(torch::kInt64));  // [B,H,L]
+      int64_t begin = 0, stride = 1;
+      for (const int64_t factor : factors) {
+        const int64_t half = factor / 2;
+        // argmax [xR; -xR], without writing the second half.
+        const torch::Tensor rotated =
+            torch::matmul(x, table.select(2, round).narrow(-1, begin, half));  // [B,H,L,half]
+        const auto [high, high_at] = rotated.max(-1);
+        const auto [low, low_at] = rotated.min(-1);
+        buckets.add_(torch::where(high.ge(low.neg()), high_at, low_at + half), stride);
+        begin += half;
+        stride *= factor;
+      }
+      rounds.push_back(torch::argsort(buckets.masked_fill_(padded, stride), /*stable=*/true,
+                                      /*dim=*/-1, /*descending=*/false));
+    }
+    return torch::stack(rounds, 2);
+  }
+
+  const ReformerOptions options_;
+  torch::Tensor rotations_;  // the table given, or the last one drawn
+  bool given_ = false;
+};
+
+[[maybe_unused]] const bool registered = register_attention<ReformerAttention, ReformerOptions>({
+    .name = "reformer",
+    .title = "Reformer",
+    .paper = "Kitaev et al., ICLR 2020",
+    .complexity = "O(R N (w + log N)), R hashes, w keys a token; memory O(R N)",
+    .softmax = Softmax::different,
+    .linear = true,
+    .state = "rotations [H,d,num_hashes,num_buckets/2], drawn from the seed",
+    .peer = "transformers, reformer-pytorch",
+});
+
+}  // namespace
+}  // namespace lra
