@@ -18,8 +18,8 @@ struct CosformerOptions {
   void fields(Fields&) {}
 };
 
-// sin and cos of πi/2M: mask [B,N] -> [B,1,N,2,1]. In float32 whatever the type of the rest:
-// bfloat16 does not tell apart positions beyond 256.
+// sin and cos of πi/2M: mask [B,N] -> [B,1,N,2,1]. Counted at least in float32: bfloat16 does not
+// count beyond 256.
 torch::Tensor phases(const torch::Tensor& mask, torch::ScalarType type) {
   const torch::Tensor rank =
       mask.cumsum(1, type == torch::kDouble ? torch::kDouble : torch::kFloat);
@@ -40,9 +40,10 @@ class CosformerAttention : public ProjectedAttention {
     const auto features = [&](const torch::Tensor& x) {  // [B,H,N,d] -> [B,H,N,2d]
       return (torch::relu(x).unsqueeze(-2) * phase).flatten(-2);
     };
+    const torch::Tensor sums =
+        key_sums(features(k), counted_values(v, mask), /*offset=*/0);  // [B,H,2d,d+1]
     // The rows of padded queries come out as zero because their features are.
-    return linear_attention(features(zero_padding(q, mask)), features(k), counted_values(v, mask),
-                            /*offset=*/0, /*least=*/1e-6)
+    return read_sums(features(zero_padding(q, mask)), sums, /*offset=*/0, /*least=*/1e-6)
         .to(q.scalar_type());
   }
 

@@ -39,17 +39,18 @@ class LinearAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
+    torch::Tensor sums;  // [B,H,d,d+1], or [B,H,d,d] without the denominator
+    if (options_.normalise) {
+      sums = key_sums(features(k), counted_values(v, mask), /*offset=*/0);
+    } else {
+      const double share = 1 / std::sqrt(static_cast<double>(q.size(2)));
+      sums = torch::matmul(features(k).transpose(-2, -1), zero_padding(v, mask)) * share;
+    }
     // The rows of padded queries come out as zero because their features are.
     const torch::Tensor q_features = zero_padded_rows(features(q), mask);
-    if (options_.normalise) {
-      return linear_attention(q_features, features(k), counted_values(v, mask), /*offset=*/0,
-                              kLeast)
-          .to(q.scalar_type());
-    }
-    const double share = 1 / std::sqrt(static_cast<double>(q.size(2)));
-    const torch::Tensor totals =
-        torch::matmul(features(k).transpose(-2, -1), zero_padding(v, mask));  // [B,H,d,d]
-    return torch::matmul(q_features, totals * share).to(q.scalar_type());
+    const torch::Tensor out = options_.normalise ? read_sums(q_features, sums, /*offset=*/0, kLeast)
+                                                 : torch::matmul(q_features, sums);
+    return out.to(q.scalar_type());
   }
 
   json options() const override { return write_fields(options_); }

@@ -56,13 +56,25 @@ torch::Tensor draw_projection(int64_t m, int64_t d, bool orthogonal, uint64_t se
   return directions * rows.norm(2, 1, /*keepdim=*/true);
 }
 
+// Training forwards so far, and no other part of the state. Module::to(dtype) converts integer
+// buffers as well, and bfloat16 cannot count beyond 256: this one keeps its type.
+struct ForwardCount : torch::nn::Module {
+  ForwardCount() { forwards = register_buffer("forwards", torch::zeros({}, torch::kInt64)); }
+  using Module::to;
+  void to(torch::Device device, torch::Dtype, bool non_blocking) override {
+    Module::to(device, non_blocking);
+  }
+  void to(torch::Dtype, bool) override {}
+  torch::Tensor forwards;  // []
+};
+
 class PerformerAttention : public ProjectedAttention {
  public:
   PerformerAttention(const AttentionContext& context, const PerformerOptions& options)
       : ProjectedAttention(context), options_(options) {
     projection_ = register_buffer("projection", draw(0));
     if (options_.redraw_interval > 0)
-      forwards_ = register_buffer("forwards", torch::zeros({}, torch::kInt64));
+      redraw_ = register_module("redraw", std::make_shared<ForwardCount>());
   }
 
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
@@ -72,16 +84,17 @@ class PerformerAttention : public ProjectedAttention {
       throw Error(fmt::format("performer was made for heads of width {}, not {}", context_.head_dim,
                               q.size(3)));
     }
-    if (options_.redraw_interval > 0 && is_training()) count_forward();
+    if (redraw_ != nullptr && is_training()) count_forward();
     const torch::Tensor seen = options_.prescale ? torch::ones_like(mask) : mask;
     const torch::Tensor values =
         counted_values(options_.prescale ? zero_padding(v, mask) : v, seen);  // [B,H,N,d+1]
-    const bool softmax = options_.kernel == "softmax";
-    // m^-½ is left out: it cancels.
-    const torch::Tensor out =
-        linear_attention(features(zero_padding(q, mask), torch::Tensor()).to(v.scalar_type()),
-                         features(zero_padding(k, mask), seen).to(v.scalar_type()), values,
-                         softmax ? 1e-4 : 1e-3, kLeast);
+    const double offset = options_.kernel == "softmax" ? 1e-4 : 1e-3;
+    // The features of the keys are gone before those of the queries are made. m^-½ is left out: it
+    // cancels.
+    const torch::Tensor sums = key_sums(features(zero_padding(k, mask), seen).to(v.scalar_type()),
+                                        values, offset);  // [B,H,m,d+1]
+    const torch::Tensor out = read_sums(
+        features(zero_padding(q, mask), torch::Tensor()).to(v.scalar_type()), sums, offset, kLeast);
     return zero_padded_rows(out.to(q.scalar_type()), mask);
   }
 
@@ -106,12 +119,10 @@ class PerformerAttention : public ProjectedAttention {
   // if it had not stopped.
   void count_forward() {
     const torch::NoGradGuard no_grad;
-    // Module::to(dtype) converts integer buffers as well, and bfloat16 cannot count beyond 256.
-    if (forwards_.scalar_type() != torch::kInt64) forwards_.set_data(forwards_.to(torch::kInt64));
-    const int64_t done = forwards_.item<int64_t>();
+    const int64_t done = redraw_->forwards.item<int64_t>();
     if (done > 0 && done % options_.redraw_interval == 0)
       projection_.copy_(draw(done / options_.redraw_interval));
-    forwards_.add_(1);
+    redraw_->forwards.add_(1);
   }
 
   // φ without its offset, x [B,H,N,d] -> [B,H,N,m], at least in float32 whatever the type of x: an
@@ -140,11 +151,14 @@ class PerformerAttention : public ProjectedAttention {
     return logits.sub_(shift).exp_();
   }
 
-  // The largest wᵀx̂ of each position [B,H,N,1]. It is computed once more from the row of w that
-  // attains it, so that its gradient needs neither logits [B,H,N,m] nor a tensor of that size.
+  // The largest wᵀx̂ of each position [B,H,N,1]. For autograd it is computed once more from the row
+  // of w that attains it, so that its gradient needs neither logits [B,H,N,m] nor a tensor of that
+  // size.
   static torch::Tensor largest(const torch::Tensor& x, const torch::Tensor& w,
                                const torch::Tensor& logits) {
-    const torch::Tensor feature = logits.detach().argmax(-1);  // [B,H,N]
+    if (!logits.requires_grad()) return logits.amax(-1, /*keepdim=*/true);
+    // max() and not argmax(), which takes three times as long on CPUs.
+    const torch::Tensor feature = std::get<1>(logits.detach().max(-1));  // [B,H,N]
     return (x * w.index_select(0, feature.flatten()).view(x.sizes())).sum(-1, /*keepdim=*/true);
   }
 
@@ -160,12 +174,12 @@ class PerformerAttention : public ProjectedAttention {
     const auto row = [&](const torch::Tensor& t) {
       return t.gather(2, position.expand({-1, -1, 1, t.size(3)}));
     };
-    return largest(row(x), w, row(logits.detach()));
+    return largest(row(x), w, row(logits));
   }
 
   const PerformerOptions options_;
-  torch::Tensor projection_;  // w [m,d]
-  torch::Tensor forwards_;    // in training mode so far; undefined where nothing is redrawn
+  torch::Tensor projection_;              // w [m,d]
+  std::shared_ptr<ForwardCount> redraw_;  // empty where nothing is redrawn
 };
 
 [[maybe_unused]] const bool registered = register_attention<PerformerAttention, PerformerOptions>({
@@ -176,7 +190,7 @@ class PerformerAttention : public ProjectedAttention {
     .softmax = Softmax::approximate,
     .budget = "num_features",
     .linear = true,
-    .state = "projection [m,d]; forwards [] where redraw_interval is above 0",
+    .state = "projection [m,d]; redraw.forwards [] where redraw_interval is above 0",
     .peer = "performer-pytorch",
 });
 
