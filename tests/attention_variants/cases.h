@@ -42,6 +42,33 @@ inline std::vector<ContractCase> nystrom_cases() {
   return cases;
 }
 
+inline std::vector<ContractCase> linformer_cases() {
+  std::vector<ContractCase> cases;
+  for (const char* sharing : {"headwise", "none", "key_value", "heads_only"}) {
+    cases.push_back({std::string("linformer[projected_length=7,sharing=") + sharing + "]", "", ""});
+  }
+  cases.push_back({"linformer[projected_length=2,init=normal]", "", ""});
+  cases.push_back({"linformer[projected_length=5,init=uniform]", "", ""});
+  return cases;
+}
+
+inline std::vector<ContractCase> performer_cases() {
+  std::vector<ContractCase> cases;
+  for (const char* kernel : {"softmax", "relu"}) {
+    for (const char* prescale : {"true", "false"}) {
+      cases.push_back({std::string("performer[num_features=19,kernel=") + kernel +
+                           ",prescale=" + prescale + "]",
+                       "", ""});
+    }
+  }
+  cases.push_back({"performer[num_features=2]", "", ""});
+  cases.push_back({"performer[num_features=3]", "", ""});  // fewer than d
+  cases.push_back({"performer[num_features=12,orthogonal=true]", "", ""});
+  cases.push_back({"performer[num_features=12,orthogonal=false]", "", ""});
+  cases.push_back({"performer[num_features=12,redraw_interval=1]", "", ""});
+  return cases;
+}
+
 /// Every registered variant has its defaults here; those named below have their options varied too.
 inline std::vector<ContractCase> contract_cases() {
   std::map<std::string, std::vector<ContractCase>> varied = {
@@ -50,6 +77,12 @@ inline std::vector<ContractCase> contract_cases() {
         {"standard[implementation=materialized]", "", ""},
         {"standard[implementation=materialized,dropout=0.1]", "", ""}}},
       {"nystrom", nystrom_cases()},
+      {"linear",
+       {{"linear[feature_map=elu]", "", ""},
+        {"linear[normalise=true]", "", ""},
+        {"linear[normalise=false]", "", ""}}},
+      {"linformer", linformer_cases()},
+      {"performer", performer_cases()},
       {"synthesizer",
        {{"synthesizer[kind=factorized,rank=1]", "", ""},
         {"synthesizer[kind=factorized,rank=4]", "", ""},
