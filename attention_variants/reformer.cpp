@@ -87,6 +87,7 @@ class Slab {
     const torch::Tensor place = torch::empty_like(order).scatter_(
         2, order,
         torch::arange(length_, order.options()).expand_as(order));  // the inverse of order
+    sorted_rows_ = (order + (pair * rounds_ + round) * length_).flatten();
     unsorted_rows_ = (place + (pair * rounds_ + round) * length_).flatten();
   }
 
@@ -100,6 +101,11 @@ class Slab {
   /// Chunks' queries [m·C,c,d] -> [m,R,L,d], every round in the order of positions.
   torch::Tensor unsort(const torch::Tensor& x) const {
     return x.flatten(0, 1).index_select(0, unsorted_rows_).view({pairs_, rounds_, length_, -1});
+  }
+
+  /// The inverse of unsort: [m,R,L,d] -> [m,R·L,d], in the order of the chunks.
+  torch::Tensor sort(const torch::Tensor& x) const {
+    return x.flatten(0, 2).index_select(0, sorted_rows_).view({pairs_, rounds_ * length_, -1});
   }
 
   /// Chunks' keys [m·C,w,d] -> [m,R,L,d]: what a token has as a key of several chunks is summed.
@@ -148,14 +154,13 @@ class Slab {
   int64_t pairs_, rounds_, length_, chunks_;
   Chunking chunking_;
   torch::Tensor queries_, keys_;  // positions [m,C,c], [m,C,w]
-  torch::Tensor query_rows_, key_rows_, unsorted_rows_;
+  torch::Tensor query_rows_, key_rows_, sorted_rows_, unsorted_rows_;
 };
 
 // Attention within the chunks, the rounds combined: x, k, v [P,L,d] (P = B·H), bias [P,L,1] (of
-// keys), order [P,R,L] -> [P,L,d]. The rounds' softmax and their combination are together one
-// softmax over all that a token sees in any round. So its largest score and its sum of exponentials
-// are all that the backward pass needs to have every weight back; apart and not as one log-sum-exp,
-// in which float32 would lose the sum where the largest score is that of a token with itself.
+// keys, at least float32), order [P,R,L] -> [P,L,d]. The rounds' softmax and their combination are
+// together one softmax over all that a token sees in any round. So the backward pass needs, to have
+// every weight back from its round's softmax, one factor a token and round: that round's share.
 class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
  public:
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
@@ -164,26 +169,25 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
                                int64_t chunk_length, int64_t before, int64_t after) {
     const Chunking chunking{chunk_length, before, after};
     torch::Tensor out = torch::empty_like(v);
-    torch::Tensor top = torch::empty({x.size(0), x.size(1), 1},
-                                     x.options().dtype(wide(x.scalar_type())));  // [P,L,1]
-    torch::Tensor total = torch::empty_like(top);                                // [P,L,1]
-    Buffer buffer;
+    torch::Tensor shares =
+        torch::empty({order.size(0), order.size(1) * order.size(2), 1}, bias.options());
+    Scores scores;
     for_each_slab(order, chunking, [&](int64_t first, int64_t count, const Slab& slab) {
       const auto part = [&](const torch::Tensor& t) { return t.narrow(0, first, count); };
-      torch::Tensor p = scores(slab, part(x), part(k), part(bias), buffer);  // [m·C,c,w]
-      const torch::Tensor high = p.amax(-1, /*keepdim=*/true);               // [m·C,c,1]
-      p.sub_(high).exp_();
-      const torch::Tensor mixed =
-          torch::bmm(p.to(v.scalar_type()), slab.keys(part(v))).to(p.scalar_type());
-      const torch::Tensor highs = slab.unsort(high);               // [m,R,L,1]
-      const torch::Tensor best = highs.amax(1, /*keepdim=*/true);  // [m,1,L,1]
-      const torch::Tensor share = (highs - best).exp_();           // [m,R,L,1]
-      const torch::Tensor sums = slab.unsort(p.sum(-1, /*keepdim=*/true)).mul_(share).sum(1);
-      part(out).copy_(slab.unsort(mixed).mul_(share).sum(1).div_(sums));
-      part(top).copy_(best.squeeze(1));
-      part(total).copy_(sums);
+      const torch::Tensor& s = scores.compute(slab, part(x), part(k), part(bias));
+      const torch::Tensor& p = scores.softmax();
+      const torch::Tensor mixed = torch::bmm(p.to(v.scalar_type()), slab.keys(part(v)));
+      // The largest weight is e⁰ by the sum. The two make up the log-sum-exp, and are kept apart:
+      // beside the score of a token with itself float32 would lose the sum.
+      const torch::Tensor high = s.amax(-1, /*keepdim=*/true);               // [m·C,c,1]
+      const torch::Tensor sum = p.amax(-1, /*keepdim=*/true).reciprocal_();  // [m·C,c,1]
+      const torch::Tensor highs = slab.unsort(high);                         // [m,R,L,1]
+      torch::Tensor share = (highs - highs.amax(1, /*keepdim=*/true)).exp_().mul_(slab.unsort(sum));
+      share.div_(share.sum(1, /*keepdim=*/true));
+      part(out).copy_(slab.unsort(mixed).mul(share).sum(1));
+      part(shares).copy_(slab.sort(share));
     });
-    context->save_for_backward({x, k, v, bias, order, out, top, total});
+    context->save_for_backward({x, k, v, bias, order, out, shares});
     context->saved_data["chunk_length"] = chunk_length;
     context->saved_data["before"] = before;
     context->saved_data["after"] = after;
@@ -196,31 +200,29 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const auto saved = context->get_saved_variables();
     const torch::Tensor &x = saved[0], &k = saved[1], &v = saved[2], &bias = saved[3],
-                        &order = saved[4], &out = saved[5], &top = saved[6], &total = saved[7];
+                        &order = saved[4], &out = saved[5], &shares = saved[6];
     const Chunking chunking{context->saved_data["chunk_length"].toInt(),
                             context->saved_data["before"].toInt(),
                             context->saved_data["after"].toInt()};
-    const auto type = total.scalar_type();
-    // Divided by the sums here, so that the exponentials of the scores need not be.
-    const torch::Tensor scaled = grads[0].to(type) / total;                       // [P,L,d]
-    const torch::Tensor dot = (scaled * out.to(type)).sum(-1, /*keepdim=*/true);  // [P,L,1]
-    const torch::Tensor grad = scaled.to(x.scalar_type());
+    const auto type = bias.scalar_type(), given = x.scalar_type();
+    const torch::Tensor grad = grads[0].contiguous();                                    // [P,L,d]
+    const torch::Tensor dot = (grad.to(type) * out.to(type)).sum(-1, /*keepdim=*/true);  // [P,L,1]
     torch::Tensor grad_x = torch::empty_like(x), grad_k = torch::empty_like(k),
                   grad_v = torch::empty_like(v);
-    Buffer for_p, for_s;
+    Scores scores;
     for_each_slab(order, chunking, [&](int64_t first, int64_t count, const Slab& slab) {
       const auto part = [&](const torch::Tensor& t) { return t.narrow(0, first, count); };
-      const torch::Tensor grad_mixed = slab.queries(part(grad));  // [m·C,c,d]
-      torch::Tensor p = scores(slab, part(x), part(k), part(bias), for_p);
-      p.sub_(slab.queries(part(top))).exp_();  // [m·C,c,w]
-      const torch::Tensor p_given = p.to(x.scalar_type());
-      part(grad_v).copy_(slab.fold(torch::bmm(p_given.transpose(1, 2), grad_mixed)).sum(1));
-      const torch::Tensor values = slab.keys(part(v)).transpose(1, 2);
-      torch::Tensor& grad_p = for_s.of(p.sizes(), x.options());
-      torch::bmm_out(grad_p, grad_mixed, values);
-      torch::Tensor grad_s = grad_p.to(type).sub_(slab.queries(part(dot))).mul_(p);
+      scores.compute(slab, part(x), part(k), part(bias));
+      const torch::Tensor& p = scores.softmax();  // [m·C,c,w]
+      // A row of weights is its round's softmax times the round's share, which is cheaper to
+      // multiply into the row of the gradient.
+      const torch::Tensor share = part(shares).view({p.size(0), p.size(1), 1});
+      const torch::Tensor mixed = slab.queries(part(grad)).mul(share).to(given);  // [m·C,c,d]
+      part(grad_v).copy_(slab.fold(torch::bmm(p.to(given).transpose(1, 2), mixed)).sum(1));
+      torch::Tensor grad_s = scores.product(mixed, slab.keys(part(v)));
+      grad_s.sub_(slab.queries(part(dot)).mul_(share)).mul_(p);
       slab.fill_self(grad_s, 0);
-      grad_s = grad_s.to(x.scalar_type());
+      grad_s = grad_s.to(given);
       part(grad_x).copy_(slab.unsort(torch::bmm(grad_s, slab.keys(part(k)))).sum(1));
       part(grad_k).copy_(
           slab.fold(torch::bmm(grad_s.transpose(1, 2), slab.queries(part(x)))).sum(1));
@@ -229,15 +231,40 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
   }
 
  private:
-  // Scores are the largest tensor by far: one allocation serves all slabs.
-  struct Buffer {
-    torch::Tensor memory;
-    torch::Tensor slice;
-    torch::Tensor& of(at::IntArrayRef sizes, const torch::TensorOptions& options) {
-      if (!memory.defined()) memory = torch::empty(sizes, options);
-      slice = memory.narrow(0, 0, sizes[0]);
-      return slice;
+  // Scores are the largest tensors by far: one allocation each serves all slabs.
+  class Scores {
+   public:
+    /// x kᵀ of a slab, padded keys and tokens themselves masked [m·C,c,w], at least float32.
+    const torch::Tensor& compute(const Slab& slab, const torch::Tensor& x, const torch::Tensor& k,
+                                 const torch::Tensor& bias) {
+      scores_ = product(slab.queries(x), slab.keys(k));
+      scores_.add_(slab.keys(bias).transpose(1, 2));
+      slab.fill_self(scores_, kSelf);
+      return scores_;
     }
+
+    /// The softmax of the last scores.
+    const torch::Tensor& softmax() {
+      weights_ = like(weights_, scores_.sizes(), scores_.options());
+      at::_softmax_out(weights_, scores_, -1, /*half_to_float=*/false);
+      return weights_;
+    }
+
+    /// a bᵀ, at least float32, in the place of the scores.
+    torch::Tensor product(const torch::Tensor& a, const torch::Tensor& b) {
+      raw_ = like(raw_, {a.size(0), a.size(1), b.size(1)}, a.options());
+      torch::bmm_out(raw_, a, b.transpose(1, 2));
+      return raw_.to(wide(a.scalar_type()));
+    }
+
+   private:
+    // The first slab is the largest.
+    static torch::Tensor like(const torch::Tensor& buffer, at::IntArrayRef sizes,
+                              const torch::TensorOptions& options) {
+      return buffer.defined() ? buffer.narrow(0, 0, sizes[0]) : torch::empty(sizes, options);
+    }
+
+    torch::Tensor raw_, scores_, weights_;
   };
 
   // Few enough scores at a time to stay in a CPU's cache; enough at a time to fill a GPU.
@@ -251,17 +278,6 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
       const int64_t count = std::min(step, order.size(0) - first);
       work(first, count, Slab(order.narrow(0, first, count), chunking));
     }
-  }
-
-  // x kᵀ of a slab, padded keys and tokens themselves masked [m·C,c,w], at least float32.
-  static torch::Tensor scores(const Slab& slab, const torch::Tensor& x, const torch::Tensor& k,
-                              const torch::Tensor& bias, Buffer& buffer) {
-    const torch::Tensor queries = slab.queries(x), keys = slab.keys(k);
-    torch::Tensor& raw = buffer.of({queries.size(0), queries.size(1), keys.size(1)}, x.options());
-    torch::baddbmm_out(raw, slab.keys(bias).transpose(1, 2), queries, keys.transpose(1, 2));
-    torch::Tensor scores = raw.to(wide(x.scalar_type()));
-    slab.fill_self(scores, kSelf);
-    return scores;
   }
 };
 
@@ -292,7 +308,7 @@ class ReformerAttention : public ProjectedAttention {
                                     ? torch::arange(length, mask.options().dtype(torch::kInt64))
                                           .expand({x.size(0), x.size(1), 1, length})
                                     : sorted_rounds(x, real, length);  // [B,H,R,L]
-    const torch::Tensor bias = torch::zeros(real.sizes(), x.options())
+    const torch::Tensor bias = torch::zeros(real.sizes(), x.options().dtype(wide(x.scalar_type())))
                                    .masked_fill_(real.logical_not(), kPadded)
                                    .unsqueeze(1)
                                    .expand({-1, x.size(1), -1})
