@@ -14,7 +14,7 @@ std::vector<std::string> linear_variants() {
 
 class Growth : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Linear, Growth, testing::ValuesIn(linear_variants()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& of) { return of.param; });
 
 bool has_attend(Attention& attention, const Inputs& in) {
   try {

@@ -1,0 +1,18 @@
+// What every attention variant can do, as `lra list attentions` and docs/attentions.md say it.
+#pragma once
+
+#include "attention_variants/attention.h"
+#include "results/tables.h"
+
+namespace lra {
+
+/// One object a variant: what it declares of itself, its options with defaults, its model's
+/// parameters under the default protocol, and what was tried just now on small tensors: `mask`
+/// (padding changes nothing), `bfloat16` (agrees with float64), `cuda` (runs there; "not tried"
+/// where no CUDA device is found).
+json capabilities();
+
+/// The same as a table; options and papers are left to the notes.
+Table capability_table(const json& capabilities);
+
+}  // namespace lra
