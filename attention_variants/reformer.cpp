@@ -293,7 +293,7 @@ class ReformerAttention : public ProjectedAttention {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     torch::Tensor x = zero_padding(q, mask);
     if (!k.is_same(q) && !torch::equal(zero_padding(k, mask), x))
-      throw Error("reformer reads one tensor as queries and as keys: k should equal q");
+      throw Unsupported("reformer reads one tensor as queries and as keys: k should equal q");
     const int64_t length = x.size(2);
     const bool one_chunk = length <= options_.chunk_length;
     const int64_t chunk = one_chunk ? length : options_.chunk_length;
