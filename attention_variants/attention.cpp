@@ -28,7 +28,7 @@ void check_mask(const torch::Tensor& mask, int64_t batch, int64_t length) {
 
 torch::Tensor Attention::attend(const torch::Tensor&, const torch::Tensor&, const torch::Tensor&,
                                 const torch::Tensor&) {
-  throw Error("this attention has no form that takes q, k and v: call forward(x, mask)");
+  throw Unsupported("this attention has no form that takes q, k and v: call forward(x, mask)");
 }
 
 int64_t Attention::analytic_bytes(int64_t, int64_t, int64_t, bool) const { return -1; }

@@ -72,8 +72,13 @@ Work attention_work(const ProfileCell& cell, torch::Device device) {
   work.parameter_bytes = parameter_bytes(*attention);
   std::vector<torch::Tensor> leaves = attention->parameters();
   if (cell.scope == "core") {
-    std::vector<torch::Tensor> inputs;
+    std::vector<torch::Tensor> inputs;  // q, k, v
+    const bool shared = attention->named_children().contains("query_key");
     for (int i = 0; i < 3; ++i) {
+      if (i == 1 && shared) {  // one tensor as q and as k
+        inputs.push_back(inputs[0]);
+        continue;
+      }
       inputs.push_back(torch::randn({cell.batch, cell.heads, cell.length, cell.head_dim}, options)
                            .set_requires_grad(training));
       leaves.push_back(inputs.back());
