@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <system_error>
 #include <vector>
@@ -273,15 +274,22 @@ void visit_archive(const fs::path& path, const std::function<void(SourceFile&)>&
 
 std::string SourceFile::read_all(size_t limit) {
   std::string bytes;
-  std::vector<char> buffer(1 << 16);
-  while (const size_t got = read(buffer)) {
-    bytes.append(buffer.data(), got);
-    if (bytes.size() > limit) {
-      throw Error(where() + " should have at most " + std::to_string(limit) +
-                  " bytes, it has more");
+  size_t size = 0;
+  for (size_t room = 1 << 13;; room *= 2) {
+    bytes.resize(size + room);
+    // Fills the room unless the file ends before.
+    while (size < bytes.size()) {
+      const size_t got = read(std::span(bytes).subspan(size));
+      size += got;
+      if (size > limit) {
+        throw Error(where() + " should have at most " + std::to_string(limit) +
+                    " bytes, it has more");
+      }
+      if (got > 0) continue;
+      bytes.resize(size);
+      return bytes;
     }
   }
-  return bytes;
 }
 
 bool SourceLines::next(std::string& line) {
@@ -323,6 +331,30 @@ void Source::visit(const std::function<void(SourceFile&)>& use, const VisitOptio
     visit_folder(path_, use, options);
   } else {
     visit_archive(path_, use, options);
+  }
+}
+
+void visit_named(const Source& source, const std::vector<std::string>& names,
+                 const std::vector<std::string>& optional, const std::string& who,
+                 const std::function<void(SourceFile&)>& use, const VisitOptions& options) {
+  std::map<std::string, std::string> seen;  // name -> where
+  source.visit(
+      [&](SourceFile& file) {
+        if (std::ranges::count(names, file.base()) + std::ranges::count(optional, file.base()) == 0)
+          return;
+        const auto [it, first] = seen.emplace(file.base(), file.name());
+        if (!first) {
+          throw Error(source.path().string() + " holds two files " + file.base() + " (" +
+                      it->second + " and " + file.name() + "); give the folder of one of them");
+        }
+        use(file);
+      },
+      options);
+  for (const std::string& name : names) {
+    if (seen.contains(name)) continue;
+    std::string all;
+    for (const std::string& needed : names) all += (all.empty() ? "" : ", ") + needed;
+    throw Error(source.path().string() + " holds no " + name + ": " + who + " needs " + all);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "attention_variants/error.h"
 
@@ -85,5 +86,12 @@ class Source {
   std::filesystem::path path_;
   bool folder_ = false;
 };
+
+/// Shows the files of these names (the last part of their paths), wherever in the source they lie.
+/// Throws Error where one stands there twice, or where one of `names` is missing, which `who` needs
+/// ("ListOps").
+void visit_named(const Source& source, const std::vector<std::string>& names,
+                 const std::vector<std::string>& optional, const std::string& who,
+                 const std::function<void(SourceFile&)>& use, const VisitOptions& options = {});
 
 }  // namespace lra

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "lra/reading.h"
+
 namespace lra::listops {
 namespace {
 
@@ -33,7 +35,7 @@ void prepare(const PrepareOptions& options) {
           "they come");
     }
     const std::map<std::string, SplitWriter> splits = read_tsv(options);
-    manifest.source = options.source.string() + " (LRA's TSV)";
+    manifest.source = "LRA's TSV, from " + source_name(options);
     manifest.generator = "listops-tsv/1";
     for (const char* split : kSplits) manifest.options[split] = splits.at(split).size();
     write_prepared(options.out, manifest, splits);

@@ -72,8 +72,8 @@ struct GenerateOptions {
 void generate(const GenerateOptions& options,
               const std::function<void(std::span<const uint16_t>, int64_t)>& accept);
 
-/// Reads basic_{train,val,test}.tsv of `options.source` into split writers, the first
-/// `options.train` (dev, test) rows each, or all.
+/// Reads basic_{train,val,test}.tsv of `options.source`, a folder or an archive (LRA's release as
+/// it is, say), into split writers, the first `options.train` (dev, test) rows each, or all.
 std::map<std::string, SplitWriter> read_tsv(const PrepareOptions& options);
 
 /// Writes basic_{train,val,test}.tsv into the folder `out`.

@@ -1,10 +1,11 @@
 // ListOps: LRA's own files, basic_{train,val,test}.tsv: `Source` and `Target` separated by a tab,
 // no quoting, CRLF or LF.
 #include <charconv>
-#include <fstream>
 
+#include "lra/archive.h"
 #include "lra/files.h"
 #include "lra/listops.h"
+#include "lra/reading.h"
 
 namespace lra::listops {
 namespace {
@@ -38,61 +39,40 @@ void read_row(std::string_view row, SplitWriter& out) {
   out.label(label);
 }
 
-SplitWriter read_split(const fs::path& path, int64_t limit, const std::string& split,
-                       const PrepareOptions& options) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    throw Error("cannot read " + path.string() +
-                ": ListOps data needs basic_train.tsv, basic_val.tsv and basic_test.tsv");
+SplitWriter read_split(SourceFile& file, int64_t limit, const std::string& split) {
   SplitWriter out;
+  SourceLines lines(file);
   std::string row;
-  int64_t line = 0;
-  const auto size = static_cast<int64_t>(fs::file_size(path));
-  int64_t done = 0;
-  while ((limit < 0 || out.size() < limit) && std::getline(file, row)) {
-    done += static_cast<int64_t>(row.size()) + 1;
-    if (row.ends_with('\r')) row.pop_back();
-    if (++line == 1) {
-      if (row != "Source\tTarget") {
-        throw Error(path.string() + ":1: expected the header 'Source<tab>Target', not '" +
-                    row.substr(0, 40) + "'");
-      }
-      continue;
-    }
+  if (lines.next(row) && row != "Source\tTarget") {
+    throw Error(lines.where() + ": expected the header 'Source<tab>Target', not '" +
+                row.substr(0, 40) + "'");
+  }
+  while ((limit < 0 || out.size() < limit) && lines.next(row)) {
     try {
       read_row(row, out);
     } catch (const Error& error) {
-      throw Error(path.string() + ":" + std::to_string(line) + ": " + error.what());
+      throw Error(lines.where() + ": " + error.what());
     }
-    if (line % 1000 != 0) continue;
-    if (options.stop != nullptr && *options.stop)
-      throw Error("stopped while reading " + path.string() + "; nothing was written");
-    if (options.progress) options.progress(std::min(done, size), size, "read " + split);
   }
-  if (file.bad())
-    throw Error("cannot read " + path.string() + " beyond line " + std::to_string(line));
-  if (out.size() == 0) throw Error(path.string() + " holds no rows");
-  if (limit >= 0 && out.size() < limit) {
-    throw Error(path.string() + " holds " + std::to_string(out.size()) +
-                " rows, fewer than the --" + split + " " + std::to_string(limit) + " asked for");
-  }
-  if (options.progress) options.progress(size, size, "read " + split);
+  check_rows(out.size(), limit, file.where(), split);
   return out;
 }
 
 }  // namespace
 
 std::map<std::string, SplitWriter> read_tsv(const PrepareOptions& options) {
-  if (!fs::is_directory(options.source)) {
-    throw Error("--source " + options.source.string() +
-                " should be a folder that holds basic_train.tsv, basic_val.tsv and basic_test.tsv");
-  }
   const int64_t limits[] = {options.train, options.dev, options.test};
   std::map<std::string, SplitWriter> splits;
-  for (size_t i = 0; i < 3; ++i) {
-    const auto& [split, name] = kFiles[i];
-    splits[split] = read_split(options.source / name, limits[i], split, options);
-  }
+  visit_named(
+      Source(options.source), {"basic_train.tsv", "basic_val.tsv", "basic_test.tsv"},
+      /*optional=*/{}, "ListOps",
+      [&](SourceFile& file) {
+        for (size_t i = 0; i < 3; ++i) {
+          const auto& [split, name] = kFiles[i];
+          if (file.base() == name) splits[split] = read_split(file, limits[i], split);
+        }
+      },
+      visit_options(options));
   return splits;
 }
 

@@ -3,6 +3,7 @@
 
 #include "lra/files.h"
 #include "lra/listops.h"
+#include "tests/lra/archives.h"
 #include "tests/lra/scratch.h"
 
 namespace lra::listops {
@@ -76,14 +77,35 @@ TEST_F(ListOpsTsv, BadRowsAreNamedByFileAndLine) {
   EXPECT_FALSE(fs::exists(out_ / "listops"));
 }
 
+TEST_F(ListOpsTsv, LrasReleaseIsReadAsItIs) {
+  const std::string folder = "lra_release/lra_release/listops-1000/",
+                    good = "Source\tTarget\r\n( ( ( [SM 4 ) 7 ) ] )\t1\r\n";
+  std::vector<ArchiveEntry> entries = {
+      {.name = folder + "basic_val.tsv", .content = good},
+      {.name = "lra_release/lra_release/tsv_data/new_aan_pairs.train.tsv", .content = "x"},
+      {.name = folder + "basic_train.tsv", .content = good + "( ( ( [MAX 4 ) 7 ) ] )\t7\r\n"},
+      {.name = folder + "basic_test.tsv", .content = good}};
+  const fs::path release = out_folder_.path() / "lra_release.tar.gz";
+  write_archive(release, entries);
+  task("listops").prepare({.out = out_, .source = release});
+  const PreparedData data(out_, "listops", /*check_hashes=*/true);
+  ASSERT_EQ(data.split("train").size(), 2);
+  EXPECT_EQ(data.split("train").label(1), 7);
+  entries[2].content = good + "( ( ( [MAX 4 ) 7 ) ] )\t6\r\n";
+  write_archive(release, entries);
+  EXPECT_EQ(error_text([&] { task("listops").prepare({.out = out_, .source = release}); }),
+            release.string() + ": " + folder +
+                "basic_train.tsv:3: the expression has the value 7, but its label is 6");
+}
+
 TEST_F(ListOpsTsv, MissingSourcesAreNamed) {
   fs::remove(source_ / "basic_val.tsv");
   EXPECT_EQ(error_text([&] { task("listops").prepare({.out = out_, .source = source_}); }),
-            "cannot read " + (source_ / "basic_val.tsv").string() +
-                ": ListOps data needs basic_train.tsv, basic_val.tsv and basic_test.tsv");
+            source_.string() +
+                " holds no basic_val.tsv: ListOps needs basic_train.tsv, basic_val.tsv, "
+                "basic_test.tsv");
   EXPECT_EQ(error_text([&] { task("listops").prepare({.out = out_, .source = "/nowhere"}); }),
-            "--source /nowhere should be a folder that holds basic_train.tsv, basic_val.tsv and "
-            "basic_test.tsv");
+            "there is no folder or archive /nowhere");
 }
 
 TEST_F(ListOpsTsv, FewerRowsThanAskedForIsAnError) {
