@@ -1,0 +1,101 @@
+#include "lra/bytes.h"
+
+#include <algorithm>
+
+namespace lra {
+namespace {
+
+std::string hexadecimal(unsigned char byte) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  return {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+}
+
+// "\n" and its like, or "\x07".
+std::string escaped(unsigned char byte) {
+  switch (byte) {
+    case '\t':
+      return "\\t";
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    default:
+      return hexadecimal(byte);
+  }
+}
+
+bool is_printable(unsigned char byte) { return byte >= 0x20 && byte < 0x7f; }
+
+// The number of bytes of the UTF-8 character at the start of `text`; 0 where there is none, or one
+// of the controls from 0x80 to 0x9f, which terminals obey.
+size_t character(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return is_printable(first) ? 1 : 0;
+  const size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 0;
+  if (size == 0 || first > 0xf4 || text.size() < size) return 0;
+  uint32_t code = first & (0x7fu >> size);
+  for (size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+    code = code << 6 | (byte(i) & 0x3f);
+  }
+  constexpr uint32_t kLeast[] = {0, 0, 0xa0, 0x800, 0x10000};
+  if (code < kLeast[size] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return 0;
+  return size;
+}
+
+}  // namespace
+
+std::vector<uint16_t> byte_ids(std::string_view text, size_t limit) {
+  text = text.substr(0, limit);
+  std::vector<uint16_t> ids(text.size());
+  std::ranges::transform(text, ids.begin(), [](char c) {
+    return static_cast<uint16_t>(static_cast<unsigned char>(c) + 1);
+  });
+  return ids;
+}
+
+std::string render_bytes(std::span<const uint16_t> ids) {
+  std::string bytes;
+  for (const uint16_t id : ids) {
+    if (id > 0 && id < kByteVocabulary) bytes += static_cast<char>(id - 1);
+  }
+  std::string text;
+  for (std::string_view rest = bytes; !rest.empty();) {
+    const size_t size = character(rest);
+    if (size == 0) {
+      text += escaped(static_cast<unsigned char>(rest.front()));
+    } else {
+      text += rest.substr(0, size);
+    }
+    rest.remove_prefix(std::max<size_t>(size, 1));
+  }
+  return text;
+}
+
+std::string_view strip(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\n\r\v\f";
+  const size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+}
+
+std::string bytes_literal(std::string_view text) {
+  const bool has_single = text.find('\'') != std::string_view::npos,
+             has_double = text.find('"') != std::string_view::npos;
+  const char quote = has_single && !has_double ? '"' : '\'';
+  std::string literal = {'b', quote};
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == quote || c == '\\') {
+      literal += {'\\', c};
+    } else if (is_printable(byte)) {
+      literal += c;
+    } else {
+      literal += escaped(byte);
+    }
+  }
+  return literal += quote;
+}
+
+}  // namespace lra
