@@ -22,9 +22,17 @@ void check_options(const LoaderOptions& options) {
   }
 }
 
-Batch gather(const Split& split, const std::vector<int64_t>& rows, const LoaderOptions& options) {
+int64_t total_size(const std::vector<Split>& splits) {
+  int64_t size = 0;
+  for (const Split& split : splits) size += split.size();
+  return size;
+}
+
+// `rows` count through all splits.
+Batch gather(const std::vector<Split>& splits, const std::vector<int64_t>& rows,
+             const LoaderOptions& options) {
   const int64_t count = static_cast<int64_t>(rows.size());
-  const int64_t inputs = split.inputs(), length = options.length;
+  const int64_t inputs = splits.front().inputs(), length = options.length;
   Batch batch{torch::zeros({count, inputs, length}, torch::kInt64),
               torch::zeros({count, inputs, length}, torch::kBool),
               torch::empty({count}, torch::kInt64), torch::tensor(rows, torch::kInt64)};
@@ -32,9 +40,12 @@ Batch gather(const Split& split, const std::vector<int64_t>& rows, const LoaderO
   bool* mask = batch.mask.data_ptr<bool>();
   int64_t* labels = batch.labels.data_ptr<int64_t>();
   for (int64_t b = 0; b < count; ++b) {
-    labels[b] = split.label(rows[b]);
+    auto split = splits.begin();
+    int64_t row = rows[b];
+    for (; row >= split->size(); ++split) row -= split->size();
+    labels[b] = split->label(row);
     for (int64_t j = 0; j < inputs; ++j, tokens += length, mask += length) {
-      const int64_t n = split.copy(rows[b], j, length, tokens);
+      const int64_t n = split->copy(row, j, length, tokens);
       for (int64_t i = 0; i < n; ++i) mask[i] = !options.nonzero_mask || tokens[i] != 0;
     }
   }
@@ -122,9 +133,10 @@ std::vector<int64_t> epoch_permutation(int64_t count, uint64_t seed, int64_t epo
 }
 
 struct TrainingStream::State {
-  // A copy of the split shares its mapping, which so outlives the caller's.
-  State(const Split& source, const LoaderOptions& loader, int64_t start_batch)
-      : split(source),
+  // Copies of the splits share their mappings, which so outlive the caller's.
+  State(std::vector<Split> sources, const LoaderOptions& loader, int64_t start_batch)
+      : splits(std::move(sources)),
+        size(total_size(splits)),
         options(loader),
         position(start_batch * loader.batch),
         prefetcher([this] { return produce(); }, loader.ahead) {}
@@ -132,18 +144,19 @@ struct TrainingStream::State {
   std::optional<Batch> produce() {
     std::vector<int64_t> rows;
     while (static_cast<int64_t>(rows.size()) < options.batch) {
-      const int64_t wanted = position / split.size();
+      const int64_t wanted = position / size;
       if (options.shuffle && wanted != epoch) {
-        order = epoch_permutation(split.size(), options.seed, wanted);
+        order = epoch_permutation(size, options.seed, wanted);
         epoch = wanted;
       }
-      const int64_t i = position++ % split.size();
+      const int64_t i = position++ % size;
       rows.push_back(options.shuffle ? order[static_cast<size_t>(i)] : i);
     }
-    return gather(split, rows, options);
+    return gather(splits, rows, options);
   }
 
-  Split split;
+  std::vector<Split> splits;
+  int64_t size;
   LoaderOptions options;
   int64_t position, epoch = -1;
   std::vector<int64_t> order;
@@ -151,13 +164,17 @@ struct TrainingStream::State {
 };
 
 TrainingStream::TrainingStream(const Split& split, const LoaderOptions& options,
+                               int64_t start_batch)
+    : TrainingStream(std::vector<Split>{split}, options, start_batch) {}
+
+TrainingStream::TrainingStream(std::vector<Split> splits, const LoaderOptions& options,
                                int64_t start_batch) {
   check_options(options);
-  if (split.size() == 0) throw Error("cannot train on a split without samples");
+  if (total_size(splits) == 0) throw Error("cannot train on a split without samples");
   if (start_batch < 0) {
     throw UsageError("a stream starts at batch 0 or later, not " + std::to_string(start_batch));
   }
-  state_ = std::make_unique<State>(split, options, start_batch);
+  state_ = std::make_unique<State>(std::move(splits), options, start_batch);
 }
 
 TrainingStream::~TrainingStream() = default;
@@ -174,7 +191,7 @@ struct EvaluationPass::State {
     std::vector<int64_t> rows(static_cast<size_t>(count));
     std::iota(rows.begin(), rows.end(), position);
     position += count;
-    return gather(split, rows, options);
+    return gather({split}, rows, options);
   }
 
   Split split;

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lra/prepared.h"
 
@@ -36,6 +37,8 @@ struct LoaderOptions {
 class TrainingStream {
  public:
   TrainingStream(const Split& split, const LoaderOptions& options, int64_t start_batch = 0);
+  /// Over several splits as if they were one, in that order; `index` of a batch counts through.
+  TrainingStream(std::vector<Split> splits, const LoaderOptions& options, int64_t start_batch = 0);
   ~TrainingStream();
   Batch next();
 

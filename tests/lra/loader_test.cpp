@@ -76,6 +76,26 @@ TEST_F(Loader, TwoInputsASample) {
       batch.tokens[1], torch::tensor({2, 2, 0, 0, 201, 201, 201, 0}, torch::kInt64).view({2, 4})));
 }
 
+TEST_F(Loader, AStreamOverSeveralSplitsGoesThroughThemAsIfTheyWereOne) {
+  const Split all = make(7);
+  SplitWriter parts[2];
+  for (int64_t i = 0; i < 7; ++i) {
+    std::vector<int64_t> wide(static_cast<size_t>(all.length(i)));
+    all.copy(i, 0, all.length(i), wide.data());
+    parts[i / 3 > 0].tokens(std::vector<uint16_t>(wide.begin(), wide.end()));
+    parts[i / 3 > 0].label(all.label(i));
+  }
+  std::vector<Split> splits;
+  for (const SplitWriter& part : parts) {
+    const auto path = scratch_.path() / ("part" + std::to_string(splits.size()));
+    part.write(path, 256);
+    splits.emplace_back(path, 1, 3, 256);
+  }
+  const LoaderOptions options{.batch = 3, .length = 4, .shuffle = true, .seed = 2};
+  TrainingStream one(all, options, /*start_batch=*/1), several(splits, options, /*start_batch=*/1);
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(same(one.next(), several.next()));
+}
+
 TEST_F(Loader, DropLastLeavesOutTheShortBatch) {
   const Split split = make(7);
   EvaluationPass pass(split, {.batch = 3, .length = 4, .drop_last = true});
