@@ -152,8 +152,27 @@ int64_t Split::copy(int64_t index, int64_t input, int64_t limit, int64_t* out) c
 }
 
 void SplitWriter::tokens(std::span<const uint16_t> ids) {
-  tokens_.insert(tokens_.end(), ids.begin(), ids.end());
-  offsets_.push_back(static_cast<int64_t>(tokens_.size()));
+  if (wide_.empty() && std::ranges::all_of(ids, [](uint16_t id) { return id < 256; })) {
+    narrow_.insert(narrow_.end(), ids.begin(), ids.end());
+  } else {
+    widen();
+    wide_.insert(wide_.end(), ids.begin(), ids.end());
+  }
+  offsets_.push_back(offsets_.back() + static_cast<int64_t>(ids.size()));
+}
+
+void SplitWriter::tokens(std::span<const uint8_t> ids) {
+  if (wide_.empty()) {
+    narrow_.insert(narrow_.end(), ids.begin(), ids.end());
+  } else {
+    wide_.insert(wide_.end(), ids.begin(), ids.end());
+  }
+  offsets_.push_back(offsets_.back() + static_cast<int64_t>(ids.size()));
+}
+
+void SplitWriter::widen() {
+  wide_.insert(wide_.end(), narrow_.begin(), narrow_.end());
+  narrow_ = {};
 }
 
 void SplitWriter::label(int64_t label) {
@@ -164,21 +183,21 @@ void SplitWriter::label(int64_t label) {
 }
 
 void SplitWriter::write(const fs::path& path, int64_t vocabulary) const {
-  for (const uint16_t id : tokens_) {
-    if (id >= vocabulary) {
-      throw Error("cannot write " + path.string() + ": token id " + std::to_string(id) +
-                  " is not below the vocabulary's " + std::to_string(vocabulary));
-    }
+  const int64_t highest =
+      std::max<int64_t>(narrow_.empty() ? 0 : *std::ranges::max_element(narrow_),
+                        wide_.empty() ? 0 : *std::ranges::max_element(wide_));
+  if (offsets_.back() > 0 && highest >= vocabulary) {
+    throw Error("cannot write " + path.string() + ": token id " + std::to_string(highest) +
+                " is not below the vocabulary's " + std::to_string(vocabulary));
   }
   // from_blob takes pointers to non-const; write_tensors() only reads.
   const auto list = [](const auto& values, torch::ScalarType type) {
     return torch::from_blob(const_cast<void*>(static_cast<const void*>(values.data())),
                             {static_cast<int64_t>(values.size())}, type);
   };
-  const std::vector<uint8_t> narrow(vocabulary <= 256 ? tokens_.begin() : tokens_.end(),
-                                    tokens_.end());
-  write_tensors(path, {.tensors = {{"tokens", vocabulary <= 256 ? list(narrow, torch::kUInt8)
-                                                                : list(tokens_, torch::kUInt16)},
+  torch::Tensor tokens = wide_.empty() ? list(narrow_, torch::kUInt8) : list(wide_, torch::kUInt16);
+  if (vocabulary > 256) tokens = tokens.to(torch::kUInt16);
+  write_tensors(path, {.tensors = {{"tokens", tokens},
                                    {"offsets", list(offsets_, torch::kInt64)},
                                    {"labels", list(labels_, torch::kInt64)}},
                        .metadata = {}});

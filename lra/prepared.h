@@ -49,14 +49,20 @@ class SplitWriter {
   explicit SplitWriter(int64_t inputs = 1) : inputs_(inputs) {}
   /// One call an input, `inputs` calls a sample, then label().
   void tokens(std::span<const uint16_t> ids);
+  void tokens(std::span<const uint8_t> ids);
   void label(int64_t label);
   int64_t size() const { return static_cast<int64_t>(labels_.size()); }
+  /// Room for so many tokens, where their number is known.
+  void reserve(int64_t tokens) { narrow_.reserve(static_cast<size_t>(tokens)); }
   /// Writes atomically, as U8 where `vocabulary` <= 256.
   void write(const std::filesystem::path& path, int64_t vocabulary) const;
 
  private:
+  void widen();
+
   int64_t inputs_;
-  std::vector<uint16_t> tokens_;
+  std::vector<uint8_t> narrow_;  // the tokens, as long as all are below 256
+  std::vector<uint16_t> wide_;   // all tokens, from the first above that on
   std::vector<int64_t> offsets_{0}, labels_;
 };
 

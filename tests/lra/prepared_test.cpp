@@ -87,6 +87,33 @@ TEST_F(Prepared, LargeVocabulariesTakeTwoBytes) {
                 ": token id 16 is not below the vocabulary's 16");
 }
 
+// A writer holds bytes until an id takes two.
+TEST_F(Prepared, BytesAndWideIdsMayMix) {
+  SplitWriter writer;
+  const std::vector<uint8_t> bytes = {0, 255};
+  const std::vector<uint16_t> small = {7}, large = {256, 3};
+  writer.tokens(std::span(bytes));
+  writer.label(0);
+  writer.tokens(std::span(small));
+  writer.label(1);
+  const fs::path narrow = scratch_.path() / "narrow", wide = scratch_.path() / "wide";
+  writer.write(narrow, 256);
+  writer.write(wide, 257);
+  EXPECT_EQ(read_tensors(narrow).at("tokens").scalar_type(), torch::kUInt8);
+  EXPECT_EQ(read_tensors(wide).at("tokens").scalar_type(), torch::kUInt16);
+  writer.tokens(std::span(large));
+  writer.label(0);
+  writer.tokens(std::span(bytes));
+  writer.label(0);
+  writer.write(wide, 257);
+  const Split split(wide, 1, 2, 257);
+  std::vector<int64_t> ids(7);
+  int64_t count = 0;
+  for (int64_t i = 0; i < split.size(); ++i)
+    count += split.copy(i, 0, 7 - count, &ids[static_cast<size_t>(count)]);
+  EXPECT_EQ(ids, (std::vector<int64_t>{0, 255, 7, 256, 3, 0, 255}));
+}
+
 TEST_F(Prepared, TheFingerprintIsOfTheHashesInOrder) {
   const Manifest m = Manifest::read(manifest_path_);
   EXPECT_EQ(m.fingerprint(), sha256(m.splits.at("train").sha256 + m.splits.at("dev").sha256 +
