@@ -1,13 +1,11 @@
 // ListOps: LRA's distribution of trees, drawn in parallel and kept in order. About 12 trees are
 // drawn for one that is kept.
 #include <algorithm>
-#include <exception>
-#include <mutex>
 #include <string_view>
-#include <thread>
 #include <unordered_set>
 
 #include "lra/listops.h"
+#include "lra/parallel.h"
 
 namespace lra::listops {
 namespace {
@@ -52,30 +50,6 @@ Chunk draw_chunk(const GenerateOptions& options, uint64_t chunk) {
   return result;
 }
 
-// Draws `chunks.size()` chunks from number `first` on.
-void draw_chunks(const GenerateOptions& options, uint64_t first, size_t threads,
-                 std::vector<Chunk>& chunks) {
-  std::atomic<size_t> next{0};
-  std::exception_ptr error;
-  std::mutex mutex;
-  const auto work = [&] {
-    try {
-      for (size_t i = next++; i < chunks.size(); i = next++) {
-        if (options.stop != nullptr && *options.stop) return;
-        chunks[i] = draw_chunk(options, first + i);
-      }
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      error = std::current_exception();
-    }
-  };
-  std::vector<std::jthread> workers;
-  for (size_t i = 1; i < threads; ++i) workers.emplace_back(work);
-  work();
-  workers.clear();
-  if (error) std::rethrow_exception(error);
-}
-
 }  // namespace
 
 bool draw_tree(CounterRandom& random, const TreeOptions& options, std::vector<uint16_t>& out) {
@@ -87,15 +61,16 @@ bool draw_tree(CounterRandom& random, const TreeOptions& options, std::vector<ui
 
 void generate(const GenerateOptions& options,
               const std::function<void(std::span<const uint16_t>, int64_t)>& accept) {
-  const size_t threads = options.threads > 0 ? static_cast<size_t>(options.threads)
-                                             : std::max(1u, std::thread::hardware_concurrency());
+  const size_t threads = thread_count(options.threads);
   // How many chunks are drawn at once decides what is drawn in vain, never what is kept.
   std::vector<Chunk> chunks(std::min<size_t>(8 * threads, 256));
   std::unordered_set<std::string> seen;  // trees, a byte a token
   int64_t accepted = 0;
   uint64_t barren = 0;  // chunks since the last accepted tree
   for (uint64_t first = 0; accepted < options.count; first += chunks.size()) {
-    draw_chunks(options, first, threads, chunks);
+    parallel_for(chunks.size(), threads, [&](size_t i) {
+      if (options.stop == nullptr || !*options.stop) chunks[i] = draw_chunk(options, first + i);
+    });
     if (options.stop != nullptr && *options.stop) {
       throw Error("stopped while generating ListOps; nothing was written");
     }
