@@ -69,6 +69,7 @@ struct Image {
 };
 
 /// Draws images of one configuration. Setting up takes a moment; drawing may run on many threads.
+class Markers;
 class Paddles;
 
 class Generator {
@@ -80,7 +81,7 @@ class Generator {
  private:
   Config config_;
   std::vector<Paddles> paddles_;  // one for each margin
-  Resizer marker_resizer_;
+  std::unique_ptr<const Markers> markers_;
 };
 
 /// What generate() draws. Image i comes from stream i under `seed`, so the result is the same for

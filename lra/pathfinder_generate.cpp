@@ -172,27 +172,10 @@ class Canvas {
     }
   }
 
-  // A disc of `radius` whose centre is at the upper left corner of a pixel.
-  void add_marker(Point center, double radius, int scale, const Resizer& resizer) {
-    const Point large_center{center.y * scale, center.x * scale};
-    const int large = side_ * scale, reach = static_cast<int>(std::ceil(radius * scale));
-    const Point first{std::max(0, large_center.y - reach), std::max(0, large_center.x - reach)};
-    const Point last{std::min(large - 1, large_center.y + reach),
-                     std::min(large - 1, large_center.x + reach)};
-    Patch disc(first, last.y - first.y + 1, last.x - first.x + 1);
-    for (int y = 0; y < disc.height; ++y) {
-      for (int x = 0; x < disc.width; ++x) {
-        const int dy = first.y + y - large_center.y, dx = first.x + x - large_center.x;
-        if (dy * dy + dx * dx <= radius * scale * radius * scale) disc.at(y, x) = 255;
-      }
-    }
-    // What the resizing spreads the disc over: three pixels more to each side, four for safety.
-    const int spread = static_cast<int>(std::ceil(radius)) + 4;
-    const Point corner{std::max(0, center.y - spread), std::max(0, center.x - spread)};
-    const Point end{std::min(side_ - 1, center.y + spread), std::min(side_ - 1, center.x + spread)};
+  void add(const Patch& marker) {
     std::array<double, 256> levels;
     for (size_t v = 0; v < 256; ++v) levels[v] = static_cast<double>(v) / 255;
-    add(resizer.resize(disc, corner, end.y - corner.y + 1, end.x - corner.x + 1), levels);
+    add(marker, levels);
   }
 
   double brightest() const { return *std::ranges::max_element(values_); }
@@ -228,12 +211,9 @@ class Canvas {
 
 }  // namespace
 
-Generator::Generator(Config config)
-    : config_(std::move(config)),
-      marker_resizer_(
-          config_.side * config_.antialias, config_.side,
-          config_.rules.ringing ? Resizer::Filter::kLanczos : Resizer::Filter::kTriangle) {
+Generator::Generator(Config config) : config_(std::move(config)) {
   for (const int margin : config_.margins) paddles_.emplace_back(config_, margin);
+  markers_ = std::make_unique<Markers>(config_);
 }
 
 Generator::~Generator() = default;
@@ -270,7 +250,7 @@ Image Generator::draw(CounterRandom& random) const {
   }
   const size_t terminal = image.label == 1 ? origin : 1 - origin;
   for (const Point center : {image.origins[origin], image.terminals[terminal]}) {
-    canvas.add_marker(center, config_.marker_radius, config_.antialias, marker_resizer_);
+    canvas.add(markers_->at(center));
   }
   image.brightest = canvas.brightest();
   image.pixels = canvas.pixels();

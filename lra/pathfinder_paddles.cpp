@@ -12,6 +12,10 @@ constexpr double kPi = std::numbers::pi;
 constexpr double kFullWeight = 1ull << 36;
 constexpr uint8_t kFree = 76;  // of 255: the greatest value not above 0.3
 
+Resizer::Filter filter_of(const Rules& rules) {
+  return rules.ringing ? Resizer::Filter::kLanczos : Resizer::Filter::kTriangle;
+}
+
 double radians(int degrees) { return degrees * kPi / 180; }
 
 double reversed(double angle) { return angle < 0 ? angle + kPi : angle - kPi; }
@@ -94,8 +98,7 @@ Sprite Paddles::sprite(double angle) const {
   const int half =
       config_.paddle_length + static_cast<int>(std::ceil(config_.paddle_thickness)) + margin_;
   const int scale = config_.antialias, side = 2 * half + 1, large = 2 * half * scale + 1;
-  const Resizer resizer(
-      large, side, config_.rules.ringing ? Resizer::Filter::kLanczos : Resizer::Filter::kTriangle);
+  const Resizer resizer(large, side, filter_of(config_.rules));
   const Point center{half * scale, half * scale};
   Patch canvas({0, 0}, large, large);
   draw_line(canvas, center, end(Step(angle, config_.paddle_length * scale), center),
@@ -209,6 +212,33 @@ std::vector<Point> Paddles::starts(const Seed& seed, const Mask& mask) const {
     }
   }
   return starts;
+}
+
+Markers::Markers(const Config& config)
+    : side_(config.side),
+      scale_(config.antialias),
+      radius_(config.marker_radius),
+      resizer_(side_ * scale_, side_, filter_of(config.rules)) {}
+
+Patch Markers::at(Point center) const {
+  // The disc on the larger canvas, in the smallest patch that holds it.
+  const Point large{center.y * scale_, center.x * scale_};
+  const double radius = radius_ * scale_;
+  const int reach = static_cast<int>(std::ceil(radius)), end = side_ * scale_ - 1;
+  const Point first{std::max(0, large.y - reach), std::max(0, large.x - reach)};
+  const Point last{std::min(end, large.y + reach), std::min(end, large.x + reach)};
+  Patch disc(first, last.y - first.y + 1, last.x - first.x + 1);
+  for (int y = 0; y < disc.height; ++y) {
+    for (int x = 0; x < disc.width; ++x) {
+      const int dy = first.y + y - large.y, dx = first.x + x - large.x;
+      if (dy * dy + dx * dx <= radius * radius) disc.at(y, x) = 255;
+    }
+  }
+  // Resizing spreads it by three pixels; one more for rounding.
+  const int spread = static_cast<int>(std::ceil(radius_)) + 4;
+  const Point corner{std::max(0, center.y - spread), std::max(0, center.x - spread)};
+  return resizer_.resize(disc, corner, std::min(side_ - 1, center.y + spread) - corner.y + 1,
+                         std::min(side_ - 1, center.x + spread) - corner.x + 1);
 }
 
 }  // namespace lra::pathfinder

@@ -126,4 +126,17 @@ class Paddles {
   std::vector<Step> to_second_;
 };
 
+/// The discs on the ends of curves, centred on the upper left corner of a pixel.
+class Markers {
+ public:
+  explicit Markers(const Config& config);
+  /// All of one that is not 0, as far as it lies on the image.
+  Patch at(Point center) const;
+
+ private:
+  int side_, scale_;
+  double radius_;  // in pixels of the image
+  Resizer resizer_;
+};
+
 }  // namespace lra::pathfinder
