@@ -47,23 +47,28 @@ torch::Tensor each_alone(const torch::Tensor& q, const torch::Tensor& k, const t
   const auto qs = q.unbind(0), ks = k.unbind(0), vs = v.unbind(0);
   std::vector<torch::Tensor> out;
   for (size_t b = 0; b < lengths.size(); ++b) {
-    const int64_t length = std::max<int64_t>(lengths[b], 1);  // one row that the caller drops
+    const int64_t length = lengths[b];
     const auto real = [length](const torch::Tensor& x) {
       return x.narrow(1, 0, length).unsqueeze(0);
     };
-    const torch::Tensor one =
-        at::scaled_dot_product_attention(real(qs[b]), real(ks[b]), real(vs[b]));
+    torch::Tensor one = real(qs[b]);  // [1,H,length,d]; without a token there is no row
+    if (length > 0) one = at::scaled_dot_product_attention(one, real(ks[b]), real(vs[b]));
     out.push_back(at::constant_pad_nd(one.squeeze(0), {0, 0, 0, padded - length}));
   }
   return torch::stack(out);
 }
 
+// The rows of padded queries are dropped, but backward an infinite logit in one, between two padded
+// positions, would make the gradients of k and v NaN.
+torch::Tensor queries(const torch::Tensor& q, const torch::Tensor& mask) {
+  return q.requires_grad() ? zero_padding(q, mask) : q;
+}
+
 // Without N x N, and on CPUs without work for the padding behind a sample.
 torch::Tensor fused(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                     const torch::Tensor& mask) {
-  if (!mask.is_cpu()) return softmax_attention(q, k, v, mask);
-  const std::vector<int64_t> lengths = lengths_of(mask);
-  if (lengths.empty()) return softmax_attention(q, k, v, mask);
+  const std::vector<int64_t> lengths = mask.is_cpu() ? lengths_of(mask) : std::vector<int64_t>{};
+  if (lengths.empty()) return softmax_attention(queries(q, mask), k, v, mask);
   if (*std::ranges::min_element(lengths) == q.size(2)) return softmax_attention(q, k, v, {});
   return each_alone(q, k, v, lengths);
 }
@@ -80,7 +85,8 @@ class StandardAttention : public ProjectedAttention {
       return zero_padded_rows(fused(q, k, v, mask).to(q.scalar_type()), mask);
     }
     const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
-    torch::Tensor scores = torch::matmul(q * scale, k.transpose(-2, -1));  // [B,H,N,N]
+    torch::Tensor scores =
+        torch::matmul(queries(q, mask) * scale, k.transpose(-2, -1));  // [B,H,N,N]
     scores = scores.masked_fill(nonempty_rows(mask).logical_not().unsqueeze(1).unsqueeze(1),
                                 -std::numeric_limits<double>::infinity());
     torch::Tensor weights = torch::softmax(scores, -1);  // [B,H,N,N]
