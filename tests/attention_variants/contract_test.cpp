@@ -1,19 +1,24 @@
 // The contract that every variant keeps, run over every registered variant and every value of its
-// options.
-#include <ATen/autocast_mode.h>
+// options; and that each of its clauses catches what it is there for.
+#include "attention_variants/contract.h"
 
-#include <sstream>
+#include <ATen/autocast_mode.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
 
 #include "tests/attention_variants/cases.h"
-#include "tests/attention_variants/testing.h"
 
 namespace lra {
+
+void PrintTo(const ContractCase& given, std::ostream* out) { *out << given.spec; }
+
 namespace {
 
-class Contract : public testing::TestWithParam<ContractCase> {
- protected:
-  const std::string& spec() const { return GetParam().spec; }
-};
+class Contract : public testing::TestWithParam<ContractCase> {};
 
 std::string case_name(const testing::TestParamInfo<ContractCase>& info) {
   std::string name = info.param.spec;
@@ -25,235 +30,206 @@ std::string case_name(const testing::TestParamInfo<ContractCase>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Variants, Contract, testing::ValuesIn(contract_cases()), case_name);
 
-TEST(ContractCases, VaryEveryOptionOfStandardAndNystrom) {
-  for (const char* name : {"standard", "nystrom"}) {
-    for (const std::string& option : attention_entry(name).option_names) {
-      bool varied = false;
-      for (const ContractCase& c : contract_cases()) {
+TEST_P(Contract, Holds) {
+  const ContractCase& given = GetParam();
+  for (const Verdict& verdict : check_contract(contract_subject(parse_attention(given.spec)))) {
+    std::string declared = verdict.clause == "batch invariance"     ? given.breaks_batch
+                           : verdict.clause == "padding invariance" ? given.breaks_padding
+                                                                    : "";
+    for (const auto& [clause, why] : given.breaks) {
+      if (clause == verdict.clause) declared = why;
+    }
+    if (declared.empty()) {
+      EXPECT_TRUE(verdict.holds) << verdict.clause << ": " << verdict.measured;
+    } else {
+      EXPECT_FALSE(verdict.holds) << verdict.clause << " holds after all: " << declared;
+    }
+  }
+}
+
+TEST(ContractCases, VaryEveryOptionOfEveryVariant) {
+  for (const AttentionEntry* entry : attention_entries()) {
+    // A user's own, of LRA_EXTRA_VARIANTS, has its defaults tried and no cases here.
+    const std::string file = LRA_SOURCE_DIR "/attention_variants/" + entry->info.name + ".cpp";
+    if (!std::filesystem::exists(file)) continue;
+    for (const std::string& option : entry->option_names) {
+      const bool varied = std::ranges::any_of(contract_cases(), [&](const ContractCase& c) {
         const AttentionSpec spec = parse_attention(c.spec);
-        varied |= spec.name == name && spec.options.contains(option);
-      }
-      EXPECT_TRUE(varied) << name << " " << option;
+        return spec.name == entry->info.name && spec.options.contains(option);
+      });
+      EXPECT_TRUE(varied) << entry->info.name << " " << option;
     }
   }
 }
 
-TEST_P(Contract, KeepsShapeAndTypeAndZeroesPaddedRows) {
-  for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
-    const auto attention = make(spec(), type);
-    for (const int64_t n : {1, 2, 5, 37, 48}) {
-      const Inputs in = make_inputs({n, 0, 1, (n + 1) / 2}, n, type);
-      const torch::Tensor out = attend(*attention, in);
-      ASSERT_EQ(out.sizes(), in.q.sizes());
-      ASSERT_EQ(out.scalar_type(), type);
-      ASSERT_TRUE(finite(out)) << "N = " << n << ", " << type;
-      const torch::Tensor padded = out.transpose(1, 2).index({in.mask.logical_not()});
-      EXPECT_EQ(padded.count_nonzero().item<int64_t>(), 0) << "N = " << n;
+// ---- Attentions that break one promise each
+// ------------------------------------------------------
+
+enum class Fault {
+  none,
+  wrong_shape,
+  wrong_type,
+  even_lengths_alone,
+  leaves_padded_rows,
+  nan_on_all_padding,
+  nan_on_one_token,
+  ignores_mask,
+  adds_to_padded_logits,
+  leaks_across_batch,
+  rounds_inside,
+  draws_noise,
+  ignores_strides,
+  writes_to_input,
+  overflows,
+  unused_parameter,
+  wrong_gradient,
+  unregistered_table,
+  float32_under_autocast,
+  hides_an_option,
+  takes_any_shape,
+};
+
+// Softmax attention, with a fault.
+class Faulty : public ProjectedAttention {
+ public:
+  Faulty(const AttentionContext& context, Fault fault)
+      : ProjectedAttention(context), fault_(fault) {
+    if (fault == Fault::unused_parameter)
+      register_parameter("unused", torch::ones({context.head_dim}));
+    if (fault == Fault::unregistered_table) table_ = torch::randn({context.head_dim});
+  }
+
+  torch::Tensor attend(const torch::Tensor& q_given, const torch::Tensor& k_given,
+                       const torch::Tensor& v_given, const torch::Tensor& mask) override {
+    if (fault_ != Fault::takes_any_shape) check_attend_inputs(q_given, k_given, v_given, mask);
+    torch::Tensor q = q_given, k = k_given, v = v_given;
+    const auto type = q.scalar_type();
+    const int64_t n = q.size(-2);
+    const double infinity = std::numeric_limits<double>::infinity();
+    const torch::Tensor real = mask.to(torch::kBool);
+    const torch::Tensor padded = real.logical_not().unsqueeze(1).unsqueeze(-1);  // [B,1,N,1]
+    if (fault_ == Fault::even_lengths_alone && n % 2 == 1)
+      throw Unsupported("takes even lengths alone");
+    if (fault_ == Fault::rounds_inside && type == torch::kFloat)
+      q = q.to(torch::kBFloat16).to(type);
+    if (fault_ == Fault::writes_to_input) q.masked_fill_(padded, 0);
+    if (fault_ == Fault::wrong_gradient) q = q.detach() + 0.5 * (q - q.detach());
+    if (fault_ == Fault::ignores_strides)
+      q = q.as_strided(q.sizes(), torch::empty(q.sizes()).strides());
+    q = q.masked_fill(padded, 0);
+    torch::Tensor keys = real;  // [B,N]
+    if (fault_ == Fault::ignores_mask) {
+      keys = torch::ones_like(real);
+    } else if (fault_ == Fault::nan_on_one_token) {
+      keys = real.logical_and(real.sum(1, /*keepdim=*/true).ne(1))
+                 .logical_or(real.any(1, /*keepdim=*/true).logical_not());
+    } else if (fault_ != Fault::nan_on_all_padding) {
+      keys = real.logical_or(real.any(1, /*keepdim=*/true).logical_not());
     }
+    torch::Tensor scores = torch::matmul(q, k.transpose(-2, -1)) / std::sqrt(q.size(-1));
+    const torch::Tensor hidden = keys.logical_not().unsqueeze(1).unsqueeze(1);  // [B,1,1,N]
+    scores = fault_ == Fault::adds_to_padded_logits ? scores - 1e9 * hidden.to(type)
+                                                    : scores.masked_fill(hidden, -infinity);
+    torch::Tensor weights = torch::softmax(scores, -1);  // [B,H,N,N]
+    if (fault_ == Fault::overflows) weights = scores.exp() / scores.exp().sum(-1, true);
+    torch::Tensor out = torch::matmul(weights, v);
+    if (fault_ == Fault::leaks_across_batch) out = out + 1e-6 * v.mean(0, /*keepdim=*/true);
+    if (fault_ == Fault::draws_noise) out = out + 1e-9 * torch::randn_like(out);
+    if (table_.defined()) out = out * table_.to(out.scalar_type());
+    if (fault_ != Fault::leaves_padded_rows) out = out.masked_fill(padded, 0);
+    if (fault_ == Fault::wrong_shape) out = out.narrow(-1, 0, q.size(-1) - 1);
+    if (fault_ == Fault::wrong_type || fault_ == Fault::float32_under_autocast) {
+      const bool inside = at::autocast::is_autocast_enabled(at::kCPU);
+      if (fault_ == Fault::wrong_type || inside) return out.to(torch::kFloat);
+    }
+    return out.to(type);
   }
+
+  json options() const override {
+    return fault_ == Fault::hides_an_option ? json::object() : json{{"fault", "some"}};
+  }
+
+ private:
+  const Fault fault_;
+  torch::Tensor table_;
+};
+
+ContractSubject faulty(Fault fault) {
+  return {.make = [fault](const AttentionContext& context) -> std::shared_ptr<Attention> {
+            return std::make_shared<Faulty>(context, fault);
+          },
+          .options = {{"fault", "some"}}};
 }
 
-TEST_P(Contract, TypesAgree) {
-  const Inputs in = make_inputs({37, 20}, 37);
-  const torch::Tensor expected = attend(*make(spec()), in);
-  // An inverse multiplies rounding by its condition number; the exact one has no iteration that
-  // would temper it.
-  const double slack = spec().find("pinv=exact") == std::string::npos ? 1 : 10;
-  for (const auto& [type, tolerance] :
-       {std::pair{torch::kFloat, 1e-4 * slack}, {torch::kBFloat16, 6e-2 * slack}}) {
-    const Inputs cast{in.q.to(type), in.k.to(type), in.v.to(type), in.mask};
-    EXPECT_LT(difference(attend(*make(spec(), type), cast), expected), tolerance) << type;
+std::vector<std::string> failing(const ContractSubject& subject) {
+  std::vector<std::string> names;
+  for (const Verdict& verdict : check_contract(subject)) {
+    if (!verdict.holds) names.push_back(verdict.clause);
+    EXPECT_FALSE(verdict.measured.empty()) << verdict.clause;
+    EXPECT_EQ(verdict.measured.find('\n'), std::string::npos) << verdict.measured;
   }
+  return names;
 }
 
-TEST_P(Contract, PaddingChangesNothing) {
-  const auto attention = make(spec());
-  const Inputs in = make_inputs({41, 30, 1, 7, 0}, 41);
-  Inputs other = in;
-  const torch::Tensor padded = in.mask.logical_not().unsqueeze(1).unsqueeze(-1);
-  const Inputs noise = make_inputs({41, 30, 1, 7, 0}, 41, torch::kDouble, 2, 4, /*seed=*/99);
-  other.q = torch::where(padded, noise.q * 10, in.q);
-  other.k = torch::where(padded, noise.k * 10, in.k);
-  other.v = torch::where(padded, noise.v * 10, in.v);
-  const double change = difference(attend(*attention, other), attend(*attention, in));
-  if (GetParam().breaks_padding.empty()) {
-    EXPECT_LT(change, 1e-12);
-  } else {
-    EXPECT_GT(change, 1e-6) << "keeps the invariance after all: " << GetParam().breaks_padding;
-  }
+TEST(ContractClauses, AllHoldWithoutAFault) {
+  EXPECT_EQ(failing(faulty(Fault::none)), std::vector<std::string>{});
 }
 
-TEST_P(Contract, OtherSamplesChangeNothing) {
-  const auto attention = make(spec());
-  const Inputs in = make_inputs({41, 30, 1, 7, 0, 41, 22}, 41);
-  const torch::Tensor together = attend(*attention, in);
-  double change = 0;
-  for (int64_t b = 0; b < 7; ++b) {
-    const auto one = [b](const torch::Tensor& t) { return t.narrow(0, b, 1); };
-    const torch::Tensor alone = attend(*attention, {one(in.q), one(in.k), one(in.v), one(in.mask)});
-    change = std::max(change, difference(alone, one(together)));
-  }
-  if (GetParam().breaks_batch.empty()) {
-    EXPECT_LT(change, 1e-10);
-  } else {
-    EXPECT_GT(change, 1e-6) << "keeps the invariance after all: " << GetParam().breaks_batch;
-  }
-}
-
-TEST_P(Contract, SameSeedSameFunctionAndEvaluationIsDeterministic) {
-  const Inputs in = make_inputs({41, 30}, 41);
-  const auto attention = make(spec());
-  const torch::Tensor first = attend(*attention, in);
-  EXPECT_TRUE(torch::equal(attend(*attention, in), first));
-  torch::rand({3});  // the global random state is not what decides
-  EXPECT_TRUE(torch::equal(attend(*make(spec()), in), first));
-}
-
-TEST_P(Contract, NonContiguousInputs) {
-  const auto attention = make(spec());
-  const Inputs in = make_inputs({41, 30}, 41);
-  const torch::Tensor expected = attend(*attention, in);
-  const auto swapped = [](const torch::Tensor& t) {
-    return t.transpose(1, 2).contiguous().transpose(1, 2);
+TEST(ContractClauses, EachCatchesWhatItIsThereFor) {
+  const std::pair<Fault, const char*> expected[] = {
+      {Fault::wrong_shape, "shape and type"},
+      {Fault::wrong_type, "shape and type"},
+      {Fault::even_lengths_alone, "any length"},
+      {Fault::leaves_padded_rows, "padded rows"},
+      {Fault::nan_on_all_padding, "all-padding samples"},
+      {Fault::nan_on_one_token, "one real token"},
+      {Fault::ignores_mask, "padding invariance"},
+      {Fault::adds_to_padded_logits, "padding invariance"},
+      {Fault::leaks_across_batch, "batch invariance"},
+      {Fault::rounds_inside, "types agree"},
+      {Fault::draws_noise, "deterministic"},
+      {Fault::ignores_strides, "non-contiguous inputs"},
+      {Fault::writes_to_input, "inputs unchanged"},
+      {Fault::overflows, "large logits"},
+      {Fault::unused_parameter, "gradients of every parameter"},
+      {Fault::wrong_gradient, "finite differences"},
+      {Fault::unregistered_table, "state round-trip"},
+      {Fault::float32_under_autocast, "autocast"},
+      {Fault::hides_an_option, "options in effect"},
+      {Fault::takes_any_shape, "wrong shapes refused"},
   };
-  const auto spread = [](const torch::Tensor& t) { return torch::stack({t, t}, -1).select(-1, 0); };
-  const torch::Tensor mask = torch::stack({in.mask, in.mask}, -1).select(-1, 1);
-  EXPECT_LT(
-      difference(attend(*attention, {swapped(in.q), swapped(in.k), swapped(in.v), mask}), expected),
-      1e-12);
-  EXPECT_LT(
-      difference(attend(*attention, {spread(in.q), spread(in.k), spread(in.v), mask}), expected),
-      1e-12);
-}
-
-TEST_P(Contract, LargeLogitsStayFinite) {
-  for (const auto type : {torch::kFloat, torch::kBFloat16}) {
-    const auto attention = make(spec(), type);
-    Inputs in = make_inputs({41, 30, 0}, 41, type);
-    // Logits q·k/√d with q = ±12.65 in each of 4 places: ±80·4/4.
-    in.q = (in.q.sign() * 12.65).requires_grad_();
-    in.k = (in.k.sign() * 12.65).requires_grad_();
-    in.v.requires_grad_();
-    const torch::Tensor out = attend(*attention, in);
-    EXPECT_TRUE(finite(out)) << type;
-    out.sum().backward();
-    EXPECT_TRUE(finite(in.q.grad()) && finite(in.k.grad()) && finite(in.v.grad())) << type;
+  std::vector<std::string> caught;
+  for (const auto& [fault, clause] : expected) {
+    const Verdict verdict = check_clause(clause, faulty(fault));
+    EXPECT_FALSE(verdict.holds) << clause << ", fault " << static_cast<int>(fault);
+    caught.emplace_back(clause);
   }
+  for (const ContractClause& clause : contract_clauses())
+    EXPECT_GT(std::ranges::count(caught, clause.name), 0) << clause.name << " catches nothing";
 }
 
-TEST_P(Contract, EveryParameterGetsAGradient) {
-  const auto attention = make(spec());
-  attention->train();
-  const torch::Tensor x = torch::randn({3, 41, 8}, torch::kDouble),
-                      mask = length_mask({41, 20, 0}, 41);
-  const torch::Tensor out = attention->forward(x, mask);
-  EXPECT_EQ(out.index({mask.logical_not()}).count_nonzero().item<int64_t>(), 0);
-  (out * torch::randn_like(out)).sum().backward();
-  for (const auto& parameter : attention->named_parameters()) {
-    ASSERT_TRUE(parameter.value().grad().defined()) << parameter.key();
-    EXPECT_TRUE(finite(parameter.value().grad())) << parameter.key();
-    // The bias of the keys moves all logits of a row alike: in exact softmax attention its gradient
-    // is zero but for rounding.
-    EXPECT_GT(parameter.value().grad().abs().max().item<double>(),
-              parameter.key() == "key.bias" ? -1 : 1e-9)
-        << parameter.key();
+// A fault that shows in one place is told apart from all others.
+TEST(ContractClauses, CatchNothingElse) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(failing(faulty(Fault::leaves_padded_rows)), Names{"padded rows"});
+  EXPECT_EQ(failing(faulty(Fault::leaks_across_batch)),
+            (Names{"padding invariance", "batch invariance"}));
+  EXPECT_EQ(failing(faulty(Fault::rounds_inside)), Names{"types agree"});
+  EXPECT_EQ(failing(faulty(Fault::unused_parameter)), Names{"gradients of every parameter"});
+  EXPECT_EQ(failing(faulty(Fault::wrong_gradient)), Names{"finite differences"});
+  EXPECT_EQ(failing(faulty(Fault::unregistered_table)), Names{"state round-trip"});
+  EXPECT_EQ(failing(faulty(Fault::float32_under_autocast)), Names{"autocast"});
+  EXPECT_EQ(failing(faulty(Fault::hides_an_option)), Names{"options in effect"});
+}
+
+TEST(ContractClauses, AreNamedOnce) {
+  std::vector<std::string> names;
+  for (const ContractClause& clause : contract_clauses()) {
+    EXPECT_EQ(std::ranges::count(names, clause.name), 0) << clause.name;
+    EXPECT_FALSE(clause.promise.empty()) << clause.name;
+    names.push_back(clause.name);
   }
-}
-
-// Central differences along random directions, in q, k, v and in each of the variant's own
-// parameters.
-TEST_P(Contract, GradientsAgreeWithFiniteDifferences) {
-  const auto attention = make(spec());
-  for (const int64_t n : {4, 11}) {
-    Inputs in = make_inputs({n, n - 2, 0}, n, torch::kDouble, 2, 4, /*seed=*/5);
-    const torch::Tensor weight = make_inputs({n, n - 2, 0}, n, torch::kDouble, 2, 4, /*seed=*/6).q;
-    std::vector<std::pair<std::string, torch::Tensor>> leaves = {
-        {"q", in.q}, {"k", in.k}, {"v", in.v}};
-    for (const auto& parameter : attention->named_parameters()) {
-      const std::string module = parameter.key().substr(0, parameter.key().find('.'));
-      if (module != "query" && module != "key" && module != "value" && module != "output") {
-        leaves.emplace_back(parameter.key(), parameter.value());
-      }
-    }
-    const auto loss = [&] { return (attend(*attention, in) * weight).sum(); };
-    for (auto& [name, leaf] : leaves) {
-      leaf.requires_grad_();
-      leaf.mutable_grad() = torch::Tensor();
-    }
-    loss().backward();
-    const torch::NoGradGuard no_grad;
-    for (auto& [name, leaf] : leaves) {
-      ASSERT_TRUE(leaf.grad().defined()) << name;
-      const torch::Tensor old = leaf.detach().clone();
-      for (int i = 0; i < 3; ++i) {
-        const torch::Tensor direction = torch::randn_like(leaf);
-        // Fourth order: an ill-conditioned inverse bends within a step.
-        const double step = 1e-5;
-        const auto at = [&](double t) {
-          leaf.copy_(old + t * direction);
-          return loss().item<double>();
-        };
-        const double numeric =
-            (8 * (at(step) - at(-step)) - (at(2 * step) - at(-2 * step))) / (12 * step);
-        const double exact = (leaf.grad() * direction).sum().item<double>();
-        EXPECT_LT(std::abs(exact - numeric), 1e-6 * std::max(1.0, std::abs(numeric)))
-            << name << ", N = " << n;
-      }
-      leaf.copy_(old);
-    }
-  }
-}
-
-TEST_P(Contract, StateRoundTrips) {
-  const Inputs in = make_inputs({41, 30}, 41);
-  const auto attention = make(spec());
-  std::stringstream stream;
-  torch::serialize::OutputArchive saved;
-  attention->save(saved);
-  saved.save_to(stream);
-  auto other = make(spec(), torch::kDouble,
-                    {.width = 8, .heads = 2, .head_dim = 4, .max_length = 64, .seed = 4});
-  torch::serialize::InputArchive loaded;
-  loaded.load_from(stream);
-  other->load(loaded);
-  const auto saved_state = attention->named_parameters(), loaded_state = other->named_parameters();
-  ASSERT_EQ(saved_state.size(), loaded_state.size());
-  for (const auto& item : saved_state)
-    EXPECT_TRUE(torch::equal(item.value(), loaded_state[item.key()])) << item.key();
-}
-
-TEST_P(Contract, RunsUnderAutocast) {
-  const auto attention = make(spec(), torch::kFloat);
-  const torch::Tensor x = torch::randn({3, 41, 8}), mask = length_mask({41, 20, 0}, 41);
-  const torch::Tensor expected = attention->forward(x, mask);
-  at::autocast::set_autocast_enabled(at::kCPU, true);
-  at::autocast::set_autocast_dtype(at::kCPU, torch::kBFloat16);
-  const torch::Tensor out = attention->forward(x, mask);
-  at::autocast::set_autocast_enabled(at::kCPU, false);
-  at::autocast::clear_cache();
-  EXPECT_EQ(out.scalar_type(), torch::kBFloat16);
-  EXPECT_LT(difference(out, expected), 5e-2);
-  out.sum().backward();
-  for (const auto& parameter : attention->named_parameters())
-    EXPECT_TRUE(finite(parameter.value().grad()));
-}
-
-TEST_P(Contract, ReportsTheOptionsInEffect) {
-  const AttentionSpec given = parse_attention(spec());
-  const AttentionEntry& entry = attention_entry(given.name);
-  EXPECT_EQ(make(spec())->options(), entry.effective_options(given.options));
-  for (const std::string& name : entry.option_names)
-    EXPECT_TRUE(make(spec())->options().contains(name)) << name;
-}
-
-TEST_P(Contract, RefusesWrongShapes) {
-  const auto attention = make(spec());
-  const Inputs in = make_inputs({8, 8}, 8);
-  EXPECT_THROW(attention->attend(in.q.select(0, 0), in.k, in.v, in.mask), Error);
-  EXPECT_THROW(attention->attend(in.q, in.k.narrow(2, 0, 7), in.v, in.mask), Error);
-  EXPECT_THROW(attention->attend(in.q, in.k, in.v.to(torch::kFloat), in.mask), Error);
-  EXPECT_THROW(attention->attend(in.q, in.k, in.v, in.mask.to(torch::kFloat)), Error);
-  EXPECT_THROW(attention->forward(torch::zeros({2, 8, 9}, torch::kDouble), in.mask), Error);
+  EXPECT_THROW(check_clause("padding", faulty(Fault::none)), UsageError);
 }
 
 }  // namespace

@@ -1,0 +1,48 @@
+// The contract that every attention keeps, as clauses that can be tried on any of them: what the
+// tests run over every registered variant, and `lra check` over the user's own.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "attention_variants/attention.h"
+
+namespace lra {
+
+/// What is tried: makes an attention for a context, and names the options that it should report.
+struct ContractSubject {
+  std::function<std::shared_ptr<Attention>(const AttentionContext&)> make;
+  json options;
+  // What it is made for; a clause may ask for a longer max_length.
+  AttentionContext context = {.width = 8, .heads = 2, .head_dim = 4, .max_length = 64, .seed = 3};
+  torch::Device device = torch::kCPU;
+};
+
+/// A registered attention; throws UsageError on an unknown name, key or value.
+ContractSubject contract_subject(const AttentionSpec& spec);
+
+struct ContractClause {
+  std::string name;     // "padding invariance"
+  std::string promise;  // one sentence
+};
+
+/// All of them, in the order in which they are tried.
+std::vector<ContractClause> contract_clauses();
+
+struct Verdict {
+  std::string clause;
+  bool holds = false;
+  std::string measured;  // one line: the numbers nearest to their limits, or what failed
+};
+
+/// Tries one clause; throws UsageError on an unknown name. Whatever the attention throws is a
+/// verdict. Sets the seed of torch's global generator.
+Verdict check_clause(const std::string& clause, const ContractSubject& subject);
+
+/// Tries them all.
+std::vector<Verdict> check_contract(const ContractSubject& subject);
+
+}  // namespace lra
