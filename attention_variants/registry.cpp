@@ -1,4 +1,5 @@
-// The registry of variants, and the text form in which users name them: nystrom[num_landmarks=32].
+// The registry of variants, and the text form in which users name them: nystrom[num_landmarks=32],
+// or name:FILE for one that is made from a file (the same as name[file=FILE]).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,9 +39,17 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   return pieces;
 }
 
-[[noreturn]] void malformed(const std::string& text, const std::string& problem) {
-  throw UsageError(
-      fmt::format("attention '{}': {}; write name or name[key=value,...]", text, problem));
+[[noreturn]] void malformed(const std::string& text, const std::string& problem,
+                            const char* form = "name or name[key=value,...]") {
+  throw UsageError(fmt::format("attention '{}': {}; write {}", text, problem, form));
+}
+
+// The option that name:FILE stands for.
+constexpr const char* kFile = "file";
+
+// Made from a file of the user's: it has no defaults to run by, and is named as name:FILE.
+bool needs_file(const AttentionEntry& entry) {
+  return entry.default_options.contains(kFile) && entry.default_options[kFile] == "";
 }
 
 }  // namespace
@@ -55,7 +64,9 @@ bool register_attention(AttentionEntry entry) {
 
 std::vector<const AttentionEntry*> attention_entries() {
   std::vector<const AttentionEntry*> entries;
-  for (const auto& [name, entry] : registry()) entries.push_back(&entry);
+  for (const auto& [name, entry] : registry()) {
+    if (!needs_file(entry)) entries.push_back(&entry);
+  }
   return entries;
 }
 
@@ -80,6 +91,8 @@ std::string AttentionSpec::text() const {
     sorted[key] = bare ? value.get<std::string>() : value.dump();
   }
   if (sorted.empty()) return name;
+  if (options.size() == 1 && options.contains(kFile) && options[kFile].is_string())
+    return name + ":" + options[kFile].get<std::string>();
   std::string inside;
   for (const auto& [key, value] : sorted) inside += (inside.empty() ? "" : ",") + key + "=" + value;
   return name + "[" + inside + "]";
@@ -87,8 +100,19 @@ std::string AttentionSpec::text() const {
 
 AttentionSpec parse_attention(const std::string& given) {
   const std::string text = trimmed(given);
-  const auto open = text.find('[');
+  const auto open = text.find('['), colon = text.find(':');
   AttentionSpec spec;
+  if (colon < open) {
+    const std::string file = trimmed(text.substr(colon + 1));
+    spec.name = trimmed(text.substr(0, colon));
+    if (spec.name.empty() || file.empty())
+      malformed(text, "the name or the file is missing", "name:FILE");
+    // They would part the names of a list.
+    if (file.find_first_of(",[]") != std::string::npos)
+      malformed(text, "a file's path may hold no comma and no bracket", "name:FILE");
+    spec.options[kFile] = file;
+    return spec;
+  }
   spec.name = trimmed(text.substr(0, open));
   if (spec.name.empty()) malformed(text, "the name is missing");
   if (open == std::string::npos) {

@@ -1,0 +1,321 @@
+// An attention of the user's own from a file: a TorchScript module saved from Python
+// (torch.jit.script(module).save("my.pt")), named torchscript:my.pt. Cost: its own.
+//
+// The number of tensors that its forward takes says what it is:
+//   forward(q, k, v, mask): the attention itself, [B,H,N,d] and mask [B,N] bool (true = a token) ->
+//     [B,H,N,d] of q's type; it gets the four projections that every other attention has.
+//   forward(x, mask): a whole layer, x [B,N,D] -> [B,N,D] of x's type, projections included.
+// Every layer loads its own copy. Parameters start as they were saved, whatever the seed, and
+// train; those saved with requires_grad=False, and buffers, are kept and moved but not trained.
+// Their state names are module.<name in the script>.
+#include <ATen/autocast_mode.h>
+#include <fmt/ranges.h>
+#include <openssl/evp.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/script.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+#include "attention_variants/attention.h"
+
+namespace lra {
+namespace {
+
+constexpr const char* kName = "torchscript";
+
+struct TorchScriptOptions {
+  std::string file;    // path, with no comma and no bracket
+  std::string sha256;  // of the file's bytes, 64 hexadecimal digits; given: the file must have it
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("file", file);
+    f("sha256", sha256);
+  }
+};
+
+std::string where_of(const TorchScriptOptions& options) {
+  return std::string(kName) + ":" + options.file;
+}
+
+std::string sha256_of(const std::string& bytes) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int size = 0;
+  if (EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha256(), nullptr) != 1)
+    throw Error("OpenSSL cannot compute SHA-256 on this machine");
+  return fmt::format("{:02x}", fmt::join(digest, digest + size, ""));
+}
+
+// What a message of TorchScript's says, in one sentence: the line after a traceback, else the
+// first, without the advice that follows.
+std::string said(const std::exception& error) {
+  std::istringstream in(error.what());
+  std::string text;
+  for (std::string line; std::getline(in, line);) {
+    if (text.empty() || line.find("Error: ") != std::string::npos) text = line;
+  }
+  return text.substr(0, text.find(". "));
+}
+
+struct LoadedScript {
+  torch::jit::Module module;
+  TorchScriptOptions options;  // with the SHA-256 of the bytes that were loaded
+  size_t inputs = 0;           // 4: q, k, v, mask; 2: x, mask
+};
+
+// How many tensors forward takes; throws Error on a signature that is neither of the two.
+size_t check_signature(const torch::jit::Module& module, const std::string& where) {
+  const std::string wanted =
+      "its forward should take the tensors (q, k, v, mask) or (x, mask) and return one tensor";
+  const auto method = module.find_method("forward");
+  if (!method) throw Error(fmt::format("{}: {}, and it has no forward", where, wanted));
+  const c10::FunctionSchema& schema = method->function().getSchema();
+  std::vector<std::string> given;
+  bool tensors = true;
+  for (size_t i = 1; i < schema.arguments().size(); ++i) {  // 0 is self
+    const c10::Argument& argument = schema.arguments()[i];
+    tensors &= argument.type()->kind() == c10::TypeKind::TensorType;
+    given.push_back(argument.name() + ": " + argument.type()->annotation_str());
+  }
+  const bool returns = schema.returns().size() == 1 &&
+                       schema.returns()[0].type()->kind() == c10::TypeKind::TensorType;
+  if (!tensors || !returns || (given.size() != 4 && given.size() != 2)) {
+    throw Error(fmt::format(
+        "{}: {}; it has ({}) -> {}", where, wanted, fmt::join(given, ", "),
+        schema.returns().empty() ? "None" : schema.returns()[0].type()->annotation_str()));
+  }
+  return given.size();
+}
+
+LoadedScript load_script(TorchScriptOptions options) {
+  if (options.file.empty()) {
+    throw UsageError(
+        fmt::format("attention {0} needs a file saved by torch.jit.script(module).save(FILE); "
+                    "write {0}:FILE",
+                    kName));
+  }
+  const std::string where = where_of(options);
+  if (options.file.find_first_of(",[]") != std::string::npos)
+    throw UsageError(where + ": a file's path may hold no comma and no bracket");
+  std::error_code missing;
+  if (!std::filesystem::is_regular_file(options.file, missing))
+    throw Error(where + ": there is no such file");
+  std::ifstream in(options.file, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  if (!in.is_open() || in.bad()) throw Error(where + ": the file cannot be read");
+  const std::string found = sha256_of(bytes);
+  if (!options.sha256.empty() && options.sha256 != found) {
+    throw Error(
+        fmt::format("{}: the file has SHA-256 {}, not the {} that was asked for; it has "
+                    "changed, put the old one back or start anew",
+                    where, found, options.sha256));
+  }
+  options.sha256 = found;
+  LoadedScript loaded{{}, options, 0};
+  try {
+    std::istringstream stream(bytes);
+    loaded.module = torch::jit::load(stream, torch::kCPU);
+  } catch (const std::exception& error) {
+    throw Error(
+        fmt::format("{}: the file is no TorchScript file ({}); save one with "
+                    "torch.jit.script(module).save(FILE)",
+                    where, said(error)));
+  }
+  loaded.inputs = check_signature(loaded.module, where);
+  return loaded;
+}
+
+std::string shape_text(const torch::Tensor& t) {
+  if (!t.defined()) return "undefined";
+  return fmt::format("[{}] {}", fmt::join(t.sizes(), ","), c10::toString(t.scalar_type()));
+}
+
+// A script's tensors as a module of torch::nn, which optimizers, checkpoints and to() know. They
+// are the same tensors and not copies: all three change them in place.
+class Mirror : public torch::nn::Module {
+ public:
+  explicit Mirror(const torch::jit::Module& script) {
+    std::set<const void*> known;  // what stands under two names is one tensor
+    fill(script, known);
+  }
+
+  // torch::nn casts every tensor to the type; integers stay integers here, as in Python.
+  using Module::to;
+  void to(torch::Dtype type, bool non_blocking = false) override {
+    for (const auto& child : children()) child->to(type, non_blocking);
+    for (const auto& tensors : {parameters(/*recurse=*/false), buffers(/*recurse=*/false)}) {
+      for (const torch::Tensor& tensor : tensors) {
+        if (tensor.is_floating_point()) tensor.set_data(tensor.to(type, non_blocking));
+      }
+    }
+  }
+  void to(torch::Device device, torch::Dtype type, bool non_blocking = false) override {
+    to(device, non_blocking);
+    to(type, non_blocking);
+  }
+
+ private:
+  Mirror(const torch::jit::Module& script, std::set<const void*>& known) { fill(script, known); }
+
+  void fill(const torch::jit::Module& script, std::set<const void*>& known) {
+    for (const auto& item : script.named_parameters(/*recurse=*/false)) {
+      if (!item.value.defined() || !known.insert(item.value.unsafeGetTensorImpl()).second) continue;
+      if (item.value.requires_grad()) {
+        register_parameter(item.name, item.value);
+      } else {
+        register_buffer(item.name, item.value);
+      }
+    }
+    for (const auto& item : script.named_buffers(/*recurse=*/false)) {
+      if (!item.value.defined() || !known.insert(item.value.unsafeGetTensorImpl()).second) continue;
+      register_buffer(item.name, item.value);
+    }
+    for (const auto& item : script.named_children())
+      register_module(item.name, std::shared_ptr<Mirror>(new Mirror(item.value, known)));
+  }
+};
+
+// A loaded module ready to be called.
+class Script {
+ public:
+  explicit Script(const TorchScriptOptions& options)
+      : loaded_(load_script(options)), where_(where_of(options)) {
+    mirror_ = std::make_shared<Mirror>(loaded_.module);
+  }
+
+  const std::shared_ptr<Mirror>& mirror() const { return mirror_; }
+  bool takes_heads() const { return loaded_.inputs == 4; }
+  json options() const { return write_fields(loaded_.options); }
+
+  void train(bool on) {
+    for (torch::jit::Module module : loaded_.module.modules()) {
+      if (module.hasattr("training")) module.setattr("training", on);  // a frozen one has none
+    }
+  }
+
+  // The result should be like `like`.
+  torch::Tensor call(const std::vector<torch::Tensor>& inputs, const torch::Tensor& like) {
+    // As written: an optimised graph is another one from the third call on, and its results differ
+    // in the last bits, so that a resumed run would not be the same.
+    const torch::jit::GraphOptimizerEnabledGuard as_written(false);
+    torch::Tensor out;
+    try {
+      out = loaded_.module.forward({inputs.begin(), inputs.end()}).toTensor();
+    } catch (const std::exception& error) {
+      const std::string text = error.what(), reason = where_ + ": " + said(error);
+      // TorchScript turns every failure into one kind; the two that we tell apart stay apart.
+      if (text.find("out of memory") != std::string::npos ||
+          text.find("can't allocate memory") != std::string::npos) {
+        TORCH_CHECK_WITH(OutOfMemoryError, false, reason);
+      }
+      throw Error(reason);
+    }
+    if (at::autocast::is_autocast_enabled(like.device().type()) && out.defined())
+      out = out.to(like.scalar_type());  // some operations leave it in float32
+    if (!out.defined() || out.sizes() != like.sizes() || out.scalar_type() != like.scalar_type()) {
+      throw Error(fmt::format("{}: forward should return {} as it was given, not {}", where_,
+                              shape_text(like), shape_text(out)));
+    }
+    return out;
+  }
+
+ private:
+  LoadedScript loaded_;
+  std::string where_;
+  std::shared_ptr<Mirror> mirror_;
+};
+
+// forward(q, k, v, mask)
+class ScriptedAttention : public ProjectedAttention {
+ public:
+  ScriptedAttention(const AttentionContext& context, Script script)
+      : ProjectedAttention(context), script_(std::move(script)) {
+    register_module("module", script_.mirror());
+  }
+
+  torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                       const torch::Tensor& mask) override {
+    check_attend_inputs(q, k, v, mask);
+    return script_.call({q, k, v, mask}, q);
+  }
+
+  void train(bool on = true) override {
+    ProjectedAttention::train(on);
+    script_.train(on);
+  }
+
+  json options() const override { return script_.options(); }
+
+ private:
+  Script script_;
+};
+
+// forward(x, mask)
+class ScriptedLayer : public Attention {
+ public:
+  ScriptedLayer(const AttentionContext& context, Script script)
+      : width_(context.width), script_(std::move(script)) {
+    register_module("module", script_.mirror());
+  }
+
+  torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& mask) override {
+    if (x.dim() != 3 || x.size(1) < 1 || x.size(2) != width_) {
+      throw Error(
+          fmt::format("x should be [B,N,{}] with N of at least 1, not {}", width_, shape_text(x)));
+    }
+    if (mask.sizes() != x.sizes().slice(0, 2) || mask.scalar_type() != torch::kBool) {
+      throw Error(fmt::format("mask should be [{},{}] Bool (true = a token), not {}", x.size(0),
+                              x.size(1), shape_text(mask)));
+    }
+    return script_.call({x, mask}, x);
+  }
+
+  void train(bool on = true) override {
+    Attention::train(on);
+    script_.train(on);
+  }
+
+  json options() const override { return script_.options(); }
+
+ private:
+  const int64_t width_;
+  Script script_;
+};
+
+TorchScriptOptions read_options(const json& given) {
+  TorchScriptOptions options;
+  read_fields(given, options, std::string("attention ") + kName);
+  return options;
+}
+
+std::shared_ptr<Attention> make_scripted(const AttentionContext& context, const json& given) {
+  Script script(read_options(given));
+  if (script.takes_heads()) return std::make_shared<ScriptedAttention>(context, std::move(script));
+  return std::make_shared<ScriptedLayer>(context, std::move(script));
+}
+
+AttentionEntry entry() {
+  AttentionEntry made;
+  made.info.name = kName;
+  made.info.title = "TorchScript module";
+  made.info.paper = "the user's own";
+  made.info.complexity = "its own";
+  made.info.state = "module.<name in the script>";
+  made.option_names = field_names<TorchScriptOptions>();
+  made.default_options = write_fields(TorchScriptOptions{});
+  made.effective_options = [](const json& given) {
+    return write_fields(load_script(read_options(given)).options);
+  };
+  made.make = make_scripted;
+  return made;
+}
+
+[[maybe_unused]] const bool registered = register_attention(entry());
+
+}  // namespace
+}  // namespace lra
