@@ -75,9 +75,8 @@ void fill(Patch& image, const std::vector<Point>& corners) {
 void draw_wide_line(Patch& image, Point from, Point to, int width) {
   const int dy = to.y - from.y, dx = to.x - from.x;
   const double length = std::hypot(dx, dy);
-  // Half the width to either side, the odd pixel on one of them. The products below are never near
-  // a half: that would need a right triangle of whole legs whose sides are as 1 to 2 or 3 to 4 over
-  // an odd width.
+  // Half the width to either side, the odd pixel on one of them. For the paddles of Pathfinder no
+  // product below is within 0.005 of a half, so that the last bit of hypot() decides nothing.
   const double far = width / 2 / length, near = (width - 1) / 2 / length;
   const auto round = [](double value) {
     return static_cast<int>(value >= 0 ? std::ceil(value - 0.5) : -std::ceil(-value - 0.5));
