@@ -21,16 +21,10 @@ struct TrainOptions {
 };
 
 void run_train(const TrainOptions& options) {
-  AttentionSpec attention = parse_attention(options.attention);
-  for (const std::string& text : options.options) {
-    const size_t equals = text.find('=');
-    if (equals == std::string::npos)
-      throw UsageError("--option should be key=value, not '" + text + "'");
-    attention.options[text.substr(0, equals)] = value_from_text(text.substr(equals + 1));
-  }
   TrainRequest request;
-  request.config = make_config(load_protocol(options.protocol), options.task, attention,
-                               options.sets, options.seed, options.dtype);
+  request.config = make_config(load_protocol(options.protocol), options.task,
+                               attention_given(options.attention, options.options), options.sets,
+                               options.seed, options.dtype);
   request.device = parse_device(options.device);
   request.threads = use_threads(options.threads);
   request.run = options.run;
@@ -96,11 +90,24 @@ void run_evaluate(const EvaluateOptions& options) {
 
 }  // namespace
 
+AttentionSpec attention_given(const std::string& text, const std::vector<std::string>& options) {
+  AttentionSpec attention = parse_attention(text);
+  for (const std::string& option : options) {
+    const size_t equals = option.find('=');
+    if (equals == std::string::npos)
+      throw UsageError("--option should be key=value, not '" + option + "'");
+    attention.options[option.substr(0, equals)] = value_from_text(option.substr(equals + 1));
+  }
+  return attention;
+}
+
 void add_train_command(CLI::App& app) {
   auto* command = app.add_subcommand("train", "Train one attention on one task under a protocol");
   auto options = std::make_shared<TrainOptions>();
   command->add_option("--task", options->task, "Task; see lra list tasks")->required();
-  command->add_option("--attention", options->attention, "Attention; see lra list attentions")
+  command
+      ->add_option("--attention", options->attention,
+                   "Attention; see lra list attentions; or torchscript:FILE.pt")
       ->required();
   command
       ->add_option("--option", options->options,

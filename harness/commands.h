@@ -2,6 +2,10 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "attention_variants/attention.h"
 
 namespace lra {
 
@@ -14,5 +18,10 @@ void add_profile_command(CLI::App& app);
 void add_suite_command(CLI::App& app);
 void add_report_command(CLI::App& app);
 void add_attend_command(CLI::App& app);
+void add_check_command(CLI::App& app);
+
+/// The attention that --attention and the key=value words of --option name together; throws
+/// UsageError on a malformed one.
+AttentionSpec attention_given(const std::string& text, const std::vector<std::string>& options);
 
 }  // namespace lra

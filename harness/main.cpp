@@ -63,7 +63,8 @@ std::string with_nearest(const CLI::App& app, const CLI::ParseError& error) {
 int main(int argc, char** argv) {
   CLI::App app{
       "The Long Range Arena: train, measure and compare long-sequence attention.\n"
-      "Wherever an attention is named, options may follow in brackets: nystrom[num_landmarks=32].",
+      "Wherever an attention is named, options may follow in brackets: nystrom[num_landmarks=32];\n"
+      "torchscript:FILE.pt is a TorchScript module of your own.",
       "lra"};
   app.set_version_flag("--version", [] {
     const lra::json software = lra::software_json();
@@ -88,6 +89,7 @@ int main(int argc, char** argv) {
   lra::add_profile_command(app);
   lra::add_report_command(app);
   lra::add_attend_command(app);
+  lra::add_check_command(app);
 
   lra::install_signal_handlers();
   lra::install_counting_allocator();
