@@ -1,0 +1,125 @@
+// lra check: a verdict a line, and every broken file caught by the clause of its name.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "attention_variants/contract.h"
+#include "tests/harness/program.h"
+
+namespace lra {
+namespace {
+
+std::string fixture(const std::string& name) {
+  return "torchscript:" LRA_SOURCE_DIR "/tests/fixtures/torchscript-" + name + ".pt";
+}
+
+std::vector<std::string> text_lines(const std::string& text) {
+  std::vector<std::string> found;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) found.push_back(line);
+  return found;
+}
+
+ProgramResult check(const std::string& attention, std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"check", "--attention", attention, "--threads", "1"});
+  return run_program(more);
+}
+
+// The line of a clause.
+std::string line_of(const ProgramResult& result, const std::string& clause) {
+  for (const std::string& line : text_lines(result.out)) {
+    if (line.starts_with(clause + ": ")) return line;
+  }
+  ADD_FAILURE() << "no line for " << clause << " in\n" << result.text();
+  return "";
+}
+
+TEST(CheckTest, SaysOfEveryClauseThatItHolds) {
+  const ProgramResult result = check("nystrom", {"--option", "num_landmarks=5"});
+  EXPECT_EQ(result.status, 0) << result.text();
+  EXPECT_EQ(result.err, "");
+  const std::vector<std::string> lines = text_lines(result.out);
+  const auto clauses = contract_clauses();
+  ASSERT_EQ(lines.size(), clauses.size() + 1);
+  for (size_t i = 0; i < clauses.size(); ++i)
+    EXPECT_TRUE(lines[i].starts_with(clauses[i].name + ": holds (")) << lines[i];
+  const std::string count = std::to_string(clauses.size());
+  EXPECT_EQ(lines.back(), "nystrom[num_landmarks=5]: " + count + " of " + count + " clauses hold");
+}
+
+TEST(CheckTest, ADeclaredExceptionFailsWithItsNumber) {
+  const ProgramResult result = check("nystrom[init=global,num_landmarks=5]");
+  EXPECT_EQ(result.status, 1);
+  EXPECT_TRUE(line_of(result, "batch invariance").starts_with("batch invariance: FAILS ("));
+  EXPECT_NE(line_of(result, "batch invariance").find("(at most 1e-10)"), std::string::npos);
+  EXPECT_EQ(result.err,
+            "lra: nystrom[init=global,num_landmarks=5] does not keep the contract: batch "
+            "invariance\n");
+}
+
+TEST(CheckTest, AsJson) {
+  const ProgramResult result = check(fixture("softmax"), {"--json"});
+  EXPECT_EQ(result.status, 0) << result.text();
+  const json record = json::parse(result.out);
+  EXPECT_EQ(record["holds"], true);
+  EXPECT_EQ(record["attention"]["options"]["sha256"].get<std::string>().size(), 64u);
+  const auto clauses = contract_clauses();
+  ASSERT_EQ(record["clauses"].size(), clauses.size());
+  for (size_t i = 0; i < clauses.size(); ++i) {
+    EXPECT_EQ(record["clauses"][i]["clause"], clauses[i].name);
+    EXPECT_EQ(record["clauses"][i]["promise"], clauses[i].promise);
+    EXPECT_EQ(record["clauses"][i]["holds"], true) << record["clauses"][i];
+    EXPECT_NE(record["clauses"][i]["measured"], "");
+  }
+}
+
+TEST(CheckTest, ScriptsOfTheRightKindKeepTheContract) {
+  for (const char* name : {"linear", "mixer"}) {
+    const ProgramResult result = check(fixture(name));
+    EXPECT_EQ(result.status, 0) << name << "\n" << result.text();
+  }
+}
+
+class BrokenFile : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(BrokenFile, IsCaughtByTheClauseOfItsName) {
+  const auto& [name, clause] = GetParam();
+  const ProgramResult result = check(fixture(name));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_TRUE(line_of(result, clause).starts_with(std::string(clause) + ": FAILS ("));
+  EXPECT_NE(result.err.find(clause), std::string::npos) << result.err;
+  EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+}
+
+std::string broken_name(const testing::TestParamInfo<BrokenFile::ParamType>& given) {
+  return given.param.first;
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, BrokenFile,
+                         testing::Values(std::pair{"wrong_shape", "shape and type"},
+                                         std::pair{"wrong_type", "shape and type"},
+                                         std::pair{"ignores_mask", "padding invariance"},
+                                         std::pair{"leaks", "batch invariance"},
+                                         std::pair{"nan", "all-padding samples"},
+                                         std::pair{"noise", "deterministic"}),
+                         broken_name);
+
+TEST(CheckTest, RefusesWhatItCannotTry) {
+  const auto refusal = [](const std::string& attention, int status) {
+    const ProgramResult result = check(attention);
+    EXPECT_EQ(result.status, status) << result.text();
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+    EXPECT_EQ(result.out, "");
+    return result.err;
+  };
+  EXPECT_NE(refusal("nystrm", 2).find("did you mean 'nystrom'?"), std::string::npos);
+  EXPECT_NE(refusal("torchscript", 2).find("needs a file"), std::string::npos);
+  EXPECT_NE(refusal(fixture("signature"), 1).find("should take the tensors (q, k, v, mask)"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace lra
