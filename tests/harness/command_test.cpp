@@ -90,7 +90,7 @@ TEST(CommandTest, EveryCommandHasHelpOnStdout) {
        {"lra list", "lra list attentions", "lra list tasks", "lra list protocols", "lra data",
         "lra data prepare", "lra data verify", "lra data show", "lra data export", "lra protocol",
         "lra protocol show", "lra protocol diff", "lra train", "lra evaluate", "lra suite",
-        "lra profile", "lra report", "lra attend"}) {
+        "lra profile", "lra report", "lra attend", "lra check"}) {
     EXPECT_EQ(std::ranges::count(seen, command), 1) << command;
   }
 }

@@ -27,10 +27,12 @@ struct ProgramResult {
   std::string text() const { return out + err; }
 };
 
-/// A started `lra` whose output goes to files in a folder of its own.
+/// A started `lra`, or another program with its command line, whose output goes to files in a
+/// folder of its own.
 class Program {
  public:
-  explicit Program(std::vector<std::string> arguments) {
+  explicit Program(std::vector<std::string> arguments,
+                   const std::filesystem::path& program = LRA_PROGRAM) {
     arguments.insert(arguments.begin(), "lra");
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -41,7 +43,7 @@ class Program {
     if (child_ == 0) {
       dup2(open(out.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
       dup2(open(err.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
-      execv(LRA_PROGRAM, argv.data());
+      execv(program.c_str(), argv.data());
       _exit(127);
     }
   }
