@@ -56,12 +56,17 @@ Known take(const json& record, const std::string& path, Records& records) {
     records.profiles.back().path = path;
     return Known::kYes;
   }
+  if (schema.rfind("lra.fidelity/", 0) == 0) {
+    records.fidelity.push_back(parse_fidelity(record));
+    records.fidelity.back().path = path;
+    return Known::kYes;
+  }
   return Known::kOtherSchema;
 }
 
 std::string other_schema(const json& record) {
-  return fmt::format("schema {} is not one that this program reads ({}, {})",
-                     shown(record["schema"]), kResultSchema, kProfileSchema);
+  return fmt::format("schema {} is not one that this program reads ({}, {}, {})",
+                     shown(record["schema"]), kResultSchema, kProfileSchema, kFidelitySchema);
 }
 
 // `named`: the user gave this very file, so that passing it over in silence would mislead.

@@ -71,16 +71,6 @@ std::string setting_text(const Setting& setting) {
                      head_dim, dtype, device, with, machine);
 }
 
-// Three significant digits without an exponent: 0.731, 12.3, 1234.
-std::string short_number(double value) {
-  if (value == 0) return "0";
-  const double size = std::abs(value);
-  if (size >= 1e9 || size < 1e-4) return fmt::format("{:.2e}", value);
-  return size >= 100  ? fmt::format("{:.0f}", value)
-         : size >= 10 ? fmt::format("{:.1f}", value)
-                      : fmt::format("{:.3g}", value);
-}
-
 bool measured(const Profile* p) {
   return p != nullptr && p->status == "ok" && p->time && p->memory;
 }

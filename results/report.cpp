@@ -41,6 +41,7 @@ Table provenance(const Records& records) {
   };
   for (const Result& r : records.results) add(r.machine, r.software);
   for (const Profile& p : records.profiles) add(p.machine, p.software);
+  for (const Fidelity& f : records.fidelity) add(f.machine, f.software);
   Table table{.title = "Machines and software",
               .columns = {{"machine", Align::kLeft}, {"software", Align::kLeft}},
               .rows = {},
@@ -53,8 +54,9 @@ Table provenance(const Records& records) {
 
 std::map<std::string, std::string> make_report(const Records& records) {
   std::map<std::string, std::string> files;
-  std::string report = fmt::format("# Report\n\n{} runs, {} profile cells.\n",
-                                   records.results.size(), records.profiles.size());
+  std::string report =
+      fmt::format("# Report\n\n{} runs, {} profile cells, {} fidelity cells.\n",
+                  records.results.size(), records.profiles.size(), records.fidelity.size());
   const auto section = [&report](const char* title, const std::vector<Table>& tables) {
     if (!tables.empty()) report += fmt::format("\n## {}\n\n{}", title, joined(tables, to_markdown));
   };
@@ -78,7 +80,18 @@ std::map<std::string, std::string> make_report(const Records& records) {
     files["memory_time.csv"] = to_csv(memory_time_long(records.profiles));
     files["memory_time.tex"] = joined(cost, to_latex);
   }
-  if (!records.results.empty() || !records.profiles.empty())
+  if (!records.fidelity.empty()) {
+    const std::vector<Table> fidelity = fidelity_tables(records.fidelity);
+    section("Fidelity to softmax attention", fidelity);
+    files["fidelity.csv"] = to_csv(fidelity_long(records.fidelity));
+    files["fidelity.tex"] = joined(fidelity, to_latex);
+    report += "\nPlots, where gnuplot has made them of the .gp files:\n\n";
+    for (const auto& [name, script] : fidelity_plots(records.fidelity)) {
+      files[name + kPlotScript] = script;
+      report += fmt::format("![{0}]({0}.svg)\n", name);
+    }
+  }
+  if (!records.results.empty() || !records.profiles.empty() || !records.fidelity.empty())
     section("Provenance", {provenance(records)});
   if (!records.bad.empty()) {
     Table bad{.title = "Files left out, or in part",
@@ -95,6 +108,7 @@ std::map<std::string, std::string> make_report(const Records& records) {
 std::string summary_text(const Records& records) {
   std::vector<Table> tables = accuracy_tables(records.results);
   for (Table& table : memory_time_tables(records.profiles)) tables.push_back(std::move(table));
+  for (Table& table : fidelity_tables(records.fidelity)) tables.push_back(std::move(table));
   return joined(tables, to_text);
 }
 

@@ -5,18 +5,24 @@
 #include <string>
 
 #include "results/accuracy_table.h"
+#include "results/fidelity_table.h"
 #include "results/profile_table.h"
 #include "results/records.h"
 
 namespace lra {
 
 /// File name -> content: report.md (all tables, notes, machines, software and the files that could
-/// not be used); accuracy.csv, memory_time.csv, training.csv (long form) and results.csv (one row a
-/// run); accuracy.tex, memory_time.tex and training.tex. A file is there only where its records
-/// are.
+/// not be used); accuracy.csv, memory_time.csv, training.csv, fidelity.csv (long form) and
+/// results.csv (one row a run); accuracy.tex, memory_time.tex, training.tex and fidelity.tex;
+/// fidelity-*.gp, the plots as gnuplot scripts (fidelity_plots). A file is there only where its
+/// records are.
 std::map<std::string, std::string> make_report(const Records& records);
 
-/// The accuracy tables, then the memory/time tables, for a terminal; "" without records.
+/// The extension of the scripts among them.
+inline constexpr const char* kPlotScript = ".gp";
+
+/// The accuracy tables, the memory/time tables, then the fidelity tables, for a terminal; ""
+/// without records.
 std::string summary_text(const Records& records);
 
 /// One line a file that could not be used: "<path>: <reason>".

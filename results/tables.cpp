@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 
@@ -244,6 +245,15 @@ std::string to_markdown(const Table& table) {
   if (!table.notes.empty()) result += "\n";
   for (const std::string& note : table.notes) result += fmt::format("- {}\n", markdown(note));
   return result;
+}
+
+std::string short_number(double value) {
+  if (value == 0) return "0";
+  const double size = std::abs(value);
+  if (size >= 1e9 || size < 1e-4) return fmt::format("{:.2e}", value);
+  return size >= 100  ? fmt::format("{:.0f}", value)
+         : size >= 10 ? fmt::format("{:.1f}", value)
+                      : fmt::format("{:.3g}", value);
 }
 
 std::string to_csv(const Table& table) {

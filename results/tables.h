@@ -37,6 +37,9 @@ std::string to_csv(const Table& table);
 /// A LaTeX table environment with booktabs rules (\usepackage{booktabs}); notes below the tabular.
 std::string to_latex(const Table& table);
 
+/// Three significant digits, without an exponent where that is short: 0.731, 12.3, 1234, 1.20e-09.
+std::string short_number(double value);
+
 /// Columns that a terminal takes for UTF-8 text: combining marks 0, wide East Asian characters and
 /// emoji 2, a malformed byte 1.
 size_t display_width(std::string_view text);

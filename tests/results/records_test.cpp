@@ -1,4 +1,4 @@
-// The two record schemas and the walk that finds them.
+// The record schemas and the walk that finds them.
 #include "results/records.h"
 
 #include <gtest/gtest.h>
@@ -122,7 +122,7 @@ TEST(FindRecords, WalksFoldersAndReportsEachBadFileOnce) {
   folder.write("suite/c/result.json", "{\"schema\": \"lra.result/9\"}");
   folder.write("suite/d/result.json", "");
   folder.write("suite/e/result.json", "{\"schema\": \"lra.result/1\", \"task\": 1e999}");
-  folder.write("suite/f/other.jsonl", "{\"schema\": \"lra.fidelity/1\"}\n");
+  folder.write("suite/f/other.jsonl", "{\"schema\": \"lra.other/1\"}\n");
   const std::string line = make_profile(example_profile("standard", 512, 1, 1)).dump();
   folder.write("profile.jsonl", line + "\n\n" + line + "\r\n{}\n" + line.substr(0, 50));
   const Records records =
@@ -145,12 +145,12 @@ TEST(FindRecords, WalksFoldersAndReportsEachBadFileOnce) {
 TEST(FindRecords, ANamedFileOfAnotherKindIsReported) {
   const Folder folder;
   const Records records = find_records(
-      {folder.write("x.json", "{\"schema\": \"lra.fidelity/1\"}"), folder.write("y.json", "[1]"),
+      {folder.write("x.json", "{\"schema\": \"lra.other/1\"}"), folder.write("y.json", "[1]"),
        folder.write("z.jsonl", "\n"), folder.write("m.jsonl", "{\"step\": 1}\n")});
   ASSERT_EQ(records.bad.size(), 4u);
-  EXPECT_EQ(
-      records.bad[0].reason,
-      "schema \"lra.fidelity/1\" is not one that this program reads (lra.result/1, lra.profile/1)");
+  EXPECT_EQ(records.bad[0].reason,
+            "schema \"lra.other/1\" is not one that this program reads (lra.result/1, "
+            "lra.profile/1, lra.fidelity/1)");
   EXPECT_EQ(records.bad[1].reason, "should hold a JSON object, not an array");
   EXPECT_EQ(records.bad[2].reason, "holds no record");
   EXPECT_EQ(records.bad[3].reason, "line 1: field 'schema' is missing");
