@@ -1,12 +1,11 @@
 // lra train and lra evaluate.
 #include <fmt/format.h>
 
-#include "harness/checkpoint.h"
 #include "harness/commands.h"
+#include "harness/open_run.h"
 #include "harness/run_files.h"
 #include "harness/runtime.h"
 #include "harness/trainer.h"
-#include "lra/files.h"
 
 namespace lra {
 namespace {
@@ -42,39 +41,16 @@ struct EvaluateOptions {
 };
 
 void run_evaluate(const EvaluateOptions& options) {
-  const std::filesystem::path run = options.run;
-  if (!std::filesystem::exists(run / kConfigFile)) {
-    throw Error(options.run + " is not a run folder (no " + kConfigFile +
-                "); lra train --run makes one");
-  }
-  const json saved = read_json(run / kConfigFile);
-  const std::string where = (run / kConfigFile).string();
-  const Config config = Config::from_json(saved, where);
   const torch::Device device = parse_device(options.device);
   use_threads(options.threads);
-  const std::string folder = options.data.empty()
-                                 ? saved.value("data", json::object()).value("directory", "")
-                                 : options.data;
-  if (!std::filesystem::exists(std::filesystem::path(folder) / config.task)) {
-    throw Error("the run's data are no longer in " + folder + "; say where they are with --data");
-  }
-  const PreparedData data = open_data(folder, config.task, /*check_hashes=*/true);
-  Model model(task(config.task), config);
-  model.to(device);
-  const auto file = run / (options.checkpoint == "best" ? kBestCheckpoint : kLastCheckpoint);
-  if (!std::filesystem::exists(file)) {
-    throw Error(options.run + " has no " + file.filename().string() +
-                " yet; lra train --resume goes on with the run");
-  }
-  const Progression at =
-      load_checkpoint(file, run_identity(config, data.manifest()), model, nullptr, device);
+  const OpenedRun run = open_run(options.run, options.data, options.checkpoint, device);
   const Evaluation evaluation =
-      evaluate(model, data.split(options.split), config, device, options.split);
-  json record = accuracy_json(evaluation, config.settings.input.length);
+      evaluate(*run.model, run.data.split(options.split), run.config, device, options.split);
+  json record = accuracy_json(evaluation, run.config.settings.input.length);
   if (options.as_json) {
     record["split"] = options.split;
     record["checkpoint"] = options.checkpoint;
-    record["step"] = at.step;
+    record["step"] = run.at.step;
     record["loss"] = evaluation.loss;
     fmt::print("{}\n", record.dump(2));
     return;
@@ -85,7 +61,7 @@ void run_evaluate(const EvaluateOptions& options) {
       "step {}\n",
       options.split, 100 * accuracy.accuracy, accuracy.correct, accuracy.count,
       100 * accuracy.ci95.low, 100 * accuracy.ci95.high, evaluation.loss, options.checkpoint,
-      at.step);
+      run.at.step);
 }
 
 }  // namespace

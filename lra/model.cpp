@@ -68,21 +68,31 @@ torch::Tensor Model::attention(Attention& layer, const torch::Tensor& x,
   return layer.forward(x, mask);
 }
 
-torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& mask) {
+torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& mask,
+                            std::vector<torch::Tensor>* seen) {
   TORCH_CHECK(tokens.dim() == 3 && tokens.size(1) == inputs_ && mask.sizes() == tokens.sizes(),
               "tokens and mask should be [B,", inputs_, ",N], not ", tokens.sizes(), " and ",
               mask.sizes());
-  const int64_t batch = tokens.size(0), length = tokens.size(2);
-  const auto ids = tokens.reshape({batch * inputs_, length});               // [B*inputs,N]
-  const auto real = mask.reshape({batch * inputs_, length});                // [B*inputs,N]
-  auto x = tokens_->forward(ids) + positions_->weight.slice(0, 0, length);  // [B*inputs,N,D]
+  const auto ids = tokens.flatten(0, 1), real = mask.flatten(0, 1);  // [B*inputs,N]
+  auto x =
+      tokens_->forward(ids) + positions_->weight.slice(0, 0, tokens.size(2));  // [B*inputs,N,D]
   x = dropout_->forward(x);
   for (size_t i = 0; i < attentions_.size(); ++i) {
-    x = x + dropout_->forward(attention(*attentions_[i], attention_norms_[i]->forward(x), real));
+    {
+      const torch::Tensor normed = attention_norms_[i]->forward(x);
+      if (seen != nullptr) seen->push_back(normed);
+      x = x + dropout_->forward(attention(*attentions_[i], normed, real));
+    }
     x = x + feed_forwards_[i]->forward(feed_forward_norms_[i]->forward(x));
   }
-  const auto weight = real.unsqueeze(-1).to(x.scalar_type());  // [B*inputs,N,1]
-  const auto sum = (final_norm_->forward(x) * weight).sum(1);  // [B*inputs,D]
+  return x;
+}
+
+torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& mask) {
+  const torch::Tensor x = encode(tokens, mask, nullptr);  // [B*inputs,N,D]
+  const int64_t batch = tokens.size(0), length = tokens.size(2);
+  const auto weight = mask.flatten(0, 1).unsqueeze(-1).to(x.scalar_type());  // [B*inputs,N,1]
+  const auto sum = (final_norm_->forward(x) * weight).sum(1);                // [B*inputs,D]
   auto pooled = options_.mean_over == "length" ? sum / static_cast<double>(length)
                                                : sum / weight.sum(1).clamp_min(1);
   if (inputs_ == 2) {
@@ -91,6 +101,13 @@ torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& m
     pooled = torch::cat({a, b, a * b, a - b}, -1);            // [B,4D]
   }
   return classifier_->forward(pooled);
+}
+
+std::vector<torch::Tensor> Model::attention_inputs(const torch::Tensor& tokens,
+                                                   const torch::Tensor& mask) {
+  std::vector<torch::Tensor> seen;
+  encode(tokens, mask, &seen);
+  return seen;
 }
 
 int64_t Model::parameter_count() const {

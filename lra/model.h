@@ -31,9 +31,20 @@ class Model : public torch::nn::Module {
   /// The effective options of its attention layers.
   json attention_options() const { return attentions_.front()->options(); }
 
+  /// What each attention layer is given for these tokens, in the layers' order: [B*inputs,N,D]
+  /// after its norm. For a look inside trained models.
+  std::vector<torch::Tensor> attention_inputs(const torch::Tensor& tokens,
+                                              const torch::Tensor& mask);
+
+  const std::vector<std::shared_ptr<Attention>>& attentions() const { return attentions_; }
+
   int64_t parameter_count() const;
 
  private:
+  // tokens and mask [B,inputs,N] through all layers: [B*inputs,N,D] before the last norm. `seen`,
+  // where not null, gets what each attention layer is given.
+  torch::Tensor encode(const torch::Tensor& tokens, const torch::Tensor& mask,
+                       std::vector<torch::Tensor>* seen);
   torch::Tensor attention(Attention& layer, const torch::Tensor& x,
                           const torch::Tensor& mask) const;
 
