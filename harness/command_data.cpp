@@ -6,6 +6,7 @@
 #include "harness/commands.h"
 #include "harness/prepare.h"
 #include "harness/progress.h"
+#include "lra/contact_sheet.h"
 #include "lra/files.h"
 #include "lra/task.h"
 
@@ -50,9 +51,9 @@ std::string counts_text(const Manifest& manifest) {
 }
 
 void print_summary(const Manifest& manifest, const fs::path& folder) {
-  fmt::print("{}: {}{}: {}\n  fingerprint {}\n", folder.string(), manifest.task,
-             manifest.synthetic ? " (synthetic)" : "", counts_text(manifest),
-             manifest.fingerprint());
+  fmt::print("{}: {}{}: {}\n  fingerprint {}\n  source {}\n  options {}\n", folder.string(),
+             manifest.task, manifest.synthetic ? " (synthetic)" : "", counts_text(manifest),
+             manifest.fingerprint(), manifest.source, manifest.options.dump());
 }
 
 void prepare(const std::string& name, const PrepareOptions& options) {
@@ -69,6 +70,13 @@ void verify(const fs::path& path) {
   }
 }
 
+// At most `width` bytes, not cut within a character.
+std::string shortened(const std::string& text, size_t width) {
+  if (text.size() <= width) return text;
+  while (width > 0 && (static_cast<unsigned char>(text[width]) & 0xc0) == 0x80) --width;
+  return text.substr(0, width) + " ...";
+}
+
 void show(const fs::path& path, const std::string& split_name, int64_t count) {
   constexpr size_t kWidth = 400;
   for (const auto& [directory, name] : prepared_folders(path)) {
@@ -82,12 +90,34 @@ void show(const fs::path& path, const std::string& split_name, int64_t count) {
         const int64_t length = split.length(i, j);
         ids.resize(static_cast<size_t>(length));
         split.copy(i, j, length, ids.data());
-        std::string text = task(name).render(std::vector<uint16_t>(ids.begin(), ids.end()));
-        if (text.size() > kWidth) text = text.substr(0, kWidth) + " ...";
-        fmt::print(", {} tokens\n  {}\n", length, text);
+        const std::string text = task(name).render(std::vector<uint16_t>(ids.begin(), ids.end()));
+        fmt::print(", {} tokens\n  {}\n", length,
+                   task(name).image ? text : shortened(text, kWidth));
       }
     }
   }
+}
+
+void draw(const fs::path& path, const std::string& split_name, int64_t count,
+          const fs::path& file) {
+  const std::vector<Folder> folders = prepared_folders(path);
+  if (folders.size() > 1) {
+    throw UsageError("--png draws one task: give " + (path / folders.front().task).string() +
+                     ", say");
+  }
+  const auto& [directory, name] = folders.front();
+  const PreparedData data = open_data(directory, name, /*check_hashes=*/false);
+  if (!task(name).image) {
+    std::string images;
+    for (const Task* known : tasks()) {
+      if (known->image) images += (images.empty() ? "" : ", ") + known->name;
+    }
+    throw UsageError("--png draws the images of " + images + "; " + name + " has none");
+  }
+  const Image sheet = contact_sheet(data.split(split_name), count);
+  write_file(file, write_png(sheet));
+  fmt::print("{}: the first {} images of {} {}, labels below\n", file.string(),
+             std::min(count, data.split(split_name).size()), name, split_name);
 }
 
 void export_all(const fs::path& path, const fs::path& out) {
@@ -109,8 +139,8 @@ void add_data_command(CLI::App& app) {
 
   struct Options {
     std::string task, split = "dev";
-    fs::path path, out;
-    int64_t count = 5;
+    fs::path path, out, png;
+    int64_t count = -1;
     PrepareOptions prepare;
   };
   const auto options = std::make_shared<Options>();
@@ -124,7 +154,8 @@ void add_data_command(CLI::App& app) {
   prepare_command->add_option("--out", p.out, "Folder to write to")->required()->option_text("DIR");
   prepare_command
       ->add_option("--source", p.source,
-                   "Folder of the public data; without it the data is generated")
+                   "Folder or archive (tar, gzip, xz, zip) of the public data, read in place; "
+                   "without it the data is generated, where a task can be")
       ->option_text("PATH");
   prepare_command->add_option("--seed", p.seed, "Seed of the generator (default 0)")
       ->option_text("S");
@@ -141,6 +172,18 @@ void add_data_command(CLI::App& app) {
              "ListOps: samples have more tokens than this (default 500)");
   add_length("--max-length", p.max_length,
              "ListOps: samples have fewer tokens than this (default 2000)");
+  prepare_command
+      ->add_option("--resolution", p.resolution,
+                   "Pathfinder: pixels a side, 32, 64, 128 or 256 (default 32)")
+      ->check(CLI::PositiveNumber)
+      ->option_text("R");
+  prepare_command
+      ->add_option("--difficulty", p.difficulty,
+                   "Pathfinder: easy, intermediate or hard (default hard)")
+      ->option_text("D");
+  prepare_command->add_flag("--synthetic", p.synthetic,
+                            "A stand-in for data that cannot be had, made of --source; every "
+                            "record and table says so");
   prepare_command
       ->add_option("--threads", p.threads,
                    "Threads; the result does not depend on it (default: all cores)")
@@ -165,10 +208,22 @@ void add_data_command(CLI::App& app) {
       ->option_text("DIR");
   show_command->add_option("--split", options->split, "train, dev or test (default dev)")
       ->option_text("SPLIT");
-  show_command->add_option("--count", options->count, "How many (default 5)")
+  show_command->add_option("--count", options->count, "How many (default 5, of a sheet 40)")
       ->check(CLI::NonNegativeNumber)
       ->option_text("N");
-  show_command->callback([options] { show(options->path, options->split, options->count); });
+  show_command
+      ->add_option("--png", options->png, "Draw the images on one sheet, labels below, instead")
+      ->option_text("FILE");
+  show_command->callback([options] {
+    const auto count = [&](int64_t unless_given) {
+      return options->count < 0 ? unless_given : options->count;
+    };
+    if (options->png.empty()) {
+      show(options->path, options->split, count(5));
+    } else {
+      draw(options->path, options->split, count(40), options->png);
+    }
+  });
 
   CLI::App* export_command =
       data->add_subcommand("export", "Write prepared data back in its public format, to DIR2/TASK");

@@ -5,7 +5,9 @@
 #include <thread>
 
 #include "lra/files.h"
+#include "lra/image_files.h"
 #include "tests/harness/program.h"
+#include "tests/lra/archives.h"
 
 namespace lra {
 namespace {
@@ -47,6 +49,50 @@ TEST_F(DataCommand, PrepareVerifyShowExportImport) {
   expect_text(
       lra_data({"prepare", "listops", "--out", tsv + "/back", "--source", tsv + "/listops"}), 0,
       fingerprint);
+}
+
+// Six files of 200 images each, in which pixel 0 is the image's number.
+TEST_F(DataCommand, ImagesOutOfAnArchiveAreShownAndDrawn) {
+  std::vector<ArchiveEntry> entries;
+  for (const char* name : {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4",
+                           "data_batch_5", "test_batch"}) {
+    std::string bytes;
+    for (int i = 0; i < 200; ++i) {
+      std::string record(3073, '\0');
+      record[0] = static_cast<char>(i % 10);
+      for (const size_t at : {1, 1025, 2049}) record[at] = static_cast<char>(i);
+      bytes += record;
+    }
+    entries.push_back({.name = std::string(name) + ".bin", .content = bytes});
+  }
+  const std::string archive = (scratch_.path() / "cifar.tar.gz").string(),
+                    png = (scratch_.path() / "sheet.png").string();
+  write_archive(archive, entries);
+  expect_text(lra_data({"prepare", "image", "--out", dir_, "--source", archive}), 0,
+              "\n  source CIFAR-10 (subset of 1200 images, not verified), from cifar.tar.gz\n");
+  const ProgramResult shown = lra_data({"show", dir_, "--split", "test", "--count", "1"});
+  expect_text(shown, 0, "#0 label 0, 1024 tokens\n");
+  EXPECT_EQ(std::ranges::count(shown.out, '\n'), 2 + 32);
+  expect_text(lra_data({"show", dir_, "--split", "test", "--count", "4", "--png", png}), 0,
+              png + ": the first 4 images of image test, labels below");
+  const Image sheet = read_png(read_file(png), png);
+  EXPECT_EQ(sheet.width, 8 + 3 * 200);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(sheet.pixels[static_cast<size_t>(8 * sheet.width) + 8 + i * 200], i);
+  }
+
+  prepare();
+  expect_text(lra_data({"show", dir_, "--png", png}), 2, "--png draws one task: give " + dir_);
+  expect_text(lra_data({"show", dir_ + "/listops", "--png", png}), 2, "; listops has none");
+}
+
+TEST_F(DataCommand, ACutArchiveLeavesNothing) {
+  const std::string archive = (scratch_.path() / "aclImdb_v1.tar.gz").string();
+  write_archive(archive, {{.name = "train/pos/1_9.txt", .content = random_text(50'000)}});
+  write_file(archive, read_file(archive).substr(0, 20'000));
+  expect_text(lra_data({"prepare", "text", "--out", dir_, "--source", archive}), 1,
+              archive + ", at train/pos/1_9.txt: gzip: unexpected end of file; it is cut short");
+  EXPECT_FALSE(fs::exists(dir_));
 }
 
 TEST_F(DataCommand, VerifyNamesTheDamagedFile) {
