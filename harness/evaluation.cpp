@@ -24,6 +24,17 @@ LoaderOptions loader_options(const Config& config) {
           .seed = config.seed};
 }
 
+std::vector<Split> training_splits(const PreparedData& data, const Config& config) {
+  std::vector<Split> splits = {data.split("train")};
+  if (config.settings.evaluation.dev != "dev") splits.push_back(data.split("dev"));
+  return splits;
+}
+
+const Split& evaluation_split(const PreparedData& data, const Config& config,
+                              const std::string& name) {
+  return data.split(name == "dev" ? config.settings.evaluation.dev : name);
+}
+
 Evaluation evaluate(Model& model, const Split& split, const Config& config, torch::Device device,
                     const std::string& what) {
   const torch::NoGradGuard no_grad;

@@ -32,4 +32,13 @@ Evaluation evaluate(Model& model, const Split& split, const Config& config, torc
 /// The options of a loader that a configuration asks for.
 LoaderOptions loader_options(const Config& config);
 
+/// What a configuration trains on: train, and dev too where test stands in for it
+/// (`evaluation.dev`).
+std::vector<Split> training_splits(const PreparedData& data, const Config& config);
+
+/// What a configuration means by "train", "dev" or "test": test stands in for dev where
+/// `evaluation.dev` says so. Throws UsageError for other names.
+const Split& evaluation_split(const PreparedData& data, const Config& config,
+                              const std::string& name);
+
 }  // namespace lra

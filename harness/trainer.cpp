@@ -104,7 +104,7 @@ class Run {
   void check_splits() const {
     const EvaluationOptions& e = settings_.evaluation;
     for (const char* name : kSplits) {
-      const int64_t size = data_.split(name).size(),
+      const int64_t size = evaluation_split(data_, request_.config, name).size(),
                     least = e.drop_last && std::string(name) != "train" ? e.batch : 1;
       if (size < least) {
         throw Error(fmt::format(
@@ -139,8 +139,19 @@ class Run {
         "{} · {} · {} · seed {} · {} parameters · {} steps of {} · {} train, {} dev, {} test{}",
         request_.config.task, request_.config.attention.text(), request_.config.protocol,
         request_.config.seed, model_->parameter_count(), settings_.training.steps,
-        settings_.training.batch, data_.split("train").size(), data_.split("dev").size(),
-        data_.split("test").size(), data_.manifest().synthetic ? " · SYNTHETIC data" : ""));
+        settings_.training.batch, training_size(),
+        evaluation_split(data_, request_.config, "dev").size(), data_.split("test").size(),
+        data_.manifest().synthetic ? " · SYNTHETIC data" : ""));
+    if (settings_.evaluation.dev != "dev") {
+      say("evaluation.dev is \"" + settings_.evaluation.dev +
+          "\": that split chooses the checkpoint, and dev is trained on");
+    }
+  }
+
+  int64_t training_size() const {
+    int64_t size = 0;
+    for (const Split& split : training_splits(data_, request_.config)) size += split.size();
+    return size;
   }
 
   json config_json() const {
@@ -158,7 +169,7 @@ class Run {
     LoaderOptions options = loader_options(request_.config);
     options.batch = settings_.training.batch;
     options.shuffle = true;
-    TrainingStream stream(data_.split("train"), options, at_.step);
+    TrainingStream stream(training_splits(data_, request_.config), options, at_.step);
     const TrainingOptions& t = settings_.training;
     const int64_t checkpoint_every = t.checkpoint_every > 0 ? t.checkpoint_every : t.evaluate_every;
     reset_peak_bytes(request_.device);
@@ -206,7 +217,8 @@ class Run {
   bool evaluate_dev() {
     Evaluation dev;
     try {
-      dev = evaluate(*model_, data_.split("dev"), request_.config, request_.device, "dev");
+      dev = evaluate(*model_, evaluation_split(data_, request_.config, "dev"), request_.config,
+                     request_.device, "dev");
     } catch (const Interrupted&) {
       save_last();
       throw Interrupted(stopped());

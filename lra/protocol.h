@@ -119,11 +119,15 @@ struct TrainingOptions {
 struct EvaluationOptions {
   int64_t batch = 32;
   bool drop_last = false;  // leave out the last incomplete batch, as some released code does
+  // "dev": the data's dev split chooses the checkpoint. "test": the test split does, and dev joins
+  // train, as where code knows no dev set of its own. Its test accuracy is then a selected one.
+  std::string dev = "dev";
 
   template <class Fields>
   void fields(Fields& f) {
     f("batch", batch, at_least(1));
     f("drop_last", drop_last);
+    f("dev", dev, one_of({"dev", "test"}));
   }
 };
 

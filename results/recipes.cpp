@@ -18,6 +18,9 @@ constexpr std::string_view kNotSettings[] = {"task", "attention", "protocol",
 constexpr std::string_view kNoMatter[] = {"training.micro_batch", "training.log_every",
                                           "training.checkpoint_every"};
 
+// Settings that came after the first records, and what runs did before.
+constexpr std::pair<const char*, const char*> kLater[] = {{"evaluation.dev", "\"dev\""}};
+
 using Recipe = std::tuple<std::string, std::string, bool,
                           std::vector<std::string>>;  // protocol, dtype, synthetic, keys
 using Settings = std::map<std::string, std::string>;  // dotted key -> value
@@ -41,6 +44,8 @@ void flatten(const json& value, const std::string& path, Settings& settings) {
 Settings settings_of(const Result& r) {
   Settings settings;
   flatten(r.config, "", settings);
+  if (settings.empty()) return settings;
+  for (const auto& [key, value] : kLater) settings.try_emplace(key, value);
   return settings;
 }
 

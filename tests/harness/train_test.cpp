@@ -96,6 +96,26 @@ TEST_F(TrainTest, LeavesTheFilesOfTheDesign) {
   EXPECT_EQ(correct, parsed.test->correct);
 }
 
+// A recipe that knows no dev set: dev is trained on, and test chooses the checkpoint.
+TEST_F(TrainTest, TestStandsInForDevWhereTheRecipeSaysSo) {
+  auto arguments = words("a");
+  arguments.insert(arguments.end(), {"--set", "evaluation.dev=test"});
+  const ProgramResult result = run_program(arguments);
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.err.find(" 232 train, 50 dev, 50 test\n"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("that split chooses the checkpoint, and dev is trained on"),
+            std::string::npos);
+  const Result record = parse_result(read_json(run("a") / kResultFile));
+  EXPECT_EQ(record.dev->count, 50);
+  EXPECT_EQ(record.dev->correct, record.test->correct);
+  EXPECT_EQ(record.config["evaluation"]["dev"], "test");
+  const ProgramResult evaluated = run_program({"evaluate", run("a").string(), "--split", "dev"});
+  EXPECT_NE(evaluated.out.find("/50,"), std::string::npos) << evaluated.text();
+
+  // It is another run than the one with a dev set.
+  EXPECT_NE(run_program(words("a")).err.find("evaluation.dev"), std::string::npos);
+}
+
 TEST_F(TrainTest, TheSameSeedGivesTheSameRunAndAnotherSeedAnother) {
   ASSERT_EQ(run_program(words("a")).status, 0);
   ASSERT_EQ(run_program(words("b")).status, 0);

@@ -50,6 +50,31 @@ TEST(ProtocolTest, TheReleasedRecipeDiffersInItsQuirksAlone) {
                                             "schedule.beta1_high", "evaluation.drop_last"}));
 }
 
+// Its tasks: length, batch, warm-up, steps, evaluate every, evaluation batch.
+TEST(ProtocolTest, EveryTaskHasTheRecipesSchedule) {
+  struct Row {
+    const char* task;
+    int64_t length, batch, warmup, steps, every, evaluation_batch;
+  };
+  for (const char* name : {"lra-strict", "nystromformer2021"}) {
+    for (const Row& row :
+         {Row{"listops", 2048, 32, 1000, 5000, 50, 32}, Row{"text", 4096, 32, 8000, 20000, 500, 32},
+          Row{"retrieval", 4096, 32, 800, 30000, 300, 32},
+          Row{"image", 1024, 256, 175, 35000, 175, 256}}) {
+      const Settings s = task_settings(load_protocol(name), row.task);
+      EXPECT_EQ(s.input.length, row.length) << row.task;
+      EXPECT_EQ(s.training.batch, row.batch) << row.task;
+      EXPECT_EQ(s.schedule.warmup, row.warmup) << row.task;
+      EXPECT_EQ(s.training.steps, row.steps) << row.task;
+      EXPECT_EQ(s.training.evaluate_every, row.every) << row.task;
+      EXPECT_EQ(s.evaluation.batch, row.evaluation_batch) << row.task;
+      const bool released = std::string(name) == "nystromformer2021";
+      EXPECT_EQ(s.input.mask, released ? "nonzero" : "length");
+      EXPECT_EQ(s.evaluation.dev, released && std::string(row.task) == "text" ? "test" : "dev");
+    }
+  }
+}
+
 TEST(ProtocolTest, EveryBuiltInProtocolAndBudgetReadsStrictly) {
   ASSERT_GE(protocol_names().size(), 2u);
   for (const std::string& name : protocol_names()) EXPECT_EQ(load_protocol(name).name, name);
