@@ -115,11 +115,16 @@ std::vector<std::string> accuracy_notes(const RecipeGroup& group, const Cells& c
   std::vector<std::string> notes;
   bool single = false, several = false, repeated = false;
   std::set<std::string> machines;
+  std::map<std::string, std::set<std::string>> sources;  // of what is not generated, by task
   for (const auto& [key, cell] : cells) {
     single |= cell.ok.size() == 1;
     several |= cell.ok.size() > 1;
     repeated |= cell.repeated > 0;
-    for (const Result* r : cell.ok) machines.insert(machine_text(r->machine));
+    for (const Result* r : cell.ok) {
+      machines.insert(machine_text(r->machine));
+      const std::string& source = r->data.source;
+      if (!source.empty() && source != "generated") sources[key.second].insert(source);
+    }
   }
   if (single)
     notes.push_back(
@@ -129,6 +134,8 @@ std::vector<std::string> accuracy_notes(const RecipeGroup& group, const Cells& c
   if (repeated) notes.push_back("a seed that ran more than once counts once, the first by path");
   if (group.synthetic)
     notes.push_back("synthetic: stand-in data, comparable with no published number");
+  for (const auto& [task, names] : sources)
+    notes.push_back(fmt::format("data of {}: {}", task, fmt::join(names, "; ")));
   if (!group.overridden.empty()) {
     notes.push_back(fmt::format("smoke or overridden run, not the recipe of {}: {}", group.protocol,
                                 fmt::join(group.overridden, ", ")));

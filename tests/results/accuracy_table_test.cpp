@@ -77,6 +77,28 @@ TEST(AccuracyTable, ARunThatNeverSawItsDataStandsWithTheOthersOfItsRecipe) {
   EXPECT_EQ(cell(tables[0], "standard", "listops %"), "pending");
 }
 
+TEST(AccuracyTable, RecordsOlderThanASettingStandWithThoseThatDidTheSame) {
+  Result older = example_result("nystrom"), newer = example_result("standard");
+  newer.config["evaluation"] = {{"dev", "dev"}};
+  EXPECT_EQ(accuracy_tables(std::vector<Result>{older, newer}).size(), 1u);
+  newer.config["evaluation"] = {{"dev", "test"}};
+  EXPECT_EQ(accuracy_tables(std::vector<Result>{older, newer}).size(), 2u);
+}
+
+TEST(AccuracyTable, DataThatWereNotGeneratedAreNamed) {
+  Result jpeg = example_result("nystrom");
+  jpeg.task = "image";
+  jpeg.data.source = "CIFAR-10 (JPEG), from cifar10_jpeg.tar.xz";
+  const auto tables = accuracy_tables(std::vector<Result>{example_result("nystrom"), jpeg});
+  ASSERT_EQ(tables.size(), 1u);
+  std::vector<std::string> found;
+  for (const std::string& note : tables[0].notes) {
+    if (note.starts_with("data of ")) found.push_back(note);
+  }
+  EXPECT_EQ(found,
+            std::vector<std::string>{"data of image: CIFAR-10 (JPEG), from cifar10_jpeg.tar.xz"});
+}
+
 struct Difference {
   const char* name;
   void (*apply)(Result&);
