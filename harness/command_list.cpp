@@ -1,31 +1,13 @@
 // lra list attentions|tasks|protocols, and lra protocol show|diff.
 #include <fmt/format.h>
 
+#include "harness/capabilities.h"
 #include "harness/commands.h"
 #include "lra/protocol.h"
 #include "lra/task.h"
 
 namespace lra {
 namespace {
-
-const char* softmax_word(Softmax softmax) {
-  return softmax == Softmax::exact         ? "exact"
-         : softmax == Softmax::approximate ? "approximate"
-                                           : "different";
-}
-
-json attentions_json() {
-  json list = json::array();
-  for (const AttentionEntry* entry : attention_entries()) {
-    list.push_back({{"name", entry->info.name},
-                    {"title", entry->info.title},
-                    {"paper", entry->info.paper},
-                    {"complexity", entry->info.complexity},
-                    {"softmax", softmax_word(entry->info.softmax)},
-                    {"options", entry->default_options}});
-  }
-  return list;
-}
 
 json tasks_json() {
   json list = json::array();
@@ -68,6 +50,30 @@ void print_list(const json& list, bool as_json) {
   }
 }
 
+void list_attentions(bool as_json, bool markdown) {
+  const json list = capabilities();
+  if (as_json) {
+    fmt::print("{}\n", list.dump(2));
+    return;
+  }
+  const Table table = capability_table(list);
+  if (!markdown) {
+    fmt::print("{}\n", to_text(table));
+    for (const json& item : list) {
+      fmt::print("{}: {}, {}\n  {}\n", item["name"].get<std::string>(),
+                 item["title"].get<std::string>(), item["paper"].get<std::string>(),
+                 item["options"].dump());
+    }
+    return;
+  }
+  fmt::print("{}\n| attention | paper | options and their defaults |\n|---|---|---|\n",
+             to_markdown(table));
+  for (const json& item : list) {
+    fmt::print("| {} | {} | `{}` |\n", item["name"].get<std::string>(),
+               item["paper"].get<std::string>(), item["options"].dump());
+  }
+}
+
 // What a protocol holds: all tasks, or one; with a task and an attention a run's whole
 // configuration.
 json shown(const std::string& name, const std::string& task_name, const std::string& attention) {
@@ -100,7 +106,16 @@ void add_list_command(CLI::App& app) {
     command->add_flag("--json", *as_json, "As JSON");
     command->callback([make, as_json] { print_list(make(), *as_json); });
   };
-  add("attentions", "Attention variants with their options and defaults", attentions_json);
+  auto* attentions = list->add_subcommand(
+      "attentions", "What every attention variant is and can do, with its options and defaults");
+  struct Form {
+    bool json = false, markdown = false;
+  };
+  auto form = std::make_shared<Form>();
+  auto* as_json = attentions->add_flag("--json", form->json, "As JSON");
+  attentions->add_flag("--markdown", form->markdown, "As docs/attentions.md holds it")
+      ->excludes(as_json);
+  attentions->callback([form] { list_attentions(form->json, form->markdown); });
   add("tasks", "Tasks", tasks_json);
   add("protocols", "Protocols", protocols_json);
 }
