@@ -7,6 +7,7 @@
 // stored.
 #include <cmath>
 
+#include "attention_variants/approximation.h"
 #include "attention_variants/attention.h"
 #include "attention_variants/depthwise_conv.h"
 #include "attention_variants/nystrom_matrices.h"
@@ -130,6 +131,9 @@ class NystromAttention : public ProjectedAttention {
     .state = "conv.weight [H,1,K,1]",
     .peer = "transformers, nystrom-attention",
 });
+
+[[maybe_unused]] const bool approximates =
+    register_approximation(kNystrom, {{"conv_kernel_size", 0}});
 
 }  // namespace
 }  // namespace lra

@@ -69,9 +69,11 @@ int64_t parse_bytes(const std::string& text) {
 std::vector<Profile> finished_cells(const std::filesystem::path& out) {
   if (!std::filesystem::exists(out)) return {};
   const Records records = find_records({out});
-  if (!records.bad.empty()) {
+  const bool other = !records.results.empty() || !records.fidelity.empty();
+  if (!records.bad.empty() || other) {
     throw Error(fmt::format("{} is not a profile of this program ({}); choose another --out",
-                            out.string(), records.bad.front().reason));
+                            out.string(),
+                            other ? "it holds other records" : records.bad.front().reason));
   }
   return records.profiles;
 }

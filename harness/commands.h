@@ -15,6 +15,7 @@ void add_protocol_command(CLI::App& app);
 void add_train_command(CLI::App& app);
 void add_evaluate_command(CLI::App& app);
 void add_profile_command(CLI::App& app);
+void add_fidelity_command(CLI::App& app);
 void add_suite_command(CLI::App& app);
 void add_report_command(CLI::App& app);
 void add_attend_command(CLI::App& app);

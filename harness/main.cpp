@@ -87,6 +87,7 @@ int main(int argc, char** argv) {
   lra::add_evaluate_command(app);
   lra::add_suite_command(app);
   lra::add_profile_command(app);
+  lra::add_fidelity_command(app);
   lra::add_report_command(app);
   lra::add_attend_command(app);
   lra::add_check_command(app);

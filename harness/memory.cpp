@@ -99,6 +99,7 @@ int64_t kilobytes_line(const char* file, const std::string& name) {
 
 void install_counting_allocator() {
   static CountingAllocator allocator;
+  if (c10::GetCPUAllocator() == &allocator) return;
   g_inner = c10::GetCPUAllocator();
   c10::SetCPUAllocator(&allocator, /*priority=*/100);
 }

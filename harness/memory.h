@@ -11,8 +11,8 @@
 
 namespace lra {
 
-/// Puts the counting allocator before LibTorch's own. Call once from main(), before the first
-/// tensor.
+/// Puts the counting allocator before LibTorch's own. Call from main(), before the first tensor;
+/// a second call does nothing.
 void install_counting_allocator();
 
 /// Bytes of live tensors on `device` now, and the most since reset_peak_bytes().

@@ -85,8 +85,9 @@ std::map<std::string, std::string> make_report(const Records& records) {
     section("Fidelity to softmax attention", fidelity);
     files["fidelity.csv"] = to_csv(fidelity_long(records.fidelity));
     files["fidelity.tex"] = joined(fidelity, to_latex);
-    report += "\nPlots, where gnuplot has made them of the .gp files:\n\n";
-    for (const auto& [name, script] : fidelity_plots(records.fidelity)) {
+    const auto plots = fidelity_plots(records.fidelity);
+    if (!plots.empty()) report += "\nPlots, where gnuplot has made them of the .gp files:\n\n";
+    for (const auto& [name, script] : plots) {
       files[name + kPlotScript] = script;
       report += fmt::format("![{0}]({0}.svg)\n", name);
     }

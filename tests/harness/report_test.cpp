@@ -58,7 +58,8 @@ TEST_F(ReportCommand, SaysWhatItLookedForWhereThereIsNothing) {
   EXPECT_EQ(outcome.status, 1);
   EXPECT_NE(
       outcome.text().find("nothing to report in " + in("runs") +
-                          ": looked for result.json (lra.result/1) and *.jsonl (lra.profile/1)"),
+                          ": looked for result.json (lra.result/1) and *.jsonl (lra.profile/1, "
+                          "lra.fidelity/1)"),
       std::string::npos)
       << outcome.text();
   EXPECT_FALSE(fs::exists(folder_ / "out"));
