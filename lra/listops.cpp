@@ -22,6 +22,7 @@ int64_t apply(uint16_t op, std::span<uint8_t> values) {
 }
 
 void prepare(const PrepareOptions& options) {
+  refuse_other_options(options, "listops", {"lengths"});
   constexpr int64_t kDefaults[] = {96'000, 2'000, 2'000};
   const int64_t given[] = {options.train, options.dev, options.test};
   Manifest manifest;

@@ -108,6 +108,13 @@ TEST_F(ListOpsTsv, MissingSourcesAreNamed) {
             "there is no folder or archive /nowhere");
 }
 
+TEST_F(ListOpsTsv, OptionsOfOtherTasksAreRefused) {
+  EXPECT_EQ(error_text([&] { task("listops").prepare({.out = out_, .resolution = 32}); }),
+            "the task listops has no --resolution");
+  EXPECT_EQ(error_text([&] { task("listops").prepare({.out = out_, .synthetic = true}); }),
+            "the task listops has no --synthetic");
+}
+
 TEST_F(ListOpsTsv, FewerRowsThanAskedForIsAnError) {
   EXPECT_EQ(
       error_text([&] { task("listops").prepare({.out = out_, .source = source_, .train = 2}); }),
