@@ -80,9 +80,7 @@ torch::Tensor ProjectedAttention::heads(torch::nn::Linear& projection,
       .transpose(1, 2);
 }
 
-torch::Tensor ProjectedAttention::project_value(const torch::Tensor& x) {
-  return heads(value_, x);
-}
+torch::Tensor ProjectedAttention::project_value(const torch::Tensor& x) { return heads(value_, x); }
 
 torch::Tensor ProjectedAttention::project_output(const torch::Tensor& mixed,
                                                  const torch::Tensor& mask) {

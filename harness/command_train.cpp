@@ -45,8 +45,8 @@ void run_evaluate(const EvaluateOptions& options) {
   use_threads(options.threads);
   const OpenedRun run = open_run(options.run, options.data, options.checkpoint, device);
   const Evaluation evaluation =
-      evaluate(*run.model, evaluation_split(run.data, run.config, options.split), run.config, device,
-               options.split);
+      evaluate(*run.model, evaluation_split(run.data, run.config, options.split), run.config,
+               device, options.split);
   json record = accuracy_json(evaluation, run.config.settings.input.length);
   if (options.as_json) {
     record["split"] = options.split;

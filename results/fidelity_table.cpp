@@ -124,13 +124,14 @@ bool any(const Group& group, const auto& holds) {
 }
 
 std::vector<int64_t> shown_values(const Group& group) {
-  const int64_t width = group.cells.front()->head_dim;
+  const Fidelity& front = *group.cells.front();
   if (group.values.size() <= 12) return {group.values.begin(), group.values.end()};
   std::vector<int64_t> shown;
   for (const int64_t value : group.values) {
     const bool power = (value & (value - 1)) == 0;
-    if (power || std::abs(value - width) <= 1 || value == *group.values.rbegin())
-      shown.push_back(value);
+    const bool around_width = std::abs(value - front.head_dim) <= 1;
+    const bool sixes = front.experiment == 3 && value % 6 == 0;  // the paper takes six iterations
+    if (power || around_width || sixes || value == *group.values.rbegin()) shown.push_back(value);
   }
   return shown;
 }
