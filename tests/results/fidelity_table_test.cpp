@@ -177,6 +177,19 @@ TEST(FidelityTables, OfManyBudgetsShowPowersOfTwoTheWidthAndTheLast) {
   EXPECT_EQ(fidelity_long(cells).rows.size(), 50u) << "the long form has all";
 }
 
+TEST(FidelityTables, OfIterationsShowThePapersSixToo) {
+  std::vector<Fidelity> cells;
+  for (int64_t steps = 1; steps <= 20; ++steps) {
+    cells.push_back(cell("a", steps, {1.0}));
+    cells.back().experiment = 3;
+  }
+  const Table table = fidelity_tables(cells)[0];
+  std::vector<std::string> headers;
+  for (const Column& column : table.columns) headers.push_back(column.header);
+  EXPECT_EQ(headers, (std::vector<std::string>{"attention", "blocks = 1", "2", "4", "6", "8", "12",
+                                               "16", "18", "20"}));
+}
+
 TEST(FidelityTables, ConditionNumbersAreMedianAndWorst) {
   Fidelity f = cell("a", 8, {1});
   f.measures = {{"condition", estimate_of({10, 20, 900})}};
