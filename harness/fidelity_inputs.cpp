@@ -77,7 +77,7 @@ std::vector<FidelityInputs> TrainedInputs::layers(int64_t trials, int64_t length
   if (length > loader.length)
     throw Unsupported(
         fmt::format("the run's model reads {} tokens, not {}", loader.length, length));
-  const Split& dev = run_.data.split("dev");
+  const Split& dev = evaluation_split(run_.data, run_.config, "dev");
   std::vector<int64_t> chosen;
   for (int64_t i = 0; i < dev.size() && std::ssize(chosen) < trials; ++i) {
     if (dev.length(i) >= length) chosen.push_back(i);
