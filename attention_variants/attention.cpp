@@ -35,6 +35,8 @@ int64_t Attention::analytic_bytes(int64_t, int64_t, int64_t, bool) const { retur
 
 int64_t Attention::flops(int64_t, int64_t) const { return -1; }
 
+Projections Attention::projections() const { return Projections::query_key_value; }
+
 std::vector<std::string> Attention::tables() const { return {}; }
 
 void Attention::set_table(const std::string& name, const torch::Tensor&) {
@@ -42,7 +44,7 @@ void Attention::set_table(const std::string& name, const torch::Tensor&) {
 }
 
 ProjectedAttention::ProjectedAttention(const AttentionContext& context, Projections projections)
-    : context_(context) {
+    : context_(context), projections_(projections) {
   const int64_t joined = context.heads * context.head_dim;
   const auto add = [&](const char* name, int64_t from, int64_t to) {
     return register_module(name, torch::nn::Linear(from, to));
@@ -79,6 +81,8 @@ torch::Tensor ProjectedAttention::heads(torch::nn::Linear& projection,
       .view({x.size(0), x.size(1), context_.heads, context_.head_dim})
       .transpose(1, 2);
 }
+
+Projections ProjectedAttention::projections() const { return projections_; }
 
 torch::Tensor ProjectedAttention::project_value(const torch::Tensor& x) { return heads(value_, x); }
 

@@ -26,6 +26,13 @@ struct AttentionContext {
       0;  // of projections, hashes, random patterns: the same seed gives the same function
 };
 
+/// Which of q, k and v are one tensor where a layer calls attend().
+enum class Projections {
+  query_key_value,
+  shared_query_key,  // one projection, query_key: k is q
+  value_only,        // q and k are v: attend() reads v alone
+};
+
 /// Self-attention over a batch of sequences.
 class Attention : public torch::nn::Module {
  public:
@@ -40,6 +47,9 @@ class Attention : public torch::nn::Module {
   /// same dtype. Throws Error where the variant has no such form.
   virtual torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k,
                                const torch::Tensor& v, const torch::Tensor& mask);
+
+  /// How forward() calls attend(); whoever calls attend() alone should do the same.
+  virtual Projections projections() const;
 
   /// Names of the tables that attend() draws from the seed for each shape it meets (hashes, random
   /// patterns) and that set_table() can put in their place.
@@ -60,13 +70,6 @@ class Attention : public torch::nn::Module {
   virtual int64_t flops(int64_t batch, int64_t length) const;
 };
 
-/// What a variant projects its input to.
-enum class Projections {
-  query_key_value,
-  shared_query_key,  // one projection, query_key: attend() is given the same tensor as q and as k
-  value_only,        // attend() is given v as q and k too, and reads v alone
-};
-
 /// Owns the projections query, key, value [D -> H*d] and output [H*d -> D]; a variant overrides
 /// attend() alone.
 class ProjectedAttention : public Attention {
@@ -77,6 +80,7 @@ class ProjectedAttention : public Attention {
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& mask) override;
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override = 0;
+  Projections projections() const override;
 
  protected:
   /// For a variant that reads more than q, k and v, and so overrides forward().
@@ -90,6 +94,7 @@ class ProjectedAttention : public Attention {
  private:
   torch::Tensor heads(torch::nn::Linear& projection, const torch::Tensor& x) const;
 
+  const Projections projections_;
   // Empty where the variant has no such projection.
   torch::nn::Linear query_{nullptr}, key_{nullptr}, value_{nullptr}, output_{nullptr};
 };
@@ -116,11 +121,14 @@ struct AttentionInfo {
   std::string paper;       // "Xiong et al., AAAI 2021"
   std::string complexity;  // "O(N m)": time, and memory where no more is said
   Softmax softmax = Softmax::different;
-  std::string budget;         // the option that trades cost for closeness to softmax; may be empty
+  std::string budget;         // the option that trades cost for accuracy; may be empty
   bool linear = false;        // memory grows linearly with N, in inference and in training
   std::string state;          // learned tensors beside the projections, and tables; may be empty
   bool length_bound = false;  // has parameters sized by max_length
   std::string peer;           // what outputs and gradients were checked against
+  // Options under which it computes its approximation of softmax alone, where its defaults add
+  // something to it (a convolution, say).
+  json approximation = json::object();
 };
 
 /// An attention and its options as a user names it: nystrom[num_landmarks=32].
@@ -132,8 +140,8 @@ struct AttentionSpec {
   std::string text() const;
 };
 
-/// Reads "name" or "name[key=value,...]"; throws UsageError on a malformed one (names and keys are
-/// checked by the registry).
+/// Reads "name", "name[key=value,...]" or, for one made from a file, "name:FILE"; throws UsageError
+/// on a malformed one (names and keys are checked by the registry).
 AttentionSpec parse_attention(const std::string& text);
 
 /// Splits "a,b[x=1,y=2],c" at the commas outside brackets and reads each.
@@ -151,7 +159,7 @@ struct AttentionEntry {
 };
 bool register_attention(AttentionEntry entry);
 
-/// All variants, sorted by name.
+/// The variants that run by their name alone, sorted by it; those made from a file are not here.
 std::vector<const AttentionEntry*> attention_entries();
 
 /// The variant of that name; throws UsageError that lists the valid names and the nearest.

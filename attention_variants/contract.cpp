@@ -1,6 +1,5 @@
 #include "attention_variants/contract.h"
 
-#include <ATen/autocast_mode.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "attention_variants/autocast.h"
 #include "attention_variants/contract_trial.h"
 
 namespace lra {
@@ -331,24 +331,6 @@ void state_round_trip(const Trial& trial, Findings& f) {
             difference(trial.call(*other, form, in), trial.call(*attention, form, in)), 0);
 }
 
-// Autocast to bfloat16 for a scope.
-class Autocast {
- public:
-  explicit Autocast(c10::DeviceType device) : device_(device) {
-    at::autocast::set_autocast_dtype(device_, torch::kBFloat16);
-    at::autocast::set_autocast_enabled(device_, true);
-  }
-  ~Autocast() {
-    at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(device_, false);
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-
- private:
-  c10::DeviceType device_;
-};
-
 void autocast(const Trial& trial, Findings& f) {
   const auto attention = trial.make(torch::kFloat), reference = trial.make(torch::kFloat);
   reference->to(torch::kDouble);
@@ -357,7 +339,7 @@ void autocast(const Trial& trial, Findings& f) {
     const Inputs in = trial.inputs(form, first({41, 20, 0}, 41), type);
     torch::Tensor out;
     {
-      const Autocast scope(trial.subject().device.type());
+      const AutocastScope scope(trial.subject().device, "bfloat16");
       out = trial.call(*attention, form, in);
     }
     // A layer without a matrix product has nothing that autocast would change.

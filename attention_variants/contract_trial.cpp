@@ -90,24 +90,13 @@ std::string described(const torch::Tensor& t) {
   return fmt::format("[{}] {}", fmt::join(t.sizes(), ","), c10::toString(t.scalar_type()));
 }
 
-std::string first_line(const std::exception& error) {
-  const std::string text = error.what();
-  return text.substr(0, text.find('\n'));
-}
-
 // ---- The attention under trial ------------------------------------------------------------------
 
 Trial::Trial(const ContractSubject& subject) : subject_(subject) {
   const auto attention = make();
-  const auto& parts = attention->named_children();
-  // As ProjectedAttention::forward() calls attend(): the projections say which of q, k and v are
-  // one tensor.
   Form core{.attends = true, .leaves = {"q", "k", "v"}};
-  if (parts.contains("query_key")) {
-    core.leaves = {"q", "v"};
-  } else if (parts.contains("value") && !parts.contains("key")) {
-    core.leaves = {"v"};
-  }
+  if (attention->projections() == Projections::shared_query_key) core.leaves = {"q", "v"};
+  if (attention->projections() == Projections::value_only) core.leaves = {"v"};
   if (has_attend(*attention, core)) forms_.push_back(core);
   forms_.push_back({.attends = false, .leaves = {"x"}});
 }

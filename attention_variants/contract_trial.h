@@ -103,6 +103,4 @@ torch::Tensor weighted_sum(const torch::Tensor& out);
 /// "[2,8,4] Double"
 std::string described(const torch::Tensor& t);
 
-std::string first_line(const std::exception& error);
-
 }  // namespace lra::contract

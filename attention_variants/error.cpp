@@ -49,4 +49,9 @@ UsageError unknown_name(std::string_view what, std::string_view name,
   return UsageError(message);
 }
 
+std::string first_line(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
 }  // namespace lra

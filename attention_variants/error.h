@@ -40,4 +40,7 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 UsageError unknown_name(std::string_view what, std::string_view name,
                         const std::vector<std::string>& valid, std::string_view where = "");
 
+/// The first line of an error's message: LibTorch appends a C++ stack to its own.
+std::string first_line(const std::exception& error);
+
 }  // namespace lra

@@ -7,7 +7,6 @@
 // stored.
 #include <cmath>
 
-#include "attention_variants/approximation.h"
 #include "attention_variants/attention.h"
 #include "attention_variants/depthwise_conv.h"
 #include "attention_variants/nystrom_matrices.h"
@@ -130,10 +129,8 @@ class NystromAttention : public ProjectedAttention {
     .linear = true,
     .state = "conv.weight [H,1,K,1]",
     .peer = "transformers, nystrom-attention",
+    .approximation = {{"conv_kernel_size", 0}},
 });
-
-[[maybe_unused]] const bool approximates =
-    register_approximation(kNystrom, {{"conv_kernel_size", 0}});
 
 }  // namespace
 }  // namespace lra

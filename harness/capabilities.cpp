@@ -103,7 +103,9 @@ Table capability_table(const json& list) {
       "another function by design",
       "mask, bfloat16, CUDA: tried just now on small tensors (padding changes nothing; agrees with "
       "float64; the same on the device; not tried: no CUDA device here)",
-      "parameters: of the whole model under " + list.front()["parameters_of"].get<std::string>()};
+      "parameters: of the whole model under " + list.front()["parameters_of"].get<std::string>(),
+      "beside these, torchscript:FILE.pt is a TorchScript module of your own; lra check "
+      "--attention torchscript:FILE.pt tries the contract on it"};
   return table;
 }
 

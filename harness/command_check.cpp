@@ -58,14 +58,7 @@ void add_check_command(CLI::App& app) {
   auto* command = app.add_subcommand(
       "check", "Try the contract on an attention: one verdict a line, with what was measured");
   auto options = std::make_shared<CheckOptions>();
-  command
-      ->add_option("--attention", options->attention,
-                   "Attention; see lra list attentions; or torchscript:FILE.pt")
-      ->required();
-  command
-      ->add_option("--option", options->options,
-                   "An option of the attention, key=value (repeatable)")
-      ->allow_extra_args(false);
+  add_attention_options(*command, options->attention, options->options);
   command->add_option("--heads", options->heads, "H, for a file whose tensors are made for one")
       ->check(CLI::Range(1, 1 << 12))
       ->capture_default_str();

@@ -78,18 +78,21 @@ AttentionSpec attention_given(const std::string& text, const std::vector<std::st
   return attention;
 }
 
+void add_attention_options(CLI::App& command, std::string& attention,
+                           std::vector<std::string>& options) {
+  command
+      .add_option("--attention", attention,
+                  "Attention; see lra list attentions; or torchscript:FILE.pt")
+      ->required();
+  command.add_option("--option", options, "An option of the attention, key=value (repeatable)")
+      ->allow_extra_args(false);
+}
+
 void add_train_command(CLI::App& app) {
   auto* command = app.add_subcommand("train", "Train one attention on one task under a protocol");
   auto options = std::make_shared<TrainOptions>();
   command->add_option("--task", options->task, "Task; see lra list tasks")->required();
-  command
-      ->add_option("--attention", options->attention,
-                   "Attention; see lra list attentions; or torchscript:FILE.pt")
-      ->required();
-  command
-      ->add_option("--option", options->options,
-                   "An option of the attention, key=value (repeatable)")
-      ->allow_extra_args(false);
+  add_attention_options(*command, options->attention, options->options);
   command->add_option("--protocol", options->protocol, "Protocol, or a path to one")
       ->capture_default_str();
   command

@@ -21,6 +21,9 @@ void add_report_command(CLI::App& app);
 void add_attend_command(CLI::App& app);
 void add_check_command(CLI::App& app);
 
+/// Adds --attention and --option.
+void add_attention_options(CLI::App& command, std::string& attention,
+                           std::vector<std::string>& options);
 /// The attention that --attention and the key=value words of --option name together; throws
 /// UsageError on a malformed one.
 AttentionSpec attention_given(const std::string& text, const std::vector<std::string>& options);

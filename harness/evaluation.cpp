@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "attention_variants/autocast.h"
 #include "harness/progress.h"
 #include "harness/runtime.h"
 #include "harness/signals.h"

@@ -6,7 +6,6 @@
 #include <functional>
 #include <optional>
 
-#include "attention_variants/approximation.h"
 #include "attention_variants/nystrom_matrices.h"
 #include "attention_variants/softmax.h"
 #include "harness/fidelity_file.h"
@@ -136,11 +135,8 @@ class Runner {
       set_cpu_memory_limit(0);
       throw;
     } catch (const std::exception& error) {
-      const std::string reason = error.what();
-      record.status = is_out_of_memory(error)                         ? "oom"
-                      : dynamic_cast<const Error*>(&error) != nullptr ? "unsupported"
-                                                                      : "crash";
-      record.reason = reason.substr(0, reason.find('\n'));
+      record.status = status_of(error);
+      record.reason = first_line(error);
     }
     set_cpu_memory_limit(0);
     return wanted;
@@ -336,7 +332,7 @@ class Runner {
       }
     }
     for (AttentionSpec& spec : specs) {
-      json options = approximation_options(spec.name);
+      json options = attention_entry(spec.name).info.approximation;
       options.update(spec.options);
       spec.options = options;
     }

@@ -9,24 +9,17 @@
 namespace lra {
 namespace {
 
-// The layer's projection of that name or, where it shares it, of the other one; null where it has
-// neither.
-const torch::Tensor* projection(const torch::OrderedDict<std::string, torch::Tensor>& state,
-                                const std::string& name, const std::string& shared,
-                                const char* part) {
-  const torch::Tensor* own = state.find(name + part);
-  return own != nullptr || shared.empty() ? own : state.find(shared + part);
-}
-
-// x [B,N,D] -> [B,H,N,d]
-torch::Tensor project(Attention& attention, const std::string& name, const std::string& shared,
-                      const torch::Tensor& x, int64_t heads) {
+// x [B,N,D] -> [B,H,N,d], by the layer's projection "query", "key" or "value"
+torch::Tensor project(Attention& attention, const std::string& name, const torch::Tensor& x,
+                      int64_t heads) {
+  const bool shared = attention.projections() == Projections::shared_query_key && name != "value";
+  const std::string owner = shared ? "query_key" : name;
   const auto state = attention.named_parameters();
-  const torch::Tensor* weight = projection(state, name, shared, ".weight");
+  const torch::Tensor* weight = state.find(owner + ".weight");
   if (weight == nullptr)
     throw Error("this run's attention has no " + name +
                 " projection to take inputs from; choose a run of another attention");
-  const torch::Tensor* bias = projection(state, name, shared, ".bias");
+  const torch::Tensor* bias = state.find(owner + ".bias");
   return torch::linear(x, *weight, bias == nullptr ? torch::Tensor() : *bias)
       .unflatten(-1, {heads, -1})
       .transpose(1, 2)
@@ -66,9 +59,7 @@ TrainedInputs::TrainedInputs(const std::filesystem::path& run, const std::filesy
   run_.model->eval();
   const auto x = torch::zeros({1, 1, config.settings.model.width}, device);
   for (const auto& attention : run_.model->attentions()) {
-    project(*attention, "query", "query_key", x, heads());
-    project(*attention, "key", "query_key", x, heads());
-    project(*attention, "value", "", x, heads());
+    for (const char* name : {"query", "key", "value"}) project(*attention, name, x, heads());
   }
 }
 
@@ -105,9 +96,9 @@ std::vector<FidelityInputs> TrainedInputs::layers(int64_t trials, int64_t length
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     const torch::Tensor x = torch::cat(seen[layer]);  // [T,n,D]
     Attention& attention = *run_.model->attentions()[layer];
-    layers[layer] = {.q = project(attention, "query", "query_key", x, heads()),
-                     .k = project(attention, "key", "query_key", x, heads()),
-                     .v = project(attention, "value", "", x, heads()),
+    layers[layer] = {.q = project(attention, "query", x, heads()),
+                     .k = project(attention, "key", x, heads()),
+                     .v = project(attention, "value", x, heads()),
                      .mask = torch::cat(masks),
                      .data = data_,
                      .layer = static_cast<int64_t>(layer)};

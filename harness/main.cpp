@@ -12,18 +12,17 @@
 
 namespace {
 
-// The first line of a message: LibTorch appends a C++ stack to its own.
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-int fail(const std::string& message, int status) {
-  lra::say("lra: " + first_line(message));
+int fail(const std::exception& error, int status) {
+  lra::set_quiet(false);
+  lra::say("lra: " + lra::first_line(error));
   return status;
 }
 
 // CLI11 says that a word is not expected, or a subcommand missing, but not what was meant.
-std::string with_nearest(const CLI::App& app, const CLI::ParseError& error) {
+lra::UsageError with_nearest(const CLI::App& app, const CLI::ParseError& error) {
   const bool extras = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
-  if (!extras && dynamic_cast<const CLI::RequiredError*>(&error) == nullptr) return error.what();
+  if (!extras && dynamic_cast<const CLI::RequiredError*>(&error) == nullptr)
+    return lra::UsageError(error.what());
   const CLI::App* command = &app;
   std::string path = app.get_name();
   std::vector<std::string> options;
@@ -43,19 +42,19 @@ std::string with_nearest(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> words = app.remaining(/*recurse=*/true);
   for (const std::string& word : words) {
     if (word.starts_with("--"))
-      return lra::unknown_name("option", word.substr(0, word.find('=')), options, path).what();
+      return lra::unknown_name("option", word.substr(0, word.find('=')), options, path);
   }
   std::vector<std::string> commands;
   for (const CLI::App* sub : command->get_subcommands({})) commands.push_back(sub->get_name());
   if (!commands.empty()) {
-    if (!words.empty()) return lra::unknown_name("command", words.front(), commands, path).what();
+    if (!words.empty()) return lra::unknown_name("command", words.front(), commands, path);
     std::string list;
     for (const std::string& name : commands) list += (list.empty() ? "" : ", ") + name;
-    return path + " needs a command: " + list;
+    return lra::UsageError(path + " needs a command: " + list);
   }
-  if (!words.empty())
-    return "unexpected word '" + words.front() + "' after " + path + "; see " + path + " --help";
-  return error.what();
+  if (words.empty()) return lra::UsageError(error.what());
+  return lra::UsageError("unexpected word '" + words.front() + "' after " + path + "; see " + path +
+                         " --help");
 }
 
 }  // namespace
@@ -100,16 +99,12 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& success) {  // --help, --version
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    lra::set_quiet(false);
     return fail(with_nearest(app, error), 2);
   } catch (const lra::Interrupted& error) {
-    lra::set_quiet(false);
-    return fail(error.what(), 130);
+    return fail(error, 130);
   } catch (const lra::UsageError& error) {
-    lra::set_quiet(false);
-    return fail(error.what(), 2);
+    return fail(error, 2);
   } catch (const std::exception& error) {
-    lra::set_quiet(false);
-    return fail(error.what(), 1);
+    return fail(error, 1);
   }
 }

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "attention_variants/autocast.h"
 #include "harness/memory.h"
 #include "harness/runtime.h"
 #include "harness/signals.h"
@@ -72,23 +73,20 @@ Work attention_work(const ProfileCell& cell, torch::Device device) {
   work.parameter_bytes = parameter_bytes(*attention);
   std::vector<torch::Tensor> leaves = attention->parameters();
   if (cell.scope == "core") {
-    std::vector<torch::Tensor> inputs;  // q, k, v
-    const bool shared = attention->named_children().contains("query_key");
-    for (int i = 0; i < 3; ++i) {
-      if (i == 1 && shared) {  // one tensor as q and as k
-        inputs.push_back(inputs[0]);
-        continue;
-      }
-      inputs.push_back(torch::randn({cell.batch, cell.heads, cell.length, cell.head_dim}, options)
+    const auto input = [&] {
+      leaves.push_back(torch::randn({cell.batch, cell.heads, cell.length, cell.head_dim}, options)
                            .set_requires_grad(training));
-      leaves.push_back(inputs.back());
-    }
-    const auto gradient = torch::randn_like(inputs[0]);
-    work.call =
-        attention_call([=] { return attention->attend(inputs[0], inputs[1], inputs[2], mask); },
-                       leaves, gradient, training);
+      return leaves.back();
+    };
+    const Projections shared = attention->projections();
+    const auto q = input();
+    const auto k = shared == Projections::query_key_value ? input() : q;
+    const auto v = shared == Projections::value_only ? q : input();
+    const auto gradient = torch::randn_like(q);
+    work.call = attention_call([=] { return attention->attend(q, k, v, mask); }, leaves, gradient,
+                               training);
     work.analytic_bytes = attention->analytic_bytes(
-        cell.batch, cell.length, static_cast<int64_t>(inputs[0].element_size()), training);
+        cell.batch, cell.length, static_cast<int64_t>(q.element_size()), training);
     // The account is of one forward.
     if (!training) work.flops = attention->flops(cell.batch, cell.length);
   } else {
@@ -194,11 +192,8 @@ Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t thre
     set_cpu_memory_limit(0);
     throw;
   } catch (const std::exception& error) {
-    const std::string reason = error.what();
-    record.status = is_out_of_memory(error)                               ? "oom"
-                    : dynamic_cast<const Unsupported*>(&error) != nullptr ? "unsupported"
-                                                                          : "crash";
-    record.reason = reason.substr(0, reason.find('\n'));
+    record.status = status_of(error);
+    record.reason = first_line(error);
   }
   set_cpu_memory_limit(0);
   return record;

@@ -1,7 +1,6 @@
 #include "harness/runtime.h"
 
 #include <ATen/Context.h>
-#include <ATen/autocast_mode.h>
 #include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
@@ -12,6 +11,8 @@
 #include <fstream>
 #include <regex>
 #include <vector>
+
+#include "harness/memory.h"
 
 namespace lra {
 namespace {
@@ -77,21 +78,15 @@ int64_t use_threads(int64_t threads) {
   return count;
 }
 
-AutocastScope::AutocastScope(torch::Device device, const std::string& dtype)
-    : device_(device), active_(dtype == "bfloat16") {
-  if (!active_) return;
-  at::autocast::set_autocast_dtype(device_.type(), torch::kBFloat16);
-  at::autocast::set_autocast_enabled(device_.type(), true);
-}
-
-AutocastScope::~AutocastScope() {
-  if (!active_) return;
-  at::autocast::clear_cache();
-  at::autocast::set_autocast_enabled(device_.type(), false);
-}
-
 void synchronize(torch::Device device) {
   if (device.is_cuda()) torch::cuda::synchronize(device.index());
+}
+
+std::string status_of(const std::exception& error) {
+  if (is_out_of_memory(error)) return "oom";
+  const bool refused = dynamic_cast<const Unsupported*>(&error) != nullptr ||
+                       dynamic_cast<const UsageError*>(&error) != nullptr;
+  return refused ? "unsupported" : "crash";
 }
 
 Machine machine_of(torch::Device device) {

@@ -17,22 +17,12 @@ torch::Device parse_device(const std::string& text);
 /// 0 = all processors this process may use. Sets LibTorch's threads and returns their number.
 int64_t use_threads(int64_t threads);
 
-/// Autocast to bfloat16 on `device` for a scope, where `dtype` is "bfloat16"; nothing for
-/// "float32".
-class AutocastScope {
- public:
-  AutocastScope(torch::Device device, const std::string& dtype);
-  ~AutocastScope();
-  AutocastScope(const AutocastScope&) = delete;
-  AutocastScope& operator=(const AutocastScope&) = delete;
-
- private:
-  torch::Device device_;
-  bool active_;
-};
-
 /// Waits for a GPU's work; nothing on a CPU.
 void synchronize(torch::Device device);
+
+/// The status word of a cell that ended in this error: "oom", "unsupported" (the variant cannot
+/// take the shape, or these options together) or "crash".
+std::string status_of(const std::exception& error);
 
 /// The machine line of a record.
 Machine machine_of(torch::Device device);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "attention_variants/autocast.h"
 #include "harness/checkpoint.h"
 #include "harness/evaluation.h"
 #include "harness/memory.h"

@@ -16,32 +16,22 @@ class Growth : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Linear, Growth, testing::ValuesIn(linear_variants()),
                          [](const auto& of) { return of.param; });
 
-bool has_attend(Attention& attention, const Inputs& in) {
-  try {
-    attend(attention, in);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 // Peak of one call at 2 heads of 32 and length n; in training, forward and backward.
 int64_t peak_at(const std::string& spec, int64_t n, bool training) {
-  const auto attention = make(
-      spec, torch::kFloat, {.width = 64, .heads = 2, .head_dim = 32, .max_length = n, .seed = 0});
-  Inputs in = make_inputs({n}, n, torch::kFloat, 2, 32);
-  in.k = in.q.clone();  // for a variant with one tensor for both
-  Inputs tiny = make_inputs({4}, 4, torch::kFloat, 2, 32);
-  tiny.k = tiny.q.clone();
-  const bool core = has_attend(*attention, tiny);
-  const torch::Tensor x = torch::randn({1, n, 64}).set_requires_grad(training);
-  for (torch::Tensor* t : {&in.q, &in.k, &in.v}) t->set_requires_grad(training);
-  const torch::Tensor gradient = core ? torch::ones_like(in.q) : torch::ones_like(x);
-  return peak_bytes([&] {
-    torch::AutoGradMode grad(training);
-    torch::Tensor out = core ? attend(*attention, in) : attention->forward(x, in.mask);
-    if (training) out.backward(gradient);
-  });
+  const AttentionContext context{
+      .width = 64, .heads = 2, .head_dim = 32, .max_length = n, .seed = 0};
+  try {
+    return attend_peak(spec, context, 1, training);
+  } catch (const Unsupported&) {  // no form without projections
+    const auto attention = make(spec, torch::kFloat, context);
+    const torch::Tensor x = torch::randn({1, n, 64}).set_requires_grad(training);
+    const torch::Tensor gradient = torch::ones_like(x), mask = length_mask({n}, n);
+    return peak_bytes([&] {
+      torch::AutoGradMode grad(training);
+      torch::Tensor out = attention->forward(x, mask);
+      if (training) out.backward(gradient);
+    });
+  }
 }
 
 TEST_P(Growth, AtMostTwoPointTwoPerDoubling) {

@@ -169,16 +169,9 @@ TEST(DepthwiseConv, EqualsLibTorchsConvolution) {
 
 // d small and m large, so that N x m would stand out: it is 32 times q.
 int64_t peak_of(int64_t n, bool training) {
-  const auto attention = make("nystrom[num_landmarks=256]", torch::kFloat,
-                              {.width = 16, .heads = 2, .head_dim = 8, .max_length = n, .seed = 0});
-  Inputs in = make_inputs({n}, n, torch::kFloat, 2, 8);
-  for (torch::Tensor* t : {&in.q, &in.k, &in.v}) t->set_requires_grad(training);
-  const torch::Tensor gradient = torch::ones_like(in.q);
-  return peak_bytes([&] {
-    torch::AutoGradMode grad(training);
-    torch::Tensor out = attend(*attention, in);
-    if (training) out.backward(gradient);
-  });
+  return attend_peak("nystrom[num_landmarks=256]",
+                     {.width = 16, .heads = 2, .head_dim = 8, .max_length = n, .seed = 0}, 1,
+                     training);
 }
 
 TEST(Nystrom, HoldsNoMatrixOverPositions) {

@@ -10,15 +10,9 @@ constexpr AttentionContext kContext{
 
 // Forward, and backward where `training`, with gradients released between runs.
 int64_t peak_of(const std::string& spec, int64_t n, bool training) {
-  const auto attention = make(spec, torch::kFloat, kContext);
-  Inputs in = make_inputs({n, n}, n, torch::kFloat, 2, 32);
-  for (torch::Tensor* t : {&in.q, &in.k, &in.v}) t->set_requires_grad(training);
-  const torch::Tensor gradient = torch::ones_like(in.q);
-  return peak_bytes([&] {
-    torch::AutoGradMode grad(training);
-    torch::Tensor out = attend(*attention, in);
-    if (training) out.backward(gradient);
-  });
+  AttentionContext context = kContext;
+  context.max_length = n;
+  return attend_peak(spec, context, 2, training);
 }
 
 TEST(Standard, FusedEqualsMaterialized) {

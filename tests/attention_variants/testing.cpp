@@ -69,4 +69,20 @@ int64_t peak_bytes(const std::function<void()>& work) {
   return counting->peak() - start;
 }
 
+int64_t attend_peak(const std::string& spec, const AttentionContext& context, int64_t batch,
+                    bool training) {
+  const auto attention = make(spec, torch::kFloat, context);
+  Inputs in = make_inputs(std::vector<int64_t>(static_cast<size_t>(batch), context.max_length),
+                          context.max_length, torch::kFloat, context.heads, context.head_dim);
+  for (torch::Tensor* t : {&in.q, &in.k, &in.v}) t->set_requires_grad(training);
+  if (attention->projections() != Projections::query_key_value) in.k = in.q;
+  if (attention->projections() == Projections::value_only) in.v = in.q;
+  const torch::Tensor gradient = torch::ones_like(in.q);
+  return peak_bytes([&] {
+    torch::AutoGradMode grad(training);
+    torch::Tensor out = attend(*attention, in);
+    if (training) out.backward(gradient);
+  });
+}
+
 }  // namespace lra

@@ -69,4 +69,9 @@ inline bool finite(const torch::Tensor& t) { return torch::isfinite(t).all().ite
 /// allocator.
 int64_t peak_bytes(const std::function<void()>& work);
 
+/// That of one attend() in float32 over a batch of `batch` full sequences of context.max_length; in
+/// training, forward and backward.
+int64_t attend_peak(const std::string& spec, const AttentionContext& context, int64_t batch,
+                    bool training);
+
 }  // namespace lra

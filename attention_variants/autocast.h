@@ -1,0 +1,24 @@
+// Mixed precision: LibTorch's autocast, for a scope.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <string>
+
+namespace lra {
+
+/// Autocast to bfloat16 on `device` for a scope, where `dtype` is "bfloat16"; nothing for
+/// "float32".
+class AutocastScope {
+ public:
+  AutocastScope(torch::Device device, const std::string& dtype);
+  ~AutocastScope();
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
+
+ private:
+  torch::Device device_;
+  bool active_;
+};
+
+}  // namespace lra
