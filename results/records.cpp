@@ -205,12 +205,26 @@ json make_profile(const Profile& profile) {
                 {"scope", profile.scope},   {"mode", profile.mode},
                 {"dtype", profile.dtype},   {"device", profile.device},
                 {"status", profile.status}, {"reason", profile.reason}};
+  const auto put_text = [&value](const char* name, const std::string& text) {
+    if (!text.empty()) value[name] = text;
+  };
+  put_text("package", profile.package);
   if (profile.time) value["time_ms"] = make_time(*profile.time);
   if (profile.memory) value["memory_mib"] = make_memory(*profile.memory);
+  put_text("noisy", profile.noisy);
   put(value, "flops", profile.flops);
+  put(value, "least_bytes", profile.least_bytes);
+  if (profile.roofline) {
+    value["roofline"] = {
+        {"gflops", finite_or_null(profile.roofline->gflops)},
+        {"gigabytes_per_second", finite_or_null(profile.roofline->gigabytes_per_second)}};
+  }
   put(value, "threads", profile.threads);
-  if (!profile.protocol.empty()) value["protocol"] = profile.protocol;
-  if (!profile.task.empty()) value["task"] = profile.task;
+  put_text("batch_policy", profile.batch_policy);
+  put_text("protocol", profile.protocol);
+  put_text("task", profile.task);
+  if (!profile.sets.empty()) value["sets"] = profile.sets;
+  if (!profile.method.empty()) value["method"] = profile.method;
   value["machine"] = make_machine(profile.machine);
   value["software"] = profile.software;
   return value;
@@ -234,10 +248,25 @@ Profile parse_profile(const json& record) {
   const bool ok = profile.status == "ok";
   if (ok || reader.find("time_ms")) profile.time = parse_time(reader.at("time_ms"));
   if (ok || reader.find("memory_mib")) profile.memory = parse_memory(reader.at("memory_mib"));
+  profile.package = reader.text_or("package", "");
+  profile.noisy = reader.text_or("noisy", "");
   profile.flops = reader.number_if("flops", -1, kHuge);
+  profile.least_bytes = reader.number_if("least_bytes", 0, kHuge);
+  if (const json* roofline = reader.find("roofline")) {
+    const RecordReader inner(*roofline, "roofline");
+    profile.roofline =
+        Roofline{.gflops = inner.number("gflops", 0, kHuge),
+                 .gigabytes_per_second = inner.number("gigabytes_per_second", 0, kHuge)};
+  }
   profile.threads = reader.integer_if("threads", 0);
+  profile.batch_policy = reader.text_or("batch_policy", "");
   profile.protocol = reader.text_or("protocol", "");
   profile.task = reader.text_or("task", "");
+  if (const json* sets = reader.find("sets")) {
+    if (!sets->is_array()) bad_record("field 'sets' should be an array, not " + shown(*sets));
+    for (const json& set : *sets) profile.sets.push_back(reader.as_text("sets", set));
+  }
+  profile.method = reader.object_or_empty("method");
   if (const json* machine = reader.find("machine")) profile.machine = parse_machine(*machine);
   profile.software = reader.object_or_empty("software");
   return profile;
