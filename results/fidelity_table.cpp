@@ -10,6 +10,8 @@
 #include <set>
 #include <tuple>
 
+#include "results/gnuplot.h"
+
 namespace lra {
 namespace {
 
@@ -188,60 +190,6 @@ Table budget_table(const Group& group, const std::string& title, const Text& tex
   return table;
 }
 
-// A text inside gnuplot's single quotes: nothing in it is run, expanded or a markup.
-std::string quoted(const std::string& text) {
-  std::string safe;
-  for (const char c : text) {
-    const bool harmful = static_cast<unsigned char>(c) < 0x20 || c == 0x7F || c == '\'' ||
-                         c == '"' || c == '`' || c == '\\';
-    safe += harmful ? '?' : c;
-  }
-  return "'" + safe + "'";
-}
-
-struct Series {
-  std::string name;
-  std::vector<std::array<double, 4>> points;  // x, y, and the ends of y's interval
-};
-
-// One plot; its data stand in it.
-std::string plot_script(const std::string& name, const Fidelity& front, const std::string& x_title,
-                        const std::string& y_title, bool log_x, const std::vector<Series>& series) {
-  std::string script = "# gnuplot " + name + ".gp: writes " + name + ".svg and " + name + ".pdf\n";
-  std::string plot;
-  // Intervals of many points would hide the lines.
-  const bool bars =
-      std::ranges::all_of(series, [](const Series& s) { return s.points.size() <= 24; });
-  for (size_t i = 0; i < series.size(); ++i) {
-    script += fmt::format("$d{} << EOD\n", i);
-    for (const auto& [x, y, low, high] : series[i].points)
-      script += fmt::format("{:.6g} {:.6g} {:.6g} {:.6g}\n", x, y, low, high);
-    script += "EOD\n";
-    plot += fmt::format("{}$d{} using {} title {}", i == 0 ? "plot " : ", \\\n     ", i,
-                        bars ? "1:2:3:4 with yerrorlines linewidth 1.5 pointsize 0.6"
-                             : "1:2 with lines linewidth 1.5",
-                        quoted(series[i].name));
-  }
-  const auto set = [&script](const std::string& what) { script += "set " + what + "\n"; };
-  set("encoding utf8");
-  set("title " + quoted(heading(front)) + " . \"\\n\" . " + quoted(setting_text(front)) +
-      " noenhanced font ',9'");
-  set("xlabel " + quoted(x_title) + " noenhanced");
-  set("ylabel " + quoted(y_title) + " noenhanced");
-  set("key below noenhanced font ',9'");
-  set("colorsequence podo");
-  set("grid");
-  set("logscale y");
-  set("format y '%.0e'");
-  if (log_x) set("logscale x 2");
-  const auto output = [&](const char* terminal, const char* extension) {
-    return fmt::format("set terminal {}\nset output '{}.{}'\n{}\nset output\n", terminal, name,
-                       extension, plot);
-  };
-  return script + output("svg size 1000,640 noenhanced background 'white'", "svg") +
-         output("pdfcairo size 10in,6.4in noenhanced", "pdf");
-}
-
 // On a logarithmic axis: an interval that reaches to zero or below is drawn down to a tenth of the
 // mean; a mean of zero has no place.
 std::optional<std::array<double, 4>> point(double x, const Estimate& estimate) {
@@ -252,10 +200,10 @@ std::optional<std::array<double, 4>> point(double x, const Estimate& estimate) {
 
 // One series a row; `x` gives a cell's place, if it has one.
 template <class X>
-std::vector<Series> series_of(const Group& group, std::string_view measure, const X& x) {
-  std::vector<Series> series;
+std::vector<PlotSeries> series_of(const Group& group, std::string_view measure, const X& x) {
+  std::vector<PlotSeries> series;
   for (const auto& [name, row] : group.rows) {
-    Series one{.name = name, .points = {}};
+    PlotSeries one{.name = name, .points = {}};
     const auto add = [&](const Fidelity* f) {
       const Estimate* estimate = f->status == "ok" ? f->find(measure) : nullptr;
       const std::optional<double> at = x(*f);
@@ -382,9 +330,15 @@ std::map<std::string, std::string> fidelity_plots(std::span<const Fidelity> cell
     const bool log_x = front.experiment == 2 || front.experiment == 4;
     const auto add = [&](const std::string& name, const MeasureName& measure,
                          const std::string& x_title, bool log, const auto& x) {
-      const std::vector<Series> series = series_of(group, measure.name, x);
+      const std::vector<PlotSeries> series = series_of(group, measure.name, x);
       if (series.empty()) return;
-      scripts[name] = plot_script(name, front, x_title, std::string(measure.title), log, series);
+      scripts[name] = plot_script({.name = name,
+                                   .title = {heading(front), setting_text(front)},
+                                   .x_title = x_title,
+                                   .y_title = std::string(measure.title),
+                                   .log_x = log,
+                                   .x_marks = {},
+                                   .series = series});
     };
     for (const MeasureName& measure : kMeasures) {
       if (measure.name == "condition") continue;

@@ -1,95 +1,16 @@
-// Groups profile cells by what they were measured with and prints them beside the published
-// numbers.
+// The table of memory and time beside the published numbers.
 #include "results/profile_table.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 #include <set>
-#include <tuple>
 
-#include "results/statistics.h"
+#include "results/profile_cells.h"
 
 namespace lra {
 namespace {
-
-// What must be equal for two cells to be compared.
-using Setting = std::tuple<std::string, std::string, int64_t, int64_t, int64_t, std::string,
-                           std::string, int64_t, std::string>;
-
-Setting setting_of(const Profile& p) {
-  return {p.scope,
-          p.mode,
-          p.batch,
-          p.heads,
-          p.head_dim,
-          p.dtype,
-          p.device,
-          p.threads.value_or(0),
-          machine_text(p.machine)};
-}
-
-struct Group {
-  std::vector<const Profile*> cells;
-  std::set<int64_t> lengths;
-  std::map<std::string, std::map<int64_t, const Profile*>> rows;  // by row name, then length
-  bool repeated = false;
-};
-
-std::map<Setting, Group> grouped(std::span<const Profile> profiles) {
-  std::map<Setting, Group> groups;
-  for (const Profile& p : profiles) groups[setting_of(p)].cells.push_back(&p);
-  for (auto& [setting, group] : groups) {
-    // A label that was measured with several sets of options is several rows.
-    std::map<std::string, std::vector<const json*>> options;
-    for (const Profile* p : group.cells) {
-      auto& known = options[p->attention.label];
-      const auto same = [p](const json* other) { return *other == p->attention.options; };
-      if (std::none_of(known.begin(), known.end(), same)) known.push_back(&p->attention.options);
-    }
-    for (const Profile* p : group.cells) {
-      const auto& known = options[p->attention.label];
-      std::string name = p->attention.label;
-      if (known.size() > 1) name.append(" ").append(dumped(p->attention.options));
-      const Profile*& place = group.rows[name][p->length];
-      group.repeated |= place != nullptr;
-      place = p;  // the later line stands: a resumed profile appends
-      group.lengths.insert(p->length);
-    }
-  }
-  return groups;
-}
-
-std::string setting_text(const Setting& setting) {
-  const auto& [scope, mode, batch, heads, head_dim, dtype, device, threads, machine] = setting;
-  const std::string with =
-      threads > 0 ? fmt::format(", {} thread{}", threads, threads == 1 ? "" : "s") : "";
-  return fmt::format("{}, {}, batch {}, {} heads of {}, {}, {}{}, on {}", scope, mode, batch, heads,
-                     head_dim, dtype, device, with, machine);
-}
-
-bool measured(const Profile* p) {
-  return p != nullptr && p->status == "ok" && p->time && p->memory;
-}
-
-bool comparable(const PublishedCost& cost, const Setting& setting) {
-  const auto& [scope, mode, batch, heads, head_dim, dtype, device, threads, machine] = setting;
-  return cost.time_unit == "ms" &&
-         std::find(cost.scopes.begin(), cost.scopes.end(), scope) != cost.scopes.end() &&
-         cost.mode == mode && cost.batch == batch && cost.heads == heads &&
-         cost.head_dim == head_dim;
-}
-
-std::string growth_text(const std::vector<double>& lengths, const std::vector<double>& memory,
-                        const std::vector<double>& time) {
-  const auto text = [](const std::optional<double>& exponent) {
-    return exponent ? fmt::format("N^{:.2f}", *exponent) : std::string("–");
-  };
-  return text(growth_exponent(lengths, memory)) + " / " + text(growth_exponent(lengths, time));
-}
 
 std::string cost_name(const Published& reference) {
   return fmt::format("{}, {}", reference.source, reference.cost->where);
@@ -100,18 +21,25 @@ std::string cost_shape(const PublishedCost& cost) {
                      cost.mode);
 }
 
+void add_growth_columns(Table& table) {
+  table.columns.push_back({"growth of memory"});
+  table.columns.push_back({"growth of time"});
+}
+
 // Rows of a paper at the given lengths.
 void add_published_rows(const PublishedCost& cost, const std::vector<int64_t>& lengths,
                         Table& table) {
   for (const PublishedCost::Row& row : cost.rows) {
     std::vector<std::string> cells{fmt::format("{} (published, {})", row.name, cost.machine)};
     for (const int64_t length : lengths) {
-      const auto it = std::find(cost.lengths.begin(), cost.lengths.end(), length);
+      const auto it = std::ranges::find(cost.lengths, length);
       const auto at = static_cast<size_t>(it - cost.lengths.begin());
       cells.push_back(
           it == cost.lengths.end() ? "–" : fmt::format("{} / {}", row.memory[at], row.time[at]));
     }
-    cells.push_back(growth_text({cost.lengths.begin(), cost.lengths.end()}, row.memory, row.time));
+    const std::vector<double> all(cost.lengths.begin(), cost.lengths.end());
+    cells.push_back(growth_text(all, row.memory));
+    cells.push_back(growth_text(all, row.time));
     table.rows.push_back(cells);
   }
 }
@@ -126,68 +54,101 @@ Table published_table(const Published& reference) {
       .notes = {fmt::format("a cell is {} / {} as printed: {}, on {}; {}", cost.memory_unit,
                             cost.time_unit, cost.what, cost.machine, cost_shape(cost))}};
   for (const int64_t length : cost.lengths) table.columns.push_back({fmt::format("{}", length)});
-  table.columns.push_back({"growth"});
+  add_growth_columns(table);
   add_published_rows(cost, cost.lengths, table);
   if (!cost.note.empty()) table.notes.push_back(cost.note);
   return table;
 }
 
-std::vector<std::string> failures(const Group& group) {
-  std::map<std::string, std::set<std::string>> reasons;  // by status
+// One line a reason, with how many cells share it.
+std::vector<std::string> reasons(const ProfileGroup& group) {
+  std::map<std::string, std::set<std::string>> texts;  // by status, or "noisy"
   for (const auto& [name, cells] : group.rows) {
     for (const auto& [length, p] : cells) {
       if (p->status != "ok" && !p->reason.empty())
-        reasons[p->status].insert(fmt::format("{} at {}: {}", name, length, p->reason));
+        texts[p->status].insert(fmt::format("{} at {}: {}", name, length, p->reason));
+      if (p->status == "ok" && !p->noisy.empty())
+        texts["~ noisy"].insert(fmt::format("{} at {}: {}", name, length, p->noisy));
     }
   }
   std::vector<std::string> notes;
-  for (const auto& [status, texts] : reasons) {
+  for (const auto& [status, all] : texts) {
     notes.push_back(
-        fmt::format("{}: {}{}", status, *texts.begin(),
-                    texts.size() > 1 ? fmt::format(" (and {} more)", texts.size() - 1) : ""));
+        fmt::format("{}: {}{}", status, *all.begin(),
+                    all.size() > 1 ? fmt::format(" (and {} more)", all.size() - 1) : ""));
   }
   return notes;
 }
 
+// How the times were taken, where all cells agree.
+std::string method_note(const ProfileGroup& group) {
+  std::set<std::string> texts;
+  for (const auto& [name, cells] : group.rows) {
+    for (const auto& [length, p] : cells) {
+      if (!p->package.empty() || p->status != "ok") continue;
+      const json& m = p->method;
+      if (!m.contains("passes") || !m.contains("seconds")) return "";
+      texts.insert(fmt::format("{} interleaved processes a cell, up to {} s of samples, {}",
+                               dumped(m["passes"]), dumped(m["seconds"]),
+                               m.contains("pinned") && !m["pinned"].is_null()
+                                   ? "threads pinned to processors " + dumped(m["pinned"])
+                                   : "threads not pinned"));
+    }
+  }
+  return texts.size() == 1 ? *texts.begin() : "";
+}
+
+std::vector<std::string> row_of(const ProfileGroup& group, const std::string& name) {
+  std::vector<std::string> row{name};
+  std::vector<double> lengths, memory, time;
+  for (const int64_t length : group.lengths) {
+    const Profile* p = group.at(name, length);
+    if (!measured(p)) {
+      row.push_back(p == nullptr ? "–" : p->status);
+      continue;
+    }
+    row.push_back(fmt::format("{} / {}{}{}", short_number(p->memory->peak),
+                              p->noisy.empty() ? "" : "~", short_number(p->time->median),
+                              p->batch_policy.empty() ? "" : fmt::format(" (B={})", p->batch)));
+    lengths.push_back(static_cast<double>(length));
+    memory.push_back(p->memory->peak);
+    time.push_back(p->time->median);
+  }
+  row.push_back(growth_text(lengths, memory));
+  row.push_back(growth_text(lengths, time));
+  return row;
+}
+
 }  // namespace
+
+bool comparable(const PublishedCost& cost, const Profile& front) {
+  return cost.time_unit == "ms" &&
+         std::ranges::find(cost.scopes, front.scope) != cost.scopes.end() &&
+         cost.mode == front.mode && front.batch_policy.empty() && cost.batch == front.batch &&
+         cost.heads == front.heads && cost.head_dim == front.head_dim;
+}
 
 std::vector<Table> memory_time_tables(std::span<const Profile> profiles,
                                       std::span<const Published> references) {
   std::vector<Table> tables;
   std::set<const Published*> shown;
-  const auto groups = grouped(profiles);
-  for (const auto& [setting, group] : groups) {
+  const auto groups = group_profiles(profiles);
+  for (const ProfileGroup& group : groups) {
     Table table{
-        .title = "Memory and time per length: " + setting_text(setting),
+        .title = "Memory and time per length: " + setting_text(*group.front),
         .columns = {{"attention", Align::kLeft}},
         .rows = {},
-        .notes = {
-            "a cell is MiB / ms: peak of live tensors above inputs and weights, and median time; "
-            "growth: exponents of memory / time over the row's lengths (published: all printed)"}};
+        .notes = {"a cell is MiB / ms: peak of live tensors above inputs and weights, and median "
+                  "time; growth: exponents of a log-log fit over the row's lengths with 95 % "
+                  "intervals (published: over all printed)"}};
     for (const int64_t length : group.lengths) table.columns.push_back({fmt::format("{}", length)});
-    table.columns.push_back({"growth"});
-    for (const auto& [name, cells] : group.rows) {
-      std::vector<std::string> row{name};
-      std::vector<double> lengths, memory, time;
-      for (const int64_t length : group.lengths) {
-        const auto it = cells.find(length);
-        const Profile* p = it == cells.end() ? nullptr : it->second;
-        if (!measured(p)) {
-          row.push_back(p == nullptr ? "–" : p->status);
-          continue;
-        }
-        row.push_back(short_number(p->memory->peak) + " / " + short_number(p->time->median));
-        lengths.push_back(static_cast<double>(length));
-        memory.push_back(p->memory->peak);
-        time.push_back(p->time->median);
-      }
-      row.push_back(growth_text(lengths, memory, time));
-      table.rows.push_back(row);
-    }
+    add_growth_columns(table);
+    for (const auto& [name, cells] : group.rows) table.rows.push_back(row_of(group, name));
+    if (const std::string note = method_note(group); !note.empty()) table.notes.push_back(note);
     for (const Published& reference : references) {
       if (!reference.cost || reference.cost->time_unit != "ms") continue;
       const PublishedCost& cost = *reference.cost;
-      if (comparable(cost, setting)) {
+      if (comparable(cost, *group.front)) {
         shown.insert(&reference);
         add_published_rows(cost, {group.lengths.begin(), group.lengths.end()}, table);
         table.notes.push_back(fmt::format("published rows: {} ({}), in {} / {} as printed",
@@ -195,7 +156,7 @@ std::vector<Table> memory_time_tables(std::span<const Profile> profiles,
                                           cost.time_unit));
         table.notes.push_back(
             fmt::format("difference of machine: {} here, {} in the published rows",
-                        std::get<8>(setting), cost.machine));
+                        machine_text(group.front->machine), cost.machine));
       } else {
         table.notes.push_back(fmt::format("{} is not comparable and stands apart: it is for {}",
                                           cost_name(reference), cost_shape(cost)));
@@ -203,7 +164,7 @@ std::vector<Table> memory_time_tables(std::span<const Profile> profiles,
     }
     if (group.repeated)
       table.notes.push_back("a cell that was measured more than once shows its last line");
-    for (const std::string& note : failures(group)) table.notes.push_back(note);
+    for (const std::string& note : reasons(group)) table.notes.push_back(note);
     tables.push_back(table);
   }
   for (const Published& reference : references) {
@@ -213,138 +174,6 @@ std::vector<Table> memory_time_tables(std::span<const Profile> profiles,
     tables.push_back(published_table(reference));
   }
   return tables;
-}
-
-std::vector<Table> profile_tables(std::span<const Profile> profiles,
-                                  std::span<const Published> references) {
-  std::vector<Table> tables;
-  for (const auto& [setting, group] : grouped(profiles)) {
-    // The first row by name that is a paper's baseline.
-    std::string baseline;
-    for (const auto& [name, cells] : group.rows) {
-      for (const Published& reference : references) {
-        if (baseline.empty() && reference.cost &&
-            reference.cost->baseline.matches(cells.begin()->second->attention))
-          baseline = name;
-      }
-    }
-    const auto make = [&, &setting = setting, &group = group](const char* title, const auto& value,
-                                                              const auto& text) {
-      Table table{.title = fmt::format("{}: {}", title, setting_text(setting)),
-                  .columns = {{"attention", Align::kLeft}},
-                  .rows = {},
-                  .notes = {}};
-      for (const int64_t length : group.lengths)
-        table.columns.push_back({fmt::format("{}", length)});
-      for (const auto& [name, cells] : group.rows) {
-        std::vector<std::string> row{name};
-        for (const int64_t length : group.lengths) {
-          const auto it = cells.find(length);
-          if (it == cells.end() || !measured(it->second)) {
-            row.push_back(it == cells.end() ? "–" : it->second->status);
-            continue;
-          }
-          std::string cell = text(*it->second);
-          if (!baseline.empty() && name != baseline) {
-            const auto base = group.rows.at(baseline).find(length);
-            const bool has = base != group.rows.at(baseline).end() && measured(base->second) &&
-                             value(*base->second) > 0;
-            if (has)
-              cell +=
-                  fmt::format(" ({}×)", short_number(value(*it->second) / value(*base->second)));
-          }
-          row.push_back(cell);
-        }
-        table.rows.push_back(row);
-      }
-      if (!baseline.empty())
-        table.notes.push_back(fmt::format("(r×): ratio to {} at the same length", baseline));
-      tables.push_back(table);
-    };
-    make(
-        "Peak memory, MiB", [](const Profile& p) { return p.memory->peak; },
-        [](const Profile& p) { return short_number(p.memory->peak); });
-    make(
-        "Time, ms, median [95 % interval]", [](const Profile& p) { return p.time->median; },
-        [](const Profile& p) {
-          const std::string median = short_number(p.time->median);
-          if (!p.time->ci95) return median;
-          return fmt::format("{} [{}, {}]", median, short_number(p.time->ci95->low),
-                             short_number(p.time->ci95->high));
-        });
-  }
-  return tables;
-}
-
-Table memory_time_long(std::span<const Profile> profiles, std::span<const Published> references) {
-  Table table{.title = "Memory and time",
-              .columns = {{"source"},      {"attention"}, {"options"},       {"scope"},
-                          {"mode"},        {"batch"},     {"heads"},         {"head_dim"},
-                          {"dtype"},       {"device"},    {"threads"},       {"machine"},
-                          {"length"},      {"status"},    {"reason"},        {"peak_memory"},
-                          {"memory_unit"}, {"time"},      {"time_ci95_low"}, {"time_ci95_high"},
-                          {"time_unit"},   {"flops"},     {"path"}},
-              .rows = {},
-              .notes = {}};
-  const auto integer = [](int64_t value) { return fmt::format("{}", value); };
-  for (const Profile& p : profiles) {
-    const bool ci = p.time && p.time->ci95;
-    table.rows.push_back({"measured",
-                          p.attention.label,
-                          dumped(p.attention.options),
-                          p.scope,
-                          p.mode,
-                          integer(p.batch),
-                          integer(p.heads),
-                          integer(p.head_dim),
-                          p.dtype,
-                          p.device,
-                          p.threads ? integer(*p.threads) : "",
-                          machine_text(p.machine),
-                          integer(p.length),
-                          p.status,
-                          p.reason,
-                          p.memory ? fmt::format("{}", p.memory->peak) : "",
-                          "MiB",
-                          p.time ? fmt::format("{}", p.time->median) : "",
-                          ci ? fmt::format("{}", p.time->ci95->low) : "",
-                          ci ? fmt::format("{}", p.time->ci95->high) : "",
-                          "ms",
-                          p.flops ? fmt::format("{}", *p.flops) : "",
-                          p.path});
-  }
-  for (const Published& reference : references) {
-    if (!reference.cost) continue;
-    const PublishedCost& cost = *reference.cost;
-    for (const PublishedCost::Row& row : cost.rows) {
-      for (size_t i = 0; i < cost.lengths.size(); ++i) {
-        table.rows.push_back({cost_name(reference),
-                              row.name,
-                              dumped(row.variant.options),
-                              fmt::format("{}", fmt::join(cost.scopes, " or ")),
-                              cost.mode,
-                              integer(cost.batch),
-                              integer(cost.heads),
-                              integer(cost.head_dim),
-                              "",
-                              "",
-                              "",
-                              cost.machine,
-                              integer(cost.lengths[i]),
-                              "ok",
-                              "",
-                              fmt::format("{}", row.memory[i]),
-                              cost.memory_unit,
-                              fmt::format("{}", row.time[i]),
-                              "",
-                              "",
-                              cost.time_unit,
-                              "",
-                              ""});
-      }
-    }
-  }
-  return table;
 }
 
 }  // namespace lra

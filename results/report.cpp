@@ -19,6 +19,20 @@ std::string joined(const std::vector<Table>& tables,
   return text;
 }
 
+// Tables for other programs, as the report shows them.
+json tables_json(const std::vector<Table>& tables) {
+  json value = json::array();
+  for (const Table& table : tables) {
+    json columns = json::array();
+    for (const Column& column : table.columns) columns.push_back(column.header);
+    value.push_back({{"title", table.title},
+                     {"columns", columns},
+                     {"rows", table.rows},
+                     {"notes", table.notes}});
+  }
+  return value;
+}
+
 // The long form of the training tables, which have the same columns each.
 Table training_long(const std::vector<Table>& tables) {
   Table all{
@@ -57,6 +71,13 @@ std::map<std::string, std::string> make_report(const Records& records) {
   std::string report =
       fmt::format("# Report\n\n{} runs, {} profile cells, {} fidelity cells.\n",
                   records.results.size(), records.profiles.size(), records.fidelity.size());
+  const auto add_plots = [&](const std::map<std::string, std::string>& plots) {
+    if (!plots.empty()) report += "\nPlots, where gnuplot has made them of the .gp files:\n\n";
+    for (const auto& [name, script] : plots) {
+      files[name + kPlotScript] = script;
+      report += fmt::format("![{0}]({0}.svg)\n", name);
+    }
+  };
   const auto section = [&report](const char* title, const std::vector<Table>& tables) {
     if (!tables.empty()) report += fmt::format("\n## {}\n\n{}", title, joined(tables, to_markdown));
   };
@@ -74,23 +95,22 @@ std::map<std::string, std::string> make_report(const Records& records) {
     }
   }
   if (!records.profiles.empty()) {
-    const std::vector<Table> cost = memory_time_tables(records.profiles);
+    std::vector<Table> cost = memory_time_tables(records.profiles);
+    const std::vector<Table> detail = profile_tables(records.profiles);
     section("Memory and time", cost);
-    section("Memory and time in detail", profile_tables(records.profiles));
+    add_plots(profile_plots(records.profiles));
+    section("Memory and time in detail", detail);
+    cost.insert(cost.end(), detail.begin(), detail.end());
     files["memory_time.csv"] = to_csv(memory_time_long(records.profiles));
     files["memory_time.tex"] = joined(cost, to_latex);
+    files["memory_time.json"] = dumped(tables_json(cost)) + "\n";
   }
   if (!records.fidelity.empty()) {
     const std::vector<Table> fidelity = fidelity_tables(records.fidelity);
     section("Fidelity to softmax attention", fidelity);
     files["fidelity.csv"] = to_csv(fidelity_long(records.fidelity));
     files["fidelity.tex"] = joined(fidelity, to_latex);
-    const auto plots = fidelity_plots(records.fidelity);
-    if (!plots.empty()) report += "\nPlots, where gnuplot has made them of the .gp files:\n\n";
-    for (const auto& [name, script] : plots) {
-      files[name + kPlotScript] = script;
-      report += fmt::format("![{0}]({0}.svg)\n", name);
-    }
+    add_plots(fidelity_plots(records.fidelity));
   }
   if (!records.results.empty() || !records.profiles.empty() || !records.fidelity.empty())
     section("Provenance", {provenance(records)});

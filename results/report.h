@@ -14,8 +14,8 @@ namespace lra {
 /// File name -> content: report.md (all tables, notes, machines, software and the files that could
 /// not be used); accuracy.csv, memory_time.csv, training.csv, fidelity.csv (long form) and
 /// results.csv (one row a run); accuracy.tex, memory_time.tex, training.tex and fidelity.tex;
-/// fidelity-*.gp, the plots as gnuplot scripts (fidelity_plots). A file is there only where its
-/// records are.
+/// memory_time.json, all tables of memory and time; profile-*.gp and fidelity-*.gp, the plots as
+/// gnuplot scripts (profile_plots, fidelity_plots). A file is there only where its records are.
 std::map<std::string, std::string> make_report(const Records& records);
 
 /// The extension of the scripts among them.

@@ -23,7 +23,8 @@ TEST(Report, HoldsEveryFileThatItsRecordsAllow) {
   records.results.clear();
   records.profiles = {example_profile("standard", 512, 1, 1)};
   EXPECT_EQ(names(make_report(records)),
-            (std::vector<std::string>{"memory_time.csv", "memory_time.tex", "report.md"}));
+            (std::vector<std::string>{"memory_time.csv", "memory_time.json", "memory_time.tex",
+                                      "report.md"}));
 }
 
 TEST(Report, ListsTheFilesThatCouldNotBeUsed) {

@@ -1,0 +1,80 @@
+#include "results/gnuplot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace lra {
+namespace {
+
+// A text inside gnuplot's single quotes: nothing in it is run, expanded or a markup.
+std::string quoted(const std::string& text) {
+  std::string safe;
+  for (const char c : text) {
+    const bool harmful = static_cast<unsigned char>(c) < 0x20 || c == 0x7F || c == '\'' ||
+                         c == '"' || c == '`' || c == '\\';
+    safe += harmful ? '?' : c;
+  }
+  return "'" + safe + "'";
+}
+
+// Eight colours that also the colour-blind tell apart (gnuplot's podo), then again with other
+// symbols and dashes.
+constexpr size_t kColours = 8;
+
+}  // namespace
+
+std::string plot_script(const Plot& plot) {
+  const std::string& name = plot.name;
+  std::string script = "# gnuplot " + name + ".gp: writes " + name + ".svg and " + name + ".pdf\n";
+  std::string lines;
+  const bool bars = std::ranges::all_of(
+      plot.series, [](const PlotSeries& series) { return series.points.size() <= 24; });
+  for (size_t i = 0; i < plot.series.size(); ++i) {
+    const PlotSeries& series = plot.series[i];
+    script += fmt::format("$d{} << EOD\n", i);
+    for (const auto& [x, y, low, high] : series.points)
+      script += fmt::format("{:.6g} {:.6g} {:.6g} {:.6g}\n", x, y, low, high);
+    script += "EOD\n";
+    const size_t round = i / kColours;
+    std::string style;
+    if (series.dashed) style += " dashtype 3";
+    if (round > 0)
+      style +=
+          fmt::format(" linecolor {} pointtype {}{}", i % kColours + 1, 1 + (i + 3 * round) % 15,
+                      series.dashed ? "" : fmt::format(" dashtype {}", round + 1));
+    lines += fmt::format("{}$d{} using {}{} title {}", i == 0 ? "plot " : ", \\\n     ", i,
+                         bars ? "1:2:3:4 with yerrorlines linewidth 1.5 pointsize 0.6"
+                              : "1:2 with lines linewidth 1.5",
+                         style, quoted(series.name));
+  }
+  const auto set = [&script](const std::string& what) { script += "set " + what + "\n"; };
+  std::string title;
+  for (const std::string& line : plot.title)
+    title += (title.empty() ? "" : " . \"\\n\" . ") + quoted(line);
+  set("encoding utf8");
+  set("title " + title + " noenhanced font ',9'");
+  set("xlabel " + quoted(plot.x_title) + " noenhanced");
+  set("ylabel " + quoted(plot.y_title) + " noenhanced");
+  set(plot.series.size() > kColours ? "key outside right top vertical noenhanced font ',8'"
+                                    : "key below noenhanced font ',9'");
+  set("colorsequence podo");
+  set("grid");
+  set("logscale y");
+  set(plot.powers ? "format y '%.0e'" : "format y '%g'");
+  if (plot.log_x) set("logscale x 2");
+  if (!plot.x_marks.empty()) {
+    std::string marks;
+    for (const double x : plot.x_marks) marks += fmt::format("{}{:g}", marks.empty() ? "" : ",", x);
+    set("xtics (" + marks + ")");
+    set(fmt::format("xrange [{:g}:{:g}]", plot.x_marks.front() / 1.15, plot.x_marks.back() * 1.15));
+  }
+  const auto output = [&](const char* terminal, const char* extension) {
+    return fmt::format("set terminal {}\nset output '{}.{}'\n{}\nset output\n", terminal, name,
+                       extension, lines);
+  };
+  return script + output("svg size 1000,640 noenhanced background 'white'", "svg") +
+         output("pdfcairo size 10in,6.4in noenhanced", "pdf");
+}
+
+}  // namespace lra

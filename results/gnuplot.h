@@ -1,0 +1,30 @@
+// Plots as gnuplot scripts: their data stand in them, and running one writes an SVG and a PDF.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace lra {
+
+struct PlotSeries {
+  std::string name;
+  std::vector<std::array<double, 4>> points;  // x, y, and the ends of y's interval
+  bool dashed = false;                        // a published or otherwise foreign one
+};
+
+struct Plot {
+  std::string name;                // of the files, without extension
+  std::vector<std::string> title;  // lines
+  std::string x_title, y_title;
+  bool log_x = true;
+  bool powers = true;           // the labels of y as 1e-01, else as plain numbers
+  std::vector<double> x_marks;  // where x has its labels; empty = gnuplot's choice
+  std::vector<PlotSeries> series;
+};
+
+/// The script; y is logarithmic. Nothing in a title or name is run, expanded or taken for markup.
+/// Intervals are drawn where no series has so many points that they would hide the lines.
+std::string plot_script(const Plot& plot);
+
+}  // namespace lra
