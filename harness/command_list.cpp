@@ -76,21 +76,30 @@ void list_attentions(bool as_json, bool markdown) {
 
 // What a protocol holds: all tasks, or one; with a task and an attention a run's whole
 // configuration.
-json shown(const std::string& name, const std::string& task_name, const std::string& attention) {
-  const Protocol protocol = load_protocol(name);
+json shown(const std::string& protocol_name, const std::string& task_name,
+           const std::string& attention) {
+  const Protocol protocol = load_protocol(protocol_name);
   if (!attention.empty()) {
     if (task_name.empty())
       throw UsageError("--attention needs --task: together they make a run's configuration");
     return make_config(protocol, task_name, parse_attention(attention), {}, 0, "float32").to_json();
   }
-  json all = {
-      {"name", protocol.name},     {"title", protocol.title}, {"description", protocol.description},
-      {"source", protocol.source}, {"tasks", json::object()}, {"attentions", protocol.attentions}};
+  json all = {{"name", protocol.name},
+              {"title", protocol.title},
+              {"description", protocol.description},
+              {"source", protocol.source},
+              {"choices", protocol.choices},
+              {"tasks", json::object()},
+              {"attentions", protocol.attentions}};
+  const auto add = [&](const std::string& name) {
+    all["tasks"][name] = write_fields(task_settings(protocol, name));
+    const json parts = attention_settings(protocol, name);
+    if (!parts.empty()) all["tasks"][name]["attentions"] = parts;
+  };
   if (!task_name.empty()) {
-    all["tasks"][task_name] = write_fields(task_settings(protocol, task_name));
+    add(task_name);
   } else {
-    for (const auto& [key, value] : protocol.tasks.items())
-      all["tasks"][key] = write_fields(task_settings(protocol, key));
+    for (const auto& [key, value] : protocol.tasks.items()) add(key);
   }
   return all;
 }

@@ -11,9 +11,7 @@
 namespace lra {
 
 json run_identity(const Config& config, const Manifest& manifest) {
-  json identity = config.to_json();
-  // A setting that came after the first runs: as they are, they still resume.
-  if (config.settings.evaluation.dev == "dev") identity["evaluation"].erase("dev");
+  json identity = config_identity(config.to_json());
   identity["fingerprint"] = manifest.fingerprint();
   return identity;
 }

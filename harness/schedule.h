@@ -1,8 +1,19 @@
-// The learning-rate schedule: one cycle, linear, as torch's OneCycleLR(anneal_strategy="linear")
-// computes it.
+// The learning rate over the steps of a run.
+//
+// With lr, warmup, ... of the configuration, step s from 0, n steps in all and w(s) = min(1, s /
+// warmup), or 1 without a warm-up:
+//   one_cycle  linear from lr / start_divisor up to lr at step warmup - 1, then linear down to
+//              lr / start_divisor / final_divisor at step n - 1: torch's
+//              OneCycleLR(anneal_strategy="linear")
+//   rsqrt      lr w(s) / sqrt(max(s, warmup)); it is highest at s = warmup: lr / sqrt(warmup)
+//   constant   lr w(s)
+//   cosine     lr w(s) (1 + cos(pi p)) / 2 with p = max(0, s - warmup) / n: the cosine's half
+//   period
+//              is n steps long, so its end, which is 0, lies warmup steps behind the last one
+//   step       lr w(s) decay_factor^floor(s / decay_every)
+// All but the first are the factors of LRA's released code (lra_benchmarks/utils/train_utils.py,
+// create_learning_rate_scheduler); with a warm-up their first step has lr 0.
 #pragma once
-
-#include <algorithm>
 
 #include "lra/protocol.h"
 
@@ -13,22 +24,7 @@ struct SchedulePoint {
 };
 
 /// What step number `step` (from 0) of `steps` runs with.
-inline SchedulePoint schedule_at(int64_t step, int64_t steps, const OptimizerOptions& optimizer,
-                                 const ScheduleOptions& schedule) {
-  const double low = optimizer.lr / schedule.start_divisor;
-  const double last = low / schedule.final_divisor;
-  const double top = static_cast<double>(schedule.warmup - 1);  // the step at which lr is highest
-  const double end = static_cast<double>(steps - 1);
-  const double at = static_cast<double>(step);
-  const bool rising = at <= top && top > 0;
-  const double part = rising ? at / top : (end > top ? (at - top) / (end - top) : 1);
-  const auto line = [part](double from, double to) { return from + (to - from) * part; };
-  SchedulePoint point{rising ? line(low, optimizer.lr) : line(optimizer.lr, last), optimizer.beta1};
-  if (schedule.beta1_high > 0) {
-    point.beta1 = rising ? line(schedule.beta1_high, schedule.beta1_low)
-                         : line(schedule.beta1_low, schedule.beta1_high);
-  }
-  return point;
-}
+SchedulePoint schedule_at(int64_t step, int64_t steps, const OptimizerOptions& optimizer,
+                          const ScheduleOptions& schedule);
 
 }  // namespace lra

@@ -229,7 +229,7 @@ class Run {
         schedule_at(at_.step - 1, settings_.training.steps, settings_.optimizer, settings_.schedule)
             .lr);
     at_.evaluation_pending = false;
-    const bool better = dev.accuracy() > at_.best_accuracy;
+    const bool better = chooses() && dev.accuracy() > at_.best_accuracy;
     if (better) {
       at_.best_accuracy = dev.accuracy();
       at_.best_step = at_.step;
@@ -243,6 +243,13 @@ class Run {
     if (better) save(kBestCheckpoint, nullptr);
     save_last();
     return true;
+  }
+
+  // Whether an evaluation at this step may choose the checkpoint that is tested.
+  bool chooses() const {
+    const int64_t steps = settings_.training.steps;
+    return at_.step == steps || static_cast<double>(at_.step) >
+                                    settings_.evaluation.select_after * static_cast<double>(steps);
   }
 
   // The clock and the peak up to now.
@@ -286,6 +293,9 @@ class Run {
       at_.window_correct += (logits.detach().argmax(-1) == labels).sum().item<int64_t>();
     }
     at_.window_count += size;
+    if (settings_.optimizer.clip_value > 0) {
+      torch::nn::utils::clip_grad_value_(model_->parameters(), settings_.optimizer.clip_value);
+    }
     if (settings_.optimizer.clip_norm > 0) {
       torch::nn::utils::clip_grad_norm_(model_->parameters(), settings_.optimizer.clip_norm);
     }

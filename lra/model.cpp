@@ -2,6 +2,8 @@
 
 #include <ATen/autocast_mode.h>
 
+#include <cmath>
+
 namespace lra {
 namespace {
 
@@ -23,16 +25,32 @@ class WithoutAutocast {
 
 }  // namespace
 
+torch::Tensor sinusoidal_positions(int64_t length, int64_t width) {
+  TORCH_CHECK(length >= 0 && width > 0 && width % 2 == 0,
+              "sinusoidal positions should have an even width, not [", length, ",", width, "]");
+  // In float64: the angles reach the length, and float32 has no digits left for their fractions.
+  const auto column = torch::arange(0, width, 2, torch::kDouble);
+  const auto rate = (column * (-std::log(10000.0) / static_cast<double>(width))).exp();
+  const auto angle = torch::arange(length, torch::kDouble).unsqueeze(1) * rate;  // [length,width/2]
+  return torch::stack({angle.sin(), angle.cos()}, -1).flatten(1).to(torch::kFloat32);
+}
+
 Model::Model(const Task& task, const Config& config)
-    : options_(config.settings.model), inputs_(task.inputs) {
+    : options_(config.settings.model), inputs_(task.inputs), length_(config.settings.input.length) {
   namespace nn = torch::nn;
   const ModelOptions& o = options_;
-  const int64_t length = config.settings.input.length;
+  const bool cls = o.pooling == "cls";
+  const int64_t length = length_ + (cls ? 1 : 0);
   tokens_ = register_module("tokens", nn::Embedding(task.vocabulary, o.width));
-  positions_ = register_module("positions", nn::Embedding(length, o.width));
+  if (o.positions == "learned") {
+    positions_ = register_module("positions", nn::Embedding(length, o.width));
+  } else {
+    fixed_positions_ = register_buffer("fixed_positions", sinusoidal_positions(length, o.width));
+  }
+  if (cls) cls_ = register_parameter("cls", torch::zeros({o.width}));
   dropout_ = register_module("dropout", nn::Dropout(o.dropout));
   torch::nn::init::normal_(tokens_->weight, 0.0, o.embedding_sd);
-  torch::nn::init::normal_(positions_->weight, 0.0, o.embedding_sd);
+  if (positions_) torch::nn::init::normal_(positions_->weight, 0.0, o.position_sd);
   const nn::LayerNormOptions norm({o.width});
   for (int64_t i = 0; i < o.layers; ++i) {
     const std::string layer = "layer" + std::to_string(i) + "_";
@@ -52,7 +70,7 @@ Model::Model(const Task& task, const Config& config)
         nn::Sequential(nn::Linear(o.width, o.feed_forward), nn::GELU(), nn::Dropout(o.dropout),
                        nn::Linear(o.feed_forward, o.width), nn::Dropout(o.dropout))));
   }
-  final_norm_ = register_module("final_norm", nn::LayerNorm(norm));
+  if (o.norm == "pre") final_norm_ = register_module("final_norm", nn::LayerNorm(norm));
   const int64_t features = inputs_ == 1 ? o.width : 4 * o.width;
   classifier_ =
       register_module("classifier", nn::Sequential(nn::Linear(features, o.classifier), nn::ReLU(),
@@ -73,28 +91,50 @@ torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& ma
   TORCH_CHECK(tokens.dim() == 3 && tokens.size(1) == inputs_ && mask.sizes() == tokens.sizes(),
               "tokens and mask should be [B,", inputs_, ",N], not ", tokens.sizes(), " and ",
               mask.sizes());
-  const auto ids = tokens.flatten(0, 1), real = mask.flatten(0, 1);  // [B*inputs,N]
-  auto x =
-      tokens_->forward(ids) + positions_->weight.slice(0, 0, tokens.size(2));  // [B*inputs,N,D]
+  TORCH_CHECK(tokens.size(2) <= length_, "the model reads at most ", length_, " tokens, not ",
+              tokens.size(2));
+  auto real = mask.flatten(0, 1);                   // [B*inputs,N]
+  auto x = tokens_->forward(tokens.flatten(0, 1));  // [B*inputs,N,D]
+  if (has_cls()) {
+    const int64_t rows = x.size(0);
+    x = torch::cat({cls_.to(x.scalar_type()).expand({rows, 1, -1}), x}, 1);
+    real = torch::cat({torch::ones({rows, 1}, real.options()), real}, 1);
+  }
+  x = x + (positions_ ? positions_->weight : fixed_positions_).slice(0, 0, x.size(1));
   x = dropout_->forward(x);
+  const bool pre = options_.norm == "pre";
   for (size_t i = 0; i < attentions_.size(); ++i) {
+    auto &attention_norm = attention_norms_[i], &feed_forward_norm = feed_forward_norms_[i];
     {
-      const torch::Tensor normed = attention_norms_[i]->forward(x);
-      if (seen != nullptr) seen->push_back(normed);
-      x = x + dropout_->forward(attention(*attentions_[i], normed, real));
+      const torch::Tensor given = pre ? attention_norm->forward(x) : x;
+      if (seen != nullptr) seen->push_back(has_cls() ? given.slice(1, 1) : given);
+      x = x + dropout_->forward(attention(*attentions_[i], given, real));
     }
-    x = x + feed_forwards_[i]->forward(feed_forward_norms_[i]->forward(x));
+    if (pre) {
+      x = x + feed_forwards_[i]->forward(feed_forward_norm->forward(x));
+    } else {
+      x = attention_norm->forward(x);
+      x = feed_forward_norm->forward(x + feed_forwards_[i]->forward(x));
+    }
   }
   return x;
 }
 
 torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& mask) {
-  const torch::Tensor x = encode(tokens, mask, nullptr);  // [B*inputs,N,D]
+  const torch::Tensor x = encode(tokens, mask, nullptr);  // [B*inputs,L,D]
   const int64_t batch = tokens.size(0), length = tokens.size(2);
-  const auto weight = mask.flatten(0, 1).unsqueeze(-1).to(x.scalar_type());  // [B*inputs,N,1]
-  const auto sum = (final_norm_->forward(x) * weight).sum(1);                // [B*inputs,D]
-  auto pooled = options_.mean_over == "length" ? sum / static_cast<double>(length)
-                                               : sum / weight.sum(1).clamp_min(1);
+  const auto normed = [&](const torch::Tensor& y) {
+    return final_norm_ ? final_norm_->forward(y) : y;
+  };
+  torch::Tensor pooled;  // [B*inputs,D]
+  if (has_cls()) {
+    pooled = normed(x.select(1, 0));
+  } else {
+    const auto weight = mask.flatten(0, 1).unsqueeze(-1).to(x.scalar_type());  // [B*inputs,N,1]
+    const auto sum = (normed(x) * weight).sum(1);
+    pooled = options_.mean_over == "length" ? sum / static_cast<double>(length)
+                                            : sum / weight.sum(1).clamp_min(1);
+  }
   if (inputs_ == 2) {
     const auto both = pooled.reshape({batch, 2, -1});
     const auto a = both.select(1, 0), b = both.select(1, 1);  // [B,D]

@@ -12,6 +12,7 @@ namespace {
 
 struct ProtocolFile {
   std::string schema, name, title, description, source, extends;
+  json choices = json::array();
   json settings = json::object(), tasks = json::object(), attentions = json::object();
 
   template <class Fields>
@@ -22,11 +23,38 @@ struct ProtocolFile {
     f("description", description);
     f("source", source);
     f("extends", extends);
+    f("choices", choices);
     f("settings", settings);
     f("tasks", tasks);
     f("attentions", attentions);
   }
 };
+
+// A task's entry for one variant.
+struct AttentionPart {
+  json settings = json::object(), options = json::object();
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("settings", settings);
+    f("options", options);
+  }
+};
+
+constexpr const char* kAttentions = "attentions";  // the key of a task's entries for variants
+
+// Settings that came after the first runs, and what those did.
+constexpr std::pair<const char*, const char*> kLater[] = {{"model.positions", "\"learned\""},
+                                                          {"model.position_sd", "0.02"},
+                                                          {"model.norm", "\"pre\""},
+                                                          {"model.pooling", "\"mean\""},
+                                                          {"optimizer.clip_value", "0.0"},
+                                                          {"schedule.kind", "\"one_cycle\""},
+                                                          {"schedule.decay_every", "20000"},
+                                                          {"schedule.decay_factor", "0.5"},
+                                                          {"evaluation.dev", "\"dev\""},
+                                                          {"evaluation.select_after", "0.0"},
+                                                          {"by_attention", "[]"}};
 
 // Objects merge key by key; anything else replaces.
 void merge(json& below, const json& above) {
@@ -36,6 +64,43 @@ void merge(json& below, const json& above) {
     } else {
       below[key] = value;
     }
+  }
+}
+
+// Checks the strings of "choices".
+std::vector<std::string> choices_of(const json& value, const std::string& where) {
+  std::vector<std::string> choices;
+  if (value.is_array()) {
+    for (const json& item : value) {
+      if (item.is_string()) choices.push_back(item);
+    }
+  }
+  if (!value.is_array() || choices.size() != value.size())
+    bad_value(where, "choices", "a list of strings", value);
+  return choices;
+}
+
+// Reads everything that a task's entry holds.
+void check_task(const Protocol& protocol, const std::string& task_name, const std::string& where) {
+  task(task_name);
+  json own = protocol.tasks[task_name];
+  if (own.is_object()) own.erase(kAttentions);
+  Settings of_task;
+  read_fields(own, of_task, where);
+  const json parts = attention_settings(protocol, task_name);
+  if (!parts.is_object())
+    throw UsageError(where + "." + kAttentions + " should be a JSON object, not " + parts.dump());
+  for (const auto& [variant, value] : parts.items()) {
+    const std::string place = where + "." + kAttentions + "." + variant;
+    const AttentionEntry& entry = attention_entry(variant);
+    AttentionPart part;
+    read_fields(value, part, place);
+    Settings of_variant;
+    read_fields(part.settings, of_variant, place + ".settings");
+    json options = protocol.attentions.value(variant, json::object());
+    check_keys(part.options, entry.option_names, place + ".options");
+    merge(options, part.options);
+    entry.effective_options(options);
   }
 }
 
@@ -64,17 +129,16 @@ Protocol load(const std::string& name, std::vector<std::string>& seen) {
   protocol.title = file.title;
   protocol.description = file.description;
   protocol.source = file.source;
+  for (std::string& choice : choices_of(file.choices, where))
+    protocol.choices.push_back(std::move(choice));
   merge(protocol.settings, file.settings);
   merge(protocol.tasks, file.tasks);
   merge(protocol.attentions, file.attentions);
 
   Settings settings;
   read_fields(protocol.settings, settings, where + ": settings");
-  for (const auto& [task_name, of_task_json] : protocol.tasks.items()) {
-    task(task_name);
-    Settings of_task;
-    read_fields(of_task_json, of_task, where + ": tasks." + task_name);
-  }
+  for (const auto& [task_name, entry] : protocol.tasks.items())
+    check_task(protocol, task_name, where + ": tasks." + task_name);
   for (const auto& [variant, options] : protocol.attentions.items()) {
     attention_entry(variant).effective_options(options);
   }
@@ -100,25 +164,74 @@ std::string apply_set(json& object, const std::string& text) {
   return key;
 }
 
-json merged_settings(const Protocol& protocol, const std::string& task_name) {
-  if (!protocol.tasks.contains(task_name)) {
-    std::vector<std::string> names;
-    for (const auto& [name, value] : protocol.tasks.items()) names.push_back(name);
-    throw unknown_name("task", task_name, names, "protocol " + protocol.name);
-  }
+void check_task_known(const Protocol& protocol, const std::string& task_name) {
+  if (protocol.tasks.contains(task_name)) return;
+  std::vector<std::string> names;
+  for (const auto& [name, value] : protocol.tasks.items()) names.push_back(name);
+  throw unknown_name("task", task_name, names, "protocol " + protocol.name);
+}
+
+// The part of a protocol for one task and variant; empty where there is none.
+AttentionPart attention_part(const Protocol& protocol, const std::string& task_name,
+                             const std::string& attention) {
+  AttentionPart part;
+  const json parts = attention_settings(protocol, task_name);
+  if (parts.contains(attention)) read_fields(parts[attention], part, "protocol " + protocol.name);
+  return part;
+}
+
+json merged_settings(const Protocol& protocol, const std::string& task_name,
+                     const std::string& attention) {
+  check_task_known(protocol, task_name);
+  json own = protocol.tasks[task_name];
+  own.erase(kAttentions);
   json merged = protocol.settings;
-  merge(merged, protocol.tasks[task_name]);
+  merge(merged, own);
+  merge(merged, attention_part(protocol, task_name, attention).settings);
   return merged;
 }
 
+void collect_keys(const json& value, const std::string& path, std::set<std::string>& keys) {
+  if (!value.is_object()) {
+    keys.insert(path);
+    return;
+  }
+  for (const auto& [key, inner] : value.items())
+    collect_keys(inner, path.empty() ? key : path + "." + key, keys);
+}
+
+// The keys that some variant of this task has a value of its own for.
+std::vector<std::string> keys_by_attention(const Protocol& protocol, const std::string& task_name) {
+  std::set<std::string> keys;
+  const json parts = attention_settings(protocol, task_name);
+  for (const auto& [variant, part] : parts.items()) {
+    if (part.contains("settings")) collect_keys(part["settings"], "", keys);
+  }
+  return {keys.begin(), keys.end()};
+}
+
+// What each value alone cannot show.
 void check_settings(const Settings& s) {
-  if (s.schedule.warmup >= s.training.steps) {
-    throw UsageError("schedule.warmup (" + std::to_string(s.schedule.warmup) +
+  const ScheduleOptions& schedule = s.schedule;
+  const bool one_cycle = schedule.kind == "one_cycle";
+  if ((one_cycle || schedule.kind == "rsqrt") && schedule.warmup < 1) {
+    throw UsageError("schedule.warmup should be at least 1 where schedule.kind is " +
+                     schedule.kind + ", not " + std::to_string(schedule.warmup));
+  }
+  if (one_cycle && schedule.warmup >= s.training.steps) {
+    throw UsageError("schedule.warmup (" + std::to_string(schedule.warmup) +
                      ") should be less than training.steps (" + std::to_string(s.training.steps) +
                      "); set both");
   }
-  if (s.schedule.beta1_low > s.schedule.beta1_high) {
+  if (schedule.beta1_low > schedule.beta1_high) {
     throw UsageError("schedule.beta1_low should be at most schedule.beta1_high");
+  }
+  if (schedule.beta1_high > 0 && !one_cycle) {
+    throw UsageError("schedule.beta1_high needs schedule.kind one_cycle, not " + schedule.kind);
+  }
+  if (s.model.positions == "sinusoidal" && s.model.width % 2 != 0) {
+    throw UsageError("model.positions sinusoidal needs an even model.width, not " +
+                     std::to_string(s.model.width));
   }
 }
 
@@ -148,9 +261,16 @@ Protocol load_protocol(const std::string& name_or_path) {
   return load(name_or_path, seen);
 }
 
-Settings task_settings(const Protocol& protocol, const std::string& task_name) {
+json attention_settings(const Protocol& protocol, const std::string& task_name) {
+  check_task_known(protocol, task_name);
+  return protocol.tasks[task_name].value(kAttentions, json::object());
+}
+
+Settings task_settings(const Protocol& protocol, const std::string& task_name,
+                       const std::string& attention) {
   Settings settings;
-  read_fields(merged_settings(protocol, task_name), settings, "protocol " + protocol.name);
+  read_fields(merged_settings(protocol, task_name, attention), settings,
+              "protocol " + protocol.name);
   return settings;
 }
 
@@ -167,12 +287,14 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   }
   config.dtype = dtype;
 
-  json merged = merged_settings(protocol, task_name);
+  json merged = merged_settings(protocol, task_name, attention.name);
   for (const std::string& text : sets) config.overridden.push_back(apply_set(merged, text));
   read_fields(merged, config.settings, sets.empty() ? "protocol " + protocol.name : "--set");
   check_settings(config.settings);
+  config.by_attention = keys_by_attention(protocol, task_name);
 
   json options = protocol.attentions.value(attention.name, json::object());
+  merge(options, attention_part(protocol, task_name, attention.name).options);
   merge(options, attention.options);
   config.attention_options = attention_entry(attention.name).effective_options(options);
   return config;
@@ -188,7 +310,25 @@ json Config::to_json() const {
       {"dtype", dtype}};
   value.update(write_fields(settings));
   value["overridden"] = overridden;
+  value["by_attention"] = by_attention;
   return value;
+}
+
+json config_identity(json config) {
+  for (const auto& [path, before] : kLater) {
+    const std::string key = path;
+    const size_t dot = key.find('.');
+    json* group = &config;
+    if (dot != std::string::npos) {
+      const auto it = config.find(key.substr(0, dot));
+      if (it == config.end() || !it->is_object()) continue;
+      group = &*it;
+    }
+    const std::string name = dot == std::string::npos ? key : key.substr(dot + 1);
+    const auto it = group->find(name);
+    if (it != group->end() && *it == json::parse(before)) group->erase(it);
+  }
+  return config;
 }
 
 Config Config::from_json(const json& value, const std::string& where) {
@@ -202,6 +342,8 @@ Config Config::from_json(const json& value, const std::string& where) {
     config.seed = value.at("seed");
     config.dtype = value.at("dtype");
     config.overridden = value.at("overridden").get<std::vector<std::string>>();
+    // Runs from before protocols had entries for variants lack it.
+    config.by_attention = value.value("by_attention", std::vector<std::string>{});
   } catch (const json::exception& e) {
     throw Error(where + " is not a run's configuration: " + e.what());
   }

@@ -13,13 +13,18 @@ namespace lra {
 namespace {
 
 // What makes a run itself and not its recipe, and what changes no number of it.
-constexpr std::string_view kNotSettings[] = {"task", "attention", "protocol",
-                                             "seed", "dtype",     "overridden"};
+constexpr std::string_view kNotSettings[] = {"task",  "attention",  "protocol",    "seed",
+                                             "dtype", "overridden", "by_attention"};
 constexpr std::string_view kNoMatter[] = {"training.micro_batch", "training.log_every",
                                           "training.checkpoint_every"};
 
 // Settings that came after the first records, and what runs did before.
-constexpr std::pair<const char*, const char*> kLater[] = {{"evaluation.dev", "\"dev\""}};
+constexpr std::pair<const char*, const char*> kLater[] = {
+    {"model.positions", "\"learned\""}, {"model.position_sd", "0.02"},
+    {"model.norm", "\"pre\""},          {"model.pooling", "\"mean\""},
+    {"optimizer.clip_value", "0.0"},    {"schedule.kind", "\"one_cycle\""},
+    {"schedule.decay_every", "20000"},  {"schedule.decay_factor", "0.5"},
+    {"evaluation.dev", "\"dev\""},      {"evaluation.select_after", "0.0"}};
 
 using Recipe = std::tuple<std::string, std::string, bool,
                           std::vector<std::string>>;  // protocol, dtype, synthetic, keys
@@ -41,17 +46,26 @@ void flatten(const json& value, const std::string& path, Settings& settings) {
   }
 }
 
+std::pair<std::string, std::string> split_override(const std::string& text) {
+  const size_t equals = text.find('=');
+  return {text.substr(0, equals), equals == std::string::npos ? "" : text.substr(equals + 1)};
+}
+
 Settings settings_of(const Result& r) {
   Settings settings;
   flatten(r.config, "", settings);
   if (settings.empty()) return settings;
   for (const auto& [key, value] : kLater) settings.try_emplace(key, value);
+  // What the protocol itself gives every variant its own value of belongs to the variant.
+  std::set<std::string> own;
+  if (const auto it = r.config.find("by_attention"); it != r.config.end() && it->is_array()) {
+    for (const json& key : *it) {
+      if (key.is_string()) own.insert(key.get<std::string>());
+    }
+  }
+  for (const std::string& text : r.overridden()) own.erase(split_override(text).first);
+  for (const std::string& key : own) settings.erase(key);
   return settings;
-}
-
-std::pair<std::string, std::string> split_override(const std::string& text) {
-  const size_t equals = text.find('=');
-  return {text.substr(0, equals), equals == std::string::npos ? "" : text.substr(equals + 1)};
 }
 
 Recipe recipe_of(const Result& r, bool synthetic) {

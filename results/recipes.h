@@ -26,7 +26,8 @@ struct RecipeGroup {
 
 /// Splits results into groups. All results of a group have the protocol, dtype, kind of data and
 /// overridden keys in common, and those of one task the data fingerprint and every setting besides
-/// (attention, seed and what only decides how a run is logged or split into parts apart). A run
+/// (attention, what the protocol sets by attention, seed and what only decides how a run is logged
+/// or split into parts apart). A run
 /// that ended before it read its data goes where the other runs of its task are.
 std::vector<RecipeGroup> group_by_recipe(std::span<const Result> results);
 

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <set>
+
 #include "lra/files.h"
 
 namespace lra {
@@ -24,6 +27,47 @@ TEST(ScheduleTest, EqualsTorchsOneCycle) {
       EXPECT_NEAR(point.beta1, beta1, 1e-12) << item["warmup"] << " step " << step;
     }
   }
+}
+
+// tests/parity/make_protocol_fixtures.py made it from optax's schedules and from LRA's formula.
+TEST(ScheduleTest, EqualsThePeersThatWarmUp) {
+  const json fixture = read_json(LRA_SOURCE_DIR "/tests/fixtures/schedules.json");
+  std::set<std::string> kinds;
+  for (const json& item : fixture["cases"]) {
+    const OptimizerOptions optimizer{.lr = item["lr"]};
+    const ScheduleOptions schedule{.kind = item["kind"],
+                                   .warmup = item["warmup"],
+                                   .decay_every = item["decay_every"],
+                                   .decay_factor = item["decay_factor"]};
+    kinds.insert(schedule.kind);
+    const std::vector<double> points = item["points"];
+    ASSERT_EQ(std::ssize(points), item["steps"].get<int64_t>());
+    for (int64_t step = 0; step < std::ssize(points); ++step) {
+      const SchedulePoint point = schedule_at(step, item["steps"], optimizer, schedule);
+      EXPECT_NEAR(point.lr, points[static_cast<size_t>(step)], 1e-12 * optimizer.lr)
+          << schedule.kind << " " << schedule.warmup << " step " << step;
+      EXPECT_EQ(point.beta1, optimizer.beta1);
+    }
+  }
+  EXPECT_EQ(kinds, (std::set<std::string>{"constant", "cosine", "rsqrt", "step"}));
+}
+
+// Of tay2020: what its formulas give at single steps, worked out by hand.
+TEST(ScheduleTest, HasTheRatesOfTay2020) {
+  const Protocol protocol = load_protocol("tay2020");
+  const auto lr = [&](const char* task, int64_t step) {
+    const Settings s = task_settings(protocol, task);
+    return schedule_at(step, s.training.steps, s.optimizer, s.schedule).lr;
+  };
+  EXPECT_EQ(lr("listops", 0), 0);
+  EXPECT_NEAR(lr("listops", 1000), 0.05 / std::sqrt(1000), 1e-15);
+  EXPECT_NEAR(lr("listops", 4000), 0.05 / std::sqrt(4000), 1e-15);
+  EXPECT_NEAR(lr("retrieval", 4999), 0.05 * 4999 / 8000 / std::sqrt(8000), 1e-15);
+  for (int64_t step = 100; step < 5000; step += 100)
+    EXPECT_GT(lr("retrieval", step), lr("retrieval", step - 100)) << "its warm-up outlasts the run";
+  EXPECT_NEAR(lr("image", 175), 5e-4, 1e-15);
+  EXPECT_NEAR(lr("image", 175 + 17500), 2.5e-4, 1e-15);
+  EXPECT_NEAR(lr("pathfinder", 156), 5e-4, 1e-15);
 }
 
 TEST(ScheduleTest, BetaStaysWhereItIsNotCycled) {
