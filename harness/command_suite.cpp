@@ -13,7 +13,8 @@ namespace {
 struct SuiteOptions {
   std::string tasks, attentions, seeds, protocol = "lra-strict", budget = "paper", data, out,
                                         device = "cpu", dtype = "float32";
-  std::vector<std::string> sets;
+  std::vector<std::string> sets, sources;
+  bool synthetic = false;
   int64_t threads = 0;
   bool resume = false;
 };
@@ -37,13 +38,29 @@ std::vector<uint64_t> parse_seeds(const std::string& text) {
   return seeds;
 }
 
+std::map<std::string, std::filesystem::path> parse_sources(const std::vector<std::string>& texts) {
+  std::map<std::string, std::filesystem::path> sources;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+      throw UsageError(
+          "--source should be TASK=FOLDER_OR_ARCHIVE, as text=aclImdb_v1.tar.gz, not '" + text +
+          "'");
+    }
+    const std::string name = task(text.substr(0, equals)).name;
+    if (!sources.emplace(name, text.substr(equals + 1)).second)
+      throw UsageError("--source names " + name + " twice; each task has one source");
+  }
+  return sources;
+}
+
 void run(const SuiteOptions& options) {
   SuiteRequest request;
   request.budget = load_budget(options.budget);
   request.protocol = options.protocol;
   const Protocol protocol = load_protocol(options.protocol);
   if (options.tasks.empty()) {
-    for (const auto& [name, value] : request.budget.tasks.items()) {
+    for (const std::string& name : request.budget.default_tasks()) {
       if (protocol.tasks.contains(name)) request.tasks.push_back(name);
     }
   } else {
@@ -62,7 +79,10 @@ void run(const SuiteOptions& options) {
   }
   request.seeds = parse_seeds(options.seeds.empty() ? request.budget.seeds : options.seeds);
   request.sets = options.sets;
-  request.data = options.data;
+  request.data = {.given = options.data,
+                  .sources = parse_sources(options.sources),
+                  .synthetic = options.synthetic,
+                  .threads = options.threads};
   request.out = options.out.empty() ? "runs/suite-" + request.budget.name : options.out;
   request.device = options.device;
   request.dtype = options.dtype;
@@ -80,7 +100,7 @@ void add_suite_command(CLI::App& app) {
   auto* command =
       app.add_subcommand("suite", "Train and measure attentions on tasks, and print the tables");
   auto options = std::make_shared<SuiteOptions>();
-  command->add_option("--tasks", options->tasks, "Comma list; default: all of the budget");
+  command->add_option("--tasks", options->tasks, "Comma list; default: the budget's");
   command->add_option("--attentions", options->attentions,
                       "Comma list; default: the budget's, or all");
   command->add_option("--seeds", options->seeds, "Comma list; default: the budget's");
@@ -97,6 +117,14 @@ void add_suite_command(CLI::App& app) {
       ->allow_extra_args(false);
   command->add_option("--data", options->data,
                       "Folder of lra data prepare --out; default: made in OUT/data");
+  command
+      ->add_option("--source", options->sources,
+                   "TASK=FOLDER_OR_ARCHIVE of public data, prepared into OUT/data, for tasks that "
+                   "cannot be generated (repeatable), as text=aclImdb_v1.tar.gz")
+      ->allow_extra_args(false);
+  command->add_flag("--synthetic", options->synthetic,
+                    "A stand-in for data that cannot be had (retrieval, of the source of text); "
+                    "every record and table says so");
   command->add_option("--out", options->out, "Folder for everything; default: runs/suite-<budget>");
   command->add_flag("--resume", options->resume,
                     "Go on with the suite in that folder, or start it");

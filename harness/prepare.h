@@ -1,8 +1,14 @@
-// Preparing data with progress, for `lra data prepare` and `lra suite` alike.
+// Preparing data with progress, for `lra data prepare` and `lra suite` alike, and finding a
+// suite's.
 #pragma once
 
+#include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "lra/budget.h"
 #include "lra/task.h"
 
 namespace lra {
@@ -10,5 +16,33 @@ namespace lra {
 /// Prepares `options.out`/<name> with a progress line; Ctrl-C stops it with Interrupted and leaves
 /// nothing. True where it was there already.
 bool prepare_with_progress(const std::string& name, PrepareOptions options);
+
+/// Where a suite's data may come from.
+struct DataSources {
+  std::filesystem::path given;   // prepared data (--data); may be empty
+  std::filesystem::path folder;  // what the suite makes itself goes here
+  std::map<std::string, std::filesystem::path>
+      sources;             // folder or archive by task (--source TASK=PATH)
+  bool synthetic = false;  // labelled stand-ins where tasks have them (--synthetic)
+  int64_t threads = 0;     // 0 = all cores
+};
+
+/// One task's data: where they are or will be, and how they are made where they are not to be
+/// found.
+struct TaskData {
+  std::string task;
+  std::filesystem::path directory;  // DIR of DIR/<task>
+  std::optional<PrepareOptions> make;
+};
+
+/// Finds the data of each task, in this order: made of the task's own source; a stand-in, made of
+/// the source of another task; prepared in `given`; made in `folder` before; generated. Reads and
+/// writes nothing. Throws UsageError that names every task without data and what to do, and where a
+/// source does not exist or is of no use.
+std::vector<TaskData> plan_data(const std::vector<std::string>& tasks, const Budget& budget,
+                                const DataSources& from);
+
+/// Makes what the plan says is to be made, or checks that it is there as it would be made.
+void make_data(const std::vector<TaskData>& plan);
 
 }  // namespace lra

@@ -5,10 +5,10 @@
 #include <cctype>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <thread>
 
 #include "harness/child.h"
-#include "harness/prepare.h"
 #include "harness/progress.h"
 #include "harness/run_files.h"
 #include "harness/runtime.h"
@@ -62,15 +62,26 @@ std::vector<Cell> plan(const SuiteRequest& request) {
 }
 
 json suite_json(const SuiteRequest& request, const std::vector<Cell>& cells) {
-  json value = {{"schema", "lra.suite/1"},
-                {"protocol", request.protocol},
-                {"budget", write_fields(request.budget)},
-                {"data", request.data.empty() ? "" : fs::absolute(request.data).string()},
-                {"dtype", request.dtype},
-                {"device", request.device},
-                {"cells", json::array()}};
+  json value = {
+      {"schema", "lra.suite/1"},
+      {"protocol", request.protocol},
+      {"budget", write_fields(request.budget)},
+      {"data", request.data.given.empty() ? "" : fs::absolute(request.data.given).string()},
+      {"dtype", request.dtype},
+      {"device", request.device},
+      {"cells", json::array()}};
   for (const Cell& cell : cells) value["cells"].push_back(cell.config.to_json());
   return value;
+}
+
+// A suite's file as far as another must agree with it to go on: cells as runs compare themselves,
+// and without the budget's list of tasks, which says what `cells` does.
+json comparable(json suite) {
+  if (suite.contains("budget") && suite["budget"].is_object()) suite["budget"].erase("run");
+  if (suite.contains("cells")) {
+    for (json& cell : suite["cells"]) cell = config_identity(cell);
+  }
+  return suite;
 }
 
 // A folder is continued only when asked, and only by the same suite.
@@ -82,26 +93,11 @@ void check_folder(const SuiteRequest& request, const json& suite) {
     throw Error(out +
                 " holds a suite already; go on with --resume, or choose another --out folder");
   }
-  const std::string different = differences_text(read_json(path), suite);
+  const std::string different = differences_text(comparable(read_json(path)), comparable(suite));
   if (!different.empty()) {
     throw Error(
         fmt::format("{} holds another suite ({}); use the same options or another --out folder",
                     out, different));
-  }
-}
-
-void prepare_data(const SuiteRequest& request, const fs::path& folder) {
-  for (const std::string& name : request.tasks) {
-    const TaskBudget budget = request.budget.task(name);
-    say("data: " + name);
-    prepare_with_progress(name, {.out = folder,
-                                 .seed = budget.data_seed,
-                                 .train = budget.train,
-                                 .dev = budget.dev,
-                                 .test = budget.test,
-                                 .min_length = budget.min_length,
-                                 .max_length = budget.max_length,
-                                 .threads = request.threads});
   }
 }
 
@@ -198,6 +194,9 @@ bool profile(const SuiteRequest& request) {
 int64_t run_suite(const SuiteRequest& request) {
   parse_device(request.device);
   const std::vector<Cell> cells = plan(request);
+  DataSources sources = request.data;
+  sources.folder = request.out / "data";
+  const std::vector<TaskData> data = plan_data(request.tasks, request.budget, sources);
   const json suite = suite_json(request, cells);
   std::error_code error;
   fs::create_directories(request.out, error);
@@ -206,9 +205,12 @@ int64_t run_suite(const SuiteRequest& request) {
   check_folder(request, suite);
   write_json(request.out / kSuiteFile, suite);
 
-  const fs::path data = request.data.empty() ? request.out / "data" : request.data;
-  if (request.data.empty()) prepare_data(request, data);
-  for (const std::string& name : request.tasks) open_data(data, name, /*check_hashes=*/false);
+  make_data(data);
+  std::map<std::string, fs::path> folders;  // by task
+  for (const TaskData& of_task : data) {
+    open_data(of_task.directory, of_task.task, /*check_hashes=*/false);
+    folders[of_task.task] = of_task.directory;
+  }
 
   int64_t failed = 0;
   for (size_t i = 0; i < cells.size(); ++i) {
@@ -220,7 +222,7 @@ int64_t run_suite(const SuiteRequest& request) {
     // Only a crash is tried again: the others would end the same way.
     if (status.empty() || status == "crash") {
       say(label);
-      status = train_cell(request, cell, data);
+      status = train_cell(request, cell, folders.at(cell.config.task));
     }
     say(label + ": " + status);
     failed += status == "ok" ? 0 : 1;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/prepare.h"
 #include "harness/trainer.h"
 #include "lra/budget.h"
 
@@ -18,16 +19,16 @@ struct SuiteRequest {
   std::string protocol = "lra-strict";
   Budget budget;
   std::vector<std::string> sets;  // over the budget's own
-  std::filesystem::path data;     // empty: OUT/data, made by the suite
+  DataSources data;               // `folder` is OUT/data whatever stands here
   std::filesystem::path out;
   std::string device = "cpu", dtype = "float32";
   int64_t threads = 0;
   Resume resume = Resume::no;
 };
 
-/// Runs what is missing, writes OUT/report and prints the two tables. Returns the number of parts
-/// (cells, the profile) that did not end as "ok". A cell that fails is a record with its status;
-/// the others go on.
+/// Finds or makes the data, runs what is missing, writes OUT/report and prints the two tables.
+/// Returns the number of parts (cells, the profile) that did not end as "ok". A cell that fails is
+/// a record with its status; the others go on.
 int64_t run_suite(const SuiteRequest& request);
 
 }  // namespace lra

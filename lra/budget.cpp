@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <sstream>
+
 #include "embedded_budgets.h"
 #include "lra/embedded.h"
 #include "lra/task.h"
@@ -22,6 +24,7 @@ Budget load_budget(const std::string& name_or_path) {
     lra::task(name);
     budget.task(name);
   }
+  for (const std::string& name : budget.default_tasks()) budget.task(name);
   return budget;
 }
 
@@ -37,6 +40,16 @@ TaskBudget Budget::task(const std::string& task_name) const {
   if (!entry.set.is_object())
     throw UsageError(fmt::format("{}.set should be a JSON object", where));
   return entry;
+}
+
+std::vector<std::string> Budget::default_tasks() const {
+  std::vector<std::string> names;
+  if (run.empty()) {
+    for (const auto& [key, value] : tasks.items()) names.push_back(key);
+  }
+  std::istringstream in(run);
+  for (std::string key; std::getline(in, key, ',');) names.push_back(key);
+  return names;
 }
 
 }  // namespace lra

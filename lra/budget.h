@@ -15,6 +15,8 @@ struct TaskBudget {
   uint64_t data_seed = 0;
   int64_t train = -1, dev = -1, test = -1;   // samples; -1 = the task's own
   int64_t min_length = -1, max_length = -1;  // tokens; -1 = the task's own
+  int64_t resolution = -1;                   // pixels a side; -1 = the task's own
+  std::string difficulty;                    // of Pathfinder; empty = the task's own
   json set = json::object();                 // dotted key -> value
 
   template <class Fields>
@@ -25,6 +27,8 @@ struct TaskBudget {
     f("test", test, at_least(-1));
     f("min_length", min_length, at_least(-1));
     f("max_length", max_length, at_least(-1));
+    f("resolution", resolution, at_least(-1));
+    f("difficulty", difficulty);
     f("set", set);
   }
 };
@@ -51,6 +55,7 @@ struct Budget {
   std::string attentions;       // comma list; empty = all there are
   std::string seeds = "0";      // comma list
   json tasks = json::object();  // task name -> TaskBudget
+  std::string run;              // comma list of those that run unasked; empty = all of them
   ProfileBudget profile;
 
   template <class Fields>
@@ -62,11 +67,15 @@ struct Budget {
     f("attentions", attentions);
     f("seeds", seeds);
     f("tasks", tasks);
+    f("run", run);
     f("profile", profile);
   }
 
   /// The entry of a task; throws UsageError where the budget has none.
   TaskBudget task(const std::string& task_name) const;
+
+  /// The tasks that run where none are named.
+  std::vector<std::string> default_tasks() const;
 };
 
 std::vector<std::string> budget_names();

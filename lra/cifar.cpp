@@ -84,6 +84,7 @@ void prepare(const PrepareOptions& options) {
     .length = kPixels,
     .image = true,
     .description = "what is in a CIFAR-10 image? 32 x 32 grey pixels as a sequence",
+    .source = "cifar-10-binary.tar.gz or its folder",
     .prepare = prepare,
     .render = render,
 });

@@ -117,6 +117,7 @@ void prepare(const PrepareOptions& options) {
     .inputs = 1,
     .length = 4096,
     .description = "is a film review positive? IMDB, byte by byte",
+    .source = "aclImdb_v1.tar.gz or its folder aclImdb",
     .prepare = prepare,
     .render = render_bytes,
 });

@@ -149,6 +149,8 @@ void prepare(const PrepareOptions& options) {
     .inputs = 2,
     .length = 4096,
     .description = "does one of two papers cite the other? ACL Anthology, byte by byte",
+    .source = "the folder or archive of new_aan_pairs.{train,eval,test}.tsv, as lra_release.gz",
+    .stand_in = "text",
     .prepare = prepare,
     .render = render_bytes,
 });

@@ -40,6 +40,8 @@ struct Task {
   int64_t length = 0;       // default N
   bool image = false;       // the ids are the grey values of a square image, row by row
   std::string description;  // one line
+  std::string source;       // what `--source` takes, where data cannot be generated; else empty
+  std::string stand_in;     // the task whose source serves for a labelled stand-in; empty = none
   std::function<void(const PrepareOptions&)> prepare;
   /// A sample's tokens as text to look at.
   std::function<std::string(std::span<const uint16_t>)> render;
