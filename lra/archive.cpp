@@ -13,10 +13,14 @@
 #include <system_error>
 #include <vector>
 
+#include "lra/bytes.h"
+
 namespace lra {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr size_t kLongestName = 200;  // bytes of an entry's name in a message
 
 void check_stop(const VisitOptions& options, const fs::path& path) {
   if (options.stop != nullptr && *options.stop) {
@@ -34,11 +38,13 @@ bool is_left_by_file_manager(const std::string& name) {
 class FolderFile : public SourceFile {
  public:
   FolderFile(const fs::path& folder, const std::string& name, const VisitOptions& options)
-      : SourceFile(name, (folder / name).string()), options_(options) {}
+      : SourceFile(name, (folder / "").string() + printable(name)),
+        path_(folder / name),
+        options_(options) {}
 
   size_t read(std::span<char> out) override {
     check_stop(options_, where());
-    if (!file_.is_open()) file_.open(where(), std::ios::binary);
+    if (!file_.is_open()) file_.open(path_, std::ios::binary);
     if (!file_.is_open() || file_.bad()) throw Error("cannot read " + where());
     file_.read(out.data(), static_cast<std::streamsize>(out.size()));
     if (file_.bad()) throw Error("cannot read " + where() + " to its end");
@@ -46,6 +52,7 @@ class FolderFile : public SourceFile {
   }
 
  private:
+  fs::path path_;
   std::ifstream file_;
   const VisitOptions& options_;
 };
@@ -53,7 +60,8 @@ class FolderFile : public SourceFile {
 void list_files(const fs::path& folder, const std::string& prefix, std::vector<std::string>& out) {
   std::error_code error;
   fs::directory_iterator it(folder, error);
-  if (error) throw Error("cannot read the folder " + folder.string() + ": " + error.message());
+  if (error)
+    throw Error("cannot read the folder " + printable(folder.string()) + ": " + error.message());
   for (; it != fs::directory_iterator(); it.increment(error)) {
     const std::string name = prefix + it->path().filename().string();
     if (it->is_directory(error) && !it->is_symlink(error)) {
@@ -62,7 +70,8 @@ void list_files(const fs::path& folder, const std::string& prefix, std::vector<s
       out.push_back(name);
     }
   }
-  if (error) throw Error("cannot read the folder " + folder.string() + ": " + error.message());
+  if (error)
+    throw Error("cannot read the folder " + printable(folder.string()) + ": " + error.message());
 }
 
 void visit_folder(const fs::path& folder, const std::function<void(SourceFile&)>& use,
@@ -193,12 +202,14 @@ class ArchiveReader {
   Error failure(int status) const {
     const char* text = archive_error_string(reader_.get());
     std::string message = path_.string();
-    if (!entry_.empty()) message += ", at " + entry_;
+    if (!entry_.empty()) message += ", at " + printable(entry_, kLongestName);
     message += ": ";
     if (gzip_ && !gzip_->error().empty()) {
       message += gzip_->error();
     } else {
-      message += text != nullptr ? text : "error " + std::to_string(status);
+      // libarchive puts names of entries into some of its messages.
+      message +=
+          text != nullptr ? printable(text, kLongestName) : "error " + std::to_string(status);
     }
     return Error(message + "; it is cut short or damaged, or no tar (plain, gzip, xz) or zip");
   }
@@ -220,7 +231,7 @@ class ArchiveReader {
 class ArchiveFile : public SourceFile {
  public:
   ArchiveFile(ArchiveReader& reader, const std::string& name, const fs::path& path)
-      : SourceFile(name, path.string() + ": " + name), reader_(reader) {}
+      : SourceFile(name, path.string() + ": " + printable(name)), reader_(reader) {}
   size_t read(std::span<char> out) override { return reader_.read(out); }
 
  private:
@@ -231,7 +242,7 @@ class ArchiveFile : public SourceFile {
 // archive.
 std::string safe_name(const std::string& name, const fs::path& path) {
   const auto refuse = [&](const std::string& reason) {
-    throw Error(path.string() + ": entry '" + name + "' " + reason +
+    throw Error(path.string() + ": entry '" + printable(name, kLongestName) + "' " + reason +
                 "; such archives are not read");
   };
   if (name.empty()) refuse("has no name");
@@ -255,11 +266,11 @@ void visit_archive(const fs::path& path, const std::function<void(SourceFile&)>&
     const std::string name = safe_name(reader.entry(), path);
     const auto type = archive_entry_filetype(entry);
     if (archive_entry_hardlink(entry) != nullptr || type == AE_IFLNK) {
-      throw Error(path.string() + ": entry '" + name +
+      throw Error(path.string() + ": entry '" + printable(name, kLongestName) +
                   "' is a link; links in archives are not followed: unpack it and give the folder");
     }
     if (type != AE_IFREG && type != AE_IFDIR) {
-      throw Error(path.string() + ": entry '" + name +
+      throw Error(path.string() + ": entry '" + printable(name, kLongestName) +
                   "' is a device or a pipe; such archives are not read");
     }
     if (type == AE_IFREG && !is_left_by_file_manager(name)) {
@@ -345,7 +356,8 @@ void visit_named(const Source& source, const std::vector<std::string>& names,
         const auto [it, first] = seen.emplace(file.base(), file.name());
         if (!first) {
           throw Error(source.path().string() + " holds two files " + file.base() + " (" +
-                      it->second + " and " + file.name() + "); give the folder of one of them");
+                      printable(it->second, kLongestName) + " and " +
+                      printable(file.name(), kLongestName) + "); give the folder of one of them");
         }
         use(file);
       },

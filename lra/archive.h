@@ -28,7 +28,8 @@ class SourceFile {
   const std::string& name() const { return name_; }
   /// The last part of name().
   std::string base() const { return name_.substr(name_.rfind('/') + 1); }
-  /// For messages: "aclImdb.tar.gz: aclImdb/train/pos/0_9.txt", or a path in a folder.
+  /// For messages: "aclImdb.tar.gz: aclImdb/train/pos/0_9.txt", or a path in a folder, with
+  /// printable(name()) at the end.
   const std::string& where() const { return where_; }
 
   /// The next bytes, as many as there are and `out` has room for; 0 at the end. Throws Error naming

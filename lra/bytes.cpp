@@ -60,17 +60,22 @@ std::string render_bytes(std::span<const uint16_t> ids) {
   for (const uint16_t id : ids) {
     if (id > 0 && id < kByteVocabulary) bytes += static_cast<char>(id - 1);
   }
-  std::string text;
-  for (std::string_view rest = bytes; !rest.empty();) {
-    const size_t size = character(rest);
-    if (size == 0) {
-      text += escaped(static_cast<unsigned char>(rest.front()));
+  return printable(bytes);
+}
+
+std::string printable(std::string_view text, size_t limit) {
+  std::string result;
+  for (std::string_view rest = text; !rest.empty();) {
+    const size_t size = std::max<size_t>(character(rest), 1);
+    if (text.size() - rest.size() + size > limit) return result + "...";
+    if (character(rest) == 0) {
+      result += escaped(static_cast<unsigned char>(rest.front()));
     } else {
-      text += rest.substr(0, size);
+      result += rest.substr(0, size);
     }
-    rest.remove_prefix(std::max<size_t>(size, 1));
+    rest.remove_prefix(size);
   }
-  return text;
+  return result;
 }
 
 std::string_view strip(std::string_view text) {

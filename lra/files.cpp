@@ -14,6 +14,8 @@
 #include <system_error>
 #include <vector>
 
+#include "lra/bytes.h"
+
 namespace lra {
 namespace {
 
@@ -146,18 +148,21 @@ json parse_json(std::string_view text, const std::string& where) {
     if (event == json::parse_event_t::object_end) keys.pop_back();
     if (event == json::parse_event_t::key) {
       const std::string key = parsed.get<std::string>();
-      if (!keys.back().insert(key).second) throw Error(where + ": key '" + key + "' stands twice");
+      if (!keys.back().insert(key).second) {
+        throw Error(where + ": key '" + printable(key, 100) + "' stands twice");
+      }
     }
     return true;
   };
   try {
     return json::parse(text.begin(), text.end(), watch);
-  } catch (const json::parse_error& error) {
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: ..." without its tag
+  } catch (const json::exception& error) {  // parse_error; out_of_range for a number like 1e999
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: ..." without its tag. It
+    // quotes the text as it stands, and however long it is.
     const std::string_view message = error.what();
     const size_t tag = message.find("] ");
     throw Error(where + " is not valid JSON: " +
-                std::string(tag == std::string_view::npos ? message : message.substr(tag + 2)));
+                printable(tag == std::string_view::npos ? message : message.substr(tag + 2), 300));
   }
 }
 

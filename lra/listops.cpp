@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "lra/bytes.h"
 #include "lra/reading.h"
 
 namespace lra::listops {
@@ -188,7 +189,7 @@ std::vector<uint16_t> from_source(std::string_view source) {
     if (word.empty() || word == "(" || word == ")") continue;
     const auto known = std::ranges::find(kTokens.begin() + 1, kTokens.end(), word);
     if (known == kTokens.end()) {
-      throw Error("unknown token '" + std::string(word.substr(0, 40)) +
+      throw Error("unknown token '" + printable(word, 40) +
                   "'; ListOps has [MIN [MAX [MED [SM ] ( ) and the digits 0 to 9");
     }
     ids.push_back(static_cast<uint16_t>(known - kTokens.begin()));

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "lra/archive.h"
+#include "lra/bytes.h"
 #include "lra/files.h"
 #include "lra/listops.h"
 #include "lra/reading.h"
@@ -26,8 +27,7 @@ void read_row(std::string_view row, SplitWriter& out) {
   int64_t label = -1;
   const auto [end, error] = std::from_chars(target.begin(), target.end(), label);
   if (error != std::errc() || end != target.end() || label < 0 || label > 9) {
-    throw Error("the label should be an integer from 0 to 9, not '" +
-                std::string(target.substr(0, 40)) + "'");
+    throw Error("the label should be an integer from 0 to 9, not '" + printable(target, 40) + "'");
   }
   const std::vector<uint16_t> ids = from_source(row.substr(0, tab));
   const int64_t value = evaluate(ids);
@@ -45,7 +45,7 @@ SplitWriter read_split(SourceFile& file, int64_t limit, const std::string& split
   std::string row;
   if (lines.next(row) && row != "Source\tTarget") {
     throw Error(lines.where() + ": expected the header 'Source<tab>Target', not '" +
-                row.substr(0, 40) + "'");
+                printable(row, 40) + "'");
   }
   while ((limit < 0 || out.size() < limit) && lines.next(row)) {
     try {

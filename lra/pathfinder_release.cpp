@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "lra/archive.h"
+#include "lra/bytes.h"
 #include "lra/image_files.h"
 #include "lra/npy.h"
 #include "lra/parallel.h"
@@ -58,7 +59,7 @@ fs::path folder_of(const fs::path& given, const fs::path& part) {
 // Takes one file, whose path within the part is `name`.
 void take(SourceFile& file, const std::string& name, Files& files) {
   constexpr size_t kLongestList = 64 << 20, kLargestImage = 1 << 20;
-  files.where = file.where().substr(0, file.where().size() - name.size());
+  files.where = file.where().substr(0, file.where().size() - printable(name).size());
   if (name.starts_with("imgs/") && name.ends_with(".png")) {
     files.images[name].bytes = file.read_all(kLargestImage);
   } else if (name.starts_with("metadata/") && name.ends_with(".npy")) {
@@ -126,11 +127,11 @@ std::optional<Row> read_row(const std::vector<std::string>& columns, Files& file
   }
   Row row{.image = columns[0] + "/" + columns[1]};
   if (columns[3] != "0" && columns[3] != "1")
-    throw Error("the label should be 0 or 1, not '" + columns[3].substr(0, 40) + "'");
+    throw Error("the label should be 0 or 1, not '" + printable(columns[3], 40) + "'");
   row.label = columns[3] == "1";
   const auto it = files.images.find(row.image);
-  if (it == files.images.end()) throw Error("there is no image " + row.image.substr(0, 200));
-  if (it->second.listed) throw Error(row.image + " is listed twice");
+  if (it == files.images.end()) throw Error("there is no image " + printable(row.image, 200));
+  if (it->second.listed) throw Error(printable(row.image, 200) + " is listed twice");
   it->second.listed = true;
   if (it->second.bytes.empty()) return std::nullopt;
   return row;
@@ -162,7 +163,7 @@ Release read_release(const PrepareOptions& options, int64_t resolution,
 
   std::vector<Row> rows;
   for (const auto& [number, list] : files.lists) {
-    const std::string where = files.where + list.first;
+    const std::string where = files.where + printable(list.first);
     int64_t line = 0;
     for (const std::vector<std::string>& columns : rows_of(list.second, where)) {
       ++line;
@@ -202,7 +203,7 @@ Release read_release(const PrepareOptions& options, int64_t resolution,
       batch.resize(std::min(batch.size(), static_cast<size_t>(count - done)));
       parallel_for(batch.size(), thread_count(options.threads), [&](size_t j) {
         const std::string& image = row(j).image;
-        batch[j] = decode(files.images.at(image).bytes, resolution, files.where + image);
+        batch[j] = decode(files.images.at(image).bytes, resolution, files.where + printable(image));
       });
       for (size_t j = 0; j < batch.size(); ++j) {
         writer.tokens(std::span<const uint8_t>(batch[j]));

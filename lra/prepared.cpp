@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "lra/bytes.h"
 #include "lra/files.h"
+#include "lra/json_text.h"
 #include "lra/safetensors.h"
 
 namespace lra {
@@ -43,7 +45,8 @@ void member(const json& object, const char* name, T& value, const std::string& w
   const auto it = object.find(name);
   if (it == object.end()) throw Error(where + " has no \"" + name + "\"");
   const auto expect = [&](bool holds, const char* what) {
-    if (!holds) throw Error(where + ": " + name + " should be " + what + ", not " + it->dump());
+    if (!holds)
+      throw Error(where + ": " + name + " should be " + what + ", not " + printable_json(*it));
   };
   if constexpr (std::is_same_v<T, std::string>) expect(it->is_string(), "a string");
   if constexpr (std::is_same_v<T, bool>) expect(it->is_boolean(), "true or false");
@@ -57,40 +60,35 @@ void member(const json& object, const char* name, T& value, const std::string& w
 
 void only_keys(const json& object, const std::vector<std::string>& names,
                const std::string& where) {
-  try {
-    check_keys(object, names, where);
-  } catch (const UsageError& error) {  // of a file rather than of the command
-    throw Error(error.what());
+  for (const auto& [key, value] : object.items()) {
+    if (std::ranges::find(names, key) != names.end()) continue;
+    // A UsageError would be of the command rather than of a file.
+    throw Error(unknown_name("key", printable(key, 100), names, where).what());
   }
 }
 
 void check_hash(const fs::path& path, const std::string& expected) {
   const std::string found = sha256_file(path);
   if (found != expected) {
-    throw Error(path.string() + " has SHA-256 " + found + ", but its manifest says " + expected +
-                ": it was changed or damaged; remove " + path.parent_path().string() +
-                " and prepare it again");
+    throw Error(path.string() + " has SHA-256 " + found + ", but its manifest says " +
+                printable(expected, 100) + ": it was changed or damaged; remove " +
+                path.parent_path().string() + " and prepare it again");
   }
 }
 
 // What of two manifests differs, the files aside: "options.seed is 1 there and 2 here", or "".
-std::string difference(const json& there, const json& here, const std::string& prefix) {
-  for (const auto& [key, value] : there.items()) {
-    if (key == "splits" || key == "fingerprint") continue;
-    const auto it = here.find(key);
-    const json other = it == here.end() ? json() : *it;
-    if (value.is_object() && other.is_object()) {
-      const std::string inner = difference(value, other, prefix + key + ".");
-      if (!inner.empty()) return inner;
-    } else if (value != other) {
-      return prefix + key + " is " + value.dump() + " there and " + other.dump() + " here";
-    }
+std::string difference(json there, json here) {
+  for (json* manifest : {&there, &here}) {
+    manifest->erase("splits");
+    manifest->erase("fingerprint");
   }
-  for (const auto& [key, value] : here.items()) {
-    if (!there.contains(key))
-      return prefix + key + " is not set there and " + value.dump() + " here";
-  }
-  return "";
+  const std::vector<JsonDifference> all = json_differences(there, here);
+  if (all.empty()) return "";
+  const auto text = [](const std::optional<json>& value) {
+    return value ? printable_json(*value) : "not set";
+  };
+  return printable(all.front().path, 100) + " is " + text(all.front().left) + " there and " +
+         text(all.front().right) + " here";
 }
 
 [[noreturn]] void refuse(const fs::path& folder, const std::string& reason) {
@@ -236,7 +234,8 @@ json Manifest::to_json() const {
 Manifest Manifest::read(const fs::path& path) {
   const json object = read_json(path);
   const std::string where = path.string();
-  if (!object.is_object()) throw Error(where + " should be a JSON object, not " + object.dump());
+  if (!object.is_object())
+    throw Error(where + " should be a JSON object, not " + printable_json(object));
   only_keys(object,
             {"schema", "task", "source", "synthetic", "generator", "options", "vocabulary",
              "classes", "inputs", "splits", "fingerprint"},
@@ -244,7 +243,7 @@ Manifest Manifest::read(const fs::path& path) {
   std::string schema, fingerprint;
   member(object, "schema", schema, where);
   if (schema != kSchema) {
-    throw Error(where + ": schema should be \"" + kSchema + "\", not \"" + schema + "\"");
+    throw Error(where + ": schema should be \"" + kSchema + "\", not " + printable_json(schema));
   }
   Manifest manifest;
   member(object, "task", manifest.task, where);
@@ -271,13 +270,13 @@ Manifest Manifest::read(const fs::path& path) {
     member(entry, "count", file.count, where + ": splits." + split);
     if (file.name != split + ".safetensors") {  // never a path out of the folder
       throw Error(where + ": splits." + split + ".file should be \"" + split +
-                  ".safetensors\", not " + json(file.name).dump());
+                  ".safetensors\", not " + printable_json(file.name));
     }
   }
   member(object, "fingerprint", fingerprint, where);
   if (fingerprint != manifest.fingerprint()) {
     throw Error(where + ": fingerprint should be " + manifest.fingerprint() +
-                " by its hashes, not " + fingerprint);
+                " by its hashes, not " + printable(fingerprint, 100));
   }
   return manifest;
 }
@@ -290,8 +289,8 @@ PreparedData::PreparedData(const fs::path& directory, const std::string& task, b
   }
   manifest_ = Manifest::read(folder / "manifest.json");
   if (manifest_.task != task) {
-    throw Error((folder / "manifest.json").string() + " is of task '" + manifest_.task +
-                "', not '" + task + "'");
+    throw Error((folder / "manifest.json").string() + " is of task '" +
+                printable(manifest_.task, 100) + "', not '" + task + "'");
   }
   for (const auto& [name, file] : manifest_.splits) {
     const fs::path path = folder / file.name;
@@ -320,7 +319,7 @@ bool already_prepared(const fs::path& directory, const Manifest& manifest) {
     refuse(folder, "exists and holds no prepared data");
   }
   const Manifest there = Manifest::read(folder / "manifest.json");
-  const std::string differs = difference(there.to_json(), manifest.to_json(), "");
+  const std::string differs = difference(there.to_json(), manifest.to_json());
   if (!differs.empty()) refuse(folder, "already holds other data: " + differs);
   for (const auto& [name, file] : there.splits) check_hash(folder / file.name, file.sha256);
   return true;

@@ -31,8 +31,7 @@ int64_t label_of(std::string_view text) {
   double value = -1;
   const auto [end, error] = std::from_chars(text.begin(), text.end(), value);
   if (error != std::errc() || end != text.end() || (value != 0 && value != 1)) {
-    throw Error("the label should be 0 or 1 (or 0.0, 1.0), not '" +
-                std::string(text.substr(0, 40)) + "'");
+    throw Error("the label should be 0 or 1 (or 0.0, 1.0), not '" + printable(text, 40) + "'");
   }
   return value == 1 ? 1 : 0;
 }
@@ -91,8 +90,8 @@ void read_texts(SourceFile& file, Texts& texts) {
       throw Error(lines.where() + ": expected an id and a text separated by a tab");
     }
     if (!texts.emplace(line.substr(0, tab), line.substr(tab + 1, kLongest)).second) {
-      throw Error(lines.where() + ": there is a text of '" +
-                  line.substr(0, std::min<size_t>(tab, 40)) + "' above");
+      throw Error(lines.where() + ": there is a text of '" + printable(line.substr(0, tab), 40) +
+                  "' above");
     }
   }
 }
@@ -104,11 +103,12 @@ void join(Rows& rows, const Texts& texts) {
       const auto it = texts.find(id);
       if (it == texts.end()) {
         throw Error(pair.where + ": " +
-                    (texts.empty() ? "there are 3 columns, so the texts should be in a file " +
-                                         std::string(kTexts) +
-                                         " of the same source (id, tab, text; a document a line), "
-                                         "and there is none"
-                                   : std::string(kTexts) + " has no text of '" + id + "'"));
+                    (texts.empty()
+                         ? "there are 3 columns, so the texts should be in a file " +
+                               std::string(kTexts) +
+                               " of the same source (id, tab, text; a document a line), "
+                               "and there is none"
+                         : std::string(kTexts) + " has no text of '" + printable(id, 40) + "'"));
       }
       add_text(it->second, rows.out);
     }

@@ -9,13 +9,16 @@
 #include <optional>
 #include <set>
 
+#include "lra/bytes.h"
 #include "lra/files.h"
+#include "lra/json_text.h"
 
 namespace lra {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
 
+constexpr size_t kLongestName = 200;          // bytes of a tensor's name in a message
 constexpr uint64_t kMaxHeader = 100'000'000;  // the limit of the reference implementation
 
 struct Type {
@@ -45,12 +48,13 @@ struct Entry {
 std::vector<uint64_t> unsigned_list(const json& entry, const char* key, const std::string& where) {
   const auto it = entry.find(key);
   if (it == entry.end()) throw Error(where + " has no \"" + key + "\"");
-  if (!it->is_array()) throw Error(where + ": \"" + key + "\" should be a list, not " + it->dump());
+  if (!it->is_array())
+    throw Error(where + ": \"" + key + "\" should be a list, not " + printable_json(*it));
   std::vector<uint64_t> values;
   for (const json& value : *it) {
     if (!value.is_number_unsigned()) {
       throw Error(where + ": \"" + key + "\" should hold integers of at least 0, not " +
-                  value.dump());
+                  printable_json(value));
     }
     values.push_back(value.get<uint64_t>());
   }
@@ -59,11 +63,15 @@ std::vector<uint64_t> unsigned_list(const json& entry, const char* key, const st
 
 Entry read_entry(const std::string& name, const json& value, uint64_t data_size,
                  const std::string& file) {
-  const std::string where = file + ": tensor '" + name + "'";
-  if (!value.is_object()) throw Error(where + " should be a JSON object, not " + value.dump());
+  const std::string where = file + ": tensor '" + printable(name, kLongestName) + "'";
+  if (!value.is_object())
+    throw Error(where + " should be a JSON object, not " + printable_json(value));
   for (const auto& [key, unused] : value.items()) {
     if (key != "dtype" && key != "shape" && key != "data_offsets") {
-      throw unknown_name("key", key, {"dtype", "shape", "data_offsets"}, where);
+      // A UsageError would be of the command rather than of a file.
+      throw Error(unknown_name("key", printable(key, kLongestName),
+                               {"dtype", "shape", "data_offsets"}, where)
+                      .what());
     }
   }
   const auto dtype = value.find("dtype");
@@ -71,7 +79,7 @@ Entry read_entry(const std::string& name, const json& value, uint64_t data_size,
   const auto type =
       std::ranges::find_if(kTypes, [&](const Type& known) { return *dtype == known.name; });
   if (type == std::end(kTypes)) {
-    throw Error(where + " has dtype " + dtype->dump() + "; known: " + type_names());
+    throw Error(where + " has dtype " + printable_json(*dtype) + "; known: " + type_names());
   }
 
   Entry entry{.name = name, .type = type->scalar, .shape = {}};
@@ -82,7 +90,7 @@ Entry read_entry(const std::string& name, const json& value, uint64_t data_size,
   for (const uint64_t size : shape) {
     if (__builtin_mul_overflow(reach, std::max<uint64_t>(size, 1), &reach) ||
         reach > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-      throw Error(where + ": its shape " + json(shape).dump() + " is too large");
+      throw Error(where + ": its shape " + printable_json(shape) + " is too large");
     }
     bytes *= size;
     entry.shape.push_back(static_cast<int64_t>(size));
@@ -90,7 +98,8 @@ Entry read_entry(const std::string& name, const json& value, uint64_t data_size,
 
   const std::vector<uint64_t> offsets = unsigned_list(value, "data_offsets", where);
   if (offsets.size() != 2 || offsets[0] > offsets[1]) {
-    throw Error(where + ": \"data_offsets\" should be [begin, end], not " + json(offsets).dump());
+    throw Error(where + ": \"data_offsets\" should be [begin, end], not " +
+                printable_json(offsets));
   }
   entry.begin = offsets[0];
   entry.end = offsets[1];
@@ -100,7 +109,7 @@ Entry read_entry(const std::string& name, const json& value, uint64_t data_size,
                 ": it is truncated or corrupted");
   }
   if (entry.end - entry.begin != bytes) {
-    throw Error(where + ": " + dtype->get<std::string>() + " of shape " + json(shape).dump() +
+    throw Error(where + ": " + dtype->get<std::string>() + " of shape " + printable_json(shape) +
                 " takes " + std::to_string(bytes) + " bytes, not " +
                 std::to_string(entry.end - entry.begin));
   }
@@ -116,8 +125,9 @@ void check_contiguous(const std::vector<Entry>& entries, uint64_t data_size,
   uint64_t position = 0;
   for (const Entry* entry : order) {
     if (entry->begin != position) {
-      throw Error(file + ": tensor '" + entry->name + "' should begin at byte " +
-                  std::to_string(position) + " of the data, not " + std::to_string(entry->begin));
+      throw Error(file + ": tensor '" + printable(entry->name, kLongestName) +
+                  "' should begin at byte " + std::to_string(position) + " of the data, not " +
+                  std::to_string(entry->begin));
     }
     position = entry->end;
   }
@@ -135,7 +145,8 @@ torch::Tensor view(const Entry& entry, const std::byte* data,
   if (entry.begin == entry.end) return torch::empty(entry.shape, options);
   if (entry.type == torch::kBool && std::any_of(data + entry.begin, data + entry.end,
                                                 [](std::byte b) { return b > std::byte{1}; })) {
-    throw Error(file + ": tensor '" + entry.name + "' is BOOL but has bytes other than 0 and 1");
+    throw Error(file + ": tensor '" + printable(entry.name, kLongestName) +
+                "' is BOOL but has bytes other than 0 and 1");
   }
   const size_t element = torch::elementSize(entry.type);
   if (reinterpret_cast<uintptr_t>(address) % element != 0) {
@@ -160,7 +171,8 @@ const torch::Tensor* TensorFile::find(const std::string& name) const {
 const torch::Tensor& TensorFile::at(const std::string& name) const {
   if (const torch::Tensor* tensor = find(name)) return *tensor;
   std::string names;
-  for (const auto& [key, tensor] : tensors) names.append(names.empty() ? "" : ", ").append(key);
+  for (const auto& [key, tensor] : tensors)
+    names.append(names.empty() ? "" : ", ").append(printable(key, kLongestName));
   throw Error("there is no tensor '" + name +
               "'; the file holds: " + (names.empty() ? "(none)" : names));
 }
@@ -238,7 +250,7 @@ TensorFile read_tensors(const std::filesystem::path& path) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + sizeof(length), length);
   const json header = parse_json(text, name + ": header");
   if (!header.is_object())
-    throw Error(name + ": header should be a JSON object, not " + header.dump());
+    throw Error(name + ": header should be a JSON object, not " + printable_json(header));
 
   TensorFile file;
   std::vector<Entry> entries;
@@ -249,10 +261,11 @@ TensorFile read_tensors(const std::filesystem::path& path) {
       continue;
     }
     if (!value.is_object())
-      throw Error(name + ": __metadata__ should be a JSON object, not " + value.dump());
+      throw Error(name + ": __metadata__ should be a JSON object, not " + printable_json(value));
     for (const auto& [k, v] : value.items()) {
       if (!v.is_string())
-        throw Error(name + ": __metadata__ " + k + " should be a string, not " + v.dump());
+        throw Error(name + ": __metadata__ " + printable(k, kLongestName) +
+                    " should be a string, not " + printable_json(v));
       file.metadata[k] = v.get<std::string>();
     }
   }

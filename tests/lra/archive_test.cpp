@@ -77,6 +77,29 @@ TEST_F(Archives, NoPathLeadsOut) {
             a + "/etc/x' has an absolute path; such archives are not read");
 }
 
+// A message is one line of UTF-8, whatever an archive calls its files.
+TEST_F(Archives, NamesAreMadePrintableInMessages) {
+  EXPECT_EQ(entry_error({.name = "a\n\x1b[2J/../x", .content = "1"}),
+            tar_.string() +
+                ": entry 'a\\n\\x1b[2J/../x' leads out of the archive; such archives are not read");
+  EXPECT_EQ(entry_error({.name = "/" + std::string(1000, 'x'), .content = "1"}),
+            tar_.string() + ": entry '/" + std::string(199, 'x') +
+                "...' has an absolute path; such archives are not read");
+  const std::string name = "a\nb";
+  write_archive(tar_, {{.name = name, .content = "1"}});
+  write_file(folder_ / name, "2");
+  for (const fs::path& path : {tar_, folder_}) {
+    std::string where, content;
+    Source(path).visit([&](SourceFile& file) {
+      if (file.name() != name) return;
+      where = file.where();
+      content = file.read_all(100);
+    });
+    EXPECT_TRUE(where.ends_with("a\\nb")) << where;
+    EXPECT_EQ(content, path == tar_ ? "1" : "2");
+  }
+}
+
 TEST_F(Archives, LinksAndDevicesAreRefused) {
   const std::string a = tar_.string() + ": entry '",
                     links =

@@ -51,7 +51,8 @@ inline void write_archive(const std::filesystem::path& path,
     archive_write_data(writer, from.content.data(), from.content.size());
     archive_entry_free(entry);
   }
-  const std::string message = status == ARCHIVE_OK ? "" : archive_error_string(writer);
+  const char* reason = archive_error_string(writer);
+  const std::string message = status == ARCHIVE_OK ? "" : reason != nullptr ? reason : "error";
   archive_write_close(writer);
   archive_write_free(writer);
   if (!message.empty()) throw Error("cannot write " + path.string() + ": " + message);

@@ -2,12 +2,12 @@
 #include "lra/files.h"
 
 #include <gtest/gtest.h>
-#include <sys/mount.h>
 #include <sys/wait.h>
 
 #include <csignal>
 
 #include "tests/lra/scratch.h"
+#include "tests/lra/small_disk.h"
 
 namespace lra {
 namespace {
@@ -102,21 +102,14 @@ TEST(AtomicFile, ALinkKeepsPointing) {
 }
 
 TEST(AtomicFile, AFullDiskKeepsTheOldFileAndNothingElse) {
-  Scratch scratch;
-  if (mount("tmpfs", scratch.path().c_str(), "tmpfs", 0, "size=64k") != 0) {
-    GTEST_SKIP() << "mounting a small tmpfs is not allowed here";
-  }
-  const fs::path path = scratch.path() / "f";
+  const SmallDisk disk(64);
+  if (!disk.mounted()) GTEST_SKIP() << "mounting a small tmpfs is not allowed here";
+  const fs::path path = disk.path() / "f";
   write_file(path, "old");
-  const std::string message = error_text([&] { write_file(path, std::string(1 << 20, 'x')); });
-  const std::string after = read_file(path);
-  const size_t count = entries(scratch.path());
-  umount(scratch.path().c_str());
-  EXPECT_EQ(message,
-            "cannot write " + path.string() +
-                ": No space left on device; free some space there or choose another place");
-  EXPECT_EQ(after, "old");
-  EXPECT_EQ(count, 1u);
+  EXPECT_EQ(error_text([&] { write_file(path, std::string(1 << 20, 'x')); }),
+            "cannot write " + path.string() + kFullDisk);
+  EXPECT_EQ(read_file(path), "old");
+  EXPECT_EQ(disk.entries(), 1);
 }
 
 TEST(Json, MalformedTextGivesFileLineAndColumn) {
@@ -126,6 +119,18 @@ TEST(Json, MalformedTextGivesFileLineAndColumn) {
   const std::string message = error_text([&] { read_json(path); });
   EXPECT_EQ(message.find(path.string() + " is not valid JSON: parse error at line 3, column 8"), 0u)
       << message;
+}
+
+TEST(Json, WhatIsNoUtf8OrNoNumberIsAnError) {
+  EXPECT_EQ(error_text([] { parse_json("[\"\xff\"]", "text"); }),
+            "text is not valid JSON: parse error at line 1, column 3: syntax error while parsing "
+            "value - invalid string: ill-formed UTF-8 byte; last read: '\"\\xff'");
+  EXPECT_EQ(error_text([] { parse_json("[1e999]", "text"); }),
+            "text is not valid JSON: number overflow parsing '1e999'");
+  const std::string message =
+      error_text([] { parse_json("[\"" + std::string(10'000, 'x'), "text"); });
+  EXPECT_LT(message.size(), 400u);
+  EXPECT_TRUE(message.ends_with("xxx...")) << message;
 }
 
 TEST(Json, AKeyTwiceIsAnErrorAtAnyDepth) {

@@ -5,6 +5,7 @@
 #include "lra/listops.h"
 #include "tests/lra/archives.h"
 #include "tests/lra/scratch.h"
+#include "tests/lra/small_disk.h"
 
 namespace lra::listops {
 namespace {
@@ -54,8 +55,9 @@ TEST_F(ListOpsTsv, BothLineEndsAreRead) {
 
 TEST_F(ListOpsTsv, BadRowsAreNamedByFileAndLine) {
   const std::string good = "Source\tTarget\n( ( ( [SM 4 ) 7 ) ] )\t1\n";
-  EXPECT_EQ(error_of("( ( ( [SM 4 ) 7 ) ] )\t1\n"),
-            train_ + ":1: expected the header 'Source<tab>Target', not '( ( ( [SM 4 ) 7 ) ] )\t1'");
+  EXPECT_EQ(
+      error_of("( ( ( [SM 4 ) 7 ) ] )\t1\n"),
+      train_ + ":1: expected the header 'Source<tab>Target', not '( ( ( [SM 4 ) 7 ) ] )\\t1'");
   EXPECT_EQ(error_of(good + "[SM 4 7 ]\n"),
             train_ + ":3: expected 2 columns (Source, Target) separated by a tab, not 1");
   EXPECT_EQ(error_of(good + "[SM 4 7 ]\t1\t1\n"),
@@ -73,8 +75,30 @@ TEST_F(ListOpsTsv, BadRowsAreNamedByFileAndLine) {
       train_ +
           ":3: unknown token '[SUM'; ListOps has [MIN [MAX [MED [SM ] ( ) and the digits 0 to 9");
   EXPECT_EQ(error_of(good + "[SM 4 7\t1\n"), train_ + ":3: 1 lists are not closed");
+  EXPECT_EQ(error_of(good + "[SM 4 \xff\x1b ]\t1\n"),
+            train_ +
+                ":3: unknown token '\\xff\\x1b'; ListOps has [MIN [MAX [MED [SM ] ( ) and the "
+                "digits 0 to 9");
   EXPECT_EQ(error_of("Source\tTarget\n"), train_ + " holds no rows");
+  EXPECT_EQ(error_of(""), train_ + " holds no rows");
   EXPECT_FALSE(fs::exists(out_ / "listops"));
+}
+
+TEST_F(ListOpsTsv, AFullDiskLeavesNoHalfFile) {
+  std::string rows = "Source\tTarget\n";
+  for (int i = 0; i < 20'000; ++i) rows += "[SM 4 7 ]\t1\n";
+  write_file(source_ / "basic_train.tsv", rows);
+  const SmallDisk disk(64);
+  if (!disk.mounted()) GTEST_SKIP() << "mounting a small tmpfs is not allowed here";
+  const std::string imported =
+      error_text([&] { task("listops").prepare({.out = disk.path(), .source = source_}); });
+  EXPECT_TRUE(imported.ends_with(kFullDisk)) << imported;
+  EXPECT_EQ(disk.entries(), 0);
+  task("listops").prepare({.out = out_, .source = source_});
+  const PreparedData data(out_, "listops", /*check_hashes=*/true);
+  EXPECT_EQ(error_text([&] { task("listops").export_data(data, disk.path()); }),
+            "cannot write " + (disk.path() / "basic_train.tsv").string() + kFullDisk);
+  EXPECT_EQ(disk.entries(), 0);
 }
 
 TEST_F(ListOpsTsv, LrasReleaseIsReadAsItIs) {

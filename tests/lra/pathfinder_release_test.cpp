@@ -6,6 +6,7 @@
 #include "lra/task.h"
 #include "tests/lra/archives.h"
 #include "tests/lra/scratch.h"
+#include "tests/lra/small_disk.h"
 
 namespace lra::pathfinder {
 namespace {
@@ -236,6 +237,17 @@ TEST_F(PathfinderRelease, AnArchiveCutShortLeavesNothing) {
       error_text([&] { task("pathfinder").prepare({.out = out_, .source = tar}); });
   EXPECT_TRUE(text.starts_with(tar.string())) << text;
   EXPECT_FALSE(fs::exists(out_));
+}
+
+TEST_F(PathfinderRelease, AFullDiskLeavesNothing) {
+  write(scratch_.path() / "release" / kPart);
+  const SmallDisk disk(16);
+  if (!disk.mounted()) GTEST_SKIP() << "mounting a small tmpfs is not allowed here";
+  const std::string text = error_text([&] {
+    task("pathfinder").prepare({.out = disk.path(), .source = scratch_.path() / "release"});
+  });
+  EXPECT_TRUE(text.ends_with(kFullDisk)) << text;
+  EXPECT_EQ(disk.entries(), 0);
 }
 
 TEST_F(PathfinderRelease, AStopLeavesNothing) {

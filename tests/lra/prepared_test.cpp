@@ -2,7 +2,6 @@
 #include "lra/prepared.h"
 
 #include <gtest/gtest.h>
-#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "lra/safetensors.h"
 #include "lra/task.h"
 #include "tests/lra/scratch.h"
+#include "tests/lra/small_disk.h"
 
 namespace lra {
 namespace {
@@ -135,6 +135,10 @@ TEST_F(Prepared, OtherDataInTheWayIsNamed) {
   const std::string folder = (dir_ / "toy").string();
   EXPECT_EQ(error_text([&] { write_prepared(dir_, other, writers()); }),
             folder + " already holds other data: options.seed is 0 there and 1 here" + hint);
+  other = manifest();
+  other.options["count"] = 4;
+  EXPECT_EQ(error_text([&] { write_prepared(dir_, other, writers()); }),
+            folder + " already holds other data: options.count is not set there and 4 here" + hint);
   const std::string message = error_text([&] { write_prepared(dir_, manifest(), writers(2)); });
   EXPECT_EQ(message.rfind(folder + " already holds other data: its fingerprint is ", 0), 0u)
       << message;
@@ -234,6 +238,25 @@ TEST_F(Prepared, BadManifestValuesAreRefused) {
       << open_error();
 }
 
+TEST_F(Prepared, AManifestThatIsNoUtf8IsRefusedInUtf8) {
+  write_file(manifest_path_, "{\"task\": \"caf\xe9\"}");
+  const std::string message = open_error(), file = manifest_path_.string();
+  EXPECT_EQ(message.rfind(file + " is not valid JSON: parse error at line 1, column 15: ", 0), 0u)
+      << message;
+  EXPECT_NE(message.find("invalid string: ill-formed UTF-8 byte"), std::string::npos) << message;
+  EXPECT_TRUE(message.ends_with("last read: '\"caf\\xe9\"'")) << message;
+}
+
+TEST_F(Prepared, LongAndUnprintableValuesAreCutInMessages) {
+  const std::string file = manifest_path_.string();
+  EXPECT_EQ(manifest_error([](json& m) { m["task"] = json::array({std::string(1000, 'x')}); }),
+            file + ": task should be a string, not [\"" + std::string(198, 'x') + "...");
+  EXPECT_EQ(manifest_error([](json& m) { m["task"] = "a\n\x7f"; }),
+            file + " is of task 'a\\n\\x7f', not 'toy'");
+  write_file(manifest_path_, "{\"\\u001b[2J\": 1}");
+  EXPECT_EQ(open_error().rfind("unknown key '\\x1b[2J' in " + file, 0), 0u) << open_error();
+}
+
 TEST_F(Prepared, TheManifestsCountMustBeTheFiles) {
   json value = read_json(manifest_path_);
   value["splits"]["dev"]["count"] = 2;
@@ -269,18 +292,12 @@ TEST(PreparedKilled, LeavesNothingThatLooksFinished) {
 }
 
 TEST(PreparedFullDisk, LeavesNothing) {
-  Scratch scratch;
-  if (mount("tmpfs", scratch.path().c_str(), "tmpfs", 0, "size=256k") != 0) {
-    GTEST_SKIP() << "mounting a small tmpfs is not allowed here";
-  }
+  const SmallDisk disk(256);
+  if (!disk.mounted()) GTEST_SKIP() << "mounting a small tmpfs is not allowed here";
   const std::string message =
-      error_text([&] { write_prepared(scratch.path(), manifest(), writers(1, 200'000)); });
-  const auto left = std::distance(fs::directory_iterator(scratch.path()), {});
-  umount(scratch.path().c_str());
-  EXPECT_NE(message.find("No space left on device; free some space there or choose another place"),
-            std::string::npos)
-      << message;
-  EXPECT_EQ(left, 0);
+      error_text([&] { write_prepared(disk.path(), manifest(), writers(1, 200'000)); });
+  EXPECT_TRUE(message.ends_with(kFullDisk)) << message;
+  EXPECT_EQ(disk.entries(), 0);
 }
 
 TEST(Tasks, AnUnknownNameGivesTheNearest) {

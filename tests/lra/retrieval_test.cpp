@@ -7,6 +7,7 @@
 #include "lra/retrieval.h"
 #include "tests/lra/archives.h"
 #include "tests/lra/scratch.h"
+#include "tests/lra/small_disk.h"
 
 namespace lra::retrieval {
 namespace {
@@ -104,6 +105,8 @@ TEST_F(Retrieval, BadRowsAreNamedByFileAndLine) {
             where_ + ":2: expected 5 columns as in the rows above, not 3");
   EXPECT_EQ(error_of("1\ta\tb\n" + row),
             where_ + ":2: expected 3 columns as in the rows above, not 5");
+  EXPECT_EQ(error_of(row + "\xff\ta\tb\tx\ty\n"),
+            where_ + ":2: the label should be 0 or 1 (or 0.0, 1.0), not '\\xff'");
   for (const std::string label : {"2", "-1", "0.5", "nan", "", "1.0x", "label"}) {
     EXPECT_EQ(error_of(row + label + "\ta\tb\tx\ty\n"),
               where_ + ":2: the label should be 0 or 1 (or 0.0, 1.0), not '" + label + "'");
@@ -111,6 +114,13 @@ TEST_F(Retrieval, BadRowsAreNamedByFileAndLine) {
   EXPECT_EQ(error_of(row + row + "1\ta\tb\tx\t\n"), where_ + ":3: a text is empty");
   EXPECT_EQ(error_of(""), where_ + " holds no rows");
   EXPECT_FALSE(fs::exists(scratch_.path() / ("out" + std::to_string(runs_))));
+}
+
+TEST_F(Retrieval, BytesThatAreNoUtf8AreTokensLikeAnyOthers) {
+  write_archive(archive_, release("0\ta\tb\t\xff\xc3\t\x01\x80\n"));
+  const PreparedData data = prepare();
+  EXPECT_EQ(text_of(data.split("train"), 0, 0), "\xff\xc3");
+  EXPECT_EQ(text_of(data.split("train"), 0, 1), "\x01\x80");
 }
 
 TEST_F(Retrieval, MissingAndDoubledFilesAreNamed) {
@@ -166,6 +176,18 @@ TEST_F(Retrieval, ThreeColumnsTakeTheirTextsFromAFileOfTexts) {
   with_texts("a\tx\nb\n");
   EXPECT_EQ(error_text([&] { prepare(); }),
             texts + ":2: expected an id and a text separated by a tab");
+}
+
+TEST_F(Retrieval, AFullDiskLeavesNothing) {
+  std::string rows;
+  for (int i = 0; i < 20; ++i) rows += "0\ta\tb\t" + random_text(5'000) + "\ty\n";
+  write_archive(archive_, release(rows));
+  const SmallDisk disk(64);
+  if (!disk.mounted()) GTEST_SKIP() << "mounting a small tmpfs is not allowed here";
+  const std::string text =
+      error_text([&] { task("retrieval").prepare({.out = disk.path(), .source = archive_}); });
+  EXPECT_TRUE(text.ends_with(kFullDisk)) << text;
+  EXPECT_EQ(disk.entries(), 0);
 }
 
 TEST_F(Retrieval, ACutReleaseGivesNothing) {

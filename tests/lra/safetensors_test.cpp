@@ -143,6 +143,8 @@ TEST_F(Safetensors, HostileHeadersAreRefusedByName) {
            "0123"),
        "should begin at byte 4"},
       {raw(R"({"__metadata__":{"k":1}})"), "should be a string"},
+      {raw(R"({"x":1e999})"), "not valid JSON: number overflow"},
+      {raw(R"({"a\u001b\n":1})"), "tensor 'a\\x1b\\n' should be a JSON object"},
       {raw("{\"x\":" + std::string(100000, '[')), "more than 64 deep"},
       {std::string(8, '\xff') + "{}", "no safetensors file"},
   };

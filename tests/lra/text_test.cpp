@@ -1,6 +1,5 @@
 // The reviews of IMDB: bytes, order, splits, bad sources; the statistics of the real data.
 #include <gtest/gtest.h>
-#include <sys/mount.h>
 
 #include <array>
 #include <chrono>
@@ -10,6 +9,7 @@
 #include "lra/imdb.h"
 #include "tests/lra/archives.h"
 #include "tests/lra/scratch.h"
+#include "tests/lra/small_disk.h"
 
 namespace lra::imdb {
 namespace {
@@ -206,17 +206,12 @@ TEST_F(Text, StoppedItLeavesNothing) {
 
 TEST_F(Text, AFullDiskLeavesNothing) {
   write(small_imdb(2000));
-  const fs::path disk = scratch_.path() / "disk";
-  fs::create_directory(disk);
-  if (mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=128k") != 0) {
-    GTEST_SKIP() << "mounting a small tmpfs is not allowed here";
-  }
+  const SmallDisk disk(128);
+  if (!disk.mounted()) GTEST_SKIP() << "mounting a small tmpfs is not allowed here";
   const std::string message =
-      error_text([&] { task("text").prepare({.out = disk, .source = archive_}); });
-  const auto left = std::distance(fs::directory_iterator(disk), {});
-  umount(disk.c_str());
-  EXPECT_NE(message.find("No space left on device"), std::string::npos) << message;
-  EXPECT_EQ(left, 0);
+      error_text([&] { task("text").prepare({.out = disk.path(), .source = archive_}); });
+  EXPECT_TRUE(message.ends_with(kFullDisk)) << message;
+  EXPECT_EQ(disk.entries(), 0);
 }
 
 TEST(Bytes, RenderingKeepsUtf8AndEscapesTheRest) {
@@ -228,6 +223,14 @@ TEST(Bytes, RenderingKeepsUtf8AndEscapesTheRest) {
   EXPECT_EQ(shown("\xc0\xaf \xed\xa0\x80 \xc2\x9b"),  // too long, a surrogate, a control
             "\\xc0\\xaf \\xed\\xa0\\x80 \\xc2\\x9b");
   EXPECT_EQ(byte_ids("abc", 2), (std::vector<uint16_t>{'a' + 1, 'b' + 1}));
+}
+
+TEST(Bytes, MessagesStayOnOneLineOfUtf8AndAreCut) {
+  EXPECT_EQ(printable("caf\xc3\xa9\n\x1b[2J\xff\x7f"), "caf\xc3\xa9\\n\\x1b[2J\\xff\\x7f");
+  EXPECT_EQ(printable("abc", 3), "abc");
+  EXPECT_EQ(printable("abcd", 3), "abc...");
+  EXPECT_EQ(printable("ab\xc3\xa9", 3), "ab...");  // never within a character
+  EXPECT_EQ(printable(""), "");
 }
 
 // As Python's repr() writes them.

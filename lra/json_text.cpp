@@ -1,0 +1,37 @@
+#include "lra/json_text.h"
+
+#include "lra/bytes.h"
+
+namespace lra {
+namespace {
+
+void collect(const json& left, const json& right, const std::string& path,
+             std::vector<JsonDifference>& out) {
+  if (!left.is_object() || !right.is_object()) {
+    if (left != right) out.push_back({path, left, right});
+    return;
+  }
+  const auto inner = [&](const std::string& key) { return path.empty() ? key : path + "." + key; };
+  for (const auto& [key, value] : left.items()) {
+    if (right.contains(key)) {
+      collect(value, right.at(key), inner(key), out);
+    } else {
+      out.push_back({inner(key), value, std::nullopt});
+    }
+  }
+  for (const auto& [key, value] : right.items()) {
+    if (!left.contains(key)) out.push_back({inner(key), std::nullopt, value});
+  }
+}
+
+}  // namespace
+
+std::string printable_json(const json& value) { return printable(value.dump(), 200); }
+
+std::vector<JsonDifference> json_differences(const json& left, const json& right) {
+  std::vector<JsonDifference> differences;
+  collect(left, right, "", differences);
+  return differences;
+}
+
+}  // namespace lra

@@ -1,0 +1,24 @@
+// JSON for people: the text of a value in a message, and where two values differ.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attention_variants/fields.h"
+
+namespace lra {
+
+/// A value of unknown origin for a message: printable() (bytes.h), its first 200 bytes.
+std::string printable_json(const json& value);
+
+struct JsonDifference {
+  std::string path;                 // keys joined by dots: "options.seed"; "" = the values as such
+  std::optional<json> left, right;  // empty where that side does not have the key
+};
+
+/// Every key, however deep, whose values differ, in the order of `left`, then of `right`. Lists are
+/// compared as a whole.
+std::vector<JsonDifference> json_differences(const json& left, const json& right);
+
+}  // namespace lra
