@@ -15,6 +15,8 @@ namespace lra {
 namespace {
 
 constexpr uint32_t kLargest = 4096;
+// Ordinary progressive files have about ten; each may take a whole image's time in a few bytes.
+constexpr int kMostScans = 100;
 
 // Both libraries report an error by a call that must not return. Exceptions cannot pass through
 // their C frames, so each call keeps its message and jumps back to where setjmp() stands; between
@@ -93,6 +95,13 @@ void jpeg_warned(j_common_ptr info, int level) {
   if (level < 0) jpeg_failed(info);
 }
 
+void jpeg_progressed(j_common_ptr info) {
+  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMostScans) return;
+  auto* errors = reinterpret_cast<JpegErrors*>(info->err);
+  std::snprintf(errors->message, sizeof(errors->message), "it has more than %d scans", kMostScans);
+  std::longjmp(errors->jump, 1);
+}
+
 bool read_jpeg_into(std::string_view bytes, JpegErrors& errors, Image& image) {
   jpeg_decompress_struct jpeg;
   jpeg.err = jpeg_std_error(&errors.base);
@@ -103,6 +112,9 @@ bool read_jpeg_into(std::string_view bytes, JpegErrors& errors, Image& image) {
     jpeg_destroy_decompress(&jpeg);
     return false;
   }
+  jpeg_progress_mgr progress{};
+  progress.progress_monitor = jpeg_progressed;
+  jpeg.progress = &progress;
   jpeg_mem_src(&jpeg, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
   jpeg_read_header(&jpeg, TRUE);
   if (jpeg.image_width > kLargest || jpeg.image_height > kLargest) {

@@ -32,9 +32,9 @@ Image read_png(std::string_view bytes, const std::string& where);
 /// The bytes of a PNG file.
 std::string write_png(const Image& image);
 
-/// Reads a JPEG of at most 4096 pixels a side as RGB with libjpeg's accurate integer transform and
-/// smooth upsampling, which is what Pillow does. Throws Error that begins with `where` where it is
-/// none, cut short or damaged.
+/// Reads a JPEG of at most 4096 pixels a side and 100 scans as RGB with libjpeg's accurate integer
+/// transform and smooth upsampling, which is what Pillow does. Throws Error that begins with
+/// `where` where it is none, cut short or damaged.
 Image read_jpeg(std::string_view bytes, const std::string& where);
 
 }  // namespace lra

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "attention_variants/error.h"
+#include "lra/bytes.h"
 
 namespace lra {
 namespace {
@@ -28,13 +29,17 @@ int64_t number(std::string_view text, const std::string& where) {
   int64_t value = -1;
   const auto [end, error] = std::from_chars(text.begin(), text.end(), value);
   if (error != std::errc() || end != text.end() || value < 0 || value > kMost)
-    throw Error(where + ": '" + std::string(text.substr(0, 40)) + "' is no size of an .npy");
+    throw Error(where + ": '" + printable(text, 40) + "' is no size of an .npy");
   return value;
 }
 
 int64_t item_size(const std::string& type, const std::string& where) {
   const int64_t count = number(std::string_view(type).substr(2), where);
-  if (count > (1 << 20)) throw Error(where + ": the items of the .npy are too large");
+  // Items of no bytes would let a file of none hold any number of them.
+  if (count < 1 || count > (1 << 20))
+    throw Error(where +
+                ": the items of an .npy should have from 1 to 1048576 bytes or characters, not " +
+                std::to_string(count));
   return type[1] == 'U' ? 4 * count : count;
 }
 
@@ -97,7 +102,7 @@ NpyArray read_npy(std::string_view bytes, const std::string& where) {
 std::vector<std::string> npy_strings(const NpyArray& array, const std::string& where) {
   const bool wide = array.type[1] == 'U';
   if (!wide && array.type[1] != 'S')
-    throw Error(where + ": the .npy should hold text, not '" + array.type + "'");
+    throw Error(where + ": the .npy should hold text, not '" + printable(array.type, 40) + "'");
   const size_t unit = wide ? 4 : 1;
   const auto size = static_cast<size_t>(item_size(array.type, where));
   std::vector<std::string> result;

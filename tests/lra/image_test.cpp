@@ -7,7 +7,9 @@
 #include "lra/contact_sheet.h"
 #include "lra/image_files.h"
 #include "tests/lra/archives.h"
+#include "tests/lra/jpegs.h"
 #include "tests/lra/scratch.h"
+#include "tests/lra/small_disk.h"
 
 namespace lra::cifar {
 namespace {
@@ -224,6 +226,48 @@ TEST_F(Cifar10, JpegFilesNeedTheOrderOfTheLabels) {
             "cifar10_labels_canonical_order.u8 should hold 60000 labels, not 10");
 }
 
+class Cifar10Jpeg : public Cifar10 {
+ protected:
+  std::string error_of(const std::vector<ArchiveEntry>& entries) {
+    write_archive(archive_, entries);
+    return error_text([&] { prepare(); });
+  }
+  std::string image_ = write_jpeg(lra::Image(32, 32, 3));
+};
+
+TEST_F(Cifar10Jpeg, AnImageOfTheWrongSizeIsNamed) {
+  EXPECT_EQ(
+      error_of({{.name = "train/cat/0000.jpg", .content = image_},
+                {.name = "train/cat/0001.jpg", .content = write_jpeg(lra::Image(33, 32, 3))}}),
+      where_ + ": train/cat/0001.jpg should have 32 x 32 pixels, not 33 x 32");
+}
+
+TEST_F(Cifar10Jpeg, ADoubledNumberIsNamed) {
+  EXPECT_EQ(error_of({{.name = "train/cat/12.jpg", .content = image_},
+                      {.name = "train/cat/0012.jpg", .content = image_}}),
+            where_ + ": train/cat/0012.jpg: there are two images of this class with the number 12");
+  EXPECT_EQ(error_of({{.name = "train/cat/x.jpg", .content = image_}}),
+            where_ + ": train/cat/x.jpg: the name should be a number, as 0012.jpg");
+}
+
+TEST_F(Cifar10Jpeg, ALabelOutOfRangeIsNamed) {
+  std::string labels(60'000, '\3');
+  labels[7] = 10;
+  write_file(scratch_.path() / "cifar10_labels_canonical_order.u8", labels);
+  EXPECT_EQ(error_of({{.name = "train/cat/0000.jpg", .content = image_}}),
+            "cifar10_labels_canonical_order.u8: record 7: the label should be from 0 to 9, not 10");
+}
+
+TEST_F(Cifar10, AFullDiskLeavesNothing) {
+  write_archive(archive_, small(60));
+  const SmallDisk disk(64);
+  if (!disk.mounted()) GTEST_SKIP() << "mounting a small tmpfs is not allowed here";
+  const std::string message =
+      error_text([&] { task("image").prepare({.out = disk.path(), .source = archive_}); });
+  EXPECT_TRUE(message.ends_with(kFullDisk)) << message;
+  EXPECT_EQ(disk.entries(), 0);
+}
+
 fs::path shared_data(const char* name) {
   return fs::path(LRA_SOURCE_DIR) / ".." / "shared" / "data" / name;
 }
@@ -267,6 +311,42 @@ TEST(ImageFiles, APngComesBackAsItWasWritten) {
     EXPECT_EQ(back.height, 5);
     EXPECT_EQ(back.channels, channels);
     EXPECT_EQ(back.pixels, image.pixels);
+  }
+}
+
+TEST(ImageFiles, JpegIsReadAsRgb) {
+  Image image(32, 24, 3);
+  for (size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = i % 3 == 0 ? 200 : 60;
+  for (const JpegKind kind : {JpegKind::kBaseline, JpegKind::kProgressive}) {
+    const Image back = read_jpeg(write_jpeg(image, kind), "x");
+    ASSERT_EQ(back.pixels.size(), image.pixels.size());
+    EXPECT_EQ(back.width, 32);
+    EXPECT_EQ(back.height, 24);
+    for (size_t i = 0; i < image.pixels.size(); ++i)
+      EXPECT_NEAR(back.pixels[i], image.pixels[i], 4) << i;
+  }
+  Image grey(8, 8, 1);
+  std::ranges::fill(grey.pixels, 100);
+  EXPECT_EQ(read_jpeg(write_jpeg(grey), "x").pixels, std::vector<uint8_t>(8 * 8 * 3, 100));
+}
+
+// A few bytes of a scan may take a whole image's time.
+TEST(ImageFiles, AJpegOfManyScansIsRefused) {
+  const std::string grey = write_jpeg(Image(8, 8, 1), JpegKind::kManyScans),  // 64 scans
+      coloured = write_jpeg(Image(8, 8, 3), JpegKind::kManyScans);            // 190
+  EXPECT_EQ(error_text([&] { read_jpeg(grey, "a.jpg"); }), "(no error)");
+  EXPECT_EQ(error_text([&] { read_jpeg(coloured, "a.jpg"); }),
+            "a.jpg cannot be read as JPEG: it has more than 100 scans");
+}
+
+TEST(ImageFiles, ACutJpegIsNamed) {
+  const std::string good = write_jpeg(Image(40, 40, 3));
+  for (size_t size = 0; size + 1 < good.size(); ++size) {
+    EXPECT_EQ(error_text([&] {
+                read_jpeg(good.substr(0, size), "a.jpg");
+              }).rfind("a.jpg cannot be read as JPEG: ", 0),
+              0u)
+        << size;
   }
 }
 

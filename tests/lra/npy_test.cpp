@@ -67,6 +67,12 @@ TEST(Npy, WhatIsNotReadIsNamed) {
   EXPECT_EQ(message(npy("{}", "")), "x.npy: the header of the .npy has no 'descr'");
   EXPECT_EQ(message(npy(header("<fx", "(1,)"), "")), "x.npy: 'x' is no size of an .npy");
   EXPECT_EQ(message(npy(header("|u1", "(-1,)"), "")), "x.npy: '-1' is no size of an .npy");
+  // Else a file of no data could hold any number of items.
+  EXPECT_EQ(message(npy(header("<U0", "(1099511627776,)"), "")),
+            "x.npy: the items of an .npy should have from 1 to 1048576 bytes or characters, not 0");
+  EXPECT_EQ(message(npy(header("|S1048577", "(1,)"), "")),
+            "x.npy: the items of an .npy should have from 1 to 1048576 bytes or characters, not "
+            "1048577");
   EXPECT_EQ(message(npy(header("|u1", "(1099511627776, 1099511627776)"), "")),
             "x.npy: the .npy is too large");
 }
