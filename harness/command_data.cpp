@@ -77,6 +77,16 @@ std::string shortened(const std::string& text, size_t width) {
   return text.substr(0, width) + " ...";
 }
 
+// Every line two spaces in.
+std::string indented(const std::string& text) {
+  std::string result = "  ";
+  for (const char c : text) {
+    result += c;
+    if (c == '\n') result += "  ";
+  }
+  return result;
+}
+
 void show(const fs::path& path, const std::string& split_name, int64_t count) {
   constexpr size_t kWidth = 400;
   for (const auto& [directory, name] : prepared_folders(path)) {
@@ -91,8 +101,8 @@ void show(const fs::path& path, const std::string& split_name, int64_t count) {
         ids.resize(static_cast<size_t>(length));
         split.copy(i, j, length, ids.data());
         const std::string text = task(name).render(std::vector<uint16_t>(ids.begin(), ids.end()));
-        fmt::print(", {} tokens\n  {}\n", length,
-                   task(name).image ? text : shortened(text, kWidth));
+        fmt::print(", {} tokens\n{}\n", length,
+                   indented(task(name).image ? text : shortened(text, kWidth)));
       }
     }
   }

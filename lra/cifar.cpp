@@ -126,7 +126,7 @@ std::string render(std::span<const uint16_t> ids) {
   constexpr std::string_view kShades = " .:-=+*#%@";
   std::string text;
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (i > 0 && i % kSide == 0) text += "\n  ";
+    if (i > 0 && i % kSide == 0) text += '\n';
     text += kShades[std::min<size_t>(ids[i], 255) * kShades.size() / 256];
   }
   return text;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <sstream>
 #include <thread>
 
 #include "lra/files.h"
@@ -72,7 +73,17 @@ TEST_F(DataCommand, ImagesOutOfAnArchiveAreShownAndDrawn) {
               "\n  source CIFAR-10 (subset of 1200 images, not verified), from cifar.tar.gz\n");
   const ProgramResult shown = lra_data({"show", dir_, "--split", "test", "--count", "1"});
   expect_text(shown, 0, "#0 label 0, 1024 tokens\n");
-  EXPECT_EQ(std::ranges::count(shown.out, '\n'), 2 + 32);
+  // Each row of the picture is indented alike.
+  std::istringstream rows(shown.out);
+  std::string row;
+  std::getline(rows, row);
+  std::getline(rows, row);
+  for (int i = 0; i < 32; ++i) {
+    ASSERT_TRUE(std::getline(rows, row)) << i;
+    EXPECT_EQ(row.size(), 2u + 32) << i;
+    EXPECT_TRUE(row.starts_with("  ")) << i;
+  }
+  EXPECT_FALSE(std::getline(rows, row));
   expect_text(lra_data({"show", dir_, "--split", "test", "--count", "4", "--png", png}), 0,
               png + ": the first 4 images of image test, labels below");
   const Image sheet = read_png(read_file(png), png);
