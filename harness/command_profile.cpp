@@ -1,56 +1,38 @@
 // lra profile: memory and time per length.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <sstream>
 
 #include "harness/commands.h"
 #include "harness/memory.h"
-#include "harness/profiler.h"
+#include "harness/profile_run.h"
 #include "harness/progress.h"
 #include "harness/runtime.h"
 #include "lra/files.h"
+#include "lra/preset.h"
 #include "lra/protocol.h"
 #include "lra/task.h"
+#include "results/profile_compare.h"
 
 namespace lra {
 namespace {
 
 struct ProfileOptions {
-  std::string preset, attentions, scope, mode, dtype = "float32", device = "cpu",
-                                               protocol = "lra-strict", task, memory_limit, out;
+  std::string preset = "lra", attentions, scope, mode, batch, dtype = "float32", device = "cpu",
+              protocol, task, memory_limit, flush, out, compare, child;
   std::vector<int64_t> lengths;
-  int64_t batch = 0, heads = 0, head_dim = 0, threads = 0;
-  double seconds = 3;
+  std::vector<std::string> sets;
+  int64_t heads = 0, head_dim = 0, threads = 0, passes = 0;
+  uint64_t seed = 0;
+  double seconds = 3, timeout = 600, tolerance = 0.1;
+  bool no_pin = false, again = false;
 };
-
-// What a preset fixes; single options go over it.
-struct Preset {
-  const char* name;
-  std::vector<int64_t> lengths;
-  int64_t batch, heads, head_dim;
-  const char *scope, *mode;
-};
-
-const Preset kPresets[] = {
-    // One self-attention layer of BERT-base, as Table 1 of Xiong et al. 2021: a whole layer with
-    // its projections, inference.
-    {"table1", {512, 1024, 2048, 4096, 8192}, 1, 12, 64, "module", "inference"},
-    // The attention of the benchmark's own model.
-    {"lra", {512, 1024, 2048, 4096, 8192}, 1, 2, 32, "core", "training"},
-};
-
-const Preset& preset_of(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Preset& preset : kPresets) {
-    if (name == preset.name) return preset;
-    names.emplace_back(preset.name);
-  }
-  throw unknown_name("preset", name, names);
-}
 
 // "8GiB", "512MiB" or plain bytes.
-int64_t parse_bytes(const std::string& text) {
+int64_t parse_bytes(const std::string& option, const std::string& text) {
   std::istringstream in(text);
   double value = 0;
   std::string unit;
@@ -61,102 +43,138 @@ int64_t parse_bytes(const std::string& text) {
                        : unit == "GiB"             ? 1024 * kMiB
                                                    : 0;
   if (!(value > 0) || scale == 0)
-    throw UsageError("--memory-limit should be a size such as 8GiB or 512MiB, not '" + text + "'");
+    throw UsageError(option + " should be a size such as 8GiB or 512MiB, not '" + text + "'");
   return static_cast<int64_t>(value * scale);
 }
 
-// The file's cells so far, so that a second call measures only what is missing.
-std::vector<Profile> finished_cells(const std::filesystem::path& out) {
-  if (!std::filesystem::exists(out)) return {};
-  const Records records = find_records({out});
-  const bool other = !records.results.empty() || !records.fidelity.empty();
-  if (!records.bad.empty() || other) {
-    throw Error(fmt::format("{} is not a profile of this program ({}); choose another --out",
-                            out.string(),
-                            other ? "it holds other records" : records.bad.front().reason));
+// How the batch of each cell is found.
+struct BatchRule {
+  enum class Kind { fixed, tokens, largest } kind = Kind::fixed;
+  int64_t count = 0;   // of samples or tokens
+  std::string policy;  // for the records
+};
+
+// Under so many seconds a cell, more than one process is not worth its start.
+constexpr double kRough = 0.1;
+
+constexpr const char* kTokens = "tokens=";
+constexpr const char* kLargest = "largest";
+
+BatchRule parse_batch(const std::string& text) {
+  if (text == kLargest) return {.kind = BatchRule::Kind::largest, .policy = kLargest};
+  const bool tokens = text.starts_with(kTokens);
+  const std::string digits = tokens ? text.substr(std::string(kTokens).size()) : text;
+  int64_t count = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+  if (error != std::errc() || end != digits.data() + digits.size() || count < 1 ||
+      count > int64_t{1} << 24) {
+    throw UsageError(
+        "--batch should be a number of samples, tokens=T (T tokens a batch) or largest (the most "
+        "that fits --memory-limit), not '" +
+        text + "'");
   }
-  return records.profiles;
+  if (!tokens) return {.count = count};
+  return {.kind = BatchRule::Kind::tokens, .count = count, .policy = text};
 }
 
-void write_cells(const std::filesystem::path& out, const std::vector<Profile>& cells) {
-  std::string text;
-  for (const Profile& cell : cells) text += make_profile(cell).dump() + "\n";
-  write_file(out, text);
-}
-
-std::vector<ProfileCell> plan(const ProfileOptions& given) {
+ProfilePlan plan(const ProfileOptions& given) {
   if (!given.out.ends_with(".jsonl"))
     throw UsageError("--out should name a .jsonl file, not '" + given.out + "'");
-  load_protocol(given.protocol);
-  const Preset& preset = preset_of(given.preset.empty() ? "lra" : given.preset);
-  std::vector<AttentionSpec> attentions;
-  if (given.attentions.empty()) {
-    for (const AttentionEntry* entry : attention_entries())
-      attentions.push_back({.name = entry->info.name});
-  } else {
-    attentions = parse_attentions(given.attentions);
+  const Preset preset = load_preset(given.preset);
+  const std::string protocol_name = given.protocol.empty() ? preset.protocol : given.protocol;
+  const Protocol protocol = load_protocol(protocol_name);
+  const std::string task_name = !given.task.empty()    ? task(given.task).name
+                                : !preset.task.empty() ? preset.task
+                                                       : tasks().front()->name;
+  const int64_t usual =
+      preset.batch > 0 ? preset.batch : task_settings(protocol, task_name).training.batch;
+  const BatchRule batch =
+      given.batch.empty() ? BatchRule{.count = usual} : parse_batch(given.batch);
+  const std::string scope = given.scope.empty() ? preset.scope : given.scope;
+  std::vector<std::string> sets = given.sets;
+  if (scope == preset.scope) {  // what is given later stands
+    const auto own = preset.set_words();
+    sets.insert(sets.begin(), own.begin(), own.end());
   }
-  std::vector<ProfileCell> cells;
-  for (const int64_t length : given.lengths.empty() ? preset.lengths : given.lengths) {
-    for (const AttentionSpec& attention : attentions) {
-      attention_entry(attention.name).effective_options(attention.options);
+
+  ProfilePlan plan{.out = given.out,
+                   .device = given.device,
+                   .threads = use_threads(given.threads),
+                   .seconds = given.seconds,
+                   .timeout = given.timeout,
+                   .passes = given.passes > 0         ? given.passes
+                             : given.seconds < kRough ? 1
+                                                      : 3,
+                   .seed = given.seed,
+                   .pin = !given.no_pin,
+                   .again = given.again};
+  if (!given.memory_limit.empty())
+    plan.memory_limit = parse_bytes("--memory-limit", given.memory_limit);
+  if (!given.flush.empty()) plan.flush_bytes = parse_bytes("--flush", given.flush);
+  const std::string list = given.attentions.empty() ? preset.attentions : given.attentions;
+  for (const int64_t length : given.lengths.empty() ? preset.length_list() : given.lengths) {
+    for (const AttentionSpec& attention : attentions_of(list)) {
       ProfileCell cell{.attention = attention,
                        .length = length,
-                       .batch = given.batch > 0 ? given.batch : preset.batch,
+                       .batch = batch.kind == BatchRule::Kind::tokens
+                                    ? std::max<int64_t>(batch.count / length, 1)
+                                    : batch.count,
                        .heads = given.heads > 0 ? given.heads : preset.heads,
                        .head_dim = given.head_dim > 0 ? given.head_dim : preset.head_dim,
-                       .scope = given.scope.empty() ? preset.scope : given.scope,
+                       .scope = scope,
                        .mode = given.mode.empty() ? preset.mode : given.mode,
                        .dtype = given.dtype,
-                       .protocol = given.protocol,
-                       .task = given.task.empty() ? tasks().front()->name : task(given.task).name};
-      if (cell.scope == "model" && cell.dtype == "float64") {
-        throw UsageError("--scope model runs in float32 or bfloat16 (autocast), not in float64");
-      }
-      cells.push_back(std::move(cell));
+                       .protocol = protocol_name,
+                       .task = task_name,
+                       .sets = sets,
+                       .batch_policy = batch.policy};
+      check_cell(cell);
+      plan.cells.push_back(std::move(cell));
     }
   }
-  return cells;
+  // Only now, as it is work: what is wrong was found above.
+  if (batch.kind == BatchRule::Kind::largest) {
+    parse_device(given.device);
+    const int64_t limit = plan.memory_limit > 0 ? plan.memory_limit : default_memory_limit();
+    for (ProfileCell& cell : plan.cells) {
+      cell.batch = 1;
+      cell.batch = std::max<int64_t>(largest_batch(cell, plan, limit), 1);
+      say(fmt::format("{} N={}: batch {}", cell.attention.text(), cell.length, cell.batch));
+    }
+  }
+  return plan;
 }
 
-void run_profile(const ProfileOptions& options) {
-  const std::vector<ProfileCell> cells = plan(options);
-  const torch::Device device = parse_device(options.device);
-  const int64_t threads = use_threads(options.threads);
-  const int64_t limit =
-      options.memory_limit.empty() ? default_memory_limit() : parse_bytes(options.memory_limit);
-  std::vector<Profile> done = finished_cells(options.out);
-  {
-    const AtomicFile writable(options.out);
-  }  // a folder that is missing or read-only is found before the first cell
-  const std::string machine = machine_text(machine_of(device)),
-                    protocol = load_protocol(options.protocol).name;
-
-  int64_t index = 0;
-  for (const ProfileCell& cell : cells) {
-    ++index;
-    const bool model = cell.scope == "model";
-    const auto same = [&](const Profile& p) {
-      return p.attention.label == cell.attention.text() && p.length == cell.length &&
-             p.batch == cell.batch && p.heads == cell.heads && p.head_dim == cell.head_dim &&
-             p.scope == cell.scope && p.mode == cell.mode && p.dtype == cell.dtype &&
-             p.device == device.str() && p.threads == threads &&
-             machine_text(p.machine) == machine && p.protocol == (model ? protocol : "") &&
-             p.task == (model ? cell.task : "");
-    };
-    if (std::ranges::any_of(done, same)) continue;
-    Profile record = profile_cell(cell, device, threads, limit, {.seconds = options.seconds});
-    say(record.status == "ok"
-            ? fmt::format("{}/{} {} N={} {} {}: {:.3g} ms, {:.1f} MiB", index, cells.size(),
-                          record.attention.label, record.length, record.scope, record.mode,
-                          record.time->median, record.memory->peak)
-            : fmt::format("{}/{} {} N={} {} {}: {} ({})", index, cells.size(),
-                          record.attention.label, record.length, record.scope, record.mode,
-                          record.status, record.reason));
-    done.push_back(std::move(record));
-    write_cells(options.out, done);
+// What a comparison says; throws where something got worse.
+void compare(const ProfileOptions& options, const std::vector<Profile>& now) {
+  const Comparison comparison =
+      compare_profiles(read_profile(options.compare), now, options.tolerance);
+  if (comparison.table.rows.empty()) {
+    throw Error(
+        fmt::format("--compare {}: has no cell in common with {}: attention, options, "
+                    "length, sizes, scope, mode, type, threads and machine must agree",
+                    options.compare, options.out));
   }
-  say(fmt::format("{} cells in {}", done.size(), options.out));
+  fmt::print("{}", to_text(comparison.table));
+  if (comparison.worse > 0) {
+    throw Error(fmt::format("{} of {} cells are worse than in {} by more than {:g} %",
+                            comparison.worse, comparison.table.rows.size(), options.compare,
+                            100 * options.tolerance));
+  }
+}
+
+void profile(const ProfileOptions& options) {
+  if (!options.child.empty()) {
+    run_profile_child(options.child);
+    return;
+  }
+  if (options.out.empty()) throw UsageError("--out is required: the JSONL file to write");
+  if (!options.compare.empty() && !std::filesystem::exists(options.compare))
+    throw UsageError("--compare " + options.compare + ": no such file");
+  const ProfilePlan planned = plan(options);
+  const std::vector<Profile> records = run_profile(planned);
+  say(fmt::format("{} cells in {}", records.size(), options.out));
+  if (!options.compare.empty()) compare(options, records);
 }
 
 }  // namespace
@@ -164,38 +182,74 @@ void run_profile(const ProfileOptions& options) {
 void add_profile_command(CLI::App& app) {
   auto* command = app.add_subcommand("profile", "Measure memory and time per length");
   auto options = std::make_shared<ProfileOptions>();
-  command->add_option("--preset", options->preset, "table1 (BERT-base layer) or lra (default)");
-  command->add_option("--attentions", options->attentions, "Comma list; default: all");
+  command
+      ->add_option("--preset", options->preset,
+                   fmt::format("{}, or a path to your own; the options below go over it",
+                               fmt::join(preset_names(), ", ")))
+      ->capture_default_str();
+  command->add_option("--attentions", options->attentions,
+                      "Comma list, * = all others; default: the preset's");
   command->add_option("--lengths", options->lengths, "Comma list; default: the preset's")
       ->delimiter(',')
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   command
       ->add_option("--scope", options->scope, "core (q, k, v), module (with projections) or model")
       ->check(CLI::IsMember({"core", "module", "model"}));
-  command->add_option("--mode", options->mode, "inference or training (forward + backward)")
+  command
+      ->add_option("--mode", options->mode,
+                   "inference or training (forward + backward; of a model, optimizer step too)")
       ->check(CLI::IsMember({"inference", "training"}));
-  command->add_option("--batch", options->batch, "Default: the preset's")
-      ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--batch", options->batch,
+                      "Samples; tokens=T: T tokens a batch; largest: the largest power of two that "
+                      "fits --memory-limit; default: the preset's");
   command->add_option("--heads", options->heads, "Default: the preset's")
       ->check(CLI::Range(1, 1 << 12));
   command->add_option("--head-dim", options->head_dim, "Default: the preset's")
       ->check(CLI::Range(1, 1 << 12));
-  command->add_option("--protocol", options->protocol, "Of scope model")->capture_default_str();
+  command->add_option("--protocol", options->protocol, "Of scope model; default: the preset's");
   command->add_option("--task", options->task,
-                      "Of scope model; default: the first of lra list tasks");
+                      "Of scope model, and of the protocol's batch; default: the preset's");
+  command->add_option("--set", options->sets, "Of scope model: override a.b=v (repeatable)")
+      ->allow_extra_args(false);
   command->add_option(
       "--memory-limit", options->memory_limit,
       "On CPUs: a cell that needs more tensors is oom, as 8GiB; default: 80 % of what is free");
-  command->add_option("--seconds", options->seconds, "Most time for the samples of a cell")
+  command
+      ->add_option("--seconds", options->seconds,
+                   "Most time for the samples of a cell, over its passes")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
+  command
+      ->add_option("--passes", options->passes,
+                   "Processes a cell, and up to as many again for a noisy one; default: 3, or 1 "
+                   "where --seconds is under 0.1")
+      ->check(CLI::Range(1, 1000));
+  command
+      ->add_option("--timeout", options->timeout,
+                   "Seconds after which a process is ended and its cell is timeout; 0 = none")
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str();
+  command->add_option("--order-seed", options->seed, "Of the order within a pass")
+      ->capture_default_str();
+  command->add_flag("--no-pin", options->no_pin, "Let the system move threads between processors");
+  command->add_flag("--again", options->again,
+                    "Measure anew the cells of --out that failed or stayed noisy");
+  command->add_option("--flush", options->flush,
+                      "On GPUs: overwrite this much before each sample, as 64MiB (their L2 cache)");
   command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
   command->add_option("--dtype", options->dtype, "float32, float64 or bfloat16")
       ->capture_default_str();
   command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();
-  command->add_option("--out", options->out, "JSONL file; cells that it holds already are kept")
-      ->required();
-  command->callback([options] { run_profile(*options); });
+  command->add_option("--out", options->out, "JSONL file; cells that it holds already are kept");
+  command->add_option("--compare", options->compare,
+                      "Earlier profile: say per cell whether it is slower; exit 1 where one is");
+  command
+      ->add_option("--tolerance", options->tolerance,
+                   "Of --compare: a change of up to this part is none")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  command->add_option("--child", options->child)->group("");  // of our own processes
+  command->callback([options] { profile(*options); });
 }
 
 }  // namespace lra

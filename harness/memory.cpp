@@ -2,6 +2,7 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
+#include <sys/resource.h>
 #include <torch/version.h>
 
 #include <algorithm>
@@ -22,6 +23,8 @@
 #else
 #define LRA_DEVICE_STATISTICS 0
 #endif
+// What a whole GPU has in use: known to be asked this way in 2.11.
+#define LRA_DEVICE_MEMORY (TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 11)
 
 namespace lra {
 namespace {
@@ -132,6 +135,17 @@ void reset_peak_bytes(torch::Device device) {
 #endif
 }
 
+std::optional<DeviceMemory> device_memory(torch::Device device) {
+  if (device.is_cpu()) return std::nullopt;
+#if LRA_DEVICE_MEMORY
+  const auto [free, total] = at::getDeviceAllocator(device.type())->getMemoryInfo(device.index());
+  return DeviceMemory{.reserved_peak = device_statistics(device).reserved_bytes[kAggregate].peak,
+                      .in_use = static_cast<int64_t>(total) - static_cast<int64_t>(free)};
+#else
+  return std::nullopt;
+#endif
+}
+
 void set_cpu_memory_limit(int64_t bytes) { g_limit.store(bytes); }
 
 int64_t default_memory_limit() {
@@ -143,6 +157,18 @@ int64_t default_memory_limit() {
     available = std::min(available, std::max<int64_t>(most - used, 0));
   }
   return available / 5 * 4;
+}
+
+void limit_address_space(int64_t bytes, int64_t threads) {
+  constexpr int64_t kArena = int64_t{128} << 20;  // glibc reserves twice 64 MiB to align one
+  const int64_t now = kilobytes_line("/proc/self/status", "VmSize:") * 1024;
+  if (now == 0) return;
+  const auto limit = static_cast<rlim_t>(now + bytes + (threads + 1) * kArena);
+  rlimit old{};
+  if (getrlimit(RLIMIT_AS, &old) != 0 || (old.rlim_max != RLIM_INFINITY && limit > old.rlim_max))
+    return;
+  const rlimit wanted{.rlim_cur = limit, .rlim_max = old.rlim_max};
+  setrlimit(RLIMIT_AS, &wanted);
 }
 
 bool is_out_of_memory(const std::exception& error) {

@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace lra {
 
@@ -21,12 +22,25 @@ int64_t peak_bytes(torch::Device device);
 /// The peak becomes what is live now.
 void reset_peak_bytes(torch::Device device);
 
+/// Of a GPU.
+struct DeviceMemory {
+  int64_t reserved_peak = 0;  // bytes LibTorch held at most since reset_peak_bytes()
+  int64_t in_use = 0;         // bytes of the device that are taken now, whoever by
+};
+/// Absent on a CPU, and where this LibTorch cannot tell.
+std::optional<DeviceMemory> device_memory(torch::Device device);
+
 /// CPU tensors beyond this many live bytes in all are refused with c10::OutOfMemoryError; 0 = no
 /// limit.
 void set_cpu_memory_limit(int64_t bytes);
 
 /// 80 % of what the machine, or this container, has free now, in bytes.
 int64_t default_memory_limit();
+
+/// Limits this process's address space to what it has now and `bytes` more, and room for the
+/// arenas that each thread's allocations reserve without using: what libraries take by themselves
+/// fails too, before the kernel has to kill. Without effect where the system refuses.
+void limit_address_space(int64_t bytes, int64_t threads);
 
 /// True for the errors by which LibTorch reports that memory ran out.
 bool is_out_of_memory(const std::exception& error);

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "attention_variants/autocast.h"
+#include "harness/machine_watch.h"
 #include "harness/memory.h"
 #include "harness/runtime.h"
 #include "harness/signals.h"
@@ -12,15 +15,6 @@
 
 namespace lra {
 namespace {
-
-torch::Dtype dtype_of(const std::string& name) {
-  static const std::map<std::string, torch::Dtype> known = {
-      {"float32", torch::kFloat32}, {"float64", torch::kFloat64}, {"bfloat16", torch::kBFloat16}};
-  const auto it = known.find(name);
-  if (it == known.end())
-    throw UsageError("--dtype should be float32, float64 or bfloat16, not '" + name + "'");
-  return it->second;
-}
 
 int64_t parameter_bytes(const torch::nn::Module& module) {
   int64_t bytes = 0;
@@ -33,11 +27,24 @@ void clear_gradients(const std::vector<torch::Tensor>& tensors) {
   for (torch::Tensor tensor : tensors) tensor.mutable_grad() = torch::Tensor();
 }
 
+// Floating-point operations of the projections for one token: two a weight.
+int64_t projection_flops(const Attention& attention) {
+  int64_t flops = 0;
+  for (const auto& parameter : attention.named_parameters()) {
+    if (is_projection(parameter.key()) && parameter.value().dim() == 2)
+      flops += 2 * parameter.value().numel();
+  }
+  return flops;
+}
+
+int64_t bytes_of(const torch::Tensor& tensor) { return static_cast<int64_t>(tensor.nbytes()); }
+
 /// The work of a cell, and what its record says besides the measurement.
 struct Work {
   std::function<void()> call;
+  std::function<int64_t()> optimizer_bytes;  // after a call
   json options;
-  int64_t parameter_bytes = 0, analytic_bytes = -1, flops = -1;
+  int64_t parameter_bytes = 0, analytic_bytes = -1, flops = -1, least_bytes = -1;
 };
 
 // `forward` gives [.., ..]; training also runs its backward from a gradient made beforehand.
@@ -87,8 +94,14 @@ Work attention_work(const ProfileCell& cell, torch::Device device) {
                                training);
     work.analytic_bytes = attention->analytic_bytes(
         cell.batch, cell.length, static_cast<int64_t>(q.element_size()), training);
-    // The account is of one forward.
-    if (!training) work.flops = attention->flops(cell.batch, cell.length);
+    work.flops = attention->flops(cell.batch, cell.length);
+    const int64_t inputs = shared == Projections::query_key_value    ? 3
+                           : shared == Projections::shared_query_key ? 2
+                                                                     : 1;
+    work.least_bytes = (inputs + 1) * bytes_of(q);
+    for (const auto& parameter : attention->named_parameters()) {
+      if (!is_projection(parameter.key())) work.least_bytes += bytes_of(parameter.value());
+    }
   } else {
     const auto x = torch::randn({cell.batch, cell.length, context.width}, options)
                        .set_requires_grad(training);  // [B,N,D]
@@ -96,6 +109,9 @@ Work attention_work(const ProfileCell& cell, torch::Device device) {
     const auto gradient = torch::randn_like(x);
     work.call =
         attention_call([=] { return attention->forward(x, mask); }, leaves, gradient, training);
+    const int64_t inner = attention->flops(cell.batch, cell.length);
+    if (inner >= 0) work.flops = inner + cell.batch * cell.length * projection_flops(*attention);
+    work.least_bytes = 2 * bytes_of(x) + work.parameter_bytes;
   }
   return work;
 }
@@ -133,17 +149,134 @@ Work model_work(const ProfileCell& cell, const Config& config, torch::Device dev
     optimizer->step();
     optimizer->zero_grad();
   };
+  work.optimizer_bytes = [optimizer] {
+    int64_t bytes = 0;
+    for (const auto& [parameter, state] : optimizer->state()) {
+      const auto& moments = static_cast<const torch::optim::AdamWParamState&>(*state);
+      bytes += bytes_of(moments.exp_avg()) + bytes_of(moments.exp_avg_sq());
+    }
+    return bytes;
+  };
   return work;
+}
+
+Config config_of(const ProfileCell& cell) {
+  std::vector<std::string> sets = {fmt::format("input.length={}", cell.length),
+                                   fmt::format("model.heads={}", cell.heads),
+                                   fmt::format("model.head_dim={}", cell.head_dim)};
+  sets.insert(sets.end(), cell.sets.begin(), cell.sets.end());
+  return make_config(load_protocol(cell.protocol), cell.task, cell.attention, sets, /*seed=*/0,
+                     cell.dtype);
+}
+
+Work work_of(const ProfileCell& cell, torch::Device device) {
+  torch::manual_seed(0);
+  return cell.scope == "model" ? model_work(cell, config_of(cell), device)
+                               : attention_work(cell, device);
+}
+
+// A limit on tensors for a scope.
+class MemoryLimit {
+ public:
+  explicit MemoryLimit(int64_t bytes) { set_cpu_memory_limit(bytes); }
+  ~MemoryLimit() { set_cpu_memory_limit(0); }
+  MemoryLimit(const MemoryLimit&) = delete;
+  MemoryLimit& operator=(const MemoryLimit&) = delete;
+};
+
+double mib(int64_t bytes) { return static_cast<double>(bytes) / kMiB; }
+
+void fill(const Work& work, torch::Device device, const Measurement& m,
+          const MachineWatch::Seen& seen, Profile& record) {
+  record.attention.options = work.options;
+  if (work.flops >= 0) record.flops = static_cast<double>(work.flops);
+  if (work.least_bytes >= 0) record.least_bytes = static_cast<double>(work.least_bytes);
+  ProfileTime time;
+  for (const double sample : m.samples)  // to the nanosecond: clocks tell no more
+    time.samples.push_back(std::round(sample * 1e6) / 1e6);
+  time.passes = {{.samples = static_cast<int64_t>(m.samples.size()),
+                  .warm_up = m.warm_up,
+                  .others = seen.others,
+                  .mhz = seen.mhz,
+                  .reference = seen.reference,
+                  .device_ms = m.device_ms,
+                  .noisy = seen.noisy}};
+  time.median = m.time.median;
+  time.min = m.time.min;
+  time.iqr = m.time.iqr;
+  time.ci95 = m.time.interval;
+  record.time = std::move(time);
+  record.memory = ProfileMemory{.peak = mib(m.peak_bytes), .parameters = mib(work.parameter_bytes)};
+  if (work.analytic_bytes >= 0) record.memory->analytic = mib(work.analytic_bytes);
+  if (work.optimizer_bytes) record.memory->optimizer = mib(work.optimizer_bytes());
+  record.memory->process_peak = process_peak_mib();
+  if (const auto use = device_memory(device)) {
+    record.memory->reserved = mib(use->reserved_peak);
+    record.memory->device = mib(use->in_use);
+  }
 }
 
 }  // namespace
 
-Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t threads,
-                     int64_t memory_limit, const MeasureLimits& limits) {
+torch::Dtype dtype_of(const std::string& name) {
+  static const std::map<std::string, torch::Dtype> known = {
+      {"float32", torch::kFloat32}, {"float64", torch::kFloat64}, {"bfloat16", torch::kBFloat16}};
+  const auto it = known.find(name);
+  if (it == known.end())
+    throw UsageError("--dtype should be float32, float64 or bfloat16, not '" + name + "'");
+  return it->second;
+}
+
+json cell_json(const ProfileCell& cell) {
+  return {{"attention", cell.attention.name},
+          {"options", cell.attention.options},
+          {"length", cell.length},
+          {"batch", cell.batch},
+          {"heads", cell.heads},
+          {"head_dim", cell.head_dim},
+          {"scope", cell.scope},
+          {"mode", cell.mode},
+          {"dtype", cell.dtype},
+          {"protocol", cell.protocol},
+          {"task", cell.task},
+          {"sets", cell.sets},
+          {"batch_policy", cell.batch_policy}};
+}
+
+ProfileCell parse_cell(const json& value) {
+  return {.attention = {.name = value.at("attention"), .options = value.at("options")},
+          .length = value.at("length"),
+          .batch = value.at("batch"),
+          .heads = value.at("heads"),
+          .head_dim = value.at("head_dim"),
+          .scope = value.at("scope"),
+          .mode = value.at("mode"),
+          .dtype = value.at("dtype"),
+          .protocol = value.at("protocol"),
+          .task = value.at("task"),
+          .sets = value.at("sets"),
+          .batch_policy = value.at("batch_policy")};
+}
+
+void check_cell(const ProfileCell& cell) {
+  dtype_of(cell.dtype);
+  attention_entry(cell.attention.name).effective_options(cell.attention.options);
+  if (cell.scope != "model") {
+    if (!cell.sets.empty())
+      throw UsageError("--set is of --scope model; the other scopes have no protocol");
+    return;
+  }
+  if (cell.dtype == "float64")
+    throw UsageError("--scope model runs in float32 or bfloat16 (autocast), not in float64");
+  config_of(cell);
+}
+
+Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t threads) {
   Profile record;
   record.attention = {.name = cell.attention.name, .label = cell.attention.text()};
   record.length = cell.length;
   record.batch = cell.batch;
+  record.batch_policy = cell.batch_policy;
   record.heads = cell.heads;
   record.head_dim = cell.head_dim;
   record.scope = cell.scope;
@@ -153,50 +286,45 @@ Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t thre
   record.threads = threads;
   record.machine = machine_of(device);
   record.software = software_json();
-
-  // Names and options are wrong before any work, not a status of the cell.
-  Config config;
   if (cell.scope == "model") {
-    config = make_config(
-        load_protocol(cell.protocol), cell.task, cell.attention,
-        {fmt::format("input.length={}", cell.length), fmt::format("model.heads={}", cell.heads),
-         fmt::format("model.head_dim={}", cell.head_dim)},
-        /*seed=*/0, cell.dtype);
+    const Config config = config_of(cell);
     record.attention.options = config.attention_options;
     record.protocol = config.protocol;
     record.task = config.task;
+    for (const std::string& set : cell.sets) record.sets.push_back(set);
   } else {
-    dtype_of(cell.dtype);
     record.attention.options =
         attention_entry(cell.attention.name).effective_options(cell.attention.options);
   }
+  return record;
+}
 
+Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t threads,
+                     int64_t memory_limit, const MeasureLimits& limits,
+                     const std::vector<int>& processors) {
+  check_cell(cell);  // names and options are wrong before any work, not a status of the cell
+  Profile record = profile_record(cell, device, threads);
   try {
-    torch::manual_seed(0);
-    set_cpu_memory_limit(memory_limit);
-    const Work work =
-        cell.scope == "model" ? model_work(cell, config, device) : attention_work(cell, device);
-    record.attention.options = work.options;
-    if (work.flops >= 0) record.flops = static_cast<double>(work.flops);
+    const MemoryLimit limited(memory_limit);
+    const Work work = work_of(cell, device);
+    const MachineWatch watch(processors);
     const Measurement m = measure(work.call, device, limits);
-    record.time = ProfileTime{.median = m.time.median,
-                              .min = m.time.min,
-                              .iqr = m.time.iqr,
-                              .ci95 = m.time.interval,
-                              .samples = m.samples};
-    record.memory = ProfileMemory{.peak = static_cast<double>(m.peak_bytes) / kMiB,
-                                  .parameters = static_cast<double>(work.parameter_bytes) / kMiB};
-    if (work.analytic_bytes >= 0)
-      record.memory->analytic = static_cast<double>(work.analytic_bytes) / kMiB;
+    fill(work, device, m, watch.stop(), record);
   } catch (const Interrupted&) {
-    set_cpu_memory_limit(0);
     throw;
   } catch (const std::exception& error) {
     record.status = status_of(error);
     record.reason = first_line(error);
   }
-  set_cpu_memory_limit(0);
   return record;
+}
+
+int64_t bytes_of_call(const ProfileCell& cell, torch::Device device, int64_t memory_limit) {
+  const MemoryLimit limited(memory_limit);
+  const int64_t start = live_bytes(device);
+  reset_peak_bytes(device);
+  work_of(cell, device).call();
+  return peak_bytes(device) - start;
 }
 
 }  // namespace lra

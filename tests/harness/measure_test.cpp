@@ -1,11 +1,18 @@
-// The meter measures what is known: bytes of a scripted pattern, the duration of a spin.
+// The meter measures what is known: bytes of a scripted pattern, the duration of a spin, what else
+// runs on the machine.
 #include "harness/measure.h"
 
 #include <gtest/gtest.h>
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
+#include "harness/machine_watch.h"
 #include "harness/memory.h"
 
 namespace lra {
@@ -82,6 +89,110 @@ TEST(MeasureTest, KnowsTheDurationOfASpinAndItsBytes) {
   EXPECT_GE(m.time.median, 5.0);
   EXPECT_EQ(m.peak_bytes, 2'000'000);
   EXPECT_GE(m.samples.size(), 6u);
+}
+
+void spin(std::chrono::milliseconds time) {
+  const auto end = Clock::now() + time;
+  while (Clock::now() < end) {
+  }
+}
+
+// What is precise enough is given so that it is so at the first look, or never: whatever else the
+// machine does.
+TEST(MeasureTest, StopsOnceTheMedianIsKnown) {
+  const auto work = [] { spin(std::chrono::milliseconds(2)); };
+  const auto samples = [&](double precision) {
+    return measure(work, torch::kCPU, {.seconds = 0.2, .precision = precision, .least_seconds = 0})
+        .samples.size();
+  };
+  EXPECT_EQ(samples(1e9), 6u);
+  EXPECT_GT(samples(-1), 6u) << "until the time is over";
+}
+
+TEST(MeasureTest, SamplesForAShortTimeAtLeast) {
+  const auto begin = Clock::now();
+  const Measurement m =
+      measure([] {}, torch::kCPU,
+              {.seconds = 10, .precision = 1e9, .most = 100'000'000, .least_seconds = 0.2});
+  EXPECT_GE(std::chrono::duration<double>(Clock::now() - begin).count(), 0.2);
+  EXPECT_GT(m.samples.size(), 6u);
+  EXPECT_EQ(
+      measure([] {}, torch::kCPU, {.seconds = 10, .precision = -1, .most = 50}).samples.size(),
+      50u);
+}
+
+TEST(MeasureTest, WarmsUpUntilItIsStable) {
+  int call = 0;
+  const Measurement m = measure(
+      [&] {
+        // 64 ms, 32, 16, then 8: as caches and clocks settle.
+        spin(std::chrono::milliseconds(std::max(64 >> call++, 8)));
+      },
+      torch::kCPU, {.seconds = 60, .precision = 1e9, .least_seconds = 0});
+  EXPECT_GE(m.warm_up, 6) << "three calls as long as each other are the fourth to sixth";
+  EXPECT_LT(m.time.min, 9);
+}
+
+TEST(MeasureTest, TheClockItselfTakesNextToNothing) {
+  EXPECT_LT(timer_overhead(), 0.005) << "milliseconds; the shortest calls take about 0.05";
+  EXPECT_GE(timer_overhead(), 0);
+}
+
+// In a process of its own, pinned to one processor with a second thread that competes for it.
+TEST(MachineWatchTest, SeesWorkThatTakesTheProcessor) {
+  const std::vector<int> one = {idle_processors().front()};
+  const auto seen_beside = [&](bool rival) {
+    int result[2];
+    EXPECT_EQ(pipe(result), 0);
+    const pid_t other = rival ? fork() : 0;
+    if (rival && other == 0) {
+      pin_process(one);
+      for (;;) spin(std::chrono::milliseconds(100));
+    }
+    const pid_t child = fork();
+    if (child == 0) {
+      pin_process(one);
+      spin(std::chrono::milliseconds(50));
+      const MachineWatch watch(one);
+      spin(std::chrono::milliseconds(400));
+      const MachineWatch::Seen seen = watch.stop();
+      const double others = seen.others.value_or(-1);
+      _exit(write(result[1], &others, sizeof others) == sizeof others ? 0 : 1);
+    }
+    double others = -2;
+    EXPECT_EQ(read(result[0], &others, sizeof others), static_cast<ssize_t>(sizeof others));
+    waitpid(child, nullptr, 0);
+    if (rival) {
+      kill(other, SIGKILL);
+      waitpid(other, nullptr, 0);
+    }
+    close(result[0]);
+    close(result[1]);
+    return others;
+  };
+  // Two that never sleep share it evenly; what else the machine does comes on top.
+  const double beside = seen_beside(true);
+  EXPECT_GT(beside, 0.35);
+  EXPECT_LE(beside, 1);
+}
+
+TEST(MachineWatchTest, TheReferenceIsTheSameEachTime) {
+  double least = reference_work(), most = least;
+  for (int i = 0; i < 5; ++i) {
+    least = std::min(least, reference_work());
+    most = std::max(most, reference_work());
+  }
+  EXPECT_GT(least, 0.1) << "the loop was left out";
+  EXPECT_LT(most, 3 * least);
+}
+
+TEST(MachineWatchTest, KnowsThePeakOfTheProcess) {
+  const double before = process_peak_mib().value();
+  {
+    const auto touched = torch::ones({64 << 20}, torch::kUInt8);
+    EXPECT_GE(process_peak_mib().value(), before);
+  }
+  EXPECT_GE(process_peak_mib().value(), 64);
 }
 
 TEST(MeasureTest, StopsAtItsTimeWithAFewSamples) {

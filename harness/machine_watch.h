@@ -1,0 +1,62 @@
+// What else goes on on the machine while something is measured, and keeping threads in their place.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "results/records.h"
+
+namespace lra {
+
+/// The processors that this process may use, those that others use least first (watched for
+/// `seconds`), in the system's order where that is equal.
+std::vector<int> idle_processors(double seconds = 0.1);
+
+/// The environment in which a process keeps one OpenMP thread on each of these processors.
+std::vector<std::pair<std::string, std::string>> pinned_environment(
+    const std::vector<int>& processors);
+
+/// Restricts this process to these processors, before it starts threads. False where the system
+/// refuses.
+bool pin_process(const std::vector<int>& processors);
+
+/// Watches processors from its construction to stop().
+class MachineWatch {
+ public:
+  /// `processors`: those that the work runs on.
+  explicit MachineWatch(std::vector<int> processors);
+
+  struct Seen {
+    std::optional<double> others;  // part of the processors' time for which this process's threads
+                                   // were ready and others ran, 0 to 1; absent where the system
+                                   // does not say
+    std::optional<double> mhz;     // as the system says, mean over the processors at the end
+    Interval reference;            // ms of reference_work() before and after
+    std::string noisy;             // why these are no quiet conditions; "" = they are
+  };
+  /// Time that others took above this part, or a reference that changes by it, is noise.
+  static constexpr double kTolerance = 0.05;
+  Seen stop() const;
+
+ private:
+  std::vector<int> processors_;
+  double reference_, begin_;      // milliseconds, seconds
+  std::optional<double> waited_;  // seconds
+  int64_t stolen_;                // clock ticks
+};
+
+/// Milliseconds of a fixed chain of dependent operations, best of three: as the processor's clock
+/// slows down, or another thread shares its core, it takes longer. About half a millisecond each.
+double reference_work();
+
+/// What one pair of clock readings around nothing takes, in milliseconds: the median of many.
+double timer_overhead();
+
+/// The most of memory this process has had resident, in MiB (VmHWM); absent where the system does
+/// not say.
+std::optional<double> process_peak_mib();
+
+}  // namespace lra

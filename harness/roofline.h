@@ -1,0 +1,17 @@
+// What this machine reaches at best, measured: the two lines of a roofline (Williams et al. 2009).
+#pragma once
+
+#include <torch/torch.h>
+
+#include "results/records.h"
+
+namespace lra {
+
+/// The fastest of several large matrix products (2048 x 2048 x 2048, GFLOP/s) and copies (512 MiB
+/// to 512 MiB, less where `memory_limit` bytes are little; bytes read and written) with LibTorch's
+/// threads as they are set. About two seconds on a small machine; where a cell is given less than
+/// a second, smaller ones (1024, 64 MiB) for as long, and so a rougher estimate.
+Roofline measure_roofline(torch::Device device, torch::Dtype dtype, int64_t memory_limit,
+                          double seconds);
+
+}  // namespace lra
