@@ -49,6 +49,15 @@ class CosformerAttention : public ProjectedAttention {
 
   json options() const override { return write_fields(options_); }
 
+  int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                         bool training) const override {
+    if (training) return -1;  // depends on when autograd frees what
+    const int64_t rows = batch * context_.heads, d = context_.head_dim;
+    // The phases and, while the queries are read: zeroed, their features of twice the width, the
+    // numerator with its denominator, and the output.
+    return (rows * length * (d + 2 * d + (d + 1) + d) + batch * length * 2) * element_size;
+  }
+
   int64_t flops(int64_t batch, int64_t length) const override {
     const int64_t d = context_.head_dim;
     // φ(K)ᵀ [V, 1] and φ(Q) times it.

@@ -55,6 +55,15 @@ class LinearAttention : public ProjectedAttention {
 
   json options() const override { return write_fields(options_); }
 
+  int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                         bool training) const override {
+    if (training) return -1;  // depends on when autograd frees what
+    const int64_t rows = batch * context_.heads, d = context_.head_dim;
+    // The values, with a column of ones where they are counted, stand while the features of the
+    // keys are made: two parts and their sum.
+    return rows * length * (3 * d + d + (options_.normalise ? 1 : 0)) * element_size;
+  }
+
   int64_t flops(int64_t batch, int64_t length) const override {
     const int64_t d = context_.head_dim;
     // φ(K)ᵀ V and φ(Q) times it; the denominator is one more column in both.

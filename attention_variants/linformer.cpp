@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "attention_variants/account.h"
 #include "attention_variants/attention.h"
 #include "attention_variants/softmax.h"
 
@@ -102,6 +103,15 @@ class LinformerAttention : public ProjectedAttention {
   }
 
   json options() const override { return write_fields(options_); }
+
+  int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                         bool training) const override {
+    if (training) return -1;  // depends on when autograd frees what
+    const int64_t rows = batch * context_.heads, d = context_.head_dim;
+    // Zeroed queries, the output, and both projections.
+    return 2 * rows * (length + options_.projected_length) * d * element_size +
+           fused_attention_bytes(rows, length, options_.projected_length, d, element_size);
+  }
 
   int64_t flops(int64_t batch, int64_t length) const override {
     // E K, F V, Q K'ᵀ and its softmax times V'.

@@ -3,6 +3,7 @@
 // The "local attention" of Tay et al., "Long Range Arena", ICLR 2021. Cost: O(N b d) time, O(N d)
 // memory: the blocks are a batch of small softmax attentions for the fused kernel. A real token
 // sees itself, so its block has a key.
+#include "attention_variants/account.h"
 #include "attention_variants/attention.h"
 #include "attention_variants/blocks.h"
 #include "attention_variants/softmax.h"
@@ -35,6 +36,16 @@ class LocalAttention : public ProjectedAttention {
   }
 
   json options() const override { return write_fields(options_); }
+
+  int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                         bool training) const override {
+    if (training) return -1;  // depends on when autograd frees what
+    const int64_t rows = batch * context_.heads, block = block_of(length);
+    const int64_t count = block_count(length, block);
+    // q, k and v in blocks, and the output.
+    return 4 * rows * count * block * context_.head_dim * element_size +
+           fused_attention_bytes(rows * count, block, block, context_.head_dim, element_size);
+  }
 
   int64_t flops(int64_t batch, int64_t length) const override {
     const int64_t block = block_of(length);

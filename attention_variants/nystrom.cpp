@@ -5,8 +5,10 @@
 // 2021. Cost: O(N m d + m³) time. Memory O(N d): B V and F X are themselves softmax attentions,
 // with m queries and with m keys, and go through the fused kernel, so neither F nor B is ever
 // stored.
+#include <algorithm>
 #include <cmath>
 
+#include "attention_variants/account.h"
 #include "attention_variants/attention.h"
 #include "attention_variants/depthwise_conv.h"
 #include "attention_variants/nystrom_matrices.h"
@@ -78,13 +80,16 @@ class NystromAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
-    const int64_t rows = batch * context_.heads;
-    const int64_t vector = rows * length * context_.head_dim * element_size;  // one [B,H,N,d]
-    const int64_t logsumexp = rows * length * (element_size == 8 ? 8 : 4);
+    const int64_t rows = batch * context_.heads, d = context_.head_dim;
+    const int64_t vector = rows * length * d * element_size;       // one [B,H,N,d]
     const int64_t masked = options_.padding == "ignored" ? 0 : 3;  // q, k and v with padding zeroed
-    // The attention's output stands while the convolution lays out its input and writes its result,
-    // or is made.
-    return (masked + 1 + (conv_ != nullptr ? 2 : 0)) * vector + (conv_ != nullptr ? 0 : logsumexp);
+    const int64_t m = std::min(options_.num_landmarks, length);
+    // Both landmarks, B V and Z B V; A and Z.
+    const int64_t inner = m == length ? 0 : rows * (4 * m * d + 2 * m * m) * element_size;
+    const int64_t product =
+        (masked + 1) * vector + inner + fused_attention_bytes(rows, length, m, d, element_size);
+    // The attention's output stands while the convolution lays out its input and writes its result.
+    return conv_ == nullptr ? product : std::max(product, (masked + 3) * vector);
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {

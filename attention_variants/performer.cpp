@@ -7,6 +7,7 @@
 //
 // Choromanski et al., "Rethinking Attention with Performers", ICLR 2021. Cost: O(N m d) time, O(N
 // m) memory: one [B,H,N,m] of features each for queries and keys.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <tuple>
@@ -99,6 +100,17 @@ class PerformerAttention : public ProjectedAttention {
   }
 
   json options() const override { return write_fields(options_); }
+
+  int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                         bool training) const override {
+    if (training) return -1;  // depends on when autograd frees what
+    const int64_t rows = batch * context_.heads, d = context_.head_dim, m = options_.num_features;
+    // While the queries are read: the values with their column of ones, the keys' sums, and of the
+    // queries themselves, their features, and the numerator with its denominator before and after
+    // its offset. Features are of float32 at least.
+    const int64_t features = rows * length * m * std::max<int64_t>(element_size, 4);
+    return features + rows * (length * (3 * (d + 1) + d) + m * (d + 1)) * element_size;
+  }
 
   int64_t flops(int64_t batch, int64_t length) const override {
     const int64_t m = options_.num_features, d = context_.head_dim;

@@ -15,10 +15,12 @@
 // over its columns into the sum over all blocks: its einsum has two free letters. With a softmax,
 // whose sum is 1, nothing is sorted and W gets no gradient. Its blocks are strided, and its mask
 // weight is compared with 0. Here is what the paper, and that code's comments, say.
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
+#include "attention_variants/account.h"
 #include "attention_variants/attention.h"
 #include "attention_variants/softmax.h"
 
@@ -114,6 +116,19 @@ class SinkhornAttention : public ProjectedAttention {
   }
 
   json options() const override { return write_fields(options_); }
+
+  int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                         bool training) const override {
+    if (training) return -1;  // depends on when autograd frees what
+    const int64_t rows = batch * context_.heads, d = context_.head_dim, n = blocks(length);
+    const int64_t vector = rows * n * options_.block * d * element_size;
+    const int64_t fused =
+        fused_attention_bytes(rows * n, options_.block, options_.block, d, element_size);
+    // q, k and v in blocks, and what each block makes of itself, twice where it is doubled.
+    if (sort_ == nullptr) return 5 * vector + fused;
+    // Then the sorted k and v, what they make, and the weights they were sorted by.
+    return 7 * vector + fused + rows * n * n * std::max<int64_t>(element_size, 4);
+  }
 
   int64_t flops(int64_t batch, int64_t length) const override {
     const int64_t n = blocks(length), b = options_.block, d = context_.head_dim;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "attention_variants/account.h"
 #include "attention_variants/attention.h"
 #include "attention_variants/softmax.h"
 
@@ -102,10 +103,11 @@ class StandardAttention : public ProjectedAttention {
     const int64_t vector = rows * context_.head_dim * element_size;  // one [B,H,N,d]
     const int64_t matrix = rows * length * element_size;             // one [B,H,N,N]
     if (options_.implementation == "fused") {
-      const int64_t logsumexp = rows * (element_size == 8 ? 8 : 4);
+      const int64_t beside = fused_attention_bytes(batch * context_.heads, length, length,
+                                                   context_.head_dim, element_size);
       // Training: the output before and after zeroing, then its gradient, those of q, k and v, and
-      // a working copy.
-      return logsumexp + (training ? 7 : 1) * vector;
+      // a working copy; the tiles of the backward pass are left out.
+      return beside + (training ? 7 : 1) * vector;
     }
     // Two matrices at a time forwards; in training the weights stay and two more pass backwards.
     return training ? 3 * matrix + 4 * vector : 2 * matrix + vector;

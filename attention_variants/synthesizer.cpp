@@ -15,6 +15,7 @@
 #include <cmath>
 #include <limits>
 
+#include "attention_variants/account.h"
 #include "attention_variants/attention.h"
 #include "attention_variants/softmax.h"
 
@@ -101,6 +102,23 @@ class SynthesizerAttention : public ProjectedAttention {
   }
 
   json options() const override { return write_fields(options_); }
+
+  int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                         bool training) const override {
+    if (training) return -1;                  // depends on when autograd frees what
+    if (options_.kind == "dense") return -1;  // has no attend()
+    const int64_t heads = context_.heads, d = context_.head_dim;
+    const int64_t vector = batch * heads * length * d * element_size;
+    // The scores of each sample, and their softmax; zeroed values and the output.
+    if (options_.kind == "random")
+      return 2 * (batch * heads * length * length * element_size + vector);
+    // One factor scaled; both, and the values, widened where they differ in width.
+    const int64_t rank = options_.rank, width = std::max(rank, d);
+    const int64_t factors = heads * length * (rank + (rank < width ? 2 * width : 0));
+    const int64_t values = batch * heads * length * (width + (d < width ? width : 0));
+    return vector + (factors + values) * element_size +
+           fused_attention_bytes(batch * heads, length, length, width, element_size);
+  }
 
   /// For `dense`, which has no attend(), of relu(x W₁) W₂ and its product with V.
   int64_t flops(int64_t batch, int64_t length) const override {

@@ -1,0 +1,56 @@
+// The accounts that variants give of their memory, held against the allocator.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "harness/profiler.h"
+
+namespace lra {
+namespace {
+
+// Every variant as it is, and the forms whose tensors are others.
+std::vector<std::string> accounted() {
+  std::vector<std::string> specs = {"standard[implementation=materialized]",
+                                    "linear[normalise=false]",
+                                    "linformer[sharing=heads_only]",
+                                    "local[block=100]",
+                                    "nystrom[num_landmarks=32]",
+                                    "nystrom[conv_kernel_size=0]",
+                                    "performer[num_features=64]",
+                                    "sinkhorn[block=32]",
+                                    "sinkhorn[block=4096]",
+                                    "synthesizer[kind=random]",
+                                    "synthesizer[rank=7]",
+                                    "synthesizer[rank=80]"};
+  for (const AttentionEntry* entry : attention_entries()) specs.push_back(entry->info.name);
+  return specs;
+}
+
+TEST(Account, IsWithinTenPerCentOfWhatTheAllocatorSees) {
+  int given = 0;
+  for (const std::string& spec : accounted()) {
+    for (const auto& [batch, heads, head_dim, length] :
+         {std::array<int64_t, 4>{2, 2, 32, 2048}, {1, 3, 64, 1000}}) {
+      const ProfileCell cell{.attention = parse_attention(spec),
+                             .length = length,
+                             .batch = batch,
+                             .heads = heads,
+                             .head_dim = head_dim};
+      const Profile record =
+          profile_cell(cell, torch::kCPU, 1, 0, {.seconds = 0, .fewest = 1, .least_seconds = 0});
+      if (record.status == "unsupported") continue;  // has no form without projections
+      ASSERT_EQ(record.status, "ok") << spec << ": " << record.reason;
+      if (!record.memory->analytic) continue;
+      ++given;
+      EXPECT_NEAR(*record.memory->analytic / record.memory->peak, 1, 0.1)
+          << spec << " at " << length << ": " << *record.memory->analytic << " MiB by its account, "
+          << record.memory->peak << " MiB counted";
+    }
+  }
+  EXPECT_GE(given, 2 * 20) << "accounts have gone";
+}
+
+}  // namespace
+}  // namespace lra
