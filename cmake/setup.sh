@@ -8,7 +8,7 @@ quiet=(--quiet)
 if [[ -t 2 ]]; then quiet=(); fi  # A terminal sees how far pip is.
 # Debian and Ubuntu packages and what shows that one is there already, whatever installed it: a command, else the package itself.
 readonly packages=(g++:c++ cmake:cmake ninja-build:ninja nlohmann-json3-dev libcli11-dev libfmt-dev libboost-dev libssl-dev
-  libarchive-dev libpng-dev libjpeg-dev libgtest-dev)
+  libarchive-dev libpng-dev libjpeg-dev libgtest-dev libbenchmark-dev)
 
 # did WHAT, UNDO: told to the user and kept beside what was installed.
 did() {

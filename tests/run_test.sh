@@ -58,7 +58,7 @@ END
 fake dpkg-query <<'END'
 #!/bin/bash
 [[ $FAKE_INSTALLED == yes ]] || exit 1
-for name in nlohmann-json3 libcli11 libfmt libboost1.74 libssl libarchive libpng libjpeg libgtest; do echo "installed $name-dev"; done
+for name in nlohmann-json3 libcli11 libfmt libboost1.74 libssl libarchive libpng libjpeg libgtest libbenchmark; do echo "installed $name-dev"; done
 END
 for tool in dpkg apt-get; do
   fake $tool <<'END'
@@ -220,7 +220,7 @@ expect 'tests: --slow takes all' "$calls" 'ctest --test-dir *'
 
 # ---- Missing packages -------------------------------------------------------------------------------------------------
 touch "$checkout/harness/main.cpp"
-wanted='nlohmann-json3-dev libcli11-dev libfmt-dev libboost-dev libssl-dev libarchive-dev libpng-dev libjpeg-dev libgtest-dev'
+wanted='nlohmann-json3-dev libcli11-dev libfmt-dev libboost-dev libssl-dev libarchive-dev libpng-dev libjpeg-dev libgtest-dev libbenchmark-dev'
 if ((EUID == 0)); then
   FAKE_INSTALLED=no run_it exit 6
   expect 'as root they are installed' "$status $calls" "6 dpkg --configure -a*apt-get*update*apt-get*install*$wanted*"
