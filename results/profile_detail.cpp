@@ -123,7 +123,7 @@ std::string crossing_text(const ProfileGroup& group, const std::string& row,
   const Crossing at = crossing(lengths, own, other);
   switch (at.kind) {
     case Crossing::Kind::always:
-      return fmt::format("≤ {:.0f}", lengths.front());
+      return fmt::format("<= {:.0f}", lengths.front());
     case Crossing::Kind::never:
       return fmt::format("> {:.0f}", lengths.back());
     case Crossing::Kind::from:
@@ -138,7 +138,7 @@ void add_crossings(const ProfileGroup& group, const std::vector<std::string>& ba
   Table table{.title = "Length from which on it costs less: " + setting_text(*group.front),
               .columns = {{"attention", Align::kLeft}},
               .rows = {},
-              .notes = {"between measured lengths interpolated on logarithmic axes; ≤: at the "
+              .notes = {"between measured lengths interpolated on logarithmic axes; <=: at the "
                         "shortest measured already; >: not up to the longest at which both ran"}};
   for (const std::string& name : baselines) {
     table.columns.push_back({fmt::format("time, below {}", name)});
