@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention_variants/account.h"
 #include "attention_variants/attention.h"
 #include "attention_variants/blocks.h"
 #include "attention_variants/softmax.h"
@@ -59,6 +60,26 @@ class LongformerAttention : public ProjectedAttention {
   }
 
   json options() const override { return write_fields(options_); }
+
+  int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                         bool training) const override {
+    if (training) return -1;  // depends on when autograd frees what
+    const int64_t rows = batch * context_.heads, d = context_.head_dim;
+    if (sees_all(length)) {
+      return 4 * rows * length * d * element_size +
+             fused_attention_bytes(rows, length, length, d, element_size);
+    }
+    if (options_.global_tokens > 0) return -1;
+    const Layout layout = lay_out(length);
+    const int64_t width = wider(d), span = layout.block + 2 * layout.half;
+    // q, k, v and the output in blocks, k and v with a margin to each side.
+    const int64_t blocks = 4 * rows * layout.count * layout.block * width,
+                  margins = 4 * layout.half * context_.heads * width;
+    // What a row sees: counted as int64, as bool, and as the kernel's own numbers.
+    const int64_t seen = layout.block * span * (8 + 1 + element_size);
+    return (blocks + margins) * element_size + seen +
+           fused_attention_bytes(rows * layout.count, layout.block, span, width, element_size);
+  }
 
   int64_t flops(int64_t batch, int64_t length) const override {
     const int64_t rows = batch * context_.heads, d = context_.head_dim;

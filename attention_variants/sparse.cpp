@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention_variants/account.h"
 #include "attention_variants/attention.h"
 #include "attention_variants/blocks.h"
 #include "attention_variants/softmax.h"
@@ -69,6 +70,27 @@ class SparseAttention : public ProjectedAttention {
   }
 
   json options() const override { return write_fields(options_); }
+
+  int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                         bool training) const override {
+    if (training) return -1;  // depends on when autograd frees what
+    const int64_t rows = batch * context_.heads, d = context_.head_dim, block = options_.block;
+    const int64_t vector = rows * length * d * element_size;  // one [B,H,N,d]
+    if (sees_all(length))
+      return 4 * vector + fused_attention_bytes(rows, length, length, d, element_size);
+    const int64_t count = block_count(length, block);
+    const int64_t blocks = rows * count * block * d * element_size;
+    const int64_t scores = rows * count * block * block * std::max<int64_t>(element_size, 4);
+    // q, k and v in blocks; within them the scores, their softmax and what the log-sum-exp takes of
+    // them, and the output in blocks and joined.
+    const int64_t within = 5 * blocks + 3 * scores;
+    // Then the blocks' own output, queries and output with their extra columns, the summaries of k
+    // and v, and the sum of both parts.
+    const int64_t keys = 1 + count * columns();
+    const int64_t mixed =
+        3 * blocks + 3 * vector + 2 * rows * (length + keys) * wider(d) * element_size;
+    return std::max(within, mixed);
+  }
 
   int64_t flops(int64_t batch, int64_t length) const override {
     const int64_t rows = batch * context_.heads, d = context_.head_dim, block = options_.block;
