@@ -3,6 +3,7 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/lra/archives.h"
@@ -82,9 +83,10 @@ TEST_F(Archives, NamesAreMadePrintableInMessages) {
   EXPECT_EQ(entry_error({.name = "a\n\x1b[2J/../x", .content = "1"}),
             tar_.string() +
                 ": entry 'a\\n\\x1b[2J/../x' leads out of the archive; such archives are not read");
-  EXPECT_EQ(entry_error({.name = "/" + std::string(1000, 'x'), .content = "1"}),
-            tar_.string() + ": entry '/" + std::string(199, 'x') +
-                "...' has an absolute path; such archives are not read");
+  const std::string many(1000, 'x');
+  EXPECT_EQ(entry_error({.name = fmt::format("/{}", many), .content = "1"}),
+            fmt::format("{}: entry '/{}...' has an absolute path; such archives are not read",
+                        tar_.string(), many.substr(0, 199)));
   const std::string name = "a\nb";
   write_archive(tar_, {{.name = name, .content = "1"}});
   write_file(folder_ / name, "2");
