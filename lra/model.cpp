@@ -48,7 +48,7 @@ Model::Model(const Task& task, const Config& config)
     fixed_positions_ = register_buffer("fixed_positions", sinusoidal_positions(length, o.width));
   }
   if (cls) cls_ = register_parameter("cls", torch::zeros({o.width}));
-  dropout_ = register_module("dropout", nn::Dropout(o.dropout));
+  dropout_ = register_module("dropout", Dropout(o.dropout));
   torch::nn::init::normal_(tokens_->weight, 0.0, o.embedding_sd);
   if (positions_) torch::nn::init::normal_(positions_->weight, 0.0, o.position_sd);
   const nn::LayerNormOptions norm({o.width});
@@ -67,8 +67,8 @@ Model::Model(const Task& task, const Config& config)
         register_module(layer + "feed_forward_norm", nn::LayerNorm(norm)));
     feed_forwards_.push_back(register_module(
         layer + "feed_forward",
-        nn::Sequential(nn::Linear(o.width, o.feed_forward), nn::GELU(), nn::Dropout(o.dropout),
-                       nn::Linear(o.feed_forward, o.width), nn::Dropout(o.dropout))));
+        nn::Sequential(nn::Linear(o.width, o.feed_forward), nn::GELU(), Dropout(o.dropout),
+                       nn::Linear(o.feed_forward, o.width), Dropout(o.dropout))));
   }
   if (o.norm == "pre") final_norm_ = register_module("final_norm", nn::LayerNorm(norm));
   const int64_t features = inputs_ == 1 ? o.width : 4 * o.width;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "attention_variants/attention.h"
+#include "lra/dropout.h"
 #include "lra/protocol.h"
 #include "lra/task.h"
 
@@ -62,7 +63,7 @@ class Model : public torch::nn::Module {
   torch::nn::Embedding tokens_{nullptr}, positions_{nullptr};
   torch::Tensor cls_;              // [D]; undefined without a class token
   torch::Tensor fixed_positions_;  // [L,D]; undefined where positions are learned
-  torch::nn::Dropout dropout_{nullptr};
+  Dropout dropout_{nullptr};
   std::vector<std::shared_ptr<Attention>> attentions_;
   std::vector<torch::nn::LayerNorm> attention_norms_, feed_forward_norms_;
   std::vector<torch::nn::Sequential> feed_forwards_;

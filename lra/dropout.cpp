@@ -1,0 +1,159 @@
+#include "lra/dropout.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <mutex>
+
+// One body, compiled for each instruction set; the loader picks.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define LRA_FOR_EACH_CPU __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define LRA_FOR_EACH_CPU
+#endif
+
+namespace lra {
+namespace {
+
+// Counters that are computed side by side, and the elements they serve: 8 halves of 4 words each.
+constexpr int64_t kLanes = 16, kBlock = 8 * kLanes;
+using Block = std::array<uint16_t, kBlock>;
+
+// Philox4x32-10 of the counters [block * kLanes, (block + 1) * kLanes) under key `seed`. Element
+// w * kLanes + l of a block is half w of counter l.
+inline __attribute__((always_inline)) void draw(uint64_t seed, int64_t block, uint16_t* numbers) {
+  constexpr uint32_t kMultiply0 = 0xD2511F53, kMultiply1 = 0xCD9E8D57;
+  constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
+  uint32_t c0[kLanes], c1[kLanes], c2[kLanes], c3[kLanes];
+  for (int64_t l = 0; l < kLanes; ++l) {
+    const auto counter = static_cast<uint64_t>(block * kLanes + l);
+    c0[l] = static_cast<uint32_t>(counter);
+    c1[l] = static_cast<uint32_t>(counter >> 32);
+    c2[l] = 0;
+    c3[l] = 0;
+  }
+  auto key0 = static_cast<uint32_t>(seed), key1 = static_cast<uint32_t>(seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    for (int64_t l = 0; l < kLanes; ++l) {
+      const uint64_t product0 = static_cast<uint64_t>(kMultiply0) * c0[l],
+                     product1 = static_cast<uint64_t>(kMultiply1) * c2[l];
+      c0[l] = static_cast<uint32_t>(product1 >> 32) ^ c1[l] ^ key0;
+      c1[l] = static_cast<uint32_t>(product1);
+      c2[l] = static_cast<uint32_t>(product0 >> 32) ^ c3[l] ^ key1;
+      c3[l] = static_cast<uint32_t>(product0);
+    }
+    key0 += kWeyl0;
+    key1 += kWeyl1;
+  }
+  const auto split = [numbers](const uint32_t* words, int64_t half) {
+    for (int64_t l = 0; l < kLanes; ++l) {
+      numbers[half * kLanes + l] = static_cast<uint16_t>(words[l]);
+      numbers[(half + 1) * kLanes + l] = static_cast<uint16_t>(words[l] >> 16);
+    }
+  };
+  split(c0, 0);
+  split(c1, 2);
+  split(c2, 4);
+  split(c3, 6);
+}
+
+// y[i] = x[i] * scale where number i is at least `threshold`, else 0, over whole blocks and a tail.
+LRA_FOR_EACH_CPU void keep_float(const float* x, float* y, int64_t first_block, int64_t count,
+                                 uint64_t seed, uint32_t threshold, float scale) {
+  for (int64_t start = 0; start < count; start += kBlock) {
+    alignas(64) Block numbers;
+    draw(seed, first_block + start / kBlock, numbers.data());
+    const int64_t n = std::min(kBlock, count - start);
+    for (int64_t i = 0; i < n; ++i)
+      y[start + i] = numbers[static_cast<size_t>(i)] >= threshold ? x[start + i] * scale : 0.0F;
+  }
+}
+
+LRA_FOR_EACH_CPU void numbers_of(uint64_t seed, int64_t block, uint16_t* numbers) {
+  draw(seed, block, numbers);
+}
+
+template <class T>
+void keep(const T* x, T* y, int64_t first_block, int64_t count, uint64_t seed, uint32_t threshold,
+          double scale) {
+  if constexpr (std::is_same_v<T, float>) {
+    keep_float(x, y, first_block, count, seed, threshold, static_cast<float>(scale));
+  } else {
+    for (int64_t start = 0; start < count; start += kBlock) {
+      Block numbers;
+      numbers_of(seed, first_block + start / kBlock, numbers.data());
+      const int64_t n = std::min(kBlock, count - start);
+      for (int64_t i = 0; i < n; ++i) {
+        const bool kept = numbers[static_cast<size_t>(i)] >= threshold;
+        y[start + i] =
+            kept ? static_cast<T>(static_cast<double>(x[start + i]) * scale) : static_cast<T>(0);
+      }
+    }
+  }
+}
+
+torch::Tensor masked(const torch::Tensor& given, uint64_t seed, uint32_t threshold) {
+  const torch::Tensor x = given.contiguous();
+  torch::Tensor y = torch::empty_like(x);
+  const double scale = 65536.0 / (65536.0 - threshold);
+  const int64_t count = x.numel();
+  AT_DISPATCH_FLOATING_TYPES_AND(torch::kBFloat16, x.scalar_type(), "dropout", [&] {
+    const auto* from = x.const_data_ptr<scalar_t>();
+    auto* to = y.mutable_data_ptr<scalar_t>();
+    at::parallel_for(0, (count + kBlock - 1) / kBlock, 256, [&](int64_t begin, int64_t end) {
+      const int64_t start = begin * kBlock;
+      keep(from + start, to + start, begin, std::min(end * kBlock, count) - start, seed, threshold,
+           scale);
+    });
+  });
+  return y;
+}
+
+class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
+ public:
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
+                               int64_t seed, int64_t threshold) {
+    context->saved_data["seed"] = seed;
+    context->saved_data["threshold"] = threshold;
+    return masked(x, static_cast<uint64_t>(seed), static_cast<uint32_t>(threshold));
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
+                                               const torch::autograd::tensor_list& gradients) {
+    const auto seed = static_cast<uint64_t>(context->saved_data["seed"].toInt());
+    const auto threshold = static_cast<uint32_t>(context->saved_data["threshold"].toInt());
+    return {masked(gradients[0], seed, threshold), {}, {}};
+  }
+};
+
+}  // namespace
+
+torch::Tensor philox_dropout(const torch::Tensor& x, double p, bool training) {
+  TORCH_CHECK(p >= 0 && p <= 1, "dropout should have a probability from 0 to 1, not ", p);
+  if (!training || p == 0) return x;
+  const auto threshold = static_cast<int64_t>(std::lround(p * 65536));
+  if (!x.is_cpu() || threshold >= 65536) return torch::dropout(x, p, /*train=*/true);
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  uint64_t seed = 0;
+  {
+    const std::lock_guard lock(generator.mutex());
+    seed = generator.get<at::CPUGeneratorImpl>()->random64();
+  }
+  return DropoutFunction::apply(x, static_cast<int64_t>(seed), threshold);
+}
+
+std::vector<uint16_t> dropout_numbers(uint64_t seed, int64_t count) {
+  std::vector<uint16_t> numbers;
+  for (int64_t block = 0; block * kBlock < count; ++block) {
+    Block drawn;
+    numbers_of(seed, block, drawn.data());
+    numbers.insert(numbers.end(), drawn.begin(), drawn.end());
+  }
+  numbers.resize(static_cast<size_t>(count));
+  return numbers;
+}
+
+}  // namespace lra

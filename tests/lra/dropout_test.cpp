@@ -1,0 +1,112 @@
+// Dropout against the Philox generator of LibTorch, and against what dropout promises.
+#include "lra/dropout.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/PhiloxRNGEngine.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace lra {
+namespace {
+
+torch::Tensor dropped(const torch::Tensor& x, double p, uint64_t seed = 5) {
+  torch::manual_seed(seed);
+  return philox_dropout(x, p, /*training=*/true);
+}
+
+// Number w * 16 + l of the 128 of a block is half w of the 8 of counter l.
+TEST(Dropout, DrawsThePhiloxNumbersOfLibTorch) {
+  for (const uint64_t seed : {uint64_t{0}, uint64_t{1}, uint64_t{0xdeadbeefcafef00d}}) {
+    const std::vector<uint16_t> numbers = dropout_numbers(seed, 3 * 128 + 5);
+    ASSERT_EQ(numbers.size(), 389U);
+    for (size_t block = 0; block < 3; ++block) {
+      for (size_t lane = 0; lane < 16; ++lane) {
+        at::Philox4_32 engine(seed, /*subsequence=*/0, /*offset=*/block * 16 + lane);
+        for (size_t word = 0; word < 4; ++word) {
+          const uint32_t expected = engine();
+          const size_t at = block * 128 + 2 * word * 16 + lane;
+          EXPECT_EQ(numbers[at] | static_cast<uint32_t>(numbers[at + 16]) << 16, expected)
+              << "seed " << seed << " block " << block << " lane " << lane << " word " << word;
+        }
+      }
+    }
+  }
+}
+
+TEST(Dropout, KeepsTheStatedShareAndScalesIt) {
+  for (const double p : {0.1, 0.5, 0.9}) {
+    const int64_t n = 1 << 20;
+    const torch::Tensor y = dropped(torch::ones({n}), p);
+    const double kept = y.ne(0).sum().item<double>() / static_cast<double>(n);
+    // Six standard deviations of a binomial share, and the rounding of p.
+    EXPECT_NEAR(kept, 1 - p, 6 * std::sqrt(p * (1 - p) / static_cast<double>(n)) + 0x1p-17);
+    const torch::Tensor values = y.masked_select(y.ne(0));
+    EXPECT_EQ(values.min().item<float>(), values.max().item<float>());
+    EXPECT_NEAR(values[0].item<double>(), 1 / (1 - p), 2e-3);
+    EXPECT_NEAR(values[0].item<double>() * (1 - std::round(p * 65536) / 65536), 1, 1e-6);
+  }
+}
+
+TEST(Dropout, IsTheSameForAnyNumberOfThreads) {
+  const torch::Tensor x = torch::randn({3, 1001, 67});
+  const int before = at::get_num_threads();
+  at::set_num_threads(1);
+  const torch::Tensor one = dropped(x, 0.3);
+  for (const int threads : {2, 3, 7}) {
+    at::set_num_threads(threads);
+    EXPECT_TRUE(torch::equal(dropped(x, 0.3), one)) << threads;
+  }
+  at::set_num_threads(before);
+  EXPECT_FALSE(torch::equal(dropped(x, 0.3, /*seed=*/6), one));
+  torch::manual_seed(5);
+  philox_dropout(x, 0.3, true);
+  EXPECT_FALSE(torch::equal(philox_dropout(x, 0.3, true), one)) << "a second call draws anew";
+}
+
+TEST(Dropout, GradientPassesWhereTheElementWasKept) {
+  for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
+    for (const int64_t n : {0, 1, 127, 128, 129, 5000}) {
+      const torch::Tensor x = torch::rand({n}, torch::kDouble).add(1).to(type).requires_grad_();
+      const torch::Tensor y = dropped(x, 0.25);
+      ASSERT_EQ(y.scalar_type(), type);
+      const torch::Tensor given = torch::rand({n}, torch::kDouble).add(1).to(type);
+      y.backward(given);
+      const torch::Tensor kept = y.ne(0);
+      EXPECT_TRUE(torch::equal(x.grad().ne(0), kept)) << n;
+      const torch::Tensor scaled = (given.to(torch::kDouble) / 0.75).to(type) * kept;
+      EXPECT_TRUE(torch::allclose(x.grad(), scaled, 1e-6, 0)) << n;
+      if (n == 5000) {
+        EXPECT_GT(kept.sum().item<int64_t>(), 3000);
+        EXPECT_LT(kept.sum().item<int64_t>(), n);
+      }
+    }
+  }
+}
+
+TEST(Dropout, MaskGoesByTheIndexAndNotByTheStrides) {
+  const torch::Tensor x = torch::rand({40, 30}).add(1);
+  const torch::Tensor strided = x.t().contiguous().t().requires_grad_();
+  ASSERT_FALSE(strided.is_contiguous());
+  const torch::Tensor y = dropped(strided, 0.5);
+  EXPECT_TRUE(torch::equal(y, dropped(x, 0.5)));
+  y.backward(torch::ones({30, 40}).t());
+  EXPECT_TRUE(torch::equal(strided.grad().ne(0), y.ne(0)));
+}
+
+TEST(Dropout, LeavesEvaluationAlone) {
+  const torch::Tensor x = torch::randn({10});
+  EXPECT_TRUE(philox_dropout(x, 0.5, /*training=*/false).is_same(x));
+  EXPECT_TRUE(philox_dropout(x, 0, /*training=*/true).is_same(x));
+  EXPECT_EQ(philox_dropout(x, 1, /*training=*/true).abs().max().item<float>(), 0);
+  EXPECT_THROW(philox_dropout(x, -0.1, true), c10::Error);
+  EXPECT_THROW(philox_dropout(x, 1.1, true), c10::Error);
+  Dropout module(0.5);
+  module->eval();
+  EXPECT_TRUE(module->forward(x).is_same(x));
+  module->train();
+  EXPECT_FALSE(torch::equal(module->forward(x), x));
+}
+
+}  // namespace
+}  // namespace lra
