@@ -1,10 +1,13 @@
 #include "lra/protocol.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
 #include "embedded_protocols.h"
 #include "lra/embedded.h"
+#include "lra/json_text.h"
 #include "lra/task.h"
 
 namespace lra {
@@ -235,23 +238,6 @@ void check_settings(const Settings& s) {
   }
 }
 
-void collect_differences(const json& a, const json& b, const std::string& path,
-                         std::vector<std::string>& out) {
-  if (a.is_object() && b.is_object()) {
-    std::set<std::string> done;
-    for (const json* side : {&a, &b}) {
-      for (const auto& [key, value] : side->items()) {
-        if (!done.insert(key).second) continue;
-        const json left = a.contains(key) ? a[key] : json();
-        const json right = b.contains(key) ? b[key] : json();
-        collect_differences(left, right, path.empty() ? key : path + "." + key, out);
-      }
-    }
-  } else if (a != b) {
-    out.push_back(path + ": " + a.dump() + " -> " + b.dump());
-  }
-}
-
 }  // namespace
 
 std::vector<std::string> protocol_names() { return embedded_names(embedded_protocols); }
@@ -359,7 +345,11 @@ Config Config::from_json(const json& value, const std::string& where) {
 
 std::vector<std::string> differences(const json& a, const json& b) {
   std::vector<std::string> out;
-  collect_differences(a, b, "", out);
+  for (const auto& [path, left, right] : json_differences(a, b)) {
+    // A key that is not there says the same as null.
+    const json from = left.value_or(json()), to = right.value_or(json());
+    if (from != to) out.push_back(fmt::format("{}: {} -> {}", path, from.dump(), to.dump()));
+  }
   return out;
 }
 
