@@ -49,15 +49,21 @@ std::string plot_script(const Plot& plot) {
                          style, quoted(series.name));
   }
   const auto set = [&script](const std::string& what) { script += "set " + what + "\n"; };
-  std::string title;
-  for (const std::string& line : plot.title)
-    title += (title.empty() ? "" : " . \"\\n\" . ") + quoted(line);
   set("encoding utf8");
-  set("title " + title + " noenhanced font ',9'");
+  // Over the middle of the picture: a title stands over that of the axes, and runs out of it.
+  for (size_t i = 0; i < plot.title.size(); ++i)
+    set(fmt::format("label {} {} at screen 0.5, screen {:g} center noenhanced font ',9'", i + 1,
+                    quoted(plot.title[i]), 0.975 - 0.025 * static_cast<double>(i)));
+  set(fmt::format("tmargin {:g}", 1.5 + 1.1 * static_cast<double>(plot.title.size())));
   set("xlabel " + quoted(plot.x_title) + " noenhanced");
   set("ylabel " + quoted(plot.y_title) + " noenhanced");
-  set(plot.series.size() > kColours ? "key outside right top vertical noenhanced font ',8'"
-                                    : "key below noenhanced font ',9'");
+  // Long names beside the axes would leave them no room.
+  const bool beside = plot.series.size() > kColours &&
+                      std::ranges::all_of(plot.series, [](const PlotSeries& series) {
+                        return series.name.size() <= 30;
+                      });
+  set(beside ? "key outside right top vertical noenhanced font ',8'"
+             : "key below height 1 noenhanced font ',9'");
   set("colorsequence podo");
   set("grid");
   set("logscale y");
