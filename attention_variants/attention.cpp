@@ -61,10 +61,14 @@ ProjectedAttention::ProjectedAttention(const AttentionContext& context, Projecti
 
 torch::Tensor ProjectedAttention::forward(const torch::Tensor& x, const torch::Tensor& mask) {
   check_input(x, mask);
-  const torch::Tensor v = project_value(x);
-  const torch::Tensor q = query_.is_empty() ? v : heads(query_, x);
-  const torch::Tensor k = key_.is_empty() ? q : heads(key_, x);
-  return project_output(attend(q, k, v, mask), mask);
+  torch::Tensor mixed;
+  {  // q, k and v are gone before the output projection takes memory of its own.
+    const torch::Tensor v = project_value(x);
+    const torch::Tensor q = query_.is_empty() ? v : heads(query_, x);
+    const torch::Tensor k = key_.is_empty() ? q : heads(key_, x);
+    mixed = attend(q, k, v, mask);
+  }
+  return project_output(mixed, mask);
 }
 
 void ProjectedAttention::check_input(const torch::Tensor& x, const torch::Tensor& mask) const {
