@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <mutex>
 
@@ -73,6 +74,24 @@ LRA_FOR_EACH_CPU void keep_float(const float* x, float* y, int64_t first_block, 
   }
 }
 
+// The same for the bits of bfloat16 numbers, rounded to the nearest, ties to even.
+LRA_FOR_EACH_CPU void keep_bfloat16(const uint16_t* x, uint16_t* y, int64_t first_block,
+                                    int64_t count, uint64_t seed, uint32_t threshold, float scale) {
+  for (int64_t start = 0; start < count; start += kBlock) {
+    alignas(64) Block numbers;
+    draw(seed, first_block + start / kBlock, numbers.data());
+    const int64_t n = std::min(kBlock, count - start);
+    for (int64_t i = 0; i < n; ++i) {
+      const float value = std::bit_cast<float>(static_cast<uint32_t>(x[start + i]) << 16) * scale;
+      const auto bits = std::bit_cast<uint32_t>(value);
+      const uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+      const uint32_t number = value == value ? rounded : 0x7FC0;
+      y[start + i] =
+          static_cast<uint16_t>(numbers[static_cast<size_t>(i)] >= threshold ? number : 0);
+    }
+  }
+}
+
 LRA_FOR_EACH_CPU void numbers_of(uint64_t seed, int64_t block, uint16_t* numbers) {
   draw(seed, block, numbers);
 }
@@ -82,6 +101,9 @@ void keep(const T* x, T* y, int64_t first_block, int64_t count, uint64_t seed, u
           double scale) {
   if constexpr (std::is_same_v<T, float>) {
     keep_float(x, y, first_block, count, seed, threshold, static_cast<float>(scale));
+  } else if constexpr (std::is_same_v<T, c10::BFloat16>) {
+    keep_bfloat16(reinterpret_cast<const uint16_t*>(x), reinterpret_cast<uint16_t*>(y), first_block,
+                  count, seed, threshold, static_cast<float>(scale));
   } else {
     for (int64_t start = 0; start < count; start += kBlock) {
       Block numbers;

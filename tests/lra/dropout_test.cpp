@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 namespace lra {
 namespace {
@@ -82,6 +83,18 @@ TEST(Dropout, GradientPassesWhereTheElementWasKept) {
       }
     }
   }
+}
+
+TEST(Dropout, RoundsBfloat16ToTheNearest) {
+  const torch::Tensor x = torch::randn({4096}).to(torch::kBFloat16);
+  const torch::Tensor y = dropped(x, 0.25);
+  const torch::Tensor exact = (x.to(torch::kFloat) * (1 / 0.75F)).to(torch::kBFloat16) * y.ne(0);
+  EXPECT_TRUE(torch::equal(y, exact));
+  const float infinity = std::numeric_limits<float>::infinity();
+  const torch::Tensor odd =
+      dropped(torch::tensor({infinity, -infinity, std::nanf("")}).to(torch::kBFloat16), 1e-4);
+  EXPECT_TRUE(odd[0].isinf().item<bool>() && odd[1].isinf().item<bool>());
+  EXPECT_TRUE(odd[2].isnan().item<bool>());
 }
 
 TEST(Dropout, MaskGoesByTheIndexAndNotByTheStrides) {
