@@ -6,15 +6,12 @@
 #include "harness/evaluation.h"
 #include "harness/trainer.h"
 #include "results/records.h"
+#include "results/run_folder.h"
 
 namespace lra {
 
-inline constexpr const char* kConfigFile = "config.json";
-inline constexpr const char* kMetricsFile = "metrics.jsonl";
 inline constexpr const char* kLastCheckpoint = "checkpoint-last.safetensors";
 inline constexpr const char* kBestCheckpoint = "checkpoint-best.safetensors";
-inline constexpr const char* kPredictionsFile = "predictions-test.csv";
-inline constexpr const char* kResultFile = "result.json";
 
 /// What decides a run's numbers, and so what a checkpoint belongs to: the configuration and the
 /// data's fingerprint.

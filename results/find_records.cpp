@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "results/records.h"
+#include "results/run_folder.h"
 
 namespace lra {
 namespace {
@@ -69,8 +70,7 @@ std::string other_schema(const json& record) {
                      shown(record["schema"]), kResultSchema, kProfileSchema, kFidelitySchema);
 }
 
-// `named`: the user gave this very file, so that passing it over in silence would mislead.
-void read_one(const std::filesystem::path& path, const bool named, Records& records) {
+std::string text_of(const std::filesystem::path& path) {
   std::error_code code;
   if (std::filesystem::file_size(path, code) > kMaxBytes && !code) {
     fail(fmt::format("larger than {} MiB: no record", kMaxBytes >> 20));
@@ -81,7 +81,53 @@ void read_one(const std::filesystem::path& path, const bool named, Records& reco
     if (code || !stream) fail("cannot be read");
     fail("is empty");
   }
-  const json record = parse_text(text.str());
+  return text.str();
+}
+
+// The predictions must be those that the result counts: statistics of both would contradict each
+// other.
+std::shared_ptr<const Predictions> read_predictions(const std::filesystem::path& path,
+                                                    const Result& result) {
+  auto predictions = std::make_shared<Predictions>(parse_predictions(text_of(path)));
+  if (!result.test) fail("holds predictions, but the run's result.json has no test accuracy");
+  const int64_t correct = predictions->correct(), count = predictions->size();
+  if (correct != result.test->correct || count != result.test->count) {
+    fail(fmt::format("{} of {} predictions are right, but the run's result.json says {} of {}",
+                     correct, count, result.test->correct, result.test->count));
+  }
+  return predictions;
+}
+
+// What stands beside a result.json. What cannot be used is left out and goes to `bad`.
+void read_beside(Result& result, std::vector<BadFile>& bad) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(result.path).parent_path();
+  const auto attempt = [&](const char* name, const auto& read) {
+    const fs::path path = folder / name;
+    std::error_code code;
+    const bool there = fs::exists(path, code);
+    // A run that ended before its first step leaves an empty log.
+    if (!there || (fs::file_size(path, code) == 0 && name == std::string_view(kMetricsFile)))
+      return;
+    try {
+      read(path);
+    } catch (const std::exception& error) {
+      bad.push_back({path.string(), error.what()});
+    }
+  };
+  attempt(kPredictionsFile,
+          [&](const fs::path& path) { result.predictions = read_predictions(path, result); });
+  attempt(kMetricsFile, [&](const fs::path& path) {
+    std::string reason;
+    result.log = std::make_shared<std::vector<LogLine>>(parse_run_log(text_of(path), reason));
+    if (!reason.empty()) fail(reason);
+  });
+}
+
+// `named`: the user gave this very file, so that passing it over in silence would mislead.
+void read_one(const std::filesystem::path& path, const bool named, Records& records) {
+  const json record = parse_text(text_of(path));
+  const size_t before = records.results.size();
   switch (take(record, path.string(), records)) {
     case Known::kYes:
       break;
@@ -90,6 +136,8 @@ void read_one(const std::filesystem::path& path, const bool named, Records& reco
     case Known::kOtherSchema:
       if (named) fail(other_schema(record));
   }
+  if (records.results.size() > before && path.filename() == kResultFile)
+    read_beside(records.results.back(), records.bad);
 }
 
 void read_lines(const std::filesystem::path& path, const bool named, Records& records) {
@@ -152,7 +200,7 @@ Records find_records(const std::vector<std::filesystem::path>& paths) {
       for (; !code && it != fs::recursive_directory_iterator(); it.increment(code)) {
         const fs::path name = it->path().filename();
         const bool wanted =
-            name == "result.json" || (name.extension() == ".jsonl" && name != "metrics.jsonl");
+            name == kResultFile || (name.extension() == ".jsonl" && name != kMetricsFile);
         std::error_code kind;
         if (wanted && it->is_regular_file(kind)) files.push_back(it->path());
       }

@@ -7,11 +7,15 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "results/predictions.h"
+#include "results/run_log.h"
 
 namespace lra {
 
@@ -94,6 +98,9 @@ struct Result {
   json config = json::object();    // all effective values; config.overridden: the keys that differ
                                    // from the protocol's
   std::string path;                // where it was read from; not written
+  // What find_records read beside it; not written either. Null, or empty, where there is none.
+  std::shared_ptr<const Predictions> predictions;
+  std::shared_ptr<const std::vector<LogLine>> log;
 
   /// The overridden keys with the values they took, sorted: {"training.steps=1000"}.
   std::vector<std::string> overridden() const;
@@ -266,10 +273,10 @@ struct Records {
   std::vector<BadFile> bad;
 };
 
-/// Reads every path: a folder is walked (result.json and *.jsonl; metrics.jsonl is a training log
-/// and passed over), a .jsonl file is read line by line, any other file as one JSON record. Files
-/// are taken in sorted order, each once. A file that is missing, truncated, of an unknown schema or
-/// short of a field goes to `bad` and the rest is still read.
+/// Reads every path: a folder is walked (result.json, with predictions-test.csv and metrics.jsonl
+/// beside it, and every other *.jsonl), a .jsonl file is read line by line, any other file as one
+/// JSON record. Files are taken in sorted order, each once. A file that is missing, truncated, of
+/// an unknown schema or short of a field goes to `bad` and the rest is still read.
 Records find_records(const std::vector<std::filesystem::path>& paths);
 
 }  // namespace lra

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "results/records.h"
+#include "results/statistics.h"
 
 namespace lra {
 
@@ -37,6 +38,27 @@ inline Result example_result(const std::string& attention = "nystrom", uint64_t 
   r.machine = {.processor = "Xeon", .cores = 2, .memory_gib = 8, .gpu = ""};
   r.software = {{"lra", "0.1.0"}};
   r.config = {{"dtype", "float32"}, {"training", {{"steps", 5000}}}, {"overridden", json::array()}};
+  return r;
+}
+
+/// Gives a result predictions for as many examples as it counts: of `classes` labels in turn, right
+/// where `right` says so of the index; its accuracy follows them.
+template <class Right>
+Result with_predictions(Result r, int64_t count, const Right& right, int32_t classes = 10) {
+  auto predictions = std::make_shared<Predictions>();
+  for (int64_t i = 0; i < count; ++i) {
+    const auto label = static_cast<int32_t>(i % classes);
+    predictions->labels.push_back(label);
+    predictions->predicted.push_back(right(i) ? label : (label + 1) % classes);
+  }
+  const int64_t correct = predictions->correct();
+  r.test = Accuracy{.accuracy = static_cast<double>(correct) / static_cast<double>(count),
+                    .correct = correct,
+                    .count = count,
+                    .ci95 = wilson_interval(correct, count),
+                    .by_length = {}};
+  r.data.majority = 1.0 / classes;
+  r.predictions = predictions;
   return r;
 }
 

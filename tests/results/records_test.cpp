@@ -116,7 +116,7 @@ TEST(Records, OverriddenKeysCarryTheValuesTheyTook) {
 TEST(FindRecords, WalksFoldersAndReportsEachBadFileOnce) {
   const Folder folder;
   folder.write("suite/a/result.json", make_result(example_result()).dump());
-  folder.write("suite/a/metrics.jsonl", "{\"step\": 1}\n");
+  folder.write("suite/a/metrics.jsonl", "");
   folder.write("suite/a/config.json", "{}");
   folder.write("suite/b/result.json", make_result(example_result()).dump().substr(0, 300));
   folder.write("suite/c/result.json", "{\"schema\": \"lra.result/9\"}");
@@ -173,6 +173,53 @@ TEST(FindRecords, ALoopOfLinksEnds) {
   const Records records = find_records({folder.path()});
   EXPECT_EQ(records.results.size(), 1u);
   EXPECT_TRUE(records.bad.empty());
+}
+
+const char* const kLogLine =
+    "{\"step\":10,\"split\":\"train\",\"loss\":2.5,\"accuracy\":0.125,\"learning_rate\":0.001,"
+    "\"seconds\":3.5}\n";
+
+TEST(FindRecords, ReadWhatStandsBesideAResult) {
+  const Folder folder;
+  const Result r = with_predictions(example_result(), 3, [](int64_t i) { return i < 2; });
+  folder.write("a/result.json", make_result(r).dump());
+  folder.write("a/metrics.jsonl", kLogLine);
+  folder.write("a/predictions-test.csv", "index,label,predicted\n0,0,0\n1,1,1\n2,2,3\n");
+  const Records records = find_records({folder.path()});
+  EXPECT_TRUE(records.bad.empty());
+  ASSERT_EQ(records.results.size(), 1u);
+  ASSERT_TRUE(records.results[0].predictions && records.results[0].log);
+  EXPECT_EQ(records.results[0].predictions->predicted, (std::vector<int32_t>{0, 1, 3}));
+  ASSERT_EQ(records.results[0].log->size(), 1u);
+  const LogLine line = records.results[0].log->front();
+  EXPECT_EQ(line.step, 10);
+  EXPECT_TRUE(line.train);
+  EXPECT_EQ(line.loss, 2.5);
+  EXPECT_EQ(line.accuracy, 0.125);
+  EXPECT_EQ(line.learning_rate, 0.001);
+  EXPECT_EQ(line.seconds, 3.5);
+}
+
+TEST(FindRecords, WhatStandsBesideAResultAndIsBrokenIsListedAndTheRestIsKept) {
+  const Folder folder;
+  const Result r = with_predictions(example_result(), 3, [](int64_t i) { return i < 2; });
+  folder.write("a/result.json", make_result(r).dump());
+  folder.write("a/metrics.jsonl", kLogLine + std::string("{\"step\":11,\"spl"));
+  folder.write("a/predictions-test.csv", "index,label,predicted\n0,0,0\n1,1,0\n2,2,3\n");
+  folder.write("b/result.json", make_result(r).dump());
+  folder.write("b/predictions-test.csv", "index,label,predicted\n0,0");
+  folder.write("b/metrics.jsonl", std::string(200000, '[') + "\n{\"step\":1,\"split\":\"test\"}");
+  const Records records = find_records({folder.path()});
+  ASSERT_EQ(records.results.size(), 2u);
+  EXPECT_EQ(records.results[0].log->size(), 1u);
+  EXPECT_FALSE(records.results[0].predictions || records.results[1].predictions);
+  ASSERT_EQ(records.bad.size(), 4u);
+  EXPECT_TRUE(contains(records.bad[0].path, "a/predictions-test.csv"));
+  EXPECT_EQ(records.bad[0].reason,
+            "1 of 3 predictions are right, but the run's result.json says 2 of 3");
+  EXPECT_EQ(records.bad[1].reason, "line 2: not valid JSON (cut short?)");
+  EXPECT_EQ(records.bad[2].reason, "line 2: should be index 0, a label, a prediction, not \"0,0\"");
+  EXPECT_EQ(records.bad[3].reason, "line 1: not valid JSON (cut short?) (and 1 more lines)");
 }
 
 }  // namespace

@@ -1,0 +1,76 @@
+"""Writes tests/fixtures/statistics.json: tests and intervals as scipy and statsmodels compute them.
+
+Usage: make_statistics_fixtures.py OUT.json        (needs scipy==1.17.1 statsmodels==0.15.0)
+
+The bootstrap of one run a side has no random part here: the difference of two accuracies over n examples drawn anew is a sum of n
+draws from {-1, 0, 1}, whose distribution is computed by convolution. That of several runs a side is drawn, 200,000 times.
+"""
+import json
+import sys
+
+import numpy
+import scipy
+import statsmodels
+from scipy import stats
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.multitest import multipletests
+
+
+def exact_bootstrap(only_a, only_b, count):
+    """The 2.5 % and 97.5 % points of (a - b) / count."""
+    step = numpy.array([only_b, count - only_a - only_b, only_a], dtype=float) / count
+    distribution, power, left = numpy.ones(1), step, count
+    while left:
+        if left & 1:
+            distribution = numpy.convolve(distribution, power)
+        power, left = numpy.convolve(power, power), left >> 1
+    cumulative = numpy.cumsum(distribution)
+    return [float(numpy.searchsorted(cumulative, q) - count) / count for q in (0.025, 0.975)]
+
+
+def drawn_bootstrap(a, b, generator, resamples=200_000):
+    """a [runs,count], b [runs,count] of 0 and 1: draws runs of each side, and examples for both alike."""
+    drawn = numpy.empty(resamples)
+    for i in range(resamples):
+        some_a = a[generator.integers(len(a), size=len(a))].mean(0)
+        some_b = b[generator.integers(len(b), size=len(b))].mean(0)
+        drawn[i] = (some_a - some_b)[generator.integers(a.shape[1], size=a.shape[1])].mean()
+    return [float(x) for x in numpy.quantile(drawn, (0.025, 0.975))]
+
+
+generator = numpy.random.default_rng(7)
+fixture = {"scipy": scipy.__version__, "statsmodels": statsmodels.__version__}
+
+fixture["mcnemar"] = []
+for only_a, only_b in ((0, 0), (1, 0), (5, 5), (3, 12), (121, 95), (300, 200), (4000, 4321)):
+    p = mcnemar([[7, only_a], [only_b, 9]], exact=True).pvalue
+    fixture["mcnemar"].append({"only_a": only_a, "only_b": only_b, "p": min(1.0, float(p))})
+
+fixture["welch"] = []
+for a, b in (([37.1, 36.2, 38.9], [35.0, 35.9, 35.2]), ([50.1, 72.4], [70.0, 73.0, 71.5, 69.8]), ([1, 2, 3], [1, 2, 3])):
+    test = stats.ttest_ind(a, b, equal_var=False)
+    interval = test.confidence_interval(0.95)
+    fixture["welch"].append({"a": a, "b": b, "p": float(test.pvalue), "low": float(interval.low), "high": float(interval.high)})
+
+fixture["holm"] = []
+for p in ([0.01, 0.04, 0.03, 0.005], [0.5], [0.9, 0.2, 0.2, 0.001, 0.04], [0.6, 0.7]):
+    fixture["holm"].append({"p": p, "adjusted": [float(x) for x in multipletests(p, method="holm")[1]]})
+
+fixture["exact_bootstrap"] = []
+for only_a, only_b, count in ((121, 95, 2000), (10, 0, 200), (0, 0, 50), (700, 400, 10000)):
+    low, high = exact_bootstrap(only_a, only_b, count)
+    fixture["exact_bootstrap"].append({"only_a": only_a, "only_b": only_b, "count": count, "low": low, "high": high})
+
+count = 300
+easy = generator.random(count)
+fixture["drawn_bootstrap"] = []
+for accuracies_a, accuracies_b in (([0.4, 0.45, 0.42], [0.38, 0.36, 0.41]), ([0.5], [0.5, 0.6])):
+    a = numpy.array([(easy < x) ^ (generator.random(count) < 0.1) for x in accuracies_a]).astype(int)
+    b = numpy.array([(easy < x) ^ (generator.random(count) < 0.1) for x in accuracies_b]).astype(int)
+    low, high = drawn_bootstrap(a, b, generator)
+    lines = lambda runs: ["".join(map(str, run)) for run in runs]
+    fixture["drawn_bootstrap"].append({"a": lines(a), "b": lines(b), "low": low, "high": high})
+
+with open(sys.argv[1], "w") as file:
+    json.dump(fixture, file, indent=1)
+    file.write("\n")
