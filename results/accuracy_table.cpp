@@ -8,108 +8,58 @@
 #include <map>
 #include <set>
 
+#include "results/accuracy_cells.h"
 #include "results/recipes.h"
+#include "results/standings.h"
 #include "results/statistics.h"
 
 namespace lra {
 namespace {
 
-// Task columns in the order of the first paper that has them, then by name.
-std::vector<std::string> task_order(const RecipeGroup& group,
-                                    std::span<const Published> references) {
-  std::vector<std::string> order;
-  for (const Published& reference : references) {
-    if (!reference.accuracy) continue;
-    for (const std::string& task : reference.accuracy->tasks) {
-      if (group.fingerprints.contains(task) &&
-          std::find(order.begin(), order.end(), task) == order.end())
-        order.push_back(task);
-    }
+// Which rows of a task did not learn it, and in how many of their seeds.
+void note_unlearned(const RecipeGroup& group, const AccuracyCells& cells, const std::string& task,
+                    std::vector<std::string>& notes) {
+  const Baseline baseline = baseline_of(group, task);
+  std::vector<std::string> rows;
+  for (const auto& [key, cell] : cells) {
+    if (key.second != task) continue;
+    const auto failed =
+        std::ranges::count_if(cell.ok, [&](const Result* r) { return !learned(*r, baseline); });
+    if (failed == 0) continue;
+    rows.push_back(cell.ok.size() == 1
+                       ? key.first
+                       : fmt::format("{} ({} of {} seeds)", key.first, failed, cell.ok.size()));
   }
-  for (const auto& [task, print] : group.fingerprints) {
-    if (std::find(order.begin(), order.end(), task) == order.end()) order.push_back(task);
-  }
-  return order;
+  if (rows.empty()) return;
+  const bool chance = baseline.majority.value_or(0) < baseline.chance.value_or(0);
+  notes.push_back(fmt::format(
+      "WARNING: {} was not learned by {}: the interval reaches down to {} ({:.2f} %)", task,
+      fmt::join(rows, ", "), chance ? "chance" : "the most frequent label", *baseline.highest()));
 }
 
-// What the seeds of one attention on one task come to.
-struct Cell {
-  std::vector<const Result*> ok;     // one a seed
-  std::map<std::string, int> other;  // status -> count
-  size_t repeated = 0;               // runs of a seed that is there already
-
-  double percent() const {
-    std::vector<double> values;
-    for (const Result* r : ok) values.push_back(100 * r->test->accuracy);
-    return mean(values);
+// Who is as good as the best of a task.
+void note_standing(const std::vector<Standing>& all, const std::string& task,
+                   std::vector<std::string>& notes) {
+  std::string best;
+  std::vector<std::string> tied, below, untested;
+  for (const Standing& standing : all) {
+    if (standing.task != task) continue;
+    if (standing.place == Standing::Place::best) best = standing.row;
+    if (standing.place == Standing::Place::tied) tied.push_back(standing.row);
+    if (standing.place == Standing::Place::below) below.push_back(standing.row);
+    if (standing.place == Standing::Place::untested)
+      untested.push_back(fmt::format("{} ({})", standing.row, standing.reason));
   }
-  Interval interval() const {
-    if (ok.size() == 1) {
-      const Interval wilson = wilson_interval(ok[0]->test->correct, ok[0]->test->count);
-      return {100 * wilson.low, 100 * wilson.high};
-    }
-    std::vector<double> values;
-    for (const Result* r : ok) values.push_back(100 * r->test->accuracy);
-    const Interval student = student_interval(values);
-    return {std::max(0.0, student.low), std::min(100.0, student.high)};
-  }
-  std::string statuses() const {
-    std::string text;
-    for (const auto& [status, count] : other) {
-      text += text.empty() ? "" : ", ";
-      text += count == 1 && ok.empty() ? status : fmt::format("{} {}", count, status);
-    }
-    return text;
-  }
-  std::string text() const {
-    if (ok.empty()) return other.empty() ? "–" : statuses();
-    const Interval ci = interval();
-    std::string result = fmt::format("{:.2f} [{:.2f}, {:.2f}]", percent(), ci.low, ci.high);
-    if (ok.size() > 1) result += fmt::format(" n={}", ok.size());
-    if (!other.empty()) result += fmt::format(" ({})", statuses());
-    return result;
-  }
-};
-
-using Cells = std::map<std::pair<std::string, std::string>, Cell>;  // (row, task)
-
-Cells cells_of(const RecipeGroup& group) {
-  const auto names = row_names(group);
-  Cells cells;
-  for (const Result* r : group.results) {
-    Cell& cell = cells[{names.at(r), r->task}];
-    if (r->status == "ok" && r->test) {
-      const auto same = [r](const Result* other) { return other->seed == r->seed; };
-      if (std::any_of(cell.ok.begin(), cell.ok.end(), same)) {
-        ++cell.repeated;
-      } else {
-        cell.ok.push_back(r);
-      }
-    } else {
-      ++cell.other[r->status];
-    }
-  }
-  return cells;
+  if (best.empty()) return;
+  std::string text = fmt::format("{}: best {}", task, best);
+  if (!tied.empty())
+    text += fmt::format("; not distinguishable from it: {}", fmt::join(tied, ", "));
+  if (!below.empty()) text += fmt::format("; below it: {}", fmt::join(below, ", "));
+  if (!untested.empty()) text += fmt::format("; not tested: {}", fmt::join(untested, ", "));
+  notes.push_back(text);
 }
 
-// The paper whose recipe is nearest: listed first for this protocol, else anywhere.
-const Published* nearest(const std::string& protocol, std::span<const Published> references) {
-  const Published* best = nullptr;
-  size_t rank = SIZE_MAX;
-  for (const Published& reference : references) {
-    if (!reference.accuracy) continue;
-    const auto& protocols = reference.accuracy->protocols;
-    const auto at = static_cast<size_t>(std::find(protocols.begin(), protocols.end(), protocol) -
-                                        protocols.begin());
-    if (at < protocols.size() && at < rank) {
-      best = &reference;
-      rank = at;
-    }
-  }
-  return best;
-}
-
-std::vector<std::string> accuracy_notes(const RecipeGroup& group, const Cells& cells,
+std::vector<std::string> accuracy_notes(const RecipeGroup& group, const AccuracyCells& cells,
                                         const std::vector<std::string>& tasks,
                                         const Published* reference) {
   std::vector<std::string> notes;
@@ -166,6 +116,16 @@ std::vector<std::string> accuracy_notes(const RecipeGroup& group, const Cells& c
       }
     }
   }
+  for (const std::string& task : tasks) note_unlearned(group, cells, task, notes);
+  const std::vector<Standing> all = standings(cells);
+  for (const std::string& task : tasks) note_standing(all, task, notes);
+  const auto tests = std::ranges::count_if(all, [](const Standing& s) { return !s.test.empty(); });
+  if (tests > 0) {
+    notes.push_back(
+        fmt::format("best: the highest mean; differences to it are tested at {:g} % (single runs: "
+                    "exact McNemar test; seeds: Welch's t test), Holm's correction over {} test{}",
+                    100 * kSignificance, tests, tests == 1 ? "" : "s"));
+  }
   if (!machines.empty()) notes.push_back(fmt::format("trained on: {}", fmt::join(machines, "; ")));
   return notes;
 }
@@ -178,13 +138,6 @@ std::string median_text(const std::vector<double>& values, const char* format) {
   return values.empty() ? "–" : fmt::format(fmt::runtime(format), quantile(values, 0.5));
 }
 
-std::string number_text(const std::optional<double>& value) {
-  return value ? fmt::format("{}", *value) : "";
-}
-std::string integer_text(const std::optional<int64_t>& value) {
-  return value ? fmt::format("{}", *value) : "";
-}
-
 }  // namespace
 
 std::vector<Table> accuracy_tables(std::span<const Result> results,
@@ -192,7 +145,7 @@ std::vector<Table> accuracy_tables(std::span<const Result> results,
   std::vector<Table> tables;
   for (const RecipeGroup& group : group_by_recipe(results)) {
     const std::vector<std::string> tasks = task_order(group, references);
-    const Cells cells = cells_of(group);
+    const AccuracyCells cells = accuracy_cells(group);
     const Published* reference = nearest(group.protocol, references);
     Table table{.title = "Accuracy: " + recipe_text(group, tasks),
                 .columns = {{"attention", Align::kLeft}},
@@ -222,19 +175,19 @@ std::vector<Table> accuracy_tables(std::span<const Result> results,
       table.rows.push_back(row);
     }
 
-    std::map<std::string, double> majority;  // of the test split, by task
-    for (const Result* r : group.results) {
-      if (r->data.majority) majority.try_emplace(r->task, 100 * *r->data.majority);
-    }
-    if (!majority.empty()) {
-      std::vector<std::string> row{"(most frequent label)"};
+    const auto add_baseline = [&](const char* name, std::optional<double> Baseline::*which) {
+      std::vector<std::string> row{name};
+      bool any = false;
       for (const std::string& task : tasks) {
-        const auto it = majority.find(task);
-        row.push_back(it == majority.end() ? "–" : fmt::format("{:.2f}", it->second));
+        const std::optional<double> percent = baseline_of(group, task).*which;
+        any |= percent.has_value();
+        row.push_back(percent_text(percent));
         if (reference != nullptr) row.push_back("");
       }
-      table.rows.push_back(row);
-    }
+      if (any) table.rows.push_back(row);
+    };
+    add_baseline("(most frequent label)", &Baseline::majority);
+    add_baseline("(chance)", &Baseline::chance);
     tables.push_back(table);
   }
   return tables;
@@ -289,120 +242,6 @@ std::vector<Table> training_tables(std::span<const Result> results) {
     }
   }
   return tables;
-}
-
-Table accuracy_long(std::span<const Result> results, std::span<const Published> references) {
-  Table table{.title = "Accuracy",
-              .columns = {{"protocol"},
-                          {"overridden"},
-                          {"dtype"},
-                          {"synthetic"},
-                          {"fingerprint"},
-                          {"task"},
-                          {"attention"},
-                          {"runs"},
-                          {"other_statuses"},
-                          {"accuracy_percent"},
-                          {"ci95_low"},
-                          {"ci95_high"},
-                          {"interval"},
-                          {"published_percent"},
-                          {"published_source"}},
-              .rows = {},
-              .notes = {}};
-  for (const RecipeGroup& group : group_by_recipe(results)) {
-    const Published* reference = nearest(group.protocol, references);
-    std::map<std::string, const Result*> rows;
-    for (const auto& [r, name] : row_names(group)) rows.try_emplace(name, r);
-    for (const auto& [key, cell] : cells_of(group)) {
-      const auto& [name, task] = key;
-      std::vector<std::string> row{group.protocol,
-                                   fmt::format("{}", fmt::join(group.overridden, "; ")),
-                                   group.dtype,
-                                   group.synthetic ? "true" : "false",
-                                   group.fingerprints.at(task),
-                                   task,
-                                   name,
-                                   fmt::format("{}", cell.ok.size()),
-                                   cell.statuses()};
-      if (cell.ok.empty()) {
-        row.insert(row.end(), 4, "");
-      } else {
-        const Interval ci = cell.interval();
-        row.insert(row.end(),
-                   {fmt::format("{:.4f}", cell.percent()), fmt::format("{:.4f}", ci.low),
-                    fmt::format("{:.4f}", ci.high), cell.ok.size() == 1 ? "wilson" : "student"});
-      }
-      const auto value = reference == nullptr
-                             ? std::nullopt
-                             : reference->accuracy->value(task, rows.at(name)->attention);
-      row.push_back(value ? fmt::format("{:.2f}", *value) : "");
-      row.push_back(value ? reference->name : "");
-      table.rows.push_back(row);
-    }
-  }
-  return table;
-}
-
-Table results_long(std::span<const Result> results) {
-  Table table{.title = "Runs",
-              .columns = {{"task"},
-                          {"attention"},
-                          {"options"},
-                          {"protocol"},
-                          {"overridden"},
-                          {"dtype"},
-                          {"seed"},
-                          {"status"},
-                          {"reason"},
-                          {"test_accuracy"},
-                          {"test_correct"},
-                          {"test_count"},
-                          {"ci95_low"},
-                          {"ci95_high"},
-                          {"dev_accuracy"},
-                          {"best_step"},
-                          {"steps"},
-                          {"parameters"},
-                          {"seconds"},
-                          {"steps_per_second"},
-                          {"tokens_per_second"},
-                          {"peak_memory_mib"},
-                          {"data_source"},
-                          {"synthetic"},
-                          {"fingerprint"},
-                          {"machine"},
-                          {"path"}},
-              .rows = {},
-              .notes = {}};
-  for (const Result& r : results) {
-    std::vector<std::string> row{r.task,
-                                 r.attention.label,
-                                 dumped(r.attention.options),
-                                 r.protocol,
-                                 fmt::format("{}", fmt::join(r.overridden(), "; ")),
-                                 r.dtype(),
-                                 fmt::format("{}", r.seed),
-                                 r.status,
-                                 r.reason};
-    if (r.test) {
-      row.insert(row.end(),
-                 {fmt::format("{}", r.test->accuracy), fmt::format("{}", r.test->correct),
-                  fmt::format("{}", r.test->count), fmt::format("{:.6f}", r.test->ci95.low),
-                  fmt::format("{:.6f}", r.test->ci95.high)});
-    } else {
-      row.insert(row.end(), 5, "");
-    }
-    row.insert(
-        row.end(),
-        {r.dev ? fmt::format("{}", r.dev->accuracy) : "", integer_text(r.best_step),
-         integer_text(r.steps), integer_text(r.parameters), number_text(r.training.seconds),
-         number_text(r.training.steps_per_second), number_text(r.training.tokens_per_second),
-         number_text(r.training.peak_memory_mib), r.data.source,
-         r.data.synthetic ? "true" : "false", r.data.fingerprint, machine_text(r.machine), r.path});
-    table.rows.push_back(row);
-  }
-  return table;
 }
 
 }  // namespace lra

@@ -16,9 +16,20 @@ namespace lra {
 /// differing options where one label ran with several), columns tasks, each with the published
 /// number beside it. A cell is "37.05 [34.96, 39.19]" in per cent: Wilson's 95 % interval of one
 /// run, or mean and Student's interval over seeds; or the status word. Notes name the differences
-/// to the published numbers.
+/// to the published numbers, which attentions are not distinguishable from the best of a task
+/// (standings), and warn of what was not learned.
 std::vector<Table> accuracy_tables(std::span<const Result> results,
                                    std::span<const Published> references = published());
+
+/// For each recipe as above, where a task has at least two attentions: how each stands to the best
+/// of its task, with standard deviation over seeds, difference, interval and p.
+std::vector<Table> difference_tables(std::span<const Result> results,
+                                     std::span<const Published> references = published());
+
+/// For each recipe as above, where there are published numbers of its attentions and tasks: the
+/// difference of each to the published number, and whether that lies within the interval.
+std::vector<Table> published_difference_tables(std::span<const Result> results,
+                                               std::span<const Published> references = published());
 
 /// For each recipe as above: steps/s, tokens/s, peak memory, parameters and steps of every
 /// attention and task (medians over seeds). Machines are never mixed: each is a table of its own.

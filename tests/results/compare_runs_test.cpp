@@ -1,0 +1,146 @@
+// Run against run: what is computed, and what is refused.
+#include "results/compare_runs.h"
+
+#include <gtest/gtest.h>
+
+#include "examples.h"
+
+namespace lra {
+namespace {
+
+Result run(const std::string& attention, int64_t correct, uint64_t seed = 0) {
+  Result r = with_predictions(example_result(attention, seed), 1000,
+                              [=](int64_t i) { return i < correct; });
+  r.path = fmt::format("runs/{}/seed{}/result.json", attention, seed);
+  return r;
+}
+
+TEST(CompareRuns, OneRunASide) {
+  Result a = run("nystrom", 400), b = run("standard", 360);
+  b.training.steps_per_second = 5.0;
+  b.training.peak_memory_mib = 601.0;
+  const std::vector<Result> as{a}, bs{b};
+  const RunComparison c = compare_runs(as, bs);
+  EXPECT_EQ(c.a.name, "nystrom");
+  EXPECT_EQ(c.b.name, "standard");
+  EXPECT_NEAR(c.difference, 0.04, 1e-12);
+  EXPECT_EQ(c.counts->both, 360);
+  EXPECT_EQ(c.counts->only_a, 40);
+  EXPECT_EQ(c.counts->only_b, 0);
+  EXPECT_EQ(c.counts->neither, 600);
+  EXPECT_DOUBLE_EQ(*c.mcnemar, mcnemar_p(40, 0));
+  EXPECT_GT(c.bootstrap->low, 0.02);
+  EXPECT_LT(c.bootstrap->high, 0.06);
+  EXPECT_FALSE(c.welch);
+  EXPECT_DOUBLE_EQ(*c.time_ratio, 0.5);
+  EXPECT_DOUBLE_EQ(*c.memory_ratio, 0.5);
+
+  const std::string text = to_text(comparison_table(c));
+  EXPECT_TRUE(contains(text, "listops: protocol lra-strict, float32, data listops aaaaaaaa"))
+      << text;
+  EXPECT_TRUE(contains(text, "40.00 [37.01, 43.07]")) << text;
+  EXPECT_TRUE(contains(text, "+4.00")) << text;
+  EXPECT_TRUE(contains(text, "p = 1.819e-12")) << text;  // 2 / 2^40
+  EXPECT_TRUE(contains(text, "0.5 × the time")) << text;
+  EXPECT_TRUE(contains(text, "0.5 × the memory")) << text;
+  EXPECT_TRUE(contains(text, "another seed may differ by more")) << text;
+
+  const json value = comparison_json(c);
+  EXPECT_EQ(value["schema"], "lra.compare/1");
+  EXPECT_NEAR(value["difference"].get<double>(), 0.04, 1e-12);
+  EXPECT_EQ(value["mcnemar"]["only_a"], 40);
+  EXPECT_EQ(value["a"]["runs"][0]["path"], "runs/nystrom/seed0/result.json");
+  EXPECT_FALSE(value.contains("welch"));
+}
+
+TEST(CompareRuns, SeedsASide) {
+  const std::vector<Result> a{run("nystrom", 400, 0), run("nystrom", 404, 1)},
+      b{run("standard", 300, 0), run("standard", 304, 1), run("standard", 308, 2)};
+  const RunComparison c = compare_runs(a, b);
+  EXPECT_NEAR(c.a.accuracy, 0.402, 1e-12);
+  EXPECT_NEAR(*c.b.sd, 0.004, 1e-12);
+  EXPECT_FALSE(c.counts);
+  ASSERT_TRUE(c.welch && c.bootstrap);
+  EXPECT_LT(c.welch->p, 0.001);
+  EXPECT_LT(c.bootstrap->low, 0.098);
+  EXPECT_GT(c.bootstrap->high, 0.098);
+  const std::string text = to_text(comparison_table(c));
+  EXPECT_TRUE(contains(text, "0, 1, 2")) << text;
+  EXPECT_TRUE(contains(text, "sd over seeds")) << text;
+  EXPECT_TRUE(comparison_json(c).contains("welch"));
+}
+
+TEST(CompareRuns, RunsOfOneAttentionCompareToo) {
+  const std::vector<Result> a{run("nystrom", 400, 0)}, b{run("nystrom", 404, 1)};
+  EXPECT_NEAR(compare_runs(a, b).difference, -0.004, 1e-12);
+}
+
+std::string refusal(const std::vector<Result>& a, const std::vector<Result>& b) {
+  return message_of([&] { compare_runs(a, b); });
+}
+
+TEST(CompareRuns, RefusesWhatIsNotComparable) {
+  const Result a = run("nystrom", 400);
+  const auto against = [&](void (*change)(Result&)) {
+    Result b = run("standard", 360);
+    change(b);
+    return refusal({a}, {b});
+  };
+  const std::string in_a = " in runs/nystrom/seed0/result.json, ",
+                    in_b = " in runs/standard/seed0/result.json";
+  EXPECT_EQ(against([](Result& r) { r.task = "text"; }),
+            "cannot compare runs of different tasks: listops" + in_a + "text" + in_b);
+  EXPECT_EQ(against([](Result& r) { r.protocol = "tay2020"; }),
+            "cannot compare runs of different protocols: lra-strict" + in_a + "tay2020" + in_b);
+  EXPECT_EQ(
+      against([](Result& r) { r.data.synthetic = true; }),
+      "cannot compare runs of different kinds of data: real" + in_a + "synthetic stand-in" + in_b);
+  EXPECT_EQ(against([](Result& r) { r.data.fingerprint = "b"; }),
+            "cannot compare runs of different data: " + std::string(64, 'a') + in_a + "b" + in_b);
+  EXPECT_EQ(against([](Result& r) { r.config["dtype"] = "bfloat16"; }),
+            "cannot compare runs of different number types: float32" + in_a + "bfloat16" + in_b);
+  EXPECT_EQ(against([](Result& r) { r.config["overridden"] = {"training.steps"}; }),
+            "cannot compare runs of different overridden settings: none" + in_a +
+                "training.steps=5000" + in_b);
+  EXPECT_EQ(against([](Result& r) { r.config["training"]["steps"] = 7; }),
+            "cannot compare runs of different settings: training.steps=5000" + in_a +
+                "training.steps=7" + in_b);
+  EXPECT_EQ(against([](Result& r) { r.data.fingerprint = ""; }),
+            "runs/standard/seed0/result.json does not say which data it is of (data.fingerprint): "
+            "it compares with nothing");
+}
+
+TEST(CompareRuns, RefusesSidesThatAreNotOneAttentionsFinishedRuns) {
+  Result failed = run("standard", 360);
+  failed.status = "oom";
+  failed.test.reset();
+  EXPECT_EQ(refusal({run("nystrom", 400)}, {failed}),
+            "the second side holds no finished run: runs/standard/seed0/result.json is oom");
+  EXPECT_EQ(refusal({}, {failed}), "the first side holds no run");
+  EXPECT_EQ(refusal({run("nystrom", 400), run("linear", 400, 1)}, {run("standard", 360)}),
+            "the first side holds runs of 2 attentions (linear, nystrom); name the runs of one");
+}
+
+TEST(CompareRuns, SaysWhatIsLeftOutAndWhatIsNotThere) {
+  Result failed = run("standard", 360, 1), again = run("standard", 350), bare = run("nystrom", 400);
+  failed.status = "diverged";
+  failed.test.reset();
+  bare.predictions = nullptr;
+  bare.machine.cores = 64;
+  const std::vector<Result> a{bare}, b{run("standard", 100), failed, again};
+  const RunComparison c = compare_runs(a, b);
+  EXPECT_FALSE(c.bootstrap || c.counts || c.time_ratio || c.memory_ratio);
+  std::string notes;
+  for (const std::string& note : c.notes) notes += note + "\n";
+  EXPECT_TRUE(contains(notes, "left out: runs/standard/seed1/result.json is diverged\n")) << notes;
+  EXPECT_TRUE(contains(notes, "left out: runs/standard/seed0/result.json repeats seed 0\n"))
+      << notes;
+  EXPECT_TRUE(contains(notes, "no paired test: runs/nystrom/seed0/result.json has no predictions"))
+      << notes;
+  EXPECT_TRUE(contains(notes, "time and memory are not compared across machines: ")) << notes;
+  EXPECT_TRUE(contains(notes, "WARNING: listops was not learned by standard in 1 of 1 runs"))
+      << notes;
+}
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,174 @@
+// Who is as good as the best, and who has learned at all.
+#include "results/standings.h"
+
+#include <gtest/gtest.h>
+
+#include "examples.h"
+#include "results/accuracy_table.h"
+#include "results/hypothesis.h"
+
+namespace lra {
+namespace {
+
+using Place = Standing::Place;
+
+// Right at the first `correct` of 1000 examples, of which `swapped` are others.
+Result run(const std::string& attention, int64_t correct, int64_t swapped = 0, uint64_t seed = 0) {
+  return with_predictions(example_result(attention, seed), 1000, [=](int64_t i) {
+    return i < correct - swapped || (i >= 900 && i < 900 + swapped);
+  });
+}
+
+std::vector<Standing> standings_of(const std::vector<Result>& results) {
+  const auto groups = group_by_recipe(results);
+  EXPECT_EQ(groups.size(), 1u);
+  return standings(accuracy_cells(groups[0]));
+}
+
+const Standing& of(const std::vector<Standing>& all, const std::string& row) {
+  for (const Standing& standing : all) {
+    if (standing.row == row) return standing;
+  }
+  throw std::runtime_error("no standing of " + row);
+}
+
+TEST(Standings, SingleRunsAreTestedByMcNemarOnTheirPredictions) {
+  // Against the best (400 right): "near" has 390 of them, "far" 300 and no others.
+  const auto all = standings_of({run("best", 400), run("near", 398, 20), run("far", 300)});
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(of(all, "best").place, Place::best);
+  EXPECT_EQ(of(all, "best").text(), "best");
+  EXPECT_FALSE(of(all, "best").p);
+  const Standing& near = of(all, "near");
+  EXPECT_EQ(near.place, Place::tied);
+  EXPECT_EQ(near.text(), "not distinguishable");
+  EXPECT_EQ(near.test, "McNemar");
+  EXPECT_NEAR(near.difference, -0.2, 1e-12);
+  EXPECT_DOUBLE_EQ(*near.p, mcnemar_p(20, 22));
+  const Standing& far = of(all, "far");
+  EXPECT_EQ(far.place, Place::below);
+  EXPECT_DOUBLE_EQ(*far.p, mcnemar_p(0, 100));
+  EXPECT_DOUBLE_EQ(*far.adjusted, 2 * mcnemar_p(0, 100));  // the smaller of two
+  EXPECT_LT(far.ci95->low, -10);
+  EXPECT_GT(far.ci95->high, -10);
+  EXPECT_LT(far.ci95->high, 0);
+}
+
+TEST(Standings, HolmCanTakeAwayWhatOneTestAloneWouldShow) {
+  // Ten examples the best alone has right, two the other: p = 0.0386 by itself.
+  const Result best = run("best", 400), other = run("other", 392, 2);
+  EXPECT_EQ(of(standings_of({best, other}), "other").place, Place::below);
+  const auto all = standings_of({best, other, run("third", 392, 2)});
+  EXPECT_EQ(of(all, "other").place, Place::tied);
+  EXPECT_DOUBLE_EQ(*of(all, "other").adjusted, 2 * mcnemar_p(2, 10));
+}
+
+TEST(Standings, SeedsAreTestedByWelch) {
+  std::vector<Result> results;
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    const auto more = static_cast<int64_t>(4 * seed);
+    results.push_back(run("best", 400 + more, 0, seed));
+    results.push_back(run("far", 300 + more, 0, seed));
+  }
+  const Standing far = of(standings_of(results), "far");
+  EXPECT_EQ(far.test, "Welch");
+  EXPECT_EQ(far.place, Place::below);
+  // stats.ttest_ind([30, 30.4, 30.8], [40, 40.4, 40.8], equal_var=False).pvalue
+  EXPECT_NEAR(*far.p, 6.778391949403524e-06, 1e-12);
+  EXPECT_NEAR(far.difference, -10, 1e-12);
+}
+
+TEST(Standings, WhatCannotBeTestedSaysWhy) {
+  Result bare = run("bare", 300);
+  bare.predictions = nullptr;
+  Result other = run("other", 300);
+  auto predictions = std::make_shared<Predictions>(*other.predictions);
+  std::swap(predictions->labels[0], predictions->labels[999]);
+  other.predictions = predictions;
+  const auto all = standings_of(
+      {run("best", 400), bare, other, run("seeds", 300, 0, 0), run("seeds", 300, 0, 1)});
+  EXPECT_EQ(of(all, "bare").text(), "not tested: no predictions");
+  EXPECT_EQ(of(all, "other").text(), "not tested: predictions of other examples");
+  EXPECT_EQ(of(all, "seeds").text(), "not tested: one seed against several");
+  EXPECT_TRUE(standings_of({run("alone", 400)}).empty());
+}
+
+TEST(Standings, RunsThatAreNotComparableNeverMeet) {
+  for (const auto& change :
+       {+[](Result& r) { r.protocol = "tay2020"; },
+        +[](Result& r) { r.data.fingerprint = std::string(64, 'b'); },
+        +[](Result& r) { r.data.synthetic = true; }, +[](Result& r) { r.task = "text"; }}) {
+    Result other = run("other", 300);
+    change(other);
+    EXPECT_TRUE(difference_tables(std::vector<Result>{run("best", 400), other}).empty());
+  }
+}
+
+std::string notes_of(const std::vector<Result>& results) {
+  std::string text;
+  for (const Table& table : accuracy_tables(results)) {
+    for (const std::string& note : table.notes) text += note + "\n";
+  }
+  return text;
+}
+
+TEST(Standings, TheAccuracyTableNamesThem) {
+  const std::string notes = notes_of({run("best", 400), run("near", 398, 20), run("far", 300)});
+  EXPECT_TRUE(
+      contains(notes, "listops: best best; not distinguishable from it: near; below it: far\n"))
+      << notes;
+  EXPECT_TRUE(contains(notes,
+                       "tested at 5 % (single runs: exact McNemar test; seeds: Welch's t test), "
+                       "Holm's correction over 2 tests"))
+      << notes;
+  EXPECT_FALSE(contains(notes_of({run("alone", 400)}), "Holm"));
+}
+
+TEST(Standings, TheAccuracyTableWarnsOfWhatWasNotLearned) {
+  // 10 % needs no learning; the intervals are [8.3, 12.0], [9.0, 12.9] and [10.0+, 14.3].
+  EXPECT_TRUE(contains(notes_of({run("standard", 100)}),
+                       "WARNING: listops was not learned by standard: the interval reaches down to "
+                       "the most frequent label (10.00 %)"));
+  EXPECT_TRUE(contains(notes_of({run("standard", 108)}), "WARNING"));
+  EXPECT_FALSE(contains(notes_of({run("standard", 122)}), "WARNING"));
+  EXPECT_TRUE(contains(notes_of({run("standard", 100, 0, 0), run("standard", 300, 0, 1)}),
+                       "not learned by standard (1 of 2 seeds)"));
+  Result unknown = run("standard", 100);
+  unknown.data.majority.reset();
+  EXPECT_TRUE(contains(notes_of({unknown}), "reaches down to chance (10.00 %)"));
+  unknown.predictions = nullptr;
+  EXPECT_FALSE(contains(notes_of({unknown}), "WARNING"));
+}
+
+TEST(Standings, TheDifferenceTableShowsThem) {
+  const auto tables = difference_tables(std::vector<Result>{run("best", 400), run("far", 300)});
+  ASSERT_EQ(tables.size(), 1u);
+  ASSERT_EQ(tables[0].rows.size(), 2u);
+  EXPECT_EQ(tables[0].rows[0], (std::vector<std::string>{"listops", "best", "1", "40.00", "–", "–",
+                                                         "–", "–", "–", "–", "best"}));
+  auto far = tables[0].rows[1];
+  EXPECT_TRUE(far[6].starts_with("[-11.")) << far[6];  // sd 0.95 around -10
+  far[6].clear();
+  EXPECT_EQ(far, (std::vector<std::string>{"listops", "far", "1", "30.00", "–", "-10.00", "",
+                                           "McNemar", "< 0.0001", "< 0.0001", "below the best"}));
+}
+
+TEST(Standings, ThePublishedNumbersStandBesideWithWhereTheyFall) {
+  const auto tables = published_difference_tables(
+      std::vector<Result>{example_result("nystrom"), example_result("standard", 0, 700)});
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(tables[0].rows,
+            (std::vector<std::vector<std::string>>{{"listops", "nystrom", "37.05 [34.96, 39.19]",
+                                                    "37.15", "-0.10", "within the interval"},
+                                                   {"listops", "standard", "35.00 [32.94, 37.12]",
+                                                    "37.10", "-2.10", "within the interval"}}));
+  Result low = example_result("standard", 0, 600), high = example_result("nystrom", 0, 900);
+  const auto far = published_difference_tables(std::vector<Result>{low, high});
+  EXPECT_EQ(far[0].rows[0][5], "below the interval");
+  EXPECT_EQ(far[0].rows[1][5], "above the interval");
+  low.protocol = "mine";
+  EXPECT_TRUE(published_difference_tables(std::vector<Result>{low}).empty());
+}
+
+}  // namespace
+}  // namespace lra
