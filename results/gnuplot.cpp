@@ -22,11 +22,27 @@ std::string quoted(const std::string& text) {
 // symbols and dashes.
 constexpr size_t kColours = 8;
 
+std::string style_text(const PlotSeries& series, bool bars) {
+  switch (series.style) {
+    case PlotStyle::marked:
+      return bars ? "1:2:3:4 with yerrorlines linewidth 1.5 pointsize 0.6"
+                  : "1:2 with lines linewidth 1.5";
+    case PlotStyle::line:
+      return "1:2 with lines linewidth 1.5";
+    case PlotStyle::points:
+      return "1:2:3:4 with yerrorbars linewidth 1.5 pointsize 1";
+    case PlotStyle::steps:
+      break;
+  }
+  return "1:2 with steps linewidth 1.2 linecolor rgb '#808080'";
+}
+
 }  // namespace
 
 std::string plot_script(const Plot& plot) {
   const std::string& name = plot.name;
-  std::string script = "# gnuplot " + name + ".gp: writes " + name + ".svg and " + name + ".pdf\n";
+  std::string script = fmt::format("# gnuplot {0}.gp: writes {0}.svg{1}\n", name,
+                                   plot.pdf ? fmt::format(" and {}.pdf", name) : "");
   std::string lines;
   const bool bars = std::ranges::all_of(
       plot.series, [](const PlotSeries& series) { return series.points.size() <= 24; });
@@ -39,14 +55,12 @@ std::string plot_script(const Plot& plot) {
     const size_t round = i / kColours;
     std::string style;
     if (series.dashed) style += " dashtype 3";
-    if (round > 0)
+    if (round > 0 && series.style != PlotStyle::steps)
       style +=
           fmt::format(" linecolor {} pointtype {}{}", i % kColours + 1, 1 + (i + 3 * round) % 15,
                       series.dashed ? "" : fmt::format(" dashtype {}", round + 1));
     lines += fmt::format("{}$d{} using {}{} title {}", i == 0 ? "plot " : ", \\\n     ", i,
-                         bars ? "1:2:3:4 with yerrorlines linewidth 1.5 pointsize 0.6"
-                              : "1:2 with lines linewidth 1.5",
-                         style, quoted(series.name));
+                         style_text(series, bars), style, quoted(series.name));
   }
   const auto set = [&script](const std::string& what) { script += "set " + what + "\n"; };
   set("encoding utf8");
@@ -66,7 +80,7 @@ std::string plot_script(const Plot& plot) {
              : "key below height 1 noenhanced font ',9'");
   set("colorsequence podo");
   set("grid");
-  set("logscale y");
+  if (plot.log_y) set("logscale y");
   set(plot.powers ? "format y '%.0e'" : "format y '%g'");
   if (plot.log_x) set("logscale x 2");
   if (!plot.x_marks.empty()) {
@@ -75,12 +89,19 @@ std::string plot_script(const Plot& plot) {
     set("xtics (" + marks + ")");
     set(fmt::format("xrange [{:g}:{:g}]", plot.x_marks.front() / 1.15, plot.x_marks.back() * 1.15));
   }
-  const auto output = [&](const char* terminal, const char* extension) {
+  if (plot.x_marks.empty() && plot.x_range)
+    set(fmt::format("xrange [{:g}:{:g}]", plot.x_range->low, plot.x_range->high));
+  const auto output = [&](const std::string& terminal, const char* extension) {
     return fmt::format("set terminal {}\nset output '{}.{}'\n{}\nset output\n", terminal, name,
                        extension, lines);
   };
-  return script + output("svg size 1000,640 noenhanced background 'white'", "svg") +
-         output("pdfcairo size 10in,6.4in noenhanced", "pdf");
+  script += output(
+      fmt::format("svg size {},{} noenhanced background 'white'", plot.width, plot.height), "svg");
+  if (plot.pdf)
+    script += output(fmt::format("pdfcairo size {:g}in,{:g}in noenhanced", plot.width / 100.0,
+                                 plot.height / 100.0),
+                     "pdf");
+  return script;
 }
 
 }  // namespace lra

@@ -2,28 +2,42 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "results/records.h"
+
 namespace lra {
+
+enum class PlotStyle {
+  marked,  // lines through marked points with intervals; lines alone where a series has many points
+  line,
+  points,  // with intervals
+  steps,   // in grey: the edge of something
+};
 
 struct PlotSeries {
   std::string name;
   std::vector<std::array<double, 4>> points;  // x, y, and the ends of y's interval
   bool dashed = false;                        // a published or otherwise foreign one
+  PlotStyle style = PlotStyle::marked;
 };
 
 struct Plot {
   std::string name;                // of the files, without extension
   std::vector<std::string> title;  // lines
   std::string x_title, y_title;
-  bool log_x = true;
-  bool powers = true;           // the labels of y as 1e-01, else as plain numbers
-  std::vector<double> x_marks;  // where x has its labels; empty = gnuplot's choice
+  bool log_x = true, log_y = true;
+  bool powers = true;               // the labels of y as 1e-01, else as plain numbers
+  std::vector<double> x_marks;      // where x has its labels; empty = gnuplot's choice
+  std::optional<Interval> x_range;  // of the axis, where there are no marks; absent likewise
   std::vector<PlotSeries> series;
+  int width = 1000, height = 640;  // pixels
+  bool pdf = true;                 // beside the SVG
 };
 
-/// The script; y is logarithmic. Nothing in a title or name is run, expanded or taken for markup.
+/// The script. Nothing in a title or name is run, expanded or taken for markup.
 /// Intervals are drawn where no series has so many points that they would hide the lines.
 std::string plot_script(const Plot& plot);
 

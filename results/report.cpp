@@ -6,6 +6,8 @@
 #include <functional>
 #include <set>
 
+#include "results/run_plots.h"
+
 namespace lra {
 namespace {
 
@@ -48,29 +50,55 @@ Table training_long(const std::vector<Table>& tables) {
   return all;
 }
 
-Table provenance(const Records& records) {
-  std::set<std::pair<std::string, std::string>> rows;
-  const auto add = [&rows](const Machine& machine, const json& software) {
-    rows.emplace(machine_text(machine), software.empty() ? "not recorded" : dumped(software));
+}  // namespace
+
+std::string counts_text(const Records& records) {
+  return fmt::format("{} runs, {} profile cells, {} fidelity cells.", records.results.size(),
+                     records.profiles.size(), records.fidelity.size());
+}
+
+std::vector<Table> provenance_tables(const Records& records) {
+  std::vector<Table> tables;
+  std::set<std::vector<std::string>> data, machines;
+  for (const Result& r : records.results) {
+    if (!r.data.fingerprint.empty())
+      data.insert({r.task, r.data.synthetic ? "synthetic stand-in" : "real", r.data.source,
+                   r.data.fingerprint});
+  }
+  const auto add = [&machines](const Machine& machine, const json& software) {
+    machines.insert({machine_text(machine), software.empty() ? "not recorded" : dumped(software)});
   };
   for (const Result& r : records.results) add(r.machine, r.software);
   for (const Profile& p : records.profiles) add(p.machine, p.software);
   for (const Fidelity& f : records.fidelity) add(f.machine, f.software);
-  Table table{.title = "Machines and software",
-              .columns = {{"machine", Align::kLeft}, {"software", Align::kLeft}},
-              .rows = {},
-              .notes = {}};
-  for (const auto& [machine, software] : rows) table.rows.push_back({machine, software});
-  return table;
+  if (!data.empty())
+    tables.push_back({.title = "Data",
+                      .columns = {{"task", Align::kLeft},
+                                  {"kind", Align::kLeft},
+                                  {"source", Align::kLeft},
+                                  {"fingerprint", Align::kLeft}},
+                      .rows = {data.begin(), data.end()},
+                      .notes = {}});
+  if (!machines.empty())
+    tables.push_back({.title = "Machines and software",
+                      .columns = {{"machine", Align::kLeft}, {"software", Align::kLeft}},
+                      .rows = {machines.begin(), machines.end()},
+                      .notes = {}});
+  return tables;
 }
 
-}  // namespace
+Table bad_files_table(const Records& records) {
+  Table bad{.title = "Files left out, or in part",
+            .columns = {{"file", Align::kLeft}, {"reason", Align::kLeft}},
+            .rows = {},
+            .notes = {}};
+  for (const BadFile& file : records.bad) bad.rows.push_back({file.path, file.reason});
+  return bad;
+}
 
 std::map<std::string, std::string> make_report(const Records& records) {
   std::map<std::string, std::string> files;
-  std::string report =
-      fmt::format("# Report\n\n{} runs, {} profile cells, {} fidelity cells.\n",
-                  records.results.size(), records.profiles.size(), records.fidelity.size());
+  std::string report = fmt::format("# Report\n\n{}\n", counts_text(records));
   const auto add_plots = [&](const std::map<std::string, std::string>& plots) {
     if (!plots.empty()) report += "\nPlots, where gnuplot has made them of the .gp files:\n\n";
     for (const auto& [name, script] : plots) {
@@ -84,11 +112,19 @@ std::map<std::string, std::string> make_report(const Records& records) {
   if (!records.results.empty()) {
     const std::vector<Table> accuracy = accuracy_tables(records.results);
     const std::vector<Table> training = training_tables(records.results);
+    std::vector<Table> differences = published_difference_tables(records.results);
+    for (Table& table : difference_tables(records.results)) differences.push_back(std::move(table));
     section("Accuracy", accuracy);
+    section("Differences in accuracy", differences);
+    std::map<std::string, std::string> plots;
+    for (const Plot& plot : tradeoff_plots(records.results)) plots[plot.name] = plot_script(plot);
+    for (const Plot& plot : curve_plots(records.results)) plots[plot.name] = plot_script(plot);
+    add_plots(plots);
     section("Training cost", training);
     files["accuracy.csv"] = to_csv(accuracy_long(records.results));
     files["accuracy.tex"] = joined(accuracy, to_latex);
-    files["results.csv"] = to_csv(results_long(records.results));
+    if (!differences.empty()) files["differences.tex"] = joined(differences, to_latex);
+    files["runs.csv"] = to_csv(results_long(records.results));
     if (!training.empty()) {
       files["training.csv"] = to_csv(training_long(training));
       files["training.tex"] = joined(training, to_latex);
@@ -112,16 +148,8 @@ std::map<std::string, std::string> make_report(const Records& records) {
     files["fidelity.tex"] = joined(fidelity, to_latex);
     add_plots(fidelity_plots(records.fidelity));
   }
-  if (!records.results.empty() || !records.profiles.empty() || !records.fidelity.empty())
-    section("Provenance", {provenance(records)});
-  if (!records.bad.empty()) {
-    Table bad{.title = "Files left out, or in part",
-              .columns = {{"file", Align::kLeft}, {"reason", Align::kLeft}},
-              .rows = {},
-              .notes = {}};
-    for (const BadFile& file : records.bad) bad.rows.push_back({file.path, file.reason});
-    section("Files that could not be used", {bad});
-  }
+  section("Provenance", provenance_tables(records));
+  if (!records.bad.empty()) section("Files that could not be used", {bad_files_table(records)});
   files["report.md"] = report;
   return files;
 }

@@ -1,4 +1,4 @@
-// The four printers of the table model.
+// Four printers of the table model; the fifth makes HTML (html.cpp).
 #include "results/tables.h"
 
 #include <fmt/format.h>
@@ -51,25 +51,6 @@ size_t width_of(uint32_t code) {
   return wide ? 2 : 1;
 }
 
-// Valid UTF-8 on one line, without control characters.
-std::string clean(std::string_view text) {
-  std::string result;
-  for (size_t at = 0; at < text.size();) {
-    const Point point = decode(text, at);
-    if (!point.valid) {
-      result += "\xEF\xBF\xBD";
-    } else if (point.code == '\n' || point.code == '\t') {
-      result += ' ';
-    } else if (is_control(point.code)) {
-      result += '?';
-    } else {
-      result += text.substr(at, point.bytes);
-    }
-    at += point.bytes;
-  }
-  return result;
-}
-
 std::string cell(const std::vector<std::string>& row, size_t column) {
   return column < row.size() ? row[column] : std::string();
 }
@@ -82,7 +63,7 @@ std::string pad(const std::string& text, size_t width, Align align) {
 
 std::string markdown(std::string_view raw) {
   std::string result;
-  const std::string text = clean(raw);
+  const std::string text = one_line(raw);
   for (size_t i = 0; i < text.size(); ++i) {
     switch (text[i]) {
       case '&':
@@ -119,7 +100,7 @@ std::string markdown(std::string_view raw) {
 
 std::string latex(std::string_view raw) {
   std::string result;
-  const std::string text = clean(raw);
+  const std::string text = one_line(raw);
   for (size_t at = 0; at < text.size();) {
     const Point point = decode(text, at);
     switch (point.code) {
@@ -194,6 +175,24 @@ std::string csv(const std::string& raw) {
 
 }  // namespace
 
+std::string one_line(std::string_view text) {
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    const Point point = decode(text, at);
+    if (!point.valid) {
+      result += "\xEF\xBF\xBD";
+    } else if (point.code == '\n' || point.code == '\t') {
+      result += ' ';
+    } else if (is_control(point.code)) {
+      result += '?';
+    } else {
+      result += text.substr(at, point.bytes);
+    }
+    at += point.bytes;
+  }
+  return result;
+}
+
 size_t display_width(std::string_view text) {
   size_t width = 0;
   for (size_t at = 0; at < text.size();) {
@@ -207,24 +206,25 @@ size_t display_width(std::string_view text) {
 std::string to_text(const Table& table) {
   std::vector<size_t> widths;
   for (size_t c = 0; c < table.columns.size(); ++c) {
-    size_t width = display_width(clean(table.columns[c].header));
-    for (const auto& row : table.rows) width = std::max(width, display_width(clean(cell(row, c))));
+    size_t width = display_width(one_line(table.columns[c].header));
+    for (const auto& row : table.rows)
+      width = std::max(width, display_width(one_line(cell(row, c))));
     widths.push_back(width);
   }
   const auto line = [&](const auto& content) {
     std::string text;
     for (size_t c = 0; c < widths.size(); ++c) {
       text.append(c == 0 ? "" : "  ")
-          .append(pad(clean(content(c)), widths[c], table.columns[c].align));
+          .append(pad(one_line(content(c)), widths[c], table.columns[c].align));
     }
     text.erase(text.find_last_not_of(' ') + 1);
     return text + "\n";
   };
-  std::string result = clean(table.title) + "\n";
+  std::string result = one_line(table.title) + "\n";
   result += line([&](size_t c) { return table.columns[c].header; });
   result += line([&](size_t c) { return std::string(widths[c], '-'); });
   for (const auto& row : table.rows) result += line([&](size_t c) { return cell(row, c); });
-  for (const std::string& note : table.notes) result += fmt::format("  * {}\n", clean(note));
+  for (const std::string& note : table.notes) result += fmt::format("  * {}\n", one_line(note));
   return result;
 }
 

@@ -1,5 +1,6 @@
-// One table model and its four printers. Cells are plain text; every printer escapes what its
-// format would read as markup, so a record with hostile strings in it can do no more than look odd.
+// One table model and its printers (to_html stands in html.h). Cells are plain text; every printer
+// escapes what its format would read as markup, so a record with hostile strings in it can do no
+// more than look odd.
 #pragma once
 
 #include <string>
@@ -39,6 +40,10 @@ std::string to_latex(const Table& table);
 
 /// Three significant digits, without an exponent where that is short: 0.731, 12.3, 1234, 1.20e-09.
 std::string short_number(double value);
+
+/// Any bytes as one line of valid UTF-8: line breaks and tabs become spaces, control characters and
+/// marks that reorder text '?'.
+std::string one_line(std::string_view text);
 
 /// Columns that a terminal takes for UTF-8 text: combining marks 0, wide East Asian characters and
 /// emoji 2, a malformed byte 1.

@@ -18,8 +18,8 @@ TEST(Report, HoldsEveryFileThatItsRecordsAllow) {
   Records records;
   records.results = {example_result()};
   EXPECT_EQ(names(make_report(records)),
-            (std::vector<std::string>{"accuracy.csv", "accuracy.tex", "report.md", "results.csv",
-                                      "training.csv", "training.tex"}));
+            (std::vector<std::string>{"accuracy.csv", "accuracy.tex", "differences.tex",
+                                      "report.md", "runs.csv", "training.csv", "training.tex"}));
   records.results.clear();
   records.profiles = {example_profile("standard", 512, 1, 1)};
   EXPECT_EQ(names(make_report(records)),

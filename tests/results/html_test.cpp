@@ -1,0 +1,229 @@
+// The pages: what is in them, and what never is.
+#include "results/html.h"
+
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "examples.h"
+#include "results/html_report.h"
+#include "results/report.h"
+
+namespace lra {
+namespace {
+
+const std::string kHostile =
+    "</td><script>alert(1)</script><img src=x onerror=alert(2)>\"'`&amp;\n\x1b[31m\xff\xe2\x80\xae";
+
+// What a browser could take for markup of a record's own.
+void expect_harmless(const std::string& name, const std::string& html) {
+  EXPECT_FALSE(contains(html, "<script")) << name;
+  EXPECT_FALSE(contains(html, "<img src=x")) << name;
+  EXPECT_FALSE(contains(html, "\x1b")) << name;
+  EXPECT_FALSE(contains(html, "\xff")) << name;
+  EXPECT_FALSE(contains(html, "\xe2\x80\xae")) << name;
+  EXPECT_FALSE(contains(html, "http://") || contains(html, "https://")) << name;
+  EXPECT_TRUE(contains(html, "default-src 'none'")) << name;
+}
+
+std::vector<LogLine> example_log() {
+  std::vector<LogLine> log;
+  for (int64_t step = 10; step <= 100; step += 10) {
+    const double x = static_cast<double>(step);
+    log.push_back({.step = step,
+                   .train = true,
+                   .loss = 100 / x,
+                   .accuracy = x / 200,
+                   .learning_rate = 0.001,
+                   .seconds = x});
+    if (step % 50 == 0)
+      log.push_back({.step = step,
+                     .train = false,
+                     .loss = 110 / x,
+                     .accuracy = x / 250,
+                     .learning_rate = 0.001,
+                     .seconds = x + 1});
+  }
+  return log;
+}
+
+Result whole_result(const std::string& attention) {
+  Result r = with_predictions(example_result(attention), 50, [](int64_t i) { return i % 3 != 0; });
+  auto predictions = std::make_shared<Predictions>(*r.predictions);
+  for (int64_t i = 0; i < 50; ++i)
+    predictions->confidence.push_back(0.5f + 0.01f * static_cast<float>(i));
+  r.predictions = predictions;
+  r.log = std::make_shared<std::vector<LogLine>>(example_log());
+  r.path = "runs/" + attention + "/result.json";
+  return r;
+}
+
+TEST(Html, TextIsEscaped) {
+  EXPECT_EQ(html_text("<a href=\"x\">'&\n\x01"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp; ?");
+  EXPECT_EQ(html_lines("a<\nb\n"), "a&lt;\nb\n");
+  EXPECT_EQ(html_lines(""), "");
+}
+
+TEST(Html, ATableIsInABoxThatScrollsByItself) {
+  const Table table{.title = "T & U",
+                    .columns = {{"name", Align::kLeft}, {"n"}},
+                    .rows = {{"a<b", "1"}, {std::string(60, 'x'), "2"}, {"short"}},
+                    .notes = {"a note", "WARNING: not learned"}};
+  EXPECT_EQ(to_html(table),
+            "<h3>T &amp; U</h3>\n<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr>"
+            "<th>name</th><th class=\"n\">n</th></tr></thead>\n<tbody>\n"
+            "<tr><td>a&lt;b</td><td class=\"n\">1</td></tr>\n<tr><td class=\"wide\">" +
+                std::string(60, 'x') +
+                "</td><td class=\"n\">2</td></tr>\n<tr><td>short</td><td class=\"n\"></td></tr>\n"
+                "</tbody></table></div>\n<ul class=\"notes\">\n<li>a note</li>\n"
+                "<li class=\"warn\">WARNING: not learned</li>\n</ul>\n");
+}
+
+TEST(Html, PicturesAreInsideThePage) {
+  EXPECT_TRUE(contains(svg_figure("a", "x\"y"), "alt=\"x&quot;y\""));
+  EXPECT_TRUE(contains(svg_figure("ab", ""), "data:image/svg+xml;base64,YWI=\""));
+  EXPECT_TRUE(contains(png_figure("abc", "", 192), "width=\"192\""));
+  EXPECT_TRUE(contains(png_figure("abcd", "", 1), "data:image/png;base64,YWJjZA==\""));
+}
+
+TEST(Pages, HoldEverySectionThatTheirRecordsAllow) {
+  Records records;
+  records.results = {whole_result("nystrom"), whole_result("standard")};
+  records.profiles = {example_profile("standard", 512, 1, 1)};
+  records.bad = {{"x/result.json", "cut short"}};
+  const auto pages =
+      make_pages(records, {{"tradeoff-1-time", "<svg/>"}, {"curves-1-dev-loss", "<svg/>"}}, {});
+  std::vector<std::string> names;
+  for (const auto& [name, page] : pages) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"report.html", "runs/listops-nystrom-seed0.html",
+                                             "runs/listops-standard-seed0.html"}));
+  const std::string& report = pages.at("report.html");
+  for (const char* id :
+       {"accuracy", "tradeoff", "curves", "training", "memory-time", "runs", "provenance", "bad"})
+    EXPECT_TRUE(contains(report, fmt::format("<h2 id=\"{}\">", id))) << id;
+  EXPECT_FALSE(contains(report, "<h2 id=\"fidelity\">"));
+  EXPECT_TRUE(contains(report, "<a href=\"runs/listops-nystrom-seed0.html\">"));
+  EXPECT_TRUE(contains(report, "1 files could not be used, or not wholly"));
+  EXPECT_TRUE(contains(report, "x/result.json</td><td>cut short</td>"));
+  EXPECT_TRUE(contains(report, "Beside the published numbers"));
+  EXPECT_TRUE(contains(report, "Differences to the best"));
+  EXPECT_TRUE(contains(report, std::string(64, 'a')));
+}
+
+TEST(Pages, OfARunShowItsResultConfusionAndProvenance) {
+  Result r = whole_result("nystrom");
+  r.config["overridden"] = {"training.steps"};
+  const std::string page = run_page(
+      r, "n", {{"n-loss", "<svg/>"}, {"n-accuracy", "<svg/>"}},
+      [](const Result&, int64_t index) { return Sample{.text = fmt::format("(MAX {} )", index)}; });
+  EXPECT_TRUE(contains(page, "<h1>nystrom on listops, seed 0</h1>"));
+  EXPECT_TRUE(contains(page, "66.00 % [52.15, 77.56], 33 of 50")) << page;
+  EXPECT_TRUE(contains(page, "alt=\"loss against steps\""));
+  EXPECT_TRUE(contains(page, "<td>training.steps</td><td>5000</td>"));
+  EXPECT_TRUE(contains(page, "<li>overridden: training.steps=5000</li>"));
+  // Label 0 stands at 0, 10, 20, 30 and 40, of which 0 and 30 are wrong: predicted 1.
+  EXPECT_TRUE(contains(page,
+                       "<tr><th>0</th><td style=\"--share: 0.270\">3</td>"
+                       "<td style=\"--share: 0.180\">2</td><td style=\"--share: 0.000\">0</td>"));
+  EXPECT_TRUE(contains(page, "<td style=\"--share: 0\">60.0</td>"));
+  // The most confident mistake is the last wrong one.
+  const size_t first = page.find("Test example 48: label 8, predicted 9 with 98.0 %"),
+               second = page.find("Test example 45: label 5, predicted 6 with 95.0 %");
+  EXPECT_NE(first, std::string::npos);
+  EXPECT_LT(first, second);
+  EXPECT_TRUE(contains(page, "<pre>(MAX 48 )</pre>"));
+  EXPECT_EQ(confident_mistakes(*r.predictions, 3), (std::vector<int64_t>{48, 45, 42}));
+}
+
+TEST(Pages, OfARunSayWhatCannotBeShown) {
+  Result r = whole_result("nystrom");
+  EXPECT_TRUE(contains(run_page(r, "n", {}, {}), "The examples are not shown: no data given"));
+  auto bare = std::make_shared<Predictions>(*r.predictions);
+  bare->confidence.clear();
+  r.predictions = bare;
+  EXPECT_TRUE(contains(run_page(r, "n", {}, {}), "written without their confidence"));
+  auto many = std::make_shared<Predictions>();
+  for (int32_t i = 0; i < 100; ++i) {
+    many->labels.push_back(i);
+    many->predicted.push_back(i);
+  }
+  r.predictions = many;
+  EXPECT_TRUE(contains(run_page(r, "n", {}, {}), "100 classes are too many to show"));
+  r.predictions = nullptr;
+  EXPECT_FALSE(contains(run_page(r, "n", {}, {}), "Confusion"));
+  r = example_result();
+  r.status = "oom";
+  r.reason = "at step 3";
+  r.test.reset();
+  EXPECT_TRUE(contains(run_page(r, "n", {}, {}), "<td>reason</td><td>at step 3</td>"));
+}
+
+TEST(Pages, HaveNamesThatAreSafeAndDifferent) {
+  Result plain = example_result(), path = example_result(), long_one = example_result();
+  path.attention.label = "../../etc/passwd";
+  long_one.attention.label = std::string(5000, 'X');
+  Result empty = example_result();
+  empty.task = empty.attention.label = "<>";
+  const auto names = page_names(std::vector<Result>{plain, plain, path, long_one, empty});
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"listops-nystrom-seed0", "listops-nystrom-seed0-2",
+                                      "listops-etc-passwd-seed0",
+                                      "listops-" + std::string(72, 'x') + "-seed0", "seed0"}));
+}
+
+TEST(Pages, HostileRecordsStayText) {
+  Result r = whole_result("nystrom");
+  r.task = r.protocol = r.attention.label = r.attention.name = r.data.source = r.data.fingerprint =
+      r.machine.processor = r.machine.gpu = r.path = kHostile;
+  r.software = {{kHostile, kHostile}};
+  r.attention.options[kHostile] = kHostile;
+  r.config["overridden"] = {kHostile};
+  r.config[kHostile] = {{kHostile, {kHostile}}};
+  Result failed = r;
+  failed.status = "oom";
+  failed.reason = kHostile;
+  Profile p = example_profile("standard", 512, 1, 1);
+  p.attention.label = p.dtype = p.device = p.machine.processor = p.noisy = kHostile;
+  Records records{.results = {r, failed}, .profiles = {p}, .bad = {{kHostile, kHostile}}};
+  const auto pages = make_pages(records, {}, [](const Result&, int64_t) {
+    return Sample{.text = kHostile, .png = {kHostile}};
+  });
+  ASSERT_EQ(pages.size(), 3u);
+  for (const auto& [name, page] : pages) {
+    expect_harmless(name, page);
+    EXPECT_FALSE(contains(name, "script>")) << name;
+  }
+  EXPECT_TRUE(contains(pages.at("report.html"), "&lt;script&gt;alert(1)"));
+  // gnuplot's scripts quote what comes from records, and name files by our own words alone.
+  for (const auto& [name, content] : make_report(records)) {
+    if (!name.ends_with(kPlotScript)) continue;
+    EXPECT_FALSE(contains(content, "`")) << name;
+    EXPECT_FALSE(contains(content, "alert(1)</script><img src=x onerror=alert(2)>\"")) << name;
+  }
+}
+
+TEST(Pages, HugeNumbersBreakNothing) {
+  Result r = whole_result("nystrom"), other = whole_result("standard");
+  r.training = {.seconds = 1e308,
+                .steps_per_second = 1e308,
+                .tokens_per_second = 5e-324,
+                .peak_memory_mib = 1e308};
+  r.parameters = INT64_MAX;
+  r.steps = INT64_MAX;
+  r.seed = UINT64_MAX;
+  auto log = example_log();
+  log[3].loss = 1e308;
+  log[4].step = INT64_MAX;
+  r.log = std::make_shared<std::vector<LogLine>>(log);
+  Records records;
+  records.results = {parse_result(make_result(r)), other};
+  records.results[0].log = r.log;
+  EXPECT_TRUE(contains(make_pages(records, {}, {}).at("report.html"), "18446744073709551615"));
+  for (const auto& [name, content] : make_report(records)) {
+    EXPECT_FALSE(contains(content, "1e+308 1e+308")) << name;
+    EXPECT_FALSE(std::regex_search(content, std::regex("\\b(nan|inf)\\b"))) << name;
+  }
+}
+
+}  // namespace
+}  // namespace lra
