@@ -71,7 +71,6 @@ class Source {
   explicit Source(std::filesystem::path path);
 
   const std::filesystem::path& path() const { return path_; }
-  bool is_folder() const { return folder_; }
 
   /// Shows every regular file once: those of an archive as they are stored, to its last byte, so
   /// that every checksum there is (gzip, xz, zip) has been compared when this returns; those of a

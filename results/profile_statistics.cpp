@@ -120,20 +120,25 @@ std::optional<Growth> growth(std::span<const double> lengths, std::span<const do
     x.push_back(std::log(lengths[i]));
     y.push_back(std::log(values[i]));
   }
-  const std::optional<double> slope = growth_exponent(lengths, values);
-  if (!slope) return std::nullopt;
-  Growth result{.exponent = *slope, .ci95 = std::nullopt};
-  if (x.size() < 3) return result;
-  const double mx = mean(x), my = mean(y), degrees = static_cast<double>(x.size()) - 2;
-  double xx = 0, residual = 0;
+  if (x.empty()) return std::nullopt;
+  const double mx = mean(x), my = mean(y);
+  double xx = 0, xy = 0;
   for (size_t i = 0; i < x.size(); ++i) {
-    const double off = y[i] - my - *slope * (x[i] - mx);
     xx += (x[i] - mx) * (x[i] - mx);
+    xy += (x[i] - mx) * (y[i] - my);
+  }
+  if (xx < 1e-12) return std::nullopt;
+  Growth result{.exponent = xy / xx, .ci95 = std::nullopt};
+  if (x.size() < 3) return result;
+  const double degrees = static_cast<double>(x.size()) - 2;
+  double residual = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double off = y[i] - my - result.exponent * (x[i] - mx);
     residual += off * off;
   }
   const double t = boost::math::quantile(boost::math::students_t(degrees), 0.975);
   const double half = t * std::sqrt(residual / degrees / xx);
-  result.ci95 = Interval{*slope - half, *slope + half};
+  result.ci95 = Interval{result.exponent - half, result.exponent + half};
   return result;
 }
 

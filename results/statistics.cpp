@@ -92,25 +92,4 @@ MedianEstimate median_estimate(std::span<const double> samples, double confidenc
           .coverage = n == 1 ? 0.0 : 1 - 2 * boost::math::cdf(below, static_cast<double>(l - 1))};
 }
 
-std::optional<double> growth_exponent(std::span<const double> lengths,
-                                      std::span<const double> values) {
-  std::vector<double> x, y;
-  for (size_t i = 0; i < std::min(lengths.size(), values.size()); ++i) {
-    if (!(lengths[i] > 0) || !(values[i] > 0) || !std::isfinite(lengths[i]) ||
-        !std::isfinite(values[i]))
-      continue;
-    x.push_back(std::log(lengths[i]));
-    y.push_back(std::log(values[i]));
-  }
-  if (x.empty()) return std::nullopt;
-  const double mx = mean(x), my = mean(y);
-  double xx = 0, xy = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    xx += (x[i] - mx) * (x[i] - mx);
-    xy += (x[i] - mx) * (y[i] - my);
-  }
-  if (xx < 1e-12) return std::nullopt;
-  return xy / xx;
-}
-
 }  // namespace lra

@@ -40,9 +40,4 @@ struct MedianEstimate {
 /// of the samples where there is none.
 MedianEstimate median_estimate(std::span<const double> samples, double confidence = 0.95);
 
-/// The slope of log(value) on log(length) by least squares: 1 is linear growth, 2 quadratic. Absent
-/// unless at least two lengths differ; points that are not positive and finite are left out.
-std::optional<double> growth_exponent(std::span<const double> lengths,
-                                      std::span<const double> values);
-
 }  // namespace lra

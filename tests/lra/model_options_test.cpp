@@ -3,38 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "lra/files.h"
-#include "lra/model.h"
+#include "tests/lra/toy_model.h"
 
 namespace lra {
 namespace {
 
-Task toy_task(int64_t inputs = 1) {
-  Task task;
-  task.name = "toy";
-  task.classes = 3;
-  task.vocabulary = 7;
-  task.inputs = inputs;
-  return task;
-}
-
-Config toy_config(const std::string& attention = "standard") {
-  Config config;
-  config.attention = parse_attention(attention);
-  config.attention_options =
-      attention_entry(config.attention.name).effective_options(config.attention.options);
-  config.settings.input.length = 16;
-  config.settings.model = {.layers = 2,
-                           .width = 8,
-                           .heads = 2,
-                           .head_dim = 4,
-                           .feed_forward = 16,
-                           .classifier = 12,
-                           .dropout = 0};
-  return config;
-}
-
 Config cls_config(const std::string& attention = "standard") {
-  Config config = toy_config(attention);
+  Config config = toy_config(attention, 0);
   config.settings.model.pooling = "cls";
   config.settings.model.embedding_sd = 1;
   return config;
@@ -83,7 +58,7 @@ TEST(PositionsTest, EqualLrasSinusoids) {
 }
 
 TEST(PositionsTest, SinusoidalOnesAreNoParametersAndStandInTheCheckpoint) {
-  Config learned = toy_config(), fixed = toy_config();
+  Config learned = toy_config("standard", 0), fixed = toy_config("standard", 0);
   fixed.settings.model.positions = "sinusoidal";
   const auto a = make_model(learned), b = make_model(fixed);
   EXPECT_EQ(a->parameter_count() - b->parameter_count(), 16 * 8);
@@ -94,7 +69,7 @@ TEST(PositionsTest, SinusoidalOnesAreNoParametersAndStandInTheCheckpoint) {
 
 // Attention and mean pooling alone cannot tell an order: what does are the positions.
 TEST(PositionsTest, SinusoidalOnesTellOrder) {
-  Config config = toy_config();
+  Config config = toy_config("standard", 0);
   config.settings.model.positions = "sinusoidal";
   config.settings.model.embedding_sd = 1;
   const ToyBatch batch;
@@ -103,7 +78,7 @@ TEST(PositionsTest, SinusoidalOnesTellOrder) {
 }
 
 TEST(PositionsTest, LearnedOnesStartWithTheirOwnDeviation) {
-  Config config = toy_config();
+  Config config = toy_config("standard", 0);
   config.settings.input.length = 4000;
   config.settings.model.position_sd = 0.5;
   const auto model = make_model(config);
@@ -111,7 +86,7 @@ TEST(PositionsTest, LearnedOnesStartWithTheirOwnDeviation) {
 }
 
 TEST(ClassTokenTest, IsOneMoreLearnedVectorAndPosition) {
-  const auto mean = make_model(toy_config()), cls = make_model(cls_config());
+  const auto mean = make_model(toy_config("standard", 0)), cls = make_model(cls_config());
   EXPECT_EQ(cls->parameter_count() - mean->parameter_count(), 8 + 8) << "the vector, its position";
   EXPECT_EQ(cls->named_parameters()["cls"].abs().max().item<double>(), 0) << "zero at the start";
   EXPECT_EQ(cls->named_parameters()["positions.weight"].size(0), 17);
@@ -213,7 +188,7 @@ TEST(ClassTokenTest, RunsInBfloat16) {
 // only what goes into the attention has.
 TEST(NormTest, StandsBeforeOrBehind) {
   for (const char* norm : {"pre", "post"}) {
-    Config config = toy_config();
+    Config config = toy_config("standard", 0);
     config.settings.model.norm = norm;
     config.settings.model.embedding_sd = 3;
     const auto model = make_model(config);
@@ -231,7 +206,7 @@ TEST(NormTest, StandsBeforeOrBehind) {
 }
 
 TEST(NormTest, PaddingChangesNothingBehindEither) {
-  Config config = toy_config();
+  Config config = toy_config("standard", 0);
   config.settings.model.norm = "post";
   const ToyBatch batch;
   const auto other = torch::where(batch.mask, batch.tokens, torch::full_like(batch.tokens, 6));

@@ -2,33 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/lra/toy_model.h"
+
 namespace lra {
 namespace {
-
-Task toy_task(int64_t inputs) {
-  Task task;
-  task.name = "toy";
-  task.classes = 3;
-  task.vocabulary = 7;
-  task.inputs = inputs;
-  return task;
-}
-
-Config toy_config(const std::string& attention = "standard") {
-  Config config;
-  config.attention = parse_attention(attention);
-  config.attention_options =
-      attention_entry(config.attention.name).effective_options(config.attention.options);
-  config.settings.input.length = 16;
-  config.settings.model = {.layers = 2,
-                           .width = 8,
-                           .heads = 2,
-                           .head_dim = 4,
-                           .feed_forward = 16,
-                           .classifier = 12,
-                           .dropout = 0.1};
-  return config;
-}
 
 struct ToyBatch {
   torch::Tensor tokens = torch::randint(1, 7, {3, 1, 16}, torch::kInt64);

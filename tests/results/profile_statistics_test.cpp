@@ -78,6 +78,21 @@ TEST(PassesOf, LeaveNoisyOnesOutWhereEnoughAreQuiet) {
   EXPECT_EQ(passes_of(time, 3), (Passes{{1, 2}, {3}, {4, 5}}));
 }
 
+TEST(GrowthFit, EqualsScipysRegression) {
+  // stats.linregress(np.log(n), np.log(mib)).slope
+  const std::vector<double> n{512, 1024, 2048, 4096, 8192};
+  EXPECT_NEAR(growth(n, std::vector<double>{54, 186, 685, 2620, 10233})->exponent,
+              1.8948300361658963, 1e-12);
+  EXPECT_NEAR(growth(n, std::vector<double>{35, 63, 118, 229, 450})->exponent, 0.923092021314117,
+              1e-12);
+}
+
+TEST(GrowthFit, NeedsTwoLengths) {
+  EXPECT_FALSE(growth(std::vector<double>{512}, std::vector<double>{3}));
+  EXPECT_FALSE(growth(std::vector<double>{512, 512}, std::vector<double>{3, 4}));
+  EXPECT_FALSE(growth(std::vector<double>{512, 1024}, std::vector<double>{0, 4}));
+}
+
 TEST(GrowthFit, HasTheTextbookInterval) {
   // Exact powers leave no residual.
   const std::vector<double> n{1, 2, 4, 8};

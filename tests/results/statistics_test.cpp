@@ -76,20 +76,5 @@ TEST(Statistics, MedianOfTooFewSamplesSaysThatItsCoverageIsShort) {
   EXPECT_THROW(median_estimate(std::vector<double>{}), std::runtime_error);
 }
 
-TEST(Statistics, GrowthExponentEqualsScipysRegression) {
-  // stats.linregress(np.log(n), np.log(mib)).slope
-  const std::vector<double> n{512, 1024, 2048, 4096, 8192};
-  EXPECT_NEAR(*growth_exponent(n, std::vector<double>{54, 186, 685, 2620, 10233}),
-              1.8948300361658963, 1e-12);
-  EXPECT_NEAR(*growth_exponent(n, std::vector<double>{35, 63, 118, 229, 450}), 0.923092021314117,
-              1e-12);
-}
-
-TEST(Statistics, GrowthExponentNeedsTwoLengths) {
-  EXPECT_FALSE(growth_exponent(std::vector<double>{512}, std::vector<double>{3}));
-  EXPECT_FALSE(growth_exponent(std::vector<double>{512, 512}, std::vector<double>{3, 4}));
-  EXPECT_FALSE(growth_exponent(std::vector<double>{512, 1024}, std::vector<double>{0, 4}));
-}
-
 }  // namespace
 }  // namespace lra
