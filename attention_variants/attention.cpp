@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "attention_variants/softmax.h"
+#include "attention_variants/kernels/linear_rows.h"
 
 namespace lra {
 namespace {
@@ -62,10 +62,15 @@ ProjectedAttention::ProjectedAttention(const AttentionContext& context, Projecti
 torch::Tensor ProjectedAttention::forward(const torch::Tensor& x, const torch::Tensor& mask) {
   check_input(x, mask);
   torch::Tensor mixed;
-  {  // q, k and v are gone before the output projection takes memory of its own.
+  if (projections_ == Projections::query_key_value && has_cpu_kernels(context_.kernels, x)) {
+    const std::array<torch::Tensor, 3> rows = linear_rows(x, {{{query_->weight, query_->bias},
+                                                               {key_->weight, key_->bias},
+                                                               {value_->weight, value_->bias}}});
+    mixed = attend(split_heads(rows[0]), split_heads(rows[1]), split_heads(rows[2]), mask);
+  } else {  // q, k and v are gone before the output projection takes memory of its own.
     const torch::Tensor v = project_value(x);
-    const torch::Tensor q = query_.is_empty() ? v : heads(query_, x);
-    const torch::Tensor k = key_.is_empty() ? q : heads(key_, x);
+    const torch::Tensor q = query_.is_empty() ? v : split_heads(query_->forward(x));
+    const torch::Tensor k = key_.is_empty() ? q : split_heads(key_->forward(x));
     mixed = attend(q, k, v, mask);
   }
   return project_output(mixed, mask);
@@ -79,21 +84,23 @@ void ProjectedAttention::check_input(const torch::Tensor& x, const torch::Tensor
   check_mask(mask, x.size(0), x.size(1));
 }
 
-torch::Tensor ProjectedAttention::heads(torch::nn::Linear& projection,
-                                        const torch::Tensor& x) const {
-  return projection->forward(x)
-      .view({x.size(0), x.size(1), context_.heads, context_.head_dim})
+torch::Tensor ProjectedAttention::split_heads(const torch::Tensor& joined) const {
+  return joined.view({joined.size(0), joined.size(1), context_.heads, context_.head_dim})
       .transpose(1, 2);
 }
 
 Projections ProjectedAttention::projections() const { return projections_; }
 
-torch::Tensor ProjectedAttention::project_value(const torch::Tensor& x) { return heads(value_, x); }
+torch::Tensor ProjectedAttention::project_value(const torch::Tensor& x) {
+  return split_heads(value_->forward(x));
+}
 
 torch::Tensor ProjectedAttention::project_output(const torch::Tensor& mixed,
                                                  const torch::Tensor& mask) {
   const torch::Tensor joined =
       mixed.transpose(1, 2).reshape({mixed.size(0), mixed.size(2), -1});  // [B,N,H*d]
+  if (has_cpu_kernels(context_.kernels, joined))
+    return masked_linear_rows(joined, {output_->weight, output_->bias}, mask);
   // The output projection has a bias, so padded rows are zeroed once more.
   return output_->forward(joined).masked_fill(~mask.unsqueeze(-1), 0);
 }

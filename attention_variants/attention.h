@@ -5,14 +5,14 @@
 // nystrom.cpp.
 #pragma once
 
-#include <torch/torch.h>
-
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "attention_variants/fields.h"
+#include "attention_variants/kernels/kernels.h"
+#include "attention_variants/torch.h"
 
 namespace lra {
 
@@ -24,6 +24,7 @@ struct AttentionContext {
   int64_t max_length = 2048;  // longest N that forward() will see
   uint64_t seed =
       0;  // of projections, hashes, random patterns: the same seed gives the same function
+  Kernels kernels = Kernels::fused;
 };
 
 /// Which of q, k and v are one tensor where a layer calls attend().
@@ -92,7 +93,7 @@ class ProjectedAttention : public Attention {
   const AttentionContext context_;
 
  private:
-  torch::Tensor heads(torch::nn::Linear& projection, const torch::Tensor& x) const;
+  torch::Tensor split_heads(const torch::Tensor& joined) const;  // [B,N,H*d] -> [B,H,N,d], a view
 
   const Projections projections_;
   // Empty where the variant has no such projection.

@@ -1,9 +1,9 @@
 // Mixed precision: LibTorch's autocast, for a scope.
 #pragma once
 
-#include <torch/torch.h>
-
 #include <string>
+
+#include "attention_variants/torch.h"
 
 namespace lra {
 

@@ -1,7 +1,7 @@
 // Sequences cut into blocks of positions: the layout behind the variants whose queries see blocks.
 #pragma once
 
-#include <torch/torch.h>
+#include "attention_variants/torch.h"
 
 namespace lra {
 

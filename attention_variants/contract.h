@@ -2,13 +2,13 @@
 // tests run over every registered variant, and `lra check` over the user's own.
 #pragma once
 
-#include <torch/torch.h>
 
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "attention_variants/attention.h"
+#include "attention_variants/torch.h"
 
 namespace lra {
 

@@ -2,13 +2,13 @@
 // has been seen of it.
 #pragma once
 
-#include <torch/torch.h>
 
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "attention_variants/contract.h"
+#include "attention_variants/torch.h"
 
 namespace lra::contract {
 

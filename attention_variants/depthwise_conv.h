@@ -1,7 +1,7 @@
 // Depthwise convolution over the positions of a sequence, one kernel a head, as matrix products.
 #pragma once
 
-#include <torch/torch.h>
+#include "attention_variants/torch.h"
 
 namespace lra {
 

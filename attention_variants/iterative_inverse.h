@@ -1,7 +1,7 @@
 // The Newton-type iteration for the (pseudo-)inverse of small matrices.
 #pragma once
 
-#include <torch/torch.h>
+#include "attention_variants/torch.h"
 
 namespace lra {
 

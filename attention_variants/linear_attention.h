@@ -1,7 +1,7 @@
 // Attention whose kernel is a product of features, computed from the right: φ(Q) (φ(K)ᵀ V).
 #pragma once
 
-#include <torch/torch.h>
+#include "attention_variants/torch.h"
 
 namespace lra {
 

@@ -9,6 +9,7 @@
 
 #include "attention_variants/account.h"
 #include "attention_variants/attention.h"
+#include "attention_variants/kernels/softmax.h"
 #include "attention_variants/softmax.h"
 
 namespace lra {
@@ -97,6 +98,8 @@ class LinformerAttention : public ProjectedAttention {
     }
     const torch::Tensor keys = project(k, projection_->key, mask),
                         values = project(v, projection_->value, mask);  // [B,H,k,d]
+    if (has_cpu_kernels(context_.kernels, q))
+      return softmax_kernel(q, keys, values, /*keys=*/torch::Tensor(), /*queries=*/mask);
     const torch::Tensor out =
         softmax_attention(zero_padding(q, mask), keys, values, /*keys=*/torch::Tensor());
     return zero_padded_rows(out.to(q.scalar_type()), mask);
@@ -108,6 +111,10 @@ class LinformerAttention : public ProjectedAttention {
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
+    if (context_.kernels == Kernels::fused && element_size == sizeof(float)) {
+      return 2 * rows * options_.projected_length * d * element_size +
+             softmax_kernel_bytes(rows, length, options_.projected_length, d, d);
+    }
     // Zeroed queries, the output, and both projections.
     return 2 * rows * (length + options_.projected_length) * d * element_size +
            fused_attention_bytes(rows, length, options_.projected_length, d, element_size);

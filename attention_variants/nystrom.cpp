@@ -11,6 +11,7 @@
 #include "attention_variants/account.h"
 #include "attention_variants/attention.h"
 #include "attention_variants/depthwise_conv.h"
+#include "attention_variants/kernels/nystrom.h"
 #include "attention_variants/nystrom_matrices.h"
 #include "attention_variants/softmax.h"
 
@@ -62,6 +63,9 @@ class NystromAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q_given, const torch::Tensor& k_given,
                        const torch::Tensor& v_given, const torch::Tensor& mask) override {
     check_attend_inputs(q_given, k_given, v_given, mask);
+    if (has_kernel(q_given)) {
+      return nystrom_kernel(q_given, k_given, v_given, mask, taps(q_given), kernel_options());
+    }
     torch::Tensor q = q_given, k = k_given, v = v_given;
     if (options_.padding != "ignored") {
       q = zero_padding(q, mask);
@@ -80,6 +84,11 @@ class NystromAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
+    if (context_.kernels == Kernels::fused && element_size == sizeof(float) &&
+        kernel_computes(length)) {
+      return nystrom_kernel_bytes(batch, context_.heads, length, context_.head_dim,
+                                  options_.conv_kernel_size, kernel_options());
+    }
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
     const int64_t vector = rows * length * d * element_size;       // one [B,H,N,d]
     const int64_t masked = options_.padding == "ignored" ? 0 : 3;  // q, k and v with padding zeroed
@@ -104,6 +113,26 @@ class NystromAttention : public ProjectedAttention {
   }
 
  private:
+  bool has_kernel(const torch::Tensor& q) const {
+    return has_cpu_kernels(context_.kernels, q) && kernel_computes(q.size(2));
+  }
+
+  bool kernel_computes(int64_t length) const {
+    return length > options_.num_landmarks && options_.padding == "masked" &&
+           options_.landmarks == "segment_means" && options_.init == "per_matrix" &&
+           options_.pinv == "iterative";
+  }
+
+  NystromKernelOptions kernel_options() const {
+    return {.landmarks = options_.num_landmarks, .iterations = options_.pinv_iterations};
+  }
+
+  // [H,K]
+  torch::Tensor taps(const torch::Tensor& like) const {
+    return conv_ == nullptr ? torch::empty({context_.heads, 0}, like.options())
+                            : conv_->weight.view({context_.heads, options_.conv_kernel_size});
+  }
+
   torch::Tensor approximate(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                             const torch::Tensor& mask) const {
     const torch::Tensor tokens = options_.padding == "masked" ? mask : torch::Tensor();

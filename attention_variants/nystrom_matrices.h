@@ -6,10 +6,10 @@
 // 2021.
 #pragma once
 
-#include <torch/torch.h>
-
 #include <string>
 #include <vector>
+
+#include "attention_variants/torch.h"
 
 namespace lra {
 

@@ -2,7 +2,7 @@
 // enters.
 #pragma once
 
-#include <torch/torch.h>
+#include "attention_variants/torch.h"
 
 namespace lra {
 

@@ -9,6 +9,7 @@
 
 #include "attention_variants/account.h"
 #include "attention_variants/attention.h"
+#include "attention_variants/kernels/softmax.h"
 #include "attention_variants/softmax.h"
 
 namespace lra {
@@ -83,6 +84,7 @@ class StandardAttention : public ProjectedAttention {
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
     if (options_.implementation == "fused") {
+      if (has_cpu_kernels(context_.kernels, q)) return softmax_kernel(q, k, v, mask, mask);
       return zero_padded_rows(fused(q, k, v, mask).to(q.scalar_type()), mask);
     }
     const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
@@ -102,6 +104,14 @@ class StandardAttention : public ProjectedAttention {
     const int64_t rows = batch * context_.heads * length;
     const int64_t vector = rows * context_.head_dim * element_size;  // one [B,H,N,d]
     const int64_t matrix = rows * length * element_size;             // one [B,H,N,N]
+    if (options_.implementation == "fused" && context_.kernels == Kernels::fused &&
+        element_size == sizeof(float)) {
+      const int64_t forward = softmax_kernel_bytes(batch * context_.heads, length, length,
+                                                   context_.head_dim, context_.head_dim);
+      // Training: the gradients of the output and of q, k and v; the scratch is the output's no
+      // more.
+      return forward + (training ? 4 * vector : 0);
+    }
     if (options_.implementation == "fused") {
       const int64_t beside = fused_attention_bytes(batch * context_.heads, length, length,
                                                    context_.head_dim, element_size);

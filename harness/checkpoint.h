@@ -1,11 +1,11 @@
 // Checkpoints: everything that decides the rest of a run, in one safetensors file.
 #pragma once
 
-#include <torch/torch.h>
 
 #include <filesystem>
 #include <string>
 
+#include "attention_variants/torch.h"
 #include "lra/model.h"
 
 namespace lra {

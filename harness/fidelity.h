@@ -1,12 +1,12 @@
 // How well approximations follow exact softmax attention: the four experiments of `lra fidelity`.
 #pragma once
 
-#include <torch/torch.h>
 
 #include <filesystem>
 #include <vector>
 
 #include "attention_variants/attention.h"
+#include "attention_variants/torch.h"
 
 namespace lra {
 

@@ -2,12 +2,12 @@
 // trained model.
 #pragma once
 
-#include <torch/torch.h>
 
 #include <filesystem>
 #include <optional>
 #include <vector>
 
+#include "attention_variants/torch.h"
 #include "harness/open_run.h"
 #include "results/records.h"
 

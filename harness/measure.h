@@ -1,12 +1,12 @@
 // Time and memory of a piece of work: warm-up, then samples until the median is known well enough.
 #pragma once
 
-#include <torch/torch.h>
 
 #include <functional>
 #include <optional>
 #include <vector>
 
+#include "attention_variants/torch.h"
 #include "results/statistics.h"
 
 namespace lra {

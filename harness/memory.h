@@ -5,10 +5,10 @@
 // by themselves is not seen); on GPUs LibTorch's caching allocator keeps the statistics.
 #pragma once
 
-#include <torch/torch.h>
-
 #include <cstdint>
 #include <optional>
+
+#include "attention_variants/torch.h"
 
 namespace lra {
 

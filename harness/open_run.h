@@ -1,12 +1,12 @@
 // A run folder opened again: its configuration, data and trained model.
 #pragma once
 
-#include <torch/torch.h>
 
 #include <filesystem>
 #include <memory>
 #include <string>
 
+#include "attention_variants/torch.h"
 #include "harness/checkpoint.h"
 #include "lra/model.h"
 #include "lra/prepared.h"

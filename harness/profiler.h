@@ -1,12 +1,12 @@
 // One cell of the memory and time tables.
 #pragma once
 
-#include <torch/torch.h>
 
 #include <string>
 #include <vector>
 
 #include "attention_variants/attention.h"
+#include "attention_variants/torch.h"
 #include "harness/measure.h"
 #include "results/records.h"
 

@@ -1,8 +1,8 @@
 // What this machine reaches at best, measured: the two lines of a roofline (Williams et al. 2009).
 #pragma once
 
-#include <torch/torch.h>
 
+#include "attention_variants/torch.h"
 #include "results/records.h"
 
 namespace lra {

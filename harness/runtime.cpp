@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <fmt/format.h>
 #include <sched.h>
+#include <torch/version.h>
 #include <unistd.h>
 
 #include <algorithm>

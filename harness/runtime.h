@@ -1,11 +1,11 @@
 // Where a run runs: device, threads, number type; and what the records say of machine and software.
 #pragma once
 
-#include <torch/torch.h>
 
 #include <string>
 
 #include "attention_variants/fields.h"
+#include "attention_variants/torch.h"
 #include "results/records.h"
 
 namespace lra {

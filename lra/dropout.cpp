@@ -10,12 +10,8 @@
 #include <cmath>
 #include <mutex>
 
-// One body, compiled for each instruction set; the loader picks.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define LRA_FOR_EACH_CPU __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define LRA_FOR_EACH_CPU
-#endif
+#include "attention_variants/kernels/cpu/vector_math.h"
+#include "lra/random.h"
 
 namespace lra {
 namespace {
@@ -24,42 +20,21 @@ namespace {
 constexpr int64_t kLanes = 16, kBlock = 8 * kLanes;
 using Block = std::array<uint16_t, kBlock>;
 
-// Philox4x32-10 of the counters [block * kLanes, (block + 1) * kLanes) under key `seed`. Element
+// philox() of the counters [block * kLanes, (block + 1) * kLanes) under key `seed`. Element
 // w * kLanes + l of a block is half w of counter l.
-inline __attribute__((always_inline)) void draw(uint64_t seed, int64_t block, uint16_t* numbers) {
-  constexpr uint32_t kMultiply0 = 0xD2511F53, kMultiply1 = 0xCD9E8D57;
-  constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
-  uint32_t c0[kLanes], c1[kLanes], c2[kLanes], c3[kLanes];
+LRA_INLINE void draw(uint64_t seed, int64_t block, uint16_t* numbers) {
+  const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed),
+                                       static_cast<uint32_t>(seed >> 32)};
   for (int64_t l = 0; l < kLanes; ++l) {
     const auto counter = static_cast<uint64_t>(block * kLanes + l);
-    c0[l] = static_cast<uint32_t>(counter);
-    c1[l] = static_cast<uint32_t>(counter >> 32);
-    c2[l] = 0;
-    c3[l] = 0;
-  }
-  auto key0 = static_cast<uint32_t>(seed), key1 = static_cast<uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    for (int64_t l = 0; l < kLanes; ++l) {
-      const uint64_t product0 = static_cast<uint64_t>(kMultiply0) * c0[l],
-                     product1 = static_cast<uint64_t>(kMultiply1) * c2[l];
-      c0[l] = static_cast<uint32_t>(product1 >> 32) ^ c1[l] ^ key0;
-      c1[l] = static_cast<uint32_t>(product1);
-      c2[l] = static_cast<uint32_t>(product0 >> 32) ^ c3[l] ^ key1;
-      c3[l] = static_cast<uint32_t>(product0);
+    const std::array<uint32_t, 4> words =
+        philox({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0}, key);
+    for (int64_t w = 0; w < 4; ++w) {
+      const uint32_t word = words[static_cast<size_t>(w)];
+      numbers[2 * w * kLanes + l] = static_cast<uint16_t>(word);
+      numbers[(2 * w + 1) * kLanes + l] = static_cast<uint16_t>(word >> 16);
     }
-    key0 += kWeyl0;
-    key1 += kWeyl1;
   }
-  const auto split = [numbers](const uint32_t* words, int64_t half) {
-    for (int64_t l = 0; l < kLanes; ++l) {
-      numbers[half * kLanes + l] = static_cast<uint16_t>(words[l]);
-      numbers[(half + 1) * kLanes + l] = static_cast<uint16_t>(words[l] >> 16);
-    }
-  };
-  split(c0, 0);
-  split(c1, 2);
-  split(c2, 4);
-  split(c3, 6);
 }
 
 // y[i] = x[i] * scale where number i is at least `threshold`, else 0, over whole blocks and a tail.
@@ -135,6 +110,8 @@ torch::Tensor masked(const torch::Tensor& given, uint64_t seed, uint32_t thresho
   return y;
 }
 
+int64_t threshold_of(double p) { return std::lround(p * 65536); }
+
 class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
  public:
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
@@ -156,15 +133,26 @@ class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
 torch::Tensor philox_dropout(const torch::Tensor& x, double p, bool training) {
   TORCH_CHECK(p >= 0 && p <= 1, "dropout should have a probability from 0 to 1, not ", p);
   if (!training || p == 0) return x;
-  const auto threshold = static_cast<int64_t>(std::lround(p * 65536));
-  if (!x.is_cpu() || threshold >= 65536) return torch::dropout(x, p, /*train=*/true);
+  if (!x.is_cpu() || threshold_of(p) >= 65536) return torch::dropout(x, p, /*train=*/true);
+  const DropoutMask mask = draw_dropout(p, training);
+  return DropoutFunction::apply(x, static_cast<int64_t>(mask.seed),
+                                static_cast<int64_t>(mask.threshold));
+}
+
+DropoutMask draw_dropout(double p, bool training) {
+  if (!training || p == 0) return {};
   at::Generator generator = at::detail::getDefaultCPUGenerator();
-  uint64_t seed = 0;
-  {
-    const std::lock_guard lock(generator.mutex());
-    seed = generator.get<at::CPUGeneratorImpl>()->random64();
+  const std::lock_guard lock(generator.mutex());
+  return {.seed = generator.get<at::CPUGeneratorImpl>()->random64(),
+          .threshold = static_cast<uint32_t>(threshold_of(p))};
+}
+
+void drop_out(const DropoutMask& mask, int64_t start, int64_t count, const float* x, float* y) {
+  if (mask.threshold == 0) {
+    if (x != y) std::copy(x, x + count, y);
+    return;
   }
-  return DropoutFunction::apply(x, static_cast<int64_t>(seed), threshold);
+  keep(x, y, start / kBlock, count, mask.seed, mask.threshold, mask.scale());
 }
 
 std::vector<uint16_t> dropout_numbers(uint64_t seed, int64_t count) {

@@ -2,10 +2,10 @@
 // and of its index, so that any number of threads draws the same mask and no mask is stored.
 #pragma once
 
-#include <torch/torch.h>
-
 #include <cstdint>
 #include <vector>
+
+#include "attention_variants/torch.h"
 
 namespace lra {
 
@@ -17,7 +17,22 @@ namespace lra {
 /// throws c10::Error where p is not in [0, 1].
 torch::Tensor philox_dropout(const torch::Tensor& x, double p, bool training);
 
-/// The module of that function.
+/// One dropout as an operator that works on parts of its tensor applies it.
+struct DropoutMask {
+  uint64_t seed = 0;
+  uint32_t threshold = 0;  // of 65536: the share that is dropped; 0 = nothing is
+
+  float scale() const { return static_cast<float>(65536.0 / (65536.0 - threshold)); }
+};
+
+/// That of a call of philox_dropout(), its seed drawn as that would; p below 1.
+DropoutMask draw_dropout(double p, bool training);
+
+/// Elements [start, start + count) of the dropout of x, start a multiple of 128: x and y point at
+/// the first of them, and may be the same.
+void drop_out(const DropoutMask& mask, int64_t start, int64_t count, const float* x, float* y);
+
+/// The module of philox_dropout().
 class DropoutImpl : public torch::nn::Cloneable<DropoutImpl> {
  public:
   explicit DropoutImpl(double p) : p_(p) {}

@@ -1,12 +1,12 @@
 // Batches from a split: seeded order, any starting position, prepared ahead on a thread.
 #pragma once
 
-#include <torch/torch.h>
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "attention_variants/torch.h"
 #include "lra/prepared.h"
 
 namespace lra {

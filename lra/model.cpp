@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "lra/feed_forward.h"
+
 namespace lra {
 namespace {
 
@@ -36,7 +38,10 @@ torch::Tensor sinusoidal_positions(int64_t length, int64_t width) {
 }
 
 Model::Model(const Task& task, const Config& config)
-    : options_(config.settings.model), inputs_(task.inputs), length_(config.settings.input.length) {
+    : options_(config.settings.model),
+      kernels_(config.settings.kernels == "reference" ? Kernels::reference : Kernels::fused),
+      inputs_(task.inputs),
+      length_(config.settings.input.length) {
   namespace nn = torch::nn;
   const ModelOptions& o = options_;
   const bool cls = o.pooling == "cls";
@@ -59,7 +64,8 @@ Model::Model(const Task& task, const Config& config)
                                    .heads = o.heads,
                                    .head_dim = o.head_dim,
                                    .max_length = length,
-                                   .seed = config.seed * 1000003 + static_cast<uint64_t>(i)};
+                                   .seed = config.seed * 1000003 + static_cast<uint64_t>(i),
+                                   .kernels = kernels_};
     attention_norms_.push_back(register_module(layer + "attention_norm", nn::LayerNorm(norm)));
     const AttentionSpec spec{.name = config.attention.name, .options = config.attention_options};
     attentions_.push_back(register_module(layer + "attention", make_attention(spec, context)));
@@ -86,6 +92,33 @@ torch::Tensor Model::attention(Attention& layer, const torch::Tensor& x,
   return layer.forward(x, mask);
 }
 
+torch::Tensor Model::add_dropped(const torch::Tensor& x, const torch::Tensor& y) {
+  if (has_cpu_kernels(kernels_, x) && y.scalar_type() == x.scalar_type() && options_.dropout < 1)
+    return add_dropped_out(x, y, options_.dropout, is_training());
+  return x + dropout_->forward(y);
+}
+
+torch::Tensor Model::add_feed_forward(size_t i, const torch::Tensor& x) {
+  namespace nn = torch::nn;
+  nn::Sequential& layers = feed_forwards_[i];
+  nn::LayerNorm& norm = feed_forward_norms_[i];
+  const bool normed = options_.norm == "pre";
+  if (!has_cpu_kernels(kernels_, x) || options_.dropout >= 1)
+    return x + layers->forward(normed ? norm->forward(x) : x);
+  const auto& in = layers->at<nn::LinearImpl>(0);
+  const auto& out = layers->at<nn::LinearImpl>(3);
+  const torch::Tensor none = torch::empty({0}, x.options());
+  return feed_forward(x,
+                      {.norm_weight = normed ? norm->weight : none,
+                       .norm_bias = normed ? norm->bias : none,
+                       .in_weight = in.weight,
+                       .in_bias = in.bias,
+                       .out_weight = out.weight,
+                       .out_bias = out.bias,
+                       .norm_eps = norm->options.eps()},
+                      options_.dropout, is_training());
+}
+
 torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& mask,
                             std::vector<torch::Tensor>* seen) {
   TORCH_CHECK(tokens.dim() == 3 && tokens.size(1) == inputs_ && mask.sizes() == tokens.sizes(),
@@ -108,14 +141,11 @@ torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& ma
     {
       const torch::Tensor given = pre ? attention_norm->forward(x) : x;
       if (seen != nullptr) seen->push_back(has_cls() ? given.slice(1, 1) : given);
-      x = x + dropout_->forward(attention(*attentions_[i], given, real));
+      x = add_dropped(x, attention(*attentions_[i], given, real));
     }
-    if (pre) {
-      x = x + feed_forwards_[i]->forward(feed_forward_norm->forward(x));
-    } else {
-      x = attention_norm->forward(x);
-      x = feed_forward_norm->forward(x + feed_forwards_[i]->forward(x));
-    }
+    if (!pre) x = attention_norm->forward(x);
+    x = add_feed_forward(i, x);
+    if (!pre) x = feed_forward_norm->forward(x);
   }
   return x;
 }

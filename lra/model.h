@@ -10,12 +10,11 @@
 // alone.
 #pragma once
 
-#include <torch/torch.h>
-
 #include <memory>
 #include <vector>
 
 #include "attention_variants/attention.h"
+#include "attention_variants/torch.h"
 #include "lra/dropout.h"
 #include "lra/protocol.h"
 #include "lra/task.h"
@@ -57,8 +56,13 @@ class Model : public torch::nn::Module {
                        std::vector<torch::Tensor>* seen);
   torch::Tensor attention(Attention& layer, const torch::Tensor& x,
                           const torch::Tensor& mask) const;
+  // x + dropout(y).
+  torch::Tensor add_dropped(const torch::Tensor& x, const torch::Tensor& y);
+  // x + the feed-forward block of layer i, of norm(x) where it has a norm of its own.
+  torch::Tensor add_feed_forward(size_t i, const torch::Tensor& x);
 
   ModelOptions options_;
+  Kernels kernels_;
   int64_t inputs_, length_;
   torch::nn::Embedding tokens_{nullptr}, positions_{nullptr};
   torch::Tensor cls_;              // [D]; undefined without a class token

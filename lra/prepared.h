@@ -5,7 +5,6 @@
 // offsets[i * inputs + j + 1]).
 #pragma once
 
-#include <torch/torch.h>
 
 #include <filesystem>
 #include <map>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "attention_variants/fields.h"
+#include "attention_variants/torch.h"
 
 namespace lra {
 

@@ -47,17 +47,13 @@ struct AttentionPart {
 constexpr const char* kAttentions = "attentions";  // the key of a task's entries for variants
 
 // Settings that came after the first runs, and what those did.
-constexpr std::pair<const char*, const char*> kLater[] = {{"model.positions", "\"learned\""},
-                                                          {"model.position_sd", "0.02"},
-                                                          {"model.norm", "\"pre\""},
-                                                          {"model.pooling", "\"mean\""},
-                                                          {"optimizer.clip_value", "0.0"},
-                                                          {"schedule.kind", "\"one_cycle\""},
-                                                          {"schedule.decay_every", "20000"},
-                                                          {"schedule.decay_factor", "0.5"},
-                                                          {"evaluation.dev", "\"dev\""},
-                                                          {"evaluation.select_after", "0.0"},
-                                                          {"by_attention", "[]"}};
+constexpr std::pair<const char*, const char*> kLater[] = {
+    {"model.positions", "\"learned\""}, {"model.position_sd", "0.02"},
+    {"model.norm", "\"pre\""},          {"model.pooling", "\"mean\""},
+    {"optimizer.clip_value", "0.0"},    {"schedule.kind", "\"one_cycle\""},
+    {"schedule.decay_every", "20000"},  {"schedule.decay_factor", "0.5"},
+    {"evaluation.dev", "\"dev\""},      {"evaluation.select_after", "0.0"},
+    {"kernels", "\"reference\""},       {"by_attention", "[]"}};
 
 // Objects merge key by key; anything else replaces.
 void merge(json& below, const json& above) {
@@ -335,9 +331,15 @@ Config Config::from_json(const json& value, const std::string& where) {
   }
   json rest = json::object();
   for (const std::string& name : field_names<Settings>()) {
-    if (!value.contains(name))
+    const auto* const later =
+        std::ranges::find(kLater, name, &std::pair<const char*, const char*>::first);
+    if (value.contains(name)) {
+      rest[name] = value[name];
+    } else if (later != std::end(kLater)) {
+      rest[name] = json::parse(later->second);
+    } else {
       throw Error(where + " is not a run's configuration: no '" + name + "'");
-    rest[name] = value[name];
+    }
   }
   read_fields(rest, config.settings, where);
   return config;

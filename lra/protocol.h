@@ -168,6 +168,7 @@ struct Settings {
   ScheduleOptions schedule;
   TrainingOptions training;
   EvaluationOptions evaluation;
+  std::string kernels = "fused";  // or reference: LibTorch's operators alone
 
   template <class Fields>
   void fields(Fields& f) {
@@ -177,6 +178,7 @@ struct Settings {
     f("schedule", schedule);
     f("training", training);
     f("evaluation", evaluation);
+    f("kernels", kernels, one_of({"fused", "reference"}));
   }
 };
 

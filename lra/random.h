@@ -10,8 +10,8 @@
 namespace lra {
 
 /// Ten rounds of Philox over a 128-bit counter under a 64-bit key.
-inline std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter,
-                                      std::array<uint32_t, 2> key) {
+[[gnu::always_inline]] inline std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter,
+                                                             std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xD2511F53} * counter[0];
     const uint64_t b = uint64_t{0xCD9E8D57} * counter[2];

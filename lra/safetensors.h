@@ -2,7 +2,6 @@
 // raw bytes). Source: https://github.com/huggingface/safetensors (format section).
 #pragma once
 
-#include <torch/torch.h>
 
 #include <filesystem>
 #include <map>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "attention_variants/fields.h"
+#include "attention_variants/torch.h"
 
 namespace lra {
 

@@ -95,8 +95,8 @@ void add_rows(Group& group) {
   }
   for (const Fidelity* f : group.cells) {
     std::string name = f->attention.label;
-    if (options[f->attention.label].size() > 1) name += " " + options_text(*f);
-    if (all_types.size() > 1) name += ", " + f->dtype;
+    if (options[f->attention.label].size() > 1) name += fmt::format(" {}", options_text(*f));
+    if (all_types.size() > 1) name += fmt::format(", {}", f->dtype);
     Row& row = group.rows[name];
     if (f->budget.empty()) {
       row.fixed = f;  // the later line stands

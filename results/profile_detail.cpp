@@ -81,7 +81,8 @@ void add_time(const ProfileGroup& group, const std::vector<std::string>& baselin
   add_table(
       "Time, ms, median [95 % interval]", group,
       [&](const std::string& row, const Profile& p) {
-        std::string text = (p.noisy.empty() ? "" : "~") + short_number(p.time->median);
+        std::string text =
+            fmt::format("{}{}", p.noisy.empty() ? "" : "~", short_number(p.time->median));
         if (p.time->ci95)
           text += fmt::format(" [{}, {}]", short_number(p.time->ci95->low),
                               short_number(p.time->ci95->high));

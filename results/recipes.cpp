@@ -12,11 +12,11 @@
 namespace lra {
 namespace {
 
-// What makes a run itself and not its recipe, and what changes no number of it.
+// What makes a run itself and not its recipe, and what changes no number of it but by rounding.
 constexpr std::string_view kNotSettings[] = {"task",  "attention",  "protocol",    "seed",
                                              "dtype", "overridden", "by_attention"};
 constexpr std::string_view kNoMatter[] = {"training.micro_batch", "training.log_every",
-                                          "training.checkpoint_every"};
+                                          "training.checkpoint_every", "kernels"};
 
 // Settings that came after the first records, and what runs did before.
 constexpr std::pair<const char*, const char*> kLater[] = {

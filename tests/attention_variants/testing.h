@@ -2,7 +2,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <functional>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "attention_variants/attention.h"
+#include "attention_variants/torch.h"
 
 namespace lra {
 

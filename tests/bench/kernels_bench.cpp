@@ -3,12 +3,12 @@
 // With repetitions its own statistics (mean, median, standard deviation, coefficient of variation)
 // follow. Whole variants are measured by `lra profile`.
 #include <benchmark/benchmark.h>
-#include <torch/torch.h>
 
 #include "attention_variants/depthwise_conv.h"
 #include "attention_variants/iterative_inverse.h"
 #include "attention_variants/linear_attention.h"
 #include "attention_variants/softmax.h"
+#include "attention_variants/torch.h"
 
 namespace lra {
 namespace {

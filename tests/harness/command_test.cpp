@@ -1,6 +1,7 @@
 // The commands as a user meets them: help, lists, protocols, quiet, attend, and what evaluate
 // refuses.
 #include <gtest/gtest.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <cctype>

@@ -1,0 +1,62 @@
+// Small matrices in cache: views by pointer and row stride, and their products by the BLAS that
+// LibTorch brings. Measured on one core with AVX-512: 135 to 170 GFLOP/s from 64 x 32 x 256 on, as
+// much as large products reach; so tiles of a few hundred rows lose nothing, and what is done to
+// their elements in between costs no memory traffic.
+#pragma once
+
+#include <cstdint>
+
+// BLAS, Fortran's interface: column-major, so that what it calls the first matrix is our second.
+extern "C" void sgemm_(const char* transpose_a, const char* transpose_b, const int* m, const int* n,
+                       const int* k, const float* alpha, const float* a, const int* lda,
+                       const float* b, const int* ldb, const float* beta, float* c, const int* ldc);
+
+namespace lra::cpu {
+
+/// A row-major matrix somewhere: element (i, j) is data[i * stride + j].
+template <class T>
+struct Rows {
+  T* data = nullptr;
+  int64_t stride = 0;
+
+  T* operator[](int64_t row) const { return data + row * stride; }
+  /// The same from a later row on.
+  Rows from(int64_t row) const { return {data + row * stride, stride}; }
+  operator Rows<const T>() const { return {data, stride}; }  // NOLINT: as a pointer converts
+};
+using Matrix = Rows<float>;
+using ConstMatrix = Rows<const float>;
+
+struct Scale {
+  float product = 1;  // of the product
+  float old = 0;      // of what c holds
+};
+
+namespace detail {
+inline void multiply(bool ta, bool tb, int64_t m, int64_t n, int64_t k, ConstMatrix a,
+                     ConstMatrix b, Matrix c, Scale scale) {
+  const auto rows = static_cast<int>(m), columns = static_cast<int>(n), depth = static_cast<int>(k),
+             lda = static_cast<int>(a.stride), ldb = static_cast<int>(b.stride),
+             ldc = static_cast<int>(c.stride);
+  sgemm_(tb ? "T" : "N", ta ? "T" : "N", &columns, &rows, &depth, &scale.product, b.data, &ldb,
+         a.data, &lda, &scale.old, c.data, &ldc);
+}
+}  // namespace detail
+
+/// c [m,n] = a [m,k] b [k,n]. With scale.old 0, c is written, whatever it held.
+inline void multiply(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
+                     Scale scale = {}) {
+  detail::multiply(false, false, m, n, k, a, b, c, scale);
+}
+/// c [m,n] = a [m,k] bᵀ, b [n,k].
+inline void multiply_bt(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
+                        Scale scale = {}) {
+  detail::multiply(false, true, m, n, k, a, b, c, scale);
+}
+/// c [m,n] = aᵀ b, a [k,m], b [k,n].
+inline void multiply_at(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
+                        Scale scale = {}) {
+  detail::multiply(true, false, m, n, k, a, b, c, scale);
+}
+
+}  // namespace lra::cpu

@@ -1,0 +1,199 @@
+#include "attention_variants/kernels/cpu/nystrom_head.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "attention_variants/kernels/cpu/banded.h"
+#include "attention_variants/kernels/cpu/head_padding.h"
+#include "attention_variants/kernels/cpu/inverse.h"
+#include "attention_variants/kernels/cpu/softmax_tiles.h"
+#include "attention_variants/kernels/cpu/vector_math.h"
+
+namespace lra::cpu {
+namespace {
+
+// Segment i of the positions: [begin, end).
+struct Segments {
+  int64_t shorter, size;
+  Segments(int64_t length, int64_t count) : shorter(count - length % count), size(length / count) {}
+  int64_t begin(int64_t i) const { return i * size + std::max<int64_t>(i - shorter, 0); }
+};
+
+int64_t tokens_between(const bool* mask, int64_t begin, int64_t end) {
+  return std::count(mask + begin, mask + end, true);
+}
+
+LRA_FOR_EACH_CPU void add_row(float* to, const float* from, int64_t width, float factor) {
+  for (int64_t c = 0; c < width; ++c) to[c] += factor * from[c];
+}
+
+// means [m,d] of the tokens of each segment of x; bias [m] is 0, or -inf where there is none.
+void segment_means(const NystromShape& shape, ConstMatrix x, const bool* mask, Matrix means,
+                   float* bias) {
+  const Segments segments(shape.length, shape.landmarks);
+  for (int64_t i = 0; i < shape.landmarks; ++i) {
+    const int64_t begin = segments.begin(i), end = segments.begin(i + 1),
+                  tokens = tokens_between(mask, begin, end);
+    std::fill(means[i], means[i] + shape.depth, 0.0F);
+    bias[i] = tokens > 0 ? 0.0F : -std::numeric_limits<float>::infinity();
+    for (int64_t t = begin; t < end; ++t) {
+      if (mask[t]) add_row(means[i], x[t], shape.depth, 1.0F / static_cast<float>(tokens));
+    }
+  }
+}
+
+// grad_x [N,d] += what reaches its rows from the means' gradient.
+void segment_means_backward(const NystromShape& shape, const bool* mask, ConstMatrix grad_means,
+                            Matrix grad_x) {
+  const Segments segments(shape.length, shape.landmarks);
+  for (int64_t i = 0; i < shape.landmarks; ++i) {
+    const int64_t begin = segments.begin(i), end = segments.begin(i + 1),
+                  tokens = tokens_between(mask, begin, end);
+    for (int64_t t = begin; t < end; ++t) {
+      if (mask[t])
+        add_row(grad_x[t], grad_means[i], shape.depth, 1.0F / static_cast<float>(tokens));
+    }
+  }
+}
+
+// A [m,m] = softmax of the landmarks' scores; rows and columns of absent landmarks are zero.
+void landmark_attention(const NystromShape& shape, ConstMatrix q, ConstMatrix k, const float* bias,
+                        Matrix a) {
+  const int64_t m = shape.landmarks;
+  const float scale = 1 / std::sqrt(static_cast<float>(shape.depth));
+  multiply_bt(m, m, shape.depth, q, k, a, {.product = scale});
+  softmax_rows(a.data, m, m, bias);
+  for (int64_t i = 0; i < m; ++i) {
+    if (bias[i] != 0) std::fill(a[i], a[i] + m, 0.0F);
+  }
+}
+
+TileShape tiles(const NystromShape& shape, int64_t length) {
+  return {.length = length,
+          .few = shape.landmarks,
+          .depth = shape.depth,
+          .values = shape.depth,
+          .scale = 1 / std::sqrt(static_cast<float>(shape.depth))};
+}
+
+// What a head saves: landmarks, B V and the logarithms of its sums.
+struct Saved {
+  Matrix q, k, bv;
+  float *log_sum, *bias;
+  Saved(const NystromShape& shape, float* at) {
+    Arena arena(at);
+    q = arena.matrix(shape.landmarks, shape.depth);
+    k = arena.matrix(shape.landmarks, shape.depth);
+    bv = arena.matrix(shape.landmarks, shape.depth);
+    log_sum = arena.take(shape.landmarks);
+    bias = arena.take(shape.landmarks);
+  }
+};
+
+int64_t padded_rows(const NystromShape& shape) {
+  return shape.length + std::max<int64_t>(shape.kernel - 1, 0);
+}
+
+}  // namespace
+
+int64_t nystrom_saved(const NystromShape& shape) { return shape.landmarks * (3 * shape.depth + 2); }
+
+int64_t nystrom_scratch(const NystromShape& shape) {
+  const int64_t m = shape.landmarks;
+  return nystrom_saved(shape) + (2 * shape.length + padded_rows(shape)) * shape.depth + 2 * m * m +
+         m * shape.depth + inverse_scratch(m) + banded_scratch(shape.kernel) +
+         tile_scratch(tiles(shape, 0));
+}
+
+int64_t nystrom_backward_scratch(const NystromShape& shape) {
+  const int64_t m = shape.landmarks;
+  return 2 * (shape.length + padded_rows(shape)) * shape.depth + 4 * m * m + 4 * m * shape.depth +
+         inverse_backward_scratch(m, shape.iterations) + banded_scratch(shape.kernel) +
+         tile_scratch(tiles(shape, 0));
+}
+
+void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix out, float* saved,
+                     float* scratch) {
+  const int64_t m = shape.landmarks, d = shape.depth;
+  const Extent extent = extent_of(in.mask, shape.length);
+  if (extent.length == 0) return zero_rows(out, 0, shape.length, d);
+  Arena arena(scratch);
+  const Saved keep(shape, saved != nullptr ? saved : arena.take(nystrom_saved(shape)));
+  const ConstMatrix q =
+      without_padding(in.q, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
+  const ConstMatrix k =
+      without_padding(in.k, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
+  const Matrix v = arena.matrix(padded_rows(shape), d);
+  lay_out(in.v, in.mask, extent.length, d, shape.kernel, v);
+  const ConstMatrix values = v.from(lead(shape.kernel));
+  const Matrix a = arena.matrix(m, m), z = arena.matrix(m, m), x = arena.matrix(m, d);
+  float* rest = arena.take(0);
+
+  segment_means(shape, q, in.mask, keep.q, keep.bias);
+  segment_means(shape, k, in.mask, keep.k, keep.bias);
+  landmark_attention(shape, keep.q, keep.k, keep.bias, a);
+  inverse(m, shape.iterations, a, z, rest);
+  few_queries(tiles(shape, extent.length), keep.q, k, values, extent.holes ? in.mask : nullptr,
+              keep.bv, keep.log_sum, rest);
+  multiply(m, d, m, z, keep.bv, x);
+  few_keys(tiles(shape, extent.length), q, keep.k, x, keep.bias, out, rest);
+  if (shape.kernel > 0) banded(v, in.taps, shape.kernel, extent.length, d, out, rest);
+  zero_padding(out, in.mask, extent, shape.length, d);
+}
+
+void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const float* saved,
+                      ConstMatrix grad_out, const NystromGradients& grad, float* scratch) {
+  const int64_t m = shape.landmarks, d = shape.depth;
+  const Extent extent = extent_of(in.mask, shape.length);
+  if (shape.kernel > 0) std::fill(grad.taps, grad.taps + shape.kernel, 0.0F);
+  if (extent.length == 0) {
+    for (const Matrix& g : {grad.q, grad.k, grad.v}) zero_rows(g, 0, shape.length, d);
+    return;
+  }
+  Arena arena(scratch);
+  const Saved kept(shape, const_cast<float*>(saved));  // only read
+  const ConstMatrix q =
+      without_padding(in.q, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
+  const ConstMatrix k =
+      without_padding(in.k, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
+  const Matrix v = arena.matrix(padded_rows(shape), d), g = arena.matrix(padded_rows(shape), d);
+  lay_out(in.v, in.mask, extent.length, d, shape.kernel, v);
+  // Turned round, the kernel leads by what it trailed by.
+  lay_out_turned(grad_out, in.mask, extent.length, d, shape.kernel, g);
+  const ConstMatrix values = v.from(lead(shape.kernel)), grads = g.from(trail(shape.kernel));
+  const Matrix a = arena.matrix(m, m), z = arena.matrix(m, m), grad_z = arena.matrix(m, m),
+               grad_a = arena.matrix(m, m);
+  const Matrix x = arena.matrix(m, d), grad_x = arena.matrix(m, d), grad_q = arena.matrix(m, d),
+               grad_k = arena.matrix(m, d);
+  float* rest = arena.take(0);
+  const TileShape shape_of_tiles = tiles(shape, extent.length);
+
+  landmark_attention(shape, kept.q, kept.k, kept.bias, a);
+  float* iterates = arena.take(inverse_backward_scratch(m, shape.iterations));
+  inverse_iterates(m, shape.iterations, a, z, iterates);
+  rest = arena.take(0);
+  multiply(m, d, m, z, kept.bv, x);
+  for (const Matrix& sum : {grad_x, grad_q, grad_k}) zero_rows(sum, 0, m, d);
+
+  // F X, then X = Z (B V), then B V.
+  few_keys_backward(shape_of_tiles, q, kept.k, x, kept.bias, grads, grad.q, grad_k, grad_x, rest);
+  multiply_bt(m, m, d, grad_x, kept.bv, grad_z);
+  multiply_at(m, d, m, z, grad_x, x);  // x is now the gradient of B V
+  few_queries_backward(shape_of_tiles, kept.q, k, values, extent.holes ? in.mask : nullptr, kept.bv,
+                       kept.log_sum, x, grad_q, grad.k, grad.v, Gradient::write, rest);
+  // Z, A and the landmarks.
+  inverse_backward(m, shape.iterations, a, grad_z, grad_a, iterates);
+  softmax_rows_backward(a.data, grad_a.data, m, m, shape_of_tiles.scale);
+  multiply(m, d, m, grad_a, kept.k, grad_q, {.old = 1});
+  multiply_at(m, d, m, grad_a, kept.q, grad_k, {.old = 1});
+  segment_means_backward(shape, in.mask, grad_q, grad.q);
+  segment_means_backward(shape, in.mask, grad_k, grad.k);
+  if (shape.kernel > 0) {
+    banded_backward(v, g, in.taps, shape.kernel, extent.length, d, grad.v, grad.taps, rest);
+  }
+  for (const Matrix& of : {grad.q, grad.k, grad.v})
+    zero_padding(of, in.mask, extent, shape.length, d);
+}
+
+}  // namespace lra::cpu

@@ -1,0 +1,92 @@
+#include "attention_variants/kernels/cpu/row_math.h"
+
+#include "attention_variants/kernels/cpu/vector_math.h"
+
+namespace lra::cpu {
+
+LRA_FOR_EACH_CPU void normalise_rows(const float* x, int64_t rows, int64_t width,
+                                     const float* weight, const float* bias, float eps, float* to,
+                                     float* mean, float* inverse_sd) {
+  const float share = 1.0F / static_cast<float>(width);
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* from = x + r * width;
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t c = 0; c < width; ++c) sum += from[c];
+    const float middle = sum * share;
+    float squares = 0;
+#pragma omp simd reduction(+ : squares)
+    for (int64_t c = 0; c < width; ++c) squares += (from[c] - middle) * (from[c] - middle);
+    const float inverse = 1.0F / std::sqrt(squares * share + eps);
+    float* row = to + r * width;
+    for (int64_t c = 0; c < width; ++c) row[c] = (from[c] - middle) * inverse * weight[c] + bias[c];
+    mean[r] = middle;
+    inverse_sd[r] = inverse;
+  }
+}
+
+LRA_FOR_EACH_CPU void normalise_rows_backward(const float* x, const float* grad, int64_t rows,
+                                              int64_t width, const float* weight, const float* mean,
+                                              const float* inverse_sd, float* grad_x,
+                                              float* grad_weight, float* grad_bias) {
+  const float share = 1.0F / static_cast<float>(width);
+  for (int64_t r = 0; r < rows; ++r) {
+    const float *from = x + r * width, *given = grad + r * width;
+    float* row = grad_x + r * width;
+    const float middle = mean[r], inverse = inverse_sd[r];
+    float sum = 0, along = 0;
+#pragma omp simd reduction(+ : sum, along)
+    for (int64_t c = 0; c < width; ++c) {
+      const float scaled = given[c] * weight[c];
+      sum += scaled;
+      along += scaled * (from[c] - middle) * inverse;
+    }
+    sum *= share;
+    along *= share;
+    for (int64_t c = 0; c < width; ++c) {
+      const float normal = (from[c] - middle) * inverse;
+      row[c] += (given[c] * weight[c] - sum - normal * along) * inverse;
+      grad_weight[c] += given[c] * normal;
+      grad_bias[c] += given[c];
+    }
+  }
+}
+
+LRA_FOR_EACH_CPU void add_bias(float* x, int64_t rows, int64_t width, const float* bias) {
+  for (int64_t r = 0; r < rows; ++r) {
+    float* row = x + r * width;
+    for (int64_t c = 0; c < width; ++c) row[c] += bias[c];
+  }
+}
+
+LRA_FOR_EACH_CPU void gelu(const float* x, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = 0.5F * x[i] * (1.0F + erf(x[i] * 0.70710678F));
+}
+
+LRA_FOR_EACH_CPU void gelu_backward(const float* x, int64_t count, float* grad) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float below = 0.5F * (1.0F + erf(x[i] * 0.70710678F)),
+                density = 0.39894228F * exp(-0.5F * x[i] * x[i]);
+    grad[i] *= below + x[i] * density;
+  }
+}
+
+LRA_FOR_EACH_CPU void add_column_sums(const float* x, int64_t rows, int64_t width, float* sums) {
+  // By themselves first, so that the rounding of a long sum grows with the tiles and not the rows.
+  constexpr int64_t kColumns = 64;
+  for (int64_t begin = 0; begin < width; begin += kColumns) {
+    const int64_t columns = std::min(kColumns, width - begin);
+    float part[kColumns] = {};
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* row = x + r * width + begin;
+      for (int64_t c = 0; c < columns; ++c) part[c] += row[c];
+    }
+    for (int64_t c = 0; c < columns; ++c) sums[begin + c] += part[c];
+  }
+}
+
+LRA_FOR_EACH_CPU void add(const float* a, const float* b, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
+}
+
+}  // namespace lra::cpu

@@ -1,0 +1,35 @@
+// Arithmetic on rows of float32 in cache, compiled for each instruction set: what stands between
+// the matrix products of a block.
+#pragma once
+
+#include <cstdint>
+
+namespace lra::cpu {
+
+/// to = (x - mean) / sd * weight + bias by row, x [rows,width]; inverse_sd and mean [rows] are
+/// kept.
+void normalise_rows(const float* x, int64_t rows, int64_t width, const float* weight,
+                    const float* bias, float eps, float* to, float* mean, float* inverse_sd);
+
+/// grad_x += the gradient through normalise_rows(), given grad [rows,width] of its result; adds to
+/// grad_weight and grad_bias [width].
+void normalise_rows_backward(const float* x, const float* grad, int64_t rows, int64_t width,
+                             const float* weight, const float* mean, const float* inverse_sd,
+                             float* grad_x, float* grad_weight, float* grad_bias);
+
+/// x [rows,width] += bias [width].
+void add_bias(float* x, int64_t rows, int64_t width, const float* bias);
+
+/// to = GELU(x), x Φ(x).
+void gelu(const float* x, int64_t count, float* to);
+
+/// grad *= GELU'(x).
+void gelu_backward(const float* x, int64_t count, float* grad);
+
+/// sums [width] += the sum of the rows of x.
+void add_column_sums(const float* x, int64_t rows, int64_t width, float* sums);
+
+/// to = a + b.
+void add(const float* a, const float* b, int64_t count, float* to);
+
+}  // namespace lra::cpu

@@ -1,0 +1,180 @@
+#include "attention_variants/kernels/cpu/softmax_tiles.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "attention_variants/kernels/cpu/vector_math.h"
+
+namespace lra::cpu {
+namespace {
+
+constexpr float kLowest = std::numeric_limits<float>::lowest();
+
+// One tile of the running softmax over the rows of s [rows,m], a column for each query: s becomes
+// exp(s - top), 0 where a row is masked; top and sum take the tile in; shrink [m] is what earlier
+// results have to be multiplied by.
+LRA_FOR_EACH_CPU void running_columns(float* s, int64_t rows, int64_t m, const bool* mask,
+                                      float* top, float* sum, float* shrink) {
+  for (int64_t j = 0; j < m; ++j) shrink[j] = top[j];
+  for (int64_t r = 0; r < rows; ++r) {
+    if (mask != nullptr && !mask[r]) continue;
+    const float* row = s + r * m;
+    for (int64_t j = 0; j < m; ++j) top[j] = std::max(top[j], row[j]);
+  }
+  for (int64_t j = 0; j < m; ++j) {
+    shrink[j] = exp(shrink[j] - top[j]);
+    sum[j] *= shrink[j];
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    float* row = s + r * m;
+    if (mask != nullptr && !mask[r]) {
+      std::fill(row, row + m, 0.0F);
+      continue;
+    }
+    for (int64_t j = 0; j < m; ++j) {
+      row[j] = exp(row[j] - top[j]);
+      sum[j] += row[j];
+    }
+  }
+}
+
+// s [rows,m] scores become probabilities, given log_sum of each column; 0 where a row is masked.
+LRA_FOR_EACH_CPU void column_probabilities(float* s, int64_t rows, int64_t m, const bool* mask,
+                                           const float* log_sum) {
+  for (int64_t r = 0; r < rows; ++r) {
+    float* row = s + r * m;
+    if (mask != nullptr && !mask[r]) {
+      std::fill(row, row + m, 0.0F);
+      continue;
+    }
+    for (int64_t j = 0; j < m; ++j) row[j] = exp(row[j] - log_sum[j]);
+  }
+}
+
+// grad [rows,m] = p * (grad - dot) * scale, dot [m] by column.
+LRA_FOR_EACH_CPU void column_gradient(const float* p, float* grad, int64_t rows, int64_t m,
+                                      const float* dot, float scale) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* from = p + r * m;
+    float* row = grad + r * m;
+    for (int64_t j = 0; j < m; ++j) row[j] = from[j] * (row[j] - dot[j]) * scale;
+  }
+}
+
+}  // namespace
+
+LRA_FOR_EACH_CPU void softmax_rows(float* s, int64_t rows, int64_t m, const float* bias) {
+  for (int64_t r = 0; r < rows; ++r) {
+    float* row = s + r * m;
+    float top = kLowest;
+#pragma omp simd reduction(max : top)
+    for (int64_t j = 0; j < m; ++j) {
+      row[j] += bias[j];
+      top = std::max(top, row[j]);
+    }
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = 0; j < m; ++j) {
+      row[j] = exp(row[j] - top);
+      sum += row[j];
+    }
+    const float share = 1 / sum;
+    for (int64_t j = 0; j < m; ++j) row[j] *= share;
+  }
+}
+
+LRA_FOR_EACH_CPU void softmax_rows_backward(const float* p, float* grad, int64_t rows, int64_t m,
+                                            float scale) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* from = p + r * m;
+    float* row = grad + r * m;
+    float dot = 0;
+#pragma omp simd reduction(+ : dot)
+    for (int64_t j = 0; j < m; ++j) dot += from[j] * row[j];
+    for (int64_t j = 0; j < m; ++j) row[j] = from[j] * (row[j] - dot) * scale;
+  }
+}
+
+int64_t tile_scratch(const TileShape& shape) { return (2 * kTile + 4) * shape.few; }
+
+void few_keys(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix x,
+              const float* bias, Matrix out, float* scratch) {
+  const int64_t m = shape.few;
+  const Matrix p{scratch, m};
+  for (int64_t begin = 0; begin < shape.length; begin += kTile) {
+    const int64_t rows = std::min(kTile, shape.length - begin);
+    multiply_bt(rows, m, shape.depth, q.from(begin), k, p, {.product = shape.scale});
+    softmax_rows(p.data, rows, m, bias);
+    multiply(rows, shape.values, m, p, x, out.from(begin));
+  }
+}
+
+void few_keys_backward(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix x,
+                       const float* bias, ConstMatrix grad_out, Matrix grad_q, Matrix grad_k,
+                       Matrix grad_x, float* scratch) {
+  const int64_t m = shape.few;
+  const Matrix p{scratch, m}, grad{scratch + kTile * m, m};
+  for (int64_t begin = 0; begin < shape.length; begin += kTile) {
+    const int64_t rows = std::min(kTile, shape.length - begin);
+    const ConstMatrix tile = q.from(begin), grad_tile = grad_out.from(begin);
+    multiply_bt(rows, m, shape.depth, tile, k, p, {.product = shape.scale});
+    softmax_rows(p.data, rows, m, bias);
+    multiply_at(m, shape.values, rows, p, grad_tile, grad_x, {.old = 1});
+    multiply_bt(rows, m, shape.values, grad_tile, x, grad);
+    softmax_rows_backward(p.data, grad.data, rows, m, shape.scale);
+    multiply(rows, shape.depth, m, grad, k, grad_q.from(begin));
+    multiply_at(m, shape.depth, rows, grad, tile, grad_k, {.old = 1});
+  }
+}
+
+void few_queries(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
+                 const bool* mask, Matrix out, float* log_sum, float* scratch) {
+  const int64_t m = shape.few;
+  const Matrix s{scratch, m};
+  float* top = scratch + 2 * kTile * m;
+  float *sum = top + m, *shrink = sum + m;
+  std::fill(top, top + m, kLowest);
+  std::fill(sum, sum + m, 0.0F);
+  for (int64_t j = 0; j < m; ++j) std::fill(out[j], out[j] + shape.values, 0.0F);
+  for (int64_t begin = 0; begin < shape.length; begin += kTile) {
+    const int64_t rows = std::min(kTile, shape.length - begin);
+    multiply_bt(rows, m, shape.depth, k.from(begin), q, s, {.product = shape.scale});
+    running_columns(s.data, rows, m, mask == nullptr ? nullptr : mask + begin, top, sum, shrink);
+    for (int64_t j = 0; j < m; ++j) {
+      for (int64_t c = 0; c < shape.values; ++c) out[j][c] *= shrink[j];
+    }
+    multiply_at(m, shape.values, rows, s, v.from(begin), out, {.old = 1});
+  }
+  for (int64_t j = 0; j < m; ++j) {
+    for (int64_t c = 0; c < shape.values; ++c) out[j][c] /= sum[j];
+    log_sum[j] = top[j] + std::log(sum[j]);
+  }
+}
+
+void few_queries_backward(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
+                          const bool* mask, ConstMatrix out, const float* log_sum,
+                          ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_v,
+                          Gradient gradient, float* scratch) {
+  const float old = gradient == Gradient::add ? 1.0F : 0.0F;
+  const int64_t m = shape.few;
+  const Matrix p{scratch, m}, grad{scratch + kTile * m, m};
+  float* dot = scratch + 2 * kTile * m;
+  for (int64_t j = 0; j < m; ++j) {
+    dot[j] = 0;
+    for (int64_t c = 0; c < shape.values; ++c) dot[j] += out[j][c] * grad_out[j][c];
+  }
+  for (int64_t begin = 0; begin < shape.length; begin += kTile) {
+    const int64_t rows = std::min(kTile, shape.length - begin);
+    const ConstMatrix tile = k.from(begin);
+    multiply_bt(rows, m, shape.depth, tile, q, p, {.product = shape.scale});
+    column_probabilities(p.data, rows, m, mask == nullptr ? nullptr : mask + begin, log_sum);
+    multiply(rows, shape.values, m, p, grad_out, grad_v.from(begin), {.old = old});
+    multiply_bt(rows, m, shape.values, v.from(begin), grad_out, grad);
+    column_gradient(p.data, grad.data, rows, m, dot, shape.scale);
+    multiply(rows, shape.depth, m, grad, q, grad_k.from(begin), {.old = old});
+    multiply_at(m, shape.depth, rows, grad, tile, grad_q, {.old = 1});
+  }
+}
+
+}  // namespace lra::cpu

@@ -1,0 +1,45 @@
+#include "attention_variants/kernels/heads.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "attention_variants/kernels/serial_blas.h"
+
+namespace lra {
+
+torch::Tensor with_unit_rows(const torch::Tensor& x) {
+  const bool side_by_side = x.stride(3) == 1 || x.size(3) == 1;
+  return side_by_side && x.stride(2) >= x.size(3) ? x : x.contiguous();
+}
+
+torch::Tensor empty_heads(int64_t batch, int64_t heads, int64_t length, int64_t width,
+                          const torch::TensorOptions& options) {
+  return torch::empty({batch, length, heads, width}, options).transpose(1, 2);
+}
+
+cpu::ConstMatrix head_rows(const torch::Tensor& x, int64_t b, int64_t h) {
+  return {x.const_data_ptr<float>() + b * x.stride(0) + h * x.stride(1), x.stride(2)};
+}
+
+cpu::Matrix mutable_head_rows(const torch::Tensor& x, int64_t b, int64_t h) {
+  return {x.mutable_data_ptr<float>() + b * x.stride(0) + h * x.stride(1), x.stride(2)};
+}
+
+int64_t threads_for(int64_t count) { return std::clamp<int64_t>(count, 1, at::get_num_threads()); }
+
+void for_each_item(int64_t count, int64_t scratch, const torch::TensorOptions& options,
+                   const std::function<void(int64_t item, float* scratch)>& body) {
+  const int64_t threads = threads_for(count);
+  const torch::Tensor buffers = torch::empty({threads, scratch}, options);
+  float* const first = buffers.mutable_data_ptr<float>();
+  // One part a thread: each takes every threads-th item, so that long samples fall to all.
+  at::parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
+    const SerialBlas serial;
+    for (int64_t part = begin; part < end; ++part) {
+      for (int64_t item = part; item < count; item += threads) body(item, first + part * scratch);
+    }
+  });
+}
+
+}  // namespace lra

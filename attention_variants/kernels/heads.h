@@ -1,0 +1,30 @@
+// How operators that compute one head of one sample at a time see their tensors.
+#pragma once
+
+#include <functional>
+
+#include "attention_variants/kernels/cpu/matrix.h"
+#include "attention_variants/torch.h"
+
+namespace lra {
+
+/// x [B,H,N,d], copied unless the elements of a row lie side by side and rows do not overlap.
+torch::Tensor with_unit_rows(const torch::Tensor& x);
+
+/// [B,H,N,d], laid out as [B,N,H,d]: what joins the heads is then a view.
+torch::Tensor empty_heads(int64_t batch, int64_t heads, int64_t length, int64_t width,
+                          const torch::TensorOptions& options);
+
+/// Head h of sample b of x [B,H,N,d] float32 with unit rows: [N,d].
+cpu::ConstMatrix head_rows(const torch::Tensor& x, int64_t b, int64_t h);
+cpu::Matrix mutable_head_rows(const torch::Tensor& x, int64_t b, int64_t h);
+
+/// Calls body(item, scratch) for items [0, count) on LibTorch's threads; each of these has
+/// `scratch` floats of its own, of `options`.
+void for_each_item(int64_t count, int64_t scratch, const torch::TensorOptions& options,
+                   const std::function<void(int64_t item, float* scratch)>& body);
+
+/// Threads that for_each_item() uses, each with its scratch.
+int64_t threads_for(int64_t count);
+
+}  // namespace lra

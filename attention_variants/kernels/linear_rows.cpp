@@ -1,0 +1,184 @@
+#include "attention_variants/kernels/linear_rows.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "attention_variants/kernels/cpu/matrix.h"
+#include "attention_variants/kernels/cpu/row_math.h"
+#include "attention_variants/kernels/row_parts.h"
+
+namespace lra {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// One layer as the loops see it.
+struct Layer {
+  int64_t in, out;
+  cpu::ConstMatrix weight;  // [out,in]
+  const float* bias;
+
+  Layer(const torch::Tensor& w, const torch::Tensor& b)
+      : in(w.size(1)),
+        out(w.size(0)),
+        weight{w.const_data_ptr<float>(), in},
+        bias(b.const_data_ptr<float>()) {}
+};
+
+// A thread's part of the sums towards a layer's parameters.
+struct Sums {
+  std::vector<float> weight, bias;
+  explicit Sums(const Layer& layer)
+      : weight(static_cast<size_t>(layer.in * layer.out)), bias(static_cast<size_t>(layer.out)) {}
+};
+
+void forward_tile(const Layer& layer, const float* x, int64_t rows, const bool* mask, float* y) {
+  cpu::multiply_bt(rows, layer.out, layer.in, {x, layer.in}, layer.weight, {y, layer.out});
+  cpu::add_bias(y, rows, layer.out, layer.bias);
+  for (int64_t r = 0; mask != nullptr && r < rows; ++r) {
+    if (!mask[r]) std::fill(y + r * layer.out, y + (r + 1) * layer.out, 0.0F);
+  }
+}
+
+// Adds to the sums, and to grad_x, or writes it where it is the first to.
+void backward_tile(const Layer& layer, const float* x, const float* grad, int64_t rows, bool first,
+                   float* grad_x, Sums& sums) {
+  cpu::multiply(rows, layer.in, layer.out, {grad, layer.out}, layer.weight, {grad_x, layer.in},
+                {.old = first ? 0.0F : 1.0F});
+  cpu::multiply_at(layer.out, layer.in, rows, {grad, layer.out}, {x, layer.in},
+                   {sums.weight.data(), layer.in}, {.old = 1});
+  cpu::add_column_sums(grad, rows, layer.out, sums.bias.data());
+}
+
+// The sums of all threads as tensors like `weight` and `bias`, in the threads' order.
+void add_up(std::span<const Sums> parts, const torch::Tensor& weight, const torch::Tensor& bias,
+            variable_list& to) {
+  const torch::Tensor grad_weight = torch::zeros_like(weight), grad_bias = torch::zeros_like(bias);
+  auto *w = grad_weight.mutable_data_ptr<float>(), *b = grad_bias.mutable_data_ptr<float>();
+  for (const Sums& part : parts) {
+    cpu::add(w, part.weight.data(), grad_weight.numel(), w);
+    cpu::add(b, part.bias.data(), grad_bias.numel(), b);
+  }
+  to.push_back(grad_weight);
+  to.push_back(grad_bias);
+}
+
+int64_t rows_of(const torch::Tensor& x) { return x.numel() / x.size(-1); }
+
+torch::Tensor empty_rows(const torch::Tensor& x, int64_t width) {
+  std::vector<int64_t> sizes = x.sizes().vec();
+  sizes.back() = width;
+  return torch::empty(sizes, x.options());
+}
+
+class ThreeLayers : public torch::autograd::Function<ThreeLayers> {
+ public:
+  static variable_list forward(AutogradContext* context, const torch::Tensor& x_given,
+                               const torch::Tensor& w0, const torch::Tensor& b0,
+                               const torch::Tensor& w1, const torch::Tensor& b1,
+                               const torch::Tensor& w2, const torch::Tensor& b2) {
+    const torch::Tensor x = x_given.contiguous();
+    const std::array<Layer, 3> layers = {Layer(w0, b0), Layer(w1, b1), Layer(w2, b2)};
+    variable_list outputs;
+    for (const Layer& layer : layers) outputs.push_back(empty_rows(x, layer.out));
+    const float* from = x.const_data_ptr<float>();
+    for_each_tile(rows_of(x), [&](int64_t, int64_t begin, int64_t rows) {
+      for (size_t i = 0; i < 3; ++i) {
+        forward_tile(layers[i], from + begin * layers[i].in, rows, nullptr,
+                     outputs[i].mutable_data_ptr<float>() + begin * layers[i].out);
+      }
+    });
+    context->save_for_backward({x, w0, b0, w1, b1, w2, b2});
+    return outputs;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list kept = context->get_saved_variables();
+    const torch::Tensor& x = kept[0];
+    const std::array<Layer, 3> layers = {Layer(kept[1], kept[2]), Layer(kept[3], kept[4]),
+                                         Layer(kept[5], kept[6])};
+    for (size_t i = 0; i < 3; ++i) gradients[i] = gradients[i].contiguous();
+    const torch::Tensor grad_x = torch::empty_like(x);
+    std::array<std::vector<Sums>, 3> sums;
+    for (size_t i = 0; i < 3; ++i)
+      sums[i].resize(static_cast<size_t>(tile_parts(rows_of(x))), Sums(layers[i]));
+    for_each_tile(rows_of(x), [&](int64_t part, int64_t begin, int64_t rows) {
+      for (size_t i = 0; i < 3; ++i) {
+        const Layer& layer = layers[i];
+        backward_tile(layer, x.const_data_ptr<float>() + begin * layer.in,
+                      gradients[i].const_data_ptr<float>() + begin * layer.out, rows,
+                      /*first=*/i == 0, grad_x.mutable_data_ptr<float>() + begin * layer.in,
+                      sums[i][static_cast<size_t>(part)]);
+      }
+    });
+    variable_list result = {grad_x};
+    for (size_t i = 0; i < 3; ++i) add_up(sums[i], kept[1 + 2 * i], kept[2 + 2 * i], result);
+    return result;
+  }
+};
+
+class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
+                               const torch::Tensor& weight, const torch::Tensor& bias,
+                               const torch::Tensor& mask_given) {
+    const torch::Tensor x = x_given.contiguous(), mask = mask_given.contiguous();
+    const Layer layer(weight, bias);
+    const torch::Tensor y = empty_rows(x, layer.out);
+    for_each_tile(rows_of(x), [&](int64_t, int64_t begin, int64_t rows) {
+      forward_tile(layer, x.const_data_ptr<float>() + begin * layer.in, rows,
+                   mask.const_data_ptr<bool>() + begin,
+                   y.mutable_data_ptr<float>() + begin * layer.out);
+    });
+    context->save_for_backward({x, weight, bias, mask});
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list kept = context->get_saved_variables();
+    const torch::Tensor &x = kept[0], &mask = kept[3];
+    const Layer layer(kept[1], kept[2]);
+    const torch::Tensor grad = gradients[0].contiguous(), grad_x = torch::empty_like(x);
+    std::vector<Sums> sums(static_cast<size_t>(tile_parts(rows_of(x))), Sums(layer));
+    for_each_tile(rows_of(x), [&](int64_t part, int64_t begin, int64_t rows) {
+      const bool* keep = mask.const_data_ptr<bool>() + begin;
+      const float* given = grad.const_data_ptr<float>() + begin * layer.out;
+      std::vector<float> masked;
+      if (!std::all_of(keep, keep + rows, [](bool token) { return token; })) {
+        masked.assign(given, given + rows * layer.out);
+        for (int64_t r = 0; r < rows; ++r) {
+          if (!keep[r]) std::fill_n(masked.begin() + r * layer.out, layer.out, 0.0F);
+        }
+        given = masked.data();
+      }
+      backward_tile(layer, x.const_data_ptr<float>() + begin * layer.in, given, rows,
+                    /*first=*/true, grad_x.mutable_data_ptr<float>() + begin * layer.in,
+                    sums[static_cast<size_t>(part)]);
+    });
+    variable_list result = {grad_x};
+    add_up(sums, kept[1], kept[2], result);
+    result.emplace_back();
+    return result;
+  }
+};
+
+}  // namespace
+
+std::array<torch::Tensor, 3> linear_rows(const torch::Tensor& x,
+                                         const std::array<LinearWeights, 3>& layers) {
+  const variable_list outputs = ThreeLayers::apply(x, layers[0].weight.contiguous(), layers[0].bias,
+                                                   layers[1].weight.contiguous(), layers[1].bias,
+                                                   layers[2].weight.contiguous(), layers[2].bias);
+  return {outputs[0], outputs[1], outputs[2]};
+}
+
+torch::Tensor masked_linear_rows(const torch::Tensor& x, const LinearWeights& layer,
+                                 const torch::Tensor& mask) {
+  return MaskedLayer::apply(x, layer.weight.contiguous(), layer.bias, mask);
+}
+
+}  // namespace lra

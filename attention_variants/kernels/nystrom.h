@@ -1,0 +1,25 @@
+// Nyström attention on CPUs as one operator; see cpu/nystrom_head.h.
+#pragma once
+
+#include "attention_variants/torch.h"
+
+namespace lra {
+
+struct NystromKernelOptions {
+  int64_t landmarks = 64;  // m, fewer than N
+  int64_t iterations = 6;  // of the inverse
+};
+
+/// Nyström attention with masked segment means, each matrix inverted by iteration by itself: q, k,
+/// v [B,H,N,d] float32 on a CPU, mask [B,N] bool, taps [H,K] of the convolution (K = 0:
+/// none) -> [B,H,N,d], laid out as [B,N,H,d]; rows of padded positions are zero. Differentiable
+/// once.
+torch::Tensor nystrom_kernel(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                             const torch::Tensor& mask, const torch::Tensor& taps,
+                             const NystromKernelOptions& options);
+
+/// Bytes that nystrom_kernel() holds above its inputs without gradients, the result among them.
+int64_t nystrom_kernel_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,
+                             int64_t taps, const NystromKernelOptions& options);
+
+}  // namespace lra

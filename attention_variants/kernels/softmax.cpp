@@ -1,0 +1,122 @@
+#include "attention_variants/kernels/softmax.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "attention_variants/kernels/cpu/softmax_head.h"
+#include "attention_variants/kernels/heads.h"
+
+namespace lra {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+cpu::SoftmaxShape shape_of(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v) {
+  return {.queries = q.size(2),
+          .keys = k.size(2),
+          .depth = q.size(3),
+          .values = v.size(3),
+          .scale = 1 / std::sqrt(static_cast<float>(q.size(3)))};
+}
+
+// Row b of a mask; an empty one stands for none.
+const bool* mask_row(const torch::Tensor& mask, int64_t b) {
+  return mask.numel() == 0 ? nullptr : mask.const_data_ptr<bool>() + b * mask.size(1);
+}
+
+cpu::SoftmaxInputs inputs_of(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                             const torch::Tensor& keys, const torch::Tensor& queries, int64_t b,
+                             int64_t h) {
+  return {.q = head_rows(q, b, h),
+          .k = head_rows(k, b, h),
+          .v = head_rows(v, b, h),
+          .key_mask = mask_row(keys, b),
+          .query_mask = mask_row(queries, b)};
+}
+
+// Whether a sample has padding before a token.
+cpu::Holes holes_of(const torch::Tensor& mask) {
+  for (int64_t b = 0; mask.numel() > 0 && b < mask.size(0); ++b) {
+    const bool *row = mask_row(mask, b), *end = row + mask.size(1);
+    if (std::find(std::find(row, end, false), end, true) != end) return cpu::Holes::yes;
+  }
+  return cpu::Holes::no;
+}
+
+int64_t tiles_of(int64_t queries) { return (queries + cpu::kQueryTile - 1) / cpu::kQueryTile; }
+
+class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& q_given,
+                               const torch::Tensor& k_given, const torch::Tensor& v_given,
+                               const torch::Tensor& keys_given,
+                               const torch::Tensor& queries_given) {
+    const torch::Tensor q = with_unit_rows(q_given), k = with_unit_rows(k_given),
+                        v = with_unit_rows(v_given), keys = keys_given.contiguous(),
+                        queries = queries_given.contiguous();
+    const cpu::SoftmaxShape shape = shape_of(q, k, v);
+    const int64_t batch = q.size(0), heads = q.size(1), tiles = tiles_of(shape.queries);
+    const torch::Tensor out = empty_heads(batch, heads, shape.queries, shape.values, q.options());
+    const torch::Tensor log_sum = torch::zeros({batch, heads, shape.queries}, q.options());
+    for_each_item(batch * heads * tiles, cpu::softmax_scratch(shape, holes_of(keys)), q.options(),
+                  [&](int64_t item, float* scratch) {
+                    const int64_t head = item / tiles, b = head / heads, h = head % heads;
+                    cpu::softmax_forward(
+                        shape, inputs_of(q, k, v, keys, queries, b, h),
+                        item % tiles * cpu::kQueryTile, mutable_head_rows(out, b, h),
+                        log_sum.mutable_data_ptr<float>() + head * shape.queries, scratch);
+                  });
+    context->save_for_backward({q, k, v, keys, queries, out, log_sum});
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list kept = context->get_saved_variables();
+    const torch::Tensor &q = kept[0], &k = kept[1], &v = kept[2], &keys = kept[3],
+                        &queries = kept[4], &out = kept[5], &log_sum = kept[6];
+    const cpu::SoftmaxShape shape = shape_of(q, k, v);
+    const int64_t batch = q.size(0), heads = q.size(1);
+    const torch::Tensor grad_out = with_unit_rows(gradients[0]);
+    const auto like = [&](int64_t rows, int64_t width) {
+      return empty_heads(batch, heads, rows, width, q.options());
+    };
+    const torch::Tensor grad_q = like(shape.queries, shape.depth),
+                        grad_k = like(shape.keys, shape.depth),
+                        grad_v = like(shape.keys, shape.values);
+    for_each_item(batch * heads, cpu::softmax_backward_scratch(shape, holes_of(keys)), q.options(),
+                  [&](int64_t head, float* scratch) {
+                    const int64_t b = head / heads, h = head % heads;
+                    cpu::softmax_backward(shape, inputs_of(q, k, v, keys, queries, b, h),
+                                          head_rows(out, b, h),
+                                          log_sum.const_data_ptr<float>() + head * shape.queries,
+                                          head_rows(grad_out, b, h),
+                                          {.q = mutable_head_rows(grad_q, b, h),
+                                           .k = mutable_head_rows(grad_k, b, h),
+                                           .v = mutable_head_rows(grad_v, b, h)},
+                                          scratch);
+                  });
+    return {grad_q, grad_k, grad_v, {}, {}};
+  }
+};
+
+}  // namespace
+
+torch::Tensor softmax_kernel(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                             const torch::Tensor& keys, const torch::Tensor& queries) {
+  const torch::Tensor none = torch::empty({0}, q.options().dtype(torch::kBool));
+  return SoftmaxKernel::apply(q, k, v, keys.defined() ? keys : none,
+                              queries.defined() ? queries : none);
+}
+
+int64_t softmax_kernel_bytes(int64_t rows, int64_t queries, int64_t keys, int64_t depth,
+                             int64_t values) {
+  const cpu::SoftmaxShape shape{
+      .queries = queries, .keys = keys, .depth = depth, .values = values, .scale = 1};
+  const int64_t floats =
+      rows * queries * (values + 1) +
+      threads_for(rows * tiles_of(queries)) * cpu::softmax_scratch(shape, cpu::Holes::no);
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
+}  // namespace lra

@@ -1,0 +1,20 @@
+// Softmax attention on CPUs as one operator; see cpu/softmax_head.h.
+#pragma once
+
+#include "attention_variants/torch.h"
+
+namespace lra {
+
+/// softmax(q kᵀ / √d) v: q [B,H,M,d], k [B,H,N,d], v [B,H,N,e] float32 on a CPU; keys [B,N] bool
+/// (true = seen; undefined = all) -> [B,H,M,e], laid out as [B,M,H,e]. Where `queries` [B,M] is
+/// given, the rows that it leaves out are zero and cost nothing. Rows of a sample without any key
+/// are zero. Differentiable once.
+torch::Tensor softmax_kernel(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                             const torch::Tensor& keys, const torch::Tensor& queries = {});
+
+/// Bytes that softmax_kernel() holds above its inputs without gradients, the result among them, for
+/// `rows` = B*H heads.
+int64_t softmax_kernel_bytes(int64_t rows, int64_t queries, int64_t keys, int64_t depth,
+                             int64_t values);
+
+}  // namespace lra

@@ -1,0 +1,258 @@
+#include "lra/feed_forward.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "attention_variants/kernels/cpu/matrix.h"
+#include "attention_variants/kernels/cpu/row_math.h"
+#include "attention_variants/kernels/row_parts.h"
+#include "lra/dropout.h"
+
+namespace lra {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+static_assert(kRowTile % 128 == 0, "a tile should begin a block of a dropout");
+
+// Raw views of a block's parameters.
+struct Block {
+  int64_t width, hidden;
+  bool normed;
+  const float *norm_weight, *norm_bias, *in_bias, *out_bias;
+  cpu::ConstMatrix in, out;  // [F,D], [D,F]
+  float eps;
+
+  Block(const variable_list& w, double norm_eps)
+      : width(w[2].size(1)),
+        hidden(w[2].size(0)),
+        normed(w[0].size(0) > 0),
+        norm_weight(w[0].const_data_ptr<float>()),
+        norm_bias(w[1].const_data_ptr<float>()),
+        in_bias(w[3].const_data_ptr<float>()),
+        out_bias(w[5].const_data_ptr<float>()),
+        in{w[2].const_data_ptr<float>(), width},
+        out{w[4].const_data_ptr<float>(), hidden},
+        eps(static_cast<float>(norm_eps)) {}
+};
+
+// What a thread needs for one tile.
+struct Scratch {
+  std::vector<float> normal, before, after, mean, inverse_sd, grad_out, grad_hidden, norm_weight,
+      norm_bias;
+  explicit Scratch(const Block& b) {
+    const auto wide = static_cast<size_t>(kRowTile * b.width),
+               high = static_cast<size_t>(kRowTile * b.hidden),
+               rows = static_cast<size_t>(kRowTile);
+    normal.resize(wide);
+    before.resize(high);
+    after.resize(high);
+    mean.resize(rows);
+    inverse_sd.resize(rows);
+    grad_out.resize(wide);
+    grad_hidden.resize(high);
+    norm_weight.resize(static_cast<size_t>(b.width));
+    norm_bias.resize(static_cast<size_t>(b.width));
+  }
+};
+
+// From the rows of x at `begin` to scratch: norm(x), W1 norm(x) + b1, and GELU of it with dropout.
+// Returns what the first product reads.
+const float* hidden_rows(const Block& b, const float* x, int64_t begin, int64_t rows,
+                         const DropoutMask& dropout, Scratch& s) {
+  const float* input = x + begin * b.width;
+  if (b.normed) {
+    cpu::normalise_rows(input, rows, b.width, b.norm_weight, b.norm_bias, b.eps, s.normal.data(),
+                        s.mean.data(), s.inverse_sd.data());
+    input = s.normal.data();
+  }
+  cpu::multiply_bt(rows, b.hidden, b.width, {input, b.width}, b.in, {s.before.data(), b.hidden});
+  cpu::add_bias(s.before.data(), rows, b.hidden, b.in_bias);
+  cpu::gelu(s.before.data(), rows * b.hidden, s.after.data());
+  drop_out(dropout, begin * b.hidden, rows * b.hidden, s.after.data(), s.after.data());
+  return input;
+}
+
+// Sums towards the parameters, a thread's part of them.
+struct Sums {
+  std::vector<float> norm_weight, norm_bias, in, in_bias, out, out_bias;
+  explicit Sums(const Block& b)
+      : norm_weight(static_cast<size_t>(b.width)),
+        norm_bias(norm_weight),
+        in(static_cast<size_t>(b.width * b.hidden)),
+        in_bias(static_cast<size_t>(b.hidden)),
+        out(in),
+        out_bias(norm_weight) {}
+};
+
+void backward_tile(const Block& b, const float* x, const float* grad, int64_t begin, int64_t rows,
+                   const DropoutMask& first, const DropoutMask& second, float* grad_x, Scratch& s,
+                   Sums& sums) {
+  const float* input = hidden_rows(b, x, begin, rows, first, s);
+  const float* given = grad + begin * b.width;
+  drop_out(second, begin * b.width, rows * b.width, given, s.grad_out.data());
+  const cpu::Matrix grad_out{s.grad_out.data(), b.width},
+      grad_hidden{s.grad_hidden.data(), b.hidden};
+  cpu::add_column_sums(grad_out.data, rows, b.width, sums.out_bias.data());
+  cpu::multiply_at(b.width, b.hidden, rows, grad_out, {s.after.data(), b.hidden},
+                   {sums.out.data(), b.hidden}, {.old = 1});
+  cpu::multiply(rows, b.hidden, b.width, grad_out, b.out, grad_hidden);
+  drop_out(first, begin * b.hidden, rows * b.hidden, grad_hidden.data, grad_hidden.data);
+  cpu::gelu_backward(s.before.data(), rows * b.hidden, grad_hidden.data);
+  cpu::add_column_sums(grad_hidden.data, rows, b.hidden, sums.in_bias.data());
+  cpu::multiply_at(b.hidden, b.width, rows, grad_hidden, {input, b.width},
+                   {sums.in.data(), b.width}, {.old = 1});
+  float* result = grad_x + begin * b.width;
+  std::copy(given, given + rows * b.width, result);  // past the block
+  if (!b.normed) {
+    cpu::multiply(rows, b.width, b.hidden, grad_hidden, b.in, {result, b.width}, {.old = 1});
+    return;
+  }
+  cpu::multiply(rows, b.width, b.hidden, grad_hidden, b.in, grad_out);  // of norm(x)
+  // A tile's sums by themselves first: a long sum in float32 would lose digits.
+  std::ranges::fill(s.norm_weight, 0.0F);
+  std::ranges::fill(s.norm_bias, 0.0F);
+  cpu::normalise_rows_backward(x + begin * b.width, grad_out.data, rows, b.width, b.norm_weight,
+                               s.mean.data(), s.inverse_sd.data(), result, s.norm_weight.data(),
+                               s.norm_bias.data());
+  cpu::add(sums.norm_weight.data(), s.norm_weight.data(), b.width, sums.norm_weight.data());
+  cpu::add(sums.norm_bias.data(), s.norm_bias.data(), b.width, sums.norm_bias.data());
+}
+
+DropoutMask saved_mask(const AutogradContext& context, const std::string& name) {
+  return {.seed = static_cast<uint64_t>(context.saved_data.at(name).toInt()),
+          .threshold = static_cast<uint32_t>(context.saved_data.at(name + "_share").toInt())};
+}
+
+void save_mask(AutogradContext& context, const std::string& name, const DropoutMask& mask) {
+  context.saved_data[name] = static_cast<int64_t>(mask.seed);
+  context.saved_data[name + "_share"] = static_cast<int64_t>(mask.threshold);
+}
+
+class FeedForward : public torch::autograd::Function<FeedForward> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
+                               const torch::Tensor& norm_weight, const torch::Tensor& norm_bias,
+                               const torch::Tensor& in_weight, const torch::Tensor& in_bias,
+                               const torch::Tensor& out_weight, const torch::Tensor& out_bias,
+                               double eps, DropoutMask first, DropoutMask second) {
+    const torch::Tensor x = x_given.contiguous();
+    const variable_list weights = {norm_weight.contiguous(), norm_bias.contiguous(),
+                                   in_weight.contiguous(),   in_bias.contiguous(),
+                                   out_weight.contiguous(),  out_bias.contiguous()};
+    const Block block(weights, eps);
+    const int64_t rows = x.numel() / block.width;
+    const torch::Tensor y = torch::empty_like(x);
+    const float* from = x.const_data_ptr<float>();
+    float* to = y.mutable_data_ptr<float>();
+    std::vector<Scratch> scratch(static_cast<size_t>(tile_parts(rows)), Scratch(block));
+    for_each_tile(rows, [&](int64_t part, int64_t begin, int64_t n) {
+      Scratch& s = scratch[static_cast<size_t>(part)];
+      const int64_t start = begin * block.width, count = n * block.width;
+      hidden_rows(block, from, begin, n, first, s);
+      float* out = to + start;
+      cpu::multiply_bt(n, block.width, block.hidden, {s.after.data(), block.hidden}, block.out,
+                       {out, block.width});
+      cpu::add_bias(out, n, block.width, block.out_bias);
+      drop_out(second, start, count, out, out);
+      cpu::add(from + start, out, count, out);
+    });
+    variable_list kept = weights;
+    kept.push_back(x);
+    context->save_for_backward(kept);
+    context->saved_data["eps"] = eps;
+    save_mask(*context, "first", first);
+    save_mask(*context, "second", second);
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    variable_list weights = context->get_saved_variables();
+    const torch::Tensor x = weights.back(), grad = gradients[0].contiguous();
+    weights.pop_back();
+    const Block block(weights, context->saved_data["eps"].toDouble());
+    const DropoutMask first = saved_mask(*context, "first"),
+                      second = saved_mask(*context, "second");
+    const torch::Tensor grad_x = torch::empty_like(x);
+    const int64_t rows = x.numel() / block.width;
+    const auto parts = static_cast<size_t>(tile_parts(rows));
+    std::vector<Scratch> scratch(parts, Scratch(block));
+    std::vector<Sums> sums(parts, Sums(block));
+    for_each_tile(rows, [&](int64_t part, int64_t begin, int64_t n) {
+      const auto p = static_cast<size_t>(part);
+      backward_tile(block, x.const_data_ptr<float>(), grad.const_data_ptr<float>(), begin, n, first,
+                    second, grad_x.mutable_data_ptr<float>(), scratch[p], sums[p]);
+    });
+    variable_list result = {grad_x};
+    const auto add_up = [&](std::vector<float> Sums::*member, const torch::Tensor& like) {
+      torch::Tensor total = torch::zeros_like(like);
+      float* to = total.mutable_data_ptr<float>();
+      for (const Sums& part : sums) cpu::add(to, (part.*member).data(), total.numel(), to);
+      result.push_back(total);
+    };
+    add_up(&Sums::norm_weight, weights[0]);
+    add_up(&Sums::norm_bias, weights[1]);
+    add_up(&Sums::in, weights[2]);
+    add_up(&Sums::in_bias, weights[3]);
+    add_up(&Sums::out, weights[4]);
+    add_up(&Sums::out_bias, weights[5]);
+    result.resize(10);
+    return result;
+  }
+};
+
+class AddDroppedOut : public torch::autograd::Function<AddDroppedOut> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
+                               const torch::Tensor& y_given, DropoutMask mask) {
+    const torch::Tensor x = x_given.contiguous(), y = y_given.contiguous(),
+                        sum = torch::empty_like(x);
+    const float *a = x.const_data_ptr<float>(), *b = y.const_data_ptr<float>();
+    float* to = sum.mutable_data_ptr<float>();
+    for_each_block(x.numel(), [&](int64_t begin, int64_t count) {
+      drop_out(mask, begin, count, b + begin, to + begin);
+      cpu::add(a + begin, to + begin, count, to + begin);
+    });
+    save_mask(*context, "mask", mask);
+    return sum;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const DropoutMask mask = saved_mask(*context, "mask");
+    const torch::Tensor grad = gradients[0].contiguous(), grad_y = torch::empty_like(grad);
+    const float* from = grad.const_data_ptr<float>();
+    float* to = grad_y.mutable_data_ptr<float>();
+    for_each_block(grad.numel(), [&](int64_t begin, int64_t count) {
+      drop_out(mask, begin, count, from + begin, to + begin);
+    });
+    return {gradients[0], grad_y, {}};
+  }
+
+ private:
+  static void for_each_block(int64_t count, const std::function<void(int64_t, int64_t)>& body) {
+    constexpr int64_t kBlock = 4096;
+    at::parallel_for(0, (count + kBlock - 1) / kBlock, 8, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) body(i * kBlock, std::min(kBlock, count - i * kBlock));
+    });
+  }
+};
+
+}  // namespace
+
+torch::Tensor feed_forward(const torch::Tensor& x, const FeedForwardWeights& w, double dropout,
+                           bool training) {
+  const DropoutMask first = draw_dropout(dropout, training),
+                    second = draw_dropout(dropout, training);
+  return FeedForward::apply(x, w.norm_weight, w.norm_bias, w.in_weight, w.in_bias, w.out_weight,
+                            w.out_bias, w.norm_eps, first, second);
+}
+
+torch::Tensor add_dropped_out(const torch::Tensor& x, const torch::Tensor& y, double dropout,
+                              bool training) {
+  return AddDroppedOut::apply(x, y, draw_dropout(dropout, training));
+}
+
+}  // namespace lra

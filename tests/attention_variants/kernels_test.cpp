@@ -1,0 +1,187 @@
+// Own CPU kernels against the plain formulas, which stay in the variants: float32 kernels may be
+// off from float64 by little more than LibTorch's float32 operators are.
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "attention_variants/attention.h"
+#include "attention_variants/kernels/cpu/row_math.h"
+#include "attention_variants/kernels/cpu/vector_math.h"
+#include "tests/attention_variants/testing.h"
+
+namespace lra {
+namespace {
+
+TEST(VectorMath, ExpIsWithinTwoUlps) {
+  double worst = 0;
+  for (double x = -87.2; x < 88; x += 0.00037) {
+    const auto given = static_cast<float>(x);
+    const double exact = std::exp(static_cast<double>(given));
+    worst = std::max(worst, std::abs(cpu::exp(given) - exact) / exact);
+  }
+  EXPECT_LT(worst, 2 * 0x1p-23);
+  EXPECT_EQ(cpu::exp(-std::numeric_limits<float>::infinity()), 0.0F);
+  EXPECT_EQ(cpu::exp(-200.0F), 0.0F);
+  EXPECT_EQ(cpu::exp(0.0F), 1.0F);
+  EXPECT_TRUE(std::isfinite(cpu::exp(1000.0F)));
+  EXPECT_TRUE(std::isnan(cpu::exp(std::nanf(""))));
+}
+
+TEST(VectorMath, ErfIsWithinTwoUlps) {
+  double worst = 0;
+  for (double x = -6; x < 6; x += 0.00013) {
+    const auto given = static_cast<float>(x);
+    const double exact = std::erf(static_cast<double>(given));
+    if (exact != 0) worst = std::max(worst, std::abs((cpu::erf(given) - exact) / exact));
+  }
+  EXPECT_LT(worst, 2 * 0x1p-23);
+  EXPECT_EQ(cpu::erf(100.0F), 1.0F);
+  EXPECT_EQ(cpu::erf(-100.0F), -1.0F);
+  EXPECT_TRUE(std::isnan(cpu::erf(std::nanf(""))));
+}
+
+// The result and the gradients towards q, k, v and all parameters.
+std::vector<torch::Tensor> evaluate(const AttentionSpec& spec, const AttentionContext& context,
+                                    torch::ScalarType type, std::vector<torch::Tensor> inputs,
+                                    const torch::Tensor& mask, const torch::Tensor& gradient) {
+  torch::manual_seed(3);
+  auto attention = make_attention(spec, context);
+  attention->to(type);
+  for (torch::Tensor& x : inputs) x = x.to(type).detach().requires_grad_();
+  const torch::Tensor out = attention->attend(inputs[0], inputs[1], inputs[2], mask);
+  std::vector<torch::Tensor> towards = inputs;
+  for (const auto& parameter : attention->named_parameters()) {
+    if (!is_projection(parameter.key())) towards.push_back(parameter.value());
+  }
+  std::vector<torch::Tensor> all = torch::autograd::grad({out}, towards, {gradient.to(type)});
+  all.insert(all.begin(), out.detach());
+  return all;
+}
+
+double error(const torch::Tensor& given, const torch::Tensor& exact) {
+  return ((given.to(torch::kDouble) - exact).abs().max() / exact.abs().max().clamp_min(1e-30))
+      .item<double>();
+}
+
+enum class Padding { none, end, scattered };
+
+struct Case {
+  std::string attention;
+  int64_t batch, heads, length, head_dim;
+  Padding padding;
+};
+
+class KernelParity : public testing::TestWithParam<Case> {};
+
+TEST_P(KernelParity, OfResultAndGradients) {
+  const Case& c = GetParam();
+  torch::manual_seed(1);
+  torch::Tensor mask = torch::ones({c.batch, c.length}, torch::kBool);
+  if (c.padding == Padding::end) {
+    for (int64_t b = 1; b < c.batch; ++b) mask[b].slice(0, c.length * b / c.batch).fill_(false);
+  } else if (c.padding == Padding::scattered) {
+    mask = torch::rand({c.batch, c.length}).gt(0.4);
+    mask[0].fill_(false);
+  }
+  const auto draw = [&] {
+    return torch::randn({c.batch, c.length, c.heads, c.head_dim}).transpose(1, 2);
+  };
+  const std::vector<torch::Tensor> inputs = {draw(), draw(), draw()};
+  const torch::Tensor gradient = draw();
+  AttentionContext context{.width = c.heads * c.head_dim,
+                           .heads = c.heads,
+                           .head_dim = c.head_dim,
+                           .max_length = c.length};
+  const AttentionSpec spec = parse_attention(c.attention);
+  const auto fused = evaluate(spec, context, torch::kFloat, inputs, mask, gradient);
+  context.kernels = Kernels::reference;
+  const auto plain = evaluate(spec, context, torch::kFloat, inputs, mask, gradient);
+  const auto exact = evaluate(spec, context, torch::kDouble, inputs, mask, gradient);
+  ASSERT_EQ(fused.size(), exact.size());
+  for (size_t i = 0; i < exact.size(); ++i) {
+    // Rounding differs by luck too: four times the plain float32 error, or a few units.
+    EXPECT_LT(error(fused[i], exact[i]), std::max(4 * error(plain[i], exact[i]), 2e-6)) << i;
+  }
+  // The kernel did compute: its rounding is its own.
+  if (c.length > 1) {
+    EXPECT_FALSE(torch::equal(fused[0], plain[0]));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Nystrom, KernelParity,
+    testing::Values(Case{"nystrom[num_landmarks=16]", 3, 2, 100, 32, Padding::none},
+                    Case{"nystrom[num_landmarks=16]", 3, 2, 100, 32, Padding::end},
+                    Case{"nystrom[num_landmarks=7,pinv_iterations=4,conv_kernel_size=4]", 3, 2, 101,
+                         8, Padding::scattered},
+                    Case{"nystrom[conv_kernel_size=0]", 2, 3, 300, 16, Padding::end},
+                    Case{"nystrom[conv_kernel_size=1]", 2, 1, 65, 5, Padding::scattered},
+                    Case{"nystrom[num_landmarks=1,conv_kernel_size=3]", 2, 2, 2, 4, Padding::none},
+                    Case{"nystrom[pinv_iterations=0,conv_kernel_size=3]", 2, 2, 600, 32,
+                         Padding::scattered},
+                    Case{"nystrom", 2, 2, 1024, 32, Padding::end}));
+
+INSTANTIATE_TEST_SUITE_P(Standard, KernelParity,
+                         testing::Values(Case{"standard", 3, 2, 1, 4, Padding::none},
+                                         Case{"standard", 3, 2, 100, 32, Padding::end},
+                                         Case{"standard", 2, 3, 300, 8, Padding::scattered},
+                                         Case{"standard", 1, 1, 129, 5, Padding::none},
+                                         Case{"standard", 4, 1, 600, 64, Padding::end}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Linformer, KernelParity,
+    testing::Values(Case{"linformer[projected_length=16]", 3, 2, 100, 32, Padding::end},
+                    Case{"linformer[sharing=none]", 2, 2, 300, 8, Padding::scattered},
+                    Case{"linformer[sharing=key_value]", 2, 1, 257, 5, Padding::none}));
+
+// Rows of padding hold anything; the kernel sees none of it, forward or backward.
+class EveryKernel : public testing::TestWithParam<const char*> {};
+
+TEST_P(EveryKernel, PaddingMayHoldAnything) {
+  torch::manual_seed(2);
+  torch::Tensor mask = torch::rand({2, 90}).gt(0.3);
+  mask[1].slice(0, 50).fill_(false);
+  const auto draw = [] { return torch::randn({2, 2, 90, 8}); };
+  std::vector<torch::Tensor> inputs = {draw(), draw(), draw()};
+  const torch::Tensor gradient = draw();
+  const AttentionContext context{.width = 16, .heads = 2, .head_dim = 8, .max_length = 90};
+  const AttentionSpec spec = parse_attention(GetParam());
+  const auto clean = evaluate(spec, context, torch::kFloat, inputs, mask, gradient);
+  const torch::Tensor padding = mask.logical_not().unsqueeze(1).unsqueeze(-1);
+  for (torch::Tensor& x : inputs)
+    x = x.masked_fill(padding, std::numeric_limits<float>::quiet_NaN());
+  const auto dirty = evaluate(spec, context, torch::kFloat, inputs, mask, gradient);
+  for (size_t i = 0; i < clean.size(); ++i) EXPECT_TRUE(torch::equal(clean[i], dirty[i])) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, EveryKernel,
+                         testing::Values("nystrom[num_landmarks=8]", "standard", "linformer"));
+
+// Without linformer, whose projection of the length is LibTorch's product.
+TEST(Kernels, AreTheSameForAnyNumberOfThreads) {
+  torch::manual_seed(4);
+  const auto draw = [] { return torch::randn({3, 2, 200, 8}); };
+  const std::vector<torch::Tensor> inputs = {draw(), draw(), draw()};
+  const torch::Tensor gradient = draw(), mask = torch::ones({3, 200}, torch::kBool);
+  const AttentionContext context{.width = 16, .heads = 2, .head_dim = 8, .max_length = 200};
+  const int before = at::get_num_threads();
+  for (const char* spec : {"nystrom[num_landmarks=8]", "standard"}) {
+    const auto with = [&](int threads) {
+      at::set_num_threads(threads);
+      return evaluate(parse_attention(spec), context, torch::kFloat, inputs, mask, gradient);
+    };
+    const auto one = with(1);
+    for (const int threads : {2, 5}) {
+      const auto many = with(threads);
+      for (size_t i = 0; i < one.size(); ++i)
+        EXPECT_TRUE(torch::equal(one[i], many[i])) << spec << " " << i;
+    }
+  }
+  at::set_num_threads(before);
+}
+
+}  // namespace
+}  // namespace lra

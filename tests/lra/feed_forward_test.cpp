@@ -1,0 +1,139 @@
+// The model's fused operators against LibTorch's, with the same numbers dropped.
+#include "lra/feed_forward.h"
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include "lra/dropout.h"
+
+namespace lra {
+namespace {
+
+using torch::Tensor;
+
+FeedForwardWeights make_weights(int64_t width, int64_t hidden, bool normed) {
+  torch::manual_seed(7);
+  const int64_t norm = normed ? width : 0;
+  return {.norm_weight = torch::rand({norm}) + 0.5,
+          .norm_bias = torch::randn({norm}),
+          .in_weight = torch::randn({hidden, width}) * 0.3,
+          .in_bias = torch::randn({hidden}),
+          .out_weight = torch::randn({width, hidden}) * 0.3,
+          .out_bias = torch::randn({width})};
+}
+
+std::vector<Tensor> list(const FeedForwardWeights& w) {
+  return {w.norm_weight, w.norm_bias, w.in_weight, w.in_bias, w.out_weight, w.out_bias};
+}
+
+FeedForwardWeights from(const std::vector<Tensor>& w) {
+  return {.norm_weight = w[0],
+          .norm_bias = w[1],
+          .in_weight = w[2],
+          .in_bias = w[3],
+          .out_weight = w[4],
+          .out_bias = w[5]};
+}
+
+// The formula, in the type of x; dropouts as philox_dropout() draws them for float32.
+Tensor plain(const Tensor& x, const FeedForwardWeights& w, double p) {
+  const auto drop = [&](const Tensor& y) {
+    return y * philox_dropout(torch::ones(y.sizes()), p, /*training=*/true).to(y.scalar_type());
+  };
+  const int64_t width = x.size(-1);
+  const Tensor normal = w.norm_weight.size(0) > 0
+                            ? torch::layer_norm(x, {width}, w.norm_weight, w.norm_bias, w.norm_eps)
+                            : x;
+  const Tensor hidden = drop(at::gelu(torch::matmul(normal, w.in_weight.t()) + w.in_bias));
+  return x + drop(torch::matmul(hidden, w.out_weight.t()) + w.out_bias);
+}
+
+// Result and all gradients.
+std::vector<Tensor> results(const Tensor& given, const FeedForwardWeights& weights,
+                            torch::ScalarType type, double p, const Tensor& gradient, bool fused) {
+  Tensor x = given.to(type).detach().requires_grad_();
+  std::vector<Tensor> leaves = list(weights);
+  for (Tensor& w : leaves) w = w.to(type).detach().requires_grad_();
+  torch::manual_seed(11);
+  const Tensor y =
+      fused ? feed_forward(x, from(leaves), p, /*training=*/true) : plain(x, from(leaves), p);
+  leaves.insert(leaves.begin(), x);
+  std::vector<Tensor> used;
+  for (const Tensor& leaf : leaves) {
+    if (leaf.numel() > 0) used.push_back(leaf);
+  }
+  std::vector<Tensor> all = torch::autograd::grad({y}, used, {gradient.to(type)});
+  all.insert(all.begin(), y.detach());
+  return all;
+}
+
+double error(const Tensor& given, const Tensor& exact) {
+  return ((given.to(torch::kDouble) - exact).abs().max() / exact.abs().max()).item<double>();
+}
+
+struct Shape {
+  int64_t rows, width, hidden;
+  bool normed;
+  double p;
+};
+
+class FeedForwardParity : public testing::TestWithParam<Shape> {};
+
+TEST_P(FeedForwardParity, OfResultAndGradients) {
+  const Shape& s = GetParam();
+  const FeedForwardWeights weights = make_weights(s.width, s.hidden, s.normed);
+  const Tensor x = torch::randn({1, s.rows, s.width}), gradient = torch::randn_like(x);
+  const auto fused = results(x, weights, torch::kFloat, s.p, gradient, true),
+             plain32 = results(x, weights, torch::kFloat, s.p, gradient, false),
+             exact = results(x, weights, torch::kDouble, s.p, gradient, false);
+  ASSERT_EQ(fused.size(), exact.size());
+  for (size_t i = 0; i < exact.size(); ++i)
+    EXPECT_LT(error(fused[i], exact[i]), std::max(4 * error(plain32[i], exact[i]), 1e-6)) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, FeedForwardParity,
+                         testing::Values(Shape{1, 8, 16, true, 0}, Shape{255, 64, 128, true, 0.1},
+                                         Shape{1000, 64, 128, true, 0.1},
+                                         Shape{513, 32, 24, false, 0.5},
+                                         Shape{700, 5, 3, true, 0.25},
+                                         Shape{256, 17, 40, false, 0}));
+
+TEST(FeedForward, EvaluationDropsNothing) {
+  const FeedForwardWeights weights = make_weights(16, 32, true);
+  const Tensor x = torch::randn({3, 50, 16});
+  const Tensor y = feed_forward(x, weights, 0.5, /*training=*/false);
+  EXPECT_LT((y - plain(x, weights, 0)).abs().max().item<double>(), 1e-5);
+}
+
+TEST(FeedForward, IsTheSameForTheSameNumberOfThreads) {
+  const FeedForwardWeights weights = make_weights(64, 128, true);
+  const Tensor x = torch::randn({2, 1500, 64}), gradient = torch::randn_like(x);
+  const int before = at::get_num_threads();
+  for (const int threads : {1, 3}) {
+    at::set_num_threads(threads);
+    const auto once = results(x, weights, torch::kFloat, 0.1, gradient, true),
+               again = results(x, weights, torch::kFloat, 0.1, gradient, true);
+    for (size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(torch::equal(once[i], again[i])) << i;
+  }
+  at::set_num_threads(before);
+}
+
+TEST(AddDroppedOut, IsTheSumAndItsGradients) {
+  torch::manual_seed(5);
+  const Tensor x = torch::randn({3, 1001, 7}).requires_grad_(),
+               y = torch::randn({3, 1001, 7}).requires_grad_(),
+               gradient = torch::randn({3, 1001, 7});
+  torch::manual_seed(6);
+  const Tensor fused = add_dropped_out(x, y, 0.3, /*training=*/true);
+  const auto fused_gradients = torch::autograd::grad({fused}, {x, y}, {gradient});
+  torch::manual_seed(6);
+  const Tensor sum = x + philox_dropout(y, 0.3, /*training=*/true);
+  const auto gradients = torch::autograd::grad({sum}, {x, y}, {gradient});
+  EXPECT_TRUE(torch::equal(fused, sum));
+  EXPECT_TRUE(torch::equal(fused_gradients[0], gradients[0]));
+  EXPECT_TRUE(torch::equal(fused_gradients[1], gradients[1]));
+  EXPECT_TRUE(torch::equal(add_dropped_out(x, y, 0.3, /*training=*/false), x + y));
+}
+
+}  // namespace
+}  // namespace lra
