@@ -2,7 +2,6 @@
 // tests run over every registered variant, and `lra check` over the user's own.
 #pragma once
 
-
 #include <functional>
 #include <string>
 #include <vector>

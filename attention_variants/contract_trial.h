@@ -2,7 +2,6 @@
 // has been seen of it.
 #pragma once
 
-
 #include <functional>
 #include <string>
 #include <vector>

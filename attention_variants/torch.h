@@ -1,7 +1,7 @@
 #pragma once
 
-// LibTorch as far as this project uses it. <torch/torch.h> leaves so many templates to be instantiated
-// at the end of every file that each would compile two seconds longer.
+// LibTorch as far as this project uses it. <torch/torch.h> leaves so many templates to be
+// instantiated at the end of every file that each would compile two seconds longer.
 #include <torch/autograd.h>
 #include <torch/cuda.h>
 #include <torch/fft.h>

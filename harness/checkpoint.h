@@ -1,7 +1,6 @@
 // Checkpoints: everything that decides the rest of a run, in one safetensors file.
 #pragma once
 
-
 #include <filesystem>
 #include <string>
 

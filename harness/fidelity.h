@@ -1,7 +1,6 @@
 // How well approximations follow exact softmax attention: the four experiments of `lra fidelity`.
 #pragma once
 
-
 #include <filesystem>
 #include <vector>
 

@@ -2,7 +2,6 @@
 // trained model.
 #pragma once
 
-
 #include <filesystem>
 #include <optional>
 #include <vector>

@@ -1,7 +1,6 @@
 // Time and memory of a piece of work: warm-up, then samples until the median is known well enough.
 #pragma once
 
-
 #include <functional>
 #include <optional>
 #include <vector>

@@ -1,7 +1,6 @@
 // A run folder opened again: its configuration, data and trained model.
 #pragma once
 
-
 #include <filesystem>
 #include <memory>
 #include <string>

@@ -1,7 +1,6 @@
 // One cell of the memory and time tables.
 #pragma once
 
-
 #include <string>
 #include <vector>
 

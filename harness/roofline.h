@@ -1,7 +1,6 @@
 // What this machine reaches at best, measured: the two lines of a roofline (Williams et al. 2009).
 #pragma once
 
-
 #include "attention_variants/torch.h"
 #include "results/records.h"
 

@@ -1,7 +1,6 @@
 // Where a run runs: device, threads, number type; and what the records say of machine and software.
 #pragma once
 
-
 #include <string>
 
 #include "attention_variants/fields.h"

@@ -1,7 +1,6 @@
 // Batches from a split: seeded order, any starting position, prepared ahead on a thread.
 #pragma once
 
-
 #include <memory>
 #include <string>
 #include <vector>

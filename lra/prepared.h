@@ -5,7 +5,6 @@
 // offsets[i * inputs + j + 1]).
 #pragma once
 
-
 #include <filesystem>
 #include <map>
 #include <span>

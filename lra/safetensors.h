@@ -2,7 +2,6 @@
 // raw bytes). Source: https://github.com/huggingface/safetensors (format section).
 #pragma once
 
-
 #include <filesystem>
 #include <map>
 #include <string>
