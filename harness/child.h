@@ -1,6 +1,12 @@
-// Work in a process of its own: this program again, with other arguments.
+// Work in a process of its own: this program again with other arguments, or another program.
 #pragma once
 
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,21 +16,53 @@ namespace lra {
 /// What a child is run with besides its arguments.
 struct ChildOptions {
   std::vector<std::pair<std::string, std::string>> environment;  // over our own
-  double timeout = 0;    // seconds until it is killed; 0 = none
-  bool capture = false;  // keep its output instead of passing it on
-  bool victim = false;   // where memory runs out, the kernel takes it before any other process
+  double timeout = 0;         // seconds until it is ended; 0 = none
+  double grace = 0;           // seconds between being asked to stop for its time and being killed
+  bool capture = false;       // keep its output instead of passing it on
+  std::filesystem::path log;  // its output goes to the end of this file; empty = where ours goes
+  std::string program;        // another program, found in PATH; empty = this one
+  bool victim = false;        // where memory runs out, the kernel takes it before any other process
 };
 
 /// How a child ended.
 struct ChildStatus {
-  int exit = 0;            // its exit status, where it ended by itself
-  int signal = 0;          // the signal that ended it, or 0
-  bool timed_out = false;  // it was killed for its time
-  std::string out, err;    // what it wrote, where that was captured
+  int exit = 0;                // its exit status, where it ended by itself
+  int signal = 0;              // the signal that ended it, or 0
+  bool timed_out = false;      // it was ended for its time
+  bool out_of_memory = false;  // the kernel killed it, or another process just then, for memory
+  double seconds = 0;          // it ran
+  std::string out, err;        // what it wrote, where that was captured
+
+  /// "ended by signal 9" or "exit status 1".
+  std::string text() const;
 };
 
-/// Runs this program with `arguments` and waits. Its output goes where ours goes, unless it is
-/// captured. It dies with us; after Ctrl-C it is asked to stop too, and then Interrupted is thrown.
+/// A running child. It dies with us: when the thread that started it ends, it gets SIGTERM.
+class Child {
+ public:
+  explicit Child(const std::vector<std::string>& arguments, const ChildOptions& options = {});
+  ~Child();  // kills it where it still runs
+  Child(Child&&) noexcept;
+  Child& operator=(Child&&) = delete;
+
+  /// Looks after it without waiting: how it ended, or nothing while it runs. Call often: this is
+  /// what ends it for its time, and passes Ctrl-C on. Not to be called again after it has ended.
+  std::optional<ChildStatus> poll();
+  pid_t pid() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// The exit status of a program that is not there, as shells say it.
+inline constexpr int kNotFound = 127;
+
+/// Runs this program with `arguments` and waits; throws Interrupted after Ctrl-C, once the child
+/// has stopped.
 ChildStatus run_child(const std::vector<std::string>& arguments, const ChildOptions& options = {});
+
+/// The last line of what a process wrote, "" where it wrote nothing.
+std::string last_line(std::string text);
 
 }  // namespace lra

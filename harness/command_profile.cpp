@@ -31,22 +31,6 @@ struct ProfileOptions {
   bool no_pin = false, again = false;
 };
 
-// "8GiB", "512MiB" or plain bytes.
-int64_t parse_bytes(const std::string& option, const std::string& text) {
-  std::istringstream in(text);
-  double value = 0;
-  std::string unit;
-  in >> value >> unit;
-  const double scale = unit.empty() || unit == "B" ? 1
-                       : unit == "KiB"             ? 1024.0
-                       : unit == "MiB"             ? kMiB
-                       : unit == "GiB"             ? 1024 * kMiB
-                                                   : 0;
-  if (!(value > 0) || scale == 0)
-    throw UsageError(option + " should be a size such as 8GiB or 512MiB, not '" + text + "'");
-  return static_cast<int64_t>(value * scale);
-}
-
 // How the batch of each cell is found.
 struct BatchRule {
   enum class Kind { fixed, tokens, largest } kind = Kind::fixed;
@@ -178,6 +162,21 @@ void profile(const ProfileOptions& options) {
 }
 
 }  // namespace
+
+int64_t parse_bytes(const std::string& option, const std::string& text) {
+  std::istringstream in(text);
+  double value = 0;
+  std::string unit;
+  in >> value >> unit;
+  const double scale = unit.empty() || unit == "B" ? 1
+                       : unit == "KiB"             ? 1024.0
+                       : unit == "MiB"             ? kMiB
+                       : unit == "GiB"             ? 1024 * kMiB
+                                                   : 0;
+  if (!(value > 0) || scale == 0)
+    throw UsageError(option + " should be a size such as 8GiB or 512MiB, not '" + text + "'");
+  return static_cast<int64_t>(value * scale);
+}
 
 void add_profile_command(CLI::App& app) {
   auto* command = app.add_subcommand("profile", "Measure memory and time per length");

@@ -12,7 +12,7 @@ namespace {
 
 struct TrainOptions {
   std::string task, attention, protocol = "lra-strict", run, data = "data", device = "cpu",
-                               dtype = "float32";
+                               dtype = "float32", memory_limit;
   std::vector<std::string> sets, options;
   uint64_t seed = 0;
   int64_t threads = 0;
@@ -26,6 +26,8 @@ void run_train(const TrainOptions& options) {
                                options.seed, options.dtype);
   request.device = parse_device(options.device);
   request.threads = use_threads(options.threads);
+  if (!options.memory_limit.empty())
+    request.memory_limit = parse_bytes("--memory-limit", options.memory_limit);
   request.run = options.run;
   request.data = options.data;
   request.resume = options.resume ? Resume::yes : Resume::no;
@@ -111,6 +113,9 @@ void add_train_command(CLI::App& app) {
   command->add_option("--dtype", options->dtype, "float32, or bfloat16 (autocast)")
       ->capture_default_str();
   command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();
+  command->add_option(
+      "--memory-limit", options->memory_limit,
+      "On CPUs: a run that needs more tensors is oom, as 8GiB; default: 80 % of what is free");
   command->callback([options] { run_train(*options); });
 }
 

@@ -18,8 +18,12 @@ void add_profile_command(CLI::App& app);
 void add_fidelity_command(CLI::App& app);
 void add_suite_command(CLI::App& app);
 void add_report_command(CLI::App& app);
+void add_compare_command(CLI::App& app);
 void add_attend_command(CLI::App& app);
 void add_check_command(CLI::App& app);
+
+/// The bytes of "8GiB", "512MiB" or a plain number; throws UsageError that names the option.
+int64_t parse_bytes(const std::string& option, const std::string& text);
 
 /// Adds --attention and --option.
 void add_attention_options(CLI::App& command, std::string& attention,

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <random>
@@ -61,29 +60,12 @@ Request parse_request(const json& value) {
           .processors = value.at("processors")};
 }
 
-// How many processes the kernel has killed for want of memory so far.
-int64_t memory_kills() {
-  std::ifstream in("/proc/vmstat");
-  std::string word;
-  for (int64_t value = 0; in >> word >> value;) {
-    if (word == "oom_kill") return value;
-  }
-  return 0;
-}
-
-std::string last_line(std::string text) {
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  const size_t at = text.rfind('\n');
-  return at == std::string::npos ? text : text.substr(at + 1);
-}
-
 struct Answer {
   json value;  // null where there is none
   std::string status, reason;
 };
 
 Answer ask(const Request& request, double timeout) {
-  const int64_t kills = memory_kills();
   const ChildStatus ended =
       run_child({"profile", "--child", request_json(request).dump()},
                 {.environment = request.processors.empty()
@@ -96,20 +78,14 @@ Answer ask(const Request& request, double timeout) {
     return {.value = nullptr,
             .status = "timeout",
             .reason = fmt::format("took longer than {:g} s", timeout)};
-  if (ended.signal == 9 && memory_kills() > kills) {
+  if (ended.out_of_memory) {
     return {.value = nullptr, .status = "oom", .reason = "out of memory: killed by the kernel"};
   }
   const std::string said = last_line(ended.err);
-  if (ended.signal != 0) {
+  if (ended.signal != 0 || ended.exit != 0) {
     return {.value = nullptr,
             .status = "crash",
-            .reason =
-                fmt::format("ended by signal {}{}", ended.signal, said.empty() ? "" : ": " + said)};
-  }
-  if (ended.exit != 0) {
-    return {.value = nullptr,
-            .status = "crash",
-            .reason = fmt::format("exit status {}{}", ended.exit, said.empty() ? "" : ": " + said)};
+            .reason = fmt::format("{}{}", ended.text(), said.empty() ? "" : ": " + said)};
   }
   return {
       .value = parse_json(ended.out, "a measuring process's answer"), .status = "", .reason = ""};

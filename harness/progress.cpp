@@ -23,6 +23,11 @@ void say(const std::string& line) {
   fmt::print(stderr, "{}{}\n", isatty(STDERR_FILENO) ? "\r\x1b[K" : "", line);
 }
 
+std::string bar_text(double share, size_t width) {
+  const auto filled = static_cast<size_t>(static_cast<double>(width) * std::clamp(share, 0.0, 1.0));
+  return std::string(filled, '#') + std::string(width - filled, '.');
+}
+
 std::string duration_text(double seconds) {
   const auto whole = static_cast<int64_t>(std::max(0.0, seconds) + 0.5);
   if (whole < 60) return fmt::format("{}s", whole);
@@ -61,9 +66,7 @@ void Progress::draw(int64_t done, const std::string& note) {
       fmt::format("{} {}/{} {:.3g}/s ETA {}", what_, done, total_, rate, duration_text(eta));
   if (!note.empty()) line += "  " + note;
   if (terminal_) {
-    const auto filled = static_cast<size_t>(20 * std::clamp(share, 0.0, 1.0));
-    fmt::print(stderr, "\r\x1b[K[{}{}] {}", std::string(filled, '#'), std::string(20 - filled, '.'),
-               line);
+    fmt::print(stderr, "\r\x1b[K[{}] {}", bar_text(share, 20), line);
     std::fflush(stderr);
     open_ = true;
   } else {

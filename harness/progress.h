@@ -37,6 +37,9 @@ class Progress {
   std::chrono::steady_clock::time_point begin_, last_;
 };
 
+/// A bar of `width` letters, "#####.....", with `share` of them full.
+std::string bar_text(double share, size_t width);
+
 /// 75 -> "1m15s", 4000 -> "1h06m".
 std::string duration_text(double seconds);
 

@@ -46,8 +46,11 @@ class Run {
       say(request_.run.string() + " is finished already; its result.json stands");
       return "ok";
     }
-    if (request_.device.is_cpu())
-      set_cpu_memory_limit(live_bytes(request_.device) + default_memory_limit());
+    if (request_.device.is_cpu()) {
+      const int64_t limit =
+          request_.memory_limit > 0 ? request_.memory_limit : default_memory_limit();
+      set_cpu_memory_limit(live_bytes(request_.device) + limit);
+    }
     std::string status = "ok", reason;
     try {
       make_model();

@@ -2,11 +2,11 @@
 // same bits.
 #pragma once
 
-#include <torch/torch.h>
-
 #include <filesystem>
 #include <string>
 
+#include "attention_variants/torch.h"
+#include "harness/folder_lock.h"
 #include "lra/protocol.h"
 
 namespace lra {
@@ -19,7 +19,8 @@ struct TrainRequest {
       run;  // the folder; design: config.json, metrics.jsonl, checkpoints, predictions, result.json
   std::filesystem::path data;  // of `lra data prepare --out`
   torch::Device device = torch::kCPU;
-  int64_t threads = 0;  // as set
+  int64_t threads = 0;       // as set
+  int64_t memory_limit = 0;  // bytes of tensors on a CPU; 0 = 80 % of what is free at the start
   Resume resume = Resume::no;
 };
 
@@ -27,18 +28,5 @@ struct TrainRequest {
 /// "unsupported"). Throws Error where the folder is in use or holds another run, data are missing
 /// or broken, or the disk is full; Interrupted after Ctrl-C, with a checkpoint written.
 std::string train(const TrainRequest& request);
-
-/// A lock on a folder for the life of this object; throws Error where a live process holds it.
-/// Freed by the system when its holder dies.
-class FolderLock {
- public:
-  explicit FolderLock(const std::filesystem::path& folder);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int descriptor_;
-};
 
 }  // namespace lra

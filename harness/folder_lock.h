@@ -1,0 +1,61 @@
+// A lock on a folder that the system frees the moment its holder dies, whatever killed it.
+//
+// It is an open-file-description lock (fcntl F_OFD_SETLK) on a file in the folder. The kernel holds
+// it for exactly as long as the holder lives: on local disks, and on NFS, where the server keeps it
+// and drops it with its client. A file with a heartbeat could promise neither: a holder that was
+// merely stopped, or slow, would be taken for dead and go on beside its successor. Unlike flock it
+// can be asked after without being taken for a moment (F_OFD_GETLK), so that looking disturbs
+// nobody. The lock file stays when the lock is freed: removing it would let two processes hold
+// locks on two files of one name.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace lra {
+
+/// Who holds a lock, as it wrote itself down: for messages, never for a decision.
+struct LockHolder {
+  std::string host;   // "" = not known
+  int64_t pid = 0;    // 0 = not known
+  std::string since;  // "2026-01-31T12:00:00Z"
+
+  /// "process 123", with " on HOST" where that is another host, or "another process".
+  std::string text() const;
+};
+
+/// A lock on a folder for the life of this object.
+class FolderLock {
+ public:
+  /// Throws Error where another process, or another object of this one, holds it, and where the
+  /// file system has no locks.
+  explicit FolderLock(const std::filesystem::path& folder, const std::string& name = kName);
+  FolderLock(FolderLock&& other) noexcept;
+  FolderLock& operator=(FolderLock&&) = delete;
+  ~FolderLock();
+
+  /// The same, but nothing where it is held.
+  static std::optional<FolderLock> try_lock(const std::filesystem::path& folder,
+                                            const std::string& name = kName);
+  /// Waits until it is free and says so once; throws Interrupted after Ctrl-C.
+  static FolderLock wait(const std::filesystem::path& folder, const std::string& name,
+                         const std::string& what);
+
+  static constexpr const char* kName = "lock";
+
+ private:
+  explicit FolderLock(int descriptor) : descriptor_(descriptor) {}
+  int descriptor_;
+};
+
+/// Who holds the lock of that name now; nothing where it is free or was never taken. Takes nothing.
+std::optional<LockHolder> lock_holder(const std::filesystem::path& folder,
+                                      const std::string& name = FolderLock::kName);
+
+/// This host's name, and the time as locks and logs write it.
+std::string host_name();
+std::string utc_now();
+
+}  // namespace lra
