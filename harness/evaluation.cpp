@@ -4,15 +4,14 @@
 
 #include "attention_variants/autocast.h"
 #include "harness/progress.h"
-#include "harness/runtime.h"
 #include "harness/signals.h"
 
 namespace lra {
 
 std::string Evaluation::predictions_csv() const {
-  std::string text = "index,label,predicted\n";
+  std::string text = "index,label,predicted,confidence\n";
   for (size_t i = 0; i < labels.size(); ++i)
-    text += fmt::format("{},{},{}\n", i, labels[i], predicted[i]);
+    text += fmt::format("{},{},{},{:.5f}\n", i, labels[i], predicted[i], confidence[i]);
   return text;
 }
 
@@ -58,10 +57,12 @@ Evaluation evaluate(Model& model, const Split& split, const Config& config, torc
             logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))
             .item<double>();
     const auto predicted = logits.argmax(-1).cpu();
-    const auto lengths = std::get<0>(batch.mask.sum(-1).max(-1));  // [B]
+    const auto confidence = std::get<0>(logits.softmax(-1).max(-1)).cpu();  // [B]
+    const auto lengths = std::get<0>(batch.mask.sum(-1).max(-1));           // [B]
     for (int64_t i = 0; i < batch.labels.size(0); ++i) {
       result.labels.push_back(batch.labels[i].item<int64_t>());
       result.predicted.push_back(predicted[i].item<int64_t>());
+      result.confidence.push_back(confidence[i].item<float>());
       result.lengths.push_back(lengths[i].item<int64_t>());
       result.correct += result.labels.back() == result.predicted.back() ? 1 : 0;
     }

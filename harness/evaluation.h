@@ -1,11 +1,10 @@
 // Full-set evaluation, weighted by examples.
 #pragma once
 
-#include <torch/torch.h>
-
 #include <string>
 #include <vector>
 
+#include "attention_variants/torch.h"
 #include "lra/loader.h"
 #include "lra/model.h"
 
@@ -16,11 +15,12 @@ struct Evaluation {
   double loss = 0;  // mean cross-entropy over examples
   int64_t correct = 0, count = 0;
   std::vector<int64_t> labels, predicted, lengths;  // an entry an example; lengths in real tokens
+  std::vector<float> confidence;                    // the probability of what was predicted
 
   double accuracy() const {
     return count == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(count);
   }
-  /// "index,label,predicted" lines with a header.
+  /// "index,label,predicted,confidence" lines with a header.
   std::string predictions_csv() const;
 };
 

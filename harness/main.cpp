@@ -99,6 +99,7 @@ int main(int argc, char** argv) {
   lra::add_profile_command(app);
   lra::add_fidelity_command(app);
   lra::add_report_command(app);
+  lra::add_compare_command(app);
   lra::add_attend_command(app);
   lra::add_check_command(app);
 

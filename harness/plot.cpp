@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "attention_variants/error.h"
+#include "lra/files.h"
 
 namespace lra {
 namespace {
@@ -52,6 +54,36 @@ std::vector<std::string> draw_plots(const std::filesystem::path& folder,
     if (status != 0) failures.push_back(fmt::format("gnuplot {}: exit status {}", script, status));
   }
   return failures;
+}
+
+std::map<std::string, std::string> drawn_plots(const std::filesystem::path& folder,
+                                               const std::string& script) {
+  std::map<std::string, std::string> drawn;
+  if (script.empty()) return drawn;
+  std::string name = (folder / ".plots-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr)
+    throw Error(
+        fmt::format("cannot make a folder in {}: {}", folder.string(), std::strerror(errno)));
+  const std::filesystem::path work = name;
+  try {
+    write_file(work / "plots.gp", script);
+    draw_plots(work, {"plots.gp"});
+    drawn = read_plots(work);
+  } catch (...) {
+    remove_tree(work);
+    throw;
+  }
+  remove_tree(work);
+  return drawn;
+}
+
+std::map<std::string, std::string> read_plots(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> drawn;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".svg")
+      drawn[entry.path().stem().string()] = read_file(entry.path());
+  }
+  return drawn;
 }
 
 }  // namespace lra

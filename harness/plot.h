@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,5 +12,13 @@ namespace lra {
 /// a script that failed; where gnuplot is not installed, one line that says so and what to do.
 std::vector<std::string> draw_plots(const std::filesystem::path& folder,
                                     const std::vector<std::string>& scripts);
+
+/// The SVG files of a folder, by their names without extension.
+std::map<std::string, std::string> read_plots(const std::filesystem::path& folder);
+
+/// The SVG files that one gnuplot script writes, likewise, drawn in a folder in `folder` that is
+/// removed again. What could not be drawn is not there.
+std::map<std::string, std::string> drawn_plots(const std::filesystem::path& folder,
+                                               const std::string& script);
 
 }  // namespace lra

@@ -55,29 +55,34 @@ std::string plot_script(const Plot& plot) {
     const size_t round = i / kColours;
     std::string style;
     if (series.dashed) style += " dashtype 3";
-    if (round > 0 && series.style != PlotStyle::steps)
-      style +=
-          fmt::format(" linecolor {} pointtype {}{}", i % kColours + 1, 1 + (i + 3 * round) % 15,
-                      series.dashed ? "" : fmt::format(" dashtype {}", round + 1));
+    if (round > 0 && series.style != PlotStyle::steps) {
+      const bool marks =
+          series.style == PlotStyle::points || (series.style == PlotStyle::marked && bars);
+      style += fmt::format(" linecolor {}{}{}", i % kColours + 1,
+                           marks ? fmt::format(" pointtype {}", 1 + (i + 3 * round) % 15) : "",
+                           series.dashed ? "" : fmt::format(" dashtype {}", round + 1));
+    }
     lines += fmt::format("{}$d{} using {}{} title {}", i == 0 ? "plot " : ", \\\n     ", i,
                          style_text(series, bars), style, quoted(series.name));
   }
   const auto set = [&script](const std::string& what) { script += "set " + what + "\n"; };
   set("encoding utf8");
   // Over the middle of the picture: a title stands over that of the axes, and runs out of it.
+  const int font = plot.width < 1000 ? 11 : 9;  // small pictures are shown beside each other
+  const double line = 16.0 / plot.height;
   for (size_t i = 0; i < plot.title.size(); ++i)
-    set(fmt::format("label {} {} at screen 0.5, screen {:g} center noenhanced font ',9'", i + 1,
-                    quoted(plot.title[i]), 0.975 - 0.025 * static_cast<double>(i)));
+    set(fmt::format("label {} {} at screen 0.5, screen {:g} center noenhanced font ',{}'", i + 1,
+                    quoted(plot.title[i]), 1 - line * static_cast<double>(i + 1), font));
   set(fmt::format("tmargin {:g}", 1.5 + 1.1 * static_cast<double>(plot.title.size())));
   set("xlabel " + quoted(plot.x_title) + " noenhanced");
   set("ylabel " + quoted(plot.y_title) + " noenhanced");
   // Long names beside the axes would leave them no room.
-  const bool beside = plot.series.size() > kColours &&
+  const bool beside = plot.series.size() > kColours && plot.width >= 1000 &&
                       std::ranges::all_of(plot.series, [](const PlotSeries& series) {
                         return series.name.size() <= 30;
                       });
   set(beside ? "key outside right top vertical noenhanced font ',8'"
-             : "key below height 1 noenhanced font ',9'");
+             : fmt::format("key below height 1 noenhanced font ',{}'", font));
   set("colorsequence podo");
   set("grid");
   if (plot.log_y) set("logscale y");

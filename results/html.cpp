@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/archive/iterators/base64_from_binary.hpp>
 #include <boost/archive/iterators/transform_width.hpp>
+#include <charconv>
 
 namespace lra {
 namespace {
@@ -37,6 +38,9 @@ th { border-bottom-width: 2px; vertical-align: bottom; }
 tbody tr:nth-child(even) { background: var(--stripe); }
 .n { text-align: right; }
 .wide { white-space: normal; min-width: 18em; max-width: 48em; }
+.dense { white-space: normal; overflow-wrap: normal; padding: 4px 6px; }
+table.facts td { white-space: normal; min-width: 0; }
+table.facts td:first-child { min-width: 9em; }
 table.heat td { background: rgba(var(--heat), var(--share)); text-align: right; min-width: 3.2em; }
 table.heat tr { background: none; }
 figure { margin: 12px 0; }
@@ -46,16 +50,17 @@ img.plot { display: block; width: 100%; max-width: 1000px; height: auto; }
 img.pixels { image-rendering: pixelated; border: 1px solid var(--line); max-width: 100%; height: auto; }
 pre { white-space: pre-wrap; font-size: 12px; max-height: 16em; overflow-y: auto; margin: 4px 0 16px; padding: 8px;
   background: var(--stripe); border: 1px solid var(--line); border-radius: 6px; }
-@media (max-width: 600px) { body { padding: 8px 12px 48px; } h1 { font-size: 21px; } .scroll img.plot { min-width: 640px; } }
+@media (max-width: 600px) { body { padding: 8px 12px 48px; } h1 { font-size: 21px; } .dense { white-space: nowrap; } }
 @media print {
   :root { --ground: #fff; --text: #000; --dim: #444; --line: #bbb; --stripe: #fff; --link: #000; --warn: #000; --warn-ground: #fff; --heat: 5, 80, 174; }
   img.plot { filter: none; max-width: 16cm; } nav { display: none; } body { max-width: none; font-size: 10pt; }
   .scroll { overflow: visible; } table { font-size: 7.5pt; } th, td { white-space: normal; padding: 2px 4px; }
-  .wide { min-width: 0; } pre { max-height: none; } figure, tr { break-inside: avoid; } h2, h3 { break-after: avoid; }
+  .wide { min-width: 0; } img.plot { min-width: 0 !important; } pre { max-height: none; } figure, tr { break-inside: avoid; } h2, h3 { break-after: avoid; }
   table.heat td { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 )css";
 
+constexpr size_t kManyColumns = 8;
 constexpr size_t kWideCell = 44;  // letters from which on a cell is broken into lines
 
 std::string escaped(std::string_view text) {
@@ -103,11 +108,22 @@ std::string without_ground(std::string_view svg) {
   return text;
 }
 
-std::string cell_html(const char* tag, const std::string& text, Align align) {
-  std::string classes = align == Align::kRight ? "n" : "";
-  if (display_width(text) > kWideCell) classes += classes.empty() ? "wide" : " wide";
+// `dense`: of a table of many columns, whose cells may be broken at spaces; not inside an interval.
+std::string cell_html(const char* tag, const std::string& text, Align align, bool dense) {
+  std::string classes = align == Align::kRight ? "n" : "", html = html_text(text);
+  const auto add = [&classes](const char* name) {
+    classes += classes.empty() ? "" : " ";
+    classes += name;
+  };
+  if (display_width(text) > kWideCell) {
+    add("wide");
+  } else if (dense) {
+    add("dense");
+    for (size_t at = 0; (at = html.find(", ", at)) != std::string::npos;)
+      html.replace(at + 1, 1, "&nbsp;");
+  }
   return fmt::format("<{0}{1}>{2}</{0}>", tag,
-                     classes.empty() ? "" : fmt::format(" class=\"{}\"", classes), html_text(text));
+                     classes.empty() ? "" : fmt::format(" class=\"{}\"", classes), html);
 }
 
 }  // namespace
@@ -127,18 +143,22 @@ std::string html_lines(std::string_view text) {
 
 std::string to_html(const Table& table) {
   std::string html = table.title.empty() ? "" : "<h3>" + html_text(table.title) + "</h3>\n";
-  html += "<div class=\"scroll\" tabindex=\"0\"><table>\n";
-  const auto named = [](const Column& column) { return !column.header.empty(); };
-  if (std::ranges::any_of(table.columns, named)) {
+  const auto has_header = [](const Column& column) { return !column.header.empty(); };
+  const bool facts = std::ranges::none_of(table.columns, has_header);
+  const bool dense = table.columns.size() > kManyColumns;
+  html += fmt::format("<div class=\"scroll\" tabindex=\"0\"><table{}>\n",
+                      facts ? " class=\"facts\"" : "");
+  if (!facts) {
     html += "<thead><tr>";
-    for (const Column& column : table.columns) html += cell_html("th", column.header, column.align);
+    for (const Column& column : table.columns)
+      html += cell_html("th", column.header, column.align, dense);
     html += "</tr></thead>\n";
   }
   html += "<tbody>\n";
   for (const auto& row : table.rows) {
     html += "<tr>";
     for (size_t c = 0; c < table.columns.size(); ++c)
-      html += cell_html("td", c < row.size() ? row[c] : "", table.columns[c].align);
+      html += cell_html("td", c < row.size() ? row[c] : "", table.columns[c].align, dense);
     html += "</tr>\n";
   }
   html += "</tbody></table></div>\n";
@@ -152,10 +172,15 @@ std::string to_html(const Table& table) {
 }
 
 std::string svg_figure(std::string_view svg, std::string_view alt) {
+  // Smaller than that its letters could not be read: the figure scrolls.
+  int width = 0;
+  constexpr std::string_view kWidth = " width=\"";
+  if (const size_t at = svg.find(kWidth); at != std::string_view::npos)
+    std::from_chars(svg.data() + at + kWidth.size(), svg.data() + svg.size(), width);
   return fmt::format(
-      "<figure class=\"scroll\" tabindex=\"0\"><img class=\"plot\" alt=\"{}\" "
-      "src=\"data:image/svg+xml;base64,{}\"></figure>\n",
-      html_text(alt), base64(without_ground(svg)));
+      "<figure class=\"scroll\" tabindex=\"0\"><img class=\"plot\" style=\"min-width: {}px\" "
+      "alt=\"{}\" src=\"data:image/svg+xml;base64,{}\"></figure>\n",
+      std::clamp(width, 0, 2000) * 13 / 20, html_text(alt), base64(without_ground(svg)));
 }
 
 std::string png_figure(std::string_view png, std::string_view alt, int64_t width) {

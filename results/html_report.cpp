@@ -1,6 +1,7 @@
 #include "results/html_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "results/html.h"
 #include "results/report.h"
@@ -12,12 +13,13 @@ namespace {
 using Drawn = std::map<std::string, std::string>;
 
 // The figures of the plots whose names begin so, in order.
-std::string figures(const Drawn& drawn, const std::string& prefix, const std::string& what) {
-  std::string html;
+std::vector<std::string> figures(const Drawn& drawn, const std::string& prefix,
+                                 const std::string& what) {
+  std::vector<std::string> all;
   for (auto it = drawn.lower_bound(prefix); it != drawn.end() && it->first.starts_with(prefix);
        ++it)
-    html += svg_figure(it->second, fmt::format("{}: {}", what, it->first));
-  return html;
+    all.push_back(svg_figure(it->second, fmt::format("{}: {}", what, it->first)));
+  return all;
 }
 
 std::string all_tables(const std::vector<Table>& tables) {
@@ -83,16 +85,18 @@ std::map<std::string, std::string> make_pages(const Records& records, const Draw
                    all_tables(published_difference_tables(results)) +
                    all_tables(difference_tables(results)));
   page.section("tradeoff", "Accuracy against cost",
-               figures(drawn, "tradeoff-", "accuracy against cost"));
-  page.section("curves", "Learning curves", figures(drawn, "curves-", "learning curves"));
+               figure_row(figures(drawn, "tradeoff-", "accuracy against cost")));
+  page.section("curves", "Learning curves",
+               figure_row(figures(drawn, "curves-", "learning curves")));
   page.section("training", "Training cost", all_tables(training_tables(results)));
-  page.section("memory-time", "Memory and time",
-               all_tables(memory_time_tables(records.profiles)) +
-                   figures(drawn, "profile-", "against sequence length") +
-                   all_tables(profile_tables(records.profiles)));
   page.section(
-      "fidelity", "Fidelity to softmax attention",
-      all_tables(fidelity_tables(records.fidelity)) + figures(drawn, "fidelity-", "fidelity"));
+      "memory-time", "Memory and time",
+      all_tables(memory_time_tables(records.profiles)) +
+          fmt::format("{}", fmt::join(figures(drawn, "profile-", "against sequence length"), "")) +
+          all_tables(profile_tables(records.profiles)));
+  page.section("fidelity", "Fidelity to softmax attention",
+               all_tables(fidelity_tables(records.fidelity)) +
+                   fmt::format("{}", fmt::join(figures(drawn, "fidelity-", "fidelity"), "")));
   page.section("runs", "Runs", names.empty() ? "" : runs_html(records, names));
   page.section("provenance", "Provenance", all_tables(provenance_tables(records)));
   page.section("bad", "Files that could not be used",

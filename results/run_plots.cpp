@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <sstream>
 
 #include "results/accuracy_cells.h"
 #include "results/statistics.h"
@@ -17,8 +18,9 @@ using Value = double (*)(const LogLine&);
 double loss(const LogLine& line) { return line.loss; }
 double percent(const LogLine& line) { return 100 * line.accuracy; }
 
-constexpr size_t kMostPoints = 150;  // of a line: more are not seen
-constexpr double kDrawable = 1e30;   // gnuplot's axes end where doubles do
+constexpr size_t kMostPoints = 150;         // of a line: more are not seen
+constexpr int kWidth = 600, kHeight = 430;  // pixels: two stand beside each other
+constexpr double kDrawable = 1e30;          // gnuplot's axes end where doubles do
 
 // One split's values, the mean of neighbouring lines where there are too many.
 std::vector<Point> curve(const std::vector<LogLine>& log, bool train, Value value) {
@@ -59,8 +61,21 @@ std::vector<Point> mean_curve(const std::vector<std::vector<Point>>& curves) {
   return means;
 }
 
-std::string short_recipe(const RecipeGroup& group, const std::string& task) {
-  return recipe_text(group, {task});
+// What is drawn, and the recipe below it, in lines that fit above a picture of kWidth.
+std::vector<std::string> titles(const std::string& what, const RecipeGroup& group,
+                                const std::string& task) {
+  constexpr size_t kLetters = 84;
+  std::vector<std::string> lines{what, ""};
+  std::istringstream words(recipe_text(group, {task}));
+  for (std::string word; words >> word;) {
+    std::string& line = lines.back();
+    if (!line.empty() && line.size() + word.size() > kLetters) {
+      lines.push_back(word);
+    } else {
+      line += (line.empty() ? "" : " ") + word;
+    }
+  }
+  return lines;
 }
 
 std::vector<PlotSeries> curve_series(const RecipeGroup& group, const std::string& task, bool train,
@@ -112,13 +127,15 @@ std::vector<Plot> curve_plots(std::span<const Result> results) {
         std::vector<PlotSeries> series = curve_series(group, task, train, value);
         if (series.empty()) return;
         plots.push_back({.name = fmt::format("curves-{}-{}", count + 1, name),
-                         .title = {title, short_recipe(group, task)},
+                         .title = titles(fmt::format("{}: {}", task, title), group, task),
                          .x_title = "steps",
                          .y_title = title,
                          .log_x = false,
                          .log_y = false,
                          .powers = false,
-                         .series = std::move(series)});
+                         .series = std::move(series),
+                         .width = kWidth,
+                         .height = kHeight});
       };
       add("dev-accuracy", "dev accuracy, %", /*train=*/false, percent);
       add("dev-loss", "dev loss", /*train=*/false, loss);
@@ -136,14 +153,21 @@ std::vector<Plot> tradeoff_plots(std::span<const Result> results) {
                        const std::string& machine, const char* name, const char* title,
                        const std::map<std::string, Cost>& rows) {
     if (rows.size() < 2) return;
-    Plot plot{
-        .name = fmt::format("tradeoff-{}-{}", count, name),
-        .title = {fmt::format("accuracy against {}", title), short_recipe(group, task), machine},
-        .x_title = title,
-        .y_title = "test accuracy, % (95 % interval)",
-        .log_x = true,
-        .log_y = false,
-        .powers = false};
+    Plot plot{.name = fmt::format("tradeoff-{}-{}", count, name),
+              .title = titles(fmt::format("{}: accuracy against {}", task, title), group, task),
+              .x_title = title,
+              .y_title = "test accuracy, % (95 % interval)",
+              .log_y = false,
+              .powers = false,
+              .width = kWidth,
+              .height = kHeight};
+    plot.title.push_back(machine);
+    Interval range{rows.begin()->second.x, rows.begin()->second.x};
+    for (const auto& [row, cost] : rows)
+      range = {std::min(range.low, cost.x), std::max(range.high, cost.x)};
+    plot.log_x = range.high > 8 * range.low;  // else an axis of powers of two has hardly a mark
+    plot.x_range =
+        plot.log_x ? Interval{range.low / 1.3, range.high * 1.3} : Interval{0, range.high * 1.1};
     for (const auto& [row, cost] : rows) {
       plot.series.push_back({.name = row,
                              .points = {{cost.x, cost.y, cost.ci.low, cost.ci.high}},

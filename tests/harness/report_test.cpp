@@ -1,10 +1,14 @@
 // `lra report` as a user runs it.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <utility>
 
 #include "lra/files.h"
+#include "lra/task.h"
 #include "results/records.h"
 #include "tests/harness/program.h"
 
@@ -53,6 +57,95 @@ TEST_F(ReportCommand, WritesTheFilesAndPrintsTheTables) {
   EXPECT_TRUE(fs::exists(folder_ / "out/accuracy.tex"));
 }
 
+TEST_F(ReportCommand, WritesPagesAndEventFiles) {
+  write("runs/a/result.json", a_result());
+  write("runs/a/metrics.jsonl",
+        "{\"step\":1,\"split\":\"train\",\"loss\":2,\"accuracy\":0.1,\"learning_rate\":0.1,"
+        "\"seconds\":1}\n{\"step\":2,\"split\":\"dev\",\"loss\":2,\"accuracy\":0.1,"
+        "\"learning_rate\":0.1,\"seconds\":2}\n");
+  const ProgramResult outcome =
+      run_program({"report", in("runs"), "--out", in("out"), "--tensorboard", in("board")});
+  EXPECT_EQ(outcome.status, 0) << outcome.text();
+  EXPECT_NE(outcome.err.find("report.html is the page to open"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("wrote the logs of 1 runs to " + in("board")), std::string::npos)
+      << outcome.err;
+  EXPECT_NE(read("out/report.html").find("runs/listops-standard-seed0.html"), std::string::npos);
+  const std::string page = read("out/runs/listops-standard-seed0.html");
+  const bool drawn = outcome.err.find("gnuplot is not installed") == std::string::npos;
+  EXPECT_EQ(page.find("alt=\"loss against steps\"") != std::string::npos, drawn);
+  EXPECT_NE(read("board/listops-standard-seed0/events.out.tfevents.0.lra").find("brain.Event:2"),
+            std::string::npos);
+  for (const auto& entry : fs::directory_iterator(folder_ / "out"))
+    EXPECT_FALSE(entry.path().filename().string().starts_with(".")) << entry.path();
+}
+
+TEST_F(ReportCommand, ShowsTheExamplesOfConfidentMistakes) {
+  prepare_tiny_listops(folder_ / "data");
+  const PreparedData data(folder_ / "data", "listops", /*check_hashes=*/true);
+  Result r = parse_result(json::parse(a_result()));
+  const Split& split = data.split("test");
+  std::string predictions = "index,label,predicted,confidence\n";
+  for (int64_t i = 0; i < split.size(); ++i)
+    predictions += std::to_string(i) + "," + std::to_string(split.label(i)) + "," +
+                   std::to_string(i == 7 ? (split.label(i) + 1) % 10 : split.label(i)) + ",0.9\n";
+  r.test = Accuracy{.accuracy = 0.98, .correct = 49, .count = 50, .ci95 = {}, .by_length = {}};
+  r.data.fingerprint = data.manifest().fingerprint();
+  write("runs/a/result.json", make_result(r).dump());
+  write("runs/a/predictions-test.csv", predictions);
+  write("runs/a/config.json", json{{"data", {{"directory", in("data")}}}}.dump());
+  EXPECT_EQ(report("runs").status, 0);
+  const std::string page = "out/runs/listops-standard-seed0.html";
+  std::vector<int64_t> ids(static_cast<size_t>(split.length(7)));
+  split.copy(7, 0, static_cast<int64_t>(ids.size()), ids.data());
+  const std::string text = task("listops").render(std::vector<uint16_t>(ids.begin(), ids.end()));
+  EXPECT_NE(read(page).find("<pre>" + text + "</pre>"), std::string::npos) << text;
+  // Of other data nothing is shown.
+  r.data.fingerprint = "abc";
+  write("runs/a/result.json", make_result(r).dump());
+  EXPECT_EQ(report("runs").status, 0);
+  EXPECT_NE(read(page).find("The examples are not shown: the data in " + in("data") +
+                            " are others now than the run was tested on"),
+            std::string::npos);
+  fs::remove(folder_ / "runs/a/config.json");
+  EXPECT_EQ(report("runs").status, 0);
+  EXPECT_NE(read(page).find("no config.json beside the record"), std::string::npos);
+}
+
+TEST_F(ReportCommand, HostileAndBrokenFilesAreListedAndTheRestIsReported) {
+  const std::string hostile = "</td><script>alert(1)</script>";
+  write("runs/a/result.json", a_result());
+  json bad = json::parse(a_result());
+  bad["task"] = bad["protocol"] = bad["attention"]["name"] = hostile;
+  const auto place = [&](const std::string& name, const std::string& text) {
+    fs::create_directories(folder_ / "runs" / name);
+    write("runs/" + name + "/result.json", text);
+  };
+  place("script<script>", bad.dump());
+  write("runs/script<script>/metrics.jsonl", "{\"step\": \"" + hostile + "\"}\n");
+  write("runs/script<script>/predictions-test.csv", hostile);
+  place("cut", a_result().substr(0, 200));
+  place("later", "{\"schema\": \"lra.result/2\"}");
+  place("huge", "{\"schema\": \"lra.result/1\", \"seed\": 1e999}");
+  place("nan", "{\"schema\": \"lra.result/1\", \"seed\": NaN}");
+  place("empty", "");
+  const ProgramResult outcome = report("runs");
+  EXPECT_EQ(outcome.status, 0) << outcome.text();
+  const std::string page = read("out/report.html");
+  EXPECT_EQ(page.find("<script"), std::string::npos);
+  EXPECT_NE(page.find("&lt;script&gt;alert(1)"), std::string::npos);
+  EXPECT_NE(page.find("7 files could not be used"), std::string::npos);
+  for (const char* reason :
+       {"cut/result.json</td><td class=\"wide\">not valid JSON (cut short?)",
+        "later/result.json</td><td class=\"wide\">schema &quot;lra.result/2&quot; is not one",
+        "huge/result.json</td><td class=\"wide\">not valid JSON (cut short?): number overflow",
+        "nan/result.json</td><td class=\"wide\">not valid JSON (cut short?): parse error",
+        "empty/result.json</td><td>is empty", "metrics.jsonl</td><td class=\"wide\">line 1: field",
+        "predictions-test.csv</td><td class=\"wide\">line 1: should be"})
+    EXPECT_NE(page.find(reason), std::string::npos) << reason;
+  for (const auto& entry : fs::directory_iterator(folder_ / "out/runs"))
+    EXPECT_EQ(read_file(entry.path()).find("<script"), std::string::npos) << entry.path();
+}
+
 TEST_F(ReportCommand, SaysWhatItLookedForWhereThereIsNothing) {
   const ProgramResult outcome = report("runs");
   EXPECT_EQ(outcome.status, 1);
@@ -77,6 +170,51 @@ TEST_F(ReportCommand, RefusesAFileForItsFolder) {
   const ProgramResult outcome = report("runs");
   EXPECT_EQ(outcome.status, 2);
   EXPECT_NE(outcome.text().find("is a file; name a folder"), std::string::npos) << outcome.text();
+}
+
+class SlowReportCommand : public ReportCommand {};
+
+// 10 attentions on 5 tasks with 20 seeds, each with a log of 440 lines and 2,000 predictions.
+TEST_F(SlowReportCommand, AThousandRunsTakeUnderTenSeconds) {
+  std::string log;
+  for (int step = 10; step <= 4000; step += 10) {
+    for (const char* split : {"train", "dev"}) {
+      if (split == std::string("dev") && step % 100 != 0) continue;
+      log += "{\"step\":" + std::to_string(step) + ",\"split\":\"" + split +
+             "\",\"loss\":2.3708001375198364,\"accuracy\":0.071875,\"learning_rate\":"
+             "4.864864864864865e-06,\"seconds\":16.465915895}\n";
+    }
+  }
+  const std::string base = a_result();
+  for (int run = 0; run < 1000; ++run) {
+    json record = json::parse(base);
+    const int correct = 700 + run % 50;
+    record["task"] = "task" + std::to_string(run % 5);
+    record["attention"] = {{"name", "attention" + std::to_string(run / 5 % 10)}};
+    record["seed"] = run / 50;
+    record["test"] = {{"accuracy", correct / 2000.0}, {"correct", correct}, {"count", 2000}};
+    record["training"] = {{"steps_per_second", 1.0 + run % 7}, {"peak_memory_mib", 100 + run % 11}};
+    std::string predictions = "index,label,predicted,confidence\n";
+    for (int i = 0; i < 2000; ++i)
+      predictions += std::to_string(i) + "," + std::to_string(i % 10) + "," +
+                     std::to_string(i < correct ? i % 10 : (i + 1) % 10) + ",0.51234\n";
+    const std::string name = "runs/" + std::to_string(run);
+    fs::create_directories(folder_ / name);
+    // Not write_file: a thousand times waiting for the disk would be the test's time, not the
+    // report's.
+    for (const auto& [file, text] : {std::pair{"/result.json", record.dump()},
+                                     {"/metrics.jsonl", log},
+                                     {"/predictions-test.csv", predictions}})
+      std::ofstream(folder_ / (name + file), std::ios::binary) << text;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const ProgramResult outcome = report("runs");
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  RecordProperty("seconds", std::to_string(seconds));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_LT(seconds, 10);
+  EXPECT_TRUE(fs::exists(folder_ / "out/runs/task4-attention9-seed19.html"));
 }
 
 }  // namespace

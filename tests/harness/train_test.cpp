@@ -82,12 +82,16 @@ TEST_F(TrainTest, LeavesTheFilesOfTheDesign) {
   std::ifstream in(run("a") / kPredictionsFile);
   std::string line;
   std::getline(in, line);
-  EXPECT_EQ(line, "index,label,predicted");
+  EXPECT_EQ(line, "index,label,predicted,confidence");
   const PreparedData data(data_, "listops", /*check_hashes=*/true);
   int64_t correct = 0, rows = 0;
   for (; std::getline(in, line); ++rows) {
     long index = 0, label = 0, predicted = 0;
-    ASSERT_EQ(std::sscanf(line.c_str(), "%ld,%ld,%ld", &index, &label, &predicted), 3);
+    double confidence = 0;
+    ASSERT_EQ(std::sscanf(line.c_str(), "%ld,%ld,%ld,%lf", &index, &label, &predicted, &confidence),
+              4);
+    EXPECT_GE(confidence, 0.1);  // the most probable of ten labels
+    EXPECT_LE(confidence, 1);
     EXPECT_EQ(index, rows);
     EXPECT_EQ(label, data.split("test").label(rows));
     correct += label == predicted ? 1 : 0;

@@ -79,8 +79,17 @@ TEST(Html, ATableIsInABoxThatScrollsByItself) {
                 "<li class=\"warn\">WARNING: not learned</li>\n</ul>\n");
 }
 
+TEST(Html, ATableOfManyColumnsBreaksItsCellsButNoInterval) {
+  Table table{.title = "", .columns = std::vector<Column>(9, Column{"h"}), .rows = {}, .notes = {}};
+  table.rows.push_back({"37.05 [34.96, 39.19] n=3"});
+  EXPECT_TRUE(contains(to_html(table), "<td class=\"n dense\">37.05 [34.96,&nbsp;39.19] n=3</td>"));
+  table.columns.resize(8);
+  EXPECT_TRUE(contains(to_html(table), "<td class=\"n\">37.05 [34.96, 39.19] n=3</td>"));
+}
+
 TEST(Html, PicturesAreInsideThePage) {
-  EXPECT_TRUE(contains(svg_figure("a", "x\"y"), "alt=\"x&quot;y\""));
+  EXPECT_TRUE(contains(svg_figure("a", "x\"y"), "min-width: 0px\" alt=\"x&quot;y\""));
+  EXPECT_TRUE(contains(svg_figure("<svg width=\"560\"/>", ""), "min-width: 364px"));
   EXPECT_TRUE(contains(svg_figure("ab", ""), "data:image/svg+xml;base64,YWI=\""));
   EXPECT_TRUE(contains(png_figure("abc", "", 192), "width=\"192\""));
   EXPECT_TRUE(contains(png_figure("abcd", "", 1), "data:image/png;base64,YWJjZA==\""));

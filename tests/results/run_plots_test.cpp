@@ -1,0 +1,119 @@
+// Learning curves and trade-offs: what is drawn of which runs.
+#include "results/run_plots.h"
+
+#include <gtest/gtest.h>
+
+#include "examples.h"
+
+namespace lra {
+namespace {
+
+Result run(const std::string& attention, int64_t correct, double rate, double mib,
+           uint64_t seed = 0) {
+  Result r = example_result(attention, seed, correct);
+  r.training.steps_per_second = rate;
+  r.training.peak_memory_mib = mib;
+  return r;
+}
+
+void add_log(Result& r, int64_t lines, int64_t every, double loss) {
+  auto log = std::make_shared<std::vector<LogLine>>();
+  for (int64_t i = 1; i <= lines; ++i) {
+    for (const bool train : {true, false})
+      log->push_back({.step = every * i,
+                      .train = train,
+                      .loss = train ? loss : loss + 1,
+                      .accuracy = 0.25,
+                      .learning_rate = 0.001,
+                      .seconds = 1});
+  }
+  r.log = log;
+}
+
+TEST(TradeoffPlots, ShowCostsAndTheirParetoFront) {
+  // "b" is slower than "a" and worse; "c" is slowest and best. In memory "a" beats them all.
+  const auto plots =
+      tradeoff_plots(std::vector<Result>{run("a", 900, 10, 100), run("b", 800, 5, 200),
+                                         run("c", 1000, 4, 150), run("c", 1000, 4, 150, 1)});
+  ASSERT_EQ(plots.size(), 2u);
+  EXPECT_EQ(plots[0].name, "tradeoff-1-time");
+  EXPECT_EQ(plots[1].name, "tradeoff-1-memory");
+  ASSERT_EQ(plots[0].series.size(), 4u);
+  EXPECT_EQ(plots[0].series[0].name, "a");
+  EXPECT_EQ(plots[0].series[0].points[0][0], 100);  // ms a step
+  EXPECT_EQ(plots[0].series[0].points[0][1], 45);   // per cent
+  EXPECT_LT(plots[0].series[0].points[0][2], 43);
+  const PlotSeries& front = plots[0].series.back();
+  EXPECT_EQ(front.name, "Pareto front");
+  ASSERT_EQ(front.points.size(), 2u);
+  EXPECT_EQ(front.points[0][0], 100);
+  EXPECT_EQ(front.points[1][0], 250);
+  ASSERT_EQ(plots[1].series.back().name, "Pareto front");
+  EXPECT_EQ(plots[1].series.back().points[1][0], 150);
+  EXPECT_TRUE(contains(plot_script(plots[0]), "set xrange [0:275]"));
+  EXPECT_FALSE(contains(plot_script(plots[0]), "logscale"));
+}
+
+TEST(TradeoffPlots, NeverMixMachinesOrRecipes) {
+  Result other = run("b", 800, 5, 200);
+  other.machine.cores = 64;
+  EXPECT_TRUE(tradeoff_plots(std::vector<Result>{run("a", 900, 10, 100), other}).empty());
+  other = run("b", 800, 5, 200);
+  other.data.fingerprint = "b";
+  EXPECT_TRUE(tradeoff_plots(std::vector<Result>{run("a", 900, 10, 100), other}).empty());
+}
+
+TEST(CurvePlots, AreMeansOverSeedsAtTheStepsOfAll) {
+  Result one = run("a", 900, 1, 1), two = run("a", 900, 1, 1, 1);
+  add_log(one, 3, 10, 2);
+  add_log(two, 2, 10, 4);
+  const auto plots = curve_plots(std::vector<Result>{one, two});
+  ASSERT_EQ(plots.size(), 3u);
+  EXPECT_EQ(plots[0].name, "curves-1-dev-accuracy");
+  EXPECT_EQ(plots[1].name, "curves-1-dev-loss");
+  EXPECT_EQ(plots[2].name, "curves-1-train-loss");
+  ASSERT_EQ(plots[2].series.size(), 1u);
+  ASSERT_EQ(plots[2].series[0].points.size(), 2u);
+  EXPECT_EQ(plots[2].series[0].points[1][0], 20);
+  EXPECT_EQ(plots[2].series[0].points[1][1], 3);
+  EXPECT_EQ(plots[1].series[0].points[1][1], 4);
+  EXPECT_EQ(plots[0].series[0].points[1][1], 25);
+  EXPECT_TRUE(curve_plots(std::vector<Result>{run("a", 900, 1, 1)}).empty());
+}
+
+TEST(CurvePlots, LongLogsAreMeansOfNeighbours) {
+  Result r = run("a", 900, 1, 1);
+  add_log(r, 600, 10, 2);
+  const auto plots = curve_plots(std::vector<Result>{r});
+  const auto& points = plots[2].series[0].points;
+  EXPECT_EQ(points.size(), 150u);
+  EXPECT_EQ(points[0][0], 40);
+  EXPECT_EQ(points.back()[0], 6000);
+}
+
+TEST(CurvePlots, LongRecipesTakeSeveralLines) {
+  Result r = run("a", 900, 1, 1);
+  add_log(r, 3, 10, 2);
+  r.config["overridden"] = json::array();
+  for (int i = 0; i < 12; ++i)
+    r.config["overridden"].push_back(fmt::format("training.setting{}=12345", i));
+  const auto plots = curve_plots(std::vector<Result>{r});
+  EXPECT_GT(plots[0].title.size(), 4u);
+  for (const std::string& line : plots[0].title) EXPECT_LE(line.size(), 84u) << line;
+}
+
+TEST(RunPlots, AreSmallAndOfOneRun) {
+  Result r = run("a", 900, 1, 1);
+  EXPECT_TRUE(run_plots(r, "x").empty());
+  add_log(r, 3, 10, 2);
+  const auto plots = run_plots(r, "x");
+  ASSERT_EQ(plots.size(), 2u);
+  EXPECT_EQ(plots[0].name, "x-loss");
+  EXPECT_EQ(plots[1].name, "x-accuracy");
+  EXPECT_EQ(plots[0].series[0].name, "training");
+  EXPECT_EQ(plots[0].series[1].points[2][1], 3);
+  EXPECT_FALSE(contains(plot_script(plots[0]), "pdf"));
+}
+
+}  // namespace
+}  // namespace lra
