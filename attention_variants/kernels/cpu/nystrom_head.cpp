@@ -24,8 +24,24 @@ int64_t tokens_between(const bool* mask, int64_t begin, int64_t end) {
   return std::count(mask + begin, mask + end, true);
 }
 
-LRA_FOR_EACH_CPU void add_row(float* to, const float* from, int64_t width, float factor) {
-  for (int64_t c = 0; c < width; ++c) to[c] += factor * from[c];
+// sum [width] += factor times the rows [begin, end) of x where `mask` is true.
+LRA_FOR_EACH_CPU void add_rows(ConstMatrix x, const bool* mask, int64_t begin, int64_t end,
+                               int64_t width, float factor, float* sum) {
+  for (int64_t t = begin; t < end; ++t) {
+    if (!mask[t]) continue;
+    const float* row = x.data + t * x.stride;
+    for (int64_t c = 0; c < width; ++c) sum[c] += factor * row[c];
+  }
+}
+
+// Those rows of x += factor * of.
+LRA_FOR_EACH_CPU void add_to_rows(const float* of, const bool* mask, int64_t begin, int64_t end,
+                                  int64_t width, float factor, Matrix x) {
+  for (int64_t t = begin; t < end; ++t) {
+    if (!mask[t]) continue;
+    float* row = x.data + t * x.stride;
+    for (int64_t c = 0; c < width; ++c) row[c] += factor * of[c];
+  }
 }
 
 // means [m,d] of the tokens of each segment of x; bias [m] is 0, or -inf where there is none.
@@ -37,9 +53,8 @@ void segment_means(const NystromShape& shape, ConstMatrix x, const bool* mask, M
                   tokens = tokens_between(mask, begin, end);
     std::fill(means[i], means[i] + shape.depth, 0.0F);
     bias[i] = tokens > 0 ? 0.0F : -std::numeric_limits<float>::infinity();
-    for (int64_t t = begin; t < end; ++t) {
-      if (mask[t]) add_row(means[i], x[t], shape.depth, 1.0F / static_cast<float>(tokens));
-    }
+    if (tokens > 0)
+      add_rows(x, mask, begin, end, shape.depth, 1.0F / static_cast<float>(tokens), means[i]);
   }
 }
 
@@ -50,10 +65,9 @@ void segment_means_backward(const NystromShape& shape, const bool* mask, ConstMa
   for (int64_t i = 0; i < shape.landmarks; ++i) {
     const int64_t begin = segments.begin(i), end = segments.begin(i + 1),
                   tokens = tokens_between(mask, begin, end);
-    for (int64_t t = begin; t < end; ++t) {
-      if (mask[t])
-        add_row(grad_x[t], grad_means[i], shape.depth, 1.0F / static_cast<float>(tokens));
-    }
+    if (tokens > 0)
+      add_to_rows(grad_means[i], mask, begin, end, shape.depth, 1.0F / static_cast<float>(tokens),
+                  grad_x);
   }
 }
 

@@ -62,6 +62,53 @@ LRA_FOR_EACH_CPU void column_gradient(const float* p, float* grad, int64_t rows,
   }
 }
 
+// s [m,columns] scores become softmaxes over the m rows, one a column; a row where bias [m] is not
+// 0 is left out. top and sum [columns] are scratch. Over columns and not along rows: what runs
+// along a row would have to be summed across a vector.
+LRA_FOR_EACH_CPU void softmax_columns(float* s, int64_t m, int64_t columns, const float* bias,
+                                      float* top, float* sum) {
+  for (int64_t t = 0; t < columns; ++t) {
+    top[t] = kLowest;
+    sum[t] = 0;
+  }
+  for (int64_t j = 0; j < m; ++j) {
+    if (bias[j] != 0) continue;
+    const float* row = s + j * columns;
+    for (int64_t t = 0; t < columns; ++t) top[t] = std::max(top[t], row[t]);
+  }
+  for (int64_t j = 0; j < m; ++j) {
+    float* row = s + j * columns;
+    if (bias[j] != 0) {
+      std::fill(row, row + columns, 0.0F);
+      continue;
+    }
+    for (int64_t t = 0; t < columns; ++t) {
+      row[t] = exp(row[t] - top[t]);
+      sum[t] += row[t];
+    }
+  }
+  for (int64_t t = 0; t < columns; ++t) sum[t] = 1 / sum[t];
+  for (int64_t j = 0; j < m; ++j) {
+    float* row = s + j * columns;
+    for (int64_t t = 0; t < columns; ++t) row[t] *= sum[t];
+  }
+}
+
+// p [m,columns] such softmaxes, grad their gradient: grad becomes scale times that of the scores.
+LRA_FOR_EACH_CPU void softmax_columns_backward(const float* p, float* grad, int64_t m,
+                                               int64_t columns, float scale, float* dot) {
+  for (int64_t t = 0; t < columns; ++t) dot[t] = 0;
+  for (int64_t j = 0; j < m; ++j) {
+    const float *from = p + j * columns, *row = grad + j * columns;
+    for (int64_t t = 0; t < columns; ++t) dot[t] += from[t] * row[t];
+  }
+  for (int64_t j = 0; j < m; ++j) {
+    const float* from = p + j * columns;
+    float* row = grad + j * columns;
+    for (int64_t t = 0; t < columns; ++t) row[t] = from[t] * (row[t] - dot[t]) * scale;
+  }
+}
+
 }  // namespace
 
 LRA_FOR_EACH_CPU void softmax_rows(float* s, int64_t rows, int64_t m, const float* bias) {
@@ -96,17 +143,18 @@ LRA_FOR_EACH_CPU void softmax_rows_backward(const float* p, float* grad, int64_t
   }
 }
 
-int64_t tile_scratch(const TileShape& shape) { return (2 * kTile + 4) * shape.few; }
+int64_t tile_scratch(const TileShape& shape) { return (2 * kTile + 4) * shape.few + 2 * kTile; }
 
 void few_keys(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix x,
               const float* bias, Matrix out, float* scratch) {
   const int64_t m = shape.few;
-  const Matrix p{scratch, m};
+  float *top = scratch + 2 * kTile * m, *sum = top + kTile;
   for (int64_t begin = 0; begin < shape.length; begin += kTile) {
     const int64_t rows = std::min(kTile, shape.length - begin);
-    multiply_bt(rows, m, shape.depth, q.from(begin), k, p, {.product = shape.scale});
-    softmax_rows(p.data, rows, m, bias);
-    multiply(rows, shape.values, m, p, x, out.from(begin));
+    const Matrix p{scratch, rows};  // [m,rows]
+    multiply_bt(m, rows, shape.depth, k, q.from(begin), p, {.product = shape.scale});
+    softmax_columns(p.data, m, rows, bias, top, sum);
+    multiply_at(rows, shape.values, m, p, x, out.from(begin));
   }
 }
 
@@ -114,17 +162,18 @@ void few_keys_backward(const TileShape& shape, ConstMatrix q, ConstMatrix k, Con
                        const float* bias, ConstMatrix grad_out, Matrix grad_q, Matrix grad_k,
                        Matrix grad_x, float* scratch) {
   const int64_t m = shape.few;
-  const Matrix p{scratch, m}, grad{scratch + kTile * m, m};
+  float *top = scratch + 2 * kTile * m, *sum = top + kTile;
   for (int64_t begin = 0; begin < shape.length; begin += kTile) {
     const int64_t rows = std::min(kTile, shape.length - begin);
+    const Matrix p{scratch, rows}, grad{scratch + kTile * m, rows};  // [m,rows]
     const ConstMatrix tile = q.from(begin), grad_tile = grad_out.from(begin);
-    multiply_bt(rows, m, shape.depth, tile, k, p, {.product = shape.scale});
-    softmax_rows(p.data, rows, m, bias);
-    multiply_at(m, shape.values, rows, p, grad_tile, grad_x, {.old = 1});
-    multiply_bt(rows, m, shape.values, grad_tile, x, grad);
-    softmax_rows_backward(p.data, grad.data, rows, m, shape.scale);
-    multiply(rows, shape.depth, m, grad, k, grad_q.from(begin));
-    multiply_at(m, shape.depth, rows, grad, tile, grad_k, {.old = 1});
+    multiply_bt(m, rows, shape.depth, k, tile, p, {.product = shape.scale});
+    softmax_columns(p.data, m, rows, bias, top, sum);
+    multiply(m, shape.values, rows, p, grad_tile, grad_x, {.old = 1});
+    multiply_bt(m, rows, shape.values, x, grad_tile, grad);
+    softmax_columns_backward(p.data, grad.data, m, rows, shape.scale, top);
+    multiply_at(rows, shape.depth, m, grad, k, grad_q.from(begin));
+    multiply(m, shape.depth, rows, grad, tile, grad_k, {.old = 1});
   }
 }
 
