@@ -4,52 +4,12 @@
 #include <random>
 
 #include "harness/run_files.h"
-#include "tests/harness/program.h"
+#include "tests/harness/suite_fixture.h"
 
 namespace lra {
 namespace {
 
 namespace fs = std::filesystem;
-
-class SuiteTest : public testing::Test {
- protected:
-  void SetUp() override { write_budget(12); }
-  void write_budget(int64_t steps) {
-    json set = json::object();
-    for (const std::string& text : tiny_settings(steps)) {
-      set[text.substr(0, text.find('='))] = value_from_text(text.substr(text.find('=') + 1));
-    }
-    write_json(budget_, {{"schema", "lra.budget/1"},
-                         {"name", "tiny"},
-                         {"tasks",
-                          {{"listops",
-                            {{"train", 96},
-                             {"dev", 40},
-                             {"test", 50},
-                             {"min_length", 10},
-                             {"max_length", 60},
-                             {"set", set}}}}},
-                         {"profile", {{"lengths", "64,128"}, {"seconds", 0.02}}}});
-  }
-  std::vector<std::string> words(
-      const std::string& out,
-      const std::string& attentions = "standard,nystrom[num_landmarks=8]") const {
-    return {"suite",
-            "--budget",
-            budget_.string(),
-            "--attentions",
-            attentions,
-            "--out",
-            (scratch_.path() / out).string(),
-            "--threads",
-            "1",
-            "--resume"};
-  }
-  fs::path out(const std::string& name) const { return scratch_.path() / name; }
-
-  Scratch scratch_;
-  fs::path budget_ = scratch_.path() / "tiny.json";
-};
 
 TEST_F(SuiteTest, EndsWithBothTables) {
   const ProgramResult result = run_program(words("s"));
