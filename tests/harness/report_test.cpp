@@ -1,7 +1,9 @@
 // `lra report` as a user runs it.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -172,7 +174,18 @@ TEST_F(ReportCommand, RefusesAFileForItsFolder) {
   EXPECT_NE(outcome.text().find("is a file; name a folder"), std::string::npos) << outcome.text();
 }
 
-class SlowReportCommand : public ReportCommand {};
+class SlowReportCommand : public ReportCommand {
+ protected:
+  // What ended children and theirs have taken, in the program and in the system for it.
+  static double children_seconds() {
+    rusage usage{};
+    getrusage(RUSAGE_CHILDREN, &usage);
+    const auto seconds = [](const timeval& time) {
+      return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  }
+};
 
 // 10 attentions on 5 tasks with 20 seeds, each with a log of 440 lines and 2,000 predictions.
 TEST_F(SlowReportCommand, AThousandRunsTakeUnderTenSeconds) {
@@ -208,12 +221,14 @@ TEST_F(SlowReportCommand, AThousandRunsTakeUnderTenSeconds) {
       std::ofstream(folder_ / (name + file), std::ios::binary) << text;
   }
   const auto begin = std::chrono::steady_clock::now();
+  const double before = children_seconds();
   const ProgramResult outcome = report("runs");
-  const double seconds =
+  const double busy = children_seconds() - before;
+  const double wall =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  RecordProperty("seconds", std::to_string(seconds));
+  std::printf("1,000 runs: %.1f s of processor time, %.1f s in all\n", busy, wall);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_LT(seconds, 10);
+  EXPECT_LT(busy, 10);  // not the wall's clock: what else the machine does must not decide
   EXPECT_TRUE(fs::exists(folder_ / "out/runs/task4-attention9-seed19.html"));
 }
 

@@ -1,0 +1,84 @@
+// docs/report.md names every field that the records have.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "examples.h"
+#include "results/compare_runs.h"
+
+namespace lra {
+namespace {
+
+std::string read_text(const std::string& name) {
+  std::ifstream in(LRA_SOURCE_DIR "/" + name);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// Every key of an object, and of those and the arrays of objects in it; not of what users name.
+void keys_of(const json& value, std::vector<std::string>& keys) {
+  if (value.is_array() && !value.empty()) keys_of(value[0], keys);
+  if (!value.is_object()) return;
+  for (const auto& [key, inner] : value.items()) {
+    keys.push_back(key);
+    if (key != "options" && key != "software" && key != "config") keys_of(inner, keys);
+  }
+}
+
+void expect_documented(const json& record) {
+  static const std::string text = read_text("docs/report.md");
+  ASSERT_TRUE(contains(text, "## `result.json`"));
+  std::vector<std::string> keys;
+  keys_of(record, keys);
+  ASSERT_FALSE(keys.empty());
+  for (const std::string& key : keys) {
+    const bool named = contains(text, "`" + key + "`") || contains(text, "." + key + "`") ||
+                       contains(text, "." + key + "[]`") || contains(text, "`" + key + "[]`") ||
+                       contains(text, "`" + key + ".");
+    EXPECT_TRUE(named || key == "schema") << key;
+  }
+}
+
+TEST(Documented, EveryFieldOfAResult) {
+  Result r = example_result();
+  r.dev = r.test;
+  r.reason = "why";
+  r.machine.gpu = "H100";
+  expect_documented(make_result(r));
+}
+
+TEST(Documented, EveryFieldOfAFidelityLine) {
+  Fidelity f;
+  f.attention = {.name = "nystrom", .label = "nystrom", .options = json::object()};
+  f.budget = "num_landmarks";
+  f.length = f.heads = f.head_dim = f.trials = 1;
+  f.data = {.source = "run",
+            .task = "t",
+            .attention = "a",
+            .protocol = "p",
+            .fingerprint = "f",
+            .identity = "i"};
+  f.layer = 0;
+  f.status = "oom";
+  f.reason = "why";
+  f.threads = 1;
+  f.flops = 1;
+  for (const MeasureName& measure : kMeasures)
+    f.measures.emplace_back(measure.name, estimate_of({1, 2}));
+  json line = make_fidelity(f);
+  expect_documented(line);
+}
+
+TEST(Documented, EveryFieldOfAComparison) {
+  const auto right = [](int64_t i) { return i < 40; };
+  const std::vector<Result> one{with_predictions(example_result("a", 0), 100, right)},
+      a{one[0], with_predictions(example_result("a", 1), 100, right)},
+      b{with_predictions(example_result("b", 0), 100, right),
+        with_predictions(example_result("b", 1), 100, right)};
+  expect_documented(comparison_json(compare_runs(a, b)));
+  expect_documented(comparison_json(compare_runs(one, std::span(b).first(1))));
+}
+
+}  // namespace
+}  // namespace lra
