@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "attention_variants/attention.h"
+#include "attention_variants/kernels/linear.h"
 #include "attention_variants/linear_attention.h"
 #include "attention_variants/softmax.h"
 
@@ -39,6 +40,7 @@ class LinearAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
+    if (has_cpu_kernels(context_.kernels, q)) return linear_kernel(q, k, v, mask, kernel_options());
     torch::Tensor sums;  // [B,H,d,d+1], or [B,H,d,d] without the denominator
     if (options_.normalise) {
       sums = key_sums(features(k), counted_values(v, mask), /*offset=*/0);
@@ -58,6 +60,10 @@ class LinearAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
+    if (context_.kernels == Kernels::fused && element_size == sizeof(float)) {
+      return linear_kernel_bytes(batch, context_.heads, length, context_.head_dim,
+                                 kernel_options());
+    }
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
     // The values, with a column of ones where they are counted, stand while the features of the
     // keys are made: two parts and their sum.
@@ -71,6 +77,10 @@ class LinearAttention : public ProjectedAttention {
   }
 
  private:
+  LinearKernelOptions kernel_options() const {
+    return {.normalise = options_.normalise, .least = kLeast};
+  }
+
   const LinearOptions options_;
 };
 

@@ -18,6 +18,10 @@ torch::Tensor empty_heads(int64_t batch, int64_t heads, int64_t length, int64_t 
   return torch::empty({batch, length, heads, width}, options).transpose(1, 2);
 }
 
+torch::Tensor heads_like(const torch::Tensor& x) {
+  return empty_heads(x.size(0), x.size(1), x.size(2), x.size(3), x.options());
+}
+
 cpu::ConstMatrix head_rows(const torch::Tensor& x, int64_t b, int64_t h) {
   return {x.const_data_ptr<float>() + b * x.stride(0) + h * x.stride(1), x.stride(2)};
 }

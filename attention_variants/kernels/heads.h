@@ -15,6 +15,9 @@ torch::Tensor with_unit_rows(const torch::Tensor& x);
 torch::Tensor empty_heads(int64_t batch, int64_t heads, int64_t length, int64_t width,
                           const torch::TensorOptions& options);
 
+/// The same in the shape and type of x.
+torch::Tensor heads_like(const torch::Tensor& x);
+
 /// Head h of sample b of x [B,H,N,d] float32 with unit rows: [N,d].
 cpu::ConstMatrix head_rows(const torch::Tensor& x, int64_t b, int64_t h);
 cpu::Matrix mutable_head_rows(const torch::Tensor& x, int64_t b, int64_t h);

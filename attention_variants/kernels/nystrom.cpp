@@ -33,10 +33,6 @@ cpu::NystromInputs inputs_of(const torch::Tensor& q, const torch::Tensor& k, con
           .taps = taps.const_data_ptr<float>() + h * taps.size(1)};
 }
 
-torch::Tensor heads_like(const torch::Tensor& x) {
-  return empty_heads(x.size(0), x.size(1), x.size(2), x.size(3), x.options());
-}
-
 void for_each_head(const torch::Tensor& x, int64_t scratch,
                    const std::function<void(int64_t b, int64_t h, float* scratch)>& body) {
   const int64_t heads = x.size(1);

@@ -137,6 +137,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"linformer[sharing=none]", 2, 2, 300, 8, Padding::scattered},
                     Case{"linformer[sharing=key_value]", 2, 1, 257, 5, Padding::none}));
 
+INSTANTIATE_TEST_SUITE_P(Linear, KernelParity,
+                         testing::Values(Case{"linear", 3, 2, 100, 32, Padding::end},
+                                         Case{"linear", 2, 3, 300, 8, Padding::scattered},
+                                         Case{"linear", 1, 1, 257, 5, Padding::none},
+                                         Case{"linear[normalise=false]", 3, 2, 513, 16,
+                                              Padding::end}));
+
 // Rows of padding hold anything; the kernel sees none of it, forward or backward.
 class EveryKernel : public testing::TestWithParam<const char*> {};
 
@@ -158,7 +165,8 @@ TEST_P(EveryKernel, PaddingMayHoldAnything) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, EveryKernel,
-                         testing::Values("nystrom[num_landmarks=8]", "standard", "linformer"));
+                         testing::Values("nystrom[num_landmarks=8]", "standard", "linformer",
+                                         "linear"));
 
 // Without linformer, whose projection of the length is LibTorch's product.
 TEST(Kernels, AreTheSameForAnyNumberOfThreads) {
@@ -168,7 +176,7 @@ TEST(Kernels, AreTheSameForAnyNumberOfThreads) {
   const torch::Tensor gradient = draw(), mask = torch::ones({3, 200}, torch::kBool);
   const AttentionContext context{.width = 16, .heads = 2, .head_dim = 8, .max_length = 200};
   const int before = at::get_num_threads();
-  for (const char* spec : {"nystrom[num_landmarks=8]", "standard"}) {
+  for (const char* spec : {"nystrom[num_landmarks=8]", "standard", "linear"}) {
     const auto with = [&](int threads) {
       at::set_num_threads(threads);
       return evaluate(parse_attention(spec), context, torch::kFloat, inputs, mask, gradient);
