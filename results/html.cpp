@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/archive/iterators/base64_from_binary.hpp>
-#include <boost/archive/iterators/transform_width.hpp>
 #include <charconv>
 
 namespace lra {
@@ -55,6 +53,7 @@ pre { white-space: pre-wrap; font-size: 12px; max-height: 16em; overflow-y: auto
   :root { --ground: #fff; --text: #000; --dim: #444; --line: #bbb; --stripe: #fff; --link: #000; --warn: #000; --warn-ground: #fff; --heat: 5, 80, 174; }
   img.plot { filter: none; max-width: 16cm; } nav { display: none; } body { max-width: none; font-size: 10pt; }
   .scroll { overflow: visible; } table { font-size: 7.5pt; } th, td { white-space: normal; padding: 2px 4px; }
+  p.dim, ul.notes { font-size: 8pt; } h3 { font-size: 10pt; } .row { grid-template-columns: 1fr 1fr; }
   .wide { min-width: 0; } img.plot { min-width: 0 !important; } pre { max-height: none; } figure, tr { break-inside: avoid; } h2, h3 { break-after: avoid; }
   table.heat td { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
@@ -89,11 +88,19 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
+// RFC 4648. Boost's iterators would read beyond the end.
 std::string base64(std::string_view bytes) {
-  using namespace boost::archive::iterators;
-  using Digits = base64_from_binary<transform_width<std::string_view::const_iterator, 6, 8>>;
-  std::string text(Digits(bytes.begin()), Digits(bytes.end()));
-  text.append((3 - bytes.size() % 3) % 3, '=');
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve(bytes.size() / 3 * 4 + 4);
+  for (size_t at = 0; at < bytes.size(); at += 3) {
+    const size_t count = std::min<size_t>(3, bytes.size() - at);
+    uint32_t group = 0;
+    for (size_t i = 0; i < 3; ++i)
+      group = group << 8 | (i < count ? static_cast<unsigned char>(bytes[at + i]) : 0u);
+    for (size_t i = 0; i < 4; ++i) text += i <= count ? kDigits[group >> (18 - 6 * i) & 0x3F] : '=';
+  }
   return text;
 }
 

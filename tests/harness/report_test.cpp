@@ -113,6 +113,30 @@ TEST_F(ReportCommand, ShowsTheExamplesOfConfidentMistakes) {
   EXPECT_NE(read(page).find("no config.json beside the record"), std::string::npos);
 }
 
+TEST_F(ReportCommand, ShowsPicturesOfATaskOfImages) {
+  task("pathfinder")
+      .prepare(
+          {.out = folder_ / "data", .seed = 1, .train = 2, .dev = 2, .test = 2, .resolution = 32});
+  const PreparedData data(folder_ / "data", "pathfinder", /*check_hashes=*/true);
+  const Split& split = data.split("test");
+  Result r = parse_result(json::parse(a_result()));
+  r.task = "pathfinder";
+  r.test = Accuracy{.accuracy = 0, .correct = 0, .count = 2, .ci95 = {}, .by_length = {}};
+  r.data.fingerprint = data.manifest().fingerprint();
+  write("runs/a/result.json", make_result(r).dump());
+  write("runs/a/predictions-test.csv",
+        "index,label,predicted,confidence\n0," + std::to_string(split.label(0)) + "," +
+            std::to_string(1 - split.label(0)) + ",0.9\n1," + std::to_string(split.label(1)) + "," +
+            std::to_string(1 - split.label(1)) + ",0.8\n");
+  write("runs/a/config.json", json{{"data", {{"directory", in("data")}}}}.dump());
+  EXPECT_EQ(report("runs").status, 0);
+  const std::string page = read("out/runs/pathfinder-standard-seed0.html"),
+                    start = "src=\"data:image/png;base64,iVBORw0KGgo";  // a PNG's first bytes
+  const size_t first = page.find(start);
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_NE(page.find(start, first + 1), std::string::npos);
+}
+
 TEST_F(ReportCommand, HostileAndBrokenFilesAreListedAndTheRestIsReported) {
   const std::string hostile = "</td><script>alert(1)</script>";
   write("runs/a/result.json", a_result());

@@ -92,6 +92,7 @@ TEST(Html, PicturesAreInsideThePage) {
   EXPECT_TRUE(contains(svg_figure("<svg width=\"560\"/>", ""), "min-width: 364px"));
   EXPECT_TRUE(contains(svg_figure("ab", ""), "data:image/svg+xml;base64,YWI=\""));
   EXPECT_TRUE(contains(png_figure("abc", "", 192), "width=\"192\""));
+  EXPECT_TRUE(contains(png_figure("\xff\xfe\xfd", "", 1), "base64,//79\""));
   EXPECT_TRUE(contains(png_figure("abcd", "", 1), "data:image/png;base64,YWJjZA==\""));
 }
 
