@@ -135,7 +135,10 @@ std::string percent_text(std::optional<double> percent) {
 }
 
 std::string median_text(const std::vector<double>& values, const char* format) {
-  return values.empty() ? "–" : fmt::format(fmt::runtime(format), quantile(values, 0.5));
+  if (values.empty()) return "–";
+  const double median = quantile(values, 0.5);
+  // A digit for every power of ten would burst the table.
+  return median < 1e15 ? fmt::format(fmt::runtime(format), median) : short_number(median);
 }
 
 }  // namespace

@@ -3,24 +3,33 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+
+#include "results/tables.h"
 
 namespace lra {
 namespace {
 
+// gnuplot's axes end where doubles do: beyond this it may fail altogether.
+constexpr double kDrawable = 1e30;
+
+bool drawable(double value) { return std::abs(value) < kDrawable; }  // not NaN either
+
 // A text inside gnuplot's single quotes: nothing in it is run, expanded or a markup.
 std::string quoted(const std::string& text) {
-  std::string safe;
-  for (const char c : text) {
-    const bool harmful = static_cast<unsigned char>(c) < 0x20 || c == 0x7F || c == '\'' ||
-                         c == '"' || c == '`' || c == '\\';
-    safe += harmful ? '?' : c;
+  std::string safe = one_line(text);
+  for (char& c : safe) {
+    if (c == '\'' || c == '"' || c == '`' || c == '\\') c = '?';
   }
   return "'" + safe + "'";
 }
 
-// Eight colours that also the colour-blind tell apart (gnuplot's podo), then again with other
-// symbols and dashes.
-constexpr size_t kColours = 8;
+// Eight colours that also the colour-blind tell apart (Wong 2011, gnuplot's podo), then again with
+// other symbols and dashes. The light ones are darkened, and wine stands for yellow, so that each
+// has a contrast of 3 on white, and on a dark page, where pictures are inverted.
+constexpr std::array kPalette = {"#000000", "#c48600", "#409bd4", "#009e73",
+                                 "#882255", "#0072b2", "#d55e00", "#c0709b"};
+constexpr size_t kColours = kPalette.size();
 
 std::string style_text(const PlotSeries& series, bool bars) {
   switch (series.style) {
@@ -44,13 +53,18 @@ std::string plot_script(const Plot& plot) {
   std::string script = fmt::format("# gnuplot {0}.gp: writes {0}.svg{1}\n", name,
                                    plot.pdf ? fmt::format(" and {}.pdf", name) : "");
   std::string lines;
+  bool any = false;
   const bool bars = std::ranges::all_of(
       plot.series, [](const PlotSeries& series) { return series.points.size() <= 24; });
   for (size_t i = 0; i < plot.series.size(); ++i) {
     const PlotSeries& series = plot.series[i];
     script += fmt::format("$d{} << EOD\n", i);
-    for (const auto& [x, y, low, high] : series.points)
-      script += fmt::format("{:.6g} {:.6g} {:.6g} {:.6g}\n", x, y, low, high);
+    for (const auto& [x, y, low, high] : series.points) {
+      if (!drawable(x) || !drawable(y)) continue;
+      any = true;
+      script += fmt::format("{:.6g} {:.6g} {:.6g} {:.6g}\n", x, y, drawable(low) ? low : y,
+                            drawable(high) ? high : y);
+    }
     script += "EOD\n";
     const size_t round = i / kColours;
     std::string style;
@@ -83,7 +97,9 @@ std::string plot_script(const Plot& plot) {
                       });
   set(beside ? "key outside right top vertical noenhanced font ',8'"
              : fmt::format("key below height 1 noenhanced font ',{}'", font));
-  set("colorsequence podo");
+  for (size_t i = 0; i < kColours; ++i)
+    set(fmt::format("linetype {} linecolor rgb '{}'", i + 1, kPalette[i]));
+  set(fmt::format("linetype cycle {}", kColours));
   set("grid");
   if (plot.log_y) set("logscale y");
   set(plot.powers ? "format y '%.0e'" : "format y '%g'");
@@ -96,6 +112,11 @@ std::string plot_script(const Plot& plot) {
   }
   if (plot.x_marks.empty() && plot.x_range)
     set(fmt::format("xrange [{:g}:{:g}]", plot.x_range->low, plot.x_range->high));
+  if (!any) {
+    set("xrange [1:2]");
+    set("yrange [1:2]");
+    lines = "plot 1/0 title 'nothing that can be drawn'";
+  }
   const auto output = [&](const std::string& terminal, const char* extension) {
     return fmt::format("set terminal {}\nset output '{}.{}'\n{}\nset output\n", terminal, name,
                        extension, lines);

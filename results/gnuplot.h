@@ -38,7 +38,8 @@ struct Plot {
 };
 
 /// The script. Nothing in a title or name is run, expanded or taken for markup.
-/// Intervals are drawn where no series has so many points that they would hide the lines.
+/// Intervals are drawn where no series has so many points that they would hide the lines. Points
+/// that are not finite, or beyond 1e30, are left out.
 std::string plot_script(const Plot& plot);
 
 }  // namespace lra

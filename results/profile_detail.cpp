@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <optional>
 
@@ -168,12 +169,16 @@ void add_roofline(const ProfileGroup& group, std::vector<Table>& tables) {
       [](const std::string&, const Profile& p) -> std::string {
         if (!p.flops || !(p.time->median > 0)) return "";
         const double work = work_of(p), rate = work / p.time->median / 1e6;  // GFLOP/s
+        if (!std::isfinite(rate)) return "";
         std::string text = fmt::format("{}, {}", short_number(work / 1e9), short_number(rate));
         if (p.roofline && p.least_bytes && *p.least_bytes > 0) {
           const double intensity = *p.flops / *p.least_bytes;
           const double most =
               std::min(p.roofline->gflops, intensity * p.roofline->gigabytes_per_second);
-          text += fmt::format(", {:.0f} % ({})", 100 * rate / most,
+          const double part = 100 * rate / most;
+          if (!std::isfinite(part)) return text;
+          text += fmt::format(", {} % ({})",
+                              part < 1e6 ? fmt::format("{:.0f}", part) : short_number(part),
                               most < p.roofline->gflops ? "memory" : "arithmetic");
         }
         return text;

@@ -19,7 +19,8 @@ namespace lra {
 
 [[noreturn]] inline void bad_record(const std::string& text) { throw std::runtime_error(text); }
 
-inline constexpr double kHuge = 1e308;
+/// What nothing measured reaches: beyond it sums and squares would overflow.
+inline constexpr double kHuge = 1e150;
 
 /// Reads the fields of one object; `where` is its dotted path, "" at the top.
 class RecordReader {
@@ -122,8 +123,9 @@ class RecordReader {
   double as_number(const char* name, const json& value, double least, double most) const {
     if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < least ||
         value.get<double>() > most) {
-      const std::string range = most > 1e300 ? fmt::format("of at least {}", least)
-                                             : fmt::format("from {} to {}", least, most);
+      const bool above = value.is_number() && value.get<double>() > most;
+      const std::string range = most >= kHuge && !above ? fmt::format("of at least {}", least)
+                                                        : fmt::format("from {} to {}", least, most);
       bad_record(
           fmt::format("field '{}' should be a number {}, not {}", path(name), range, shown(value)));
     }

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view kScopes[] = {"core", "module", "model"};
 constexpr std::string_view kModes[] = {"inference", "training"};
+constexpr double kMostGib = 1e12;  // of a machine, as its name in tables spells them out
 
 }  // namespace
 
@@ -119,7 +120,7 @@ Machine parse_machine(const json& machine) {
   const RecordReader reader(machine, "machine");
   return {.processor = reader.text_or("processor", ""),
           .cores = reader.integer_if("cores", 0).value_or(0),
-          .memory_gib = reader.number_if("memory_gib", 0, kHuge).value_or(0),
+          .memory_gib = reader.number_if("memory_gib", 0, kMostGib).value_or(0),
           .gpu = reader.text_or("gpu", "")};
 }
 

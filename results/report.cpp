@@ -163,11 +163,7 @@ std::string summary_text(const Records& records) {
 
 std::string bad_files_text(const Records& records) {
   std::string text;
-  for (const BadFile& file : records.bad) {
-    for (const char c : file.path + ": " + file.reason)
-      text += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
-    text += "\n";
-  }
+  for (const BadFile& file : records.bad) text += one_line(file.path + ": " + file.reason) + "\n";
   return text;
 }
 

@@ -159,12 +159,12 @@ bool is_number(const std::string& text) {
 }
 
 std::string csv(const std::string& raw) {
-  std::string text = raw;
-  if (!text.empty() && std::string_view("=+-@\t\r").find(text[0]) != std::string_view::npos &&
+  std::string text = one_line(raw);
+  if (!text.empty() && std::string_view("=+-@").find(text[0]) != std::string_view::npos &&
       !is_number(text)) {
     text.insert(text.begin(), '\'');
   }
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  if (text.find_first_of(",\"") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) {
     if (c == '"') quoted += '"';

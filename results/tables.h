@@ -30,9 +30,9 @@ std::string to_text(const Table& table);
 /// GitHub's Markdown: the title in bold above, notes as a list below.
 std::string to_markdown(const Table& table);
 
-/// RFC 4180: header line, CRLF, quotes where needed. Title and notes are left out. A text cell that
-/// a spreadsheet would run as a formula (it starts with = + - @ and is no number) gets an
-/// apostrophe before it.
+/// RFC 4180: header line, CRLF, quotes where needed; a cell is one line. Title and notes are left
+/// out. A text cell that a spreadsheet would run as a formula (it starts with = + - @ and is no
+/// number) gets an apostrophe before it.
 std::string to_csv(const Table& table);
 
 /// A LaTeX table environment with booktabs rules (\usepackage{booktabs}); notes below the tabular.

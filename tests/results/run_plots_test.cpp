@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <set>
+
 #include "examples.h"
 
 namespace lra {
@@ -113,6 +116,40 @@ TEST(RunPlots, AreSmallAndOfOneRun) {
   EXPECT_EQ(plots[0].series[0].name, "training");
   EXPECT_EQ(plots[0].series[1].points[2][1], 3);
   EXPECT_FALSE(contains(plot_script(plots[0]), "pdf"));
+}
+
+// WCAG's contrast of a colour "#rrggbb" to white, or to black where it is inverted.
+double contrast(const std::string& colour, bool inverted) {
+  double luminance = 0;
+  const double weights[] = {0.2126, 0.7152, 0.0722};
+  for (size_t i = 0; i < 3; ++i) {
+    double part = std::stoi(colour.substr(1 + 2 * i, 2), nullptr, 16) / 255.0;
+    if (inverted) part = 1 - part;
+    luminance += weights[i] * (part <= 0.03928 ? part / 12.92 : pow((part + 0.055) / 1.055, 2.4));
+  }
+  return inverted ? (luminance + 0.05) / 0.05 : 1.05 / (luminance + 0.05);
+}
+
+TEST(PlotScript, EveryColourIsSeenOnWhiteAndOnADarkPage) {
+  const std::string script = plot_script({.name = "p"});
+  std::set<std::string> colours;
+  for (size_t at = 0; (at = script.find("linecolor rgb '#", at)) != std::string::npos; ++at) {
+    const std::string colour = script.substr(at + 15, 7);
+    colours.insert(colour);
+    EXPECT_GE(contrast(colour, /*inverted=*/false), 3) << colour;
+    EXPECT_GE(contrast(colour, /*inverted=*/true), 3) << colour;
+  }
+  EXPECT_EQ(colours.size(), 8u);
+}
+
+TEST(PlotScript, LeavesOutWhatCannotBeDrawn) {
+  Plot plot{.name = "p", .x_title = "x", .y_title = "y"};
+  plot.series = {{.name = "a", .points = {{1, 2, 0, 1e31}, {2, 1e31, 0, 0}, {3, NAN, 0, 0}}}};
+  EXPECT_TRUE(contains(plot_script(plot), "$d0 << EOD\n1 2 0 2\nEOD\n"));
+  plot.series[0].points.erase(plot.series[0].points.begin());
+  const std::string none = plot_script(plot);
+  EXPECT_TRUE(contains(none, "set output 'p.svg'\nplot 1/0 title 'nothing that can be drawn'"));
+  EXPECT_TRUE(contains(none, "set yrange [1:2]"));
 }
 
 }  // namespace

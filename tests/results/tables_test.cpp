@@ -69,7 +69,8 @@ TEST(Tables, MarkdownEscapesMarkup) {
 }
 
 TEST(Tables, CsvQuotesAndDefusesFormulas) {
-  EXPECT_EQ(to_csv(with("a,\"b\"\r\nc")), "a\r\n\"a,\"\"b\"\"\r\nc\"\r\n");
+  EXPECT_EQ(to_csv(with("a,\"b\"\r\nc")), "a\r\n\"a,\"\"b\"\"? c\"\r\n");
+  EXPECT_EQ(to_csv(with("\x1b[2Jx")), "a\r\n?[2Jx\r\n");
   EXPECT_EQ(to_csv(with("=HYPERLINK(1)")), "a\r\n'=HYPERLINK(1)\r\n");
   EXPECT_EQ(to_csv(with("@x")), "a\r\n'@x\r\n");
   EXPECT_EQ(to_csv(with("-1.5e3")), "a\r\n-1.5e3\r\n");
