@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <set>
 #include <stdexcept>
 
@@ -14,7 +15,7 @@
 namespace lra {
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) { throw std::runtime_error(text); }
+[[noreturn]] void refuse(const std::string& text) { throw std::runtime_error(one_line(text)); }
 
 // What of a run must be the same for all of a comparison: a name for messages, and its value.
 struct Same {
@@ -29,8 +30,6 @@ const Same kSame[] = {
      [](const Result& r) { return r.data.synthetic ? "synthetic stand-in" : "real"; }},
     {"data", [](const Result& r) { return r.data.fingerprint; }},
     {"number types", [](const Result& r) { return r.dtype(); }},
-    {"overridden settings",
-     [](const Result& r) { return fmt::format("{}", fmt::join(r.overridden(), ", ")); }},
 };
 
 std::string named(const std::string& value) { return value.empty() ? "none" : value; }
@@ -41,6 +40,16 @@ void check_same(const Result& first, const Result& other) {
     if (one == two) continue;
     refuse(fmt::format("cannot compare runs of different {}: {} in {}, {} in {}", same.what,
                        named(one), first.path, named(two), other.path));
+  }
+  const auto ours = overridden_settings(first), theirs = overridden_settings(other);
+  const auto alone = [](const std::vector<std::string>& one, const std::vector<std::string>& two) {
+    std::vector<std::string> rest;
+    std::ranges::set_difference(one, two, std::back_inserter(rest));
+    return named(fmt::format("{}", fmt::join(rest, ", ")));
+  };
+  if (ours != theirs) {
+    refuse(fmt::format("cannot compare runs of different overridden settings: {} in {}, {} in {}",
+                       alone(ours, theirs), first.path, alone(theirs, ours), other.path));
   }
 }
 
@@ -55,12 +64,15 @@ RecipeGroup one_group(const std::vector<Result>& all) {
   return groups.at(0);
 }
 
-// The finished runs of a side, one a seed.
+// The finished runs of a side, one a seed of each attention.
 std::vector<const Result*> finished(const char* which, std::span<const Result> runs,
                                     std::vector<std::string>& notes) {
   std::vector<const Result*> kept;
   for (const Result& r : runs) {
-    const auto same_seed = [&r](const Result* other) { return other->seed == r.seed; };
+    const auto same_seed = [&r](const Result* other) {
+      return other->seed == r.seed && other->attention.label == r.attention.label &&
+             other->attention.options == r.attention.options;
+    };
     if (r.status != "ok" || !r.test) {
       notes.push_back(fmt::format("left out: {} is {}", r.path, r.status));
     } else if (std::ranges::any_of(kept, same_seed)) {

@@ -70,10 +70,7 @@ Settings settings_of(const Result& r) {
 
 Recipe recipe_of(const Result& r, bool synthetic) {
   std::vector<std::string> keys;
-  for (const std::string& text : r.overridden()) {
-    const std::string key = split_override(text).first;
-    if (!among(key, kNoMatter)) keys.push_back(key);
-  }
+  for (const std::string& text : overridden_settings(r)) keys.push_back(split_override(text).first);
   return {r.protocol, r.dtype(), synthetic, keys};
 }
 
@@ -98,9 +95,9 @@ std::vector<std::string> overridden_of(const RecipeGroup& group) {
   std::map<std::string, std::map<std::string, std::set<std::string>>>
       values;  // key -> value -> tasks
   for (const Result* r : group.results) {
-    for (const std::string& text : r->overridden()) {
+    for (const std::string& text : overridden_settings(*r)) {
       const auto [key, value] = split_override(text);
-      if (!among(key, kNoMatter)) values[key][value].insert(r->task);
+      values[key][value].insert(r->task);
     }
   }
   return by_key(values);
@@ -165,6 +162,14 @@ std::vector<RecipeGroup> split(const Recipe& recipe, const std::vector<const Res
 }
 
 }  // namespace
+
+std::vector<std::string> overridden_settings(const Result& result) {
+  std::vector<std::string> settings = result.overridden();
+  std::erase_if(settings, [](const std::string& text) {
+    return among(split_override(text).first, kNoMatter);
+  });
+  return settings;
+}
 
 std::vector<RecipeGroup> group_by_recipe(std::span<const Result> results) {
   std::set<Recipe> with_data;

@@ -24,6 +24,10 @@ struct RecipeGroup {
   std::vector<const Result*> results;               // into the span that was given
 };
 
+/// The overridden settings with their values, "key=value", sorted; without those that change no
+/// number of a run but by rounding.
+std::vector<std::string> overridden_settings(const Result& result);
+
 /// Splits results into groups. All results of a group have the protocol, dtype, kind of data and
 /// overridden keys in common, and those of one task the data fingerprint and every setting besides
 /// (attention, what the protocol sets by attention, seed and what only decides how a run is logged

@@ -102,6 +102,21 @@ TEST(CompareRuns, RefusesWhatIsNotComparable) {
   EXPECT_EQ(against([](Result& r) { r.config["overridden"] = {"training.steps"}; }),
             "cannot compare runs of different overridden settings: none" + in_a +
                 "training.steps=5000" + in_b);
+  // What decides no number is no difference, and what both have is not named.
+  const auto override_both = [](Result& r, int64_t steps, int64_t checkpoint_every) {
+    r.config["training"] = {{"steps", steps}, {"batch", 8}, {"checkpoint_every", checkpoint_every}};
+    r.config["overridden"] = {"training.steps", "training.batch", "training.checkpoint_every"};
+  };
+  Result one = run("nystrom", 400), two = run("standard", 360);
+  override_both(one, 10, 5);
+  override_both(two, 10, 2);
+  EXPECT_EQ(refusal({one}, {two}), "(no error)");
+  override_both(two, 20, 2);
+  EXPECT_EQ(refusal({one}, {two}),
+            "cannot compare runs of different overridden settings: training.steps=10" + in_a +
+                "training.steps=20" + in_b);
+  EXPECT_EQ(against([](Result& r) { r.task = "\x1b[2J"; }),
+            "cannot compare runs of different tasks: listops" + in_a + "?[2J" + in_b);
   EXPECT_EQ(against([](Result& r) { r.config["training"]["steps"] = 7; }),
             "cannot compare runs of different settings: training.steps=5000" + in_a +
                 "training.steps=7" + in_b);
@@ -119,6 +134,9 @@ TEST(CompareRuns, RefusesSidesThatAreNotOneAttentionsFinishedRuns) {
   EXPECT_EQ(refusal({}, {failed}), "the first side holds no run");
   EXPECT_EQ(refusal({run("nystrom", 400), run("linear", 400, 1)}, {run("standard", 360)}),
             "the first side holds runs of 2 attentions (linear, nystrom); name the runs of one");
+  EXPECT_EQ(refusal({run("nystrom", 400), run("linear", 400)}, {run("standard", 360)}),
+            "the first side holds runs of 2 attentions (linear, nystrom); name the runs of one")
+      << "of one seed too";
 }
 
 TEST(CompareRuns, SaysWhatIsLeftOutAndWhatIsNotThere) {
