@@ -25,7 +25,27 @@ class WithoutAutocast {
   bool enabled_;
 };
 
+// Of one row through the linear layers of a block: two operations a weight.
+int64_t row_flops(const torch::nn::Sequential& layers) {
+  int64_t flops = 0;
+  for (const auto& parameter : layers->parameters()) {
+    if (parameter.dim() == 2) flops += 2 * parameter.numel();
+  }
+  return flops;
+}
+
 }  // namespace
+
+int64_t layer_flops(const Attention& attention, int64_t batch, int64_t length) {
+  const int64_t inner = attention.flops(batch, length);
+  if (inner < 0) return -1;
+  int64_t a_position = 0;
+  for (const auto& parameter : attention.named_parameters()) {
+    if (is_projection(parameter.key()) && parameter.value().dim() == 2)
+      a_position += 2 * parameter.value().numel();
+  }
+  return inner + batch * length * a_position;
+}
 
 torch::Tensor sinusoidal_positions(int64_t length, int64_t width) {
   TORCH_CHECK(length >= 0 && width > 0 && width % 2 == 0,
@@ -184,6 +204,17 @@ int64_t Model::parameter_count() const {
   int64_t count = 0;
   for (const auto& parameter : parameters()) count += parameter.numel();
   return count;
+}
+
+int64_t Model::flops(int64_t batch, int64_t length) const {
+  const int64_t rows = batch * inputs_, positions = length + (has_cls() ? 1 : 0);
+  int64_t flops = batch * row_flops(classifier_);
+  for (size_t i = 0; i < attentions_.size(); ++i) {
+    const int64_t layer = layer_flops(*attentions_[i], rows, positions);
+    if (layer < 0) return -1;
+    flops += layer + rows * positions * row_flops(feed_forwards_[i]);
+  }
+  return flops;
 }
 
 }  // namespace lra

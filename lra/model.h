@@ -25,6 +25,11 @@ namespace lra {
 /// sin and cos of p / 10000^(2i / width) (Vaswani et al. 2017, section 3.5).
 torch::Tensor sinusoidal_positions(int64_t length, int64_t width);
 
+/// Floating-point operations of one forward() of an attention layer on [batch,length,D]: those of
+/// attend(), and two a weight of the projections for each position. -1 where the variant has no
+/// account.
+int64_t layer_flops(const Attention& attention, int64_t batch, int64_t length);
+
 class Model : public torch::nn::Module {
  public:
   /// Initialises from torch's global generator: seed that first. Throws UsageError on options the
@@ -46,6 +51,12 @@ class Model : public torch::nn::Module {
   const std::vector<std::shared_ptr<Attention>>& attentions() const { return attentions_; }
 
   int64_t parameter_count() const;
+
+  /// Floating-point operations (a multiply-add is 2) of one forward() of `batch` samples of
+  /// `length` tokens: the products of the attention layers, the feed-forward blocks and the
+  /// classifier. An embedding is looked up, and pointwise work is not counted. -1 where the variant
+  /// has no account.
+  int64_t flops(int64_t batch, int64_t length) const;
 
  private:
   bool has_cls() const { return cls_.defined(); }

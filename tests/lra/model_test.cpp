@@ -38,6 +38,27 @@ TEST_F(ModelTest, WhatStandsAtPaddedPositionsChangesNothing) {
   }
 }
 
+// By hand, of the toy: 2 layers, D = 8, 2 heads of 4, feed-forward 16, classifier 12, 3 classes. A
+// layer takes 4 B H N² d for the attention, 2 · 4 D² a token for its projections and 2 · 2 · 8 · 16
+// a token for the feed-forward block; the head takes 2 (8 · 12 + 12 · 3) a sample.
+TEST_F(ModelTest, CountsItsOperations) {
+  const auto flops = [](const Config& config, int64_t inputs, int64_t batch, int64_t length) {
+    return Model(toy_task(inputs), config).flops(batch, length);
+  };
+  const auto layers = [](int64_t rows, int64_t length) {
+    return 2 * (4 * rows * 2 * length * length * 4 + rows * length * (2 * 4 * 64 + 4 * 8 * 16));
+  };
+  ASSERT_EQ(layers(3, 10), 80640);
+  EXPECT_EQ(flops(toy_config(), 1, 3, 10), 80640 + 3 * 264);
+  // Two inputs are twice the rows of the encoder, and [x1, x2, x1*x2, x1-x2] for the head.
+  EXPECT_EQ(flops(toy_config(), 2, 3, 10), layers(6, 10) + 3 * 2 * (32 * 12 + 12 * 3));
+  Config cls = toy_config();
+  cls.settings.model.pooling = "cls";
+  EXPECT_EQ(flops(cls, 1, 3, 10), layers(3, 11) + 3 * 264) << "the class token is a position";
+  EXPECT_EQ(flops(toy_config("nystrom[num_landmarks=4,pinv=exact]"), 1, 3, 10), -1)
+      << "what a singular value decomposition takes is not known beforehand";
+}
+
 TEST_F(ModelTest, TheMeanOverRealTokensDiffersFromTheReleasedOneByTheirShare) {
   // With one real token of 16 the pooled vector is 16 times the released one; the classifier's
   // first layer shows it.
