@@ -51,7 +51,11 @@ std::vector<std::string> draw_plots(const std::filesystem::path& folder,
                       "them",
                       folder.string())};
     }
-    if (status != 0) failures.push_back(fmt::format("gnuplot {}: exit status {}", script, status));
+    if (status == 0) continue;
+    failures.push_back(fmt::format("gnuplot {}: exit status {}", script, status));
+    // What it had begun is no picture.
+    for (const char* extension : {".svg", ".pdf"})
+      remove_tree((folder / script).replace_extension(extension));
   }
   return failures;
 }

@@ -49,6 +49,8 @@ Sample read_sample(Cache& cache, const Result& r, int64_t index) {
   const fs::path config = fs::path(r.path).parent_path() / kConfigFile;
   if (!fs::exists(config))
     throw Error(fmt::format("no {} beside the record, which would name the data", kConfigFile));
+  if (!fs::is_regular_file(config))
+    throw Error(fmt::format("{} is no regular file", config.string()));
   const json saved = read_json(config);
   const json data = saved.is_object() ? saved.value("data", json::object()) : json::object();
   if (!data.is_object() || !data.contains("directory") || !data["directory"].is_string())

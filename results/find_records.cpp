@@ -110,6 +110,8 @@ void read_beside(Result& result, std::vector<BadFile>& bad) {
     if (!there || (fs::file_size(path, code) == 0 && name == std::string_view(kMetricsFile)))
       return;
     try {
+      // A pipe would be waited for, and a device never ends.
+      if (!fs::is_regular_file(path, code)) fail("is no regular file");
       read(path);
     } catch (const std::exception& error) {
       bad.push_back({path.string(), error.what()});

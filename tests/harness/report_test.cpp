@@ -1,9 +1,11 @@
 // `lra report` as a user runs it.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -170,6 +172,87 @@ TEST_F(ReportCommand, HostileAndBrokenFilesAreListedAndTheRestIsReported) {
     EXPECT_NE(page.find(reason), std::string::npos) << reason;
   for (const auto& entry : fs::directory_iterator(folder_ / "out/runs"))
     EXPECT_EQ(read_file(entry.path()).find("<script"), std::string::npos) << entry.path();
+}
+
+// A pipe that nobody writes to would be waited for, and a device has no end.
+TEST_F(ReportCommand, OpensNoPipeAndNoDevice) {
+  const std::string predictions = "index,label,predicted,confidence\n0,1,0,0.9\n1,1,1,0.9\n";
+  Result r = parse_result(json::parse(a_result()));
+  r.test = Accuracy{.accuracy = 0.5, .correct = 1, .count = 2, .ci95 = {}, .by_length = {}};
+  for (const char* name : {"runs/a", "runs/b"}) {
+    fs::create_directories(folder_ / name);
+    write(std::string(name) + "/result.json", make_result(r).dump());
+  }
+  ASSERT_EQ(mkfifo(in("runs/a/predictions-test.csv").c_str(), 0600), 0);
+  fs::create_symlink("/dev/zero", folder_ / "runs/a/metrics.jsonl");
+  write("runs/b/predictions-test.csv", predictions);
+  fs::create_directory(folder_ / "runs/b/metrics.jsonl");
+  ASSERT_EQ(mkfifo(in("runs/b/config.json").c_str(), 0600), 0);
+
+  Program program({"report", in("runs"), "--out", in("out")});
+  for (int i = 0; i < 6000 && !program.ended(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ASSERT_TRUE(program.ended());
+  const ProgramResult outcome = program.wait();
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  for (const char* name : {"a/predictions-test.csv", "a/metrics.jsonl", "b/metrics.jsonl"})
+    EXPECT_NE(outcome.err.find(in("runs/") + name + ": is no regular file"), std::string::npos)
+        << outcome.err;
+  EXPECT_NE(read("out/runs/listops-standard-seed0-2.html").find("config.json is no regular file"),
+            std::string::npos);
+}
+
+TEST_F(ReportCommand, LeavesNothingOfAPlotThatFailed) {
+  // A gnuplot that dies as it draws.
+  fs::create_directories(folder_ / "bin");
+  write("bin/gnuplot", "#!/bin/sh\ntouch \"${1%.gp}.svg\" \"${1%.gp}.pdf\"\nexit 1\n");
+  fs::permissions(folder_ / "bin/gnuplot", fs::perms::owner_all);
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", (in("bin") + ":" + path).c_str(), /*overwrite=*/1);
+  write("runs/a/result.json", a_result());
+  write("runs/a/metrics.jsonl",
+        "{\"step\":1,\"split\":\"dev\",\"loss\":2,\"accuracy\":0.1,\"learning_rate\":0.1,"
+        "\"seconds\":1}\n");
+  const ProgramResult outcome = report("runs");
+  setenv("PATH", path.c_str(), /*overwrite=*/1);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("gnuplot curves-1-dev-loss.gp: exit status 1"), std::string::npos)
+      << outcome.err;
+  EXPECT_TRUE(fs::exists(folder_ / "out/curves-1-dev-loss.gp"));
+  for (const char* extension : {".svg", ".pdf"})
+    EXPECT_FALSE(fs::exists(in("out/curves-1-dev-loss") + extension));
+  EXPECT_EQ(read("out/report.html").find("<img"), std::string::npos);
+}
+
+// What gnuplot itself makes of it.
+TEST_F(ReportCommand, DrawsWholePicturesOfHostileNamesAndHugeValues) {
+  const std::string hostile = "=1</text></svg><script>alert(1)</script>'\"`touch " + in("ran") +
+                              "` $(touch " + in("ran") + ")\n@EOD\nEOD\nsystem('touch " +
+                              in("ran") + "')";
+  json record = json::parse(a_result());
+  record["attention"]["name"] = record["task"] = record["protocol"] = hostile;
+  record["machine"] = {{"processor", hostile}};
+  for (int run = 0; run < 2; ++run) {
+    record["attention"]["label"] = hostile + std::to_string(run);
+    record["training"] = {{"steps_per_second", run == 0 ? 1e-20 : 2.0}, {"peak_memory_mib", 1e149}};
+    const std::string name = "runs/" + std::to_string(run);
+    fs::create_directories(folder_ / name);
+    write(name + "/result.json", record.dump());
+    write(name + "/metrics.jsonl",
+          "{\"step\":9000000000000000000,\"split\":\"dev\",\"loss\":1e149,\"accuracy\":0.1,"
+          "\"learning_rate\":1e149,\"seconds\":1}\n{\"step\":1,\"split\":\"train\",\"loss\":2,"
+          "\"accuracy\":0.1,\"learning_rate\":0.1,\"seconds\":1}\n");
+  }
+  const ProgramResult outcome = report("runs");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.err.find("exit status"), std::string::npos) << outcome.err;
+  EXPECT_FALSE(fs::exists(folder_ / "ran"));
+  for (const auto& entry : fs::directory_iterator(folder_ / "out")) {
+    if (entry.path().extension() != ".svg") continue;
+    const std::string svg = read_file(entry.path());
+    EXPECT_NE(svg.find("</svg>"), std::string::npos) << entry.path();
+    EXPECT_EQ(svg.find("<script"), std::string::npos) << entry.path();
+  }
 }
 
 TEST_F(ReportCommand, SaysWhatItLookedForWhereThereIsNothing) {
