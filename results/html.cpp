@@ -54,7 +54,7 @@ pre { white-space: pre-wrap; font-size: 12px; max-height: 16em; overflow-y: auto
   img.plot { filter: none; max-width: 16cm; } nav { display: none; } body { max-width: none; font-size: 10pt; }
   .scroll { overflow: visible; } table { font-size: 7.5pt; } th, td { white-space: normal; padding: 2px 4px; }
   p.dim, ul.notes { font-size: 8pt; } h3 { font-size: 10pt; } .row { grid-template-columns: 1fr 1fr; }
-  .wide { min-width: 0; } img.plot { min-width: 0 !important; } pre { max-height: none; } figure, tr { break-inside: avoid; } h2, h3 { break-after: avoid; }
+  .dense { padding: 2px 3px; } .wide, .dense:not(.n) { min-width: 6em; overflow-wrap: anywhere; } img.plot { min-width: 0 !important; } pre { max-height: none; } figure, tr { break-inside: avoid; } h2, h3 { break-after: avoid; }
   table.heat td { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 )css";
