@@ -24,11 +24,13 @@ std::string ended_status(const fs::path& run, std::string* bad) {
   }
 }
 
+bool runs_again(const std::string& status) { return status == "crash" || status == "timeout"; }
+
 std::vector<size_t> open_cells(const Suite& suite) {
   std::vector<size_t> open;
   for (size_t i = 0; i < suite.cells.size(); ++i) {
     const std::string status = ended_status(suite.cells[i].run);
-    if (status.empty() || status == "crash" || status == "timeout") open.push_back(i);
+    if (status.empty() || runs_again(status)) open.push_back(i);
   }
   return open;
 }

@@ -24,8 +24,10 @@ inline constexpr const char* kLogFile = "log.txt";
 /// then tells).
 std::string ended_status(const std::filesystem::path& run, std::string* bad = nullptr);
 
-/// The cells that a new call would run: those without a result, and those that crashed or ran out
-/// of time.
+/// Whether a new call takes up a cell again that ended so: a crash, or a time that was too short.
+bool runs_again(const std::string& status);
+
+/// The cells that a new call would run: those without a result, and those it takes up again.
 std::vector<size_t> open_cells(const Suite& suite);
 
 /// Who is at a cell: the training process, or the runner that has it; nothing where nobody is.

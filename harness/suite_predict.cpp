@@ -94,6 +94,9 @@ std::optional<Rates> rates_of(const Result& result) {
 }
 
 class Predictor {
+// Whether a call would run the cell.
+bool is_open(const Prediction& p) { return p.status == "pending" || runs_again(p.status); }
+
  public:
   Predictor(const Suite& suite, const PredictOptions& options)
       : suite_(suite),
@@ -129,15 +132,16 @@ class Predictor {
            .from = "its own run"};
       if (status == "ok" || status == "diverged") return p;
     }
+      if (runs_again(status)) p = {.status = status, .memory_mib = p.memory_mib};
     const auto known = rates(cell);
+    const bool open = is_open(p);
     if (!known) {
       if (p.from.empty()) p.from = "unknown";
       return p;
     }
     const Settings& s = cell.config.settings;
     if (known->status != "ok") {
-      if (p.status == "pending")
-        p = {.status = "pending", .seconds = 0, .left = 0, .from = known->from};
+      if (open) p = {.status = p.status, .seconds = 0, .left = 0, .from = known->from};
       return p;
     }
     const double steps = static_cast<double>(s.training.steps);
@@ -145,10 +149,10 @@ class Predictor {
     const double evaluation = known->evaluation.value_or(0);
     const double whole = kStart + steps * known->step +
                          static_cast<double>(evaluations(s.training) + 1) * evaluation;
-    if (!p.seconds || p.status == "crash") p.seconds = whole;
+    if (!p.seconds) p.seconds = whole;
     if (!p.memory_mib) p.memory_mib = known->memory_mib;
     if (p.from.empty()) p.from = known->from;
-    if (p.status == "pending") p.left = whole * (1 - share_done(cell));
+    if (open) p.left = whole * (1 - share_done(cell));
     return p;
   }
 
@@ -342,8 +346,8 @@ Totals totals_of(const std::vector<Prediction>& predictions, int64_t jobs) {
   Totals totals;
   std::vector<double> pending;
   for (const Prediction& p : predictions) {
-    (p.status == "pending" ? totals.pending : totals.ended) += 1;
-    if (p.status == "pending" && !p.left) ++totals.unknown;
+    (is_open(p) ? totals.pending : totals.ended) += 1;
+    if (is_open(p) && !p.left) ++totals.unknown;
     totals.whole += p.seconds.value_or(0);
     totals.left += p.left.value_or(0);
     if (p.left && *p.left > 0) pending.push_back(*p.left);

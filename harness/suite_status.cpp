@@ -37,7 +37,9 @@ CellStatus read_cell(const json& config, const fs::path& run, size_t index) {
       const Result result = read_result(run / kResultFile);
       cell.state = result.status;
       cell.reason = result.reason;
-      cell.step = result.steps.value_or(0);
+      // A cell that others ended leaves its steps in the log alone.
+      cell.step = result.steps ? *result.steps
+                               : std::min(read_metrics(run / kMetricsFile).step, cell.steps);
       if (result.test) cell.accuracy = result.test->accuracy;
       cell.rate = result.training.steps_per_second;
       cell.seconds = result.training.seconds;

@@ -44,6 +44,20 @@ TEST_F(SuitePlanTest, SaysWhatIsKnownAndFromWhere) {
   EXPECT_EQ(own["ended"], 1);
   EXPECT_EQ(own["pending"], 3);
 
+  // A cell that crashed is still to run.
+  json crash = read_json(run("s", "standard") / kResultFile);
+  crash.erase("test");
+  crash.erase("training");
+  crash["status"] = "crash";
+  fs::create_directories(run("s", "standard", 1));
+  write_json(run("s", "standard", 1) / kResultFile, crash);
+  const json again = plan("s", {"--seeds", "0,1"});
+  EXPECT_EQ(again["cells"][1]["status"], "crash");
+  EXPECT_EQ(again["cells"][1]["seconds_left"], own["cells"][1]["seconds_left"]);
+  EXPECT_EQ(again["ended"], 1);
+  EXPECT_EQ(again["pending"], 3);
+  fs::remove(run("s", "standard", 1) / kResultFile);
+
   const json elsewhere = plan("t", {"--records", (out("s") / "runs").string()});
   EXPECT_EQ(elsewhere["cells"][0]["from"], (run("s", "standard") / kResultFile).string());
   EXPECT_EQ(elsewhere["unknown"], 1);

@@ -57,6 +57,17 @@ TEST_F(SuiteStatusTest, ShowsEveryCellAsItStands) {
         "27.8 % of the steps · 6 cells: 1 ok, 4 pending, 1 running", "0 runners"})
     EXPECT_TRUE(has(table.out, part)) << part << "\n" << table.out;
   EXPECT_EQ(ended_status(run("s", "standard", 1)), "") << "looking changes nothing";
+
+  // One that was ended for its time says how far it got.
+  json timeout = read_json(run("s", "standard") / kResultFile);
+  for (const char* key : {"test", "steps", "training"}) timeout.erase(key);
+  timeout["status"] = "timeout";
+  write_json(run("s", "standard", 2) / kResultFile, timeout);
+  const ProgramResult ended =
+      run_program({"suite", "status", "--out", out("s").string(), "--json"});
+  const json cell = json::parse(ended.out)["cells"][2];
+  EXPECT_EQ(cell["state"], "timeout");
+  EXPECT_EQ(cell["step"], 4);
 }
 
 TEST_F(SuiteStatusTest, WatchesToTheEndAndNamesWhatFailed) {
