@@ -9,6 +9,7 @@
 #include <bit>
 #include <cmath>
 #include <mutex>
+#include <utility>
 
 #include "attention_variants/kernels/cpu/vector_math.h"
 #include "lra/random.h"
@@ -71,9 +72,10 @@ LRA_FOR_EACH_CPU void numbers_of(uint64_t seed, int64_t block, uint16_t* numbers
   draw(seed, block, numbers);
 }
 
+// From the first number of a block on.
 template <class T>
-void keep(const T* x, T* y, int64_t first_block, int64_t count, uint64_t seed, uint32_t threshold,
-          double scale) {
+void keep_blocks(const T* x, T* y, int64_t first_block, int64_t count, uint64_t seed,
+                 uint32_t threshold, double scale) {
   if constexpr (std::is_same_v<T, float>) {
     keep_float(x, y, first_block, count, seed, threshold, static_cast<float>(scale));
   } else if constexpr (std::is_same_v<T, c10::BFloat16>) {
@@ -93,19 +95,36 @@ void keep(const T* x, T* y, int64_t first_block, int64_t count, uint64_t seed, u
   }
 }
 
-torch::Tensor masked(const torch::Tensor& given, uint64_t seed, uint32_t threshold) {
+// Elements [start, start + count) of the whole batch's tensor.
+template <class T>
+void keep(const T* x, T* y, int64_t start, int64_t count, const DropoutMask& mask, double scale) {
+  const int64_t before = start % kBlock;
+  if (before > 0) {  // within a block: a copy of it stands at its beginning
+    const int64_t n = std::min(kBlock - before, count);
+    std::array<T, kBlock> block{};
+    T* copy = block.data() + before;
+    std::copy(x, x + n, copy);
+    keep_blocks(block.data(), block.data(), start / kBlock, before + n, mask.seed, mask.threshold,
+                scale);
+    std::copy(copy, copy + n, y);
+    x += n, y += n, start += n, count -= n;
+  }
+  keep_blocks(x, y, start / kBlock, count, mask.seed, mask.threshold, scale);
+}
+
+torch::Tensor masked(const torch::Tensor& given, const DropoutMask& mask) {
   const torch::Tensor x = given.contiguous();
   torch::Tensor y = torch::empty_like(x);
-  const double scale = 65536.0 / (65536.0 - threshold);
-  const int64_t count = x.numel();
+  const double scale = 65536.0 / (65536.0 - mask.threshold);
+  const int64_t first = mask.first, last = first + x.numel();
   AT_DISPATCH_FLOATING_TYPES_AND(torch::kBFloat16, x.scalar_type(), "dropout", [&] {
     const auto* from = x.const_data_ptr<scalar_t>();
     auto* to = y.mutable_data_ptr<scalar_t>();
-    at::parallel_for(0, (count + kBlock - 1) / kBlock, 256, [&](int64_t begin, int64_t end) {
-      const int64_t start = begin * kBlock;
-      keep(from + start, to + start, begin, std::min(end * kBlock, count) - start, seed, threshold,
-           scale);
-    });
+    const auto body = [&](int64_t begin, int64_t end) {
+      const int64_t start = std::max(begin * kBlock, first), stop = std::min(end * kBlock, last);
+      keep(from + (start - first), to + (start - first), start, stop - start, mask, scale);
+    };
+    at::parallel_for(first / kBlock, (last + kBlock - 1) / kBlock, 256, body);
   });
   return y;
 }
@@ -115,18 +134,17 @@ int64_t threshold_of(double p) { return std::lround(p * 65536); }
 class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
  public:
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
-                               int64_t seed, int64_t threshold) {
-    context->saved_data["seed"] = seed;
-    context->saved_data["threshold"] = threshold;
-    return masked(x, static_cast<uint64_t>(seed), static_cast<uint32_t>(threshold));
+                               DropoutMask mask) {
+    save_dropout(*context, "mask", mask);
+    return masked(x, mask);
   }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                const torch::autograd::tensor_list& gradients) {
-    const auto seed = static_cast<uint64_t>(context->saved_data["seed"].toInt());
-    const auto threshold = static_cast<uint32_t>(context->saved_data["threshold"].toInt());
-    return {masked(gradients[0], seed, threshold), {}, {}};
+    return {masked(gradients[0], saved_dropout(*context, "mask")), {}};
   }
 };
+
+thread_local const BatchPart* t_part = nullptr;
 
 }  // namespace
 
@@ -134,17 +152,50 @@ torch::Tensor philox_dropout(const torch::Tensor& x, double p, bool training) {
   TORCH_CHECK(p >= 0 && p <= 1, "dropout should have a probability from 0 to 1, not ", p);
   if (!training || p == 0) return x;
   if (!x.is_cpu() || threshold_of(p) >= 65536) return torch::dropout(x, p, /*train=*/true);
-  const DropoutMask mask = draw_dropout(p, training);
-  return DropoutFunction::apply(x, static_cast<int64_t>(mask.seed),
-                                static_cast<int64_t>(mask.threshold));
+  return DropoutFunction::apply(x, draw_dropout(p, training, x.numel()));
 }
 
-DropoutMask draw_dropout(double p, bool training) {
+BatchPart::BatchPart(int64_t begin, int64_t count, at::Generator seeds)
+    : begin_(begin), count_(count), seeds_(std::move(seeds)) {
+  TORCH_CHECK(begin >= 0 && count >= 1 && t_part == nullptr,
+              "a part of a batch should begin at 0 or later, hold a sample and be the only one, "
+              "not begin at ",
+              begin, " and hold ", count);
+  t_part = this;
+}
+
+BatchPart::~BatchPart() { t_part = nullptr; }
+
+DropoutMask draw_dropout(double p, bool training, int64_t count) {
   if (!training || p == 0) return {};
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard lock(generator.mutex());
-  return {.seed = generator.get<at::CPUGeneratorImpl>()->random64(),
-          .threshold = static_cast<uint32_t>(threshold_of(p))};
+  at::Generator generator =
+      t_part == nullptr ? at::detail::getDefaultCPUGenerator() : t_part->seeds_;
+  DropoutMask mask{.threshold = static_cast<uint32_t>(threshold_of(p))};
+  {
+    const std::lock_guard lock(generator.mutex());
+    mask.seed = generator.get<at::CPUGeneratorImpl>()->random64();
+  }
+  if (t_part != nullptr) {
+    TORCH_CHECK(count % t_part->count_ == 0, "a dropout of ", count,
+                " elements should be one of rows of ", t_part->count_, " samples");
+    mask.first = t_part->begin_ * (count / t_part->count_);
+  }
+  return mask;
+}
+
+void save_dropout(torch::autograd::AutogradContext& context, const std::string& name,
+                  const DropoutMask& mask) {
+  context.saved_data[name] = static_cast<int64_t>(mask.seed);
+  context.saved_data[name + "_share"] = static_cast<int64_t>(mask.threshold);
+  context.saved_data[name + "_first"] = mask.first;
+}
+
+DropoutMask saved_dropout(const torch::autograd::AutogradContext& context,
+                          const std::string& name) {
+  const auto value = [&](const char* of) { return context.saved_data.at(name + of).toInt(); };
+  return {.seed = static_cast<uint64_t>(value("")),
+          .threshold = static_cast<uint32_t>(value("_share")),
+          .first = value("_first")};
 }
 
 void drop_out(const DropoutMask& mask, int64_t start, int64_t count, const float* x, float* y) {
@@ -152,7 +203,7 @@ void drop_out(const DropoutMask& mask, int64_t start, int64_t count, const float
     if (x != y) std::copy(x, x + count, y);
     return;
   }
-  keep(x, y, start / kBlock, count, mask.seed, mask.threshold, mask.scale());
+  keep(x, y, mask.first + start, count, mask, mask.scale());
 }
 
 std::vector<uint16_t> dropout_numbers(uint64_t seed, int64_t count) {

@@ -122,16 +122,6 @@ void backward_tile(const Block& b, const float* x, const float* grad, int64_t be
   cpu::add(sums.norm_bias.data(), s.norm_bias.data(), b.width, sums.norm_bias.data());
 }
 
-DropoutMask saved_mask(const AutogradContext& context, const std::string& name) {
-  return {.seed = static_cast<uint64_t>(context.saved_data.at(name).toInt()),
-          .threshold = static_cast<uint32_t>(context.saved_data.at(name + "_share").toInt())};
-}
-
-void save_mask(AutogradContext& context, const std::string& name, const DropoutMask& mask) {
-  context.saved_data[name] = static_cast<int64_t>(mask.seed);
-  context.saved_data[name + "_share"] = static_cast<int64_t>(mask.threshold);
-}
-
 class FeedForward : public torch::autograd::Function<FeedForward> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
@@ -164,8 +154,8 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
     kept.push_back(x);
     context->save_for_backward(kept);
     context->saved_data["eps"] = eps;
-    save_mask(*context, "first", first);
-    save_mask(*context, "second", second);
+    save_dropout(*context, "first", first);
+    save_dropout(*context, "second", second);
     return y;
   }
 
@@ -174,8 +164,8 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
     const torch::Tensor x = weights.back(), grad = gradients[0].contiguous();
     weights.pop_back();
     const Block block(weights, context->saved_data["eps"].toDouble());
-    const DropoutMask first = saved_mask(*context, "first"),
-                      second = saved_mask(*context, "second");
+    const DropoutMask first = saved_dropout(*context, "first"),
+                      second = saved_dropout(*context, "second");
     const torch::Tensor grad_x = torch::empty_like(x);
     const int64_t rows = x.numel() / block.width;
     const auto parts = static_cast<size_t>(tile_parts(rows));
@@ -216,12 +206,12 @@ class AddDroppedOut : public torch::autograd::Function<AddDroppedOut> {
       drop_out(mask, begin, count, b + begin, to + begin);
       cpu::add(a + begin, to + begin, count, to + begin);
     });
-    save_mask(*context, "mask", mask);
+    save_dropout(*context, "mask", mask);
     return sum;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const DropoutMask mask = saved_mask(*context, "mask");
+    const DropoutMask mask = saved_dropout(*context, "mask");
     const torch::Tensor grad = gradients[0].contiguous(), grad_y = torch::empty_like(grad);
     const float* from = grad.const_data_ptr<float>();
     float* to = grad_y.mutable_data_ptr<float>();
@@ -244,15 +234,16 @@ class AddDroppedOut : public torch::autograd::Function<AddDroppedOut> {
 
 torch::Tensor feed_forward(const torch::Tensor& x, const FeedForwardWeights& w, double dropout,
                            bool training) {
-  const DropoutMask first = draw_dropout(dropout, training),
-                    second = draw_dropout(dropout, training);
+  const int64_t hidden = x.numel() / w.in_weight.size(1) * w.in_weight.size(0);
+  const DropoutMask first = draw_dropout(dropout, training, hidden),
+                    second = draw_dropout(dropout, training, x.numel());
   return FeedForward::apply(x, w.norm_weight, w.norm_bias, w.in_weight, w.in_bias, w.out_weight,
                             w.out_bias, w.norm_eps, first, second);
 }
 
 torch::Tensor add_dropped_out(const torch::Tensor& x, const torch::Tensor& y, double dropout,
                               bool training) {
-  return AddDroppedOut::apply(x, y, draw_dropout(dropout, training));
+  return AddDroppedOut::apply(x, y, draw_dropout(dropout, training, y.numel()));
 }
 
 }  // namespace lra

@@ -1,5 +1,6 @@
 #include "lra/loader.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -119,6 +120,12 @@ class Prefetcher {
 
 }  // namespace
 
+Range share_of(int64_t count, int64_t index, int64_t shares) {
+  const int64_t each = count / shares, more = count % shares;
+  const int64_t begin = index * each + std::min(index, more);
+  return {begin, begin + each + (index < more ? 1 : 0)};
+}
+
 std::vector<int64_t> epoch_permutation(int64_t count, uint64_t seed, int64_t epoch) {
   if (count < 0 || count > UINT32_MAX) {
     throw Error("cannot shuffle " + std::to_string(count) + " samples: at most 4294967295");
@@ -143,13 +150,14 @@ struct TrainingStream::State {
 
   std::optional<Batch> produce() {
     std::vector<int64_t> rows;
-    while (static_cast<int64_t>(rows.size()) < options.batch) {
+    for (int64_t sample = 0; sample < options.batch; ++sample) {
       const int64_t wanted = position / size;
       if (options.shuffle && wanted != epoch) {
         order = epoch_permutation(size, options.seed, wanted);
         epoch = wanted;
       }
       const int64_t i = position++ % size;
+      if (sample < options.samples.begin || sample >= options.samples.end) continue;
       rows.push_back(options.shuffle ? order[static_cast<size_t>(i)] : i);
     }
     return gather(splits, rows, options);
@@ -183,20 +191,23 @@ Batch TrainingStream::next() { return *state_->prefetcher.next(); }
 
 struct EvaluationPass::State {
   State(const Split& source, const LoaderOptions& loader)
-      : split(source), options(loader), prefetcher([this] { return produce(); }, loader.ahead) {}
+      : split(source),
+        options(loader),
+        number(loader.batches.begin),
+        end(std::min(loader.batches.end, batch_count(source, loader))),
+        prefetcher([this] { return produce(); }, loader.ahead) {}
 
   std::optional<Batch> produce() {
-    const int64_t count = std::min(options.batch, split.size() - position);
-    if (count == 0 || (options.drop_last && count < options.batch)) return std::nullopt;
-    std::vector<int64_t> rows(static_cast<size_t>(count));
-    std::iota(rows.begin(), rows.end(), position);
-    position += count;
+    if (number >= end) return std::nullopt;
+    const int64_t begin = number++ * options.batch;
+    std::vector<int64_t> rows(static_cast<size_t>(std::min(options.batch, split.size() - begin)));
+    std::iota(rows.begin(), rows.end(), begin);
     return gather({split}, rows, options);
   }
 
   Split split;
   LoaderOptions options;
-  int64_t position = 0;
+  int64_t number, end;  // of batches
   Prefetcher prefetcher;
 };
 
@@ -206,6 +217,10 @@ EvaluationPass::EvaluationPass(const Split& split, const LoaderOptions& options)
 }
 
 EvaluationPass::~EvaluationPass() = default;
+
+int64_t EvaluationPass::batch_count(const Split& split, const LoaderOptions& options) {
+  return (split.size() + (options.drop_last ? 0 : options.batch - 1)) / options.batch;
+}
 
 bool EvaluationPass::next(Batch& batch) {
   std::optional<Batch> next = state_->prefetcher.next();

@@ -1,6 +1,7 @@
 // Batches from a split: seeded order, any starting position, prepared ahead on a thread.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,15 @@ struct Batch {
   torch::Tensor index;   // [B] int64, row in the split
 };
 
+/// The numbers [begin, end).
+struct Range {
+  int64_t begin = 0, end = INT64_MAX;
+};
+
+/// Number `index` of `shares` contiguous shares of [0, count), in their order: the first count %
+/// shares of them hold one more than the others.
+Range share_of(int64_t count, int64_t index, int64_t shares);
+
 struct LoaderOptions {
   int64_t batch = 32;
   int64_t length = 2048;  // N: longer samples are cut, shorter ones padded
@@ -27,10 +37,13 @@ struct LoaderOptions {
   bool drop_last = false;     // one pass: leave out the last incomplete batch
   uint64_t seed = 0;          // of the permutations
   int64_t ahead = 2;          // batches prepared ahead on a thread; 0 = none
+  Range samples;              // TrainingStream: only these of each batch
+  Range batches;              // EvaluationPass: only these of its batches
 };
 
-/// An endless stream of batches of exactly `batch` samples (training). Position i of the stream is
-/// element i % count of the permutation of epoch i / count; batch p holds positions [p * batch, (p
+/// An endless stream of batches of exactly `batch` samples (training), or of their `samples` alone.
+/// Position i of the stream is element i % count of the permutation of epoch i / count; batch p
+/// holds positions [p * batch, (p
 /// + 1) * batch), so it may span two epochs and the stream can start at any batch. Errors on the
 /// thread come out of next().
 class TrainingStream {
@@ -46,13 +59,17 @@ class TrainingStream {
   std::unique_ptr<State> state_;
 };
 
-/// One pass over a split in order, the last batch as short as it comes (evaluation).
+/// One pass over a split in order, or over some of its batches, the last batch as short as it comes
+/// (evaluation).
 class EvaluationPass {
  public:
   EvaluationPass(const Split& split, const LoaderOptions& options);
   ~EvaluationPass();
   /// False at the end.
   bool next(Batch& batch);
+
+  /// How many batches a whole pass has.
+  static int64_t batch_count(const Split& split, const LoaderOptions& options);
 
  private:
   struct State;

@@ -1,6 +1,7 @@
 // Dropout against the Philox generator of LibTorch, and against what dropout promises.
 #include "lra/dropout.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/PhiloxRNGEngine.h>
 #include <gtest/gtest.h>
@@ -119,6 +120,45 @@ TEST(Dropout, LeavesEvaluationAlone) {
   EXPECT_TRUE(module->forward(x).is_same(x));
   module->train();
   EXPECT_FALSE(torch::equal(module->forward(x), x));
+}
+
+// Parts of a batch, at the beginnings of blocks and within them, together are the whole: values,
+// gradients, and the state of the generator of seeds.
+TEST(Dropout, PartsOfABatchDropWhatTheWholeDoes) {
+  for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
+    for (const int64_t width : {1, 3, 64, 100, 384}) {
+      const torch::Tensor x = torch::rand({7, 5, width}, torch::kDouble).add(1).to(type);
+      torch::manual_seed(9);
+      const torch::Tensor leaf = x.clone().requires_grad_();
+      const torch::Tensor whole = philox_dropout(leaf, 0.3, /*training=*/true);
+      whole.sum().backward();
+      const torch::Tensor second = philox_dropout(x, 0.3, /*training=*/true);
+      const torch::Tensor state = at::detail::getDefaultCPUGenerator().get_state();
+      std::vector<torch::Tensor> values, gradients, seconds;
+      for (const auto& [begin, end] : {std::pair{0, 3}, std::pair{3, 4}, std::pair{4, 7}}) {
+        torch::manual_seed(1);  // is not what decides
+        at::Generator seeds = at::make_generator<at::CPUGeneratorImpl>(uint64_t{9});
+        const BatchPart part(begin, end - begin, seeds);
+        const torch::Tensor piece = x.slice(0, begin, end).clone().requires_grad_();
+        const torch::Tensor y = philox_dropout(piece, 0.3, /*training=*/true);
+        y.sum().backward();
+        values.push_back(y);
+        gradients.push_back(piece.grad());
+        seconds.push_back(philox_dropout(x.slice(0, begin, end), 0.3, /*training=*/true));
+        EXPECT_TRUE(torch::equal(seeds.get_state(), state));
+      }
+      EXPECT_TRUE(torch::equal(torch::cat(values), whole)) << type << " " << width;
+      EXPECT_TRUE(torch::equal(torch::cat(gradients), leaf.grad())) << type << " " << width;
+      EXPECT_TRUE(torch::equal(torch::cat(seconds), second)) << type << " " << width;
+    }
+  }
+  EXPECT_THROW(
+      {
+        const BatchPart part(0, 2, at::make_generator<at::CPUGeneratorImpl>());
+        philox_dropout(torch::ones({3, 5}), 0.5, /*training=*/true);
+      },
+      c10::Error)
+      << "three rows are not of two samples";
 }
 
 }  // namespace

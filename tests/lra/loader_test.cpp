@@ -76,6 +76,70 @@ TEST_F(Loader, TwoInputsASample) {
       batch.tokens[1], torch::tensor({2, 2, 0, 0, 201, 201, 201, 0}, torch::kInt64).view({2, 4})));
 }
 
+TEST(ShareOf, IsContiguousAndEven) {
+  for (const int64_t count : {0, 1, 7, 8, 10, 32}) {
+    for (const int64_t shares : {1, 2, 3, 4, 8}) {
+      int64_t end = 0;
+      for (int64_t i = 0; i < shares; ++i) {
+        const Range share = share_of(count, i, shares);
+        EXPECT_EQ(share.begin, end);
+        EXPECT_GE(share.end - share.begin, count / shares);
+        EXPECT_LE(share.end - share.begin, (count + shares - 1) / shares);
+        end = share.end;
+      }
+      EXPECT_EQ(end, count);
+    }
+  }
+  EXPECT_EQ(share_of(10, 1, 4).begin, 3) << "the first shares are the larger ones";
+}
+
+// Together the shares are the batches, across the ends of epochs too.
+TEST_F(Loader, SharesOfAStreamMakeItsBatches) {
+  const Split split = make(7);
+  const LoaderOptions whole{.batch = 5, .length = 4, .shuffle = true, .seed = 3};
+  TrainingStream all(split, whole, /*start_batch=*/1);
+  std::vector<std::unique_ptr<TrainingStream>> streams;
+  for (int64_t i = 0; i < 3; ++i) {
+    LoaderOptions part = whole;
+    part.samples = share_of(5, i, 3);
+    streams.push_back(std::make_unique<TrainingStream>(split, part, /*start_batch=*/1));
+  }
+  for (int step = 0; step < 6; ++step) {
+    const Batch expected = all.next();
+    std::vector<torch::Tensor> tokens, mask, labels, index;
+    for (const auto& stream : streams) {
+      const Batch batch = stream->next();
+      tokens.push_back(batch.tokens);
+      mask.push_back(batch.mask);
+      labels.push_back(batch.labels);
+      index.push_back(batch.index);
+    }
+    EXPECT_TRUE(same({torch::cat(tokens), torch::cat(mask), torch::cat(labels), torch::cat(index)},
+                     expected))
+        << step;
+  }
+}
+
+TEST_F(Loader, SharesOfAPassMakeIt) {
+  const Split split = make(12);
+  for (const bool drop_last : {false, true}) {
+    const LoaderOptions whole{.batch = 5, .length = 4, .drop_last = drop_last};
+    ASSERT_EQ(EvaluationPass::batch_count(split, whole), drop_last ? 2 : 3);
+    EvaluationPass all(split, whole);
+    Batch expected, batch;
+    for (int64_t i = 0; i < 4; ++i) {  // more shares than batches: some are empty
+      LoaderOptions part = whole;
+      part.batches = share_of(EvaluationPass::batch_count(split, whole), i, 4);
+      EvaluationPass pass(split, part);
+      while (pass.next(batch)) {
+        ASSERT_TRUE(all.next(expected));
+        EXPECT_TRUE(same(batch, expected));
+      }
+    }
+    EXPECT_FALSE(all.next(expected));
+  }
+}
+
 TEST_F(Loader, AStreamOverSeveralSplitsGoesThroughThemAsIfTheyWereOne) {
   const Split all = make(7);
   SplitWriter parts[2];
