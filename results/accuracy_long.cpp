@@ -164,7 +164,7 @@ Table results_long(std::span<const Result> results) {
                 number_text(r.training.steps_per_second), number_text(r.training.tokens_per_second),
                 number_text(r.training.peak_memory_mib), r.data.source,
                 r.data.synthetic ? "true" : "false", r.data.fingerprint,
-                number_text(r.data.majority), machine_text(r.machine), r.path});
+                number_text(r.data.majority), trained_on(r), r.path});
     table.rows.push_back(row);
   }
   return table;

@@ -205,7 +205,7 @@ std::vector<Table> training_tables(std::span<const Result> results) {
         machines;
     for (const Result* r : group.results) {
       if (r->training.steps_per_second || r->training.peak_memory_mib || r->parameters) {
-        machines[machine_text(r->machine)][{r->task, names.at(r)}].push_back(r);
+        machines[trained_on(*r)][{r->task, names.at(r)}].push_back(r);
       }
     }
     for (const auto& [machine, rows] : machines) {

@@ -134,6 +134,13 @@ std::string machine_text(const Machine& machine) {
   return text.empty() ? "unknown machine" : text;
 }
 
+std::string trained_on(const Result& result) {
+  std::string text = machine_text(result.machine);
+  if (result.training.processes > 1)
+    text += fmt::format(", {} processes ({})", result.training.processes, result.training.engine);
+  return text;
+}
+
 json make_result(const Result& result) {
   json value = {{"schema", kResultSchema},
                 {"task", result.task},
@@ -152,6 +159,11 @@ json make_result(const Result& result) {
   put(training, "steps_per_second", result.training.steps_per_second);
   put(training, "tokens_per_second", result.training.tokens_per_second);
   put(training, "peak_memory_mib", result.training.peak_memory_mib);
+  if (result.training.processes > 1) {
+    training["peak_memory_of"] = "process 0";
+    training["processes"] = result.training.processes;
+    training["engine"] = result.training.engine;
+  }
   value["training"] = training;
   value["data"] = {{"source", result.data.source},
                    {"synthetic", result.data.synthetic},
@@ -184,7 +196,9 @@ Result parse_result(const json& record) {
     result.training = {.seconds = inner.number_if("seconds", 0, kHuge),
                        .steps_per_second = inner.number_if("steps_per_second", 0, kHuge),
                        .tokens_per_second = inner.number_if("tokens_per_second", 0, kHuge),
-                       .peak_memory_mib = inner.number_if("peak_memory_mib", 0, kHuge)};
+                       .peak_memory_mib = inner.number_if("peak_memory_mib", 0, kHuge),
+                       .processes = inner.integer_if("processes", 1).value_or(1),
+                       .engine = inner.text_or("engine", "")};
   }
   if (ok || reader.find("data")) {
     const RecordReader inner(reader.at("data"), "data");

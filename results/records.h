@@ -62,6 +62,10 @@ struct TrainingCost {
   std::optional<double> steps_per_second;
   std::optional<double> tokens_per_second;  // padded positions count
   std::optional<double> peak_memory_mib;    // highest sum of live tensor bytes, 2^20 bytes
+  // Processes that trained together: the speeds are those of all of them, the peak is that of the
+  // first. Absent in a file: 1.
+  int64_t processes = 1;
+  std::string engine;  // what carried their sums, "mpi" or "nccl"; "" = one process
 };
 
 struct DataRecord {
@@ -259,6 +263,9 @@ std::string shown(const json& value);
 
 /// "Intel Xeon, 2 cores, 8 GiB", or the GPU's name before it.
 std::string machine_text(const Machine& machine);
+/// The same of what a run was trained on, with ", 4 processes (mpi)" where there were several:
+/// costs compare where it is equal.
+std::string trained_on(const Result& result);
 
 /// A file that could not be used, or not wholly.
 struct BadFile {

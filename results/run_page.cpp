@@ -234,7 +234,7 @@ std::string run_page(const Result& r, const std::string& name,
   rows = {{"data", r.data.source},
           {"kind of data", r.data.synthetic ? "synthetic stand-in" : "real"},
           {"data fingerprint", r.data.fingerprint},
-          {"machine", machine_text(r.machine)}};
+          {"machine", trained_on(r)}};
   flatten(r.software, "software", rows);
   rows.emplace_back("record", r.path);
   body += to_html(facts("Provenance", rows));

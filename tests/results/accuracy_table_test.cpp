@@ -243,6 +243,17 @@ TEST(TrainingTable, NeverMixesMachines) {
   EXPECT_TRUE(contains(tables[0].title, "on H100, Xeon"));
 }
 
+TEST(TrainingTable, KeepsRunsOfSeveralProcessesApart) {
+  Result other = example_result("standard");
+  other.training.processes = 4;
+  other.training.engine = "mpi";
+  const std::vector<Result> both{example_result("nystrom"), other};
+  const auto tables = training_tables(both);
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_TRUE(contains(tables[1].title, "on Xeon, 2 cores, 8 GiB, 4 processes (mpi)"));
+  EXPECT_EQ(accuracy_tables(both).size(), 1u) << "the recipe is the same";
+}
+
 TEST(LongForms, HoldEveryRunAndEveryCell) {
   const std::vector<Result> results{example_result("nystrom", 0), example_result("nystrom", 1),
                                     example_result("standard")};

@@ -31,6 +31,22 @@ TEST(Records, AResultComesBackAsItWasWritten) {
   }
 }
 
+TEST(Records, AResultSaysHowManyProcessesTrained) {
+  Result r = example_result();
+  EXPECT_FALSE(make_result(r)["training"].contains("processes"));
+  EXPECT_EQ(parse_result(make_result(r)).training.processes, 1);
+  r.training.processes = 4;
+  r.training.engine = "mpi";
+  const json written = make_result(r);
+  EXPECT_EQ(make_result(parse_result(json::parse(written.dump()))), written);
+  EXPECT_EQ(written["training"]["processes"], 4);
+  EXPECT_EQ(written["training"]["engine"], "mpi");
+  EXPECT_EQ(written["training"]["peak_memory_of"], "process 0");
+  json broken = written;
+  broken["training"]["processes"] = 0;
+  EXPECT_TRUE(contains(refusal(broken), "processes"));
+}
+
 TEST(Records, AProfileComesBackAsItWasWritten) {
   const json written = make_profile(example_profile("standard", 512, 12.5, 3.25));
   EXPECT_EQ(make_profile(parse_profile(json::parse(written.dump()))), written);
