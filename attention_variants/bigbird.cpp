@@ -10,9 +10,12 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "attention_variants/attention.h"
 #include "attention_variants/blocks.h"
+#include "attention_variants/kernels/pattern.h"
+#include "attention_variants/kernels/softmax.h"
 #include "attention_variants/softmax.h"
 
 namespace lra {
@@ -45,6 +48,10 @@ class BigbirdAttention : public ProjectedAttention {
           "table random_blocks should be [{},{},{}] for {} heads and {} blocks, not [{}]",
           q.size(1), count, options_.random_blocks, q.size(1), count,
           fmt::join(given_.sizes(), ",")));
+    }
+    if (has_cpu_kernels(context_.kernels, q)) {
+      if (sees_all(count)) return softmax_kernel(q, k, v, mask, mask);
+      return pattern_attention(q, k, v, mask, patterns(q.size(1), q.size(2)));
     }
     const torch::Tensor out = sees_all(count)
                                   ? softmax_attention(zero_padding(q, mask), zero_padding(k, mask),
@@ -93,6 +100,32 @@ class BigbirdAttention : public ProjectedAttention {
   // many.
   bool sees_all(int64_t count) const {
     return !given_.defined() && count <= 4 + options_.random_blocks;
+  }
+
+  // One a head.
+  Patterns patterns(int64_t heads, int64_t length) {
+    const int64_t block = options_.block, count = block_count(length, block);
+    const auto range = [&](int64_t i) {
+      return cpu::Range{i * block, std::min((i + 1) * block, length)};
+    };
+    const torch::Tensor table = count > 2 ? seen_blocks(heads, count) : torch::Tensor();
+    Patterns patterns(static_cast<size_t>(heads));
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t i = 0; i < count; ++i) {
+        cpu::PatternTile tile{.queries = range(i), .keys = {}};
+        if (i == 0 || i == count - 1) {
+          tile.keys = {{0, length}};
+        } else {
+          const auto seen = table.accessor<int64_t, 3>()[h][i - 1];
+          for (int64_t j = 0; j < table.size(2); ++j) {
+            if (seen[j] >= 0) tile.keys.push_back(range(seen[j]));
+          }
+        }
+        tile.unbounded = std::ssize(tile.keys);
+        patterns[static_cast<size_t>(h)].tiles.push_back(std::move(tile));
+      }
+    }
+    return patterns;
   }
 
   torch::Tensor by_blocks(const torch::Tensor& q_given, const torch::Tensor& k_given,
@@ -165,15 +198,14 @@ class BigbirdAttention : public ProjectedAttention {
     auto chosen = table.accessor<int64_t, 3>();
     for (int64_t h = 0; h < heads; ++h) {
       for (int64_t i = 1; i < count - 1; ++i) {
-        std::vector<int64_t> taken = {0, i - 1, i, i + 1, count - 1};  // kept sorted
-        taken.erase(std::unique(taken.begin(), taken.end()), taken.end());
+        std::set<int64_t> taken = {0, i - 1, i, i + 1, count - 1};
         const int64_t others = count - std::ssize(taken);
         for (int64_t j = 0; j < std::min(r, others); ++j) {
           // The rank of the block among those not taken.
           int64_t block = static_cast<int64_t>(uniform[h][i][j] * static_cast<double>(others - j));
           for (const int64_t t : taken) block += t <= block ? 1 : 0;
           chosen[h][i][j] = block;
-          taken.insert(std::ranges::upper_bound(taken, block), block);
+          taken.insert(block);
         }
       }
     }

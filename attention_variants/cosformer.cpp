@@ -7,11 +7,14 @@
 #include <numbers>
 
 #include "attention_variants/attention.h"
+#include "attention_variants/kernels/features.h"
 #include "attention_variants/linear_attention.h"
 #include "attention_variants/softmax.h"
 
 namespace lra {
 namespace {
+
+constexpr double kLeast = 1e-6;  // of the denominator
 
 struct CosformerOptions {
   template <class Fields>
@@ -37,13 +40,17 @@ class CosformerAttention : public ProjectedAttention {
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
     const torch::Tensor phase = phases(mask, q.scalar_type());
+    if (has_cpu_kernels(context_.kernels, q)) {
+      return feature_attention(q, k, v, mask, phase.view({mask.size(0), mask.size(1), 2}),
+                               {.map = cpu::FeatureMap::cosine, .least = kLeast});
+    }
     const auto features = [&](const torch::Tensor& x) {  // [B,H,N,d] -> [B,H,N,2d]
       return (torch::relu(x).unsqueeze(-2) * phase).flatten(-2);
     };
     const torch::Tensor sums =
         key_sums(features(k), counted_values(v, mask), /*offset=*/0);  // [B,H,2d,d+1]
     // The rows of padded queries come out as zero because their features are.
-    return read_sums(features(zero_padding(q, mask)), sums, /*offset=*/0, /*least=*/1e-6)
+    return read_sums(features(zero_padding(q, mask)), sums, /*offset=*/0, kLeast)
         .to(q.scalar_type());
   }
 
@@ -53,6 +60,10 @@ class CosformerAttention : public ProjectedAttention {
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
+    if (context_.kernels == Kernels::fused && element_size == sizeof(float)) {
+      return feature_attention_bytes(batch, context_.heads, length, d, 2 * d) +
+             batch * length * 2 * element_size;  // and the phases
+    }
     // The phases and, while the queries are read: zeroed, their features of twice the width, the
     // numerator with its denominator, and the output.
     return (rows * length * (d + 2 * d + (d + 1) + d) + batch * length * 2) * element_size;

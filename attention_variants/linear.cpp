@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "attention_variants/attention.h"
-#include "attention_variants/kernels/linear.h"
+#include "attention_variants/kernels/features.h"
 #include "attention_variants/linear_attention.h"
 #include "attention_variants/softmax.h"
 
@@ -40,7 +40,11 @@ class LinearAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
-    if (has_cpu_kernels(context_.kernels, q)) return linear_kernel(q, k, v, mask, kernel_options());
+    if (has_cpu_kernels(context_.kernels, q)) {
+      return feature_attention(
+          q, k, v, mask, torch::empty({0}, q.options()),
+          {.map = cpu::FeatureMap::elu, .normalise = options_.normalise, .least = kLeast});
+    }
     torch::Tensor sums;  // [B,H,d,d+1], or [B,H,d,d] without the denominator
     if (options_.normalise) {
       sums = key_sums(features(k), counted_values(v, mask), /*offset=*/0);
@@ -61,8 +65,8 @@ class LinearAttention : public ProjectedAttention {
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
     if (context_.kernels == Kernels::fused && element_size == sizeof(float)) {
-      return linear_kernel_bytes(batch, context_.heads, length, context_.head_dim,
-                                 kernel_options());
+      return feature_attention_bytes(batch, context_.heads, length, context_.head_dim,
+                                     context_.head_dim);
     }
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
     // The values, with a column of ones where they are counted, stand while the features of the
@@ -77,10 +81,6 @@ class LinearAttention : public ProjectedAttention {
   }
 
  private:
-  LinearKernelOptions kernel_options() const {
-    return {.normalise = options_.normalise, .least = kLeast};
-  }
-
   const LinearOptions options_;
 };
 

@@ -1,11 +1,12 @@
 // Local attention: position i attends to its own block ⌊i/b⌋ and to nothing else.
 //
 // The "local attention" of Tay et al., "Long Range Arena", ICLR 2021. Cost: O(N b d) time, O(N d)
-// memory: the blocks are a batch of small softmax attentions for the fused kernel. A real token
-// sees itself, so its block has a key.
+// memory: the blocks are a batch of small softmax attentions. A real token sees itself, so its
+// block has a key.
 #include "attention_variants/account.h"
 #include "attention_variants/attention.h"
 #include "attention_variants/blocks.h"
+#include "attention_variants/kernels/pattern.h"
 #include "attention_variants/softmax.h"
 
 namespace lra {
@@ -28,6 +29,8 @@ class LocalAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
+    if (has_cpu_kernels(context_.kernels, q))
+      return pattern_attention(q, k, v, mask, {pattern(q.size(2))});
     const int64_t block = block_of(q.size(2));
     const torch::Tensor out =
         softmax_attention(split_blocks(q, mask, block), split_blocks(k, mask, block),
@@ -40,6 +43,10 @@ class LocalAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
+    if (context_.kernels == Kernels::fused && element_size == sizeof(float)) {
+      return pattern_attention_bytes(batch, context_.heads, length, context_.head_dim,
+                                     {pattern(length)});
+    }
     const int64_t rows = batch * context_.heads, block = block_of(length);
     const int64_t count = block_count(length, block);
     // q, k and v in blocks, and the output.
@@ -54,6 +61,15 @@ class LocalAttention : public ProjectedAttention {
   }
 
  private:
+  cpu::Pattern pattern(int64_t length) const {
+    cpu::Pattern pattern;
+    for (int64_t begin = 0; begin < length; begin += options_.block) {
+      const cpu::Range own{begin, std::min(begin + options_.block, length)};
+      pattern.tiles.push_back({.queries = own, .keys = {own}, .unbounded = 1});
+    }
+    return pattern;
+  }
+
   int64_t block_of(int64_t length) const { return std::min(options_.block, length); }
 
   const LocalOptions options_;

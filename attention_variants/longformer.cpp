@@ -11,6 +11,8 @@
 #include "attention_variants/account.h"
 #include "attention_variants/attention.h"
 #include "attention_variants/blocks.h"
+#include "attention_variants/kernels/pattern.h"
+#include "attention_variants/kernels/softmax.h"
 #include "attention_variants/softmax.h"
 
 namespace lra {
@@ -44,6 +46,10 @@ class LongformerAttention : public ProjectedAttention {
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
     const int64_t length = q.size(2), g = options_.global_tokens;
+    if (has_cpu_kernels(context_.kernels, q)) {
+      if (sees_all(length)) return softmax_kernel(q, k, v, mask, mask);
+      return pattern_attention(q, k, v, mask, {pattern(length)});
+    }
     // The first `count` queries attend to all.
     const auto see_all = [&](int64_t count) {
       return softmax_attention(zero_padding(q.narrow(2, 0, count), mask.narrow(1, 0, count)),
@@ -65,6 +71,11 @@ class LongformerAttention : public ProjectedAttention {
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
+    if (context_.kernels == Kernels::fused && element_size == sizeof(float)) {
+      return sees_all(length)
+                 ? softmax_kernel_bytes(rows, length, length, d, d)
+                 : pattern_attention_bytes(batch, context_.heads, length, d, {pattern(length)});
+    }
     if (sees_all(length)) {
       return 4 * rows * length * d * element_size +
              fused_attention_bytes(rows, length, length, d, element_size);
@@ -91,6 +102,20 @@ class LongformerAttention : public ProjectedAttention {
   }
 
  private:
+  cpu::Pattern pattern(int64_t length) const {
+    const int64_t g = options_.global_tokens, half = options_.window / 2,
+                  block = lay_out(length).block;
+    cpu::Pattern pattern{.tiles = {}, .before = half, .after = half};
+    if (g > 0) pattern.tiles.push_back({.queries = {0, g}, .keys = {{0, length}}, .unbounded = 1});
+    for (int64_t begin = g; begin < length; begin += block) {
+      const int64_t end = std::min(begin + block, length);
+      const cpu::Range band{std::max(g, begin - half), std::min(length, end + half)};
+      // The band leaves the global tokens out: each pair counts once.
+      pattern.tiles.push_back({.queries = {begin, end}, .keys = {{0, g}, band}, .unbounded = 1});
+    }
+    return pattern;
+  }
+
   // How a sequence is cut: `count` blocks of queries, each with a stretch of block + 2 half keys.
   struct Layout {
     int64_t half, block, count;

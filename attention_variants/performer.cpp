@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "attention_variants/attention.h"
+#include "attention_variants/kernels/features.h"
 #include "attention_variants/linear_attention.h"
 #include "attention_variants/softmax.h"
 
@@ -86,10 +87,19 @@ class PerformerAttention : public ProjectedAttention {
                               q.size(3)));
     }
     if (redraw_ != nullptr && is_training()) count_forward();
+    const bool relu = options_.kernel == "relu";
+    const double offset = relu ? 1e-3 : 1e-4;
+    if (has_cpu_kernels(context_.kernels, q)) {
+      return feature_attention(q, k, v, mask, projection_.to(torch::kFloat) * scale(),
+                               {.map = relu ? cpu::FeatureMap::relu : cpu::FeatureMap::softmax,
+                                .norm = scale() * scale() / 2,
+                                .offset = offset,
+                                .least = kLeast,
+                                .count_padding = options_.prescale});
+    }
     const torch::Tensor seen = options_.prescale ? torch::ones_like(mask) : mask;
     const torch::Tensor values =
         counted_values(options_.prescale ? zero_padding(v, mask) : v, seen);  // [B,H,N,d+1]
-    const double offset = options_.kernel == "softmax" ? 1e-4 : 1e-3;
     // The features of the keys are gone before those of the queries are made. m^-½ is left out: it
     // cancels.
     const torch::Tensor sums = key_sums(features(zero_padding(k, mask), seen).to(v.scalar_type()),
@@ -105,6 +115,10 @@ class PerformerAttention : public ProjectedAttention {
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
     const int64_t rows = batch * context_.heads, d = context_.head_dim, m = options_.num_features;
+    if (context_.kernels == Kernels::fused && element_size == sizeof(float)) {
+      return feature_attention_bytes(batch, context_.heads, length, d, m) +
+             m * d * element_size;  // and the scaled projection
+    }
     // While the queries are read: the values with their column of ones, the keys' sums, and of the
     // queries themselves, their features, and the numerator with its denominator before and after
     // its offset. Features are of float32 at least.
@@ -120,6 +134,11 @@ class PerformerAttention : public ProjectedAttention {
   }
 
  private:
+  // x̂ is x times it.
+  double scale() const {
+    return std::pow(static_cast<double>(context_.head_dim), options_.prescale ? -0.5 : -0.25);
+  }
+
   torch::Tensor draw(int64_t redraws) const {
     // The generator reads the low half of a seed: an odd factor tells all redraws apart there.
     const uint64_t seed = context_.seed + static_cast<uint64_t>(redraws) * 0x9e3779b97f4a7c15;
@@ -144,14 +163,12 @@ class PerformerAttention : public ProjectedAttention {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const auto type = x_given.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
     const torch::Tensor x = x_given.to(type);
-    const double scale =
-        std::pow(static_cast<double>(context_.head_dim), options_.prescale ? -0.5 : -0.25);
     // A fresh tensor: autograd keeps it, and the next redraw leaves it alone.
-    const torch::Tensor w = projection_.to(type) * scale;
+    const torch::Tensor w = projection_.to(type) * scale();
     torch::Tensor logits = torch::matmul(x, w.t());  // wᵀx̂ [B,H,N,m]
     if (options_.kernel == "relu") return logits.relu_();
     torch::Tensor shift =
-        x.square().sum(-1, /*keepdim=*/true) * (scale * scale / 2);  // ‖x̂‖²/2 [B,H,N,1]
+        x.square().sum(-1, /*keepdim=*/true) * (scale() * scale() / 2);  // ‖x̂‖²/2 [B,H,N,1]
     if (!seen.defined()) {
       shift = shift + largest(x, w, logits);
     } else {

@@ -15,6 +15,8 @@
 #include "attention_variants/account.h"
 #include "attention_variants/attention.h"
 #include "attention_variants/blocks.h"
+#include "attention_variants/kernels/pattern.h"
+#include "attention_variants/kernels/softmax.h"
 #include "attention_variants/softmax.h"
 
 namespace lra {
@@ -55,6 +57,10 @@ class SparseAttention : public ProjectedAttention {
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
     const int64_t batch = q.size(0), length = q.size(2), block = options_.block;
+    if (has_cpu_kernels(context_.kernels, q)) {
+      if (sees_all(length)) return softmax_kernel(q, k, v, mask, mask);
+      return pattern_attention(q, k, v, mask, {pattern(length)});
+    }
     torch::Tensor out;
     if (sees_all(length)) {
       out = softmax_attention(zero_padding(q, mask), zero_padding(k, mask), zero_padding(v, mask),
@@ -75,6 +81,11 @@ class SparseAttention : public ProjectedAttention {
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
     const int64_t rows = batch * context_.heads, d = context_.head_dim, block = options_.block;
+    if (context_.kernels == Kernels::fused && element_size == sizeof(float)) {
+      return sees_all(length)
+                 ? softmax_kernel_bytes(rows, length, length, d, d)
+                 : pattern_attention_bytes(batch, context_.heads, length, d, {pattern(length)});
+    }
     const int64_t vector = rows * length * d * element_size;  // one [B,H,N,d]
     if (sees_all(length))
       return 4 * vector + fused_attention_bytes(rows, length, length, d, element_size);
@@ -113,6 +124,28 @@ class SparseAttention : public ProjectedAttention {
 
   bool sees_all(int64_t length) const {
     return !options_.causal && (length <= options_.block || columns() == options_.block);
+  }
+
+  cpu::Pattern pattern(int64_t length) const {
+    const int64_t block = options_.block, count = block_count(length, block);
+    cpu::Pattern pattern;
+    if (options_.causal) pattern.after = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const cpu::Range own{i * block, std::min((i + 1) * block, length)};
+      cpu::PatternTile tile{.queries = own, .keys = {}};
+      for (int64_t j = 0; j < (options_.causal ? i + 1 : count); ++j) {
+        const int64_t begin = j * block, end = begin + block;
+        if (j == i) {
+          tile.keys.push_back(own);
+          continue;
+        }
+        tile.keys.push_back({begin, begin + 1});
+        const cpu::Range last{std::max(begin + 1, end - options_.summary), std::min(end, length)};
+        if (last.begin < last.end) tile.keys.push_back(last);
+      }
+      pattern.tiles.push_back(std::move(tile));
+    }
+    return pattern;
   }
 
   // Room for two columns beyond d, in the multiples of 8 that the kernels of GPUs want.
