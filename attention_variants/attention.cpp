@@ -35,6 +35,8 @@ int64_t Attention::analytic_bytes(int64_t, int64_t, int64_t, bool) const { retur
 
 int64_t Attention::flops(int64_t, int64_t) const { return -1; }
 
+bool Attention::reads_padding() const { return false; }
+
 Projections Attention::projections() const { return Projections::query_key_value; }
 
 std::vector<std::string> Attention::tables() const { return {}; }
@@ -63,9 +65,11 @@ torch::Tensor ProjectedAttention::forward(const torch::Tensor& x, const torch::T
   check_input(x, mask);
   torch::Tensor mixed;
   if (projections_ == Projections::query_key_value && has_cpu_kernels(context_.kernels, x)) {
-    const std::array<torch::Tensor, 3> rows = linear_rows(x, {{{query_->weight, query_->bias},
-                                                               {key_->weight, key_->bias},
-                                                               {value_->weight, value_->bias}}});
+    const std::array<torch::Tensor, 3> rows = linear_rows(x,
+                                                          {{{query_->weight, query_->bias},
+                                                            {key_->weight, key_->bias},
+                                                            {value_->weight, value_->bias}}},
+                                                          reads_padding() ? torch::Tensor() : mask);
     mixed = attend(split_heads(rows[0]), split_heads(rows[1]), split_heads(rows[2]), mask);
   } else {  // q, k and v are gone before the output projection takes memory of its own.
     const torch::Tensor v = project_value(x);

@@ -59,6 +59,10 @@ class Attention : public torch::nn::Module {
   /// Every later attend() uses this table; it throws Error where the shape does not fit q.
   virtual void set_table(const std::string& name, const torch::Tensor& table);
 
+  /// Whether what stands at padded positions may change the rest all the same: then nothing about
+  /// them is left out.
+  virtual bool reads_padding() const;
+
   /// Every effective option, for the records.
   virtual json options() const = 0;
 

@@ -79,6 +79,8 @@ class NystromAttention : public ProjectedAttention {
     return zero_padded_rows(out, mask);
   }
 
+  bool reads_padding() const override { return options_.padding == "ignored"; }
+
   json options() const override { return write_fields(options_); }
 
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,

@@ -249,6 +249,9 @@ class ScriptedAttention : public ProjectedAttention {
     script_.train(on);
   }
 
+  /// Nothing is known of a script.
+  bool reads_padding() const override { return true; }
+
   json options() const override { return script_.options(); }
 
  private:

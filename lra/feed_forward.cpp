@@ -1,7 +1,5 @@
 #include "lra/feed_forward.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <vector>
 
@@ -128,7 +126,8 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
                                const torch::Tensor& norm_weight, const torch::Tensor& norm_bias,
                                const torch::Tensor& in_weight, const torch::Tensor& in_bias,
                                const torch::Tensor& out_weight, const torch::Tensor& out_bias,
-                               double eps, DropoutMask first, DropoutMask second) {
+                               const torch::Tensor& mask, double eps, DropoutMask first,
+                               DropoutMask second) {
     const torch::Tensor x = x_given.contiguous();
     const variable_list weights = {norm_weight.contiguous(), norm_bias.contiguous(),
                                    in_weight.contiguous(),   in_bias.contiguous(),
@@ -139,7 +138,7 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
     const float* from = x.const_data_ptr<float>();
     float* to = y.mutable_data_ptr<float>();
     std::vector<Scratch> scratch(static_cast<size_t>(tile_parts(rows)), Scratch(block));
-    for_each_tile(rows, [&](int64_t part, int64_t begin, int64_t n) {
+    const auto tile = [&](int64_t part, int64_t begin, int64_t n) {
       Scratch& s = scratch[static_cast<size_t>(part)];
       const int64_t start = begin * block.width, count = n * block.width;
       hidden_rows(block, from, begin, n, first, s);
@@ -149,8 +148,10 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
       cpu::add_bias(out, n, block.width, block.out_bias);
       drop_out(second, start, count, out, out);
       cpu::add(from + start, out, count, out);
-    });
+    };
+    for_each_tile(rows, mask_data(mask), tile, zero_blank(to, block.width));
     variable_list kept = weights;
+    kept.push_back(mask);
     kept.push_back(x);
     context->save_for_backward(kept);
     context->saved_data["eps"] = eps;
@@ -163,6 +164,8 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
     variable_list weights = context->get_saved_variables();
     const torch::Tensor x = weights.back(), grad = gradients[0].contiguous();
     weights.pop_back();
+    const torch::Tensor mask = weights.back();
+    weights.pop_back();
     const Block block(weights, context->saved_data["eps"].toDouble());
     const DropoutMask first = saved_dropout(*context, "first"),
                       second = saved_dropout(*context, "second");
@@ -171,11 +174,13 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
     const auto parts = static_cast<size_t>(tile_parts(rows));
     std::vector<Scratch> scratch(parts, Scratch(block));
     std::vector<Sums> sums(parts, Sums(block));
-    for_each_tile(rows, [&](int64_t part, int64_t begin, int64_t n) {
+    const auto tile = [&](int64_t part, int64_t begin, int64_t n) {
       const auto p = static_cast<size_t>(part);
       backward_tile(block, x.const_data_ptr<float>(), grad.const_data_ptr<float>(), begin, n, first,
                     second, grad_x.mutable_data_ptr<float>(), scratch[p], sums[p]);
-    });
+    };
+    for_each_tile(rows, mask_data(mask), tile,
+                  zero_blank(grad_x.mutable_data_ptr<float>(), block.width));
     variable_list result = {grad_x};
     const auto add_up = [&](std::vector<float> Sums::*member, const torch::Tensor& like) {
       torch::Tensor total = torch::zeros_like(like);
@@ -189,7 +194,7 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
     add_up(&Sums::in_bias, weights[3]);
     add_up(&Sums::out, weights[4]);
     add_up(&Sums::out_bias, weights[5]);
-    result.resize(10);
+    result.resize(11);
     return result;
   }
 };
@@ -197,53 +202,53 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
 class AddDroppedOut : public torch::autograd::Function<AddDroppedOut> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
-                               const torch::Tensor& y_given, DropoutMask mask) {
+                               const torch::Tensor& y_given, const torch::Tensor& mask,
+                               DropoutMask dropout) {
     const torch::Tensor x = x_given.contiguous(), y = y_given.contiguous(),
                         sum = torch::empty_like(x);
+    const int64_t width = x.size(-1);
     const float *a = x.const_data_ptr<float>(), *b = y.const_data_ptr<float>();
     float* to = sum.mutable_data_ptr<float>();
-    for_each_block(x.numel(), [&](int64_t begin, int64_t count) {
-      drop_out(mask, begin, count, b + begin, to + begin);
-      cpu::add(a + begin, to + begin, count, to + begin);
-    });
-    save_dropout(*context, "mask", mask);
+    const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
+      const int64_t start = begin * width, count = rows * width;
+      drop_out(dropout, start, count, b + start, to + start);
+      cpu::add(a + start, to + start, count, to + start);
+    };
+    for_each_tile(x.numel() / width, mask_data(mask), tile, zero_blank(to, width));
+    save_dropout(*context, "dropout", dropout);
+    context->save_for_backward({mask});
     return sum;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const DropoutMask mask = saved_dropout(*context, "mask");
+    const torch::Tensor mask = context->get_saved_variables()[0];
+    const DropoutMask dropout = saved_dropout(*context, "dropout");
     const torch::Tensor grad = gradients[0].contiguous(), grad_y = torch::empty_like(grad);
+    const int64_t width = grad.size(-1);
     const float* from = grad.const_data_ptr<float>();
     float* to = grad_y.mutable_data_ptr<float>();
-    for_each_block(grad.numel(), [&](int64_t begin, int64_t count) {
-      drop_out(mask, begin, count, from + begin, to + begin);
-    });
-    return {gradients[0], grad_y, {}};
-  }
-
- private:
-  static void for_each_block(int64_t count, const std::function<void(int64_t, int64_t)>& body) {
-    constexpr int64_t kBlock = 4096;
-    at::parallel_for(0, (count + kBlock - 1) / kBlock, 8, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i) body(i * kBlock, std::min(kBlock, count - i * kBlock));
-    });
+    const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
+      drop_out(dropout, begin * width, rows * width, from + begin * width, to + begin * width);
+    };
+    for_each_tile(grad.numel() / width, mask_data(mask), tile, zero_blank(to, width));
+    return {grad, grad_y, {}, {}};
   }
 };
 
 }  // namespace
 
 torch::Tensor feed_forward(const torch::Tensor& x, const FeedForwardWeights& w, double dropout,
-                           bool training) {
+                           bool training, const torch::Tensor& mask) {
   const int64_t hidden = x.numel() / w.in_weight.size(1) * w.in_weight.size(0);
   const DropoutMask first = draw_dropout(dropout, training, hidden),
                     second = draw_dropout(dropout, training, x.numel());
   return FeedForward::apply(x, w.norm_weight, w.norm_bias, w.in_weight, w.in_bias, w.out_weight,
-                            w.out_bias, w.norm_eps, first, second);
+                            w.out_bias, kept_mask(mask), w.norm_eps, first, second);
 }
 
 torch::Tensor add_dropped_out(const torch::Tensor& x, const torch::Tensor& y, double dropout,
-                              bool training) {
-  return AddDroppedOut::apply(x, y, draw_dropout(dropout, training, y.numel()));
+                              bool training, const torch::Tensor& mask) {
+  return AddDroppedOut::apply(x, y, kept_mask(mask), draw_dropout(dropout, training, y.numel()));
 }
 
 }  // namespace lra

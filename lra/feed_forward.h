@@ -15,12 +15,14 @@ struct FeedForwardWeights {
 
 /// x + dropout(W2 dropout(GELU(W1 norm(x) + b1)) + b2) for x [...,D], float32 on a CPU: the same
 /// numbers are dropped as by philox_dropout() in that order. A tile of rows at a time, so that
-/// nothing of width F is ever stored; the backward pass computes it anew. Differentiable once.
+/// nothing of width F is ever stored; the backward pass computes it anew. Rows where mask [...]
+/// (undefined: all true) is false are anything finite. Differentiable once.
 torch::Tensor feed_forward(const torch::Tensor& x, const FeedForwardWeights& weights,
-                           double dropout, bool training);
+                           double dropout, bool training, const torch::Tensor& mask = {});
 
-/// x + philox_dropout(y), x and y of one shape, float32 on a CPU. Differentiable once.
+/// x + philox_dropout(y), x and y [...,D], float32 on a CPU. Rows where mask [...] (undefined: all
+/// true) is false are anything finite. Differentiable once.
 torch::Tensor add_dropped_out(const torch::Tensor& x, const torch::Tensor& y, double dropout,
-                              bool training);
+                              bool training, const torch::Tensor& mask = {});
 
 }  // namespace lra

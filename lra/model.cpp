@@ -2,6 +2,7 @@
 
 #include <ATen/autocast_mode.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "lra/feed_forward.h"
@@ -112,13 +113,14 @@ torch::Tensor Model::attention(Attention& layer, const torch::Tensor& x,
   return layer.forward(x, mask);
 }
 
-torch::Tensor Model::add_dropped(const torch::Tensor& x, const torch::Tensor& y) {
+torch::Tensor Model::add_dropped(const torch::Tensor& x, const torch::Tensor& y,
+                                 const torch::Tensor& real) {
   if (has_cpu_kernels(kernels_, x) && y.scalar_type() == x.scalar_type() && options_.dropout < 1)
-    return add_dropped_out(x, y, options_.dropout, is_training());
+    return add_dropped_out(x, y, options_.dropout, is_training(), real);
   return x + dropout_->forward(y);
 }
 
-torch::Tensor Model::add_feed_forward(size_t i, const torch::Tensor& x) {
+torch::Tensor Model::add_feed_forward(size_t i, const torch::Tensor& x, const torch::Tensor& real) {
   namespace nn = torch::nn;
   nn::Sequential& layers = feed_forwards_[i];
   nn::LayerNorm& norm = feed_forward_norms_[i];
@@ -136,7 +138,7 @@ torch::Tensor Model::add_feed_forward(size_t i, const torch::Tensor& x) {
                        .out_weight = out.weight,
                        .out_bias = out.bias,
                        .norm_eps = norm->options.eps()},
-                      options_.dropout, is_training());
+                      options_.dropout, is_training(), real);
 }
 
 torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& mask,
@@ -155,16 +157,20 @@ torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& ma
   }
   x = x + (positions_ ? positions_->weight : fixed_positions_).slice(0, 0, x.size(1));
   x = dropout_->forward(x);
+  // Nothing reads what the layers make of padding, unless an attention does.
+  const bool padding_read = std::ranges::any_of(
+      attentions_, [](const auto& attention) { return attention->reads_padding(); });
+  const torch::Tensor rows = padding_read ? torch::Tensor() : real;
   const bool pre = options_.norm == "pre";
   for (size_t i = 0; i < attentions_.size(); ++i) {
     auto &attention_norm = attention_norms_[i], &feed_forward_norm = feed_forward_norms_[i];
     {
       const torch::Tensor given = pre ? attention_norm->forward(x) : x;
       if (seen != nullptr) seen->push_back(has_cls() ? given.slice(1, 1) : given);
-      x = add_dropped(x, attention(*attentions_[i], given, real));
+      x = add_dropped(x, attention(*attentions_[i], given, real), rows);
     }
     if (!pre) x = attention_norm->forward(x);
-    x = add_feed_forward(i, x);
+    x = add_feed_forward(i, x, rows);
     if (!pre) x = feed_forward_norm->forward(x);
   }
   return x;

@@ -67,10 +67,11 @@ class Model : public torch::nn::Module {
                        std::vector<torch::Tensor>* seen);
   torch::Tensor attention(Attention& layer, const torch::Tensor& x,
                           const torch::Tensor& mask) const;
-  // x + dropout(y).
-  torch::Tensor add_dropped(const torch::Tensor& x, const torch::Tensor& y);
-  // x + the feed-forward block of layer i, of norm(x) where it has a norm of its own.
-  torch::Tensor add_feed_forward(size_t i, const torch::Tensor& x);
+  // x + dropout(y). Rows where `real` [B*inputs,L] (undefined: all true) is false are anything.
+  torch::Tensor add_dropped(const torch::Tensor& x, const torch::Tensor& y,
+                            const torch::Tensor& real);
+  // x + the feed-forward block of layer i, of norm(x) where it has a norm of its own; likewise.
+  torch::Tensor add_feed_forward(size_t i, const torch::Tensor& x, const torch::Tensor& real);
 
   ModelOptions options_;
   Kernels kernels_;

@@ -40,7 +40,7 @@ void forward_tile(const Layer& layer, const float* x, int64_t rows, const bool* 
   cpu::multiply_bt(rows, layer.out, layer.in, {x, layer.in}, layer.weight, {y, layer.out});
   cpu::add_bias(y, rows, layer.out, layer.bias);
   for (int64_t r = 0; mask != nullptr && r < rows; ++r) {
-    if (!mask[r]) std::fill(y + r * layer.out, y + (r + 1) * layer.out, 0.0F);
+    if (!mask[r]) zero_blank(y, layer.out)(r, 1);
   }
 }
 
@@ -80,19 +80,24 @@ class ThreeLayers : public torch::autograd::Function<ThreeLayers> {
   static variable_list forward(AutogradContext* context, const torch::Tensor& x_given,
                                const torch::Tensor& w0, const torch::Tensor& b0,
                                const torch::Tensor& w1, const torch::Tensor& b1,
-                               const torch::Tensor& w2, const torch::Tensor& b2) {
-    const torch::Tensor x = x_given.contiguous();
+                               const torch::Tensor& w2, const torch::Tensor& b2,
+                               const torch::Tensor& mask_given) {
+    const torch::Tensor x = x_given.contiguous(), mask = mask_given.contiguous();
     const std::array<Layer, 3> layers = {Layer(w0, b0), Layer(w1, b1), Layer(w2, b2)};
     variable_list outputs;
     for (const Layer& layer : layers) outputs.push_back(empty_rows(x, layer.out));
     const float* from = x.const_data_ptr<float>();
-    for_each_tile(rows_of(x), [&](int64_t, int64_t begin, int64_t rows) {
+    const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
       for (size_t i = 0; i < 3; ++i) {
         forward_tile(layers[i], from + begin * layers[i].in, rows, nullptr,
                      outputs[i].mutable_data_ptr<float>() + begin * layers[i].out);
       }
+    };
+    for_each_tile(rows_of(x), mask_data(mask), tile, [&](int64_t begin, int64_t rows) {
+      for (size_t i = 0; i < 3; ++i)
+        zero_blank(outputs[i].mutable_data_ptr<float>(), layers[i].out)(begin, rows);
     });
-    context->save_for_backward({x, w0, b0, w1, b1, w2, b2});
+    context->save_for_backward({x, w0, b0, w1, b1, w2, b2, mask});
     return outputs;
   }
 
@@ -106,7 +111,7 @@ class ThreeLayers : public torch::autograd::Function<ThreeLayers> {
     std::array<std::vector<Sums>, 3> sums;
     for (size_t i = 0; i < 3; ++i)
       sums[i].resize(static_cast<size_t>(tile_parts(rows_of(x))), Sums(layers[i]));
-    for_each_tile(rows_of(x), [&](int64_t part, int64_t begin, int64_t rows) {
+    const auto tile = [&](int64_t part, int64_t begin, int64_t rows) {
       for (size_t i = 0; i < 3; ++i) {
         const Layer& layer = layers[i];
         backward_tile(layer, x.const_data_ptr<float>() + begin * layer.in,
@@ -114,9 +119,12 @@ class ThreeLayers : public torch::autograd::Function<ThreeLayers> {
                       /*first=*/i == 0, grad_x.mutable_data_ptr<float>() + begin * layer.in,
                       sums[i][static_cast<size_t>(part)]);
       }
-    });
+    };
+    for_each_tile(rows_of(x), mask_data(kept[7]), tile,
+                  zero_blank(grad_x.mutable_data_ptr<float>(), x.size(-1)));
     variable_list result = {grad_x};
     for (size_t i = 0; i < 3; ++i) add_up(sums[i], kept[1 + 2 * i], kept[2 + 2 * i], result);
+    result.emplace_back();
     return result;
   }
 };
@@ -129,11 +137,13 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
     const torch::Tensor x = x_given.contiguous(), mask = mask_given.contiguous();
     const Layer layer(weight, bias);
     const torch::Tensor y = empty_rows(x, layer.out);
-    for_each_tile(rows_of(x), [&](int64_t, int64_t begin, int64_t rows) {
+    const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
       forward_tile(layer, x.const_data_ptr<float>() + begin * layer.in, rows,
                    mask.const_data_ptr<bool>() + begin,
                    y.mutable_data_ptr<float>() + begin * layer.out);
-    });
+    };
+    for_each_tile(rows_of(x), mask_data(mask), tile,
+                  zero_blank(y.mutable_data_ptr<float>(), layer.out));
     context->save_for_backward({x, weight, bias, mask});
     return y;
   }
@@ -144,21 +154,23 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
     const Layer layer(kept[1], kept[2]);
     const torch::Tensor grad = gradients[0].contiguous(), grad_x = torch::empty_like(x);
     std::vector<Sums> sums(static_cast<size_t>(tile_parts(rows_of(x))), Sums(layer));
-    for_each_tile(rows_of(x), [&](int64_t part, int64_t begin, int64_t rows) {
+    const auto tile = [&](int64_t part, int64_t begin, int64_t rows) {
       const bool* keep = mask.const_data_ptr<bool>() + begin;
       const float* given = grad.const_data_ptr<float>() + begin * layer.out;
       std::vector<float> masked;
       if (!std::all_of(keep, keep + rows, [](bool token) { return token; })) {
         masked.assign(given, given + rows * layer.out);
         for (int64_t r = 0; r < rows; ++r) {
-          if (!keep[r]) std::fill_n(masked.begin() + r * layer.out, layer.out, 0.0F);
+          if (!keep[r]) zero_blank(masked.data(), layer.out)(r, 1);
         }
         given = masked.data();
       }
       backward_tile(layer, x.const_data_ptr<float>() + begin * layer.in, given, rows,
                     /*first=*/true, grad_x.mutable_data_ptr<float>() + begin * layer.in,
                     sums[static_cast<size_t>(part)]);
-    });
+    };
+    for_each_tile(rows_of(x), mask_data(mask), tile,
+                  zero_blank(grad_x.mutable_data_ptr<float>(), layer.in));
     variable_list result = {grad_x};
     add_up(sums, kept[1], kept[2], result);
     result.emplace_back();
@@ -169,10 +181,11 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
 }  // namespace
 
 std::array<torch::Tensor, 3> linear_rows(const torch::Tensor& x,
-                                         const std::array<LinearWeights, 3>& layers) {
-  const variable_list outputs = ThreeLayers::apply(x, layers[0].weight.contiguous(), layers[0].bias,
-                                                   layers[1].weight.contiguous(), layers[1].bias,
-                                                   layers[2].weight.contiguous(), layers[2].bias);
+                                         const std::array<LinearWeights, 3>& layers,
+                                         const torch::Tensor& mask) {
+  const variable_list outputs = ThreeLayers::apply(
+      x, layers[0].weight.contiguous(), layers[0].bias, layers[1].weight.contiguous(),
+      layers[1].bias, layers[2].weight.contiguous(), layers[2].bias, kept_mask(mask));
   return {outputs[0], outputs[1], outputs[2]};
 }
 

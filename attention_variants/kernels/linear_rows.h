@@ -13,9 +13,11 @@ struct LinearWeights {
 };
 
 /// x Wᵀ + b for three layers at once, x [B,N,in] float32 on a CPU -> three of [B,N,out]: x is read
-/// once, and its gradient written once. Differentiable once.
+/// once, and its gradient written once. Rows where mask [B,N] (undefined: all true) is false are
+/// anything finite. Differentiable once.
 std::array<torch::Tensor, 3> linear_rows(const torch::Tensor& x,
-                                         const std::array<LinearWeights, 3>& layers);
+                                         const std::array<LinearWeights, 3>& layers,
+                                         const torch::Tensor& mask = {});
 
 /// x Wᵀ + b, x [B,N,in] float32 on a CPU -> [B,N,out], with rows zero where mask [B,N] is false.
 /// Differentiable once.

@@ -10,6 +10,7 @@
 #include "attention_variants/attention.h"
 #include "attention_variants/kernels/cpu/row_math.h"
 #include "attention_variants/kernels/cpu/vector_math.h"
+#include "attention_variants/kernels/linear_rows.h"
 #include "tests/attention_variants/testing.h"
 
 namespace lra {
@@ -137,12 +138,39 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"linformer[sharing=none]", 2, 2, 300, 8, Padding::scattered},
                     Case{"linformer[sharing=key_value]", 2, 1, 257, 5, Padding::none}));
 
-INSTANTIATE_TEST_SUITE_P(Linear, KernelParity,
-                         testing::Values(Case{"linear", 3, 2, 100, 32, Padding::end},
-                                         Case{"linear", 2, 3, 300, 8, Padding::scattered},
-                                         Case{"linear", 1, 1, 257, 5, Padding::none},
-                                         Case{"linear[normalise=false]", 3, 2, 513, 16,
-                                              Padding::end}));
+INSTANTIATE_TEST_SUITE_P(
+    Features, KernelParity,
+    testing::Values(Case{"linear", 3, 2, 100, 32, Padding::end},
+                    Case{"linear", 2, 3, 300, 8, Padding::scattered},
+                    Case{"linear", 1, 1, 257, 5, Padding::none},
+                    Case{"linear[normalise=false]", 3, 2, 513, 16, Padding::end},
+                    Case{"performer", 3, 2, 100, 32, Padding::end},
+                    Case{"performer", 2, 2, 700, 32, Padding::scattered},
+                    Case{"performer[num_features=7]", 1, 1, 129, 5, Padding::none},
+                    Case{"performer[kernel=relu]", 3, 2, 300, 16, Padding::scattered},
+                    Case{"performer[prescale=true]", 3, 2, 300, 16, Padding::scattered},
+                    Case{"performer[prescale=true]", 2, 2, 257, 8, Padding::end},
+                    Case{"cosformer", 3, 2, 100, 32, Padding::end},
+                    Case{"cosformer", 2, 3, 300, 5, Padding::scattered}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Patterns, KernelParity,
+    testing::Values(Case{"local", 3, 2, 200, 32, Padding::end},
+                    Case{"local[block=7]", 2, 3, 100, 5, Padding::scattered},
+                    Case{"local[block=300]", 2, 1, 700, 8, Padding::none},
+                    Case{"longformer[window=64]", 3, 2, 400, 16, Padding::end},
+                    Case{"longformer[window=6]", 2, 2, 100, 8, Padding::scattered},
+                    Case{"longformer[window=32,global_tokens=5]", 3, 2, 300, 8, Padding::scattered},
+                    Case{"longformer", 2, 2, 100, 8, Padding::end},
+                    Case{"bigbird[block=16]", 3, 2, 300, 16, Padding::end},
+                    Case{"bigbird[block=8,random_blocks=2]", 2, 3, 203, 8, Padding::scattered},
+                    Case{"bigbird", 2, 2, 100, 8, Padding::end},
+                    Case{"sparse[block=32,summary=8]", 3, 2, 300, 16, Padding::end},
+                    Case{"sparse[block=16,summary=15,causal=true]", 2, 2, 100, 8, Padding::none},
+                    Case{"sparse[block=16,summary=0]", 2, 3, 90, 8, Padding::scattered},
+                    Case{"sparse[block=32,summary=8,causal=true]", 2, 2, 203, 8,
+                         Padding::scattered},
+                    Case{"sparse[block=128]", 2, 2, 100, 8, Padding::end}));
 
 // Rows of padding hold anything; the kernel sees none of it, forward or backward.
 class EveryKernel : public testing::TestWithParam<const char*> {};
@@ -166,7 +194,38 @@ TEST_P(EveryKernel, PaddingMayHoldAnything) {
 
 INSTANTIATE_TEST_SUITE_P(Every, EveryKernel,
                          testing::Values("nystrom[num_landmarks=8]", "standard", "linformer",
-                                         "linear"));
+                                         "linear", "performer", "cosformer", "local[block=16]",
+                                         "longformer[window=8,global_tokens=3]", "bigbird[block=8]",
+                                         "sparse[block=16,summary=4]"));
+
+TEST(LinearRows, LeaveTilesOfPaddingOut) {
+  torch::manual_seed(5);
+  torch::Tensor mask = torch::ones({3, 700}, torch::kBool);
+  mask[1].slice(0, 3).fill_(false);
+  mask[2].slice(0, 300).fill_(false);
+  const torch::Tensor real = mask.unsqueeze(-1), x = torch::randn({3, 700, 10}).requires_grad_();
+  std::array<LinearWeights, 3> layers;
+  std::vector<torch::Tensor> leaves = {x};
+  for (LinearWeights& layer : layers) {
+    layer = {.weight = torch::randn({6, 10}).requires_grad_(),
+             .bias = torch::randn({6}).requires_grad_()};
+    leaves.insert(leaves.end(), {layer.weight, layer.bias});
+  }
+  const std::vector<torch::Tensor> gradients = {torch::randn({3, 700, 6}) * real,
+                                                torch::randn({3, 700, 6}) * real,
+                                                torch::randn({3, 700, 6}) * real};
+  const auto some = linear_rows(x, layers, mask);
+  std::vector<torch::Tensor> plain;
+  for (size_t i = 0; i < 3; ++i) {
+    plain.push_back(torch::linear(x, layers[i].weight, layers[i].bias));
+    EXPECT_TRUE(torch::allclose(some[i] * real, plain[i] * real, 1e-5, 1e-5));
+    EXPECT_EQ(some[i][1].slice(0, 100, 500).abs().max().item<float>(), 0.0F);
+  }
+  const auto given = torch::autograd::grad({some[0], some[1], some[2]}, leaves, gradients),
+             exact = torch::autograd::grad(plain, leaves, gradients);
+  for (size_t i = 0; i < given.size(); ++i)
+    EXPECT_TRUE(torch::allclose(given[i], exact[i], 1e-4, 1e-4)) << i;
+}
 
 // Without linformer, whose projection of the length is LibTorch's product.
 TEST(Kernels, AreTheSameForAnyNumberOfThreads) {
@@ -176,7 +235,8 @@ TEST(Kernels, AreTheSameForAnyNumberOfThreads) {
   const torch::Tensor gradient = draw(), mask = torch::ones({3, 200}, torch::kBool);
   const AttentionContext context{.width = 16, .heads = 2, .head_dim = 8, .max_length = 200};
   const int before = at::get_num_threads();
-  for (const char* spec : {"nystrom[num_landmarks=8]", "standard", "linear"}) {
+  for (const char* spec : {"nystrom[num_landmarks=8]", "standard", "linear", "performer",
+                           "cosformer", "bigbird[block=8]"}) {
     const auto with = [&](int threads) {
       at::set_num_threads(threads);
       return evaluate(parse_attention(spec), context, torch::kFloat, inputs, mask, gradient);

@@ -136,6 +136,33 @@ TEST(AddDroppedOut, IsTheSumAndItsGradients) {
   EXPECT_TRUE(torch::equal(add_dropped_out(x, y, 0.3, /*training=*/false), x + y));
 }
 
+// Tiles without a token are left out; all real rows and all gradients stay as they were.
+TEST(FeedForward, LeavesPaddingOut) {
+  const FeedForwardWeights weights = make_weights(12, 20, true);
+  const Tensor x = torch::randn({3, 700, 12});
+  Tensor mask = torch::ones({3, 700}, torch::kBool);
+  mask[1].slice(0, 3).fill_(false);
+  mask[2].slice(0, 300).fill_(false);
+  const Tensor real = mask.unsqueeze(-1), gradient = torch::randn_like(x) * real;
+  const auto results_with = [&](const Tensor& given_mask) {
+    std::vector<Tensor> leaves = {x.clone().requires_grad_()};
+    for (const Tensor& w : list(weights)) leaves.push_back(w.clone().requires_grad_());
+    torch::manual_seed(9);
+    const Tensor inner = feed_forward(leaves[0], from({leaves.begin() + 1, leaves.end()}), 0.2,
+                                      /*training=*/true, given_mask);
+    const Tensor y = add_dropped_out(leaves[0], inner, 0.2, /*training=*/true, given_mask);
+    std::vector<Tensor> all = torch::autograd::grad({y}, leaves, {gradient});
+    all.insert(all.begin(), y.detach());
+    return all;
+  };
+  const auto all = results_with({}), some = results_with(mask);
+  EXPECT_TRUE(torch::equal(all[0] * real, some[0] * real));
+  EXPECT_TRUE(some[0].isfinite().all().item<bool>());
+  EXPECT_EQ(some[0][1].slice(0, 100, 500).abs().max().item<float>(), 0.0F);
+  for (size_t i = 1; i < all.size(); ++i)
+    EXPECT_TRUE(torch::allclose(all[i], some[i], 1e-5, 1e-5)) << i;
+}
+
 // Samples 1 and 2 of three alone, of a size that begins no block of a dropout.
 TEST(FeedForward, APartOfABatchIsThatPartOfTheWhole) {
   const FeedForwardWeights weights = make_weights(12, 20, true);
