@@ -8,6 +8,7 @@
 
 #include "harness/commands.h"
 #include "harness/memory.h"
+#include "harness/peers.h"
 #include "harness/profile_run.h"
 #include "harness/progress.h"
 #include "harness/runtime.h"
@@ -22,12 +23,12 @@ namespace {
 
 struct ProfileOptions {
   std::string preset = "lra", attentions, scope, mode, batch, dtype = "float32", device = "cpu",
-              protocol, task, memory_limit, flush, out, compare, child;
+              protocol, task, memory_limit, flush, out, compare, peers, child;
   std::vector<int64_t> lengths;
   std::vector<std::string> sets;
   int64_t heads = 0, head_dim = 0, threads = 0, passes = 0;
   uint64_t seed = 0;
-  double seconds = 3, timeout = 600, tolerance = 0.1;
+  double seconds = 3, timeout = 600, max_minutes = 0, tolerance = 0.1;
   bool no_pin = false, again = false;
 };
 
@@ -81,7 +82,13 @@ ProfilePlan plan(const ProfileOptions& given) {
     sets.insert(sets.begin(), own.begin(), own.end());
   }
 
-  ProfilePlan plan{.out = given.out,
+  if (!given.peers.empty() && (scope == "model" || given.device != "cpu")) {
+    throw UsageError(
+        "--peers measures layers on the CPU: choose --scope core or module, and --device cpu");
+  }
+
+  ProfilePlan plan{.peers = given.peers,
+                   .out = given.out,
                    .device = given.device,
                    .threads = use_threads(given.threads),
                    .seconds = given.seconds,
@@ -89,6 +96,7 @@ ProfilePlan plan(const ProfileOptions& given) {
                    .passes = given.passes > 0         ? given.passes
                              : given.seconds < kRough ? 1
                                                       : 3,
+                   .max_minutes = given.max_minutes,
                    .seed = given.seed,
                    .pin = !given.no_pin,
                    .again = given.again};
@@ -126,6 +134,7 @@ ProfilePlan plan(const ProfileOptions& given) {
       say(fmt::format("{} N={}: batch {}", cell.attention.text(), cell.length, cell.batch));
     }
   }
+  if (!given.peers.empty()) plan.cells = with_peers(plan.cells, list_peers(given.peers));
   return plan;
 }
 
@@ -228,6 +237,12 @@ void add_profile_command(CLI::App& app) {
                    "Seconds after which a process is ended and its cell is timeout; 0 = none")
       ->check(CLI::Range(0.0, 1e9))
       ->capture_default_str();
+  command
+      ->add_option("--max-minutes", options->max_minutes,
+                   "After these begin no pass but a cell's first; cells with fewer passes are "
+                   "marked, and the same command goes on; 0 = no end")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
   command->add_option("--order-seed", options->seed, "Of the order within a pass")
       ->capture_default_str();
   command->add_flag("--no-pin", options->no_pin, "Let the system move threads between processors");
@@ -247,6 +262,9 @@ void add_profile_command(CLI::App& app) {
                    "Of --compare: a change of up to this part is none")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
+  command->add_option("--peers", options->peers,
+                      "Measure other packages' layers too, by this program, between our own: "
+                      "results/peers/profile_peers.py, which needs its packages");
   command->add_option("--child", options->child)->group("");  // of our own processes
   command->callback([options] { profile(*options); });
 }

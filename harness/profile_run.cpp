@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <random>
@@ -10,6 +11,7 @@
 #include "harness/child.h"
 #include "harness/machine_watch.h"
 #include "harness/memory.h"
+#include "harness/peers.h"
 #include "harness/progress.h"
 #include "harness/roofline.h"
 #include "harness/runtime.h"
@@ -65,15 +67,18 @@ struct Answer {
   std::string status, reason;
 };
 
-Answer ask(const Request& request, double timeout) {
+// `program`: another than this one, for a peer; "" = this one.
+Answer ask(const Request& request, double timeout, const std::string& program = "") {
+  std::vector<std::string> words = {"--child", request_json(request).dump()};
+  if (program.empty()) words.insert(words.begin(), "profile");
   const ChildStatus ended =
-      run_child({"profile", "--child", request_json(request).dump()},
-                {.environment = request.processors.empty()
-                                    ? std::vector<std::pair<std::string, std::string>>{}
-                                    : pinned_environment(request.processors),
-                 .timeout = timeout,
-                 .capture = true,
-                 .victim = true});
+      run_child(words, {.environment = request.processors.empty()
+                                           ? std::vector<std::pair<std::string, std::string>>{}
+                                           : pinned_environment(request.processors),
+                        .timeout = timeout,
+                        .capture = true,
+                        .program = program,
+                        .victim = true});
   if (ended.timed_out)
     return {.value = nullptr,
             .status = "timeout",
@@ -87,8 +92,13 @@ Answer ask(const Request& request, double timeout) {
             .status = "crash",
             .reason = fmt::format("{}{}", ended.text(), said.empty() ? "" : ": " + said)};
   }
-  return {
-      .value = parse_json(ended.out, "a measuring process's answer"), .status = "", .reason = ""};
+  try {
+    return {.value = parse_json(last_line(ended.out), "a measuring process's answer"),
+            .status = "",
+            .reason = ""};
+  } catch (const Error& error) {
+    return {.value = nullptr, .status = "crash", .reason = error.what()};
+  }
 }
 
 class Runner {
@@ -125,12 +135,24 @@ class Runner {
 
   std::vector<Profile> run() {
     if (finished_ < static_cast<int64_t>(plan_.cells.size())) roofline_ = ask_roofline();
-    // The cells of one length, in the order in which the lengths are given.
-    std::vector<int64_t> lengths;
+    std::vector<int64_t> lengths;  // in the order in which they are given
     for (const ProfileCell& cell : plan_.cells) {
       if (std::ranges::find(lengths, cell.length) == lengths.end()) lengths.push_back(cell.length);
     }
-    for (const int64_t length : lengths) run_length(length);
+    for (int64_t round = 1;; ++round) {
+      const auto begin = Clock::now();
+      int64_t measured = 0;
+      for (const int64_t length : lengths) measured += run_length(length);
+      if (measured == 0) break;
+      if (round == 1 && plan_.passes > 1)
+        say(fmt::format("a pass over {} cells took {:.1f} min", measured, minutes_since(begin)));
+    }
+    if (late() && finished_ < static_cast<int64_t>(plan_.cells.size())) {
+      say(fmt::format(
+          "the time is over: {} of {} cells have fewer passes than {} and are marked; "
+          "the same command goes on",
+          plan_.cells.size() - static_cast<size_t>(finished_), plan_.cells.size(), plan_.passes));
+    }
     return records_;
   }
 
@@ -158,19 +180,28 @@ class Runner {
     return quiet_passes(record) >= plan_.passes && record.noisy.empty();
   }
 
-  void run_length(int64_t length) {
+  using Clock = std::chrono::steady_clock;
+  static double minutes_since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count() / 60;
+  }
+  bool late() const { return plan_.max_minutes > 0 && minutes_since(start_) > plan_.max_minutes; }
+
+  // One pass of each cell of that length that lacks one; says of how many.
+  int64_t run_length(int64_t length) {
     std::vector<size_t> todo;
-    for (;;) {
-      todo.clear();
-      for (size_t i = 0; i < plan_.cells.size(); ++i) {
-        const Profile* record = plan_.cells[i].length == length ? find(keys_[i]) : nullptr;
-        if (plan_.cells[i].length == length && (record == nullptr || !done(*record)))
-          todo.push_back(i);
-      }
-      if (todo.empty()) return;
-      std::ranges::shuffle(todo, random_);
-      for (const size_t i : todo) run_pass(i);
+    for (size_t i = 0; i < plan_.cells.size(); ++i) {
+      if (plan_.cells[i].length != length) continue;
+      const Profile* record = find(keys_[i]);
+      if (record == nullptr || !done(*record)) todo.push_back(i);
     }
+    std::ranges::shuffle(todo, random_);
+    int64_t measured = 0;
+    for (const size_t i : todo) {
+      if (late() && find(keys_[i]) != nullptr) continue;
+      run_pass(i);
+      ++measured;
+    }
+    return measured;
   }
 
   void run_pass(size_t i) {
@@ -184,16 +215,7 @@ class Runner {
         .flush_bytes = plan_.flush_bytes,
         .seconds = plan_.seconds / static_cast<double>(plan_.passes),
         .processors = processors_};
-    const Answer answer = ask(request, plan_.timeout);
-    Profile pass = profile_record(cell, device_, threads_);
-    if (answer.value.is_null()) {
-      pass.status = answer.status;
-      pass.reason = answer.reason;
-    } else {
-      Machine machine = pass.machine;  // a pinned process sees fewer processors
-      pass = parse_profile(answer.value);
-      pass.machine = std::move(machine);
-    }
+    Profile pass = measured_pass(request);
     Profile* known = find(keys_[i]);
     if (known == nullptr) {
       insert(std::move(pass), i);
@@ -204,6 +226,28 @@ class Runner {
     settle(record);
     write();
     tell(record);
+  }
+
+  Profile measured_pass(const Request& request) const {
+    const bool ours = request.cell.peer.empty();
+    const Answer answer = ask(request, plan_.timeout, ours ? "" : plan_.peers);
+    Profile pass = profile_record(request.cell, device_, threads_);
+    if (answer.value.is_null()) {
+      pass.status = answer.status;
+      pass.reason = answer.reason;
+    } else if (ours) {
+      Machine machine = pass.machine;  // a pinned process sees fewer processors
+      pass = parse_profile(answer.value);
+      pass.machine = std::move(machine);
+    } else {
+      try {
+        pass = peer_record(answer.value, pass);
+      } catch (const Error& error) {
+        pass.status = "crash";
+        pass.reason = error.what();
+      }
+    }
+    return pass;
   }
 
   // Records stand in the plan's order, after those of other plans.
@@ -222,6 +266,10 @@ class Runner {
           fmt::format("a later process ended in {}: {}", pass.status, pass.reason);
       return;
     }
+    if (pass.method.contains(kGpuClocks)) {
+      json& clocks = record.method[kGpuClocks];
+      for (const json& one : pass.method[kGpuClocks]) clocks.push_back(one);
+    }
     ProfileTime& time = *record.time;
     time.samples.insert(time.samples.end(), pass.time->samples.begin(), pass.time->samples.end());
     time.passes.push_back(pass.time->passes.front());
@@ -238,7 +286,9 @@ class Runner {
   void settle(Profile& record) const {
     record.roofline = roofline_;
     json now = method();
-    if (record.method.contains(kStopped)) now[kStopped] = record.method[kStopped];
+    for (const char* kept : {kStopped, kGpuClocks}) {
+      if (record.method.contains(kept)) now[kept] = record.method[kept];
+    }
     record.method = std::move(now);
     if (record.status != "ok" || !record.time) return;
     ProfileTime& time = *record.time;
@@ -305,8 +355,9 @@ class Runner {
   }
 
   void tell(const Profile& record) {
-    const std::string what = fmt::format("{} N={} {} {}", record.attention.label, record.length,
-                                         record.scope, record.mode);
+    const std::string from = record.package.empty() ? "" : " (" + record.package + ")";
+    const std::string what = fmt::format("{}{} N={} {} {}", record.attention.label, from,
+                                         record.length, record.scope, record.mode);
     if (done(record)) ++finished_;
     const std::string count = fmt::format("{}/{}", finished_, plan_.cells.size());
     if (record.status != "ok") {
@@ -323,6 +374,7 @@ class Runner {
   const ProfilePlan& plan_;
   const torch::Device device_;
   const int64_t threads_;
+  const Clock::time_point start_ = Clock::now();
   const double timer_ms_ = timer_overhead();
   std::mt19937_64 random_;
   std::vector<int> processors_;

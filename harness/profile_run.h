@@ -11,6 +11,7 @@ namespace lra {
 
 struct ProfilePlan {
   std::vector<ProfileCell> cells;
+  std::string peers;          // the program that measures cells of other packages; see peers.h
   std::filesystem::path out;  // JSONL; what it holds is kept, and what it lacks measured
   std::string device = "cpu";
   int64_t threads = 0;       // 0 = all processors
@@ -19,14 +20,15 @@ struct ProfilePlan {
   double seconds = 3;        // of samples a cell, over its passes
   double timeout = 600;      // of a process; 0 = none
   int64_t passes = 3;        // processes a cell; a noisy cell gets up to as many again
+  double max_minutes = 0;    // after these, no pass begins but a cell's first; 0 = no end
   uint64_t seed = 0;         // of the order
   bool pin = true;           // threads to processors
   bool again = false;        // drop what the file holds of cells that failed or stayed noisy
 };
 
-/// Measures what the file lacks, and returns its records. The cells of one length are measured pass
-/// by pass, in an order drawn anew for each; the file is written after every process, so that
-/// whatever ends this one costs one process's samples. Throws Interrupted after Ctrl-C.
+/// Measures what the file lacks, and returns its records. A pass goes through all cells, length by
+/// length, those of one length in an order drawn anew; the file is written after every process, so
+/// that whatever ends this one costs one process's samples. Throws Interrupted after Ctrl-C.
 std::vector<Profile> run_profile(const ProfilePlan& plan);
 
 /// What a child does with the word that run_profile() gave it: measures, and prints the record.

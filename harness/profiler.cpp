@@ -7,6 +7,7 @@
 #include <map>
 
 #include "attention_variants/autocast.h"
+#include "harness/gpu_clocks.h"
 #include "harness/machine_watch.h"
 #include "harness/memory.h"
 #include "harness/runtime.h"
@@ -25,16 +26,6 @@ int64_t parameter_bytes(const torch::nn::Module& module) {
 
 void clear_gradients(const std::vector<torch::Tensor>& tensors) {
   for (torch::Tensor tensor : tensors) tensor.mutable_grad() = torch::Tensor();
-}
-
-// Floating-point operations of the projections for one token: two a weight.
-int64_t projection_flops(const Attention& attention) {
-  int64_t flops = 0;
-  for (const auto& parameter : attention.named_parameters()) {
-    if (is_projection(parameter.key()) && parameter.value().dim() == 2)
-      flops += 2 * parameter.value().numel();
-  }
-  return flops;
 }
 
 int64_t bytes_of(const torch::Tensor& tensor) { return static_cast<int64_t>(tensor.nbytes()); }
@@ -109,8 +100,7 @@ Work attention_work(const ProfileCell& cell, torch::Device device) {
     const auto gradient = torch::randn_like(x);
     work.call =
         attention_call([=] { return attention->forward(x, mask); }, leaves, gradient, training);
-    const int64_t inner = attention->flops(cell.batch, cell.length);
-    if (inner >= 0) work.flops = inner + cell.batch * cell.length * projection_flops(*attention);
+    work.flops = layer_flops(*attention, cell.batch, cell.length);
     work.least_bytes = 2 * bytes_of(x) + work.parameter_bytes;
   }
   return work;
@@ -128,6 +118,9 @@ Work model_work(const ProfileCell& cell, const Config& config, torch::Device dev
   Work work;
   work.options = model->attention_options();
   work.parameter_bytes = parameter_bytes(*model);
+  work.flops = model->flops(cell.batch, cell.length);
+  work.least_bytes = bytes_of(tokens) + bytes_of(mask) + work.parameter_bytes +
+                     cell.batch * info.classes * 4;  // logits, float32
   if (cell.mode == "inference") {
     model->eval();
     work.call = [=, dtype = cell.dtype] {
@@ -216,6 +209,16 @@ void fill(const Work& work, torch::Device device, const Measurement& m,
   }
 }
 
+void fill_clocks(const GpuClocks& clocks, Profile& record) {
+  json seen = {{"mhz", clocks.mhz}, {"memory_mhz", clocks.memory_mhz}};
+  if (!clocks.slowed.empty()) {
+    seen["slowed"] = clocks.slowed;
+    std::string& noisy = record.time->passes.front().noisy;
+    if (noisy.empty()) noisy = "the GPU was slowed down: " + clocks.slowed;
+  }
+  record.method[kGpuClocks] = json::array({seen});
+}
+
 }  // namespace
 
 torch::Dtype dtype_of(const std::string& name) {
@@ -240,7 +243,9 @@ json cell_json(const ProfileCell& cell) {
           {"protocol", cell.protocol},
           {"task", cell.task},
           {"sets", cell.sets},
-          {"batch_policy", cell.batch_policy}};
+          {"batch_policy", cell.batch_policy},
+          {"peer", cell.peer},
+          {"package", cell.package}};
 }
 
 ProfileCell parse_cell(const json& value) {
@@ -255,7 +260,9 @@ ProfileCell parse_cell(const json& value) {
           .protocol = value.at("protocol"),
           .task = value.at("task"),
           .sets = value.at("sets"),
-          .batch_policy = value.at("batch_policy")};
+          .batch_policy = value.at("batch_policy"),
+          .peer = value.at("peer"),
+          .package = value.at("package")};
 }
 
 void check_cell(const ProfileCell& cell) {
@@ -286,7 +293,10 @@ Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t th
   record.threads = threads;
   record.machine = machine_of(device);
   record.software = software_json();
-  if (cell.scope == "model") {
+  if (!cell.peer.empty()) {
+    record.package = cell.package;
+    record.attention.options = json::object();  // it has its own, by other names
+  } else if (cell.scope == "model") {
     const Config config = config_of(cell);
     record.attention.options = config.attention_options;
     record.protocol = config.protocol;
@@ -309,7 +319,10 @@ Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t thre
     const Work work = work_of(cell, device);
     const MachineWatch watch(processors);
     const Measurement m = measure(work.call, device, limits);
+    // Read first: a GPU that has nothing to do slows down.
+    const auto clocks = device.is_cuda() ? gpu_clocks(device.index()) : std::nullopt;
     fill(work, device, m, watch.stop(), record);
+    if (clocks) fill_clocks(*clocks, record);
   } catch (const Interrupted&) {
     throw;
   } catch (const std::exception& error) {

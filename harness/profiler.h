@@ -21,7 +21,11 @@ struct ProfileCell {
   std::string protocol = "lra-strict", task;  // of scope model
   std::vector<std::string> sets;              // of scope model: "a.b=v" over the protocol
   std::string batch_policy;                   // how the batch was chosen; "" = it is fixed
+  std::string peer, package;  // another package's layer, and that package; "" = our own attention
 };
+
+/// Of Profile::method: a GPU's clocks at the end of each pass, [{"mhz", "memory_mhz", "slowed"}].
+inline constexpr const char* kGpuClocks = "gpu_clocks";
 
 /// For handing a cell to another process.
 json cell_json(const ProfileCell& cell);

@@ -172,9 +172,7 @@ void add_roofline(const ProfileGroup& group, std::vector<Table>& tables) {
         if (!std::isfinite(rate)) return "";
         std::string text = fmt::format("{}, {}", short_number(work / 1e9), short_number(rate));
         if (p.roofline && p.least_bytes && *p.least_bytes > 0) {
-          const double intensity = *p.flops / *p.least_bytes;
-          const double most =
-              std::min(p.roofline->gflops, intensity * p.roofline->gigabytes_per_second);
+          const double most = attainable_gflops(*p.roofline, *p.flops, *p.least_bytes);
           const double part = 100 * rate / most;
           if (!std::isfinite(part)) return text;
           text += fmt::format(", {} % ({})",
@@ -183,8 +181,8 @@ void add_roofline(const ProfileGroup& group, std::vector<Table>& tables) {
         }
         return text;
       },
-      {"operations as the variant's own account says (a multiply-add is 2; training: three "
-       "forwards; softmax and other pointwise work not counted)",
+      {"operations as the variant's own account says, and the products of the layers around it (a "
+       "multiply-add is 2; training: three forwards; softmax and other pointwise work not counted)",
        "roofline: the lower of this machine's measured matrix-product rate (arithmetic) and its "
        "measured copy bandwidth times the operations per byte that must be moved, inputs, weights "
        "and output once each (memory)",

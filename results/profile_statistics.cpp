@@ -111,6 +111,11 @@ Estimated ratio_over_passes(const std::vector<std::vector<double>>& a,
   });
 }
 
+double attainable_gflops(const Roofline& roofline, double flops, double least_bytes) {
+  if (!(least_bytes > 0)) return roofline.gflops;
+  return std::min(roofline.gflops, flops / least_bytes * roofline.gigabytes_per_second);
+}
+
 std::optional<Growth> growth(std::span<const double> lengths, std::span<const double> values) {
   std::vector<double> x, y;
   for (size_t i = 0; i < std::min(lengths.size(), values.size()); ++i) {

@@ -37,6 +37,10 @@ Estimated median_over_passes(const std::vector<std::vector<double>>& passes);
 Estimated ratio_over_passes(const std::vector<std::vector<double>>& a,
                             const std::vector<std::vector<double>>& b);
 
+/// What a machine of this roofline reaches at most with an operation of so many floating-point
+/// operations that must move so many bytes (Williams et al. 2009), GFLOP/s.
+double attainable_gflops(const Roofline& roofline, double flops, double least_bytes);
+
 /// The slope of log(value) on log(length) by least squares: 1 is linear growth, 2 quadratic; with
 /// Student's interval where there are at least three points. Absent unless two lengths differ;
 /// points that are not positive and finite are left out.

@@ -1,129 +1,265 @@
 #!/usr/bin/env python3
-"""Memory and time of the attention layers of public Python packages, as `lra profile` measures its own.
+"""Attention layers of public Python packages, measured for `lra profile` between its own cells.
 
     python3 -m venv peers && peers/bin/pip install -r results/peers/requirements.txt
-    ./run profile --preset table1 --out t1.jsonl
-    peers/bin/python results/peers/profile_peers.py --out peers.jsonl
-    ./run report t1.jsonl peers.jsonl --out t1            # "here / the package" among its tables
+    PATH=$PWD/peers/bin:$PATH ./run profile --preset table1 --peers results/peers/profile_peers.py --out t1.jsonl
+    ./run report t1.jsonl --out t1                        # "here / the package" among its tables
 
-The lines are those of `lra profile` (schema lra.profile/1) with the package in the field `package`; the attention is the one of
-lra that computes the same kind of function with the same sizes. The default shapes are those of the preset table1.
-
-Same method: a process a cell and pass, passes of one length interleaved in random order, threads pinned, inputs made beforehand,
-warm-up until three calls lie within 5 % of each other, samples until the median's bootstrap interval is within 2 % or the time is
-over, noisy passes repeated. What differs:
+`lra profile` plans, orders, repeats, merges and writes; this program measures one pass of one cell in a process of its own, as
+`lra profile` has its own cells measured: inputs made beforehand, threads pinned, the address space limited, warm-up until three calls
+lie within 5 % of each other, samples until the median's bootstrap interval is within 2 % or the time is over. What differs:
 - Memory is the peak of the bytes that LibTorch's profiler reports as allocated and not yet freed during one call, above the start;
   lra counts at the allocator. Both see tensors alone, and the same ones.
 - The fixed chain of operations that shows a change of the processor's clock is not run here; a pass is noisy by the time its
   threads had to wait for a processor.
-- A package's layer computes what it computes: the differences in function are named at each peer below. No mask is given, since
-  several packages take none; lra's own layers are given one in which every token is real.
+- A package computes what it computes: the differences in function are named at each peer below. No mask is given, since several
+  packages take none; lra's own attentions are given one in which every token is real.
+- In scope `core`, q, k and v are given in the layout that the package itself has them in after its projections; a package that is a
+  layer alone has its projections replaced by what hands them over, so that its own code computes.
+
+    profile_peers.py --list             what is here, as JSON
+    profile_peers.py --child REQUEST    measures one pass and writes a line of a profile, of which lra takes the measurement
 """
 
 import argparse
 import importlib.metadata
 import json
 import os
-import random
-import subprocess
+import resource
 import sys
 import time
 from pathlib import Path
 
 BOOTSTRAP = 1000
 PRECISION = 0.02
+MOST_SAMPLES = 300
 NOISE = 0.05  # of the processors' time
-WIDE = 0.1
+ARENA = 128 << 20  # what the C library may reserve of the address space for a thread
+DTYPES = ["float32", "bfloat16", "float64"]
 
 
-# ---- The peers: package -> a layer [B,N,D] -> [B,N,D] that stands for an attention of lra ---------------------------------------
-def torch_mha(width, heads, length, need_weights):
-    """torch's own layer; with need_weights it writes the N x N matrix (and averages it over heads)."""
+# ---- The peers -----------------------------------------------------------------------------------------------------------------
+# A maker of a layer takes the cell and returns (module, f) with f(x [B,N,D]) -> [B,N,D]; a maker of a core returns (module, shapes,
+# f): f of tensors of these shapes gives the attention's result. `module` holds the parameters.
+def width_of(cell):
+    return cell["heads"] * cell["head_dim"]
+
+
+def joined(cell, count):
+    """`count` tensors [B,N,H*d], as a layer's projections make them."""
+    return [(cell["batch"], cell["length"], width_of(cell))] * count
+
+
+def by_head(cell, count):
+    """`count` tensors [B,H,N,d]."""
+    return [(cell["batch"], cell["heads"], cell["length"], cell["head_dim"])] * count
+
+
+def no_parameters():
     import torch
 
-    layer = torch.nn.MultiheadAttention(width, heads, batch_first=True)
-    return layer, lambda x: layer(x, x, x, need_weights=need_weights)[0]
+    return torch.nn.Module()
 
 
-def nystrom_attention(width, heads, length):
+def hand_over(layer, names, forward):
+    """`forward` of a layer whose projections `names` hand over the tensors given instead of computing them."""
+    import torch
+
+    class Given(torch.nn.Module):
+        tensor = None
+
+        def forward(self, _):
+            return self.tensor
+
+    for name in names:
+        setattr(layer, name, Given())
+
+    def call(*tensors):
+        for name, tensor in zip(names, tensors):
+            getattr(layer, name).tensor = tensor
+        return forward(tensors[0])
+
+    return call
+
+
+def torch_layer(need_weights):
+    """torch's own layer; with need_weights it writes the N x N matrix (and averages it over heads)."""
+
+    def make(cell):
+        import torch
+
+        layer = torch.nn.MultiheadAttention(width_of(cell), cell["heads"], batch_first=True)
+        return layer, lambda x: layer(x, x, x, need_weights=need_weights)[0]
+
+    return make
+
+
+def torch_core(cell):
+    import torch
+
+    return no_parameters(), by_head(cell, 3), torch.nn.functional.scaled_dot_product_attention
+
+
+def torch_weights_core(cell):
+    """The formula as papers' code writes it."""
+
+    def call(q, k, v):
+        return (q @ k.transpose(-2, -1) / cell["head_dim"] ** 0.5).softmax(-1) @ v
+
+    return no_parameters(), by_head(cell, 3), call
+
+
+def nystrom_attention(cell):
     from nystrom_attention import NystromAttention
 
-    layer = NystromAttention(width, dim_head=width // heads, heads=heads, num_landmarks=64, pinv_iterations=6, residual=True,
-                             residual_conv_kernel=35)
+    layer = NystromAttention(width_of(cell), dim_head=cell["head_dim"], heads=cell["heads"], num_landmarks=64, pinv_iterations=6,
+                             residual=True, residual_conv_kernel=35)
     return layer, layer
+
+
+def nystrom_attention_core(cell):
+    import torch
+
+    layer, _ = nystrom_attention(cell)
+    layer.to_out = torch.nn.Identity()
+    return layer, [(cell["batch"], cell["length"], 3 * width_of(cell))], hand_over(layer, ["to_qkv"], layer)
 
 
 def with_output(attention, width):
     """An attention of transformers has no output projection: lra's has."""
     import torch
 
-    layer = torch.nn.ModuleDict({"attention": attention, "output": torch.nn.Linear(width, width)})
-    return layer
+    return torch.nn.ModuleDict({"attention": attention, "output": torch.nn.Linear(width, width)})
 
 
-def transformers_nystrom(width, heads, length):
+def transformers_nystrom_alone(cell):
     from transformers import NystromformerConfig
     from transformers.models.nystromformer.modeling_nystromformer import NystromformerSelfAttention
 
-    config = NystromformerConfig(hidden_size=width, num_attention_heads=heads, num_landmarks=64, conv_kernel_size=35,
-                                 segment_means_seq_len=length, attention_probs_dropout_prob=0.0)
-    layer = with_output(NystromformerSelfAttention(config), width)
+    return NystromformerSelfAttention(NystromformerConfig(
+        hidden_size=width_of(cell), num_attention_heads=cell["heads"], num_landmarks=64, conv_kernel_size=35,
+        segment_means_seq_len=cell["length"], attention_probs_dropout_prob=0.0))
+
+
+def transformers_nystrom(cell):
+    layer = with_output(transformers_nystrom_alone(cell), width_of(cell))
     return layer, lambda x: layer["output"](layer["attention"](x)[0])
 
 
-def transformers_longformer(width, heads, length):
+def transformers_nystrom_core(cell):
+    layer = transformers_nystrom_alone(cell)
+    return layer, joined(cell, 3), hand_over(layer, ["query", "key", "value"], lambda x: layer(x)[0])
+
+
+def transformers_longformer_alone(cell):
     import torch
     from transformers import LongformerConfig
     from transformers.models.longformer.modeling_longformer import LongformerSelfAttention
 
-    config = LongformerConfig(hidden_size=width, num_attention_heads=heads, attention_window=[256], num_hidden_layers=1,
-                              attention_probs_dropout_prob=0.0)
-    layer = with_output(LongformerSelfAttention(config, layer_id=0), width)
+    layer = LongformerSelfAttention(LongformerConfig(
+        hidden_size=width_of(cell), num_attention_heads=cell["heads"], attention_window=[256], num_hidden_layers=1,
+        attention_probs_dropout_prob=0.0), layer_id=0)
 
     def call(x):
         none = torch.zeros(x.shape[:2])  # no padding, no global token
-        hidden = layer["attention"](x, attention_mask=none, is_index_masked=none.bool(), is_index_global_attn=none.bool(),
-                                    is_global_attn=False)[0]
-        return layer["output"](hidden)
+        return layer(x, attention_mask=none, is_index_masked=none.bool(), is_index_global_attn=none.bool(),
+                     is_global_attn=False)[0]
 
     return layer, call
 
 
-def linformer(width, heads, length):
+def transformers_longformer(cell):
+    attention, call = transformers_longformer_alone(cell)
+    layer = with_output(attention, width_of(cell))
+    return layer, lambda x: layer["output"](call(x))
+
+
+def transformers_longformer_core(cell):
+    """Its code has the positions in front, and scales the queries in place: a copy for it."""
+    layer, forward = transformers_longformer_alone(cell)
+    call = hand_over(layer, ["query", "key", "value"], lambda x: forward(x.transpose(0, 1)))
+    return layer, [(cell["length"], cell["batch"], width_of(cell))] * 3, lambda q, k, v: call(q.clone(), k, v)
+
+
+def linformer(cell):
     from linformer.linformer import LinformerSelfAttention
 
-    layer = LinformerSelfAttention(width, length, k=256, heads=heads)
+    layer = LinformerSelfAttention(width_of(cell), cell["length"], k=256, heads=cell["heads"])
     return layer, layer
 
 
-def performer(width, heads, length):
+def linformer_core(cell):
+    import torch
+
+    layer, _ = linformer(cell)
+    layer.to_out = torch.nn.Identity()
+    return layer, joined(cell, 3), hand_over(layer, ["to_q", "to_k", "to_v"], layer)
+
+
+def performer(cell):
     from performer_pytorch import SelfAttention
 
-    layer = SelfAttention(width, heads=heads, dim_head=width // heads, nb_features=256, causal=False)
+    layer = SelfAttention(width_of(cell), heads=cell["heads"], dim_head=cell["head_dim"], nb_features=256, causal=False)
     return layer, layer
 
 
-def reformer(width, heads, length):
+def performer_core(cell):
+    from performer_pytorch import FastAttention
+
+    layer = FastAttention(cell["head_dim"], nb_features=256, causal=False)
+    return layer, by_head(cell, 3), layer
+
+
+def reformer(cell):
     from reformer_pytorch import LSHSelfAttention
 
-    layer = LSHSelfAttention(width, heads=heads, bucket_size=64, n_hashes=2, causal=False)
+    layer = LSHSelfAttention(width_of(cell), heads=cell["heads"], bucket_size=64, n_hashes=2, causal=False)
     return layer, layer
 
 
-# Name -> (attention of lra, its options as lra writes them in a label, distribution on PyPI, maker)
+def reformer_core(cell):
+    """Queries are the keys, as in lra's."""
+    from reformer_pytorch import LSHAttention
+
+    layer = LSHAttention(bucket_size=64, n_hashes=2, causal=False)
+    return layer, [(cell["batch"] * cell["heads"], cell["length"], cell["head_dim"])] * 2, lambda qk, v: layer(qk, v)[0]
+
+
+# Name -> (attention of lra with the same sizes, distribution on PyPI, maker of the layer, maker of the core)
 PEERS = {
-    "torch": ("standard", "", "torch", lambda w, h, n: torch_mha(w, h, n, False)),
-    "torch-weights": ("standard", "[implementation=materialized]", "torch", lambda w, h, n: torch_mha(w, h, n, True)),
-    "nystrom-attention": ("nystrom", "", "nystrom-attention", nystrom_attention),
-    "transformers-nystrom": ("nystrom", "", "transformers", transformers_nystrom),
-    "transformers-longformer": ("longformer", "", "transformers", transformers_longformer),
-    "linformer": ("linformer", "", "linformer", linformer),
-    "performer-pytorch": ("performer", "", "performer-pytorch", performer),
-    "reformer-pytorch": ("reformer", "", "reformer-pytorch", reformer),
+    "torch": ("standard", "torch", torch_layer(need_weights=False), torch_core),
+    "torch-weights": ("standard[implementation=materialized]", "torch", torch_layer(need_weights=True), torch_weights_core),
+    "nystrom-attention": ("nystrom", "nystrom-attention", nystrom_attention, nystrom_attention_core),
+    "transformers-nystrom": ("nystrom", "transformers", transformers_nystrom, transformers_nystrom_core),
+    "transformers-longformer": ("longformer", "transformers", transformers_longformer, transformers_longformer_core),
+    "linformer": ("linformer", "linformer", linformer, linformer_core),
+    "performer-pytorch": ("performer", "performer-pytorch", performer, performer_core),
+    "reformer-pytorch": ("reformer", "reformer-pytorch", reformer, reformer_core),
 }
 
 
-# ---- One pass, in a process of its own --------------------------------------------------------------------------------------
+def version_of(distribution):
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def peer_list():
+    """What is installed, and what is not and how to get it."""
+    entries = []
+    for peer, (attention, distribution, _, _) in PEERS.items():
+        absent = [name for name in dict.fromkeys(["torch", "numpy", distribution]) if version_of(name) is None]
+        if absent:
+            entries.append({"peer": peer, "missing": f"{' and '.join(absent)} not installed: pip install -r "
+                                                     f"{Path(__file__).parent}/requirements.txt"})
+        else:
+            entries.append({"peer": peer, "attention": attention, "package": f"{distribution} {version_of(distribution)}",
+                            "scopes": ["core", "module"], "dtypes": DTYPES})
+    return entries
+
+
+# ---- One pass ------------------------------------------------------------------------------------------------------------------
 def waited_seconds():
     """Seconds for which this process's threads were ready and had to wait for a processor."""
     total = 0
@@ -133,6 +269,15 @@ def waited_seconds():
         except OSError:
             pass  # it has just ended
     return total * 1e-9
+
+
+def status_kib(name):
+    return int(Path("/proc/self/status").read_text().split(name + ":")[1].split()[0])
+
+
+def limit_address_space(limit, threads):
+    """As lra does: what does not fit is refused, before the kernel has to kill."""
+    resource.setrlimit(resource.RLIMIT_AS, (status_kib("VmSize") * 1024 + limit + (threads + 1) * ARENA, resource.RLIM_INFINITY))
 
 
 def bootstrap_precision(samples):
@@ -160,33 +305,50 @@ def peak_bytes(call):
     return peak
 
 
-def run_pass(cell):
+def prepared(cell):
+    """The module of a cell, and a call of it with nothing left to make."""
     import torch
 
-    torch.set_num_threads(cell["threads"])
     torch.manual_seed(0)
-    width = cell["heads"] * cell["head_dim"]
-    layer, forward = PEERS[cell["peer"]][3](width, cell["heads"], cell["length"])
-    training = cell["mode"] == "training"
-    layer.train(training)
-    x = torch.randn(cell["batch"], cell["length"], width, requires_grad=training)
-    gradient = torch.randn(cell["batch"], cell["length"], width)
+    training, dtype = cell["mode"] == "training", getattr(torch, cell["dtype"])
+    _, _, make_layer, make_core = PEERS[cell["peer"]]
+    if cell["scope"] == "core":
+        module, shapes, forward = make_core(cell)
+    else:
+        module, forward = make_layer(cell)
+        shapes = joined(cell, 1)
+    module.to(dtype).train(training)
+    inputs = [torch.randn(shape, dtype=dtype, requires_grad=training) for shape in shapes]
 
-    def call():
-        if not training:
+    if not training:
+        def infer():
             with torch.no_grad():
-                forward(x)
-            return
-        forward(x).backward(gradient)
-        x.grad = None
-        layer.zero_grad(set_to_none=True)
+                forward(*inputs)
+
+        return module, infer
+
+    with torch.no_grad():
+        gradient = torch.randn_like(forward(*inputs))
+
+    def train():
+        forward(*inputs).backward(gradient)
+        module.zero_grad(set_to_none=True)
+        for tensor in inputs:
+            tensor.grad = None
+
+    return module, train
+
+
+def measured(request):
+    """One pass of a cell: what a line of a profile says of it."""
+    cell, seconds = request["cell"], request["seconds"]
+    module, call = prepared(cell)
 
     def timed():
         begin = time.perf_counter_ns()
         call()
         return (time.perf_counter_ns() - begin) / 1e6
 
-    seconds = cell["seconds"]
     begin = time.perf_counter()
     calls = [timed(), timed()]
     while len(calls) < 3 or max(calls[-3:]) > 1.05 * min(calls[-3:]):
@@ -199,190 +361,53 @@ def run_pass(cell):
     while True:
         samples.append(round(timed(), 6))
         passed = time.perf_counter() - begin
-        if len(samples) >= 300 or passed > seconds:
+        if len(samples) >= MOST_SAMPLES or passed > seconds:
             break
         if len(samples) >= look and passed > 0.05:
             look = len(samples) + (len(samples) + 3) // 4
             if bootstrap_precision(samples) <= PRECISION:
                 break
-    others = min(max((waited_seconds() - waited) / (time.perf_counter() - begin) / cell["threads"], 0), 1)
-    status = Path("/proc/self/status").read_text()
-    peak = peak_bytes(call)
-    state = list(layer.parameters()) + list(layer.buffers())
+    others = min(max((waited_seconds() - waited) / (time.perf_counter() - begin) / request["threads"], 0), 1)
+    process_peak = status_kib("VmHWM") / 1024  # before the profiler adds its own
     one_pass = {"samples": len(samples), "warm_up": len(calls), "others": others}
     if others > NOISE:
         one_pass["noisy"] = f"others took {100 * others:.0f} % of the processors"
-    return {"samples": samples, "pass": one_pass, "peak": peak / 2**20,
-            "parameters": sum(t.numel() * t.element_size() for t in state) / 2**20,
-            "process_peak": int(status.split("VmHWM:")[1].split()[0]) / 1024}
+    state = list(module.parameters()) + list(module.buffers())
+    # lra makes the median and its interval anew, of all passes.
+    return {"time_ms": {"median": sorted(samples)[len(samples) // 2], "samples": samples, "passes": [one_pass]},
+            "memory_mib": {"peak": peak_bytes(call) / 2**20, "process_peak": process_peak,
+                           "parameters": sum(t.numel() * t.element_size() for t in state) / 2**20}}
 
 
-# ---- All cells ----------------------------------------------------------------------------------------------------------------
-def machine():
-    processor = "unknown"
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            processor = line.split(":", 1)[1].strip()
-            break
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-    return {"processor": processor, "cores": len(os.sched_getaffinity(0)), "memory_gib": round(memory, 1), "gpu": None}
+def run_child(request):
+    cell = request["cell"]
+    if request["processors"]:
+        os.sched_setaffinity(0, request["processors"])  # before the first thread
+    import torch
 
-
-def idle_processors(count):
-    """Those of ours that are used least, watched for a moment."""
-
-    def busy():
-        ticks = {}
-        for line in Path("/proc/stat").read_text().splitlines():
-            word, *values = line.split()
-            if word.startswith("cpu") and word != "cpu":
-                user, nice, system, _idle, _wait, irq, soft, steal = map(int, values[:8])
-                ticks[int(word[3:])] = user + nice + system + irq + soft + steal
-        return ticks
-
-    before = busy()
-    time.sleep(0.1)
-    after = busy()
-    allowed = sorted(os.sched_getaffinity(0), key=lambda p: (after.get(p, 0) - before.get(p, 0), p))
-    return sorted(allowed[:count])
-
-
-def median_over_passes(passes):
-    import numpy
-
-    value = float(numpy.median([numpy.median(p) for p in passes]))
-    generator = numpy.random.default_rng(0)
-    drawn = []
-    arrays = [numpy.asarray(p) for p in passes]
-    for _ in range(BOOTSTRAP):
-        chosen = [arrays[i] for i in generator.integers(0, len(arrays), len(arrays))]
-        drawn.append(numpy.median([numpy.median(a[generator.integers(0, len(a), len(a))]) for a in chosen]))
-    low, high = numpy.quantile(drawn, [0.025, 0.975])
-    return value, [min(value, float(low)), max(value, float(high))]
-
-
-class Cell:
-    def __init__(self, peer, length, options, processors):
-        self.request = {"peer": peer, "length": length, "batch": options.batch, "heads": options.heads,
-                        "head_dim": options.head_dim, "mode": options.mode, "threads": options.threads,
-                        "seconds": options.seconds / options.passes}
-        self.options, self.processors = options, processors
-        self.status, self.reason, self.passes = "ok", "", []
-
-    def quiet(self):
-        return [p for p in self.passes if "noisy" not in p["pass"]]
-
-    def done(self):
-        wanted = self.options.passes
-        if self.status != "ok" or len(self.passes) >= 2 * wanted:
-            return True
-        return len(self.quiet()) >= wanted and not self.noisy()
-
-    def used(self):
-        passes = self.quiet() if len(self.quiet()) >= self.options.passes else self.passes
-        return [p["samples"] for p in passes]
-
-    def noisy(self):
-        if len(self.passes) < self.options.passes:
-            return f"only {len(self.passes)} of {self.options.passes} passes"
-        if len(self.quiet()) < self.options.passes:
-            return next(p["pass"]["noisy"] for p in self.passes if "noisy" in p["pass"])
-        value, (low, high) = median_over_passes(self.used())
-        precision = max(high - value, value - low) / value
-        return f"the interval is ±{100 * precision:.0f} %" if precision > WIDE else ""
-
-    def measure(self):
-        threads = str(self.options.threads)
-        environment = dict(os.environ, OMP_NUM_THREADS=threads, OMP_PROC_BIND="true", OMP_DYNAMIC="false",
-                           OMP_PLACES=",".join(f"{{{p}}}" for p in self.processors))
-        try:
-            child = subprocess.run([sys.executable, __file__, "--child", json.dumps(self.request)], env=environment,
-                                   capture_output=True, text=True, timeout=self.options.timeout,
-                                   preexec_fn=lambda: os.sched_setaffinity(0, self.processors))
-        except subprocess.TimeoutExpired:
-            self.fail("timeout", f"took longer than {self.options.timeout} s")
-            return
-        if child.returncode != 0:
-            said = (child.stderr.strip().splitlines() or [""])[-1]
-            oom = child.returncode == -9 or "MemoryError" in said or "not enough memory" in said
-            self.fail("oom" if oom else "crash", said or f"exit status {child.returncode}")
-            return
-        self.passes.append(json.loads(child.stdout.splitlines()[-1]))
-
-    def fail(self, status, reason):
-        if not self.passes:
-            self.status, self.reason = status, reason
-            return
-        # It ran before: what it has must do.
-        self.options.passes, self.reason = min(self.options.passes, len(self.passes)), ""
-
-    def record(self):
-        name, label, distribution, _ = PEERS[self.request["peer"]]
-        version = importlib.metadata.version(distribution)
-        line = {"schema": "lra.profile/1", "attention": {"name": name, "label": name + label, "options": {}},
-                "length": self.request["length"], "batch": self.request["batch"], "heads": self.request["heads"],
-                "head_dim": self.request["head_dim"], "scope": "module", "mode": self.request["mode"], "dtype": "float32",
-                "device": "cpu", "status": self.status, "reason": self.reason, "package": f"{distribution} {version}"}
-        if self.passes:
-            value, interval = median_over_passes(self.used())
-            flat = sorted(s for p in self.used() for s in p)
-            line["time_ms"] = {"median": value, "min": flat[0], "ci95": interval,
-                               "samples": [s for p in self.passes for s in p["samples"]],
-                               "passes": [p["pass"] for p in self.passes]}
-            line["memory_mib"] = {key: max(p[key] for p in self.passes) for key in ("peak", "parameters", "process_peak")}
-            if self.noisy():
-                line["noisy"] = self.noisy()
-        line |= {"threads": self.options.threads,
-                 "method": {"seconds": self.options.seconds, "passes": self.options.passes, "pinned": self.processors},
-                 "machine": machine(),
-                 "software": {"python": sys.version.split()[0], "torch": importlib.metadata.version("torch"),
-                              distribution: version}}
-        return json.dumps(line)
+    torch.set_num_threads(request["threads"])
+    line = {"schema": "lra.profile/1", "attention": {"name": cell["attention"], "label": cell["attention"], "options": {}},
+            "status": "ok", "reason": "", "device": "cpu",
+            "software": {"python": sys.version.split()[0], "torch": torch.__version__, cell["package"].split()[0]: cell["package"].split()[1]}}
+    line |= {key: cell[key] for key in ("length", "batch", "heads", "head_dim", "scope", "mode", "dtype")}
+    if request["memory_limit"] > 0:
+        limit_address_space(request["memory_limit"], request["threads"])
+    try:
+        line |= measured(request)
+    except (RuntimeError, MemoryError) as error:
+        text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        oom = isinstance(error, MemoryError) or "can't allocate memory" in text or "bad_alloc" in text
+        line |= {"status": "oom" if oom else "crash", "reason": f"out of memory: {text}" if oom else text}
+    return line
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", help="JSONL file to write")
-    parser.add_argument("--peers", default=",".join(PEERS), help="comma list of " + ", ".join(PEERS))
-    parser.add_argument("--lengths", default="512,1024,2048,4096,8192")
-    parser.add_argument("--mode", choices=["inference", "training"], default="inference")
-    parser.add_argument("--batch", type=int, default=1)
-    parser.add_argument("--heads", type=int, default=12)
-    parser.add_argument("--head-dim", type=int, default=64)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--seconds", type=float, default=3, help="of samples a cell, over its passes")
-    parser.add_argument("--passes", type=int, default=3)
-    parser.add_argument("--timeout", type=float, default=600, help="seconds of a process")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--list", action="store_true", help="what is here, as JSON")
+    what.add_argument("--child", metavar="REQUEST", help="measure one pass of a cell, as lra profile asks for it")
     options = parser.parse_args()
-    if options.child:
-        print(json.dumps(run_pass(json.loads(options.child))))
-        return
-    if not options.out:
-        parser.error("--out is required: the JSONL file to write")
-    peers = options.peers.split(",")
-    for peer in peers:
-        if peer not in PEERS:
-            parser.error(f"unknown peer '{peer}'; valid: {', '.join(PEERS)}")
-        try:
-            importlib.metadata.version(PEERS[peer][2])
-        except importlib.metadata.PackageNotFoundError:
-            parser.error(f"{PEERS[peer][2]} is not installed here: pip install -r {Path(__file__).parent}/requirements.txt")
-    processors = idle_processors(options.threads)
-    cells = []
-    order = random.Random(0)
-    for length in map(int, options.lengths.split(",")):
-        block = [Cell(peer, length, argparse.Namespace(**vars(options)), processors) for peer in peers]
-        cells += block
-        while todo := [cell for cell in block if not cell.done()]:
-            order.shuffle(todo)
-            for cell in todo:
-                cell.measure()
-                if cell.done():
-                    print(cell.request["peer"], length, cell.status, cell.reason or cell.noisy(), file=sys.stderr)
-                partial = Path(options.out + ".partial")
-                partial.write_text("".join(c.record() + "\n" for c in cells if c.passes or c.status != "ok"))
-                partial.replace(options.out)
+    print(json.dumps(peer_list() if options.list else run_child(json.loads(options.child))))
 
 
 if __name__ == "__main__":

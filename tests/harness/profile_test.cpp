@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <sstream>
 
 #include "results/records.h"
 #include "tests/harness/program.h"
@@ -61,16 +62,18 @@ TEST_F(ProfileTest, MeasuresEveryAttentionLengthScopeAndMode) {
       EXPECT_LE(*cell.memory->optimizer, 2 * *cell.memory->parameters);
       EXPECT_GT(*cell.memory->optimizer, 1.5 * *cell.memory->parameters);
     }
-    EXPECT_EQ(cell.flops.has_value(), cell.scope != "model");
+    EXPECT_GT(cell.flops.value_or(0), 0);
+    EXPECT_GT(cell.least_bytes.value_or(0), 0);
   }
   EXPECT_EQ(all[1].attention.label, "nystrom[num_landmarks=16]");
   EXPECT_EQ(all[1].attention.options["num_landmarks"], 16);
 }
 
 // 2 samples of 2 heads of 32 at 64: attention alone 4 B H N² d; a layer adds four products of
-// [128,64] with [64,64].
+// [128,64] with [64,64]; a model of two layers adds the products of each feed-forward block,
+// [128,64] with [64,128] and back, and of its head, [2,64] with [64,128] and [2,128] with [128,10].
 TEST_F(ProfileTest, CountsTheOperationsOfTheScope) {
-  for (const char* scope : {"core", "module"}) {
+  for (const char* scope : {"core", "module", "model"}) {
     ASSERT_EQ(profile({"--lengths", "64", "--scope", scope, "--mode", "inference", "--attentions",
                        "standard", "--batch", "2"})
                   .status,
@@ -79,9 +82,14 @@ TEST_F(ProfileTest, CountsTheOperationsOfTheScope) {
   const double attention = 4.0 * 2 * 2 * 64 * 64 * 32, projections = 4 * 2.0 * 128 * 64 * 64;
   EXPECT_EQ(cells().at(0).flops, attention);
   EXPECT_EQ(cells().at(1).flops, attention + projections);
+  const double feed_forward = 2 * 2.0 * 128 * 64 * 128, head = 2.0 * 2 * (64 * 128 + 128 * 10);
+  EXPECT_EQ(cells().at(2).flops, 2 * (attention + projections + feed_forward) + head);
   // q, k, v and the output; x, the output, and four weights with their biases.
   EXPECT_EQ(cells()[0].least_bytes, 4.0 * 2 * 2 * 64 * 32 * 4);
   EXPECT_EQ(cells()[1].least_bytes, 2.0 * 2 * 64 * 64 * 4 + 4 * (64 * 64 + 64) * 4);
+  // Tokens of 8 bytes and their mask, the weights, and logits of 10 classes.
+  EXPECT_NEAR(*cells()[2].least_bytes,
+              2 * 64 * 9 + *cells()[2].memory->parameters * 1024 * 1024 + 2 * 10 * 4, 1);
 }
 
 TEST_F(ProfileTest, TakesItsSamplesFromSeveralProcesses) {
@@ -144,6 +152,53 @@ TEST_F(ProfileTest, ASecondCallMeasuresOnlyWhatIsMissing) {
   ASSERT_EQ(both.size(), 2u);
   EXPECT_EQ(both[0].time->samples, first[0].time->samples);
   EXPECT_EQ(both[1].length, 96);
+}
+
+TEST_F(ProfileTest, WhenTheTimeIsOverEveryCellHasAPassAndIsMarked) {
+  const std::vector<std::string> words = {"--lengths",       "64,96",    "--attentions",
+                                          "standard,linear", "--passes", "3"};
+  std::vector<std::string> short_words = words;
+  short_words.insert(short_words.end(), {"--max-minutes", "0.00001"});
+  const ProgramResult cut = profile(short_words);
+  ASSERT_EQ(cut.status, 0) << cut.err;
+  EXPECT_NE(cut.err.find("the time is over: 4 of 4 cells have fewer passes than 3"),
+            std::string::npos)
+      << cut.err;
+  ASSERT_EQ(cells().size(), 4u);
+  for (const Profile& cell : cells()) {
+    EXPECT_EQ(cell.time->passes.size(), 1u);
+    EXPECT_EQ(cell.noisy, "only 1 of 3 passes");
+  }
+  const ProgramResult rest = profile(words);
+  ASSERT_EQ(rest.status, 0) << rest.err;
+  EXPECT_EQ(rest.err.find("the time is over"), std::string::npos) << rest.err;
+  for (const Profile& cell : cells()) {
+    EXPECT_GE(cell.time->passes.size(), 3u);
+    EXPECT_EQ(cell.noisy.find("only"), std::string::npos) << cell.noisy;
+  }
+}
+
+// The lengths of the messages' passes, in their order.
+std::vector<std::string> lengths_told(const std::string& err, const std::string& pass) {
+  std::vector<std::string> lengths;
+  std::istringstream in(err);
+  for (std::string line; std::getline(in, line);) {
+    const size_t at = line.find(" N=");
+    if (at == std::string::npos || line.find(", " + pass + ":") == std::string::npos) continue;
+    lengths.push_back(line.substr(at + 3, line.find(' ', at + 3) - at - 3));
+  }
+  return lengths;
+}
+
+TEST_F(ProfileTest, APassGoesThroughAllLengths) {
+  const ProgramResult result =
+      profile({"--lengths", "96,64", "--attentions", "standard,linear", "--passes", "2"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const std::vector<std::string> order = {"96", "96", "64", "64"};
+  EXPECT_EQ(lengths_told(result.err, "pass 1"), order) << result.err;
+  EXPECT_EQ(lengths_told(result.err, "pass 2"), order) << result.err;
+  EXPECT_LT(result.err.rfind(", pass 1:"), result.err.find(", pass 2:")) << result.err;
+  EXPECT_NE(result.err.find("a pass over 4 cells took "), std::string::npos) << result.err;
 }
 
 TEST_F(ProfileTest, AProcessThatTakesTooLongIsATimeout) {

@@ -109,6 +109,13 @@ TEST(GrowthFit, HasTheTextbookInterval) {
   EXPECT_FALSE(growth(std::vector<double>{2}, std::vector<double>{1}).has_value());
 }
 
+TEST(RooflineModel, IsTheLowerOfTheTwoLines) {
+  const Roofline machine{.gflops = 300, .gigabytes_per_second = 40};
+  EXPECT_DOUBLE_EQ(attainable_gflops(machine, 1e9, 1e8), 300) << "10 operations a byte";
+  EXPECT_DOUBLE_EQ(attainable_gflops(machine, 1e9, 2e8), 200) << "5 a byte";
+  EXPECT_DOUBLE_EQ(attainable_gflops(machine, 1e9, 0), 300) << "nothing has to move";
+}
+
 TEST(CrossingPoint, IsInterpolatedOnLogarithmicAxes) {
   const std::vector<double> n{512, 1024, 2048};
   const auto of = [&](std::vector<double> costs, std::vector<double> baseline) {
