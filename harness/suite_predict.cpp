@@ -93,10 +93,10 @@ std::optional<Rates> rates_of(const Result& result) {
   return rates;
 }
 
-class Predictor {
 // Whether a call would run the cell.
 bool is_open(const Prediction& p) { return p.status == "pending" || runs_again(p.status); }
 
+class Predictor {
  public:
   Predictor(const Suite& suite, const PredictOptions& options)
       : suite_(suite),
@@ -131,10 +131,10 @@ bool is_open(const Prediction& p) { return p.status == "pending" || runs_again(p
            .memory_mib = result.training.peak_memory_mib,
            .from = "its own run"};
       if (status == "ok" || status == "diverged") return p;
-    }
       if (runs_again(status)) p = {.status = status, .memory_mib = p.memory_mib};
-    const auto known = rates(cell);
+    }
     const bool open = is_open(p);
+    const auto known = rates(cell);
     if (!known) {
       if (p.from.empty()) p.from = "unknown";
       return p;
