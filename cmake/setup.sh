@@ -243,7 +243,7 @@ failed() {
 # that CMake chokes on, is emptied first.
 configure() {
   local made_from fresh=no
-  made_from=$(printf '%s\n' "$torch" "$cuda" "$extra_variants" "$(c++ --version | head -n 1)")
+  made_from=$(printf '%s\n' "$torch" "$cuda" "$extra_variants" "$(c++ --version | head -n 1)" "$(mpi_compiler)")
   if [[ -f $build/build.ninja && $(cat "$build/.torch" 2>/dev/null) == "$made_from" ]] &&
     grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt"; then
     return
@@ -265,7 +265,7 @@ configure() {
 }
 
 run_cmake() {
-  local settings=("-DCMAKE_PREFIX_PATH=$torch/share/cmake" "-DLRA_EXTRA_VARIANTS=$extra_variants" -DLRA_BUILD_TESTS=ON)
+  local settings=(-U 'MPI_*' "-DCMAKE_PREFIX_PATH=$torch/share/cmake" "-DLRA_EXTRA_VARIANTS=$extra_variants" -DLRA_BUILD_TESTS=ON)
   if [[ -n $cuda ]]; then
     settings+=("-DCUDAToolkit_ROOT=$cuda" "-DCUDA_TOOLKIT_ROOT_DIR=$cuda" "-DCMAKE_CUDA_COMPILER=$cuda/bin/nvcc")
   fi
@@ -347,7 +347,8 @@ set_up() {
       "$program" --version >/dev/null || die "the program does not start (above: why); make it anew with: rm -rf '$build'"
     fi
     for goal in "${ready[@]}"; do
-      printf '%s\n' "$torch" "asked=$wanted_torch" "extra=$extra_variants" "$(stat -c '%s %Y' "$program")" >"$build/.ready-new"
+      printf '%s\n' "$torch" "asked=$wanted_torch" "extra=$extra_variants" "$(stat -c '%s %Y' "$program") $(mpi_compiler)" \
+        >"$build/.ready-new"
       touch -d "@$started" "$build/.ready-new"  # What was edited during the build is newer.
       mv "$build/.ready-new" "$build/.ready-$goal"
     done

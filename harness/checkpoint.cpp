@@ -136,4 +136,13 @@ Progression load_checkpoint(const std::filesystem::path& path, const json& confi
   return progression;
 }
 
+std::string state_sha256(const Model& model) {
+  TensorFile state;
+  for (const auto& item : model.named_parameters())
+    state.tensors.emplace_back(item.key(), item.value().detach());
+  for (const auto& item : model.named_buffers())
+    state.tensors.emplace_back(item.key(), item.value());
+  return tensors_sha256(state);
+}
+
 }  // namespace lra

@@ -52,4 +52,7 @@ void save_checkpoint(const std::filesystem::path& path, const json& config,
 Progression load_checkpoint(const std::filesystem::path& path, const json& config, Model& model,
                             torch::optim::AdamW* optimizer, torch::Device device);
 
+/// SHA-256 over parameters and buffers, names and bits.
+std::string state_sha256(const Model& model);
+
 }  // namespace lra

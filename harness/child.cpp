@@ -15,6 +15,7 @@
 #include <fstream>
 #include <thread>
 
+#include "harness/launch.h"
 #include "harness/signals.h"
 
 namespace lra {
@@ -27,14 +28,16 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return result;
 }
 
-// "NAME=value" words: ours, with those given in place of ours of the same name.
+// "NAME=value" words: ours, with those given in place of ours of the same name, and without those
+// of some names.
 std::vector<std::string> environment_with(
-    const std::vector<std::pair<std::string, std::string>>& given) {
+    const std::vector<std::pair<std::string, std::string>>& given,
+    const std::vector<std::string>& without) {
   std::vector<std::string> words;
   for (const auto& [name, value] : given) words.push_back(name + "=" + value);
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string word = *entry, name = word.substr(0, word.find('='));
-    bool replaced = false;
+    bool replaced = std::ranges::count(without, name) > 0;
     for (const auto& [other, value] : given) replaced |= other == name;
     if (!replaced) words.push_back(word);
   }
@@ -111,7 +114,10 @@ Child::Child(const std::vector<std::string>& arguments, const ChildOptions& opti
   std::vector<std::string> words = {options.program.empty() ? "lra" : options.program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   const std::vector<char*> argv = pointers(words);
-  const std::vector<std::string> environment = environment_with(options.environment);
+  // This program again, under a launcher, is not one of the launcher's processes.
+  const std::vector<std::string> environment =
+      environment_with(options.environment,
+                       options.program.empty() ? launch_variables() : std::vector<std::string>());
   const std::vector<char*> envp = pointers(environment);
   int log = -1;
   if (!options.log.empty()) {

@@ -3,6 +3,7 @@
 
 #include "harness/commands.h"
 #include "harness/open_run.h"
+#include "harness/parallel.h"
 #include "harness/run_files.h"
 #include "harness/runtime.h"
 #include "harness/trainer.h"
@@ -19,21 +20,26 @@ struct TrainOptions {
   bool resume = false;
 };
 
-void run_train(const TrainOptions& options) {
+void run_train(const TrainOptions& options, Processes* processes) {
   TrainRequest request;
-  request.config = make_config(load_protocol(options.protocol), options.task,
-                               attention_given(options.attention, options.options), options.sets,
-                               options.seed, options.dtype);
-  request.device = parse_device(options.device);
-  request.threads = use_threads(options.threads);
-  if (!options.memory_limit.empty())
-    request.memory_limit = parse_bytes("--memory-limit", options.memory_limit);
+  together(processes, [&] {
+    request.config = make_config(load_protocol(options.protocol), options.task,
+                                 attention_given(options.attention, options.options), options.sets,
+                                 options.seed, options.dtype);
+    request.device = own_device(options.device, processes);
+    if (!options.memory_limit.empty())
+      request.memory_limit = parse_bytes("--memory-limit", options.memory_limit);
+  });
+  request.threads = use_threads(options.threads, processes);
   request.run = options.run;
   request.data = options.data;
   request.resume = options.resume ? Resume::yes : Resume::no;
+  request.processes = processes;
   const std::string status = train(request);
-  if (status != "ok")
+  if (status == "ok") return;
+  together(processes, [&] {
     throw Error(fmt::format("the run in {} ended as {}; see its result.json", options.run, status));
+  });
 }
 
 struct EvaluateOptions {
@@ -42,13 +48,19 @@ struct EvaluateOptions {
   bool as_json = false;
 };
 
-void run_evaluate(const EvaluateOptions& options) {
-  const torch::Device device = parse_device(options.device);
-  use_threads(options.threads);
-  const OpenedRun run = open_run(options.run, options.data, options.checkpoint, device);
+void run_evaluate(const EvaluateOptions& options, Processes* processes) {
+  torch::Device device = torch::kCPU;
+  together(processes, [&] { device = own_device(options.device, processes); });
+  use_threads(options.threads, processes);
+  std::optional<OpenedRun> opened;
+  together(processes, [&] {
+    opened.emplace(open_run(options.run, options.data, options.checkpoint, device));
+  });
+  const OpenedRun& run = *opened;
   const Evaluation evaluation =
       evaluate(*run.model, evaluation_split(run.data, run.config, options.split), run.config,
-               device, options.split);
+               device, options.split, processes);
+  if (!leads(processes)) return;
   json record = accuracy_json(evaluation, run.config.settings.input.length);
   if (options.as_json) {
     record["split"] = options.split;
@@ -116,7 +128,9 @@ void add_train_command(CLI::App& app) {
   command->add_option(
       "--memory-limit", options->memory_limit,
       "On CPUs: a run that needs more tensors is oom, as 8GiB; default: 80 % of what is free");
-  command->callback([options] { run_train(*options); });
+  command->callback([options] {
+    run_together(options->device, [&](Processes* processes) { run_train(*options, processes); });
+  });
 }
 
 void add_evaluate_command(CLI::App& app) {
@@ -134,7 +148,9 @@ void add_evaluate_command(CLI::App& app) {
   command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
   command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();
   command->add_flag("--json", options->as_json, "As JSON");
-  command->callback([options] { run_evaluate(*options); });
+  command->callback([options] {
+    run_together(options->device, [&](Processes* processes) { run_evaluate(*options, processes); });
+  });
 }
 
 }  // namespace lra

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "attention_variants/torch.h"
+#include "harness/parallel.h"
 #include "lra/loader.h"
 #include "lra/model.h"
 
@@ -25,9 +26,10 @@ struct Evaluation {
 };
 
 /// Evaluates without dropout; stops with Interrupted after Ctrl-C. `what` names it in the progress
-/// line ("dev").
+/// line ("dev"). `processes`, where not null, take whole batches each, and all get the evaluation
+/// that one process alone would make, to the same bits.
 Evaluation evaluate(Model& model, const Split& split, const Config& config, torch::Device device,
-                    const std::string& what);
+                    const std::string& what, Processes* processes = nullptr);
 
 /// The options of a loader that a configuration asks for.
 LoaderOptions loader_options(const Config& config);

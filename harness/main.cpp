@@ -8,6 +8,7 @@
 
 #include "harness/commands.h"
 #include "harness/memory.h"
+#include "harness/parallel.h"
 #include "harness/progress.h"
 #include "harness/runtime.h"
 #include "harness/signals.h"
@@ -23,10 +24,9 @@ void keep_freed_pages() {
 #endif
 }
 
-int fail(const std::exception& error, int status) {
-  lra::set_quiet(false);
-  lra::say("lra: " + lra::first_line(error));
-  return status;
+int fail(const std::exception& error) {
+  lra::say_error(lra::first_line(error));
+  return lra::exit_status(error);
 }
 
 // CLI11 says that a word is not expected, or a subcommand missing, but not what was meant.
@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
     for (const auto& [name, version] : software.items()) {
       if (name != "lra") text += fmt::format(" · {} {}", name, version.get<std::string>());
     }
-    return text;
+    return text + fmt::format(" · mpi {} · nccl {}", lra::mpi_version(), lra::nccl_version());
   });
   bool quiet = false;
   app.add_flag("--quiet", quiet, "No progress and no notes on stderr, errors alone");
@@ -112,12 +112,10 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& success) {  // --help, --version
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    return fail(with_nearest(app, error), 2);
-  } catch (const lra::Interrupted& error) {
-    return fail(error, 130);
-  } catch (const lra::UsageError& error) {
-    return fail(error, 2);
+    return lra::another_speaks() ? 2 : fail(with_nearest(app, error));
+  } catch (const lra::Reported& error) {
+    return error.status();
   } catch (const std::exception& error) {
-    return fail(error, 1);
+    return fail(error);
   }
 }

@@ -23,6 +23,11 @@ void say(const std::string& line) {
   fmt::print(stderr, "{}{}\n", isatty(STDERR_FILENO) ? "\r\x1b[K" : "", line);
 }
 
+void say_error(const std::string& message) {
+  set_quiet(false);
+  say("lra: " + message);
+}
+
 std::string bar_text(double share, size_t width) {
   const auto filled = static_cast<size_t>(static_cast<double>(width) * std::clamp(share, 0.0, 1.0));
   return std::string(filled, '#') + std::string(width - filled, '.');

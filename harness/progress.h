@@ -14,6 +14,9 @@ bool is_quiet();
 /// One line on stderr, above a bar if one is drawn; nothing when quiet.
 void say(const std::string& line);
 
+/// An error's line, "lra: ..." on stderr, quiet or not.
+void say_error(const std::string& message);
+
 class Progress {
  public:
   /// `what` names the work, `total` its units; `start` units are done already (a resumed run), and

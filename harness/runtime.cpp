@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "harness/memory.h"
+#include "harness/signals.h"
 
 namespace lra {
 namespace {
@@ -88,6 +89,11 @@ std::string status_of(const std::exception& error) {
   const bool refused = dynamic_cast<const Unsupported*>(&error) != nullptr ||
                        dynamic_cast<const UsageError*>(&error) != nullptr;
   return refused ? "unsupported" : "crash";
+}
+
+int exit_status(const std::exception& error) {
+  if (dynamic_cast<const Interrupted*>(&error) != nullptr) return 130;
+  return dynamic_cast<const UsageError*>(&error) != nullptr ? 2 : 1;
 }
 
 Machine machine_of(torch::Device device) {

@@ -23,6 +23,9 @@ void synchronize(torch::Device device);
 /// take the shape, or these options together) or "crash".
 std::string status_of(const std::exception& error);
 
+/// The exit status of the program for an error: 130 after Ctrl-C, 2 for a UsageError, else 1.
+int exit_status(const std::exception& error);
+
 /// The machine line of a record.
 Machine machine_of(torch::Device device);
 /// {"lra", "torch", "compiler", "cpu_capability"}.

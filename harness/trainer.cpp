@@ -5,11 +5,14 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
+#include <memory>
+#include <optional>
 
 #include "attention_variants/autocast.h"
 #include "harness/checkpoint.h"
 #include "harness/evaluation.h"
 #include "harness/memory.h"
+#include "harness/parallel.h"
 #include "harness/progress.h"
 #include "harness/run_files.h"
 #include "harness/runtime.h"
@@ -34,26 +37,34 @@ class Run {
       : request_(request),
         settings_(request.config.settings),
         data_(open_data(request.data, request.config.task, /*check_hashes=*/true)),
-        lock_((open_folder(request), request.run)),
-        identity_(run_identity(request.config, data_.manifest())) {
+        identity_(run_identity(request.config, data_.manifest())),
+        all_(request.processes) {
+    if (all_ != nullptr) parts_ = part_count(batch(), settings_.training.micro_batch, all_->size());
+    if (leads(all_)) {
+      open_folder(request);
+      lock_.emplace(request.run);
+    }
     check_folder();
     check_splits();
   }
 
   std::string go() {
-    const fs::path result = request_.run / kResultFile;
-    if (fs::exists(result) && read_result(result).status == "ok") {
+    if (is_finished()) {
       say(request_.run.string() + " is finished already; its result.json stands");
       return "ok";
     }
     if (request_.device.is_cpu()) {
+      const int64_t sharers = all_ == nullptr ? 1 : neighbours(*all_).on_host;
       const int64_t limit =
-          request_.memory_limit > 0 ? request_.memory_limit : default_memory_limit();
+          request_.memory_limit > 0 ? request_.memory_limit : default_memory_limit() / sharers;
       set_cpu_memory_limit(live_bytes(request_.device) + limit);
     }
     std::string status = "ok", reason;
     try {
-      make_model();
+      together(all_, [&] {
+        make_model();
+        load_last();
+      });
       start();
       if (!fit()) {
         status = "diverged";
@@ -68,18 +79,30 @@ class Run {
       reason = fmt::format(
           "memory ran out at step {}: batch {}, length {}; training.micro_batch makes parts",
           at_.step, settings_.training.batch, settings_.input.length);
+      if (all_ != nullptr) reason += fmt::format(" ({})", first_line(error));
     }
     finish(status, reason);
     return status;
   }
 
  private:
-  static bool open_folder(const TrainRequest& request) {
+  static void open_folder(const TrainRequest& request) {
     std::error_code error;
     fs::create_directories(request.run, error);
     if (error)
       throw Error("cannot create the run folder " + request.run.string() + ": " + error.message());
-    return true;
+  }
+
+  int64_t batch() const { return settings_.training.batch; }
+
+  // As the first process sees it.
+  bool is_finished() const {
+    bool finished = false;
+    together(all_, [&] {
+      const fs::path result = request_.run / kResultFile;
+      finished = fs::exists(result) && read_result(result).status == "ok";
+    });
+    return all_ == nullptr ? finished : all_->gather(finished ? 1 : 0).front() != 0;
   }
 
   // A folder with a run in it is continued only when asked, and only by the same configuration.
@@ -127,18 +150,24 @@ class Run {
                                   .betas({settings_.optimizer.beta1, settings_.optimizer.beta2})
                                   .eps(settings_.optimizer.eps)
                                   .weight_decay(settings_.optimizer.weight_decay));
+    if (all_ != nullptr) gradients_ = flat_buffer(model_->parameters());
+  }
+
+  void load_last() {
+    const fs::path last = request_.run / kLastCheckpoint;
+    if (!fs::exists(last)) return;
+    at_ = load_checkpoint(last, identity_, *model_, optimizer_.get(), request_.device);
+    say(fmt::format("resuming {} at step {}", request_.run.string(), at_.step));
   }
 
   void start() {
-    const fs::path last = request_.run / kLastCheckpoint;
-    if (fs::exists(last)) {
-      at_ = load_checkpoint(last, identity_, *model_, optimizer_.get(), request_.device);
-      say(fmt::format("resuming {} at step {}", request_.run.string(), at_.step));
-    }
-    write_json(request_.run / kConfigFile, config_json());
-    cut_metrics(request_.run / kMetricsFile, at_.step);
-    metrics_.open(request_.run / kMetricsFile, std::ios::app);
-    if (!metrics_) throw Error("cannot append to " + (request_.run / kMetricsFile).string());
+    check_same_model();
+    by_the_first(all_, [&] {
+      write_json(request_.run / kConfigFile, config_json());
+      cut_metrics(request_.run / kMetricsFile, at_.step);
+      metrics_.open(request_.run / kMetricsFile, std::ios::app);
+      if (!metrics_) throw Error("cannot append to " + (request_.run / kMetricsFile).string());
+    });
     say(fmt::format(
         "{} · {} · {} · seed {} · {} parameters · {} steps of {} · {} train, {} dev, {} test{}",
         request_.config.task, request_.config.attention.text(), request_.config.protocol,
@@ -146,6 +175,11 @@ class Run {
         settings_.training.batch, training_size(),
         evaluation_split(data_, request_.config, "dev").size(), data_.split("test").size(),
         data_.manifest().synthetic ? " · SYNTHETIC data" : ""));
+    if (all_ != nullptr) {
+      const Range largest = share_of(batch(), 0, all_->size());
+      say(fmt::format("{} processes by {}, {} threads each; up to {} samples of a batch each",
+                      all_->size(), all_->engine(), request_.threads, largest.end));
+    }
     if (settings_.evaluation.dev != "dev") {
       say("evaluation.dev is \"" + settings_.evaluation.dev +
           "\": that split chooses the checkpoint, and dev is trained on");
@@ -165,13 +199,26 @@ class Run {
                      {"fingerprint", data_.manifest().fingerprint()}};
     value["device"] = request_.device.str();
     value["threads"] = request_.threads;
+    if (all_ != nullptr) {
+      value["processes"] = all_->size();
+      value["engine"] = all_->engine();
+    }
     return value;
+  }
+
+  // Parameters, buffers and what else decides the next step are the same bits in all processes.
+  void check_same_model() const {
+    if (all_ == nullptr) return;
+    check_same(*all_,
+               fmt::format("{} {} {}", at_.step, sha256(identity_.dump()), state_sha256(*model_)),
+               fmt::format("the run at step {}", at_.step));
   }
 
   // False when the loss or a gradient stops being finite.
   bool fit() {
     LoaderOptions options = loader_options(request_.config);
-    options.batch = settings_.training.batch;
+    options.batch = batch();
+    if (all_ != nullptr) options.samples = share_of(batch(), all_->rank(), all_->size());
     options.shuffle = true;
     TrainingStream stream(training_splits(data_, request_.config), options, at_.step);
     const TrainingOptions& t = settings_.training;
@@ -184,7 +231,7 @@ class Run {
     if (at_.evaluation_pending && !evaluate_dev()) return false;
     while (at_.step < t.steps) {
       const auto step_begin = Clock::now();
-      const SchedulePoint point = step(stream.next());
+      const SchedulePoint point = step(stream);
       ++at_.step;
       at_.train_seconds += seconds_since(step_begin);
       const bool evaluates = at_.step == t.steps || at_.step % t.evaluate_every == 0;
@@ -197,7 +244,7 @@ class Run {
         at_.window_loss = 0;
         at_.window_correct = at_.window_count = 0;
       }
-      const bool stop = stop_requested();
+      const bool stop = all_ == nullptr ? stop_requested().load() : any_stops_;
       if (evaluates) {
         at_.evaluation_pending = true;
         if (!evaluate_dev()) return false;
@@ -205,7 +252,7 @@ class Run {
         if (!std::isfinite(at_.window_loss)) return false;
         save_last();
       }
-      if (stop && at_.step < t.steps) throw Interrupted(stopped());
+      if (stop && at_.step < t.steps) together(all_, [&] { throw Interrupted(stopped()); });
       progress.update(at_.step, note);
     }
     progress.finish();
@@ -219,10 +266,11 @@ class Run {
 
   // Evaluates dev at this step and keeps the best; false when its loss is not finite.
   bool evaluate_dev() {
+    check_same_model();
     Evaluation dev;
     try {
       dev = evaluate(*model_, evaluation_split(data_, request_.config, "dev"), request_.config,
-                     request_.device, "dev");
+                     request_.device, "dev", all_);
     } catch (const Interrupted&) {
       save_last();
       throw Interrupted(stopped());
@@ -268,7 +316,7 @@ class Run {
   }
 
   // One optimiser step; returns what it ran with.
-  SchedulePoint step(const Batch& batch) {
+  SchedulePoint step(TrainingStream& stream) {
     const SchedulePoint point =
         schedule_at(at_.step, settings_.training.steps, settings_.optimizer, settings_.schedule);
     for (auto& group : optimizer_->param_groups()) {
@@ -276,34 +324,67 @@ class Run {
       options.lr(point.lr).betas({point.beta1, settings_.optimizer.beta2});
     }
     optimizer_->zero_grad();
-    const int64_t size = batch.labels.size(0);
+    if (all_ == nullptr) {
+      add_gradients(stream.next());
+    } else {
+      share_gradients(stream);
+    }
+    at_.window_count += batch();
+    together(all_, [&] {
+      if (settings_.optimizer.clip_value > 0) {
+        torch::nn::utils::clip_grad_value_(model_->parameters(), settings_.optimizer.clip_value);
+      }
+      if (settings_.optimizer.clip_norm > 0) {
+        torch::nn::utils::clip_grad_norm_(model_->parameters(), settings_.optimizer.clip_norm);
+      }
+      optimizer_->step();
+    });
+    return point;
+  }
+
+  void add_gradients(const Batch& samples) {
+    const int64_t size = samples.labels.size(0);
     const int64_t part = settings_.training.micro_batch > 0 ? settings_.training.micro_batch : size;
     for (int64_t begin = 0; begin < size; begin += part) {
-      const auto piece = [&](const torch::Tensor& t) {
-        return t.slice(0, begin, std::min(begin + part, size)).to(request_.device);
-      };
-      const auto labels = piece(batch.labels);
-      torch::Tensor logits;  // [part,classes]
-      {
-        const AutocastScope autocast(request_.device, request_.config.dtype);
-        logits = model_->forward(piece(batch.tokens), piece(batch.mask));
-      }
-      logits = logits.to(torch::kFloat32);
-      const auto loss = torch::nn::functional::cross_entropy(
-          logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
-      (loss / static_cast<double>(size)).backward();
-      at_.window_loss += loss.item<double>();
-      at_.window_correct += (logits.detach().argmax(-1) == labels).sum().item<int64_t>();
+      add_part(samples, {begin, std::min(begin + part, size)}, at_.window_loss, at_.window_correct);
     }
-    at_.window_count += size;
-    if (settings_.optimizer.clip_value > 0) {
-      torch::nn::utils::clip_grad_value_(model_->parameters(), settings_.optimizer.clip_value);
+  }
+
+  // Gradients of this process's share of the batch, then the sums over all processes.
+  void share_gradients(TrainingStream& stream) {
+    double loss = 0;
+    int64_t correct = 0;
+    all_->together([&] {
+      const Batch samples = stream.next();
+      for_each_part(share_of(batch(), all_->rank(), all_->size()), parts_, request_.config.seed,
+                    at_.step, [&](Range part) { add_part(samples, part, loss, correct); });
+    });
+    const torch::Tensor sums = torch::tensor(
+        {loss, static_cast<double>(correct), stop_requested() ? 1.0 : 0.0}, torch::kDouble);
+    all_->sum(sums);
+    at_.window_loss += sums[0].item<double>();
+    at_.window_correct += sums[1].item<int64_t>();
+    any_stops_ = sums[2].item<double>() > 0;
+    sum_gradients(*all_, model_->parameters(), gradients_);
+  }
+
+  // Adds the gradients of some of the samples, as parts of the mean over the whole batch.
+  void add_part(const Batch& samples, Range part, double& loss_sum, int64_t& correct) {
+    const auto piece = [&](const torch::Tensor& t) {
+      return t.slice(0, part.begin, part.end).to(request_.device);
+    };
+    const auto labels = piece(samples.labels);
+    torch::Tensor logits;  // [part,classes]
+    {
+      const AutocastScope autocast(request_.device, request_.config.dtype);
+      logits = model_->forward(piece(samples.tokens), piece(samples.mask));
     }
-    if (settings_.optimizer.clip_norm > 0) {
-      torch::nn::utils::clip_grad_norm_(model_->parameters(), settings_.optimizer.clip_norm);
-    }
-    optimizer_->step();
-    return point;
+    logits = logits.to(torch::kFloat32);
+    const auto loss = torch::nn::functional::cross_entropy(
+        logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
+    (loss / static_cast<double>(batch())).backward();
+    loss_sum += loss.item<double>();
+    correct += (logits.detach().argmax(-1) == labels).sum().item<int64_t>();
   }
 
   void log(const char* split, double loss, int64_t correct, int64_t count, double lr) {
@@ -313,19 +394,39 @@ class Run {
                        {"accuracy", static_cast<double>(correct) / static_cast<double>(count)},
                        {"learning_rate", lr},
                        {"seconds", at_.seconds + seconds_since(begin_)}};
-    metrics_ << line.dump() << '\n' << std::flush;
-    if (!metrics_)
-      throw Error("cannot write to " + (request_.run / kMetricsFile).string() +
-                  "; is the disk full?");
+    by_the_first(all_, [&] {
+      metrics_ << line.dump() << '\n' << std::flush;
+      if (!metrics_)
+        throw Error("cannot write to " + (request_.run / kMetricsFile).string() +
+                    "; is the disk full?");
+    });
   }
 
   void save(const char* name, const torch::optim::AdamW* optimizer) {
-    save_checkpoint(request_.run / name, identity_, at_, *model_, optimizer, request_.device);
+    by_the_first(all_, [&] {
+      save_checkpoint(request_.run / name, identity_, at_, *model_, optimizer, request_.device);
+    });
+  }
+
+  // The best checkpoint on the test split.
+  Evaluation test() {
+    by_the_first(all_, [&] {
+      load_checkpoint(request_.run / kBestCheckpoint, identity_, *model_, nullptr, request_.device);
+    });
+    if (all_ != nullptr) broadcast_state(*all_, *model_);
+    return evaluate(*model_, data_.split("test"), request_.config, request_.device, "test", all_);
   }
 
   // Tests the best checkpoint once and writes the result.
   void finish(const std::string& status, const std::string& reason) {
     if (status != "ok") count_costs();
+    std::optional<Evaluation> tested;
+    if (status == "ok") tested = test();
+    by_the_first(all_, [&] { write_result(status, reason, tested); });
+  }
+
+  void write_result(const std::string& status, const std::string& reason,
+                    const std::optional<Evaluation>& tested) const {
     Result result = result_of(request_, data_.manifest(), data_.split("test"));
     result.status = status;
     result.reason = reason;
@@ -337,26 +438,27 @@ class Run {
     result.config = request_.config.to_json();
     const double steps = static_cast<double>(at_.step);
     if (at_.train_seconds > 0) {
-      const double tokens = static_cast<double>(settings_.training.batch * settings_.input.length *
-                                                task(request_.config.task).inputs);
+      const double tokens =
+          static_cast<double>(batch() * settings_.input.length * task(request_.config.task).inputs);
       result.training = {.seconds = at_.seconds,
                          .steps_per_second = steps / at_.train_seconds,
                          .tokens_per_second = steps * tokens / at_.train_seconds,
                          .peak_memory_mib = static_cast<double>(at_.peak_bytes) / kMiB};
     }
+    if (all_ != nullptr) {
+      result.training.processes = all_->size();
+      result.training.engine = all_->engine();
+    }
     if (at_.best_step >= 0) {
       result.best_step = at_.best_step;
       result.dev = accuracy_record(at_.best_dev);
     }
-    if (status == "ok") {
-      load_checkpoint(request_.run / kBestCheckpoint, identity_, *model_, nullptr, request_.device);
-      const Evaluation test =
-          evaluate(*model_, data_.split("test"), request_.config, request_.device, "test");
-      result.test = accuracy_record(accuracy_json(test, settings_.input.length));
-      write_file(request_.run / kPredictionsFile, test.predictions_csv());
+    if (tested) {
+      result.test = accuracy_record(accuracy_json(*tested, settings_.input.length));
+      write_file(request_.run / kPredictionsFile, tested->predictions_csv());
     }
     write_json(request_.run / kResultFile, make_result(result));
-    if (status == "ok") {
+    if (tested) {
       say(fmt::format(
           "test accuracy {:.2f}% (95% interval {:.2f} to {:.2f}) with the checkpoint of step {} · "
           "{:.3g} steps/s",
@@ -370,8 +472,12 @@ class Run {
   const TrainRequest& request_;
   const Settings& settings_;
   PreparedData data_;
-  FolderLock lock_;
+  std::optional<FolderLock> lock_;  // the first process's
   json identity_;
+  Processes* all_;           // that train together; null = this one alone
+  int64_t parts_ = 1;        // of this process's share of a batch
+  torch::Tensor gradients_;  // of all parameters; where there are several processes
+  bool any_stops_ = false;   // after the last step, of any process
   std::unique_ptr<Model> model_;
   std::unique_ptr<torch::optim::AdamW> optimizer_;
   Progression at_;
@@ -381,6 +487,10 @@ class Run {
 
 }  // namespace
 
-std::string train(const TrainRequest& request) { return Run(request).go(); }
+std::string train(const TrainRequest& request) {
+  std::optional<Run> run;
+  together(request.processes, [&] { run.emplace(request); });
+  return run->go();
+}
 
 }  // namespace lra

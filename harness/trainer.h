@@ -11,6 +11,8 @@
 
 namespace lra {
 
+class Processes;
+
 enum class Resume { no, yes };
 
 struct TrainRequest {
@@ -22,11 +24,14 @@ struct TrainRequest {
   int64_t threads = 0;       // as set
   int64_t memory_limit = 0;  // bytes of tensors on a CPU; 0 = 80 % of what is free at the start
   Resume resume = Resume::no;
+  Processes* processes = nullptr;  // that train together; null = this one alone
 };
 
 /// Runs to the end and returns the status written to result.json ("ok", "diverged", "oom",
 /// "unsupported"). Throws Error where the folder is in use or holds another run, data are missing
-/// or broken, or the disk is full; Interrupted after Ctrl-C, with a checkpoint written.
+/// or broken, or the disk is full; Interrupted after Ctrl-C, with a checkpoint written. Several
+/// processes share out each batch and each evaluation, and the first writes all files; what any of
+/// them throws, all do.
 std::string train(const TrainRequest& request);
 
 }  // namespace lra

@@ -161,6 +161,16 @@ mv "$checkout/build/release/build.ninja" "$work/"
 touch "$checkout/harness/main.cpp"
 run_it exit 3
 expect 'a lost build.ninja is made again' "$status $calls" '3 cmake*ninja*'
+fake mpicxx <<'END'
+#!/bin/bash
+END
+run_it list
+expect 'an MPI that came is looked for' "$status $calls" '0 cmake *-U MPI_\* *ninja*'
+run_it list
+expect 'once' "$calls" ''
+rm "$fakes/mpicxx"
+run_it list
+expect 'and again when it went' "$status $calls" '0 cmake *ninja*'
 echo damaged >"$checkout/build/release/build.ninja"
 touch "$checkout/harness/main.cpp"
 run_it exit 3

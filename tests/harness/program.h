@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,7 +35,7 @@ class Program {
  public:
   explicit Program(std::vector<std::string> arguments,
                    const std::filesystem::path& program = LRA_PROGRAM) {
-    arguments.insert(arguments.begin(), "lra");
+    arguments.insert(arguments.begin(), program.filename().string());
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
@@ -48,6 +50,7 @@ class Program {
     }
   }
 
+  pid_t pid() const { return child_; }
   void send(int signal) const { kill(child_, signal); }
 
   /// True once it has ended, by itself or by a signal.
@@ -73,6 +76,28 @@ class Program {
 inline ProgramResult run_program(std::vector<std::string> arguments) {
   return Program(std::move(arguments)).wait();
 }
+
+/// An environment variable, as it was again at the end.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const char* value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    setenv(name, value, /*overwrite=*/1);
+  }
+  ~ScopedVariable() {
+    if (old_) {
+      setenv(name_, old_->c_str(), /*overwrite=*/1);
+    } else {
+      unsetenv(name_);
+    }
+  }
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
 
 /// A tiny ListOps in `out`: expressions of 11 to 59 tokens.
 inline void prepare_tiny_listops(const std::filesystem::path& out, int64_t train = 192) {

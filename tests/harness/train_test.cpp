@@ -3,9 +3,7 @@
 #include <sys/mount.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
-#include <optional>
 #include <random>
 #include <thread>
 
@@ -248,28 +246,6 @@ TEST_F(TrainTest, RefusesWithOneLineThatHelps) {
     EXPECT_FALSE(fs::exists(run("r") / kConfigFile)) << "nothing half-written: " << refusal.message;
   }
 }
-
-// An environment variable, as it was again at the end.
-class ScopedVariable {
- public:
-  ScopedVariable(const char* name, const char* value) : name_(name) {
-    if (const char* old = std::getenv(name)) old_ = old;
-    setenv(name, value, /*overwrite=*/1);
-  }
-  ~ScopedVariable() {
-    if (old_) {
-      setenv(name_, old_->c_str(), /*overwrite=*/1);
-    } else {
-      unsetenv(name_);
-    }
-  }
-  ScopedVariable(const ScopedVariable&) = delete;
-  ScopedVariable& operator=(const ScopedVariable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> old_;
-};
 
 TEST_F(TrainTest, RefusesCudaWithoutADevice) {
   const ScopedVariable hidden("CUDA_VISIBLE_DEVICES", "");  // where the machine has one
