@@ -1,0 +1,64 @@
+// Attention operators: softmax with many or few keys and queries, and the variants that are one
+// operator.
+#include "attention_variants/attention.h"
+#include "attention_variants/kernels/softmax.h"
+#include "attention_variants/softmax.h"
+#include "tests/bench/bench.h"
+
+namespace lra {
+namespace {
+
+const std::vector<int64_t> kLengths = {512, 1024, 2048, 4096};
+
+// Softmax attention of `queries` to `keys` positions.
+BenchWork softmax_work(int64_t queries, int64_t keys, Kernels kernels) {
+  const auto q = head_vectors(queries), k = head_vectors(keys), v = head_vectors(keys);
+  const auto mask = torch::ones({1, keys}, torch::kBool);
+  return differentiable(
+      [=](bool) {
+        return kernels == Kernels::fused ? softmax_kernel(q, k, v, mask)
+                                         : softmax_attention(q, k, v, mask);
+      },
+      {q, k, v}, 4.0 * kHeads * static_cast<double>(queries * keys) * kWidth);
+}
+
+BenchOperator softmax_of(const std::string& name, int64_t queries, int64_t keys) {
+  return {.name = name, .size_name = "N", .sizes = kLengths, .make = [=](int64_t n, Kernels path) {
+            return softmax_work(queries > 0 ? queries : n, keys > 0 ? keys : n, path);
+          }};
+}
+
+// attend() of a variant at its defaults.
+BenchOperator variant(const std::string& name, const std::string& attention) {
+  return {.name = name, .size_name = "N", .sizes = kLengths, .make = [=](int64_t n, Kernels path) {
+            const AttentionContext context{.width = kHeads * kWidth,
+                                           .heads = kHeads,
+                                           .head_dim = kWidth,
+                                           .max_length = n,
+                                           .kernels = path};
+            const auto layer = make_attention(parse_attention(attention), context);
+            const auto q = head_vectors(n), k = head_vectors(n), v = head_vectors(n);
+            const auto mask = torch::ones({1, n}, torch::kBool);
+            std::vector<torch::Tensor> leaves = {q, k, v};
+            for (const auto& parameter : layer->named_parameters()) {
+              if (!is_projection(parameter.key())) leaves.push_back(parameter.value());
+            }
+            return differentiable(
+                [=](bool training) {
+                  layer->train(training);
+                  return layer->attend(q, k, v, mask);
+                },
+                leaves, static_cast<double>(layer->flops(1, n)));
+          }};
+}
+
+}  // namespace
+
+std::vector<BenchOperator> attention_operators() {
+  return {softmax_of("SoftmaxAttention", 0, 0),       softmax_of("SoftmaxTo64Keys", 0, 64),
+          softmax_of("SoftmaxTo256Keys", 0, 256),     softmax_of("SoftmaxOf64Queries", 64, 0),
+          variant("NystromAttention", "nystrom"),     variant("LinearAttention", "linear"),
+          variant("PerformerAttention", "performer"), variant("LinformerAttention", "linformer")};
+}
+
+}  // namespace lra

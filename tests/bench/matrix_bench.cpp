@@ -1,0 +1,100 @@
+// The parts of Nyström attention that are no attention: the iterative inverse, and the depthwise
+// convolution over positions.
+#include "attention_variants/depthwise_conv.h"
+#include "attention_variants/kernels/cpu/banded.h"
+#include "attention_variants/kernels/cpu/inverse.h"
+#include "attention_variants/kernels/heads.h"
+#include "attention_variants/nystrom_matrices.h"
+#include "tests/bench/bench.h"
+
+namespace lra {
+namespace {
+
+constexpr int64_t kIterations = 6, kTaps = 35;
+
+cpu::Matrix rows_of(float* data, int64_t width) { return {data, width}; }
+cpu::ConstMatrix rows_of(const torch::Tensor& x, int64_t head) { return head_rows(x, 0, head); }
+
+// A softmax matrix [m,m] a head.
+BenchWork inverse_work(int64_t m, Kernels kernels) {
+  const auto a = torch::softmax(
+      head_vectors(m).narrow(-1, 0, kWidth).matmul(head_vectors(m).transpose(-2, -1)) / 8, -1);
+  const double flops = 8.0 * kIterations * kHeads * static_cast<double>(m * m * m);
+  if (kernels == Kernels::reference)
+    return differentiable([=](bool) { return landmark_inverse(a, kIterations); }, {a}, flops);
+  const auto z = torch::empty_like(a), grad_a = torch::empty_like(a), grad_z = torch::randn_like(a);
+  const int64_t forward = cpu::inverse_scratch(m),
+                backward = cpu::inverse_backward_scratch(m, kIterations) + m * m;
+  return {.forward =
+              [=] {
+                for_each_item(kHeads, forward, a.options(), [&](int64_t head, float* scratch) {
+                  cpu::inverse(m, kIterations, rows_of(a, head), mutable_head_rows(z, 0, head),
+                               scratch);
+                });
+              },
+          .training =
+              [=] {
+                for_each_item(kHeads, backward, a.options(), [&](int64_t head, float* scratch) {
+                  float* iterates = scratch + m * m;
+                  cpu::inverse_iterates(m, kIterations, rows_of(a, head),
+                                        mutable_head_rows(z, 0, head), iterates);
+                  const float* given = rows_of(grad_z, head).data;
+                  std::copy(given, given + m * m, scratch);  // it is spoilt
+                  cpu::inverse_backward(m, kIterations, rows_of(a, head), rows_of(scratch, m),
+                                        mutable_head_rows(grad_a, 0, head), iterates);
+                });
+              },
+          .flops = flops,
+          .least_bytes = 2.0 * static_cast<double>(a.nbytes())};
+}
+
+BenchWork convolution_work(int64_t n, Kernels kernels) {
+  const auto x = head_vectors(n), weight = torch::randn({kHeads, 1, kTaps, 1});
+  const double flops = 2.0 * static_cast<double>(x.numel() * kTaps);
+  if (kernels == Kernels::reference)
+    return differentiable([=](bool) { return depthwise_conv(x, weight); }, {x, weight}, flops);
+  const auto out = torch::zeros_like(x), gradient = torch::randn_like(x),
+             grad_x = torch::zeros_like(x), grad_weight = torch::zeros_like(weight),
+             mask = torch::ones({n}, torch::kBool);
+  const int64_t laid_out = (n + kTaps - 1) * kWidth, rest = cpu::banded_scratch(kTaps);
+  const auto taps = [=](const torch::Tensor& of, int64_t head) {
+    return of.mutable_data_ptr<float>() + head * kTaps;
+  };
+  const auto forward = [=](int64_t head, float* scratch) {
+    const cpu::Matrix between = rows_of(scratch, kWidth);
+    cpu::lay_out(rows_of(x, head), mask.const_data_ptr<bool>(), n, kWidth, kTaps, between);
+    cpu::banded(between, taps(weight, head), kTaps, n, kWidth, mutable_head_rows(out, 0, head),
+                scratch + 2 * laid_out);
+  };
+  return {.forward = [=] { for_each_item(kHeads, 2 * laid_out + rest, x.options(), forward); },
+          .training =
+              [=] {
+                for_each_item(
+                    kHeads, 2 * laid_out + rest, x.options(), [&](int64_t head, float* scratch) {
+                      forward(head, scratch);
+                      const cpu::Matrix turned = rows_of(scratch + laid_out, kWidth);
+                      cpu::lay_out_turned(rows_of(gradient, head), mask.const_data_ptr<bool>(), n,
+                                          kWidth, kTaps, turned);
+                      cpu::banded_backward(rows_of(scratch, kWidth), turned, taps(weight, head),
+                                           kTaps, n, kWidth, mutable_head_rows(grad_x, 0, head),
+                                           taps(grad_weight, head), scratch + 2 * laid_out);
+                    });
+              },
+          .flops = flops,
+          .least_bytes = static_cast<double>(2 * x.nbytes() + weight.nbytes())};
+}
+
+}  // namespace
+
+std::vector<BenchOperator> matrix_operators() {
+  return {{.name = "IterativeInverse",
+           .size_name = "m",
+           .sizes = {32, 64, 128, 256},
+           .make = inverse_work},
+          {.name = "DepthwiseConvolution",
+           .size_name = "N",
+           .sizes = {512, 1024, 2048, 4096},
+           .make = convolution_work}};
+}
+
+}  // namespace lra
