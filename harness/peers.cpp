@@ -43,14 +43,18 @@ std::vector<Peer> list_peers(const std::string& program) {
                 .package = entry.at("package"),
                 .scopes = entry.at("scopes"),
                 .dtypes = entry.at("dtypes")};
+      // An unknown name or option would otherwise match no cell, and nobody would know.
+      attention_entry(peer.attention.name).effective_options(peer.attention.options);
       // One row of a table each.
       if (std::ranges::any_of(peers, [&](const Peer& other) {
             return other.package == peer.package && other.attention.text() == peer.attention.text();
           }))
-        throw bad_program(program, fmt::format("--list names {} of {} twice", peer.attention.text(),
-                                               peer.package));
+        throw UsageError(
+            fmt::format("--list names {} of {} twice", peer.attention.text(), peer.package));
       peers.push_back(std::move(peer));
     }
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("--peers {}: {}", program, error.what()));
   } catch (const json::exception& error) {
     throw bad_program(program, fmt::format("--list: {}", error.what()));
   }
