@@ -81,8 +81,8 @@ double difference(const fs::path& a, const fs::path& b, const std::string& prefi
   return most / scale;
 }
 
-// Bounds in float32 (2^-24 = 6e-8): a gradient sums about a thousand terms, whose order differs;
-// AdamW divides by its own size, which enlarges the differences of small ones.
+// Gradients sum about a thousand float32 terms in another order; AdamW divides them by their own
+// size, which enlarges the differences of small ones, up to the learning rate (1e-3).
 void expect_equal_to_rounding(const fs::path& a, const fs::path& b) {
   SCOPED_TRACE(a.string() + " and " + b.string());
   const TensorFile x = read_tensors(a / kLastCheckpoint), y = read_tensors(b / kLastCheckpoint);
@@ -118,7 +118,7 @@ TEST_F(ParallelTest, GradientsAndRunsAreThoseOfOneProcess) {
     ASSERT_EQ(first.status, 0) << first.text();
     // After one step AdamW's first moment is a tenth of the gradient.
     const double gap = difference(run("one1"), run(name + "-1"), "optimizer.exp_avg.");
-    EXPECT_LT(gap, 1e-5);
+    EXPECT_LT(gap, 2e-6);
     EXPECT_GT(gap, 0) << "sums in another order differ somewhere";
 
     const ProgramResult result = processes(count, words(name, "standard", 8, steps));
