@@ -103,15 +103,18 @@ TEST_F(SuitePlanTest, MaxHoursCutsEveryCellByTheSamePart) {
   const double hours =
       (whole["cells"][0]["seconds"].get<double>() + whole["cells"][1]["seconds"].get<double>()) /
       3600;
-  const std::vector<std::string> cut = with(from, {"--max-hours", fmt::format("{}", hours / 200)});
+  // 20.4 of 4,000 steps, which are rounded down.
+  const std::vector<std::string> cut =
+      with(from, {"--max-hours", fmt::format("{}", hours * 0.0051)});
   const json planned = plan("t", cut);
-  EXPECT_NEAR(planned["fraction"].get<double>(), 1.0 / 200, 1e-9);
+  EXPECT_NEAR(planned["fraction"].get<double>(), 0.0051, 1e-9);
   EXPECT_EQ(planned["cells"][0]["steps"], 20);
   EXPECT_EQ(planned["cells"][1]["steps"], 20);
   const std::vector<std::string> cells = with(words("t"), {"--only", "0-1"});
   const ProgramResult result = run_program(with(cells, cut));
   ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_NE(result.err.find("cut to 0.5 % of every cell's steps"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("cut to 0.51 % of every cell's steps"), std::string::npos)
+      << result.err;
   const json record = read_json(run("t", "standard") / kResultFile);
   EXPECT_EQ(record["steps"], 20);
   EXPECT_EQ(record["config"]["schedule"]["warmup"], 1);
