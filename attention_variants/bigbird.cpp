@@ -49,15 +49,10 @@ class BigbirdAttention : public ProjectedAttention {
           q.size(1), count, options_.random_blocks, q.size(1), count,
           fmt::join(given_.sizes(), ",")));
     }
-    if (has_cpu_kernels(context_.kernels, q)) {
-      if (sees_all(count)) return softmax_kernel(q, k, v, mask, mask);
+    if (sees_all(count)) return full_attention(context_.kernels, q, k, v, mask);
+    if (has_cpu_kernels(context_.kernels, q))
       return pattern_attention(q, k, v, mask, patterns(q.size(1), q.size(2)));
-    }
-    const torch::Tensor out = sees_all(count)
-                                  ? softmax_attention(zero_padding(q, mask), zero_padding(k, mask),
-                                                      zero_padding(v, mask), mask)
-                                  : by_blocks(q, k, v, mask);
-    return zero_padded_rows(out.to(q.scalar_type()), mask);
+    return zero_padded_rows(by_blocks(q, k, v, mask).to(q.scalar_type()), mask);
   }
 
   std::vector<std::string> tables() const override { return {"random_blocks"}; }

@@ -60,7 +60,7 @@ class CosformerAttention : public ProjectedAttention {
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
-    if (context_.kernels == Kernels::fused && element_size == sizeof(float)) {
+    if (has_cpu_kernels(context_.kernels, element_size)) {
       return feature_attention_bytes(batch, context_.heads, length, d, 2 * d) +
              batch * length * 2 * element_size;  // and the phases
     }

@@ -64,7 +64,7 @@ class LinearAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
-    if (context_.kernels == Kernels::fused && element_size == sizeof(float)) {
+    if (has_cpu_kernels(context_.kernels, element_size)) {
       return feature_attention_bytes(batch, context_.heads, length, context_.head_dim,
                                      context_.head_dim);
     }

@@ -111,7 +111,7 @@ class LinformerAttention : public ProjectedAttention {
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
-    if (context_.kernels == Kernels::fused && element_size == sizeof(float)) {
+    if (has_cpu_kernels(context_.kernels, element_size)) {
       return 2 * rows * options_.projected_length * d * element_size +
              softmax_kernel_bytes(rows, length, options_.projected_length, d, d);
     }

@@ -43,7 +43,7 @@ class LocalAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
-    if (context_.kernels == Kernels::fused && element_size == sizeof(float)) {
+    if (has_cpu_kernels(context_.kernels, element_size)) {
       return pattern_attention_bytes(batch, context_.heads, length, context_.head_dim,
                                      {pattern(length)});
     }

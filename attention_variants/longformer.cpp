@@ -46,21 +46,15 @@ class LongformerAttention : public ProjectedAttention {
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
     const int64_t length = q.size(2), g = options_.global_tokens;
-    if (has_cpu_kernels(context_.kernels, q)) {
-      if (sees_all(length)) return softmax_kernel(q, k, v, mask, mask);
+    if (sees_all(length)) return full_attention(context_.kernels, q, k, v, mask);
+    if (has_cpu_kernels(context_.kernels, q))
       return pattern_attention(q, k, v, mask, {pattern(length)});
-    }
-    // The first `count` queries attend to all.
-    const auto see_all = [&](int64_t count) {
-      return softmax_attention(zero_padding(q.narrow(2, 0, count), mask.narrow(1, 0, count)),
-                               zero_padding(k, mask), zero_padding(v, mask), mask);
-    };
-    torch::Tensor out;
-    if (sees_all(length)) {
-      out = see_all(length);
-    } else {
-      out = banded(q, k, v, mask);
-      if (g > 0) out = torch::cat({see_all(g), out.narrow(2, g, length - g)}, 2);
+    torch::Tensor out = banded(q, k, v, mask);
+    if (g > 0) {
+      const torch::Tensor global =
+          softmax_attention(zero_padding(q.narrow(2, 0, g), mask.narrow(1, 0, g)),
+                            zero_padding(k, mask), zero_padding(v, mask), mask);
+      out = torch::cat({global, out.narrow(2, g, length - g)}, 2);
     }
     return zero_padded_rows(out.to(q.scalar_type()), mask);
   }
@@ -71,7 +65,7 @@ class LongformerAttention : public ProjectedAttention {
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
-    if (context_.kernels == Kernels::fused && element_size == sizeof(float)) {
+    if (has_cpu_kernels(context_.kernels, element_size)) {
       return sees_all(length)
                  ? softmax_kernel_bytes(rows, length, length, d, d)
                  : pattern_attention_bytes(batch, context_.heads, length, d, {pattern(length)});

@@ -86,8 +86,7 @@ class NystromAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
-    if (context_.kernels == Kernels::fused && element_size == sizeof(float) &&
-        kernel_computes(length)) {
+    if (has_cpu_kernels(context_.kernels, element_size) && kernel_computes(length)) {
       return nystrom_kernel_bytes(batch, context_.heads, length, context_.head_dim,
                                   options_.conv_kernel_size, kernel_options());
     }

@@ -57,21 +57,14 @@ class SparseAttention : public ProjectedAttention {
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
     const int64_t batch = q.size(0), length = q.size(2), block = options_.block;
-    if (has_cpu_kernels(context_.kernels, q)) {
-      if (sees_all(length)) return softmax_kernel(q, k, v, mask, mask);
+    if (sees_all(length)) return full_attention(context_.kernels, q, k, v, mask);
+    if (has_cpu_kernels(context_.kernels, q))
       return pattern_attention(q, k, v, mask, {pattern(length)});
-    }
-    torch::Tensor out;
-    if (sees_all(length)) {
-      out = softmax_attention(zero_padding(q, mask), zero_padding(k, mask), zero_padding(v, mask),
-                              mask);
-    } else {
-      const torch::Tensor queries = split_blocks(q, mask, block),
-                          keys = split_blocks(k, mask, block),
-                          values = split_blocks(v, mask, block), real = split_mask(mask, block);
-      out = with_summaries(join_blocks(queries, batch, length), keys, values, real,
-                           own_block(queries, keys, values, real, batch, length));
-    }
+    const torch::Tensor queries = split_blocks(q, mask, block), keys = split_blocks(k, mask, block),
+                        values = split_blocks(v, mask, block), real = split_mask(mask, block);
+    const torch::Tensor out =
+        with_summaries(join_blocks(queries, batch, length), keys, values, real,
+                       own_block(queries, keys, values, real, batch, length));
     return zero_padded_rows(out.to(q.scalar_type()), mask);
   }
 
@@ -81,7 +74,7 @@ class SparseAttention : public ProjectedAttention {
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
     const int64_t rows = batch * context_.heads, d = context_.head_dim, block = options_.block;
-    if (context_.kernels == Kernels::fused && element_size == sizeof(float)) {
+    if (has_cpu_kernels(context_.kernels, element_size)) {
       return sees_all(length)
                  ? softmax_kernel_bytes(rows, length, length, d, d)
                  : pattern_attention_bytes(batch, context_.heads, length, d, {pattern(length)});

@@ -104,8 +104,7 @@ class StandardAttention : public ProjectedAttention {
     const int64_t rows = batch * context_.heads * length;
     const int64_t vector = rows * context_.head_dim * element_size;  // one [B,H,N,d]
     const int64_t matrix = rows * length * element_size;             // one [B,H,N,N]
-    if (options_.implementation == "fused" && context_.kernels == Kernels::fused &&
-        element_size == sizeof(float)) {
+    if (options_.implementation == "fused" && has_cpu_kernels(context_.kernels, element_size)) {
       const int64_t forward = softmax_kernel_bytes(batch * context_.heads, length, length,
                                                    context_.head_dim, context_.head_dim);
       // Training: the gradients of the output and of q, k and v; the scratch is the output's no

@@ -94,13 +94,13 @@ void backward_tile(const Block& b, const float* x, const float* grad, int64_t be
   drop_out(second, begin * b.width, rows * b.width, given, s.grad_out.data());
   const cpu::Matrix grad_out{s.grad_out.data(), b.width},
       grad_hidden{s.grad_hidden.data(), b.hidden};
-  cpu::add_column_sums(grad_out.data, rows, b.width, sums.out_bias.data());
+  cpu::add_column_sums(grad_out, rows, b.width, sums.out_bias.data());
   cpu::multiply_at(b.width, b.hidden, rows, grad_out, {s.after.data(), b.hidden},
                    {sums.out.data(), b.hidden}, {.old = 1});
   cpu::multiply(rows, b.hidden, b.width, grad_out, b.out, grad_hidden);
   drop_out(first, begin * b.hidden, rows * b.hidden, grad_hidden.data, grad_hidden.data);
   cpu::gelu_backward(s.before.data(), rows * b.hidden, grad_hidden.data);
-  cpu::add_column_sums(grad_hidden.data, rows, b.hidden, sums.in_bias.data());
+  cpu::add_column_sums(grad_hidden, rows, b.hidden, sums.in_bias.data());
   cpu::multiply_at(b.hidden, b.width, rows, grad_hidden, {input, b.width},
                    {sums.in.data(), b.width}, {.old = 1});
   float* result = grad_x + begin * b.width;

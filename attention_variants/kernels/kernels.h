@@ -14,4 +14,10 @@ enum class Kernels {
 /// Whether own CPU kernels compute on x: float32 on a CPU, outside autocast, unless switched off.
 bool has_cpu_kernels(Kernels chosen, const torch::Tensor& x);
 
+/// The same for an account of bytes: whether own kernels compute on elements of `element_size`
+/// bytes, outside autocast.
+inline bool has_cpu_kernels(Kernels chosen, int64_t element_size) {
+  return chosen == Kernels::fused && element_size == sizeof(float);
+}
+
 }  // namespace lra

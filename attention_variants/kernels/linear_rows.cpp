@@ -51,7 +51,7 @@ void backward_tile(const Layer& layer, const float* x, const float* grad, int64_
                 {.old = first ? 0.0F : 1.0F});
   cpu::multiply_at(layer.out, layer.in, rows, {grad, layer.out}, {x, layer.in},
                    {sums.weight.data(), layer.in}, {.old = 1});
-  cpu::add_column_sums(grad, rows, layer.out, sums.bias.data());
+  cpu::add_column_sums({grad, layer.out}, rows, layer.out, sums.bias.data());
 }
 
 // The sums of all threads as tensors like `weight` and `bias`, in the threads' order.

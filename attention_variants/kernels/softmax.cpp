@@ -5,6 +5,7 @@
 
 #include "attention_variants/kernels/cpu/softmax_head.h"
 #include "attention_variants/kernels/heads.h"
+#include "attention_variants/softmax.h"
 
 namespace lra {
 namespace {
@@ -107,6 +108,14 @@ torch::Tensor softmax_kernel(const torch::Tensor& q, const torch::Tensor& k, con
   const torch::Tensor none = torch::empty({0}, q.options().dtype(torch::kBool));
   return SoftmaxKernel::apply(q, k, v, keys.defined() ? keys : none,
                               queries.defined() ? queries : none);
+}
+
+torch::Tensor full_attention(Kernels chosen, const torch::Tensor& q, const torch::Tensor& k,
+                             const torch::Tensor& v, const torch::Tensor& mask) {
+  if (has_cpu_kernels(chosen, q)) return softmax_kernel(q, k, v, mask, mask);
+  const torch::Tensor out =
+      softmax_attention(zero_padding(q, mask), zero_padding(k, mask), zero_padding(v, mask), mask);
+  return zero_padded_rows(out.to(q.scalar_type()), mask);
 }
 
 int64_t softmax_kernel_bytes(int64_t rows, int64_t queries, int64_t keys, int64_t depth,

@@ -1,6 +1,7 @@
 // Softmax attention on CPUs as one operator; see cpu/softmax_head.h.
 #pragma once
 
+#include "attention_variants/kernels/kernels.h"
 #include "attention_variants/torch.h"
 
 namespace lra {
@@ -11,6 +12,11 @@ namespace lra {
 /// are zero. Differentiable once.
 torch::Tensor softmax_kernel(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                              const torch::Tensor& keys, const torch::Tensor& queries = {});
+
+/// Softmax attention of all tokens to all, q, k and v [B,H,N,d], mask [B,N] -> [B,H,N,d] with the
+/// rows of padding zero: by softmax_kernel() where there are kernels for q, else by LibTorch's.
+torch::Tensor full_attention(Kernels chosen, const torch::Tensor& q, const torch::Tensor& k,
+                             const torch::Tensor& v, const torch::Tensor& mask);
 
 /// Bytes that softmax_kernel() holds above its inputs without gradients, the result among them, for
 /// `rows` = B*H heads.

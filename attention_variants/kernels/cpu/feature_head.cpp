@@ -6,29 +6,13 @@
 
 #include "attention_variants/kernels/cpu/feature_maps.h"
 #include "attention_variants/kernels/cpu/head_padding.h"
+#include "attention_variants/kernels/cpu/row_math.h"
 #include "attention_variants/kernels/cpu/vector_math.h"
 
 namespace lra::cpu {
 namespace {
 
 constexpr int64_t kTile = 128;  // positions: with 256 features 128 KiB
-
-// sums [width] += the rows of x, each times its weight (null: 1). By themselves first, so that the
-// rounding of a long sum grows with the tiles and not the rows.
-LRA_FOR_EACH_CPU void add_rows(ConstMatrix x, const float* weights, int64_t rows, int64_t width,
-                               float* sums) {
-  constexpr int64_t kColumns = 64;
-  for (int64_t begin = 0; begin < width; begin += kColumns) {
-    const int64_t columns = std::min(kColumns, width - begin);
-    float part[kColumns] = {};
-    for (int64_t r = 0; r < rows; ++r) {
-      const float* row = x.data + r * x.stride + begin;
-      const float weight = weights == nullptr ? 1.0F : weights[r];
-      for (int64_t c = 0; c < columns; ++c) part[c] += weight * row[c];
-    }
-    for (int64_t c = 0; c < columns; ++c) sums[begin + c] += part[c];
-  }
-}
 
 // x [rows,width] = (x + row) * factor.
 LRA_FOR_EACH_CPU void add_and_scale(Matrix x, int64_t rows, int64_t width, const float* row,
@@ -78,13 +62,6 @@ LRA_FOR_EACH_CPU void divide_backward(ConstMatrix out, ConstMatrix grad, const f
   }
 }
 
-// Rows [0, rows) of x with those of padding zero: x itself where there are none, else a copy.
-ConstMatrix tile_without_padding(ConstMatrix x, const bool* mask, int64_t rows, int64_t width,
-                                 float* copy) {
-  if (std::find(mask, mask + rows, false) == mask + rows) return x;
-  return without_padding(x, mask, {.length = rows, .holes = true}, width, copy);
-}
-
 // The parts of one pass over one head.
 struct Pass {
   Pass(const FeatureShape& s, const FeatureInputs& i, float* scratch)
@@ -98,13 +75,13 @@ struct Pass {
         v_copy(arena.take(kTile * s.depth)) {}
 
   FeatureTile tile(ConstMatrix of, int64_t begin, int64_t rows) {
-    return {.x = tile_without_padding(of.from(begin), in.mask + begin, rows, shape.depth, x_copy),
+    return {.x = without_padding(of.from(begin), in.mask + begin, rows, shape.depth, x_copy),
             .rows = rows,
             .phases = in.phases == nullptr ? nullptr : in.phases + 2 * begin,
             .e = e};
   }
   ConstMatrix values(int64_t begin, int64_t rows) {
-    return tile_without_padding(in.v.from(begin), in.mask + begin, rows, shape.depth, v_copy);
+    return without_padding(in.v.from(begin), in.mask + begin, rows, shape.depth, v_copy);
   }
   // Of keys; null = all.
   const bool* seen(int64_t begin) const { return shape.count_padding ? nullptr : in.mask + begin; }
@@ -152,8 +129,8 @@ void sum_keys(Pass& pass, const FeatureState& state) {
     }
     key_features(shape, tile, seen, *state.largest);
     multiply_at(f, d, rows, {tile.e, f}, v, s, {.old = 1});
-    add_rows({tile.e, f}, nullptr, rows, f, z);
-    add_rows(v, nullptr, rows, d, v_sum);
+    add_column_sums({tile.e, f}, rows, f, z);
+    add_column_sums(v, rows, d, v_sum);
     count += seen == nullptr ? rows : std::count(seen, seen + rows, true);
   }
   for (int64_t i = 0; i < d; ++i) v_sum[i] *= shape.offset;
@@ -177,7 +154,7 @@ void feature_forward(const FeatureShape& shape, const FeatureInputs& in, Matrix 
   const ConstMatrix s{state.sums, d};
   const float* const z = state.sums + f * d;
   float* const s_sum = pass.zeros(d);
-  add_rows(s, nullptr, f, d, s_sum);
+  add_column_sums(s, f, d, s_sum);
   for (int64_t i = 0; i < d; ++i) s_sum[i] *= shape.offset;
   float z_sum = 0;
   for (int64_t i = 0; i < f; ++i) z_sum += shape.offset * z[i];
@@ -222,13 +199,13 @@ void feature_backward(const FeatureShape& shape, const FeatureInputs& in, ConstM
     if (shape.normalise) {
       divide_backward(out.from(begin), grad_out.from(begin), state.denominators + begin,
                       shape.least, mask, rows, d, grad_row.data, grad_denominators);
-      add_rows({tile.e, f}, grad_denominators, rows, f, grad_z);
+      add_column_sums({tile.e, f}, rows, f, grad_z, grad_denominators);
       for (int64_t r = 0; r < rows; ++r) denominator_sum += grad_denominators[r];
     } else {
-      g = tile_without_padding(grad_out.from(begin), mask, rows, d, grad_row.data);
+      g = without_padding(grad_out.from(begin), mask, rows, d, grad_row.data);
     }
     multiply_at(f, d, rows, {tile.e, f}, g, grad_s, {.old = 1});
-    add_rows(g, nullptr, rows, d, row_sum);
+    add_column_sums(g, rows, d, row_sum);
     multiply_bt(rows, f, d, g, s, grad_e);
     features_backward(shape, tile, {.grad = grad_e.data, .weights = grad_denominators, .row = z},
                       largest, grad.q.from(begin));
@@ -237,7 +214,7 @@ void feature_backward(const FeatureShape& shape, const FeatureInputs& in, ConstM
   add_and_scale(grad_s, f, d, row_sum, shape.share);
   for (int64_t i = 0; i < f; ++i) grad_z[i] += shape.offset * denominator_sum;
   std::fill(row_sum, row_sum + d, 0.0F);
-  add_rows(grad_s, nullptr, f, d, row_sum);
+  add_column_sums(grad_s, f, d, row_sum);
   for (int64_t i = 0; i < d; ++i) row_sum[i] *= shape.offset;
   float grad_largest = 0;
   for (int64_t begin = 0; begin < pass.keys; begin += kTile) {

@@ -56,6 +56,13 @@ inline ConstMatrix without_padding(ConstMatrix x, const bool* mask, const Extent
   return {copy, width};
 }
 
+// Rows [0, rows) of x with those of padding zero: x itself where there are none, else a copy.
+inline ConstMatrix without_padding(ConstMatrix x, const bool* mask, int64_t rows, int64_t width,
+                                   float* copy) {
+  const bool holes = std::find(mask, mask + rows, false) != mask + rows;
+  return without_padding(x, mask, Extent{.length = rows, .holes = holes}, width, copy);
+}
+
 inline void zero_rows(Matrix x, int64_t begin, int64_t end, int64_t width) {
   for (int64_t t = begin; t < end; ++t) std::fill(x[t], x[t] + width, 0.0F);
 }

@@ -243,11 +243,9 @@ void pattern_backward(const PatternShape& shape, const Pattern& pattern, const P
   float kept = 0;  // what the tile's gradients of keys are multiplied by before more is added
   const auto part = [&](int64_t begin, int64_t rows, const Seen* seen) {
     const int64_t n = keys.count();
-    const Extent all{.length = rows,
-                     .holes = std::find(in.mask + begin, in.mask + begin + rows, false) !=
-                              in.mask + begin + rows};
-    const ConstMatrix q = without_padding(in.q.from(begin), in.mask + begin, all, d, q_copy),
-                      g = without_padding(grad_out.from(begin), in.mask + begin, all, e, g_copy);
+    const bool* mask = in.mask + begin;
+    const ConstMatrix q = without_padding(in.q.from(begin), mask, rows, d, q_copy),
+                      g = without_padding(grad_out.from(begin), mask, rows, e, g_copy);
     multiply_bt(rows, n, d, q, keys.k, {scores, n});
     multiply_bt(rows, n, e, g, keys.v, {grad_scores, n});
     row_products(out.from(begin), g, rows, e, along);

@@ -71,15 +71,17 @@ LRA_FOR_EACH_CPU void gelu_backward(const float* x, int64_t count, float* grad) 
   }
 }
 
-LRA_FOR_EACH_CPU void add_column_sums(const float* x, int64_t rows, int64_t width, float* sums) {
+LRA_FOR_EACH_CPU void add_column_sums(ConstMatrix x, int64_t rows, int64_t width, float* sums,
+                                      const float* weights) {
   // By themselves first, so that the rounding of a long sum grows with the tiles and not the rows.
   constexpr int64_t kColumns = 64;
   for (int64_t begin = 0; begin < width; begin += kColumns) {
     const int64_t columns = std::min(kColumns, width - begin);
     float part[kColumns] = {};
     for (int64_t r = 0; r < rows; ++r) {
-      const float* row = x + r * width + begin;
-      for (int64_t c = 0; c < columns; ++c) part[c] += row[c];
+      const float* row = x.data + r * x.stride + begin;
+      const float weight = weights == nullptr ? 1.0F : weights[r];
+      for (int64_t c = 0; c < columns; ++c) part[c] += weight * row[c];
     }
     for (int64_t c = 0; c < columns; ++c) sums[begin + c] += part[c];
   }

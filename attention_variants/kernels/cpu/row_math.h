@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "attention_variants/kernels/cpu/matrix.h"
+
 namespace lra::cpu {
 
 /// to = (x - mean) / sd * weight + bias by row, x [rows,width]; inverse_sd and mean [rows] are
@@ -26,8 +28,10 @@ void gelu(const float* x, int64_t count, float* to);
 /// grad *= GELU'(x).
 void gelu_backward(const float* x, int64_t count, float* grad);
 
-/// sums [width] += the sum of the rows of x.
-void add_column_sums(const float* x, int64_t rows, int64_t width, float* sums);
+/// sums [width] += the sum of the rows of x [rows,width], each times its weight where there are
+/// any.
+void add_column_sums(ConstMatrix x, int64_t rows, int64_t width, float* sums,
+                     const float* weights = nullptr);
 
 /// to = a + b.
 void add(const float* a, const float* b, int64_t count, float* to);

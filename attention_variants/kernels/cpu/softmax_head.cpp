@@ -24,9 +24,7 @@ Extent extent_or_all(const bool* mask, int64_t length) {
 ConstMatrix asking(ConstMatrix x, const bool* mask, int64_t begin, int64_t rows, int64_t width,
                    float* copy) {
   if (mask == nullptr) return x.from(begin);
-  const Extent extent{.length = rows,
-                      .holes = std::count(mask + begin, mask + begin + rows, true) < rows};
-  return without_padding(x.from(begin), mask + begin, extent, width, copy);
+  return without_padding(x.from(begin), mask + begin, rows, width, copy);
 }
 
 void clear_silent(Matrix x, const bool* mask, int64_t begin, int64_t rows, int64_t width) {
