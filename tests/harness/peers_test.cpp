@@ -6,8 +6,7 @@
 #include <map>
 #include <set>
 
-#include "results/records.h"
-#include "tests/harness/program.h"
+#include "tests/harness/profile_fixture.h"
 
 namespace lra {
 namespace {
@@ -18,7 +17,7 @@ constexpr const char* kTwoSamples =
     R"( "status": "ok", "software": {"made": "up"}, "memory_mib": {"peak": 5, "parameters": 1},)"
     R"( "time_ms": {"median": 9, "samples": [3, 3], "passes": [{"samples": 2, "warm_up": 2}]}})";
 
-class PeersTest : public testing::Test {
+class PeersTest : public ProfileFileTest {
  protected:
   // A peers program that says this to --list and to --child, and notes what it is asked.
   std::string made_up(const std::string& list, const std::string& answer = said(kTwoSamples)) {
@@ -61,14 +60,6 @@ class PeersTest : public testing::Test {
     words.insert(words.begin(), "profile");
     return run_program(words);
   }
-  std::vector<Profile> cells() const {
-    const Records records = find_records({out_});
-    EXPECT_TRUE(records.bad.empty());
-    return records.profiles;
-  }
-
-  Scratch scratch_;
-  std::string out_ = (scratch_.path() / "p.jsonl").string();
 };
 
 TEST_F(PeersTest, StandBehindTheAttentionWithTheSameEffectiveOptions) {

@@ -5,13 +5,12 @@
 #include <fstream>
 #include <sstream>
 
-#include "results/records.h"
-#include "tests/harness/program.h"
+#include "tests/harness/profile_fixture.h"
 
 namespace lra {
 namespace {
 
-class ProfileTest : public testing::Test {
+class ProfileTest : public ProfileFileTest {
  protected:
   // Few and short samples of one process a cell, unless a test asks for more.
   std::vector<std::string> complete(std::vector<std::string> words) const {
@@ -24,14 +23,6 @@ class ProfileTest : public testing::Test {
   ProgramResult profile(std::vector<std::string> words) {
     return run_program(complete(std::move(words)));
   }
-  std::vector<Profile> cells() const {
-    const Records records = find_records({out_});
-    EXPECT_TRUE(records.bad.empty());
-    return records.profiles;
-  }
-
-  Scratch scratch_;
-  std::string out_ = (scratch_.path() / "p.jsonl").string();
 };
 
 TEST_F(ProfileTest, MeasuresEveryAttentionLengthScopeAndMode) {
