@@ -392,9 +392,9 @@ Table plan_table(const Suite& suite, const std::vector<Prediction>& predictions,
          time_text(p.left), p.memory_mib ? fmt::format("{:.0f}", *p.memory_mib) : "?", p.from});
   }
   const Totals totals = totals_of(predictions, jobs);
-  std::string line =
-      fmt::format("{} cells: {} ended, {} to run, about {} of work", suite.cells.size(),
-                  totals.ended, totals.pending, duration_text(totals.left));
+  std::string line = fmt::format("{} cell{}: {} ended, {} to run, about {} of work",
+                                 suite.cells.size(), suite.cells.size() == 1 ? "" : "s",
+                                 totals.ended, totals.pending, duration_text(totals.left));
   if (jobs > 1) line += fmt::format(", {} with {} at a time", duration_text(totals.span), jobs);
   table.notes.push_back(line);
   if (totals.unknown > 0) {

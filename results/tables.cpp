@@ -220,7 +220,7 @@ std::string to_text(const Table& table) {
     text.erase(text.find_last_not_of(' ') + 1);
     return text + "\n";
   };
-  std::string result = one_line(table.title) + "\n";
+  std::string result = table.title.empty() ? "" : one_line(table.title) + "\n";
   result += line([&](size_t c) { return table.columns[c].header; });
   result += line([&](size_t c) { return std::string(widths[c], '-'); });
   for (const auto& row : table.rows) result += line([&](size_t c) { return cell(row, c); });
