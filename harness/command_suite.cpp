@@ -103,9 +103,20 @@ SuiteRequest request_of(const SuiteOptions& options) {
   request.budget = load_budget(options.budget);
   request.protocol = options.protocol;
   const Protocol protocol = load_protocol(options.protocol);
+  request.out = options.out.empty() ? "runs/suite-" + request.budget.name : options.out;
+  request.data = {.given = options.data,
+                  .folder = suite_data_folder(request.out),
+                  .sources = parse_sources(options.sources),
+                  .synthetic = options.synthetic,
+                  .threads = options.threads};
   if (options.tasks.empty()) {
     for (const std::string& name : request.budget.default_tasks()) {
       if (protocol.tasks.contains(name)) request.tasks.push_back(name);
+    }
+    if (request.budget.skip_missing) {
+      request.tasks = tasks_with_data(request.tasks, request.budget, request.data);
+      if (request.tasks.empty())
+        throw UsageError("there are no data of any task of budget " + request.budget.name);
     }
   } else {
     for (const std::string& name : split(options.tasks)) request.tasks.push_back(task(name).name);
@@ -123,11 +134,6 @@ SuiteRequest request_of(const SuiteOptions& options) {
   }
   request.seeds = parse_seeds(options.seeds.empty() ? request.budget.seeds : options.seeds);
   request.sets = options.sets;
-  request.data = {.given = options.data,
-                  .sources = parse_sources(options.sources),
-                  .synthetic = options.synthetic,
-                  .threads = options.threads};
-  request.out = options.out.empty() ? "runs/suite-" + request.budget.name : options.out;
   request.dtype = options.dtype;
   request.max_hours = options.max_hours;
   return request;

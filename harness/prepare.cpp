@@ -74,6 +74,30 @@ std::string remedy(const Task& wanted, const DataSources& from) {
          fmt::format(", or --data DIR after: lra data prepare {} --source PATH --out DIR", name);
 }
 
+// One task's data, or nothing where there are none; in the order of plan_data.
+std::optional<TaskData> find_data(const std::string& name, const Budget& budget,
+                                  const DataSources& from) {
+  const Task& wanted = task(name);
+  TaskData data{.task = name, .directory = from.folder};
+  PrepareOptions make = generated(budget.task(name), from);
+  make.synthetic = from.synthetic && !wanted.stand_in.empty();
+  const auto own = from.sources.find(name), other = from.sources.find(wanted.stand_in);
+  if (own != from.sources.end()) {
+    make.source = own->second;
+    data.make = make;
+  } else if (make.synthetic && other != from.sources.end()) {
+    make.source = other->second;
+    data.make = make;
+  } else if (!from.given.empty() && prepared(from.given, name)) {
+    data.directory = from.given;
+  } else if (from.given.empty() && wanted.source.empty()) {
+    data.make = make;
+  } else if (!prepared(from.folder, name)) {
+    return std::nullopt;
+  }
+  return data;
+}
+
 }  // namespace
 
 bool prepare_with_progress(const std::string& name, PrepareOptions options) {
@@ -108,29 +132,27 @@ std::vector<TaskData> plan_data(const std::vector<std::string>& names, const Bud
   std::vector<TaskData> plan;
   std::string missing;
   for (const std::string& name : names) {
-    const Task& wanted = task(name);
-    const auto own = from.sources.find(name), other = from.sources.find(wanted.stand_in);
-    const bool stand_in = from.synthetic && !wanted.stand_in.empty();
-    TaskData data{.task = name, .directory = from.folder};
-    PrepareOptions make = generated(budget.task(name), from);
-    make.synthetic = stand_in;
-    if (own != from.sources.end()) {
-      make.source = own->second;
-      data.make = make;
-    } else if (stand_in && other != from.sources.end()) {
-      make.source = other->second;
-      data.make = make;
-    } else if (!from.given.empty() && prepared(from.given, name)) {
-      data.directory = from.given;
-    } else if (from.given.empty() && wanted.source.empty()) {
-      data.make = make;
-    } else if (!prepared(from.folder, name)) {
-      missing += (missing.empty() ? "" : "; ") + remedy(wanted, from);
+    if (std::optional<TaskData> data = find_data(name, budget, from)) {
+      plan.push_back(*std::move(data));
+    } else {
+      missing += (missing.empty() ? "" : "; ") + remedy(task(name), from);
     }
-    plan.push_back(std::move(data));
   }
   if (!missing.empty()) throw UsageError("there are no data: " + missing);
   return plan;
+}
+
+std::vector<std::string> tasks_with_data(const std::vector<std::string>& names,
+                                         const Budget& budget, const DataSources& from) {
+  std::vector<std::string> found;
+  for (const std::string& name : names) {
+    if (find_data(name, budget, from)) {
+      found.push_back(name);
+    } else {
+      say("left out, there are no data: " + remedy(task(name), from));
+    }
+  }
+  return found;
 }
 
 void make_data(const std::vector<TaskData>& plan) {

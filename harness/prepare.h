@@ -42,6 +42,11 @@ struct TaskData {
 std::vector<TaskData> plan_data(const std::vector<std::string>& tasks, const Budget& budget,
                                 const DataSources& from);
 
+/// Those of `names` that plan_data finds data for; a line on stderr for each other one, with what
+/// to do.
+std::vector<std::string> tasks_with_data(const std::vector<std::string>& names,
+                                         const Budget& budget, const DataSources& from);
+
 /// Makes what the plan says is to be made, or checks that it is there as it would be made.
 void make_data(const std::vector<TaskData>& plan);
 

@@ -37,7 +37,10 @@ json comparable(json suite) {
        {"tasks", "attentions", "seeds", "sets", "sources", "synthetic", "threads", "runs", "cut"}) {
     suite.erase(key);
   }
-  if (suite.contains("budget") && suite["budget"].is_object()) suite["budget"].erase("run");
+  if (suite.contains("budget") && suite["budget"].is_object()) {
+    suite["budget"].erase("run");
+    suite["budget"].erase("skip_missing");
+  }
   if (suite.contains("device") && suite["device"].is_string()) {
     const std::string device = suite["device"];
     suite["device"] = device.substr(0, device.find(':'));
@@ -264,9 +267,11 @@ Suite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
   return suite;
 }
 
+fs::path suite_data_folder(const fs::path& out) { return out / "data"; }
+
 std::vector<TaskData> suite_data(const Suite& suite) {
   DataSources sources = suite.request.data;
-  sources.folder = suite.request.out / "data";
+  sources.folder = suite_data_folder(suite.request.out);
   // What was made is not made again: its source may be gone by now, or out of this host's reach.
   std::erase_if(sources.sources, [&](const auto& source) {
     return !fs::exists(source.second) &&

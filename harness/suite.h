@@ -76,6 +76,9 @@ Suite join_suite(const Suite& planned);
 Suite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
                  const std::function<double(const Suite&)>& hours);
 
+/// Where a suite in `out` keeps the data that it makes.
+std::filesystem::path suite_data_folder(const std::filesystem::path& out);
+
 /// Where each task's data are or will be, by task.
 std::vector<TaskData> suite_data(const Suite& suite);
 

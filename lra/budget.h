@@ -56,6 +56,7 @@ struct Budget {
   std::string seeds = "0";      // comma list
   json tasks = json::object();  // task name -> TaskBudget
   std::string run;              // comma list of those that run unasked; empty = all of them
+  bool skip_missing = false;    // of those, leave out the ones that there are no data of
   ProfileBudget profile;
 
   template <class Fields>
@@ -68,6 +69,7 @@ struct Budget {
     f("seeds", seeds);
     f("tasks", tasks);
     f("run", run);
+    f("skip_missing", skip_missing);
     f("profile", profile);
   }
 

@@ -115,6 +115,38 @@ TEST_F(SuiteTasksTest, UnaskedItRunsTheBudgetsTasks) {
   EXPECT_FALSE(fs::exists(out_ / "runs" / "text"));
 }
 
+TEST_F(SuiteTasksTest, UnaskedItLeavesOutWhatHasNoDataWhereTheBudgetSaysSo) {
+  json budget = read_json(budget_);
+  budget["run"] = "pathfinder,text,image,retrieval";
+  write_json(budget_, budget);
+  EXPECT_NE(refused({}).find("image needs --source"), std::string::npos);
+
+  budget["skip_missing"] = true;
+  write_json(budget_, budget);
+  const std::vector<std::string> with_text = {"--source", "text=" + reviews_.string()};
+  const ProgramResult result = run_program(words(with_text));
+  ASSERT_EQ(result.status, 0) << result.err;
+  for (const char* line : {"left out, there are no data: image needs --source image=PATH",
+                           "left out, there are no data: retrieval needs --source retrieval=PATH"})
+    EXPECT_NE(result.err.find(line), std::string::npos) << result.err;
+  for (const char* name : {"pathfinder", "text"}) EXPECT_TRUE(fs::exists(out_ / "runs" / name));
+  for (const char* name : {"image", "retrieval"}) EXPECT_FALSE(fs::exists(out_ / "runs" / name));
+
+  // Asked for, it has to have data.
+  const ProgramResult asked = run_program(words({"--tasks", "text,image"}));
+  EXPECT_EQ(asked.status, 2);
+  EXPECT_NE(asked.err.find("there are no data: image"), std::string::npos) << asked.err;
+
+  // Prepared data that hold none of the tasks leave nothing to run.
+  const std::string nothing = (scratch_.path() / "nothing").string();
+  out_ = scratch_.path() / "s2";
+  const ProgramResult none = run_program(words({"--data", nothing}));
+  EXPECT_EQ(none.status, 2);
+  EXPECT_NE(none.err.find("there are no data of any task of budget tiny"), std::string::npos)
+      << none.err;
+  EXPECT_FALSE(fs::exists(out_));
+}
+
 TEST_F(SuiteTasksTest, GivenDataAreUsedAndSourcesFillTheRest) {
   const fs::path data = scratch_.path() / "data";
   task("pathfinder").prepare({.out = data, .seed = 3, .train = 24, .dev = 8, .test = 10});
@@ -189,9 +221,11 @@ TEST_F(SuiteTasksTest, APlanSaysWhatIsMade) {
 
 TEST(SuiteBudgets, NameWhatTheyDoForEachTask) {
   EXPECT_EQ(load_budget("smoke").default_tasks(), std::vector<std::string>{"listops"});
-  EXPECT_EQ(load_budget("quick").default_tasks(), std::vector<std::string>{"listops"});
-  EXPECT_EQ(load_budget("paper").default_tasks(),
-            (std::vector<std::string>{"listops", "text", "retrieval", "image", "pathfinder"}));
+  const std::vector<std::string> five = {"listops", "text", "retrieval", "image", "pathfinder"};
+  EXPECT_EQ(load_budget("quick").default_tasks(), five);
+  EXPECT_TRUE(load_budget("quick").skip_missing);
+  EXPECT_EQ(load_budget("paper").default_tasks(), five);
+  EXPECT_FALSE(load_budget("paper").skip_missing);
   for (const char* name : {"quick", "paper"}) {
     for (const Task* known : tasks()) EXPECT_NO_THROW(load_budget(name).task(known->name)) << name;
   }
