@@ -79,6 +79,16 @@ class BigbirdAttention : public ProjectedAttention {
 
   json options() const override { return write_fields(options_); }
 
+  int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                         bool training) const override {
+    // Training depends on when autograd frees what.
+    if (training || !has_cpu_kernels(context_.kernels, element_size)) return -1;
+    const int64_t heads = context_.heads, d = context_.head_dim;
+    return sees_all(block_count(length, options_.block))
+               ? softmax_kernel_bytes(batch * heads, length, length, d, d)
+               : pattern_attention_bytes(batch, heads, length, d, patterns(heads, length));
+  }
+
   int64_t flops(int64_t batch, int64_t length) const override {
     const int64_t block = options_.block, count = block_count(length, block);
     const int64_t vectors = 4 * batch * context_.heads * context_.head_dim;
@@ -98,7 +108,7 @@ class BigbirdAttention : public ProjectedAttention {
   }
 
   // One a head.
-  Patterns patterns(int64_t heads, int64_t length) {
+  Patterns patterns(int64_t heads, int64_t length) const {
     const int64_t block = options_.block, count = block_count(length, block);
     const auto range = [&](int64_t i) {
       return cpu::Range{i * block, std::min((i + 1) * block, length)};
@@ -165,7 +175,7 @@ class BigbirdAttention : public ProjectedAttention {
   }
 
   // The blocks that those between the ends see [H,count-2,5+r]; -1 = none.
-  torch::Tensor seen_blocks(int64_t heads, int64_t count) {
+  torch::Tensor seen_blocks(int64_t heads, int64_t count) const {
     const int64_t inner = count - 2;
     const torch::Tensor own = torch::arange(1, count - 1, torch::kLong);
     const torch::Tensor ends = torch::tensor({int64_t{0}, count - 1}).expand({inner, 2});
@@ -181,7 +191,7 @@ class BigbirdAttention : public ProjectedAttention {
 
   // random_blocks [H,count,r] from the seed, without repetition among the blocks that a block does
   // not see anyway; -1 where there are no more of those.
-  const torch::Tensor& drawn(int64_t heads, int64_t count) {
+  const torch::Tensor& drawn(int64_t heads, int64_t count) const {
     torch::Tensor& table = drawn_[{heads, count}];
     if (table.defined()) return table;
     const int64_t r = options_.random_blocks;
@@ -208,8 +218,8 @@ class BigbirdAttention : public ProjectedAttention {
   }
 
   const BigbirdOptions options_;
-  torch::Tensor given_;                                         // undefined: drawn
-  std::map<std::pair<int64_t, int64_t>, torch::Tensor> drawn_;  // by heads and blocks
+  torch::Tensor given_;                                                 // undefined: drawn
+  mutable std::map<std::pair<int64_t, int64_t>, torch::Tensor> drawn_;  // by heads and blocks
 };
 
 [[maybe_unused]] const bool registered = register_attention<BigbirdAttention, BigbirdOptions>({

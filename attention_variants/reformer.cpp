@@ -59,6 +59,13 @@ struct Chunking {
 constexpr double kPadded = -1e9;  // the score of a padded key
 constexpr double kSelf = -1e5;    // that of a token with itself: above padding, below all else
 
+// (sample, head) pairs whose sorted rounds have `tokens` tokens together: few enough scores at a
+// time to stay in a CPU's cache; enough at a time to fill a GPU.
+int64_t pairs_at_a_time(int64_t tokens, const Chunking& chunking, bool cuda) {
+  const int64_t wanted = int64_t{1} << (cuda ? 26 : 20);
+  return std::max<int64_t>(1, wanted / (tokens * chunking.length * chunking.slots()));
+}
+
 // At least float32.
 torch::ScalarType wide(torch::ScalarType type) {
   return type == torch::kDouble ? torch::kDouble : torch::kFloat;
@@ -267,13 +274,9 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
     torch::Tensor raw_, scores_, weights_;
   };
 
-  // Few enough scores at a time to stay in a CPU's cache; enough at a time to fill a GPU.
   static void for_each_slab(const torch::Tensor& order, const Chunking& chunking,
                             const std::function<void(int64_t, int64_t, const Slab&)>& work) {
-    const int64_t wanted = order.is_cuda() ? int64_t{1} << 26 : int64_t{1} << 20;
-    const int64_t each =
-        order.size(1) * order.size(2) * chunking.length * chunking.slots();  // scores of a pair
-    const int64_t step = std::max<int64_t>(1, wanted / each);
+    const int64_t step = pairs_at_a_time(order.size(1) * order.size(2), chunking, order.is_cuda());
     for (int64_t first = 0; first < order.size(0); first += step) {
       const int64_t count = std::min(step, order.size(0) - first);
       work(first, count, Slab(order.narrow(0, first, count), chunking));
@@ -296,8 +299,8 @@ class ReformerAttention : public ProjectedAttention {
       throw Unsupported("reformer reads one tensor as queries and as keys: k should equal q");
     const int64_t length = x.size(2);
     const bool one_chunk = length <= options_.chunk_length;
-    const int64_t chunk = one_chunk ? length : options_.chunk_length;
-    const int64_t padding = (chunk - length % chunk) % chunk;  // up to whole chunks
+    const Chunking chunking = chunking_of(length);
+    const int64_t padding = padded(length) - length;
     torch::Tensor values = zero_padding(v, mask), real = mask;
     if (padding > 0) {
       x = torch::constant_pad_nd(x, {0, 0, 0, padding});
@@ -314,9 +317,9 @@ class ReformerAttention : public ProjectedAttention {
                                    .expand({-1, x.size(1), -1})
                                    .unsqueeze(-1);  // [B,H,L,1]
     const auto joined = [](const torch::Tensor& t) { return t.flatten(0, 1).contiguous(); };
-    torch::Tensor out = ChunkAttention::apply(
-        joined(x), joined(keys(x)), joined(values), joined(bias), joined(order), chunk,
-        one_chunk ? 0 : options_.chunks_before, one_chunk ? 0 : options_.chunks_after);
+    torch::Tensor out =
+        ChunkAttention::apply(joined(x), joined(keys(x)), joined(values), joined(bias),
+                              joined(order), chunking.length, chunking.before, chunking.after);
     out = out.unflatten(0, {x.size(0), x.size(1)}).narrow(2, 0, length);
     return zero_padded_rows(out, mask);
   }
@@ -335,6 +338,28 @@ class ReformerAttention : public ProjectedAttention {
 
   json options() const override { return write_fields(options_); }
 
+  int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                         bool training) const override {
+    if (training || element_size < static_cast<int64_t>(sizeof(float)))
+      return -1;  // depends on when autograd frees what, and on what is widened
+    const Chunking chunking = chunking_of(length);
+    const int64_t pairs = batch * context_.heads, d = context_.head_dim, tokens = padded(length),
+                  sorted = (length <= options_.chunk_length ? 1 : options_.num_hashes) * tokens,
+                  slab =
+                      std::min(pairs, pairs_at_a_time(sorted, chunking, /*cuda=*/false)) * sorted;
+    // x, its keys, the values and the result; the rounds' order, their shares, and the bias.
+    const int64_t held = pairs * (4 * tokens * d + tokens + sorted) * element_size +
+                         pairs * sorted * static_cast<int64_t>(sizeof(int64_t));
+    // Of a slab: scores and weights; its positions; and either the values' chunks and what comes of
+    // them, or that in two orders, weighed and summed.
+    const int64_t scores = slab * 2 * chunking.slots() * chunking.length * element_size,
+                  positions =
+                      slab * (2 * chunking.slots() + 3) * static_cast<int64_t>(sizeof(int64_t)),
+                  chunks = (chunking.slots() + 1) * slab,
+                  weighed = 3 * slab + slab * tokens / sorted;
+    return held + scores + positions + (std::max(chunks, weighed) * d + 4 * slab) * element_size;
+  }
+
   int64_t flops(int64_t batch, int64_t length) const override {
     const int64_t d = context_.head_dim, c = options_.chunk_length;
     if (length <= c) return batch * context_.heads * 4 * length * length * d;
@@ -345,6 +370,20 @@ class ReformerAttention : public ProjectedAttention {
   }
 
  private:
+  // One chunk where there are no more tokens.
+  Chunking chunking_of(int64_t length) const {
+    if (length <= options_.chunk_length) return {.length = length, .before = 0, .after = 0};
+    return {.length = options_.chunk_length,
+            .before = options_.chunks_before,
+            .after = options_.chunks_after};
+  }
+
+  // Up to whole chunks.
+  int64_t padded(int64_t length) const {
+    const int64_t chunk = chunking_of(length).length;
+    return (length + chunk - 1) / chunk * chunk;
+  }
+
   // The factors of the number of buckets: one, or two where it is large, so that a hash costs their
   // sum and not their product. As transformers chooses them.
   std::vector<int64_t> bucket_factors(int64_t length) const {

@@ -10,6 +10,7 @@
 // Cost: O(N m d + m³) time; memory O(N m + m²).
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "attention_variants/attention.h"
@@ -88,6 +89,18 @@ class SkyformerAttention : public ProjectedAttention {
   }
 
   json options() const override { return write_fields(options_); }
+
+  int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                         bool training) const override {
+    if (training) return -1;  // depends on when autograd frees what
+    const int64_t rows = batch * context_.heads, d = context_.head_dim, m = options_.num_features;
+    // [Q;K], the same with two columns more, half the norms, the landmarks and C_Kᵀ V.
+    const int64_t held = rows * (2 * length * (2 * d + 3) + m * (2 * d + 2));
+    // Either the inverse, with its multiples of I, or what stands beside C_Q and the result.
+    const int64_t inverse = (11 * rows + 4) * m * m,
+                  outer = rows * (m * m + length * (m + d) + m * d);
+    return (held + std::max(inverse, outer)) * std::max<int64_t>(element_size, sizeof(float));
+  }
 
   int64_t flops(int64_t batch, int64_t length) const override {
     const int64_t m = options_.num_features, d = context_.head_dim;
