@@ -82,10 +82,8 @@ ProfilePlan plan(const ProfileOptions& given) {
     sets.insert(sets.begin(), own.begin(), own.end());
   }
 
-  if (!given.peers.empty() && (scope == "model" || given.device != "cpu")) {
-    throw UsageError(
-        "--peers measures layers on the CPU: choose --scope core or module, and --device cpu");
-  }
+  if (!given.peers.empty() && given.device != "cpu")
+    throw UsageError("--peers measures on the CPU: choose --device cpu");
 
   ProfilePlan plan{.peers = given.peers,
                    .out = given.out,

@@ -68,9 +68,6 @@ std::vector<Peer> list_peers(const std::string& program) {
 
 std::vector<ProfileCell> with_peers(const std::vector<ProfileCell>& cells,
                                     const std::vector<Peer>& peers) {
-  const auto effective = [](const AttentionSpec& spec) {
-    return attention_entry(spec.name).effective_options(spec.options);
-  };
   std::vector<ProfileCell> all;
   for (const ProfileCell& cell : cells) {
     all.push_back(cell);
@@ -78,7 +75,8 @@ std::vector<ProfileCell> with_peers(const std::vector<ProfileCell>& cells,
       if (peer.attention.name != cell.attention.name ||
           std::ranges::find(peer.scopes, cell.scope) == peer.scopes.end() ||
           std::ranges::find(peer.dtypes, cell.dtype) == peer.dtypes.end() ||
-          effective(peer.attention) != effective(cell.attention))
+          attention_entry(peer.attention.name).effective_options(peer.attention.options) !=
+              effective_options(cell))
         continue;
       all.push_back(cell);
       all.back().peer = peer.name;

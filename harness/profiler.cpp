@@ -231,21 +231,29 @@ torch::Dtype dtype_of(const std::string& name) {
 }
 
 json cell_json(const ProfileCell& cell) {
-  return {{"attention", cell.attention.name},
-          {"options", cell.attention.options},
-          {"length", cell.length},
-          {"batch", cell.batch},
-          {"heads", cell.heads},
-          {"head_dim", cell.head_dim},
-          {"scope", cell.scope},
-          {"mode", cell.mode},
-          {"dtype", cell.dtype},
-          {"protocol", cell.protocol},
-          {"task", cell.task},
-          {"sets", cell.sets},
-          {"batch_policy", cell.batch_policy},
-          {"peer", cell.peer},
-          {"package", cell.package}};
+  json value = {{"attention", cell.attention.name},
+                {"options", cell.attention.options},
+                {"length", cell.length},
+                {"batch", cell.batch},
+                {"heads", cell.heads},
+                {"head_dim", cell.head_dim},
+                {"scope", cell.scope},
+                {"mode", cell.mode},
+                {"dtype", cell.dtype},
+                {"protocol", cell.protocol},
+                {"task", cell.task},
+                {"sets", cell.sets},
+                {"batch_policy", cell.batch_policy},
+                {"peer", cell.peer},
+                {"package", cell.package}};
+  if (!cell.peer.empty() && cell.scope == "model") {  // what it is to build
+    const Task& info = task(cell.task);
+    value["model"] = {{"vocabulary", info.vocabulary},
+                      {"classes", info.classes},
+                      {"inputs", info.inputs},
+                      {"sizes", write_fields(config_of(cell).settings.model)}};
+  }
+  return value;
 }
 
 ProfileCell parse_cell(const json& value) {
@@ -263,6 +271,12 @@ ProfileCell parse_cell(const json& value) {
           .batch_policy = value.at("batch_policy"),
           .peer = value.at("peer"),
           .package = value.at("package")};
+}
+
+json effective_options(const ProfileCell& cell) {
+  return cell.scope == "model"
+             ? config_of(cell).attention_options
+             : attention_entry(cell.attention.name).effective_options(cell.attention.options);
 }
 
 void check_cell(const ProfileCell& cell) {
@@ -293,18 +307,15 @@ Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t th
   record.threads = threads;
   record.machine = machine_of(device);
   record.software = software_json();
+  record.attention.options = effective_options(cell);
+  if (cell.scope == "model") {
+    record.protocol = load_protocol(cell.protocol).name;
+    record.task = cell.task;
+    for (const std::string& set : cell.sets) record.sets.push_back(set);
+  }
   if (!cell.peer.empty()) {
     record.package = cell.package;
     record.attention.options = json::object();  // it has its own, by other names
-  } else if (cell.scope == "model") {
-    const Config config = config_of(cell);
-    record.attention.options = config.attention_options;
-    record.protocol = config.protocol;
-    record.task = config.task;
-    for (const std::string& set : cell.sets) record.sets.push_back(set);
-  } else {
-    record.attention.options =
-        attention_entry(cell.attention.name).effective_options(cell.attention.options);
   }
   return record;
 }

@@ -31,6 +31,9 @@ inline constexpr const char* kGpuClocks = "gpu_clocks";
 json cell_json(const ProfileCell& cell);
 ProfileCell parse_cell(const json& value);
 
+/// Every option that its attention runs with; of scope model the protocol's are among them.
+json effective_options(const ProfileCell& cell);
+
 /// Throws UsageError where its number type, names, options or settings are wrong.
 void check_cell(const ProfileCell& cell);
 

@@ -14,6 +14,8 @@ lie within 5 % of each other, samples until the median's bootstrap interval is w
   threads had to wait for a processor.
 - A package computes what it computes: the differences in function are named at each peer below. No mask is given, since several
   packages take none; lra's own attentions are given one in which every token is real.
+- In scope `model` the peer is the released recipe's whole model (released_recipe.py) in the sizes of the protocol, with a training
+  step of cross-entropy, backward and torch's AdamW; tokens are random and all real.
 - In scope `core`, q, k and v are given in the layout that the package itself has them in after its projections; a package that is a
   layer alone has its projections replaced by what hands them over, so that its own code computes.
 
@@ -238,6 +240,17 @@ PEERS = {
 }
 
 
+# Name -> (attention of lra, package, distribution on PyPI that it needs, its class in released_recipe.py)
+MODELS = {
+    "released-softmax": ("standard", "released-recipe 2021", "torch", "Softmax"),
+    "released-on-fused": ("standard", "released-recipe-on-torch-fused 2021", "torch", "TorchFused"),
+    "released-nystrom": ("nystrom", "released-recipe 2021", "torch", "Nystrom"),
+    "released-linformer": ("linformer", "released-recipe 2021", "torch", "Linformer"),
+    "released-performer": ("performer", "released-recipe 2021", "performer-pytorch", "Performer"),
+    "released-linear": ("linear", "released-recipe 2021", "torch", "Linear"),
+}
+
+
 def version_of(distribution):
     try:
         return importlib.metadata.version(distribution)
@@ -248,14 +261,17 @@ def version_of(distribution):
 def peer_list():
     """What is installed, and what is not and how to get it."""
     entries = []
-    for peer, (attention, distribution, _, _) in PEERS.items():
+    known = [(peer, attention, None, distribution, ["core", "module"], DTYPES) for peer, (attention, distribution, _, _) in PEERS.items()]
+    known += [(peer, attention, package, distribution, ["model"], ["float32"])
+              for peer, (attention, package, distribution, _) in MODELS.items()]
+    for peer, attention, package, distribution, scopes, dtypes in known:
         absent = [name for name in dict.fromkeys(["torch", "numpy", distribution]) if version_of(name) is None]
         if absent:
             entries.append({"peer": peer, "missing": f"{' and '.join(absent)} not installed: pip install -r "
                                                      f"{Path(__file__).parent}/requirements.txt"})
         else:
-            entries.append({"peer": peer, "attention": attention, "package": f"{distribution} {version_of(distribution)}",
-                            "scopes": ["core", "module"], "dtypes": DTYPES})
+            entries.append({"peer": peer, "attention": attention, "package": package or f"{distribution} {version_of(distribution)}",
+                            "scopes": scopes, "dtypes": dtypes})
     return entries
 
 
@@ -305,11 +321,44 @@ def peak_bytes(call):
     return peak
 
 
+def prepared_model(cell):
+    """The released recipe's model, and a forward pass or a training step of it."""
+    import released_recipe
+    import torch
+
+    model = cell["model"]
+    if model["inputs"] != 1:
+        raise RuntimeError("the released recipe's model is here for tasks of one sequence alone")
+    training = cell["mode"] == "training"
+    attention = getattr(released_recipe, MODELS[cell["peer"]][3])
+    module = released_recipe.Model(attention, model["sizes"], cell["length"], model["vocabulary"], model["classes"]).train(training)
+    tokens = torch.randint(1, model["vocabulary"], (cell["batch"], cell["length"]))
+    labels = torch.randint(0, model["classes"], (cell["batch"],))
+    mask = torch.ones(tokens.shape)
+    if not training:
+        def infer():
+            with torch.no_grad():
+                module(tokens, mask)
+
+        return module, infer
+
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-4)
+
+    def step():
+        torch.nn.functional.cross_entropy(module(tokens, mask), labels).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return module, step
+
+
 def prepared(cell):
     """The module of a cell, and a call of it with nothing left to make."""
     import torch
 
     torch.manual_seed(0)
+    if cell["scope"] == "model":
+        return prepared_model(cell)
     training, dtype = cell["mode"] == "training", getattr(torch, cell["dtype"])
     _, _, make_layer, make_core = PEERS[cell["peer"]]
     if cell["scope"] == "core":

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "lra/task.h"
 #include "tests/harness/profile_fixture.h"
 
 namespace lra {
@@ -199,6 +200,43 @@ TEST_F(PeersTest, NamesThoseThatAreNotThere) {
   EXPECT_EQ(cells().size(), 2u);
 }
 
+TEST_F(PeersTest, OfScopeModelIsToldWhatToBuild) {
+  const auto of_model = [](const std::string& peer, const std::string& attention) {
+    json value = json::parse(entry(peer, attention));
+    value["scopes"] = {"model"};
+    return value;
+  };
+  const json list = {of_model("released", "linear"), of_model("other", "linear[normalise=false]")};
+  const auto measure = [&](const std::string& protocol) {
+    const ProgramResult result = profile(
+        made_up(list.dump()), {"--scope", "model", "--mode", "training", "--batch", "2",
+                               "--protocol", protocol, "--task", "text", "--attentions", "linear"});
+    ASSERT_EQ(result.status, 0) << result.err;
+  };
+  measure("lra-strict");
+  measure("nystromformer2021");
+  const std::vector<json> requests = asked();
+  // The options that a protocol gives the attention decide which peer is like it.
+  std::vector<std::string> peers;
+  for (const json& request : requests) {
+    const json& cell = request["cell"];
+    if (peers.empty() || peers.back() != cell["peer"]) peers.push_back(cell["peer"]);
+    EXPECT_EQ(cell["model"]["vocabulary"], task("text").vocabulary);
+    EXPECT_EQ(cell["model"]["classes"], 2);
+    EXPECT_EQ(cell["model"]["inputs"], 1);
+    EXPECT_EQ(cell["model"]["sizes"]["width"], 64);
+    EXPECT_EQ(cell["model"]["sizes"]["layers"], 2);
+  }
+  EXPECT_EQ(peers, (std::vector<std::string>{"released", "other"}));
+  size_t count = 0;
+  for (const Profile& cell : cells()) {
+    if (cell.package.empty()) continue;
+    EXPECT_EQ(cell.task, "text");
+    EXPECT_EQ(cell.protocol, count++ == 0 ? "lra-strict" : "nystromformer2021");
+  }
+  EXPECT_EQ(count, 2u);
+}
+
 TEST_F(PeersTest, RefusesWithOneLineThatHelps) {
   const auto refused = [&](const std::string& program, std::vector<std::string> words = {}) {
     words.insert(words.end(), {"--attentions", "standard"});
@@ -212,8 +250,7 @@ TEST_F(PeersTest, RefusesWithOneLineThatHelps) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
   const std::string good = made_up("[" + entry("quick", "standard") + "]");
-  expect_said(refused(good, {"--scope", "model", "--batch", "2"}),
-              "--peers measures layers on the CPU: choose --scope core or module");
+  expect_said(refused(good, {"--device", "cuda"}), "--peers measures on the CPU");
   expect_said(refused("/nowhere/peers.py"), "no such program, or its interpreter is missing");
   expect_said(refused(made_up("nonsense")), "it should be a program that answers --list");
   expect_said(refused(made_up("[]")), "--list names no peer");
@@ -230,21 +267,23 @@ TEST(SlowPeersTest, ThePackagesMeasureInEveryScopeAndMode) {
   const std::string program = LRA_SOURCE_DIR "/results/peers/profile_peers.py";
   const ProgramResult list = Program({"--list"}, program).wait();
   ASSERT_EQ(list.status, 0) << list.err;
-  size_t there = 0;
+  std::map<std::string, size_t> there;  // by scope
   std::string missing;
   for (const json& peer : json::parse(list.out)) {
     if (peer.contains("missing")) {
       missing = peer["missing"];
     } else {
-      ++there;
+      for (const std::string scope : peer["scopes"]) ++there[scope];
     }
   }
-  if (there == 0) GTEST_SKIP() << missing << ", and PATH=its folder of programs:$PATH";
+  if (there.empty()) GTEST_SKIP() << missing << ", and PATH=its folder of programs:$PATH";
   const Scratch scratch;
   for (const auto& [scope, mode] : {std::pair{"core", "inference"},
                                     {"core", "training"},
                                     {"module", "inference"},
-                                    {"module", "training"}}) {
+                                    {"module", "training"},
+                                    {"model", "inference"},
+                                    {"model", "training"}}) {
     const std::string out = (scratch.path() / fmt::format("{}-{}.jsonl", scope, mode)).string();
     const ProgramResult result = run_program(
         {"profile",
@@ -272,7 +311,7 @@ TEST(SlowPeersTest, ThePackagesMeasureInEveryScopeAndMode) {
          mode,
          "--attentions",
          "standard,standard[implementation=materialized],nystrom,longformer,linformer,performer,"
-         "reformer"});
+         "reformer,linear"});
     ASSERT_EQ(result.status, 0) << result.err;
     size_t peers = 0;
     for (const Profile& cell : find_records({out}).profiles) {
@@ -285,9 +324,10 @@ TEST(SlowPeersTest, ThePackagesMeasureInEveryScopeAndMode) {
       const double result_mib = 2.0 * 512 * 64 * 4 / (1 << 20);
       EXPECT_GE(cell.memory->peak, (std::string(mode) == "training" ? 2 : 1) * result_mib)
           << cell.package;
+      EXPECT_EQ(cell.task, std::string(scope) == "model" ? "listops" : "");
       EXPECT_EQ(cell.software.count("torch"), 1u);
     }
-    EXPECT_EQ(peers, there);
+    EXPECT_EQ(peers, there[scope]) << scope;
   }
 }
 
