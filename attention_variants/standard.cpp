@@ -90,8 +90,8 @@ class StandardAttention : public ProjectedAttention {
     const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
     torch::Tensor scores =
         torch::matmul(queries(q, mask) * scale, k.transpose(-2, -1));  // [B,H,N,N]
-    scores = scores.masked_fill(nonempty_rows(mask).logical_not().unsqueeze(1).unsqueeze(1),
-                                -std::numeric_limits<double>::infinity());
+    scores.masked_fill_(nonempty_rows(mask).logical_not().unsqueeze(1).unsqueeze(1),
+                        -std::numeric_limits<double>::infinity());
     torch::Tensor weights = torch::softmax(scores, -1);  // [B,H,N,N]
     weights = torch::dropout(weights, options_.dropout, is_training());
     return zero_padded_rows(torch::matmul(weights, v).to(q.scalar_type()), mask);

@@ -4,7 +4,6 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "harness/commands.h"
 #include "harness/memory.h"
@@ -19,8 +18,8 @@ namespace {
 // them in anew, costs a tenth of a training step.
 void keep_freed_pages() {
 #ifdef __GLIBC__
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  mallopt(M_MMAP_MAX, 0);         // what is mapped by itself is unmapped when it is freed
+  mallopt(M_TRIM_THRESHOLD, -1);  // never
 #endif
 }
 

@@ -90,12 +90,15 @@ std::string plot_script(const Plot& plot) {
   set(fmt::format("tmargin {:g}", 1.5 + 1.1 * static_cast<double>(plot.title.size())));
   set("xlabel " + quoted(plot.x_title) + " noenhanced");
   set("ylabel " + quoted(plot.y_title) + " noenhanced");
-  // Long names beside the axes would leave them no room.
-  const bool beside = plot.series.size() > kColours && plot.width >= 1000 &&
-                      std::ranges::all_of(plot.series, [](const PlotSeries& series) {
-                        return series.name.size() <= 30;
-                      });
+  const bool many = plot.series.size() > kColours;
+  // Long names beside the axes would leave them no room; below them, their width is an estimate,
+  // and in a PDF too small a one.
+  const bool beside =
+      many && plot.width >= 1000 && std::ranges::all_of(plot.series, [](const PlotSeries& series) {
+        return series.name.size() <= 30;
+      });
   set(beside ? "key outside right top vertical noenhanced font ',8'"
+      : many ? "key below height 1 width 1 samplen 2 noenhanced font ',8'"
              : fmt::format("key below height 1 noenhanced font ',{}'", font));
   for (size_t i = 0; i < kColours; ++i)
     set(fmt::format("linetype {} linecolor rgb '{}'", i + 1, kPalette[i]));
