@@ -222,6 +222,9 @@ pid_t measuring_child(const Program& program) {
 }
 
 TEST_F(ProfileTest, ACrashIsALineAndTheOthersGoOn) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "AddressSanitizer answers SIGSEGV itself";
+#endif
   Program program(complete({"--lengths", "64,96", "--attentions", "standard"}));
   // The first process is the roofline's.
   const pid_t roofline = measuring_child(program);
