@@ -133,9 +133,10 @@ TEST_F(SuiteTasksTest, UnaskedItLeavesOutWhatHasNoDataWhereTheBudgetSaysSo) {
   for (const char* name : {"image", "retrieval"}) EXPECT_FALSE(fs::exists(out_ / "runs" / name));
 
   // Asked for, it has to have data.
-  const ProgramResult asked = run_program(words({"--tasks", "text,image"}));
-  EXPECT_EQ(asked.status, 2);
-  EXPECT_NE(asked.err.find("there are no data: image"), std::string::npos) << asked.err;
+  out_ = scratch_.path() / "asked";
+  EXPECT_NE(refused({"--tasks", "text,image", with_text[0], with_text[1]})
+                .find("there are no data: image needs --source"),
+            std::string::npos);
 
   // Prepared data that hold none of the tasks leave nothing to run.
   const std::string nothing = (scratch_.path() / "nothing").string();
