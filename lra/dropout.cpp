@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Dispatch.h>
+#include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
 
 #include <algorithm>
@@ -18,113 +19,130 @@ namespace lra {
 namespace {
 
 // Counters that are computed side by side, and the elements they serve: 8 halves of 4 words each.
-constexpr int64_t kLanes = 16, kBlock = 8 * kLanes;
-using Block = std::array<uint16_t, kBlock>;
+// Element h * kLanes + l of a block is kept where half h of counter l is at least a threshold; bit
+// h of byte l says so.
+constexpr int64_t kLanes = 16, kHalves = 8, kBlock = kHalves * kLanes;
 
-// philox() of the counters [block * kLanes, (block + 1) * kLanes) under key `seed`. Element
-// w * kLanes + l of a block is half w of counter l.
-LRA_INLINE void draw(uint64_t seed, int64_t block, uint16_t* numbers) {
+// The bits [blocks * kLanes] of blocks of philox() under key `seed`.
+LRA_FOR_EACH_CPU void draw_bits(uint64_t seed, int64_t first_block, int64_t blocks,
+                                uint32_t threshold, uint8_t* bits) {
   const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed),
                                        static_cast<uint32_t>(seed >> 32)};
-  for (int64_t l = 0; l < kLanes; ++l) {
-    const auto counter = static_cast<uint64_t>(block * kLanes + l);
-    const std::array<uint32_t, 4> words =
-        philox({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0}, key);
-    for (int64_t w = 0; w < 4; ++w) {
-      const uint32_t word = words[static_cast<size_t>(w)];
-      numbers[2 * w * kLanes + l] = static_cast<uint16_t>(word);
-      numbers[(2 * w + 1) * kLanes + l] = static_cast<uint16_t>(word >> 16);
-    }
-  }
-}
-
-// y[i] = x[i] * scale where number i is at least `threshold`, else 0, over whole blocks and a tail.
-LRA_FOR_EACH_CPU void keep_float(const float* x, float* y, int64_t first_block, int64_t count,
-                                 uint64_t seed, uint32_t threshold, float scale) {
-  for (int64_t start = 0; start < count; start += kBlock) {
-    alignas(64) Block numbers;
-    draw(seed, first_block + start / kBlock, numbers.data());
-    const int64_t n = std::min(kBlock, count - start);
-    for (int64_t i = 0; i < n; ++i)
-      y[start + i] = numbers[static_cast<size_t>(i)] >= threshold ? x[start + i] * scale : 0.0F;
-  }
-}
-
-// The same for the bits of bfloat16 numbers, rounded to the nearest, ties to even.
-LRA_FOR_EACH_CPU void keep_bfloat16(const uint16_t* x, uint16_t* y, int64_t first_block,
-                                    int64_t count, uint64_t seed, uint32_t threshold, float scale) {
-  for (int64_t start = 0; start < count; start += kBlock) {
-    alignas(64) Block numbers;
-    draw(seed, first_block + start / kBlock, numbers.data());
-    const int64_t n = std::min(kBlock, count - start);
-    for (int64_t i = 0; i < n; ++i) {
-      const float value = std::bit_cast<float>(static_cast<uint32_t>(x[start + i]) << 16) * scale;
-      const auto bits = std::bit_cast<uint32_t>(value);
-      const uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
-      const uint32_t number = value == value ? rounded : 0x7FC0;
-      y[start + i] =
-          static_cast<uint16_t>(numbers[static_cast<size_t>(i)] >= threshold ? number : 0);
-    }
-  }
-}
-
-LRA_FOR_EACH_CPU void numbers_of(uint64_t seed, int64_t block, uint16_t* numbers) {
-  draw(seed, block, numbers);
-}
-
-// From the first number of a block on.
-template <class T>
-void keep_blocks(const T* x, T* y, int64_t first_block, int64_t count, uint64_t seed,
-                 uint32_t threshold, double scale) {
-  if constexpr (std::is_same_v<T, float>) {
-    keep_float(x, y, first_block, count, seed, threshold, static_cast<float>(scale));
-  } else if constexpr (std::is_same_v<T, c10::BFloat16>) {
-    keep_bfloat16(reinterpret_cast<const uint16_t*>(x), reinterpret_cast<uint16_t*>(y), first_block,
-                  count, seed, threshold, static_cast<float>(scale));
-  } else {
-    for (int64_t start = 0; start < count; start += kBlock) {
-      Block numbers;
-      numbers_of(seed, first_block + start / kBlock, numbers.data());
-      const int64_t n = std::min(kBlock, count - start);
-      for (int64_t i = 0; i < n; ++i) {
-        const bool kept = numbers[static_cast<size_t>(i)] >= threshold;
-        y[start + i] =
-            kept ? static_cast<T>(static_cast<double>(x[start + i]) * scale) : static_cast<T>(0);
+  for (int64_t b = 0; b < blocks; ++b) {
+    for (int64_t l = 0; l < kLanes; ++l) {
+      const auto counter = static_cast<uint64_t>((first_block + b) * kLanes + l);
+      const std::array<uint32_t, 4> words =
+          philox({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0}, key);
+      uint32_t kept = 0;
+      for (size_t w = 0; w < 4; ++w) {
+        kept |= uint32_t{(words[w] & 0xFFFF) >= threshold} << (2 * w);
+        kept |= uint32_t{(words[w] >> 16) >= threshold} << (2 * w + 1);
       }
+      bits[b * kLanes + l] = static_cast<uint8_t>(kept);
     }
   }
 }
 
-// Elements [start, start + count) of the whole batch's tensor.
+// x * scale where the element is kept, else 0.
+LRA_INLINE float kept_or_zero(bool kept, float x, float scale) {
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(x * scale) & (kept ? 0xFFFFFFFF : 0));
+}
+LRA_INLINE double kept_or_zero(bool kept, double x, double scale) { return kept ? x * scale : 0.0; }
+// Rounded to the nearest, ties to even.
+LRA_INLINE c10::BFloat16 kept_or_zero(bool kept, c10::BFloat16 x, float scale) {
+  const float value = std::bit_cast<float>(uint32_t{x.x} << 16) * scale;
+  const auto word = std::bit_cast<uint32_t>(value);
+  const uint32_t rounded = (word + 0x7FFF + (word >> 16 & 1)) >> 16;
+  const uint32_t number = value == value ? rounded : 0x7FC0;
+  return {static_cast<uint16_t>(kept ? number : 0), c10::BFloat16::from_bits()};
+}
+
+// Of whole blocks and a tail; y may be x.
+template <class T, class Scale>
+LRA_INLINE void keep_rows(const T* x, T* y, const uint8_t* bits, int64_t count, Scale scale) {
+  for (int64_t row = 0; row < count; row += kLanes) {
+    const uint8_t* of = bits + row / kBlock * kLanes;
+    const auto half = static_cast<uint32_t>(row / kLanes % kHalves);
+    const auto some = [&](int64_t n) {
+#pragma omp simd
+      for (int64_t l = 0; l < n; ++l)
+        y[row + l] = kept_or_zero((of[l] >> half & 1) != 0, x[row + l], scale);
+    };
+    if (count - row >= kLanes) {
+      some(kLanes);
+    } else {
+      some(count - row);
+    }
+  }
+}
+LRA_FOR_EACH_CPU void keep_bits(const float* x, float* y, const uint8_t* bits, int64_t count,
+                                float scale) {
+  keep_rows(x, y, bits, count, scale);
+}
+LRA_FOR_EACH_CPU void keep_bits(const c10::BFloat16* x, c10::BFloat16* y, const uint8_t* bits,
+                                int64_t count, float scale) {
+  keep_rows(x, y, bits, count, scale);
+}
+void keep_bits(const double* x, double* y, const uint8_t* bits, int64_t count, double scale) {
+  keep_rows(x, y, bits, count, scale);
+}
+
+int64_t blocks_of(int64_t count) { return (count + kBlock - 1) / kBlock; }
+
+enum class Draw { anew, as_before };
+
+// Elements [start, start + count) of the whole batch's tensor, `start` that of a block. Leaves the
+// bits in `kept` where it is not null.
 template <class T>
-void keep(const T* x, T* y, int64_t start, int64_t count, const DropoutMask& mask, double scale) {
+void keep_blocks(const T* x, T* y, int64_t start, int64_t count, const DropoutMask& mask,
+                 uint8_t* kept) {
+  constexpr int64_t kChunk = 64 * kBlock;
+  std::array<uint8_t, kChunk / kHalves> chunk;
+  const auto scale = static_cast<at::opmath_type<T>>(mask.scale());
+  for (int64_t begin = 0; begin < count; begin += kChunk) {
+    const int64_t n = std::min(kChunk, count - begin);
+    uint8_t* bits = kept == nullptr ? chunk.data() : kept + begin / kHalves;
+    draw_bits(mask.seed, (start + begin) / kBlock, blocks_of(n), mask.threshold, bits);
+    keep_bits(x + begin, y + begin, bits, n, scale);
+  }
+}
+
+// Elements [start, start + count) of the tensor, `start` a multiple of kBlock from its beginning or
+// from that of the whole batch's tensor.
+template <class T>
+void keep(const T* x, T* y, int64_t start, int64_t count, const DropoutMask& mask, Draw draw) {
+  if (mask.bits.defined()) {
+    uint8_t* bits = mask.bits.mutable_data_ptr<uint8_t>() + start / kHalves;
+    if (draw == Draw::anew) return keep_blocks(x, y, mask.first + start, count, mask, bits);
+    return keep_bits(x, y, bits, count, static_cast<at::opmath_type<T>>(mask.scale()));
+  }
+  start += mask.first;
   const int64_t before = start % kBlock;
   if (before > 0) {  // within a block: a copy of it stands at its beginning
     const int64_t n = std::min(kBlock - before, count);
     std::array<T, kBlock> block{};
     T* copy = block.data() + before;
     std::copy(x, x + n, copy);
-    keep_blocks(block.data(), block.data(), start / kBlock, before + n, mask.seed, mask.threshold,
-                scale);
+    keep_blocks(block.data(), block.data(), start - before, before + n, mask, nullptr);
     std::copy(copy, copy + n, y);
     x += n, y += n, start += n, count -= n;
   }
-  keep_blocks(x, y, start / kBlock, count, mask.seed, mask.threshold, scale);
+  keep_blocks(x, y, start, count, mask, nullptr);
 }
 
-torch::Tensor masked(const torch::Tensor& given, const DropoutMask& mask) {
+torch::Tensor masked(const torch::Tensor& given, const DropoutMask& mask, Draw draw) {
   const torch::Tensor x = given.contiguous();
   torch::Tensor y = torch::empty_like(x);
-  const double scale = 65536.0 / (65536.0 - mask.threshold);
   const int64_t first = mask.first, last = first + x.numel();
   AT_DISPATCH_FLOATING_TYPES_AND(torch::kBFloat16, x.scalar_type(), "dropout", [&] {
     const auto* from = x.const_data_ptr<scalar_t>();
     auto* to = y.mutable_data_ptr<scalar_t>();
     const auto body = [&](int64_t begin, int64_t end) {
-      const int64_t start = std::max(begin * kBlock, first), stop = std::min(end * kBlock, last);
-      keep(from + (start - first), to + (start - first), start, stop - start, mask, scale);
+      const int64_t start = std::max(begin * kBlock, first) - first,
+                    stop = std::min(end * kBlock, last) - first;
+      keep(from + start, to + start, start, stop - start, mask, draw);
     };
-    at::parallel_for(first / kBlock, (last + kBlock - 1) / kBlock, 256, body);
+    at::parallel_for(first / kBlock, blocks_of(last), 256, body);
   });
   return y;
 }
@@ -136,11 +154,11 @@ class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
                                DropoutMask mask) {
     save_dropout(*context, "mask", mask);
-    return masked(x, mask);
+    return masked(x, mask, Draw::anew);
   }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                const torch::autograd::tensor_list& gradients) {
-    return {masked(gradients[0], saved_dropout(*context, "mask")), {}};
+    return {masked(gradients[0], saved_dropout(*context, "mask"), Draw::as_before), {}};
   }
 };
 
@@ -180,6 +198,8 @@ DropoutMask draw_dropout(double p, bool training, int64_t count) {
                 " elements should be one of rows of ", t_part->count_, " samples");
     mask.first = t_part->begin_ * (count / t_part->count_);
   }
+  if (at::GradMode::is_enabled() && mask.first % kBlock == 0)
+    mask.bits = torch::empty({blocks_of(count) * kLanes}, torch::kUInt8);
   return mask;
 }
 
@@ -188,33 +208,35 @@ void save_dropout(torch::autograd::AutogradContext& context, const std::string& 
   context.saved_data[name] = static_cast<int64_t>(mask.seed);
   context.saved_data[name + "_share"] = static_cast<int64_t>(mask.threshold);
   context.saved_data[name + "_first"] = mask.first;
+  if (mask.bits.defined()) context.saved_data[name + "_bits"] = mask.bits;
 }
 
 DropoutMask saved_dropout(const torch::autograd::AutogradContext& context,
                           const std::string& name) {
   const auto value = [&](const char* of) { return context.saved_data.at(name + of).toInt(); };
-  return {.seed = static_cast<uint64_t>(value("")),
-          .threshold = static_cast<uint32_t>(value("_share")),
-          .first = value("_first")};
+  DropoutMask mask{.seed = static_cast<uint64_t>(value("")),
+                   .threshold = static_cast<uint32_t>(value("_share")),
+                   .first = value("_first")};
+  const auto bits = context.saved_data.find(name + "_bits");
+  if (bits != context.saved_data.end()) mask.bits = bits->second.toTensor();
+  return mask;
 }
+
+namespace {
+void drop_out_of(const DropoutMask& mask, int64_t start, int64_t count, const float* x, float* y,
+                 Draw draw) {
+  if (mask.threshold != 0) return keep(x, y, start, count, mask, draw);
+  if (x != y) std::copy(x, x + count, y);
+}
+}  // namespace
 
 void drop_out(const DropoutMask& mask, int64_t start, int64_t count, const float* x, float* y) {
-  if (mask.threshold == 0) {
-    if (x != y) std::copy(x, x + count, y);
-    return;
-  }
-  keep(x, y, mask.first + start, count, mask, mask.scale());
+  drop_out_of(mask, start, count, x, y, Draw::anew);
 }
 
-std::vector<uint16_t> dropout_numbers(uint64_t seed, int64_t count) {
-  std::vector<uint16_t> numbers;
-  for (int64_t block = 0; block * kBlock < count; ++block) {
-    Block drawn;
-    numbers_of(seed, block, drawn.data());
-    numbers.insert(numbers.end(), drawn.begin(), drawn.end());
-  }
-  numbers.resize(static_cast<size_t>(count));
-  return numbers;
+void drop_out_again(const DropoutMask& mask, int64_t start, int64_t count, const float* x,
+                    float* y) {
+  drop_out_of(mask, start, count, x, y, Draw::as_before);
 }
 
 }  // namespace lra

@@ -1,12 +1,12 @@
 // Dropout with counter-based random numbers: whether an element is kept is a function of one seed
-// and of its index, so that any number of threads draws the same mask and no mask is stored.
+// and of its index, so that any number of threads draws the same mask, and of a mask no more than a
+// bit an element is stored.
 #pragma once
 
 #include <ATen/core/Generator.h>
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "attention_variants/torch.h"
 
@@ -25,8 +25,9 @@ struct DropoutMask {
   uint64_t seed = 0;
   uint32_t threshold = 0;  // of 65536: the share that is dropped; 0 = nothing is
   int64_t first = 0;       // the index of the tensor's first element in that of the whole batch
+  torch::Tensor bits;      // which elements were kept; undefined: they are drawn each time
 
-  float scale() const { return static_cast<float>(65536.0 / (65536.0 - threshold)); }
+  double scale() const { return 65536.0 / (65536.0 - threshold); }
 };
 
 /// That of a call of philox_dropout() on `count` elements, its seed drawn as that would; p below 1.
@@ -56,6 +57,9 @@ DropoutMask saved_dropout(const torch::autograd::AutogradContext& context, const
 /// Elements [start, start + count) of the dropout of x, start a multiple of 128: x and y point at
 /// the first of them, and may be the same.
 void drop_out(const DropoutMask& mask, int64_t start, int64_t count, const float* x, float* y);
+/// The same of elements that drop_out() was called for, of what is dropped with them.
+void drop_out_again(const DropoutMask& mask, int64_t start, int64_t count, const float* x,
+                    float* y);
 
 /// The module of philox_dropout().
 class DropoutImpl : public torch::nn::Cloneable<DropoutImpl> {
@@ -68,8 +72,5 @@ class DropoutImpl : public torch::nn::Cloneable<DropoutImpl> {
   double p_;
 };
 TORCH_MODULE(Dropout);
-
-/// The 16-bit numbers of elements [0, count) under a seed, as the mask reads them.
-std::vector<uint16_t> dropout_numbers(uint64_t seed, int64_t count);
 
 }  // namespace lra

@@ -39,8 +39,7 @@ struct Block {
 
 // What a thread needs for one tile.
 struct Scratch {
-  std::vector<float> normal, before, after, mean, inverse_sd, grad_out, grad_hidden, norm_weight,
-      norm_bias;
+  std::vector<float> normal, before, after, mean, inverse_sd, grad_out, grad_hidden;
   explicit Scratch(const Block& b) {
     const auto wide = static_cast<size_t>(kRowTile * b.width),
                high = static_cast<size_t>(kRowTile * b.hidden),
@@ -52,15 +51,12 @@ struct Scratch {
     inverse_sd.resize(rows);
     grad_out.resize(wide);
     grad_hidden.resize(high);
-    norm_weight.resize(static_cast<size_t>(b.width));
-    norm_bias.resize(static_cast<size_t>(b.width));
   }
 };
 
-// From the rows of x at `begin` to scratch: norm(x), W1 norm(x) + b1, and GELU of it with dropout.
-// Returns what the first product reads.
-const float* hidden_rows(const Block& b, const float* x, int64_t begin, int64_t rows,
-                         const DropoutMask& dropout, Scratch& s) {
+// From the rows of x at `begin` to scratch: norm(x), W1 norm(x) + b1, and GELU of it. Returns what
+// the first product reads.
+const float* hidden_rows(const Block& b, const float* x, int64_t begin, int64_t rows, Scratch& s) {
   const float* input = x + begin * b.width;
   if (b.normed) {
     cpu::normalise_rows(input, rows, b.width, b.norm_weight, b.norm_bias, b.eps, s.normal.data(),
@@ -70,7 +66,6 @@ const float* hidden_rows(const Block& b, const float* x, int64_t begin, int64_t 
   cpu::multiply_bt(rows, b.hidden, b.width, {input, b.width}, b.in, {s.before.data(), b.hidden});
   cpu::add_bias(s.before.data(), rows, b.hidden, b.in_bias);
   cpu::gelu(s.before.data(), rows * b.hidden, s.after.data());
-  drop_out(dropout, begin * b.hidden, rows * b.hidden, s.after.data(), s.after.data());
   return input;
 }
 
@@ -89,16 +84,17 @@ struct Sums {
 void backward_tile(const Block& b, const float* x, const float* grad, int64_t begin, int64_t rows,
                    const DropoutMask& first, const DropoutMask& second, float* grad_x, Scratch& s,
                    Sums& sums) {
-  const float* input = hidden_rows(b, x, begin, rows, first, s);
+  const float* input = hidden_rows(b, x, begin, rows, s);
+  drop_out_again(first, begin * b.hidden, rows * b.hidden, s.after.data(), s.after.data());
   const float* given = grad + begin * b.width;
-  drop_out(second, begin * b.width, rows * b.width, given, s.grad_out.data());
+  drop_out_again(second, begin * b.width, rows * b.width, given, s.grad_out.data());
   const cpu::Matrix grad_out{s.grad_out.data(), b.width},
       grad_hidden{s.grad_hidden.data(), b.hidden};
   cpu::add_column_sums(grad_out, rows, b.width, sums.out_bias.data());
   cpu::multiply_at(b.width, b.hidden, rows, grad_out, {s.after.data(), b.hidden},
                    {sums.out.data(), b.hidden}, {.old = 1});
   cpu::multiply(rows, b.hidden, b.width, grad_out, b.out, grad_hidden);
-  drop_out(first, begin * b.hidden, rows * b.hidden, grad_hidden.data, grad_hidden.data);
+  drop_out_again(first, begin * b.hidden, rows * b.hidden, grad_hidden.data, grad_hidden.data);
   cpu::gelu_backward(s.before.data(), rows * b.hidden, grad_hidden.data);
   cpu::add_column_sums(grad_hidden, rows, b.hidden, sums.in_bias.data());
   cpu::multiply_at(b.hidden, b.width, rows, grad_hidden, {input, b.width},
@@ -110,14 +106,9 @@ void backward_tile(const Block& b, const float* x, const float* grad, int64_t be
     return;
   }
   cpu::multiply(rows, b.width, b.hidden, grad_hidden, b.in, grad_out);  // of norm(x)
-  // A tile's sums by themselves first: a long sum in float32 would lose digits.
-  std::ranges::fill(s.norm_weight, 0.0F);
-  std::ranges::fill(s.norm_bias, 0.0F);
   cpu::normalise_rows_backward(x + begin * b.width, grad_out.data, rows, b.width, b.norm_weight,
-                               s.mean.data(), s.inverse_sd.data(), result, s.norm_weight.data(),
-                               s.norm_bias.data());
-  cpu::add(sums.norm_weight.data(), s.norm_weight.data(), b.width, sums.norm_weight.data());
-  cpu::add(sums.norm_bias.data(), s.norm_bias.data(), b.width, sums.norm_bias.data());
+                               s.mean.data(), s.inverse_sd.data(), result, sums.norm_weight.data(),
+                               sums.norm_bias.data());
 }
 
 class FeedForward : public torch::autograd::Function<FeedForward> {
@@ -141,7 +132,8 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
     const auto tile = [&](int64_t part, int64_t begin, int64_t n) {
       Scratch& s = scratch[static_cast<size_t>(part)];
       const int64_t start = begin * block.width, count = n * block.width;
-      hidden_rows(block, from, begin, n, first, s);
+      hidden_rows(block, from, begin, n, s);
+      drop_out(first, begin * block.hidden, n * block.hidden, s.after.data(), s.after.data());
       float* out = to + start;
       cpu::multiply_bt(n, block.width, block.hidden, {s.after.data(), block.hidden}, block.out,
                        {out, block.width});
@@ -228,7 +220,8 @@ class AddDroppedOut : public torch::autograd::Function<AddDroppedOut> {
     const float* from = grad.const_data_ptr<float>();
     float* to = grad_y.mutable_data_ptr<float>();
     const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
-      drop_out(dropout, begin * width, rows * width, from + begin * width, to + begin * width);
+      drop_out_again(dropout, begin * width, rows * width, from + begin * width,
+                     to + begin * width);
     };
     for_each_tile(grad.numel() / width, mask_data(mask), tile, zero_blank(to, width));
     return {grad, grad_y, {}, {}};

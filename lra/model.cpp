@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lra/embedding.h"
 #include "lra/feed_forward.h"
+#include "lra/layer_norm.h"
 
 namespace lra {
 namespace {
@@ -148,30 +150,45 @@ torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& ma
               mask.sizes());
   TORCH_CHECK(tokens.size(2) <= length_, "the model reads at most ", length_, " tokens, not ",
               tokens.size(2));
-  auto real = mask.flatten(0, 1);                   // [B*inputs,N]
-  auto x = tokens_->forward(tokens.flatten(0, 1));  // [B*inputs,N,D]
-  if (has_cls()) {
-    const int64_t rows = x.size(0);
-    x = torch::cat({cls_.to(x.scalar_type()).expand({rows, 1, -1}), x}, 1);
-    real = torch::cat({torch::ones({rows, 1}, real.options()), real}, 1);
-  }
-  x = x + (positions_ ? positions_->weight : fixed_positions_).slice(0, 0, x.size(1));
-  x = dropout_->forward(x);
   // Nothing reads what the layers make of padding, unless an attention does.
   const bool padding_read = std::ranges::any_of(
       attentions_, [](const auto& attention) { return attention->reads_padding(); });
-  const torch::Tensor rows = padding_read ? torch::Tensor() : real;
+  const auto without = [&](const torch::Tensor& rows) {
+    return padding_read ? torch::Tensor() : rows;
+  };
+  auto real = mask.flatten(0, 1);  // [B*inputs,N]
+  const torch::Tensor ids = tokens.flatten(0, 1),
+                      positions = positions_ ? positions_->weight : fixed_positions_;
+  torch::Tensor x;  // [B*inputs,N,D]
+  if (!has_cls() && has_cpu_kernels(kernels_, tokens_->weight) && options_.dropout < 1) {
+    x = embed(ids, {.tokens = tokens_->weight, .positions = positions}, options_.dropout,
+              is_training(), without(real));
+  } else {
+    x = tokens_->forward(ids);
+    if (has_cls()) {
+      const int64_t rows = x.size(0);
+      x = torch::cat({cls_.to(x.scalar_type()).expand({rows, 1, -1}), x}, 1);
+      real = torch::cat({torch::ones({rows, 1}, real.options()), real}, 1);
+    }
+    x = dropout_->forward(x + positions.slice(0, 0, x.size(1)));
+  }
+  const torch::Tensor rows = without(real);
+  const auto normed = [&](torch::nn::LayerNorm& norm) {
+    return has_cpu_kernels(kernels_, x)
+               ? layer_norm(x, norm->weight, norm->bias, norm->options.eps(), rows)
+               : norm->forward(x);
+  };
   const bool pre = options_.norm == "pre";
   for (size_t i = 0; i < attentions_.size(); ++i) {
     auto &attention_norm = attention_norms_[i], &feed_forward_norm = feed_forward_norms_[i];
     {
-      const torch::Tensor given = pre ? attention_norm->forward(x) : x;
+      const torch::Tensor given = pre ? normed(attention_norm) : x;
       if (seen != nullptr) seen->push_back(has_cls() ? given.slice(1, 1) : given);
       x = add_dropped(x, attention(*attentions_[i], given, real), rows);
     }
-    if (!pre) x = attention_norm->forward(x);
+    if (!pre) x = normed(attention_norm);
     x = add_feed_forward(i, x, rows);
-    if (!pre) x = feed_forward_norm->forward(x);
+    if (!pre) x = normed(feed_forward_norm);
   }
   return x;
 }
@@ -179,6 +196,7 @@ torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& ma
 torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& mask) {
   const torch::Tensor x = encode(tokens, mask, nullptr);  // [B*inputs,L,D]
   const int64_t batch = tokens.size(0), length = tokens.size(2);
+  const torch::Tensor real = mask.flatten(0, 1);  // [B*inputs,N]
   const auto normed = [&](const torch::Tensor& y) {
     return final_norm_ ? final_norm_->forward(y) : y;
   };
@@ -186,8 +204,11 @@ torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& m
   if (has_cls()) {
     pooled = normed(x.select(1, 0));
   } else {
-    const auto weight = mask.flatten(0, 1).unsqueeze(-1).to(x.scalar_type());  // [B*inputs,N,1]
-    const auto sum = (normed(x) * weight).sum(1);
+    const bool fused = final_norm_ && has_cpu_kernels(kernels_, x);
+    const auto weight = real.unsqueeze(-1).to(x.scalar_type());  // [B*inputs,N,1]
+    const auto sum = fused ? layer_norm_sum(x, final_norm_->weight, final_norm_->bias,
+                                            final_norm_->options.eps(), real)
+                           : (normed(x) * weight).sum(1);
     pooled = options_.mean_over == "length" ? sum / static_cast<double>(length)
                                             : sum / weight.sum(1).clamp_min(1);
   }

@@ -17,20 +17,23 @@ torch::Tensor dropped(const torch::Tensor& x, double p, uint64_t seed = 5) {
   return philox_dropout(x, p, /*training=*/true);
 }
 
-// Number w * 16 + l of the 128 of a block is half w of the 8 of counter l.
-TEST(Dropout, DrawsThePhiloxNumbersOfLibTorch) {
+// Element 2 * w * 16 + l of the 128 of a block goes by the low half of word w of counter l, the one
+// 16 further by the high half: kept where it is at least p * 2^16.
+TEST(Dropout, KeepsByThePhiloxNumbersOfLibTorch) {
   for (const uint64_t seed : {uint64_t{0}, uint64_t{1}, uint64_t{0xdeadbeefcafef00d}}) {
-    const std::vector<uint16_t> numbers = dropout_numbers(seed, 3 * 128 + 5);
-    ASSERT_EQ(numbers.size(), 389U);
-    for (size_t block = 0; block < 3; ++block) {
-      for (size_t lane = 0; lane < 16; ++lane) {
-        at::Philox4_32 engine(seed, /*subsequence=*/0, /*offset=*/block * 16 + lane);
-        for (size_t word = 0; word < 4; ++word) {
-          const uint32_t expected = engine();
-          const size_t at = block * 128 + 2 * word * 16 + lane;
-          EXPECT_EQ(numbers[at] | static_cast<uint32_t>(numbers[at + 16]) << 16, expected)
-              << "seed " << seed << " block " << block << " lane " << lane << " word " << word;
-        }
+    at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+    const uint64_t key = generator.get<at::CPUGeneratorImpl>()->random64();
+    for (const double p : {0.1, 0.5, 40000.0 / 65536}) {
+      const torch::Tensor y = dropped(torch::ones({3 * 128}), p, seed).ne(0);
+      const bool* kept = y.const_data_ptr<bool>();
+      for (size_t i = 0; i < 3 * 128; ++i) {
+        const size_t block = i / 128, half = i % 128 / 16, lane = i % 16;
+        at::Philox4_32 engine(key, /*subsequence=*/0, /*offset=*/block * 16 + lane);
+        uint32_t word = engine();
+        for (size_t w = 0; w < half / 2; ++w) word = engine();
+        const uint32_t number = half % 2 == 0 ? word & 0xFFFF : word >> 16;
+        EXPECT_EQ(kept[i], number >= std::lround(p * 65536))
+            << "seed " << seed << " p " << p << " element " << i;
       }
     }
   }

@@ -1,0 +1,99 @@
+// The fused embedding against LibTorch's, with the same numbers dropped.
+#include "lra/embedding.h"
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include "lra/dropout.h"
+
+namespace lra {
+namespace {
+
+using torch::Tensor;
+
+struct Case {
+  int64_t batch, length, width, vocabulary, positions;
+  bool learned;
+  double p;
+};
+
+class EmbeddingParity : public testing::TestWithParam<Case> {};
+
+TEST_P(EmbeddingParity, OfResultAndGradients) {
+  const Case& c = GetParam();
+  torch::manual_seed(2);
+  const Tensor ids = torch::randint(c.vocabulary, {c.batch, c.length}, torch::kInt64),
+               tokens = torch::randn({c.vocabulary, c.width}),
+               positions = torch::randn({c.positions, c.width}),
+               gradient = torch::randn({c.batch, c.length, c.width});
+  const auto results = [&](torch::ScalarType type, bool fused) {
+    std::vector<Tensor> leaves = {tokens.to(type).detach().clone().requires_grad_()};
+    Tensor table = positions.to(type).detach().clone();
+    if (c.learned) leaves.push_back(table.requires_grad_());
+    torch::manual_seed(9);
+    Tensor y;
+    if (fused) {
+      y = embed(ids, {.tokens = leaves[0], .positions = table}, c.p, /*training=*/true);
+    } else {
+      const Tensor kept = philox_dropout(torch::ones(gradient.sizes()), c.p, /*training=*/true);
+      y = (torch::embedding(leaves[0], ids) + table.slice(0, 0, c.length)) * kept.to(type);
+    }
+    std::vector<Tensor> all = torch::autograd::grad({y}, leaves, {gradient.to(type)});
+    all.insert(all.begin(), y.detach());
+    return all;
+  };
+  const auto fused = results(torch::kFloat, true), plain = results(torch::kFloat, false),
+             exact = results(torch::kDouble, false);
+  for (size_t i = 0; i < exact.size(); ++i) {
+    const auto error = [&](const Tensor& given) {
+      return ((given.to(torch::kDouble) - exact[i]).abs().max() / exact[i].abs().max())
+          .item<double>();
+    };
+    EXPECT_EQ(fused[i].sizes(), exact[i].sizes()) << i;
+    EXPECT_LT(error(fused[i]), std::max(4 * error(plain[i]), 1e-6)) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, EmbeddingParity,
+                         testing::Values(Case{1, 1, 8, 1, 1, true, 0},
+                                         Case{3, 300, 64, 20, 300, true, 0.1},
+                                         Case{5, 257, 5, 260, 400, true, 0.5},
+                                         Case{4, 512, 16, 7, 512, false, 0.25}));
+
+TEST(Embedding, LeavesPaddingOut) {
+  torch::manual_seed(3);
+  const Tensor ids = torch::randint(9, {3, 700}, torch::kInt64);
+  Tensor mask = torch::ones({3, 700}, torch::kBool);
+  mask[1].slice(0, 3).fill_(false);
+  mask[2].fill_(false);
+  const Tensor real = mask.unsqueeze(-1), gradient = torch::randn({3, 700, 12}) * real,
+               tokens = torch::randn({9, 12}), positions = torch::randn({700, 12});
+  const auto with = [&](const Tensor& given_mask) {
+    const std::vector<Tensor> leaves = {tokens.clone().requires_grad_(),
+                                        positions.clone().requires_grad_()};
+    torch::manual_seed(4);
+    const Tensor y =
+        embed(ids, {.tokens = leaves[0], .positions = leaves[1]}, 0.2, true, given_mask);
+    std::vector<Tensor> all = torch::autograd::grad({y}, leaves, {gradient});
+    all.insert(all.begin(), y.detach());
+    return all;
+  };
+  const auto all = with({}), some = with(mask);
+  EXPECT_TRUE(torch::equal(all[0] * real, some[0] * real));
+  EXPECT_EQ(some[0][2].slice(0, 200).abs().max().item<float>(), 0.0F);
+  for (size_t i = 1; i < all.size(); ++i) EXPECT_TRUE(torch::allclose(all[i], some[i], 1e-5, 1e-5));
+}
+
+TEST(Embedding, RefusesIdsAndLengthsThatTheTablesLack) {
+  const EmbeddingTables tables{.tokens = torch::zeros({9, 4}), .positions = torch::zeros({5, 4})};
+  const auto ids = [](int64_t value, int64_t length) {
+    return torch::full({1, length}, value, torch::kInt64);
+  };
+  EXPECT_NO_THROW(embed(ids(8, 5), tables, 0, false));
+  EXPECT_THROW(embed(ids(9, 5), tables, 0, false), c10::Error);
+  EXPECT_THROW(embed(ids(-1, 5), tables, 0, false), c10::Error);
+  EXPECT_THROW(embed(ids(8, 6), tables, 0, false), c10::Error);
+}
+
+}  // namespace
+}  // namespace lra

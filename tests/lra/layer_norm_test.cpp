@@ -1,0 +1,134 @@
+// The fused layer normalisation and its sum against LibTorch's, in float64.
+#include "lra/layer_norm.h"
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+namespace lra {
+namespace {
+
+using torch::Tensor;
+
+constexpr double kEps = 1e-5;
+
+struct Case {
+  int64_t batch, length, width;
+  double offset;  // of x: a mean far from zero costs digits
+};
+
+Tensor some_mask(const Case& c) {
+  Tensor mask = torch::rand({c.batch, c.length}) > 0.3;
+  mask.select(0, 0).fill_(true);
+  if (c.batch > 1) mask[1].slice(0, std::min<int64_t>(c.length, 3)).fill_(false);
+  if (c.batch > 2) mask[2].fill_(false);
+  return mask;
+}
+
+struct Inputs {
+  Tensor x, weight, bias, mask;
+  explicit Inputs(const Case& c)
+      : x(torch::randn({c.batch, c.length, c.width}) + c.offset),
+        weight(torch::rand({c.width}) + 0.5),
+        bias(torch::randn({c.width})),
+        mask(some_mask(c)) {}
+};
+
+// {result, gradients of x, weight and bias}, given how to compute it and the result's gradient.
+template <class Compute>
+std::vector<Tensor> with_gradients(const Inputs& in, torch::ScalarType type, const Tensor& gradient,
+                                   const Compute& compute) {
+  std::vector<Tensor> leaves;
+  for (const Tensor& t : {in.x, in.weight, in.bias})
+    leaves.push_back(t.to(type).detach().clone().requires_grad_());
+  const Tensor y = compute(leaves[0], leaves[1], leaves[2]);
+  std::vector<Tensor> all = torch::autograd::grad({y}, leaves, {gradient.to(type)});
+  all.insert(all.begin(), y.detach());
+  return all;
+}
+
+double error(const Tensor& given, const Tensor& exact) {
+  return ((given.to(torch::kDouble) - exact).abs().max() / exact.abs().max()).item<double>();
+}
+
+void expect_close(const std::vector<Tensor>& fused, const std::vector<Tensor>& plain,
+                  const std::vector<Tensor>& exact) {
+  for (size_t i = 0; i < exact.size(); ++i)
+    EXPECT_LT(error(fused[i], exact[i]), std::max(4 * error(plain[i], exact[i]), 1e-6)) << i;
+}
+
+class LayerNormParity : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override { torch::manual_seed(3); }
+};
+
+TEST_P(LayerNormParity, OfRows) {
+  const Inputs in(GetParam());
+  const Tensor gradient = torch::randn_like(in.x);
+  const auto plain = [](const Tensor& x, const Tensor& w, const Tensor& b) {
+    return torch::layer_norm(x, {x.size(-1)}, w, b, kEps);
+  };
+  const auto fused = [](const Tensor& x, const Tensor& w, const Tensor& b) {
+    return layer_norm(x, w, b, kEps);
+  };
+  expect_close(with_gradients(in, torch::kFloat, gradient, fused),
+               with_gradients(in, torch::kFloat, gradient, plain),
+               with_gradients(in, torch::kDouble, gradient, plain));
+}
+
+TEST_P(LayerNormParity, OfTheSumOfTokens) {
+  const Inputs in(GetParam());
+  const Tensor gradient = torch::randn({in.x.size(0), in.x.size(2)});
+  const auto plain = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
+    const Tensor y = torch::layer_norm(x, {x.size(-1)}, w, b, kEps);
+    return (y * in.mask.unsqueeze(-1).to(x.scalar_type())).sum(1);
+  };
+  const auto fused = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
+    return layer_norm_sum(x, w, b, kEps, in.mask);
+  };
+  expect_close(with_gradients(in, torch::kFloat, gradient, fused),
+               with_gradients(in, torch::kFloat, gradient, plain),
+               with_gradients(in, torch::kDouble, gradient, plain));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, LayerNormParity,
+                         testing::Values(Case{1, 1, 8, 0}, Case{2, 255, 64, 0},
+                                         Case{4, 1000, 64, 1}, Case{3, 513, 5, -3},
+                                         Case{2, 256, 17, 0}));
+
+// Tiles without a token are left out; real rows and all gradients stay as they were.
+TEST(LayerNorm, LeavesPaddingOut) {
+  torch::manual_seed(4);
+  const Inputs in(Case{3, 700, 12, 0});
+  const Tensor real = in.mask.unsqueeze(-1), gradient = torch::randn_like(in.x) * real;
+  const auto with = [&](const Tensor& mask) {
+    return with_gradients(in, torch::kFloat, gradient,
+                          [&](const Tensor& x, const Tensor& w, const Tensor& b) {
+                            return layer_norm(x, w, b, kEps, mask);
+                          });
+  };
+  const auto all = with({}), some = with(in.mask);
+  EXPECT_TRUE(torch::equal(all[0] * real, some[0] * real));
+  EXPECT_EQ(some[0][2].abs().max().item<float>(), 0.0F);
+  for (size_t i = 1; i < all.size(); ++i)
+    EXPECT_TRUE(torch::allclose(all[i], some[i], 1e-5, 1e-5)) << i;
+}
+
+TEST(LayerNorm, TheSumIsTheSameForAnyNumberOfThreads) {
+  torch::manual_seed(5);
+  const Inputs in(Case{5, 700, 12, 0});
+  const Tensor gradient = torch::randn({5, 12});
+  const auto results = [&](int threads) {
+    at::set_num_threads(threads);
+    return with_gradients(in, torch::kFloat, gradient,
+                          [&](const Tensor& x, const Tensor& w, const Tensor& b) {
+                            return layer_norm_sum(x, w, b, kEps, in.mask);
+                          });
+  };
+  const int before = at::get_num_threads();
+  const auto one = results(1), three = results(3);
+  at::set_num_threads(before);
+  for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(torch::equal(one[i], three[i])) << i;
+}
+
+}  // namespace
+}  // namespace lra
