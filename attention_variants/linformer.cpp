@@ -99,7 +99,8 @@ class LinformerAttention : public ProjectedAttention {
     const torch::Tensor keys = project(k, projection_->key, mask),
                         values = project(v, projection_->value, mask);  // [B,H,k,d]
     if (has_cpu_kernels(context_.kernels, q))
-      return softmax_kernel(q, keys, values, /*keys=*/torch::Tensor(), /*queries=*/mask);
+      return softmax_kernel(q, keys.to(q.scalar_type()), values.to(q.scalar_type()),
+                            /*keys=*/torch::Tensor(), /*queries=*/mask);
     const torch::Tensor out =
         softmax_attention(zero_padding(q, mask), keys, values, /*keys=*/torch::Tensor());
     return zero_padded_rows(out.to(q.scalar_type()), mask);

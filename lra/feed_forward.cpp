@@ -5,6 +5,7 @@
 
 #include "attention_variants/kernels/cpu/matrix.h"
 #include "attention_variants/kernels/cpu/row_math.h"
+#include "attention_variants/kernels/kernels.h"
 #include "attention_variants/kernels/row_parts.h"
 #include "lra/dropout.h"
 
@@ -119,6 +120,7 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
                                const torch::Tensor& out_weight, const torch::Tensor& out_bias,
                                const torch::Tensor& mask, double eps, DropoutMask first,
                                DropoutMask second) {
+    const cpu::ProductScope scope(keep_products(*context));
     const torch::Tensor x = x_given.contiguous();
     const variable_list weights = {norm_weight.contiguous(), norm_bias.contiguous(),
                                    in_weight.contiguous(),   in_bias.contiguous(),
@@ -153,6 +155,7 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const cpu::ProductScope scope(kept_products(*context));
     variable_list weights = context->get_saved_variables();
     const torch::Tensor x = weights.back(), grad = gradients[0].contiguous();
     weights.pop_back();

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "attention_variants/kernels/heads.h"
+#include "attention_variants/kernels/kernels.h"
 
 namespace lra {
 namespace {
@@ -70,6 +71,7 @@ class FeatureKernel : public torch::autograd::Function<FeatureKernel> {
                                const torch::Tensor& k, const torch::Tensor& v,
                                const torch::Tensor& mask, const torch::Tensor& table,
                                FeatureKernelOptions options) {
+    const cpu::ProductScope scope(keep_products(*context));
     Tensors t{.q = with_unit_rows(q),
               .k = with_unit_rows(k),
               .v = with_unit_rows(v),
@@ -101,6 +103,7 @@ class FeatureKernel : public torch::autograd::Function<FeatureKernel> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const cpu::ProductScope scope(kept_products(*context));
     const variable_list kept = context->get_saved_variables();
     auto& data = context->saved_data;
     const FeatureKernelOptions options{.map = static_cast<cpu::FeatureMap>(data["map"].toInt()),

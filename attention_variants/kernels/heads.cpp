@@ -37,9 +37,11 @@ void for_each_item(int64_t count, int64_t scratch, const torch::TensorOptions& o
   const int64_t threads = threads_for(count);
   const torch::Tensor buffers = torch::empty({threads, scratch}, options);
   float* const first = buffers.mutable_data_ptr<float>();
+  const cpu::Products products = cpu::detail::products;
   // One part a thread: each takes every threads-th item, so that long samples fall to all.
   at::parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
     const SerialBlas serial;
+    const cpu::ProductScope scope(products);
     for (int64_t part = begin; part < end; ++part) {
       for (int64_t item = part; item < count; item += threads) body(item, first + part * scratch);
     }

@@ -6,18 +6,28 @@
 
 namespace lra {
 
+namespace cpu {
+enum class Products : int;  // kernels/cpu/matrix.h
+}
+
 enum class Kernels {
   fused,      // own kernels where there is one for the device and the type; the default
   reference,  // LibTorch's operators alone, to compare with
 };
 
-/// Whether own CPU kernels compute on x: float32 on a CPU, outside autocast, unless switched off.
+/// Whether own CPU kernels compute on x: float32 on a CPU, under autocast to bfloat16 too, unless
+/// switched off.
 bool has_cpu_kernels(Kernels chosen, const torch::Tensor& x);
 
 /// The same for an account of bytes: whether own kernels compute on elements of `element_size`
-/// bytes, outside autocast.
+/// bytes.
 inline bool has_cpu_kernels(Kernels chosen, int64_t element_size) {
   return chosen == Kernels::fused && element_size == sizeof(float);
 }
+
+/// How an operator's forward pass multiplies, kept for its backward pass: with operands rounded to
+/// bfloat16 under autocast, whatever is stored between products staying float32.
+cpu::Products keep_products(torch::autograd::AutogradContext& context);
+cpu::Products kept_products(const torch::autograd::AutogradContext& context);
 
 }  // namespace lra

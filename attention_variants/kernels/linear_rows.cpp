@@ -8,6 +8,7 @@
 
 #include "attention_variants/kernels/cpu/matrix.h"
 #include "attention_variants/kernels/cpu/row_math.h"
+#include "attention_variants/kernels/kernels.h"
 #include "attention_variants/kernels/row_parts.h"
 
 namespace lra {
@@ -82,6 +83,7 @@ class ThreeLayers : public torch::autograd::Function<ThreeLayers> {
                                const torch::Tensor& w1, const torch::Tensor& b1,
                                const torch::Tensor& w2, const torch::Tensor& b2,
                                const torch::Tensor& mask_given) {
+    const cpu::ProductScope scope(keep_products(*context));
     const torch::Tensor x = x_given.contiguous(), mask = mask_given.contiguous();
     const std::array<Layer, 3> layers = {Layer(w0, b0), Layer(w1, b1), Layer(w2, b2)};
     variable_list outputs;
@@ -102,6 +104,7 @@ class ThreeLayers : public torch::autograd::Function<ThreeLayers> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const cpu::ProductScope scope(kept_products(*context));
     const variable_list kept = context->get_saved_variables();
     const torch::Tensor& x = kept[0];
     const std::array<Layer, 3> layers = {Layer(kept[1], kept[2]), Layer(kept[3], kept[4]),
@@ -134,6 +137,7 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
                                const torch::Tensor& weight, const torch::Tensor& bias,
                                const torch::Tensor& mask_given) {
+    const cpu::ProductScope scope(keep_products(*context));
     const torch::Tensor x = x_given.contiguous(), mask = mask_given.contiguous();
     const Layer layer(weight, bias);
     const torch::Tensor y = empty_rows(x, layer.out);
@@ -149,6 +153,7 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const cpu::ProductScope scope(kept_products(*context));
     const variable_list kept = context->get_saved_variables();
     const torch::Tensor &x = kept[0], &mask = kept[3];
     const Layer layer(kept[1], kept[2]);

@@ -6,6 +6,7 @@
 
 #include "attention_variants/kernels/cpu/nystrom_head.h"
 #include "attention_variants/kernels/heads.h"
+#include "attention_variants/kernels/kernels.h"
 
 namespace lra {
 namespace {
@@ -46,6 +47,7 @@ class NystromKernel : public torch::autograd::Function<NystromKernel> {
                                const torch::Tensor& k_given, const torch::Tensor& v_given,
                                const torch::Tensor& mask_given, const torch::Tensor& taps_given,
                                NystromKernelOptions options, bool differentiated) {
+    const cpu::ProductScope scope(keep_products(*context));
     const torch::Tensor q = with_unit_rows(q_given), k = with_unit_rows(k_given),
                         v = with_unit_rows(v_given), mask = mask_given.contiguous(),
                         taps = taps_given.contiguous();
@@ -69,6 +71,7 @@ class NystromKernel : public torch::autograd::Function<NystromKernel> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const cpu::ProductScope scope(kept_products(*context));
     const variable_list kept = context->get_saved_variables();
     const torch::Tensor &q = kept[0], &k = kept[1], &v = kept[2], &mask = kept[3], &taps = kept[4],
                         &saved = kept[5];

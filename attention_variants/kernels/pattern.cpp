@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "attention_variants/kernels/heads.h"
+#include "attention_variants/kernels/kernels.h"
 
 namespace lra {
 namespace {
@@ -48,6 +49,7 @@ class PatternKernel : public torch::autograd::Function<PatternKernel> {
                                const torch::Tensor& k_given, const torch::Tensor& v_given,
                                const torch::Tensor& mask_given,
                                c10::intrusive_ptr<HeldPatterns> held) {
+    const cpu::ProductScope scope(keep_products(*context));
     const torch::Tensor q = with_unit_rows(q_given), k = with_unit_rows(k_given),
                         v = with_unit_rows(v_given), mask = mask_given.contiguous();
     const cpu::PatternShape shape = shape_of(q.size(2), q.size(3));
@@ -68,6 +70,7 @@ class PatternKernel : public torch::autograd::Function<PatternKernel> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const cpu::ProductScope scope(kept_products(*context));
     const variable_list kept = context->get_saved_variables();
     const torch::Tensor &q = kept[0], &k = kept[1], &v = kept[2], &mask = kept[3], &out = kept[4],
                         &log_sum = kept[5];

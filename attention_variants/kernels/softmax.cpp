@@ -5,6 +5,7 @@
 
 #include "attention_variants/kernels/cpu/softmax_head.h"
 #include "attention_variants/kernels/heads.h"
+#include "attention_variants/kernels/kernels.h"
 #include "attention_variants/softmax.h"
 
 namespace lra {
@@ -53,6 +54,7 @@ class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
                                const torch::Tensor& k_given, const torch::Tensor& v_given,
                                const torch::Tensor& keys_given,
                                const torch::Tensor& queries_given) {
+    const cpu::ProductScope scope(keep_products(*context));
     const torch::Tensor q = with_unit_rows(q_given), k = with_unit_rows(k_given),
                         v = with_unit_rows(v_given), keys = keys_given.contiguous(),
                         queries = queries_given.contiguous();
@@ -73,6 +75,7 @@ class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const cpu::ProductScope scope(kept_products(*context));
     const variable_list kept = context->get_saved_variables();
     const torch::Tensor &q = kept[0], &k = kept[1], &v = kept[2], &keys = kept[3],
                         &queries = kept[4], &out = kept[5], &log_sum = kept[6];

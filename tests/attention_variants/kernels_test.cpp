@@ -8,6 +8,8 @@
 #include <random>
 
 #include "attention_variants/attention.h"
+#include "attention_variants/autocast.h"
+#include "attention_variants/kernels/cpu/matrix.h"
 #include "attention_variants/kernels/cpu/row_math.h"
 #include "attention_variants/kernels/cpu/vector_math.h"
 #include "attention_variants/kernels/linear_rows.h"
@@ -47,17 +49,23 @@ TEST(VectorMath, ErfIsWithinTwoUlps) {
 // The result and the gradients towards q, k, v and all parameters.
 std::vector<torch::Tensor> evaluate(const AttentionSpec& spec, const AttentionContext& context,
                                     torch::ScalarType type, std::vector<torch::Tensor> inputs,
-                                    const torch::Tensor& mask, const torch::Tensor& gradient) {
+                                    const torch::Tensor& mask, const torch::Tensor& gradient,
+                                    const std::string& autocast = "") {
   torch::manual_seed(3);
   auto attention = make_attention(spec, context);
   attention->to(type);
   for (torch::Tensor& x : inputs) x = x.to(type).detach().requires_grad_();
-  const torch::Tensor out = attention->attend(inputs[0], inputs[1], inputs[2], mask);
+  torch::Tensor out;
+  {
+    const AutocastScope scope(torch::kCPU, autocast);
+    out = attention->attend(inputs[0], inputs[1], inputs[2], mask);
+  }
   std::vector<torch::Tensor> towards = inputs;
   for (const auto& parameter : attention->named_parameters()) {
     if (!is_projection(parameter.key())) towards.push_back(parameter.value());
   }
-  std::vector<torch::Tensor> all = torch::autograd::grad({out}, towards, {gradient.to(type)});
+  std::vector<torch::Tensor> all =
+      torch::autograd::grad({out}, towards, {gradient.to(out.scalar_type())});
   all.insert(all.begin(), out.detach());
   return all;
 }
@@ -75,32 +83,48 @@ struct Case {
   Padding padding;
 };
 
+// q, k, v and the gradient of the result.
+struct Given {
+  torch::Tensor mask;
+  std::vector<torch::Tensor> inputs;
+  torch::Tensor gradient;
+  AttentionContext context;
+
+  explicit Given(const Case& c)
+      : mask(torch::ones({c.batch, c.length}, torch::kBool)),
+        context{.width = c.heads * c.head_dim,
+                .heads = c.heads,
+                .head_dim = c.head_dim,
+                .max_length = c.length} {
+    torch::manual_seed(1);
+    if (c.padding == Padding::end) {
+      for (int64_t b = 1; b < c.batch; ++b) mask[b].slice(0, c.length * b / c.batch).fill_(false);
+    } else if (c.padding == Padding::scattered) {
+      mask = torch::rand({c.batch, c.length}).gt(0.4);
+      mask[0].fill_(false);
+    }
+    const auto draw = [&] {
+      return torch::randn({c.batch, c.length, c.heads, c.head_dim}).transpose(1, 2);
+    };
+    inputs = {draw(), draw(), draw()};
+    gradient = draw();
+  }
+
+  std::vector<torch::Tensor> results(const Case& c, Kernels kernels, torch::ScalarType type,
+                                     const std::string& autocast = "") {
+    context.kernels = kernels;
+    return evaluate(parse_attention(c.attention), context, type, inputs, mask, gradient, autocast);
+  }
+};
+
 class KernelParity : public testing::TestWithParam<Case> {};
 
 TEST_P(KernelParity, OfResultAndGradients) {
   const Case& c = GetParam();
-  torch::manual_seed(1);
-  torch::Tensor mask = torch::ones({c.batch, c.length}, torch::kBool);
-  if (c.padding == Padding::end) {
-    for (int64_t b = 1; b < c.batch; ++b) mask[b].slice(0, c.length * b / c.batch).fill_(false);
-  } else if (c.padding == Padding::scattered) {
-    mask = torch::rand({c.batch, c.length}).gt(0.4);
-    mask[0].fill_(false);
-  }
-  const auto draw = [&] {
-    return torch::randn({c.batch, c.length, c.heads, c.head_dim}).transpose(1, 2);
-  };
-  const std::vector<torch::Tensor> inputs = {draw(), draw(), draw()};
-  const torch::Tensor gradient = draw();
-  AttentionContext context{.width = c.heads * c.head_dim,
-                           .heads = c.heads,
-                           .head_dim = c.head_dim,
-                           .max_length = c.length};
-  const AttentionSpec spec = parse_attention(c.attention);
-  const auto fused = evaluate(spec, context, torch::kFloat, inputs, mask, gradient);
-  context.kernels = Kernels::reference;
-  const auto plain = evaluate(spec, context, torch::kFloat, inputs, mask, gradient);
-  const auto exact = evaluate(spec, context, torch::kDouble, inputs, mask, gradient);
+  Given given(c);
+  const auto fused = given.results(c, Kernels::fused, torch::kFloat),
+             plain = given.results(c, Kernels::reference, torch::kFloat),
+             exact = given.results(c, Kernels::reference, torch::kDouble);
   ASSERT_EQ(fused.size(), exact.size());
   for (size_t i = 0; i < exact.size(); ++i) {
     // Rounding differs by luck too: four times the plain float32 error, or a few units.
@@ -109,6 +133,58 @@ TEST_P(KernelParity, OfResultAndGradients) {
   // The kernel did compute: its rounding is its own.
   if (c.length > 1) {
     EXPECT_FALSE(torch::equal(fused[0], plain[0]));
+  }
+}
+
+// Products round their operands, and nothing else is rounded: no further off than LibTorch's
+// operators under autocast, or by four units of bfloat16 of numbers of size 1, as what is given.
+TEST_P(KernelParity, UnderAutocast) {
+  const Case& c = GetParam();
+  Given given(c);
+  const auto fused = given.results(c, Kernels::fused, torch::kFloat, "bfloat16"),
+             float32 = given.results(c, Kernels::fused, torch::kFloat),
+             plain = given.results(c, Kernels::reference, torch::kFloat, "bfloat16"),
+             exact = given.results(c, Kernels::reference, torch::kDouble);
+  for (size_t i = 0; i < exact.size(); ++i) {
+    EXPECT_EQ(fused[i].scalar_type(), torch::kFloat) << i;
+    // Of a single key the gradient is zero: the difference of two numbers that round each its way.
+    if (exact[i].abs().max().item<double>() == 0) continue;
+    const auto off = [&](const torch::Tensor& x) {
+      const double size = std::max(exact[i].abs().max().item<double>(), 1.0);
+      return (x.to(torch::kDouble) - exact[i]).abs().max().item<double>() / size;
+    };
+    EXPECT_LT(off(fused[i]), std::max(2 * off(plain[i]), 4 * 0x1p-8)) << i;
+  }
+  EXPECT_FALSE(torch::equal(fused[0], float32[0]));
+}
+
+TEST(Products, InBfloat16AreThoseOfRoundedOperands) {
+  using cpu::detail::Transposed;
+  torch::manual_seed(6);
+  for (const bool by_instructions : {false, true}) {
+    if (by_instructions && !cpu::detail::has_bfloat16_instructions()) continue;
+    for (const auto transposed : {Transposed::none, Transposed::a, Transposed::b}) {
+      for (const auto [m, n, k] : {std::array<int64_t, 3>{1, 1, 1}, {64, 32, 256}, {37, 5, 19}}) {
+        const bool ta = transposed == Transposed::a, tb = transposed == Transposed::b;
+        // Columns of wider tensors, so that rows do not follow each other.
+        const torch::Tensor a = torch::randn({ta ? k : m, (ta ? m : k) + 3}),
+                            b = torch::randn({tb ? n : k, (tb ? k : n) + 2}),
+                            c = torch::randn({m, n + 1});
+        const auto rounded = [](const torch::Tensor& x, int64_t columns) {
+          return x.slice(1, 0, columns).to(torch::kBFloat16).to(torch::kDouble);
+        };
+        const torch::Tensor left = rounded(a, ta ? m : k), right = rounded(b, tb ? k : n),
+                            expected =
+                                0.5 * torch::matmul(ta ? left.t() : left, tb ? right.t() : right) +
+                                2 * c.slice(1, 0, n).to(torch::kDouble);
+        cpu::detail::multiply_bfloat16(transposed, m, n, k, {a.const_data_ptr<float>(), a.size(1)},
+                                       {b.const_data_ptr<float>(), b.size(1)},
+                                       {c.mutable_data_ptr<float>(), c.size(1)},
+                                       {.product = 0.5F, .old = 2}, by_instructions);
+        EXPECT_LT(error(c.slice(1, 0, n), expected), 1e-5)
+            << by_instructions << " " << m << "x" << n << "x" << k;
+      }
+    }
   }
 }
 

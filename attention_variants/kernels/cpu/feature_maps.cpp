@@ -137,6 +137,7 @@ LRA_FOR_EACH_CPU float softmax_backward(const FeatureTile& tile, const FeatureGr
 
 void project(const FeatureShape& shape, const FeatureTile& tile) {
   if (shape.projection == nullptr) return;
+  const ProductScope exact(Products::float32);  // an exponent in bfloat16 is off by a quarter
   multiply_bt(tile.rows, shape.width, shape.depth, tile.x, {shape.projection, shape.depth},
               {tile.e, shape.width});
 }

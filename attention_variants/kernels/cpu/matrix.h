@@ -6,6 +6,34 @@
 
 #include <cstdint>
 
+namespace lra::cpu {
+
+/// To what products round their operands. All add up in float32.
+enum class Products : int {
+  float32,
+  bfloat16,  // to the nearest, ties to even, by the instructions of a processor that has them
+};
+
+namespace detail {
+extern constinit thread_local Products products;  // of the products below on this thread
+}
+
+/// While it lives, products on its thread round their operands so.
+class ProductScope {
+ public:
+  explicit ProductScope(Products products) : before_(detail::products) {
+    detail::products = products;
+  }
+  ~ProductScope() { detail::products = before_; }
+  ProductScope(const ProductScope&) = delete;
+  ProductScope& operator=(const ProductScope&) = delete;
+
+ private:
+  Products before_;
+};
+
+}  // namespace lra::cpu
+
 // BLAS, Fortran's interface: column-major, so that what it calls the first matrix is our second.
 extern "C" void sgemm_(const char* transpose_a, const char* transpose_b, const int* m, const int* n,
                        const int* k, const float* alpha, const float* a, const int* lda,
@@ -33,30 +61,41 @@ struct Scale {
 };
 
 namespace detail {
-inline void multiply(bool ta, bool tb, int64_t m, int64_t n, int64_t k, ConstMatrix a,
+enum class Transposed { none, a, b };
+
+// c = op(a) op(b) of operands rounded to bfloat16: by the processor's instructions for it, or
+// without, in float32.
+void multiply_bfloat16(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
+                       ConstMatrix b, Matrix c, Scale scale, bool by_instructions);
+bool has_bfloat16_instructions();
+
+inline void multiply(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
                      ConstMatrix b, Matrix c, Scale scale) {
+  if (products == Products::bfloat16) {
+    return multiply_bfloat16(transposed, m, n, k, a, b, c, scale, has_bfloat16_instructions());
+  }
   const auto rows = static_cast<int>(m), columns = static_cast<int>(n), depth = static_cast<int>(k),
              lda = static_cast<int>(a.stride), ldb = static_cast<int>(b.stride),
              ldc = static_cast<int>(c.stride);
-  sgemm_(tb ? "T" : "N", ta ? "T" : "N", &columns, &rows, &depth, &scale.product, b.data, &ldb,
-         a.data, &lda, &scale.old, c.data, &ldc);
+  sgemm_(transposed == Transposed::b ? "T" : "N", transposed == Transposed::a ? "T" : "N", &columns,
+         &rows, &depth, &scale.product, b.data, &ldb, a.data, &lda, &scale.old, c.data, &ldc);
 }
 }  // namespace detail
 
 /// c [m,n] = a [m,k] b [k,n]. With scale.old 0, c is written, whatever it held.
 inline void multiply(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
                      Scale scale = {}) {
-  detail::multiply(false, false, m, n, k, a, b, c, scale);
+  detail::multiply(detail::Transposed::none, m, n, k, a, b, c, scale);
 }
 /// c [m,n] = a [m,k] bᵀ, b [n,k].
 inline void multiply_bt(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
                         Scale scale = {}) {
-  detail::multiply(false, true, m, n, k, a, b, c, scale);
+  detail::multiply(detail::Transposed::b, m, n, k, a, b, c, scale);
 }
 /// c [m,n] = aᵀ b, a [k,m], b [k,n].
 inline void multiply_at(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
                         Scale scale = {}) {
-  detail::multiply(true, false, m, n, k, a, b, c, scale);
+  detail::multiply(detail::Transposed::a, m, n, k, a, b, c, scale);
 }
 
 }  // namespace lra::cpu

@@ -146,11 +146,17 @@ void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix 
 
   segment_means(shape, q, in.mask, keep.q, keep.bias);
   segment_means(shape, k, in.mask, keep.k, keep.bias);
-  landmark_attention(shape, keep.q, keep.k, keep.bias, a);
-  inverse(m, shape.iterations, a, z, rest);
+  {
+    const ProductScope exact(Products::float32);  // an inverse needs all digits
+    landmark_attention(shape, keep.q, keep.k, keep.bias, a);
+    inverse(m, shape.iterations, a, z, rest);
+  }
   few_queries(tiles(shape, extent.length), keep.q, k, values, extent.holes ? in.mask : nullptr,
               keep.bv, keep.log_sum, rest);
-  multiply(m, d, m, z, keep.bv, x);
+  {
+    const ProductScope exact(Products::float32);
+    multiply(m, d, m, z, keep.bv, x);
+  }
   few_keys(tiles(shape, extent.length), q, keep.k, x, keep.bias, out, rest);
   if (shape.kernel > 0) banded(v, in.taps, shape.kernel, extent.length, d, out, rest);
   zero_padding(out, in.mask, extent, shape.length, d);
@@ -183,24 +189,32 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
   float* rest = arena.take(0);
   const TileShape shape_of_tiles = tiles(shape, extent.length);
 
-  landmark_attention(shape, kept.q, kept.k, kept.bias, a);
   float* iterates = arena.take(inverse_backward_scratch(m, shape.iterations));
-  inverse_iterates(m, shape.iterations, a, z, iterates);
+  {
+    const ProductScope exact(Products::float32);
+    landmark_attention(shape, kept.q, kept.k, kept.bias, a);
+    inverse_iterates(m, shape.iterations, a, z, iterates);
+    multiply(m, d, m, z, kept.bv, x);
+  }
   rest = arena.take(0);
-  multiply(m, d, m, z, kept.bv, x);
   for (const Matrix& sum : {grad_x, grad_q, grad_k}) zero_rows(sum, 0, m, d);
 
   // F X, then X = Z (B V), then B V.
   few_keys_backward(shape_of_tiles, q, kept.k, x, kept.bias, grads, grad.q, grad_k, grad_x, rest);
-  multiply_bt(m, m, d, grad_x, kept.bv, grad_z);
-  multiply_at(m, d, m, z, grad_x, x);  // x is now the gradient of B V
+  {
+    const ProductScope exact(Products::float32);
+    multiply_bt(m, m, d, grad_x, kept.bv, grad_z);
+    multiply_at(m, d, m, z, grad_x, x);  // x is now the gradient of B V
+  }
   few_queries_backward(shape_of_tiles, kept.q, k, values, extent.holes ? in.mask : nullptr, kept.bv,
                        kept.log_sum, x, grad_q, grad.k, grad.v, Gradient::write, rest);
-  // Z, A and the landmarks.
-  inverse_backward(m, shape.iterations, a, grad_z, grad_a, iterates);
-  softmax_rows_backward(a.data, grad_a.data, m, m, shape_of_tiles.scale);
-  multiply(m, d, m, grad_a, kept.k, grad_q, {.old = 1});
-  multiply_at(m, d, m, grad_a, kept.q, grad_k, {.old = 1});
+  {  // Z, A and the landmarks
+    const ProductScope exact(Products::float32);
+    inverse_backward(m, shape.iterations, a, grad_z, grad_a, iterates);
+    softmax_rows_backward(a.data, grad_a.data, m, m, shape_of_tiles.scale);
+    multiply(m, d, m, grad_a, kept.k, grad_q, {.old = 1});
+    multiply_at(m, d, m, grad_a, kept.q, grad_k, {.old = 1});
+  }
   segment_means_backward(shape, in.mask, grad_q, grad.q);
   segment_means_backward(shape, in.mask, grad_k, grad.k);
   if (shape.kernel > 0) {

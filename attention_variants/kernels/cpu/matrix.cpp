@@ -1,0 +1,83 @@
+#include "attention_variants/kernels/cpu/matrix.h"
+
+#include <vector>
+
+#include "attention_variants/kernels/cpu/vector_math.h"
+
+// MKL's product of bfloat16 matrices; other BLAS have no such function.
+extern "C" [[gnu::weak]] void gemm_bf16bf16f32_(const char* transpose_a, const char* transpose_b,
+                                                const int* m, const int* n, const int* k,
+                                                const float* alpha, const uint16_t* a,
+                                                const int* lda, const uint16_t* b, const int* ldb,
+                                                const float* beta, float* c, const int* ldc);
+
+namespace lra::cpu {
+namespace {
+
+// The upper half of the nearest bfloat16, ties to even; NaN stays NaN.
+LRA_INLINE uint32_t rounded(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  return x == x ? bits + 0x7FFF + (bits >> 16 & 1) : bits | 0x400000;
+}
+
+LRA_FOR_EACH_CPU void round_row(const float* x, int64_t count, uint16_t* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<uint16_t>(rounded(x[i]) >> 16);
+}
+
+LRA_FOR_EACH_CPU void round_row(const float* x, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = std::bit_cast<float>(rounded(x[i]) & 0xFFFF0000);
+}
+
+// x [rows,columns] rounded, without gaps between its rows.
+template <class T>
+const T* round_all(ConstMatrix x, int64_t rows, int64_t columns, std::vector<T>& to) {
+  if (to.size() < static_cast<size_t>(rows * columns))
+    to.resize(static_cast<size_t>(rows * columns));
+  if (x.stride == columns) {
+    round_row(x.data, rows * columns, to.data());
+  } else {
+    for (int64_t r = 0; r < rows; ++r) round_row(x[r], columns, to.data() + r * columns);
+  }
+  return to.data();
+}
+
+}  // namespace
+
+namespace detail {
+
+constinit thread_local Products products = Products::float32;
+
+bool has_bfloat16_instructions() {
+#if defined(__x86_64__)
+  static const bool has =
+      gemm_bf16bf16f32_ != nullptr && __builtin_cpu_supports("avx512bf16") != 0;
+  return has;
+#else
+  return false;
+#endif
+}
+
+void multiply_bfloat16(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
+                       ConstMatrix b, Matrix c, Scale scale, bool by_instructions) {
+  const bool ta = transposed == Transposed::a, tb = transposed == Transposed::b;
+  const int64_t a_rows = ta ? k : m, a_columns = ta ? m : k, b_rows = tb ? n : k,
+                b_columns = tb ? k : n;
+  const auto product = [&](const auto* left, const auto* right, const auto& gemm) {
+    const auto rows = static_cast<int>(m), columns = static_cast<int>(n),
+               depth = static_cast<int>(k), lda = static_cast<int>(a_columns),
+               ldb = static_cast<int>(b_columns), ldc = static_cast<int>(c.stride);
+    gemm(tb ? "T" : "N", ta ? "T" : "N", &columns, &rows, &depth, &scale.product, right, &ldb, left,
+         &lda, &scale.old, c.data, &ldc);
+  };
+  if (by_instructions) {
+    thread_local std::vector<uint16_t> left, right;
+    product(round_all(a, a_rows, a_columns, left), round_all(b, b_rows, b_columns, right),
+            gemm_bf16bf16f32_);
+  } else {
+    thread_local std::vector<float> left, right;
+    product(round_all(a, a_rows, a_columns, left), round_all(b, b_rows, b_columns, right), sgemm_);
+  }
+}
+
+}  // namespace detail
+}  // namespace lra::cpu
