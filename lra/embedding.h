@@ -10,10 +10,10 @@ struct EmbeddingTables {
   torch::Tensor tokens, positions;
 };
 
-/// philox_dropout(tokens[id] + positions[n]) for ids [B,N] int64 on a CPU -> [B,N,D] float32, in one
-/// pass; each thread adds up gradients for itself. Rows where mask [B,N] (undefined: all true) is
-/// false are anything finite, and their gradient should be zero. Throws c10::Error where an id is
-/// not in [0, V). Differentiable once.
+/// philox_dropout(tokens[id] + positions[n]) for ids [B,N] int64 on a CPU -> [B,N,D] float32, in
+/// one pass; each thread adds up gradients for itself. Rows where mask [B,N] (undefined: all true)
+/// is false are anything finite, and their gradient should be zero. Throws c10::Error where an id
+/// is not in [0, V). Differentiable once.
 torch::Tensor embed(const torch::Tensor& ids, const EmbeddingTables& tables, double dropout,
                     bool training, const torch::Tensor& mask = {});
 

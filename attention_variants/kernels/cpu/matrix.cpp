@@ -1,5 +1,9 @@
 #include "attention_variants/kernels/cpu/matrix.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include <vector>
 
 #include "attention_variants/kernels/cpu/vector_math.h"
@@ -20,9 +24,23 @@ LRA_INLINE uint32_t rounded(float x) {
   return x == x ? bits + 0x7FFF + (bits >> 16 & 1) : bits | 0x400000;
 }
 
-LRA_FOR_EACH_CPU void round_row(const float* x, int64_t count, uint16_t* to) {
+#if defined(__x86_64__)
+// One instruction for 16 numbers, which compilers do not find by themselves. It takes numbers below
+// the least normal one for zero.
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) void round_row(const float* x,
+                                                                               int64_t count,
+                                                                               uint16_t* to) {
+  for (int64_t i = 0; i < count; i += 16) {
+    const auto some = static_cast<__mmask16>(count - i >= 16 ? 0xFFFF : (1 << (count - i)) - 1);
+    const __m256bh numbers = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(some, x + i));
+    _mm256_mask_storeu_epi16(to + i, some, reinterpret_cast<const __m256i&>(numbers));
+  }
+}
+#else
+void round_row(const float* x, int64_t count, uint16_t* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = static_cast<uint16_t>(rounded(x[i]) >> 16);
 }
+#endif
 
 LRA_FOR_EACH_CPU void round_row(const float* x, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = std::bit_cast<float>(rounded(x[i]) & 0xFFFF0000);
@@ -50,7 +68,8 @@ constinit thread_local Products products = Products::float32;
 bool has_bfloat16_instructions() {
 #if defined(__x86_64__)
   static const bool has =
-      gemm_bf16bf16f32_ != nullptr && __builtin_cpu_supports("avx512bf16") != 0;
+      gemm_bf16bf16f32_ != nullptr && __builtin_cpu_supports("avx512bf16") != 0 &&
+      __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0;
   return has;
 #else
   return false;
