@@ -48,13 +48,9 @@ LRA_INLINE float kept_or_zero(bool kept, float x, float scale) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(x * scale) & (kept ? 0xFFFFFFFF : 0));
 }
 LRA_INLINE double kept_or_zero(bool kept, double x, double scale) { return kept ? x * scale : 0.0; }
-// Rounded to the nearest, ties to even.
 LRA_INLINE c10::BFloat16 kept_or_zero(bool kept, c10::BFloat16 x, float scale) {
-  const float value = std::bit_cast<float>(uint32_t{x.x} << 16) * scale;
-  const auto word = std::bit_cast<uint32_t>(value);
-  const uint32_t rounded = (word + 0x7FFF + (word >> 16 & 1)) >> 16;
-  const uint32_t number = value == value ? rounded : 0x7FC0;
-  return {static_cast<uint16_t>(kept ? number : 0), c10::BFloat16::from_bits()};
+  const uint32_t bits = cpu::bfloat16_bits(std::bit_cast<float>(uint32_t{x.x} << 16) * scale);
+  return {static_cast<uint16_t>(kept ? bits : 0), c10::BFloat16::from_bits()};
 }
 
 // Of whole blocks and a tail; y may be x.

@@ -18,12 +18,6 @@ extern "C" [[gnu::weak]] void gemm_bf16bf16f32_(const char* transpose_a, const c
 namespace lra::cpu {
 namespace {
 
-// The upper half of the nearest bfloat16, ties to even; NaN stays NaN.
-LRA_INLINE uint32_t rounded(float x) {
-  const auto bits = std::bit_cast<uint32_t>(x);
-  return x == x ? bits + 0x7FFF + (bits >> 16 & 1) : bits | 0x400000;
-}
-
 #if defined(__x86_64__)
 // One instruction for 16 numbers, which compilers do not find by themselves. It takes numbers below
 // the least normal one for zero.
@@ -38,12 +32,12 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) void round_row(c
 }
 #else
 void round_row(const float* x, int64_t count, uint16_t* to) {
-  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<uint16_t>(rounded(x[i]) >> 16);
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<uint16_t>(bfloat16_bits(x[i]));
 }
 #endif
 
 LRA_FOR_EACH_CPU void round_row(const float* x, int64_t count, float* to) {
-  for (int64_t i = 0; i < count; ++i) to[i] = std::bit_cast<float>(rounded(x[i]) & 0xFFFF0000);
+  for (int64_t i = 0; i < count; ++i) to[i] = std::bit_cast<float>(bfloat16_bits(x[i]) << 16);
 }
 
 // x [rows,columns] rounded, without gaps between its rows.

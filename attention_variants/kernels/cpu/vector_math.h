@@ -57,4 +57,10 @@ LRA_INLINE float erf(float x) {
   return t > 0.927734375F ? far : near;
 }
 
+/// The bits of the nearest bfloat16, ties to even; of any NaN those of one.
+LRA_INLINE uint32_t bfloat16_bits(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  return x == x ? (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 : 0x7FC0;
+}
+
 }  // namespace lra::cpu
