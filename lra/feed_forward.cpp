@@ -178,10 +178,7 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
                   zero_blank(grad_x.mutable_data_ptr<float>(), block.width));
     variable_list result = {grad_x};
     const auto add_up = [&](std::vector<float> Sums::*member, const torch::Tensor& like) {
-      torch::Tensor total = torch::zeros_like(like);
-      float* to = total.mutable_data_ptr<float>();
-      for (const Sums& part : sums) cpu::add(to, (part.*member).data(), total.numel(), to);
-      result.push_back(total);
+      result.push_back(total_of(sums, member, like));
     };
     add_up(&Sums::norm_weight, weights[0]);
     add_up(&Sums::norm_bias, weights[1]);

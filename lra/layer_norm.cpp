@@ -50,17 +50,6 @@ void backward_tile(const Norm& norm, const float* x, const Moments& moments, con
                                sums.bias.data());
 }
 
-// {grad_weight, grad_bias}, in the order of the parts.
-std::array<torch::Tensor, 2> add_up(const std::vector<Sums>& parts, const torch::Tensor& like) {
-  const torch::Tensor weight = torch::zeros_like(like), bias = torch::zeros_like(like);
-  auto *w = weight.mutable_data_ptr<float>(), *b = bias.mutable_data_ptr<float>();
-  for (const Sums& part : parts) {
-    cpu::add(w, part.weight.data(), like.numel(), w);
-    cpu::add(b, part.bias.data(), like.numel(), b);
-  }
-  return {weight, bias};
-}
-
 class LayerNorm : public torch::autograd::Function<LayerNorm> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
@@ -98,8 +87,11 @@ class LayerNorm : public torch::autograd::Function<LayerNorm> {
                     sums[static_cast<size_t>(part)]);
     };
     for_each_tile(rows, mask_data(kept[3]), tile, zero_blank(to, norm.width));
-    const auto [grad_weight, grad_bias] = add_up(sums, kept[1]);
-    return {grad_x, grad_weight, grad_bias, {}, {}};
+    return {grad_x,
+            total_of(sums, &Sums::weight, kept[1]),
+            total_of(sums, &Sums::bias, kept[2]),
+            {},
+            {}};
   }
 };
 
@@ -159,8 +151,11 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
         });
       }
     });
-    const auto [grad_weight, grad_bias] = add_up(sums, kept[1]);
-    return {grad_x, grad_weight, grad_bias, {}, {}};
+    return {grad_x,
+            total_of(sums, &Sums::weight, kept[1]),
+            total_of(sums, &Sums::bias, kept[2]),
+            {},
+            {}};
   }
 
  private:

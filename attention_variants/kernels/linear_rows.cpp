@@ -3,7 +3,6 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <span>
 #include <vector>
 
 #include "attention_variants/kernels/cpu/matrix.h"
@@ -53,19 +52,6 @@ void backward_tile(const Layer& layer, const float* x, const float* grad, int64_
   cpu::multiply_at(layer.out, layer.in, rows, {grad, layer.out}, {x, layer.in},
                    {sums.weight.data(), layer.in}, {.old = 1});
   cpu::add_column_sums({grad, layer.out}, rows, layer.out, sums.bias.data());
-}
-
-// The sums of all threads as tensors like `weight` and `bias`, in the threads' order.
-void add_up(std::span<const Sums> parts, const torch::Tensor& weight, const torch::Tensor& bias,
-            variable_list& to) {
-  const torch::Tensor grad_weight = torch::zeros_like(weight), grad_bias = torch::zeros_like(bias);
-  auto *w = grad_weight.mutable_data_ptr<float>(), *b = grad_bias.mutable_data_ptr<float>();
-  for (const Sums& part : parts) {
-    cpu::add(w, part.weight.data(), grad_weight.numel(), w);
-    cpu::add(b, part.bias.data(), grad_bias.numel(), b);
-  }
-  to.push_back(grad_weight);
-  to.push_back(grad_bias);
 }
 
 int64_t rows_of(const torch::Tensor& x) { return x.numel() / x.size(-1); }
@@ -126,7 +112,10 @@ class ThreeLayers : public torch::autograd::Function<ThreeLayers> {
     for_each_tile(rows_of(x), mask_data(kept[7]), tile,
                   zero_blank(grad_x.mutable_data_ptr<float>(), x.size(-1)));
     variable_list result = {grad_x};
-    for (size_t i = 0; i < 3; ++i) add_up(sums[i], kept[1 + 2 * i], kept[2 + 2 * i], result);
+    for (size_t i = 0; i < 3; ++i) {
+      result.push_back(total_of(sums[i], &Sums::weight, kept[1 + 2 * i]));
+      result.push_back(total_of(sums[i], &Sums::bias, kept[2 + 2 * i]));
+    }
     result.emplace_back();
     return result;
   }
@@ -176,10 +165,8 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
     };
     for_each_tile(rows_of(x), mask_data(mask), tile,
                   zero_blank(grad_x.mutable_data_ptr<float>(), layer.in));
-    variable_list result = {grad_x};
-    add_up(sums, kept[1], kept[2], result);
-    result.emplace_back();
-    return result;
+    return {
+        grad_x, total_of(sums, &Sums::weight, kept[1]), total_of(sums, &Sums::bias, kept[2]), {}};
   }
 };
 

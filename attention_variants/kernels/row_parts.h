@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <vector>
 
+#include "attention_variants/kernels/cpu/row_math.h"
 #include "attention_variants/torch.h"
 
 namespace lra {
@@ -35,6 +37,17 @@ inline torch::Tensor kept_mask(const torch::Tensor& mask) {
 }
 inline const bool* mask_data(const torch::Tensor& kept) {
   return kept.numel() == 0 ? nullptr : kept.const_data_ptr<bool>();
+}
+
+/// What every part has summed in `member`, added up in the order of the parts, as a tensor like
+/// `like`.
+template <class Sums>
+torch::Tensor total_of(const std::vector<Sums>& parts, std::vector<float> Sums::*member,
+                       const torch::Tensor& like) {
+  torch::Tensor total = torch::zeros_like(like);
+  float* to = total.mutable_data_ptr<float>();
+  for (const Sums& part : parts) cpu::add(to, (part.*member).data(), total.numel(), to);
+  return total;
 }
 
 }  // namespace lra
