@@ -18,6 +18,7 @@
 #include <fmt/ranges.h>
 
 #include "attention_variants/attention.h"
+#include "attention_variants/kernels/lsh.h"
 #include "attention_variants/softmax.h"
 
 namespace lra {
@@ -292,11 +293,15 @@ class ReformerAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
+    if (has_cpu_kernels(context_.kernels, q)) {
+      check_shared(k.is_same(q) || torch::equal(zero_padding(k, mask), zero_padding(q, mask)));
+      const LshSettings settings = lsh_settings(q.size(2));
+      return lsh_attention(q, v, mask, rotation_rows(q, settings), settings);
+    }
     // Hashes and normalised keys in at least float32; the products below keep the type given.
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     torch::Tensor x = zero_padding(q, mask);
-    if (!k.is_same(q) && !torch::equal(zero_padding(k, mask), x))
-      throw Unsupported("reformer reads one tensor as queries and as keys: k should equal q");
+    check_shared(k.is_same(q) || torch::equal(zero_padding(k, mask), x));
     const int64_t length = x.size(2);
     const bool one_chunk = length <= options_.chunk_length;
     const Chunking chunking = chunking_of(length);
@@ -342,6 +347,10 @@ class ReformerAttention : public ProjectedAttention {
                          bool training) const override {
     if (training || element_size < static_cast<int64_t>(sizeof(float)))
       return -1;  // depends on when autograd frees what, and on what is widened
+    if (has_cpu_kernels(context_.kernels, element_size)) {
+      return lsh_attention_bytes(batch, context_.heads, length, context_.head_dim,
+                                 lsh_settings(length));
+    }
     const Chunking chunking = chunking_of(length);
     const int64_t pairs = batch * context_.heads, d = context_.head_dim, tokens = padded(length),
                   sorted = (length <= options_.chunk_length ? 1 : options_.num_hashes) * tokens,
@@ -370,6 +379,28 @@ class ReformerAttention : public ProjectedAttention {
   }
 
  private:
+  static void check_shared(bool shared) {
+    if (!shared)
+      throw Unsupported("reformer reads one tensor as queries and as keys: k should equal q");
+  }
+
+  LshSettings lsh_settings(int64_t length) const {
+    const Chunking chunking = chunking_of(length);
+    const bool one_chunk = length <= options_.chunk_length;
+    return {.rounds = one_chunk ? 1 : options_.num_hashes,
+            .chunk = chunking.length,
+            .before = chunking.before,
+            .after = chunking.after,
+            .key_scale = options_.key_scale == "rms" ? cpu::KeyScale::rms : cpu::KeyScale::unit,
+            .bucket_factors = one_chunk ? std::vector<int64_t>() : bucket_factors(length)};
+  }
+
+  // As lsh_attention() takes them, for q [B,H,N,d].
+  torch::Tensor rotation_rows(const torch::Tensor& q, const LshSettings& settings) {
+    if (settings.bucket_factors.empty()) return torch::empty({0}, q.options());
+    return rotations(q, rotation_width(q.size(2))).permute({0, 2, 3, 1}).contiguous();
+  }
+
   // One chunk where there are no more tokens.
   Chunking chunking_of(int64_t length) const {
     if (length <= options_.chunk_length) return {.length = length, .before = 0, .after = 0};

@@ -46,7 +46,7 @@ TEST(VectorMath, ErfIsWithinTwoUlps) {
   EXPECT_TRUE(std::isnan(cpu::erf(std::nanf(""))));
 }
 
-// The result and the gradients towards q, k, v and all parameters.
+// The result and the gradients towards q, k, v (or v and what is both q and k) and all parameters.
 std::vector<torch::Tensor> evaluate(const AttentionSpec& spec, const AttentionContext& context,
                                     torch::ScalarType type, std::vector<torch::Tensor> inputs,
                                     const torch::Tensor& mask, const torch::Tensor& gradient,
@@ -54,11 +54,13 @@ std::vector<torch::Tensor> evaluate(const AttentionSpec& spec, const AttentionCo
   torch::manual_seed(3);
   auto attention = make_attention(spec, context);
   attention->to(type);
+  const bool shared = attention->projections() == Projections::shared_query_key;
+  if (shared) inputs.erase(inputs.begin() + 1);
   for (torch::Tensor& x : inputs) x = x.to(type).detach().requires_grad_();
   torch::Tensor out;
   {
     const AutocastScope scope(torch::kCPU, autocast);
-    out = attention->attend(inputs[0], inputs[1], inputs[2], mask);
+    out = attention->attend(inputs[0], inputs[shared ? 0 : 1], inputs.back(), mask);
   }
   std::vector<torch::Tensor> towards = inputs;
   for (const auto& parameter : attention->named_parameters()) {
@@ -248,6 +250,23 @@ INSTANTIATE_TEST_SUITE_P(
                          Padding::scattered},
                     Case{"sparse[block=128]", 2, 2, 100, 8, Padding::end}));
 
+INSTANTIATE_TEST_SUITE_P(
+    Reformer, KernelParity,
+    testing::Values(Case{"reformer[chunk_length=16]", 3, 2, 200, 32, Padding::end},
+                    Case{"reformer[chunk_length=8,num_hashes=3]", 2, 3, 101, 5, Padding::scattered},
+                    Case{"reformer[chunk_length=16,num_hashes=1,key_scale=unit]", 2, 2, 300, 8,
+                         Padding::scattered},
+                    Case{"reformer[chunk_length=16,chunks_before=2,chunks_after=1]", 3, 1, 130, 16,
+                         Padding::end},
+                    // Fewer chunks than a chunk sees: some are seen more than once.
+                    Case{"reformer[chunk_length=16,num_hashes=1,chunks_before=2]", 3, 2, 30, 8,
+                         Padding::none},
+                    Case{"reformer[chunk_length=8,chunks_before=0]", 2, 2, 90, 8, Padding::none},
+                    Case{"reformer[chunk_length=2,num_buckets=6]", 2, 2, 50, 4, Padding::end},
+                    Case{"reformer[chunk_length=600]", 2, 2, 1300, 8, Padding::end},
+                    Case{"reformer", 3, 2, 60, 8, Padding::scattered},
+                    Case{"reformer", 2, 2, 1024, 32, Padding::end}));
+
 // Rows of padding hold anything; the kernel sees none of it, forward or backward.
 class EveryKernel : public testing::TestWithParam<const char*> {};
 
@@ -272,7 +291,8 @@ INSTANTIATE_TEST_SUITE_P(Every, EveryKernel,
                          testing::Values("nystrom[num_landmarks=8]", "standard", "linformer",
                                          "linear", "performer", "cosformer", "local[block=16]",
                                          "longformer[window=8,global_tokens=3]", "bigbird[block=8]",
-                                         "sparse[block=16,summary=4]"));
+                                         "sparse[block=16,summary=4]",
+                                         "reformer[chunk_length=16]"));
 
 TEST(LinearRows, LeaveTilesOfPaddingOut) {
   torch::manual_seed(5);
@@ -312,7 +332,7 @@ TEST(Kernels, AreTheSameForAnyNumberOfThreads) {
   const AttentionContext context{.width = 16, .heads = 2, .head_dim = 8, .max_length = 200};
   const int before = at::get_num_threads();
   for (const char* spec : {"nystrom[num_landmarks=8]", "standard", "linear", "performer",
-                           "cosformer", "bigbird[block=8]"}) {
+                           "cosformer", "bigbird[block=8]", "reformer[chunk_length=16]"}) {
     const auto with = [&](int threads) {
       at::set_num_threads(threads);
       return evaluate(parse_attention(spec), context, torch::kFloat, inputs, mask, gradient);
