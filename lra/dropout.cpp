@@ -13,35 +13,15 @@
 #include <utility>
 
 #include "attention_variants/kernels/cpu/vector_math.h"
-#include "lra/random.h"
+#include "lra/dropout_bits.h"
 
 namespace lra {
 namespace {
 
-// Counters that are computed side by side, and the elements they serve: 8 halves of 4 words each.
-// Element h * kLanes + l of a block is kept where half h of counter l is at least a threshold; bit
-// h of byte l says so.
-constexpr int64_t kLanes = 16, kHalves = 8, kBlock = kHalves * kLanes;
-
-// The bits [blocks * kLanes] of blocks of philox() under key `seed`.
-LRA_FOR_EACH_CPU void draw_bits(uint64_t seed, int64_t first_block, int64_t blocks,
-                                uint32_t threshold, uint8_t* bits) {
-  const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed),
-                                       static_cast<uint32_t>(seed >> 32)};
-  for (int64_t b = 0; b < blocks; ++b) {
-    for (int64_t l = 0; l < kLanes; ++l) {
-      const auto counter = static_cast<uint64_t>((first_block + b) * kLanes + l);
-      const std::array<uint32_t, 4> words =
-          philox({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0}, key);
-      uint32_t kept = 0;
-      for (size_t w = 0; w < 4; ++w) {
-        kept |= uint32_t{(words[w] & 0xFFFF) >= threshold} << (2 * w);
-        kept |= uint32_t{(words[w] >> 16) >= threshold} << (2 * w + 1);
-      }
-      bits[b * kLanes + l] = static_cast<uint8_t>(kept);
-    }
-  }
-}
+using dropout::draw_bits;
+using dropout::kBlock;
+using dropout::kHalves;
+using dropout::kLanes;
 
 // x * scale where the element is kept, else 0.
 LRA_INLINE float kept_or_zero(bool kept, float x, float scale) {
@@ -55,14 +35,13 @@ LRA_INLINE c10::BFloat16 kept_or_zero(bool kept, c10::BFloat16 x, float scale) {
 
 // Of whole blocks and a tail; y may be x.
 template <class T, class Scale>
-LRA_INLINE void keep_rows(const T* x, T* y, const uint8_t* bits, int64_t count, Scale scale) {
+LRA_INLINE void keep_rows(const T* x, T* y, const uint16_t* bits, int64_t count, Scale scale) {
   for (int64_t row = 0; row < count; row += kLanes) {
-    const uint8_t* of = bits + row / kBlock * kLanes;
-    const auto half = static_cast<uint32_t>(row / kLanes % kHalves);
+    const uint32_t of = bits[row / kLanes];
     const auto some = [&](int64_t n) {
 #pragma omp simd
       for (int64_t l = 0; l < n; ++l)
-        y[row + l] = kept_or_zero((of[l] >> half & 1) != 0, x[row + l], scale);
+        y[row + l] = kept_or_zero((of >> l & 1) != 0, x[row + l], scale);
     };
     if (count - row >= kLanes) {
       some(kLanes);
@@ -71,15 +50,15 @@ LRA_INLINE void keep_rows(const T* x, T* y, const uint8_t* bits, int64_t count, 
     }
   }
 }
-LRA_FOR_EACH_CPU void keep_bits(const float* x, float* y, const uint8_t* bits, int64_t count,
+LRA_FOR_EACH_CPU void keep_bits(const float* x, float* y, const uint16_t* bits, int64_t count,
                                 float scale) {
   keep_rows(x, y, bits, count, scale);
 }
-LRA_FOR_EACH_CPU void keep_bits(const c10::BFloat16* x, c10::BFloat16* y, const uint8_t* bits,
+LRA_FOR_EACH_CPU void keep_bits(const c10::BFloat16* x, c10::BFloat16* y, const uint16_t* bits,
                                 int64_t count, float scale) {
   keep_rows(x, y, bits, count, scale);
 }
-void keep_bits(const double* x, double* y, const uint8_t* bits, int64_t count, double scale) {
+void keep_bits(const double* x, double* y, const uint16_t* bits, int64_t count, double scale) {
   keep_rows(x, y, bits, count, scale);
 }
 
@@ -91,13 +70,13 @@ enum class Draw { anew, as_before };
 // bits in `kept` where it is not null.
 template <class T>
 void keep_blocks(const T* x, T* y, int64_t start, int64_t count, const DropoutMask& mask,
-                 uint8_t* kept) {
+                 uint16_t* kept) {
   constexpr int64_t kChunk = 64 * kBlock;
-  std::array<uint8_t, kChunk / kHalves> chunk;
+  std::array<uint16_t, kChunk / kLanes> chunk;
   const auto scale = static_cast<at::opmath_type<T>>(mask.scale());
   for (int64_t begin = 0; begin < count; begin += kChunk) {
     const int64_t n = std::min(kChunk, count - begin);
-    uint8_t* bits = kept == nullptr ? chunk.data() : kept + begin / kHalves;
+    uint16_t* bits = kept == nullptr ? chunk.data() : kept + begin / kLanes;
     draw_bits(mask.seed, (start + begin) / kBlock, blocks_of(n), mask.threshold, bits);
     keep_bits(x + begin, y + begin, bits, n, scale);
   }
@@ -108,7 +87,7 @@ void keep_blocks(const T* x, T* y, int64_t start, int64_t count, const DropoutMa
 template <class T>
 void keep(const T* x, T* y, int64_t start, int64_t count, const DropoutMask& mask, Draw draw) {
   if (mask.bits.defined()) {
-    uint8_t* bits = mask.bits.mutable_data_ptr<uint8_t>() + start / kHalves;
+    uint16_t* bits = mask.bits.mutable_data_ptr<uint16_t>() + start / kLanes;
     if (draw == Draw::anew) return keep_blocks(x, y, mask.first + start, count, mask, bits);
     return keep_bits(x, y, bits, count, static_cast<at::opmath_type<T>>(mask.scale()));
   }
@@ -195,7 +174,7 @@ DropoutMask draw_dropout(double p, bool training, int64_t count) {
     mask.first = t_part->begin_ * (count / t_part->count_);
   }
   if (at::GradMode::is_enabled() && mask.first % kBlock == 0)
-    mask.bits = torch::empty({blocks_of(count) * kLanes}, torch::kUInt8);
+    mask.bits = torch::empty({blocks_of(count) * kHalves}, torch::kUInt16);
   return mask;
 }
 

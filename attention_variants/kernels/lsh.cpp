@@ -82,17 +82,17 @@ class LshKernel : public torch::autograd::Function<LshKernel> {
     const torch::Tensor grad_out = with_unit_rows(gradients[0]), grad_x = heads_like(x),
                         grad_v = heads_like(v);
     const int64_t heads = x.size(1);
-    for_each_item(
-        x.size(0) * heads, cpu::lsh_scratch(shape, {}, /*backward=*/true), x.options(),
-        [&](int64_t i, float* scratch) {
-          const int64_t b = i / heads, h = i % heads;
-          cpu::lsh_backward(shape, inputs_of(x, v, mask, b, h),
-                            order.const_data_ptr<int32_t>() + i * order.size(2),
-                            head_rows(out, b, h), top.const_data_ptr<float>() + i * shape.length,
-                            inverse.const_data_ptr<float>() + i * shape.length,
-                            head_rows(grad_out, b, h), mutable_head_rows(grad_x, b, h),
-                            mutable_head_rows(grad_v, b, h), scratch);
-        });
+    for_each_item(x.size(0) * heads, cpu::lsh_scratch(shape, {}, /*backward=*/true), x.options(),
+                  [&](int64_t i, float* scratch) {
+                    const int64_t b = i / heads, h = i % heads;
+                    cpu::lsh_backward(shape, inputs_of(x, v, mask, b, h),
+                                      order.const_data_ptr<int32_t>() + i * order.size(2),
+                                      head_rows(out, b, h),
+                                      top.const_data_ptr<float>() + i * shape.length,
+                                      inverse.const_data_ptr<float>() + i * shape.length,
+                                      head_rows(grad_out, b, h), mutable_head_rows(grad_x, b, h),
+                                      mutable_head_rows(grad_v, b, h), scratch);
+                  });
     return {grad_x, grad_v, {}, {}, {}};
   }
 };

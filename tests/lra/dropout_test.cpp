@@ -8,6 +8,9 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
+
+#include "lra/dropout_bits.h"
 
 namespace lra {
 namespace {
@@ -35,6 +38,19 @@ TEST(Dropout, KeepsByThePhiloxNumbersOfLibTorch) {
         EXPECT_EQ(kept[i], number >= std::lround(p * 65536))
             << "seed " << seed << " p " << p << " element " << i;
       }
+    }
+  }
+}
+
+TEST(Dropout, BitsAreTheSameByAnyInstructions) {
+  for (const int64_t blocks : {1, 2, 7}) {
+    for (const int64_t first : {int64_t{0}, int64_t{3}, (int64_t{1} << 28) - 2}) {
+      std::vector<uint16_t> fast(static_cast<size_t>(blocks * dropout::kHalves + 1), 7),
+          plain = fast;
+      dropout::draw_bits(0x0123456789ABCDEF, first, blocks, 6554, fast.data());
+      dropout::draw_bits_anywhere(0x0123456789ABCDEF, first, blocks, 6554, plain.data());
+      EXPECT_EQ(fast, plain) << blocks << " from " << first;
+      EXPECT_EQ(fast.back(), 7);
     }
   }
 }

@@ -28,8 +28,8 @@ int64_t bucket_count(const LshBuckets& buckets) {
                          std::multiplies<>());
 }
 
-// bucket [count] += stride times the argmax of [rotated; -rotated], rotated [half,count]. Scratch of
-// 2 count.
+// bucket [count] += stride times the argmax of [rotated; -rotated], rotated [half,count]. Scratch
+// of 2 count.
 LRA_FOR_EACH_CPU void add_argmax(const float* rotated, int64_t half, int64_t count, int32_t stride,
                                  float* high, float* low, int32_t* high_at, int32_t* low_at,
                                  int32_t* bucket) {
@@ -196,7 +196,8 @@ class Ring {
       const int64_t first = row_of(chunk), queries = tokens_at(first);
       if (queries > 0) body(first, queries);
     }
-    for (int64_t slot = 0; slot <= shape_.before + shape_.after; ++slot) leaves(slot * shape_.chunk);
+    for (int64_t slot = 0; slot <= shape_.before + shape_.after; ++slot)
+      leaves(slot * shape_.chunk);
   }
 
   // Tokens of the chunk that stands at `row`: the first of its rows.

@@ -45,14 +45,15 @@ struct LshBuckets {
 /// Floats of scratch, a thread, of hashing and of the forward or the backward pass.
 int64_t lsh_scratch(const LshShape& shape, const LshBuckets& buckets, bool backward);
 
-/// Writes order [R,places]: each round's tokens by (bucket, position), then -1 for padding. A bucket
-/// is argmax [Rx; -Rx], of factors the first counting least.
+/// Writes order [R,places]: each round's tokens by (bucket, position), then -1 for padding. A
+/// bucket is argmax [Rx; -Rx], of factors the first counting least.
 void lsh_sort(const LshShape& shape, const LshInputs& inputs, const LshBuckets& buckets,
               int32_t* order, float* scratch);
 
 /// Writes out [N,e]: for each token one softmax over all it sees in any round, in which it sees
 /// itself only where it sees nothing else; top [N] and inverse [N], such that a weight is
-/// exp(score - top) inverse. Rows of padding of out are zero, those of top and inverse mean nothing.
+/// exp(score - top) inverse. Rows of padding of out are zero, those of top and inverse mean
+/// nothing.
 void lsh_forward(const LshShape& shape, const LshInputs& inputs, const int32_t* order, Matrix out,
                  float* top, float* inverse, float* scratch);
 

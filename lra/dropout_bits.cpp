@@ -1,0 +1,109 @@
+#include "lra/dropout_bits.h"
+
+#include <algorithm>
+#include <array>
+
+#include "attention_variants/kernels/cpu/vector_math.h"
+#include "lra/random.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define LRA_HAS_INTRINSICS 1
+#include <immintrin.h>
+#else
+#define LRA_HAS_INTRINSICS 0
+#endif
+
+namespace lra::dropout {
+
+LRA_FOR_EACH_CPU void draw_bits_anywhere(uint64_t seed, int64_t first_block, int64_t blocks,
+                                         uint32_t threshold, uint16_t* bits) {
+  const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed),
+                                       static_cast<uint32_t>(seed >> 32)};
+  for (int64_t b = 0; b < blocks; ++b) {
+    std::array<std::array<uint32_t, kLanes>, 4> words;
+    for (size_t l = 0; l < kLanes; ++l) {
+      const auto counter = static_cast<uint64_t>((first_block + b) * kLanes) + l;
+      const std::array<uint32_t, 4> drawn =
+          philox({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0}, key);
+      for (size_t w = 0; w < 4; ++w) words[w][l] = drawn[w];
+    }
+    for (size_t w = 0; w < 4; ++w) {
+      uint32_t low = 0, high = 0;
+      for (size_t l = 0; l < kLanes; ++l) {
+        low |= uint32_t{(words[w][l] & 0xFFFF) >= threshold} << l;
+        high |= uint32_t{(words[w][l] >> 16) >= threshold} << l;
+      }
+      *bits++ = static_cast<uint16_t>(low);
+      *bits++ = static_cast<uint16_t>(high);
+    }
+  }
+}
+
+#if LRA_HAS_INTRINSICS
+namespace {
+
+// GCC's own header, inlined here, sets off this warning (its bug 105593).
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
+// By intrinsics: compilers make no use of the instruction that multiplies 32 bits by 32 to 64.
+// Words stand in lanes of 64 bits, whose upper halves hold anything. Two blocks at a time, so that
+// no multiplication is waited for.
+__attribute__((target("avx512f"))) void draw_bits_avx512(uint64_t seed, int64_t first_block,
+                                                         int64_t blocks, uint32_t threshold,
+                                                         uint16_t* bits) {
+  __m512i key0[10], key1[10];
+  auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    key0[round] = _mm512_set1_epi64(k0);
+    key1[round] = _mm512_set1_epi64(k1);
+    k0 += kPhiloxKeySteps[0];
+    k1 += kPhiloxKeySteps[1];
+  }
+  const __m512i m0 = _mm512_set1_epi64(kPhiloxMultipliers[0]), m1 = _mm512_set1_epi64(kPhiloxMultipliers[1]),
+                at_least = _mm512_set1_epi32(static_cast<int32_t>(threshold)),
+                half = _mm512_set1_epi32(0xFFFF), lanes = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0),
+                even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+  constexpr int xor_of_three = 0x96;
+  for (int64_t b = 0; b < blocks; b += 2) {
+    __m512i word[4][4];
+    for (int64_t v = 0; v < 4; ++v) {
+      word[0][v] = _mm512_add_epi64(_mm512_set1_epi64((first_block + b) * kLanes + v * 8), lanes);
+      word[1][v] = _mm512_srli_epi64(word[0][v], 32);
+      word[2][v] = word[3][v] = _mm512_setzero_si512();
+    }
+#pragma GCC unroll 10
+    for (int round = 0; round < 10; ++round) {
+#pragma GCC unroll 4
+      for (int v = 0; v < 4; ++v) {
+        const __m512i a = _mm512_mul_epu32(word[0][v], m0), c = _mm512_mul_epu32(word[2][v], m1);
+        word[0][v] = _mm512_ternarylogic_epi64(_mm512_srli_epi64(c, 32), word[1][v], key0[round],
+                                               xor_of_three);
+        word[1][v] = c;
+        word[2][v] = _mm512_ternarylogic_epi64(_mm512_srli_epi64(a, 32), word[3][v], key1[round],
+                                               xor_of_three);
+        word[3][v] = a;
+      }
+    }
+    for (int64_t of = 0; of < std::min<int64_t>(2, blocks - b); ++of) {
+      for (const auto& w : word) {
+        const __m512i lower = _mm512_permutex2var_epi32(w[2 * of], even, w[2 * of + 1]);
+        *bits++ = _mm512_cmpge_epu32_mask(_mm512_and_si512(lower, half), at_least);
+        *bits++ = _mm512_cmpge_epu32_mask(_mm512_srli_epi32(lower, 16), at_least);
+      }
+    }
+  }
+}
+
+}  // namespace
+#endif
+
+void draw_bits(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
+               uint16_t* bits) {
+#if LRA_HAS_INTRINSICS
+  static const bool has_avx512 = __builtin_cpu_supports("avx512f");
+  if (has_avx512) return draw_bits_avx512(seed, first_block, blocks, threshold, bits);
+#endif
+  draw_bits_anywhere(seed, first_block, blocks, threshold, bits);
+}
+
+}  // namespace lra::dropout
