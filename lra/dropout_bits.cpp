@@ -59,7 +59,8 @@ __attribute__((target("avx512f"))) void draw_bits_avx512(uint64_t seed, int64_t 
     k0 += kPhiloxKeySteps[0];
     k1 += kPhiloxKeySteps[1];
   }
-  const __m512i m0 = _mm512_set1_epi64(kPhiloxMultipliers[0]), m1 = _mm512_set1_epi64(kPhiloxMultipliers[1]),
+  const __m512i m0 = _mm512_set1_epi64(kPhiloxMultipliers[0]),
+                m1 = _mm512_set1_epi64(kPhiloxMultipliers[1]),
                 at_least = _mm512_set1_epi32(static_cast<int32_t>(threshold)),
                 half = _mm512_set1_epi32(0xFFFF), lanes = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0),
                 even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);

@@ -55,8 +55,8 @@ struct Scratch {
   }
 };
 
-// From the rows of x at `begin` to scratch: norm(x), W1 norm(x) + b1, and GELU of it. Returns what
-// the first product reads.
+// From the rows of x at `begin` to scratch: norm(x), and W1 norm(x) + b1. Returns what the first
+// product reads.
 const float* hidden_rows(const Block& b, const float* x, int64_t begin, int64_t rows, Scratch& s) {
   const float* input = x + begin * b.width;
   if (b.normed) {
@@ -66,7 +66,6 @@ const float* hidden_rows(const Block& b, const float* x, int64_t begin, int64_t 
   }
   cpu::multiply_bt(rows, b.hidden, b.width, {input, b.width}, b.in, {s.before.data(), b.hidden});
   cpu::add_bias(s.before.data(), rows, b.hidden, b.in_bias);
-  cpu::gelu(s.before.data(), rows * b.hidden, s.after.data());
   return input;
 }
 
@@ -86,6 +85,7 @@ void backward_tile(const Block& b, const float* x, const float* grad, int64_t be
                    const DropoutMask& first, const DropoutMask& second, float* grad_x, Scratch& s,
                    Sums& sums) {
   const float* input = hidden_rows(b, x, begin, rows, s);
+  cpu::gelu_and_slope(s.before.data(), rows * b.hidden, s.after.data());
   drop_out_again(first, begin * b.hidden, rows * b.hidden, s.after.data(), s.after.data());
   const float* given = grad + begin * b.width;
   drop_out_again(second, begin * b.width, rows * b.width, given, s.grad_out.data());
@@ -96,7 +96,7 @@ void backward_tile(const Block& b, const float* x, const float* grad, int64_t be
                    {sums.out.data(), b.hidden}, {.old = 1});
   cpu::multiply(rows, b.hidden, b.width, grad_out, b.out, grad_hidden);
   drop_out_again(first, begin * b.hidden, rows * b.hidden, grad_hidden.data, grad_hidden.data);
-  cpu::gelu_backward(s.before.data(), rows * b.hidden, grad_hidden.data);
+  cpu::multiply_elements(grad_hidden.data, s.before.data(), rows * b.hidden, grad_hidden.data);
   cpu::add_column_sums(grad_hidden, rows, b.hidden, sums.in_bias.data());
   cpu::multiply_at(b.hidden, b.width, rows, grad_hidden, {input, b.width},
                    {sums.in.data(), b.width}, {.old = 1});
@@ -135,6 +135,7 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
       Scratch& s = scratch[static_cast<size_t>(part)];
       const int64_t start = begin * block.width, count = n * block.width;
       hidden_rows(block, from, begin, n, s);
+      cpu::gelu(s.before.data(), n * block.hidden, s.after.data());
       drop_out(first, begin * block.hidden, n * block.hidden, s.after.data(), s.after.data());
       float* out = to + start;
       cpu::multiply_bt(n, block.width, block.hidden, {s.after.data(), block.hidden}, block.out,

@@ -78,11 +78,12 @@ LRA_FOR_EACH_CPU void gelu(const float* x, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = 0.5F * x[i] * (1.0F + erf(x[i] * 0.70710678F));
 }
 
-LRA_FOR_EACH_CPU void gelu_backward(const float* x, int64_t count, float* grad) {
+LRA_FOR_EACH_CPU void gelu_and_slope(float* x, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) {
-    const float below = 0.5F * (1.0F + erf(x[i] * 0.70710678F)),
-                density = 0.39894228F * exp(-0.5F * x[i] * x[i]);
-    grad[i] *= below + x[i] * density;
+    const float given = x[i], below = 0.5F * (1.0F + erf(given * 0.70710678F)),
+                density = 0.39894228F * exp(-0.5F * given * given);
+    to[i] = given * below;
+    x[i] = below + given * density;
   }
 }
 
@@ -100,6 +101,10 @@ LRA_FOR_EACH_CPU void add_column_sums(ConstMatrix x, int64_t rows, int64_t width
     }
     for (int64_t c = 0; c < columns; ++c) sums[begin + c] += part[c];
   }
+}
+
+LRA_FOR_EACH_CPU void multiply_elements(const float* a, const float* b, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = a[i] * b[i];
 }
 
 LRA_FOR_EACH_CPU void add(const float* a, const float* b, int64_t count, float* to) {

@@ -25,13 +25,16 @@ void add_bias(float* x, int64_t rows, int64_t width, const float* bias);
 /// to = GELU(x), x Φ(x).
 void gelu(const float* x, int64_t count, float* to);
 
-/// grad *= GELU'(x).
-void gelu_backward(const float* x, int64_t count, float* grad);
+/// The same, and x becomes GELU'(x).
+void gelu_and_slope(float* x, int64_t count, float* to);
 
 /// sums [width] += the sum of the rows of x [rows,width], each times its weight where there are
 /// any.
 void add_column_sums(ConstMatrix x, int64_t rows, int64_t width, float* sums,
                      const float* weights = nullptr);
+
+/// to = a * b.
+void multiply_elements(const float* a, const float* b, int64_t count, float* to);
 
 /// to = a + b.
 void add(const float* a, const float* b, int64_t count, float* to);
