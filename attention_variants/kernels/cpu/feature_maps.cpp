@@ -15,13 +15,6 @@ LRA_INLINE float squared_norm(const float* x, int64_t width) {
   return sum;
 }
 
-LRA_INLINE float row_maximum(const float* row, int64_t width) {
-  float most = -std::numeric_limits<float>::infinity();
-#pragma omp simd reduction(max : most)
-  for (int64_t c = 0; c < width; ++c) most = std::max(most, row[c]);
-  return most;
-}
-
 // The first place where `value` stands; the last of the row where it stands nowhere (NaN).
 LRA_INLINE int32_t place_of(float value, const float* row, int64_t width) {
   auto at = static_cast<int32_t>(width) - 1;
@@ -63,7 +56,7 @@ LRA_FOR_EACH_CPU void softmax_features(const FeatureTile& tile, int64_t depth, i
                                        float norm, const float* of_all, float* largest) {
   for (int64_t r = 0; r < tile.rows; ++r) {
     float* row = tile.e + r * width;
-    const float c = of_all == nullptr ? row_maximum(row, width) : *of_all;
+    const float c = of_all == nullptr ? cpu::largest(row, width) : *of_all;
     if (largest != nullptr) largest[r] = static_cast<float>(place_of(c, row, width));
     const float shift = norm * squared_norm(tile.x.data + r * tile.x.stride, depth) + c;
     for (int64_t i = 0; i < width; ++i) row[i] = exp(row[i] - shift);
@@ -147,7 +140,7 @@ LRA_FOR_EACH_CPU Largest largest_of(const float* e, const bool* seen, int64_t ro
   Largest found{.value = -std::numeric_limits<float>::infinity()};
   for (int64_t r = 0; r < rows; ++r) {
     if (seen != nullptr && !seen[r]) continue;
-    const float value = row_maximum(e + r * features, features);
+    const float value = cpu::largest(e + r * features, features);
     if (value > found.value) found = {.value = value, .row = r};
   }
   found.feature = place_of(found.value, e + found.row * features, features);

@@ -83,13 +83,11 @@ LRA_FOR_EACH_CPU void weights_of(float* scores, int64_t rows, int64_t keys, cons
   for (int64_t r = 0; r < rows; ++r) {
     float* row = scores + r * keys;
     const int32_t self = asking[r];
-    float most = -kInfinity;
-#pragma omp simd reduction(max : most)
     for (int64_t c = 0; c < keys; ++c) {
       const float score = row[c] * scale[c] + bias[c];
       row[c] = at[c] == self ? kSelf : score;
-      most = std::max(most, row[c]);
     }
+    const float most = largest(row, keys);
     float total = 0;
 #pragma omp simd reduction(+ : total)
     for (int64_t c = 0; c < keys; ++c) {

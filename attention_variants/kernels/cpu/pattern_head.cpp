@@ -12,7 +12,6 @@ namespace {
 
 constexpr int64_t kScores = 64 * 1024;  // at a time: 256 KiB
 constexpr int64_t kLeastRows = 16, kMostRows = 128;
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 int64_t key_count(const PatternTile& tile) {
   int64_t count = 0;
@@ -30,10 +29,8 @@ struct Seen {
   int64_t whole = 0, begin = 0, end = 0;
 };
 
-LRA_INLINE float maximum(const float* x, Range of, float most) {
-#pragma omp simd reduction(max : most)
-  for (int64_t c = of.begin; c < of.end; ++c) most = std::max(most, x[c]);
-  return most;
+LRA_INLINE float largest(const float* x, Range of) {
+  return cpu::largest(x + of.begin, of.end - of.begin);
 }
 
 // x = exp(scale x - shift), and their sum.
@@ -59,7 +56,7 @@ LRA_FOR_EACH_CPU void weights_of(float* scores, int64_t rows, int64_t keys, cons
   for (int64_t r = 0; r < rows; ++r) {
     float* row = scores + r * keys;
     const Range whole{0, seen[r].whole}, bounded{seen[r].begin, seen[r].end};
-    const float most = scale * maximum(row, bounded, maximum(row, whole, -kInfinity));
+    const float most = scale * std::max(largest(row, whole), largest(row, bounded));
     const float sum =
         exponentials(row, whole, scale, most) + exponentials(row, bounded, scale, most);
     zero_unseen(row, seen[r], keys);

@@ -3,25 +3,44 @@
 #include "attention_variants/kernels/cpu/vector_math.h"
 
 namespace lra::cpu {
+namespace {
+
+// Rows whose sums are made one after the other before anything waits for one of them.
+constexpr int64_t kRows = 16;
+
+}  // namespace
 
 LRA_FOR_EACH_CPU void normalise_rows(const float* x, int64_t rows, int64_t width,
                                      const float* weight, const float* bias, float eps, float* to,
                                      float* mean, float* inverse_sd) {
   const float share = 1.0F / static_cast<float>(width);
-  for (int64_t r = 0; r < rows; ++r) {
-    const float* from = x + r * width;
-    float sum = 0;
+  for (int64_t begin = 0; begin < rows; begin += kRows) {
+    const int64_t end = std::min(begin + kRows, rows);
+    for (int64_t r = begin; r < end; ++r) {
+      const float* from = x + r * width;
+      float sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t c = 0; c < width; ++c) sum += from[c];
-    const float middle = sum * share;
-    float squares = 0;
+      for (int64_t c = 0; c < width; ++c) sum += from[c];
+      mean[r] = sum * share;
+    }
+    for (int64_t r = begin; r < end; ++r) {
+      const float* from = x + r * width;
+      const float middle = mean[r];
+      float squares = 0;
 #pragma omp simd reduction(+ : squares)
-    for (int64_t c = 0; c < width; ++c) squares += (from[c] - middle) * (from[c] - middle);
-    const float inverse = 1.0F / std::sqrt(squares * share + eps);
-    float* row = to + r * width;
-    for (int64_t c = 0; c < width; ++c) row[c] = (from[c] - middle) * inverse * weight[c] + bias[c];
-    mean[r] = middle;
-    inverse_sd[r] = inverse;
+      for (int64_t c = 0; c < width; ++c) squares += (from[c] - middle) * (from[c] - middle);
+      inverse_sd[r] = squares;
+    }
+    for (int64_t r = begin; r < end; ++r)
+      inverse_sd[r] = 1.0F / std::sqrt(inverse_sd[r] * share + eps);
+    for (int64_t r = begin; r < end; ++r) {
+      const float* from = x + r * width;
+      const float middle = mean[r], inverse = inverse_sd[r];
+      float* row = to + r * width;
+#pragma omp simd
+      for (int64_t c = 0; c < width; ++c)
+        row[c] = (from[c] - middle) * inverse * weight[c] + bias[c];
+    }
   }
 }
 

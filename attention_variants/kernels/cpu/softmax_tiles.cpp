@@ -114,12 +114,8 @@ LRA_FOR_EACH_CPU void softmax_columns_backward(const float* p, float* grad, int6
 LRA_FOR_EACH_CPU void softmax_rows(float* s, int64_t rows, int64_t m, const float* bias) {
   for (int64_t r = 0; r < rows; ++r) {
     float* row = s + r * m;
-    float top = kLowest;
-#pragma omp simd reduction(max : top)
-    for (int64_t j = 0; j < m; ++j) {
-      row[j] += bias[j];
-      top = std::max(top, row[j]);
-    }
+    for (int64_t j = 0; j < m; ++j) row[j] += bias[j];
+    const float top = largest(row, m);
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < m; ++j) {

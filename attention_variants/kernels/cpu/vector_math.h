@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define LRA_FOR_EACH_CPU __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -55,6 +56,24 @@ LRA_INLINE float erf(float x) {
   near = near * s + 1.28379166e-1F;
   near = near * x + x;
   return t > 0.927734375F ? far : near;
+}
+
+/// The largest of x [count], -inf where there is none. NaN is passed over. With a maximum for each
+/// lane: compilers do not turn the maximum of one float after the other into vector instructions.
+LRA_INLINE float largest(const float* x, int64_t count) {
+  constexpr int64_t kLanes = 16;
+  float top[kLanes];
+  for (float& lane : top) lane = -std::numeric_limits<float>::infinity();
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+#pragma omp simd
+    for (int64_t l = 0; l < kLanes; ++l) top[l] = x[i + l] > top[l] ? x[i + l] : top[l];
+  }
+  for (int64_t l = 0; i + l < count; ++l) top[l] = x[i + l] > top[l] ? x[i + l] : top[l];
+  for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+    for (int64_t l = 0; l < half; ++l) top[l] = std::max(top[l], top[l + half]);
+  }
+  return top[0];
 }
 
 /// The bits of the nearest bfloat16, ties to even; of any NaN those of one.
