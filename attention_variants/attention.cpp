@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "attention_variants/kernels/linear_rows.h"
+#include "attention_variants/kernels/layer_norm.h"
 
 namespace lra {
 namespace {
@@ -62,22 +62,28 @@ ProjectedAttention::ProjectedAttention(const AttentionContext& context, Projecti
 }
 
 torch::Tensor ProjectedAttention::forward(const torch::Tensor& x, const torch::Tensor& mask) {
-  check_input(x, mask);
-  torch::Tensor mixed;
-  if (projections_ == Projections::query_key_value && has_cpu_kernels(context_.kernels, x)) {
-    const std::array<torch::Tensor, 3> rows = linear_rows(x,
-                                                          {{{query_->weight, query_->bias},
-                                                            {key_->weight, key_->bias},
-                                                            {value_->weight, value_->bias}}},
-                                                          reads_padding() ? torch::Tensor() : mask);
-    mixed = attend(split_heads(rows[0]), split_heads(rows[1]), split_heads(rows[2]), mask);
-  } else {  // q, k and v are gone before the output projection takes memory of its own.
-    const torch::Tensor v = project_value(x);
-    const torch::Tensor q = query_.is_empty() ? v : split_heads(query_->forward(x));
-    const torch::Tensor k = key_.is_empty() ? q : split_heads(key_->forward(x));
-    mixed = attend(q, k, v, mask);
+  AttentionRows rows{.x = x};
+  const torch::Tensor joined = mix(rows, mask);
+  if (has_cpu_kernels(context_.kernels, joined)) return masked_linear_rows(joined, output(), mask);
+  // The output projection has a bias, so padded rows are zeroed once more.
+  return output_->forward(joined).masked_fill(~mask.unsqueeze(-1), 0);
+}
+
+torch::Tensor ProjectedAttention::mix(AttentionRows& rows, const torch::Tensor& mask) {
+  check_input(rows.x, mask);
+  if (projections_ == Projections::query_key_value && has_cpu_kernels(context_.kernels, rows.x)) {
+    const auto [y, x] = linear_rows(rows.x, rows.norm,
+                                    {{{query_->weight, query_->bias},
+                                      {key_->weight, key_->bias},
+                                      {value_->weight, value_->bias}}},
+                                    reads_padding() ? torch::Tensor() : mask);
+    rows.x = x;
+    return join_heads(attend(split_heads(y[0]), split_heads(y[1]), split_heads(y[2]), mask));
   }
-  return project_output(mixed, mask);
+  const torch::Tensor x = normed(rows, mask), v = project_value(x),
+                      q = query_.is_empty() ? v : split_heads(query_->forward(x)),
+                      k = key_.is_empty() ? q : split_heads(key_->forward(x));
+  return join_heads(attend(q, k, v, mask));
 }
 
 void ProjectedAttention::check_input(const torch::Tensor& x, const torch::Tensor& mask) const {
@@ -99,14 +105,17 @@ torch::Tensor ProjectedAttention::project_value(const torch::Tensor& x) {
   return split_heads(value_->forward(x));
 }
 
-torch::Tensor ProjectedAttention::project_output(const torch::Tensor& mixed,
-                                                 const torch::Tensor& mask) {
-  const torch::Tensor joined =
-      mixed.transpose(1, 2).reshape({mixed.size(0), mixed.size(2), -1});  // [B,N,H*d]
-  if (has_cpu_kernels(context_.kernels, joined))
-    return masked_linear_rows(joined, {output_->weight, output_->bias}, mask);
-  // The output projection has a bias, so padded rows are zeroed once more.
-  return output_->forward(joined).masked_fill(~mask.unsqueeze(-1), 0);
+torch::Tensor ProjectedAttention::normed(const AttentionRows& rows,
+                                         const torch::Tensor& mask) const {
+  if (rows.norm == nullptr) return rows.x;
+  const auto& [weight, bias, eps] = *rows.norm;
+  return has_cpu_kernels(context_.kernels, rows.x)
+             ? layer_norm(rows.x, weight, bias, eps, reads_padding() ? torch::Tensor() : mask)
+             : torch::layer_norm(rows.x, {rows.x.size(2)}, weight, bias, eps);
+}
+
+torch::Tensor ProjectedAttention::join_heads(const torch::Tensor& x) {
+  return x.transpose(1, 2).reshape({x.size(0), x.size(2), -1});
 }
 
 bool is_projection(const std::string& state_name) {

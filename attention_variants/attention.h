@@ -12,6 +12,7 @@
 
 #include "attention_variants/fields.h"
 #include "attention_variants/kernels/kernels.h"
+#include "attention_variants/kernels/linear_rows.h"
 #include "attention_variants/torch.h"
 
 namespace lra {
@@ -75,24 +76,37 @@ class Attention : public torch::nn::Module {
   virtual int64_t flops(int64_t batch, int64_t length) const;
 };
 
+/// The rows that an attention layer reads: x [B,N,D], which go through a layer normalisation first
+/// where one is given.
+struct AttentionRows {
+  torch::Tensor x;
+  const RowNorm* norm = nullptr;
+};
+
 /// Owns the projections query, key, value [D -> H*d] and output [H*d -> D]; a variant overrides
-/// attend() alone.
+/// attend() alone, or mix() where it reads more than q, k and v.
 class ProjectedAttention : public Attention {
  public:
   explicit ProjectedAttention(const AttentionContext& context,
                               Projections projections = Projections::query_key_value);
 
-  torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& mask) override;
+  torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& mask) final;
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override = 0;
   Projections projections() const override;
 
+  /// forward() in two parts, for a model that computes what stands around it in the same passes:
+  /// what the output projection reads, [B,N,H*d], and that projection. Whoever goes on with
+  /// `rows.x` afterwards, as a residual does, lets its gradient be added in the pass of mix().
+  virtual torch::Tensor mix(AttentionRows& rows, const torch::Tensor& mask);
+  LinearWeights output() const { return {.weight = output_->weight, .bias = output_->bias}; }
+
  protected:
-  /// For a variant that reads more than q, k and v, and so overrides forward().
-  void check_input(const torch::Tensor& x, const torch::Tensor& mask) const;  // throws Error
-  torch::Tensor project_value(const torch::Tensor& x);  // [B,N,D] -> [B,H,N,d], a view
-  /// [B,H,N,d] -> [B,N,D] with padded rows zero.
-  torch::Tensor project_output(const torch::Tensor& mixed, const torch::Tensor& mask);
+  /// For a variant that overrides mix().
+  void check_input(const torch::Tensor& x, const torch::Tensor& mask) const;         // throws Error
+  torch::Tensor normed(const AttentionRows& rows, const torch::Tensor& mask) const;  // [B,N,D]
+  torch::Tensor project_value(const torch::Tensor& x);      // [B,N,D] -> [B,H,N,d], a view
+  static torch::Tensor join_heads(const torch::Tensor& x);  // [B,H,N,d] -> [B,N,H*d]
 
   const AttentionContext context_;
 

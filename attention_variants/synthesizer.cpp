@@ -75,17 +75,17 @@ class SynthesizerAttention : public ProjectedAttention {
     }
   }
 
-  torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& mask) override {
-    if (options_.kind != "dense") return ProjectedAttention::forward(x, mask);
-    check_input(x, mask);
-    check_length(x.size(1));
+  torch::Tensor mix(AttentionRows& rows, const torch::Tensor& mask) override {
+    if (options_.kind != "dense") return ProjectedAttention::mix(rows, mask);
+    check_input(rows.x, mask);
+    check_length(rows.x.size(1));
+    const torch::Tensor x = normed(rows, mask);
     const torch::Tensor real = x.masked_fill(mask.logical_not().unsqueeze(-1), 0);
     const torch::Tensor hidden =
         torch::relu(w1_->forward(real))
             .view({x.size(0), x.size(1), context_.heads, context_.head_dim})
             .transpose(1, 2);  // [B,H,N,d]
-    return project_output(product_attention(hidden, cut(w2_, x.size(1)), project_value(real), mask),
-                          mask);
+    return join_heads(product_attention(hidden, cut(w2_, x.size(1)), project_value(real), mask));
   }
 
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v_given,

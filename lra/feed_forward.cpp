@@ -192,6 +192,65 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
   }
 };
 
+class AddProjected : public torch::autograd::Function<AddProjected> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
+                               const torch::Tensor& y_given, const torch::Tensor& weight_given,
+                               const torch::Tensor& bias, const torch::Tensor& mask,
+                               DropoutMask dropout) {
+    const cpu::ProductScope scope(keep_products(*context));
+    const torch::Tensor x = x_given.contiguous(), y = y_given.contiguous(),
+                        weight = weight_given.contiguous(), sum = torch::empty_like(x);
+    const int64_t out = weight.size(0), in = weight.size(1);
+    const float *past = x.const_data_ptr<float>(), *from = y.const_data_ptr<float>();
+    float* to = sum.mutable_data_ptr<float>();
+    const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
+      const int64_t start = begin * out, count = rows * out;
+      cpu::multiply_bt(rows, out, in, {from + begin * in, in}, {weight.const_data_ptr<float>(), in},
+                       {to + start, out});
+      cpu::add_bias(to + start, rows, out, bias.const_data_ptr<float>());
+      drop_out(dropout, start, count, to + start, to + start);
+      cpu::add(past + start, to + start, count, to + start);
+    };
+    for_each_tile(x.numel() / out, mask_data(mask), tile, zero_blank(to, out));
+    save_dropout(*context, "dropout", dropout);
+    context->save_for_backward({y, weight, bias, mask});
+    return sum;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const cpu::ProductScope scope(kept_products(*context));
+    const variable_list kept = context->get_saved_variables();
+    const torch::Tensor &y = kept[0], &weight = kept[1];
+    const DropoutMask dropout = saved_dropout(*context, "dropout");
+    const torch::Tensor grad = gradients[0].contiguous(), grad_y = torch::empty_like(y);
+    const int64_t out = weight.size(0), in = weight.size(1), rows = grad.numel() / out;
+    struct Part {
+      std::vector<float> grad, weight, bias;
+    };
+    Part part;
+    part.grad.resize(static_cast<size_t>(kRowTile * out));
+    part.weight.resize(static_cast<size_t>(out * in));
+    part.bias.resize(static_cast<size_t>(out));
+    std::vector<Part> parts(static_cast<size_t>(tile_parts(rows)), part);
+    const auto tile = [&](int64_t number, int64_t begin, int64_t n) {
+      Part& own = parts[static_cast<size_t>(number)];
+      const cpu::Matrix given{own.grad.data(), out};
+      const cpu::ConstMatrix from{y.const_data_ptr<float>() + begin * in, in};
+      drop_out_again(dropout, begin * out, n * out, grad.const_data_ptr<float>() + begin * out,
+                     given.data);
+      cpu::multiply(n, in, out, given, {weight.const_data_ptr<float>(), in},
+                    {grad_y.mutable_data_ptr<float>() + begin * in, in});
+      cpu::multiply_at(out, in, n, given, from, {own.weight.data(), in}, {.old = 1});
+      cpu::add_column_sums(given, n, out, own.bias.data());
+    };
+    for_each_tile(rows, mask_data(kept[3]), tile, zero_blank(grad_y.mutable_data_ptr<float>(), in));
+    return {
+        grad, grad_y, total_of(parts, &Part::weight, weight), total_of(parts, &Part::bias, kept[2]),
+        {},   {}};
+  }
+};
+
 class AddDroppedOut : public torch::autograd::Function<AddDroppedOut> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
@@ -238,6 +297,13 @@ torch::Tensor feed_forward(const torch::Tensor& x, const FeedForwardWeights& w, 
                     second = draw_dropout(dropout, training, x.numel());
   return FeedForward::apply(x, w.norm_weight, w.norm_bias, w.in_weight, w.in_bias, w.out_weight,
                             w.out_bias, kept_mask(mask), w.norm_eps, first, second);
+}
+
+torch::Tensor add_projected(const torch::Tensor& x, const torch::Tensor& y,
+                            const LinearWeights& layer, double dropout, bool training,
+                            const torch::Tensor& mask) {
+  return AddProjected::apply(x, y, layer.weight, layer.bias, kept_mask(mask),
+                             draw_dropout(dropout, training, x.numel()));
 }
 
 torch::Tensor add_dropped_out(const torch::Tensor& x, const torch::Tensor& y, double dropout,

@@ -1,6 +1,7 @@
 // The feed-forward block of the model as one operator on CPUs.
 #pragma once
 
+#include "attention_variants/kernels/linear_rows.h"
 #include "attention_variants/torch.h"
 
 namespace lra {
@@ -19,6 +20,12 @@ struct FeedForwardWeights {
 /// (undefined: all true) is false are anything finite. Differentiable once.
 torch::Tensor feed_forward(const torch::Tensor& x, const FeedForwardWeights& weights,
                            double dropout, bool training, const torch::Tensor& mask = {});
+
+/// x + philox_dropout(y Wᵀ + b), x [...,D], y [...,E], weight [D,E], float32 on a CPU. Rows where
+/// mask [...] (undefined: all true) is false are anything finite. Differentiable once.
+torch::Tensor add_projected(const torch::Tensor& x, const torch::Tensor& y,
+                            const LinearWeights& layer, double dropout, bool training,
+                            const torch::Tensor& mask = {});
 
 /// x + philox_dropout(y), x and y [...,D], float32 on a CPU. Rows where mask [...] (undefined: all
 /// true) is false are anything finite. Differentiable once.

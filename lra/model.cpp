@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention_variants/kernels/layer_norm.h"
 #include "lra/embedding.h"
 #include "lra/feed_forward.h"
-#include "lra/layer_norm.h"
 
 namespace lra {
 namespace {
@@ -106,18 +106,35 @@ Model::Model(const Task& task, const Config& config)
                                                    nn::Linear(o.classifier, task.classes)));
 }
 
-torch::Tensor Model::attention(Attention& layer, const torch::Tensor& x,
-                               const torch::Tensor& mask) const {
-  if (options_.attention_dtype == "float32") {
-    const WithoutAutocast guard(x.device().type());
-    return layer.forward(x.to(torch::kFloat32), mask);
+torch::Tensor Model::add_attention(size_t i, const torch::Tensor& x, const torch::Tensor& mask,
+                                   const torch::Tensor& real, std::vector<torch::Tensor>* seen) {
+  const bool normed = options_.norm == "pre",
+             alone = options_.attention_dtype == "float32" &&
+                     at::autocast::is_autocast_enabled(x.device().type()),
+             fused = has_cpu_kernels(kernels_, x) && options_.dropout < 1;
+  torch::nn::LayerNorm& norm = attention_norms_[i];
+  if (auto* projected = dynamic_cast<ProjectedAttention*>(attentions_[i].get());
+      projected != nullptr && !projected->reads_padding() && fused && !alone && seen == nullptr) {
+    const RowNorm row_norm{.weight = norm->weight, .bias = norm->bias, .eps = norm->options.eps()};
+    AttentionRows rows{.x = x, .norm = normed ? &row_norm : nullptr};
+    const torch::Tensor mixed = projected->mix(rows, mask);
+    return add_projected(rows.x, mixed, projected->output(), options_.dropout, is_training(), real);
   }
-  return layer.forward(x, mask);
-}
-
-torch::Tensor Model::add_dropped(const torch::Tensor& x, const torch::Tensor& y,
-                                 const torch::Tensor& real) {
-  if (has_cpu_kernels(kernels_, x) && y.scalar_type() == x.scalar_type() && options_.dropout < 1)
+  torch::Tensor given = x;
+  if (normed) {
+    given = has_cpu_kernels(kernels_, x)
+                ? layer_norm(x, norm->weight, norm->bias, norm->options.eps(), real)
+                : norm->forward(x);
+  }
+  if (seen != nullptr) seen->push_back(has_cls() ? given.slice(1, 1) : given);
+  torch::Tensor y;
+  if (alone) {
+    const WithoutAutocast guard(x.device().type());
+    y = attentions_[i]->forward(given.to(torch::kFloat32), mask);
+  } else {
+    y = attentions_[i]->forward(given, mask);
+  }
+  if (fused && y.scalar_type() == x.scalar_type())
     return add_dropped_out(x, y, options_.dropout, is_training(), real);
   return x + dropout_->forward(y);
 }
@@ -180,15 +197,10 @@ torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& ma
   };
   const bool pre = options_.norm == "pre";
   for (size_t i = 0; i < attentions_.size(); ++i) {
-    auto &attention_norm = attention_norms_[i], &feed_forward_norm = feed_forward_norms_[i];
-    {
-      const torch::Tensor given = pre ? normed(attention_norm) : x;
-      if (seen != nullptr) seen->push_back(has_cls() ? given.slice(1, 1) : given);
-      x = add_dropped(x, attention(*attentions_[i], given, real), rows);
-    }
-    if (!pre) x = normed(attention_norm);
+    x = add_attention(i, x, real, rows, seen);
+    if (!pre) x = normed(attention_norms_[i]);
     x = add_feed_forward(i, x, rows);
-    if (!pre) x = normed(feed_forward_norm);
+    if (!pre) x = normed(feed_forward_norms_[i]);
   }
   return x;
 }

@@ -65,11 +65,10 @@ class Model : public torch::nn::Module {
   // layer is given.
   torch::Tensor encode(const torch::Tensor& tokens, const torch::Tensor& mask,
                        std::vector<torch::Tensor>* seen);
-  torch::Tensor attention(Attention& layer, const torch::Tensor& x,
-                          const torch::Tensor& mask) const;
-  // x + dropout(y). Rows where `real` [B*inputs,L] (undefined: all true) is false are anything.
-  torch::Tensor add_dropped(const torch::Tensor& x, const torch::Tensor& y,
-                            const torch::Tensor& real);
+  // x + dropout(attention of layer i, of norm(x) where it has a norm of its own). Rows where `real`
+  // [B*inputs,L] (undefined: all true) is false are anything. `seen` as in encode().
+  torch::Tensor add_attention(size_t i, const torch::Tensor& x, const torch::Tensor& mask,
+                              const torch::Tensor& real, std::vector<torch::Tensor>* seen);
   // x + the feed-forward block of layer i, of norm(x) where it has a norm of its own; likewise.
   torch::Tensor add_feed_forward(size_t i, const torch::Tensor& x, const torch::Tensor& real);
 

@@ -62,22 +62,65 @@ torch::Tensor empty_rows(const torch::Tensor& x, int64_t width) {
   return torch::empty(sizes, x.options());
 }
 
+// Layer normalisation as the loops see it; none where the weight is empty.
+struct Norm {
+  bool given;
+  int64_t width;
+  const float *weight, *bias;
+  float eps;
+
+  Norm(const torch::Tensor& w, const torch::Tensor& b, int64_t columns, double e)
+      : given(w.numel() > 0),
+        width(columns),
+        weight(w.const_data_ptr<float>()),
+        bias(b.const_data_ptr<float>()),
+        eps(static_cast<float>(e)) {}
+};
+
+// What a thread needs for a tile of rows that are normalised, and its sums towards the norm's
+// parameters.
+struct NormTile {
+  std::vector<float> rows, grad, mean, inverse_sd, weight, bias;
+
+  explicit NormTile(const Norm& norm) {
+    if (!norm.given) return;
+    rows.resize(static_cast<size_t>(kRowTile * norm.width));
+    mean.resize(static_cast<size_t>(kRowTile));
+    inverse_sd.resize(static_cast<size_t>(kRowTile));
+    weight.resize(static_cast<size_t>(norm.width));
+    bias.resize(static_cast<size_t>(norm.width));
+    grad.resize(rows.size());
+  }
+
+  // What the layers read of `count` rows of x.
+  const float* read(const Norm& norm, const float* x, int64_t count) {
+    if (!norm.given) return x;
+    cpu::normalise_rows(x, count, norm.width, norm.weight, norm.bias, norm.eps, rows.data(),
+                        mean.data(), inverse_sd.data());
+    return rows.data();
+  }
+};
+
 class ThreeLayers : public torch::autograd::Function<ThreeLayers> {
  public:
-  static variable_list forward(AutogradContext* context, const torch::Tensor& x_given,
+  static variable_list forward(AutogradContext* context, const torch::Tensor& x,
+                               const torch::Tensor& norm_weight, const torch::Tensor& norm_bias,
                                const torch::Tensor& w0, const torch::Tensor& b0,
                                const torch::Tensor& w1, const torch::Tensor& b1,
                                const torch::Tensor& w2, const torch::Tensor& b2,
-                               const torch::Tensor& mask_given) {
+                               const torch::Tensor& mask, double eps) {
     const cpu::ProductScope scope(keep_products(*context));
-    const torch::Tensor x = x_given.contiguous(), mask = mask_given.contiguous();
     const std::array<Layer, 3> layers = {Layer(w0, b0), Layer(w1, b1), Layer(w2, b2)};
+    const Norm norm(norm_weight, norm_bias, layers[0].in, eps);
     variable_list outputs;
     for (const Layer& layer : layers) outputs.push_back(empty_rows(x, layer.out));
     const float* from = x.const_data_ptr<float>();
-    const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
+    std::vector<NormTile> normed(static_cast<size_t>(tile_parts(rows_of(x))), NormTile(norm));
+    const auto tile = [&](int64_t part, int64_t begin, int64_t rows) {
+      const float* input =
+          normed[static_cast<size_t>(part)].read(norm, from + begin * layers[0].in, rows);
       for (size_t i = 0; i < 3; ++i) {
-        forward_tile(layers[i], from + begin * layers[i].in, rows, nullptr,
+        forward_tile(layers[i], input, rows, nullptr,
                      outputs[i].mutable_data_ptr<float>() + begin * layers[i].out);
       }
     };
@@ -85,7 +128,9 @@ class ThreeLayers : public torch::autograd::Function<ThreeLayers> {
       for (size_t i = 0; i < 3; ++i)
         zero_blank(outputs[i].mutable_data_ptr<float>(), layers[i].out)(begin, rows);
     });
-    context->save_for_backward({x, w0, b0, w1, b1, w2, b2, mask});
+    context->save_for_backward({x, norm_weight, norm_bias, w0, b0, w1, b1, w2, b2, mask});
+    context->saved_data["eps"] = eps;
+    outputs.push_back(x);
     return outputs;
   }
 
@@ -93,30 +138,48 @@ class ThreeLayers : public torch::autograd::Function<ThreeLayers> {
     const cpu::ProductScope scope(kept_products(*context));
     const variable_list kept = context->get_saved_variables();
     const torch::Tensor& x = kept[0];
-    const std::array<Layer, 3> layers = {Layer(kept[1], kept[2]), Layer(kept[3], kept[4]),
-                                         Layer(kept[5], kept[6])};
-    for (size_t i = 0; i < 3; ++i) gradients[i] = gradients[i].contiguous();
+    const std::array<Layer, 3> layers = {Layer(kept[3], kept[4]), Layer(kept[5], kept[6]),
+                                         Layer(kept[7], kept[8])};
+    const int64_t width = layers[0].in;
+    const Norm norm(kept[1], kept[2], width, context->saved_data["eps"].toDouble());
+    for (torch::Tensor& gradient : gradients) gradient = gradient.contiguous();
     const torch::Tensor grad_x = torch::empty_like(x);
+    const auto parts = static_cast<size_t>(tile_parts(rows_of(x)));
+    std::vector<NormTile> normed(parts, NormTile(norm));
     std::array<std::vector<Sums>, 3> sums;
-    for (size_t i = 0; i < 3; ++i)
-      sums[i].resize(static_cast<size_t>(tile_parts(rows_of(x))), Sums(layers[i]));
+    for (size_t i = 0; i < 3; ++i) sums[i].resize(parts, Sums(layers[i]));
     const auto tile = [&](int64_t part, int64_t begin, int64_t rows) {
+      NormTile& n = normed[static_cast<size_t>(part)];
+      const float *from = x.const_data_ptr<float>() + begin * width,
+                  *past = gradients[3].const_data_ptr<float>() + begin * width;
+      float* to = grad_x.mutable_data_ptr<float>() + begin * width;
+      const float* input = n.read(norm, from, rows);
+      std::copy(past, past + rows * width, to);
       for (size_t i = 0; i < 3; ++i) {
-        const Layer& layer = layers[i];
-        backward_tile(layer, x.const_data_ptr<float>() + begin * layer.in,
-                      gradients[i].const_data_ptr<float>() + begin * layer.out, rows,
-                      /*first=*/i == 0, grad_x.mutable_data_ptr<float>() + begin * layer.in,
+        backward_tile(layers[i], input,
+                      gradients[i].const_data_ptr<float>() + begin * layers[i].out, rows,
+                      /*first=*/norm.given && i == 0, norm.given ? n.grad.data() : to,
                       sums[i][static_cast<size_t>(part)]);
       }
+      if (norm.given) {
+        cpu::normalise_rows_backward(from, n.grad.data(), rows, width, norm.weight, n.mean.data(),
+                                     n.inverse_sd.data(), to, n.weight.data(), n.bias.data());
+      }
     };
-    for_each_tile(rows_of(x), mask_data(kept[7]), tile,
-                  zero_blank(grad_x.mutable_data_ptr<float>(), x.size(-1)));
+    for_each_tile(rows_of(x), mask_data(kept[9]), tile,
+                  zero_blank(grad_x.mutable_data_ptr<float>(), width));
     variable_list result = {grad_x};
-    for (size_t i = 0; i < 3; ++i) {
-      result.push_back(total_of(sums[i], &Sums::weight, kept[1 + 2 * i]));
-      result.push_back(total_of(sums[i], &Sums::bias, kept[2 + 2 * i]));
+    if (norm.given) {
+      result.push_back(total_of(normed, &NormTile::weight, kept[1]));
+      result.push_back(total_of(normed, &NormTile::bias, kept[2]));
+    } else {
+      result.resize(3);
     }
-    result.emplace_back();
+    for (size_t i = 0; i < 3; ++i) {
+      result.push_back(total_of(sums[i], &Sums::weight, kept[3 + 2 * i]));
+      result.push_back(total_of(sums[i], &Sums::bias, kept[4 + 2 * i]));
+    }
+    result.resize(11);
     return result;
   }
 };
@@ -172,13 +235,15 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
 
 }  // namespace
 
-std::array<torch::Tensor, 3> linear_rows(const torch::Tensor& x,
-                                         const std::array<LinearWeights, 3>& layers,
-                                         const torch::Tensor& mask) {
+LinearRows linear_rows(const torch::Tensor& x, const RowNorm* norm,
+                       const std::array<LinearWeights, 3>& layers, const torch::Tensor& mask) {
+  const torch::Tensor none = torch::empty({0}, x.options());
   const variable_list outputs = ThreeLayers::apply(
-      x, layers[0].weight.contiguous(), layers[0].bias, layers[1].weight.contiguous(),
-      layers[1].bias, layers[2].weight.contiguous(), layers[2].bias, kept_mask(mask));
-  return {outputs[0], outputs[1], outputs[2]};
+      x.contiguous(), norm == nullptr ? none : norm->weight.contiguous(),
+      norm == nullptr ? none : norm->bias.contiguous(), layers[0].weight.contiguous(),
+      layers[0].bias, layers[1].weight.contiguous(), layers[1].bias, layers[2].weight.contiguous(),
+      layers[2].bias, kept_mask(mask), norm == nullptr ? 0.0 : norm->eps);
+  return {.y = {outputs[0], outputs[1], outputs[2]}, .x = outputs[3]};
 }
 
 torch::Tensor masked_linear_rows(const torch::Tensor& x, const LinearWeights& layer,

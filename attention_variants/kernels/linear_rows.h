@@ -12,12 +12,22 @@ struct LinearWeights {
   torch::Tensor weight, bias;
 };
 
-/// x Wᵀ + b for three layers at once, x [B,N,in] float32 on a CPU -> three of [B,N,out]: x is read
-/// once, and its gradient written once. Rows where mask [B,N] (undefined: all true) is false are
-/// anything finite. Differentiable once.
-std::array<torch::Tensor, 3> linear_rows(const torch::Tensor& x,
-                                         const std::array<LinearWeights, 3>& layers,
-                                         const torch::Tensor& mask = {});
+/// The layer normalisation of rows before they are read: weight and bias [in].
+struct RowNorm {
+  torch::Tensor weight, bias;
+  double eps = 1e-5;
+};
+
+/// norm(x) Wᵀ + b (without a norm x Wᵀ + b) for three layers at once, x [B,N,in] float32 on a CPU
+/// -> three of [B,N,out], and x again: what that one's gradient is, of a residual say, is added in
+/// the same pass. x is read once, and its gradient written once; what is normalised is not stored.
+/// Rows where mask [B,N] (undefined: all true) is false are anything finite. Differentiable once.
+struct LinearRows {
+  std::array<torch::Tensor, 3> y;
+  torch::Tensor x;
+};
+LinearRows linear_rows(const torch::Tensor& x, const RowNorm* norm,
+                       const std::array<LinearWeights, 3>& layers, const torch::Tensor& mask = {});
 
 /// x Wᵀ + b, x [B,N,in] float32 on a CPU -> [B,N,out], with rows zero where mask [B,N] is false.
 /// Differentiable once.

@@ -50,7 +50,7 @@ BenchWork projections_work(int64_t batch, Kernels kernels) {
   return differentiable(
       [=](bool) {
         if (kernels == Kernels::fused) {
-          const auto [q, k, v] = linear_rows(x, layers);
+          const auto [q, k, v] = linear_rows(x, nullptr, layers).y;
           return torch::cat({q, k, v}, -1);
         }
         std::vector<torch::Tensor> parts;

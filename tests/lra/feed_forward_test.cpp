@@ -136,6 +136,33 @@ TEST(AddDroppedOut, IsTheSumAndItsGradients) {
   EXPECT_TRUE(torch::equal(add_dropped_out(x, y, 0.3, /*training=*/false), x + y));
 }
 
+TEST(AddProjected, IsTheFormulaAndItsGradients) {
+  torch::manual_seed(5);
+  const std::vector<Tensor> given = {torch::randn({3, 1001, 7}), torch::randn({3, 1001, 10}),
+                                     torch::randn({7, 10}), torch::randn({7})};
+  const Tensor gradient = torch::randn({3, 1001, 7});
+  const auto results_with = [&](torch::ScalarType type, bool fused) {
+    std::vector<Tensor> leaves;
+    for (const Tensor& t : given) leaves.push_back(t.to(type).detach().requires_grad_());
+    torch::manual_seed(6);
+    const Tensor drawn = philox_dropout(torch::ones({3, 1001, 7}), 0.3, /*training=*/true);
+    torch::manual_seed(6);
+    const Tensor y =
+        fused ? add_projected(leaves[0], leaves[1], {.weight = leaves[2], .bias = leaves[3]}, 0.3,
+                              /*training=*/true)
+              : leaves[0] + torch::linear(leaves[1], leaves[2], leaves[3]) * drawn.to(type);
+    std::vector<Tensor> all = torch::autograd::grad({y}, leaves, {gradient.to(type)});
+    all.insert(all.begin(), y.detach());
+    return all;
+  };
+  const auto fused = results_with(torch::kFloat, true), exact = results_with(torch::kDouble, false);
+  for (size_t i = 0; i < exact.size(); ++i) {
+    const double size = exact[i].abs().max().item<double>();
+    EXPECT_LT((fused[i].to(torch::kDouble) - exact[i]).abs().max().item<double>(), 2e-6 * size)
+        << i;
+  }
+}
+
 // Tiles without a token are left out; all real rows and all gradients stay as they were.
 TEST(FeedForward, LeavesPaddingOut) {
   const FeedForwardWeights weights = make_weights(12, 20, true);
@@ -150,7 +177,10 @@ TEST(FeedForward, LeavesPaddingOut) {
     torch::manual_seed(9);
     const Tensor inner = feed_forward(leaves[0], from({leaves.begin() + 1, leaves.end()}), 0.2,
                                       /*training=*/true, given_mask);
-    const Tensor y = add_dropped_out(leaves[0], inner, 0.2, /*training=*/true, given_mask);
+    const Tensor between = add_dropped_out(leaves[0], inner, 0.2, /*training=*/true, given_mask),
+                 y = add_projected(leaves[0], between,
+                                   {.weight = torch::eye(12) * 0.5, .bias = torch::ones({12})}, 0.2,
+                                   /*training=*/true, given_mask);
     std::vector<Tensor> all = torch::autograd::grad({y}, leaves, {gradient});
     all.insert(all.begin(), y.detach());
     return all;

@@ -97,8 +97,11 @@ LRA_FOR_EACH_CPU void relu_backward(const FeatureTile& tile, const FeatureGradie
     const float* e = tile.e + r * width;
     float* grad = gradient.grad + r * width;
     const float weight = gradient.weights == nullptr ? 1.0F : gradient.weights[r];
-    for (int64_t c = 0; c < width; ++c)
-      grad[c] = e[c] > 0.0F ? grad[c] + weight * gradient.row[c] : 0.0F;
+    const float* const row = gradient.row;
+    for (int64_t c = 0; c < width; ++c) {
+      const float slope = grad[c] + weight * row[c];
+      grad[c] = e[c] > 0.0F ? slope : 0.0F;
+    }
   }
 }
 
@@ -112,11 +115,13 @@ LRA_FOR_EACH_CPU float softmax_backward(const FeatureTile& tile, const FeatureGr
     const float *x = tile.x.data + r * tile.x.stride, *e = tile.e + r * width;
     float* grad = gradient.grad + r * width;
     const float weight = gradient.weights == nullptr ? 1.0F : gradient.weights[r];
+    const float* const row = gradient.row;
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t c = 0; c < width; ++c) {
-      grad[c] = (grad[c] + weight * gradient.row[c]) * e[c];
-      sum += grad[c];
+      const float slope = (grad[c] + weight * row[c]) * e[c];
+      grad[c] = slope;
+      sum += slope;
     }
     if (largest != nullptr) grad[static_cast<int64_t>(largest[r])] -= sum;
     float* to = grad_x.data + r * grad_x.stride;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "attention_variants/kernels/cpu/head_padding.h"
+#include "attention_variants/kernels/cpu/row_math.h"
 #include "attention_variants/kernels/cpu/vector_math.h"
 
 namespace lra::cpu {
@@ -81,25 +82,6 @@ LRA_FOR_EACH_CPU void weights_backward(float* scores, float* grad, int64_t rows,
   }
 }
 
-LRA_FOR_EACH_CPU void scale_rows(Matrix x, int64_t rows, int64_t width, const float* factors) {
-  for (int64_t r = 0; r < rows; ++r) {
-    float* row = x.data + r * x.stride;
-    const float factor = factors[r];
-    for (int64_t c = 0; c < width; ++c) row[c] *= factor;
-  }
-}
-
-LRA_FOR_EACH_CPU void row_products(ConstMatrix a, ConstMatrix b, int64_t rows, int64_t width,
-                                   float* to) {
-  for (int64_t r = 0; r < rows; ++r) {
-    const float *x = a.data + r * a.stride, *y = b.data + r * b.stride;
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t c = 0; c < width; ++c) sum += x[c] * y[c];
-    to[r] = sum;
-  }
-}
-
 // The keys that a tile's queries see, without those of padding, side by side.
 class Gathered {
  public:
@@ -142,9 +124,8 @@ class Gathered {
   // to [N,width], at the keys' positions, += from.
   void scatter(ConstMatrix from, int64_t width, Matrix to) const {
     for (int64_t j = 0; j < count(); ++j) {
-      const float* row = from[j];
       float* sum = to[at_[static_cast<size_t>(j)]];
-      for (int64_t c = 0; c < width; ++c) sum[c] += row[c];
+      add(sum, from[j], width, sum);
     }
   }
 

@@ -122,6 +122,25 @@ LRA_FOR_EACH_CPU void add_column_sums(ConstMatrix x, int64_t rows, int64_t width
   }
 }
 
+LRA_FOR_EACH_CPU void scale_rows(Matrix x, int64_t rows, int64_t width, const float* factors) {
+  for (int64_t r = 0; r < rows; ++r) {
+    float* row = x.data + r * x.stride;
+    const float factor = factors[r];
+    for (int64_t c = 0; c < width; ++c) row[c] *= factor;
+  }
+}
+
+LRA_FOR_EACH_CPU void row_products(ConstMatrix a, ConstMatrix b, int64_t rows, int64_t width,
+                                   float* to) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const float *x = a.data + r * a.stride, *y = b.data + r * b.stride;
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t c = 0; c < width; ++c) sum += x[c] * y[c];
+    to[r] = sum;
+  }
+}
+
 LRA_FOR_EACH_CPU void multiply_elements(const float* a, const float* b, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = a[i] * b[i];
 }

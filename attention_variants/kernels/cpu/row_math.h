@@ -33,6 +33,12 @@ void gelu_and_slope(float* x, int64_t count, float* to);
 void add_column_sums(ConstMatrix x, int64_t rows, int64_t width, float* sums,
                      const float* weights = nullptr);
 
+/// Each row of x [rows,width] times its factor [rows].
+void scale_rows(Matrix x, int64_t rows, int64_t width, const float* factors);
+
+/// to [rows]: the products of the rows of a and b [rows,width].
+void row_products(ConstMatrix a, ConstMatrix b, int64_t rows, int64_t width, float* to);
+
 /// to = a * b.
 void multiply_elements(const float* a, const float* b, int64_t count, float* to);
 

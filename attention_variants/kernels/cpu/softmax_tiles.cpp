@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "attention_variants/kernels/cpu/row_math.h"
 #include "attention_variants/kernels/cpu/vector_math.h"
 
 namespace lra::cpu {
@@ -186,15 +187,14 @@ void few_queries(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatr
     const int64_t rows = std::min(kTile, shape.length - begin);
     multiply_bt(rows, m, shape.depth, k.from(begin), q, s, {.product = shape.scale});
     running_columns(s.data, rows, m, mask == nullptr ? nullptr : mask + begin, top, sum, shrink);
-    for (int64_t j = 0; j < m; ++j) {
-      for (int64_t c = 0; c < shape.values; ++c) out[j][c] *= shrink[j];
-    }
+    scale_rows(out, m, shape.values, shrink);
     multiply_at(m, shape.values, rows, s, v.from(begin), out, {.old = 1});
   }
   for (int64_t j = 0; j < m; ++j) {
-    for (int64_t c = 0; c < shape.values; ++c) out[j][c] /= sum[j];
     log_sum[j] = top[j] + std::log(sum[j]);
+    sum[j] = 1 / sum[j];
   }
+  scale_rows(out, m, shape.values, sum);
 }
 
 void few_queries_backward(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
@@ -205,10 +205,7 @@ void few_queries_backward(const TileShape& shape, ConstMatrix q, ConstMatrix k, 
   const int64_t m = shape.few;
   const Matrix p{scratch, m}, grad{scratch + kTile * m, m};
   float* dot = scratch + 2 * kTile * m;
-  for (int64_t j = 0; j < m; ++j) {
-    dot[j] = 0;
-    for (int64_t c = 0; c < shape.values; ++c) dot[j] += out[j][c] * grad_out[j][c];
-  }
+  row_products(out, grad_out, m, shape.values, dot);
   for (int64_t begin = 0; begin < shape.length; begin += kTile) {
     const int64_t rows = std::min(kTile, shape.length - begin);
     const ConstMatrix tile = k.from(begin);

@@ -1,4 +1,4 @@
-#include "lra/layer_norm.h"
+#include "attention_variants/kernels/layer_norm.h"
 
 #include <ATen/Parallel.h>
 
