@@ -9,6 +9,7 @@
 
 #include "attention_variants/account.h"
 #include "attention_variants/attention.h"
+#include "attention_variants/kernels/project_length.h"
 #include "attention_variants/kernels/softmax.h"
 #include "attention_variants/softmax.h"
 
@@ -96,11 +97,13 @@ class LinformerAttention : public ProjectedAttention {
       throw Error(
           fmt::format("linformer was made for {} heads, not {}", context_.heads, q.size(1)));
     }
+    if (has_cpu_kernels(context_.kernels, q) && projection_->key.scalar_type() == torch::kFloat) {
+      return softmax_kernel(q, project_length(k, projection_->key, mask),
+                            project_length(v, projection_->value, mask),
+                            /*keys=*/torch::Tensor(), /*queries=*/mask);
+    }
     const torch::Tensor keys = project(k, projection_->key, mask),
                         values = project(v, projection_->value, mask);  // [B,H,k,d]
-    if (has_cpu_kernels(context_.kernels, q))
-      return softmax_kernel(q, keys.to(q.scalar_type()), values.to(q.scalar_type()),
-                            /*keys=*/torch::Tensor(), /*queries=*/mask);
     const torch::Tensor out =
         softmax_attention(zero_padding(q, mask), keys, values, /*keys=*/torch::Tensor());
     return zero_padded_rows(out.to(q.scalar_type()), mask);

@@ -214,6 +214,8 @@ INSTANTIATE_TEST_SUITE_P(
     Linformer, KernelParity,
     testing::Values(Case{"linformer[projected_length=16]", 3, 2, 100, 32, Padding::end},
                     Case{"linformer[sharing=none]", 2, 2, 300, 8, Padding::scattered},
+                    Case{"linformer[sharing=headwise]", 3, 2, 400, 8, Padding::scattered},
+                    Case{"linformer[sharing=heads_only]", 3, 2, 300, 8, Padding::end},
                     Case{"linformer[sharing=key_value]", 2, 1, 257, 5, Padding::none}));
 
 INSTANTIATE_TEST_SUITE_P(
@@ -359,7 +361,6 @@ TEST(LinearRows, NormaliseFirstAndPassTheRowsOn) {
   for (size_t i = 0; i < exact.size(); ++i) EXPECT_LT(error(fused[i], exact[i]), 3e-6) << i;
 }
 
-// Without linformer, whose projection of the length is LibTorch's product.
 TEST(Kernels, AreTheSameForAnyNumberOfThreads) {
   torch::manual_seed(4);
   const auto draw = [] { return torch::randn({3, 2, 200, 8}); };
@@ -368,7 +369,8 @@ TEST(Kernels, AreTheSameForAnyNumberOfThreads) {
   const AttentionContext context{.width = 16, .heads = 2, .head_dim = 8, .max_length = 200};
   const int before = at::get_num_threads();
   for (const char* spec : {"nystrom[num_landmarks=8]", "standard", "linear", "performer",
-                           "cosformer", "bigbird[block=8]", "reformer[chunk_length=16]"}) {
+                           "cosformer", "bigbird[block=8]", "reformer[chunk_length=16]",
+                           "linformer", "linformer[sharing=heads_only]"}) {
     const auto with = [&](int threads) {
       at::set_num_threads(threads);
       return evaluate(parse_attention(spec), context, torch::kFloat, inputs, mask, gradient);

@@ -37,9 +37,11 @@ BenchOperator variant(const std::string& name, const std::string& attention) {
                                            .max_length = n,
                                            .kernels = path};
             const auto layer = make_attention(parse_attention(attention), context);
-            const auto q = head_vectors(n), k = head_vectors(n), v = head_vectors(n);
+            const bool shared = layer->projections() == Projections::shared_query_key;
+            const auto q = head_vectors(n), k = shared ? q : head_vectors(n), v = head_vectors(n);
             const auto mask = torch::ones({1, n}, torch::kBool);
-            std::vector<torch::Tensor> leaves = {q, k, v};
+            std::vector<torch::Tensor> leaves = {q, v};
+            if (!shared) leaves.push_back(k);
             for (const auto& parameter : layer->named_parameters()) {
               if (!is_projection(parameter.key())) leaves.push_back(parameter.value());
             }
@@ -58,7 +60,10 @@ std::vector<BenchOperator> attention_operators() {
   return {softmax_of("SoftmaxAttention", 0, 0),       softmax_of("SoftmaxTo64Keys", 0, 64),
           softmax_of("SoftmaxTo256Keys", 0, 256),     softmax_of("SoftmaxOf64Queries", 64, 0),
           variant("NystromAttention", "nystrom"),     variant("LinearAttention", "linear"),
-          variant("PerformerAttention", "performer"), variant("LinformerAttention", "linformer")};
+          variant("PerformerAttention", "performer"), variant("LinformerAttention", "linformer"),
+          variant("ReformerAttention", "reformer"),   variant("LongformerAttention", "longformer"),
+          variant("BigBirdAttention", "bigbird"),     variant("LocalAttention", "local"),
+          variant("SparseAttention", "sparse"),       variant("CosformerAttention", "cosformer")};
 }
 
 }  // namespace lra

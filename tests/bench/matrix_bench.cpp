@@ -63,8 +63,9 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
   const auto forward = [=](int64_t head, float* scratch) {
     const cpu::Matrix between = rows_of(scratch, kWidth);
     cpu::lay_out(rows_of(x, head), mask.const_data_ptr<bool>(), n, kWidth, kTaps, between);
-    cpu::banded(between, taps(weight, head), kTaps, n, kWidth, mutable_head_rows(out, 0, head),
-                scratch + 2 * laid_out);
+    float* const bands = scratch + 2 * laid_out;
+    cpu::make_bands(taps(weight, head), kTaps, cpu::Turned::no, bands);
+    cpu::add_banded(bands, between, kTaps, n, kWidth, mutable_head_rows(out, 0, head));
   };
   return {.forward = [=] { for_each_item(kHeads, 2 * laid_out + rest, x.options(), forward); },
           .training =
@@ -75,9 +76,14 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
                       const cpu::Matrix turned = rows_of(scratch + laid_out, kWidth);
                       cpu::lay_out_turned(rows_of(gradient, head), mask.const_data_ptr<bool>(), n,
                                           kWidth, kTaps, turned);
-                      cpu::banded_backward(rows_of(scratch, kWidth), turned, taps(weight, head),
-                                           kTaps, n, kWidth, mutable_head_rows(grad_x, 0, head),
-                                           taps(grad_weight, head), scratch + 2 * laid_out);
+                      float* const bands = scratch + 2 * laid_out;
+                      cpu::make_bands(taps(weight, head), kTaps, cpu::Turned::yes, bands);
+                      cpu::add_banded(bands, turned, kTaps, n, kWidth,
+                                      mutable_head_rows(grad_x, 0, head));
+                      std::fill(bands, bands + rest, 0.0F);
+                      cpu::add_band_gradient(turned.from(cpu::trail(kTaps)),
+                                             rows_of(scratch, kWidth), kTaps, n, kWidth, bands);
+                      cpu::add_taps(bands, kTaps, taps(grad_weight, head));
                     });
               },
           .flops = flops,

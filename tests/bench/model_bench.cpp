@@ -1,13 +1,15 @@
 // What the model is made of beside its attention: the feed-forward block, and linear layers over
 // the rows of one tensor. Sizes of the benchmark's own model: sequences of 2048, D = 64, F = 128.
+#include "attention_variants/kernels/layer_norm.h"
 #include "attention_variants/kernels/linear_rows.h"
+#include "lra/embedding.h"
 #include "lra/feed_forward.h"
 #include "tests/bench/bench.h"
 
 namespace lra {
 namespace {
 
-constexpr int64_t kLength = 2048, kModel = 64, kHidden = 128;
+constexpr int64_t kLength = 2048, kModel = 64, kHidden = 128, kVocabulary = 16;
 constexpr double kDropout = 0.1;
 const std::vector<int64_t> kBatches = {8, 32};
 
@@ -38,11 +40,13 @@ BenchWork feed_forward_work(int64_t batch, Kernels kernels) {
       rows_of(batch) * 4 * kModel * kHidden);
 }
 
-// As the query, key and value of a layer, joined so that one gradient reaches all three.
+// As the query, key and value of a layer, of normalised rows, joined so that one gradient reaches
+// all three.
 BenchWork projections_work(int64_t batch, Kernels kernels) {
   const auto x = torch::randn({batch, kLength, kModel});
+  const RowNorm norm{.weight = torch::ones({kModel}), .bias = torch::zeros({kModel})};
   std::array<LinearWeights, 3> layers;
-  std::vector<torch::Tensor> leaves = {x};
+  std::vector<torch::Tensor> leaves = {x, norm.weight, norm.bias};
   for (LinearWeights& layer : layers) {
     layer = {.weight = weight(kModel, kModel), .bias = torch::zeros({kModel})};
     leaves.insert(leaves.end(), {layer.weight, layer.bias});
@@ -50,12 +54,13 @@ BenchWork projections_work(int64_t batch, Kernels kernels) {
   return differentiable(
       [=](bool) {
         if (kernels == Kernels::fused) {
-          const auto [q, k, v] = linear_rows(x, nullptr, layers).y;
+          const auto [q, k, v] = linear_rows(x, &norm, layers).y;
           return torch::cat({q, k, v}, -1);
         }
+        const auto normal = torch::layer_norm(x, {kModel}, norm.weight, norm.bias);
         std::vector<torch::Tensor> parts;
         for (const LinearWeights& layer : layers)
-          parts.push_back(torch::linear(x, layer.weight, layer.bias));
+          parts.push_back(torch::linear(normal, layer.weight, layer.bias));
         return torch::cat(parts, -1);
       },
       leaves, rows_of(batch) * 3 * 2 * kModel * kModel);
@@ -71,12 +76,57 @@ BenchWork residual_work(int64_t batch, Kernels kernels) {
       {x, y}, static_cast<double>(x.numel()));  // the additions: there is nothing else
 }
 
+// As after an attention.
+BenchWork projection_work(int64_t batch, Kernels kernels) {
+  const auto x = torch::randn({batch, kLength, kModel}), y = torch::randn_like(x);
+  const LinearWeights layer{.weight = weight(kModel, kModel), .bias = torch::zeros({kModel})};
+  return differentiable(
+      [=](bool training) {
+        return kernels == Kernels::fused
+                   ? add_projected(x, y, layer, kDropout, training)
+                   : x + torch::dropout(torch::linear(y, layer.weight, layer.bias), kDropout,
+                                        training);
+      },
+      {x, y, layer.weight, layer.bias}, rows_of(batch) * 2 * kModel * kModel);
+}
+
+BenchWork norm_work(int64_t batch, Kernels kernels) {
+  const auto x = torch::randn({batch, kLength, kModel}), of = torch::ones({kModel}),
+             bias = torch::zeros({kModel});
+  return differentiable(
+      [=](bool) {
+        return kernels == Kernels::fused ? layer_norm(x, of, bias, 1e-5)
+                                         : torch::layer_norm(x, {kModel}, of, bias);
+      },
+      {x, of, bias}, 7 * static_cast<double>(x.numel()));  // a mean, a variance, what is written
+}
+
+BenchWork embedding_work(int64_t batch, Kernels kernels) {
+  const auto ids = torch::randint(0, kVocabulary, {batch, kLength});
+  const EmbeddingTables tables{.tokens = torch::randn({kVocabulary, kModel}),
+                               .positions = torch::randn({kLength, kModel})};
+  return differentiable(
+      [=](bool training) {
+        return kernels == Kernels::fused
+                   ? embed(ids, tables, kDropout, training)
+                   : torch::dropout(torch::embedding(tables.tokens, ids) + tables.positions,
+                                    kDropout, training);
+      },
+      {tables.tokens, tables.positions}, rows_of(batch) * kModel);  // the additions
+}
+
 }  // namespace
 
 std::vector<BenchOperator> model_operators() {
   return {
       {.name = "FeedForward", .size_name = "B", .sizes = kBatches, .make = feed_forward_work},
       {.name = "ThreeProjections", .size_name = "B", .sizes = kBatches, .make = projections_work},
+      {.name = "ProjectionAndResidual",
+       .size_name = "B",
+       .sizes = kBatches,
+       .make = projection_work},
+      {.name = "LayerNorm", .size_name = "B", .sizes = kBatches, .make = norm_work},
+      {.name = "Embedding", .size_name = "B", .sizes = kBatches, .make = embedding_work},
       {.name = "DropoutAndResidual", .size_name = "B", .sizes = kBatches, .make = residual_work}};
 }
 

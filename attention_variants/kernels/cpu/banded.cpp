@@ -21,25 +21,6 @@ void lay_out_after(int64_t zeros, ConstMatrix x, const bool* mask, int64_t lengt
   }
 }
 
-// bands [64, 64 + K - 1]: row t holds the taps from column t on; turned round where asked.
-enum class Turned { no, yes };
-void make_bands(const float* taps, int64_t kernel, Turned turned, Matrix bands) {
-  for (int64_t t = 0; t < kBlock; ++t) {
-    std::fill(bands[t], bands[t] + bands.stride, 0.0F);
-    for (int64_t j = 0; j < kernel; ++j)
-      bands[t][t + j] = taps[turned == Turned::yes ? kernel - 1 - j : j];
-  }
-}
-
-void add_products(ConstMatrix bands, ConstMatrix laid_out, int64_t kernel, int64_t length,
-                  int64_t width, Matrix out) {
-  for (int64_t begin = 0; begin < length; begin += kBlock) {
-    const int64_t rows = std::min(kBlock, length - begin);
-    multiply(rows, width, rows + kernel - 1, bands, laid_out.from(begin), out.from(begin),
-             {.old = 1});
-  }
-}
-
 }  // namespace
 
 int64_t lead(int64_t kernel) { return kernel > 0 ? (kernel - 1) / 2 : 0; }
@@ -57,28 +38,35 @@ void lay_out_turned(ConstMatrix x, const bool* mask, int64_t length, int64_t wid
   lay_out_after(trail(kernel), x, mask, length, width, kernel, to);
 }
 
-void banded(ConstMatrix laid_out, const float* taps, int64_t kernel, int64_t length, int64_t width,
-            Matrix out, float* scratch) {
-  const Matrix bands{scratch, kBlock + kernel - 1};
-  make_bands(taps, kernel, Turned::no, bands);
-  add_products(bands, laid_out, kernel, length, width, out);
+void make_bands(const float* taps, int64_t kernel, Turned turned, float* bands_at) {
+  const Matrix bands{bands_at, kBlock + kernel - 1};
+  for (int64_t t = 0; t < kBlock; ++t) {
+    std::fill(bands[t], bands[t] + bands.stride, 0.0F);
+    for (int64_t j = 0; j < kernel; ++j)
+      bands[t][t + j] = taps[turned == Turned::yes ? kernel - 1 - j : j];
+  }
 }
 
-void banded_backward(ConstMatrix laid_out, ConstMatrix turned, const float* taps, int64_t kernel,
-                     int64_t length, int64_t width, Matrix grad_x, float* grad_taps,
-                     float* scratch) {
-  const Matrix bands{scratch, kBlock + kernel - 1};
-  make_bands(taps, kernel, Turned::yes, bands);
-  add_products(bands, turned, kernel, length, width, grad_x);
-  // Towards the taps: the sum over blocks of gradient [64,w] x [64+K-1,w]ᵀ, of which diagonal j
-  // belongs to tap j.
-  std::fill(bands.data, bands.data + banded_scratch(kernel), 0.0F);
-  const ConstMatrix gradient = turned.from(trail(kernel));
-  for (int64_t begin = 0; begin < length; begin += kBlock) {
-    const int64_t rows = std::min(kBlock, length - begin);
-    multiply_bt(rows, rows + kernel - 1, width, gradient.from(begin), laid_out.from(begin), bands,
-                {.old = 1});
+void add_banded(const float* bands, ConstMatrix laid_out, int64_t kernel, int64_t rows,
+                int64_t width, Matrix out) {
+  for (int64_t begin = 0; begin < rows; begin += kBlock) {
+    const int64_t some = std::min(kBlock, rows - begin);
+    multiply(some, width, some + kernel - 1, {bands, kBlock + kernel - 1}, laid_out.from(begin),
+             out.from(begin), {.old = 1});
   }
+}
+
+void add_band_gradient(ConstMatrix gradient, ConstMatrix laid_out, int64_t kernel, int64_t rows,
+                       int64_t width, float* bands) {
+  for (int64_t begin = 0; begin < rows; begin += kBlock) {
+    const int64_t some = std::min(kBlock, rows - begin);
+    multiply_bt(some, some + kernel - 1, width, gradient.from(begin), laid_out.from(begin),
+                {bands, kBlock + kernel - 1}, {.old = 1});
+  }
+}
+
+void add_taps(const float* bands_at, int64_t kernel, float* grad_taps) {
+  const ConstMatrix bands{bands_at, kBlock + kernel - 1};
   for (int64_t t = 0; t < kBlock; ++t) {
     for (int64_t j = 0; j < kernel; ++j) grad_taps[j] += bands[t][t + j];
   }

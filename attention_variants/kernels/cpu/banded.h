@@ -26,14 +26,19 @@ void lay_out(ConstMatrix x, const bool* mask, int64_t length, int64_t width, int
 void lay_out_turned(ConstMatrix x, const bool* mask, int64_t length, int64_t width, int64_t kernel,
                     Matrix to);
 
-/// out [length,width] += the convolution of what lay_out() made.
-void banded(ConstMatrix laid_out, const float* taps, int64_t kernel, int64_t length, int64_t width,
-            Matrix out, float* scratch);
+/// bands [banded_scratch]: row t of 64 holds the taps from column t on; turned round where asked.
+enum class Turned { no, yes };
+void make_bands(const float* taps, int64_t kernel, Turned turned, float* bands);
 
-/// Given what lay_out() made of the input and lay_out_turned() of the gradient: adds to grad_x
-/// [length,width] and to grad_taps [K].
-void banded_backward(ConstMatrix laid_out, ConstMatrix turned, const float* taps, int64_t kernel,
-                     int64_t length, int64_t width, Matrix grad_x, float* grad_taps,
-                     float* scratch);
+/// out [rows,width] += the convolution of what lay_out() made, from the same row on. With turned
+/// bands and lay_out_turned() of the result's gradient: the input's gradient.
+void add_banded(const float* bands, ConstMatrix laid_out, int64_t kernel, int64_t rows,
+                int64_t width, Matrix out);
+
+/// bands += gradient [64,width] laid_outᵀ over blocks of 64 of [rows,width]: what add_taps() sums
+/// along the diagonals, diagonal j to grad_taps [K] at j.
+void add_band_gradient(ConstMatrix gradient, ConstMatrix laid_out, int64_t kernel, int64_t rows,
+                       int64_t width, float* bands);
+void add_taps(const float* bands, int64_t kernel, float* grad_taps);
 
 }  // namespace lra::cpu

@@ -123,7 +123,7 @@ int64_t nystrom_scratch(const NystromShape& shape) {
 int64_t nystrom_backward_scratch(const NystromShape& shape) {
   const int64_t m = shape.landmarks;
   return 2 * (shape.length + padded_rows(shape)) * shape.depth + 4 * m * m + 4 * m * shape.depth +
-         inverse_backward_scratch(m, shape.iterations) + banded_scratch(shape.kernel) +
+         inverse_backward_scratch(m, shape.iterations) + 2 * banded_scratch(shape.kernel) +
          tile_scratch(tiles(shape, 0));
 }
 
@@ -157,8 +157,15 @@ void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix 
     const ProductScope exact(Products::float32);
     multiply(m, d, m, z, keep.bv, x);
   }
-  few_keys(tiles(shape, extent.length), q, keep.k, x, keep.bias, out, rest);
-  if (shape.kernel > 0) banded(v, in.taps, shape.kernel, extent.length, d, out, rest);
+  // The convolution joins a tile of the result while that is in cache.
+  float* const bands = arena.take(banded_scratch(shape.kernel));
+  rest = arena.take(0);
+  if (shape.kernel > 0) make_bands(in.taps, shape.kernel, Turned::no, bands);
+  for (int64_t begin = 0; begin < extent.length; begin += kTile) {
+    const int64_t rows = std::min(kTile, extent.length - begin);
+    few_keys(tiles(shape, rows), q.from(begin), keep.k, x, keep.bias, out.from(begin), rest);
+    if (shape.kernel > 0) add_banded(bands, v.from(begin), shape.kernel, rows, d, out.from(begin));
+  }
   zero_padding(out, in.mask, extent, shape.length, d);
 }
 
@@ -206,8 +213,23 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
     multiply_bt(m, m, d, grad_x, kept.bv, grad_z);
     multiply_at(m, d, m, z, grad_x, x);  // x is now the gradient of B V
   }
-  few_queries_backward(shape_of_tiles, kept.q, k, values, extent.holes ? in.mask : nullptr, kept.bv,
-                       kept.log_sum, x, grad_q, grad.k, grad.v, Gradient::write, rest);
+  float *const bands = arena.take(banded_scratch(shape.kernel)), *const grad_bands = arena.take(
+                                                                     banded_scratch(shape.kernel));
+  rest = arena.take(0);
+  if (shape.kernel > 0) {
+    make_bands(in.taps, shape.kernel, Turned::yes, bands);
+    std::fill(grad_bands, grad_bands + banded_scratch(shape.kernel), 0.0F);
+  }
+  for (int64_t begin = 0; begin < extent.length; begin += kTile) {
+    const int64_t rows = std::min(kTile, extent.length - begin);
+    few_queries_backward(tiles(shape, rows), kept.q, k.from(begin), values.from(begin),
+                         extent.holes ? in.mask + begin : nullptr, kept.bv, kept.log_sum, x, grad_q,
+                         grad.k.from(begin), grad.v.from(begin), Gradient::write, rest);
+    if (shape.kernel == 0) continue;
+    add_banded(bands, g.from(begin), shape.kernel, rows, d, grad.v.from(begin));
+    add_band_gradient(grads.from(begin), v.from(begin), shape.kernel, rows, d, grad_bands);
+  }
+  if (shape.kernel > 0) add_taps(grad_bands, shape.kernel, grad.taps);
   {  // Z, A and the landmarks
     const ProductScope exact(Products::float32);
     inverse_backward(m, shape.iterations, a, grad_z, grad_a, iterates);
@@ -217,9 +239,6 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
   }
   segment_means_backward(shape, in.mask, grad_q, grad.q);
   segment_means_backward(shape, in.mask, grad_k, grad.k);
-  if (shape.kernel > 0) {
-    banded_backward(v, g, in.taps, shape.kernel, extent.length, d, grad.v, grad.taps, rest);
-  }
   for (const Matrix& of : {grad.q, grad.k, grad.v})
     zero_padding(of, in.mask, extent, shape.length, d);
 }
