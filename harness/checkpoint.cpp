@@ -120,8 +120,8 @@ Progression load_checkpoint(const std::filesystem::path& path, const json& confi
     assign(item.value(), tensor("model." + item.key()), item.key(), where);
     if (optimizer == nullptr) continue;
     auto moments = std::make_unique<torch::optim::AdamWParamState>();
-    moments->exp_avg(torch::empty_like(item.value()));
-    moments->exp_avg_sq(torch::empty_like(item.value()));
+    moments->exp_avg(torch::empty_like(item.value(), torch::MemoryFormat::Contiguous));
+    moments->exp_avg_sq(torch::empty_like(item.value(), torch::MemoryFormat::Contiguous));
     assign(moments->exp_avg(), tensor("optimizer.exp_avg." + item.key()), item.key(), where);
     assign(moments->exp_avg_sq(), tensor("optimizer.exp_avg_sq." + item.key()), item.key(), where);
     moments->step(tensor("optimizer.step." + item.key()).item<int64_t>());

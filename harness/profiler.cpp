@@ -7,6 +7,7 @@
 #include <map>
 
 #include "attention_variants/autocast.h"
+#include "harness/fused_adamw.h"
 #include "harness/gpu_clocks.h"
 #include "harness/machine_watch.h"
 #include "harness/memory.h"
@@ -131,7 +132,7 @@ Work model_work(const ProfileCell& cell, const Config& config, torch::Device dev
     return work;
   }
   auto optimizer =
-      std::make_shared<torch::optim::AdamW>(model->parameters(), torch::optim::AdamWOptions(1e-4));
+      std::make_shared<FusedAdamW>(model->parameters(), torch::optim::AdamWOptions(1e-4));
   work.call = [=, dtype = cell.dtype] {
     torch::Tensor logits;
     {

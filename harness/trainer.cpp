@@ -11,6 +11,7 @@
 #include "attention_variants/autocast.h"
 #include "harness/checkpoint.h"
 #include "harness/evaluation.h"
+#include "harness/fused_adamw.h"
 #include "harness/memory.h"
 #include "harness/parallel.h"
 #include "harness/progress.h"
@@ -145,7 +146,7 @@ class Run {
     torch::manual_seed(request_.config.seed);
     model_ = std::make_unique<Model>(task(request_.config.task), request_.config);
     model_->to(request_.device);
-    optimizer_ = std::make_unique<torch::optim::AdamW>(
+    optimizer_ = std::make_unique<FusedAdamW>(
         model_->parameters(), torch::optim::AdamWOptions(settings_.optimizer.lr)
                                   .betas({settings_.optimizer.beta1, settings_.optimizer.beta2})
                                   .eps(settings_.optimizer.eps)
@@ -479,7 +480,7 @@ class Run {
   torch::Tensor gradients_;  // of all parameters; where there are several processes
   bool any_stops_ = false;   // after the last step, of any process
   std::unique_ptr<Model> model_;
-  std::unique_ptr<torch::optim::AdamW> optimizer_;
+  std::unique_ptr<FusedAdamW> optimizer_;
   Progression at_;
   std::ofstream metrics_;
   Clock::time_point begin_ = Clock::now();
