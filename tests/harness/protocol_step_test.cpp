@@ -129,7 +129,7 @@ TEST(ProtocolRuns, AnEntryForAVariantIsWhatRuns) {
 
 // Records know what runs did before a setting came, as configurations do: the two lists agree.
 TEST(ProtocolRuns, ARecordFromBeforeASettingStandsWithTodays) {
-  const Result old = read_result(LRA_SOURCE_DIR "/results/measured/listops/nystrom/result.json");
+  const Result old = read_result(LRA_SOURCE_DIR "/tests/fixtures/result-before-pooling.json");
   Result today = old;
   today.seed = 1;
   today.config = Config::from_json(old.config, "result.json").to_json();
