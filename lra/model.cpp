@@ -117,7 +117,8 @@ torch::Tensor Model::add_attention(size_t i, const torch::Tensor& x, const torch
       projected != nullptr && !projected->reads_padding() && fused && !alone && seen == nullptr) {
     const RowNorm row_norm{.weight = norm->weight, .bias = norm->bias, .eps = norm->options.eps()};
     AttentionRows rows{.x = x, .norm = normed ? &row_norm : nullptr};
-    const torch::Tensor mixed = projected->mix(rows, mask);
+    // Of bfloat16 where an attention of LibTorch's operators runs under autocast.
+    const torch::Tensor mixed = projected->mix(rows, mask).to(x.scalar_type());
     return add_projected(rows.x, mixed, projected->output(), options_.dropout, is_training(), real);
   }
   torch::Tensor given = x;
