@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "attention_variants/kernels/cpu/head_padding.h"
+#include "attention_variants/kernels/cpu/row_math.h"
 #include "attention_variants/kernels/cpu/vector_math.h"
 
 namespace lra::cpu {
@@ -88,14 +89,8 @@ LRA_FOR_EACH_CPU void weights_of(float* scores, int64_t rows, int64_t keys, cons
       row[c] = at[c] == self ? kSelf : score;
     }
     const float most = largest(row, keys);
-    float total = 0;
-#pragma omp simd reduction(+ : total)
-    for (int64_t c = 0; c < keys; ++c) {
-      row[c] = exp(row[c] - most);
-      total += row[c];
-    }
     top[r] = most;
-    sum[r] = total;
+    sum[r] = exponentials(row, keys, 1, most);
   }
 }
 
@@ -342,7 +337,8 @@ void lsh_backward(const LshShape& shape, const LshInputs& in, const int32_t* ord
       weights_backward(scores, grad_scores, rows, keys, ring.scale, ring.bias, ring.at.data(),
                        asking, high, share, along);
       multiply(rows, d, keys, {grad_scores, keys}, ring.x, grad_query);
-      for (int64_t r = 0; r < rows; ++r) blend(grad_query[r], d, 1, 1, grad_x[asking[r]]);
+      for (int64_t r = 0; r < rows; ++r)
+        add(grad_x[asking[r]], grad_query[r], d, grad_x[asking[r]]);
       multiply_at(keys, d, rows, {grad_scores, keys}, x, ring_grad_x, {.old = 1});
       multiply_at(keys, e, rows, {scores, keys}, given, ring_grad_v, {.old = 1});
     }
@@ -354,9 +350,9 @@ void lsh_backward(const LshShape& shape, const LshInputs& in, const int32_t* ord
   const auto leaves = [&](int64_t row) {
     for (const int64_t end = row + ring.tokens_at(row); row < end; ++row) {
       const int64_t i = ring.at[static_cast<size_t>(row)];
-      blend(ring_grad_v[row], e, 1, 1, grad_v[i]);
+      add(grad_v[i], ring_grad_v[row], e, grad_v[i]);
       const float slope = ring.slope[row] * product(ring_grad_x[row], ring.x[row], d);
-      blend(ring_grad_x[row], d, 1, 1, grad_x[i]);
+      add(grad_x[i], ring_grad_x[row], d, grad_x[i]);
       blend(ring.x[row], d, -slope, 1, grad_x[i]);
     }
   };

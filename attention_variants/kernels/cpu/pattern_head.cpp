@@ -34,15 +34,8 @@ LRA_INLINE float largest(const float* x, Range of) {
   return cpu::largest(x + of.begin, of.end - of.begin);
 }
 
-// x = exp(scale x - shift), and their sum.
 LRA_INLINE float exponentials(float* x, Range of, float scale, float shift) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t c = of.begin; c < of.end; ++c) {
-    x[c] = exp(scale * x[c] - shift);
-    sum += x[c];
-  }
-  return sum;
+  return cpu::exponentials(x + of.begin, of.end - of.begin, scale, shift);
 }
 
 LRA_INLINE void zero_unseen(float* x, const Seen& seen, int64_t keys) {

@@ -117,13 +117,7 @@ LRA_FOR_EACH_CPU void softmax_rows(float* s, int64_t rows, int64_t m, const floa
     float* row = s + r * m;
     for (int64_t j = 0; j < m; ++j) row[j] += bias[j];
     const float top = largest(row, m);
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j < m; ++j) {
-      row[j] = exp(row[j] - top);
-      sum += row[j];
-    }
-    const float share = 1 / sum;
+    const float share = 1 / exponentials(row, m, 1, top);
     for (int64_t j = 0; j < m; ++j) row[j] *= share;
   }
 }

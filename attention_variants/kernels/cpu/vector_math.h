@@ -76,6 +76,17 @@ LRA_INLINE float largest(const float* x, int64_t count) {
   return top[0];
 }
 
+/// x [count] = exp(scale x - shift); their sum.
+LRA_INLINE float exponentials(float* x, int64_t count, float scale, float shift) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < count; ++i) {
+    x[i] = exp(scale * x[i] - shift);
+    sum += x[i];
+  }
+  return sum;
+}
+
 /// The bits of the nearest bfloat16, ties to even; of any NaN those of one.
 LRA_INLINE uint32_t bfloat16_bits(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
