@@ -347,8 +347,7 @@ set_up() {
       "$program" --version >/dev/null || die "the program does not start (above: why); make it anew with: rm -rf '$build'"
     fi
     for goal in "${ready[@]}"; do
-      printf '%s\n' "$torch" "asked=$wanted_torch" "extra=$extra_variants" "$(stat -c '%s %Y' "$program") $(mpi_compiler)" \
-        >"$build/.ready-new"
+      printf '%s\n' "$torch" "asked=$wanted_torch" "extra=$extra_variants" "$(made_now)" >"$build/.ready-new"
       touch -d "@$started" "$build/.ready-new"  # What was edited during the build is newer.
       mv "$build/.ready-new" "$build/.ready-$goal"
     done
