@@ -71,18 +71,24 @@ torch::Tensor ProjectedAttention::forward(const torch::Tensor& x, const torch::T
 
 torch::Tensor ProjectedAttention::mix(AttentionRows& rows, const torch::Tensor& mask) {
   check_input(rows.x, mask);
-  if (projections_ == Projections::query_key_value && has_cpu_kernels(context_.kernels, rows.x)) {
-    const auto [y, x] = linear_rows(rows.x, rows.norm,
-                                    {{{query_->weight, query_->bias},
-                                      {key_->weight, key_->bias},
-                                      {value_->weight, value_->bias}}},
-                                    reads_padding() ? torch::Tensor() : mask);
+  torch::Tensor q, k, v;
+  if (has_cpu_kernels(context_.kernels, rows.x)) {
+    std::vector<LinearWeights> layers;
+    for (const torch::nn::Linear& layer : {query_, key_, value_}) {
+      if (!layer.is_empty()) layers.push_back({.weight = layer->weight, .bias = layer->bias});
+    }
+    const auto [y, x] =
+        linear_rows(rows.x, rows.norm, layers, reads_padding() ? torch::Tensor() : mask);
     rows.x = x;
-    return join_heads(attend(split_heads(y[0]), split_heads(y[1]), split_heads(y[2]), mask));
+    q = split_heads(y.front());
+    k = layers.size() == 3 ? split_heads(y[1]) : q;
+    v = layers.size() == 1 ? q : split_heads(y.back());
+  } else {
+    const torch::Tensor x = normed(rows, mask);
+    v = project_value(x);
+    q = query_.is_empty() ? v : split_heads(query_->forward(x));
+    k = key_.is_empty() ? q : split_heads(key_->forward(x));
   }
-  const torch::Tensor x = normed(rows, mask), v = project_value(x),
-                      q = query_.is_empty() ? v : split_heads(query_->forward(x)),
-                      k = key_.is_empty() ? q : split_heads(key_->forward(x));
   return join_heads(attend(q, k, v, mask));
 }
 

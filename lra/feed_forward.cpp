@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "attention_variants/kernels/cpu/matrix.h"
 #include "attention_variants/kernels/cpu/row_math.h"
 #include "attention_variants/kernels/kernels.h"
-#include "attention_variants/kernels/row_parts.h"
+#include "attention_variants/kernels/layer_tile.h"
 #include "lra/dropout.h"
 
 namespace lra {
@@ -17,99 +16,65 @@ using torch::autograd::variable_list;
 
 static_assert(kRowTile % 128 == 0, "a tile should begin a block of a dropout");
 
-// Raw views of a block's parameters.
+// A block as the loops see it.
 struct Block {
-  int64_t width, hidden;
-  bool normed;
-  const float *norm_weight, *norm_bias, *in_bias, *out_bias;
-  cpu::ConstMatrix in, out;  // [F,D], [D,F]
-  float eps;
+  NormTile norm;
+  LayerTile in, out;  // D -> F, F -> D
 
-  Block(const variable_list& w, double norm_eps)
-      : width(w[2].size(1)),
-        hidden(w[2].size(0)),
-        normed(w[0].size(0) > 0),
-        norm_weight(w[0].const_data_ptr<float>()),
-        norm_bias(w[1].const_data_ptr<float>()),
-        in_bias(w[3].const_data_ptr<float>()),
-        out_bias(w[5].const_data_ptr<float>()),
-        in{w[2].const_data_ptr<float>(), width},
-        out{w[4].const_data_ptr<float>(), hidden},
-        eps(static_cast<float>(norm_eps)) {}
+  Block(const variable_list& w, double eps)
+      : norm(w[0], w[1], eps), in(w[2], w[3]), out(w[4], w[5]) {}
 };
 
-// What a thread needs for one tile.
+// What a thread needs for one tile beside the norm's part.
 struct Scratch {
-  std::vector<float> normal, before, after, mean, inverse_sd, grad_out, grad_hidden;
-  explicit Scratch(const Block& b) {
-    const auto wide = static_cast<size_t>(kRowTile * b.width),
-               high = static_cast<size_t>(kRowTile * b.hidden),
-               rows = static_cast<size_t>(kRowTile);
-    normal.resize(wide);
-    before.resize(high);
-    after.resize(high);
-    mean.resize(rows);
-    inverse_sd.resize(rows);
-    grad_out.resize(wide);
-    grad_hidden.resize(high);
-  }
+  std::vector<float> before, after;  // of the GELU
+  explicit Scratch(const Block& b)
+      : before(static_cast<size_t>(kRowTile * b.in.out)), after(before) {}
 };
 
-// From the rows of x at `begin` to scratch: norm(x), and W1 norm(x) + b1. Returns what the first
-// product reads.
-const float* hidden_rows(const Block& b, const float* x, int64_t begin, int64_t rows, Scratch& s) {
-  const float* input = x + begin * b.width;
-  if (b.normed) {
-    cpu::normalise_rows(input, rows, b.width, b.norm_weight, b.norm_bias, b.eps, s.normal.data(),
-                        s.mean.data(), s.inverse_sd.data());
-    input = s.normal.data();
-  }
-  cpu::multiply_bt(rows, b.hidden, b.width, {input, b.width}, b.in, {s.before.data(), b.hidden});
-  cpu::add_bias(s.before.data(), rows, b.hidden, b.in_bias);
+// From rows of x to scratch: W1 norm(x) + b1. Returns what the product read.
+const float* expand(const Block& b, const float* x, int64_t rows, NormSums& norm, Scratch& s) {
+  const float* input = norm.forward(b.norm, x, rows);
+  b.in.forward(input, rows, s.before.data());
   return input;
 }
 
-// Sums towards the parameters, a thread's part of them.
-struct Sums {
-  std::vector<float> norm_weight, norm_bias, in, in_bias, out, out_bias;
-  explicit Sums(const Block& b)
-      : norm_weight(static_cast<size_t>(b.width)),
-        norm_bias(norm_weight),
-        in(static_cast<size_t>(b.width * b.hidden)),
-        in_bias(static_cast<size_t>(b.hidden)),
-        out(in),
-        out_bias(norm_weight) {}
+struct BackwardPart {
+  NormSums norm;
+  LayerSums in, out;
+  Scratch scratch;
+  std::vector<float> grad_out, grad_hidden;
+
+  explicit BackwardPart(const Block& b)
+      : norm(b.norm),
+        in(b.in),
+        out(b.out),
+        scratch(b),
+        grad_out(static_cast<size_t>(kRowTile * b.out.out)),
+        grad_hidden(scratch.before) {}
 };
 
+// Of the rows from `begin` on, at which x, grad and grad_x point.
 void backward_tile(const Block& b, const float* x, const float* grad, int64_t begin, int64_t rows,
-                   const DropoutMask& first, const DropoutMask& second, float* grad_x, Scratch& s,
-                   Sums& sums) {
-  const float* input = hidden_rows(b, x, begin, rows, s);
-  cpu::gelu_and_slope(s.before.data(), rows * b.hidden, s.after.data());
-  drop_out_again(first, begin * b.hidden, rows * b.hidden, s.after.data(), s.after.data());
-  const float* given = grad + begin * b.width;
-  drop_out_again(second, begin * b.width, rows * b.width, given, s.grad_out.data());
-  const cpu::Matrix grad_out{s.grad_out.data(), b.width},
-      grad_hidden{s.grad_hidden.data(), b.hidden};
-  cpu::add_column_sums(grad_out, rows, b.width, sums.out_bias.data());
-  cpu::multiply_at(b.width, b.hidden, rows, grad_out, {s.after.data(), b.hidden},
-                   {sums.out.data(), b.hidden}, {.old = 1});
-  cpu::multiply(rows, b.hidden, b.width, grad_out, b.out, grad_hidden);
-  drop_out_again(first, begin * b.hidden, rows * b.hidden, grad_hidden.data, grad_hidden.data);
-  cpu::multiply_elements(grad_hidden.data, s.before.data(), rows * b.hidden, grad_hidden.data);
-  cpu::add_column_sums(grad_hidden, rows, b.hidden, sums.in_bias.data());
-  cpu::multiply_at(b.hidden, b.width, rows, grad_hidden, {input, b.width},
-                   {sums.in.data(), b.width}, {.old = 1});
-  float* result = grad_x + begin * b.width;
-  std::copy(given, given + rows * b.width, result);  // past the block
-  if (!b.normed) {
-    cpu::multiply(rows, b.width, b.hidden, grad_hidden, b.in, {result, b.width}, {.old = 1});
+                   const DropoutMask& first, const DropoutMask& second, float* grad_x,
+                   BackwardPart& own) {
+  const int64_t width = b.out.out, hidden = b.in.out, count = rows * hidden;
+  float *const before = own.scratch.before.data(), *const after = own.scratch.after.data(),
+               *const grad_out = own.grad_out.data(), *const grad_hidden = own.grad_hidden.data();
+  const float* input = expand(b, x, rows, own.norm, own.scratch);
+  cpu::gelu_and_slope(before, count, after);
+  drop_out_again(first, begin * hidden, count, after, after);
+  drop_out_again(second, begin * width, rows * width, grad, grad_out);
+  own.out.backward(b.out, after, grad_out, rows, /*old=*/0, grad_hidden);
+  drop_out_again(first, begin * hidden, count, grad_hidden, grad_hidden);
+  cpu::multiply_elements(grad_hidden, before, count, grad_hidden);
+  std::copy(grad, grad + rows * width, grad_x);  // past the block
+  if (!b.norm) {
+    own.in.backward(b.in, input, grad_hidden, rows, /*old=*/1, grad_x);
     return;
   }
-  cpu::multiply(rows, b.width, b.hidden, grad_hidden, b.in, grad_out);  // of norm(x)
-  cpu::normalise_rows_backward(x + begin * b.width, grad_out.data, rows, b.width, b.norm_weight,
-                               s.mean.data(), s.inverse_sd.data(), result, sums.norm_weight.data(),
-                               sums.norm_bias.data());
+  own.in.backward(b.in, input, grad_hidden, rows, /*old=*/0, grad_out);  // of norm(x)
+  own.norm.backward(b.norm, x, grad_out, rows, grad_x);
 }
 
 class FeedForward : public torch::autograd::Function<FeedForward> {
@@ -126,25 +91,25 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
                                    in_weight.contiguous(),   in_bias.contiguous(),
                                    out_weight.contiguous(),  out_bias.contiguous()};
     const Block block(weights, eps);
-    const int64_t rows = x.numel() / block.width;
+    const int64_t width = block.out.out, hidden = block.in.out, rows = x.numel() / width;
     const torch::Tensor y = torch::empty_like(x);
     const float* from = x.const_data_ptr<float>();
     float* to = y.mutable_data_ptr<float>();
-    std::vector<Scratch> scratch(static_cast<size_t>(tile_parts(rows)), Scratch(block));
+    const auto parts = static_cast<size_t>(tile_parts(rows));
+    std::vector<NormSums> norms(parts, NormSums(block.norm));
+    std::vector<Scratch> scratch(parts, Scratch(block));
     const auto tile = [&](int64_t part, int64_t begin, int64_t n) {
-      Scratch& s = scratch[static_cast<size_t>(part)];
-      const int64_t start = begin * block.width, count = n * block.width;
-      hidden_rows(block, from, begin, n, s);
-      cpu::gelu(s.before.data(), n * block.hidden, s.after.data());
-      drop_out(first, begin * block.hidden, n * block.hidden, s.after.data(), s.after.data());
-      float* out = to + start;
-      cpu::multiply_bt(n, block.width, block.hidden, {s.after.data(), block.hidden}, block.out,
-                       {out, block.width});
-      cpu::add_bias(out, n, block.width, block.out_bias);
-      drop_out(second, start, count, out, out);
-      cpu::add(from + start, out, count, out);
+      const auto p = static_cast<size_t>(part);
+      float *const before = scratch[p].before.data(), *const after = scratch[p].after.data(),
+                   *const out = to + begin * width;
+      expand(block, from + begin * width, n, norms[p], scratch[p]);
+      cpu::gelu(before, n * hidden, after);
+      drop_out(first, begin * hidden, n * hidden, after, after);
+      block.out.forward(after, n, out);
+      drop_out(second, begin * width, n * width, out, out);
+      cpu::add(from + begin * width, out, n * width, out);
     };
-    for_each_tile(rows, mask_data(mask), tile, zero_blank(to, block.width));
+    for_each_tile(rows, mask_data(mask), tile, zero_blank(to, width));
     variable_list kept = weights;
     kept.push_back(mask);
     kept.push_back(x);
@@ -166,27 +131,28 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
     const DropoutMask first = saved_dropout(*context, "first"),
                       second = saved_dropout(*context, "second");
     const torch::Tensor grad_x = torch::empty_like(x);
-    const int64_t rows = x.numel() / block.width;
-    const auto parts = static_cast<size_t>(tile_parts(rows));
-    std::vector<Scratch> scratch(parts, Scratch(block));
-    std::vector<Sums> sums(parts, Sums(block));
+    const int64_t width = block.out.out, rows = x.numel() / width;
+    std::vector<BackwardPart> parts(static_cast<size_t>(tile_parts(rows)), BackwardPart(block));
     const auto tile = [&](int64_t part, int64_t begin, int64_t n) {
-      const auto p = static_cast<size_t>(part);
-      backward_tile(block, x.const_data_ptr<float>(), grad.const_data_ptr<float>(), begin, n, first,
-                    second, grad_x.mutable_data_ptr<float>(), scratch[p], sums[p]);
+      const int64_t start = begin * width;
+      backward_tile(block, x.const_data_ptr<float>() + start, grad.const_data_ptr<float>() + start,
+                    begin, n, first, second, grad_x.mutable_data_ptr<float>() + start,
+                    parts[static_cast<size_t>(part)]);
     };
-    for_each_tile(rows, mask_data(mask), tile,
-                  zero_blank(grad_x.mutable_data_ptr<float>(), block.width));
-    variable_list result = {grad_x};
-    const auto add_up = [&](std::vector<float> Sums::*member, const torch::Tensor& like) {
-      result.push_back(total_of(sums, member, like));
+    for_each_tile(rows, mask_data(mask), tile, zero_blank(grad_x.mutable_data_ptr<float>(), width));
+    using Part = BackwardPart;
+    const auto total = [&](auto member, auto sums, size_t parameter) {
+      return total_of(
+          parts, [=](const Part& part) -> const auto& { return part.*member.*sums; },
+          weights[parameter]);
     };
-    add_up(&Sums::norm_weight, weights[0]);
-    add_up(&Sums::norm_bias, weights[1]);
-    add_up(&Sums::in, weights[2]);
-    add_up(&Sums::in_bias, weights[3]);
-    add_up(&Sums::out, weights[4]);
-    add_up(&Sums::out_bias, weights[5]);
+    variable_list result = {grad_x,
+                            total(&Part::norm, &NormSums::weight, 0),
+                            total(&Part::norm, &NormSums::bias, 1),
+                            total(&Part::in, &LayerSums::weight, 2),
+                            total(&Part::in, &LayerSums::bias, 3),
+                            total(&Part::out, &LayerSums::weight, 4),
+                            total(&Part::out, &LayerSums::bias, 5)};
     result.resize(11);
     return result;
   }
@@ -201,18 +167,16 @@ class AddProjected : public torch::autograd::Function<AddProjected> {
     const cpu::ProductScope scope(keep_products(*context));
     const torch::Tensor x = x_given.contiguous(), y = y_given.contiguous(),
                         weight = weight_given.contiguous(), sum = torch::empty_like(x);
-    const int64_t out = weight.size(0), in = weight.size(1);
+    const LayerTile layer(weight, bias);
     const float *past = x.const_data_ptr<float>(), *from = y.const_data_ptr<float>();
     float* to = sum.mutable_data_ptr<float>();
     const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
-      const int64_t start = begin * out, count = rows * out;
-      cpu::multiply_bt(rows, out, in, {from + begin * in, in}, {weight.const_data_ptr<float>(), in},
-                       {to + start, out});
-      cpu::add_bias(to + start, rows, out, bias.const_data_ptr<float>());
+      const int64_t start = begin * layer.out, count = rows * layer.out;
+      layer.forward(from + begin * layer.in, rows, to + start);
       drop_out(dropout, start, count, to + start, to + start);
       cpu::add(past + start, to + start, count, to + start);
     };
-    for_each_tile(x.numel() / out, mask_data(mask), tile, zero_blank(to, out));
+    for_each_tile(x.numel() / layer.out, mask_data(mask), tile, zero_blank(to, layer.out));
     save_dropout(*context, "dropout", dropout);
     context->save_for_backward({y, weight, bias, mask});
     return sum;
@@ -221,33 +185,31 @@ class AddProjected : public torch::autograd::Function<AddProjected> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const cpu::ProductScope scope(kept_products(*context));
     const variable_list kept = context->get_saved_variables();
-    const torch::Tensor &y = kept[0], &weight = kept[1];
+    const torch::Tensor& y = kept[0];
+    const LayerTile layer(kept[1], kept[2]);
     const DropoutMask dropout = saved_dropout(*context, "dropout");
     const torch::Tensor grad = gradients[0].contiguous(), grad_y = torch::empty_like(y);
-    const int64_t out = weight.size(0), in = weight.size(1), rows = grad.numel() / out;
-    struct Part {
-      std::vector<float> grad, weight, bias;
+    const int64_t rows = grad.numel() / layer.out;
+    const auto parts = static_cast<size_t>(tile_parts(rows));
+    std::vector<LayerSums> sums(parts, LayerSums(layer));
+    std::vector<std::vector<float>> given(
+        parts, std::vector<float>(static_cast<size_t>(kRowTile * layer.out)));
+    const auto tile = [&](int64_t part, int64_t begin, int64_t n) {
+      const auto p = static_cast<size_t>(part);
+      const int64_t start = begin * layer.out;
+      drop_out_again(dropout, start, n * layer.out, grad.const_data_ptr<float>() + start,
+                     given[p].data());
+      sums[p].backward(layer, y.const_data_ptr<float>() + begin * layer.in, given[p].data(), n,
+                       /*old=*/0, grad_y.mutable_data_ptr<float>() + begin * layer.in);
     };
-    Part part;
-    part.grad.resize(static_cast<size_t>(kRowTile * out));
-    part.weight.resize(static_cast<size_t>(out * in));
-    part.bias.resize(static_cast<size_t>(out));
-    std::vector<Part> parts(static_cast<size_t>(tile_parts(rows)), part);
-    const auto tile = [&](int64_t number, int64_t begin, int64_t n) {
-      Part& own = parts[static_cast<size_t>(number)];
-      const cpu::Matrix given{own.grad.data(), out};
-      const cpu::ConstMatrix from{y.const_data_ptr<float>() + begin * in, in};
-      drop_out_again(dropout, begin * out, n * out, grad.const_data_ptr<float>() + begin * out,
-                     given.data);
-      cpu::multiply(n, in, out, given, {weight.const_data_ptr<float>(), in},
-                    {grad_y.mutable_data_ptr<float>() + begin * in, in});
-      cpu::multiply_at(out, in, n, given, from, {own.weight.data(), in}, {.old = 1});
-      cpu::add_column_sums(given, n, out, own.bias.data());
-    };
-    for_each_tile(rows, mask_data(kept[3]), tile, zero_blank(grad_y.mutable_data_ptr<float>(), in));
-    return {
-        grad, grad_y, total_of(parts, &Part::weight, weight), total_of(parts, &Part::bias, kept[2]),
-        {},   {}};
+    for_each_tile(rows, mask_data(kept[3]), tile,
+                  zero_blank(grad_y.mutable_data_ptr<float>(), layer.in));
+    return {grad,
+            grad_y,
+            total_of(sums, &LayerSums::weight, kept[1]),
+            total_of(sums, &LayerSums::bias, kept[2]),
+            {},
+            {}};
   }
 };
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "attention_variants/kernels/heads.h"
+#include "attention_variants/kernels/held.h"
 #include "attention_variants/kernels/kernels.h"
 
 namespace lra {
@@ -70,7 +71,7 @@ class FeatureKernel : public torch::autograd::Function<FeatureKernel> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& q,
                                const torch::Tensor& k, const torch::Tensor& v,
                                const torch::Tensor& mask, const torch::Tensor& table,
-                               FeatureKernelOptions options) {
+                               const FeatureKernelOptions& options) {
     const cpu::ProductScope scope(keep_products(*context));
     Tensors t{.q = with_unit_rows(q),
               .k = with_unit_rows(k),
@@ -93,25 +94,14 @@ class FeatureKernel : public torch::autograd::Function<FeatureKernel> {
                   });
     context->save_for_backward(
         {t.q, t.k, t.v, t.mask, t.table, t.sums, t.largest, t.where, t.denominators, out});
-    context->saved_data["map"] = static_cast<int64_t>(options.map);
-    context->saved_data["norm"] = options.norm;
-    context->saved_data["offset"] = options.offset;
-    context->saved_data["normalise"] = options.normalise;
-    context->saved_data["least"] = options.least;
-    context->saved_data["count_padding"] = options.count_padding;
+    hold_settings(*context, options);
     return out;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const cpu::ProductScope scope(kept_products(*context));
     const variable_list kept = context->get_saved_variables();
-    auto& data = context->saved_data;
-    const FeatureKernelOptions options{.map = static_cast<cpu::FeatureMap>(data["map"].toInt()),
-                                       .norm = data["norm"].toDouble(),
-                                       .offset = data["offset"].toDouble(),
-                                       .normalise = data["normalise"].toBool(),
-                                       .least = data["least"].toDouble(),
-                                       .count_padding = data["count_padding"].toBool()};
+    const auto& options = held_settings<FeatureKernelOptions>(*context);
     const Tensors t{.q = kept[0],
                     .k = kept[1],
                     .v = kept[2],

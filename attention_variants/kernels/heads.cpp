@@ -35,7 +35,10 @@ int64_t threads_for(int64_t count) { return std::clamp<int64_t>(count, 1, at::ge
 void for_each_item(int64_t count, int64_t scratch, const torch::TensorOptions& options,
                    const std::function<void(int64_t item, float* scratch)>& body) {
   const int64_t threads = threads_for(count);
-  const torch::Tensor buffers = torch::empty({threads, scratch}, options);
+  // At a cache line's beginning: BLAS may add up in another order elsewhere.
+  constexpr int64_t kLine = 16;
+  const int64_t stride = (scratch + kLine - 1) / kLine * kLine;
+  const torch::Tensor buffers = torch::empty({threads, stride}, options);
   float* const first = buffers.mutable_data_ptr<float>();
   const cpu::Products products = cpu::detail::products;
   // One part a thread: each takes every threads-th item, so that long samples fall to all.
@@ -43,7 +46,7 @@ void for_each_item(int64_t count, int64_t scratch, const torch::TensorOptions& o
     const SerialBlas serial;
     const cpu::ProductScope scope(products);
     for (int64_t part = begin; part < end; ++part) {
-      for (int64_t item = part; item < count; item += threads) body(item, first + part * scratch);
+      for (int64_t item = part; item < count; item += threads) body(item, first + part * stride);
     }
   });
 }

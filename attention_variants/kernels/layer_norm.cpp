@@ -5,26 +5,13 @@
 #include <algorithm>
 #include <vector>
 
-#include "attention_variants/kernels/cpu/row_math.h"
-#include "attention_variants/kernels/row_parts.h"
+#include "attention_variants/kernels/layer_tile.h"
 
 namespace lra {
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-struct Norm {
-  int64_t width;
-  const float *weight, *bias;
-  float eps;
-
-  Norm(const torch::Tensor& w, const torch::Tensor& b, double e)
-      : width(w.numel()),
-        weight(w.const_data_ptr<float>()),
-        bias(b.const_data_ptr<float>()),
-        eps(static_cast<float>(e)) {}
-};
 
 // Each row's mean and inverse standard deviation, for the backward pass.
 struct Moments {
@@ -41,7 +28,7 @@ struct Sums {
 };
 
 // Of the rows of x at `begin`; `grad` is that of their results.
-void backward_tile(const Norm& norm, const float* x, const Moments& moments, const float* grad,
+void backward_tile(const NormTile& norm, const float* x, const Moments& moments, const float* grad,
                    int64_t begin, int64_t rows, float* grad_x, Sums& sums) {
   const int64_t at = begin * norm.width;
   std::fill(grad_x + at, grad_x + at + rows * norm.width, 0.0F);
@@ -56,7 +43,7 @@ class LayerNorm : public torch::autograd::Function<LayerNorm> {
                                const torch::Tensor& weight, const torch::Tensor& bias,
                                const torch::Tensor& mask, double eps) {
     const torch::Tensor x = x_given.contiguous(), y = torch::empty_like(x);
-    const Norm norm(weight, bias, eps);
+    const NormTile norm(weight, bias, eps);
     const int64_t rows = x.numel() / norm.width;
     const torch::Tensor kept = torch::empty({2, rows}, x.options());
     const Moments moments(kept);
@@ -76,7 +63,7 @@ class LayerNorm : public torch::autograd::Function<LayerNorm> {
     const variable_list kept = context->get_saved_variables();
     const torch::Tensor &x = kept[0], grad = gradients[0].contiguous(),
                         grad_x = torch::empty_like(x);
-    const Norm norm(kept[1], kept[2], 0);
+    const NormTile norm(kept[1], kept[2], 0);
     const Moments moments(kept[4]);
     const int64_t rows = x.numel() / norm.width;
     std::vector<Sums> sums(static_cast<size_t>(tile_parts(rows)), Sums(norm.width));
@@ -101,7 +88,7 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
                                const torch::Tensor& weight, const torch::Tensor& bias,
                                const torch::Tensor& mask_given, double eps) {
     const torch::Tensor x = x_given.contiguous(), mask = mask_given.contiguous();
-    const Norm norm(weight, bias, eps);
+    const NormTile norm(weight, bias, eps);
     const int64_t batch = x.size(0), length = x.size(1);
     const torch::Tensor sum = torch::zeros({batch, norm.width}, x.options()),
                         kept = torch::empty({2, batch * length}, x.options());
@@ -129,7 +116,7 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
     const variable_list kept = context->get_saved_variables();
     const torch::Tensor &x = kept[0], &mask = kept[3], grad = gradients[0].contiguous(),
                         grad_x = torch::zeros_like(x);
-    const Norm norm(kept[1], kept[2], 0);
+    const NormTile norm(kept[1], kept[2], 0);
     const Moments moments(kept[4]);
     // A part a sample: the same sums for any number of threads.
     std::vector<Sums> sums(static_cast<size_t>(x.size(0)), Sums(norm.width));

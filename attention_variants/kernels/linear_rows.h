@@ -1,7 +1,7 @@
 // Linear layers over the rows of one tensor, a tile of rows at a time.
 #pragma once
 
-#include <array>
+#include <vector>
 
 #include "attention_variants/torch.h"
 
@@ -18,16 +18,16 @@ struct RowNorm {
   double eps = 1e-5;
 };
 
-/// norm(x) Wᵀ + b (without a norm x Wᵀ + b) for three layers at once, x [B,N,in] float32 on a CPU
-/// -> three of [B,N,out], and x again: what that one's gradient is, of a residual say, is added in
+/// norm(x) Wᵀ + b (without a norm x Wᵀ + b) for each of several layers, x [B,N,in] float32 on a CPU
+/// -> a [B,N,out] each, and x again: what that one's gradient is, of a residual say, is added in
 /// the same pass. x is read once, and its gradient written once; what is normalised is not stored.
 /// Rows where mask [B,N] (undefined: all true) is false are anything finite. Differentiable once.
 struct LinearRows {
-  std::array<torch::Tensor, 3> y;
+  std::vector<torch::Tensor> y;
   torch::Tensor x;
 };
 LinearRows linear_rows(const torch::Tensor& x, const RowNorm* norm,
-                       const std::array<LinearWeights, 3>& layers, const torch::Tensor& mask = {});
+                       const std::vector<LinearWeights>& layers, const torch::Tensor& mask = {});
 
 /// x Wᵀ + b, x [B,N,in] float32 on a CPU -> [B,N,out], with rows zero where mask [B,N] is false.
 /// Differentiable once.

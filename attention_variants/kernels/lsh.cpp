@@ -1,8 +1,7 @@
 #include "attention_variants/kernels/lsh.h"
 
-#include <utility>
-
 #include "attention_variants/kernels/heads.h"
+#include "attention_variants/kernels/held.h"
 #include "attention_variants/kernels/kernels.h"
 
 namespace lra {
@@ -10,12 +9,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-// Carries the settings from the forward to the backward pass.
-struct HeldSettings : torch::CustomClassHolder {
-  explicit HeldSettings(LshSettings given) : settings(std::move(given)) {}
-  const LshSettings settings;
-};
 
 cpu::LshShape shape_of(int64_t length, int64_t head_dim, const LshSettings& settings) {
   return {.length = length,
@@ -39,12 +32,11 @@ class LshKernel : public torch::autograd::Function<LshKernel> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
                                const torch::Tensor& v_given, const torch::Tensor& mask_given,
-                               const torch::Tensor& rotations,
-                               c10::intrusive_ptr<HeldSettings> held) {
+                               const torch::Tensor& rotations, const LshSettings& settings) {
     const cpu::ProductScope scope(keep_products(*context));
     const torch::Tensor x = with_unit_rows(x_given), v = with_unit_rows(v_given),
                         mask = mask_given.contiguous();
-    const cpu::LshShape shape = shape_of(x.size(2), x.size(3), held->settings);
+    const cpu::LshShape shape = shape_of(x.size(2), x.size(3), settings);
     const int64_t batch = x.size(0), heads = x.size(1), sorted = shape.rounds * shape.places();
     const torch::Tensor order =
         torch::empty({batch, heads, sorted}, x.options().dtype(torch::kInt32));
@@ -53,7 +45,7 @@ class LshKernel : public torch::autograd::Function<LshKernel> {
                         inverse = torch::empty_like(top);
     const auto buckets = [&](int64_t head) {
       const int64_t table = rotations.numel() / heads;
-      return cpu::LshBuckets{.factors = held->settings.bucket_factors,
+      return cpu::LshBuckets{.factors = settings.bucket_factors,
                              .rotations = rotations.const_data_ptr<float>() + head * table};
     };
     for_each_item(batch * heads, cpu::lsh_scratch(shape, buckets(0), /*backward=*/false),
@@ -67,7 +59,7 @@ class LshKernel : public torch::autograd::Function<LshKernel> {
                                      inverse.mutable_data_ptr<float>() + i * shape.length, scratch);
                   });
     context->save_for_backward({x, v, mask, order, out, top, inverse});
-    context->saved_data["settings"] = c10::IValue::make_capsule(std::move(held));
+    hold_settings(*context, settings);
     return out;
   }
 
@@ -76,9 +68,8 @@ class LshKernel : public torch::autograd::Function<LshKernel> {
     const variable_list kept = context->get_saved_variables();
     const torch::Tensor &x = kept[0], &v = kept[1], &mask = kept[2], &order = kept[3],
                         &out = kept[4], &top = kept[5], &inverse = kept[6];
-    const auto held = c10::static_intrusive_pointer_cast<HeldSettings>(
-        context->saved_data["settings"].toCapsule());
-    const cpu::LshShape shape = shape_of(x.size(2), x.size(3), held->settings);
+    const cpu::LshShape shape =
+        shape_of(x.size(2), x.size(3), held_settings<LshSettings>(*context));
     const torch::Tensor grad_out = with_unit_rows(gradients[0]), grad_x = heads_like(x),
                         grad_v = heads_like(v);
     const int64_t heads = x.size(1);
@@ -101,9 +92,8 @@ class LshKernel : public torch::autograd::Function<LshKernel> {
 
 torch::Tensor lsh_attention(const torch::Tensor& x, const torch::Tensor& v,
                             const torch::Tensor& mask, const torch::Tensor& rotations,
-                            LshSettings settings) {
-  return LshKernel::apply(x, v, mask, rotations,
-                          c10::make_intrusive<HeldSettings>(std::move(settings)));
+                            const LshSettings& settings) {
+  return LshKernel::apply(x, v, mask, rotations, settings);
 }
 
 int64_t lsh_attention_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,

@@ -23,7 +23,7 @@ struct LshSettings {
 /// padding are zero. Differentiable once.
 torch::Tensor lsh_attention(const torch::Tensor& x, const torch::Tensor& v,
                             const torch::Tensor& mask, const torch::Tensor& rotations,
-                            LshSettings settings);
+                            const LshSettings& settings);
 
 /// Bytes that lsh_attention() holds above its inputs without gradients, the result among them.
 int64_t lsh_attention_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,

@@ -6,6 +6,7 @@
 
 #include "attention_variants/kernels/cpu/nystrom_head.h"
 #include "attention_variants/kernels/heads.h"
+#include "attention_variants/kernels/held.h"
 #include "attention_variants/kernels/kernels.h"
 
 namespace lra {
@@ -46,7 +47,7 @@ class NystromKernel : public torch::autograd::Function<NystromKernel> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& q_given,
                                const torch::Tensor& k_given, const torch::Tensor& v_given,
                                const torch::Tensor& mask_given, const torch::Tensor& taps_given,
-                               NystromKernelOptions options, bool differentiated) {
+                               const NystromKernelOptions& options, bool differentiated) {
     const cpu::ProductScope scope(keep_products(*context));
     const torch::Tensor q = with_unit_rows(q_given), k = with_unit_rows(k_given),
                         v = with_unit_rows(v_given), mask = mask_given.contiguous(),
@@ -64,8 +65,7 @@ class NystromKernel : public torch::autograd::Function<NystromKernel> {
     });
     if (differentiated) {
       context->save_for_backward({q, k, v, mask, taps, saved});
-      context->saved_data["landmarks"] = options.landmarks;
-      context->saved_data["iterations"] = options.iterations;
+      hold_settings(*context, options);
     }
     return out;
   }
@@ -76,9 +76,7 @@ class NystromKernel : public torch::autograd::Function<NystromKernel> {
     const torch::Tensor &q = kept[0], &k = kept[1], &v = kept[2], &mask = kept[3], &taps = kept[4],
                         &saved = kept[5];
     const cpu::NystromShape shape =
-        shape_of(q, taps,
-                 {.landmarks = context->saved_data["landmarks"].toInt(),
-                  .iterations = context->saved_data["iterations"].toInt()});
+        shape_of(q, taps, held_settings<NystromKernelOptions>(*context));
     const torch::Tensor grad_out = with_unit_rows(gradients[0]);
     const torch::Tensor grad_q = heads_like(q), grad_k = heads_like(q), grad_v = heads_like(q);
     // By sample, and then summed: the same for any number of threads.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "attention_variants/kernels/heads.h"
+#include "attention_variants/kernels/held.h"
 #include "attention_variants/kernels/kernels.h"
 
 namespace lra {
@@ -12,14 +14,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Carries the patterns from the forward to the backward pass.
-struct HeldPatterns : torch::CustomClassHolder {
-  explicit HeldPatterns(Patterns given) : patterns(std::move(given)) {}
-  const cpu::Pattern& of(int64_t head) const {
-    return patterns[patterns.size() == 1 ? 0 : static_cast<size_t>(head)];
-  }
-  const Patterns patterns;
-};
+const cpu::Pattern& pattern_of(const Patterns& patterns, int64_t head) {
+  return patterns[patterns.size() == 1 ? 0 : static_cast<size_t>(head)];
+}
 
 cpu::PatternShape shape_of(int64_t length, int64_t head_dim) {
   return {.length = length,
@@ -47,8 +44,7 @@ class PatternKernel : public torch::autograd::Function<PatternKernel> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& q_given,
                                const torch::Tensor& k_given, const torch::Tensor& v_given,
-                               const torch::Tensor& mask_given,
-                               c10::intrusive_ptr<HeldPatterns> held) {
+                               const torch::Tensor& mask_given, Patterns patterns) {
     const cpu::ProductScope scope(keep_products(*context));
     const torch::Tensor q = with_unit_rows(q_given), k = with_unit_rows(k_given),
                         v = with_unit_rows(v_given), mask = mask_given.contiguous();
@@ -56,16 +52,16 @@ class PatternKernel : public torch::autograd::Function<PatternKernel> {
     const int64_t heads = q.size(1);
     const torch::Tensor out = heads_like(q),
                         log_sum = torch::zeros({q.size(0), heads, shape.length}, q.options());
-    for_each_item(q.size(0) * heads, scratch_of(shape, held->patterns, /*backward=*/false),
-                  q.options(), [&](int64_t i, float* scratch) {
+    for_each_item(q.size(0) * heads, scratch_of(shape, patterns, /*backward=*/false), q.options(),
+                  [&](int64_t i, float* scratch) {
                     const int64_t b = i / heads, h = i % heads;
-                    cpu::pattern_forward(shape, held->of(h), inputs_of(q, k, v, mask, b, h),
-                                         mutable_head_rows(out, b, h),
-                                         log_sum.mutable_data_ptr<float>() + i * shape.length,
-                                         scratch);
+                    cpu::pattern_forward(
+                        shape, pattern_of(patterns, h), inputs_of(q, k, v, mask, b, h),
+                        mutable_head_rows(out, b, h),
+                        log_sum.mutable_data_ptr<float>() + i * shape.length, scratch);
                   });
     context->save_for_backward({q, k, v, mask, out, log_sum});
-    context->saved_data["patterns"] = c10::IValue::make_capsule(std::move(held));
+    hold_settings(*context, std::move(patterns));
     return out;
   }
 
@@ -74,17 +70,16 @@ class PatternKernel : public torch::autograd::Function<PatternKernel> {
     const variable_list kept = context->get_saved_variables();
     const torch::Tensor &q = kept[0], &k = kept[1], &v = kept[2], &mask = kept[3], &out = kept[4],
                         &log_sum = kept[5];
-    const auto held = c10::static_intrusive_pointer_cast<HeldPatterns>(
-        context->saved_data["patterns"].toCapsule());
+    const auto& patterns = held_settings<Patterns>(*context);
     const cpu::PatternShape shape = shape_of(q.size(2), q.size(3));
     const torch::Tensor grad_out = with_unit_rows(gradients[0]), grad_q = heads_like(q),
                         grad_k = heads_like(q), grad_v = heads_like(q);
     const int64_t heads = q.size(1);
-    for_each_item(q.size(0) * heads, scratch_of(shape, held->patterns, /*backward=*/true),
-                  q.options(), [&](int64_t i, float* scratch) {
+    for_each_item(q.size(0) * heads, scratch_of(shape, patterns, /*backward=*/true), q.options(),
+                  [&](int64_t i, float* scratch) {
                     const int64_t b = i / heads, h = i % heads;
-                    cpu::pattern_backward(shape, held->of(h), inputs_of(q, k, v, mask, b, h),
-                                          head_rows(out, b, h),
+                    cpu::pattern_backward(shape, pattern_of(patterns, h),
+                                          inputs_of(q, k, v, mask, b, h), head_rows(out, b, h),
                                           log_sum.const_data_ptr<float>() + i * shape.length,
                                           head_rows(grad_out, b, h),
                                           {.q = mutable_head_rows(grad_q, b, h),
@@ -101,8 +96,7 @@ class PatternKernel : public torch::autograd::Function<PatternKernel> {
 torch::Tensor pattern_attention(const torch::Tensor& q, const torch::Tensor& k,
                                 const torch::Tensor& v, const torch::Tensor& mask,
                                 Patterns patterns) {
-  return PatternKernel::apply(q, k, v, mask,
-                              c10::make_intrusive<HeldPatterns>(std::move(patterns)));
+  return PatternKernel::apply(q, k, v, mask, std::move(patterns));
 }
 
 int64_t pattern_attention_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,

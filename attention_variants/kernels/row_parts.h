@@ -39,14 +39,13 @@ inline const bool* mask_data(const torch::Tensor& kept) {
   return kept.numel() == 0 ? nullptr : kept.const_data_ptr<bool>();
 }
 
-/// What every part has summed in `member`, added up in the order of the parts, as a tensor like
-/// `like`.
-template <class Sums>
-torch::Tensor total_of(const std::vector<Sums>& parts, std::vector<float> Sums::*member,
-                       const torch::Tensor& like) {
+/// The sums of every part, a std::vector<float> that `member` finds in it, added up in the order of
+/// the parts, as a tensor like `like`.
+template <class Part, class Member>
+torch::Tensor total_of(const std::vector<Part>& parts, Member member, const torch::Tensor& like) {
   torch::Tensor total = torch::zeros_like(like);
   float* to = total.mutable_data_ptr<float>();
-  for (const Sums& part : parts) cpu::add(to, (part.*member).data(), total.numel(), to);
+  for (const Part& part : parts) cpu::add(to, std::invoke(member, part).data(), total.numel(), to);
   return total;
 }
 

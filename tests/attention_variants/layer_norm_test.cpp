@@ -2,6 +2,7 @@
 #include "attention_variants/kernels/layer_norm.h"
 
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace lra {
@@ -15,6 +16,9 @@ struct Case {
   int64_t batch, length, width;
   double offset;  // of x: a mean far from zero costs digits
 };
+void PrintTo(const Case& c, std::ostream* to) {
+  *to << fmt::format("{}x{}x{}, offset {}", c.batch, c.length, c.width, c.offset);
+}
 
 Tensor some_mask(const Case& c) {
   Tensor mask = torch::rand({c.batch, c.length}) > 0.3;

@@ -1,7 +1,7 @@
 // The parts of Nyström attention that are no attention: the iterative inverse, and the depthwise
 // convolution over positions.
 #include "attention_variants/depthwise_conv.h"
-#include "attention_variants/kernels/cpu/banded.h"
+#include "attention_variants/kernels/cpu/convolution.h"
 #include "attention_variants/kernels/cpu/inverse.h"
 #include "attention_variants/kernels/heads.h"
 #include "attention_variants/nystrom_matrices.h"
@@ -56,34 +56,33 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
   const auto out = torch::zeros_like(x), gradient = torch::randn_like(x),
              grad_x = torch::zeros_like(x), grad_weight = torch::zeros_like(weight),
              mask = torch::ones({n}, torch::kBool);
-  const int64_t laid_out = (n + kTaps - 1) * kWidth, rest = cpu::banded_scratch(kTaps);
+  const int64_t laid_out = (n + kTaps - 1) * kWidth,
+                scratch_floats = 2 * laid_out + cpu::tap_sums(kTaps);
   const auto taps = [=](const torch::Tensor& of, int64_t head) {
     return of.mutable_data_ptr<float>() + head * kTaps;
   };
   const auto forward = [=](int64_t head, float* scratch) {
     const cpu::Matrix between = rows_of(scratch, kWidth);
     cpu::lay_out(rows_of(x, head), mask.const_data_ptr<bool>(), n, kWidth, kTaps, between);
-    float* const bands = scratch + 2 * laid_out;
-    cpu::make_bands(taps(weight, head), kTaps, cpu::Turned::no, bands);
-    cpu::add_banded(bands, between, kTaps, n, kWidth, mutable_head_rows(out, 0, head));
+    cpu::add_convolution(taps(weight, head), kTaps, cpu::Turned::no, between, n, kWidth,
+                         mutable_head_rows(out, 0, head));
   };
-  return {.forward = [=] { for_each_item(kHeads, 2 * laid_out + rest, x.options(), forward); },
+  return {.forward = [=] { for_each_item(kHeads, scratch_floats, x.options(), forward); },
           .training =
               [=] {
                 for_each_item(
-                    kHeads, 2 * laid_out + rest, x.options(), [&](int64_t head, float* scratch) {
+                    kHeads, scratch_floats, x.options(), [&](int64_t head, float* scratch) {
                       forward(head, scratch);
-                      const cpu::Matrix turned = rows_of(scratch + laid_out, kWidth);
+                      const cpu::Matrix given = rows_of(scratch + laid_out, kWidth);
                       cpu::lay_out_turned(rows_of(gradient, head), mask.const_data_ptr<bool>(), n,
-                                          kWidth, kTaps, turned);
-                      float* const bands = scratch + 2 * laid_out;
-                      cpu::make_bands(taps(weight, head), kTaps, cpu::Turned::yes, bands);
-                      cpu::add_banded(bands, turned, kTaps, n, kWidth,
-                                      mutable_head_rows(grad_x, 0, head));
-                      std::fill(bands, bands + rest, 0.0F);
-                      cpu::add_band_gradient(turned.from(cpu::trail(kTaps)),
-                                             rows_of(scratch, kWidth), kTaps, n, kWidth, bands);
-                      cpu::add_taps(bands, kTaps, taps(grad_weight, head));
+                                          kWidth, kTaps, given);
+                      cpu::add_convolution(taps(weight, head), kTaps, cpu::Turned::yes, given, n,
+                                           kWidth, mutable_head_rows(grad_x, 0, head));
+                      float* const sums = scratch + 2 * laid_out;
+                      std::fill(sums, sums + cpu::tap_sums(kTaps), 0.0F);
+                      cpu::add_tap_sums(given.from(cpu::trail(kTaps)), rows_of(scratch, kWidth),
+                                        kTaps, n, kWidth, sums);
+                      cpu::taps_of(sums, kTaps, taps(grad_weight, head));
                     });
               },
           .flops = flops,

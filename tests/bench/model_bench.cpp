@@ -45,7 +45,7 @@ BenchWork feed_forward_work(int64_t batch, Kernels kernels) {
 BenchWork projections_work(int64_t batch, Kernels kernels) {
   const auto x = torch::randn({batch, kLength, kModel});
   const RowNorm norm{.weight = torch::ones({kModel}), .bias = torch::zeros({kModel})};
-  std::array<LinearWeights, 3> layers;
+  std::vector<LinearWeights> layers(3);
   std::vector<torch::Tensor> leaves = {x, norm.weight, norm.bias};
   for (LinearWeights& layer : layers) {
     layer = {.weight = weight(kModel, kModel), .bias = torch::zeros({kModel})};
@@ -54,8 +54,7 @@ BenchWork projections_work(int64_t batch, Kernels kernels) {
   return differentiable(
       [=](bool) {
         if (kernels == Kernels::fused) {
-          const auto [q, k, v] = linear_rows(x, &norm, layers).y;
-          return torch::cat({q, k, v}, -1);
+          return torch::cat(linear_rows(x, &norm, layers).y, -1);
         }
         const auto normal = torch::layer_norm(x, {kModel}, norm.weight, norm.bias);
         std::vector<torch::Tensor> parts;

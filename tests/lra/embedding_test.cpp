@@ -2,6 +2,7 @@
 #include "lra/embedding.h"
 
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "lra/dropout.h"
@@ -16,6 +17,10 @@ struct Case {
   bool learned;
   double p;
 };
+void PrintTo(const Case& c, std::ostream* to) {
+  *to << fmt::format("{}x{}x{}, {} tokens, {} {} positions, dropout {}", c.batch, c.length, c.width,
+                     c.vocabulary, c.positions, c.learned ? "learned" : "fixed", c.p);
+}
 
 class EmbeddingParity : public testing::TestWithParam<Case> {};
 

@@ -3,6 +3,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "lra/dropout.h"
@@ -77,6 +78,10 @@ struct Shape {
   bool normed;
   double p;
 };
+void PrintTo(const Shape& s, std::ostream* to) {
+  *to << fmt::format("{}x{}, {} hidden, {}, dropout {}", s.rows, s.width, s.hidden,
+                     s.normed ? "with a norm" : "without a norm", s.p);
+}
 
 class FeedForwardParity : public testing::TestWithParam<Shape> {};
 

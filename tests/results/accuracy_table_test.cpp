@@ -104,6 +104,7 @@ struct Difference {
   void (*apply)(Result&);
   const char* in_title;
 };
+void PrintTo(const Difference& difference, std::ostream* to) { *to << difference.name; }
 
 class NeverMerged : public testing::TestWithParam<Difference> {};
 

@@ -119,10 +119,9 @@ LRA_FOR_EACH_CPU void blend(const float* from, int64_t width, float weight, floa
   for (int64_t c = 0; c < width; ++c) to[c] = to[c] * old + from[c] * weight;
 }
 
-LRA_FOR_EACH_CPU float product(const float* x, const float* y, int64_t width) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t c = 0; c < width; ++c) sum += x[c] * y[c];
+float product(const float* x, const float* y, int64_t width) {
+  float sum;
+  row_products({x, width}, {y, width}, 1, width, &sum);
   return sum;
 }
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "attention_variants/kernels/cpu/banded.h"
+#include "attention_variants/kernels/cpu/convolution.h"
 #include "attention_variants/kernels/cpu/head_padding.h"
 #include "attention_variants/kernels/cpu/inverse.h"
 #include "attention_variants/kernels/cpu/softmax_tiles.h"
@@ -91,10 +91,11 @@ TileShape tiles(const NystromShape& shape, int64_t length) {
           .scale = 1 / std::sqrt(static_cast<float>(shape.depth))};
 }
 
-// What a head saves: landmarks, B V and the logarithms of its sums.
+// What a head saves: landmarks, B V and the logarithms of its sums, and what softmaxes F was made
+// of.
 struct Saved {
   Matrix q, k, bv;
-  float *log_sum, *bias;
+  float *log_sum, *bias, *top, *inverse;
   Saved(const NystromShape& shape, float* at) {
     Arena arena(at);
     q = arena.matrix(shape.landmarks, shape.depth);
@@ -102,6 +103,8 @@ struct Saved {
     bv = arena.matrix(shape.landmarks, shape.depth);
     log_sum = arena.take(shape.landmarks);
     bias = arena.take(shape.landmarks);
+    top = arena.take(shape.length);
+    inverse = arena.take(shape.length);
   }
 };
 
@@ -111,19 +114,20 @@ int64_t padded_rows(const NystromShape& shape) {
 
 }  // namespace
 
-int64_t nystrom_saved(const NystromShape& shape) { return shape.landmarks * (3 * shape.depth + 2); }
+int64_t nystrom_saved(const NystromShape& shape) {
+  return shape.landmarks * (3 * shape.depth + 2) + 2 * shape.length;
+}
 
 int64_t nystrom_scratch(const NystromShape& shape) {
   const int64_t m = shape.landmarks;
   return nystrom_saved(shape) + (2 * shape.length + padded_rows(shape)) * shape.depth + 2 * m * m +
-         m * shape.depth + inverse_scratch(m) + banded_scratch(shape.kernel) +
-         tile_scratch(tiles(shape, 0));
+         m * shape.depth + inverse_scratch(m) + tile_scratch(tiles(shape, 0));
 }
 
 int64_t nystrom_backward_scratch(const NystromShape& shape) {
   const int64_t m = shape.landmarks;
   return 2 * (shape.length + padded_rows(shape)) * shape.depth + 4 * m * m + 4 * m * shape.depth +
-         inverse_backward_scratch(m, shape.iterations) + 2 * banded_scratch(shape.kernel) +
+         inverse_backward_scratch(m, shape.iterations) + tap_sums(shape.kernel) +
          tile_scratch(tiles(shape, 0));
 }
 
@@ -142,7 +146,7 @@ void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix 
   lay_out(in.v, in.mask, extent.length, d, shape.kernel, v);
   const ConstMatrix values = v.from(lead(shape.kernel));
   const Matrix a = arena.matrix(m, m), z = arena.matrix(m, m), x = arena.matrix(m, d);
-  float* rest = arena.take(0);
+  float* const rest = arena.take(0);
 
   segment_means(shape, q, in.mask, keep.q, keep.bias);
   segment_means(shape, k, in.mask, keep.k, keep.bias);
@@ -158,13 +162,11 @@ void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix 
     multiply(m, d, m, z, keep.bv, x);
   }
   // The convolution joins a tile of the result while that is in cache.
-  float* const bands = arena.take(banded_scratch(shape.kernel));
-  rest = arena.take(0);
-  if (shape.kernel > 0) make_bands(in.taps, shape.kernel, Turned::no, bands);
   for (int64_t begin = 0; begin < extent.length; begin += kTile) {
     const int64_t rows = std::min(kTile, extent.length - begin);
-    few_keys(tiles(shape, rows), q.from(begin), keep.k, x, keep.bias, out.from(begin), rest);
-    if (shape.kernel > 0) add_banded(bands, v.from(begin), shape.kernel, rows, d, out.from(begin));
+    few_keys(tiles(shape, rows), q.from(begin), keep.k, x, keep.bias, out.from(begin),
+             keep.top + begin, keep.inverse + begin, rest);
+    add_convolution(in.taps, shape.kernel, Turned::no, v.from(begin), rows, d, out.from(begin));
   }
   zero_padding(out, in.mask, extent, shape.length, d);
 }
@@ -207,29 +209,25 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
   for (const Matrix& sum : {grad_x, grad_q, grad_k}) zero_rows(sum, 0, m, d);
 
   // F X, then X = Z (B V), then B V.
-  few_keys_backward(shape_of_tiles, q, kept.k, x, kept.bias, grads, grad.q, grad_k, grad_x, rest);
+  few_keys_backward(shape_of_tiles, q, kept.k, x, kept.bias, kept.top, kept.inverse, grads, grad.q,
+                    grad_k, grad_x, rest);
   {
     const ProductScope exact(Products::float32);
     multiply_bt(m, m, d, grad_x, kept.bv, grad_z);
     multiply_at(m, d, m, z, grad_x, x);  // x is now the gradient of B V
   }
-  float *const bands = arena.take(banded_scratch(shape.kernel)), *const grad_bands = arena.take(
-                                                                     banded_scratch(shape.kernel));
+  float* const sums = arena.take(tap_sums(shape.kernel));
   rest = arena.take(0);
-  if (shape.kernel > 0) {
-    make_bands(in.taps, shape.kernel, Turned::yes, bands);
-    std::fill(grad_bands, grad_bands + banded_scratch(shape.kernel), 0.0F);
-  }
+  std::fill(sums, sums + tap_sums(shape.kernel), 0.0F);
   for (int64_t begin = 0; begin < extent.length; begin += kTile) {
     const int64_t rows = std::min(kTile, extent.length - begin);
     few_queries_backward(tiles(shape, rows), kept.q, k.from(begin), values.from(begin),
                          extent.holes ? in.mask + begin : nullptr, kept.bv, kept.log_sum, x, grad_q,
                          grad.k.from(begin), grad.v.from(begin), Gradient::write, rest);
-    if (shape.kernel == 0) continue;
-    add_banded(bands, g.from(begin), shape.kernel, rows, d, grad.v.from(begin));
-    add_band_gradient(grads.from(begin), v.from(begin), shape.kernel, rows, d, grad_bands);
+    add_convolution(in.taps, shape.kernel, Turned::yes, g.from(begin), rows, d, grad.v.from(begin));
+    add_tap_sums(grads.from(begin), v.from(begin), shape.kernel, rows, d, sums);
   }
-  if (shape.kernel > 0) add_taps(grad_bands, shape.kernel, grad.taps);
+  taps_of(sums, shape.kernel, grad.taps);
   {  // Z, A and the landmarks
     const ProductScope exact(Products::float32);
     inverse_backward(m, shape.iterations, a, grad_z, grad_a, iterates);

@@ -63,14 +63,14 @@ LRA_FOR_EACH_CPU void column_gradient(const float* p, float* grad, int64_t rows,
   }
 }
 
-// s [m,columns] scores become softmaxes over the m rows, one a column; a row where bias [m] is not
-// 0 is left out. top and sum [columns] are scratch. Over columns and not along rows: what runs
-// along a row would have to be summed across a vector.
-LRA_FOR_EACH_CPU void softmax_columns(float* s, int64_t m, int64_t columns, const float* bias,
-                                      float* top, float* sum) {
+// s [m,columns] scores become exp(s - top), 0 in rows where bias [m] is not 0; of each column, top
+// [columns] gets the largest score, and inverse [columns] one over the sum of what s becomes. Over
+// columns and not along rows: what runs along a row would have to be summed across a vector.
+LRA_FOR_EACH_CPU void exponential_columns(float* s, int64_t m, int64_t columns, const float* bias,
+                                          float* top, float* inverse) {
   for (int64_t t = 0; t < columns; ++t) {
     top[t] = kLowest;
-    sum[t] = 0;
+    inverse[t] = 0;
   }
   for (int64_t j = 0; j < m; ++j) {
     if (bias[j] != 0) continue;
@@ -85,28 +85,34 @@ LRA_FOR_EACH_CPU void softmax_columns(float* s, int64_t m, int64_t columns, cons
     }
     for (int64_t t = 0; t < columns; ++t) {
       row[t] = exp(row[t] - top[t]);
-      sum[t] += row[t];
+      inverse[t] += row[t];
     }
   }
-  for (int64_t t = 0; t < columns; ++t) sum[t] = 1 / sum[t];
-  for (int64_t j = 0; j < m; ++j) {
-    float* row = s + j * columns;
-    for (int64_t t = 0; t < columns; ++t) row[t] *= sum[t];
-  }
+  for (int64_t t = 0; t < columns; ++t) inverse[t] = 1 / inverse[t];
 }
 
-// p [m,columns] such softmaxes, grad their gradient: grad becomes scale times that of the scores.
-LRA_FOR_EACH_CPU void softmax_columns_backward(const float* p, float* grad, int64_t m,
-                                               int64_t columns, float scale, float* dot) {
+// s [m,columns] the same scores become softmaxes, and grad, their gradient, scale times that of the
+// scores. dot [columns] is scratch.
+LRA_FOR_EACH_CPU void columns_backward(float* s, float* grad, int64_t m, int64_t columns,
+                                       const float* bias, const float* top, const float* inverse,
+                                       float scale, float* dot) {
   for (int64_t t = 0; t < columns; ++t) dot[t] = 0;
   for (int64_t j = 0; j < m; ++j) {
-    const float *from = p + j * columns, *row = grad + j * columns;
-    for (int64_t t = 0; t < columns; ++t) dot[t] += from[t] * row[t];
+    float* row = s + j * columns;
+    const float* given = grad + j * columns;
+    if (bias[j] != 0) {
+      std::fill(row, row + columns, 0.0F);
+      continue;
+    }
+    for (int64_t t = 0; t < columns; ++t) {
+      row[t] = exp(row[t] - top[t]) * inverse[t];
+      dot[t] += row[t] * given[t];
+    }
   }
   for (int64_t j = 0; j < m; ++j) {
-    const float* from = p + j * columns;
-    float* row = grad + j * columns;
-    for (int64_t t = 0; t < columns; ++t) row[t] = from[t] * (row[t] - dot[t]) * scale;
+    const float* row = s + j * columns;
+    float* to = grad + j * columns;
+    for (int64_t t = 0; t < columns; ++t) to[t] = row[t] * (to[t] - dot[t]) * scale;
   }
 }
 
@@ -134,35 +140,36 @@ LRA_FOR_EACH_CPU void softmax_rows_backward(const float* p, float* grad, int64_t
   }
 }
 
-int64_t tile_scratch(const TileShape& shape) { return (2 * kTile + 4) * shape.few + 2 * kTile; }
+int64_t tile_scratch(const TileShape& shape) { return (2 * kTile + 4) * shape.few + kTile; }
 
 void few_keys(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix x,
-              const float* bias, Matrix out, float* scratch) {
+              const float* bias, Matrix out, float* top, float* inverse, float* scratch) {
   const int64_t m = shape.few;
-  float *top = scratch + 2 * kTile * m, *sum = top + kTile;
   for (int64_t begin = 0; begin < shape.length; begin += kTile) {
     const int64_t rows = std::min(kTile, shape.length - begin);
-    const Matrix p{scratch, rows};  // [m,rows]
+    const Matrix p{scratch, rows}, to = out.from(begin);  // [m,rows]
     multiply_bt(m, rows, shape.depth, k, q.from(begin), p, {.product = shape.scale});
-    softmax_columns(p.data, m, rows, bias, top, sum);
-    multiply_at(rows, shape.values, m, p, x, out.from(begin));
+    exponential_columns(p.data, m, rows, bias, top + begin, inverse + begin);
+    multiply_at(rows, shape.values, m, p, x, to);
+    scale_rows(to, rows, shape.values, inverse + begin);
   }
 }
 
 void few_keys_backward(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix x,
-                       const float* bias, ConstMatrix grad_out, Matrix grad_q, Matrix grad_k,
-                       Matrix grad_x, float* scratch) {
+                       const float* bias, const float* top, const float* inverse,
+                       ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_x,
+                       float* scratch) {
   const int64_t m = shape.few;
-  float *top = scratch + 2 * kTile * m, *sum = top + kTile;
+  float* dot = scratch + 2 * kTile * m;
   for (int64_t begin = 0; begin < shape.length; begin += kTile) {
     const int64_t rows = std::min(kTile, shape.length - begin);
     const Matrix p{scratch, rows}, grad{scratch + kTile * m, rows};  // [m,rows]
     const ConstMatrix tile = q.from(begin), grad_tile = grad_out.from(begin);
     multiply_bt(m, rows, shape.depth, k, tile, p, {.product = shape.scale});
-    softmax_columns(p.data, m, rows, bias, top, sum);
-    multiply(m, shape.values, rows, p, grad_tile, grad_x, {.old = 1});
     multiply_bt(m, rows, shape.values, x, grad_tile, grad);
-    softmax_columns_backward(p.data, grad.data, m, rows, shape.scale, top);
+    columns_backward(p.data, grad.data, m, rows, bias, top + begin, inverse + begin, shape.scale,
+                     dot);
+    multiply(m, shape.values, rows, p, grad_tile, grad_x, {.old = 1});
     multiply_at(rows, shape.depth, m, grad, k, grad_q.from(begin));
     multiply(m, shape.depth, rows, grad, tile, grad_k, {.old = 1});
   }

@@ -26,14 +26,16 @@ struct TileShape {
 int64_t tile_scratch(const TileShape& shape);
 
 /// out [N,e] = softmax(scale q kᵀ + bias) x with q [N,d], k [m,d], x [m,e]; bias [m], -inf where a
-/// key is absent, at least one being present.
+/// key is absent, at least one being present. Of each softmax, top [N] gets the largest score and
+/// inverse [N] one over its sum.
 void few_keys(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix x,
-              const float* bias, Matrix out, float* scratch);
+              const float* bias, Matrix out, float* top, float* inverse, float* scratch);
 
-/// Given the gradient of out: writes grad_q [N,d]; adds to grad_k [m,d] and grad_x [m,e].
+/// Given these and the gradient of out: writes grad_q [N,d]; adds to grad_k [m,d] and grad_x [m,e].
 void few_keys_backward(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix x,
-                       const float* bias, ConstMatrix grad_out, Matrix grad_q, Matrix grad_k,
-                       Matrix grad_x, float* scratch);
+                       const float* bias, const float* top, const float* inverse,
+                       ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_x,
+                       float* scratch);
 
 /// out [m,e] = softmax(scale q kᵀ) v with q [m,d], k [N,d], v [N,e] over the keys where `mask` [N]
 /// is true (null = all), at least one; log_sum [m] gets the logarithms of the softmaxes' sums.

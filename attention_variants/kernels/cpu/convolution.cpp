@@ -1,0 +1,162 @@
+#include "attention_variants/kernels/cpu/convolution.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "attention_variants/kernels/cpu/vector_math.h"
+
+namespace lra::cpu {
+namespace {
+
+void lay_out_after(int64_t zeros, ConstMatrix x, const bool* mask, int64_t length, int64_t width,
+                   int64_t kernel, Matrix to) {
+  const auto clear = [&](int64_t row) { std::fill(to[row], to[row] + width, 0.0F); };
+  const int64_t rows = length + std::max<int64_t>(kernel - 1, 0);
+  for (int64_t t = 0; t < rows; ++t) {
+    const int64_t from = t - zeros;
+    if (from < 0 || from >= length || !mask[from]) {
+      clear(t);
+    } else {
+      std::copy(x[from], x[from] + width, to[t]);
+    }
+  }
+}
+
+// Some columns of a row at once, as many as the widest registers hold or fewer; narrower ones take
+// several. A sum of these stays in registers from its first to its last term, which the compiler
+// does not do for an array of floats.
+template <int64_t kWidth>
+struct Columns {
+  using Lanes
+      [[gnu::vector_size(kWidth * sizeof(float)), gnu::aligned(alignof(float)), gnu::may_alias]] =
+          float;
+  static constexpr int64_t width = kWidth;
+
+  LRA_INLINE static const Lanes& at(const float* x) { return *reinterpret_cast<const Lanes*>(x); }
+  LRA_INLINE static Lanes& at(float* x) { return *reinterpret_cast<Lanes*>(x); }
+};
+constexpr int64_t kMostColumns = 16;
+constexpr int64_t kTogether = 8;  // sums at a time: enough to wait for none
+
+// A kernel's first tap, and how far the next one is.
+struct Taps {
+  const float* first;
+  int64_t step;
+};
+
+// kCount rows of the result at `out`, of the rows from `x` on.
+template <class C, int64_t kCount>
+LRA_INLINE void convolve(Taps taps, int64_t kernel, ConstMatrix x, Matrix out) {
+  typename C::Lanes sum[kCount];
+#pragma GCC unroll 8
+  for (int64_t r = 0; r < kCount; ++r) sum[r] = C::at(out.data + r * out.stride);
+  for (int64_t j = 0; j < kernel; ++j) {
+    const float tap = taps.first[j * taps.step];
+#pragma GCC unroll 8
+    for (int64_t r = 0; r < kCount; ++r) sum[r] += tap * C::at(x.data + (j + r) * x.stride);
+  }
+#pragma GCC unroll 8
+  for (int64_t r = 0; r < kCount; ++r) C::at(out.data + r * out.stride) = sum[r];
+}
+
+template <class C>
+LRA_INLINE void convolve_columns(Taps taps, int64_t kernel, ConstMatrix x, int64_t rows,
+                                 Matrix out) {
+  int64_t t = 0;
+  for (; t + kTogether <= rows; t += kTogether) {
+    convolve<C, kTogether>(taps, kernel, {x.data + t * x.stride, x.stride},
+                           {out.data + t * out.stride, out.stride});
+  }
+  for (; t < rows; ++t) {
+    convolve<C, 1>(taps, kernel, {x.data + t * x.stride, x.stride},
+                   {out.data + t * out.stride, out.stride});
+  }
+}
+
+// The sums of the first kCount taps over the rows of `gradient`, and of those from `x` on.
+template <class C, int64_t kCount>
+LRA_INLINE void correlate(ConstMatrix gradient, ConstMatrix x, int64_t rows, float* sums) {
+  typename C::Lanes sum[kCount];
+#pragma GCC unroll 8
+  for (int64_t j = 0; j < kCount; ++j) sum[j] = C::at(sums + j * kMostColumns);
+  for (int64_t t = 0; t < rows; ++t) {
+    const typename C::Lanes g = C::at(gradient.data + t * gradient.stride);
+#pragma GCC unroll 8
+    for (int64_t j = 0; j < kCount; ++j) sum[j] += g * C::at(x.data + (t + j) * x.stride);
+  }
+#pragma GCC unroll 8
+  for (int64_t j = 0; j < kCount; ++j) C::at(sums + j * kMostColumns) = sum[j];
+}
+
+// The same of `taps`, at most kCount.
+template <class C, int64_t kCount>
+LRA_INLINE void correlate_rest(int64_t taps, ConstMatrix gradient, ConstMatrix x, int64_t rows,
+                               float* sums) {
+  if constexpr (kCount > 0) {
+    if (taps == kCount) return correlate<C, kCount>(gradient, x, rows, sums);
+    correlate_rest<C, kCount - 1>(taps, gradient, x, rows, sums);
+  }
+}
+
+template <class C>
+LRA_INLINE void correlate_columns(ConstMatrix gradient, ConstMatrix x, int64_t kernel, int64_t rows,
+                                  float* sums) {
+  for (int64_t j = 0; j < kernel; j += kTogether) {
+    correlate_rest<C, kTogether>(std::min(kTogether, kernel - j), gradient,
+                                 {x.data + j * x.stride, x.stride}, rows, sums + j * kMostColumns);
+  }
+}
+
+// Calls body(Columns, first column) for all columns of `width`, many at a time while there are.
+template <class Body>
+LRA_INLINE void for_columns(int64_t width, const Body& body) {
+  int64_t c = 0;
+  for (; c + 16 <= width; c += 16) body(Columns<16>(), c);
+  for (; c + 4 <= width; c += 4) body(Columns<4>(), c);
+  for (; c < width; ++c) body(Columns<1>(), c);
+}
+
+}  // namespace
+
+int64_t lead(int64_t kernel) { return kernel > 0 ? (kernel - 1) / 2 : 0; }
+int64_t trail(int64_t kernel) { return kernel / 2; }
+
+void lay_out(ConstMatrix x, const bool* mask, int64_t length, int64_t width, int64_t kernel,
+             Matrix to) {
+  lay_out_after(lead(kernel), x, mask, length, width, kernel, to);
+}
+
+void lay_out_turned(ConstMatrix x, const bool* mask, int64_t length, int64_t width, int64_t kernel,
+                    Matrix to) {
+  lay_out_after(trail(kernel), x, mask, length, width, kernel, to);
+}
+
+LRA_FOR_EACH_CPU void add_convolution(const float* taps, int64_t kernel, Turned turned,
+                                      ConstMatrix laid_out, int64_t rows, int64_t width,
+                                      Matrix out) {
+  const Taps in_order = turned == Turned::yes ? Taps{taps + kernel - 1, -1} : Taps{taps, 1};
+  for_columns(
+      width, [&](auto columns, int64_t c) __attribute__((always_inline)) {
+        convolve_columns<decltype(columns)>(in_order, kernel, {laid_out.data + c, laid_out.stride},
+                                            rows, {out.data + c, out.stride});
+      });
+}
+
+int64_t tap_sums(int64_t kernel) { return kernel * kMostColumns; }
+
+LRA_FOR_EACH_CPU void add_tap_sums(ConstMatrix gradient, ConstMatrix laid_out, int64_t kernel,
+                                   int64_t rows, int64_t width, float* sums) {
+  for_columns(
+      width, [&](auto columns, int64_t c) __attribute__((always_inline)) {
+        correlate_columns<decltype(columns)>({gradient.data + c, gradient.stride},
+                                             {laid_out.data + c, laid_out.stride}, kernel, rows,
+                                             sums);
+      });
+}
+
+void taps_of(const float* sums, int64_t kernel, float* grad_taps) {
+  for (int64_t j = 0; j < kernel; ++j)
+    grad_taps[j] = std::accumulate(sums + j * kMostColumns, sums + (j + 1) * kMostColumns, 0.0F);
+}
+
+}  // namespace lra::cpu

@@ -1,0 +1,37 @@
+// Depthwise convolution over the positions of one head, on rows in cache that are laid out between
+// zeros: result[t] = Σ_j taps[j] x[t + j - lead(K)].
+#pragma once
+
+#include <cstdint>
+
+#include "attention_variants/kernels/cpu/matrix.h"
+
+namespace lra::cpu {
+
+/// Rows of zeros before the input: (K - 1) / 2, and after it: K / 2; 0 without a kernel (K = 0).
+int64_t lead(int64_t kernel);
+int64_t trail(int64_t kernel);
+
+/// to [length + K - 1, width]: x [length,width] after lead(K) and before trail(K) rows of zeros,
+/// with rows zero where `mask` [length] is false.
+void lay_out(ConstMatrix x, const bool* mask, int64_t length, int64_t width, int64_t kernel,
+             Matrix to);
+/// The same with lead and trail exchanged, as for a kernel turned round.
+void lay_out_turned(ConstMatrix x, const bool* mask, int64_t length, int64_t width, int64_t kernel,
+                    Matrix to);
+
+/// out [rows,width] += the convolution of what lay_out() made, from the same row on. With the taps
+/// turned round and lay_out_turned() of the result's gradient: the input's gradient.
+enum class Turned { no, yes };
+void add_convolution(const float* taps, int64_t kernel, Turned turned, ConstMatrix laid_out,
+                     int64_t rows, int64_t width, Matrix out);
+
+/// Floats of the sums towards the taps' gradient: each tap's in parts.
+int64_t tap_sums(int64_t kernel);
+/// sums += those of the rows of a result's gradient [rows,width] and of what lay_out() made.
+void add_tap_sums(ConstMatrix gradient, ConstMatrix laid_out, int64_t kernel, int64_t rows,
+                  int64_t width, float* sums);
+/// grad_taps [K]: the parts of each tap added up.
+void taps_of(const float* sums, int64_t kernel, float* grad_taps);
+
+}  // namespace lra::cpu

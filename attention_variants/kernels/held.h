@@ -1,0 +1,31 @@
+// What an operator was told in its forward pass, kept for its backward pass.
+#pragma once
+
+#include <utility>
+
+#include "attention_variants/torch.h"
+
+namespace lra {
+namespace detail {
+template <class T>
+struct Held : torch::CustomClassHolder {
+  explicit Held(T given) : value(std::move(given)) {}
+  const T value;
+};
+}  // namespace detail
+
+template <class Settings>
+void hold_settings(torch::autograd::AutogradContext& context, Settings settings) {
+  context.saved_data["settings"] =
+      c10::IValue::make_capsule(c10::make_intrusive<detail::Held<Settings>>(std::move(settings)));
+}
+
+/// Those of hold_settings(), of the same type; they live as long as the context.
+template <class Settings>
+const Settings& held_settings(const torch::autograd::AutogradContext& context) {
+  return c10::static_intrusive_pointer_cast<detail::Held<Settings>>(
+             context.saved_data.at("settings").toCapsule())
+      ->value;
+}
+
+}  // namespace lra
