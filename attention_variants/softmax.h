@@ -9,9 +9,10 @@ namespace lra {
 /// softmax(q kᵀ / √d) v through LibTorch's fused kernel: q [B,H,M,d], k and v [B,H,N,d], keys [B,N]
 /// bool (true = seen; undefined = all) -> [B,H,M,d]. Never holds M x N. A sample without any key
 /// sees all of them, so that nothing becomes NaN forward or backward; its result means nothing and
-/// the caller drops it.
+/// the caller drops it. With a dropout, of the weights, LibTorch's kernels on CPUs do hold M x N.
 torch::Tensor softmax_attention(const torch::Tensor& q, const torch::Tensor& k,
-                                const torch::Tensor& v, const torch::Tensor& keys);
+                                const torch::Tensor& v, const torch::Tensor& keys,
+                                double dropout = 0);
 
 /// mask [B,N], with the rows that are false throughout made true.
 torch::Tensor nonempty_rows(const torch::Tensor& mask);

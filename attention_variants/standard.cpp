@@ -17,18 +17,13 @@ namespace {
 
 struct StandardOptions {
   std::string implementation = "fused";
-  double dropout = 0;  // of the attention weights, in training; 0 = off
+  double dropout = 0;  // of the attention weights, in training; 0 = off. The same weights in both
+                       // implementations on a CPU
 
   template <class Fields>
   void fields(Fields& f) {
     f("implementation", implementation, one_of({"fused", "materialized"}));
     f("dropout", dropout, between(0, 0.999));
-  }
-
-  // LibTorch's fused attention on CPUs leaves its fused path for an N x N one when given a dropout.
-  // It runs without, and what is recorded is what ran.
-  void settle() {
-    if (implementation == "fused") dropout = 0;
   }
 };
 
@@ -66,11 +61,12 @@ torch::Tensor queries(const torch::Tensor& q, const torch::Tensor& mask) {
   return q.requires_grad() ? zero_padding(q, mask) : q;
 }
 
-// Without N x N, and on CPUs without work for the padding behind a sample.
+// Without N x N, and on CPUs, where there is no dropout, without work for the padding behind a
+// sample.
 torch::Tensor fused(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                    const torch::Tensor& mask) {
+                    const torch::Tensor& mask, double dropout) {
   const std::vector<int64_t> lengths = mask.is_cpu() ? lengths_of(mask) : std::vector<int64_t>{};
-  if (lengths.empty()) return softmax_attention(queries(q, mask), k, v, mask);
+  if (lengths.empty()) return softmax_attention(queries(q, mask), k, v, mask, dropout);
   if (*std::ranges::min_element(lengths) == q.size(2)) return softmax_attention(q, k, v, {});
   return each_alone(q, k, v, lengths);
 }
@@ -84,8 +80,15 @@ class StandardAttention : public ProjectedAttention {
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
     if (options_.implementation == "fused") {
-      if (has_cpu_kernels(context_.kernels, q)) return softmax_kernel(q, k, v, mask, mask);
-      return zero_padded_rows(fused(q, k, v, mask).to(q.scalar_type()), mask);
+      const double dropout = is_training() ? options_.dropout : 0;
+      if (has_cpu_kernels(context_.kernels, q)) {
+        return softmax_kernel(q, k, v, mask, mask,
+                              draw_weight_dropout(dropout, is_training(), q, k));
+      }
+      // LibTorch's fused attention on CPUs leaves its fused path for an N x N one when given a
+      // dropout; so that the same weights are dropped as by the kernel, that below takes its place.
+      if (dropout == 0 || !q.is_cpu())
+        return zero_padded_rows(fused(q, k, v, mask, dropout).to(q.scalar_type()), mask);
     }
     const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
     torch::Tensor scores =
@@ -93,7 +96,7 @@ class StandardAttention : public ProjectedAttention {
     scores.masked_fill_(nonempty_rows(mask).logical_not().unsqueeze(1).unsqueeze(1),
                         -std::numeric_limits<double>::infinity());
     torch::Tensor weights = torch::softmax(scores, -1);  // [B,H,N,N]
-    weights = torch::dropout(weights, options_.dropout, is_training());
+    weights = drop_weights(weights, options_.dropout, is_training());
     return zero_padded_rows(torch::matmul(weights, v).to(q.scalar_type()), mask);
   }
 

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "attention_variants/kernels/cpu/row_math.h"
+#include "attention_variants/kernels/dropout.h"
 #include "attention_variants/kernels/row_parts.h"
-#include "lra/dropout.h"
 
 namespace lra {
 namespace {

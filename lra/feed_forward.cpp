@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "attention_variants/kernels/cpu/row_math.h"
+#include "attention_variants/kernels/dropout.h"
 #include "attention_variants/kernels/kernels.h"
 #include "attention_variants/kernels/layer_tile.h"
-#include "lra/dropout.h"
 
 namespace lra {
 namespace {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "attention_variants/attention.h"
+#include "attention_variants/kernels/dropout.h"
 #include "attention_variants/torch.h"
-#include "lra/dropout.h"
 #include "lra/protocol.h"
 #include "lra/task.h"
 

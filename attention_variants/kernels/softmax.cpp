@@ -48,12 +48,21 @@ cpu::Holes holes_of(const torch::Tensor& mask) {
 
 int64_t tiles_of(int64_t queries) { return (queries + cpu::kQueryTile - 1) / cpu::kQueryTile; }
 
+// Of head h of sample b: every tile of queries has a block for each key.
+cpu::WeightDropout dropout_of(const DropoutMask& mask, const cpu::SoftmaxShape& shape,
+                              int64_t head) {
+  return {
+      .seed = mask.seed,
+      .threshold = mask.threshold,
+      .first_block = mask.first / cpu::kDropoutBlock + head * tiles_of(shape.queries) * shape.keys};
+}
+
 class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& q_given,
                                const torch::Tensor& k_given, const torch::Tensor& v_given,
-                               const torch::Tensor& keys_given,
-                               const torch::Tensor& queries_given) {
+                               const torch::Tensor& keys_given, const torch::Tensor& queries_given,
+                               DropoutMask dropout) {
     const cpu::ProductScope scope(keep_products(*context));
     const torch::Tensor q = with_unit_rows(q_given), k = with_unit_rows(k_given),
                         v = with_unit_rows(v_given), keys = keys_given.contiguous(),
@@ -65,12 +74,14 @@ class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
     for_each_item(batch * heads * tiles, cpu::softmax_scratch(shape, holes_of(keys)), q.options(),
                   [&](int64_t item, float* scratch) {
                     const int64_t head = item / tiles, b = head / heads, h = head % heads;
+                    cpu::SoftmaxInputs inputs = inputs_of(q, k, v, keys, queries, b, h);
+                    inputs.dropout = dropout_of(dropout, shape, head);
                     cpu::softmax_forward(
-                        shape, inputs_of(q, k, v, keys, queries, b, h),
-                        item % tiles * cpu::kQueryTile, mutable_head_rows(out, b, h),
+                        shape, inputs, item % tiles * cpu::kQueryTile, mutable_head_rows(out, b, h),
                         log_sum.mutable_data_ptr<float>() + head * shape.queries, scratch);
                   });
     context->save_for_backward({q, k, v, keys, queries, out, log_sum});
+    save_dropout(*context, "dropout", dropout);
     return out;
   }
 
@@ -79,6 +90,7 @@ class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
     const variable_list kept = context->get_saved_variables();
     const torch::Tensor &q = kept[0], &k = kept[1], &v = kept[2], &keys = kept[3],
                         &queries = kept[4], &out = kept[5], &log_sum = kept[6];
+    const DropoutMask dropout = saved_dropout(*context, "dropout");
     const cpu::SoftmaxShape shape = shape_of(q, k, v);
     const int64_t batch = q.size(0), heads = q.size(1);
     const torch::Tensor grad_out = with_unit_rows(gradients[0]);
@@ -91,8 +103,9 @@ class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
     for_each_item(batch * heads, cpu::softmax_backward_scratch(shape, holes_of(keys)), q.options(),
                   [&](int64_t head, float* scratch) {
                     const int64_t b = head / heads, h = head % heads;
-                    cpu::softmax_backward(shape, inputs_of(q, k, v, keys, queries, b, h),
-                                          head_rows(out, b, h),
+                    cpu::SoftmaxInputs inputs = inputs_of(q, k, v, keys, queries, b, h);
+                    inputs.dropout = dropout_of(dropout, shape, head);
+                    cpu::softmax_backward(shape, inputs, head_rows(out, b, h),
                                           log_sum.const_data_ptr<float>() + head * shape.queries,
                                           head_rows(grad_out, b, h),
                                           {.q = mutable_head_rows(grad_q, b, h),
@@ -100,17 +113,37 @@ class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
                                            .v = mutable_head_rows(grad_v, b, h)},
                                           scratch);
                   });
-    return {grad_q, grad_k, grad_v, {}, {}};
+    return {grad_q, grad_k, grad_v, {}, {}, {}};
   }
 };
 
 }  // namespace
 
 torch::Tensor softmax_kernel(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                             const torch::Tensor& keys, const torch::Tensor& queries) {
+                             const torch::Tensor& keys, const torch::Tensor& queries,
+                             const DropoutMask& dropout) {
   const torch::Tensor none = torch::empty({0}, q.options().dtype(torch::kBool));
   return SoftmaxKernel::apply(q, k, v, keys.defined() ? keys : none,
-                              queries.defined() ? queries : none);
+                              queries.defined() ? queries : none, dropout);
+}
+
+DropoutMask draw_weight_dropout(double p, bool training, const torch::Tensor& q,
+                                const torch::Tensor& k) {
+  const int64_t blocks = q.size(0) * q.size(1) * tiles_of(q.size(2)) * k.size(2);
+  return draw_dropout(p, training, blocks * cpu::kDropoutBlock, DropoutBits::drawn_anew);
+}
+
+torch::Tensor drop_weights(const torch::Tensor& weights, double p, bool training) {
+  if (!training || p == 0) return weights;
+  if (!weights.is_cpu()) return torch::dropout(weights, p, training);
+  const int64_t batch = weights.size(0), heads = weights.size(1), queries = weights.size(2),
+                keys = weights.size(3), tiles = tiles_of(queries);
+  const torch::Tensor factors =
+      philox_dropout(torch::ones({batch, heads, tiles, keys, cpu::kQueryTile}, weights.options()),
+                     p, training)
+          .transpose(3, 4)
+          .reshape({batch, heads, tiles * cpu::kQueryTile, keys});
+  return weights * factors.narrow(2, 0, queries);
 }
 
 torch::Tensor full_attention(Kernels chosen, const torch::Tensor& q, const torch::Tensor& k,

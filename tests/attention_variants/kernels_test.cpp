@@ -213,12 +213,16 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"nystrom[pinv_iterations=0,conv_kernel_size=3]", 2, 2, 600, 32, Padding::scattered},
         Case{"nystrom", 2, 2, 1024, 32, Padding::end}));
 
-INSTANTIATE_TEST_SUITE_P(Standard, KernelParity,
-                         testing::Values(Case{"standard", 3, 2, 1, 4, Padding::none},
-                                         Case{"standard", 3, 2, 100, 32, Padding::end},
-                                         Case{"standard", 2, 3, 300, 8, Padding::scattered},
-                                         Case{"standard", 1, 1, 129, 5, Padding::none},
-                                         Case{"standard", 4, 1, 600, 64, Padding::end}));
+INSTANTIATE_TEST_SUITE_P(
+    Standard, KernelParity,
+    testing::Values(Case{"standard", 3, 2, 1, 4, Padding::none},
+                    Case{"standard", 3, 2, 100, 32, Padding::end},
+                    Case{"standard", 2, 3, 300, 8, Padding::scattered},
+                    Case{"standard", 1, 1, 129, 5, Padding::none},
+                    Case{"standard", 4, 1, 600, 64, Padding::end},
+                    Case{"standard[dropout=0.25]", 3, 2, 100, 32, Padding::end},
+                    Case{"standard[dropout=0.1]", 2, 3, 300, 8, Padding::scattered},
+                    Case{"standard[dropout=0.5]", 4, 1, 600, 64, Padding::end}));
 
 INSTANTIATE_TEST_SUITE_P(
     Linformer, KernelParity,
@@ -378,9 +382,10 @@ TEST(Kernels, AreTheSameForAnyNumberOfThreads) {
   const torch::Tensor gradient = draw(), mask = torch::ones({3, 200}, torch::kBool);
   const AttentionContext context{.width = 16, .heads = 2, .head_dim = 8, .max_length = 200};
   const int before = at::get_num_threads();
-  for (const char* spec : {"nystrom[num_landmarks=8]", "standard", "linear", "performer",
-                           "cosformer", "bigbird[block=8]", "reformer[chunk_length=16]",
-                           "linformer", "linformer[sharing=heads_only]"}) {
+  for (const char* spec :
+       {"nystrom[num_landmarks=8]", "standard", "standard[dropout=0.2]", "linear", "performer",
+        "cosformer", "bigbird[block=8]", "reformer[chunk_length=16]", "linformer",
+        "linformer[sharing=heads_only]"}) {
     const auto with = [&](int threads) {
       at::set_num_threads(threads);
       return evaluate(parse_attention(spec), context, torch::kFloat, inputs, mask, gradient);

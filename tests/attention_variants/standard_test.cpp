@@ -1,5 +1,9 @@
 // Standard attention: its two implementations against each other, its dropout, and what it holds in
 // memory.
+#include <fmt/format.h>
+
+#include <cmath>
+
 #include "tests/attention_variants/testing.h"
 
 namespace lra {
@@ -52,24 +56,62 @@ TEST(Standard, FusedHoldsLittleMoreForAPaddedBatch) {
             1.2 * static_cast<double>(peak({2048, 2048, 2048, 2048})));
 }
 
-TEST(Standard, FusedRecordsThatItRunsWithoutDropout) {
-  EXPECT_EQ(make("standard[dropout=0.1]")->options(),
-            json::parse(R"({"implementation": "fused", "dropout": 0.0})"));
-  EXPECT_EQ(make("standard[implementation=materialized,dropout=0.1]")->options().at("dropout"),
-            0.1);
+class StandardDropout : public testing::TestWithParam<const char*> {};
+
+TEST_P(StandardDropout, DropsWeightsInTrainingAlone) {
+  for (const auto type : {torch::kFloat, torch::kDouble}) {
+    const auto attention =
+        make(fmt::format("standard[implementation={},dropout=0.5]", GetParam()), type);
+    const Inputs in = make_inputs({64}, 64, type);
+    const torch::Tensor expected = attend(*attention, in);
+    EXPECT_LT(difference(expected, attend(*make("standard", type), in)),
+              type == torch::kFloat ? 1e-6 : 1e-12);
+    attention->train();
+    EXPECT_GT(difference(attend(*attention, in), expected), 1e-2);
+    // Kept weights are scaled up, so that the mean over many draws comes back.
+    torch::Tensor mean = torch::zeros_like(expected);
+    for (int i = 0; i < 2000; ++i) mean += attend(*attention, in) / 2000;
+    EXPECT_LT((mean - expected).abs().mean().item<double>(), 0.01);
+  }
 }
 
-TEST(Standard, MaterializedDropsWeightsInTrainingAlone) {
-  const auto attention = make("standard[implementation=materialized,dropout=0.5]");
-  const Inputs in = make_inputs({64}, 64);
-  const torch::Tensor expected = attend(*attention, in);
-  EXPECT_LT(difference(expected, attend(*make("standard"), in)), 1e-12);
+// With equal weights and the unit matrix as values, the result is the weights.
+TEST_P(StandardDropout, IsOfEachWeightByItself) {
+  constexpr int64_t kLength = 300, kHeads = 2, kBatch = 3;
+  constexpr double p = 0.25;
+  const auto attention =
+      make(fmt::format("standard[implementation={},dropout={}]", GetParam(), p), torch::kFloat,
+           {.width = 8, .heads = kHeads, .head_dim = kLength, .max_length = kLength});
   attention->train();
-  EXPECT_GT(difference(attend(*attention, in), expected), 1e-2);
-  // Kept weights are scaled up, so that the mean over many draws comes back.
-  torch::Tensor mean = torch::zeros_like(expected);
-  for (int i = 0; i < 2000; ++i) mean += attend(*attention, in) / 2000;
-  EXPECT_LT((mean - expected).abs().mean().item<double>(), 0.01);
+  const torch::Tensor none = torch::zeros({kBatch, kHeads, kLength, kLength});
+  const torch::Tensor weights = attention->attend(none, none, none + torch::eye(kLength),
+                                                  torch::ones({kBatch, kLength}, torch::kBool)) *
+                                kLength;
+  const torch::Tensor kept = weights.gt(0);
+  EXPECT_TRUE(
+      torch::allclose(weights.masked_select(kept), torch::tensor(static_cast<float>(1 / (1 - p)))));
+  // Of independent draws: their share, and that of equal neighbours along every dimension.
+  const auto share_is = [](const torch::Tensor& of, double expected) {
+    const double spread = std::sqrt(expected * (1 - expected) / static_cast<double>(of.numel()));
+    EXPECT_NEAR(of.to(torch::kDouble).mean().item<double>(), expected, 5 * spread);
+  };
+  share_is(kept, 1 - p);
+  for (int64_t dim = 0; dim < 4; ++dim) {
+    for (const int64_t apart : {1, 16, 128}) {
+      if (apart >= kept.size(dim)) continue;
+      const int64_t count = kept.size(dim) - apart;
+      share_is(kept.narrow(dim, 0, count).eq(kept.narrow(dim, apart, count)),
+               p * p + (1 - p) * (1 - p));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Standard, StandardDropout, testing::Values("fused", "materialized"));
+
+// One pass in float32 of training, with dropout, of a batch that no N x N would be small beside.
+TEST(Standard, FusedHoldsNoMatrixForItsDropout) {
+  EXPECT_LT(peak_of("standard[dropout=0.1]", 2048, /*training=*/true),
+            1.05 * static_cast<double>(peak_of("standard", 2048, /*training=*/true)));
 }
 
 TEST(Standard, FusedHoldsNoMatrix) {

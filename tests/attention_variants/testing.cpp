@@ -72,6 +72,7 @@ int64_t peak_bytes(const std::function<void()>& work) {
 int64_t attend_peak(const std::string& spec, const AttentionContext& context, int64_t batch,
                     bool training) {
   const auto attention = make(spec, torch::kFloat, context);
+  attention->train(training);
   Inputs in = make_inputs(std::vector<int64_t>(static_cast<size_t>(batch), context.max_length),
                           context.max_length, torch::kFloat, context.heads, context.head_dim);
   for (torch::Tensor* t : {&in.q, &in.k, &in.v}) t->set_requires_grad(training);

@@ -57,13 +57,21 @@ BenchOperator variant(const std::string& name, const std::string& attention) {
 }  // namespace
 
 std::vector<BenchOperator> attention_operators() {
-  return {softmax_of("SoftmaxAttention", 0, 0),       softmax_of("SoftmaxTo64Keys", 0, 64),
-          softmax_of("SoftmaxTo256Keys", 0, 256),     softmax_of("SoftmaxOf64Queries", 64, 0),
-          variant("NystromAttention", "nystrom"),     variant("LinearAttention", "linear"),
-          variant("PerformerAttention", "performer"), variant("LinformerAttention", "linformer"),
-          variant("ReformerAttention", "reformer"),   variant("LongformerAttention", "longformer"),
-          variant("BigBirdAttention", "bigbird"),     variant("LocalAttention", "local"),
-          variant("SparseAttention", "sparse"),       variant("CosformerAttention", "cosformer")};
+  return {softmax_of("SoftmaxAttention", 0, 0),
+          variant("SoftmaxAttentionWithDropout", "standard[dropout=0.1]"),
+          softmax_of("SoftmaxTo64Keys", 0, 64),
+          softmax_of("SoftmaxTo256Keys", 0, 256),
+          softmax_of("SoftmaxOf64Queries", 64, 0),
+          variant("NystromAttention", "nystrom"),
+          variant("LinearAttention", "linear"),
+          variant("PerformerAttention", "performer"),
+          variant("LinformerAttention", "linformer"),
+          variant("ReformerAttention", "reformer"),
+          variant("LongformerAttention", "longformer"),
+          variant("BigBirdAttention", "bigbird"),
+          variant("LocalAttention", "local"),
+          variant("SparseAttention", "sparse"),
+          variant("CosformerAttention", "cosformer")};
 }
 
 }  // namespace lra

@@ -235,9 +235,8 @@ TEST(ProtocolCommandTest, DiffNamesEveryFieldThatDiffers) {
                             "schedule.beta1_low: 0.0 -> 0.85",
                         }));
   for (const char* line :
-       {"name: \"lra-strict\" -> \"nystromformer2021\"",
-        "attentions.standard.implementation: \"fused\" -> \"materialized\"",
-        "attentions.standard.dropout: 0 -> 0.1", "attentions.nystrom.padding: null -> \"zeroed\"",
+       {"name: \"lra-strict\" -> \"nystromformer2021\"", "attentions.standard.dropout: 0 -> 0.1",
+        "attentions.nystrom.padding: null -> \"zeroed\"",
         "attentions.nystrom.init: null -> \"global\""}) {
     EXPECT_EQ(std::ranges::count(others, line), 1) << line;
   }

@@ -198,7 +198,7 @@ TEST(WithoutEngine, SaysWhatToDo) {
 TEST(ForEachPart, TogetherTheyAreTheWholeBatch) {
   for (const int64_t inputs : {1, 2}) {
     torch::manual_seed(3);
-    Model model(toy_task(inputs), toy_config("standard", /*dropout=*/0.3));
+    Model model(toy_task(inputs), toy_config("standard[dropout=0.2]", /*dropout=*/0.3));
     model.train();
     const torch::Tensor tokens = torch::randint(1, 7, {10, inputs, 16}),
                         mask = torch::ones({10, inputs, 16}, torch::kBool);

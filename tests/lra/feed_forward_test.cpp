@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "lra/dropout.h"
+#include "attention_variants/kernels/dropout.h"
 
 namespace lra {
 namespace {

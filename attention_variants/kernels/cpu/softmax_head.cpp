@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "attention_variants/kernels/cpu/head_padding.h"
-#include "attention_variants/kernels/cpu/softmax_tiles.h"
 
 namespace lra::cpu {
 namespace {
@@ -14,6 +13,12 @@ TileShape tile_shape(const SoftmaxShape& shape, int64_t keys, int64_t queries) {
           .depth = shape.depth,
           .values = shape.values,
           .scale = shape.scale};
+}
+
+// That of the queries from `begin` on.
+WeightDropout dropout_from(const SoftmaxShape& shape, WeightDropout dropout, int64_t begin) {
+  dropout.first_block += begin / kQueryTile * shape.keys;
+  return dropout;
 }
 
 Extent extent_or_all(const bool* mask, int64_t length) {
@@ -61,8 +66,10 @@ void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& in, int64_t
                                         arena.take(keys.holes ? shape.keys * shape.values : 0)),
                     q = asking(in.q, in.query_mask, begin, rows, shape.depth,
                                arena.take(kQueryTile * shape.depth));
-  few_queries(tile_shape(shape, keys.length, rows), q, k, v, keys.holes ? in.key_mask : nullptr,
-              out.from(begin), log_sum + begin, arena.take(0));
+  TileShape tile = tile_shape(shape, keys.length, rows);
+  tile.dropout = dropout_from(shape, in.dropout, begin);
+  few_queries(tile, q, k, v, keys.holes ? in.key_mask : nullptr, out.from(begin), log_sum + begin,
+              arena.take(0));
   clear_silent(out, in.query_mask, begin, rows, shape.values);
 }
 
@@ -86,8 +93,9 @@ void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& in, ConstM
     if (in.query_mask != nullptr &&
         std::count(in.query_mask + begin, in.query_mask + begin + rows, true) == 0)
       continue;
-    few_queries_backward(tile_shape(shape, keys.length, rows),
-                         asking(in.q, in.query_mask, begin, rows, shape.depth, q_copy), k, v,
+    TileShape tile = tile_shape(shape, keys.length, rows);
+    tile.dropout = dropout_from(shape, in.dropout, begin);
+    few_queries_backward(tile, asking(in.q, in.query_mask, begin, rows, shape.depth, q_copy), k, v,
                          keys.holes ? in.key_mask : nullptr, out.from(begin), log_sum + begin,
                          asking(grad_out, in.query_mask, begin, rows, shape.values, grad_copy),
                          grad.q.from(begin), grad.k, grad.v, Gradient::add, rest);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "attention_variants/kernels/cpu/matrix.h"
+#include "attention_variants/kernels/cpu/softmax_tiles.h"
 
 namespace lra::cpu {
 
@@ -21,10 +22,12 @@ struct SoftmaxInputs {
   ConstMatrix q, k, v;               // [M,d], [N,d], [N,e]
   const bool* key_mask = nullptr;    // [N]; null = all are seen
   const bool* query_mask = nullptr;  // [M]; null = all ask; the results of the others are zero
+  WeightDropout dropout = {};        // each tile of queries has a block for every key
 };
 
 /// Queries a tile; forward tiles are independent.
 inline constexpr int64_t kQueryTile = 128;
+static_assert(kQueryTile == kDropoutBlock);
 
 /// Floats of scratch, a thread; more where padding stands before tokens, so that keys have to be
 /// copied without it.

@@ -1,6 +1,7 @@
 #include "attention_variants/kernels/cpu/softmax_tiles.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -116,6 +117,27 @@ LRA_FOR_EACH_CPU void columns_backward(float* s, float* grad, int64_t m, int64_t
   }
 }
 
+// to [rows,m]: the weights at `from` of the positions from `begin` on that are kept, scaled, and
+// zero for the others; `to` may be `from`.
+class Dropper {
+ public:
+  Dropper(const WeightDropout& dropout, int64_t begin, int64_t rows)
+      : rows_(rows), scale_(65536.0F / (65536.0F - static_cast<float>(dropout.threshold))) {
+    draw_bits(dropout.seed, dropout.first_block + begin, rows, dropout.threshold, bits_.data());
+  }
+  void drop(const float* from, int64_t m, float* to) const {
+    for (int64_t r = 0; r < rows_; ++r) {
+      keep_bits(from + r * m, to + r * m, bits_.data() + static_cast<size_t>(r * kDropoutHalves), m,
+                scale_);
+    }
+  }
+
+ private:
+  int64_t rows_;
+  float scale_;
+  std::array<uint16_t, kTile * kDropoutHalves> bits_;
+};
+
 }  // namespace
 
 LRA_FOR_EACH_CPU void softmax_rows(float* s, int64_t rows, int64_t m, const float* bias) {
@@ -189,6 +211,7 @@ void few_queries(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatr
     multiply_bt(rows, m, shape.depth, k.from(begin), q, s, {.product = shape.scale});
     running_columns(s.data, rows, m, mask == nullptr ? nullptr : mask + begin, top, sum, shrink);
     scale_rows(out, m, shape.values, shrink);
+    if (shape.dropout.threshold != 0) Dropper(shape.dropout, begin, rows).drop(s.data, m, s.data);
     multiply_at(m, shape.values, rows, s, v.from(begin), out, {.old = 1});
   }
   for (int64_t j = 0; j < m; ++j) {
@@ -212,8 +235,16 @@ void few_queries_backward(const TileShape& shape, ConstMatrix q, ConstMatrix k, 
     const ConstMatrix tile = k.from(begin);
     multiply_bt(rows, m, shape.depth, tile, q, p, {.product = shape.scale});
     column_probabilities(p.data, rows, m, mask == nullptr ? nullptr : mask + begin, log_sum);
-    multiply(rows, shape.values, m, p, grad_out, grad_v.from(begin), {.old = old});
-    multiply_bt(rows, m, shape.values, v.from(begin), grad_out, grad);
+    if (shape.dropout.threshold != 0) {
+      const Dropper dropper(shape.dropout, begin, rows);
+      dropper.drop(p.data, m, grad.data);
+      multiply(rows, shape.values, m, grad, grad_out, grad_v.from(begin), {.old = old});
+      multiply_bt(rows, m, shape.values, v.from(begin), grad_out, grad);
+      dropper.drop(grad.data, m, grad.data);
+    } else {
+      multiply(rows, shape.values, m, p, grad_out, grad_v.from(begin), {.old = old});
+      multiply_bt(rows, m, shape.values, v.from(begin), grad_out, grad);
+    }
     column_gradient(p.data, grad.data, rows, m, dot, shape.scale);
     multiply(rows, shape.depth, m, grad, q, grad_k.from(begin), {.old = old});
     multiply_at(m, shape.depth, rows, grad, tile, grad_q, {.old = 1});

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "attention_variants/kernels/cpu/dropout_bits.h"
 #include "attention_variants/kernels/cpu/matrix.h"
 
 namespace lra::cpu {
@@ -14,12 +15,21 @@ namespace lra::cpu {
 /// Positions a tile: with 64 landmarks, scores and their gradients take 128 KiB.
 inline constexpr int64_t kTile = 256;
 
+/// A dropout of the weights between the landmarks, at most kDropoutBlock of them, and the
+/// positions: each position has a block of bits (dropout_bits.h), and landmark j its bit j.
+struct WeightDropout {
+  uint64_t seed = 0;
+  uint32_t threshold = 0;   // of 65536: the share that is dropped; 0 = nothing is
+  int64_t first_block = 0;  // the first position's
+};
+
 struct TileShape {
   int64_t length = 0;  // N positions
   int64_t few = 0;     // m landmarks
   int64_t depth = 0;   // d of queries and keys
   int64_t values = 0;  // e of values
   float scale = 1;
+  WeightDropout dropout = {};  // few_queries() and its backward pass alone
 };
 
 /// Scratch of each function here, in floats.

@@ -31,7 +31,10 @@ struct DropoutMask {
 };
 
 /// That of a call of philox_dropout() on `count` elements, its seed drawn as that would; p below 1.
-DropoutMask draw_dropout(double p, bool training, int64_t count);
+/// Its bits are kept for the backward pass, where one may follow, or drawn anew each time.
+enum class DropoutBits { kept, drawn_anew };
+DropoutMask draw_dropout(double p, bool training, int64_t count,
+                         DropoutBits bits = DropoutBits::kept);
 
 /// While it lives, this thread's tensors are samples [begin, begin + count) of a larger batch, in
 /// rows of one size: dropouts on CPUs drop what they would drop of these samples in the whole
@@ -44,7 +47,7 @@ class BatchPart {
   BatchPart& operator=(const BatchPart&) = delete;
 
  private:
-  friend DropoutMask draw_dropout(double p, bool training, int64_t count);
+  friend DropoutMask draw_dropout(double p, bool training, int64_t count, DropoutBits bits);
   int64_t begin_, count_;
   at::Generator seeds_;
 };

@@ -1,10 +1,11 @@
-#include "lra/dropout_bits.h"
+#include "attention_variants/kernels/cpu/dropout_bits.h"
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
+#include "attention_variants/kernels/cpu/philox.h"
 #include "attention_variants/kernels/cpu/vector_math.h"
-#include "lra/random.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define LRA_HAS_INTRINSICS 1
@@ -13,7 +14,51 @@
 #define LRA_HAS_INTRINSICS 0
 #endif
 
-namespace lra::dropout {
+namespace lra::cpu {
+namespace {
+
+constexpr int64_t kLanes = kDropoutLanes;
+
+// x * scale where the element is kept, else 0.
+LRA_INLINE float kept_or_zero(bool kept, float x, float scale) {
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(x * scale) & (kept ? 0xFFFFFFFF : 0));
+}
+LRA_INLINE double kept_or_zero(bool kept, double x, double scale) { return kept ? x * scale : 0.0; }
+LRA_INLINE uint16_t kept_or_zero(bool kept, uint16_t x, float scale) {
+  const uint32_t bits = bfloat16_bits(std::bit_cast<float>(uint32_t{x} << 16) * scale);
+  return static_cast<uint16_t>(kept ? bits : 0);
+}
+
+template <class T, class Scale>
+LRA_INLINE void keep_rows(const T* x, T* y, const uint16_t* bits, int64_t count, Scale scale) {
+  for (int64_t row = 0; row < count; row += kLanes) {
+    const uint32_t of = bits[row / kLanes];
+    const auto some = [&](int64_t n) {
+#pragma omp simd
+      for (int64_t l = 0; l < n; ++l)
+        y[row + l] = kept_or_zero((of >> l & 1) != 0, x[row + l], scale);
+    };
+    if (count - row >= kLanes) {
+      some(kLanes);
+    } else {
+      some(count - row);
+    }
+  }
+}
+
+}  // namespace
+
+LRA_FOR_EACH_CPU void keep_bits(const float* x, float* y, const uint16_t* bits, int64_t count,
+                                float scale) {
+  keep_rows(x, y, bits, count, scale);
+}
+LRA_FOR_EACH_CPU void keep_bits(const uint16_t* x, uint16_t* y, const uint16_t* bits, int64_t count,
+                                float scale) {
+  keep_rows(x, y, bits, count, scale);
+}
+void keep_bits(const double* x, double* y, const uint16_t* bits, int64_t count, double scale) {
+  keep_rows(x, y, bits, count, scale);
+}
 
 LRA_FOR_EACH_CPU void draw_bits_anywhere(uint64_t seed, int64_t first_block, int64_t blocks,
                                          uint32_t threshold, uint16_t* bits) {
@@ -107,4 +152,4 @@ void draw_bits(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t thre
   draw_bits_anywhere(seed, first_block, blocks, threshold, bits);
 }
 
-}  // namespace lra::dropout
+}  // namespace lra::cpu

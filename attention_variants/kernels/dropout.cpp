@@ -1,4 +1,4 @@
-#include "lra/dropout.h"
+#include "attention_variants/kernels/dropout.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Dispatch.h>
@@ -7,62 +7,27 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <mutex>
 #include <utility>
 
-#include "attention_variants/kernels/cpu/vector_math.h"
-#include "lra/dropout_bits.h"
+#include "attention_variants/kernels/cpu/dropout_bits.h"
 
 namespace lra {
 namespace {
 
-using dropout::draw_bits;
-using dropout::kBlock;
-using dropout::kHalves;
-using dropout::kLanes;
-
-// x * scale where the element is kept, else 0.
-LRA_INLINE float kept_or_zero(bool kept, float x, float scale) {
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(x * scale) & (kept ? 0xFFFFFFFF : 0));
-}
-LRA_INLINE double kept_or_zero(bool kept, double x, double scale) { return kept ? x * scale : 0.0; }
-LRA_INLINE c10::BFloat16 kept_or_zero(bool kept, c10::BFloat16 x, float scale) {
-  const uint32_t bits = cpu::bfloat16_bits(std::bit_cast<float>(uint32_t{x.x} << 16) * scale);
-  return {static_cast<uint16_t>(kept ? bits : 0), c10::BFloat16::from_bits()};
-}
-
-// Of whole blocks and a tail; y may be x.
-template <class T, class Scale>
-LRA_INLINE void keep_rows(const T* x, T* y, const uint16_t* bits, int64_t count, Scale scale) {
-  for (int64_t row = 0; row < count; row += kLanes) {
-    const uint32_t of = bits[row / kLanes];
-    const auto some = [&](int64_t n) {
-#pragma omp simd
-      for (int64_t l = 0; l < n; ++l)
-        y[row + l] = kept_or_zero((of >> l & 1) != 0, x[row + l], scale);
-    };
-    if (count - row >= kLanes) {
-      some(kLanes);
-    } else {
-      some(count - row);
-    }
-  }
-}
-LRA_FOR_EACH_CPU void keep_bits(const float* x, float* y, const uint16_t* bits, int64_t count,
-                                float scale) {
-  keep_rows(x, y, bits, count, scale);
-}
-LRA_FOR_EACH_CPU void keep_bits(const c10::BFloat16* x, c10::BFloat16* y, const uint16_t* bits,
-                                int64_t count, float scale) {
-  keep_rows(x, y, bits, count, scale);
-}
-void keep_bits(const double* x, double* y, const uint16_t* bits, int64_t count, double scale) {
-  keep_rows(x, y, bits, count, scale);
-}
+constexpr int64_t kLanes = cpu::kDropoutLanes, kHalves = cpu::kDropoutHalves,
+                  kBlock = cpu::kDropoutBlock;
 
 int64_t blocks_of(int64_t count) { return (count + kBlock - 1) / kBlock; }
+
+// Elements as the row kernels take them.
+template <class T>
+T* raw(T* x) {
+  return x;
+}
+const uint16_t* raw(const c10::BFloat16* x) { return reinterpret_cast<const uint16_t*>(x); }
+uint16_t* raw(c10::BFloat16* x) { return reinterpret_cast<uint16_t*>(x); }
 
 enum class Draw { anew, as_before };
 
@@ -77,8 +42,8 @@ void keep_blocks(const T* x, T* y, int64_t start, int64_t count, const DropoutMa
   for (int64_t begin = 0; begin < count; begin += kChunk) {
     const int64_t n = std::min(kChunk, count - begin);
     uint16_t* bits = kept == nullptr ? chunk.data() : kept + begin / kLanes;
-    draw_bits(mask.seed, (start + begin) / kBlock, blocks_of(n), mask.threshold, bits);
-    keep_bits(x + begin, y + begin, bits, n, scale);
+    cpu::draw_bits(mask.seed, (start + begin) / kBlock, blocks_of(n), mask.threshold, bits);
+    cpu::keep_bits(raw(x + begin), raw(y + begin), bits, n, scale);
   }
 }
 
@@ -89,7 +54,8 @@ void keep(const T* x, T* y, int64_t start, int64_t count, const DropoutMask& mas
   if (mask.bits.defined()) {
     uint16_t* bits = mask.bits.mutable_data_ptr<uint16_t>() + start / kLanes;
     if (draw == Draw::anew) return keep_blocks(x, y, mask.first + start, count, mask, bits);
-    return keep_bits(x, y, bits, count, static_cast<at::opmath_type<T>>(mask.scale()));
+    return cpu::keep_bits(raw(x), raw(y), bits, count,
+                          static_cast<at::opmath_type<T>>(mask.scale()));
   }
   start += mask.first;
   const int64_t before = start % kBlock;
@@ -159,7 +125,7 @@ BatchPart::BatchPart(int64_t begin, int64_t count, at::Generator seeds)
 
 BatchPart::~BatchPart() { t_part = nullptr; }
 
-DropoutMask draw_dropout(double p, bool training, int64_t count) {
+DropoutMask draw_dropout(double p, bool training, int64_t count, DropoutBits bits) {
   if (!training || p == 0) return {};
   at::Generator generator =
       t_part == nullptr ? at::detail::getDefaultCPUGenerator() : t_part->seeds_;
@@ -173,7 +139,7 @@ DropoutMask draw_dropout(double p, bool training, int64_t count) {
                 " elements should be one of rows of ", t_part->count_, " samples");
     mask.first = t_part->begin_ * (count / t_part->count_);
   }
-  if (at::GradMode::is_enabled() && mask.first % kBlock == 0)
+  if (bits == DropoutBits::kept && at::GradMode::is_enabled() && mask.first % kBlock == 0)
     mask.bits = torch::empty({blocks_of(count) * kHalves}, torch::kUInt16);
   return mask;
 }

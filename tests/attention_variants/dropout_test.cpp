@@ -1,5 +1,5 @@
 // Dropout against the Philox generator of LibTorch, and against what dropout promises.
-#include "lra/dropout.h"
+#include "attention_variants/kernels/dropout.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
@@ -10,7 +10,7 @@
 #include <limits>
 #include <vector>
 
-#include "lra/dropout_bits.h"
+#include "attention_variants/kernels/cpu/dropout_bits.h"
 
 namespace lra {
 namespace {
@@ -45,10 +45,10 @@ TEST(Dropout, KeepsByThePhiloxNumbersOfLibTorch) {
 TEST(Dropout, BitsAreTheSameByAnyInstructions) {
   for (const int64_t blocks : {1, 2, 7}) {
     for (const int64_t first : {int64_t{0}, int64_t{3}, (int64_t{1} << 28) - 2}) {
-      std::vector<uint16_t> fast(static_cast<size_t>(blocks * dropout::kHalves + 1), 7),
+      std::vector<uint16_t> fast(static_cast<size_t>(blocks * cpu::kDropoutHalves + 1), 7),
           plain = fast;
-      dropout::draw_bits(0x0123456789ABCDEF, first, blocks, 6554, fast.data());
-      dropout::draw_bits_anywhere(0x0123456789ABCDEF, first, blocks, 6554, plain.data());
+      cpu::draw_bits(0x0123456789ABCDEF, first, blocks, 6554, fast.data());
+      cpu::draw_bits_anywhere(0x0123456789ABCDEF, first, blocks, 6554, plain.data());
       EXPECT_EQ(fast, plain) << blocks << " from " << first;
       EXPECT_EQ(fast.back(), 7);
     }
