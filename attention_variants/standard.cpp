@@ -104,10 +104,14 @@ class StandardAttention : public ProjectedAttention {
 
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
+    const bool by_kernel =
+        options_.implementation == "fused" && has_cpu_kernels(context_.kernels, element_size);
+    if (training && options_.dropout > 0 && !by_kernel)
+      return -1;  // LibTorch decides what it keeps
     const int64_t rows = batch * context_.heads * length;
     const int64_t vector = rows * context_.head_dim * element_size;  // one [B,H,N,d]
     const int64_t matrix = rows * length * element_size;             // one [B,H,N,N]
-    if (options_.implementation == "fused" && has_cpu_kernels(context_.kernels, element_size)) {
+    if (by_kernel) {
       const int64_t forward = softmax_kernel_bytes(batch * context_.heads, length, length,
                                                    context_.head_dim, context_.head_dim);
       // Training: the gradients of the output and of q, k and v; the scratch is the output's no
