@@ -11,9 +11,6 @@
 namespace lra {
 namespace {
 
-constexpr double kPadded = -1e9;  // the score of a padded key
-constexpr double kSelf = -1e5;    // that of a token with itself: above padding, below all else
-
 int64_t slots_of(const LshSettings& settings) { return settings.before + 1 + settings.after; }
 
 // (sample, head) pairs whose sorted rounds have `tokens` tokens together: few enough scores at a
@@ -188,7 +185,7 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
                                  const torch::Tensor& bias) {
       scores_ = product(slab.queries(x), slab.keys(k));
       scores_.add_(slab.keys(bias).transpose(1, 2));
-      slab.fill_self(scores_, kSelf);
+      slab.fill_self(scores_, cpu::kSelfScore);
       return scores_;
     }
 
@@ -203,7 +200,7 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
     torch::Tensor product(const torch::Tensor& a, const torch::Tensor& b) {
       raw_ = like(raw_, {a.size(0), a.size(1), b.size(1)}, a.options());
       torch::bmm_out(raw_, a, b.transpose(1, 2));
-      return raw_.to(lsh_hash_type(a));
+      return raw_.to(lsh_wide_type(a));
     }
 
    private:
@@ -228,7 +225,7 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
 
 // Keys such that x·k are the logits [B,H,L,d].
 torch::Tensor keys_of(const torch::Tensor& x, cpu::KeyScale scale) {
-  const torch::Tensor w = x.to(lsh_hash_type(x));
+  const torch::Tensor w = x.to(lsh_wide_type(x));
   const double root = std::sqrt(static_cast<double>(x.size(-1)));
   if (scale == cpu::KeyScale::rms) {
     const torch::Tensor mean_square = w.square().mean(-1, /*keepdim=*/true);
@@ -243,7 +240,7 @@ torch::Tensor keys_of(const torch::Tensor& x, cpu::KeyScale scale) {
 torch::Tensor sorted_rounds(const torch::Tensor& x_given, const torch::Tensor& real,
                             const torch::Tensor& rotations, const LshSettings& settings) {
   const torch::NoGradGuard no_grad;
-  const torch::Tensor x = x_given.to(lsh_hash_type(x_given));
+  const torch::Tensor x = x_given.to(lsh_wide_type(x_given));
   const torch::Tensor padded = real.logical_not().unsqueeze(1);  // [B,1,L]
   std::vector<torch::Tensor> rounds;
   for (int64_t round = 0; round < settings.rounds; ++round) {
@@ -273,7 +270,7 @@ int64_t padded_length(int64_t length, const LshSettings& settings) {
 
 }  // namespace
 
-torch::ScalarType lsh_hash_type(const torch::Tensor& x) {
+torch::ScalarType lsh_wide_type(const torch::Tensor& x) {
   return x.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
 }
 
@@ -292,8 +289,8 @@ torch::Tensor lsh_operators(const torch::Tensor& x_given, const torch::Tensor& v
                                   ? torch::arange(length, mask.options().dtype(torch::kInt64))
                                         .expand({x.size(0), x.size(1), 1, length})
                                   : sorted_rounds(x, real, rotations, settings);  // [B,H,R,L]
-  const torch::Tensor bias = torch::zeros(real.sizes(), x.options().dtype(lsh_hash_type(x)))
-                                 .masked_fill_(real.logical_not(), kPadded)
+  const torch::Tensor bias = torch::zeros(real.sizes(), x.options().dtype(lsh_wide_type(x)))
+                                 .masked_fill_(real.logical_not(), cpu::kPaddedScore)
                                  .unsqueeze(1)
                                  .expand({-1, x.size(1), -1})
                                  .unsqueeze(-1);  // [B,H,L,1]

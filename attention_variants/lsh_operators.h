@@ -19,7 +19,7 @@ torch::Tensor lsh_operators(const torch::Tensor& x, const torch::Tensor& v,
 int64_t lsh_operators_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,
                             int64_t element_size, const LshSettings& settings);
 
-/// The type in which hashes of x are computed: float64 for float64, else float32.
-torch::ScalarType lsh_hash_type(const torch::Tensor& x);
+/// The type of hashes, scores and softmaxes of x: float64 for float64, else float32.
+torch::ScalarType lsh_wide_type(const torch::Tensor& x);
 
 }  // namespace lra

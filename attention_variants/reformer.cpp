@@ -145,7 +145,7 @@ class ReformerAttention : public ProjectedAttention {
       rotations_ = torch::randn(sizes, generator, torch::kDouble);
     }
     if (rotations_.device() != x.device()) rotations_ = rotations_.to(x.device());
-    return rotations_.to(lsh_hash_type(x)).permute({0, 2, 3, 1}).contiguous();
+    return rotations_.to(lsh_wide_type(x)).permute({0, 2, 3, 1}).contiguous();
   }
 
   const ReformerOptions options_;

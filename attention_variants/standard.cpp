@@ -2,7 +2,8 @@
 //
 // Vaswani et al., "Attention Is All You Need", NeurIPS 2017, section 3.2.1.
 // Cost: O(N²d) time; memory O(Nd) fused, O(N²) materialized (the baseline of the
-// efficient-attention papers).
+// efficient-attention papers). With a dropout of weights fused is O(N²) too on a CPU without own
+// kernels for the type.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -107,7 +108,7 @@ class StandardAttention : public ProjectedAttention {
     const bool by_kernel =
         options_.implementation == "fused" && has_cpu_kernels(context_.kernels, element_size);
     if (training && options_.dropout > 0 && !by_kernel)
-      return -1;  // LibTorch decides what it keeps
+      return -1;  // drop_weights(), and what autograd keeps
     const int64_t rows = batch * context_.heads * length;
     const int64_t vector = rows * context_.head_dim * element_size;  // one [B,H,N,d]
     const int64_t matrix = rows * length * element_size;             // one [B,H,N,N]

@@ -84,7 +84,7 @@ void broadcast_state(Processes& processes, torch::nn::Module& module);
 
 /// Calls `work` on `parts` contiguous parts of samples `share` of a batch; the ranges it gets count
 /// from the share's beginning. Each part's dropouts on CPUs are those of its samples in the whole
-/// batch (BatchPart); LibTorch's own random numbers, which attention dropout and GPUs use, are a
+/// batch (BatchPart); LibTorch's own random numbers, which GPUs and TorchScript modules use, are a
 /// stream of the part's own, of `seed`, `step` and the part's first sample. After it LibTorch's CPU
 /// generator is where one pass over the whole batch would have left it.
 void for_each_part(Range share, int64_t parts, uint64_t seed, int64_t step,

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "attention_variants/kernels/cpu/dropout_bits.h"
 #include "attention_variants/torch.h"
 
 namespace lra {
@@ -27,12 +28,13 @@ struct DropoutMask {
   int64_t first = 0;       // the index of the tensor's first element in that of the whole batch
   torch::Tensor bits;      // which elements were kept; undefined: they are drawn each time
 
-  double scale() const { return 65536.0 / (65536.0 - threshold); }
+  double scale() const { return cpu::dropout_scale(threshold); }
 };
 
-/// That of a call of philox_dropout() on `count` elements, its seed drawn as that would; p below 1.
-/// Its bits are kept for the backward pass, where one may follow, or drawn anew each time.
+/// Whether the bits of a dropout are kept for the backward pass, where one may follow, or drawn
+/// anew each time.
 enum class DropoutBits { kept, drawn_anew };
+/// That of a call of philox_dropout() on `count` elements, its seed drawn as that would; p below 1.
 DropoutMask draw_dropout(double p, bool training, int64_t count,
                          DropoutBits bits = DropoutBits::kept);
 

@@ -48,7 +48,7 @@ cpu::Holes holes_of(const torch::Tensor& mask) {
 
 int64_t tiles_of(int64_t queries) { return (queries + cpu::kQueryTile - 1) / cpu::kQueryTile; }
 
-// Of head h of sample b: every tile of queries has a block for each key.
+// Of head number `head` of all samples' heads: every tile of queries has a block for each key.
 cpu::WeightDropout dropout_of(const DropoutMask& mask, const cpu::SoftmaxShape& shape,
                               int64_t head) {
   return {
@@ -138,11 +138,13 @@ torch::Tensor drop_weights(const torch::Tensor& weights, double p, bool training
   if (!weights.is_cpu()) return torch::dropout(weights, p, training);
   const int64_t batch = weights.size(0), heads = weights.size(1), queries = weights.size(2),
                 keys = weights.size(3), tiles = tiles_of(queries);
-  const torch::Tensor factors =
-      philox_dropout(torch::ones({batch, heads, tiles, keys, cpu::kQueryTile}, weights.options()),
-                     p, training)
-          .transpose(3, 4)
-          .reshape({batch, heads, tiles * cpu::kQueryTile, keys});
+  torch::Tensor factors;
+  {
+    const torch::NoGradGuard no_grad;
+    factors = philox_dropout(
+        torch::ones({batch, heads, tiles, keys, cpu::kQueryTile}, weights.options()), p, training);
+    factors = factors.transpose(3, 4).reshape({batch, heads, tiles * cpu::kQueryTile, keys});
+  }
   return weights * factors.narrow(2, 0, queries);
 }
 

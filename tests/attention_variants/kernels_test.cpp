@@ -339,28 +339,33 @@ TEST(LinearRows, LeaveTilesOfPaddingOut) {
     EXPECT_TRUE(torch::allclose(given[i], exact[i], 1e-4, 1e-4)) << i;
 }
 
-TEST(LinearRows, NormaliseFirstAndPassTheRowsOn) {
+class SomeLinearRows : public testing::TestWithParam<int64_t> {};
+
+TEST_P(SomeLinearRows, NormaliseFirstAndPassTheRowsOn) {
+  const int64_t count = GetParam();
   torch::manual_seed(8);
   std::vector<torch::Tensor> given = {torch::randn({3, 301, 10}) + 2, torch::rand({10}) + 0.5,
                                       torch::randn({10})};
-  for (int i = 0; i < 3; ++i) {
-    given.push_back(torch::randn({6, 10}));
-    given.push_back(torch::randn({6}));
-  }
   std::vector<torch::Tensor> gradients;
-  for (const int64_t width : {6, 6, 6, 10}) gradients.push_back(torch::randn({3, 301, width}));
+  for (int64_t i = 0; i < count; ++i) {
+    given.push_back(torch::randn({6 + i, 10}));
+    given.push_back(torch::randn({6 + i}));
+    gradients.push_back(torch::randn({3, 301, 6 + i}));
+  }
+  gradients.push_back(torch::randn({3, 301, 10}));
   const auto results = [&](torch::ScalarType type, bool fused) {
     std::vector<torch::Tensor> leaves, towards;
     for (const torch::Tensor& t : given) leaves.push_back(t.to(type).detach().requires_grad_());
     for (const torch::Tensor& t : gradients) towards.push_back(t.to(type));
-    std::vector<LinearWeights> layers(3);
-    for (size_t i = 0; i < 3; ++i)
-      layers[i] = {.weight = leaves[3 + 2 * i], .bias = leaves[4 + 2 * i]};
+    std::vector<LinearWeights> layers;
+    for (size_t i = 3; i < leaves.size(); i += 2)
+      layers.push_back({.weight = leaves[i], .bias = leaves[i + 1]});
     std::vector<torch::Tensor> all;
     if (fused) {
       const RowNorm norm{.weight = leaves[1], .bias = leaves[2]};
       const auto [y, x] = linear_rows(leaves[0], &norm, layers);
-      all = {y[0], y[1], y[2], x};
+      all = y;
+      all.push_back(x);
     } else {
       const torch::Tensor normal = torch::layer_norm(leaves[0], {10}, leaves[1], leaves[2]);
       for (const LinearWeights& layer : layers)
@@ -372,7 +377,40 @@ TEST(LinearRows, NormaliseFirstAndPassTheRowsOn) {
     return all;
   };
   const auto fused = results(torch::kFloat, true), exact = results(torch::kDouble, false);
+  ASSERT_EQ(fused.size(), exact.size());
   for (size_t i = 0; i < exact.size(); ++i) EXPECT_LT(error(fused[i], exact[i]), 3e-6) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, SomeLinearRows, testing::Values(1, 2, 3));
+
+// The projections around attend(), of one, two and three inputs.
+TEST(Kernels, ComputeTheWholeLayer) {
+  torch::manual_seed(9);
+  torch::Tensor mask = torch::ones({3, 100}, torch::kBool);
+  mask[1].slice(0, 60).fill_(false);
+  const torch::Tensor x = torch::randn({3, 100, 12}), gradient = torch::randn({3, 100, 12});
+  for (const char* spec : {"synthesizer[kind=random]", "reformer[chunk_length=16]", "standard"}) {
+    const auto results = [&](torch::ScalarType type, Kernels kernels) {
+      torch::manual_seed(2);
+      const auto layer = make_attention(
+          parse_attention(spec),
+          {.width = 12, .heads = 2, .head_dim = 8, .max_length = 100, .kernels = kernels});
+      layer->to(type);
+      std::vector<torch::Tensor> leaves = layer->parameters();
+      leaves.push_back(x.to(type).detach().requires_grad_());
+      const torch::Tensor out = layer->forward(leaves.back(), mask);
+      std::vector<torch::Tensor> all = torch::autograd::grad({out}, leaves, {gradient.to(type)});
+      all.push_back(out.detach());
+      return all;
+    };
+    const auto fused = results(torch::kFloat, Kernels::fused),
+               exact = results(torch::kDouble, Kernels::reference);
+    for (size_t i = 0; i < exact.size(); ++i) {
+      // The gradient of standard's key bias is zero.
+      EXPECT_TRUE(torch::allclose(fused[i].to(torch::kDouble), exact[i], 1e-4, 1e-5))
+          << spec << " " << i;
+    }
+  }
 }
 
 TEST(Kernels, AreTheSameForAnyNumberOfThreads) {

@@ -57,7 +57,7 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
              grad_x = torch::zeros_like(x), grad_weight = torch::zeros_like(weight),
              mask = torch::ones({n}, torch::kBool);
   const int64_t laid_out = (n + kTaps - 1) * kWidth,
-                scratch_floats = 2 * laid_out + cpu::tap_sums(kTaps);
+                scratch_floats = 2 * laid_out + cpu::tap_sum_floats(kTaps);
   const auto taps = [=](const torch::Tensor& of, int64_t head) {
     return of.mutable_data_ptr<float>() + head * kTaps;
   };
@@ -79,10 +79,10 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
                       cpu::add_convolution(taps(weight, head), kTaps, cpu::Turned::yes, given, n,
                                            kWidth, mutable_head_rows(grad_x, 0, head));
                       float* const sums = scratch + 2 * laid_out;
-                      std::fill(sums, sums + cpu::tap_sums(kTaps), 0.0F);
+                      std::fill(sums, sums + cpu::tap_sum_floats(kTaps), 0.0F);
                       cpu::add_tap_sums(given.from(cpu::trail(kTaps)), rows_of(scratch, kWidth),
                                         kTaps, n, kWidth, sums);
-                      cpu::taps_of(sums, kTaps, taps(grad_weight, head));
+                      cpu::tap_gradients(sums, kTaps, taps(grad_weight, head));
                     });
               },
           .flops = flops,

@@ -73,9 +73,10 @@ LRA_INLINE void convolve_columns(Taps taps, int64_t kernel, ConstMatrix x, int64
   }
 }
 
-// The sums of the first kCount taps over the rows of `gradient`, and of those from `x` on.
+// Adds Σ_t gradient[t] x[t + j] to the sums of the first kCount taps j.
 template <class C, int64_t kCount>
 LRA_INLINE void correlate(ConstMatrix gradient, ConstMatrix x, int64_t rows, float* sums) {
+  static_assert(C::width <= kMostColumns);
   typename C::Lanes sum[kCount];
 #pragma GCC unroll 8
   for (int64_t j = 0; j < kCount; ++j) sum[j] = C::at(sums + j * kMostColumns);
@@ -88,7 +89,7 @@ LRA_INLINE void correlate(ConstMatrix gradient, ConstMatrix x, int64_t rows, flo
   for (int64_t j = 0; j < kCount; ++j) C::at(sums + j * kMostColumns) = sum[j];
 }
 
-// The same of `taps`, at most kCount.
+// The same for a number of taps known when it runs, at most kCount.
 template <class C, int64_t kCount>
 LRA_INLINE void correlate_rest(int64_t taps, ConstMatrix gradient, ConstMatrix x, int64_t rows,
                                float* sums) {
@@ -111,7 +112,7 @@ LRA_INLINE void correlate_columns(ConstMatrix gradient, ConstMatrix x, int64_t k
 template <class Body>
 LRA_INLINE void for_columns(int64_t width, const Body& body) {
   int64_t c = 0;
-  for (; c + 16 <= width; c += 16) body(Columns<16>(), c);
+  for (; c + kMostColumns <= width; c += kMostColumns) body(Columns<kMostColumns>(), c);
   for (; c + 4 <= width; c += 4) body(Columns<4>(), c);
   for (; c < width; ++c) body(Columns<1>(), c);
 }
@@ -134,6 +135,7 @@ void lay_out_turned(ConstMatrix x, const bool* mask, int64_t length, int64_t wid
 LRA_FOR_EACH_CPU void add_convolution(const float* taps, int64_t kernel, Turned turned,
                                       ConstMatrix laid_out, int64_t rows, int64_t width,
                                       Matrix out) {
+  if (kernel == 0) return;
   const Taps in_order = turned == Turned::yes ? Taps{taps + kernel - 1, -1} : Taps{taps, 1};
   for_columns(
       width, [&](auto columns, int64_t c) __attribute__((always_inline)) {
@@ -142,7 +144,7 @@ LRA_FOR_EACH_CPU void add_convolution(const float* taps, int64_t kernel, Turned 
       });
 }
 
-int64_t tap_sums(int64_t kernel) { return kernel * kMostColumns; }
+int64_t tap_sum_floats(int64_t kernel) { return kernel * kMostColumns; }
 
 LRA_FOR_EACH_CPU void add_tap_sums(ConstMatrix gradient, ConstMatrix laid_out, int64_t kernel,
                                    int64_t rows, int64_t width, float* sums) {
@@ -154,7 +156,7 @@ LRA_FOR_EACH_CPU void add_tap_sums(ConstMatrix gradient, ConstMatrix laid_out, i
       });
 }
 
-void taps_of(const float* sums, int64_t kernel, float* grad_taps) {
+void tap_gradients(const float* sums, int64_t kernel, float* grad_taps) {
   for (int64_t j = 0; j < kernel; ++j)
     grad_taps[j] = std::accumulate(sums + j * kMostColumns, sums + (j + 1) * kMostColumns, 0.0F);
 }

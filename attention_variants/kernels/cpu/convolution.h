@@ -20,18 +20,19 @@ void lay_out(ConstMatrix x, const bool* mask, int64_t length, int64_t width, int
 void lay_out_turned(ConstMatrix x, const bool* mask, int64_t length, int64_t width, int64_t kernel,
                     Matrix to);
 
+/// Whether taps are taken from the last to the first.
+enum class Turned { no, yes };
 /// out [rows,width] += the convolution of what lay_out() made, from the same row on. With the taps
 /// turned round and lay_out_turned() of the result's gradient: the input's gradient.
-enum class Turned { no, yes };
 void add_convolution(const float* taps, int64_t kernel, Turned turned, ConstMatrix laid_out,
                      int64_t rows, int64_t width, Matrix out);
 
 /// Floats of the sums towards the taps' gradient: each tap's in parts.
-int64_t tap_sums(int64_t kernel);
+int64_t tap_sum_floats(int64_t kernel);
 /// sums += those of the rows of a result's gradient [rows,width] and of what lay_out() made.
 void add_tap_sums(ConstMatrix gradient, ConstMatrix laid_out, int64_t kernel, int64_t rows,
                   int64_t width, float* sums);
 /// grad_taps [K]: the parts of each tap added up.
-void taps_of(const float* sums, int64_t kernel, float* grad_taps);
+void tap_gradients(const float* sums, int64_t kernel, float* grad_taps);
 
 }  // namespace lra::cpu

@@ -11,6 +11,9 @@ namespace lra::cpu {
 inline constexpr int64_t kDropoutLanes = 16, kDropoutHalves = 8,
                          kDropoutBlock = kDropoutHalves * kDropoutLanes;
 
+/// What kept elements are multiplied with, where `threshold` of 65536 are dropped.
+inline double dropout_scale(uint32_t threshold) { return 65536.0 / (65536.0 - threshold); }
+
 /// Writes the bits [8 blocks] of blocks of philox() under key `seed`.
 void draw_bits(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
                uint16_t* bits);

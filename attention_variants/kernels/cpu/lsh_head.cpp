@@ -16,8 +16,6 @@ namespace {
 constexpr int64_t kHashed = 256;        // tokens at a time
 constexpr int64_t kScores = 64 * 1024;  // at a time: 256 KiB
 constexpr int64_t kLeastRows = 16, kMostRows = 128;
-constexpr float kPadded = -1e9F;  // the score of a padded key
-constexpr float kSelf = -1e5F;    // that of a token with itself: above padding, below all else
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 int64_t rotation_width(const LshBuckets& buckets) {
@@ -77,7 +75,7 @@ void hash(const LshShape& shape, ConstMatrix x, const LshBuckets& buckets, int64
 }
 
 // scores [rows,keys], products of x, become exp(score - top), where a query's own position gives
-// kSelf; top and sum [rows] of them.
+// kSelfScore; top and sum [rows] of them.
 LRA_FOR_EACH_CPU void weights_of(float* scores, int64_t rows, int64_t keys, const float* scale,
                                  const float* bias, const int32_t* at, const int32_t* asking,
                                  float* top, float* sum) {
@@ -86,7 +84,7 @@ LRA_FOR_EACH_CPU void weights_of(float* scores, int64_t rows, int64_t keys, cons
     const int32_t self = asking[r];
     for (int64_t c = 0; c < keys; ++c) {
       const float score = row[c] * scale[c] + bias[c];
-      row[c] = at[c] == self ? kSelf : score;
+      row[c] = at[c] == self ? kSelfScore : score;
     }
     const float most = largest(row, keys);
     top[r] = most;
@@ -106,7 +104,7 @@ LRA_FOR_EACH_CPU void weights_backward(float* scores, float* grad, int64_t rows,
     const float most = top[r], share = inverse[r], shift = along[r];
     for (int64_t c = 0; c < keys; ++c) {
       const float score = row[c] * scale[c] + bias[c];
-      const float weight = exp((at[c] == self ? kSelf : score) - most) * share;
+      const float weight = exp((at[c] == self ? kSelfScore : score) - most) * share;
       const float slope = weight * (to[c] - shift) * scale[c];
       row[c] = weight;
       to[c] = at[c] == self ? 0.0F : slope;
@@ -216,7 +214,7 @@ class Ring {
         std::fill(x[row], x[row] + shape_.depth, 0.0F);
         std::fill(v[row], v[row] + shape_.values, 0.0F);
         scale[row] = slope[row] = 0;
-        bias[row] = kPadded;
+        bias[row] = kPaddedScore;
         continue;
       }
       std::copy(in_.x[from], in_.x[from] + shape_.depth, x[row]);

@@ -17,6 +17,9 @@ enum class KeyScale : int {
   unit,  // 1 / (√d ‖x_j‖)
 };
 
+/// Scores of a padded key, and of a token with itself: above padding, below all else.
+inline constexpr float kPaddedScore = -1e9F, kSelfScore = -1e5F;
+
 struct LshShape {
   int64_t length = 0;  // N
   int64_t depth = 0;   // d of x

@@ -127,7 +127,7 @@ int64_t nystrom_scratch(const NystromShape& shape) {
 int64_t nystrom_backward_scratch(const NystromShape& shape) {
   const int64_t m = shape.landmarks;
   return 2 * (shape.length + padded_rows(shape)) * shape.depth + 4 * m * m + 4 * m * shape.depth +
-         inverse_backward_scratch(m, shape.iterations) + tap_sums(shape.kernel) +
+         inverse_backward_scratch(m, shape.iterations) + tap_sum_floats(shape.kernel) +
          tile_scratch(tiles(shape, 0));
 }
 
@@ -216,9 +216,9 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
     multiply_bt(m, m, d, grad_x, kept.bv, grad_z);
     multiply_at(m, d, m, z, grad_x, x);  // x is now the gradient of B V
   }
-  float* const sums = arena.take(tap_sums(shape.kernel));
+  float* const sums = arena.take(tap_sum_floats(shape.kernel));
   rest = arena.take(0);
-  std::fill(sums, sums + tap_sums(shape.kernel), 0.0F);
+  std::fill(sums, sums + tap_sum_floats(shape.kernel), 0.0F);
   for (int64_t begin = 0; begin < extent.length; begin += kTile) {
     const int64_t rows = std::min(kTile, extent.length - begin);
     few_queries_backward(tiles(shape, rows), kept.q, k.from(begin), values.from(begin),
@@ -227,7 +227,7 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
     add_convolution(in.taps, shape.kernel, Turned::yes, g.from(begin), rows, d, grad.v.from(begin));
     add_tap_sums(grads.from(begin), v.from(begin), shape.kernel, rows, d, sums);
   }
-  taps_of(sums, shape.kernel, grad.taps);
+  tap_gradients(sums, shape.kernel, grad.taps);
   {  // Z, A and the landmarks
     const ProductScope exact(Products::float32);
     inverse_backward(m, shape.iterations, a, grad_z, grad_a, iterates);

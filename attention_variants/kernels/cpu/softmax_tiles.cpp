@@ -92,8 +92,8 @@ LRA_FOR_EACH_CPU void exponential_columns(float* s, int64_t m, int64_t columns, 
   for (int64_t t = 0; t < columns; ++t) inverse[t] = 1 / inverse[t];
 }
 
-// s [m,columns] the same scores become softmaxes, and grad, their gradient, scale times that of the
-// scores. dot [columns] is scratch.
+// s [m,columns], the scores that exponential_columns() was given, become softmaxes, and grad, their
+// gradient, scale times that of the scores. dot [columns] is scratch.
 LRA_FOR_EACH_CPU void columns_backward(float* s, float* grad, int64_t m, int64_t columns,
                                        const float* bias, const float* top, const float* inverse,
                                        float scale, float* dot) {
@@ -117,14 +117,15 @@ LRA_FOR_EACH_CPU void columns_backward(float* s, float* grad, int64_t m, int64_t
   }
 }
 
-// to [rows,m]: the weights at `from` of the positions from `begin` on that are kept, scaled, and
-// zero for the others; `to` may be `from`.
+// What a dropout keeps of the weights of some positions.
 class Dropper {
  public:
   Dropper(const WeightDropout& dropout, int64_t begin, int64_t rows)
-      : rows_(rows), scale_(65536.0F / (65536.0F - static_cast<float>(dropout.threshold))) {
+      : rows_(rows), scale_(static_cast<float>(dropout_scale(dropout.threshold))) {
     draw_bits(dropout.seed, dropout.first_block + begin, rows, dropout.threshold, bits_.data());
   }
+
+  // to [rows,m]: the weights [rows,m] that are kept, scaled, and zeros; `to` may be `from`.
   void drop(const float* from, int64_t m, float* to) const {
     for (int64_t r = 0; r < rows_; ++r) {
       keep_bits(from + r * m, to + r * m, bits_.data() + static_cast<size_t>(r * kDropoutHalves), m,
