@@ -81,11 +81,11 @@ class StandardAttention : public ProjectedAttention {
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
     if (options_.implementation == "fused") {
-      const double dropout = is_training() ? options_.dropout : 0;
       if (has_cpu_kernels(context_.kernels, q)) {
         return softmax_kernel(q, k, v, mask, mask,
-                              draw_weight_dropout(dropout, is_training(), q, k));
+                              draw_weight_dropout(options_.dropout, is_training(), q, k));
       }
+      const double dropout = is_training() ? options_.dropout : 0;
       // LibTorch's fused attention on CPUs leaves its fused path for an N x N one when given a
       // dropout; so that the same weights are dropped as by the kernel, that below takes its place.
       if (dropout == 0 || !q.is_cpu())
