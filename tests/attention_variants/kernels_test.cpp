@@ -169,7 +169,7 @@ TEST_P(KernelParity, UnderAutocast) {
 class RoundedProducts : public testing::TestWithParam<bool> {};
 
 TEST_P(RoundedProducts, AreThoseOfRoundedOperands) {
-  using cpu::detail::Transposed;
+  using cpu::Transposed;
   const bool by_instructions = GetParam();
   if (by_instructions && !cpu::detail::has_bfloat16_instructions())
     GTEST_SKIP() << "this processor, or its BLAS, multiplies no bfloat16 matrices";

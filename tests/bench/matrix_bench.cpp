@@ -1,8 +1,9 @@
-// The parts of Nyström attention that are no attention: the iterative inverse, and the depthwise
-// convolution over positions.
+// What the fused operators multiply tiles with; and the parts of Nyström attention that are no
+// attention: the iterative inverse, and the depthwise convolution over positions.
 #include "attention_variants/depthwise_conv.h"
 #include "attention_variants/kernels/cpu/convolution.h"
 #include "attention_variants/kernels/cpu/inverse.h"
+#include "attention_variants/kernels/cpu/product.h"
 #include "attention_variants/kernels/heads.h"
 #include "attention_variants/nystrom_matrices.h"
 #include "tests/bench/bench.h"
@@ -14,6 +15,35 @@ constexpr int64_t kIterations = 6, kTaps = 35;
 
 cpu::Matrix rows_of(float* data, int64_t width) { return {data, width}; }
 cpu::ConstMatrix rows_of(const torch::Tensor& x, int64_t head) { return head_rows(x, 0, head); }
+
+// q kᵀ of a tile of m rows, and the products of its gradients: by the last of product_codes(),
+// whether this processor's multiply() takes it or not; for reference by BLAS.
+BenchWork product_work(int64_t m, Kernels kernels) {
+  using cpu::Transposed;
+  const auto q = head_vectors(m), k = head_vectors(kWidth), scores = head_vectors(m),
+             grad_q = torch::empty_like(q), grad_k = torch::empty_like(k);
+  const cpu::ProductCode code =
+      kernels == Kernels::reference ? cpu::ProductCode::blas : cpu::product_codes().back();
+  const auto forward = [=](int64_t head) {
+    multiply_by(code, Transposed::b, m, kWidth, kWidth, rows_of(q, head), rows_of(k, head),
+                mutable_head_rows(scores, 0, head), {});
+  };
+  const auto each = [=](const auto& work) {
+    return
+        [=] { for_each_item(kHeads, 0, q.options(), [&](int64_t head, float*) { work(head); }); };
+  };
+  return {.forward = each(forward),
+          .training = each([=](int64_t head) {
+            forward(head);
+            const cpu::ConstMatrix grad = rows_of(scores, head);
+            multiply_by(code, Transposed::none, m, kWidth, kWidth, grad, rows_of(k, head),
+                        mutable_head_rows(grad_q, 0, head), {});
+            multiply_by(code, Transposed::a, kWidth, kWidth, m, grad, rows_of(q, head),
+                        mutable_head_rows(grad_k, 0, head), {});
+          }),
+          .flops = 2.0 * static_cast<double>(q.numel() * kWidth),
+          .least_bytes = static_cast<double>(2 * q.nbytes() + k.nbytes())};
+}
 
 // A softmax matrix [m,m] a head.
 BenchWork inverse_work(int64_t m, Kernels kernels) {
@@ -92,7 +122,8 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
 }  // namespace
 
 std::vector<BenchOperator> matrix_operators() {
-  return {{.name = "IterativeInverse",
+  return {{.name = "Product", .size_name = "m", .sizes = {32, 64, 128, 256}, .make = product_work},
+          {.name = "IterativeInverse",
            .size_name = "m",
            .sizes = {32, 64, 128, 256},
            .make = inverse_work},

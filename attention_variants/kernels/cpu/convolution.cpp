@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "attention_variants/kernels/cpu/vector_math.h"
+#include "attention_variants/kernels/cpu/columns.h"
 
 namespace lra::cpu {
 namespace {
@@ -22,20 +22,6 @@ void lay_out_after(int64_t zeros, ConstMatrix x, const bool* mask, int64_t lengt
   }
 }
 
-// Some columns of a row at once, as many as the widest registers hold or fewer; narrower ones take
-// several. A sum of these stays in registers from its first to its last term, which the compiler
-// does not do for an array of floats.
-template <int64_t kWidth>
-struct Columns {
-  using Lanes
-      [[gnu::vector_size(kWidth * sizeof(float)), gnu::aligned(alignof(float)), gnu::may_alias]] =
-          float;
-  static constexpr int64_t width = kWidth;
-
-  LRA_INLINE static const Lanes& at(const float* x) { return *reinterpret_cast<const Lanes*>(x); }
-  LRA_INLINE static Lanes& at(float* x) { return *reinterpret_cast<Lanes*>(x); }
-};
-constexpr int64_t kMostColumns = 16;
 constexpr int64_t kTogether = 8;  // sums at a time: enough to wait for none
 
 // A kernel's first tap, and how far the next one is.

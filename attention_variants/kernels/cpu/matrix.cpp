@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "attention_variants/kernels/cpu/product.h"
 #include "attention_variants/kernels/cpu/vector_math.h"
 
 // MKL's product of bfloat16 matrices; other BLAS have no such function.
@@ -70,26 +71,33 @@ bool has_bfloat16_instructions() {
 #endif
 }
 
+void multiply(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b,
+              Matrix c, Scale scale) {
+  if (products == Products::bfloat16) {
+    return multiply_bfloat16(transposed, m, n, k, a, b, c, scale, has_bfloat16_instructions());
+  }
+  multiply_by(product_code(), transposed, m, n, k, a, b, c, scale);
+}
+
 void multiply_bfloat16(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
                        ConstMatrix b, Matrix c, Scale scale, bool by_instructions) {
   const bool ta = transposed == Transposed::a, tb = transposed == Transposed::b;
   const int64_t a_rows = ta ? k : m, a_columns = ta ? m : k, b_rows = tb ? n : k,
                 b_columns = tb ? k : n;
-  const auto product = [&](const auto* left, const auto* right, const auto& gemm) {
-    const auto rows = static_cast<int>(m), columns = static_cast<int>(n),
-               depth = static_cast<int>(k), lda = static_cast<int>(a_columns),
-               ldb = static_cast<int>(b_columns), ldc = static_cast<int>(c.stride);
-    gemm(tb ? "T" : "N", ta ? "T" : "N", &columns, &rows, &depth, &scale.product, right, &ldb, left,
-         &lda, &scale.old, c.data, &ldc);
-  };
-  if (by_instructions) {
-    thread_local std::vector<uint16_t> left, right;
-    product(round_all(a, a_rows, a_columns, left), round_all(b, b_rows, b_columns, right),
-            gemm_bf16bf16f32_);
-  } else {
+  if (!by_instructions) {
     thread_local std::vector<float> left, right;
-    product(round_all(a, a_rows, a_columns, left), round_all(b, b_rows, b_columns, right), sgemm_);
+    return multiply_by(product_code(), transposed, m, n, k,
+                       {round_all(a, a_rows, a_columns, left), a_columns},
+                       {round_all(b, b_rows, b_columns, right), b_columns}, c, scale);
   }
+  thread_local std::vector<uint16_t> left, right;
+  const uint16_t *x = round_all(a, a_rows, a_columns, left),
+                 *y = round_all(b, b_rows, b_columns, right);
+  const auto rows = static_cast<int>(m), columns = static_cast<int>(n), depth = static_cast<int>(k),
+             lda = static_cast<int>(a_columns), ldb = static_cast<int>(b_columns),
+             ldc = static_cast<int>(c.stride);
+  gemm_bf16bf16f32_(tb ? "T" : "N", ta ? "T" : "N", &columns, &rows, &depth, &scale.product, y,
+                    &ldb, x, &lda, &scale.old, c.data, &ldc);
 }
 
 }  // namespace detail

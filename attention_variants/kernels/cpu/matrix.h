@@ -1,7 +1,8 @@
-// Small matrices in cache: views by pointer and row stride, and their products by the BLAS that
-// LibTorch brings. Measured on one core with AVX-512: 135 to 170 GFLOP/s from 64 x 32 x 256 on, as
-// much as large products reach; so tiles of a few hundred rows lose nothing, and what is done to
-// their elements in between costs no memory traffic.
+// Small matrices in cache: views by pointer and row stride, and their products, by the BLAS that
+// LibTorch brings or by code of their own (product.h). Measured on one core of an Intel Xeon with
+// AVX-512: 135 to 170 GFLOP/s from 64 x 32 x 256 on, as much as large products reach; so tiles of a
+// few hundred rows lose nothing, and what is done to their elements in between costs no memory
+// traffic.
 #pragma once
 
 #include <cstdint>
@@ -32,15 +33,6 @@ class ProductScope {
   Products before_;
 };
 
-}  // namespace lra::cpu
-
-// BLAS, Fortran's interface: column-major, so that what it calls the first matrix is our second.
-extern "C" void sgemm_(const char* transpose_a, const char* transpose_b, const int* m, const int* n,
-                       const int* k, const float* alpha, const float* a, const int* lda,
-                       const float* b, const int* ldb, const float* beta, float* c, const int* ldc);
-
-namespace lra::cpu {
-
 /// A row-major matrix somewhere: element (i, j) is data[i * stride + j].
 template <class T>
 struct Rows {
@@ -60,42 +52,34 @@ struct Scale {
   float old = 0;      // of what c holds
 };
 
-namespace detail {
+/// Which operand of a product is given transposed.
 enum class Transposed { none, a, b };
+
+namespace detail {
+void multiply(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b,
+              Matrix c, Scale scale);
 
 // c = op(a) op(b) of operands rounded to bfloat16: by the processor's instructions for it, or
 // without, in float32.
 void multiply_bfloat16(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
                        ConstMatrix b, Matrix c, Scale scale, bool by_instructions);
 bool has_bfloat16_instructions();
-
-inline void multiply(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
-                     ConstMatrix b, Matrix c, Scale scale) {
-  if (products == Products::bfloat16) {
-    return multiply_bfloat16(transposed, m, n, k, a, b, c, scale, has_bfloat16_instructions());
-  }
-  const auto rows = static_cast<int>(m), columns = static_cast<int>(n), depth = static_cast<int>(k),
-             lda = static_cast<int>(a.stride), ldb = static_cast<int>(b.stride),
-             ldc = static_cast<int>(c.stride);
-  sgemm_(transposed == Transposed::b ? "T" : "N", transposed == Transposed::a ? "T" : "N", &columns,
-         &rows, &depth, &scale.product, b.data, &ldb, a.data, &lda, &scale.old, c.data, &ldc);
-}
 }  // namespace detail
 
 /// c [m,n] = a [m,k] b [k,n]. With scale.old 0, c is written, whatever it held.
 inline void multiply(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
                      Scale scale = {}) {
-  detail::multiply(detail::Transposed::none, m, n, k, a, b, c, scale);
+  detail::multiply(Transposed::none, m, n, k, a, b, c, scale);
 }
 /// c [m,n] = a [m,k] bᵀ, b [n,k].
 inline void multiply_bt(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
                         Scale scale = {}) {
-  detail::multiply(detail::Transposed::b, m, n, k, a, b, c, scale);
+  detail::multiply(Transposed::b, m, n, k, a, b, c, scale);
 }
 /// c [m,n] = aᵀ b, a [k,m], b [k,n].
 inline void multiply_at(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
                         Scale scale = {}) {
-  detail::multiply(detail::Transposed::a, m, n, k, a, b, c, scale);
+  detail::multiply(Transposed::a, m, n, k, a, b, c, scale);
 }
 
 }  // namespace lra::cpu

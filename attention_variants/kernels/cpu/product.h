@@ -1,0 +1,34 @@
+// Products of small float32 matrices by sums in registers, where LibTorch's BLAS is slow at them:
+// MKL on processors that are not Intel's. On one core of an AMD EPYC (Zen 4, AVX-512), matrices of
+// 32 to 256 rows and columns: MKL 60 to 98 GFLOP/s, these 90 to 116
+// (`lra_bench --benchmark_filter=Product`).
+#pragma once
+
+#include <vector>
+
+#include "attention_variants/kernels/cpu/matrix.h"
+
+namespace lra::cpu {
+
+enum class ProductCode : int {
+  blas,  // LibTorch's
+  avx2,  // with FMA
+  avx512,
+};
+
+/// "blas", "avx2", "avx512"
+const char* name_of(ProductCode code);
+
+/// Those that this processor runs, BLAS first.
+std::vector<ProductCode> product_codes();
+
+/// The one that multiply() takes: BLAS on processors of Intel, elsewhere the last of those. Which
+/// it is depends on the processor alone, so that a resumed run repeats itself.
+ProductCode product_code();
+
+/// c = op(a) op(b) as multiply() and its like say, in float32, by one of product_codes(). Each
+/// element is added up in order, the same in any tile.
+void multiply_by(ProductCode code, Transposed transposed, int64_t m, int64_t n, int64_t k,
+                 ConstMatrix a, ConstMatrix b, Matrix c, Scale scale);
+
+}  // namespace lra::cpu
