@@ -37,6 +37,8 @@ int64_t Attention::flops(int64_t, int64_t) const { return -1; }
 
 bool Attention::reads_padding() const { return false; }
 
+bool Attention::length_invariant() const { return false; }
+
 Projections Attention::projections() const { return Projections::query_key_value; }
 
 std::vector<std::string> Attention::tables() const { return {}; }

@@ -64,6 +64,10 @@ class Attention : public torch::nn::Module {
   /// them is left out.
   virtual bool reads_padding() const;
 
+  /// Whether padding cut from the end, or added there, changes nothing at real positions but
+  /// rounding: an evaluation then pads no further than its samples need.
+  virtual bool length_invariant() const;
+
   /// Every effective option, for the records.
   virtual json options() const = 0;
 

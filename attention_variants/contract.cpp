@@ -142,6 +142,29 @@ void padding_invariance(const Trial& trial, Findings& f) {
   }
 }
 
+void length_invariance(const Trial& trial, Findings& f) {
+  const auto attention = trial.make();
+  f.that(true, "");
+  if (!attention->length_invariant()) return;  // it promises nothing
+  for (const Form& form : trial.forms()) {
+    for (const auto& [lengths, n, cut] :
+         {std::tuple{std::vector<int64_t>{30, 1, 7, 0, 22}, int64_t{64}, int64_t{30}},
+          {{33, 5, 40}, 61, 41},
+          {{3, 2}, 48, 3}}) {
+      const Inputs in = trial.inputs(form, first(lengths, n));
+      const auto shorter = [cut = cut](const torch::Tensor& t) {
+        return t.narrow(t.dim() == 4 ? 2 : 1, 0, cut);
+      };
+      const Inputs less{in.changed(shorter), shorter(in.mask)};
+      const auto real = [&](const torch::Tensor& t) { return t.masked_fill(less.padded(), 0); };
+      f.at_most(fmt::format("{}: change by padding {} positions to {}", form.name(), cut, n),
+                difference(real(trial.call(*attention, form, less)),
+                           real(shorter(trial.call(*attention, form, in)))),
+                1e-12);
+    }
+  }
+}
+
 void batch_invariance(const Trial& trial, Findings& f) {
   const auto attention = trial.make();
   for (const Form& form : trial.forms()) {
@@ -429,6 +452,8 @@ constexpr Clause kClauses[] = {
      all_padding},
     {"one real token", "nor does a sample with one token, wherever it stands", one_token},
     {"padding invariance", "what stands at padded positions changes nothing", padding_invariance},
+    {"length invariance", "where it says so, how far samples are padded changes nothing",
+     length_invariance},
     {"batch invariance", "the other samples of a batch change nothing", batch_invariance},
     {"types agree", "float32 and bfloat16 agree with float64 on the same inputs", types_agree},
     {"deterministic", "the same seed gives the same function, and evaluation repeats itself",

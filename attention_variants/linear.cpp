@@ -59,6 +59,8 @@ class LinearAttention : public ProjectedAttention {
     return out.to(q.scalar_type());
   }
 
+  bool length_invariant() const override { return options_.normalise; }
+
   json options() const override { return write_fields(options_); }
 
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,

@@ -109,6 +109,8 @@ class PerformerAttention : public ProjectedAttention {
     return zero_padded_rows(out.to(q.scalar_type()), mask);
   }
 
+  bool length_invariant() const override { return !options_.prescale; }
+
   json options() const override { return write_fields(options_); }
 
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,

@@ -13,17 +13,16 @@ namespace lra {
 
 namespace {
 
-// Evaluates the batches that `options` name and adds an entry an example to `result`; returns the
-// sum of losses of each batch.
-std::vector<double> add_batches(Model& model, const Split& split, const LoaderOptions& options,
-                                const std::string& dtype, torch::Device device,
-                                const std::string& what, Evaluation& result) {
-  std::vector<double> losses;
+// Evaluates the batches that `options` name and puts into `result` what stands at their samples;
+// and into `losses`, one a batch, their sums of losses.
+void add_batches(Model& model, const Split& split, const LoaderOptions& options,
+                 const std::string& dtype, torch::Device device, const std::string& what,
+                 std::vector<double>& losses, Evaluation& result) {
   EvaluationPass pass(split, options);
-  const int64_t begin = options.batches.begin * options.batch,
-                end = std::min(options.batches.end * options.batch, split.size());
-  Progress progress("evaluate " + what, end - begin);
-  for (Batch batch; pass.next(batch);) {
+  const int64_t share = (result.count + options.batches.of - 1) / options.batches.of;
+  Progress progress("evaluate " + what, share);
+  int64_t done = 0, number = options.batches.index;
+  for (Batch batch; pass.next(batch); number += options.batches.of) {
     if (stop_requested()) throw Interrupted("stopped while evaluating " + what);
     torch::Tensor logits;  // [B,classes]
     {
@@ -32,43 +31,42 @@ std::vector<double> add_batches(Model& model, const Split& split, const LoaderOp
     }
     const auto labels = batch.labels.to(device);
     logits = logits.to(torch::kFloat32);
-    losses.push_back(
+    losses[static_cast<size_t>(number)] =
         torch::nn::functional::cross_entropy(
             logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))
-            .item<double>());
+            .item<double>();
     const auto predicted = logits.argmax(-1).cpu();
     const auto confidence = std::get<0>(logits.softmax(-1).max(-1)).cpu();  // [B]
     const auto lengths = std::get<0>(batch.mask.sum(-1).max(-1));           // [B]
     for (int64_t i = 0; i < batch.labels.size(0); ++i) {
-      result.labels.push_back(batch.labels[i].item<int64_t>());
-      result.predicted.push_back(predicted[i].item<int64_t>());
-      result.confidence.push_back(confidence[i].item<float>());
-      result.lengths.push_back(lengths[i].item<int64_t>());
+      const auto sample = static_cast<size_t>(batch.index[i].item<int64_t>());
+      result.labels[sample] = batch.labels[i].item<int64_t>();
+      result.predicted[sample] = predicted[i].item<int64_t>();
+      result.confidence[sample] = confidence[i].item<float>();
+      result.lengths[sample] = lengths[i].item<int64_t>();
     }
-    progress.update(static_cast<int64_t>(result.labels.size()));
+    done += batch.labels.size(0);
+    progress.update(std::min(done, share));
   }
   progress.finish();
-  return losses;
 }
 
-// The shares of all processes, put where they belong: each adds its own to zeros.
-void gather_shares(Processes& processes, const LoaderOptions& options, int64_t batches,
-                   int64_t samples, std::vector<double>& losses, Evaluation& result) {
-  const auto whole = [&](auto& mine, int64_t begin, int64_t count, torch::ScalarType type) {
+// The sums over all processes, each of which has zeros where another evaluated.
+void gather_shares(Processes& processes, std::vector<double>& losses, Evaluation& result) {
+  const auto whole = [&](auto& mine, torch::ScalarType type) {
     using Value = typename std::remove_reference_t<decltype(mine)>::value_type;
     using Sent = std::conditional_t<std::is_same_v<Value, int64_t>, int64_t, double>;
-    torch::Tensor all = torch::zeros({count}, type);
+    torch::Tensor all = torch::zeros({std::ssize(mine)}, type);
     auto* values = all.data_ptr<Sent>();
-    std::copy(mine.begin(), mine.end(), values + begin);
+    std::copy(mine.begin(), mine.end(), values);
     processes.sum(all);
-    mine.assign(values, values + count);
+    mine.assign(values, values + mine.size());
   };
-  const int64_t begin = options.batches.begin, first = std::min(begin * options.batch, samples);
-  whole(losses, begin, batches, torch::kDouble);
-  whole(result.labels, first, samples, torch::kInt64);
-  whole(result.predicted, first, samples, torch::kInt64);
-  whole(result.lengths, first, samples, torch::kInt64);
-  whole(result.confidence, first, samples, torch::kDouble);
+  whole(losses, torch::kDouble);
+  whole(result.labels, torch::kInt64);
+  whole(result.predicted, torch::kInt64);
+  whole(result.lengths, torch::kInt64);
+  whole(result.confidence, torch::kDouble);
 }
 
 }  // namespace
@@ -106,20 +104,22 @@ Evaluation evaluate(Model& model, const Split& split, const Config& config, torc
   const bool was_training = model.is_training();
   model.eval();
   LoaderOptions options = loader_options(config);
-  const int64_t batches = EvaluationPass::batch_count(split, options);
-  options.batches = processes == nullptr ? Range{0, batches}
-                                         : share_of(batches, processes->rank(), processes->size());
+  options.by_length = model.length_invariant();
+  if (processes != nullptr) options.batches = {processes->rank(), processes->size()};
   Evaluation result;
-  std::vector<double> losses;  // sums, one a batch
+  result.count = EvaluationPass::sample_count(split, options);
+  const auto samples = static_cast<size_t>(result.count);
+  result.labels.resize(samples);
+  result.predicted.resize(samples);
+  result.lengths.resize(samples);
+  result.confidence.resize(samples);
+  // Sums, one a batch.
+  std::vector<double> losses(static_cast<size_t>(EvaluationPass::batch_count(split, options)));
   together(processes, [&] {
-    losses = add_batches(model, split, options, config.dtype, device, what, result);
+    add_batches(model, split, options, config.dtype, device, what, losses, result);
   });
-  if (processes != nullptr) {
-    const int64_t samples = std::min(split.size(), batches * options.batch);
-    gather_shares(*processes, options, batches, samples, losses, result);
-  }
+  if (processes != nullptr) gather_shares(*processes, losses, result);
   for (const double loss : losses) result.loss += loss;
-  result.count = static_cast<int64_t>(result.labels.size());
   for (size_t i = 0; i < result.labels.size(); ++i)
     result.correct += result.labels[i] == result.predicted[i] ? 1 : 0;
   if (result.count > 0) result.loss /= static_cast<double>(result.count);

@@ -26,7 +26,9 @@ struct Evaluation {
 };
 
 /// Evaluates without dropout; stops with Interrupted after Ctrl-C. `what` names it in the progress
-/// line ("dev"). `processes`, where not null, take whole batches each, and all get the evaluation
+/// line ("dev"). A model whose result does not depend on how far inputs are padded gets batches of
+/// samples of like length, padded no further than those; entries stand in the split's order all the
+/// same. `processes`, where not null, take whole batches each, and all get the evaluation
 /// that one process alone would make, to the same bits.
 Evaluation evaluate(Model& model, const Split& split, const Config& config, torch::Device device,
                     const std::string& what, Processes* processes = nullptr);

@@ -29,11 +29,11 @@ int64_t total_size(const std::vector<Split>& splits) {
   return size;
 }
 
-// `rows` count through all splits.
-Batch gather(const std::vector<Split>& splits, const std::vector<int64_t>& rows,
+// `rows` count through all splits; padded to `length`.
+Batch gather(const std::vector<Split>& splits, const std::vector<int64_t>& rows, int64_t length,
              const LoaderOptions& options) {
   const int64_t count = static_cast<int64_t>(rows.size());
-  const int64_t inputs = splits.front().inputs(), length = options.length;
+  const int64_t inputs = splits.front().inputs();
   Batch batch{torch::zeros({count, inputs, length}, torch::kInt64),
               torch::zeros({count, inputs, length}, torch::kBool),
               torch::empty({count}, torch::kInt64), torch::tensor(rows, torch::kInt64)};
@@ -51,6 +51,33 @@ Batch gather(const std::vector<Split>& splits, const std::vector<int64_t>& rows,
     }
   }
   return batch;
+}
+
+// Of the longest input of a sample.
+int64_t sample_length(const Split& split, int64_t row) {
+  int64_t longest = 0;
+  for (int64_t j = 0; j < split.inputs(); ++j) longest = std::max(longest, split.length(row, j));
+  return longest;
+}
+
+// The rows of a pass over a split, one batch after another.
+std::vector<int64_t> pass_order(const Split& split, const LoaderOptions& options) {
+  std::vector<int64_t> rows(static_cast<size_t>(EvaluationPass::sample_count(split, options)));
+  std::iota(rows.begin(), rows.end(), int64_t{0});
+  if (options.by_length) {
+    std::ranges::stable_sort(rows, std::greater(),
+                             [&](int64_t row) { return sample_length(split, row); });
+  }
+  return rows;
+}
+
+int64_t padded_length(const Split& split, const std::vector<int64_t>& rows,
+                      const LoaderOptions& options) {
+  if (!options.by_length) return options.length;
+  constexpr int64_t kMultiple = 64;  // few shapes, and none that is empty
+  int64_t longest = 1;
+  for (const int64_t row : rows) longest = std::max(longest, sample_length(split, row));
+  return std::min(options.length, (longest + kMultiple - 1) / kMultiple * kMultiple);
 }
 
 // Calls `produce` up to `ahead` batches before they are asked for, on a thread of its own.
@@ -160,7 +187,7 @@ struct TrainingStream::State {
       if (sample < options.samples.begin || sample >= options.samples.end) continue;
       rows.push_back(options.shuffle ? order[static_cast<size_t>(i)] : i);
     }
-    return gather(splits, rows, options);
+    return gather(splits, rows, options.length, options);
   }
 
   std::vector<Split> splits;
@@ -193,22 +220,24 @@ struct EvaluationPass::State {
   State(const Split& source, const LoaderOptions& loader)
       : split(source),
         options(loader),
-        number(loader.batches.begin),
-        end(std::min(loader.batches.end, batch_count(source, loader))),
+        number(loader.batches.index),
+        count(batch_count(source, loader)),
+        order(pass_order(source, loader)),
         prefetcher([this] { return produce(); }, loader.ahead) {}
 
   std::optional<Batch> produce() {
-    if (number >= end) return std::nullopt;
-    const int64_t begin = number++ * options.batch;
-    std::vector<int64_t> rows(static_cast<size_t>(std::min(options.batch, split.size() - begin)));
-    std::iota(rows.begin(), rows.end(), begin);
-    return gather({split}, rows, options);
+    if (number >= count) return std::nullopt;
+    const auto begin = order.begin() + number * options.batch;
+    number += options.batches.of;
+    const std::vector<int64_t> rows(begin, std::min(begin + options.batch, order.end()));
+    return gather({split}, rows, padded_length(split, rows, options), options);
   }
 
   Split split;
   LoaderOptions options;
-  int64_t number, end;  // of batches
-  Prefetcher prefetcher;
+  int64_t number, count;  // of batches
+  std::vector<int64_t> order;
+  Prefetcher prefetcher;  // last: its thread uses all of the above
 };
 
 EvaluationPass::EvaluationPass(const Split& split, const LoaderOptions& options) {
@@ -220,6 +249,10 @@ EvaluationPass::~EvaluationPass() = default;
 
 int64_t EvaluationPass::batch_count(const Split& split, const LoaderOptions& options) {
   return (split.size() + (options.drop_last ? 0 : options.batch - 1)) / options.batch;
+}
+
+int64_t EvaluationPass::sample_count(const Split& split, const LoaderOptions& options) {
+  return std::min(split.size(), batch_count(split, options) * options.batch);
 }
 
 bool EvaluationPass::next(Batch& batch) {

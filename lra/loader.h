@@ -24,6 +24,11 @@ struct Range {
   int64_t begin = 0, end = INT64_MAX;
 };
 
+/// Every `of`-th from number `index` on.
+struct Turns {
+  int64_t index = 0, of = 1;
+};
+
 /// Number `index` of `shares` contiguous shares of [0, count), in their order: the first count %
 /// shares of them hold one more than the others.
 Range share_of(int64_t count, int64_t index, int64_t shares);
@@ -38,7 +43,9 @@ struct LoaderOptions {
   uint64_t seed = 0;          // of the permutations
   int64_t ahead = 2;          // batches prepared ahead on a thread; 0 = none
   Range samples;              // TrainingStream: only these of each batch
-  Range batches;              // EvaluationPass: only these of its batches
+  Turns batches;              // EvaluationPass: only these of its batches
+  bool by_length = false;     // EvaluationPass: the longest samples first, each batch padded to the
+                              // longest of its own (up to a multiple of 64) and not to N
 };
 
 /// An endless stream of batches of exactly `batch` samples (training), or of their `samples` alone.
@@ -59,8 +66,9 @@ class TrainingStream {
   std::unique_ptr<State> state_;
 };
 
-/// One pass over a split in order, or over some of its batches, the last batch as short as it comes
-/// (evaluation).
+/// One pass over a split in order (or by length), or over some of its batches, the last batch as
+/// short as it comes (evaluation). The last incomplete batch of the split's own order is the one
+/// left out, whatever the order of the pass.
 class EvaluationPass {
  public:
   EvaluationPass(const Split& split, const LoaderOptions& options);
@@ -68,8 +76,9 @@ class EvaluationPass {
   /// False at the end.
   bool next(Batch& batch);
 
-  /// How many batches a whole pass has.
+  /// How many batches a whole pass has, and how many samples.
   static int64_t batch_count(const Split& split, const LoaderOptions& options);
+  static int64_t sample_count(const Split& split, const LoaderOptions& options);
 
  private:
   struct State;

@@ -240,6 +240,12 @@ std::vector<torch::Tensor> Model::attention_inputs(const torch::Tensor& tokens,
   return seen;
 }
 
+bool Model::length_invariant() const {
+  return (has_cls() || options_.mean_over != "length") &&
+         std::ranges::all_of(attentions_,
+                             [](const auto& attention) { return attention->length_invariant(); });
+}
+
 int64_t Model::parameter_count() const {
   int64_t count = 0;
   for (const auto& parameter : parameters()) count += parameter.numel();

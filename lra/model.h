@@ -50,6 +50,9 @@ class Model : public torch::nn::Module {
 
   const std::vector<std::shared_ptr<Attention>>& attentions() const { return attentions_; }
 
+  /// Whether its logits are the same, but for rounding, however far inputs are padded.
+  bool length_invariant() const;
+
   int64_t parameter_count() const;
 
   /// Floating-point operations (a multiply-add is 2) of one forward() of `batch` samples of

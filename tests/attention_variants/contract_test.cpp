@@ -75,6 +75,7 @@ enum class Fault {
   nan_on_one_token,
   ignores_mask,
   adds_to_padded_logits,
+  depends_on_length,
   leaks_across_batch,
   rounds_inside,
   draws_noise,
@@ -133,6 +134,7 @@ class Faulty : public ProjectedAttention {
     torch::Tensor weights = torch::softmax(scores, -1);  // [B,H,N,N]
     if (fault_ == Fault::overflows) weights = scores.exp() / scores.exp().sum(-1, true);
     torch::Tensor out = torch::matmul(weights, v);
+    if (fault_ == Fault::depends_on_length) out = out + 1e-6 / static_cast<double>(n);
     if (fault_ == Fault::leaks_across_batch) out = out + 1e-6 * v.mean(0, /*keepdim=*/true);
     if (fault_ == Fault::draws_noise) out = out + 1e-9 * torch::randn_like(out);
     if (table_.defined()) out = out * table_.to(out.scalar_type());
@@ -144,6 +146,8 @@ class Faulty : public ProjectedAttention {
     }
     return out.to(type);
   }
+
+  bool length_invariant() const override { return true; }
 
   json options() const override {
     return fault_ == Fault::hides_an_option ? json::object() : json{{"fault", "some"}};
@@ -185,6 +189,7 @@ TEST(ContractClauses, EachCatchesWhatItIsThereFor) {
       {Fault::nan_on_one_token, "one real token"},
       {Fault::ignores_mask, "padding invariance"},
       {Fault::adds_to_padded_logits, "padding invariance"},
+      {Fault::depends_on_length, "length invariance"},
       {Fault::leaks_across_batch, "batch invariance"},
       {Fault::rounds_inside, "types agree"},
       {Fault::draws_noise, "deterministic"},
@@ -214,6 +219,7 @@ TEST(ContractClauses, CatchNothingElse) {
   EXPECT_EQ(failing(faulty(Fault::leaves_padded_rows)), Names{"padded rows"});
   EXPECT_EQ(failing(faulty(Fault::leaks_across_batch)),
             (Names{"padding invariance", "batch invariance"}));
+  EXPECT_EQ(failing(faulty(Fault::depends_on_length)), Names{"length invariance"});
   EXPECT_EQ(failing(faulty(Fault::rounds_inside)), Names{"types agree"});
   EXPECT_EQ(failing(faulty(Fault::unused_parameter)), Names{"gradients of every parameter"});
   EXPECT_EQ(failing(faulty(Fault::wrong_gradient)), Names{"finite differences"});

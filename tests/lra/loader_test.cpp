@@ -123,21 +123,64 @@ TEST_F(Loader, SharesOfAStreamMakeItsBatches) {
 TEST_F(Loader, SharesOfAPassMakeIt) {
   const Split split = make(12);
   for (const bool drop_last : {false, true}) {
-    const LoaderOptions whole{.batch = 5, .length = 4, .drop_last = drop_last};
-    ASSERT_EQ(EvaluationPass::batch_count(split, whole), drop_last ? 2 : 3);
-    EvaluationPass all(split, whole);
-    Batch expected, batch;
-    for (int64_t i = 0; i < 4; ++i) {  // more shares than batches: some are empty
-      LoaderOptions part = whole;
-      part.batches = share_of(EvaluationPass::batch_count(split, whole), i, 4);
-      EvaluationPass pass(split, part);
-      while (pass.next(batch)) {
-        ASSERT_TRUE(all.next(expected));
-        EXPECT_TRUE(same(batch, expected));
+    for (const bool by_length : {false, true}) {
+      const LoaderOptions whole{
+          .batch = 5, .length = 4, .drop_last = drop_last, .by_length = by_length};
+      const int64_t count = EvaluationPass::batch_count(split, whole), shares = 4;
+      ASSERT_EQ(count, drop_last ? 2 : 3);
+      std::vector<std::unique_ptr<EvaluationPass>> passes;  // more than batches: some are empty
+      for (int64_t i = 0; i < shares; ++i) {
+        LoaderOptions part = whole;
+        part.batches = {.index = i, .of = shares};
+        passes.push_back(std::make_unique<EvaluationPass>(split, part));
+      }
+      EvaluationPass all(split, whole);
+      Batch expected, batch;
+      for (int64_t i = 0; all.next(expected); ++i) {
+        ASSERT_TRUE(passes[static_cast<size_t>(i % shares)]->next(batch)) << i;
+        EXPECT_TRUE(same(batch, expected)) << i;
+      }
+      for (const auto& pass : passes) EXPECT_FALSE(pass->next(batch));
+    }
+  }
+}
+
+// Samples of 150, 3, 70, 64, 0, 65, 2 tokens, then twice as many of the second input.
+TEST_F(Loader, APassByLengthPadsEachBatchToItsLongest) {
+  SplitWriter writer(2);
+  const std::vector<size_t> lengths = {150, 3, 70, 64, 0, 65, 2};
+  for (const size_t length : lengths) {
+    writer.tokens(std::vector<uint16_t>(length / 2, 5));
+    writer.tokens(std::vector<uint16_t>(length, 6));
+    writer.label(static_cast<int64_t>(length) % 3);
+  }
+  writer.write(scratch_.path() / "lengths.safetensors", 256);
+  const Split split(scratch_.path() / "lengths.safetensors", 2, 3, 256);
+  const auto passed = [&](LoaderOptions options) {
+    options.batch = 2;
+    options.by_length = true;
+    std::vector<std::pair<std::vector<int64_t>, int64_t>> batches;  // rows, and the length
+    EvaluationPass pass(split, options);
+    for (Batch batch; pass.next(batch);) {
+      const auto* rows = batch.index.data_ptr<int64_t>();
+      batches.push_back({{rows, rows + batch.index.numel()}, batch.tokens.size(2)});
+      for (int64_t b = 0; b < batch.index.numel(); ++b) {
+        const auto tokens = std::min(static_cast<int64_t>(lengths[rows[b]]), options.length);
+        EXPECT_EQ(batch.mask[b][1].sum().item<int64_t>(), tokens);
+        EXPECT_EQ(batch.tokens[b][1].sum().item<int64_t>(), 6 * tokens);
+        EXPECT_EQ(batch.labels[b].item<int64_t>(), static_cast<int64_t>(lengths[rows[b]]) % 3);
       }
     }
-    EXPECT_FALSE(all.next(expected));
-  }
+    return batches;
+  };
+  using Batches = std::vector<std::pair<std::vector<int64_t>, int64_t>>;
+  EXPECT_EQ(passed({.length = 1000}),
+            (Batches{{{0, 2}, 192}, {{5, 3}, 128}, {{1, 6}, 64}, {{4}, 64}}));
+  EXPECT_EQ(passed({.length = 100}),
+            (Batches{{{0, 2}, 100}, {{5, 3}, 100}, {{1, 6}, 64}, {{4}, 64}}));
+  EXPECT_EQ(passed({.length = 100, .drop_last = true}),
+            (Batches{{{0, 2}, 100}, {{5, 3}, 100}, {{1, 4}, 64}}))
+      << "the last sample of the split is left out, not the shortest";
 }
 
 TEST_F(Loader, AStreamOverSeveralSplitsGoesThroughThemAsIfTheyWereOne) {
