@@ -115,9 +115,8 @@ Evaluation evaluate(Model& model, const Split& split, const Config& config, torc
   result.confidence.resize(samples);
   // Sums, one a batch.
   std::vector<double> losses(static_cast<size_t>(EvaluationPass::batch_count(split, options)));
-  together(processes, [&] {
-    add_batches(model, split, options, config.dtype, device, what, losses, result);
-  });
+  together(processes,
+           [&] { add_batches(model, split, options, config.dtype, device, what, losses, result); });
   if (processes != nullptr) gather_shares(*processes, losses, result);
   for (const double loss : losses) result.loss += loss;
   for (size_t i = 0; i < result.labels.size(); ++i)

@@ -166,39 +166,6 @@ TEST_P(KernelParity, UnderAutocast) {
   EXPECT_FALSE(torch::equal(fused[0], float32[0]));
 }
 
-class RoundedProducts : public testing::TestWithParam<bool> {};
-
-TEST_P(RoundedProducts, AreThoseOfRoundedOperands) {
-  using cpu::Transposed;
-  const bool by_instructions = GetParam();
-  if (by_instructions && !cpu::detail::has_bfloat16_instructions())
-    GTEST_SKIP() << "this processor, or its BLAS, multiplies no bfloat16 matrices";
-  torch::manual_seed(6);
-  for (const auto transposed : {Transposed::none, Transposed::a, Transposed::b}) {
-    for (const auto [m, n, k] : {std::array<int64_t, 3>{1, 1, 1}, {64, 32, 256}, {37, 5, 19}}) {
-      const bool ta = transposed == Transposed::a, tb = transposed == Transposed::b;
-      // Columns of wider tensors, so that rows do not follow each other.
-      const torch::Tensor a = torch::randn({ta ? k : m, (ta ? m : k) + 3}),
-                          b = torch::randn({tb ? n : k, (tb ? k : n) + 2}),
-                          c = torch::randn({m, n + 1});
-      const auto rounded = [](const torch::Tensor& x, int64_t columns) {
-        return x.slice(1, 0, columns).to(torch::kBFloat16).to(torch::kDouble);
-      };
-      const torch::Tensor left = rounded(a, ta ? m : k), right = rounded(b, tb ? k : n),
-                          expected =
-                              0.5 * torch::matmul(ta ? left.t() : left, tb ? right.t() : right) +
-                              2 * c.slice(1, 0, n).to(torch::kDouble);
-      cpu::detail::multiply_bfloat16(transposed, m, n, k, {a.const_data_ptr<float>(), a.size(1)},
-                                     {b.const_data_ptr<float>(), b.size(1)},
-                                     {c.mutable_data_ptr<float>(), c.size(1)},
-                                     {.product = 0.5F, .old = 2}, by_instructions);
-      EXPECT_LT(error(c.slice(1, 0, n), expected), 1e-5) << m << "x" << n << "x" << k;
-    }
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(ByInstructions, RoundedProducts, testing::Bool());
-
 INSTANTIATE_TEST_SUITE_P(
     Nystrom, KernelParity,
     testing::Values(

@@ -6,10 +6,62 @@
 #include <array>
 #include <limits>
 
+#include "attention_variants/kernels/cpu/rounded_product.h"
 #include "attention_variants/torch.h"
 
 namespace lra::cpu {
 namespace {
+
+// Columns of wider tensors, so that rows do not follow each other.
+torch::Tensor draw(int64_t rows, int64_t columns) {
+  return torch::randn({rows, columns + 3}).narrow(1, 0, columns);
+}
+ConstMatrix view(const torch::Tensor& x) { return {x.const_data_ptr<float>(), x.stride(0)}; }
+Matrix mutable_view(const torch::Tensor& x) { return {x.mutable_data_ptr<float>(), x.stride(0)}; }
+
+const std::vector<std::array<int64_t, 3>>& shapes() {  // m, n, k
+  static const auto all = [] {
+    std::vector<std::array<int64_t, 3>> shapes = {{64, 64, 64}, {256, 256, 32}, {64, 32, 300},
+                                                  {7, 33, 513}, {100, 17, 256}, {23, 129, 257},
+                                                  {13, 100, 1}, {1, 1, 1},      {37, 5, 19}};
+    for (int64_t m = 1; m <= 26; ++m) shapes.push_back({m, 3 * m + 1, m % 5 + 1});
+    return shapes;
+  }();
+  return all;
+}
+
+// multiply(transposed, m, n, k, a, b, c, scale) for all shapes, transpositions and scales, against
+// float64 products of `rounded` operands: the error of an element is at most a rounding a term, and
+// two more, of what is added up in absolute values.
+template <class Rounded, class Multiply>
+void expect_products(const std::vector<std::array<int64_t, 3>>& shapes, const Rounded& rounded,
+                     const Multiply& multiply) {
+  for (const auto& [m, n, k] : shapes) {
+    for (const auto transposed : {Transposed::none, Transposed::a, Transposed::b}) {
+      for (const Scale scale :
+           {Scale{}, Scale{.product = 0.25F}, Scale{.product = -2, .old = 1}, Scale{.old = 0.5F}}) {
+        const bool ta = transposed == Transposed::a, tb = transposed == Transposed::b;
+        const torch::Tensor a = draw(ta ? k : m, ta ? m : k), b = draw(tb ? n : k, tb ? k : n),
+                            whole = torch::randn({m, n + 3}), before = whole.clone(),
+                            c = whole.narrow(1, 0, n);
+        if (scale.old == 0) c.fill_(std::numeric_limits<float>::quiet_NaN());
+        multiply(transposed, m, n, k, view(a), view(b), mutable_view(c), scale);
+        const torch::Tensor left = torch::Tensor(rounded(ta ? a.t() : a)).to(torch::kDouble),
+                            right = torch::Tensor(rounded(tb ? b.t() : b)).to(torch::kDouble),
+                            old = scale.old * before.narrow(1, 0, n).to(torch::kDouble);
+        const torch::Tensor exact = scale.product * torch::matmul(left, right) + old;
+        const torch::Tensor size =
+            std::abs(scale.product) * torch::matmul(left.abs(), right.abs()) + old.abs();
+        const torch::Tensor error = (c.to(torch::kDouble) - exact).abs();
+        EXPECT_TRUE(error.le(0x1p-24 * static_cast<double>(k + 2) * size).all().item<bool>())
+            << m << " x " << n << " x " << k << ", transposed " << static_cast<int>(transposed)
+            << ", scale " << scale.product << " and " << scale.old;
+        EXPECT_TRUE(torch::equal(whole.narrow(1, n, 3), before.narrow(1, n, 3)))
+            << "what stands beside c";
+      }
+    }
+  }
+}
 
 class Product : public testing::TestWithParam<ProductCode> {
  protected:
@@ -18,17 +70,6 @@ class Product : public testing::TestWithParam<ProductCode> {
     if (std::ranges::find(codes, GetParam()) == codes.end())
       GTEST_SKIP() << "this processor has no instructions for " << name_of(GetParam());
     torch::manual_seed(4);
-  }
-
-  // Columns of wider tensors, so that rows do not follow each other.
-  static torch::Tensor draw(int64_t rows, int64_t columns) {
-    return torch::randn({rows, columns + 3}).narrow(1, 0, columns);
-  }
-  static ConstMatrix view(const torch::Tensor& x) {
-    return {x.const_data_ptr<float>(), x.stride(0)};
-  }
-  static Matrix mutable_view(const torch::Tensor& x) {
-    return {x.mutable_data_ptr<float>(), x.stride(0)};
   }
 };
 
@@ -46,37 +87,12 @@ class ProductByRegisters : public Product {};
 INSTANTIATE_TEST_SUITE_P(Codes, ProductByRegisters,
                          testing::Values(ProductCode::avx2, ProductCode::avx512), code_name);
 
-// |error| is at most `terms` roundings of what is added up, of absolute values.
 TEST_P(Product, IsThatOfFloat64ForAnyShapeAndScale) {
-  std::vector<std::array<int64_t, 3>> shapes = {{64, 64, 64}, {256, 256, 32}, {64, 32, 300},
-                                                {7, 33, 513}, {100, 17, 256}, {23, 129, 257},
-                                                {13, 100, 1}, {1, 1, 1},      {5, 6, 0}};
-  for (int64_t m = 1; m <= 26; ++m) shapes.push_back({m, 3 * m + 1, m % 5 + 1});
-  for (const auto& [m, n, k] : shapes) {
-    for (const auto transposed : {Transposed::none, Transposed::a, Transposed::b}) {
-      for (const Scale scale :
-           {Scale{}, Scale{.product = 0.25F}, Scale{.product = -2, .old = 1}, Scale{.old = 0.5F}}) {
-        const bool ta = transposed == Transposed::a, tb = transposed == Transposed::b;
-        const torch::Tensor a = draw(ta ? k : m, ta ? m : k), b = draw(tb ? n : k, tb ? k : n),
-                            whole = torch::randn({m, n + 3}), before = whole.clone(),
-                            c = whole.narrow(1, 0, n);
-        if (scale.old == 0) c.fill_(std::numeric_limits<float>::quiet_NaN());
-        multiply_by(GetParam(), transposed, m, n, k, view(a), view(b), mutable_view(c), scale);
-        const auto left = (ta ? a.t() : a).to(torch::kDouble),
-                   right = (tb ? b.t() : b).to(torch::kDouble),
-                   old = scale.old * before.narrow(1, 0, n).to(torch::kDouble);
-        const auto exact = scale.product * torch::matmul(left, right) + old;
-        const auto size =
-            std::abs(scale.product) * torch::matmul(left.abs(), right.abs()) + old.abs();
-        const auto error = (c.to(torch::kDouble) - exact).abs();
-        EXPECT_TRUE(error.le(0x1p-24 * static_cast<double>(k + 2) * size).all().item<bool>())
-            << m << " x " << n << " x " << k << ", transposed " << static_cast<int>(transposed)
-            << ", scale " << scale.product << " and " << scale.old;
-        EXPECT_TRUE(torch::equal(whole.narrow(1, n, 3), before.narrow(1, n, 3)))
-            << "what stands beside c";
-      }
-    }
-  }
+  auto with_none = shapes();
+  with_none.push_back({5, 6, 0});
+  expect_products(
+      with_none, [](const torch::Tensor& x) { return x; },
+      [](auto... given) { multiply_by(GetParam(), given...); });
 }
 
 // Where a sample stands in a batch, and how its rows are cut into tiles, changes no bit.
@@ -102,7 +118,33 @@ TEST_P(ProductByRegisters, OfATileIsThatTileOfTheProduct) {
   }
 }
 
+class RoundedProduct : public testing::TestWithParam<RoundedCode> {
+ protected:
+  void SetUp() override {
+    const auto codes = rounded_codes();
+    if (std::ranges::find(codes, GetParam()) == codes.end())
+      GTEST_SKIP() << "this processor, or its BLAS, multiplies no bfloat16 matrices";
+    torch::manual_seed(6);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Codes, RoundedProduct,
+                         testing::Values(RoundedCode::float32, RoundedCode::blas,
+                                         RoundedCode::avx512),
+                         [](const testing::TestParamInfo<RoundedCode>& code) {
+                           return std::string(name_of(code.param));
+                         });
+
+TEST_P(RoundedProduct, IsThatOfRoundedOperands) {
+  expect_products(
+      shapes(), [](const torch::Tensor& x) { return x.to(torch::kBFloat16); },
+      [](auto... given) { multiply_rounded_by(GetParam(), given...); });
+}
+
 TEST(ProductCodes, TheOneTakenIsOneThatRuns) {
+  const auto rounded = rounded_codes();
+  EXPECT_EQ(rounded.front(), RoundedCode::float32);
+  EXPECT_NE(std::ranges::find(rounded, rounded_code()), rounded.end());
   const auto codes = product_codes();
   EXPECT_EQ(codes.front(), ProductCode::blas);
   EXPECT_NE(std::ranges::find(codes, product_code()), codes.end());

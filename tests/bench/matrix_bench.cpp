@@ -4,6 +4,7 @@
 #include "attention_variants/kernels/cpu/convolution.h"
 #include "attention_variants/kernels/cpu/inverse.h"
 #include "attention_variants/kernels/cpu/product.h"
+#include "attention_variants/kernels/cpu/rounded_product.h"
 #include "attention_variants/kernels/heads.h"
 #include "attention_variants/nystrom_matrices.h"
 #include "tests/bench/bench.h"
@@ -16,17 +17,15 @@ constexpr int64_t kIterations = 6, kTaps = 35;
 cpu::Matrix rows_of(float* data, int64_t width) { return {data, width}; }
 cpu::ConstMatrix rows_of(const torch::Tensor& x, int64_t head) { return head_rows(x, 0, head); }
 
-// q kᵀ of a tile of m rows, and the products of its gradients: by the last of product_codes(),
-// whether this processor's multiply() takes it or not; for reference by BLAS.
-BenchWork product_work(int64_t m, Kernels kernels) {
+// q kᵀ of a tile of m rows, and the products of its gradients.
+template <class Multiply>
+BenchWork product_work(int64_t m, const Multiply& multiply) {
   using cpu::Transposed;
   const auto q = head_vectors(m), k = head_vectors(kWidth), scores = head_vectors(m),
              grad_q = torch::empty_like(q), grad_k = torch::empty_like(k);
-  const cpu::ProductCode code =
-      kernels == Kernels::reference ? cpu::ProductCode::blas : cpu::product_codes().back();
   const auto forward = [=](int64_t head) {
-    multiply_by(code, Transposed::b, m, kWidth, kWidth, rows_of(q, head), rows_of(k, head),
-                mutable_head_rows(scores, 0, head), {});
+    multiply(Transposed::b, m, kWidth, kWidth, rows_of(q, head), rows_of(k, head),
+             mutable_head_rows(scores, 0, head));
   };
   const auto each = [=](const auto& work) {
     return
@@ -36,13 +35,30 @@ BenchWork product_work(int64_t m, Kernels kernels) {
           .training = each([=](int64_t head) {
             forward(head);
             const cpu::ConstMatrix grad = rows_of(scores, head);
-            multiply_by(code, Transposed::none, m, kWidth, kWidth, grad, rows_of(k, head),
-                        mutable_head_rows(grad_q, 0, head), {});
-            multiply_by(code, Transposed::a, kWidth, kWidth, m, grad, rows_of(q, head),
-                        mutable_head_rows(grad_k, 0, head), {});
+            multiply(Transposed::none, m, kWidth, kWidth, grad, rows_of(k, head),
+                     mutable_head_rows(grad_q, 0, head));
+            multiply(Transposed::a, kWidth, kWidth, m, grad, rows_of(q, head),
+                     mutable_head_rows(grad_k, 0, head));
           }),
           .flops = 2.0 * static_cast<double>(q.numel() * kWidth),
           .least_bytes = static_cast<double>(2 * q.nbytes() + k.nbytes())};
+}
+
+// By the last code, whether multiply() takes it on this processor or not; for reference by BLAS.
+BenchWork float32_product_work(int64_t m, Kernels kernels) {
+  const cpu::ProductCode code =
+      kernels == Kernels::reference ? cpu::ProductCode::blas : cpu::product_codes().back();
+  return product_work(m, [=](auto... given) { multiply_by(code, given..., cpu::Scale{}); });
+}
+
+// Likewise; for reference in float32, of rounded numbers, where BLAS has no such product.
+BenchWork bfloat16_product_work(int64_t m, Kernels kernels) {
+  const auto codes = cpu::rounded_codes();
+  const bool blas = std::ranges::find(codes, cpu::RoundedCode::blas) != codes.end();
+  const cpu::RoundedCode code = kernels != Kernels::reference ? codes.back()
+                                : blas                        ? cpu::RoundedCode::blas
+                                                              : cpu::RoundedCode::float32;
+  return product_work(m, [=](auto... given) { multiply_rounded_by(code, given..., cpu::Scale{}); });
 }
 
 // A softmax matrix [m,m] a head.
@@ -122,7 +138,14 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
 }  // namespace
 
 std::vector<BenchOperator> matrix_operators() {
-  return {{.name = "Product", .size_name = "m", .sizes = {32, 64, 128, 256}, .make = product_work},
+  return {{.name = "Product",
+           .size_name = "m",
+           .sizes = {32, 64, 128, 256},
+           .make = float32_product_work},
+          {.name = "Bfloat16Product",
+           .size_name = "m",
+           .sizes = {32, 64, 128, 256},
+           .make = bfloat16_product_work},
           {.name = "IterativeInverse",
            .size_name = "m",
            .sizes = {32, 64, 128, 256},

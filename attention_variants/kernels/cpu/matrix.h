@@ -58,12 +58,6 @@ enum class Transposed { none, a, b };
 namespace detail {
 void multiply(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b,
               Matrix c, Scale scale);
-
-// c = op(a) op(b) of operands rounded to bfloat16: by the processor's instructions for it, or
-// without, in float32.
-void multiply_bfloat16(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
-                       ConstMatrix b, Matrix c, Scale scale, bool by_instructions);
-bool has_bfloat16_instructions();
 }  // namespace detail
 
 /// c [m,n] = a [m,k] b [k,n]. With scale.old 0, c is written, whatever it held.

@@ -1,7 +1,7 @@
 // Products of small float32 matrices by sums in registers, where LibTorch's BLAS is slow at them:
-// MKL on processors that are not Intel's. On one core of an AMD EPYC (Zen 4, AVX-512), matrices of
-// 32 to 256 rows and columns: MKL 60 to 98 GFLOP/s, these 90 to 116
-// (`lra_bench --benchmark_filter=Product`).
+// MKL on processors that are not Intel's. On two cores of an AMD EPYC (Zen 4, AVX-512), tiles of 32
+// to 256 rows by 64: MKL 51 to 126 GFLOP/s, these 147 to 195
+// (`lra_bench --benchmark_filter=^Product`).
 #pragma once
 
 #include <vector>
@@ -15,6 +15,9 @@ enum class ProductCode : int {
   avx2,  // with FMA
   avx512,
 };
+
+/// Whether LibTorch's BLAS is quick at small products here.
+bool blas_is_at_home();
 
 /// "blas", "avx2", "avx512"
 const char* name_of(ProductCode code);

@@ -1,0 +1,162 @@
+// Products of small matrices by sums in registers: what product.cpp and rounded_product.cpp compile
+// for each instruction set. `Add` says how wide its registers are, and how the product of an
+// element of a and a vector of b is added to a sum; elements are 32 bits of any meaning.
+#pragma once
+
+#include <algorithm>
+
+#include "attention_variants/kernels/cpu/columns.h"
+#include "attention_variants/kernels/cpu/matrix.h"
+
+namespace lra::cpu::registers {
+
+// So many terms of a sum at a time: that much of b, for one block of columns, stays in cache.
+constexpr int64_t kDepth = 256;
+
+// kRows rows and kVectors vectors of columns of c, which are added up at once. a: [kRows,depth], or
+// kTransposed [depth,kRows].
+template <class Add, int64_t kRows, int64_t kVectors, bool kTransposed>
+LRA_INLINE void multiply_block(int64_t depth, ConstMatrix a, ConstMatrix b, Matrix c, Scale scale) {
+  using C = typename Add::Vector;
+  using Lanes = typename C::Lanes;
+  Lanes sum[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int64_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int64_t v = 0; v < kVectors; ++v) sum[r][v] = Lanes{};
+  }
+  for (int64_t p = 0; p < depth; ++p) {
+    Lanes right[kVectors];
+#pragma GCC unroll 4
+    for (int64_t v = 0; v < kVectors; ++v) right[v] = C::at(b[p] + v * C::width);
+#pragma GCC unroll 16
+    for (int64_t r = 0; r < kRows; ++r) {
+      const float left = kTransposed ? a[p][r] : a[r][p];
+#pragma GCC unroll 4
+      for (int64_t v = 0; v < kVectors; ++v) Add::add(sum[r][v], left, right[v]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int64_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int64_t v = 0; v < kVectors; ++v) {
+      Lanes& to = C::at(c[r] + v * C::width);
+      to = scale.old == 0 ? scale.product * sum[r][v] : scale.product * sum[r][v] + scale.old * to;
+    }
+  }
+}
+
+template <bool kTransposed>
+LRA_INLINE ConstMatrix later_rows(ConstMatrix a, int64_t row) {
+  return kTransposed ? ConstMatrix{a.data + row, a.stride} : a.from(row);
+}
+
+// The last rows, fewer than kRows + 1.
+template <class Add, int64_t kRows, int64_t kVectors, bool kTransposed>
+LRA_INLINE void multiply_rest(int64_t m, int64_t depth, ConstMatrix a, ConstMatrix b, Matrix c,
+                              Scale scale) {
+  if constexpr (kRows > 0) {
+    if (m == kRows) return multiply_block<Add, kRows, kVectors, kTransposed>(depth, a, b, c, scale);
+    multiply_rest<Add, kRows - 1, kVectors, kTransposed>(m, depth, a, b, c, scale);
+  }
+}
+
+// All rows of as many columns of c as a block has.
+template <class Add, int64_t kRows, int64_t kVectors, bool kTransposed>
+LRA_INLINE void multiply_columns(int64_t m, int64_t depth, ConstMatrix a, ConstMatrix b, Matrix c,
+                                 Scale scale) {
+  int64_t i = 0;
+  for (; i + kRows <= m; i += kRows) {
+    multiply_block<Add, kRows, kVectors, kTransposed>(depth, later_rows<kTransposed>(a, i), b,
+                                                      c.from(i), scale);
+  }
+  multiply_rest<Add, kRows - 1, kVectors, kTransposed>(m - i, depth, later_rows<kTransposed>(a, i),
+                                                       b, c.from(i), scale);
+}
+
+// The last `count` columns, fewer than a vector has: of b with zeros beside them.
+template <class Add, int64_t kRows, bool kTransposed>
+LRA_INLINE void multiply_last_columns(int64_t m, int64_t count, int64_t depth, ConstMatrix a,
+                                      ConstMatrix b, Matrix c, Scale scale) {
+  using C = typename Add::Vector;
+  alignas(64) float right[kDepth * C::width];
+  for (int64_t p = 0; p < depth; ++p) {
+    float* const to = right + p * C::width;
+    std::copy(b[p], b[p] + count, to);
+    std::fill(to + count, to + C::width, 0.0F);
+  }
+  for (int64_t i = 0; i < m; i += kRows) {
+    alignas(64) float product[kRows * C::width];
+    const int64_t rows = std::min(kRows, m - i);
+    multiply_columns<Add, kRows, 1, kTransposed>(rows, depth, later_rows<kTransposed>(a, i),
+                                                 {right, C::width}, {product, C::width}, {});
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t j = 0; j < count; ++j) {
+        float& to = c[i + r][j];
+        const float one = product[r * C::width + j];
+        to = scale.old == 0 ? scale.product * one : scale.product * one + scale.old * to;
+      }
+    }
+  }
+}
+
+LRA_INLINE Matrix at_column(Matrix x, int64_t j) { return {x.data + j, x.stride}; }
+LRA_INLINE ConstMatrix at_column(ConstMatrix x, int64_t j) { return {x.data + j, x.stride}; }
+
+// Registers for kSums vectors of sums beside what is multiplied.
+template <class Add, int64_t kSums, bool kTransposed>
+LRA_INLINE void multiply_all(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b,
+                             Matrix c, Scale scale) {
+  using C = typename Add::Vector;
+  int64_t done = 0;
+  do {  // c is written even where there is no term
+    const int64_t depth = std::min(kDepth, k - done);
+    int64_t j = 0;
+    const auto columns = [&]<int64_t kVectors>() __attribute__((always_inline)) {
+      for (; j + kVectors * C::width <= n; j += kVectors * C::width) {
+        multiply_columns<Add, std::min<int64_t>(kSums / kVectors, 12), kVectors, kTransposed>(
+            m, depth, a, at_column(b, j), at_column(c, j), scale);
+      }
+    };
+    if constexpr (kSums >= 24) columns.template operator()<4>();
+    columns.template operator()<2>();
+    columns.template operator()<1>();
+    if (j < n) {
+      multiply_last_columns<Add, 12, kTransposed>(m, n - j, depth, a, at_column(b, j),
+                                                  at_column(c, j), scale);
+    }
+    done += depth;
+    a = later_rows<!kTransposed>(a, depth);
+    b = b.from(depth);
+    scale.old = 1;
+  } while (done < k);
+}
+
+// xᵀ of x [rows,columns], without gaps between its rows; four by four.
+LRA_INLINE void transpose(ConstMatrix x, int64_t rows, int64_t columns, float* to) {
+  using Four = Columns<4>;
+  int64_t i = 0;
+  for (; i + 4 <= rows; i += 4) {
+    int64_t j = 0;
+    for (; j + 4 <= columns; j += 4) {
+      const Four::Lanes a = Four::at(x[i] + j), b = Four::at(x[i + 1] + j),
+                        c = Four::at(x[i + 2] + j), d = Four::at(x[i + 3] + j);
+      const Four::Lanes ab = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+                        cd = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+                        ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7),
+                        cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+      Four::at(to + j * rows + i) = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+      Four::at(to + (j + 1) * rows + i) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+      Four::at(to + (j + 2) * rows + i) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
+      Four::at(to + (j + 3) * rows + i) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+    }
+    for (; j < columns; ++j) {
+      for (int64_t r = 0; r < 4; ++r) to[j * rows + i + r] = x[i + r][j];
+    }
+  }
+  for (; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) to[j * rows + i] = x[i][j];
+  }
+}
+
+}  // namespace lra::cpu::registers
