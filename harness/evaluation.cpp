@@ -19,9 +19,11 @@ void add_batches(Model& model, const Split& split, const LoaderOptions& options,
                  const std::string& dtype, torch::Device device, const std::string& what,
                  std::vector<double>& losses, Evaluation& result) {
   EvaluationPass pass(split, options);
-  const int64_t share = (result.count + options.batches.of - 1) / options.batches.of;
+  const int64_t batches = std::ssize(losses);
+  int64_t share = 0, done = 0, number = options.batches.index;  // samples of these turns
+  for (int64_t i = number; i < batches; i += options.batches.of)
+    share += std::min(options.batch, result.count - i * options.batch);
   Progress progress("evaluate " + what, share);
-  int64_t done = 0, number = options.batches.index;
   for (Batch batch; pass.next(batch); number += options.batches.of) {
     if (stop_requested()) throw Interrupted("stopped while evaluating " + what);
     torch::Tensor logits;  // [B,classes]
@@ -46,7 +48,7 @@ void add_batches(Model& model, const Split& split, const LoaderOptions& options,
       result.lengths[sample] = lengths[i].item<int64_t>();
     }
     done += batch.labels.size(0);
-    progress.update(std::min(done, share));
+    progress.update(done);
   }
   progress.finish();
 }
@@ -87,6 +89,12 @@ LoaderOptions loader_options(const Config& config) {
           .seed = config.seed};
 }
 
+LoaderOptions evaluation_options(const Model& model, const Config& config) {
+  LoaderOptions options = loader_options(config);
+  options.by_length = model.length_invariant();
+  return options;
+}
+
 std::vector<Split> training_splits(const PreparedData& data, const Config& config) {
   std::vector<Split> splits = {data.split("train")};
   if (config.settings.evaluation.dev != "dev") splits.push_back(data.split("dev"));
@@ -103,8 +111,7 @@ Evaluation evaluate(Model& model, const Split& split, const Config& config, torc
   const torch::NoGradGuard no_grad;
   const bool was_training = model.is_training();
   model.eval();
-  LoaderOptions options = loader_options(config);
-  options.by_length = model.length_invariant();
+  LoaderOptions options = evaluation_options(model, config);
   if (processes != nullptr) options.batches = {processes->rank(), processes->size()};
   Evaluation result;
   result.count = EvaluationPass::sample_count(split, options);

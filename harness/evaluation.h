@@ -36,6 +36,9 @@ Evaluation evaluate(Model& model, const Split& split, const Config& config, torc
 /// The options of a loader that a configuration asks for.
 LoaderOptions loader_options(const Config& config);
 
+/// And those that evaluate() reads a split with.
+LoaderOptions evaluation_options(const Model& model, const Config& config);
+
 /// What a configuration trains on: train, and dev too where test stands in for it
 /// (`evaluation.dev`).
 std::vector<Split> training_splits(const PreparedData& data, const Config& config);

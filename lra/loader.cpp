@@ -21,6 +21,11 @@ void check_options(const LoaderOptions& options) {
                      std::to_string(options.batch) + ", " + std::to_string(options.length) +
                      " and " + std::to_string(options.ahead));
   }
+  const Turns& turns = options.batches;
+  if (turns.index < 0 || turns.index >= turns.of) {
+    throw UsageError("the batches of a loader are of an index from 0 to below their number, not " +
+                     std::to_string(turns.index) + " of " + std::to_string(turns.of));
+  }
 }
 
 int64_t total_size(const std::vector<Split>& splits) {
@@ -227,9 +232,10 @@ struct EvaluationPass::State {
 
   std::optional<Batch> produce() {
     if (number >= count) return std::nullopt;
-    const auto begin = order.begin() + number * options.batch;
+    const int64_t begin = number * options.batch,
+                  end = std::min(begin + options.batch, std::ssize(order));
     number += options.batches.of;
-    const std::vector<int64_t> rows(begin, std::min(begin + options.batch, order.end()));
+    const std::vector<int64_t> rows(order.begin() + begin, order.begin() + end);
     return gather({split}, rows, padded_length(split, rows, options), options);
   }
 

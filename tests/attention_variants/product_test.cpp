@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "attention_variants/kernels/cpu/rounded_product.h"
 #include "attention_variants/torch.h"
@@ -88,34 +92,46 @@ INSTANTIATE_TEST_SUITE_P(Codes, ProductByRegisters,
                          testing::Values(ProductCode::avx2, ProductCode::avx512), code_name);
 
 TEST_P(Product, IsThatOfFloat64ForAnyShapeAndScale) {
-  auto with_none = shapes();
-  with_none.push_back({5, 6, 0});
   expect_products(
-      with_none, [](const torch::Tensor& x) { return x; },
+      shapes(), [](const torch::Tensor& x) { return x; },
       [](auto... given) { multiply_by(GetParam(), given...); });
 }
 
 // Where a sample stands in a batch, and how its rows are cut into tiles, changes no bit.
-TEST_P(ProductByRegisters, OfATileIsThatTileOfTheProduct) {
-  const int64_t m = 45, n = 83, k = 70;
-  const torch::Tensor a = draw(m, k), b = draw(k, n), c = torch::empty({m, n});
-  const auto product = [&](const torch::Tensor& left, const torch::Tensor& right) {
-    const torch::Tensor out = torch::empty({left.size(0), right.size(1)});
-    multiply_by(GetParam(), Transposed::none, left.size(0), right.size(1), k, view(left),
-                view(right), mutable_view(out), {});
-    return out;
-  };
-  const torch::Tensor whole = product(a, b);
-  for (const int64_t first : {0, 1, 7, 31, 44}) {
-    for (const int64_t count : {1, 3, 12, 14}) {
-      const int64_t rows = std::min(count, m - first);
-      EXPECT_TRUE(torch::equal(product(a.narrow(0, first, rows), b), whole.narrow(0, first, rows)))
-          << first << " " << rows;
-      EXPECT_TRUE(
-          torch::equal(product(a, b.narrow(1, first, count)), whole.narrow(1, first, count)))
-          << first << " " << count;
+template <class Multiply>
+void expect_tiles(const Multiply& multiply) {
+  const int64_t m = 45, n = 83;
+  for (const int64_t k : {70, 301}) {
+    for (const auto transposed : {Transposed::none, Transposed::a, Transposed::b}) {
+      for (const Scale scale : {Scale{}, Scale{.product = 0.3F, .old = 0.7F}}) {
+        const bool ta = transposed == Transposed::a, tb = transposed == Transposed::b;
+        const torch::Tensor a = ta ? draw(k, m) : draw(m, k), b = tb ? draw(n, k) : draw(k, n),
+                            old = torch::randn({m, n});
+        const auto tile = [&](int64_t row, int64_t rows, int64_t column, int64_t columns) {
+          const torch::Tensor c = old.narrow(0, row, rows)
+                                      .narrow(1, column, columns)
+                                      .clone(at::MemoryFormat::Contiguous);
+          multiply(transposed, rows, columns, k, view(a.narrow(ta ? 1 : 0, row, rows)),
+                   view(b.narrow(tb ? 0 : 1, column, columns)), mutable_view(c), scale);
+          return c;
+        };
+        const torch::Tensor whole = tile(0, m, 0, n);
+        for (const int64_t first : {0, 1, 7, 31, 44}) {
+          for (const int64_t count : {1, 3, 12, 14}) {
+            const int64_t rows = std::min(count, m - first);
+            EXPECT_TRUE(torch::equal(tile(first, rows, first, count),
+                                     whole.narrow(0, first, rows).narrow(1, first, count)))
+                << k << " " << static_cast<int>(transposed) << " " << scale.old << " " << first
+                << " " << count;
+          }
+        }
+      }
     }
   }
+}
+
+TEST_P(ProductByRegisters, OfATileIsThatTileOfTheProduct) {
+  expect_tiles([](auto... given) { multiply_by(GetParam(), given...); });
 }
 
 class RoundedProduct : public testing::TestWithParam<RoundedCode> {
@@ -139,6 +155,14 @@ TEST_P(RoundedProduct, IsThatOfRoundedOperands) {
   expect_products(
       shapes(), [](const torch::Tensor& x) { return x.to(torch::kBFloat16); },
       [](auto... given) { multiply_rounded_by(GetParam(), given...); });
+}
+
+TEST(RoundedProductByRegisters, OfATileIsThatTileOfTheProduct) {
+  const auto codes = rounded_codes();
+  if (std::ranges::find(codes, RoundedCode::avx512) == codes.end())
+    GTEST_SKIP() << "this processor has no AVX-512 BF16";
+  torch::manual_seed(5);
+  expect_tiles([](auto... given) { multiply_rounded_by(RoundedCode::avx512, given...); });
 }
 
 TEST(ProductCodes, TheOneTakenIsOneThatRuns) {

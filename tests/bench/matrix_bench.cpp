@@ -1,5 +1,7 @@
 // What the fused operators multiply tiles with; and the parts of Nyström attention that are no
 // attention: the iterative inverse, and the depthwise convolution over positions.
+#include <algorithm>
+
 #include "attention_variants/depthwise_conv.h"
 #include "attention_variants/kernels/cpu/convolution.h"
 #include "attention_variants/kernels/cpu/inverse.h"

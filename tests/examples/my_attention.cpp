@@ -40,6 +40,10 @@ class SoftplusAttention : public ProjectedAttention {
     return zero_padding((query.matmul(state) / norm).to(q.scalar_type()), mask);
   }
 
+  // However far samples are padded, the result is the same: evaluations need not pad to the full
+  // length.
+  bool length_invariant() const override { return true; }
+
   json options() const override { return write_fields(options_); }
 
   int64_t flops(int64_t batch, int64_t length) const override {

@@ -39,27 +39,29 @@ class EvaluationTest : public testing::Test {
   Scratch scratch_;
 };
 
-// A model beside what it says of itself: whether batches are padded to their longest alone.
 TEST_F(EvaluationTest, GivesEachSampleItsOwnResultInTheOrderOfTheSplit) {
   const Split split = make_split();
   struct Case {
     const char* attention;
     const char* mean_over;
     bool drop_last, by_length;
+    const char* pooling = "mean";
   };
-  for (const Case& c : {Case{"standard", "real", false, true}, Case{"standard", "real", true, true},
-                        Case{"standard", "length", false, false},
-                        Case{"longformer[window=32,global_tokens=2]", "real", false, true},
-                        Case{"linformer[projected_length=8]", "real", false, true},
-                        Case{"nystrom[num_landmarks=4,conv_kernel_size=3]", "real", false, false},
-                        Case{"performer[num_features=8]", "real", false, true},
-                        Case{"performer[num_features=8,prescale=true]", "real", false, false}}) {
+  for (const Case& c :
+       {Case{"standard", "real", false, true}, Case{"standard", "real", true, true},
+        Case{"standard", "length", false, false}, Case{"standard", "length", false, true, "cls"},
+        Case{"longformer[window=32,global_tokens=2]", "real", false, true},
+        Case{"linformer[projected_length=8]", "real", false, true},
+        Case{"nystrom[num_landmarks=4,conv_kernel_size=3]", "real", false, false},
+        Case{"performer[num_features=8]", "real", false, true},
+        Case{"performer[num_features=8,prescale=true]", "real", false, false}}) {
     Config config = config_of(c.attention);
     config.settings.model.mean_over = c.mean_over;
+    config.settings.model.pooling = c.pooling;
     config.settings.evaluation.drop_last = c.drop_last;
     torch::manual_seed(2);
     Model model(toy_task(1), config);
-    EXPECT_EQ(model.length_invariant(), c.by_length) << c.attention << " " << c.mean_over;
+    EXPECT_EQ(evaluation_options(model, config).by_length, c.by_length) << c.attention;
     const Evaluation found = evaluate(model, split, config, torch::kCPU, "test");
     EXPECT_TRUE(model.is_training()) << "as it was";
 

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <set>
+#include <utility>
 
 #include "tests/lra/scratch.h"
 
@@ -145,14 +147,15 @@ TEST_F(Loader, SharesOfAPassMakeIt) {
   }
 }
 
-// Samples of 150, 3, 70, 64, 0, 65, 2 tokens, then twice as many of the second input.
+// The longer input of a sample, the first and the second by turns, decides; the other one has half
+// its tokens.
 TEST_F(Loader, APassByLengthPadsEachBatchToItsLongest) {
   SplitWriter writer(2);
   const std::vector<size_t> lengths = {150, 3, 70, 64, 0, 65, 2};
-  for (const size_t length : lengths) {
-    writer.tokens(std::vector<uint16_t>(length / 2, 5));
-    writer.tokens(std::vector<uint16_t>(length, 6));
-    writer.label(static_cast<int64_t>(length) % 3);
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    writer.tokens(std::vector<uint16_t>(i % 2 == 0 ? lengths[i] : lengths[i] / 2, 5));
+    writer.tokens(std::vector<uint16_t>(i % 2 == 0 ? lengths[i] / 2 : lengths[i], 5));
+    writer.label(static_cast<int64_t>(lengths[i]) % 3);
   }
   writer.write(scratch_.path() / "lengths.safetensors", 256);
   const Split split(scratch_.path() / "lengths.safetensors", 2, 3, 256);
@@ -166,8 +169,9 @@ TEST_F(Loader, APassByLengthPadsEachBatchToItsLongest) {
       batches.push_back({{rows, rows + batch.index.numel()}, batch.tokens.size(2)});
       for (int64_t b = 0; b < batch.index.numel(); ++b) {
         const auto tokens = std::min(static_cast<int64_t>(lengths[rows[b]]), options.length);
-        EXPECT_EQ(batch.mask[b][1].sum().item<int64_t>(), tokens);
-        EXPECT_EQ(batch.tokens[b][1].sum().item<int64_t>(), 6 * tokens);
+        const int64_t longer = rows[b] % 2;
+        EXPECT_EQ(batch.mask[b][longer].sum().item<int64_t>(), tokens);
+        EXPECT_EQ(batch.tokens[b][longer].sum().item<int64_t>(), 5 * tokens);
         EXPECT_EQ(batch.labels[b].item<int64_t>(), static_cast<int64_t>(lengths[rows[b]]) % 3);
       }
     }

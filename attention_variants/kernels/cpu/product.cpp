@@ -1,6 +1,7 @@
 #include "attention_variants/kernels/cpu/product.h"
 
 #include "attention_variants/kernels/cpu/register_product.h"
+#include "attention_variants/kernels/serial_blas.h"
 
 // BLAS, Fortran's interface: column-major, so that what it calls the first matrix is our second.
 extern "C" void sgemm_(const char* transpose_a, const char* transpose_b, const int* m, const int* n,
@@ -19,7 +20,7 @@ void by_blas(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix
          &rows, &depth, &scale.product, b.data, &ldb, a.data, &lda, &scale.old, c.data, &ldc);
 }
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#if LRA_REGISTER_PRODUCTS
 
 template <int64_t kWidth>
 struct AddFloat32 {
@@ -78,9 +79,9 @@ const auto by_avx512 = by_blas, by_avx2 = by_blas;
 
 }  // namespace
 
-bool blas_is_at_home() {
+bool blas_suits_processor() {
 #if defined(__x86_64__)
-  return __builtin_cpu_is("intel") != 0;
+  return MKL_Set_Num_Threads_Local == nullptr || __builtin_cpu_is("intel") != 0;
 #else
   return true;
 #endif
@@ -100,7 +101,8 @@ std::vector<ProductCode> product_codes() {
 }
 
 ProductCode product_code() {
-  static const ProductCode chosen = blas_is_at_home() ? ProductCode::blas : product_codes().back();
+  static const ProductCode chosen =
+      blas_suits_processor() ? ProductCode::blas : product_codes().back();
   return chosen;
 }
 

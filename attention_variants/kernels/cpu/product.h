@@ -16,8 +16,8 @@ enum class ProductCode : int {
   avx512,
 };
 
-/// Whether LibTorch's BLAS is quick at small products here.
-bool blas_is_at_home();
+/// False where LibTorch's BLAS is MKL and the processor is not Intel's.
+bool blas_suits_processor();
 
 /// "blas", "avx2", "avx512"
 const char* name_of(ProductCode code);
@@ -25,12 +25,14 @@ const char* name_of(ProductCode code);
 /// Those that this processor runs, BLAS first.
 std::vector<ProductCode> product_codes();
 
-/// The one that multiply() takes: BLAS on processors of Intel, elsewhere the last of those. Which
-/// it is depends on the processor alone, so that a resumed run repeats itself.
+/// The one that multiply() takes: BLAS where it suits the processor, elsewhere the last of those.
+/// Which it is depends on the processor and on LibTorch alone, so that a resumed run repeats
+/// itself.
 ProductCode product_code();
 
-/// c = op(a) op(b) as multiply() and its like say, in float32, by one of product_codes(). Each
-/// element is added up in order, the same in any tile.
+/// c = op(a) op(b) as multiply() and its like say, in float32, by one of product_codes(). But for
+/// BLAS, each element is the same to the bit in any tile of c: it is added up in order, 256 terms
+/// at a time.
 void multiply_by(ProductCode code, Transposed transposed, int64_t m, int64_t n, int64_t k,
                  ConstMatrix a, ConstMatrix b, Matrix c, Scale scale);
 

@@ -8,6 +8,9 @@
 #include "attention_variants/kernels/cpu/columns.h"
 #include "attention_variants/kernels/cpu/matrix.h"
 
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define LRA_REGISTER_PRODUCTS 1
+
 namespace lra::cpu::registers {
 
 // So many terms of a sum at a time: that much of b, for one block of columns, stays in cache.
@@ -86,17 +89,15 @@ LRA_INLINE void multiply_last_columns(int64_t m, int64_t count, int64_t depth, C
     std::fill(to + count, to + C::width, 0.0F);
   }
   for (int64_t i = 0; i < m; i += kRows) {
-    alignas(64) float product[kRows * C::width];
+    alignas(64) float product[kRows * C::width] = {};
     const int64_t rows = std::min(kRows, m - i);
+    const auto copy_rows = [&](auto from, Matrix to) __attribute__((always_inline)) {
+      for (int64_t r = 0; r < rows; ++r) std::copy(from[r], from[r] + count, to[r]);
+    };
+    if (scale.old != 0) copy_rows(c.from(i), {product, C::width});
     multiply_columns<Add, kRows, 1, kTransposed>(rows, depth, later_rows<kTransposed>(a, i),
-                                                 {right, C::width}, {product, C::width}, {});
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t j = 0; j < count; ++j) {
-        float& to = c[i + r][j];
-        const float one = product[r * C::width + j];
-        to = scale.old == 0 ? scale.product * one : scale.product * one + scale.old * to;
-      }
-    }
+                                                 {right, C::width}, {product, C::width}, scale);
+    copy_rows(Matrix{product, C::width}, c.from(i));
   }
 }
 
@@ -141,14 +142,16 @@ LRA_INLINE void transpose(ConstMatrix x, int64_t rows, int64_t columns, float* t
     for (; j + 4 <= columns; j += 4) {
       const Four::Lanes a = Four::at(x[i] + j), b = Four::at(x[i + 1] + j),
                         c = Four::at(x[i + 2] + j), d = Four::at(x[i + 3] + j);
-      const Four::Lanes ab = __builtin_shufflevector(a, b, 0, 4, 1, 5),
-                        cd = __builtin_shufflevector(c, d, 0, 4, 1, 5),
-                        ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7),
-                        cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-      Four::at(to + j * rows + i) = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
-      Four::at(to + (j + 1) * rows + i) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
-      Four::at(to + (j + 2) * rows + i) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
-      Four::at(to + (j + 3) * rows + i) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+      using Which [[gnu::vector_size(16)]] = int32_t;
+      const Which low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5},
+                  second = {2, 3, 6, 7};
+      const Four::Lanes ab = __builtin_shuffle(a, b, low), cd = __builtin_shuffle(c, d, low),
+                        ab_high = __builtin_shuffle(a, b, high),
+                        cd_high = __builtin_shuffle(c, d, high);
+      Four::at(to + j * rows + i) = __builtin_shuffle(ab, cd, first);
+      Four::at(to + (j + 1) * rows + i) = __builtin_shuffle(ab, cd, second);
+      Four::at(to + (j + 2) * rows + i) = __builtin_shuffle(ab_high, cd_high, first);
+      Four::at(to + (j + 3) * rows + i) = __builtin_shuffle(ab_high, cd_high, second);
     }
     for (; j < columns; ++j) {
       for (int64_t r = 0; r < 4; ++r) to[j * rows + i + r] = x[i + r][j];
@@ -160,3 +163,7 @@ LRA_INLINE void transpose(ConstMatrix x, int64_t rows, int64_t columns, float* t
 }
 
 }  // namespace lra::cpu::registers
+
+#else
+#define LRA_REGISTER_PRODUCTS 0
+#endif

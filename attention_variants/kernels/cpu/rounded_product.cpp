@@ -1,5 +1,9 @@
 #include "attention_variants/kernels/cpu/rounded_product.h"
 
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
 #include "attention_variants/kernels/cpu/product.h"
 #include "attention_variants/kernels/cpu/register_product.h"
 
@@ -90,7 +94,7 @@ const auto by_blas = by_float32;
 
 #endif
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#if LRA_REGISTER_PRODUCTS
 
 // Two terms of a sum at once: elements are pairs of bfloat16 numbers, the earlier one in the lower
 // half.
@@ -101,9 +105,8 @@ struct AddPairs {
 #pragma GCC diagnostic ignored "-Wpsabi"  // nothing of it is ever called
   LRA_INLINE static void add(Vector::Lanes& sum, float left, const Vector::Lanes& right) {
     using Words [[gnu::vector_size(64)]] = int32_t;
-    using Halves [[gnu::vector_size(64)]] = short;
     const Words all = Words{} + std::bit_cast<int32_t>(left);
-    sum = __builtin_ia32_dpbf16ps_v16sf(sum, (Halves)all, (Halves)right);  // of the same bits
+    sum = __builtin_ia32_dpbf16ps_v16sf(sum, (__m512bh)all, (__m512bh)right);  // of the same bits
   }
 #pragma GCC diagnostic pop
 };
@@ -113,7 +116,8 @@ void pair_columns(ConstMatrix x, int64_t rows, int64_t columns, int64_t pairs, f
   auto* const halves = reinterpret_cast<uint16_t*>(to);
   round_rows(x, rows, columns, 2 * pairs, halves);
   if (columns % 2 == 0) return;
-  for (int64_t r = 0; r < rows; ++r) halves[r * 2 * pairs + columns] = 0;
+  for (int64_t r = 0; r < rows; ++r)
+    std::memset(halves + r * 2 * pairs + columns, 0, sizeof(uint16_t));
 }
 
 // Pairs of a column's neighbours, x [rows,columns] -> [pairs,columns]; likewise.
@@ -178,7 +182,7 @@ RoundedCode rounded_code() {
   static const RoundedCode chosen = [] {
     const std::vector<RoundedCode> codes = rounded_codes();
     const bool blas =
-        blas_is_at_home() && std::ranges::find(codes, RoundedCode::blas) != codes.end();
+        blas_suits_processor() && std::ranges::find(codes, RoundedCode::blas) != codes.end();
     return blas ? RoundedCode::blas : codes.back();
   }();
   return chosen;
@@ -186,6 +190,7 @@ RoundedCode rounded_code() {
 
 void multiply_rounded_by(RoundedCode code, Transposed transposed, int64_t m, int64_t n, int64_t k,
                          ConstMatrix a, ConstMatrix b, Matrix c, Scale scale) {
+  if (k == 0) return multiply_by(product_code(), transposed, m, n, k, a, b, c, scale);
   switch (code) {
     case RoundedCode::float32:
       return by_float32(transposed, m, n, k, a, b, c, scale);
