@@ -1,16 +1,18 @@
-"""How many times faster than the fastest package, from the records beside this file: python3 results/measured/core/speedup.py"""
+"""How many times faster than the fastest package, from the records beside this file: python3 results/measured/core/speedup.py [epyc]"""
 
 import json
 import math
 import pathlib
+import sys
 
 HERE = pathlib.Path(__file__).parent
+MACHINE = "".join(f"-{name}" for name in sys.argv[1:])
 
 print("| attention | mode | times as fast as the fastest package, 512 to 8192 | geometric mean | of its memory |")
 print("|---|---|---:|---:|---:|")
 cells = {}
 for mode in ["inference", "training"]:
-    for line in (HERE / f"{mode}.jsonl").read_text().splitlines():
+    for line in (HERE / f"{mode}{MACHINE}.jsonl").read_text().splitlines():
         cell = json.loads(line)
         if cell["status"] != "ok":
             continue
