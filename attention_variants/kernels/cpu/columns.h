@@ -21,7 +21,4 @@ struct Columns {
   LRA_INLINE static Lanes& at(float* x) { return *reinterpret_cast<Lanes*>(x); }
 };
 
-/// A register of AVX-512, two of AVX2.
-inline constexpr int64_t kMostColumns = 16;
-
 }  // namespace lra::cpu

@@ -22,6 +22,7 @@ void lay_out_after(int64_t zeros, ConstMatrix x, const bool* mask, int64_t lengt
   }
 }
 
+constexpr int64_t kMostColumns = 16;
 constexpr int64_t kTogether = 8;  // sums at a time: enough to wait for none
 
 // A kernel's first tap, and how far the next one is.

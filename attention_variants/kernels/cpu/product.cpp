@@ -73,7 +73,7 @@ bool runs(ProductCode code) {
 #else
 
 bool runs(ProductCode code) { return code == ProductCode::blas; }
-const auto by_avx512 = by_blas, by_avx2 = by_blas;
+constexpr auto by_avx512 = by_blas, by_avx2 = by_blas;
 
 #endif
 
@@ -108,14 +108,8 @@ ProductCode product_code() {
 
 void multiply_by(ProductCode code, Transposed transposed, int64_t m, int64_t n, int64_t k,
                  ConstMatrix a, ConstMatrix b, Matrix c, Scale scale) {
-  switch (code) {
-    case ProductCode::blas:
-      return by_blas(transposed, m, n, k, a, b, c, scale);
-    case ProductCode::avx2:
-      return by_avx2(transposed, m, n, k, a, b, c, scale);
-    case ProductCode::avx512:
-      return by_avx512(transposed, m, n, k, a, b, c, scale);
-  }
+  constexpr decltype(&by_blas) kCodes[] = {by_blas, by_avx2, by_avx512};
+  kCodes[static_cast<int>(code)](transposed, m, n, k, a, b, c, scale);
 }
 
 }  // namespace lra::cpu

@@ -54,15 +54,27 @@ void round_rows(ConstMatrix x, int64_t rows, int64_t columns, int64_t stride, T*
   for (int64_t r = 0; r < rows; ++r) round_row(x[r], columns, to + r * stride);
 }
 
+// Both operands rounded, without gaps between their rows; until the next ones of T on this thread.
+template <class T>
+struct Rounded {
+  Rounded(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b)
+      : a_columns(transposed == Transposed::a ? m : k),
+        b_columns(transposed == Transposed::b ? k : n) {
+    thread_local std::vector<T> left, right;
+    round_rows(a, m * k / a_columns, a_columns, a_columns, room(left, m * k));
+    round_rows(b, k * n / b_columns, b_columns, b_columns, room(right, k * n));
+    x = left.data();
+    y = right.data();
+  }
+  int64_t a_columns, b_columns;
+  const T *x, *y;
+};
+
 void by_float32(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
                 ConstMatrix b, Matrix c, Scale scale) {
-  thread_local std::vector<float> left, right;
-  const bool ta = transposed == Transposed::a, tb = transposed == Transposed::b;
-  const int64_t a_columns = ta ? m : k, b_columns = tb ? k : n;
-  float *const x = room(left, m * k), *const y = room(right, k * n);
-  round_rows(a, ta ? k : m, a_columns, a_columns, x);
-  round_rows(b, tb ? n : k, b_columns, b_columns, y);
-  multiply_by(product_code(), transposed, m, n, k, {x, a_columns}, {y, b_columns}, c, scale);
+  const Rounded<float> of(transposed, m, n, k, a, b);
+  multiply_by(product_code(), transposed, m, n, k, {of.x, of.a_columns}, {of.y, of.b_columns}, c,
+              scale);
 }
 
 #if defined(__x86_64__)
@@ -74,23 +86,19 @@ bool has_bfloat16_instructions() {
 
 void by_blas(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b,
              Matrix c, Scale scale) {
-  thread_local std::vector<uint16_t> left, right;
-  const bool ta = transposed == Transposed::a, tb = transposed == Transposed::b;
-  const int64_t a_columns = ta ? m : k, b_columns = tb ? k : n;
-  uint16_t *const x = room(left, m * k), *const y = room(right, k * n);
-  round_rows(a, ta ? k : m, a_columns, a_columns, x);
-  round_rows(b, tb ? n : k, b_columns, b_columns, y);
+  const Rounded<uint16_t> of(transposed, m, n, k, a, b);
   const auto rows = static_cast<int>(m), columns = static_cast<int>(n), depth = static_cast<int>(k),
-             lda = static_cast<int>(a_columns), ldb = static_cast<int>(b_columns),
+             lda = static_cast<int>(of.a_columns), ldb = static_cast<int>(of.b_columns),
              ldc = static_cast<int>(c.stride);
-  gemm_bf16bf16f32_(tb ? "T" : "N", ta ? "T" : "N", &columns, &rows, &depth, &scale.product, y,
-                    &ldb, x, &lda, &scale.old, c.data, &ldc);
+  gemm_bf16bf16f32_(transposed == Transposed::b ? "T" : "N",
+                    transposed == Transposed::a ? "T" : "N", &columns, &rows, &depth,
+                    &scale.product, of.y, &ldb, of.x, &lda, &scale.old, c.data, &ldc);
 }
 
 #else
 
 bool has_bfloat16_instructions() { return false; }
-const auto by_blas = by_float32;
+constexpr auto by_blas = by_float32;
 
 #endif
 
@@ -158,7 +166,7 @@ constexpr bool kHasPairs = true;
 #else
 
 constexpr bool kHasPairs = false;
-const auto by_avx512 = by_float32;
+constexpr auto by_avx512 = by_float32;
 
 #endif
 
@@ -191,14 +199,8 @@ RoundedCode rounded_code() {
 void multiply_rounded_by(RoundedCode code, Transposed transposed, int64_t m, int64_t n, int64_t k,
                          ConstMatrix a, ConstMatrix b, Matrix c, Scale scale) {
   if (k == 0) return multiply_by(product_code(), transposed, m, n, k, a, b, c, scale);
-  switch (code) {
-    case RoundedCode::float32:
-      return by_float32(transposed, m, n, k, a, b, c, scale);
-    case RoundedCode::blas:
-      return by_blas(transposed, m, n, k, a, b, c, scale);
-    case RoundedCode::avx512:
-      return by_avx512(transposed, m, n, k, a, b, c, scale);
-  }
+  constexpr decltype(&by_float32) kCodes[] = {by_float32, by_blas, by_avx512};
+  kCodes[static_cast<int>(code)](transposed, m, n, k, a, b, c, scale);
 }
 
 }  // namespace lra::cpu
