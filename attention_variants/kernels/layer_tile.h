@@ -16,16 +16,18 @@ struct LayerTile {
   int64_t in, out;
   cpu::ConstMatrix weight;  // [out,in]
   const float* bias;
+  torch::Tensor turned;  // Wᵀ [in,out]: once, and not for every tile
 
   LayerTile(const torch::Tensor& w, const torch::Tensor& b)
       : in(w.size(1)),
         out(w.size(0)),
         weight{w.const_data_ptr<float>(), in},
-        bias(b.const_data_ptr<float>()) {}
+        bias(b.const_data_ptr<float>()),
+        turned(w.t().contiguous()) {}
 
   /// x [rows,in] -> y [rows,out].
   void forward(const float* x, int64_t rows, float* y) const {
-    cpu::multiply_bt(rows, out, in, {x, in}, weight, {y, out});
+    cpu::multiply(rows, out, in, {x, in}, {turned.const_data_ptr<float>(), out}, {y, out});
     cpu::add_bias(y, rows, out, bias);
   }
 };

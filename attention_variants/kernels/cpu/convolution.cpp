@@ -8,21 +8,35 @@
 namespace lra::cpu {
 namespace {
 
-void lay_out_after(int64_t zeros, ConstMatrix x, const bool* mask, int64_t length, int64_t width,
-                   int64_t kernel, Matrix to) {
-  const auto clear = [&](int64_t row) { std::fill(to[row], to[row] + width, 0.0F); };
+constexpr int64_t kMostColumns = 16;
+
+// Calls body(Columns, first column) for all columns of `width`, many at a time while there are.
+template <class Body>
+LRA_INLINE void for_columns(int64_t width, const Body& body) {
+  int64_t c = 0;
+  for (; c + kMostColumns <= width; c += kMostColumns) body(Columns<kMostColumns>(), c);
+  for (; c + 4 <= width; c += 4) body(Columns<4>(), c);
+  for (; c < width; ++c) body(Columns<1>(), c);
+}
+
+LRA_FOR_EACH_CPU void lay_out_after(int64_t zeros, ConstMatrix x, const bool* mask, int64_t length,
+                                    int64_t width, int64_t kernel, Matrix to) {
   const int64_t rows = length + std::max<int64_t>(kernel - 1, 0);
   for (int64_t t = 0; t < rows; ++t) {
     const int64_t from = t - zeros;
+    float* const row = to[t];
     if (from < 0 || from >= length || !mask[from]) {
-      clear(t);
-    } else {
-      std::copy(x[from], x[from] + width, to[t]);
+      std::fill(row, row + width, 0.0F);
+      continue;
     }
+    fetch_rows(x, from + 16, 1, width);
+    for_columns(
+        width, [&](auto columns, int64_t c) __attribute__((always_inline)) {
+          columns.at(row + c) = columns.at(x[from] + c);
+        });
   }
 }
 
-constexpr int64_t kMostColumns = 16;
 constexpr int64_t kTogether = 8;  // sums at a time: enough to wait for none
 
 // A kernel's first tap, and how far the next one is.
@@ -93,15 +107,6 @@ LRA_INLINE void correlate_columns(ConstMatrix gradient, ConstMatrix x, int64_t k
     correlate_rest<C, kTogether>(std::min(kTogether, kernel - j), gradient,
                                  {x.data + j * x.stride, x.stride}, rows, sums + j * kMostColumns);
   }
-}
-
-// Calls body(Columns, first column) for all columns of `width`, many at a time while there are.
-template <class Body>
-LRA_INLINE void for_columns(int64_t width, const Body& body) {
-  int64_t c = 0;
-  for (; c + kMostColumns <= width; c += kMostColumns) body(Columns<kMostColumns>(), c);
-  for (; c + 4 <= width; c += 4) body(Columns<4>(), c);
-  for (; c < width; ++c) body(Columns<1>(), c);
 }
 
 }  // namespace

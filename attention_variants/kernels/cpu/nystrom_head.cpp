@@ -29,6 +29,7 @@ LRA_FOR_EACH_CPU void add_rows(ConstMatrix x, const bool* mask, int64_t begin, i
                                int64_t width, float factor, float* sum) {
   for (int64_t t = begin; t < end; ++t) {
     if (!mask[t]) continue;
+    fetch_rows(x, t + 16, 1, width);
     const float* row = x.data + t * x.stride;
     for (int64_t c = 0; c < width; ++c) sum[c] += factor * row[c];
   }

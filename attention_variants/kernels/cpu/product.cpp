@@ -23,7 +23,7 @@ void by_blas(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix
 #if LRA_REGISTER_PRODUCTS
 
 template <int64_t kWidth>
-struct AddFloat32 {
+struct Float32 {
   using Vector = Columns<kWidth>;
   LRA_INLINE static void add(typename Vector::Lanes& sum, float left,
                              const typename Vector::Lanes& right) {
@@ -31,31 +31,51 @@ struct AddFloat32 {
   }
 };
 
-template <class Add, int64_t kSums>
+#define LRA_AVX512 __attribute__((target("avx512f,fma")))
+#define LRA_AVX2 __attribute__((target("avx2,fma")))
+
+struct Avx512 : Float32<16> {
+  static constexpr int64_t sums = 24;  // of 32 registers
+  template <int64_t kRows, int64_t kVectors, bool kTransposed>
+  LRA_AVX512 [[gnu::noinline]] static void columns(int64_t m, int64_t depth, ConstMatrix a,
+                                                   ConstMatrix b, Matrix c, Scale scale) {
+    registers::multiply_columns<Avx512, kRows, kVectors, kTransposed>(m, depth, a, b, c, scale);
+  }
+};
+
+struct Avx2 : Float32<8> {
+  static constexpr int64_t sums = 12;  // of 16
+  template <int64_t kRows, int64_t kVectors, bool kTransposed>
+  LRA_AVX2 [[gnu::noinline]] static void columns(int64_t m, int64_t depth, ConstMatrix a,
+                                                 ConstMatrix b, Matrix c, Scale scale) {
+    registers::multiply_columns<Avx2, kRows, kVectors, kTransposed>(m, depth, a, b, c, scale);
+  }
+};
+
+template <class Code>
 LRA_INLINE void by_registers(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
                              ConstMatrix b, Matrix c, Scale scale) {
   if (transposed == Transposed::a)
-    return registers::multiply_all<Add, kSums, true>(m, n, k, a, b, c, scale);
+    return registers::multiply_all<Code, true>(m, n, k, a, b, c, scale);
   if (transposed == Transposed::b) {
     thread_local std::vector<float> turned;
-    if (turned.size() < static_cast<size_t>(n * k)) turned.resize(static_cast<size_t>(n * k));
-    registers::transpose(b, n, k, turned.data());
-    b = {turned.data(), n};
+    const int64_t stride = registers::transposed_stride(n);
+    if (turned.size() < static_cast<size_t>(k * stride))
+      turned.resize(static_cast<size_t>(k * stride));
+    registers::transpose(b, n, k, {turned.data(), stride});
+    b = {turned.data(), stride};
   }
-  registers::multiply_all<Add, kSums, false>(m, n, k, a, b, c, scale);
+  registers::multiply_all<Code, false>(m, n, k, a, b, c, scale);
 }
 
-// Sums in 24 of 32 registers, and in 12 of 16.
-__attribute__((target("avx512f,fma"))) void by_avx512(Transposed transposed, int64_t m, int64_t n,
-                                                      int64_t k, ConstMatrix a, ConstMatrix b,
-                                                      Matrix c, Scale scale) {
-  by_registers<AddFloat32<16>, 24>(transposed, m, n, k, a, b, c, scale);
+LRA_AVX512 void by_avx512(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
+                          ConstMatrix b, Matrix c, Scale scale) {
+  by_registers<Avx512>(transposed, m, n, k, a, b, c, scale);
 }
 
-__attribute__((target("avx2,fma"))) void by_avx2(Transposed transposed, int64_t m, int64_t n,
-                                                 int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
-                                                 Scale scale) {
-  by_registers<AddFloat32<8>, 12>(transposed, m, n, k, a, b, c, scale);
+LRA_AVX2 void by_avx2(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
+                      ConstMatrix b, Matrix c, Scale scale) {
+  by_registers<Avx2>(transposed, m, n, k, a, b, c, scale);
 }
 
 bool runs(ProductCode code) {

@@ -1,6 +1,9 @@
 // Products of small matrices by sums in registers: what product.cpp and rounded_product.cpp compile
-// for each instruction set. `Add` says how wide its registers are, and how the product of an
-// element of a and a vector of b is added to a sum; elements are 32 bits of any meaning.
+// for each instruction set. `Code` says how wide its registers are (Vector), how many hold sums
+// beside what is multiplied (sums), how the product of an element of a and a vector of b is added
+// to one (add), and calls multiply_columns() compiled for its instructions (columns), not inlined:
+// within one function of all the blocks GCC's code for some is up to a fifth slower. Elements are
+// 32 bits of any meaning.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +19,21 @@ namespace lra::cpu::registers {
 // So many terms of a sum at a time: that much of b, for one block of columns, stays in cache.
 constexpr int64_t kDepth = 256;
 
+constexpr int64_t kRowsAtOnce = 8;  // at most; enough sums to wait for none
+
 // kRows rows and kVectors vectors of columns of c, which are added up at once. a: [kRows,depth], or
 // kTransposed [depth,kRows].
-template <class Add, int64_t kRows, int64_t kVectors, bool kTransposed>
+template <class Code, int64_t kRows, int64_t kVectors, bool kTransposed>
 LRA_INLINE void multiply_block(int64_t depth, ConstMatrix a, ConstMatrix b, Matrix c, Scale scale) {
-  using C = typename Add::Vector;
+  using C = typename Code::Vector;
   using Lanes = typename C::Lanes;
   Lanes sum[kRows][kVectors];
+  // c may be far away, and is fetched meanwhile.
+#pragma GCC unroll 16
+  for (int64_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int64_t v = 0; v < kVectors; ++v) __builtin_prefetch(c[r] + v * C::width, 1);
+  }
 #pragma GCC unroll 16
   for (int64_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
@@ -36,7 +47,7 @@ LRA_INLINE void multiply_block(int64_t depth, ConstMatrix a, ConstMatrix b, Matr
     for (int64_t r = 0; r < kRows; ++r) {
       const float left = kTransposed ? a[p][r] : a[r][p];
 #pragma GCC unroll 4
-      for (int64_t v = 0; v < kVectors; ++v) Add::add(sum[r][v], left, right[v]);
+      for (int64_t v = 0; v < kVectors; ++v) Code::add(sum[r][v], left, right[v]);
     }
   }
 #pragma GCC unroll 16
@@ -55,33 +66,35 @@ LRA_INLINE ConstMatrix later_rows(ConstMatrix a, int64_t row) {
 }
 
 // The last rows, fewer than kRows + 1.
-template <class Add, int64_t kRows, int64_t kVectors, bool kTransposed>
+template <class Code, int64_t kRows, int64_t kVectors, bool kTransposed>
 LRA_INLINE void multiply_rest(int64_t m, int64_t depth, ConstMatrix a, ConstMatrix b, Matrix c,
                               Scale scale) {
   if constexpr (kRows > 0) {
-    if (m == kRows) return multiply_block<Add, kRows, kVectors, kTransposed>(depth, a, b, c, scale);
-    multiply_rest<Add, kRows - 1, kVectors, kTransposed>(m, depth, a, b, c, scale);
+    if (m == kRows)
+      return multiply_block<Code, kRows, kVectors, kTransposed>(depth, a, b, c, scale);
+    multiply_rest<Code, kRows - 1, kVectors, kTransposed>(m, depth, a, b, c, scale);
   }
 }
 
 // All rows of as many columns of c as a block has.
-template <class Add, int64_t kRows, int64_t kVectors, bool kTransposed>
+template <class Code, int64_t kRows, int64_t kVectors, bool kTransposed>
 LRA_INLINE void multiply_columns(int64_t m, int64_t depth, ConstMatrix a, ConstMatrix b, Matrix c,
                                  Scale scale) {
   int64_t i = 0;
   for (; i + kRows <= m; i += kRows) {
-    multiply_block<Add, kRows, kVectors, kTransposed>(depth, later_rows<kTransposed>(a, i), b,
-                                                      c.from(i), scale);
+    if constexpr (!kTransposed) fetch_rows(a, i + 2 * kRows, kRows, depth);
+    multiply_block<Code, kRows, kVectors, kTransposed>(depth, later_rows<kTransposed>(a, i), b,
+                                                       c.from(i), scale);
   }
-  multiply_rest<Add, kRows - 1, kVectors, kTransposed>(m - i, depth, later_rows<kTransposed>(a, i),
-                                                       b, c.from(i), scale);
+  multiply_rest<Code, kRows - 1, kVectors, kTransposed>(m - i, depth, later_rows<kTransposed>(a, i),
+                                                        b, c.from(i), scale);
 }
 
 // The last `count` columns, fewer than a vector has: of b with zeros beside them.
-template <class Add, int64_t kRows, bool kTransposed>
+template <class Code, int64_t kRows, bool kTransposed>
 LRA_INLINE void multiply_last_columns(int64_t m, int64_t count, int64_t depth, ConstMatrix a,
                                       ConstMatrix b, Matrix c, Scale scale) {
-  using C = typename Add::Vector;
+  using C = typename Code::Vector;
   alignas(64) float right[kDepth * C::width];
   for (int64_t p = 0; p < depth; ++p) {
     float* const to = right + p * C::width;
@@ -95,8 +108,8 @@ LRA_INLINE void multiply_last_columns(int64_t m, int64_t count, int64_t depth, C
       for (int64_t r = 0; r < rows; ++r) std::copy(from[r], from[r] + count, to[r]);
     };
     if (scale.old != 0) copy_rows(c.from(i), {product, C::width});
-    multiply_columns<Add, kRows, 1, kTransposed>(rows, depth, later_rows<kTransposed>(a, i),
-                                                 {right, C::width}, {product, C::width}, scale);
+    Code::template columns<kRows, 1, kTransposed>(rows, depth, later_rows<kTransposed>(a, i),
+                                                  {right, C::width}, {product, C::width}, scale);
     copy_rows(Matrix{product, C::width}, c.from(i));
   }
 }
@@ -104,27 +117,27 @@ LRA_INLINE void multiply_last_columns(int64_t m, int64_t count, int64_t depth, C
 LRA_INLINE Matrix at_column(Matrix x, int64_t j) { return {x.data + j, x.stride}; }
 LRA_INLINE ConstMatrix at_column(ConstMatrix x, int64_t j) { return {x.data + j, x.stride}; }
 
-// Registers for kSums vectors of sums beside what is multiplied.
-template <class Add, int64_t kSums, bool kTransposed>
+template <class Code, bool kTransposed>
 LRA_INLINE void multiply_all(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b,
                              Matrix c, Scale scale) {
-  using C = typename Add::Vector;
+  using C = typename Code::Vector;
   int64_t done = 0;
   do {  // c is written even where there is no term
     const int64_t depth = std::min(kDepth, k - done);
     int64_t j = 0;
     const auto columns = [&]<int64_t kVectors>() __attribute__((always_inline)) {
+      constexpr int64_t kRows = std::min(Code::sums / kVectors, kRowsAtOnce);
       for (; j + kVectors * C::width <= n; j += kVectors * C::width) {
-        multiply_columns<Add, std::min<int64_t>(kSums / kVectors, 12), kVectors, kTransposed>(
-            m, depth, a, at_column(b, j), at_column(c, j), scale);
+        Code::template columns<kRows, kVectors, kTransposed>(m, depth, a, at_column(b, j),
+                                                             at_column(c, j), scale);
       }
     };
-    if constexpr (kSums >= 24) columns.template operator()<4>();
+    if constexpr (Code::sums >= 24) columns.template operator()<4>();
     columns.template operator()<2>();
     columns.template operator()<1>();
     if (j < n) {
-      multiply_last_columns<Add, 12, kTransposed>(m, n - j, depth, a, at_column(b, j),
-                                                  at_column(c, j), scale);
+      multiply_last_columns<Code, kRowsAtOnce, kTransposed>(m, n - j, depth, a, at_column(b, j),
+                                                            at_column(c, j), scale);
     }
     done += depth;
     a = later_rows<!kTransposed>(a, depth);
@@ -133,11 +146,16 @@ LRA_INLINE void multiply_all(int64_t m, int64_t n, int64_t k, ConstMatrix a, Con
   } while (done < k);
 }
 
-// xᵀ of x [rows,columns], without gaps between its rows; four by four.
-LRA_INLINE void transpose(ConstMatrix x, int64_t rows, int64_t columns, float* to) {
+// The stride of a transposed matrix's rows: with one that is a power of two, what is written one
+// below the other falls into the same few sets of the cache.
+inline int64_t transposed_stride(int64_t columns) { return columns + 16; }
+
+// to = xᵀ of x [rows,columns], four by four.
+LRA_INLINE void transpose(ConstMatrix x, int64_t rows, int64_t columns, Matrix to) {
   using Four = Columns<4>;
   int64_t i = 0;
   for (; i + 4 <= rows; i += 4) {
+    fetch_rows(x, i + 48, 4, columns);
     int64_t j = 0;
     for (; j + 4 <= columns; j += 4) {
       const Four::Lanes a = Four::at(x[i] + j), b = Four::at(x[i + 1] + j),
@@ -148,17 +166,17 @@ LRA_INLINE void transpose(ConstMatrix x, int64_t rows, int64_t columns, float* t
       const Four::Lanes ab = __builtin_shuffle(a, b, low), cd = __builtin_shuffle(c, d, low),
                         ab_high = __builtin_shuffle(a, b, high),
                         cd_high = __builtin_shuffle(c, d, high);
-      Four::at(to + j * rows + i) = __builtin_shuffle(ab, cd, first);
-      Four::at(to + (j + 1) * rows + i) = __builtin_shuffle(ab, cd, second);
-      Four::at(to + (j + 2) * rows + i) = __builtin_shuffle(ab_high, cd_high, first);
-      Four::at(to + (j + 3) * rows + i) = __builtin_shuffle(ab_high, cd_high, second);
+      Four::at(to[j] + i) = __builtin_shuffle(ab, cd, first);
+      Four::at(to[j + 1] + i) = __builtin_shuffle(ab, cd, second);
+      Four::at(to[j + 2] + i) = __builtin_shuffle(ab_high, cd_high, first);
+      Four::at(to[j + 3] + i) = __builtin_shuffle(ab_high, cd_high, second);
     }
     for (; j < columns; ++j) {
-      for (int64_t r = 0; r < 4; ++r) to[j * rows + i + r] = x[i + r][j];
+      for (int64_t r = 0; r < 4; ++r) to[j][i + r] = x[i + r][j];
     }
   }
   for (; i < rows; ++i) {
-    for (int64_t j = 0; j < columns; ++j) to[j * rows + i] = x[i][j];
+    for (int64_t j = 0; j < columns; ++j) to[j][i] = x[i][j];
   }
 }
 

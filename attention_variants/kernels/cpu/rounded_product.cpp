@@ -106,17 +106,24 @@ constexpr auto by_blas = by_float32;
 
 // Two terms of a sum at once: elements are pairs of bfloat16 numbers, the earlier one in the lower
 // half.
-struct AddPairs {
+struct Pairs {
   using Vector = Columns<16>;
+  static constexpr int64_t sums = 24;
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpsabi"  // nothing of it is ever called
+#pragma GCC diagnostic ignored "-Wpsabi"  // inlined, it is passed nothing
   LRA_INLINE static void add(Vector::Lanes& sum, float left, const Vector::Lanes& right) {
     using Words [[gnu::vector_size(64)]] = int32_t;
     const Words all = Words{} + std::bit_cast<int32_t>(left);
     sum = __builtin_ia32_dpbf16ps_v16sf(sum, (__m512bh)all, (__m512bh)right);  // of the same bits
   }
 #pragma GCC diagnostic pop
+
+  template <int64_t kRows, int64_t kVectors, bool kTransposed>
+  LRA_BFLOAT16 [[gnu::noinline]] static void columns(int64_t m, int64_t depth, ConstMatrix a,
+                                                     ConstMatrix b, Matrix c, Scale scale) {
+    registers::multiply_columns<Pairs, kRows, kVectors, kTransposed>(m, depth, a, b, c, scale);
+  }
 };
 
 // Pairs of a row's neighbours, x [rows,columns] -> [rows,pairs]; an odd one out has zero beside it.
@@ -146,20 +153,21 @@ LRA_BFLOAT16 void by_avx512(Transposed transposed, int64_t m, int64_t n, int64_t
                             ConstMatrix b, Matrix c, Scale scale) {
   thread_local std::vector<float> left, right, turned;
   const int64_t pairs = (k + 1) / 2;
-  float *const x = room(left, m * pairs), *const y = room(right, pairs * n);
+  const int64_t stride = transposed == Transposed::b ? registers::transposed_stride(n) : n;
+  float *const x = room(left, m * pairs), *const y = room(right, pairs * stride);
   if (transposed == Transposed::b) {
     float* const rows = room(turned, n * pairs);
     pair_columns(b, n, k, pairs, rows);
-    registers::transpose({rows, pairs}, n, pairs, y);
+    registers::transpose({rows, pairs}, n, pairs, {y, stride});
   } else {
     pair_rows(b, k, n, y);
   }
   if (transposed == Transposed::a) {
     pair_rows(a, k, m, x);
-    return registers::multiply_all<AddPairs, 24, true>(m, n, pairs, {x, m}, {y, n}, c, scale);
+    return registers::multiply_all<Pairs, true>(m, n, pairs, {x, m}, {y, stride}, c, scale);
   }
   pair_columns(a, m, k, pairs, x);
-  registers::multiply_all<AddPairs, 24, false>(m, n, pairs, {x, pairs}, {y, n}, c, scale);
+  registers::multiply_all<Pairs, false>(m, n, pairs, {x, pairs}, {y, stride}, c, scale);
 }
 constexpr bool kHasPairs = true;
 
