@@ -1,10 +1,6 @@
 #include "attention_variants/kernels/heads.h"
 
-#include <ATen/Parallel.h>
-
-#include <algorithm>
-
-#include "attention_variants/kernels/serial_blas.h"
+#include "attention_variants/kernels/in_turn.h"
 
 namespace lra {
 
@@ -30,25 +26,15 @@ cpu::Matrix mutable_head_rows(const torch::Tensor& x, int64_t b, int64_t h) {
   return {x.mutable_data_ptr<float>() + b * x.stride(0) + h * x.stride(1), x.stride(2)};
 }
 
-int64_t threads_for(int64_t count) { return std::clamp<int64_t>(count, 1, at::get_num_threads()); }
-
 void for_each_item(int64_t count, int64_t scratch, const torch::TensorOptions& options,
                    const std::function<void(int64_t item, float* scratch)>& body) {
-  const int64_t threads = threads_for(count);
   // At a cache line's beginning: BLAS may add up in another order elsewhere.
   constexpr int64_t kLine = 16;
   const int64_t stride = (scratch + kLine - 1) / kLine * kLine;
-  const torch::Tensor buffers = torch::empty({threads, stride}, options);
+  const torch::Tensor buffers = torch::empty({threads_for(count), stride}, options);
   float* const first = buffers.mutable_data_ptr<float>();
-  const cpu::Products products = cpu::detail::products;
-  // One part a thread: each takes every threads-th item, so that long samples fall to all.
-  at::parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
-    const SerialBlas serial;
-    const cpu::ProductScope scope(products);
-    for (int64_t part = begin; part < end; ++part) {
-      for (int64_t item = part; item < count; item += threads) body(item, first + part * stride);
-    }
-  });
+  for_each_in_turn(count,
+                   [&](int64_t item, int64_t thread) { body(item, first + thread * stride); });
 }
 
 }  // namespace lra

@@ -22,12 +22,9 @@ torch::Tensor heads_like(const torch::Tensor& x);
 cpu::ConstMatrix head_rows(const torch::Tensor& x, int64_t b, int64_t h);
 cpu::Matrix mutable_head_rows(const torch::Tensor& x, int64_t b, int64_t h);
 
-/// Calls body(item, scratch) for items [0, count) on LibTorch's threads; each of these has
-/// `scratch` floats of its own, of `options`.
+/// Calls body(item, scratch) as for_each_in_turn() does, each thread with `scratch` floats of its
+/// own, of `options`.
 void for_each_item(int64_t count, int64_t scratch, const torch::TensorOptions& options,
                    const std::function<void(int64_t item, float* scratch)>& body);
-
-/// Threads that for_each_item() uses, each with its scratch.
-int64_t threads_for(int64_t count);
 
 }  // namespace lra

@@ -6,6 +6,7 @@
 
 #include "attention_variants/kernels/heads.h"
 #include "attention_variants/kernels/held.h"
+#include "attention_variants/kernels/in_turn.h"
 #include "attention_variants/kernels/kernels.h"
 
 namespace lra {

@@ -5,6 +5,7 @@
 
 #include "attention_variants/kernels/cpu/head_padding.h"
 #include "attention_variants/kernels/heads.h"
+#include "attention_variants/kernels/in_turn.h"
 #include "attention_variants/kernels/kernels.h"
 
 namespace lra {
@@ -59,11 +60,11 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
     const cpu::ProductScope scope(keep_products(*context));
     const Lengths of(x, table, mask);
     const torch::Tensor out = torch::zeros({of.batch, of.heads, of.rows, of.depth}, x.options());
-    const int64_t items = of.batch * of.heads, threads = threads_for(items);
-    // Each thread goes over the table once, with all its heads.
-    for_each_item(threads, kPositions * of.depth, x.options(), [&](int64_t first, float* copy) {
+    // Groups of heads, each of which goes over the table once.
+    const int64_t items = of.batch * of.heads, groups = std::min(items, 4 * threads_for(items));
+    for_each_item(groups, kPositions * of.depth, x.options(), [&](int64_t first, float* copy) {
       for (int64_t begin = 0; begin < of.length; begin += kPositions) {
-        for (int64_t item = first; item < items; item += threads) {
+        for (int64_t item = first; item < items; item += groups) {
           const int64_t b = item / of.heads, h = item % of.heads,
                         count = std::min(kPositions, of.ends[static_cast<size_t>(b)] - begin);
           if (count <= 0) continue;

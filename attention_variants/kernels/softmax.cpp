@@ -5,6 +5,7 @@
 
 #include "attention_variants/kernels/cpu/softmax_head.h"
 #include "attention_variants/kernels/heads.h"
+#include "attention_variants/kernels/in_turn.h"
 #include "attention_variants/kernels/kernels.h"
 #include "attention_variants/softmax.h"
 
