@@ -4,15 +4,20 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
 
 #include "attention_variants/attention.h"
 #include "attention_variants/autocast.h"
+#include "attention_variants/kernels/cpu/columns.h"
 #include "attention_variants/kernels/cpu/matrix.h"
 #include "attention_variants/kernels/cpu/row_math.h"
 #include "attention_variants/kernels/cpu/vector_math.h"
+#include "attention_variants/kernels/in_turn.h"
 #include "attention_variants/kernels/linear_rows.h"
 #include "tests/attention_variants/testing.h"
 
@@ -32,6 +37,36 @@ TEST(VectorMath, ExpIsWithinTwoUlps) {
   EXPECT_EQ(cpu::exp(0.0F), 1.0F);
   EXPECT_TRUE(std::isfinite(cpu::exp(1000.0F)));
   EXPECT_TRUE(std::isnan(cpu::exp(std::nanf(""))));
+}
+
+template <int64_t kWidth>
+void expect_powers_of_two() {
+  using C = cpu::Columns<kWidth>;
+  const auto power = [](float given) {
+    float x[kWidth];
+    std::fill(x, x + kWidth, given);
+    C::raise_two_to(C::at(x));
+    for (const float lane : x)
+      EXPECT_EQ(std::bit_cast<uint32_t>(lane), std::bit_cast<uint32_t>(x[0]));
+    return x[0];
+  };
+  double worst = 0;
+  for (double x = -126; x <= 126; x += 0.00137) {
+    const auto given = static_cast<float>(x);
+    const double exact = std::exp2(static_cast<double>(given));
+    worst = std::max(worst, std::abs(power(given) - exact) / exact);
+  }
+  EXPECT_LT(worst, 2 * 0x1p-23);
+  EXPECT_EQ(power(0.0F), 1.0F);
+  EXPECT_EQ(power(-1000.0F), 0x1p-126F);
+  EXPECT_EQ(power(-std::numeric_limits<float>::infinity()), 0x1p-126F);
+  EXPECT_TRUE(std::isnan(power(std::nanf(""))));
+}
+
+TEST(VectorMath, PowersOfTwoAreWithinTwoUlps) {
+  expect_powers_of_two<16>();
+  expect_powers_of_two<4>();
+  expect_powers_of_two<1>();
 }
 
 TEST(VectorMath, ErfIsWithinTwoUlps) {
@@ -378,6 +413,36 @@ TEST(Kernels, ComputeTheWholeLayer) {
           << spec << " " << i;
     }
   }
+}
+
+TEST(InTurn, EveryItemIsTakenOnceByAThreadThereIs) {
+  const int before = at::get_num_threads();
+  for (const int threads : {1, 2, 5}) {
+    at::set_num_threads(threads);
+    for (const int64_t count : {0, 1, 3, 64, 1000}) {
+      std::vector<std::atomic<int>> taken(static_cast<size_t>(count));
+      std::vector<std::atomic<int>> busy(static_cast<size_t>(threads_for(count)));
+      std::atomic<int> failures = 0;
+      for_each_in_turn(count, [&](int64_t item, int64_t thread) {
+        ++taken[static_cast<size_t>(item)];
+        std::atomic<int>& own = busy.at(static_cast<size_t>(thread));
+        if (++own != 1) ++failures;  // two at once under one number
+        --own;
+      });
+      EXPECT_EQ(failures, 0);
+      for (const auto& times : taken) EXPECT_EQ(times, 1) << threads << " " << count;
+    }
+  }
+  at::set_num_threads(before);
+}
+
+TEST(InTurn, RoundsProductsAsTheCallerDoes) {
+  const cpu::ProductScope scope(cpu::Products::bfloat16);
+  std::atomic<int> others = 0;
+  for_each_in_turn(8, [&](int64_t, int64_t) {
+    if (cpu::detail::products != cpu::Products::bfloat16) ++others;
+  });
+  EXPECT_EQ(others, 0);
 }
 
 TEST(Kernels, AreTheSameForAnyNumberOfThreads) {

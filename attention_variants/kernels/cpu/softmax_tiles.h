@@ -7,21 +7,10 @@
 
 #include <cstdint>
 
-#include "attention_variants/kernels/cpu/dropout_bits.h"
 #include "attention_variants/kernels/cpu/matrix.h"
+#include "attention_variants/kernels/cpu/softmax_columns.h"
 
 namespace lra::cpu {
-
-/// Positions a tile: with 64 landmarks, scores and their gradients take 128 KiB.
-inline constexpr int64_t kTile = 256;
-
-/// A dropout of the weights between the landmarks, at most kDropoutBlock of them, and the
-/// positions: each position has a block of bits (dropout_bits.h), and landmark j its bit j.
-struct WeightDropout {
-  uint64_t seed = 0;
-  uint32_t threshold = 0;   // of 65536: the share that is dropped; 0 = nothing is
-  int64_t first_block = 0;  // the first position's
-};
 
 struct TileShape {
   int64_t length = 0;  // N positions
@@ -37,7 +26,7 @@ int64_t tile_scratch(const TileShape& shape);
 
 /// out [N,e] = softmax(scale q kᵀ + bias) x with q [N,d], k [m,d], x [m,e]; bias [m], -inf where a
 /// key is absent, at least one being present. Of each softmax, top [N] gets the largest score and
-/// inverse [N] one over its sum.
+/// inverse [N] one over its sum, both of base 2.
 void few_keys(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix x,
               const float* bias, Matrix out, float* top, float* inverse, float* scratch);
 
@@ -48,8 +37,8 @@ void few_keys_backward(const TileShape& shape, ConstMatrix q, ConstMatrix k, Con
                        float* scratch);
 
 /// out [m,e] = softmax(scale q kᵀ) v with q [m,d], k [N,d], v [N,e] over the keys where `mask` [N]
-/// is true (null = all), at least one; log_sum [m] gets the logarithms of the softmaxes' sums.
-/// Rows of k and v where `mask` is false should be finite.
+/// is true (null = all), at least one; log_sum [m] gets the logarithms of base 2 of the softmaxes'
+/// sums. Rows of k and v where `mask` is false should be finite.
 void few_queries(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
                  const bool* mask, Matrix out, float* log_sum, float* scratch);
 

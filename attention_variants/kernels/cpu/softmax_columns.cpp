@@ -1,0 +1,231 @@
+#include "attention_variants/kernels/cpu/softmax_columns.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "attention_variants/kernels/cpu/columns.h"
+
+namespace lra::cpu {
+namespace {
+
+constexpr float kLowest = std::numeric_limits<float>::lowest();
+
+// kVectors vectors of a row's columns.
+template <int64_t kWidth, int64_t kVectors>
+struct Strip {
+  using C = Columns<kWidth>;
+  using Lanes = typename C::Lanes;
+  using Words [[gnu::vector_size(kWidth * sizeof(float)), gnu::may_alias]] = int32_t;
+  static constexpr int64_t vectors = kVectors;
+
+  LRA_INLINE static Lanes& at(float* row, int64_t v) { return C::at(row + v * kWidth); }
+  LRA_INLINE static const Lanes& at(const float* row, int64_t v) { return C::at(row + v * kWidth); }
+
+  // x where the bits of vector v of the columns from c on say so, else 0.
+  LRA_INLINE static void drop(Lanes& x, const uint16_t* bits, int64_t c, int64_t v) {
+    alignas(64) static constexpr int32_t kLane[] = {
+        1,      1 << 1, 1 << 2,  1 << 3,  1 << 4,  1 << 5,  1 << 6,  1 << 7,
+        1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15};
+    const int64_t column = c + v * kWidth;
+    const Words of = Words{} + (bits[column / kDropoutLanes] >> column % kDropoutLanes);
+    x = (of & reinterpret_cast<const Words&>(kLane)) != 0 ? x : Lanes{};
+  }
+
+  LRA_INLINE static void clear(float* row) {
+    for (int64_t v = 0; v < kVectors; ++v) at(row, v) = Lanes{};
+  }
+};
+
+// Calls body(Strip, first column) for all columns, many at a time while there are.
+template <class Body>
+LRA_INLINE void for_strips(int64_t columns, const Body& body) {
+  int64_t c = 0;
+  for (; c + 64 <= columns; c += 64) body(Strip<16, 4>(), c);
+  for (; c + 16 <= columns; c += 16) body(Strip<16, 1>(), c);
+  for (; c + 4 <= columns; c += 4) body(Strip<4, 1>(), c);
+  for (; c < columns; ++c) body(Strip<1, 1>(), c);
+}
+
+LRA_INLINE const uint16_t* row_bits(const TileRows& of, int64_t row) {
+  return of.bits + row * kDropoutHalves;
+}
+
+template <bool kDropped>
+LRA_INLINE void running(Matrix s, const TileRows& of, int64_t columns, float* tops, float* sums,
+                        float* shrinks) {
+  for_strips(
+      columns, [&](auto strip, int64_t c) __attribute__((always_inline)) {
+        using S = decltype(strip);
+        typename S::Lanes top[S::vectors], sum[S::vectors];
+        for (int64_t v = 0; v < S::vectors; ++v) top[v] = S::at(tops + c, v);
+        for (int64_t r = 0; r < of.rows; ++r) {
+          if (of.mask != nullptr && !of.mask[r]) continue;
+          for (int64_t v = 0; v < S::vectors; ++v) {
+            const typename S::Lanes x = S::at(s[r] + c, v);
+            top[v] = x > top[v] ? x : top[v];
+          }
+        }
+        for (int64_t v = 0; v < S::vectors; ++v) {
+          typename S::Lanes shrink = S::at(tops + c, v) - top[v];
+          S::C::raise_two_to(shrink);
+          S::at(shrinks + c, v) = shrink;
+          S::at(tops + c, v) = top[v];
+          sum[v] = S::at(sums + c, v) * shrink;
+        }
+        for (int64_t r = 0; r < of.rows; ++r) {
+          float* const row = s[r] + c;
+          if (of.mask != nullptr && !of.mask[r]) {
+            S::clear(row);
+            continue;
+          }
+          for (int64_t v = 0; v < S::vectors; ++v) {
+            typename S::Lanes x = S::at(row, v) - top[v];
+            S::C::raise_two_to(x);
+            sum[v] += x;
+            if constexpr (kDropped) S::drop(x, row_bits(of, r), c, v);
+            S::at(row, v) = x;
+          }
+        }
+        for (int64_t v = 0; v < S::vectors; ++v) S::at(sums + c, v) = sum[v];
+      });
+}
+
+template <bool kDropped>
+LRA_INLINE void probabilities(Matrix s, const TileRows& of, int64_t columns, const float* log_sum,
+                              Matrix kept) {
+  for_strips(
+      columns, [&](auto strip, int64_t c) __attribute__((always_inline)) {
+        using S = decltype(strip);
+        for (int64_t r = 0; r < of.rows; ++r) {
+          float* const row = s[r] + c;
+          if (of.mask != nullptr && !of.mask[r]) {
+            S::clear(row);
+            if constexpr (kDropped) S::clear(kept[r] + c);
+            continue;
+          }
+          for (int64_t v = 0; v < S::vectors; ++v) {
+            typename S::Lanes p = S::at(row, v) - S::at(log_sum + c, v);
+            S::C::raise_two_to(p);
+            S::at(row, v) = p;
+            if constexpr (kDropped) {
+              S::drop(p, row_bits(of, r), c, v);
+              S::at(kept[r] + c, v) = p;
+            }
+          }
+        }
+      });
+}
+
+template <bool kDropped>
+LRA_INLINE void gradient(ConstMatrix p, Matrix grad, const TileRows& of, int64_t columns,
+                         const float* dot, float scale) {
+  for_strips(
+      columns, [&](auto strip, int64_t c) __attribute__((always_inline)) {
+        using S = decltype(strip);
+        for (int64_t r = 0; r < of.rows; ++r) {
+          for (int64_t v = 0; v < S::vectors; ++v) {
+            typename S::Lanes& to = S::at(grad[r] + c, v);
+            typename S::Lanes given = to;
+            if constexpr (kDropped) S::drop(given, row_bits(of, r), c, v);
+            to = S::at(p[r] + c, v) * (given - S::at(dot + c, v)) * scale;
+          }
+        }
+      });
+}
+
+}  // namespace
+
+TileDropout::TileDropout(const WeightDropout& dropout, int64_t begin, int64_t rows)
+    : drops_(dropout.threshold != 0), scale_(1) {
+  if (!drops_) return;
+  scale_ = static_cast<float>(dropout_scale(dropout.threshold));
+  draw_bits(dropout.seed, dropout.first_block + begin, rows, dropout.threshold, bits_.data());
+}
+
+LRA_FOR_EACH_CPU void running_columns(Matrix s, const TileRows& of, int64_t columns, float* top,
+                                      float* sum, float* shrink) {
+  if (of.bits == nullptr) return running<false>(s, of, columns, top, sum, shrink);
+  running<true>(s, of, columns, top, sum, shrink);
+}
+
+LRA_FOR_EACH_CPU void column_probabilities(Matrix s, const TileRows& of, int64_t columns,
+                                           const float* log_sum, Matrix kept) {
+  if (of.bits == nullptr) return probabilities<false>(s, of, columns, log_sum, kept);
+  probabilities<true>(s, of, columns, log_sum, kept);
+}
+
+LRA_FOR_EACH_CPU void column_gradient(ConstMatrix p, Matrix grad, const TileRows& of,
+                                      int64_t columns, const float* dot, float scale) {
+  if (of.bits == nullptr) return gradient<false>(p, grad, of, columns, dot, scale);
+  gradient<true>(p, grad, of, columns, dot, scale);
+}
+
+LRA_FOR_EACH_CPU void exponential_columns(Matrix s, int64_t m, int64_t columns, const float* bias,
+                                          float* tops, float* inverse) {
+  for_strips(
+      columns, [&](auto strip, int64_t c) __attribute__((always_inline)) {
+        using S = decltype(strip);
+        typename S::Lanes top[S::vectors], sum[S::vectors];
+        for (int64_t v = 0; v < S::vectors; ++v) {
+          top[v] = typename S::Lanes{} + kLowest;
+          sum[v] = typename S::Lanes{};
+        }
+        for (int64_t j = 0; j < m; ++j) {
+          if (bias[j] != 0) continue;
+          for (int64_t v = 0; v < S::vectors; ++v) {
+            const typename S::Lanes x = S::at(s[j] + c, v);
+            top[v] = x > top[v] ? x : top[v];
+          }
+        }
+        for (int64_t j = 0; j < m; ++j) {
+          float* const row = s[j] + c;
+          if (bias[j] != 0) {
+            S::clear(row);
+            continue;
+          }
+          for (int64_t v = 0; v < S::vectors; ++v) {
+            typename S::Lanes x = S::at(row, v) - top[v];
+            S::C::raise_two_to(x);
+            S::at(row, v) = x;
+            sum[v] += x;
+          }
+        }
+        for (int64_t v = 0; v < S::vectors; ++v) {
+          S::at(tops + c, v) = top[v];
+          S::at(inverse + c, v) = 1.0F / sum[v];
+        }
+      });
+}
+
+LRA_FOR_EACH_CPU void columns_backward(Matrix s, Matrix grad, int64_t m, int64_t columns,
+                                       const float* bias, const float* tops, const float* inverse,
+                                       float scale) {
+  for_strips(
+      columns, [&](auto strip, int64_t c) __attribute__((always_inline)) {
+        using S = decltype(strip);
+        typename S::Lanes dot[S::vectors];
+        for (int64_t v = 0; v < S::vectors; ++v) dot[v] = typename S::Lanes{};
+        for (int64_t j = 0; j < m; ++j) {
+          float* const row = s[j] + c;
+          if (bias[j] != 0) {
+            S::clear(row);
+            continue;
+          }
+          for (int64_t v = 0; v < S::vectors; ++v) {
+            typename S::Lanes p = S::at(row, v) - S::at(tops + c, v);
+            S::C::raise_two_to(p);
+            p *= S::at(inverse + c, v);
+            S::at(row, v) = p;
+            dot[v] += p * S::at(grad[j] + c, v);
+          }
+        }
+        for (int64_t j = 0; j < m; ++j) {
+          for (int64_t v = 0; v < S::vectors; ++v) {
+            typename S::Lanes& to = S::at(grad[j] + c, v);
+            to = S::at(s[j] + c, v) * (to - dot[v]) * scale;
+          }
+        }
+      });
+}
+
+}  // namespace lra::cpu
