@@ -1,5 +1,7 @@
 #include "attention_variants/kernels/heads.h"
 
+#include <algorithm>
+
 #include "attention_variants/kernels/in_turn.h"
 
 namespace lra {
@@ -24,6 +26,14 @@ cpu::ConstMatrix head_rows(const torch::Tensor& x, int64_t b, int64_t h) {
 
 cpu::Matrix mutable_head_rows(const torch::Tensor& x, int64_t b, int64_t h) {
   return {x.mutable_data_ptr<float>() + b * x.stride(0) + h * x.stride(1), x.stride(2)};
+}
+
+cpu::Holes holes_of(const torch::Tensor& mask) {
+  for (int64_t b = 0; mask.numel() > 0 && b < mask.size(0); ++b) {
+    const bool *row = mask.const_data_ptr<bool>() + b * mask.size(1), *end = row + mask.size(1);
+    if (std::find(std::find(row, end, false), end, true) != end) return cpu::Holes::yes;
+  }
+  return cpu::Holes::no;
 }
 
 void for_each_item(int64_t count, int64_t scratch, const torch::TensorOptions& options,

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "attention_variants/kernels/cpu/head_padding.h"
 #include "attention_variants/kernels/cpu/matrix.h"
 #include "attention_variants/torch.h"
 
@@ -21,6 +22,10 @@ torch::Tensor heads_like(const torch::Tensor& x);
 /// Head h of sample b of x [B,H,N,d] float32 with unit rows: [N,d].
 cpu::ConstMatrix head_rows(const torch::Tensor& x, int64_t b, int64_t h);
 cpu::Matrix mutable_head_rows(const torch::Tensor& x, int64_t b, int64_t h);
+
+/// Whether a sample of a mask [B,N], true where there is a token, has holes; none without a mask
+/// (no elements). Contiguous.
+cpu::Holes holes_of(const torch::Tensor& mask);
 
 /// Calls body(item, scratch) as for_each_in_turn() does, each thread with `scratch` floats of its
 /// own, of `options`.

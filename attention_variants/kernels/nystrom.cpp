@@ -59,11 +59,12 @@ class NystromKernel : public torch::autograd::Function<NystromKernel> {
         differentiated
             ? torch::empty({q.size(0), q.size(1), cpu::nystrom_saved(shape)}, q.options())
             : torch::Tensor();
-    for_each_head(q, cpu::nystrom_scratch(shape), [&](int64_t b, int64_t h, float* scratch) {
-      cpu::nystrom_forward(
-          shape, inputs_of(q, k, v, mask, taps, b, h), mutable_head_rows(out, b, h),
-          saved.defined() ? saved[b][h].mutable_data_ptr<float>() : nullptr, scratch);
-    });
+    for_each_head(q, cpu::nystrom_scratch(shape, holes_of(mask)),
+                  [&](int64_t b, int64_t h, float* scratch) {
+                    cpu::nystrom_forward(
+                        shape, inputs_of(q, k, v, mask, taps, b, h), mutable_head_rows(out, b, h),
+                        saved.defined() ? saved[b][h].mutable_data_ptr<float>() : nullptr, scratch);
+                  });
     if (differentiated) {
       context->save_for_backward({q, k, v, mask, taps, saved});
       hold_settings(*context, options);
@@ -82,16 +83,17 @@ class NystromKernel : public torch::autograd::Function<NystromKernel> {
     const torch::Tensor grad_q = heads_like(q), grad_k = heads_like(q), grad_v = heads_like(q);
     // By sample, and then summed: the same for any number of threads.
     const torch::Tensor grad_taps = torch::empty({q.size(0), q.size(1), shape.kernel}, q.options());
-    for_each_head(
-        q, cpu::nystrom_backward_scratch(shape), [&](int64_t b, int64_t h, float* scratch) {
-          cpu::nystrom_backward(shape, inputs_of(q, k, v, mask, taps, b, h),
-                                saved[b][h].const_data_ptr<float>(), head_rows(grad_out, b, h),
-                                {.q = mutable_head_rows(grad_q, b, h),
-                                 .k = mutable_head_rows(grad_k, b, h),
-                                 .v = mutable_head_rows(grad_v, b, h),
-                                 .taps = grad_taps[b][h].mutable_data_ptr<float>()},
-                                scratch);
-        });
+    for_each_head(q, cpu::nystrom_backward_scratch(shape, holes_of(mask)),
+                  [&](int64_t b, int64_t h, float* scratch) {
+                    cpu::nystrom_backward(shape, inputs_of(q, k, v, mask, taps, b, h),
+                                          saved[b][h].const_data_ptr<float>(),
+                                          head_rows(grad_out, b, h),
+                                          {.q = mutable_head_rows(grad_q, b, h),
+                                           .k = mutable_head_rows(grad_k, b, h),
+                                           .v = mutable_head_rows(grad_v, b, h),
+                                           .taps = grad_taps[b][h].mutable_data_ptr<float>()},
+                                          scratch);
+                  });
     return {grad_q, grad_k, grad_v, {}, grad_taps.sum(0), {}, {}};
   }
 };
@@ -114,8 +116,8 @@ int64_t nystrom_kernel_bytes(int64_t batch, int64_t heads, int64_t length, int64
                                 .depth = head_dim,
                                 .iterations = options.iterations,
                                 .kernel = taps};
-  const int64_t floats =
-      batch * heads * length * head_dim + threads_for(batch * heads) * cpu::nystrom_scratch(shape);
+  const int64_t floats = batch * heads * length * head_dim +
+                         threads_for(batch * heads) * cpu::nystrom_scratch(shape, cpu::Holes::no);
   return floats * static_cast<int64_t>(sizeof(float));
 }
 

@@ -38,15 +38,6 @@ cpu::SoftmaxInputs inputs_of(const torch::Tensor& q, const torch::Tensor& k, con
           .query_mask = mask_row(queries, b)};
 }
 
-// Whether a sample has padding before a token.
-cpu::Holes holes_of(const torch::Tensor& mask) {
-  for (int64_t b = 0; mask.numel() > 0 && b < mask.size(0); ++b) {
-    const bool *row = mask_row(mask, b), *end = row + mask.size(1);
-    if (std::find(std::find(row, end, false), end, true) != end) return cpu::Holes::yes;
-  }
-  return cpu::Holes::no;
-}
-
 int64_t tiles_of(int64_t queries) { return (queries + cpu::kQueryTile - 1) / cpu::kQueryTile; }
 
 // Of head number `head` of all samples' heads: every tile of queries has a block for each key.

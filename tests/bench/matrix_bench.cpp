@@ -102,8 +102,7 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
   if (kernels == Kernels::reference)
     return differentiable([=](bool) { return depthwise_conv(x, weight); }, {x, weight}, flops);
   const auto out = torch::zeros_like(x), gradient = torch::randn_like(x),
-             grad_x = torch::zeros_like(x), grad_weight = torch::zeros_like(weight),
-             mask = torch::ones({n}, torch::kBool);
+             grad_x = torch::zeros_like(x), grad_weight = torch::zeros_like(weight);
   const int64_t laid_out = (n + kTaps - 1) * kWidth,
                 scratch_floats = 2 * laid_out + cpu::tap_sum_floats(kTaps);
   const auto taps = [=](const torch::Tensor& of, int64_t head) {
@@ -111,7 +110,7 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
   };
   const auto forward = [=](int64_t head, float* scratch) {
     const cpu::Matrix between = rows_of(scratch, kWidth);
-    cpu::lay_out(rows_of(x, head), mask.const_data_ptr<bool>(), n, kWidth, kTaps, between);
+    cpu::lay_out(rows_of(x, head), n, 0, n, kWidth, kTaps, between);
     cpu::add_convolution(taps(weight, head), kTaps, cpu::Turned::no, between, n, kWidth,
                          mutable_head_rows(out, 0, head));
   };
@@ -122,8 +121,7 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
                     kHeads, scratch_floats, x.options(), [&](int64_t head, float* scratch) {
                       forward(head, scratch);
                       const cpu::Matrix given = rows_of(scratch + laid_out, kWidth);
-                      cpu::lay_out_turned(rows_of(gradient, head), mask.const_data_ptr<bool>(), n,
-                                          kWidth, kTaps, given);
+                      cpu::lay_out_turned(rows_of(gradient, head), n, 0, n, kWidth, kTaps, given);
                       cpu::add_convolution(taps(weight, head), kTaps, cpu::Turned::yes, given, n,
                                            kWidth, mutable_head_rows(grad_x, 0, head));
                       float* const sums = scratch + 2 * laid_out;

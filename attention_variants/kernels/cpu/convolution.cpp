@@ -19,13 +19,13 @@ LRA_INLINE void for_columns(int64_t width, const Body& body) {
   for (; c < width; ++c) body(Columns<1>(), c);
 }
 
-LRA_FOR_EACH_CPU void lay_out_after(int64_t zeros, ConstMatrix x, const bool* mask, int64_t length,
-                                    int64_t width, int64_t kernel, Matrix to) {
-  const int64_t rows = length + std::max<int64_t>(kernel - 1, 0);
-  for (int64_t t = 0; t < rows; ++t) {
-    const int64_t from = t - zeros;
+// to [count,width]: rows of x [length,width] from `first` on, and zeros where it has none.
+LRA_FOR_EACH_CPU void lay_out_from(int64_t first, ConstMatrix x, int64_t length, int64_t count,
+                                   int64_t width, Matrix to) {
+  for (int64_t t = 0; t < count; ++t) {
+    const int64_t from = first + t;
     float* const row = to[t];
-    if (from < 0 || from >= length || !mask[from]) {
+    if (from < 0 || from >= length) {
       std::fill(row, row + width, 0.0F);
       continue;
     }
@@ -114,14 +114,14 @@ LRA_INLINE void correlate_columns(ConstMatrix gradient, ConstMatrix x, int64_t k
 int64_t lead(int64_t kernel) { return kernel > 0 ? (kernel - 1) / 2 : 0; }
 int64_t trail(int64_t kernel) { return kernel / 2; }
 
-void lay_out(ConstMatrix x, const bool* mask, int64_t length, int64_t width, int64_t kernel,
-             Matrix to) {
-  lay_out_after(lead(kernel), x, mask, length, width, kernel, to);
+void lay_out(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
+             int64_t kernel, Matrix to) {
+  lay_out_from(begin - lead(kernel), x, length, rows + lead(kernel) + trail(kernel), width, to);
 }
 
-void lay_out_turned(ConstMatrix x, const bool* mask, int64_t length, int64_t width, int64_t kernel,
-                    Matrix to) {
-  lay_out_after(trail(kernel), x, mask, length, width, kernel, to);
+void lay_out_turned(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
+                    int64_t kernel, Matrix to) {
+  lay_out_from(begin - trail(kernel), x, length, rows + lead(kernel) + trail(kernel), width, to);
 }
 
 LRA_FOR_EACH_CPU void add_convolution(const float* taps, int64_t kernel, Turned turned,

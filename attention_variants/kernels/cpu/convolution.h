@@ -12,13 +12,13 @@ namespace lra::cpu {
 int64_t lead(int64_t kernel);
 int64_t trail(int64_t kernel);
 
-/// to [length + K - 1, width]: x [length,width] after lead(K) and before trail(K) rows of zeros,
-/// with rows zero where `mask` [length] is false.
-void lay_out(ConstMatrix x, const bool* mask, int64_t length, int64_t width, int64_t kernel,
-             Matrix to);
+/// to [rows + K - 1, width]: rows [begin - lead(K), begin + rows + trail(K)) of x [length,width],
+/// and zeros where it has none.
+void lay_out(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
+             int64_t kernel, Matrix to);
 /// The same with lead and trail exchanged, as for a kernel turned round.
-void lay_out_turned(ConstMatrix x, const bool* mask, int64_t length, int64_t width, int64_t kernel,
-                    Matrix to);
+void lay_out_turned(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
+                    int64_t kernel, Matrix to);
 
 /// Whether taps are taken from the last to the first.
 enum class Turned { no, yes };

@@ -23,6 +23,9 @@ class Arena {
   float* next_;
 };
 
+/// Whether a sample has padding before a token, so that its rows have to be copied without it.
+enum class Holes { no, yes };
+
 // What one head of one sample looks like under its mask.
 struct Extent {
   int64_t length = 0;  // positions up to the last token

@@ -109,8 +109,9 @@ struct Saved {
   }
 };
 
-int64_t padded_rows(const NystromShape& shape) {
-  return shape.length + std::max<int64_t>(shape.kernel - 1, 0);
+// A tile laid out between what the convolution reads beside it.
+int64_t laid_out_rows(const NystromShape& shape) {
+  return kTile + lead(shape.kernel) + trail(shape.kernel);
 }
 
 }  // namespace
@@ -119,15 +120,17 @@ int64_t nystrom_saved(const NystromShape& shape) {
   return shape.landmarks * (3 * shape.depth + 2) + 2 * shape.length;
 }
 
-int64_t nystrom_scratch(const NystromShape& shape) {
+int64_t nystrom_scratch(const NystromShape& shape, Holes holes) {
   const int64_t m = shape.landmarks;
-  return nystrom_saved(shape) + (2 * shape.length + padded_rows(shape)) * shape.depth + 2 * m * m +
-         m * shape.depth + inverse_scratch(m) + tile_scratch(tiles(shape, 0));
+  return (holes == Holes::yes ? 3 * shape.length * shape.depth : 0) + nystrom_saved(shape) +
+         laid_out_rows(shape) * shape.depth + 2 * m * m + m * shape.depth + inverse_scratch(m) +
+         tile_scratch(tiles(shape, 0));
 }
 
-int64_t nystrom_backward_scratch(const NystromShape& shape) {
+int64_t nystrom_backward_scratch(const NystromShape& shape, Holes holes) {
   const int64_t m = shape.landmarks;
-  return 2 * (shape.length + padded_rows(shape)) * shape.depth + 4 * m * m + 4 * m * shape.depth +
+  return (holes == Holes::yes ? 4 * shape.length * shape.depth : 0) +
+         2 * laid_out_rows(shape) * shape.depth + 4 * m * m + 4 * m * shape.depth +
          inverse_backward_scratch(m, shape.iterations) + tap_sum_floats(shape.kernel) +
          tile_scratch(tiles(shape, 0));
 }
@@ -143,9 +146,9 @@ void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix 
       without_padding(in.q, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
   const ConstMatrix k =
       without_padding(in.k, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
-  const Matrix v = arena.matrix(padded_rows(shape), d);
-  lay_out(in.v, in.mask, extent.length, d, shape.kernel, v);
-  const ConstMatrix values = v.from(lead(shape.kernel));
+  const ConstMatrix v =
+      without_padding(in.v, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
+  const Matrix laid_out = arena.matrix(laid_out_rows(shape), d);
   const Matrix a = arena.matrix(m, m), z = arena.matrix(m, m), x = arena.matrix(m, d);
   float* const rest = arena.take(0);
 
@@ -156,8 +159,8 @@ void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix 
     landmark_attention(shape, keep.q, keep.k, keep.bias, a);
     inverse(m, shape.iterations, a, z, rest);
   }
-  few_queries(tiles(shape, extent.length), keep.q, k, values, extent.holes ? in.mask : nullptr,
-              keep.bv, keep.log_sum, rest);
+  few_queries(tiles(shape, extent.length), keep.q, k, v, extent.holes ? in.mask : nullptr, keep.bv,
+              keep.log_sum, rest);
   {
     const ProductScope exact(Products::float32);
     multiply(m, d, m, z, keep.bv, x);
@@ -167,7 +170,9 @@ void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix 
     const int64_t rows = std::min(kTile, extent.length - begin);
     few_keys(tiles(shape, rows), q.from(begin), keep.k, x, keep.bias, out.from(begin),
              keep.top + begin, keep.inverse + begin, rest);
-    add_convolution(in.taps, shape.kernel, Turned::no, v.from(begin), rows, d, out.from(begin));
+    if (shape.kernel == 0) continue;
+    lay_out(v, extent.length, begin, rows, d, shape.kernel, laid_out);
+    add_convolution(in.taps, shape.kernel, Turned::no, laid_out, rows, d, out.from(begin));
   }
   zero_padding(out, in.mask, extent, shape.length, d);
 }
@@ -187,11 +192,12 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
       without_padding(in.q, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
   const ConstMatrix k =
       without_padding(in.k, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
-  const Matrix v = arena.matrix(padded_rows(shape), d), g = arena.matrix(padded_rows(shape), d);
-  lay_out(in.v, in.mask, extent.length, d, shape.kernel, v);
-  // Turned round, the kernel leads by what it trailed by.
-  lay_out_turned(grad_out, in.mask, extent.length, d, shape.kernel, g);
-  const ConstMatrix values = v.from(lead(shape.kernel)), grads = g.from(trail(shape.kernel));
+  const ConstMatrix v =
+      without_padding(in.v, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
+  const ConstMatrix g = without_padding(grad_out, in.mask, extent, d,
+                                        arena.take(extent.holes ? shape.length * d : 0));
+  const Matrix v_laid_out = arena.matrix(laid_out_rows(shape), d),
+               g_laid_out = arena.matrix(laid_out_rows(shape), d);
   const Matrix a = arena.matrix(m, m), z = arena.matrix(m, m), grad_z = arena.matrix(m, m),
                grad_a = arena.matrix(m, m);
   const Matrix x = arena.matrix(m, d), grad_x = arena.matrix(m, d), grad_q = arena.matrix(m, d),
@@ -210,7 +216,7 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
   for (const Matrix& sum : {grad_x, grad_q, grad_k}) zero_rows(sum, 0, m, d);
 
   // F X, then X = Z (B V), then B V.
-  few_keys_backward(shape_of_tiles, q, kept.k, x, kept.bias, kept.top, kept.inverse, grads, grad.q,
+  few_keys_backward(shape_of_tiles, q, kept.k, x, kept.bias, kept.top, kept.inverse, g, grad.q,
                     grad_k, grad_x, rest);
   {
     const ProductScope exact(Products::float32);
@@ -222,11 +228,14 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
   std::fill(sums, sums + tap_sum_floats(shape.kernel), 0.0F);
   for (int64_t begin = 0; begin < extent.length; begin += kTile) {
     const int64_t rows = std::min(kTile, extent.length - begin);
-    few_queries_backward(tiles(shape, rows), kept.q, k.from(begin), values.from(begin),
+    few_queries_backward(tiles(shape, rows), kept.q, k.from(begin), v.from(begin),
                          extent.holes ? in.mask + begin : nullptr, kept.bv, kept.log_sum, x, grad_q,
                          grad.k.from(begin), grad.v.from(begin), Gradient::write, rest);
-    add_convolution(in.taps, shape.kernel, Turned::yes, g.from(begin), rows, d, grad.v.from(begin));
-    add_tap_sums(grads.from(begin), v.from(begin), shape.kernel, rows, d, sums);
+    if (shape.kernel == 0) continue;
+    lay_out(v, extent.length, begin, rows, d, shape.kernel, v_laid_out);
+    lay_out_turned(g, extent.length, begin, rows, d, shape.kernel, g_laid_out);
+    add_convolution(in.taps, shape.kernel, Turned::yes, g_laid_out, rows, d, grad.v.from(begin));
+    add_tap_sums(g_laid_out.from(trail(shape.kernel)), v_laid_out, shape.kernel, rows, d, sums);
   }
   tap_gradients(sums, shape.kernel, grad.taps);
   {  // Z, A and the landmarks

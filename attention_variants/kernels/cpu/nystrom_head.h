@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "attention_variants/kernels/cpu/head_padding.h"
 #include "attention_variants/kernels/cpu/matrix.h"
 
 namespace lra::cpu {
@@ -31,8 +32,8 @@ struct NystromInputs {
 int64_t nystrom_saved(const NystromShape& shape);
 
 /// Floats of scratch that the passes need, a thread.
-int64_t nystrom_scratch(const NystromShape& shape);
-int64_t nystrom_backward_scratch(const NystromShape& shape);
+int64_t nystrom_scratch(const NystromShape& shape, Holes holes);
+int64_t nystrom_backward_scratch(const NystromShape& shape, Holes holes);
 
 /// Writes out [N,d], rows of padded positions zero. `saved` may be null where no backward follows.
 void nystrom_forward(const NystromShape& shape, const NystromInputs& inputs, Matrix out,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "attention_variants/kernels/cpu/head_padding.h"
 #include "attention_variants/kernels/cpu/matrix.h"
 #include "attention_variants/kernels/cpu/softmax_tiles.h"
 
@@ -29,9 +30,7 @@ struct SoftmaxInputs {
 inline constexpr int64_t kQueryTile = 128;
 static_assert(kQueryTile == kDropoutBlock);
 
-/// Floats of scratch, a thread; more where padding stands before tokens, so that keys have to be
-/// copied without it.
-enum class Holes { no, yes };
+/// Floats of scratch, a thread.
 int64_t softmax_scratch(const SoftmaxShape& shape, Holes holes);
 int64_t softmax_backward_scratch(const SoftmaxShape& shape, Holes holes);
 
