@@ -25,7 +25,7 @@ struct Block {
       : norm(w[0], w[1], eps), in(w[2], w[3]), out(w[4], w[5]) {}
 };
 
-// What a thread needs for one tile beside the norm's part.
+// What one part needs for a tile beside the norm's part.
 struct Scratch {
   std::vector<float> before, after;  // of the GELU
   explicit Scratch(const Block& b)

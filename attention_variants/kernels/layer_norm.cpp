@@ -1,10 +1,9 @@
 #include "attention_variants/kernels/layer_norm.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <vector>
 
+#include "attention_variants/kernels/in_turn.h"
 #include "attention_variants/kernels/layer_tile.h"
 
 namespace lra {
@@ -95,18 +94,16 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
     const Moments moments(kept);
     const float* from = x.const_data_ptr<float>();
     float* to = sum.mutable_data_ptr<float>();
-    at::parallel_for(0, batch, 1, [&](int64_t first, int64_t last) {
+    for_each_in_turn(batch, [&](int64_t b, int64_t) {
       std::vector<float> normal(static_cast<size_t>(kRowTile * norm.width)), weights(kRowTile);
-      for (int64_t b = first; b < last; ++b) {
-        for_tiles_with_tokens(mask, b, [&](int64_t begin, int64_t rows, const bool* tokens) {
-          cpu::normalise_rows(from + begin * norm.width, rows, norm.width, norm.weight, norm.bias,
-                              norm.eps, normal.data(), moments.mean + begin,
-                              moments.inverse_sd + begin);
-          std::copy(tokens, tokens + rows, weights.begin());
-          cpu::add_column_sums({normal.data(), norm.width}, rows, norm.width, to + b * norm.width,
-                               weights.data());
-        });
-      }
+      for_tiles_with_tokens(mask, b, [&](int64_t begin, int64_t rows, const bool* tokens) {
+        cpu::normalise_rows(from + begin * norm.width, rows, norm.width, norm.weight, norm.bias,
+                            norm.eps, normal.data(), moments.mean + begin,
+                            moments.inverse_sd + begin);
+        std::copy(tokens, tokens + rows, weights.begin());
+        cpu::add_column_sums({normal.data(), norm.width}, rows, norm.width, to + b * norm.width,
+                             weights.data());
+      });
     });
     context->save_for_backward({x, weight, bias, mask, kept});
     return sum;
@@ -120,23 +117,21 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
     const Moments moments(kept[4]);
     // A part a sample: the same sums for any number of threads.
     std::vector<Sums> sums(static_cast<size_t>(x.size(0)), Sums(norm.width));
-    at::parallel_for(0, x.size(0), 1, [&](int64_t first, int64_t last) {
+    for_each_in_turn(x.size(0), [&](int64_t b, int64_t) {
       std::vector<float> rows_grad(static_cast<size_t>(kRowTile * norm.width));
-      for (int64_t b = first; b < last; ++b) {
-        const float* given = grad.const_data_ptr<float>() + b * norm.width;
-        for_tiles_with_tokens(mask, b, [&](int64_t begin, int64_t rows, const bool* tokens) {
-          for (int64_t r = 0; r < rows; ++r) {
-            float* row = rows_grad.data() + r * norm.width;
-            if (tokens[r]) {
-              std::copy(given, given + norm.width, row);
-            } else {
-              std::fill(row, row + norm.width, 0.0F);
-            }
+      const float* given = grad.const_data_ptr<float>() + b * norm.width;
+      for_tiles_with_tokens(mask, b, [&](int64_t begin, int64_t rows, const bool* tokens) {
+        for (int64_t r = 0; r < rows; ++r) {
+          float* row = rows_grad.data() + r * norm.width;
+          if (tokens[r]) {
+            std::copy(given, given + norm.width, row);
+          } else {
+            std::fill(row, row + norm.width, 0.0F);
           }
-          backward_tile(norm, x.const_data_ptr<float>(), moments, rows_grad.data(), begin, rows,
-                        grad_x.mutable_data_ptr<float>(), sums[static_cast<size_t>(b)]);
-        });
-      }
+        }
+        backward_tile(norm, x.const_data_ptr<float>(), moments, rows_grad.data(), begin, rows,
+                      grad_x.mutable_data_ptr<float>(), sums[static_cast<size_t>(b)]);
+      });
     });
     return {grad_x,
             total_of(sums, &Sums::weight, kept[1]),

@@ -32,7 +32,7 @@ struct LayerTile {
   }
 };
 
-/// A thread's part of the sums towards a layer's parameters.
+/// One part's sums towards a layer's parameters.
 struct LayerSums {
   std::vector<float> weight, bias;
 
@@ -65,7 +65,7 @@ struct NormTile {
   explicit operator bool() const { return width > 0; }
 };
 
-/// What a thread needs to normalise a tile, and its part of the sums towards the parameters.
+/// What one part needs to normalise a tile, and its sums towards the parameters.
 struct NormSums {
   std::vector<float> rows, mean, inverse_sd, weight, bias;
 

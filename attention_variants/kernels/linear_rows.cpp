@@ -1,7 +1,5 @@
 #include "attention_variants/kernels/linear_rows.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>

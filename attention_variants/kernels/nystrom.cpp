@@ -1,9 +1,5 @@
 #include "attention_variants/kernels/nystrom.h"
 
-#include <ATen/Parallel.h>
-
-#include <algorithm>
-
 #include "attention_variants/kernels/cpu/nystrom_head.h"
 #include "attention_variants/kernels/heads.h"
 #include "attention_variants/kernels/held.h"

@@ -18,7 +18,8 @@ torch::Tensor nystrom_kernel(const torch::Tensor& q, const torch::Tensor& k, con
                              const torch::Tensor& mask, const torch::Tensor& taps,
                              const NystromKernelOptions& options);
 
-/// Bytes that nystrom_kernel() holds above its inputs without gradients, the result among them.
+/// Bytes that nystrom_kernel() holds above its inputs without gradients, the result among them,
+/// where no padding stands before a token.
 int64_t nystrom_kernel_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,
                              int64_t taps, const NystromKernelOptions& options);
 

@@ -1,6 +1,5 @@
 #include "attention_variants/kernels/softmax.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "attention_variants/kernels/cpu/softmax_head.h"
@@ -62,7 +61,7 @@ class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
     const cpu::SoftmaxShape shape = shape_of(q, k, v);
     const int64_t batch = q.size(0), heads = q.size(1), tiles = tiles_of(shape.queries);
     const torch::Tensor out = empty_heads(batch, heads, shape.queries, shape.values, q.options());
-    const torch::Tensor log_sum = torch::zeros({batch, heads, shape.queries}, q.options());
+    const torch::Tensor log2_sum = torch::zeros({batch, heads, shape.queries}, q.options());
     for_each_item(batch * heads * tiles, cpu::softmax_scratch(shape, holes_of(keys)), q.options(),
                   [&](int64_t item, float* scratch) {
                     const int64_t head = item / tiles, b = head / heads, h = head % heads;
@@ -70,9 +69,9 @@ class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
                     inputs.dropout = dropout_of(dropout, shape, head);
                     cpu::softmax_forward(
                         shape, inputs, item % tiles * cpu::kQueryTile, mutable_head_rows(out, b, h),
-                        log_sum.mutable_data_ptr<float>() + head * shape.queries, scratch);
+                        log2_sum.mutable_data_ptr<float>() + head * shape.queries, scratch);
                   });
-    context->save_for_backward({q, k, v, keys, queries, out, log_sum});
+    context->save_for_backward({q, k, v, keys, queries, out, log2_sum});
     save_dropout(*context, "dropout", dropout);
     return out;
   }
@@ -81,7 +80,7 @@ class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
     const cpu::ProductScope scope(kept_products(*context));
     const variable_list kept = context->get_saved_variables();
     const torch::Tensor &q = kept[0], &k = kept[1], &v = kept[2], &keys = kept[3],
-                        &queries = kept[4], &out = kept[5], &log_sum = kept[6];
+                        &queries = kept[4], &out = kept[5], &log2_sum = kept[6];
     const DropoutMask dropout = saved_dropout(*context, "dropout");
     const cpu::SoftmaxShape shape = shape_of(q, k, v);
     const int64_t batch = q.size(0), heads = q.size(1);
@@ -98,7 +97,7 @@ class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
                     cpu::SoftmaxInputs inputs = inputs_of(q, k, v, keys, queries, b, h);
                     inputs.dropout = dropout_of(dropout, shape, head);
                     cpu::softmax_backward(shape, inputs, head_rows(out, b, h),
-                                          log_sum.const_data_ptr<float>() + head * shape.queries,
+                                          log2_sum.const_data_ptr<float>() + head * shape.queries,
                                           head_rows(grad_out, b, h),
                                           {.q = mutable_head_rows(grad_q, b, h),
                                            .k = mutable_head_rows(grad_k, b, h),

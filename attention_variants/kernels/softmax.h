@@ -31,7 +31,7 @@ torch::Tensor full_attention(Kernels chosen, const torch::Tensor& q, const torch
                              const torch::Tensor& v, const torch::Tensor& mask);
 
 /// Bytes that softmax_kernel() holds above its inputs without gradients, the result among them, for
-/// `rows` = B*H heads.
+/// `rows` = B*H heads, where no padding stands before a token.
 int64_t softmax_kernel_bytes(int64_t rows, int64_t queries, int64_t keys, int64_t depth,
                              int64_t values);
 

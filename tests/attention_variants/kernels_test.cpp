@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <random>
+#include <thread>
 
 #include "attention_variants/attention.h"
 #include "attention_variants/autocast.h"
@@ -58,9 +61,11 @@ void expect_powers_of_two() {
   }
   EXPECT_LT(worst, 2 * 0x1p-23);
   EXPECT_EQ(power(0.0F), 1.0F);
-  EXPECT_EQ(power(-1000.0F), 0x1p-126F);
-  EXPECT_EQ(power(-std::numeric_limits<float>::infinity()), 0x1p-126F);
+  EXPECT_EQ(power(-126.0F), 0x1p-126F);
+  EXPECT_EQ(power(-1000.0F), 0.0F);
+  EXPECT_EQ(power(-std::numeric_limits<float>::infinity()), 0.0F);
   EXPECT_TRUE(std::isnan(power(std::nanf(""))));
+  EXPECT_TRUE(std::isnan(power(std::nanf("12345"))));
 }
 
 TEST(VectorMath, PowersOfTwoAreWithinTwoUlps) {
@@ -160,6 +165,12 @@ struct Given {
   }
 };
 
+// LibTorch's number of threads, back at the end.
+struct Threads {
+  int before = at::get_num_threads();
+  ~Threads() { at::set_num_threads(before); }
+};
+
 class KernelParity : public testing::TestWithParam<Case> {};
 
 TEST_P(KernelParity, OfResultAndGradients) {
@@ -212,6 +223,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"nystrom[conv_kernel_size=1]", 2, 1, 65, 5, Padding::scattered},
         Case{"nystrom[num_landmarks=1,conv_kernel_size=3]", 2, 2, 2, 4, Padding::none},
         Case{"nystrom[num_landmarks=16,conv_kernel_size=13]", 2, 2, 300, 23, Padding::scattered},
+        Case{"nystrom[num_landmarks=16,conv_kernel_size=601]", 2, 1, 300, 8, Padding::scattered},
         Case{"nystrom[pinv_iterations=0,conv_kernel_size=3]", 2, 2, 600, 32, Padding::scattered},
         Case{"nystrom", 2, 2, 1024, 32, Padding::end}));
 
@@ -224,6 +236,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"standard", 4, 1, 600, 64, Padding::end},
                     Case{"standard[dropout=0.25]", 3, 2, 100, 32, Padding::end},
                     Case{"standard[dropout=0.1]", 2, 3, 300, 8, Padding::scattered},
+                    Case{"standard[dropout=0.25]", 2, 1, 111, 8, Padding::none},
                     Case{"standard[dropout=0.5]", 4, 1, 600, 64, Padding::end}));
 
 INSTANTIATE_TEST_SUITE_P(
@@ -416,7 +429,7 @@ TEST(Kernels, ComputeTheWholeLayer) {
 }
 
 TEST(InTurn, EveryItemIsTakenOnceByAThreadThereIs) {
-  const int before = at::get_num_threads();
+  const Threads restored;
   for (const int threads : {1, 2, 5}) {
     at::set_num_threads(threads);
     for (const int64_t count : {0, 1, 3, 64, 1000}) {
@@ -433,41 +446,51 @@ TEST(InTurn, EveryItemIsTakenOnceByAThreadThereIs) {
       for (const auto& times : taken) EXPECT_EQ(times, 1) << threads << " " << count;
     }
   }
-  at::set_num_threads(before);
 }
 
-TEST(InTurn, RoundsProductsAsTheCallerDoes) {
+TEST(InTurn, EveryThreadRoundsProductsAsTheCallerDoes) {
+  const Threads restored;
+  at::set_num_threads(2);
   const cpu::ProductScope scope(cpu::Products::bfloat16);
   std::atomic<int> others = 0;
-  for_each_in_turn(8, [&](int64_t, int64_t) {
+  std::array<std::atomic<bool>, 2> here{};
+  for_each_in_turn(2, [&](int64_t, int64_t thread) {
+    here.at(static_cast<size_t>(thread)) = true;
     if (cpu::detail::products != cpu::Products::bfloat16) ++others;
+    // Neither takes both items.
+    const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!(here[0] && here[1]) && std::chrono::steady_clock::now() < late)
+      std::this_thread::yield();
   });
+  EXPECT_TRUE(here[0] && here[1]);
   EXPECT_EQ(others, 0);
 }
 
 TEST(Kernels, AreTheSameForAnyNumberOfThreads) {
   torch::manual_seed(4);
-  const auto draw = [] { return torch::randn({3, 2, 200, 8}); };
+  const auto draw = [] { return torch::randn({33, 2, 200, 8}); };
   const std::vector<torch::Tensor> inputs = {draw(), draw(), draw()};
-  const torch::Tensor gradient = draw(), mask = torch::ones({3, 200}, torch::kBool);
+  const torch::Tensor gradient = draw(), mask = torch::rand({33, 200}).gt(0.2);
   const AttentionContext context{.width = 16, .heads = 2, .head_dim = 8, .max_length = 200};
-  const int before = at::get_num_threads();
+  const Threads restored;
   for (const char* spec :
        {"nystrom[num_landmarks=8]", "standard", "standard[dropout=0.2]", "linear", "performer",
         "cosformer", "bigbird[block=8]", "reformer[chunk_length=16]", "linformer",
         "linformer[sharing=heads_only]"}) {
-    const auto with = [&](int threads) {
-      at::set_num_threads(threads);
-      return evaluate(parse_attention(spec), context, torch::kFloat, inputs, mask, gradient);
-    };
-    const auto one = with(1);
-    for (const int threads : {2, 5}) {
-      const auto many = with(threads);
-      for (size_t i = 0; i < one.size(); ++i)
-        EXPECT_TRUE(torch::equal(one[i], many[i])) << spec << " " << i;
+    for (const char* autocast : {"", "bfloat16"}) {
+      const auto with = [&](int threads) {
+        at::set_num_threads(threads);
+        return evaluate(parse_attention(spec), context, torch::kFloat, inputs, mask, gradient,
+                        autocast);
+      };
+      const auto one = with(1);
+      for (const int threads : {2, 5}) {
+        const auto many = with(threads);
+        for (size_t i = 0; i < one.size(); ++i)
+          EXPECT_TRUE(torch::equal(one[i], many[i])) << spec << " " << autocast << " " << i;
+      }
     }
   }
-  at::set_num_threads(before);
 }
 
 }  // namespace

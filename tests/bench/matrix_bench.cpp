@@ -110,7 +110,7 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
   };
   const auto forward = [=](int64_t head, float* scratch) {
     const cpu::Matrix between = rows_of(scratch, kWidth);
-    cpu::lay_out(rows_of(x, head), n, 0, n, kWidth, kTaps, between);
+    cpu::lay_out(rows_of(x, head), n, 0, n, kWidth, kTaps, cpu::Turned::no, between);
     cpu::add_convolution(taps(weight, head), kTaps, cpu::Turned::no, between, n, kWidth,
                          mutable_head_rows(out, 0, head));
   };
@@ -121,7 +121,8 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
                     kHeads, scratch_floats, x.options(), [&](int64_t head, float* scratch) {
                       forward(head, scratch);
                       const cpu::Matrix given = rows_of(scratch + laid_out, kWidth);
-                      cpu::lay_out_turned(rows_of(gradient, head), n, 0, n, kWidth, kTaps, given);
+                      cpu::lay_out(rows_of(gradient, head), n, 0, n, kWidth, kTaps,
+                                   cpu::Turned::yes, given);
                       cpu::add_convolution(taps(weight, head), kTaps, cpu::Turned::yes, given, n,
                                            kWidth, mutable_head_rows(grad_x, 0, head));
                       float* const sums = scratch + 2 * laid_out;

@@ -20,12 +20,11 @@ struct Columns {
   LRA_INLINE static const Lanes& at(const float* x) { return *reinterpret_cast<const Lanes*>(x); }
   LRA_INLINE static Lanes& at(float* x) { return *reinterpret_cast<Lanes*>(x); }
 
-  /// x becomes 2^x for x of at most 126, to 2 units in the last place; 2^-126 below -126. (By
-  /// reference, as how vectors are passed depends on the instruction set.)
+  /// x becomes 2^x for x of at most 126, to 2 units in the last place; 0 below -126. NaN remains.
+  /// (By reference, as how vectors are passed depends on the instruction set.)
   LRA_INLINE static void raise_two_to(Lanes& x) {
     using Words [[gnu::vector_size(kWidth * sizeof(float))]] = int32_t;
     const Lanes low = Lanes{} - 126.0F;
-    x = x < low ? low : x;                  // NaN remains
     const Lanes shifted = x + 12582912.0F;  // 1.5 * 2^23: the last bits are the nearest integer
     const Lanes r = x - (shifted - 12582912.0F);
     Lanes p = Lanes{} + 1.535336188e-4F;
@@ -36,8 +35,9 @@ struct Columns {
     p = p * r + 6.931472028e-1F;
     p = p * r + 1.0F;
     // To the exponent. Of std::bit_cast()'s arguments GCC drops what makes them vectors.
-    x = __builtin_bit_cast(
+    const Lanes power = __builtin_bit_cast(
         Lanes, __builtin_bit_cast(Words, p) + (__builtin_bit_cast(Words, shifted) << 23));
+    x = x >= low ? power : (x < low ? Lanes{} : x);
   }
 };
 

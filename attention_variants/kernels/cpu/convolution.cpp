@@ -115,13 +115,10 @@ int64_t lead(int64_t kernel) { return kernel > 0 ? (kernel - 1) / 2 : 0; }
 int64_t trail(int64_t kernel) { return kernel / 2; }
 
 void lay_out(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
-             int64_t kernel, Matrix to) {
-  lay_out_from(begin - lead(kernel), x, length, rows + lead(kernel) + trail(kernel), width, to);
-}
-
-void lay_out_turned(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
-                    int64_t kernel, Matrix to) {
-  lay_out_from(begin - trail(kernel), x, length, rows + lead(kernel) + trail(kernel), width, to);
+             int64_t kernel, Turned turned, Matrix to) {
+  if (kernel == 0) return;
+  const int64_t before = turned == Turned::yes ? trail(kernel) : lead(kernel);
+  lay_out_from(begin - before, x, length, rows + lead(kernel) + trail(kernel), width, to);
 }
 
 LRA_FOR_EACH_CPU void add_convolution(const float* taps, int64_t kernel, Turned turned,

@@ -1,5 +1,5 @@
-// Depthwise convolution over the positions of one head, on rows in cache that are laid out between
-// zeros: result[t] = Σ_j taps[j] x[t + j - lead(K)].
+// Depthwise convolution over the positions of one head, a tile at a time that is laid out with the
+// rows beside it: result[t] = Σ_j taps[j] x[t + j - lead(K)].
 #pragma once
 
 #include <cstdint>
@@ -8,22 +8,21 @@
 
 namespace lra::cpu {
 
-/// Rows of zeros before the input: (K - 1) / 2, and after it: K / 2; 0 without a kernel (K = 0).
+/// Rows that a row of the result reads before its own: (K - 1) / 2, and after it: K / 2; 0 without
+/// a kernel (K = 0).
 int64_t lead(int64_t kernel);
 int64_t trail(int64_t kernel);
 
-/// to [rows + K - 1, width]: rows [begin - lead(K), begin + rows + trail(K)) of x [length,width],
-/// and zeros where it has none.
-void lay_out(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
-             int64_t kernel, Matrix to);
-/// The same with lead and trail exchanged, as for a kernel turned round.
-void lay_out_turned(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
-                    int64_t kernel, Matrix to);
-
-/// Whether taps are taken from the last to the first.
+/// Whether taps are taken from the last to the first, and lead and trail exchanged.
 enum class Turned { no, yes };
-/// out [rows,width] += the convolution of what lay_out() made, from the same row on. With the taps
-/// turned round and lay_out_turned() of the result's gradient: the input's gradient.
+
+/// to [lead + rows + trail, width]: rows [begin - lead, begin + rows + trail) of x [length,width],
+/// and zeros where it has none; nothing without a kernel.
+void lay_out(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
+             int64_t kernel, Turned turned, Matrix to);
+
+/// out [rows,width] += the convolution of what lay_out() made. Turned, of the result's gradient:
+/// the input's gradient.
 void add_convolution(const float* taps, int64_t kernel, Turned turned, ConstMatrix laid_out,
                      int64_t rows, int64_t width, Matrix out);
 

@@ -92,17 +92,17 @@ TileShape tiles(const NystromShape& shape, int64_t length) {
           .scale = 1 / std::sqrt(static_cast<float>(shape.depth))};
 }
 
-// What a head saves: landmarks, B V and the logarithms of its sums, and what softmaxes F was made
-// of.
+// What a head saves: landmarks, B V and the logarithms (base 2) of its sums, and what softmaxes F
+// was made of.
 struct Saved {
   Matrix q, k, bv;
-  float *log_sum, *bias, *top, *inverse;
+  float *log2_sum, *bias, *top, *inverse;
   Saved(const NystromShape& shape, float* at) {
     Arena arena(at);
     q = arena.matrix(shape.landmarks, shape.depth);
     k = arena.matrix(shape.landmarks, shape.depth);
     bv = arena.matrix(shape.landmarks, shape.depth);
-    log_sum = arena.take(shape.landmarks);
+    log2_sum = arena.take(shape.landmarks);
     bias = arena.take(shape.landmarks);
     top = arena.take(shape.length);
     inverse = arena.take(shape.length);
@@ -142,12 +142,12 @@ void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix 
   if (extent.length == 0) return zero_rows(out, 0, shape.length, d);
   Arena arena(scratch);
   const Saved keep(shape, saved != nullptr ? saved : arena.take(nystrom_saved(shape)));
-  const ConstMatrix q =
-      without_padding(in.q, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
-  const ConstMatrix k =
-      without_padding(in.k, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
-  const ConstMatrix v =
-      without_padding(in.v, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
+  const auto tokens_of = [&](ConstMatrix of) {
+    return without_padding(of, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
+  };
+  const ConstMatrix q = tokens_of(in.q);
+  const ConstMatrix k = tokens_of(in.k);
+  const ConstMatrix v = tokens_of(in.v);
   const Matrix laid_out = arena.matrix(laid_out_rows(shape), d);
   const Matrix a = arena.matrix(m, m), z = arena.matrix(m, m), x = arena.matrix(m, d);
   float* const rest = arena.take(0);
@@ -160,7 +160,7 @@ void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix 
     inverse(m, shape.iterations, a, z, rest);
   }
   few_queries(tiles(shape, extent.length), keep.q, k, v, extent.holes ? in.mask : nullptr, keep.bv,
-              keep.log_sum, rest);
+              keep.log2_sum, rest);
   {
     const ProductScope exact(Products::float32);
     multiply(m, d, m, z, keep.bv, x);
@@ -170,8 +170,7 @@ void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix 
     const int64_t rows = std::min(kTile, extent.length - begin);
     few_keys(tiles(shape, rows), q.from(begin), keep.k, x, keep.bias, out.from(begin),
              keep.top + begin, keep.inverse + begin, rest);
-    if (shape.kernel == 0) continue;
-    lay_out(v, extent.length, begin, rows, d, shape.kernel, laid_out);
+    lay_out(v, extent.length, begin, rows, d, shape.kernel, Turned::no, laid_out);
     add_convolution(in.taps, shape.kernel, Turned::no, laid_out, rows, d, out.from(begin));
   }
   zero_padding(out, in.mask, extent, shape.length, d);
@@ -188,14 +187,13 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
   }
   Arena arena(scratch);
   const Saved kept(shape, const_cast<float*>(saved));  // only read
-  const ConstMatrix q =
-      without_padding(in.q, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
-  const ConstMatrix k =
-      without_padding(in.k, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
-  const ConstMatrix v =
-      without_padding(in.v, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
-  const ConstMatrix g = without_padding(grad_out, in.mask, extent, d,
-                                        arena.take(extent.holes ? shape.length * d : 0));
+  const auto tokens_of = [&](ConstMatrix of) {
+    return without_padding(of, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
+  };
+  const ConstMatrix q = tokens_of(in.q);
+  const ConstMatrix k = tokens_of(in.k);
+  const ConstMatrix v = tokens_of(in.v);
+  const ConstMatrix g = tokens_of(grad_out);
   const Matrix v_laid_out = arena.matrix(laid_out_rows(shape), d),
                g_laid_out = arena.matrix(laid_out_rows(shape), d);
   const Matrix a = arena.matrix(m, m), z = arena.matrix(m, m), grad_z = arena.matrix(m, m),
@@ -229,11 +227,10 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
   for (int64_t begin = 0; begin < extent.length; begin += kTile) {
     const int64_t rows = std::min(kTile, extent.length - begin);
     few_queries_backward(tiles(shape, rows), kept.q, k.from(begin), v.from(begin),
-                         extent.holes ? in.mask + begin : nullptr, kept.bv, kept.log_sum, x, grad_q,
-                         grad.k.from(begin), grad.v.from(begin), Gradient::write, rest);
-    if (shape.kernel == 0) continue;
-    lay_out(v, extent.length, begin, rows, d, shape.kernel, v_laid_out);
-    lay_out_turned(g, extent.length, begin, rows, d, shape.kernel, g_laid_out);
+                         extent.holes ? in.mask + begin : nullptr, kept.bv, kept.log2_sum, x,
+                         grad_q, grad.k.from(begin), grad.v.from(begin), Gradient::write, rest);
+    lay_out(v, extent.length, begin, rows, d, shape.kernel, Turned::no, v_laid_out);
+    lay_out(g, extent.length, begin, rows, d, shape.kernel, Turned::yes, g_laid_out);
     add_convolution(in.taps, shape.kernel, Turned::yes, g_laid_out, rows, d, grad.v.from(begin));
     add_tap_sums(g_laid_out.from(trail(shape.kernel)), v_laid_out, shape.kernel, rows, d, sums);
   }

@@ -37,8 +37,8 @@ struct Float32 {
 struct Avx512 : Float32<16> {
   static constexpr int64_t sums = 24;  // of 32 registers
   template <int64_t kRows, int64_t kVectors, bool kTransposed>
-  LRA_AVX512 [[gnu::noinline]] static void columns(int64_t m, int64_t depth, ConstMatrix a,
-                                                   ConstMatrix b, Matrix c, Scale scale) {
+  LRA_AVX512 [[gnu::noinline]] static void multiply_columns(int64_t m, int64_t depth, ConstMatrix a,
+                                                            ConstMatrix b, Matrix c, Scale scale) {
     registers::multiply_columns<Avx512, kRows, kVectors, kTransposed>(m, depth, a, b, c, scale);
   }
 };
@@ -46,8 +46,8 @@ struct Avx512 : Float32<16> {
 struct Avx2 : Float32<8> {
   static constexpr int64_t sums = 12;  // of 16
   template <int64_t kRows, int64_t kVectors, bool kTransposed>
-  LRA_AVX2 [[gnu::noinline]] static void columns(int64_t m, int64_t depth, ConstMatrix a,
-                                                 ConstMatrix b, Matrix c, Scale scale) {
+  LRA_AVX2 [[gnu::noinline]] static void multiply_columns(int64_t m, int64_t depth, ConstMatrix a,
+                                                          ConstMatrix b, Matrix c, Scale scale) {
     registers::multiply_columns<Avx2, kRows, kVectors, kTransposed>(m, depth, a, b, c, scale);
   }
 };

@@ -1,9 +1,9 @@
 // Products of small matrices by sums in registers: what product.cpp and rounded_product.cpp compile
 // for each instruction set. `Code` says how wide its registers are (Vector), how many hold sums
 // beside what is multiplied (sums), how the product of an element of a and a vector of b is added
-// to one (add), and calls multiply_columns() compiled for its instructions (columns), not inlined:
-// within one function of all the blocks GCC's code for some is up to a fifth slower. Elements are
-// 32 bits of any meaning.
+// to one (add), and calls multiply_columns() compiled for its instructions (the same name), not
+// inlined: within one function of all the blocks GCC's code for some is up to a fifth slower.
+// Elements are 32 bits of any meaning.
 #pragma once
 
 #include <algorithm>
@@ -108,8 +108,8 @@ LRA_INLINE void multiply_last_columns(int64_t m, int64_t count, int64_t depth, C
       for (int64_t r = 0; r < rows; ++r) std::copy(from[r], from[r] + count, to[r]);
     };
     if (scale.old != 0) copy_rows(c.from(i), {product, C::width});
-    Code::template columns<kRows, 1, kTransposed>(rows, depth, later_rows<kTransposed>(a, i),
-                                                  {right, C::width}, {product, C::width}, scale);
+    Code::template multiply_columns<kRows, 1, kTransposed>(
+        rows, depth, later_rows<kTransposed>(a, i), {right, C::width}, {product, C::width}, scale);
     copy_rows(Matrix{product, C::width}, c.from(i));
   }
 }
@@ -125,16 +125,16 @@ LRA_INLINE void multiply_all(int64_t m, int64_t n, int64_t k, ConstMatrix a, Con
   do {  // c is written even where there is no term
     const int64_t depth = std::min(kDepth, k - done);
     int64_t j = 0;
-    const auto columns = [&]<int64_t kVectors>() __attribute__((always_inline)) {
+    const auto blocks = [&]<int64_t kVectors>() __attribute__((always_inline)) {
       constexpr int64_t kRows = std::min(Code::sums / kVectors, kRowsAtOnce);
       for (; j + kVectors * C::width <= n; j += kVectors * C::width) {
-        Code::template columns<kRows, kVectors, kTransposed>(m, depth, a, at_column(b, j),
-                                                             at_column(c, j), scale);
+        Code::template multiply_columns<kRows, kVectors, kTransposed>(m, depth, a, at_column(b, j),
+                                                                      at_column(c, j), scale);
       }
     };
-    if constexpr (Code::sums >= 24) columns.template operator()<4>();
-    columns.template operator()<2>();
-    columns.template operator()<1>();
+    if constexpr (Code::sums >= 24) blocks.template operator()<4>();
+    blocks.template operator()<2>();
+    blocks.template operator()<1>();
     if (j < n) {
       multiply_last_columns<Code, kRowsAtOnce, kTransposed>(m, n - j, depth, a, at_column(b, j),
                                                             at_column(c, j), scale);
@@ -147,8 +147,8 @@ LRA_INLINE void multiply_all(int64_t m, int64_t n, int64_t k, ConstMatrix a, Con
 }
 
 // The stride of a transposed matrix's rows: with one that is a power of two, what is written one
-// below the other falls into the same few sets of the cache.
-inline int64_t transposed_stride(int64_t columns) { return columns + 16; }
+// below the other falls into the same few sets of the cache. An odd number of cache lines.
+inline int64_t transposed_stride(int64_t columns) { return ((columns + 15) / 16 | 1) * 16; }
 
 // to = xᵀ of x [rows,columns], four by four.
 LRA_INLINE void transpose(ConstMatrix x, int64_t rows, int64_t columns, Matrix to) {

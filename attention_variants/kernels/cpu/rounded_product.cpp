@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <memory>
 
 #include "attention_variants/kernels/cpu/product.h"
 #include "attention_variants/kernels/cpu/register_product.h"
@@ -21,11 +22,16 @@ extern "C" [[gnu::weak]] void gemm_bf16bf16f32_(const char* transpose_a, const c
 namespace lra::cpu {
 namespace {
 
-// Room for at least `count`, whose contents are lost.
+// Room for at least `count`, whose contents are lost. At a cache line's beginning: BLAS may add up
+// in another order elsewhere, and each thread has its own room.
 template <class T>
 T* room(std::vector<T>& kept, int64_t count) {
-  if (kept.size() < static_cast<size_t>(count)) kept.resize(static_cast<size_t>(count));
-  return kept.data();
+  constexpr size_t kLine = 64;
+  const size_t needed = static_cast<size_t>(count) + kLine / sizeof(T);
+  if (kept.size() < needed) kept.resize(needed);
+  void* at = kept.data();
+  size_t space = kept.size() * sizeof(T);
+  return static_cast<T*>(std::align(kLine, static_cast<size_t>(count) * sizeof(T), at, space));
 }
 
 LRA_FOR_EACH_CPU void round_row(const float* x, int64_t count, float* to) {
@@ -61,10 +67,11 @@ struct Rounded {
       : a_columns(transposed == Transposed::a ? m : k),
         b_columns(transposed == Transposed::b ? k : n) {
     thread_local std::vector<T> left, right;
-    round_rows(a, m * k / a_columns, a_columns, a_columns, room(left, m * k));
-    round_rows(b, k * n / b_columns, b_columns, b_columns, room(right, k * n));
-    x = left.data();
-    y = right.data();
+    T *const to_x = room(left, m * k), *const to_y = room(right, k * n);
+    round_rows(a, m * k / a_columns, a_columns, a_columns, to_x);
+    round_rows(b, k * n / b_columns, b_columns, b_columns, to_y);
+    x = to_x;
+    y = to_y;
   }
   int64_t a_columns, b_columns;
   const T *x, *y;
@@ -120,8 +127,9 @@ struct Pairs {
 #pragma GCC diagnostic pop
 
   template <int64_t kRows, int64_t kVectors, bool kTransposed>
-  LRA_BFLOAT16 [[gnu::noinline]] static void columns(int64_t m, int64_t depth, ConstMatrix a,
-                                                     ConstMatrix b, Matrix c, Scale scale) {
+  LRA_BFLOAT16 [[gnu::noinline]] static void multiply_columns(int64_t m, int64_t depth,
+                                                              ConstMatrix a, ConstMatrix b,
+                                                              Matrix c, Scale scale) {
     registers::multiply_columns<Pairs, kRows, kVectors, kTransposed>(m, depth, a, b, c, scale);
   }
 };

@@ -91,7 +91,7 @@ LRA_INLINE void running(Matrix s, const TileRows& of, int64_t columns, float* to
 }
 
 template <bool kDropped>
-LRA_INLINE void probabilities(Matrix s, const TileRows& of, int64_t columns, const float* log_sum,
+LRA_INLINE void probabilities(Matrix s, const TileRows& of, int64_t columns, const float* log2_sum,
                               Matrix kept) {
   for_strips(
       columns, [&](auto strip, int64_t c) __attribute__((always_inline)) {
@@ -104,7 +104,7 @@ LRA_INLINE void probabilities(Matrix s, const TileRows& of, int64_t columns, con
             continue;
           }
           for (int64_t v = 0; v < S::vectors; ++v) {
-            typename S::Lanes p = S::at(row, v) - S::at(log_sum + c, v);
+            typename S::Lanes p = S::at(row, v) - S::at(log2_sum + c, v);
             S::C::raise_two_to(p);
             S::at(row, v) = p;
             if constexpr (kDropped) {
@@ -142,16 +142,16 @@ TileDropout::TileDropout(const WeightDropout& dropout, int64_t begin, int64_t ro
   draw_bits(dropout.seed, dropout.first_block + begin, rows, dropout.threshold, bits_.data());
 }
 
-LRA_FOR_EACH_CPU void running_columns(Matrix s, const TileRows& of, int64_t columns, float* top,
-                                      float* sum, float* shrink) {
-  if (of.bits == nullptr) return running<false>(s, of, columns, top, sum, shrink);
-  running<true>(s, of, columns, top, sum, shrink);
+LRA_FOR_EACH_CPU void running_columns(Matrix s, const TileRows& of, int64_t columns, float* tops,
+                                      float* sums, float* shrinks) {
+  if (of.bits == nullptr) return running<false>(s, of, columns, tops, sums, shrinks);
+  running<true>(s, of, columns, tops, sums, shrinks);
 }
 
 LRA_FOR_EACH_CPU void column_probabilities(Matrix s, const TileRows& of, int64_t columns,
-                                           const float* log_sum, Matrix kept) {
-  if (of.bits == nullptr) return probabilities<false>(s, of, columns, log_sum, kept);
-  probabilities<true>(s, of, columns, log_sum, kept);
+                                           const float* log2_sum, Matrix kept) {
+  if (of.bits == nullptr) return probabilities<false>(s, of, columns, log2_sum, kept);
+  probabilities<true>(s, of, columns, log2_sum, kept);
 }
 
 LRA_FOR_EACH_CPU void column_gradient(ConstMatrix p, Matrix grad, const TileRows& of,

@@ -1,7 +1,6 @@
 // Softmaxes over the rows of a tile of scores, one for each column: what a softmax holds, its
 // largest score and its sum, then stays in registers from row to row, and nothing is added up
-// across a register. Scores are of base 2: softmax weights are powers of two of them, so that
-// whoever makes them multiplies by kLog2E.
+// across a register. The caller scales scores by log2 e: weights are powers of two.
 #pragma once
 
 #include <array>
@@ -12,13 +11,12 @@
 
 namespace lra::cpu {
 
-inline constexpr float kLog2E = 1.44269504F;
-
-/// Positions a tile: with 64 landmarks, scores and their gradients take 128 KiB.
+/// Positions a tile: with 64 landmarks, scores and their gradients take 136 KiB.
 inline constexpr int64_t kTile = 256;
 
-/// A dropout of the weights between the landmarks, at most kDropoutBlock of them, and the
-/// positions: each position has a block of bits (dropout_bits.h), and landmark j its bit j.
+/// A dropout of the weights between a tile's rows, positions, and its columns, at most
+/// kDropoutBlock landmarks: each position has a block of bits (dropout_bits.h), and landmark j its
+/// bit j.
 struct WeightDropout {
   uint64_t seed = 0;
   uint32_t threshold = 0;   // of 65536: the share that is dropped; 0 = nothing is
@@ -48,30 +46,30 @@ struct TileRows {
   const uint16_t* bits = nullptr;
 };
 
-/// Tile by tile: s [rows,columns] becomes the powers of s - top, zero where a weight is dropped or
-/// a row masked; top and sum [columns] take the tile in, dropped weights too; shrink [columns] is
-/// what earlier results have to be multiplied by.
-void running_columns(Matrix s, const TileRows& of, int64_t columns, float* top, float* sum,
-                     float* shrink);
+/// Tile by tile: s [rows,columns] becomes the powers of s - tops, zero where a weight is dropped or
+/// a row masked; tops and sums [columns] take the tile in, dropped weights too; shrinks [columns]
+/// are what earlier results have to be multiplied by.
+void running_columns(Matrix s, const TileRows& of, int64_t columns, float* tops, float* sums,
+                     float* shrinks);
 
-/// s [rows,columns] becomes probabilities, given log_sum [columns] (of base 2); zero where a row is
-/// masked. Where weights are dropped, kept [rows,columns] gets those that are not, and zeros.
-void column_probabilities(Matrix s, const TileRows& of, int64_t columns, const float* log_sum,
+/// s [rows,columns] becomes probabilities, given log2_sum [columns] (of base 2); zero where a row
+/// is masked. Where weights are dropped, kept [rows,columns] gets those that are not, and zeros.
+void column_probabilities(Matrix s, const TileRows& of, int64_t columns, const float* log2_sum,
                           Matrix kept);
 
 /// grad [rows,columns], the gradient of what was kept of p [rows,columns], becomes
-/// scale p (grad - dot), dot [columns].
+/// scale p (grad - dot), dot [columns]; where a row is masked p is zero, and grad has to be finite.
 void column_gradient(ConstMatrix p, Matrix grad, const TileRows& of, int64_t columns,
                      const float* dot, float scale);
 
-/// s [m,columns] becomes the powers of s - top, 0 in rows where bias [m] is not 0; of each column,
-/// top [columns] gets the largest score, and inverse [columns] one over the sum of what s becomes.
-void exponential_columns(Matrix s, int64_t m, int64_t columns, const float* bias, float* top,
+/// s [m,columns] becomes the powers of s - tops, 0 in rows where bias [m] is not 0; of each column,
+/// tops [columns] gets the largest score, and inverse [columns] one over the sum of what s becomes.
+void exponential_columns(Matrix s, int64_t m, int64_t columns, const float* bias, float* tops,
                          float* inverse);
 
 /// s [m,columns], the scores that exponential_columns() was given, become softmaxes, and grad
 /// [m,columns], their gradient, scale times that of the scores of base e.
 void columns_backward(Matrix s, Matrix grad, int64_t m, int64_t columns, const float* bias,
-                      const float* top, const float* inverse, float scale);
+                      const float* tops, const float* inverse, float scale);
 
 }  // namespace lra::cpu

@@ -34,9 +34,10 @@ static_assert(kQueryTile == kDropoutBlock);
 int64_t softmax_scratch(const SoftmaxShape& shape, Holes holes);
 int64_t softmax_backward_scratch(const SoftmaxShape& shape, Holes holes);
 
-/// Writes rows [begin, begin + kQueryTile) of out [M,e] and of log_sum [M].
+/// Writes rows [begin, begin + kQueryTile) of out [M,e], and of log2_sum [M], the logarithms
+/// (base 2) of the softmaxes' sums.
 void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, int64_t begin,
-                     Matrix out, float* log_sum, float* scratch);
+                     Matrix out, float* log2_sum, float* scratch);
 
 struct SoftmaxGradients {
   Matrix q, k, v;
@@ -44,7 +45,7 @@ struct SoftmaxGradients {
 
 /// Writes all gradients of a head.
 void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, ConstMatrix out,
-                      const float* log_sum, ConstMatrix grad_out, const SoftmaxGradients& grad,
+                      const float* log2_sum, ConstMatrix grad_out, const SoftmaxGradients& grad,
                       float* scratch);
 
 }  // namespace lra::cpu

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "attention_variants/kernels/cpu/row_math.h"
 #include "attention_variants/kernels/cpu/vector_math.h"
@@ -10,8 +11,8 @@
 namespace lra::cpu {
 namespace {
 
-// Of scores of base 2.
-float score_scale(const TileShape& shape) { return shape.scale * kLog2E; }
+// Of scores whose powers of two are wanted.
+float score_scale(const TileShape& shape) { return shape.scale * std::numbers::log2e_v<float>; }
 
 // From row to row of a tile's scores; with one that is a power of two, columns fall into few sets
 // of the cache.
@@ -76,7 +77,7 @@ void few_keys_backward(const TileShape& shape, ConstMatrix q, ConstMatrix k, Con
 }
 
 void few_queries(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
-                 const bool* mask, Matrix out, float* log_sum, float* scratch) {
+                 const bool* mask, Matrix out, float* log2_sum, float* scratch) {
   const int64_t m = shape.few;
   const Matrix s{scratch, m};
   float* top = scratch + 2 * kRowStride * m;
@@ -95,14 +96,14 @@ void few_queries(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatr
                 {.product = dropout.scale(), .old = 1});
   }
   for (int64_t j = 0; j < m; ++j) {
-    log_sum[j] = top[j] + std::log2(sum[j]);
+    log2_sum[j] = top[j] + std::log2(sum[j]);
     sum[j] = 1 / sum[j];
   }
   scale_rows(out, m, shape.values, sum);
 }
 
 void few_queries_backward(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
-                          const bool* mask, ConstMatrix out, const float* log_sum,
+                          const bool* mask, ConstMatrix out, const float* log2_sum,
                           ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_v,
                           Gradient gradient, float* scratch) {
   const float old = gradient == Gradient::add ? 1.0F : 0.0F;
@@ -116,7 +117,7 @@ void few_queries_backward(const TileShape& shape, ConstMatrix q, ConstMatrix k, 
     const TileDropout dropout(shape.dropout, begin, rows);
     const TileRows of{rows, mask == nullptr ? nullptr : mask + begin, dropout.bits()};
     multiply_bt(rows, m, shape.depth, tile, q, p, {.product = score_scale(shape)});
-    column_probabilities(p, of, m, log_sum, /*kept=*/grad);
+    column_probabilities(p, of, m, log2_sum, /*kept=*/grad);
     multiply(rows, shape.values, m, of.bits == nullptr ? p : grad, grad_out, grad_v.from(begin),
              {.product = dropout.scale(), .old = old});
     multiply_bt(rows, m, shape.values, v.from(begin), grad_out, grad, {.product = dropout.scale()});

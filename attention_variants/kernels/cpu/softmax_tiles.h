@@ -25,8 +25,8 @@ struct TileShape {
 int64_t tile_scratch(const TileShape& shape);
 
 /// out [N,e] = softmax(scale q kᵀ + bias) x with q [N,d], k [m,d], x [m,e]; bias [m], -inf where a
-/// key is absent, at least one being present. Of each softmax, top [N] gets the largest score and
-/// inverse [N] one over its sum, both of base 2.
+/// key is absent, at least one being present. Of each softmax, top [N] gets log2 e times the
+/// largest score, and inverse [N] one over its sum.
 void few_keys(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix x,
               const float* bias, Matrix out, float* top, float* inverse, float* scratch);
 
@@ -37,10 +37,10 @@ void few_keys_backward(const TileShape& shape, ConstMatrix q, ConstMatrix k, Con
                        float* scratch);
 
 /// out [m,e] = softmax(scale q kᵀ) v with q [m,d], k [N,d], v [N,e] over the keys where `mask` [N]
-/// is true (null = all), at least one; log_sum [m] gets the logarithms of base 2 of the softmaxes'
+/// is true (null = all), at least one; log2_sum [m] gets the logarithms (base 2) of the softmaxes'
 /// sums. Rows of k and v where `mask` is false should be finite.
 void few_queries(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
-                 const bool* mask, Matrix out, float* log_sum, float* scratch);
+                 const bool* mask, Matrix out, float* log2_sum, float* scratch);
 
 /// Whether a gradient is written or added to what stands there.
 enum class Gradient { write, add };
@@ -48,7 +48,7 @@ enum class Gradient { write, add };
 /// Given the gradient of out: adds to grad_q [m,d]; writes, or adds to, grad_k [N,d] and grad_v
 /// [N,e]; zero where `mask` is false.
 void few_queries_backward(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
-                          const bool* mask, ConstMatrix out, const float* log_sum,
+                          const bool* mask, ConstMatrix out, const float* log2_sum,
                           ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_v,
                           Gradient gradient, float* scratch);
 
