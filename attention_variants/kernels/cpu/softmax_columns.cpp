@@ -1,6 +1,5 @@
 #include "attention_variants/kernels/cpu/softmax_columns.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "attention_variants/kernels/cpu/columns.h"
@@ -46,6 +45,39 @@ LRA_INLINE void for_strips(int64_t columns, const Body& body) {
   for (; c < columns; ++c) body(Strip<1, 1>(), c);
 }
 
+// top becomes the largest of it and of the rows that are not skipped.
+template <class S, class Skipped>
+LRA_INLINE void raise_tops(Matrix s, int64_t rows, int64_t c, const Skipped& skipped,
+                           typename S::Lanes* top) {
+  for (int64_t r = 0; r < rows; ++r) {
+    if (skipped(r)) continue;
+    for (int64_t v = 0; v < S::vectors; ++v) {
+      const typename S::Lanes x = S::at(s[r] + c, v);
+      top[v] = x > top[v] ? x : top[v];
+    }
+  }
+}
+
+// Rows become the powers of s - less, after use(row number, v, power) of each, which may change
+// it; those that are skipped become zero.
+template <class S, class Skipped, class Use>
+LRA_INLINE void raise_rows(Matrix s, int64_t rows, int64_t c, const Skipped& skipped,
+                           const typename S::Lanes* less, const Use& use) {
+  for (int64_t r = 0; r < rows; ++r) {
+    float* const row = s[r] + c;
+    if (skipped(r)) {
+      S::clear(row);
+      continue;
+    }
+    for (int64_t v = 0; v < S::vectors; ++v) {
+      typename S::Lanes x = S::at(row, v) - less[v];
+      S::C::raise_two_to(x);
+      use(r, v, x);
+      S::at(row, v) = x;
+    }
+  }
+}
+
 LRA_INLINE const uint16_t* row_bits(const TileRows& of, int64_t row) {
   return of.bits + row * kDropoutHalves;
 }
@@ -57,14 +89,9 @@ LRA_INLINE void running(Matrix s, const TileRows& of, int64_t columns, float* to
       columns, [&](auto strip, int64_t c) __attribute__((always_inline)) {
         using S = decltype(strip);
         typename S::Lanes top[S::vectors], sum[S::vectors];
+        const auto skipped = [&](int64_t r) { return of.mask != nullptr && !of.mask[r]; };
         for (int64_t v = 0; v < S::vectors; ++v) top[v] = S::at(tops + c, v);
-        for (int64_t r = 0; r < of.rows; ++r) {
-          if (of.mask != nullptr && !of.mask[r]) continue;
-          for (int64_t v = 0; v < S::vectors; ++v) {
-            const typename S::Lanes x = S::at(s[r] + c, v);
-            top[v] = x > top[v] ? x : top[v];
-          }
-        }
+        raise_tops<S>(s, of.rows, c, skipped, top);
         for (int64_t v = 0; v < S::vectors; ++v) {
           typename S::Lanes shrink = S::at(tops + c, v) - top[v];
           S::C::raise_two_to(shrink);
@@ -72,20 +99,12 @@ LRA_INLINE void running(Matrix s, const TileRows& of, int64_t columns, float* to
           S::at(tops + c, v) = top[v];
           sum[v] = S::at(sums + c, v) * shrink;
         }
-        for (int64_t r = 0; r < of.rows; ++r) {
-          float* const row = s[r] + c;
-          if (of.mask != nullptr && !of.mask[r]) {
-            S::clear(row);
-            continue;
-          }
-          for (int64_t v = 0; v < S::vectors; ++v) {
-            typename S::Lanes x = S::at(row, v) - top[v];
-            S::C::raise_two_to(x);
-            sum[v] += x;
-            if constexpr (kDropped) S::drop(x, row_bits(of, r), c, v);
-            S::at(row, v) = x;
-          }
-        }
+        raise_rows<S>(
+            s, of.rows, c, skipped,
+            top, [&](int64_t r, int64_t v, typename S::Lanes & x) __attribute__((always_inline)) {
+              sum[v] += x;
+              if constexpr (kDropped) S::drop(x, row_bits(of, r), c, v);
+            });
         for (int64_t v = 0; v < S::vectors; ++v) S::at(sums + c, v) = sum[v];
       });
 }
@@ -170,26 +189,13 @@ LRA_FOR_EACH_CPU void exponential_columns(Matrix s, int64_t m, int64_t columns, 
           top[v] = typename S::Lanes{} + kLowest;
           sum[v] = typename S::Lanes{};
         }
-        for (int64_t j = 0; j < m; ++j) {
-          if (bias[j] != 0) continue;
-          for (int64_t v = 0; v < S::vectors; ++v) {
-            const typename S::Lanes x = S::at(s[j] + c, v);
-            top[v] = x > top[v] ? x : top[v];
-          }
-        }
-        for (int64_t j = 0; j < m; ++j) {
-          float* const row = s[j] + c;
-          if (bias[j] != 0) {
-            S::clear(row);
-            continue;
-          }
-          for (int64_t v = 0; v < S::vectors; ++v) {
-            typename S::Lanes x = S::at(row, v) - top[v];
-            S::C::raise_two_to(x);
-            S::at(row, v) = x;
-            sum[v] += x;
-          }
-        }
+        const auto skipped = [&](int64_t j) { return bias[j] != 0; };
+        raise_tops<S>(s, m, c, skipped, top);
+        raise_rows<S>(
+            s, m, c, skipped,
+            top, [&](int64_t, int64_t v, typename S::Lanes & x) __attribute__((always_inline)) {
+              sum[v] += x;
+            });
         for (int64_t v = 0; v < S::vectors; ++v) {
           S::at(tops + c, v) = top[v];
           S::at(inverse + c, v) = 1.0F / sum[v];
@@ -203,22 +209,17 @@ LRA_FOR_EACH_CPU void columns_backward(Matrix s, Matrix grad, int64_t m, int64_t
   for_strips(
       columns, [&](auto strip, int64_t c) __attribute__((always_inline)) {
         using S = decltype(strip);
-        typename S::Lanes dot[S::vectors];
-        for (int64_t v = 0; v < S::vectors; ++v) dot[v] = typename S::Lanes{};
-        for (int64_t j = 0; j < m; ++j) {
-          float* const row = s[j] + c;
-          if (bias[j] != 0) {
-            S::clear(row);
-            continue;
-          }
-          for (int64_t v = 0; v < S::vectors; ++v) {
-            typename S::Lanes p = S::at(row, v) - S::at(tops + c, v);
-            S::C::raise_two_to(p);
-            p *= S::at(inverse + c, v);
-            S::at(row, v) = p;
-            dot[v] += p * S::at(grad[j] + c, v);
-          }
+        typename S::Lanes top[S::vectors], dot[S::vectors];
+        for (int64_t v = 0; v < S::vectors; ++v) {
+          top[v] = S::at(tops + c, v);
+          dot[v] = typename S::Lanes{};
         }
+        raise_rows<S>(
+            s, m, c, [&](int64_t j) { return bias[j] != 0; }, top,
+            [&](int64_t j, int64_t v, typename S::Lanes & p) __attribute__((always_inline)) {
+              p *= S::at(inverse + c, v);
+              dot[v] += p * S::at(grad[j] + c, v);
+            });
         for (int64_t j = 0; j < m; ++j) {
           for (int64_t v = 0; v < S::vectors; ++v) {
             typename S::Lanes& to = S::at(grad[j] + c, v);
