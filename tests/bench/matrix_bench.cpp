@@ -53,13 +53,20 @@ BenchWork float32_product_work(int64_t m, Kernels kernels) {
   return product_work(m, [=](auto... given) { multiply_by(code, given..., cpu::Scale{}); });
 }
 
-// Likewise; for reference in float32, of rounded numbers, where BLAS has no such product.
+// By the code that multiply() takes on this processor; for reference in float32, of rounded
+// numbers.
 BenchWork bfloat16_product_work(int64_t m, Kernels kernels) {
+  const cpu::RoundedCode code =
+      kernels == Kernels::reference ? cpu::RoundedCode::float32 : cpu::rounded_code();
+  return product_work(m, [=](auto... given) { multiply_rounded_by(code, given..., cpu::Scale{}); });
+}
+
+// By oneDNN, whether multiply() takes it or not; for reference by sums in registers; both in
+// float32 where there are no such instructions.
+BenchWork onednn_product_work(int64_t m, Kernels kernels) {
   const auto codes = cpu::rounded_codes();
-  const bool blas = std::ranges::find(codes, cpu::RoundedCode::blas) != codes.end();
-  const cpu::RoundedCode code = kernels != Kernels::reference ? codes.back()
-                                : blas                        ? cpu::RoundedCode::blas
-                                                              : cpu::RoundedCode::float32;
+  const cpu::RoundedCode code =
+      kernels == Kernels::reference ? codes[codes.size() > 1 ? 1 : 0] : codes.back();
   return product_work(m, [=](auto... given) { multiply_rounded_by(code, given..., cpu::Scale{}); });
 }
 
@@ -147,6 +154,10 @@ std::vector<BenchOperator> matrix_operators() {
            .size_name = "m",
            .sizes = {32, 64, 128, 256},
            .make = bfloat16_product_work},
+          {.name = "OnednnBfloat16Product",
+           .size_name = "m",
+           .sizes = {32, 64, 128, 256},
+           .make = onednn_product_work},
           {.name = "IterativeInverse",
            .size_name = "m",
            .sizes = {32, 64, 128, 256},

@@ -2,22 +2,16 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
+#include <cmath>
 #include <memory>
 
 #include "attention_variants/kernels/cpu/product.h"
 #include "attention_variants/kernels/cpu/register_product.h"
 
-#if defined(__x86_64__)
+#if LRA_REGISTER_PRODUCTS
+#include <ATen/native/CPUBlas.h>
 #include <immintrin.h>
 #endif
-
-// MKL's product of bfloat16 matrices; other BLAS have no such function.
-extern "C" [[gnu::weak]] void gemm_bf16bf16f32_(const char* transpose_a, const char* transpose_b,
-                                                const int* m, const int* n, const int* k,
-                                                const float* alpha, const uint16_t* a,
-                                                const int* lda, const uint16_t* b, const int* ldb,
-                                                const float* beta, float* c, const int* ldc);
 
 namespace lra::cpu {
 namespace {
@@ -38,78 +32,31 @@ LRA_FOR_EACH_CPU void round_row(const float* x, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = std::bit_cast<float>(bfloat16_bits(x[i]) << 16);
 }
 
-#if defined(__x86_64__)
-#define LRA_BFLOAT16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
-
-// One instruction for 16 numbers, which compilers do not find by themselves. It takes numbers below
-// the least normal one for zero.
-LRA_BFLOAT16 void round_row(const float* x, int64_t count, uint16_t* to) {
-  for (int64_t i = 0; i < count; i += 16) {
-    const auto some = static_cast<__mmask16>(count - i >= 16 ? 0xFFFF : (1 << (count - i)) - 1);
-    const __m256bh numbers = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(some, x + i));
-    _mm256_mask_storeu_epi16(to + i, some, reinterpret_cast<const __m256i&>(numbers));
-  }
+// x [rows,columns] rounded, without gaps between the rows.
+void round_rows(ConstMatrix x, int64_t rows, int64_t columns, float* to) {
+  if (x.stride == columns) return round_row(x.data, rows * columns, to);
+  for (int64_t r = 0; r < rows; ++r) round_row(x[r], columns, to + r * columns);
 }
-
-#endif
-
-// x [rows,columns] rounded, in rows of `stride`.
-template <class T>
-void round_rows(ConstMatrix x, int64_t rows, int64_t columns, int64_t stride, T* to) {
-  if (x.stride == columns && stride == columns) return round_row(x.data, rows * columns, to);
-  for (int64_t r = 0; r < rows; ++r) round_row(x[r], columns, to + r * stride);
-}
-
-// Both operands rounded, without gaps between their rows; until the next ones of T on this thread.
-template <class T>
-struct Rounded {
-  Rounded(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b)
-      : a_columns(transposed == Transposed::a ? m : k),
-        b_columns(transposed == Transposed::b ? k : n) {
-    thread_local std::vector<T> left, right;
-    T *const to_x = room(left, m * k), *const to_y = room(right, k * n);
-    round_rows(a, m * k / a_columns, a_columns, a_columns, to_x);
-    round_rows(b, k * n / b_columns, b_columns, b_columns, to_y);
-    x = to_x;
-    y = to_y;
-  }
-  int64_t a_columns, b_columns;
-  const T *x, *y;
-};
 
 void by_float32(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
                 ConstMatrix b, Matrix c, Scale scale) {
-  const Rounded<float> of(transposed, m, n, k, a, b);
-  multiply_by(product_code(), transposed, m, n, k, {of.x, of.a_columns}, {of.y, of.b_columns}, c,
-              scale);
+  thread_local std::vector<float> left, right;
+  float *const x = room(left, m * k), *const y = room(right, k * n);
+  const int64_t a_columns = transposed == Transposed::a ? m : k,
+                b_columns = transposed == Transposed::b ? k : n;
+  round_rows(a, m * k / a_columns, a_columns, x);
+  round_rows(b, k * n / b_columns, b_columns, y);
+  multiply_by(product_code(), transposed, m, n, k, {x, a_columns}, {y, b_columns}, c, scale);
 }
 
-#if defined(__x86_64__)
+#if LRA_REGISTER_PRODUCTS
+
+#define LRA_BFLOAT16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 
 bool has_bfloat16_instructions() {
   return __builtin_cpu_supports("avx512bf16") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
          __builtin_cpu_supports("avx512vl") != 0;
 }
-
-void by_blas(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b,
-             Matrix c, Scale scale) {
-  const Rounded<uint16_t> of(transposed, m, n, k, a, b);
-  const auto rows = static_cast<int>(m), columns = static_cast<int>(n), depth = static_cast<int>(k),
-             lda = static_cast<int>(of.a_columns), ldb = static_cast<int>(of.b_columns),
-             ldc = static_cast<int>(c.stride);
-  gemm_bf16bf16f32_(transposed == Transposed::b ? "T" : "N",
-                    transposed == Transposed::a ? "T" : "N", &columns, &rows, &depth,
-                    &scale.product, of.y, &ldb, of.x, &lda, &scale.old, c.data, &ldc);
-}
-
-#else
-
-bool has_bfloat16_instructions() { return false; }
-constexpr auto by_blas = by_float32;
-
-#endif
-
-#if LRA_REGISTER_PRODUCTS
 
 // Two terms of a sum at once: elements are pairs of bfloat16 numbers, the earlier one in the lower
 // half.
@@ -134,27 +81,51 @@ struct Pairs {
   }
 };
 
-// Pairs of a row's neighbours, x [rows,columns] -> [rows,pairs]; an odd one out has zero beside it.
-void pair_columns(ConstMatrix x, int64_t rows, int64_t columns, int64_t pairs, float* to) {
-  auto* const halves = reinterpret_cast<uint16_t*>(to);
-  round_rows(x, rows, columns, 2 * pairs, halves);
-  if (columns % 2 == 0) return;
-  for (int64_t r = 0; r < rows; ++r)
-    std::memset(halves + r * 2 * pairs + columns, 0, sizeof(uint16_t));
+__mmask16 first_of(int64_t count) {
+  return static_cast<__mmask16>(count >= 16 ? 0xFFFF : (1 << count) - 1);
 }
 
-// Pairs of a column's neighbours, x [rows,columns] -> [pairs,columns]; likewise.
-LRA_FOR_EACH_CPU void pair_rows(ConstMatrix x, int64_t rows, int64_t columns, float* to) {
-  for (int64_t r = 0; r < rows; r += 2, to += columns) {
-    const float* const low = x[r];
-    if (r + 1 < rows) {
-      const float* const high = x[r + 1];
-      for (int64_t j = 0; j < columns; ++j)
-        to[j] = std::bit_cast<float>(bfloat16_bits(low[j]) | bfloat16_bits(high[j]) << 16);
-    } else {
-      for (int64_t j = 0; j < columns; ++j) to[j] = std::bit_cast<float>(bfloat16_bits(low[j]));
+// Compilers do not find by themselves the instructions for 16 numbers at once, here and below. They
+// take numbers below the least normal one for zero.
+LRA_BFLOAT16 void round_row(const float* x, int64_t count, uint16_t* to) {
+  for (int64_t i = 0; i < count; i += 16) {
+    const __mmask16 some = first_of(count - i);
+    const __m256bh numbers = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(some, x + i));
+    _mm256_mask_storeu_epi16(to + i, some, reinterpret_cast<const __m256i&>(numbers));
+  }
+}
+
+// Pairs of a row's neighbours, x [rows,columns] -> to [rows,pairs]; zeros stand beside an odd one
+// out and after the last ones.
+void pair_columns(ConstMatrix x, int64_t rows, int64_t columns, int64_t pairs, Matrix to) {
+  if (x.stride == columns && 2 * pairs == columns && to.stride == pairs)
+    return round_row(x.data, rows * columns, reinterpret_cast<uint16_t*>(to.data));
+  for (int64_t r = 0; r < rows; ++r) {
+    auto* const halves = reinterpret_cast<uint16_t*>(to[r]);
+    round_row(x[r], columns, halves);
+    std::fill(halves + columns, halves + 2 * pairs, uint16_t{0});
+  }
+}
+
+// Pairs of a column's neighbours, x [rows,columns] -> to [pairs,columns]; likewise.
+LRA_BFLOAT16 void pair_rows(ConstMatrix x, int64_t rows, int64_t columns, int64_t pairs,
+                            Matrix to) {
+  alignas(64) uint16_t order[32];
+  for (int i = 0; i < 32; ++i) order[i] = static_cast<uint16_t>(i / 2 + i % 2 * 16);
+  const __m512i in_turn = _mm512_load_si512(order);
+  for (int64_t r = 0; r < rows; r += 2) {
+    const __mmask16 odd_one_out = r + 1 < rows ? 0xFFFF : 0;
+    const float *const low = x[r], *const high = x[r + 1];
+    for (int64_t j = 0; j < columns; j += 16) {
+      const __mmask16 some = first_of(columns - j);
+      const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps(some & odd_one_out, high + j),
+                                                _mm512_maskz_loadu_ps(some, low + j));
+      const __m512i pair =
+          _mm512_permutexvar_epi16(in_turn, reinterpret_cast<const __m512i&>(both));
+      _mm512_mask_storeu_epi32(to[r / 2] + j, some, pair);
     }
   }
+  for (int64_t p = (rows + 1) / 2; p < pairs; ++p) std::fill(to[p], to[p] + columns, 0.0F);
 }
 
 LRA_BFLOAT16 void by_avx512(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
@@ -165,57 +136,128 @@ LRA_BFLOAT16 void by_avx512(Transposed transposed, int64_t m, int64_t n, int64_t
   float *const x = room(left, m * pairs), *const y = room(right, pairs * stride);
   if (transposed == Transposed::b) {
     float* const rows = room(turned, n * pairs);
-    pair_columns(b, n, k, pairs, rows);
+    pair_columns(b, n, k, pairs, {rows, pairs});
     registers::transpose({rows, pairs}, n, pairs, {y, stride});
   } else {
-    pair_rows(b, k, n, y);
+    pair_rows(b, k, n, pairs, {y, n});
   }
   if (transposed == Transposed::a) {
-    pair_rows(a, k, m, x);
+    pair_rows(a, k, m, pairs, {x, m});
     return registers::multiply_all<Pairs, true>(m, n, pairs, {x, m}, {y, stride}, c, scale);
   }
-  pair_columns(a, m, k, pairs, x);
+  pair_columns(a, m, k, pairs, {x, pairs});
   registers::multiply_all<Pairs, false>(m, n, pairs, {x, pairs}, {y, stride}, c, scale);
 }
-constexpr bool kHasPairs = true;
 
 #else
 
-constexpr bool kHasPairs = false;
+bool has_bfloat16_instructions() { return false; }
 constexpr auto by_avx512 = by_float32;
+
+#endif
+
+#if LRA_REGISTER_PRODUCTS && defined(CPUBLAS_BRGEMM_BF16BF16F32)
+
+constexpr bool kHasOnednn = true;
+bool has_tiles() { return at::native::cpublas::could_pack(at::kBFloat16); }
+
+int64_t filled_up(int64_t count, int64_t to_multiple) {
+  return (count + to_multiple - 1) / to_multiple * to_multiple;
+}
+
+// c = product * sums + old * c, rounded likewise in all columns
+LRA_BFLOAT16 void add_scaled(int64_t m, int64_t n, ConstMatrix sums, Matrix c, Scale scale) {
+  for (int64_t r = 0; r < m; ++r) {
+    const float* const from = sums[r];
+    float* const to = c[r];
+    if (scale.old == 0) {
+      for (int64_t j = 0; j < n; ++j) to[j] = scale.product * from[j];
+    } else {
+      for (int64_t j = 0; j < n; ++j) to[j] = std::fma(scale.product, from[j], scale.old * to[j]);
+    }
+  }
+}
+
+// oneDNN compiles code for every shape: a's rows and the terms of a sum are filled up to multiples
+// of a tile's, which leaves few. b goes in panels of as many columns as oneDNN packs at most.
+void by_onednn(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b,
+               Matrix c, Scale scale) {
+  constexpr int64_t kRows = 32, kTerms = 32, kPanel = 64;
+  thread_local std::vector<float> left, right, turned, apart;
+  const int64_t rows = filled_up(m, kRows), depth = filled_up(k, kTerms), pairs = depth / 2,
+                panels = filled_up(n, kPanel);
+  float *const x = room(left, rows * pairs), *const y = room(right, pairs * panels),
+               *const sums = room(apart, rows * kPanel);
+  if (transposed == Transposed::a) {
+    float* const columns = room(turned, pairs * m);
+    pair_rows(a, k, m, pairs, {columns, m});
+    registers::transpose({columns, m}, pairs, m, {x, pairs});
+  } else {
+    pair_columns(a, m, k, pairs, {x, pairs});
+  }
+  const auto pack = [&](int64_t j, int64_t columns, Matrix panel) {
+    if (transposed != Transposed::b)
+      return pair_rows({b.data + j, b.stride}, k, columns, pairs, panel);
+    float* const as_rows = room(turned, columns * pairs);
+    pair_columns(b.from(j), columns, k, pairs, {as_rows, pairs});
+    registers::transpose({as_rows, pairs}, columns, pairs, panel);
+  };
+  const int64_t direct = scale.product == 1 && scale.old == 0 ? m / kRows * kRows : 0;
+  for (int64_t j = 0; j < n; j += kPanel) {
+    const int64_t columns = std::min(kPanel, n - j);
+    float* const panel = y + j * pairs;
+    pack(j, columns, {panel, kPanel});
+    const auto multiply_rows = [&](int64_t begin, int64_t end, Matrix to) {
+      if (begin == end) return;
+      at::native::cpublas::brgemm(end - begin, columns, depth, depth, kPanel, to.stride,
+                                  /*add_C=*/false,
+                                  reinterpret_cast<const at::BFloat16*>(x + begin * pairs),
+                                  reinterpret_cast<const at::BFloat16*>(panel), to.data);
+    };
+    const Matrix to = {c.data + j, c.stride};
+    multiply_rows(0, direct, to);
+    if (direct == m) continue;
+    multiply_rows(direct, rows, {sums, kPanel});
+    add_scaled(m - direct, columns, {sums, kPanel}, to.from(direct), scale);
+  }
+  at::native::cpublas::brgemm_release();  // others on this thread shape tiles as they need them
+}
+
+#else
+
+constexpr bool kHasOnednn = false;
+bool has_tiles() { return false; }
+constexpr auto by_onednn = by_float32;
 
 #endif
 
 }  // namespace
 
 const char* name_of(RoundedCode code) {
-  constexpr const char* kNames[] = {"float32", "blas", "avx512"};
+  constexpr const char* kNames[] = {"float32", "avx512", "onednn"};
   return kNames[static_cast<int>(code)];
 }
 
 std::vector<RoundedCode> rounded_codes() {
   std::vector<RoundedCode> codes = {RoundedCode::float32};
   if (has_bfloat16_instructions()) {
-    if (gemm_bf16bf16f32_ != nullptr) codes.push_back(RoundedCode::blas);
-    if (kHasPairs) codes.push_back(RoundedCode::avx512);
+    codes.push_back(RoundedCode::avx512);
+    if (kHasOnednn) codes.push_back(RoundedCode::onednn);
   }
   return codes;
 }
 
 RoundedCode rounded_code() {
-  static const RoundedCode chosen = [] {
-    const std::vector<RoundedCode> codes = rounded_codes();
-    const bool blas =
-        blas_suits_processor() && std::ranges::find(codes, RoundedCode::blas) != codes.end();
-    return blas ? RoundedCode::blas : codes.back();
-  }();
+  static const RoundedCode chosen = !has_bfloat16_instructions() ? RoundedCode::float32
+                                    : has_tiles()                ? RoundedCode::onednn
+                                                                 : RoundedCode::avx512;
   return chosen;
 }
 
 void multiply_rounded_by(RoundedCode code, Transposed transposed, int64_t m, int64_t n, int64_t k,
                          ConstMatrix a, ConstMatrix b, Matrix c, Scale scale) {
   if (k == 0) return multiply_by(product_code(), transposed, m, n, k, a, b, c, scale);
-  constexpr decltype(&by_float32) kCodes[] = {by_float32, by_blas, by_avx512};
+  constexpr decltype(&by_float32) kCodes[] = {by_float32, by_avx512, by_onednn};
   kCodes[static_cast<int>(code)](transposed, m, n, k, a, b, c, scale);
 }
 

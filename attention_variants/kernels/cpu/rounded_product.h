@@ -1,6 +1,4 @@
-// Products of small matrices whose operands are rounded to bfloat16 and whose sums are float32. On
-// two cores of an AMD EPYC (Zen 4, AVX-512 BF16), tiles of 32 to 256 rows by 64, rounding included:
-// MKL 42 to 97 GFLOP/s, by sums in registers 172 to 327 (`lra_bench --benchmark_filter=Bfloat16`).
+// Products of small matrices whose operands are rounded to bfloat16 and whose sums are float32.
 #pragma once
 
 #include <vector>
@@ -11,17 +9,18 @@ namespace lra::cpu {
 
 enum class RoundedCode : int {
   float32,  // by multiply_by() of the rounded numbers, on any processor
-  blas,     // MKL's, for AVX-512 BF16 and AMX
   avx512,   // sums in registers, by AVX-512 BF16's instruction for two terms at once
+  onednn,   // LibTorch's brgemm(), by AMX where there is any, else by AVX-512 BF16
 };
 
-/// "float32", "blas", "avx512"
+/// "float32", "avx512", "onednn"
 const char* name_of(RoundedCode code);
 
-/// Those that this processor and its BLAS run, float32 first.
+/// Those that this processor and LibTorch run, float32 first.
 std::vector<RoundedCode> rounded_codes();
 
-/// The one that multiply() takes under Products::bfloat16, as product_code() is chosen.
+/// The one that multiply() takes under Products::bfloat16: onednn with AMX, else avx512 where there
+/// are such instructions. Chosen once, as product_code() is.
 RoundedCode rounded_code();
 
 /// c = op(a) op(b) as multiply() and its like say, of operands rounded to bfloat16 (to the nearest,
