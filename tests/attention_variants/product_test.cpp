@@ -160,10 +160,21 @@ INSTANTIATE_TEST_SUITE_P(Codes, RoundedProductOfTiles,
                          testing::Values(RoundedCode::avx512, RoundedCode::onednn),
                          rounded_code_name);
 
+// A product of NaN as large as any, so that what it leaves behind spoils one that reads it.
+void leave_nan(RoundedCode code, Transposed transposed) {
+  constexpr int64_t kSize = 544;
+  const torch::Tensor x = torch::full({kSize, kSize}, std::numeric_limits<float>::quiet_NaN()),
+                      c = torch::empty_like(x);
+  multiply_rounded_by(code, transposed, kSize, kSize, kSize, view(x), view(x), mutable_view(c), {});
+}
+
 TEST_P(RoundedProduct, IsThatOfRoundedOperands) {
   expect_products(
       shapes(), [](const torch::Tensor& x) { return x.to(torch::kBFloat16); },
-      [](auto... given) { multiply_rounded_by(GetParam(), given...); });
+      [](Transposed transposed, auto... given) {
+        leave_nan(GetParam(), transposed);
+        multiply_rounded_by(GetParam(), transposed, given...);
+      });
 }
 
 TEST_P(RoundedProductOfTiles, OfATileIsThatTileOfTheProduct) {

@@ -61,12 +61,12 @@ BenchWork bfloat16_product_work(int64_t m, Kernels kernels) {
   return product_work(m, [=](auto... given) { multiply_rounded_by(code, given..., cpu::Scale{}); });
 }
 
-// By oneDNN, whether multiply() takes it or not; for reference by sums in registers; both in
-// float32 where there are no such instructions.
+bool has_onednn() { return cpu::rounded_codes().back() == cpu::RoundedCode::onednn; }
+
+// By oneDNN, whether multiply() takes it or not; for reference by sums in registers.
 BenchWork onednn_product_work(int64_t m, Kernels kernels) {
-  const auto codes = cpu::rounded_codes();
   const cpu::RoundedCode code =
-      kernels == Kernels::reference ? codes[codes.size() > 1 ? 1 : 0] : codes.back();
+      kernels == Kernels::reference ? cpu::RoundedCode::avx512 : cpu::RoundedCode::onednn;
   return product_work(m, [=](auto... given) { multiply_rounded_by(code, given..., cpu::Scale{}); });
 }
 
@@ -146,26 +146,29 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
 }  // namespace
 
 std::vector<BenchOperator> matrix_operators() {
-  return {{.name = "Product",
-           .size_name = "m",
-           .sizes = {32, 64, 128, 256},
-           .make = float32_product_work},
-          {.name = "Bfloat16Product",
-           .size_name = "m",
-           .sizes = {32, 64, 128, 256},
-           .make = bfloat16_product_work},
-          {.name = "OnednnBfloat16Product",
-           .size_name = "m",
-           .sizes = {32, 64, 128, 256},
-           .make = onednn_product_work},
-          {.name = "IterativeInverse",
-           .size_name = "m",
-           .sizes = {32, 64, 128, 256},
-           .make = inverse_work},
-          {.name = "DepthwiseConvolution",
-           .size_name = "N",
-           .sizes = {512, 1024, 2048, 4096},
-           .make = convolution_work}};
+  std::vector<BenchOperator> operators = {{.name = "Product",
+                                           .size_name = "m",
+                                           .sizes = {32, 64, 128, 256},
+                                           .make = float32_product_work},
+                                          {.name = "Bfloat16Product",
+                                           .size_name = "m",
+                                           .sizes = {32, 64, 128, 256},
+                                           .make = bfloat16_product_work},
+                                          {.name = "IterativeInverse",
+                                           .size_name = "m",
+                                           .sizes = {32, 64, 128, 256},
+                                           .make = inverse_work},
+                                          {.name = "DepthwiseConvolution",
+                                           .size_name = "N",
+                                           .sizes = {512, 1024, 2048, 4096},
+                                           .make = convolution_work}};
+  if (has_onednn()) {
+    operators.push_back({.name = "OnednnBfloat16Product",
+                         .size_name = "m",
+                         .sizes = {32, 64, 128, 256},
+                         .make = onednn_product_work});
+  }
+  return operators;
 }
 
 }  // namespace lra

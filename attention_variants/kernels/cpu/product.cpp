@@ -97,8 +97,6 @@ constexpr auto by_avx512 = by_blas, by_avx2 = by_blas;
 
 #endif
 
-}  // namespace
-
 bool blas_suits_processor() {
 #if defined(__x86_64__)
   return MKL_Set_Num_Threads_Local == nullptr || __builtin_cpu_is("intel") != 0;
@@ -106,6 +104,8 @@ bool blas_suits_processor() {
   return true;
 #endif
 }
+
+}  // namespace
 
 const char* name_of(ProductCode code) {
   constexpr const char* kNames[] = {"blas", "avx2", "avx512"};

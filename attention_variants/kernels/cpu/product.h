@@ -16,16 +16,14 @@ enum class ProductCode : int {
   avx512,
 };
 
-/// False where LibTorch's BLAS is MKL and the processor is not Intel's.
-bool blas_suits_processor();
-
 /// "blas", "avx2", "avx512"
 const char* name_of(ProductCode code);
 
 /// Those that this processor runs, BLAS first.
 std::vector<ProductCode> product_codes();
 
-/// The one that multiply() takes: BLAS where it suits the processor, elsewhere the last of those.
+/// The one that multiply() takes: the last of those where LibTorch's BLAS is MKL and the processor
+/// not Intel's, elsewhere BLAS.
 /// Which it is depends on the processor and on LibTorch alone, so that a resumed run repeats
 /// itself.
 ProductCode product_code();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <memory>
 
 #include "attention_variants/kernels/cpu/product.h"
@@ -18,14 +19,14 @@ namespace {
 
 // Room for at least `count`, whose contents are lost. At a cache line's beginning: BLAS may add up
 // in another order elsewhere, and each thread has its own room.
-template <class T>
-T* room(std::vector<T>& kept, int64_t count) {
+float* room(std::vector<float>& kept, int64_t count) {
   constexpr size_t kLine = 64;
-  const size_t needed = static_cast<size_t>(count) + kLine / sizeof(T);
+  const size_t needed = static_cast<size_t>(count) + kLine / sizeof(float);
   if (kept.size() < needed) kept.resize(needed);
   void* at = kept.data();
-  size_t space = kept.size() * sizeof(T);
-  return static_cast<T*>(std::align(kLine, static_cast<size_t>(count) * sizeof(T), at, space));
+  size_t space = kept.size() * sizeof(float);
+  return static_cast<float*>(
+      std::align(kLine, static_cast<size_t>(count) * sizeof(float), at, space));
 }
 
 LRA_FOR_EACH_CPU void round_row(const float* x, int64_t count, float* to) {
@@ -42,10 +43,10 @@ void by_float32(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMat
                 ConstMatrix b, Matrix c, Scale scale) {
   thread_local std::vector<float> left, right;
   float *const x = room(left, m * k), *const y = room(right, k * n);
-  const int64_t a_columns = transposed == Transposed::a ? m : k,
-                b_columns = transposed == Transposed::b ? k : n;
-  round_rows(a, m * k / a_columns, a_columns, x);
-  round_rows(b, k * n / b_columns, b_columns, y);
+  const bool a_turned = transposed == Transposed::a, b_turned = transposed == Transposed::b;
+  const int64_t a_columns = a_turned ? m : k, b_columns = b_turned ? k : n;
+  round_rows(a, a_turned ? k : m, a_columns, x);
+  round_rows(b, b_turned ? n : k, b_columns, y);
   multiply_by(product_code(), transposed, m, n, k, {x, a_columns}, {y, b_columns}, c, scale);
 }
 
@@ -97,13 +98,12 @@ LRA_BFLOAT16 void round_row(const float* x, int64_t count, uint16_t* to) {
 
 // Pairs of a row's neighbours, x [rows,columns] -> to [rows,pairs]; zeros stand beside an odd one
 // out and after the last ones.
-void pair_columns(ConstMatrix x, int64_t rows, int64_t columns, int64_t pairs, Matrix to) {
-  if (x.stride == columns && 2 * pairs == columns && to.stride == pairs)
-    return round_row(x.data, rows * columns, reinterpret_cast<uint16_t*>(to.data));
-  for (int64_t r = 0; r < rows; ++r) {
-    auto* const halves = reinterpret_cast<uint16_t*>(to[r]);
+void pair_columns(ConstMatrix x, int64_t rows, int64_t columns, int64_t pairs, float* to) {
+  auto* halves = reinterpret_cast<uint16_t*>(to);
+  if (x.stride == columns && 2 * pairs == columns) return round_row(x.data, rows * columns, halves);
+  for (int64_t r = 0; r < rows; ++r, halves += 2 * pairs) {
     round_row(x[r], columns, halves);
-    std::fill(halves + columns, halves + 2 * pairs, uint16_t{0});
+    std::memset(halves + columns, 0, static_cast<size_t>(2 * pairs - columns) * sizeof(*halves));
   }
 }
 
@@ -114,11 +114,11 @@ LRA_BFLOAT16 void pair_rows(ConstMatrix x, int64_t rows, int64_t columns, int64_
   for (int i = 0; i < 32; ++i) order[i] = static_cast<uint16_t>(i / 2 + i % 2 * 16);
   const __m512i in_turn = _mm512_load_si512(order);
   for (int64_t r = 0; r < rows; r += 2) {
-    const __mmask16 odd_one_out = r + 1 < rows ? 0xFFFF : 0;
-    const float *const low = x[r], *const high = x[r + 1];
+    const bool odd_one_out = r + 1 == rows;
+    const float *const low = x[r], *const high = odd_one_out ? low : x[r + 1];
     for (int64_t j = 0; j < columns; j += 16) {
-      const __mmask16 some = first_of(columns - j);
-      const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps(some & odd_one_out, high + j),
+      const __mmask16 some = first_of(columns - j), beside = odd_one_out ? 0 : some;
+      const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps(beside, high + j),
                                                 _mm512_maskz_loadu_ps(some, low + j));
       const __m512i pair =
           _mm512_permutexvar_epi16(in_turn, reinterpret_cast<const __m512i&>(both));
@@ -136,7 +136,7 @@ LRA_BFLOAT16 void by_avx512(Transposed transposed, int64_t m, int64_t n, int64_t
   float *const x = room(left, m * pairs), *const y = room(right, pairs * stride);
   if (transposed == Transposed::b) {
     float* const rows = room(turned, n * pairs);
-    pair_columns(b, n, k, pairs, {rows, pairs});
+    pair_columns(b, n, k, pairs, rows);
     registers::transpose({rows, pairs}, n, pairs, {y, stride});
   } else {
     pair_rows(b, k, n, pairs, {y, n});
@@ -145,7 +145,7 @@ LRA_BFLOAT16 void by_avx512(Transposed transposed, int64_t m, int64_t n, int64_t
     pair_rows(a, k, m, pairs, {x, m});
     return registers::multiply_all<Pairs, true>(m, n, pairs, {x, m}, {y, stride}, c, scale);
   }
-  pair_columns(a, m, k, pairs, {x, pairs});
+  pair_columns(a, m, k, pairs, x);
   registers::multiply_all<Pairs, false>(m, n, pairs, {x, pairs}, {y, stride}, c, scale);
 }
 
@@ -158,7 +158,22 @@ constexpr auto by_avx512 = by_float32;
 
 #if LRA_REGISTER_PRODUCTS && defined(CPUBLAS_BRGEMM_BF16BF16F32)
 
-constexpr bool kHasOnednn = true;
+// False where LibTorch was built without, or told to do without.
+bool has_onednn() {
+  static const bool has = [] {
+    const std::vector<at::BFloat16> a(32 * 32), b(32 * 32);
+    std::vector<float> c(32 * 32);
+    try {
+      at::native::cpublas::brgemm(32, 32, 32, 32, 32, 32, /*add_C=*/false, a.data(), b.data(),
+                                  c.data());
+    } catch (const c10::Error&) {
+      return false;
+    }
+    at::native::cpublas::brgemm_release();
+    return true;
+  }();
+  return has;
+}
 bool has_tiles() { return at::native::cpublas::could_pack(at::kBFloat16); }
 
 int64_t filled_up(int64_t count, int64_t to_multiple) {
@@ -178,13 +193,14 @@ LRA_BFLOAT16 void add_scaled(int64_t m, int64_t n, ConstMatrix sums, Matrix c, S
   }
 }
 
-// oneDNN compiles code for every shape: a's rows and the terms of a sum are filled up to multiples
-// of a tile's, which leaves few. b goes in panels of as many columns as oneDNN packs at most.
+// For every shape and stride oneDNN compiles code and keeps it: rows, columns and the terms of a
+// sum are filled up to multiples of 32, and go apart where c has no room for them, which leaves
+// few. b goes in panels of as many columns as oneDNN packs at most.
 void by_onednn(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b,
                Matrix c, Scale scale) {
-  constexpr int64_t kRows = 32, kTerms = 32, kPanel = 64;
+  constexpr int64_t kFull = 32, kPanel = 64;
   thread_local std::vector<float> left, right, turned, apart;
-  const int64_t rows = filled_up(m, kRows), depth = filled_up(k, kTerms), pairs = depth / 2,
+  const int64_t rows = filled_up(m, kFull), depth = filled_up(k, kFull), pairs = depth / 2,
                 panels = filled_up(n, kPanel);
   float *const x = room(left, rows * pairs), *const y = room(right, pairs * panels),
                *const sums = room(apart, rows * kPanel);
@@ -193,23 +209,24 @@ void by_onednn(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatr
     pair_rows(a, k, m, pairs, {columns, m});
     registers::transpose({columns, m}, pairs, m, {x, pairs});
   } else {
-    pair_columns(a, m, k, pairs, {x, pairs});
+    pair_columns(a, m, k, pairs, x);
   }
   const auto pack = [&](int64_t j, int64_t columns, Matrix panel) {
     if (transposed != Transposed::b)
       return pair_rows({b.data + j, b.stride}, k, columns, pairs, panel);
     float* const as_rows = room(turned, columns * pairs);
-    pair_columns(b.from(j), columns, k, pairs, {as_rows, pairs});
+    pair_columns(b.from(j), columns, k, pairs, as_rows);
     registers::transpose({as_rows, pairs}, columns, pairs, panel);
   };
-  const int64_t direct = scale.product == 1 && scale.old == 0 ? m / kRows * kRows : 0;
+  const bool plain = scale.product == 1 && scale.old == 0 && c.stride % kFull == 0;
   for (int64_t j = 0; j < n; j += kPanel) {
-    const int64_t columns = std::min(kPanel, n - j);
+    const int64_t columns = std::min(kPanel, n - j), wide = filled_up(columns, kFull),
+                  direct = plain && columns == wide ? m / kFull * kFull : 0;
     float* const panel = y + j * pairs;
     pack(j, columns, {panel, kPanel});
     const auto multiply_rows = [&](int64_t begin, int64_t end, Matrix to) {
       if (begin == end) return;
-      at::native::cpublas::brgemm(end - begin, columns, depth, depth, kPanel, to.stride,
+      at::native::cpublas::brgemm(end - begin, wide, depth, depth, kPanel, to.stride,
                                   /*add_C=*/false,
                                   reinterpret_cast<const at::BFloat16*>(x + begin * pairs),
                                   reinterpret_cast<const at::BFloat16*>(panel), to.data);
@@ -225,7 +242,7 @@ void by_onednn(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatr
 
 #else
 
-constexpr bool kHasOnednn = false;
+bool has_onednn() { return false; }
 bool has_tiles() { return false; }
 constexpr auto by_onednn = by_float32;
 
@@ -242,15 +259,15 @@ std::vector<RoundedCode> rounded_codes() {
   std::vector<RoundedCode> codes = {RoundedCode::float32};
   if (has_bfloat16_instructions()) {
     codes.push_back(RoundedCode::avx512);
-    if (kHasOnednn) codes.push_back(RoundedCode::onednn);
+    if (has_onednn()) codes.push_back(RoundedCode::onednn);
   }
   return codes;
 }
 
 RoundedCode rounded_code() {
-  static const RoundedCode chosen = !has_bfloat16_instructions() ? RoundedCode::float32
-                                    : has_tiles()                ? RoundedCode::onednn
-                                                                 : RoundedCode::avx512;
+  static const RoundedCode chosen = !has_bfloat16_instructions()  ? RoundedCode::float32
+                                    : has_onednn() && has_tiles() ? RoundedCode::onednn
+                                                                  : RoundedCode::avx512;
   return chosen;
 }
 
