@@ -49,64 +49,64 @@ constexpr const char* kColumns[] = {"source",
                                     "roofline_gbps",
                                     "path"};
 
-using Row = std::map<std::string, std::string>;
+using LongRow = std::map<std::string, std::string>;
 
-std::string number(const std::optional<double>& value) {
+std::string plain_number(const std::optional<double>& value) {
   return value ? fmt::format("{}", *value) : "";
 }
 
 std::string integer(int64_t value) { return fmt::format("{}", value); }
 
-Row measured_row(const Profile& p) {
-  Row row = {{"source", "measured"},
-             {"attention", p.attention.label},
-             {"package", p.package},
-             {"options", dumped(p.attention.options)},
-             {"scope", p.scope},
-             {"mode", p.mode},
-             {"protocol", p.protocol},
-             {"task", p.task},
-             {"batch", integer(p.batch)},
-             {"batch_policy", p.batch_policy},
-             {"heads", integer(p.heads)},
-             {"head_dim", integer(p.head_dim)},
-             {"dtype", p.dtype},
-             {"device", p.device},
-             {"threads", p.threads ? integer(*p.threads) : ""},
-             {"machine", machine_text(p.machine)},
-             {"length", integer(p.length)},
-             {"status", p.status},
-             {"reason", p.reason},
-             {"memory_unit", "MiB"},
-             {"time_unit", "ms"},
-             {"noisy", p.noisy},
-             {"flops", number(p.flops)},
-             {"least_bytes", number(p.least_bytes)},
-             {"path", p.path}};
+LongRow measured_row(const Profile& p) {
+  LongRow row = {{"source", "measured"},
+                 {"attention", p.attention.label},
+                 {"package", p.package},
+                 {"options", dumped(p.attention.options)},
+                 {"scope", p.scope},
+                 {"mode", p.mode},
+                 {"protocol", p.protocol},
+                 {"task", p.task},
+                 {"batch", integer(p.batch)},
+                 {"batch_policy", p.batch_policy},
+                 {"heads", integer(p.heads)},
+                 {"head_dim", integer(p.head_dim)},
+                 {"dtype", p.dtype},
+                 {"device", p.device},
+                 {"threads", p.threads ? integer(*p.threads) : ""},
+                 {"machine", machine_text(p.machine)},
+                 {"length", integer(p.length)},
+                 {"status", p.status},
+                 {"reason", p.reason},
+                 {"memory_unit", "MiB"},
+                 {"time_unit", "ms"},
+                 {"noisy", p.noisy},
+                 {"flops", plain_number(p.flops)},
+                 {"least_bytes", plain_number(p.least_bytes)},
+                 {"path", p.path}};
   if (p.memory) {
-    row["peak_memory"] = number(p.memory->peak);
-    row["analytic_memory"] = number(p.memory->analytic);
-    row["parameters_memory"] = number(p.memory->parameters);
-    row["optimizer_memory"] = number(p.memory->optimizer);
-    row["process_peak"] = number(p.memory->process_peak);
+    row["peak_memory"] = plain_number(p.memory->peak);
+    row["analytic_memory"] = plain_number(p.memory->analytic);
+    row["parameters_memory"] = plain_number(p.memory->parameters);
+    row["optimizer_memory"] = plain_number(p.memory->optimizer);
+    row["process_peak"] = plain_number(p.memory->process_peak);
   }
   if (p.time) {
-    row["time"] = number(p.time->median);
+    row["time"] = plain_number(p.time->median);
     if (p.time->ci95) {
-      row["time_ci95_low"] = number(p.time->ci95->low);
-      row["time_ci95_high"] = number(p.time->ci95->high);
+      row["time_ci95_low"] = plain_number(p.time->ci95->low);
+      row["time_ci95_high"] = plain_number(p.time->ci95->high);
     }
     row["samples"] = integer(static_cast<int64_t>(p.time->samples.size()));
     row["passes"] = integer(static_cast<int64_t>(p.time->passes.size()));
   }
   if (p.roofline) {
-    row["roofline_gflops"] = number(p.roofline->gflops);
-    row["roofline_gbps"] = number(p.roofline->gigabytes_per_second);
+    row["roofline_gflops"] = plain_number(p.roofline->gflops);
+    row["roofline_gbps"] = plain_number(p.roofline->gigabytes_per_second);
   }
   return row;
 }
 
-Row published_row(const Published& reference, const PublishedCost::Row& from, size_t i) {
+LongRow published_row(const Published& reference, const PublishedCost::Row& from, size_t i) {
   const PublishedCost& cost = *reference.cost;
   return {{"source", fmt::format("{}, {}", reference.source, cost.where)},
           {"attention", from.name},
@@ -119,9 +119,9 @@ Row published_row(const Published& reference, const PublishedCost::Row& from, si
           {"machine", cost.machine},
           {"length", integer(cost.lengths[i])},
           {"status", "ok"},
-          {"peak_memory", number(from.memory[i])},
+          {"peak_memory", plain_number(from.memory[i])},
           {"memory_unit", cost.memory_unit},
-          {"time", number(from.time[i])},
+          {"time", plain_number(from.time[i])},
           {"time_unit", cost.time_unit}};
 }
 
@@ -130,7 +130,7 @@ Row published_row(const Published& reference, const PublishedCost::Row& from, si
 Table memory_time_long(std::span<const Profile> profiles, std::span<const Published> references) {
   Table table{.title = "Memory and time", .columns = {}, .rows = {}, .notes = {}};
   for (const char* column : kColumns) table.columns.push_back({column});
-  const auto add = [&table](Row row) {
+  const auto add = [&table](LongRow row) {
     std::vector<std::string> cells;
     for (const char* column : kColumns) cells.push_back(std::move(row[column]));
     table.rows.push_back(std::move(cells));

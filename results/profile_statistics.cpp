@@ -13,9 +13,9 @@ namespace lra {
 namespace {
 
 constexpr int kResamples = 1000;
-constexpr uint64_t kSeed = 0x10a5eed;
+constexpr uint64_t kBootstrapSeed = 0x10a5eed;
 
-using Random = std::mt19937_64;
+using BootstrapRandom = std::mt19937_64;
 
 // Sorts in part: the samples' order is lost.
 double median_of(std::vector<double>& samples) {
@@ -26,19 +26,19 @@ double median_of(std::vector<double>& samples) {
   return (*middle + *std::max_element(samples.begin(), middle)) / 2;
 }
 
-size_t below(size_t count, Random& random) {
+size_t below(size_t count, BootstrapRandom& random) {
   return static_cast<size_t>(random() % count);  // a bias of count / 2^64
 }
 
-double resampled_median(std::span<const double> samples, Random& random,
+double resampled_median(std::span<const double> samples, BootstrapRandom& random,
                         std::vector<double>& place) {
   place.resize(samples.size());
   for (double& sample : place) sample = samples[below(samples.size(), random)];
   return median_of(place);
 }
 
-double resampled_over_passes(const std::vector<std::vector<double>>& passes, Random& random,
-                             std::vector<double>& place) {
+double resampled_over_passes(const std::vector<std::vector<double>>& passes,
+                             BootstrapRandom& random, std::vector<double>& place) {
   std::vector<double> medians;
   for (size_t i = 0; i < passes.size(); ++i)
     medians.push_back(resampled_median(passes[below(passes.size(), random)], random, place));
@@ -56,8 +56,8 @@ double plain_over_passes(const std::vector<std::vector<double>>& passes) {
 }
 
 // The percentile interval; it holds the value itself.
-Estimated bootstrapped(double value, const std::function<double(Random&)>& draw) {
-  Random random(kSeed);
+Estimated bootstrapped(double value, const std::function<double(BootstrapRandom&)>& draw) {
+  BootstrapRandom random(kBootstrapSeed);
   std::vector<double> drawn(kResamples);
   for (double& one : drawn) one = draw(random);
   return {
@@ -75,8 +75,8 @@ Estimated bootstrap_median(std::span<const double> samples) {
   if (samples.empty()) throw std::runtime_error("a median needs at least one sample");
   std::vector<double> place(samples.begin(), samples.end());
   const double value = median_of(place);
-  return bootstrapped(value,
-                      [&](Random& random) { return resampled_median(samples, random, place); });
+  return bootstrapped(
+      value, [&](BootstrapRandom& random) { return resampled_median(samples, random, place); });
 }
 
 std::vector<std::vector<double>> passes_of(const ProfileTime& time, int64_t fewest) {
@@ -98,14 +98,15 @@ std::vector<std::vector<double>> passes_of(const ProfileTime& time, int64_t fewe
 
 Estimated median_over_passes(const std::vector<std::vector<double>>& passes) {
   std::vector<double> place;
-  return bootstrapped(plain_over_passes(passes),
-                      [&](Random& random) { return resampled_over_passes(passes, random, place); });
+  return bootstrapped(plain_over_passes(passes), [&](BootstrapRandom& random) {
+    return resampled_over_passes(passes, random, place);
+  });
 }
 
 Estimated ratio_over_passes(const std::vector<std::vector<double>>& a,
                             const std::vector<std::vector<double>>& b) {
   std::vector<double> place;
-  return bootstrapped(plain_over_passes(a) / plain_over_passes(b), [&](Random& random) {
+  return bootstrapped(plain_over_passes(a) / plain_over_passes(b), [&](BootstrapRandom& random) {
     const double above = resampled_over_passes(a, random, place);
     return above / resampled_over_passes(b, random, place);
   });

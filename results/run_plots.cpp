@@ -12,7 +12,7 @@
 namespace lra {
 namespace {
 
-using Point = std::array<double, 4>;
+using PlotPoint = std::array<double, 4>;
 using Value = double (*)(const LogLine&);
 
 double loss(const LogLine& line) { return line.loss; }
@@ -23,8 +23,8 @@ constexpr int kWidth = 600, kHeight = 430;  // pixels: two stand beside each oth
 constexpr double kDrawable = 1e30;          // gnuplot's axes end where doubles do
 
 // One split's values, the mean of neighbouring lines where there are too many.
-std::vector<Point> curve(const std::vector<LogLine>& log, bool train, Value value) {
-  std::vector<Point> points;
+std::vector<PlotPoint> curve(const std::vector<LogLine>& log, bool train, Value value) {
+  std::vector<PlotPoint> points;
   for (const LogLine& line : log) {
     const double y = value(line);
     if (line.train == train && y < kDrawable)
@@ -32,7 +32,7 @@ std::vector<Point> curve(const std::vector<LogLine>& log, bool train, Value valu
   }
   const size_t part = (points.size() + kMostPoints - 1) / kMostPoints;
   if (part < 2) return points;
-  std::vector<Point> fewer;
+  std::vector<PlotPoint> fewer;
   for (size_t begin = 0; begin < points.size(); begin += part) {
     const size_t end = std::min(begin + part, points.size());
     double sum = 0;
@@ -44,16 +44,16 @@ std::vector<Point> curve(const std::vector<LogLine>& log, bool train, Value valu
 }
 
 // The mean over runs, at the x that all of them have.
-std::vector<Point> mean_curve(const std::vector<std::vector<Point>>& curves) {
+std::vector<PlotPoint> mean_curve(const std::vector<std::vector<PlotPoint>>& curves) {
   std::map<double, std::pair<double, size_t>> sums;  // x -> sum of y, how many
   for (const auto& points : curves) {
-    for (const Point& point : points) {
+    for (const PlotPoint& point : points) {
       auto& [sum, count] = sums[point[0]];
       sum += point[1];
       ++count;
     }
   }
-  std::vector<Point> means;
+  std::vector<PlotPoint> means;
   for (const auto& [x, entry] : sums) {
     const double y = entry.first / static_cast<double>(entry.second);
     if (entry.second >= curves.size()) means.push_back({x, y, y, y});
@@ -80,11 +80,11 @@ std::vector<std::string> titles(const std::string& what, const RecipeGroup& grou
 
 std::vector<PlotSeries> curve_series(const RecipeGroup& group, const std::string& task, bool train,
                                      Value value) {
-  std::map<std::string, std::vector<std::vector<Point>>> rows;
+  std::map<std::string, std::vector<std::vector<PlotPoint>>> rows;
   const auto names = row_names(group);
   for (const Result* r : group.results) {
     if (r->task != task || !r->log) continue;
-    std::vector<Point> points = curve(*r->log, train, value);
+    std::vector<PlotPoint> points = curve(*r->log, train, value);
     if (!points.empty()) rows[names.at(r)].push_back(std::move(points));
   }
   std::vector<PlotSeries> all;
@@ -101,13 +101,13 @@ struct Cost {
 };
 
 // From the cheapest on, each that is better than all before.
-std::vector<Point> pareto_front(const std::map<std::string, Cost>& rows) {
+std::vector<PlotPoint> pareto_front(const std::map<std::string, Cost>& rows) {
   std::vector<Cost> costs;
   for (const auto& [name, cost] : rows) costs.push_back(cost);
   std::ranges::sort(costs, [](const Cost& one, const Cost& other) {
     return one.x != other.x ? one.x < other.x : one.y > other.y;
   });
-  std::vector<Point> front;
+  std::vector<PlotPoint> front;
   for (const Cost& cost : costs) {
     if (front.empty() || cost.y > front.back()[1])
       front.push_back({cost.x, cost.y, cost.y, cost.y});
@@ -173,7 +173,7 @@ std::vector<Plot> tradeoff_plots(std::span<const Result> results) {
                              .points = {{cost.x, cost.y, cost.ci.low, cost.ci.high}},
                              .style = PlotStyle::points});
     }
-    std::vector<Point> front = pareto_front(rows);
+    std::vector<PlotPoint> front = pareto_front(rows);
     if (front.size() > 1)
       plot.series.push_back(
           {.name = "Pareto front", .points = std::move(front), .style = PlotStyle::steps});
@@ -226,7 +226,7 @@ std::vector<Plot> run_plots(const Result& result, const std::string& name) {
               .height = 340,
               .pdf = false};
     for (const bool train : {true, false}) {
-      std::vector<Point> points = curve(*result.log, train, value);
+      std::vector<PlotPoint> points = curve(*result.log, train, value);
       if (!points.empty())
         plot.series.push_back({.name = train ? "training" : "dev",
                                .points = std::move(points),
