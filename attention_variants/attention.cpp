@@ -9,12 +9,12 @@
 #include "attention_variants/kernels/layer_norm.h"
 
 namespace lra {
-namespace {
-
 std::string shape_text(const torch::Tensor& t) {
   if (!t.defined()) return "undefined";
   return fmt::format("[{}] {}", fmt::join(t.sizes(), ","), c10::toString(t.scalar_type()));
 }
+
+namespace {
 
 void check_mask(const torch::Tensor& mask, int64_t batch, int64_t length) {
   if (!mask.defined() || mask.dim() != 2 || mask.size(0) != batch || mask.size(1) != length ||

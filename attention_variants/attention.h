@@ -125,6 +125,9 @@ class ProjectedAttention : public Attention {
 /// Whether a parameter or buffer of that name belongs to the projections of a ProjectedAttention.
 bool is_projection(const std::string& state_name);
 
+/// "[2,3] Float", or "undefined": a tensor as messages name it.
+std::string shape_text(const torch::Tensor& t);
+
 /// Checks q, k, v [B,H,N,d] (equal shapes and dtype) and mask [B,N] bool once, at the public
 /// boundary; throws Error.
 void check_attend_inputs(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,

@@ -222,17 +222,18 @@ class BigbirdAttention : public ProjectedAttention {
   mutable std::map<std::pair<int64_t, int64_t>, torch::Tensor> drawn_;  // by heads and blocks
 };
 
-[[maybe_unused]] const bool registered = register_attention<BigbirdAttention, BigbirdOptions>({
-    .name = "bigbird",
-    .title = "BigBird",
-    .paper = "Zaheer et al., NeurIPS 2020",
-    .complexity = "O(N b r)",
-    .softmax = Softmax::approximate,
-    .budget = "random_blocks",
-    .linear = true,
-    .state = "table random_blocks [H,N/b,r], drawn from the seed",
-    .peer = "transformers, masked softmax",
-});
+[[maybe_unused]] const bool bigbird_registered =
+    register_attention<BigbirdAttention, BigbirdOptions>({
+        .name = "bigbird",
+        .title = "BigBird",
+        .paper = "Zaheer et al., NeurIPS 2020",
+        .complexity = "O(N b r)",
+        .softmax = Softmax::approximate,
+        .budget = "random_blocks",
+        .linear = true,
+        .state = "table random_blocks [H,N/b,r], drawn from the seed",
+        .peer = "transformers, masked softmax",
+    });
 
 }  // namespace
 }  // namespace lra

@@ -14,7 +14,7 @@
 namespace lra {
 namespace {
 
-constexpr double kLeast = 1e-6;  // of the denominator
+constexpr double kCosformerLeast = 1e-6;  // of the denominator
 
 struct CosformerOptions {
   template <class Fields>
@@ -42,7 +42,7 @@ class CosformerAttention : public ProjectedAttention {
     const torch::Tensor phase = phases(mask, q.scalar_type());
     if (has_cpu_kernels(context_.kernels, q)) {
       return feature_attention(q, k, v, mask, phase.view({mask.size(0), mask.size(1), 2}),
-                               {.map = cpu::FeatureMap::cosine, .least = kLeast});
+                               {.map = cpu::FeatureMap::cosine, .least = kCosformerLeast});
     }
     const auto features = [&](const torch::Tensor& x) {  // [B,H,N,d] -> [B,H,N,2d]
       return (torch::relu(x).unsqueeze(-2) * phase).flatten(-2);
@@ -50,7 +50,7 @@ class CosformerAttention : public ProjectedAttention {
     const torch::Tensor sums =
         key_sums(features(k), counted_values(v, mask), /*offset=*/0);  // [B,H,2d,d+1]
     // The rows of padded queries come out as zero because their features are.
-    return read_sums(features(zero_padding(q, mask)), sums, /*offset=*/0, kLeast)
+    return read_sums(features(zero_padding(q, mask)), sums, /*offset=*/0, kCosformerLeast)
         .to(q.scalar_type());
   }
 
@@ -81,15 +81,16 @@ class CosformerAttention : public ProjectedAttention {
   const CosformerOptions options_;
 };
 
-[[maybe_unused]] const bool registered = register_attention<CosformerAttention, CosformerOptions>({
-    .name = "cosformer",
-    .title = "cosFormer",
-    .paper = "Qin et al., ICLR 2022",
-    .complexity = "O(N)",
-    .softmax = Softmax::different,
-    .linear = true,
-    .peer = "the formula, in float64",
-});
+[[maybe_unused]] const bool cosformer_registered =
+    register_attention<CosformerAttention, CosformerOptions>({
+        .name = "cosformer",
+        .title = "cosFormer",
+        .paper = "Qin et al., ICLR 2022",
+        .complexity = "O(N)",
+        .softmax = Softmax::different,
+        .linear = true,
+        .peer = "the formula, in float64",
+    });
 
 }  // namespace
 }  // namespace lra

@@ -77,7 +77,7 @@ class FNetAttention : public Attention {
   const FNetOptions options_;
 };
 
-[[maybe_unused]] const bool registered = register_attention<FNetAttention, FNetOptions>({
+[[maybe_unused]] const bool fnet_registered = register_attention<FNetAttention, FNetOptions>({
     .name = "fnet",
     .title = "FNet",
     .paper = "Lee-Thorp et al., NAACL 2022",

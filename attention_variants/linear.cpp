@@ -15,7 +15,7 @@ namespace {
 
 // Of the denominator. It lies below only where every product of features underflows; large enough
 // that the gradient of the quotient stays finite in float32.
-constexpr double kLeast = 1e-30;
+constexpr double kLinearLeast = 1e-30;
 
 struct LinearOptions {
   std::string feature_map = "elu";  // φ(x) = elu(x) + 1
@@ -43,7 +43,7 @@ class LinearAttention : public ProjectedAttention {
     if (has_cpu_kernels(context_.kernels, q)) {
       return feature_attention(
           q, k, v, mask, torch::empty({0}, q.options()),
-          {.map = cpu::FeatureMap::elu, .normalise = options_.normalise, .least = kLeast});
+          {.map = cpu::FeatureMap::elu, .normalise = options_.normalise, .least = kLinearLeast});
     }
     torch::Tensor sums;  // [B,H,d,d+1], or [B,H,d,d] without the denominator
     if (options_.normalise) {
@@ -54,8 +54,9 @@ class LinearAttention : public ProjectedAttention {
     }
     // The rows of padded queries come out as zero because their features are.
     const torch::Tensor q_features = zero_padded_rows(features(q), mask);
-    const torch::Tensor out = options_.normalise ? read_sums(q_features, sums, /*offset=*/0, kLeast)
-                                                 : torch::matmul(q_features, sums);
+    const torch::Tensor out = options_.normalise
+                                  ? read_sums(q_features, sums, /*offset=*/0, kLinearLeast)
+                                  : torch::matmul(q_features, sums);
     return out.to(q.scalar_type());
   }
 
@@ -86,7 +87,7 @@ class LinearAttention : public ProjectedAttention {
   const LinearOptions options_;
 };
 
-[[maybe_unused]] const bool registered = register_attention<LinearAttention, LinearOptions>({
+[[maybe_unused]] const bool linear_registered = register_attention<LinearAttention, LinearOptions>({
     .name = "linear",
     .title = "Linear",
     .paper = "Katharopoulos et al., ICML 2020",

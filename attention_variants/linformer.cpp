@@ -136,19 +136,21 @@ class LinformerAttention : public ProjectedAttention {
   std::shared_ptr<LengthProjection> projection_;
 };
 
-[[maybe_unused]] const bool registered = register_attention<LinformerAttention, LinformerOptions>({
-    .name = "linformer",
-    .title = "Linformer",
-    .paper = "Wang et al., 2020",
-    .complexity = "O(N k)",
-    .softmax = Softmax::different,
-    .budget = "projected_length",
-    .linear = true,
-    .state = "projection.key, projection.value [k,Nmax], or [H,k,Nmax]; no projection.value where "
-             "key and value share",
-    .length_bound = true,
-    .peer = "linformer",
-});
+[[maybe_unused]] const bool linformer_registered =
+    register_attention<LinformerAttention, LinformerOptions>({
+        .name = "linformer",
+        .title = "Linformer",
+        .paper = "Wang et al., 2020",
+        .complexity = "O(N k)",
+        .softmax = Softmax::different,
+        .budget = "projected_length",
+        .linear = true,
+        .state =
+            "projection.key, projection.value [k,Nmax], or [H,k,Nmax]; no projection.value where "
+            "key and value share",
+        .length_bound = true,
+        .peer = "linformer",
+    });
 
 }  // namespace
 }  // namespace lra

@@ -77,7 +77,7 @@ class LocalAttention : public ProjectedAttention {
   const LocalOptions options_;
 };
 
-[[maybe_unused]] const bool registered = register_attention<LocalAttention, LocalOptions>({
+[[maybe_unused]] const bool local_registered = register_attention<LocalAttention, LocalOptions>({
     .name = "local",
     .title = "Local",
     .paper = "Tay et al., ICLR 2021 (LRA)",

@@ -199,7 +199,7 @@ class LongformerAttention : public ProjectedAttention {
   const LongformerOptions options_;
 };
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool longformer_registered =
     register_attention<LongformerAttention, LongformerOptions>({
         .name = "longformer",
         .title = "Longformer",

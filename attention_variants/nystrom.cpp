@@ -154,18 +154,19 @@ class NystromAttention : public ProjectedAttention {
   std::shared_ptr<ConvWeight> conv_;
 };
 
-[[maybe_unused]] const bool registered = register_attention<NystromAttention, NystromOptions>({
-    .name = kNystrom,
-    .title = "Nyström",
-    .paper = "Xiong et al., AAAI 2021",
-    .complexity = "O(N m)",
-    .softmax = Softmax::approximate,
-    .budget = "num_landmarks",
-    .linear = true,
-    .state = "conv.weight [H,1,K,1]",
-    .peer = "transformers, nystrom-attention",
-    .approximation = {{"conv_kernel_size", 0}},
-});
+[[maybe_unused]] const bool nystrom_registered =
+    register_attention<NystromAttention, NystromOptions>({
+        .name = kNystrom,
+        .title = "Nyström",
+        .paper = "Xiong et al., AAAI 2021",
+        .complexity = "O(N m)",
+        .softmax = Softmax::approximate,
+        .budget = "num_landmarks",
+        .linear = true,
+        .state = "conv.weight [H,1,K,1]",
+        .peer = "transformers, nystrom-attention",
+        .approximation = {{"conv_kernel_size", 0}},
+    });
 
 }  // namespace
 }  // namespace lra

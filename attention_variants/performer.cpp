@@ -23,7 +23,7 @@ namespace lra {
 namespace {
 
 // Of the denominator: out of reach but for a sample without tokens, whose sums are zero.
-constexpr double kLeast = 1e-30;
+constexpr double kPerformerLeast = 1e-30;
 
 struct PerformerOptions {
   int64_t num_features = 256;      // m
@@ -94,7 +94,7 @@ class PerformerAttention : public ProjectedAttention {
                                {.map = relu ? cpu::FeatureMap::relu : cpu::FeatureMap::softmax,
                                 .norm = scale() * scale() / 2,
                                 .offset = offset,
-                                .least = kLeast,
+                                .least = kPerformerLeast,
                                 .count_padding = options_.prescale});
     }
     const torch::Tensor seen = options_.prescale ? torch::ones_like(mask) : mask;
@@ -104,8 +104,9 @@ class PerformerAttention : public ProjectedAttention {
     // cancels.
     const torch::Tensor sums = key_sums(features(zero_padding(k, mask), seen).to(v.scalar_type()),
                                         values, offset);  // [B,H,m,d+1]
-    const torch::Tensor out = read_sums(
-        features(zero_padding(q, mask), torch::Tensor()).to(v.scalar_type()), sums, offset, kLeast);
+    const torch::Tensor out =
+        read_sums(features(zero_padding(q, mask), torch::Tensor()).to(v.scalar_type()), sums,
+                  offset, kPerformerLeast);
     return zero_padded_rows(out.to(q.scalar_type()), mask);
   }
 
@@ -213,17 +214,18 @@ class PerformerAttention : public ProjectedAttention {
   std::shared_ptr<ForwardCount> redraw_;  // empty where nothing is redrawn
 };
 
-[[maybe_unused]] const bool registered = register_attention<PerformerAttention, PerformerOptions>({
-    .name = "performer",
-    .title = "Performer",
-    .paper = "Choromanski et al., ICLR 2021",
-    .complexity = "O(N m)",
-    .softmax = Softmax::approximate,
-    .budget = "num_features",
-    .linear = true,
-    .state = "projection [m,d]; redraw.forwards [] where redraw_interval is above 0",
-    .peer = "performer-pytorch",
-});
+[[maybe_unused]] const bool performer_registered =
+    register_attention<PerformerAttention, PerformerOptions>({
+        .name = "performer",
+        .title = "Performer",
+        .paper = "Choromanski et al., ICLR 2021",
+        .complexity = "O(N m)",
+        .softmax = Softmax::approximate,
+        .budget = "num_features",
+        .linear = true,
+        .state = "projection [m,d]; redraw.forwards [] where redraw_interval is above 0",
+        .peer = "performer-pytorch",
+    });
 
 }  // namespace
 }  // namespace lra

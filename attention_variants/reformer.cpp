@@ -153,16 +153,17 @@ class ReformerAttention : public ProjectedAttention {
   bool given_ = false;
 };
 
-[[maybe_unused]] const bool registered = register_attention<ReformerAttention, ReformerOptions>({
-    .name = "reformer",
-    .title = "Reformer",
-    .paper = "Kitaev et al., ICLR 2020",
-    .complexity = "O(R N (w + log N)), R hashes, w keys a token; memory O(R N)",
-    .softmax = Softmax::different,
-    .linear = true,
-    .state = "rotations [H,d,num_hashes,num_buckets/2], drawn from the seed",
-    .peer = "transformers, reformer-pytorch",
-});
+[[maybe_unused]] const bool reformer_registered =
+    register_attention<ReformerAttention, ReformerOptions>({
+        .name = "reformer",
+        .title = "Reformer",
+        .paper = "Kitaev et al., ICLR 2020",
+        .complexity = "O(R N (w + log N)), R hashes, w keys a token; memory O(R N)",
+        .softmax = Softmax::different,
+        .linear = true,
+        .state = "rotations [H,d,num_hashes,num_buckets/2], drawn from the seed",
+        .peer = "transformers, reformer-pytorch",
+    });
 
 }  // namespace
 }  // namespace lra

@@ -172,17 +172,18 @@ class SinkhornAttention : public ProjectedAttention {
   std::shared_ptr<SortNetwork> sort_;  // none where there is one block
 };
 
-[[maybe_unused]] const bool registered = register_attention<SinkhornAttention, SinkhornOptions>({
-    .name = "sinkhorn",
-    .title = "Sinkhorn",
-    .paper = "Tay et al., ICML 2020",
-    .complexity = "O(N b + N²/b), blocks of b; memory O(N + (N/b)²)",
-    .softmax = Softmax::different,
-    .linear = true,  // (N/b)² is little beside N·d up to N = b²·d
-    .state = "sort.weight [d,max_blocks], sort.bias [max_blocks]",
-    .length_bound = true,
-    .peer = "the formula, in float64",
-});
+[[maybe_unused]] const bool sinkhorn_registered =
+    register_attention<SinkhornAttention, SinkhornOptions>({
+        .name = "sinkhorn",
+        .title = "Sinkhorn",
+        .paper = "Tay et al., ICML 2020",
+        .complexity = "O(N b + N²/b), blocks of b; memory O(N + (N/b)²)",
+        .softmax = Softmax::different,
+        .linear = true,  // (N/b)² is little beside N·d up to N = b²·d
+        .state = "sort.weight [d,max_blocks], sort.bias [max_blocks]",
+        .length_bound = true,
+        .peer = "the formula, in float64",
+    });
 
 }  // namespace
 }  // namespace lra

@@ -160,16 +160,17 @@ class SkyformerAttention : public ProjectedAttention {
   torch::Tensor landmarks_;  // given; undefined: drawn
 };
 
-[[maybe_unused]] const bool registered = register_attention<SkyformerAttention, SkyformerOptions>({
-    .name = "skyformer",
-    .title = "Skyformer",
-    .paper = "Chen et al., NeurIPS 2021",
-    .complexity = "O(N m)",
-    .softmax = Softmax::different,
-    .linear = true,
-    .state = "landmarks [B,m], drawn",
-    .peer = "the formula, in float64",
-});
+[[maybe_unused]] const bool skyformer_registered =
+    register_attention<SkyformerAttention, SkyformerOptions>({
+        .name = "skyformer",
+        .title = "Skyformer",
+        .paper = "Chen et al., NeurIPS 2021",
+        .complexity = "O(N m)",
+        .softmax = Softmax::different,
+        .linear = true,
+        .state = "landmarks [B,m], drawn",
+        .peer = "the formula, in float64",
+    });
 
 }  // namespace
 }  // namespace lra

@@ -229,7 +229,7 @@ class SparseAttention : public ProjectedAttention {
   const SparseOptions options_;
 };
 
-[[maybe_unused]] const bool registered = register_attention<SparseAttention, SparseOptions>({
+[[maybe_unused]] const bool sparse_registered = register_attention<SparseAttention, SparseOptions>({
     .name = "sparse",
     .title = "Sparse",
     .paper = "Child et al., arXiv 2019",

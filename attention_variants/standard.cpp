@@ -140,15 +140,16 @@ class StandardAttention : public ProjectedAttention {
   const StandardOptions options_;
 };
 
-[[maybe_unused]] const bool registered = register_attention<StandardAttention, StandardOptions>({
-    .name = "standard",
-    .title = "Standard",
-    .paper = "Vaswani et al., NeurIPS 2017",
-    .complexity = "O(N²) time; memory O(N) fused, O(N²) materialized",
-    .softmax = Softmax::exact,
-    .linear = true,  // fused, the default
-    .peer = "torch",
-});
+[[maybe_unused]] const bool standard_registered =
+    register_attention<StandardAttention, StandardOptions>({
+        .name = "standard",
+        .title = "Standard",
+        .paper = "Vaswani et al., NeurIPS 2017",
+        .complexity = "O(N²) time; memory O(N) fused, O(N²) materialized",
+        .softmax = Softmax::exact,
+        .linear = true,  // fused, the default
+        .peer = "torch",
+    });
 
 }  // namespace
 }  // namespace lra

@@ -158,7 +158,7 @@ class SynthesizerAttention : public ProjectedAttention {
   torch::nn::Linear w1_{nullptr};
 };
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool synthesizer_registered =
     register_attention<SynthesizerAttention, SynthesizerOptions>({
         .name = "synthesizer",
         .title = "Synthesizer",

@@ -130,11 +130,6 @@ LoadedScript load_script(TorchScriptOptions options) {
   return loaded;
 }
 
-std::string shape_text(const torch::Tensor& t) {
-  if (!t.defined()) return "undefined";
-  return fmt::format("[{}] {}", fmt::join(t.sizes(), ","), c10::toString(t.scalar_type()));
-}
-
 // A script's tensors as a module of torch::nn, which optimizers, checkpoints and to() know. They
 // are the same tensors and not copies: all three change them in place.
 class Mirror : public torch::nn::Module {
@@ -318,7 +313,7 @@ AttentionEntry entry() {
   return made;
 }
 
-[[maybe_unused]] const bool registered = register_attention(entry());
+[[maybe_unused]] const bool torchscript_registered = register_attention(entry());
 
 }  // namespace
 }  // namespace lra

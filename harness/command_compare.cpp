@@ -14,7 +14,7 @@
 namespace lra {
 namespace {
 
-struct Options {
+struct CompareOptions {
   std::string a, b;
   bool as_json = false;
 };
@@ -32,7 +32,7 @@ std::vector<Result> runs_of(const std::string& path) {
   return records.results;
 }
 
-void compare(const Options& options) {
+void compare(const CompareOptions& options) {
   const std::vector<Result> a = runs_of(options.a), b = runs_of(options.b);
   const RunComparison comparison = compare_runs(a, b);
   if (options.as_json) {
@@ -45,7 +45,7 @@ void compare(const Options& options) {
 }  // namespace
 
 void add_compare_command(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CompareOptions>();
   CLI::App* command = app.add_subcommand(
       "compare", "Whether two attentions differ in accuracy, time and memory, run against run");
   command

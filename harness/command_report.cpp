@@ -22,7 +22,7 @@
 namespace lra {
 namespace {
 
-struct Options {
+struct ReportOptions {
   std::vector<std::string> paths;
   std::string out, tensorboard;
 };
@@ -64,7 +64,7 @@ void write_event_files(const Records& records, const std::filesystem::path& fold
                   written, folder.string(), folder.string()));
 }
 
-void report(const Options& options) {
+void report(const ReportOptions& options) {
   namespace fs = std::filesystem;
   if (fs::exists(options.out) && !fs::is_directory(options.out)) {
     throw UsageError(fmt::format("--out {}: is a file; name a folder", options.out));
@@ -108,7 +108,7 @@ void report(const Options& options) {
 }  // namespace
 
 void add_report_command(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ReportOptions>();
   CLI::App* command =
       app.add_subcommand("report", "Tables and plots of runs, profiles and fidelity experiments");
   command

@@ -45,9 +45,9 @@ std::vector<double> numbers(const torch::Tensor& x) {
 }
 
 // Runs cells and writes them.
-class Runner {
+class FidelityRunner {
  public:
-  explicit Runner(const FidelityRequest& request)
+  explicit FidelityRunner(const FidelityRequest& request)
       : request_(request),
         machine_(machine_of(request.device)),
         trained_(request.run.empty() ? std::nullopt
@@ -449,7 +449,7 @@ class Runner {
 
 }  // namespace
 
-int64_t run_fidelity(const FidelityRequest& request) { return Runner(request).run(); }
+int64_t run_fidelity(const FidelityRequest& request) { return FidelityRunner(request).run(); }
 
 torch::Tensor raw_score_approximation(const torch::Tensor& q, const torch::Tensor& k, int64_t m) {
   const torch::Tensor ql = q.narrow(-2, 0, m), kl = k.narrow(-2, 0, m);  // [..,m,d]

@@ -10,12 +10,11 @@
 #include <cstring>
 
 #include "attention_variants/error.h"
+#include "harness/child.h"
 #include "lra/files.h"
 
 namespace lra {
 namespace {
-
-constexpr int kNotFound = 127;  // as shells say it
 
 // gnuplot's exit status. What it prints is dropped: scripts of ours have nothing to say but errors,
 // which the status tells.

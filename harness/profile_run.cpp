@@ -101,9 +101,9 @@ Answer ask(const Request& request, double timeout, const std::string& program = 
   }
 }
 
-class Runner {
+class ProfileRunner {
  public:
-  explicit Runner(const ProfilePlan& plan)
+  explicit ProfileRunner(const ProfilePlan& plan)
       : plan_(plan),
         device_(parse_device(plan.device)),
         threads_(use_threads(plan.threads)),
@@ -400,7 +400,7 @@ std::vector<Profile> read_profile(const std::filesystem::path& file) {
 
 std::vector<Profile> run_profile(const ProfilePlan& plan) {
   try {
-    return Runner(plan).run();
+    return ProfileRunner(plan).run();
   } catch (const Interrupted&) {
     throw Interrupted(fmt::format(
         "stopped; {} keeps what was measured, and the same command goes on", plan.out.string()));

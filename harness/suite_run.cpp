@@ -53,9 +53,9 @@ struct Job {
   uintmax_t log_from;               // where its part of the log begins
 };
 
-class Runner {
+class SuiteRunner {
  public:
-  Runner(const Suite& suite, const RunnerOptions& options)
+  SuiteRunner(const Suite& suite, const RunnerOptions& options)
       : suite_(suite), options_(options), ended_(suite.cells.size(), false) {
     for (const std::string& device : options.devices) {
       const int64_t slots = device == "cpu" ? options.jobs : 1;
@@ -397,7 +397,7 @@ int64_t run_suite(const Suite& suite, const RunnerOptions& options) {
     open_data(of_task.directory, of_task.task, /*check_hashes=*/false);
     folders[of_task.task] = of_task.directory;
   }
-  int64_t failed = Runner(suite, options).run_cells(folders);
+  int64_t failed = SuiteRunner(suite, options).run_cells(folders);
   if (!options.only.empty()) return failed;
   failed += profile(suite, options) ? 0 : 1;
   report(suite);

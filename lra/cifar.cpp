@@ -49,7 +49,7 @@ SplitWriter take(const Records& records, std::span<const int64_t> order, int64_t
   return out;
 }
 
-void prepare(const PrepareOptions& options) {
+void prepare_cifar(const PrepareOptions& options) {
   refuse_other_options(options, "image", {});
   if (options.source.empty()) {
     throw UsageError(
@@ -75,7 +75,7 @@ void prepare(const PrepareOptions& options) {
   write_prepared(options.out, manifest, splits);
 }
 
-[[maybe_unused]] const bool registered = register_task({
+[[maybe_unused]] const bool cifar_registered = register_task({
     .name = "image",
     .title = "Image",
     .classes = 10,
@@ -85,7 +85,7 @@ void prepare(const PrepareOptions& options) {
     .image = true,
     .description = "what is in a CIFAR-10 image? 32 x 32 grey pixels as a sequence",
     .source = "cifar-10-binary.tar.gz or its folder",
-    .prepare = prepare,
+    .prepare = prepare_cifar,
     .render = render,
 });
 

@@ -75,7 +75,7 @@ std::vector<std::vector<size_t>> draw(const std::vector<Review>& reviews,
   return draws;
 }
 
-void prepare(const PrepareOptions& options) {
+void prepare_imdb(const PrepareOptions& options) {
   refuse_other_options(options, "text", {});
   if (options.source.empty()) {
     throw UsageError(
@@ -109,7 +109,7 @@ void prepare(const PrepareOptions& options) {
   write_prepared(options.out, manifest, writers);
 }
 
-[[maybe_unused]] const bool registered = register_task({
+[[maybe_unused]] const bool imdb_registered = register_task({
     .name = "text",
     .title = "Text",
     .classes = 2,
@@ -118,7 +118,7 @@ void prepare(const PrepareOptions& options) {
     .length = 4096,
     .description = "is a film review positive? IMDB, byte by byte",
     .source = "aclImdb_v1.tar.gz or its folder aclImdb",
-    .prepare = prepare,
+    .prepare = prepare_imdb,
     .render = render_bytes,
 });
 

@@ -22,7 +22,7 @@ int64_t apply(uint16_t op, std::span<uint8_t> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-void prepare(const PrepareOptions& options) {
+void prepare_listops(const PrepareOptions& options) {
   refuse_other_options(options, "listops", {"lengths"});
   constexpr int64_t kDefaults[] = {96'000, 2'000, 2'000};
   const int64_t given[] = {options.train, options.dev, options.test};
@@ -94,7 +94,7 @@ void prepare(const PrepareOptions& options) {
   write_prepared(options.out, manifest, splits);
 }
 
-[[maybe_unused]] const bool registered = register_task({
+[[maybe_unused]] const bool listops_registered = register_task({
     .name = "listops",
     .title = "ListOps",
     .classes = 10,
@@ -102,7 +102,7 @@ void prepare(const PrepareOptions& options) {
     .inputs = 1,
     .length = 2048,
     .description = "the value of nested list operations (MIN, MAX, MED, SM) over digits",
-    .prepare = prepare,
+    .prepare = prepare_listops,
     .render = render,
     .export_data = write_tsv,
 });

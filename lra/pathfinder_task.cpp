@@ -97,7 +97,7 @@ Task make_task(const Kind& kind, const std::string& title, const std::string& de
           .render = render};
 }
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool pathfinder_registered =
     register_task(make_task({"pathfinder", 32}, "Pathfinder",
                             "are two points ends of one dashed curve? 32 x 32 grey pixels")) &&
     register_task(

@@ -116,7 +116,7 @@ void join(Rows& rows, const Texts& texts) {
   }
 }
 
-void prepare(const PrepareOptions& options) {
+void prepare_retrieval(const PrepareOptions& options) {
   refuse_other_options(options, "retrieval", {"synthetic"});
   if (options.source.empty()) {
     throw UsageError(
@@ -141,7 +141,7 @@ void prepare(const PrepareOptions& options) {
   write_prepared(options.out, manifest, splits);
 }
 
-[[maybe_unused]] const bool registered = register_task({
+[[maybe_unused]] const bool retrieval_registered = register_task({
     .name = "retrieval",
     .title = "Retrieval",
     .classes = 2,
@@ -151,7 +151,7 @@ void prepare(const PrepareOptions& options) {
     .description = "does one of two papers cite the other? ACL Anthology, byte by byte",
     .source = "the folder or archive of new_aan_pairs.{train,eval,test}.tsv, as lra_release.gz",
     .stand_in = "text",
-    .prepare = prepare,
+    .prepare = prepare_retrieval,
     .render = render_bytes,
 });
 

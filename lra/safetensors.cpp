@@ -18,7 +18,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
 
-constexpr size_t kLongestName = 200;          // bytes of a tensor's name in a message
+constexpr size_t kLongestTensorName = 200;    // bytes of a tensor's name in a message
 constexpr uint64_t kMaxHeader = 100'000'000;  // the limit of the reference implementation
 
 struct Type {
@@ -63,13 +63,13 @@ std::vector<uint64_t> unsigned_list(const json& entry, const char* key, const st
 
 Entry read_entry(const std::string& name, const json& value, uint64_t data_size,
                  const std::string& file) {
-  const std::string where = file + ": tensor '" + printable(name, kLongestName) + "'";
+  const std::string where = file + ": tensor '" + printable(name, kLongestTensorName) + "'";
   if (!value.is_object())
     throw Error(where + " should be a JSON object, not " + printable_json(value));
   for (const auto& [key, unused] : value.items()) {
     if (key != "dtype" && key != "shape" && key != "data_offsets") {
       // A UsageError would be of the command rather than of a file.
-      throw Error(unknown_name("key", printable(key, kLongestName),
+      throw Error(unknown_name("key", printable(key, kLongestTensorName),
                                {"dtype", "shape", "data_offsets"}, where)
                       .what());
     }
@@ -125,7 +125,7 @@ void check_contiguous(const std::vector<Entry>& entries, uint64_t data_size,
   uint64_t position = 0;
   for (const Entry* entry : order) {
     if (entry->begin != position) {
-      throw Error(file + ": tensor '" + printable(entry->name, kLongestName) +
+      throw Error(file + ": tensor '" + printable(entry->name, kLongestTensorName) +
                   "' should begin at byte " + std::to_string(position) + " of the data, not " +
                   std::to_string(entry->begin));
     }
@@ -145,7 +145,7 @@ torch::Tensor view(const Entry& entry, const std::byte* data,
   if (entry.begin == entry.end) return torch::empty(entry.shape, options);
   if (entry.type == torch::kBool && std::any_of(data + entry.begin, data + entry.end,
                                                 [](std::byte b) { return b > std::byte{1}; })) {
-    throw Error(file + ": tensor '" + printable(entry.name, kLongestName) +
+    throw Error(file + ": tensor '" + printable(entry.name, kLongestTensorName) +
                 "' is BOOL but has bytes other than 0 and 1");
   }
   const size_t element = torch::elementSize(entry.type);
@@ -172,7 +172,7 @@ const torch::Tensor& TensorFile::at(const std::string& name) const {
   if (const torch::Tensor* tensor = find(name)) return *tensor;
   std::string names;
   for (const auto& [key, tensor] : tensors)
-    names.append(names.empty() ? "" : ", ").append(printable(key, kLongestName));
+    names.append(names.empty() ? "" : ", ").append(printable(key, kLongestTensorName));
   throw Error("there is no tensor '" + name +
               "'; the file holds: " + (names.empty() ? "(none)" : names));
 }
@@ -264,7 +264,7 @@ TensorFile read_tensors(const std::filesystem::path& path) {
       throw Error(name + ": __metadata__ should be a JSON object, not " + printable_json(value));
     for (const auto& [k, v] : value.items()) {
       if (!v.is_string())
-        throw Error(name + ": __metadata__ " + printable(k, kLongestName) +
+        throw Error(name + ": __metadata__ " + printable(k, kLongestTensorName) +
                     " should be a string, not " + printable_json(v));
       file.metadata[k] = v.get<std::string>();
     }

@@ -37,15 +37,15 @@ cpu::SoftmaxInputs inputs_of(const torch::Tensor& q, const torch::Tensor& k, con
           .query_mask = mask_row(queries, b)};
 }
 
-int64_t tiles_of(int64_t queries) { return (queries + cpu::kQueryTile - 1) / cpu::kQueryTile; }
+int64_t query_tiles(int64_t queries) { return (queries + cpu::kQueryTile - 1) / cpu::kQueryTile; }
 
 // Of head number `head` of all samples' heads: every tile of queries has a block for each key.
 cpu::WeightDropout dropout_of(const DropoutMask& mask, const cpu::SoftmaxShape& shape,
                               int64_t head) {
-  return {
-      .seed = mask.seed,
-      .threshold = mask.threshold,
-      .first_block = mask.first / cpu::kDropoutBlock + head * tiles_of(shape.queries) * shape.keys};
+  return {.seed = mask.seed,
+          .threshold = mask.threshold,
+          .first_block =
+              mask.first / cpu::kDropoutBlock + head * query_tiles(shape.queries) * shape.keys};
 }
 
 class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
@@ -59,7 +59,7 @@ class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
                         v = with_unit_rows(v_given), keys = keys_given.contiguous(),
                         queries = queries_given.contiguous();
     const cpu::SoftmaxShape shape = shape_of(q, k, v);
-    const int64_t batch = q.size(0), heads = q.size(1), tiles = tiles_of(shape.queries);
+    const int64_t batch = q.size(0), heads = q.size(1), tiles = query_tiles(shape.queries);
     const torch::Tensor out = empty_heads(batch, heads, shape.queries, shape.values, q.options());
     const torch::Tensor log2_sum = torch::zeros({batch, heads, shape.queries}, q.options());
     for_each_item(batch * heads * tiles, cpu::softmax_scratch(shape, holes_of(keys)), q.options(),
@@ -120,7 +120,7 @@ torch::Tensor softmax_kernel(const torch::Tensor& q, const torch::Tensor& k, con
 
 DropoutMask draw_weight_dropout(double p, bool training, const torch::Tensor& q,
                                 const torch::Tensor& k) {
-  const int64_t blocks = q.size(0) * q.size(1) * tiles_of(q.size(2)) * k.size(2);
+  const int64_t blocks = q.size(0) * q.size(1) * query_tiles(q.size(2)) * k.size(2);
   return draw_dropout(p, training, blocks * cpu::kDropoutBlock, DropoutBits::drawn_anew);
 }
 
@@ -128,7 +128,7 @@ torch::Tensor drop_weights(const torch::Tensor& weights, double p, bool training
   if (!training || p == 0) return weights;
   if (!weights.is_cpu()) return torch::dropout(weights, p, training);
   const int64_t batch = weights.size(0), heads = weights.size(1), queries = weights.size(2),
-                keys = weights.size(3), tiles = tiles_of(queries);
+                keys = weights.size(3), tiles = query_tiles(queries);
   torch::Tensor factors;
   {
     const torch::NoGradGuard no_grad;
@@ -153,7 +153,7 @@ int64_t softmax_kernel_bytes(int64_t rows, int64_t queries, int64_t keys, int64_
       .queries = queries, .keys = keys, .depth = depth, .values = values, .scale = 1};
   const int64_t floats =
       rows * queries * (values + 1) +
-      threads_for(rows * tiles_of(queries)) * cpu::softmax_scratch(shape, cpu::Holes::no);
+      threads_for(rows * query_tiles(queries)) * cpu::softmax_scratch(shape, cpu::Holes::no);
   return floats * static_cast<int64_t>(sizeof(float));
 }
 

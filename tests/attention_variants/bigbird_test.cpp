@@ -16,7 +16,7 @@ Pattern blocks(int64_t block, int64_t length, const torch::Tensor& table) {
   };
 }
 
-std::string spec(int64_t block, int64_t random_blocks, int64_t seed = -1) {
+std::string bigbird_spec(int64_t block, int64_t random_blocks, int64_t seed = -1) {
   return "bigbird[block=" + std::to_string(block) +
          ",random_blocks=" + std::to_string(random_blocks) + ",seed=" + std::to_string(seed) + "]";
 }
@@ -43,7 +43,7 @@ TEST(Bigbird, EqualsSoftmaxOverItsPattern) {
       torch::tensor({{{-1, -1}, {4, 6}, {5, -1}, {6, 1}, {1, 2}, {1, 2}, {2, 3}, {-1, -1}},
                      {{7, 7}, {5, 3}, {6, 4}, {-1, -1}, {2, 1}, {3, 2}, {4, 1}, {7, 7}}});
   for (const int64_t n : {57, 61, 64}) {
-    const auto attention = make(spec(8, 2));
+    const auto attention = make(bigbird_spec(8, 2));
     attention->set_table("random_blocks", table);
     EXPECT_LT(deviation_from_pattern(*attention, n, blocks(8, n, table)), 1e-13) << "N = " << n;
     EXPECT_LT(deviation_from_pattern(*attention, n, blocks(8, n, table), scattered_mask(n)), 1e-13)
@@ -55,11 +55,12 @@ TEST(Bigbird, EveryNumberOfBlocks) {
   for (const int64_t count : {1, 2, 3, 4, 5, 6, 9}) {
     for (const int64_t n : {4 * count, 4 * count - 3}) {
       const torch::Tensor none = torch::full({2, count, 1}, -1, torch::kLong);
-      const auto attention = make(spec(4, 1));
+      const auto attention = make(bigbird_spec(4, 1));
       attention->set_table("random_blocks", none);
       EXPECT_LT(deviation_from_pattern(*attention, n, blocks(4, n, none)), 1e-13) << "N = " << n;
       const torch::Tensor no_column = torch::empty({2, count, 0}, torch::kLong);
-      EXPECT_LT(deviation_from_pattern(*make(spec(4, 0)), n, blocks(4, n, no_column)), 1e-13)
+      EXPECT_LT(deviation_from_pattern(*make(bigbird_spec(4, 0)), n, blocks(4, n, no_column)),
+                1e-13)
           << "N = " << n;
     }
   }
@@ -67,7 +68,7 @@ TEST(Bigbird, EveryNumberOfBlocks) {
 
 TEST(Bigbird, DrawsRandomBlocksAmongThoseNotSeen) {
   const int64_t count = 12, r = 3;
-  const torch::Tensor seen = blocks_seen(*make(spec(2, r)), 2, count);
+  const torch::Tensor seen = blocks_seen(*make(bigbird_spec(2, r)), 2, count);
   for (int64_t h = 0; h < 2; ++h) {
     for (int64_t i = 0; i < count; ++i) {
       std::set<int64_t> always = {0, count - 1, i};
@@ -88,7 +89,7 @@ TEST(Bigbird, AnyOtherBlockMayBeDrawn) {
   const int64_t count = 10;
   torch::Tensor times = torch::zeros({count, count}, torch::kLong);
   for (int64_t seed = 0; seed < 150; ++seed) {
-    times += blocks_seen(*make(spec(1, 1, seed)), 1, count).sum(0);
+    times += blocks_seen(*make(bigbird_spec(1, 1, seed)), 1, count).sum(0);
   }
   for (int64_t i = 1; i < count - 1; ++i) {
     for (int64_t j = 1; j < count - 1; ++j) {
@@ -105,9 +106,10 @@ TEST(Bigbird, AnyOtherBlockMayBeDrawn) {
 TEST(Bigbird, TakesAllWhereFewerThanRRemain) {
   // 7 blocks: the second has 3 others, the ones after 2.
   const Inputs in = make_inputs({56, 40}, 56);
-  EXPECT_LT(difference(attend(*make(spec(8, 3)), in), attend(*make("standard"), in)), 1e-13);
-  EXPECT_GT(difference(attend(*make(spec(8, 2)), in), attend(*make("standard"), in)), 1e-6);
-  const torch::Tensor seen = blocks_seen(*make(spec(2, 2)), 2, 7);
+  EXPECT_LT(difference(attend(*make(bigbird_spec(8, 3)), in), attend(*make("standard"), in)),
+            1e-13);
+  EXPECT_GT(difference(attend(*make(bigbird_spec(8, 2)), in), attend(*make("standard"), in)), 1e-6);
+  const torch::Tensor seen = blocks_seen(*make(bigbird_spec(2, 2)), 2, 7);
   for (int64_t i = 2; i < 5; ++i) EXPECT_TRUE(seen.select(1, i).all().item<bool>());
   EXPECT_EQ(seen.select(1, 1).sum().item<int64_t>(), 2 * 6);
 }
@@ -115,7 +117,7 @@ TEST(Bigbird, TakesAllWhereFewerThanRRemain) {
 TEST(Bigbird, TheSeedDecidesThePattern) {
   const Inputs in = make_inputs({64}, 64);
   const auto with = [&](int64_t option, uint64_t layer) {
-    return attend(*make(spec(4, 1, option), torch::kDouble,
+    return attend(*make(bigbird_spec(4, 1, option), torch::kDouble,
                         {.width = 8, .heads = 2, .head_dim = 4, .max_length = 64, .seed = layer}),
                   in);
   };
@@ -126,7 +128,7 @@ TEST(Bigbird, TheSeedDecidesThePattern) {
 }
 
 TEST(Bigbird, ChecksItsTable) {
-  const auto attention = make(spec(8, 2));
+  const auto attention = make(bigbird_spec(8, 2));
   EXPECT_EQ(attention->tables(), std::vector<std::string>{"random_blocks"});
   const auto filled = [](std::vector<int64_t> shape, int64_t value) {
     return torch::full(shape, value, torch::kLong);
@@ -143,7 +145,7 @@ TEST(Bigbird, ChecksItsTable) {
 }
 
 TEST(Bigbird, HugePaddingChangesNothing) {
-  EXPECT_EQ(change_by_huge_padding(*make(spec(4, 1)), 29), 0);
+  EXPECT_EQ(change_by_huge_padding(*make(bigbird_spec(4, 1)), 29), 0);
 }
 
 TEST(Bigbird, MemoryGrowsWithN) {
@@ -152,7 +154,7 @@ TEST(Bigbird, MemoryGrowsWithN) {
 
 TEST(Bigbird, CountsTheProductsOfItsBlocks) {
   // 10 blocks of 4, the last of 1: 8 between the ends with 6 blocks of keys; 5 rows that see all.
-  EXPECT_EQ(make(spec(4, 1))->flops(3, 37), 3 * 2 * 2 * 2 * 4 * (8 * 4 * 24 + 5 * 37));
+  EXPECT_EQ(make(bigbird_spec(4, 1))->flops(3, 37), 3 * 2 * 2 * 2 * 4 * (8 * 4 * 24 + 5 * 37));
   EXPECT_EQ(make("bigbird")->flops(3, 37), make("standard")->flops(3, 37));
 }
 

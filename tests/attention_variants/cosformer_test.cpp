@@ -7,7 +7,8 @@ namespace lra {
 namespace {
 
 // One sample, its real tokens alone: q, k, v [H,M,d].
-torch::Tensor formula(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v) {
+torch::Tensor cosformer_formula(const torch::Tensor& q, const torch::Tensor& k,
+                                const torch::Tensor& v) {
   const int64_t count = q.size(1);
   const torch::Tensor position = torch::arange(1, count + 1, torch::kDouble);
   const torch::Tensor distance = position.unsqueeze(1) - position.unsqueeze(0);
@@ -24,7 +25,7 @@ TEST(Cosformer, EqualsTheFormulaOnRealTokensAlone) {
   for (int64_t b = 0; b < 4; ++b) {
     const int64_t real = lengths[static_cast<size_t>(b)];
     const auto one = [&](const torch::Tensor& t) { return t[b].narrow(1, 0, real); };
-    EXPECT_LT(difference(one(out), formula(one(in.q), one(in.k), one(in.v))), 1e-13)
+    EXPECT_LT(difference(one(out), cosformer_formula(one(in.q), one(in.k), one(in.v))), 1e-13)
         << real << " real tokens";
   }
 }
@@ -36,7 +37,7 @@ TEST(Cosformer, CountsRealTokensWhereverPaddingStands) {
   const auto real = [&](const torch::Tensor& t) {
     return t[0].index_select(1, in.mask[0].nonzero().squeeze(1));
   };
-  EXPECT_LT(difference(real(out), formula(real(in.q), real(in.k), real(in.v))), 1e-13);
+  EXPECT_LT(difference(real(out), cosformer_formula(real(in.q), real(in.k), real(in.v))), 1e-13);
 }
 
 TEST(Cosformer, QueryWithoutPositiveEntryIsZero) {

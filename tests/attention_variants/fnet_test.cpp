@@ -33,7 +33,7 @@ std::pair<torch::Tensor, torch::Tensor> fourier(int64_t n) {
   return {angle.cos(), angle.sin()};
 }
 
-torch::Tensor formula(const Tokens& in) {
+torch::Tensor fnet_formula(const Tokens& in) {
   const torch::Tensor real = in.mask.unsqueeze(-1);
   const auto [cn, sn] = fourier(in.x.size(1));
   const auto [cd, sd] = fourier(in.x.size(2));
@@ -48,7 +48,7 @@ TEST(FNet, EqualsTheFormulaForAnyLengthAndWidth) {
       in.mask[3] = torch::arange(n).remainder(3).eq(0);  // padding anywhere
       const torch::Tensor out = fnet(width)->forward(in.x, in.mask);
       ASSERT_EQ(out.sizes(), in.x.sizes());
-      EXPECT_LT(difference(out, formula(in)), 1e-13) << "N = " << n << ", D = " << width;
+      EXPECT_LT(difference(out, fnet_formula(in)), 1e-13) << "N = " << n << ", D = " << width;
     }
   }
 }
@@ -59,7 +59,7 @@ TEST(FNet, GradientsAreThoseOfTheFormula) {
   torch::Tensor gradient[2];
   for (int i = 0; i < 2; ++i) {
     const Tokens leaf{in.x.clone().requires_grad_(), in.mask};
-    const torch::Tensor out = i == 0 ? fnet()->forward(leaf.x, leaf.mask) : formula(leaf);
+    const torch::Tensor out = i == 0 ? fnet()->forward(leaf.x, leaf.mask) : fnet_formula(leaf);
     gradient[i] = torch::autograd::grad({(out * weight).sum()}, {leaf.x}).front();
   }
   EXPECT_LT(difference(gradient[0], gradient[1]), 1e-13);

@@ -12,15 +12,15 @@ using torch::Tensor;
 
 constexpr double kEps = 1e-5;
 
-struct Case {
+struct NormCase {
   int64_t batch, length, width;
   double offset;  // of x: a mean far from zero costs digits
 };
-void PrintTo(const Case& c, std::ostream* to) {
+void PrintTo(const NormCase& c, std::ostream* to) {
   *to << fmt::format("{}x{}x{}, offset {}", c.batch, c.length, c.width, c.offset);
 }
 
-Tensor some_mask(const Case& c) {
+Tensor some_mask(const NormCase& c) {
   Tensor mask = torch::rand({c.batch, c.length}) > 0.3;
   mask.select(0, 0).fill_(true);
   if (c.batch > 1) mask[1].slice(0, std::min<int64_t>(c.length, 3)).fill_(false);
@@ -28,9 +28,9 @@ Tensor some_mask(const Case& c) {
   return mask;
 }
 
-struct Inputs {
+struct NormInputs {
   Tensor x, weight, bias, mask;
-  explicit Inputs(const Case& c)
+  explicit NormInputs(const NormCase& c)
       : x(torch::randn({c.batch, c.length, c.width}) + c.offset),
         weight(torch::rand({c.width}) + 0.5),
         bias(torch::randn({c.width})),
@@ -39,8 +39,8 @@ struct Inputs {
 
 // {result, gradients of x, weight and bias}, given how to compute it and the result's gradient.
 template <class Compute>
-std::vector<Tensor> with_gradients(const Inputs& in, torch::ScalarType type, const Tensor& gradient,
-                                   const Compute& compute) {
+std::vector<Tensor> with_gradients(const NormInputs& in, torch::ScalarType type,
+                                   const Tensor& gradient, const Compute& compute) {
   std::vector<Tensor> leaves;
   for (const Tensor& t : {in.x, in.weight, in.bias})
     leaves.push_back(t.to(type).detach().clone().requires_grad_());
@@ -50,23 +50,24 @@ std::vector<Tensor> with_gradients(const Inputs& in, torch::ScalarType type, con
   return all;
 }
 
-double error(const Tensor& given, const Tensor& exact) {
+double norm_error(const Tensor& given, const Tensor& exact) {
   return ((given.to(torch::kDouble) - exact).abs().max() / exact.abs().max()).item<double>();
 }
 
 void expect_close(const std::vector<Tensor>& fused, const std::vector<Tensor>& plain,
                   const std::vector<Tensor>& exact) {
   for (size_t i = 0; i < exact.size(); ++i)
-    EXPECT_LT(error(fused[i], exact[i]), std::max(4 * error(plain[i], exact[i]), 1e-6)) << i;
+    EXPECT_LT(norm_error(fused[i], exact[i]), std::max(4 * norm_error(plain[i], exact[i]), 1e-6))
+        << i;
 }
 
-class LayerNormParity : public testing::TestWithParam<Case> {
+class LayerNormParity : public testing::TestWithParam<NormCase> {
  protected:
   void SetUp() override { torch::manual_seed(3); }
 };
 
 TEST_P(LayerNormParity, OfRows) {
-  const Inputs in(GetParam());
+  const NormInputs in(GetParam());
   const Tensor gradient = torch::randn_like(in.x);
   const auto plain = [](const Tensor& x, const Tensor& w, const Tensor& b) {
     return torch::layer_norm(x, {x.size(-1)}, w, b, kEps);
@@ -80,7 +81,7 @@ TEST_P(LayerNormParity, OfRows) {
 }
 
 TEST_P(LayerNormParity, OfTheSumOfTokens) {
-  const Inputs in(GetParam());
+  const NormInputs in(GetParam());
   const Tensor gradient = torch::randn({in.x.size(0), in.x.size(2)});
   const auto plain = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
     const Tensor y = torch::layer_norm(x, {x.size(-1)}, w, b, kEps);
@@ -95,14 +96,14 @@ TEST_P(LayerNormParity, OfTheSumOfTokens) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, LayerNormParity,
-                         testing::Values(Case{1, 1, 8, 0}, Case{2, 255, 64, 0},
-                                         Case{4, 1000, 64, 1}, Case{3, 513, 5, -3},
-                                         Case{2, 256, 17, 0}));
+                         testing::Values(NormCase{1, 1, 8, 0}, NormCase{2, 255, 64, 0},
+                                         NormCase{4, 1000, 64, 1}, NormCase{3, 513, 5, -3},
+                                         NormCase{2, 256, 17, 0}));
 
 // Tiles without a token are left out; real rows and all gradients stay as they were.
 TEST(LayerNorm, LeavesPaddingOut) {
   torch::manual_seed(4);
-  const Inputs in(Case{3, 700, 12, 0});
+  const NormInputs in(NormCase{3, 700, 12, 0});
   const Tensor real = in.mask.unsqueeze(-1), gradient = torch::randn_like(in.x) * real;
   const auto with = [&](const Tensor& mask) {
     return with_gradients(in, torch::kFloat, gradient,
@@ -119,7 +120,7 @@ TEST(LayerNorm, LeavesPaddingOut) {
 
 TEST(LayerNorm, TheSumIsTheSameForAnyNumberOfThreads) {
   torch::manual_seed(5);
-  const Inputs in(Case{5, 700, 12, 0});
+  const NormInputs in(NormCase{5, 700, 12, 0});
   const Tensor gradient = torch::randn({5, 12});
   const auto results = [&](int threads) {
     at::set_num_threads(threads);

@@ -8,8 +8,9 @@ namespace lra {
 namespace {
 
 // One sample, its real tokens alone: q, k, v [H,L,d], e and f [k,Nmax] or [H,k,Nmax].
-torch::Tensor formula(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                      const torch::Tensor& e, const torch::Tensor& f) {
+torch::Tensor linformer_formula(const torch::Tensor& q, const torch::Tensor& k,
+                                const torch::Tensor& v, const torch::Tensor& e,
+                                const torch::Tensor& f) {
   const torch::Tensor keys = torch::matmul(e.narrow(-1, 0, k.size(1)), k),
                       values = torch::matmul(f.narrow(-1, 0, k.size(1)), v);  // [H,k,d]
   const double s = 1 / std::sqrt(static_cast<double>(q.size(-1)));
@@ -38,8 +39,8 @@ TEST(Linformer, EqualsTheFormulaOnRealTokensAlone) {
     for (int64_t b = 0; b < 4; ++b) {
       const int64_t real = lengths[static_cast<size_t>(b)];
       const auto one = [&](const torch::Tensor& t) { return t[b].narrow(1, 0, real); };
-      EXPECT_LT(difference(one(out), formula(one(in.q), one(in.k), one(in.v), e,
-                                             value == nullptr ? e : *value)),
+      EXPECT_LT(difference(one(out), linformer_formula(one(in.q), one(in.k), one(in.v), e,
+                                                       value == nullptr ? e : *value)),
                 1e-13)
           << sharing << ", " << real << " real tokens";
     }

@@ -11,7 +11,7 @@ Pattern band(int64_t window, int64_t global_tokens) {
   };
 }
 
-std::string spec(int64_t window, int64_t global_tokens) {
+std::string longformer_spec(int64_t window, int64_t global_tokens) {
   return "longformer[window=" + std::to_string(window) +
          ",global_tokens=" + std::to_string(global_tokens) + "]";
 }
@@ -19,13 +19,13 @@ std::string spec(int64_t window, int64_t global_tokens) {
 TEST(Longformer, EqualsSoftmaxOverTheBandAndTheGlobalTokens) {
   for (const int64_t window : {2, 6, 16, 40}) {
     for (const int64_t global_tokens : {0, 1, 5}) {
-      const auto attention = make(spec(window, global_tokens));
+      const auto attention = make(longformer_spec(window, global_tokens));
       for (const int64_t n : {1, 4, 23, 48, 61}) {
         const Pattern seen = band(window, global_tokens);
         EXPECT_LT(deviation_from_pattern(*attention, n, seen), 1e-13)
-            << spec(window, global_tokens) << ", N = " << n;
+            << longformer_spec(window, global_tokens) << ", N = " << n;
         EXPECT_LT(deviation_from_pattern(*attention, n, seen, scattered_mask(n)), 1e-13)
-            << spec(window, global_tokens) << ", N = " << n << ", scattered padding";
+            << longformer_spec(window, global_tokens) << ", N = " << n << ", scattered padding";
       }
     }
   }
@@ -33,21 +33,21 @@ TEST(Longformer, EqualsSoftmaxOverTheBandAndTheGlobalTokens) {
 
 TEST(Longformer, LongWindowsAndManyBlocks) {
   // Blocks of 128 queries, with a stretch of keys that is not a multiple of them.
-  EXPECT_LT(deviation_from_pattern(*make(spec(300, 3)), 701, band(300, 3)), 1e-13);
+  EXPECT_LT(deviation_from_pattern(*make(longformer_spec(300, 3)), 701, band(300, 3)), 1e-13);
 }
 
 TEST(Longformer, IsSoftmaxWhereTheWindowHoldsAll) {
   const Inputs in = make_inputs({40, 17}, 40);
   const torch::Tensor expected = attend(*make("standard"), in);
-  EXPECT_LT(difference(attend(*make(spec(78, 0)), in), expected), 1e-13);
-  EXPECT_GT(difference(attend(*make(spec(76, 0)), in), expected), 1e-6);
-  EXPECT_LT(difference(attend(*make(spec(2, 40)), in), expected), 1e-13);
-  EXPECT_GT(difference(attend(*make(spec(2, 20)), in), expected), 1e-3);
+  EXPECT_LT(difference(attend(*make(longformer_spec(78, 0)), in), expected), 1e-13);
+  EXPECT_GT(difference(attend(*make(longformer_spec(76, 0)), in), expected), 1e-6);
+  EXPECT_LT(difference(attend(*make(longformer_spec(2, 40)), in), expected), 1e-13);
+  EXPECT_GT(difference(attend(*make(longformer_spec(2, 20)), in), expected), 1e-3);
 }
 
 TEST(Longformer, TheWindowIsHalfToEachSideAndThePositionItself) {
   // 7 positions seen at window 6: a change at distance 4 is not.
-  const auto attention = make(spec(6, 0));
+  const auto attention = make(longformer_spec(6, 0));
   Inputs in = make_inputs({60}, 60);
   const torch::Tensor before = attend(*attention, in);
   in.v = in.v.clone();
@@ -63,8 +63,8 @@ TEST(Longformer, AnOddWindowIsAUsageError) {
 }
 
 TEST(Longformer, HugePaddingChangesNothing) {
-  EXPECT_EQ(change_by_huge_padding(*make(spec(4, 0)), 29), 0);
-  EXPECT_EQ(change_by_huge_padding(*make(spec(4, 3)), 29), 0);
+  EXPECT_EQ(change_by_huge_padding(*make(longformer_spec(4, 0)), 29), 0);
+  EXPECT_EQ(change_by_huge_padding(*make(longformer_spec(4, 3)), 29), 0);
 }
 
 TEST(Longformer, MemoryGrowsWithN) {
@@ -86,8 +86,9 @@ TEST(Longformer, HoldsNoMaskOverPositionsAndWindow) {
 TEST(Longformer, CountsTheProductsOfItsBlocks) {
   // Window 8: 3 blocks of 16 queries (41 positions, 4 between samples) with 5 + 24 keys each, 8
   // columns for 4; 5 global rows of 41 keys.
-  EXPECT_EQ(make(spec(8, 5))->flops(2, 41), 2 * 2 * 2 * 2 * (3 * 16 * 29 * 8 + 5 * 41 * 4));
-  EXPECT_EQ(make(spec(256, 0))->flops(2, 41), make("standard")->flops(2, 41));
+  EXPECT_EQ(make(longformer_spec(8, 5))->flops(2, 41),
+            2 * 2 * 2 * 2 * (3 * 16 * 29 * 8 + 5 * 41 * 4));
+  EXPECT_EQ(make(longformer_spec(256, 0))->flops(2, 41), make("standard")->flops(2, 41));
 }
 
 }  // namespace

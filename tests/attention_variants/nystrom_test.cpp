@@ -33,8 +33,8 @@ std::vector<Segment> adaptive_segments(int64_t n, int64_t m) {  // ⌊iN/m⌋..�
 
 // One sample, its real tokens alone: q, k, v [H,L,d] are its first L positions; segments reach
 // beyond them, and those without a real token are left out.
-torch::Tensor formula(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                      const std::vector<Segment>& segments) {
+torch::Tensor nystrom_formula(const torch::Tensor& q, const torch::Tensor& k,
+                              const torch::Tensor& v, const std::vector<Segment>& segments) {
   const int64_t real = q.size(1);
   std::vector<torch::Tensor> q_means, k_means;
   for (const Segment& s : segments) {
@@ -72,7 +72,8 @@ TEST(Nystrom, EqualsTheFormulaOnRealTokensAlone) {
     for (int64_t b = 0; b < 4; ++b) {
       const int64_t real = lengths[static_cast<size_t>(b)];
       const auto one = [&](const torch::Tensor& t) { return t[b].narrow(1, 0, real); };
-      EXPECT_LT(difference(one(out), formula(one(in.q), one(in.k), one(in.v), segments)), 1e-12)
+      EXPECT_LT(difference(one(out), nystrom_formula(one(in.q), one(in.k), one(in.v), segments)),
+                1e-12)
           << name << ", " << real << " real tokens";
     }
   }
@@ -168,7 +169,7 @@ TEST(DepthwiseConv, EqualsLibTorchsConvolution) {
 }
 
 // d small and m large, so that N x m would stand out: it is 32 times q.
-int64_t peak_of(int64_t n, bool training) {
+int64_t nystrom_peak(int64_t n, bool training) {
   return attend_peak("nystrom[num_landmarks=256]",
                      {.width = 16, .heads = 2, .head_dim = 8, .max_length = n, .seed = 0}, 1,
                      training);
@@ -179,7 +180,7 @@ TEST(Nystrom, HoldsNoMatrixOverPositions) {
   // grow.
   const int64_t n = 16384, product = 2 * n * 256 * 4;
   for (const bool training : {false, true}) {
-    const int64_t growth = peak_of(2 * n, training) - peak_of(n, training);
+    const int64_t growth = nystrom_peak(2 * n, training) - nystrom_peak(n, training);
     EXPECT_GT(growth, 0);
     EXPECT_LT(growth, product / 2) << (training ? "training" : "inference");
   }

@@ -9,7 +9,7 @@
 namespace lra {
 namespace {
 
-struct Case {
+struct ReformerCase {
   int64_t hashes, chunk, before, after;
   std::vector<int64_t> factors;  // of the number of buckets
   bool unit = false;             // key_scale=unit
@@ -43,8 +43,9 @@ int64_t bucket_of(const torch::Tensor& rotated, const std::vector<int64_t>& fact
 
 // One sample and head: x, v [N,d], real [N], rotations [d,R,r]. Chunks stand in the padded
 // sequence, so that unlike elsewhere the real tokens alone would not be cut in the same way.
-torch::Tensor formula(const torch::Tensor& x, const torch::Tensor& v, const torch::Tensor& real,
-                      const torch::Tensor& rotations, const Case& c) {
+torch::Tensor reformer_formula(const torch::Tensor& x, const torch::Tensor& v,
+                               const torch::Tensor& real, const torch::Tensor& rotations,
+                               const ReformerCase& c) {
   const int64_t n = x.size(0), d = x.size(1), padded = (n + c.chunk - 1) / c.chunk * c.chunk;
   const auto is_real = [&](int64_t i) { return i < n && real[i].item<bool>(); };
   std::vector<int64_t> sequence;  // of positions, all rounds
@@ -92,12 +93,13 @@ torch::Tensor formula(const torch::Tensor& x, const torch::Tensor& v, const torc
   return torch::stack(rows);
 }
 
-torch::Tensor formula(const Inputs& in, const torch::Tensor& rotations, const Case& c) {
+torch::Tensor reformer_formula(const Inputs& in, const torch::Tensor& rotations,
+                               const ReformerCase& c) {
   std::vector<torch::Tensor> samples;
   for (int64_t b = 0; b < in.q.size(0); ++b) {
     std::vector<torch::Tensor> heads;
     for (int64_t h = 0; h < in.q.size(1); ++h)
-      heads.push_back(formula(in.q[b][h], in.v[b][h], in.mask[b], rotations[h], c));
+      heads.push_back(reformer_formula(in.q[b][h], in.v[b][h], in.mask[b], rotations[h], c));
     samples.push_back(torch::stack(heads));
   }
   return torch::stack(samples);
@@ -111,14 +113,15 @@ Inputs shared_inputs(const std::vector<int64_t>& lengths, int64_t n,
   return in;
 }
 
-torch::Tensor draw_rotations(const Case& c) {
+torch::Tensor draw_rotations(const ReformerCase& c) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(uint64_t{8});
   return torch::randn({2, 4, c.hashes, c.width()}, generator, torch::kDouble);
 }
 
 TEST(Reformer, EqualsTheFormulaWithItsGradients) {
-  for (const Case& c : {Case{2, 4, 1, 0, {6}}, Case{1, 3, 0, 0, {4}}, Case{3, 5, 1, 1, {2}},
-                        Case{2, 4, 2, 1, {8}, true}, Case{4, 8, 1, 0, {4}, true}}) {
+  for (const ReformerCase& c :
+       {ReformerCase{2, 4, 1, 0, {6}}, ReformerCase{1, 3, 0, 0, {4}}, ReformerCase{3, 5, 1, 1, {2}},
+        ReformerCase{2, 4, 2, 1, {8}, true}, ReformerCase{4, 8, 1, 0, {4}, true}}) {
     Inputs in = shared_inputs({23, 14, 0}, 23);
     in.mask[1][3] = false;  // padding within the sequence
     const torch::Tensor rotations = draw_rotations(c), weight = torch::randn_like(in.v);
@@ -129,7 +132,8 @@ TEST(Reformer, EqualsTheFormulaWithItsGradients) {
       Inputs leaves = in;
       leaves.q = leaves.k = in.q.detach().clone().requires_grad_();
       leaves.v = in.v.detach().clone().requires_grad_();
-      const torch::Tensor out = i == 0 ? attend(*attention, leaves) : formula(leaves, rotations, c);
+      const torch::Tensor out =
+          i == 0 ? attend(*attention, leaves) : reformer_formula(leaves, rotations, c);
       (out * weight).sum().backward();
       results[i] = {out, leaves.q.grad(), leaves.v.grad()};
     }
@@ -146,14 +150,14 @@ TEST(Reformer, ChoosesAndFactorisesTheBuckets) {
                                                    {16, 2, 64, {4, 4}},
                                                    {16, 2, 128, {16}},  // √(128/2) = 8
                                                    {40, 2, 64, {4, 8}}}) {
-    const Case c{2, chunk, 1, 0, factors};
+    const ReformerCase c{2, chunk, 1, 0, factors};
     const AttentionContext context{
         .width = 8, .heads = 2, .head_dim = 4, .max_length = longest, .seed = 3};
     const auto attention = make(c.spec(/*automatic=*/true), torch::kDouble, context);
     const Inputs in = shared_inputs({n, n - 2}, n);
     const torch::Tensor rotations = draw_rotations(c);
     attention->set_table("rotations", rotations);
-    EXPECT_LT(difference(attend(*attention, in), formula(in, rotations, c)), 1e-12)
+    EXPECT_LT(difference(attend(*attention, in), reformer_formula(in, rotations, c)), 1e-12)
         << n << " " << chunk;
   }
 }
@@ -161,13 +165,13 @@ TEST(Reformer, ChoosesAndFactorisesTheBuckets) {
 // The trap: windows that wrap within a round are another function, from the first chunk of each
 // round on.
 TEST(Reformer, WindowsReachIntoTheRoundBefore) {
-  Case c{2, 4, 1, 0, {6}};
+  ReformerCase c{2, 4, 1, 0, {6}};
   const Inputs in = shared_inputs({24, 24}, 24);
   const torch::Tensor rotations = draw_rotations(c);
   const auto attention = make(c.spec());
   attention->set_table("rotations", rotations);
   c.wrap_rounds = true;
-  EXPECT_GT(difference(attend(*attention, in), formula(in, rotations, c)), 0.05);
+  EXPECT_GT(difference(attend(*attention, in), reformer_formula(in, rotations, c)), 0.05);
 }
 
 TEST(Reformer, OneChunkIsSoftmaxOverTheOtherTokens) {

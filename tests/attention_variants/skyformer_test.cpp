@@ -189,7 +189,7 @@ TEST(Skyformer, CountsItsProducts) {
   EXPECT_EQ(skyformer(6)->flops(3, 10), 3 * 2 * (kernels + outer + inner));
 }
 
-int64_t peak_of(int64_t n, bool training) {
+int64_t skyformer_peak(int64_t n, bool training) {
   const auto attention = make("skyformer[num_features=16]", torch::kFloat,
                               {.width = 16, .heads = 2, .head_dim = 8, .max_length = n, .seed = 0});
   Inputs in = make_inputs({n, n / 2}, n, torch::kFloat, 2, 8);
@@ -204,7 +204,7 @@ int64_t peak_of(int64_t n, bool training) {
 
 TEST(Skyformer, MemoryGrowsLinearly) {
   for (const bool training : {false, true}) {
-    const int64_t small = peak_of(8192, training), large = peak_of(16384, training);
+    const int64_t small = skyformer_peak(8192, training), large = skyformer_peak(16384, training);
     EXPECT_GT(small, 0);
     EXPECT_LT(static_cast<double>(large), 2.2 * static_cast<double>(small))
         << (training ? "training" : "inference");

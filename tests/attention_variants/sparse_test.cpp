@@ -11,7 +11,7 @@ Pattern fixed_pattern(int64_t block, int64_t summary, bool causal) {
   };
 }
 
-std::string spec(int64_t block, int64_t summary, bool causal) {
+std::string sparse_spec(int64_t block, int64_t summary, bool causal) {
   return "sparse[block=" + std::to_string(block) + ",summary=" + std::to_string(summary) +
          ",causal=" + (causal ? "true" : "false") + "]";
 }
@@ -19,13 +19,13 @@ std::string spec(int64_t block, int64_t summary, bool causal) {
 TEST(Sparse, EqualsSoftmaxOverItsPattern) {
   for (const auto& [block, summary] : {std::pair{8, 0}, {8, 3}, {8, 7}, {8, 8}, {1, 0}, {5, 1}}) {
     for (const bool causal : {false, true}) {
-      const auto attention = make(spec(block, summary, causal));
+      const auto attention = make(sparse_spec(block, summary, causal));
       const Pattern seen = fixed_pattern(block, summary, causal);
       for (const int64_t n : {1, 7, 8, 37, 40}) {
         EXPECT_LT(deviation_from_pattern(*attention, n, seen), 1e-13)
-            << spec(block, summary, causal) << ", N = " << n;
+            << sparse_spec(block, summary, causal) << ", N = " << n;
         EXPECT_LT(deviation_from_pattern(*attention, n, seen, scattered_mask(n)), 1e-13)
-            << spec(block, summary, causal) << ", N = " << n << ", scattered padding";
+            << sparse_spec(block, summary, causal) << ", N = " << n << ", scattered padding";
       }
     }
   }
@@ -34,14 +34,14 @@ TEST(Sparse, EqualsSoftmaxOverItsPattern) {
 TEST(Sparse, IsSoftmaxWhereItSeesAll) {
   const Inputs in = make_inputs({40, 17}, 40);
   const torch::Tensor expected = attend(*make("standard"), in);
-  EXPECT_LT(difference(attend(*make(spec(40, 0, false)), in), expected), 1e-13);
-  EXPECT_LT(difference(attend(*make(spec(8, 7, false)), in), expected), 1e-13);
-  EXPECT_LT(difference(attend(*make(spec(1, 0, false)), in), expected), 1e-13);
-  EXPECT_GT(difference(attend(*make(spec(8, 6, false)), in), expected), 1e-3);
+  EXPECT_LT(difference(attend(*make(sparse_spec(40, 0, false)), in), expected), 1e-13);
+  EXPECT_LT(difference(attend(*make(sparse_spec(8, 7, false)), in), expected), 1e-13);
+  EXPECT_LT(difference(attend(*make(sparse_spec(1, 0, false)), in), expected), 1e-13);
+  EXPECT_GT(difference(attend(*make(sparse_spec(8, 6, false)), in), expected), 1e-3);
 }
 
 TEST(Sparse, CausalSeesNothingLater) {
-  const auto attention = make(spec(8, 3, true));
+  const auto attention = make(sparse_spec(8, 3, true));
   Inputs in = make_inputs({40}, 40);
   const torch::Tensor before = attend(*attention, in);
   in.k = in.k.clone();
@@ -65,7 +65,7 @@ TEST(Sparse, WeighsTheBlockExactlyInBfloat16) {
   for (const bool causal : {false, true}) {
     const torch::Tensor expected =
         pattern_attention(in, pattern_matrix(fixed_pattern(8, 3, causal), 2, 40));
-    const auto attention = make(spec(8, 3, causal), torch::kBFloat16);
+    const auto attention = make(sparse_spec(8, 3, causal), torch::kBFloat16);
     const Inputs cast{in.q.to(torch::kBFloat16), in.k.to(torch::kBFloat16),
                       in.v.to(torch::kBFloat16), in.mask};
     EXPECT_LT(difference(attend(*attention, cast), expected), 5e-3) << causal;
@@ -78,8 +78,8 @@ TEST(Sparse, MoreSummaryColumnsThanTheBlockIsAUsageError) {
 }
 
 TEST(Sparse, HugePaddingChangesNothing) {
-  EXPECT_EQ(change_by_huge_padding(*make(spec(8, 3, false)), 29), 0);
-  EXPECT_EQ(change_by_huge_padding(*make(spec(8, 3, true)), 29), 0);
+  EXPECT_EQ(change_by_huge_padding(*make(sparse_spec(8, 3, false)), 29), 0);
+  EXPECT_EQ(change_by_huge_padding(*make(sparse_spec(8, 3, true)), 29), 0);
 }
 
 TEST(Sparse, MemoryGrowsWithN) {
@@ -91,12 +91,12 @@ TEST(Sparse, MemoryGrowsWithN) {
 TEST(Sparse, CountsItsProducts) {
   // 5 blocks of 8 x 8 x 4; 37 rows with 5 blocks of 3 + 1 summary columns and one key for the own
   // block, 8 columns for 4.
-  EXPECT_EQ(make(spec(8, 3, false))->flops(3, 37),
+  EXPECT_EQ(make(sparse_spec(8, 3, false))->flops(3, 37),
             3 * 2 * 2 * 2 * (5 * 8 * 8 * 4 + 37 * (5 * 4 + 1) * 8));
   // Causal: the summaries of the blocks before.
-  EXPECT_EQ(make(spec(8, 3, true))->flops(3, 37),
+  EXPECT_EQ(make(sparse_spec(8, 3, true))->flops(3, 37),
             3 * 2 * 2 * 2 * (5 * 8 * 8 * 4 + (8 * (1 + 5 + 9 + 13) + 5 * 17) * 8));
-  EXPECT_EQ(make(spec(64, 3, false))->flops(3, 37), make("standard")->flops(3, 37));
+  EXPECT_EQ(make(sparse_spec(64, 3, false))->flops(3, 37), make("standard")->flops(3, 37));
 }
 
 }  // namespace

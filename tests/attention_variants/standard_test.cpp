@@ -13,7 +13,7 @@ constexpr AttentionContext kContext{
     .width = 64, .heads = 2, .head_dim = 32, .max_length = 4096, .seed = 0};
 
 // Forward, and backward where `training`, with gradients released between runs.
-int64_t peak_of(const std::string& spec, int64_t n, bool training) {
+int64_t standard_peak(const std::string& spec, int64_t n, bool training) {
   AttentionContext context = kContext;
   context.max_length = n;
   return attend_peak(spec, context, 2, training);
@@ -110,15 +110,15 @@ INSTANTIATE_TEST_SUITE_P(Standard, StandardDropout, testing::Values("fused", "ma
 
 // An N x N would be many times what a pass holds without dropout.
 TEST(Standard, FusedHoldsNoMatrixForItsDropout) {
-  EXPECT_LT(peak_of("standard[dropout=0.1]", 2048, /*training=*/true),
-            1.05 * static_cast<double>(peak_of("standard", 2048, /*training=*/true)));
+  EXPECT_LT(standard_peak("standard[dropout=0.1]", 2048, /*training=*/true),
+            1.05 * static_cast<double>(standard_peak("standard", 2048, /*training=*/true)));
 }
 
 TEST(Standard, FusedHoldsNoMatrix) {
   const int64_t n = 4096, matrix = 2 * 2 * n * n * 4;  // 256 MiB
-  EXPECT_LT(peak_of("standard", n, /*training=*/false), matrix / 20);
-  EXPECT_LT(peak_of("standard", n, /*training=*/true), matrix / 10);
-  EXPECT_GT(peak_of("standard[implementation=materialized]", 1024, /*training=*/false),
+  EXPECT_LT(standard_peak("standard", n, /*training=*/false), matrix / 20);
+  EXPECT_LT(standard_peak("standard", n, /*training=*/true), matrix / 10);
+  EXPECT_GT(standard_peak("standard[implementation=materialized]", 1024, /*training=*/false),
             2 * 2 * 1024 * 1024 * 4);
 }
 
@@ -131,7 +131,8 @@ TEST(Standard, AnalyticBytesAreWhatTheAllocatorSees) {
       const auto account = [&](int64_t n) {
         return make(spec, torch::kFloat, kContext)->analytic_bytes(2, n, 4, training);
       };
-      const int64_t n = 1024, growth = peak_of(spec, 2 * n, training) - peak_of(spec, n, training);
+      const int64_t n = 1024, growth = standard_peak(spec, 2 * n, training) -
+                                       standard_peak(spec, n, training);
       EXPECT_NEAR(static_cast<double>(growth) / static_cast<double>(account(2 * n) - account(n)), 1,
                   0.15)
           << spec << (training ? " training" : " inference");

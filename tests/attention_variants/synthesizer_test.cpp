@@ -260,7 +260,7 @@ TEST(Synthesizer, CountsItsProducts) {
 }
 
 // Forward, and backward where `training`. The parameters' own gradients are made before.
-int64_t peak_of(const std::string& spec, int64_t n, bool training) {
+int64_t synthesizer_peak(const std::string& spec, int64_t n, bool training) {
   const auto attention = make(spec, torch::kFloat,
                               {.width = 16, .heads = 2, .head_dim = 8, .max_length = n, .seed = 0});
   const torch::Tensor x = torch::randn({2, n, 16}), mask = length_mask({n, n / 2}, n);
@@ -274,7 +274,8 @@ int64_t peak_of(const std::string& spec, int64_t n, bool training) {
 TEST(Synthesizer, HoldsNoMatrixOverPositionsWhereRIsAProduct) {
   for (const char* spec : {"synthesizer", "synthesizer[rank=4]", "synthesizer[kind=dense]"}) {
     for (const bool training : {false, true}) {
-      const int64_t small = peak_of(spec, 1024, training), large = peak_of(spec, 2048, training);
+      const int64_t small = synthesizer_peak(spec, 1024, training),
+                    large = synthesizer_peak(spec, 2048, training);
       EXPECT_GT(small, 0);
       EXPECT_LT(static_cast<double>(large), 2.2 * static_cast<double>(small))
           << spec << (training ? " training" : " inference");

@@ -17,7 +17,7 @@ const std::string kFixtures = LRA_SOURCE_DIR "/tests/fixtures/torchscript-";
 
 std::string named(const std::string& name) { return "torchscript:" + kFixtures + name + ".pt"; }
 
-std::string make_message(const std::string& spec) {
+std::string script_message(const std::string& spec) {
   return error_text([&] { make(spec); });
 }
 
@@ -46,7 +46,7 @@ TEST(TorchScript, MalformedNames) {
   EXPECT_EQ(message("torchscript:a[1].pt"),
             "attention 'torchscript:a[1].pt': a file's path may hold no comma and no bracket; "
             "write name:FILE");
-  EXPECT_EQ(make_message("nystrom:a.pt"),
+  EXPECT_EQ(script_message("nystrom:a.pt"),
             "unknown key 'file' in attention nystrom; valid: num_landmarks, pinv_iterations, "
             "conv_kernel_size, pinv, landmarks, init, padding");
 }
@@ -56,7 +56,7 @@ TEST(TorchScript, IsNotAmongThoseThatRunByNameAlone) {
   for (const AttentionEntry* entry : attention_entries())
     EXPECT_NE(entry->info.name, "torchscript");
   EXPECT_EQ(attention_entry("torchscript").info.name, "torchscript");
-  EXPECT_EQ(make_message("torchscript"),
+  EXPECT_EQ(script_message("torchscript"),
             "attention torchscript needs a file saved by torch.jit.script(module).save(FILE); "
             "write torchscript:FILE");
 }
@@ -140,7 +140,7 @@ TEST(TorchScript, TheFileAndItsHashAreOptionsInEffect) {
   // What a record says can be asked for, and a changed file is not taken for it.
   EXPECT_EQ(attention_entry("torchscript").effective_options(expected), expected);
   const std::string other(64, '0');
-  EXPECT_EQ(make_message("torchscript[file=" + file + ",sha256=\"" + other + "\"]"),
+  EXPECT_EQ(script_message("torchscript[file=" + file + ",sha256=\"" + other + "\"]"),
             "torchscript:" + file + ": the file has SHA-256 " + hash + ", not the " + other +
                 " that was asked for; it has changed, put the old one back or start anew");
 }
@@ -173,16 +173,16 @@ TEST(TorchScript, SaysWhatIsWrongWithAFile) {
   for (const std::string& bytes :
        {std::string("def forward(self): pass\n"), std::string(), whole.substr(0, 2000)}) {
     const NoScript file(bytes);
-    const std::string name = "torchscript:" + file.path(), message = make_message(name);
+    const std::string name = "torchscript:" + file.path(), message = script_message(name);
     EXPECT_TRUE(message.starts_with(name + ": the file is no TorchScript file (")) << message;
     EXPECT_TRUE(message.ends_with("); save one with torch.jit.script(module).save(FILE)"))
         << message;
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-    EXPECT_EQ(make_message("torchscript:" + file.folder()),
+    EXPECT_EQ(script_message("torchscript:" + file.folder()),
               "torchscript:" + file.folder() + ": there is no such file");
-    EXPECT_EQ(make_message(name + ".pt"), name + ".pt: there is no such file");
+    EXPECT_EQ(script_message(name + ".pt"), name + ".pt: there is no such file");
   }
-  EXPECT_EQ(make_message(named("signature")),
+  EXPECT_EQ(script_message(named("signature")),
             named("signature") +
                 ": its forward should take the tensors (q, k, v, mask) or (x, mask) and return one "
                 "tensor; it has (q: Tensor, k: Tensor, v: Tensor) -> Tensor");

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -14,13 +13,6 @@ namespace {
 
 std::string fixture(const std::string& name) {
   return "torchscript:" LRA_SOURCE_DIR "/tests/fixtures/torchscript-" + name + ".pt";
-}
-
-std::vector<std::string> text_lines(const std::string& text) {
-  std::vector<std::string> found;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) found.push_back(line);
-  return found;
 }
 
 ProgramResult check(const std::string& attention, std::vector<std::string> more = {}) {

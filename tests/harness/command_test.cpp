@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -20,13 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
-
-Words text_lines(const std::string& text) {
-  Words found;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) found.push_back(line);
-  return found;
-}
 
 // A run of the program that ends well and says nothing on stderr; returns its stdout.
 std::string output_of(const Words& words) {

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -172,6 +173,14 @@ inline bool kill_in_training(const std::vector<std::string>& words,
     }
   }
   return hit;
+}
+
+/// Its lines, without what ends them.
+inline std::vector<std::string> text_lines(const std::string& text) {
+  std::vector<std::string> found;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) found.push_back(line);
+  return found;
 }
 
 }  // namespace lra

@@ -7,7 +7,7 @@
 namespace lra {
 namespace {
 
-std::string output_of(const std::vector<std::string>& words) {
+std::string protocol_output(const std::vector<std::string>& words) {
   const ProgramResult result = run_program(words);
   EXPECT_EQ(result.status, 0) << result.err;
   return result.out;
@@ -15,7 +15,7 @@ std::string output_of(const std::vector<std::string>& words) {
 
 TEST(ProtocolsCommandTest, ShowsEveryTaskOfEveryProtocol) {
   for (const std::string& name : protocol_names()) {
-    const json shown = json::parse(output_of({"protocol", "show", name}));
+    const json shown = json::parse(protocol_output({"protocol", "show", name}));
     EXPECT_EQ(shown["name"], name);
     for (const Task* known : tasks()) {
       ASSERT_TRUE(shown["tasks"].contains(known->name)) << name << " " << known->name;
@@ -27,13 +27,14 @@ TEST(ProtocolsCommandTest, ShowsEveryTaskOfEveryProtocol) {
 }
 
 TEST(ProtocolsCommandTest, ShowsChoicesAndEntriesOfVariants) {
-  const json shown = json::parse(output_of({"protocol", "show", "tay2020", "--task", "image"}));
+  const json shown =
+      json::parse(protocol_output({"protocol", "show", "tay2020", "--task", "image"}));
   EXPECT_GE(shown["choices"].size(), 5u);
   EXPECT_EQ(
       shown["tasks"]["image"]["attentions"]["sinkhorn"]["settings"]["optimizer"]["weight_decay"],
       0.7);
-  const json run = json::parse(
-      output_of({"protocol", "show", "tay2020", "--task", "image", "--attention", "sinkhorn"}));
+  const json run = json::parse(protocol_output(
+      {"protocol", "show", "tay2020", "--task", "image", "--attention", "sinkhorn"}));
   EXPECT_EQ(run["optimizer"]["weight_decay"], 0.7);
   EXPECT_EQ(run["model"]["pooling"], "cls");
   EXPECT_EQ(run["attention"]["options"]["block"], 64);
@@ -41,7 +42,7 @@ TEST(ProtocolsCommandTest, ShowsChoicesAndEntriesOfVariants) {
 
 TEST(ProtocolsCommandTest, DiffsAnyTwo) {
   const std::string skyformer =
-      output_of({"protocol", "diff", "nystromformer2021", "skyformer2021", "--task", "text"});
+      protocol_output({"protocol", "diff", "nystromformer2021", "skyformer2021", "--task", "text"});
   for (const char* line :
        {"tasks.text.optimizer.clip_value: 0.0 -> 1.0\n",
         "tasks.text.training.steps: 20000 -> 50000\n", "tasks.text.training.batch: 32 -> 16\n",
@@ -51,7 +52,7 @@ TEST(ProtocolsCommandTest, DiffsAnyTwo) {
     EXPECT_NE(skyformer.find(line), std::string::npos) << line << skyformer;
   }
   const std::string tay =
-      output_of({"protocol", "diff", "lra-strict", "tay2020", "--task", "listops"});
+      protocol_output({"protocol", "diff", "lra-strict", "tay2020", "--task", "listops"});
   for (const char* line : {"tasks.listops.model.pooling: \"mean\" -> \"cls\"\n",
                            "tasks.listops.model.positions: \"learned\" -> \"sinusoidal\"\n",
                            "tasks.listops.schedule.kind: \"one_cycle\" -> \"rsqrt\"\n",
@@ -66,11 +67,11 @@ TEST(ProtocolsCommandTest, TakesAUsersFileByItsPath) {
   write_file(path, R"({"schema": "lra.protocol/1", "name": "mine", "extends": "tay2020",
     "choices": ["half as many steps"], "tasks": {"image": {"training": {"steps": 17500},
     "attentions": {"nystrom": {"settings": {"model": {"heads": 4}}}}}}})");
-  const json shown = json::parse(output_of({"protocol", "show", path, "--task", "image"}));
+  const json shown = json::parse(protocol_output({"protocol", "show", path, "--task", "image"}));
   EXPECT_EQ(shown["tasks"]["image"]["training"]["steps"], 17500);
   EXPECT_EQ(shown["choices"].back(), "half as many steps");
-  const std::string diff =
-      output_of({"protocol", "diff", "tay2020", path, "--task", "image", "--attention", "nystrom"});
+  const std::string diff = protocol_output(
+      {"protocol", "diff", "tay2020", path, "--task", "image", "--attention", "nystrom"});
   EXPECT_NE(diff.find("training.steps: 35000 -> 17500\n"), std::string::npos) << diff;
   EXPECT_NE(diff.find("model.heads: 8 -> 4\n"), std::string::npos) << diff;
 }

@@ -31,16 +31,6 @@ double distance(const torch::Tensor& a, const torch::Tensor& b) {
   return (a - b).abs().max().item<double>();
 }
 
-struct ToyBatch {
-  ToyBatch() {
-    torch::manual_seed(1);
-    tokens = torch::randint(1, 7, {3, 1, 16}, torch::kInt64);
-  }
-  torch::Tensor tokens;
-  torch::Tensor mask =
-      (torch::arange(16) < torch::tensor({16, 9, 1}).unsqueeze(1)).unsqueeze(1);  // [3,1,16]
-};
-
 // tests/parity/make_protocol_fixtures.py made it by the formula of LRA's own models.
 TEST(PositionsTest, EqualLrasSinusoids) {
   const json fixture = read_json(LRA_SOURCE_DIR "/tests/fixtures/positions.json");

@@ -7,12 +7,6 @@
 namespace lra {
 namespace {
 
-struct ToyBatch {
-  torch::Tensor tokens = torch::randint(1, 7, {3, 1, 16}, torch::kInt64);
-  torch::Tensor mask =
-      (torch::arange(16) < torch::tensor({16, 9, 1}).unsqueeze(1)).unsqueeze(1);  // [3,1,16]
-};
-
 class ModelTest : public testing::Test {
  protected:
   void SetUp() override { torch::manual_seed(1); }

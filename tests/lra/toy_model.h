@@ -32,4 +32,15 @@ inline Config toy_config(const std::string& attention = "standard", double dropo
   return config;
 }
 
+/// Three samples of up to 16 tokens, the same in every test.
+struct ToyBatch {
+  ToyBatch() {
+    torch::manual_seed(1);
+    tokens = torch::randint(1, 7, {3, 1, 16}, torch::kInt64);
+  }
+  torch::Tensor tokens;  // [3,1,16]
+  torch::Tensor mask =
+      (torch::arange(16) < torch::tensor({16, 9, 1}).unsqueeze(1)).unsqueeze(1);  // [3,1,16]
+};
+
 }  // namespace lra

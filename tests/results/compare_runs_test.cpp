@@ -8,7 +8,7 @@
 namespace lra {
 namespace {
 
-Result run(const std::string& attention, int64_t correct, uint64_t seed = 0) {
+Result compared_run(const std::string& attention, int64_t correct, uint64_t seed = 0) {
   Result r = with_predictions(example_result(attention, seed), 1000,
                               [=](int64_t i) { return i < correct; });
   r.path = fmt::format("runs/{}/seed{}/result.json", attention, seed);
@@ -16,7 +16,7 @@ Result run(const std::string& attention, int64_t correct, uint64_t seed = 0) {
 }
 
 TEST(CompareRuns, OneRunASide) {
-  Result a = run("nystrom", 400), b = run("standard", 360);
+  Result a = compared_run("nystrom", 400), b = compared_run("standard", 360);
   b.training.steps_per_second = 5.0;
   b.training.peak_memory_mib = 601.0;
   const std::vector<Result> as{a}, bs{b};
@@ -54,8 +54,9 @@ TEST(CompareRuns, OneRunASide) {
 }
 
 TEST(CompareRuns, SeedsASide) {
-  const std::vector<Result> a{run("nystrom", 400, 0), run("nystrom", 404, 1)},
-      b{run("standard", 300, 0), run("standard", 304, 1), run("standard", 308, 2)};
+  const std::vector<Result> a{compared_run("nystrom", 400, 0), compared_run("nystrom", 404, 1)},
+      b{compared_run("standard", 300, 0), compared_run("standard", 304, 1),
+        compared_run("standard", 308, 2)};
   const RunComparison c = compare_runs(a, b);
   EXPECT_NEAR(c.a.accuracy, 0.402, 1e-12);
   EXPECT_NEAR(*c.b.sd, 0.004, 1e-12);
@@ -71,7 +72,7 @@ TEST(CompareRuns, SeedsASide) {
 }
 
 TEST(CompareRuns, RunsOfOneAttentionCompareToo) {
-  const std::vector<Result> a{run("nystrom", 400, 0)}, b{run("nystrom", 404, 1)};
+  const std::vector<Result> a{compared_run("nystrom", 400, 0)}, b{compared_run("nystrom", 404, 1)};
   EXPECT_NEAR(compare_runs(a, b).difference, -0.004, 1e-12);
 }
 
@@ -80,9 +81,9 @@ std::string refusal(const std::vector<Result>& a, const std::vector<Result>& b) 
 }
 
 TEST(CompareRuns, RefusesWhatIsNotComparable) {
-  const Result a = run("nystrom", 400);
+  const Result a = compared_run("nystrom", 400);
   const auto against = [&](void (*change)(Result&)) {
-    Result b = run("standard", 360);
+    Result b = compared_run("standard", 360);
     change(b);
     return refusal({a}, {b});
   };
@@ -107,7 +108,7 @@ TEST(CompareRuns, RefusesWhatIsNotComparable) {
     r.config["training"] = {{"steps", steps}, {"batch", 8}, {"checkpoint_every", checkpoint_every}};
     r.config["overridden"] = {"training.steps", "training.batch", "training.checkpoint_every"};
   };
-  Result one = run("nystrom", 400), two = run("standard", 360);
+  Result one = compared_run("nystrom", 400), two = compared_run("standard", 360);
   override_both(one, 10, 5);
   override_both(two, 10, 2);
   EXPECT_EQ(refusal({one}, {two}), "(no error)");
@@ -126,26 +127,29 @@ TEST(CompareRuns, RefusesWhatIsNotComparable) {
 }
 
 TEST(CompareRuns, RefusesSidesThatAreNotOneAttentionsFinishedRuns) {
-  Result failed = run("standard", 360);
+  Result failed = compared_run("standard", 360);
   failed.status = "oom";
   failed.test.reset();
-  EXPECT_EQ(refusal({run("nystrom", 400)}, {failed}),
+  EXPECT_EQ(refusal({compared_run("nystrom", 400)}, {failed}),
             "the second side holds no finished run: runs/standard/seed0/result.json is oom");
   EXPECT_EQ(refusal({}, {failed}), "the first side holds no run");
-  EXPECT_EQ(refusal({run("nystrom", 400), run("linear", 400, 1)}, {run("standard", 360)}),
+  EXPECT_EQ(refusal({compared_run("nystrom", 400), compared_run("linear", 400, 1)},
+                    {compared_run("standard", 360)}),
             "the first side holds runs of 2 attentions (linear, nystrom); name the runs of one");
-  EXPECT_EQ(refusal({run("nystrom", 400), run("linear", 400)}, {run("standard", 360)}),
+  EXPECT_EQ(refusal({compared_run("nystrom", 400), compared_run("linear", 400)},
+                    {compared_run("standard", 360)}),
             "the first side holds runs of 2 attentions (linear, nystrom); name the runs of one")
       << "of one seed too";
 }
 
 TEST(CompareRuns, SaysWhatIsLeftOutAndWhatIsNotThere) {
-  Result failed = run("standard", 360, 1), again = run("standard", 350), bare = run("nystrom", 400);
+  Result failed = compared_run("standard", 360, 1), again = compared_run("standard", 350),
+         bare = compared_run("nystrom", 400);
   failed.status = "diverged";
   failed.test.reset();
   bare.predictions = nullptr;
   bare.machine.cores = 64;
-  const std::vector<Result> a{bare}, b{run("standard", 100), failed, again};
+  const std::vector<Result> a{bare}, b{compared_run("standard", 100), failed, again};
   const RunComparison c = compare_runs(a, b);
   EXPECT_FALSE(c.bootstrap || c.counts || c.time_ratio || c.memory_ratio);
   std::string notes;

@@ -12,11 +12,11 @@
 namespace lra {
 namespace {
 
-const std::string kHostile =
+const std::string kHostileText =
     "</td><script>alert(1)</script><img src=x onerror=alert(2)>\"'`&amp;\n\x1b[31m\xff\xe2\x80\xae";
 
 // What a browser could take for markup of a record's own.
-void expect_harmless(const std::string& name, const std::string& html) {
+void expect_harmless_page(const std::string& name, const std::string& html) {
   EXPECT_FALSE(contains(html, "<script")) << name;
   EXPECT_FALSE(contains(html, "<img src=x")) << name;
   EXPECT_FALSE(contains(html, "\x1b")) << name;
@@ -184,23 +184,23 @@ TEST(Pages, HaveNamesThatAreSafeAndDifferent) {
 TEST(Pages, HostileRecordsStayText) {
   Result r = whole_result("nystrom");
   r.task = r.protocol = r.attention.label = r.attention.name = r.data.source = r.data.fingerprint =
-      r.machine.processor = r.machine.gpu = r.path = kHostile;
-  r.software = {{kHostile, kHostile}};
-  r.attention.options[kHostile] = kHostile;
-  r.config["overridden"] = {kHostile};
-  r.config[kHostile] = {{kHostile, {kHostile}}};
+      r.machine.processor = r.machine.gpu = r.path = kHostileText;
+  r.software = {{kHostileText, kHostileText}};
+  r.attention.options[kHostileText] = kHostileText;
+  r.config["overridden"] = {kHostileText};
+  r.config[kHostileText] = {{kHostileText, {kHostileText}}};
   Result failed = r;
   failed.status = "oom";
-  failed.reason = kHostile;
+  failed.reason = kHostileText;
   Profile p = example_profile("standard", 512, 1, 1);
-  p.attention.label = p.dtype = p.device = p.machine.processor = p.noisy = kHostile;
-  Records records{.results = {r, failed}, .profiles = {p}, .bad = {{kHostile, kHostile}}};
+  p.attention.label = p.dtype = p.device = p.machine.processor = p.noisy = kHostileText;
+  Records records{.results = {r, failed}, .profiles = {p}, .bad = {{kHostileText, kHostileText}}};
   const auto pages = make_pages(records, {}, [](const Result&, int64_t) {
-    return Sample{.text = kHostile, .png = {kHostile}};
+    return Sample{.text = kHostileText, .png = {kHostileText}};
   });
   ASSERT_EQ(pages.size(), 3u);
   for (const auto& [name, page] : pages) {
-    expect_harmless(name, page);
+    expect_harmless_page(name, page);
     EXPECT_FALSE(contains(name, "script>")) << name;
   }
   EXPECT_TRUE(contains(pages.at("report.html"), "&lt;script&gt;alert(1)"));

@@ -11,8 +11,8 @@
 namespace lra {
 namespace {
 
-Result run(const std::string& attention, int64_t correct, double rate, double mib,
-           uint64_t seed = 0) {
+Result plotted_run(const std::string& attention, int64_t correct, double rate, double mib,
+                   uint64_t seed = 0) {
   Result r = example_result(attention, seed, correct);
   r.training.steps_per_second = rate;
   r.training.peak_memory_mib = mib;
@@ -35,9 +35,9 @@ void add_log(Result& r, int64_t lines, int64_t every, double loss) {
 
 TEST(TradeoffPlots, ShowCostsAndTheirParetoFront) {
   // "b" is slower than "a" and worse; "c" is slowest and best. In memory "a" beats them all.
-  const auto plots =
-      tradeoff_plots(std::vector<Result>{run("a", 900, 10, 100), run("b", 800, 5, 200),
-                                         run("c", 1000, 4, 150), run("c", 1000, 4, 150, 1)});
+  const auto plots = tradeoff_plots(
+      std::vector<Result>{plotted_run("a", 900, 10, 100), plotted_run("b", 800, 5, 200),
+                          plotted_run("c", 1000, 4, 150), plotted_run("c", 1000, 4, 150, 1)});
   ASSERT_EQ(plots.size(), 2u);
   EXPECT_EQ(plots[0].name, "tradeoff-1-time");
   EXPECT_EQ(plots[1].name, "tradeoff-1-memory");
@@ -58,16 +58,16 @@ TEST(TradeoffPlots, ShowCostsAndTheirParetoFront) {
 }
 
 TEST(TradeoffPlots, NeverMixMachinesOrRecipes) {
-  Result other = run("b", 800, 5, 200);
+  Result other = plotted_run("b", 800, 5, 200);
   other.machine.cores = 64;
-  EXPECT_TRUE(tradeoff_plots(std::vector<Result>{run("a", 900, 10, 100), other}).empty());
-  other = run("b", 800, 5, 200);
+  EXPECT_TRUE(tradeoff_plots(std::vector<Result>{plotted_run("a", 900, 10, 100), other}).empty());
+  other = plotted_run("b", 800, 5, 200);
   other.data.fingerprint = "b";
-  EXPECT_TRUE(tradeoff_plots(std::vector<Result>{run("a", 900, 10, 100), other}).empty());
+  EXPECT_TRUE(tradeoff_plots(std::vector<Result>{plotted_run("a", 900, 10, 100), other}).empty());
 }
 
 TEST(CurvePlots, AreMeansOverSeedsAtTheStepsOfAll) {
-  Result one = run("a", 900, 1, 1), two = run("a", 900, 1, 1, 1);
+  Result one = plotted_run("a", 900, 1, 1), two = plotted_run("a", 900, 1, 1, 1);
   add_log(one, 3, 10, 2);
   add_log(two, 2, 10, 4);
   const auto plots = curve_plots(std::vector<Result>{one, two});
@@ -81,11 +81,11 @@ TEST(CurvePlots, AreMeansOverSeedsAtTheStepsOfAll) {
   EXPECT_EQ(plots[2].series[0].points[1][1], 3);
   EXPECT_EQ(plots[1].series[0].points[1][1], 4);
   EXPECT_EQ(plots[0].series[0].points[1][1], 25);
-  EXPECT_TRUE(curve_plots(std::vector<Result>{run("a", 900, 1, 1)}).empty());
+  EXPECT_TRUE(curve_plots(std::vector<Result>{plotted_run("a", 900, 1, 1)}).empty());
 }
 
 TEST(CurvePlots, LongLogsAreMeansOfNeighbours) {
-  Result r = run("a", 900, 1, 1);
+  Result r = plotted_run("a", 900, 1, 1);
   add_log(r, 600, 10, 2);
   const auto plots = curve_plots(std::vector<Result>{r});
   const auto& points = plots[2].series[0].points;
@@ -95,7 +95,7 @@ TEST(CurvePlots, LongLogsAreMeansOfNeighbours) {
 }
 
 TEST(CurvePlots, LongRecipesTakeSeveralLines) {
-  Result r = run("a", 900, 1, 1);
+  Result r = plotted_run("a", 900, 1, 1);
   add_log(r, 3, 10, 2);
   r.config["overridden"] = json::array();
   for (int i = 0; i < 12; ++i)
@@ -106,7 +106,7 @@ TEST(CurvePlots, LongRecipesTakeSeveralLines) {
 }
 
 TEST(RunPlots, AreSmallAndOfOneRun) {
-  Result r = run("a", 900, 1, 1);
+  Result r = plotted_run("a", 900, 1, 1);
   EXPECT_TRUE(run_plots(r, "x").empty());
   add_log(r, 3, 10, 2);
   const auto plots = run_plots(r, "x");

@@ -13,7 +13,8 @@ namespace {
 using Place = Standing::Place;
 
 // Right at the first `correct` of 1000 examples, of which `swapped` are others.
-Result run(const std::string& attention, int64_t correct, int64_t swapped = 0, uint64_t seed = 0) {
+Result seeded_run(const std::string& attention, int64_t correct, int64_t swapped = 0,
+                  uint64_t seed = 0) {
   return with_predictions(example_result(attention, seed), 1000, [=](int64_t i) {
     return i < correct - swapped || (i >= 900 && i < 900 + swapped);
   });
@@ -34,7 +35,8 @@ const Standing& of(const std::vector<Standing>& all, const std::string& row) {
 
 TEST(Standings, SingleRunsAreTestedByMcNemarOnTheirPredictions) {
   // Against the best (400 right): "near" has 390 of them, "far" 300 and no others.
-  const auto all = standings_of({run("best", 400), run("near", 398, 20), run("far", 300)});
+  const auto all =
+      standings_of({seeded_run("best", 400), seeded_run("near", 398, 20), seeded_run("far", 300)});
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(of(all, "best").place, Place::best);
   EXPECT_EQ(of(all, "best").text(), "best");
@@ -56,9 +58,9 @@ TEST(Standings, SingleRunsAreTestedByMcNemarOnTheirPredictions) {
 
 TEST(Standings, HolmCanTakeAwayWhatOneTestAloneWouldShow) {
   // Ten examples the best alone has right, two the other: p = 0.0386 by itself.
-  const Result best = run("best", 400), other = run("other", 392, 2);
+  const Result best = seeded_run("best", 400), other = seeded_run("other", 392, 2);
   EXPECT_EQ(of(standings_of({best, other}), "other").place, Place::below);
-  const auto all = standings_of({best, other, run("third", 392, 2)});
+  const auto all = standings_of({best, other, seeded_run("third", 392, 2)});
   EXPECT_EQ(of(all, "other").place, Place::tied);
   EXPECT_DOUBLE_EQ(*of(all, "other").adjusted, 2 * mcnemar_p(2, 10));
 }
@@ -67,8 +69,8 @@ TEST(Standings, SeedsAreTestedByWelch) {
   std::vector<Result> results;
   for (uint64_t seed = 0; seed < 3; ++seed) {
     const auto more = static_cast<int64_t>(4 * seed);
-    results.push_back(run("best", 400 + more, 0, seed));
-    results.push_back(run("far", 300 + more, 0, seed));
+    results.push_back(seeded_run("best", 400 + more, 0, seed));
+    results.push_back(seeded_run("far", 300 + more, 0, seed));
   }
   const Standing far = of(standings_of(results), "far");
   EXPECT_EQ(far.test, "Welch");
@@ -79,18 +81,18 @@ TEST(Standings, SeedsAreTestedByWelch) {
 }
 
 TEST(Standings, WhatCannotBeTestedSaysWhy) {
-  Result bare = run("bare", 300);
+  Result bare = seeded_run("bare", 300);
   bare.predictions = nullptr;
-  Result other = run("other", 300);
+  Result other = seeded_run("other", 300);
   auto predictions = std::make_shared<Predictions>(*other.predictions);
   std::swap(predictions->labels[0], predictions->labels[999]);
   other.predictions = predictions;
-  const auto all = standings_of(
-      {run("best", 400), bare, other, run("seeds", 300, 0, 0), run("seeds", 300, 0, 1)});
+  const auto all = standings_of({seeded_run("best", 400), bare, other,
+                                 seeded_run("seeds", 300, 0, 0), seeded_run("seeds", 300, 0, 1)});
   EXPECT_EQ(of(all, "bare").text(), "not tested: no predictions");
   EXPECT_EQ(of(all, "other").text(), "not tested: predictions of other examples");
   EXPECT_EQ(of(all, "seeds").text(), "not tested: one seed against several");
-  EXPECT_TRUE(standings_of({run("alone", 400)}).empty());
+  EXPECT_TRUE(standings_of({seeded_run("alone", 400)}).empty());
 }
 
 TEST(Standings, RunsThatAreNotComparableNeverMeet) {
@@ -98,9 +100,9 @@ TEST(Standings, RunsThatAreNotComparableNeverMeet) {
        {+[](Result& r) { r.protocol = "tay2020"; },
         +[](Result& r) { r.data.fingerprint = std::string(64, 'b'); },
         +[](Result& r) { r.data.synthetic = true; }, +[](Result& r) { r.task = "text"; }}) {
-    Result other = run("other", 300);
+    Result other = seeded_run("other", 300);
     change(other);
-    EXPECT_TRUE(difference_tables(std::vector<Result>{run("best", 400), other}).empty());
+    EXPECT_TRUE(difference_tables(std::vector<Result>{seeded_run("best", 400), other}).empty());
   }
 }
 
@@ -113,7 +115,8 @@ std::string notes_of(const std::vector<Result>& results) {
 }
 
 TEST(Standings, TheAccuracyTableNamesThem) {
-  const std::string notes = notes_of({run("best", 400), run("near", 398, 20), run("far", 300)});
+  const std::string notes =
+      notes_of({seeded_run("best", 400), seeded_run("near", 398, 20), seeded_run("far", 300)});
   EXPECT_TRUE(
       contains(notes, "listops: best best; not distinguishable from it: near; below it: far\n"))
       << notes;
@@ -121,19 +124,20 @@ TEST(Standings, TheAccuracyTableNamesThem) {
                        "tested at 5 % (single runs: exact McNemar test; seeds: Welch's t test), "
                        "Holm's correction over 2 tests"))
       << notes;
-  EXPECT_FALSE(contains(notes_of({run("alone", 400)}), "Holm"));
+  EXPECT_FALSE(contains(notes_of({seeded_run("alone", 400)}), "Holm"));
 }
 
 TEST(Standings, TheAccuracyTableWarnsOfWhatWasNotLearned) {
   // 10 % needs no learning; the intervals are [8.3, 12.0], [9.0, 12.9] and [10.0+, 14.3].
-  EXPECT_TRUE(contains(notes_of({run("standard", 100)}),
+  EXPECT_TRUE(contains(notes_of({seeded_run("standard", 100)}),
                        "WARNING: listops was not learned by standard: the interval reaches down to "
                        "the most frequent label (10.00 %)"));
-  EXPECT_TRUE(contains(notes_of({run("standard", 108)}), "WARNING"));
-  EXPECT_FALSE(contains(notes_of({run("standard", 122)}), "WARNING"));
-  EXPECT_TRUE(contains(notes_of({run("standard", 100, 0, 0), run("standard", 300, 0, 1)}),
-                       "not learned by standard (1 of 2 seeds)"));
-  Result unknown = run("standard", 100);
+  EXPECT_TRUE(contains(notes_of({seeded_run("standard", 108)}), "WARNING"));
+  EXPECT_FALSE(contains(notes_of({seeded_run("standard", 122)}), "WARNING"));
+  EXPECT_TRUE(
+      contains(notes_of({seeded_run("standard", 100, 0, 0), seeded_run("standard", 300, 0, 1)}),
+               "not learned by standard (1 of 2 seeds)"));
+  Result unknown = seeded_run("standard", 100);
   unknown.data.majority.reset();
   EXPECT_TRUE(contains(notes_of({unknown}), "reaches down to chance (10.00 %)"));
   unknown.predictions = nullptr;
@@ -141,7 +145,8 @@ TEST(Standings, TheAccuracyTableWarnsOfWhatWasNotLearned) {
 }
 
 TEST(Standings, TheDifferenceTableShowsThem) {
-  const auto tables = difference_tables(std::vector<Result>{run("best", 400), run("far", 300)});
+  const auto tables =
+      difference_tables(std::vector<Result>{seeded_run("best", 400), seeded_run("far", 300)});
   ASSERT_EQ(tables.size(), 1u);
   ASSERT_EQ(tables[0].rows.size(), 2u);
   EXPECT_EQ(tables[0].rows[0], (std::vector<std::string>{"listops", "best", "1", "40.00", "–", "–",
