@@ -1,4 +1,4 @@
-"""The table of the README on runs of 200 steps, from the records beside this file: python3 results/measured/steps-200/table.py"""
+"""The table of docs/measured.md on runs of 200 steps, from the records beside this file: python3 results/measured/steps-200/table.py"""
 
 import json
 import pathlib
