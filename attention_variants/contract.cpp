@@ -28,7 +28,7 @@ void shape_and_type(const Trial& trial, Findings& f) {
       const torch::Tensor out = trial.call(*attention, form, in);
       f.that(
           out.defined() && out.sizes() == in.leaves[0].sizes() && out.scalar_type() == type,
-          fmt::format("{} of {} gives {}", form.name(), described(in.leaves[0]), described(out)));
+          fmt::format("{} of {} gives {}", form.name(), shape_text(in.leaves[0]), shape_text(out)));
     }
   }
 }
@@ -41,7 +41,7 @@ void any_length(const Trial& trial, Findings& f) {
       try {
         const torch::Tensor out = trial.call(*attention, form, in);
         f.that(out.sizes() == in.leaves[0].sizes(),
-               fmt::format("N = {}: {} gives {}", n, form.name(), described(out)));
+               fmt::format("N = {}: {} gives {}", n, form.name(), shape_text(out)));
         f.finite(fmt::format("N = {}: {}", n, form.name()), out);
       } catch (const std::exception& error) {
         f.that(false, fmt::format("N = {}: {}", n, first_line(error)));
@@ -252,7 +252,7 @@ void autocast(const Trial& trial, Findings& f) {
     }
     // A layer without a matrix product has nothing that autocast would change.
     f.that(out.scalar_type() == torch::kBFloat16 || out.scalar_type() == type,
-           fmt::format("{} under autocast gives {}", form.name(), described(out)));
+           fmt::format("{} under autocast gives {}", form.name(), shape_text(out)));
     f.finite(form.name() + " under autocast", out);
     // forward() rounds what attend() is given: only where there is no attend() is it compared.
     if (form.attends == trial.core().attends) {
@@ -303,10 +303,10 @@ void wrong_shapes(const Trial& trial, Findings& f) {
     };
     const std::string name = form.leaves[0] + " ";
     const auto try_leaf = [&](const torch::Tensor& leaf) {
-      refused(name + described(leaf), [&] { given(leaf, m); });
+      refused(name + shape_text(leaf), [&] { given(leaf, m); });
     };
     const auto try_mask = [&](const torch::Tensor& mask) {
-      refused("mask " + described(mask), [&] { given(x, mask); });
+      refused("mask " + shape_text(mask), [&] { given(x, mask); });
     };
     try_leaf(x.select(0, 0));
     try_leaf(x.narrow(form.attends ? 2 : 1, 0, 7));

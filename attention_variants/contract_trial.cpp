@@ -1,6 +1,6 @@
 #include "attention_variants/contract_trial.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -83,11 +83,6 @@ torch::Tensor weighted_sum(const torch::Tensor& out) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(uint64_t{17});
   const torch::Tensor weight = torch::randn(out.sizes(), generator, torch::kDouble);
   return (out * weight.to(out.device(), out.scalar_type())).sum();
-}
-
-std::string described(const torch::Tensor& t) {
-  if (!t.defined()) return "undefined";
-  return fmt::format("[{}] {}", fmt::join(t.sizes(), ","), c10::toString(t.scalar_type()));
 }
 
 // ---- The attention under trial ------------------------------------------------------------------

@@ -99,7 +99,4 @@ Tensors gradients(const torch::Tensor& loss, const Tensors& leaves);
 /// A sum of all outputs with fixed random weights, so that its gradient is nowhere zero.
 torch::Tensor weighted_sum(const torch::Tensor& out);
 
-/// "[2,8,4] Double"
-std::string described(const torch::Tensor& t);
-
 }  // namespace lra::contract

@@ -11,7 +11,7 @@
 namespace lra {
 namespace {
 
-constexpr int64_t kBlock = 64;  // T
+constexpr int64_t kConvBlock = 64;  // T
 
 // The sequences of a batch laid end to end, each in a slot that is a whole number of blocks and
 // ends in at least K - 1 zeros, so that one run of blocks covers them all and no window sees two
@@ -25,8 +25,8 @@ struct Slots {
 Slots lay_out(const torch::Tensor& x, int64_t kernel, int64_t left) {
   const int64_t batch = x.size(0), heads = x.size(1), length = x.size(2), width = x.size(3);
   Slots slots;
-  slots.slot = (length + kernel - 1 + kBlock - 1) / kBlock * kBlock;
-  slots.blocks = batch * slots.slot / kBlock;
+  slots.slot = (length + kernel - 1 + kConvBlock - 1) / kConvBlock * kConvBlock;
+  slots.blocks = batch * slots.slot / kConvBlock;
   const int64_t rows = batch * slots.slot + kernel - 1;
   slots.data = torch::zeros({heads, rows, width}, x.options());
   slots.data
@@ -40,30 +40,31 @@ Slots lay_out(const torch::Tensor& x, int64_t kernel, int64_t left) {
 torch::Tensor windows(const Slots& slots, int64_t head, int64_t first, int64_t rows) {
   const torch::Tensor data = slots.data[head];
   const int64_t width = data.size(1);
-  return data.as_strided({slots.blocks, rows, width}, {kBlock * width, width, 1},
+  return data.as_strided({slots.blocks, rows, width}, {kConvBlock * width, width, 1},
                          data.storage_offset() + first * width);
 }
 
 // weight [H,K] -> [H,T,T+K-1]: rows of T+K zeros and kernel, read T+K-1 at a time, shift by one a
 // row.
 torch::Tensor toeplitz(const torch::Tensor& weight) {
-  const int64_t heads = weight.size(0), span = kBlock + weight.size(1) - 1;
-  return torch::constant_pad_nd(weight, {0, kBlock})
-      .repeat({1, kBlock})
-      .narrow(1, 0, kBlock * span)
-      .view({heads, kBlock, span});
+  const int64_t heads = weight.size(0), span = kConvBlock + weight.size(1) - 1;
+  return torch::constant_pad_nd(weight, {0, kConvBlock})
+      .repeat({1, kConvBlock})
+      .narrow(1, 0, kConvBlock * span)
+      .view({heads, kConvBlock, span});
 }
 
 // The convolution of what `slots` holds, weight [H,K] -> [B,H,N,d], a view of a larger buffer.
 torch::Tensor convolve(const Slots& slots, const torch::Tensor& weight, int64_t batch,
                        int64_t length) {
-  const int64_t heads = weight.size(0), span = kBlock + weight.size(1) - 1,
+  const int64_t heads = weight.size(0), span = kConvBlock + weight.size(1) - 1,
                 width = slots.data.size(2);
   const torch::Tensor bands = toeplitz(weight);
-  torch::Tensor out = torch::empty({heads, slots.blocks, kBlock, width}, slots.data.options());
+  torch::Tensor out = torch::empty({heads, slots.blocks, kConvBlock, width}, slots.data.options());
   for (int64_t h = 0; h < heads; ++h) {
     torch::Tensor head = out[h];
-    at::bmm_out(head, bands[h].expand({slots.blocks, kBlock, span}), windows(slots, h, 0, span));
+    at::bmm_out(head, bands[h].expand({slots.blocks, kConvBlock, span}),
+                windows(slots, h, 0, span));
   }
   return out.view({heads, batch, slots.slot, width}).narrow(2, 0, length).transpose(0, 1);
 }
@@ -84,7 +85,7 @@ class DepthwiseConv : public torch::autograd::Function<DepthwiseConv> {
     const auto saved = context->get_saved_variables();
     const torch::Tensor &x = saved[0], &weight = saved[1], &gradient = gradients[0];
     const int64_t batch = x.size(0), length = x.size(2), width = x.size(3);
-    const int64_t heads = weight.size(0), kernel = weight.size(1), span = kBlock + kernel - 1;
+    const int64_t heads = weight.size(0), kernel = weight.size(1), span = kConvBlock + kernel - 1;
     // Towards x: the same convolution with the kernel turned round, and so the odd place of an even
     // kernel on the other side.
     const int64_t left = (kernel - 1) / 2, turned_left = kernel / 2;
@@ -103,10 +104,10 @@ class DepthwiseConv : public torch::autograd::Function<DepthwiseConv> {
     std::vector<torch::Tensor> gradient_weight;
     for (int64_t h = 0; h < heads; ++h) {
       const torch::Tensor outer =
-          torch::matmul(joined(windows(gradient_slots, h, turned_left, kBlock), kBlock),
+          torch::matmul(joined(windows(gradient_slots, h, turned_left, kConvBlock), kConvBlock),
                         joined(windows(x_slots, h, 0, span), span).transpose(1, 2))
               .sum(0);  // [T,T+K-1]
-      gradient_weight.push_back(outer.as_strided({kBlock, kernel}, {span + 1, 1}).sum(0));
+      gradient_weight.push_back(outer.as_strided({kConvBlock, kernel}, {span + 1, 1}).sum(0));
     }
     return {gradient_x, torch::stack(gradient_weight)};
   }

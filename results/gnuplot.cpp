@@ -10,9 +10,6 @@
 namespace lra {
 namespace {
 
-// gnuplot's axes end where doubles do: beyond this it may fail altogether.
-constexpr double kDrawable = 1e30;
-
 bool drawable(double value) { return std::abs(value) < kDrawable; }  // not NaN either
 
 // A text inside gnuplot's single quotes: nothing in it is run, expanded or a markup.

@@ -10,6 +10,10 @@
 
 namespace lra {
 
+/// Larger values are not drawn: gnuplot's axes end where doubles do, and beyond this it may fail
+/// altogether.
+inline constexpr double kDrawable = 1e30;
+
 enum class PlotStyle {
   marked,  // lines through marked points with intervals; lines alone where a series has many points
   line,

@@ -20,7 +20,6 @@ double percent(const LogLine& line) { return 100 * line.accuracy; }
 
 constexpr size_t kMostPoints = 150;         // of a line: more are not seen
 constexpr int kWidth = 600, kHeight = 430;  // pixels: two stand beside each other
-constexpr double kDrawable = 1e30;          // gnuplot's axes end where doubles do
 
 // One split's values, the mean of neighbouring lines where there are too many.
 std::vector<PlotPoint> curve(const std::vector<LogLine>& log, bool train, Value value) {

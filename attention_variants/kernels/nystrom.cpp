@@ -22,9 +22,9 @@ cpu::NystromShape shape_of(const torch::Tensor& q, const torch::Tensor& taps,
 }
 
 // What head h of sample b reads.
-cpu::NystromInputs inputs_of(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                             const torch::Tensor& mask, const torch::Tensor& taps, int64_t b,
-                             int64_t h) {
+cpu::NystromInputs nystrom_inputs(const torch::Tensor& q, const torch::Tensor& k,
+                                  const torch::Tensor& v, const torch::Tensor& mask,
+                                  const torch::Tensor& taps, int64_t b, int64_t h) {
   return {.q = head_rows(q, b, h),
           .k = head_rows(k, b, h),
           .v = head_rows(v, b, h),
@@ -55,12 +55,12 @@ class NystromKernel : public torch::autograd::Function<NystromKernel> {
         differentiated
             ? torch::empty({q.size(0), q.size(1), cpu::nystrom_saved(shape)}, q.options())
             : torch::Tensor();
-    for_each_head(q, cpu::nystrom_scratch(shape, holes_of(mask)),
-                  [&](int64_t b, int64_t h, float* scratch) {
-                    cpu::nystrom_forward(
-                        shape, inputs_of(q, k, v, mask, taps, b, h), mutable_head_rows(out, b, h),
-                        saved.defined() ? saved[b][h].mutable_data_ptr<float>() : nullptr, scratch);
-                  });
+    for_each_head(
+        q, cpu::nystrom_scratch(shape, holes_of(mask)), [&](int64_t b, int64_t h, float* scratch) {
+          cpu::nystrom_forward(
+              shape, nystrom_inputs(q, k, v, mask, taps, b, h), mutable_head_rows(out, b, h),
+              saved.defined() ? saved[b][h].mutable_data_ptr<float>() : nullptr, scratch);
+        });
     if (differentiated) {
       context->save_for_backward({q, k, v, mask, taps, saved});
       hold_settings(*context, options);
@@ -81,7 +81,7 @@ class NystromKernel : public torch::autograd::Function<NystromKernel> {
     const torch::Tensor grad_taps = torch::empty({q.size(0), q.size(1), shape.kernel}, q.options());
     for_each_head(q, cpu::nystrom_backward_scratch(shape, holes_of(mask)),
                   [&](int64_t b, int64_t h, float* scratch) {
-                    cpu::nystrom_backward(shape, inputs_of(q, k, v, mask, taps, b, h),
+                    cpu::nystrom_backward(shape, nystrom_inputs(q, k, v, mask, taps, b, h),
                                           saved[b][h].const_data_ptr<float>(),
                                           head_rows(grad_out, b, h),
                                           {.q = mutable_head_rows(grad_q, b, h),

@@ -27,9 +27,9 @@ const bool* mask_row(const torch::Tensor& mask, int64_t b) {
   return mask.numel() == 0 ? nullptr : mask.const_data_ptr<bool>() + b * mask.size(1);
 }
 
-cpu::SoftmaxInputs inputs_of(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                             const torch::Tensor& keys, const torch::Tensor& queries, int64_t b,
-                             int64_t h) {
+cpu::SoftmaxInputs softmax_inputs(const torch::Tensor& q, const torch::Tensor& k,
+                                  const torch::Tensor& v, const torch::Tensor& keys,
+                                  const torch::Tensor& queries, int64_t b, int64_t h) {
   return {.q = head_rows(q, b, h),
           .k = head_rows(k, b, h),
           .v = head_rows(v, b, h),
@@ -65,7 +65,7 @@ class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
     for_each_item(batch * heads * tiles, cpu::softmax_scratch(shape, holes_of(keys)), q.options(),
                   [&](int64_t item, float* scratch) {
                     const int64_t head = item / tiles, b = head / heads, h = head % heads;
-                    cpu::SoftmaxInputs inputs = inputs_of(q, k, v, keys, queries, b, h);
+                    cpu::SoftmaxInputs inputs = softmax_inputs(q, k, v, keys, queries, b, h);
                     inputs.dropout = dropout_of(dropout, shape, head);
                     cpu::softmax_forward(
                         shape, inputs, item % tiles * cpu::kQueryTile, mutable_head_rows(out, b, h),
@@ -94,7 +94,7 @@ class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
     for_each_item(batch * heads, cpu::softmax_backward_scratch(shape, holes_of(keys)), q.options(),
                   [&](int64_t head, float* scratch) {
                     const int64_t b = head / heads, h = head % heads;
-                    cpu::SoftmaxInputs inputs = inputs_of(q, k, v, keys, queries, b, h);
+                    cpu::SoftmaxInputs inputs = softmax_inputs(q, k, v, keys, queries, b, h);
                     inputs.dropout = dropout_of(dropout, shape, head);
                     cpu::softmax_backward(shape, inputs, head_rows(out, b, h),
                                           log2_sum.const_data_ptr<float>() + head * shape.queries,

@@ -175,7 +175,7 @@ inline bool kill_in_training(const std::vector<std::string>& words,
   return hit;
 }
 
-/// Its lines, without what ends them.
+/// The lines of a text, without what ends them.
 inline std::vector<std::string> text_lines(const std::string& text) {
   std::vector<std::string> found;
   std::istringstream in(text);
