@@ -114,8 +114,8 @@ class FeatureKernel : public torch::autograd::Function<FeatureKernel> {
                     .denominators = kept[8],
                     .map = options.map};
     const torch::Tensor &out = kept[9], grad_out = with_unit_rows(gradients[0]),
-                        grad_q = heads_like(t.q), grad_k = heads_like(t.q),
-                        grad_v = heads_like(t.q);
+                        grad_q = heads_like(t.q), grad_k = heads_like(t.k),
+                        grad_v = heads_like(t.v);
     const cpu::FeatureShape shape = shape_of(t.q, t.table, options);
     const int64_t heads = t.q.size(1);
     for_each_item(t.q.size(0) * heads, cpu::feature_scratch(shape), t.q.options(),

@@ -11,13 +11,10 @@ torch::Tensor with_unit_rows(const torch::Tensor& x) {
   return side_by_side && x.stride(2) >= x.size(3) ? x : x.contiguous();
 }
 
-torch::Tensor empty_heads(int64_t batch, int64_t heads, int64_t length, int64_t width,
-                          const torch::TensorOptions& options) {
-  return torch::empty({batch, length, heads, width}, options).transpose(1, 2);
-}
-
-torch::Tensor heads_like(const torch::Tensor& x) {
-  return empty_heads(x.size(0), x.size(1), x.size(2), x.size(3), x.options());
+torch::Tensor heads_like(const torch::Tensor& x, int64_t width) {
+  const int64_t batch = x.size(0), heads = x.size(1), length = x.size(2);
+  if (x.is_contiguous()) return torch::empty({batch, heads, length, width}, x.options());
+  return torch::empty({batch, length, heads, width}, x.options()).transpose(1, 2);
 }
 
 cpu::ConstMatrix head_rows(const torch::Tensor& x, int64_t b, int64_t h) {

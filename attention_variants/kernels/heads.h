@@ -12,12 +12,11 @@ namespace lra {
 /// x [B,H,N,d], copied unless the elements of a row lie side by side and rows do not overlap.
 torch::Tensor with_unit_rows(const torch::Tensor& x);
 
-/// [B,H,N,d], laid out as [B,N,H,d]: what joins the heads is then a view.
-torch::Tensor empty_heads(int64_t batch, int64_t heads, int64_t length, int64_t width,
-                          const torch::TensorOptions& options);
-
-/// The same in the shape and type of x.
-torch::Tensor heads_like(const torch::Tensor& x);
+/// Not filled: [B,H,N,width] in the type of x [B,H,N,d], contiguous where x is, as autograd copies
+/// a gradient that is laid out otherwise than its leaf; else laid out as [B,N,H,width], and what
+/// joins the heads is a view.
+torch::Tensor heads_like(const torch::Tensor& x, int64_t width);
+inline torch::Tensor heads_like(const torch::Tensor& x) { return heads_like(x, x.size(3)); }
 
 /// Head h of sample b of x [B,H,N,d] float32 with unit rows: [N,d].
 cpu::ConstMatrix head_rows(const torch::Tensor& x, int64_t b, int64_t h);

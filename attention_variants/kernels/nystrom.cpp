@@ -76,7 +76,7 @@ class NystromKernel : public torch::autograd::Function<NystromKernel> {
     const cpu::NystromShape shape =
         shape_of(q, taps, held_settings<NystromKernelOptions>(*context));
     const torch::Tensor grad_out = with_unit_rows(gradients[0]);
-    const torch::Tensor grad_q = heads_like(q), grad_k = heads_like(q), grad_v = heads_like(q);
+    const torch::Tensor grad_q = heads_like(q), grad_k = heads_like(k), grad_v = heads_like(v);
     // By sample, and then summed: the same for any number of threads.
     const torch::Tensor grad_taps = torch::empty({q.size(0), q.size(1), shape.kernel}, q.options());
     for_each_head(q, cpu::nystrom_backward_scratch(shape, holes_of(mask)),

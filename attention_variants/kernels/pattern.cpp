@@ -74,7 +74,7 @@ class PatternKernel : public torch::autograd::Function<PatternKernel> {
     const auto& patterns = held_settings<Patterns>(*context);
     const cpu::PatternShape shape = shape_of(q.size(2), q.size(3));
     const torch::Tensor grad_out = with_unit_rows(gradients[0]), grad_q = heads_like(q),
-                        grad_k = heads_like(q), grad_v = heads_like(q);
+                        grad_k = heads_like(k), grad_v = heads_like(v);
     const int64_t heads = q.size(1);
     for_each_item(q.size(0) * heads, scratch_of(shape, patterns, /*backward=*/true), q.options(),
                   [&](int64_t i, float* scratch) {

@@ -60,7 +60,7 @@ class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
                         queries = queries_given.contiguous();
     const cpu::SoftmaxShape shape = shape_of(q, k, v);
     const int64_t batch = q.size(0), heads = q.size(1), tiles = query_tiles(shape.queries);
-    const torch::Tensor out = empty_heads(batch, heads, shape.queries, shape.values, q.options());
+    const torch::Tensor out = heads_like(q, shape.values);
     const torch::Tensor log2_sum = torch::zeros({batch, heads, shape.queries}, q.options());
     for_each_item(batch * heads * tiles, cpu::softmax_scratch(shape, holes_of(keys)), q.options(),
                   [&](int64_t item, float* scratch) {
@@ -84,13 +84,8 @@ class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
     const DropoutMask dropout = saved_dropout(*context, "dropout");
     const cpu::SoftmaxShape shape = shape_of(q, k, v);
     const int64_t batch = q.size(0), heads = q.size(1);
-    const torch::Tensor grad_out = with_unit_rows(gradients[0]);
-    const auto like = [&](int64_t rows, int64_t width) {
-      return empty_heads(batch, heads, rows, width, q.options());
-    };
-    const torch::Tensor grad_q = like(shape.queries, shape.depth),
-                        grad_k = like(shape.keys, shape.depth),
-                        grad_v = like(shape.keys, shape.values);
+    const torch::Tensor grad_out = with_unit_rows(gradients[0]), grad_q = heads_like(q),
+                        grad_k = heads_like(k), grad_v = heads_like(v);
     for_each_item(batch * heads, cpu::softmax_backward_scratch(shape, holes_of(keys)), q.options(),
                   [&](int64_t head, float* scratch) {
                     const int64_t b = head / heads, h = head % heads;

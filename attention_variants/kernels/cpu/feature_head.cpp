@@ -7,6 +7,7 @@
 #include "attention_variants/kernels/cpu/feature_maps.h"
 #include "attention_variants/kernels/cpu/head_padding.h"
 #include "attention_variants/kernels/cpu/row_math.h"
+#include "attention_variants/kernels/cpu/transpose.h"
 #include "attention_variants/kernels/cpu/vector_math.h"
 
 namespace lra::cpu {
@@ -72,7 +73,11 @@ struct Pass {
         arena(scratch),
         e(arena.take(kTile * s.width)),
         x_copy(arena.take(kTile * s.depth)),
-        v_copy(arena.take(kTile * s.depth)) {}
+        v_copy(arena.take(kTile * s.depth)),
+        w(turned_matrix()),
+        turned(turned_matrix()) {
+    if (s.projection != nullptr) transpose({s.projection, s.depth}, s.width, s.depth, w);
+  }
 
   FeatureTile tile(ConstMatrix of, int64_t begin, int64_t rows) {
     return {.x = without_padding(of.from(begin), in.mask + begin, rows, shape.depth, x_copy),
@@ -85,6 +90,12 @@ struct Pass {
   }
   // Of keys; null = all.
   const bool* seen(int64_t begin) const { return shape.count_padding ? nullptr : in.mask + begin; }
+  void project(const FeatureTile& tile) const { cpu::project(shape, w, tile); }
+  // xᵀ of x [f,d], until the next one: once, and not for every tile.
+  ConstMatrix turn(ConstMatrix x) const {
+    transpose(x, shape.width, shape.depth, turned);
+    return turned;
+  }
   // `count` floats of zero.
   float* zeros(int64_t count) {
     float* taken = arena.take(count);
@@ -98,6 +109,13 @@ struct Pass {
   const int64_t keys;  // positions
   Arena arena;
   float *const e, *const x_copy, *const v_copy;  // [kTile,f], [kTile,d] twice
+  const Matrix w, turned;                        // [d,f]: Wᵀ, and what turn() gives
+
+ private:
+  Matrix turned_matrix() {
+    const int64_t stride = transposed_stride(shape.width);
+    return {arena.take(shape.depth * stride), stride};
+  }
 };
 
 // S of all keys, without its share.
@@ -115,7 +133,7 @@ void sum_keys(Pass& pass, const FeatureState& state) {
     const bool* seen = pass.seen(begin);
     const FeatureTile tile = pass.tile(pass.in.k, begin, rows);
     const ConstMatrix v = pass.values(begin, rows);
-    project(shape, tile);
+    pass.project(tile);
     if (shape.map == FeatureMap::softmax) {
       const Largest found = largest_of(tile.e, seen, rows, f);
       if (found.value > *state.largest) {
@@ -143,7 +161,8 @@ void sum_keys(Pass& pass, const FeatureState& state) {
 int64_t feature_sums(const FeatureShape& shape) { return shape.width * (shape.depth + 1); }
 
 int64_t feature_scratch(const FeatureShape& shape) {
-  return kTile * (2 * shape.width + 3 * shape.depth + 2) + feature_sums(shape) + 2 * shape.depth;
+  return kTile * (2 * shape.width + 3 * shape.depth + 2) + feature_sums(shape) + 2 * shape.depth +
+         2 * shape.depth * transposed_stride(shape.width);
 }
 
 void feature_forward(const FeatureShape& shape, const FeatureInputs& in, Matrix out,
@@ -161,7 +180,7 @@ void feature_forward(const FeatureShape& shape, const FeatureInputs& in, Matrix 
   for (int64_t begin = 0; begin < pass.extent.length; begin += kTile) {
     const int64_t rows = std::min(kTile, pass.extent.length - begin);
     const FeatureTile tile = pass.tile(in.q, begin, rows);
-    project(shape, tile);
+    pass.project(tile);
     query_features(shape, tile, nullptr);
     multiply(rows, d, f, {tile.e, f}, s, out.from(begin));
     if (shape.normalise) {
@@ -179,7 +198,7 @@ void feature_backward(const FeatureShape& shape, const FeatureInputs& in, ConstM
                       float* scratch) {
   Pass pass(shape, in, scratch);
   const int64_t f = shape.width, d = shape.depth;
-  const ConstMatrix s{state.sums, d};
+  const ConstMatrix s = pass.turn({state.sums, d});  // [d,f]
   const float* const z = state.sums + f * d;
   const Matrix grad_e{pass.arena.take(kTile * f), f}, grad_row{pass.arena.take(kTile * d), d};
   float *const grad_denominators = pass.arena.take(kTile), *const largest = pass.arena.take(kTile),
@@ -193,7 +212,7 @@ void feature_backward(const FeatureShape& shape, const FeatureInputs& in, ConstM
     const int64_t rows = std::min(kTile, pass.extent.length - begin);
     const bool* mask = in.mask + begin;
     const FeatureTile tile = pass.tile(in.q, begin, rows);
-    project(shape, tile);
+    pass.project(tile);
     query_features(shape, tile, largest);
     ConstMatrix g = grad_row;
     if (shape.normalise) {
@@ -206,7 +225,7 @@ void feature_backward(const FeatureShape& shape, const FeatureInputs& in, ConstM
     }
     multiply_at(f, d, rows, {tile.e, f}, g, grad_s, {.old = 1});
     add_column_sums(g, rows, d, row_sum);
-    multiply_bt(rows, f, d, g, s, grad_e);
+    multiply(rows, f, d, g, s, grad_e);
     features_backward(shape, tile, {.grad = grad_e.data, .weights = grad_denominators, .row = z},
                       largest, grad.q.from(begin));
   }
@@ -216,13 +235,14 @@ void feature_backward(const FeatureShape& shape, const FeatureInputs& in, ConstM
   std::fill(row_sum, row_sum + d, 0.0F);
   add_column_sums(grad_s, f, d, row_sum);
   for (int64_t i = 0; i < d; ++i) row_sum[i] *= shape.offset;
+  const ConstMatrix grad_s_turned = pass.turn(grad_s);
   float grad_largest = 0;
   for (int64_t begin = 0; begin < pass.keys; begin += kTile) {
     const int64_t rows = std::min(kTile, pass.keys - begin);
     const FeatureTile tile = pass.tile(in.k, begin, rows);
-    project(shape, tile);
+    pass.project(tile);
     key_features(shape, tile, pass.seen(begin), *state.largest);
-    multiply_bt(rows, f, d, pass.values(begin, rows), grad_s, grad_e);
+    multiply(rows, f, d, pass.values(begin, rows), grad_s_turned, grad_e);
     multiply(rows, d, f, {tile.e, f}, grad_s, grad.v.from(begin));
     add_and_scale(grad.v.from(begin), rows, d, row_sum, 1);
     grad_largest -=

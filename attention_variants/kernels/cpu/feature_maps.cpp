@@ -133,11 +133,10 @@ LRA_FOR_EACH_CPU float softmax_backward(const FeatureTile& tile, const FeatureGr
 
 }  // namespace
 
-void project(const FeatureShape& shape, const FeatureTile& tile) {
+void project(const FeatureShape& shape, ConstMatrix turned, const FeatureTile& tile) {
   if (shape.projection == nullptr) return;
   const ProductScope exact(Products::float32);  // an exponent in bfloat16 is off by a quarter
-  multiply_bt(tile.rows, shape.width, shape.depth, tile.x, {shape.projection, shape.depth},
-              {tile.e, shape.width});
+  multiply(tile.rows, shape.width, shape.depth, tile.x, turned, {tile.e, shape.width});
 }
 
 LRA_FOR_EACH_CPU Largest largest_of(const float* e, const bool* seen, int64_t rows,

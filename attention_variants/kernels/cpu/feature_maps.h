@@ -13,8 +13,8 @@ struct FeatureTile {
   float* e = nullptr;             // [rows,f]
 };
 
-/// e = W x, where the map has a projection.
-void project(const FeatureShape& shape, const FeatureTile& tile);
+/// e = W x, where the map has a projection; `turned` is Wᵀ [d,f].
+void project(const FeatureShape& shape, ConstMatrix turned, const FeatureTile& tile);
 
 struct Largest {
   float value = 0;  // -inf where nothing is seen

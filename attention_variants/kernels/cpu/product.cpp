@@ -59,10 +59,10 @@ LRA_INLINE void by_registers(Transposed transposed, int64_t m, int64_t n, int64_
     return registers::multiply_all<Code, true>(m, n, k, a, b, c, scale);
   if (transposed == Transposed::b) {
     thread_local std::vector<float> turned;
-    const int64_t stride = registers::transposed_stride(n);
+    const int64_t stride = transposed_stride(n);
     if (turned.size() < static_cast<size_t>(k * stride))
       turned.resize(static_cast<size_t>(k * stride));
-    registers::transpose(b, n, k, {turned.data(), stride});
+    transpose(b, n, k, {turned.data(), stride});
     b = {turned.data(), stride};
   }
   registers::multiply_all<Code, false>(m, n, k, a, b, c, scale);

@@ -132,12 +132,12 @@ LRA_BFLOAT16 void by_avx512(Transposed transposed, int64_t m, int64_t n, int64_t
                             ConstMatrix b, Matrix c, Scale scale) {
   thread_local std::vector<float> left, right, turned;
   const int64_t pairs = (k + 1) / 2;
-  const int64_t stride = transposed == Transposed::b ? registers::transposed_stride(n) : n;
+  const int64_t stride = transposed == Transposed::b ? transposed_stride(n) : n;
   float *const x = room(left, m * pairs), *const y = room(right, pairs * stride);
   if (transposed == Transposed::b) {
     float* const rows = room(turned, n * pairs);
     pair_columns(b, n, k, pairs, rows);
-    registers::transpose({rows, pairs}, n, pairs, {y, stride});
+    transpose({rows, pairs}, n, pairs, {y, stride});
   } else {
     pair_rows(b, k, n, pairs, {y, n});
   }
@@ -207,7 +207,7 @@ void by_onednn(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatr
   if (transposed == Transposed::a) {
     float* const columns = room(turned, pairs * m);
     pair_rows(a, k, m, pairs, {columns, m});
-    registers::transpose({columns, m}, pairs, m, {x, pairs});
+    transpose({columns, m}, pairs, m, {x, pairs});
   } else {
     pair_columns(a, m, k, pairs, x);
   }
@@ -216,7 +216,7 @@ void by_onednn(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatr
       return pair_rows({b.data + j, b.stride}, k, columns, pairs, panel);
     float* const as_rows = room(turned, columns * pairs);
     pair_columns(b.from(j), columns, k, pairs, as_rows);
-    registers::transpose({as_rows, pairs}, columns, pairs, panel);
+    transpose({as_rows, pairs}, columns, pairs, panel);
   };
   const bool plain = scale.product == 1 && scale.old == 0 && c.stride % kFull == 0;
   for (int64_t j = 0; j < n; j += kPanel) {
