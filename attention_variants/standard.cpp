@@ -117,9 +117,8 @@ class StandardAttention : public ProjectedAttention {
     if (by_kernel) {
       const int64_t forward = softmax_kernel_bytes(batch * context_.heads, length, length,
                                                    context_.head_dim, context_.head_dim);
-      // Training: the gradients of the output and of q, k and v; the scratch is the output's no
-      // more.
-      return forward + (training ? 4 * vector : 0);
+      // Training: the gradients of q, k and v too; the scratch is the output's no more.
+      return forward + (training ? 3 * vector : 0);
     }
     if (options_.implementation == "fused") {
       const int64_t beside = fused_attention_bytes(batch * context_.heads, length, length,
