@@ -9,6 +9,7 @@
 #include "attention_variants/kernels/layer_norm.h"
 
 namespace lra {
+
 std::string shape_text(const torch::Tensor& t) {
   if (!t.defined()) return "undefined";
   return fmt::format("[{}] {}", fmt::join(t.sizes(), ","), c10::toString(t.scalar_type()));

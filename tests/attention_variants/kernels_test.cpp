@@ -120,12 +120,12 @@ double error(const torch::Tensor& given, const torch::Tensor& exact) {
 
 enum class Padding { none, end, scattered };
 
-struct KernelCase {
+struct Case {
   std::string attention;
   int64_t batch, heads, length, head_dim;
   Padding padding;
 };
-void PrintTo(const KernelCase& c, std::ostream* to) {
+void PrintTo(const Case& c, std::ostream* to) {
   const char* paddings[] = {"no padding", "padded at the end", "padded anywhere"};
   *to << fmt::format("{} of {}x{}x{}x{}, {}", c.attention, c.batch, c.heads, c.length, c.head_dim,
                      paddings[static_cast<int>(c.padding)]);
@@ -138,7 +138,7 @@ struct Given {
   torch::Tensor gradient;
   AttentionContext context;
 
-  explicit Given(const KernelCase& c)
+  explicit Given(const Case& c)
       : mask(torch::ones({c.batch, c.length}, torch::kBool)),
         context{.width = c.heads * c.head_dim,
                 .heads = c.heads,
@@ -158,7 +158,7 @@ struct Given {
     gradient = draw();
   }
 
-  std::vector<torch::Tensor> results(const KernelCase& c, Kernels kernels, torch::ScalarType type,
+  std::vector<torch::Tensor> results(const Case& c, Kernels kernels, torch::ScalarType type,
                                      const std::string& autocast = "") {
     context.kernels = kernels;
     return evaluate(parse_attention(c.attention), context, type, inputs, mask, gradient, autocast);
@@ -171,10 +171,10 @@ struct Threads {
   ~Threads() { at::set_num_threads(before); }
 };
 
-class KernelParity : public testing::TestWithParam<KernelCase> {};
+class KernelParity : public testing::TestWithParam<Case> {};
 
 TEST_P(KernelParity, OfResultAndGradients) {
-  const KernelCase& c = GetParam();
+  const Case& c = GetParam();
   Given given(c);
   const auto fused = given.results(c, Kernels::fused, torch::kFloat),
              plain = given.results(c, Kernels::reference, torch::kFloat),
@@ -193,7 +193,7 @@ TEST_P(KernelParity, OfResultAndGradients) {
 // Products round their operands, and nothing else is rounded: no further off than LibTorch's
 // operators under autocast, or by four units of bfloat16 of numbers of size 1, as what is given.
 TEST_P(KernelParity, UnderAutocast) {
-  const KernelCase& c = GetParam();
+  const Case& c = GetParam();
   Given given(c);
   const auto fused = given.results(c, Kernels::fused, torch::kFloat, "bfloat16"),
              float32 = given.results(c, Kernels::fused, torch::kFloat),
@@ -214,93 +214,89 @@ TEST_P(KernelParity, UnderAutocast) {
 
 INSTANTIATE_TEST_SUITE_P(
     Nystrom, KernelParity,
-    testing::Values(KernelCase{"nystrom[num_landmarks=16]", 3, 2, 100, 32, Padding::none},
-                    KernelCase{"nystrom[num_landmarks=16]", 3, 2, 100, 32, Padding::end},
-                    KernelCase{"nystrom[num_landmarks=7,pinv_iterations=4,conv_kernel_size=4]", 3,
-                               2, 101, 8, Padding::scattered},
-                    KernelCase{"nystrom[conv_kernel_size=0]", 2, 3, 300, 16, Padding::end},
-                    KernelCase{"nystrom[conv_kernel_size=1]", 2, 1, 65, 5, Padding::scattered},
-                    KernelCase{"nystrom[num_landmarks=1,conv_kernel_size=3]", 2, 2, 2, 4,
-                               Padding::none},
-                    KernelCase{"nystrom[num_landmarks=16,conv_kernel_size=13]", 2, 2, 300, 23,
-                               Padding::scattered},
-                    KernelCase{"nystrom[num_landmarks=16,conv_kernel_size=601]", 2, 1, 300, 8,
-                               Padding::scattered},
-                    KernelCase{"nystrom[pinv_iterations=0,conv_kernel_size=3]", 2, 2, 600, 32,
-                               Padding::scattered},
-                    KernelCase{"nystrom", 2, 2, 1024, 32, Padding::end}));
+    testing::Values(
+        Case{"nystrom[num_landmarks=16]", 3, 2, 100, 32, Padding::none},
+        Case{"nystrom[num_landmarks=16]", 3, 2, 100, 32, Padding::end},
+        Case{"nystrom[num_landmarks=7,pinv_iterations=4,conv_kernel_size=4]", 3, 2, 101, 8,
+             Padding::scattered},
+        Case{"nystrom[conv_kernel_size=0]", 2, 3, 300, 16, Padding::end},
+        Case{"nystrom[conv_kernel_size=1]", 2, 1, 65, 5, Padding::scattered},
+        Case{"nystrom[num_landmarks=1,conv_kernel_size=3]", 2, 2, 2, 4, Padding::none},
+        Case{"nystrom[num_landmarks=16,conv_kernel_size=13]", 2, 2, 300, 23, Padding::scattered},
+        Case{"nystrom[num_landmarks=16,conv_kernel_size=601]", 2, 1, 300, 8, Padding::scattered},
+        Case{"nystrom[pinv_iterations=0,conv_kernel_size=3]", 2, 2, 600, 32, Padding::scattered},
+        Case{"nystrom", 2, 2, 1024, 32, Padding::end}));
 
 INSTANTIATE_TEST_SUITE_P(
     Standard, KernelParity,
-    testing::Values(KernelCase{"standard", 3, 2, 1, 4, Padding::none},
-                    KernelCase{"standard", 3, 2, 100, 32, Padding::end},
-                    KernelCase{"standard", 2, 3, 300, 8, Padding::scattered},
-                    KernelCase{"standard", 1, 1, 129, 5, Padding::none},
-                    KernelCase{"standard", 4, 1, 600, 64, Padding::end},
-                    KernelCase{"standard[dropout=0.25]", 3, 2, 100, 32, Padding::end},
-                    KernelCase{"standard[dropout=0.1]", 2, 3, 300, 8, Padding::scattered},
-                    KernelCase{"standard[dropout=0.25]", 2, 1, 111, 8, Padding::none},
-                    KernelCase{"standard[dropout=0.5]", 4, 1, 600, 64, Padding::end}));
+    testing::Values(Case{"standard", 3, 2, 1, 4, Padding::none},
+                    Case{"standard", 3, 2, 100, 32, Padding::end},
+                    Case{"standard", 2, 3, 300, 8, Padding::scattered},
+                    Case{"standard", 1, 1, 129, 5, Padding::none},
+                    Case{"standard", 4, 1, 600, 64, Padding::end},
+                    Case{"standard[dropout=0.25]", 3, 2, 100, 32, Padding::end},
+                    Case{"standard[dropout=0.1]", 2, 3, 300, 8, Padding::scattered},
+                    Case{"standard[dropout=0.25]", 2, 1, 111, 8, Padding::none},
+                    Case{"standard[dropout=0.5]", 4, 1, 600, 64, Padding::end}));
 
 INSTANTIATE_TEST_SUITE_P(
     Linformer, KernelParity,
-    testing::Values(KernelCase{"linformer[projected_length=16]", 3, 2, 100, 32, Padding::end},
-                    KernelCase{"linformer[sharing=none]", 2, 2, 300, 8, Padding::scattered},
-                    KernelCase{"linformer[sharing=headwise]", 3, 2, 400, 8, Padding::scattered},
-                    KernelCase{"linformer[sharing=heads_only]", 3, 2, 300, 8, Padding::end},
-                    KernelCase{"linformer[sharing=key_value]", 2, 1, 257, 5, Padding::none}));
+    testing::Values(Case{"linformer[projected_length=16]", 3, 2, 100, 32, Padding::end},
+                    Case{"linformer[sharing=none]", 2, 2, 300, 8, Padding::scattered},
+                    Case{"linformer[sharing=headwise]", 3, 2, 400, 8, Padding::scattered},
+                    Case{"linformer[sharing=heads_only]", 3, 2, 300, 8, Padding::end},
+                    Case{"linformer[sharing=key_value]", 2, 1, 257, 5, Padding::none}));
 
 INSTANTIATE_TEST_SUITE_P(
     Features, KernelParity,
-    testing::Values(KernelCase{"linear", 3, 2, 100, 32, Padding::end},
-                    KernelCase{"linear", 2, 3, 300, 8, Padding::scattered},
-                    KernelCase{"linear", 1, 1, 257, 5, Padding::none},
-                    KernelCase{"linear[normalise=false]", 3, 2, 513, 16, Padding::end},
-                    KernelCase{"performer", 3, 2, 100, 32, Padding::end},
-                    KernelCase{"performer", 2, 2, 700, 32, Padding::scattered},
-                    KernelCase{"performer[num_features=7]", 1, 1, 129, 5, Padding::none},
-                    KernelCase{"performer[kernel=relu]", 3, 2, 300, 16, Padding::scattered},
-                    KernelCase{"performer[prescale=true]", 3, 2, 300, 16, Padding::scattered},
-                    KernelCase{"performer[prescale=true]", 2, 2, 257, 8, Padding::end},
-                    KernelCase{"cosformer", 3, 2, 100, 32, Padding::end},
-                    KernelCase{"cosformer", 2, 3, 300, 5, Padding::scattered}));
+    testing::Values(Case{"linear", 3, 2, 100, 32, Padding::end},
+                    Case{"linear", 2, 3, 300, 8, Padding::scattered},
+                    Case{"linear", 1, 1, 257, 5, Padding::none},
+                    Case{"linear[normalise=false]", 3, 2, 513, 16, Padding::end},
+                    Case{"performer", 3, 2, 100, 32, Padding::end},
+                    Case{"performer", 2, 2, 700, 32, Padding::scattered},
+                    Case{"performer[num_features=7]", 1, 1, 129, 5, Padding::none},
+                    Case{"performer[kernel=relu]", 3, 2, 300, 16, Padding::scattered},
+                    Case{"performer[prescale=true]", 3, 2, 300, 16, Padding::scattered},
+                    Case{"performer[prescale=true]", 2, 2, 257, 8, Padding::end},
+                    Case{"cosformer", 3, 2, 100, 32, Padding::end},
+                    Case{"cosformer", 2, 3, 300, 5, Padding::scattered}));
 
 INSTANTIATE_TEST_SUITE_P(
     Patterns, KernelParity,
-    testing::Values(
-        KernelCase{"local", 3, 2, 200, 32, Padding::end},
-        KernelCase{"local[block=7]", 2, 3, 100, 5, Padding::scattered},
-        KernelCase{"local[block=300]", 2, 1, 700, 8, Padding::none},
-        KernelCase{"longformer[window=64]", 3, 2, 400, 16, Padding::end},
-        KernelCase{"longformer[window=6]", 2, 2, 100, 8, Padding::scattered},
-        KernelCase{"longformer[window=32,global_tokens=5]", 3, 2, 300, 8, Padding::scattered},
-        KernelCase{"longformer", 2, 2, 100, 8, Padding::end},
-        KernelCase{"bigbird[block=16]", 3, 2, 300, 16, Padding::end},
-        KernelCase{"bigbird[block=8,random_blocks=2]", 2, 3, 203, 8, Padding::scattered},
-        KernelCase{"bigbird", 2, 2, 100, 8, Padding::end},
-        KernelCase{"sparse[block=32,summary=8]", 3, 2, 300, 16, Padding::end},
-        KernelCase{"sparse[block=16,summary=15,causal=true]", 2, 2, 100, 8, Padding::none},
-        KernelCase{"sparse[block=16,summary=0]", 2, 3, 90, 8, Padding::scattered},
-        KernelCase{"sparse[block=32,summary=8,causal=true]", 2, 2, 203, 8, Padding::scattered},
-        KernelCase{"sparse[block=128]", 2, 2, 100, 8, Padding::end}));
+    testing::Values(Case{"local", 3, 2, 200, 32, Padding::end},
+                    Case{"local[block=7]", 2, 3, 100, 5, Padding::scattered},
+                    Case{"local[block=300]", 2, 1, 700, 8, Padding::none},
+                    Case{"longformer[window=64]", 3, 2, 400, 16, Padding::end},
+                    Case{"longformer[window=6]", 2, 2, 100, 8, Padding::scattered},
+                    Case{"longformer[window=32,global_tokens=5]", 3, 2, 300, 8, Padding::scattered},
+                    Case{"longformer", 2, 2, 100, 8, Padding::end},
+                    Case{"bigbird[block=16]", 3, 2, 300, 16, Padding::end},
+                    Case{"bigbird[block=8,random_blocks=2]", 2, 3, 203, 8, Padding::scattered},
+                    Case{"bigbird", 2, 2, 100, 8, Padding::end},
+                    Case{"sparse[block=32,summary=8]", 3, 2, 300, 16, Padding::end},
+                    Case{"sparse[block=16,summary=15,causal=true]", 2, 2, 100, 8, Padding::none},
+                    Case{"sparse[block=16,summary=0]", 2, 3, 90, 8, Padding::scattered},
+                    Case{"sparse[block=32,summary=8,causal=true]", 2, 2, 203, 8,
+                         Padding::scattered},
+                    Case{"sparse[block=128]", 2, 2, 100, 8, Padding::end}));
 
 INSTANTIATE_TEST_SUITE_P(
     Reformer, KernelParity,
-    testing::Values(
-        KernelCase{"reformer[chunk_length=16]", 3, 2, 200, 32, Padding::end},
-        KernelCase{"reformer[chunk_length=8,num_hashes=3]", 2, 3, 101, 5, Padding::scattered},
-        KernelCase{"reformer[chunk_length=16,num_hashes=1,key_scale=unit]", 2, 2, 300, 8,
-                   Padding::scattered},
-        KernelCase{"reformer[chunk_length=16,chunks_before=2,chunks_after=1]", 3, 1, 130, 16,
-                   Padding::end},
-        // Fewer chunks than a chunk sees: some are seen more than once.
-        KernelCase{"reformer[chunk_length=16,num_hashes=1,chunks_before=2]", 3, 2, 30, 8,
-                   Padding::none},
-        KernelCase{"reformer[chunk_length=8,chunks_before=0]", 2, 2, 90, 8, Padding::none},
-        KernelCase{"reformer[chunk_length=2,num_buckets=6]", 2, 2, 50, 4, Padding::end},
-        KernelCase{"reformer[chunk_length=600]", 2, 2, 1300, 8, Padding::end},
-        KernelCase{"reformer", 3, 2, 60, 8, Padding::scattered},
-        KernelCase{"reformer", 2, 2, 1024, 32, Padding::end}));
+    testing::Values(Case{"reformer[chunk_length=16]", 3, 2, 200, 32, Padding::end},
+                    Case{"reformer[chunk_length=8,num_hashes=3]", 2, 3, 101, 5, Padding::scattered},
+                    Case{"reformer[chunk_length=16,num_hashes=1,key_scale=unit]", 2, 2, 300, 8,
+                         Padding::scattered},
+                    Case{"reformer[chunk_length=16,chunks_before=2,chunks_after=1]", 3, 1, 130, 16,
+                         Padding::end},
+                    // Fewer chunks than a chunk sees: some are seen more than once.
+                    Case{"reformer[chunk_length=16,num_hashes=1,chunks_before=2]", 3, 2, 30, 8,
+                         Padding::none},
+                    Case{"reformer[chunk_length=8,chunks_before=0]", 2, 2, 90, 8, Padding::none},
+                    Case{"reformer[chunk_length=2,num_buckets=6]", 2, 2, 50, 4, Padding::end},
+                    Case{"reformer[chunk_length=600]", 2, 2, 1300, 8, Padding::end},
+                    Case{"reformer", 3, 2, 60, 8, Padding::scattered},
+                    Case{"reformer", 2, 2, 1024, 32, Padding::end}));
 
 // Rows of padding hold anything; the kernel sees none of it, forward or backward.
 class EveryKernel : public testing::TestWithParam<const char*> {};
@@ -493,29 +489,6 @@ TEST(Kernels, AreTheSameForAnyNumberOfThreads) {
         for (size_t i = 0; i < one.size(); ++i)
           EXPECT_TRUE(torch::equal(one[i], many[i])) << spec << " " << autocast << " " << i;
       }
-    }
-  }
-}
-
-// Autograd copies a gradient that is not, and what joins the heads copies a result that is not.
-TEST(Kernels, ResultsAndGradientsAreLaidOutAsWhatTheyAreOf) {
-  for (const char* spec : {"standard", "nystrom[num_landmarks=8]", "linformer[projected_length=8]",
-                           "linear", "performer", "cosformer", "longformer[window=8]"}) {
-    const auto attention = make(
-        spec, torch::kFloat, {.width = 24, .heads = 3, .head_dim = 8, .max_length = 64, .seed = 1});
-    for (const bool joined : {false, true}) {
-      std::vector<torch::Tensor> leaves;
-      for (int i = 0; i < 3; ++i) {
-        leaves.push_back(joined ? torch::randn({2, 64, 3, 8}).transpose(1, 2)
-                                : torch::randn({2, 3, 64, 8}));
-        leaves.back().requires_grad_();
-      }
-      const torch::Tensor out =
-          attention->attend(leaves[0], leaves[1], leaves[2], torch::ones({2, 64}, torch::kBool));
-      EXPECT_EQ(out.strides(), leaves[0].strides()) << spec;
-      const auto gradients = torch::autograd::grad({out}, leaves, {torch::randn_like(out)});
-      for (size_t i = 0; i < leaves.size(); ++i)
-        EXPECT_EQ(gradients[i].strides(), leaves[i].strides()) << spec << ", " << i;
     }
   }
 }

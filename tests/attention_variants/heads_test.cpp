@@ -1,0 +1,35 @@
+// How results and gradients of the kernels that go head by head lie in memory.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/attention_variants/testing.h"
+
+namespace lra {
+namespace {
+
+// Autograd copies a gradient that is not, and what joins the heads copies a result that is not.
+TEST(Heads, ResultsAndGradientsAreLaidOutAsWhatTheyAreOf) {
+  for (const char* spec : {"standard", "nystrom[num_landmarks=8]", "linformer[projected_length=8]",
+                           "linear", "performer", "cosformer", "longformer[window=8]"}) {
+    const auto attention = make(
+        spec, torch::kFloat, {.width = 24, .heads = 3, .head_dim = 8, .max_length = 64, .seed = 1});
+    for (const bool joined : {false, true}) {
+      std::vector<torch::Tensor> leaves;
+      for (int i = 0; i < 3; ++i) {
+        leaves.push_back(joined ? torch::randn({2, 64, 3, 8}).transpose(1, 2)
+                                : torch::randn({2, 3, 64, 8}));
+        leaves.back().requires_grad_();
+      }
+      const torch::Tensor out =
+          attention->attend(leaves[0], leaves[1], leaves[2], torch::ones({2, 64}, torch::kBool));
+      EXPECT_EQ(out.strides(), leaves[0].strides()) << spec;
+      const auto gradients = torch::autograd::grad({out}, leaves, {torch::randn_like(out)});
+      for (size_t i = 0; i < leaves.size(); ++i)
+        EXPECT_EQ(gradients[i].strides(), leaves[i].strides()) << spec << ", " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lra
