@@ -74,6 +74,13 @@ torch::Tensor ProjectedAttention::forward(const torch::Tensor& x, const torch::T
 
 torch::Tensor ProjectedAttention::mix(AttentionRows& rows, const torch::Tensor& mask) {
   check_input(rows.x, mask);
+  const int64_t batch = rows.x.size(0), length = rows.x.size(1);
+  const torch::Tensor mixed = mix_heads(rows, mask);
+  check_attention_result(mixed, rows.x, {batch, context_.heads, length, context_.head_dim});
+  return mixed.transpose(1, 2).reshape({batch, length, -1});
+}
+
+torch::Tensor ProjectedAttention::mix_heads(AttentionRows& rows, const torch::Tensor& mask) {
   torch::Tensor q, k, v;
   if (has_cpu_kernels(context_.kernels, rows.x)) {
     std::vector<LinearWeights> layers;
@@ -92,7 +99,7 @@ torch::Tensor ProjectedAttention::mix(AttentionRows& rows, const torch::Tensor& 
     q = query_.is_empty() ? v : split_heads(query_->forward(x));
     k = key_.is_empty() ? q : split_heads(key_->forward(x));
   }
-  return join_heads(attend(q, k, v, mask));
+  return attend(q, k, v, mask);
 }
 
 void ProjectedAttention::check_input(const torch::Tensor& x, const torch::Tensor& mask) const {
@@ -123,15 +130,18 @@ torch::Tensor ProjectedAttention::normed(const AttentionRows& rows,
              : torch::layer_norm(rows.x, {rows.x.size(2)}, weight, bias, eps);
 }
 
-torch::Tensor ProjectedAttention::join_heads(const torch::Tensor& x) {
-  return x.transpose(1, 2).reshape({x.size(0), x.size(2), -1});
-}
-
 bool is_projection(const std::string& state_name) {
   const std::string module = state_name.substr(0, state_name.find('.'));
   if (module.size() == state_name.size()) return false;
   return module == "query" || module == "key" || module == "query_key" || module == "value" ||
          module == "output";
+}
+
+void check_attention_result(const torch::Tensor& y, const torch::Tensor& x,
+                            at::IntArrayRef expected) {
+  if (y.defined() && y.sizes() == expected) return;
+  throw Error(fmt::format("this attention should give [{}] of x [{}], not {}",
+                          fmt::join(expected, ","), fmt::join(x.sizes(), ","), shape_text(y)));
 }
 
 void check_attend_inputs(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,

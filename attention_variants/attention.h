@@ -88,7 +88,7 @@ struct AttentionRows {
 };
 
 /// Owns the projections query, key, value [D -> H*d] and output [H*d -> D]; a variant overrides
-/// attend() alone, or mix() where it reads more than q, k and v.
+/// attend() alone, or mix_heads() where it reads more than q, k and v.
 class ProjectedAttention : public Attention {
  public:
   explicit ProjectedAttention(const AttentionContext& context,
@@ -102,19 +102,21 @@ class ProjectedAttention : public Attention {
   /// forward() in two parts, for a model that computes what stands around it in the same passes:
   /// what the output projection reads, [B,N,H*d], and that projection. Whoever goes on with
   /// `rows.x` afterwards, as a residual does, lets its gradient be added in the pass of mix().
-  virtual torch::Tensor mix(AttentionRows& rows, const torch::Tensor& mask);
+  /// Throws Error where x, mask, or what attend() gives, is of another shape.
+  torch::Tensor mix(AttentionRows& rows, const torch::Tensor& mask);
   LinearWeights output() const { return {.weight = output_->weight, .bias = output_->bias}; }
 
  protected:
-  /// For a variant that overrides mix().
-  void check_input(const torch::Tensor& x, const torch::Tensor& mask) const;         // throws Error
+  /// mix() before its heads are joined, [B,H,N,d]: attend() of the projections of `rows`.
+  virtual torch::Tensor mix_heads(AttentionRows& rows, const torch::Tensor& mask);
+  /// For a variant that overrides it.
   torch::Tensor normed(const AttentionRows& rows, const torch::Tensor& mask) const;  // [B,N,D]
-  torch::Tensor project_value(const torch::Tensor& x);      // [B,N,D] -> [B,H,N,d], a view
-  static torch::Tensor join_heads(const torch::Tensor& x);  // [B,H,N,d] -> [B,N,H*d]
+  torch::Tensor project_value(const torch::Tensor& x);  // [B,N,D] -> [B,H,N,d], a view
 
   const AttentionContext context_;
 
  private:
+  void check_input(const torch::Tensor& x, const torch::Tensor& mask) const;  // throws Error
   torch::Tensor split_heads(const torch::Tensor& joined) const;  // [B,N,H*d] -> [B,H,N,d], a view
 
   const Projections projections_;
@@ -132,6 +134,10 @@ std::string shape_text(const torch::Tensor& t);
 /// boundary; throws Error.
 void check_attend_inputs(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                          const torch::Tensor& mask);
+
+/// Checks the shape of what an attention made of x; throws Error.
+void check_attention_result(const torch::Tensor& y, const torch::Tensor& x,
+                            at::IntArrayRef expected);
 
 /// How a variant stands to softmax attention over all tokens.
 enum class Softmax {

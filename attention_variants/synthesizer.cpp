@@ -75,9 +75,8 @@ class SynthesizerAttention : public ProjectedAttention {
     }
   }
 
-  torch::Tensor mix(AttentionRows& rows, const torch::Tensor& mask) override {
-    if (options_.kind != "dense") return ProjectedAttention::mix(rows, mask);
-    check_input(rows.x, mask);
+  torch::Tensor mix_heads(AttentionRows& rows, const torch::Tensor& mask) override {
+    if (options_.kind != "dense") return ProjectedAttention::mix_heads(rows, mask);
     check_length(rows.x.size(1));
     const torch::Tensor x = normed(rows, mask);
     const torch::Tensor real = x.masked_fill(mask.logical_not().unsqueeze(-1), 0);
@@ -85,7 +84,7 @@ class SynthesizerAttention : public ProjectedAttention {
         torch::relu(w1_->forward(real))
             .view({x.size(0), x.size(1), context_.heads, context_.head_dim})
             .transpose(1, 2);  // [B,H,N,d]
-    return join_heads(product_attention(hidden, cut(w2_, x.size(1)), project_value(real), mask));
+    return product_attention(hidden, cut(w2_, x.size(1)), project_value(real), mask);
   }
 
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v_given,

@@ -135,6 +135,7 @@ torch::Tensor Model::add_attention(size_t i, const torch::Tensor& x, const torch
   } else {
     y = attentions_[i]->forward(given, mask);
   }
+  check_attention_result(y, x, x.sizes());
   if (fused && y.scalar_type() == x.scalar_type())
     return add_dropped_out(x, y, options_.dropout, is_training(), real);
   return x + dropout_->forward(y);
