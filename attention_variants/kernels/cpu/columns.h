@@ -23,7 +23,7 @@ struct Columns {
   /// x becomes 2^x for x of at most 126, to 2 units in the last place; 0 below -126. NaN remains.
   /// (By reference, as how vectors are passed depends on the instruction set.)
   LRA_INLINE static void raise_two_to(Lanes& x) {
-    using Words [[gnu::vector_size(kWidth * sizeof(float))]] = int32_t;
+    using Words [[gnu::vector_size(kWidth * sizeof(float))]] = uint32_t;  // below -126 they wrap
     const Lanes low = Lanes{} - 126.0F;
     const Lanes shifted = x + 12582912.0F;  // 1.5 * 2^23: the last bits are the nearest integer
     const Lanes r = x - (shifted - 12582912.0F);
