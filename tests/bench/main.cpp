@@ -5,8 +5,8 @@
 // `reference` (LibTorch's operators), the pass `forward` (no gradients) or `training` (forward and
 // backward, counted as three forwards). Counters: GFLOP/s, and `roofline`, the part of what this
 // machine reaches (measured at the start: the lower of a large matrix product's rate and of a
-// large copy's times the operations per byte that must move). Whole variants are measured by `lra
-// profile`. Threads: OMP_NUM_THREADS.
+// large copy's times the operations per byte that must move). `peak` is what multiply-adds reach in
+// registers alone. Whole variants are measured by `lra profile`. Threads: OMP_NUM_THREADS.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -15,6 +15,7 @@
 #include "harness/roofline.h"
 #include "results/profile_statistics.h"
 #include "tests/bench/bench.h"
+#include "tests/bench/peak.h"
 
 namespace lra {
 
@@ -99,6 +100,7 @@ int main(int argc, char** argv) {
   benchmark::AddCustomContext(
       "roofline", fmt::format("{:.6g} GFLOP/s, {:.6g} GB/s, {} threads", roofline.gflops,
                               roofline.gigabytes_per_second, at::get_num_threads()));
+  benchmark::AddCustomContext("peak", fmt::format("{:.6g} GFLOP/s", lra::peak_gflops()));
   lra::register_all(roofline);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();

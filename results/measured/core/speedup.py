@@ -1,15 +1,30 @@
-"""How many times faster than the fastest package, from the records beside this file: python3 results/measured/core/speedup.py [epyc]"""
+"""How many times faster than the fastest package, from the records beside this file.
 
+With --peak also how many times were possible: if the attention's products, counted as three times as many with their gradients, ran at that rate and
+nothing else took time.
+"""
+
+import argparse
 import json
 import math
 import pathlib
-import sys
 
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("machine", nargs="?", help="epyc; without it, the first machine's records")
+parser.add_argument("--peak", type=float, help="what the processor's multiply-adds reach, GFLOP/s: the peak that lra_bench prints")
+options = parser.parse_args()
 HERE = pathlib.Path(__file__).parent
-MACHINE = "".join(f"-{name}" for name in sys.argv[1:])
+MACHINE = "" if options.machine is None else f"-{options.machine}"
 
-print("| attention | mode | times as fast as the fastest package, 512 to 8192 | geometric mean | of its memory |")
-print("|---|---|---:|---:|---:|")
+
+def geometric_mean(values):
+    return math.exp(sum(math.log(value) for value in values) / len(values))
+
+
+print("| attention | mode | times as fast as the fastest package, 512 to 8192 | geometric mean | of its memory |", end="")
+print(f" possible at {options.peak:g} GFLOP/s | geometric mean |" if options.peak else "")
+print("|---|---|---:|---:|---:|", end="")
+print("---:|---:|" if options.peak else "")
 cells = {}
 for mode in ["inference", "training"]:
     records = HERE / f"{mode}{MACHINE}.jsonl"
@@ -24,10 +39,15 @@ for mode in ["inference", "training"]:
 for (name, mode), lengths in sorted(cells.items()):
     if not all(packages for _, packages in lengths.values()):
         continue
-    times, shares = [], []
+    times, shares, possible = [], [], []
     for own, packages in (lengths[length] for length in sorted(lengths)):
         fastest = min(packages, key=lambda cell: cell["time_ms"]["median"])
         times.append(fastest["time_ms"]["median"] / own[0]["time_ms"]["median"])
         shares.append(own[0]["memory_mib"]["peak"] / fastest["memory_mib"]["peak"])
-    mean = math.exp(sum(math.log(time) for time in times) / len(times))
-    print(f"| {name} | {mode} | {', '.join(f'{time:.1f}' for time in times)} | {mean:.1f} | {min(shares):.2f} to {max(shares):.2f} |")
+        if options.peak:
+            gflop = own[0]["flops"] * (3 if mode == "training" else 1) / 1e9
+            possible.append(fastest["time_ms"]["median"] / 1e3 * options.peak / gflop)
+    row = [name, mode, ", ".join(f"{time:.1f}" for time in times), f"{geometric_mean(times):.1f}", f"{min(shares):.2f} to {max(shares):.2f}"]
+    if options.peak:
+        row += [", ".join(f"{time:.1f}" for time in possible), f"{geometric_mean(possible):.1f}"]
+    print(f"| {' | '.join(row)} |")
