@@ -8,6 +8,8 @@
 
 #include <vector>
 
+#include "attention_variants/kernels/held.h"
+
 namespace lra {
 namespace {
 
@@ -82,7 +84,7 @@ class DepthwiseConv : public torch::autograd::Function<DepthwiseConv> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    const auto saved = context->get_saved_variables();
+    const auto saved = saved_once(*context);
     const torch::Tensor &x = saved[0], &weight = saved[1], &gradient = gradients[0];
     const int64_t batch = x.size(0), length = x.size(2), width = x.size(3);
     const int64_t heads = weight.size(0), kernel = weight.size(1), span = kConvBlock + kernel - 1;
@@ -94,7 +96,7 @@ class DepthwiseConv : public torch::autograd::Function<DepthwiseConv> {
     // Towards weight: the sum over blocks of gradient[T,d] x[T+K-1,d]ᵀ, of which diagonal j belongs
     // to tap j.
     const Slots x_slots = lay_out(x, kernel, left);
-    const int64_t blocks = x_slots.blocks / batch;  // of one sequence
+    const int64_t blocks = x_slots.slot / kConvBlock;  // of one sequence
     const auto joined = [&](const torch::Tensor& view,
                             int64_t rows) {  // [B*n,rows,d] -> [B,rows,n*d]
       return view.reshape({batch, blocks, rows, width})

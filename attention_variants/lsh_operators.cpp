@@ -144,9 +144,9 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
+    const auto saved = saved_once(*context);
     const torch::NoGradGuard no_grad;
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    const auto saved = context->get_saved_variables();
     const torch::Tensor &x = saved[0], &k = saved[1], &v = saved[2], &bias = saved[3],
                         &order = saved[4], &out = saved[5], &shares = saved[6];
     const auto& settings = held_settings<LshSettings>(*context);

@@ -5,6 +5,8 @@
 // 2021. Cost: O(N m d + m³) time. Memory O(N d): B V and F X are themselves softmax attentions,
 // with m queries and with m keys, and go through the fused kernel, so neither F nor B is ever
 // stored.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -63,6 +65,10 @@ class NystromAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q_given, const torch::Tensor& k_given,
                        const torch::Tensor& v_given, const torch::Tensor& mask) override {
     check_attend_inputs(q_given, k_given, v_given, mask);
+    if (conv_ != nullptr && q_given.size(1) != context_.heads) {
+      throw Error(
+          fmt::format("nystrom was made for {} heads, not {}", context_.heads, q_given.size(1)));
+    }
     if (has_kernel(q_given)) {
       return nystrom_kernel(q_given, k_given, v_given, mask, taps(q_given), kernel_options());
     }

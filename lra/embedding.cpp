@@ -4,6 +4,7 @@
 
 #include "attention_variants/kernels/cpu/row_math.h"
 #include "attention_variants/kernels/dropout.h"
+#include "attention_variants/kernels/held.h"
 #include "attention_variants/kernels/row_parts.h"
 
 namespace lra {
@@ -40,7 +41,7 @@ class Embedding : public torch::autograd::Function<Embedding> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list kept = context->get_saved_variables();
+    const variable_list kept = saved_once(*context);
     const torch::Tensor &ids = kept[0], &mask = kept[1], grad = gradients[0].contiguous();
     const DropoutMask dropout = saved_dropout(*context, "dropout");
     const int64_t width = grad.size(-1), length = ids.size(1);

@@ -5,6 +5,7 @@
 
 #include "attention_variants/kernels/cpu/row_math.h"
 #include "attention_variants/kernels/dropout.h"
+#include "attention_variants/kernels/held.h"
 #include "attention_variants/kernels/kernels.h"
 #include "attention_variants/kernels/layer_tile.h"
 
@@ -122,7 +123,7 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const cpu::ProductScope scope(kept_products(*context));
-    variable_list weights = context->get_saved_variables();
+    variable_list weights = saved_once(*context);
     const torch::Tensor x = weights.back(), grad = gradients[0].contiguous();
     weights.pop_back();
     const torch::Tensor mask = weights.back();
@@ -184,7 +185,7 @@ class AddProjected : public torch::autograd::Function<AddProjected> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const cpu::ProductScope scope(kept_products(*context));
-    const variable_list kept = context->get_saved_variables();
+    const variable_list kept = saved_once(*context);
     const torch::Tensor& y = kept[0];
     const LayerTile layer(kept[1], kept[2]);
     const DropoutMask dropout = saved_dropout(*context, "dropout");
@@ -235,7 +236,7 @@ class AddDroppedOut : public torch::autograd::Function<AddDroppedOut> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const torch::Tensor mask = context->get_saved_variables()[0];
+    const torch::Tensor mask = saved_once(*context)[0];
     const DropoutMask dropout = saved_dropout(*context, "dropout");
     const torch::Tensor grad = gradients[0].contiguous(), grad_y = torch::empty_like(grad);
     const int64_t width = grad.size(-1);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "attention_variants/kernels/cpu/dropout_bits.h"
+#include "attention_variants/kernels/held.h"
 
 namespace lra {
 namespace {
@@ -99,6 +100,7 @@ class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
   }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                const torch::autograd::tensor_list& gradients) {
+    refuse_second_derivative();
     return {masked(gradients[0], saved_dropout(*context, "mask"), Draw::as_before), {}};
   }
 };

@@ -101,7 +101,7 @@ class FeatureKernel : public torch::autograd::Function<FeatureKernel> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const cpu::ProductScope scope(kept_products(*context));
-    const variable_list kept = context->get_saved_variables();
+    const variable_list kept = saved_once(*context);
     const auto& options = held_settings<FeatureKernelOptions>(*context);
     const Tensors t{.q = kept[0],
                     .k = kept[1],

@@ -8,7 +8,8 @@ namespace lra {
 
 torch::Tensor with_unit_rows(const torch::Tensor& x) {
   const bool side_by_side = x.stride(3) == 1 || x.size(3) == 1;
-  return side_by_side && x.stride(2) >= x.size(3) ? x : x.contiguous();
+  // Not contiguous(), which passes over the stride of a single row.
+  return side_by_side && x.stride(2) >= x.size(3) ? x : x.clone(at::MemoryFormat::Contiguous);
 }
 
 torch::Tensor heads_like(const torch::Tensor& x, int64_t width) {

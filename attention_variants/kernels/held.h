@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "attention_variants/error.h"
+
 #include "attention_variants/torch.h"
 
 namespace lra {
@@ -18,6 +20,22 @@ template <class Settings>
 void hold_settings(torch::autograd::AutogradContext& context, Settings settings) {
   context.saved_data["settings"] =
       c10::IValue::make_capsule(c10::make_intrusive<detail::Held<Settings>>(std::move(settings)));
+}
+
+/// For the backward pass of an operator that is differentiable once: throws Error where that pass
+/// is to be differentiated itself (create_graph), which would silently take its gradients for
+/// constants.
+inline void refuse_second_derivative() {
+  if (!at::GradMode::is_enabled()) return;
+  throw Error(
+      "this operator is differentiable once, not twice (create_graph); the attentions without "
+      "dropout, convolution or hashes are by LibTorch's own operators: kernels=reference");
+}
+
+/// What save_for_backward() kept, for such a pass.
+inline torch::autograd::variable_list saved_once(const torch::autograd::AutogradContext& context) {
+  refuse_second_derivative();
+  return context.get_saved_variables();
 }
 
 /// Those of hold_settings(), of the same type; they live as long as the context.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "attention_variants/kernels/held.h"
 #include "attention_variants/kernels/in_turn.h"
 #include "attention_variants/kernels/layer_tile.h"
 
@@ -59,7 +60,7 @@ class LayerNorm : public torch::autograd::Function<LayerNorm> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list kept = context->get_saved_variables();
+    const variable_list kept = saved_once(*context);
     const torch::Tensor &x = kept[0], grad = gradients[0].contiguous(),
                         grad_x = torch::empty_like(x);
     const NormTile norm(kept[1], kept[2], 0);
@@ -110,7 +111,7 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list kept = context->get_saved_variables();
+    const variable_list kept = saved_once(*context);
     const torch::Tensor &x = kept[0], &mask = kept[3], grad = gradients[0].contiguous(),
                         grad_x = torch::zeros_like(x);
     const NormTile norm(kept[1], kept[2], 0);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "attention_variants/kernels/held.h"
 #include "attention_variants/kernels/kernels.h"
 #include "attention_variants/kernels/layer_tile.h"
 #include "attention_variants/kernels/row_parts.h"
@@ -72,7 +73,7 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const cpu::ProductScope scope(kept_products(*context));
-    const variable_list kept = context->get_saved_variables();
+    const variable_list kept = saved_once(*context);
     const torch::Tensor &x = kept[0], &mask = kept[3];
     const at::TensorList parameters = at::TensorList(kept).slice(4);
     const std::vector<LayerTile> layers = layers_of(parameters);
@@ -138,7 +139,7 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const cpu::ProductScope scope(kept_products(*context));
-    const variable_list kept = context->get_saved_variables();
+    const variable_list kept = saved_once(*context);
     const torch::Tensor &x = kept[0], &mask = kept[3];
     const LayerTile layer(kept[1], kept[2]);
     const torch::Tensor grad = gradients[0].contiguous(), grad_x = torch::empty_like(x);

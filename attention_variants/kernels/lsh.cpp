@@ -66,7 +66,7 @@ class LshKernel : public torch::autograd::Function<LshKernel> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const cpu::ProductScope scope(kept_products(*context));
-    const variable_list kept = context->get_saved_variables();
+    const variable_list kept = saved_once(*context);
     const torch::Tensor &x = kept[0], &v = kept[1], &mask = kept[2], &order = kept[3],
                         &out = kept[4], &top = kept[5], &inverse = kept[6];
     const cpu::LshShape shape =

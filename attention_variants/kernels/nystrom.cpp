@@ -70,7 +70,7 @@ class NystromKernel : public torch::autograd::Function<NystromKernel> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const cpu::ProductScope scope(kept_products(*context));
-    const variable_list kept = context->get_saved_variables();
+    const variable_list kept = saved_once(*context);
     const torch::Tensor &q = kept[0], &k = kept[1], &v = kept[2], &mask = kept[3], &taps = kept[4],
                         &saved = kept[5];
     const cpu::NystromShape shape =

@@ -68,7 +68,7 @@ class PatternKernel : public torch::autograd::Function<PatternKernel> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const cpu::ProductScope scope(kept_products(*context));
-    const variable_list kept = context->get_saved_variables();
+    const variable_list kept = saved_once(*context);
     const torch::Tensor &q = kept[0], &k = kept[1], &v = kept[2], &mask = kept[3], &out = kept[4],
                         &log_sum = kept[5];
     const auto& patterns = held_settings<Patterns>(*context);

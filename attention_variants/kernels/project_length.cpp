@@ -5,6 +5,7 @@
 
 #include "attention_variants/kernels/cpu/head_padding.h"
 #include "attention_variants/kernels/heads.h"
+#include "attention_variants/kernels/held.h"
 #include "attention_variants/kernels/in_turn.h"
 #include "attention_variants/kernels/kernels.h"
 
@@ -80,7 +81,7 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const cpu::ProductScope scope(kept_products(*context));
-    const variable_list kept = context->get_saved_variables();
+    const variable_list kept = saved_once(*context);
     const Lengths of(kept[0], kept[1], kept[2]);
     const torch::Tensor grad = gradients[0].contiguous(), grad_x = heads_like(of.x),
                         grad_table = torch::zeros_like(of.table);

@@ -4,6 +4,7 @@
 
 #include "attention_variants/kernels/cpu/softmax_head.h"
 #include "attention_variants/kernels/heads.h"
+#include "attention_variants/kernels/held.h"
 #include "attention_variants/kernels/in_turn.h"
 #include "attention_variants/kernels/kernels.h"
 #include "attention_variants/softmax.h"
@@ -78,7 +79,7 @@ class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const cpu::ProductScope scope(kept_products(*context));
-    const variable_list kept = context->get_saved_variables();
+    const variable_list kept = saved_once(*context);
     const torch::Tensor &q = kept[0], &k = kept[1], &v = kept[2], &keys = kept[3],
                         &queries = kept[4], &out = kept[5], &log2_sum = kept[6];
     const DropoutMask dropout = saved_dropout(*context, "dropout");

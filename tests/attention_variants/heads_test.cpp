@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "attention_variants/kernels/heads.h"
 #include "tests/attention_variants/testing.h"
 
 namespace lra {
@@ -29,6 +30,15 @@ TEST(Heads, ResultsAndGradientsAreLaidOutAsWhatTheyAreOf) {
         EXPECT_EQ(gradients[i].strides(), leaves[i].strides()) << spec << ", " << i;
     }
   }
+}
+
+// BLAS takes no row stride below the width, though a single row has no next one.
+TEST(Heads, RowsKeepTheirDistanceWhereThereIsOne) {
+  const torch::Tensor columns = torch::randn({2, 3, 8, 1}).transpose(2, 3);  // [B,H,1,d]
+  ASSERT_EQ(columns.stride(2), 1);
+  const torch::Tensor rows = with_unit_rows(columns);
+  EXPECT_GE(rows.stride(2), 8);
+  EXPECT_TRUE(torch::equal(rows, columns));
 }
 
 }  // namespace

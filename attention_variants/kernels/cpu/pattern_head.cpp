@@ -34,8 +34,8 @@ LRA_INLINE float largest(const float* x, Range of) {
   return cpu::largest(x + of.begin, of.end - of.begin);
 }
 
-LRA_INLINE float exponentials(float* x, Range of, float scale, float shift) {
-  return cpu::exponentials(x + of.begin, of.end - of.begin, scale, shift);
+LRA_INLINE float exponentials(float* x, Range of, float shift) {
+  return cpu::exponentials(x + of.begin, of.end - of.begin, 1, shift);
 }
 
 LRA_INLINE void zero_unseen(float* x, const Seen& seen, int64_t keys) {
@@ -43,16 +43,15 @@ LRA_INLINE void zero_unseen(float* x, const Seen& seen, int64_t keys) {
   std::fill(x + std::max(seen.end, seen.whole), x + keys, 0.0F);
 }
 
-// scores [rows,keys] become exp(scale score - their maximum), 0 where a query does not see a key;
-// log_sum [rows] of them, and one over their sums.
+// scores [rows,keys] become exp(score - their maximum), 0 where a query does not see a key; log_sum
+// [rows] of them, and one over their sums.
 LRA_FOR_EACH_CPU void weights_of(float* scores, int64_t rows, int64_t keys, const Seen* seen,
-                                 float scale, float* log_sum, float* inverse) {
+                                 float* log_sum, float* inverse) {
   for (int64_t r = 0; r < rows; ++r) {
     float* row = scores + r * keys;
     const Range whole{0, seen[r].whole}, bounded{seen[r].begin, seen[r].end};
-    const float most = scale * std::max(largest(row, whole), largest(row, bounded));
-    const float sum =
-        exponentials(row, whole, scale, most) + exponentials(row, bounded, scale, most);
+    const float most = std::max(largest(row, whole), largest(row, bounded));
+    const float sum = exponentials(row, whole, most) + exponentials(row, bounded, most);
     zero_unseen(row, seen[r], keys);
     const bool nothing = seen[r].whole == 0 && seen[r].begin >= seen[r].end;
     log_sum[r] = nothing ? 0.0F : most + std::log(sum);
@@ -60,15 +59,16 @@ LRA_FOR_EACH_CPU void weights_of(float* scores, int64_t rows, int64_t keys, cons
   }
 }
 
-// scores become softmaxes again, and grad [rows,keys], their gradient, that of the products q kᵀ;
+// scores become softmaxes again, and grad [rows,keys], their gradient, that of the products q kᵀ
+// before they were scaled;
 // along [rows] is the product of each result with its gradient.
 LRA_FOR_EACH_CPU void weights_backward(float* scores, float* grad, int64_t rows, int64_t keys,
                                        const Seen* seen, float scale, const float* log_sum,
                                        const float* along) {
   for (int64_t r = 0; r < rows; ++r) {
     float *row = scores + r * keys, *to = grad + r * keys;
-    exponentials(row, {0, seen[r].whole}, scale, log_sum[r]);
-    exponentials(row, {seen[r].begin, seen[r].end}, scale, log_sum[r]);
+    exponentials(row, {0, seen[r].whole}, log_sum[r]);
+    exponentials(row, {seen[r].begin, seen[r].end}, log_sum[r]);
     zero_unseen(row, seen[r], keys);
     const float shift = along[r];
     for (int64_t c = 0; c < keys; ++c) to[c] = row[c] * (to[c] - shift) * scale;
@@ -190,8 +190,8 @@ void pattern_forward(const PatternShape& shape, const Pattern& pattern, const Pa
   zero_rows(out, 0, shape.length, e);
   const auto part = [&](int64_t begin, int64_t rows, const Seen* seen) {
     const int64_t n = keys.count();
-    multiply_bt(rows, n, d, in.q.from(begin), keys.k, {scores, n});
-    weights_of(scores, rows, n, seen, shape.scale, log_sum + begin, inverse);
+    multiply_bt(rows, n, d, in.q.from(begin), keys.k, {scores, n}, {.product = shape.scale});
+    weights_of(scores, rows, n, seen, log_sum + begin, inverse);
     multiply(rows, e, n, {scores, n}, keys.v, out.from(begin));
     scale_rows(out.from(begin), rows, e, inverse);
   };
@@ -217,7 +217,7 @@ void pattern_backward(const PatternShape& shape, const Pattern& pattern, const P
     const bool* mask = in.mask + begin;
     const ConstMatrix q = without_padding(in.q.from(begin), mask, rows, d, q_copy),
                       g = without_padding(grad_out.from(begin), mask, rows, e, g_copy);
-    multiply_bt(rows, n, d, q, keys.k, {scores, n});
+    multiply_bt(rows, n, d, q, keys.k, {scores, n}, {.product = shape.scale});
     multiply_bt(rows, n, e, g, keys.v, {grad_scores, n});
     row_products(out.from(begin), g, rows, e, along);
     weights_backward(scores, grad_scores, rows, n, seen, shape.scale, log_sum + begin, along);

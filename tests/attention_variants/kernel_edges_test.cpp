@@ -1,0 +1,96 @@
+// What only rarely reaches the kernels: huge logits, empty batches, other heads, second
+// derivatives.
+#include <gtest/gtest.h>
+
+#include "attention_variants/kernels/dropout.h"
+#include "tests/attention_variants/testing.h"
+
+namespace lra {
+namespace {
+
+constexpr int64_t kLength = 40, kDepth = 8;
+
+const AttentionContext kContext{
+    .width = 16, .heads = 2, .head_dim = kDepth, .max_length = kLength, .seed = 1};
+
+// q, k and v, or what is both of the first and v, of `scale` times normal numbers, v of 1.
+std::vector<torch::Tensor> leaves_of(const Attention& attention, int64_t batch, double scale) {
+  torch::manual_seed(5);
+  std::vector<torch::Tensor> leaves;
+  const bool shared = attention.projections() == Projections::shared_query_key;
+  for (int i = shared ? 1 : 0; i < 3; ++i) {
+    const torch::Tensor x = torch::randn({batch, 2, kLength, kDepth});
+    leaves.push_back((i < 2 ? x * scale : x).requires_grad_());
+  }
+  return leaves;
+}
+
+torch::Tensor attend(Attention& attention, const std::vector<torch::Tensor>& leaves) {
+  const torch::Tensor &k = leaves[leaves.size() - 2], &v = leaves.back();
+  return attention.attend(leaves[0], k, v, torch::ones({v.size(0), kLength}, torch::kBool));
+}
+
+class KernelEdges : public testing::TestWithParam<const char*> {
+ protected:
+  std::shared_ptr<Attention> attention_ = make(GetParam(), torch::kFloat, kContext);
+};
+
+TEST_P(KernelEdges, EmptyBatches) {
+  const auto leaves = leaves_of(*attention_, 0, 1);
+  const torch::Tensor out = attend(*attention_, leaves);
+  EXPECT_EQ(out.sizes(), leaves.back().sizes());
+  const auto gradients = torch::autograd::grad({out}, leaves, {torch::ones_like(out)});
+  for (size_t i = 0; i < leaves.size(); ++i) EXPECT_EQ(gradients[i].sizes(), leaves[i].sizes());
+}
+
+TEST_P(KernelEdges, SecondDerivativesAreRefused) {
+  const auto leaves = leaves_of(*attention_, 2, 1);
+  const torch::Tensor loss = attend(*attention_, leaves).square().sum();
+  EXPECT_THROW(torch::autograd::grad({loss}, leaves, {}, /*retain_graph=*/true,
+                                     /*create_graph=*/true),
+               Error);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, KernelEdges,
+                         testing::Values("standard", "nystrom", "nystrom[num_landmarks=8]",
+                                         "linformer[projected_length=8]", "linear", "performer",
+                                         "cosformer", "reformer[chunk_length=8]", "local[block=8]",
+                                         "longformer[window=8]", "bigbird[block=4]", "sparse"));
+
+class HugeLogits : public KernelEdges {};
+
+// Rounding of a sum must not reach the exponentials: results are means of values still.
+TEST_P(HugeLogits, GiveMeansOfTheValues) {
+  for (const double scale : {1e3, 3e4, 1e5, 1e8, 1e15}) {
+    const auto leaves = leaves_of(*attention_, 2, scale);
+    const torch::Tensor out = attend(*attention_, leaves);
+    EXPECT_LE(out.abs().max().item<float>(), leaves.back().abs().max().item<float>() * 1.001F)
+        << scale;  // not true of NaN either
+    for (const torch::Tensor& gradient :
+         torch::autograd::grad({out}, leaves, {torch::ones_like(out)}))
+      EXPECT_TRUE(gradient.isfinite().all().item<bool>()) << scale;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, HugeLogits,
+                         testing::Values("standard", "nystrom[num_landmarks=8,conv_kernel_size=0]",
+                                         "linformer[projected_length=8]",
+                                         "reformer[chunk_length=8]", "local[block=8]",
+                                         "longformer[window=8]",
+                                         "longformer[window=8,global_tokens=2]", "bigbird[block=4]",
+                                         "sparse"));
+
+TEST(NystromKernel, RefusesOtherHeadsThanItsConvolutionHas) {
+  const auto attention = make("nystrom[num_landmarks=8]", torch::kFloat, kContext);
+  const torch::Tensor x = torch::randn({2, 6, kLength, kDepth});
+  EXPECT_THROW(attention->attend(x, x, x, torch::ones({2, kLength}, torch::kBool)), Error);
+}
+
+TEST(Dropout, RefusesSecondDerivatives) {
+  const torch::Tensor x = torch::randn({4, 64}).requires_grad_();
+  const torch::Tensor loss = philox_dropout(x, 0.1, /*training=*/true).square().sum();
+  EXPECT_THROW(torch::autograd::grad({loss}, {x}, {}, true, true), Error);
+}
+
+}  // namespace
+}  // namespace lra
