@@ -98,7 +98,7 @@ Progression load_checkpoint(const std::filesystem::path& path, const json& confi
                 "start the run over in another folder");
   }
   const std::string different =
-      differences_text(parse_json(file.metadata.at("config"), where), config);
+      differences_text(config_identity(parse_json(file.metadata.at("config"), where)), config);
   if (!different.empty()) {
     throw Error(where + " belongs to another configuration (" + different +
                 "); use the same options, or another --run folder");

@@ -32,6 +32,7 @@ void add_attend_command(CLI::App& app) {
                    "grad.v, grad.param.<name>")
       ->required();
   command->add_option("--seed", options->seed, "Of the parameters that the input does not give")
+      ->check(seed_text())
       ->capture_default_str();
   command->callback([options] {
     const AttentionSpec spec = parse_attention(options->attention);

@@ -168,9 +168,12 @@ void add_data_command(CLI::App& app) {
                    "without it the data is generated, where a task can be")
       ->option_text("PATH");
   prepare_command->add_option("--seed", p.seed, "Seed of the generator (default 0)")
+      ->check(seed_text())
       ->option_text("S");
   const auto add_count = [&](const char* name, int64_t& value, const char* text) {
-    prepare_command->add_option(name, value, text)->check(CLI::PositiveNumber)->option_text("N");
+    prepare_command->add_option(name, value, text)
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+        ->option_text("N");
   };
   add_count("--train", p.train, "Training samples (default: the task's own)");
   add_count("--dev", p.dev, "Development samples");

@@ -75,6 +75,7 @@ void add_fidelity_command(CLI::App& app) {
                    "Samples a cell; default: 100, 10, 10, 5, by experiment")
       ->check(CLI::Range(1, 1 << 20));
   command->add_option("--seed", options->seed, "Of random inputs and of the attentions' tables")
+      ->check(seed_text())
       ->capture_default_str();
   command->add_option("--attentions", options->attentions,
                       "Of experiment 4, comma list; default: all that have a budget, approach "

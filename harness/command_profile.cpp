@@ -42,6 +42,9 @@ struct BatchRule {
 // Under so many seconds a cell, more than one process is not worth its start.
 constexpr double kRough = 0.1;
 
+// What a size may be at most: a number of bytes that a double and an int64_t both hold.
+constexpr double kMostBytes = 9e15;
+
 constexpr const char* kTokens = "tokens=";
 constexpr const char* kLargest = "largest";
 
@@ -62,6 +65,14 @@ BatchRule parse_batch(const std::string& text) {
   return {.kind = BatchRule::Kind::tokens, .count = count, .policy = text};
 }
 
+// An option (0 = not given) beside what a --set made of it.
+void check_given(const char* option, int64_t given, const char* key, int64_t used) {
+  if (given > 0 && given != used) {
+    throw UsageError(fmt::format("{} {} and --set {}={} contradict each other: give one of them",
+                                 option, given, key, used));
+  }
+}
+
 ProfilePlan plan(const ProfileOptions& given) {
   if (!given.out.ends_with(".jsonl"))
     throw UsageError("--out should name a .jsonl file, not '" + given.out + "'");
@@ -77,9 +88,12 @@ ProfilePlan plan(const ProfileOptions& given) {
       given.batch.empty() ? BatchRule{.count = usual} : parse_batch(given.batch);
   const std::string scope = given.scope.empty() ? preset.scope : given.scope;
   std::vector<std::string> sets = given.sets;
+  int64_t heads = preset.heads, head_dim = preset.head_dim;
   if (scope == preset.scope) {  // what is given later stands
     const auto own = preset.set_words();
     sets.insert(sets.begin(), own.begin(), own.end());
+  } else if (scope == "model") {
+    heads = head_dim = 0;  // the protocol's
   }
 
   if (!given.peers.empty() && given.device != "cpu")
@@ -109,8 +123,8 @@ ProfilePlan plan(const ProfileOptions& given) {
                        .batch = batch.kind == BatchRule::Kind::tokens
                                     ? std::max<int64_t>(batch.count / length, 1)
                                     : batch.count,
-                       .heads = given.heads > 0 ? given.heads : preset.heads,
-                       .head_dim = given.head_dim > 0 ? given.head_dim : preset.head_dim,
+                       .heads = given.heads > 0 ? given.heads : heads,
+                       .head_dim = given.head_dim > 0 ? given.head_dim : head_dim,
                        .scope = scope,
                        .mode = given.mode.empty() ? preset.mode : given.mode,
                        .dtype = given.dtype,
@@ -118,7 +132,9 @@ ProfilePlan plan(const ProfileOptions& given) {
                        .task = task_name,
                        .sets = sets,
                        .batch_policy = batch.policy};
-      check_cell(cell);
+      cell = checked_cell(std::move(cell));
+      check_given("--heads", given.heads, "model.heads", cell.heads);
+      check_given("--head-dim", given.head_dim, "model.head_dim", cell.head_dim);
       plan.cells.push_back(std::move(cell));
     }
   }
@@ -175,12 +191,14 @@ int64_t parse_bytes(const std::string& option, const std::string& text) {
   double value = 0;
   std::string unit;
   in >> value >> unit;
+  std::string rest;
+  in >> rest;
   const double scale = unit.empty() || unit == "B" ? 1
                        : unit == "KiB"             ? 1024.0
                        : unit == "MiB"             ? kMiB
                        : unit == "GiB"             ? 1024 * kMiB
                                                    : 0;
-  if (!(value > 0) || scale == 0)
+  if (!(value > 0) || scale == 0 || !rest.empty() || value * scale > kMostBytes)
     throw UsageError(option + " should be a size such as 8GiB or 512MiB, not '" + text + "'");
   return static_cast<int64_t>(value * scale);
 }
@@ -208,10 +226,12 @@ void add_profile_command(CLI::App& app) {
   command->add_option("--batch", options->batch,
                       "Samples; tokens=T: T tokens a batch; largest: the largest power of two that "
                       "fits --memory-limit; default: the preset's");
-  command->add_option("--heads", options->heads, "Default: the preset's")
+  command
+      ->add_option("--heads", options->heads,
+                   "Default: the preset's, or of scope model the protocol's, if the preset is of "
+                   "another scope")
       ->check(CLI::Range(1, 1 << 12));
-  command->add_option("--head-dim", options->head_dim, "Default: the preset's")
-      ->check(CLI::Range(1, 1 << 12));
+  command->add_option("--head-dim", options->head_dim, "Likewise")->check(CLI::Range(1, 1 << 12));
   command->add_option("--protocol", options->protocol, "Of scope model; default: the preset's");
   command->add_option("--task", options->task,
                       "Of scope model, and of the protocol's batch; default: the preset's");
@@ -242,6 +262,7 @@ void add_profile_command(CLI::App& app) {
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   command->add_option("--order-seed", options->seed, "Of the order within a pass")
+      ->check(seed_text())
       ->capture_default_str();
   command->add_flag("--no-pin", options->no_pin, "Let the system move threads between processors");
   command->add_flag("--again", options->again,

@@ -86,6 +86,7 @@ std::vector<size_t> parse_cells(const std::string& text, size_t count) {
     }
     for (size_t i = first; i <= last.get<size_t>(); ++i) cells.push_back(i);
   }
+  if (cells.empty()) throw UsageError("--only names no cell; leave it out to run all");
   return cells;
 }
 
@@ -132,7 +133,8 @@ SuiteRequest request_of(const SuiteOptions& options) {
   } else {
     request.attentions = parse_attentions(attentions);
   }
-  request.seeds = parse_seeds(options.seeds.empty() ? request.budget.seeds : options.seeds);
+  request.seeds =
+      parse_seeds(options.command->count("--seeds") == 0 ? request.budget.seeds : options.seeds);
   request.sets = options.sets;
   request.dtype = options.dtype;
   request.max_hours = options.max_hours;
@@ -215,7 +217,8 @@ void run(const SuiteOptions& options) {
   RunnerOptions runner = runner_of(options);
   const int64_t threads = cell_threads(runner);
   const Suite planned = planned_suite(options, threads, runner.devices.front());
-  if (!options.only.empty()) runner.only = parse_cells(options.only, planned.cells.size());
+  if (options.command->count("--only") > 0)
+    runner.only = parse_cells(options.only, planned.cells.size());
   for (const std::string& device : runner.devices) {
     parse_device(device);
     if (device.substr(0, device.find(':')) != planned.request.device) {

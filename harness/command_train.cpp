@@ -1,9 +1,13 @@
 // lra train and lra evaluate.
 #include <fmt/format.h>
 
+#include <charconv>
+#include <limits>
+
 #include "harness/commands.h"
 #include "harness/open_run.h"
 #include "harness/parallel.h"
+#include "harness/progress.h"
 #include "harness/run_files.h"
 #include "harness/runtime.h"
 #include "harness/trainer.h"
@@ -20,6 +24,19 @@ struct TrainOptions {
   bool resume = false;
 };
 
+// Float sums depend on the number of threads: a run goes on with the one it had, unless another is
+// asked for.
+int64_t resumed_threads(const TrainOptions& options) {
+  const auto had = options.resume ? threads_of_run(options.run) : std::nullopt;
+  if (!had || *had < 1) return options.threads;
+  if (options.threads == 0) return *had;
+  if (options.threads != *had) {
+    say(fmt::format("the run in {} had {} thread{} and goes on with {}: not to the same bits",
+                    options.run, *had, *had == 1 ? "" : "s", options.threads));
+  }
+  return options.threads;
+}
+
 void run_train(const TrainOptions& options, Processes* processes) {
   TrainRequest request;
   together(processes, [&] {
@@ -30,7 +47,8 @@ void run_train(const TrainOptions& options, Processes* processes) {
     if (!options.memory_limit.empty())
       request.memory_limit = parse_bytes("--memory-limit", options.memory_limit);
   });
-  request.threads = use_threads(options.threads, processes);
+  const int64_t threads = processes == nullptr ? resumed_threads(options) : options.threads;
+  request.threads = use_threads(threads, processes);
   request.run = options.run;
   request.data = options.data;
   request.resume = options.resume ? Resume::yes : Resume::no;
@@ -81,6 +99,18 @@ void run_evaluate(const EvaluateOptions& options, Processes* processes) {
 
 }  // namespace
 
+CLI::Validator seed_text() {
+  return {[](std::string& text) -> std::string {
+            uint64_t seed = 0;
+            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+            const bool octal = text.size() > 1 && text.front() == '0';  // to CLI11
+            if (error == std::errc() && end == text.data() + text.size() && !octal) return "";
+            return fmt::format("should be an integer from 0 to {}, not '{}'",
+                               std::numeric_limits<uint64_t>::max(), text);
+          },
+          ""};
+}
+
 AttentionSpec attention_given(const std::string& text, const std::vector<std::string>& options) {
   AttentionSpec attention = parse_attention(text);
   for (const std::string& option : options) {
@@ -116,6 +146,7 @@ void add_train_command(CLI::App& app) {
   command
       ->add_option("--seed", options->seed,
                    "Of initialisation, order, dropout, projections, hashes")
+      ->check(seed_text())
       ->capture_default_str();
   command->add_option("--data", options->data, "Folder of lra data prepare --out")
       ->capture_default_str();
@@ -124,7 +155,10 @@ void add_train_command(CLI::App& app) {
   command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
   command->add_option("--dtype", options->dtype, "float32, or bfloat16 (autocast)")
       ->capture_default_str();
-  command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();
+  command
+      ->add_option("--threads", options->threads,
+                   "0 = all processors, or with --resume as many as the run had")
+      ->capture_default_str();
   command->add_option(
       "--memory-limit", options->memory_limit,
       "On CPUs: a run that needs more tensors is oom, as 8GiB; default: 80 % of what is free");

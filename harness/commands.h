@@ -22,6 +22,10 @@ void add_compare_command(CLI::App& app);
 void add_attend_command(CLI::App& app);
 void add_check_command(CLI::App& app);
 
+/// Checks that a word is a seed: digits that name a uint64_t, where reading alone would wrap "-1"
+/// around and cut a greater one off.
+CLI::Validator seed_text();
+
 /// The bytes of "8GiB", "512MiB" or a plain number; throws UsageError that names the option.
 int64_t parse_bytes(const std::string& option, const std::string& text);
 

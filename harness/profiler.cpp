@@ -155,9 +155,9 @@ Work model_work(const ProfileCell& cell, const Config& config, torch::Device dev
 }
 
 Config config_of(const ProfileCell& cell) {
-  std::vector<std::string> sets = {fmt::format("input.length={}", cell.length),
-                                   fmt::format("model.heads={}", cell.heads),
-                                   fmt::format("model.head_dim={}", cell.head_dim)};
+  std::vector<std::string> sets = {fmt::format("input.length={}", cell.length)};
+  if (cell.heads > 0) sets.push_back(fmt::format("model.heads={}", cell.heads));
+  if (cell.head_dim > 0) sets.push_back(fmt::format("model.head_dim={}", cell.head_dim));
   sets.insert(sets.end(), cell.sets.begin(), cell.sets.end());
   return make_config(load_protocol(cell.protocol), cell.task, cell.attention, sets, /*seed=*/0,
                      cell.dtype);
@@ -280,17 +280,24 @@ json effective_options(const ProfileCell& cell) {
              : attention_entry(cell.attention.name).effective_options(cell.attention.options);
 }
 
-void check_cell(const ProfileCell& cell) {
+ProfileCell checked_cell(ProfileCell cell) {
   dtype_of(cell.dtype);
   attention_entry(cell.attention.name).effective_options(cell.attention.options);
   if (cell.scope != "model") {
     if (!cell.sets.empty())
       throw UsageError("--set is of --scope model; the other scopes have no protocol");
-    return;
+    return cell;
   }
   if (cell.dtype == "float64")
     throw UsageError("--scope model runs in float32 or bfloat16 (autocast), not in float64");
-  config_of(cell);
+  const Settings settings = config_of(cell).settings;
+  if (settings.input.length != cell.length) {
+    throw UsageError(fmt::format("--set input.length={}: the lengths to measure are --lengths",
+                                 settings.input.length));
+  }
+  cell.heads = settings.model.heads;
+  cell.head_dim = settings.model.head_dim;
+  return cell;
 }
 
 Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t threads) {
@@ -324,7 +331,7 @@ Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t th
 Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t threads,
                      int64_t memory_limit, const MeasureLimits& limits,
                      const std::vector<int>& processors) {
-  check_cell(cell);  // names and options are wrong before any work, not a status of the cell
+  checked_cell(cell);  // names and options are wrong before any work, not a status of the cell
   Profile record = profile_record(cell, device, threads);
   try {
     const MemoryLimit limited(memory_limit);

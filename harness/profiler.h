@@ -34,8 +34,10 @@ ProfileCell parse_cell(const json& value);
 /// Every option that its attention runs with; of scope model the protocol's are among them.
 json effective_options(const ProfileCell& cell);
 
-/// Throws UsageError where its number type, names, options or settings are wrong.
-void check_cell(const ProfileCell& cell);
+/// The cell with the heads it runs with: of scope model the protocol's where `heads` or `head_dim`
+/// is 0, and above both what its `sets` say. Throws UsageError where its number type, names,
+/// options or settings are wrong.
+ProfileCell checked_cell(ProfileCell cell);
 
 /// The record of a cell before anything is measured: what it is, where, and the given options.
 Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t threads);

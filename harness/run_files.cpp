@@ -1,6 +1,7 @@
 #include "harness/run_files.h"
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <sstream>
 
@@ -59,6 +60,14 @@ Result result_of(const TrainRequest& request, const Manifest& manifest, const Sp
   result.machine = machine_of(request.device);
   result.software = software_json();
   return result;
+}
+
+std::optional<int64_t> threads_of_run(const std::filesystem::path& run) {
+  std::ifstream in(run / kConfigFile);
+  const json value = json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (!value.is_object() || !value.contains("threads") || !value["threads"].is_number_integer())
+    return std::nullopt;
+  return value["threads"].get<int64_t>();
 }
 
 Result read_result(const std::filesystem::path& path) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
 #include "harness/evaluation.h"
 #include "harness/trainer.h"
@@ -25,6 +26,9 @@ Accuracy accuracy_record(const json& accuracy);
 /// A record with what is known before training: task, attention, protocol, seed, data, machine,
 /// software.
 Result result_of(const TrainRequest& request, const Manifest& manifest, const Split& test);
+
+/// The threads of the run in that folder, by its config.json; nothing where that does not say.
+std::optional<int64_t> threads_of_run(const std::filesystem::path& run);
 
 /// Reads a result.json; throws Error that names the file.
 Result read_result(const std::filesystem::path& path);

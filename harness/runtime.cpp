@@ -74,7 +74,11 @@ torch::Device parse_device(const std::string& text) {
 }
 
 int64_t use_threads(int64_t threads) {
-  if (threads < 0) throw UsageError(fmt::format("--threads should be at least 0, not {}", threads));
+  constexpr int64_t kMostThreads = 1024;
+  if (threads < 0 || threads > kMostThreads) {
+    throw UsageError(fmt::format("--threads should be at least 0 and at most {}, not {}",
+                                 kMostThreads, threads));
+  }
   const int64_t count = threads > 0 ? threads : usable_processors();
   at::set_num_threads(static_cast<int>(count));
   return count;

@@ -40,6 +40,7 @@ json comparable(json suite) {
   if (suite.contains("budget") && suite["budget"].is_object()) {
     suite["budget"].erase("run");
     suite["budget"].erase("skip_missing");
+    suite["budget"].erase("profile");
   }
   if (suite.contains("device") && suite["device"].is_string()) {
     const std::string device = suite["device"];

@@ -45,15 +45,15 @@ int64_t evaluations(const TrainingOptions& t) {
   return (t.steps + t.evaluate_every - 1) / t.evaluate_every;
 }
 
-// Whether two configurations take the same time a step: sizes, batch, type and the attention's
-// options, whatever their learning rates, steps and seeds.
+// Whether two configurations take the same time a step: sizes, batch, type, kernels and the
+// attention's options, whatever their learning rates, steps and seeds.
 bool same_step(const json& a, const json& b) {
   const json left = config_identity(a), right = config_identity(b);
   const auto part = [](const json& of, const char* group, const char* key) {
     return of.contains(group) && of[group].is_object() && of[group].contains(key) ? of[group][key]
                                                                                   : json();
   };
-  for (const char* key : {"task", "dtype", "model"}) {
+  for (const char* key : {"task", "dtype", "model", "kernels"}) {
     if (!left.contains(key) || !right.contains(key) || left[key] != right[key]) return false;
   }
   for (const auto& [group, key] : {std::pair{"attention", "name"},
@@ -64,16 +64,6 @@ bool same_step(const json& a, const json& b) {
     if (part(left, group, key) != part(right, group, key)) return false;
   }
   return true;
-}
-
-// The threads a run had, by the config.json beside its record.
-std::optional<int64_t> threads_of(const Result& result) {
-  const fs::path file = fs::path(result.path).parent_path() / kConfigFile;
-  std::ifstream in(file);
-  const json value = json::parse(in, nullptr, /*allow_exceptions=*/false);
-  if (!value.is_object() || !value.contains("threads") || !value["threads"].is_number_integer())
-    return std::nullopt;
-  return value["threads"].get<int64_t>();
 }
 
 std::optional<Rates> rates_of(const Result& result) {
@@ -187,7 +177,9 @@ class Predictor {
     for (const Result& result : records.results) {
       if (result.task != cell.config.task || !same_machine(result.machine, here_)) continue;
       if (!same_step(result.config, config)) continue;
-      const auto threads = threads_of(result);
+      const auto threads = result.training.threads
+                               ? result.training.threads
+                               : threads_of_run(fs::path(result.path).parent_path());
       if (threads && *threads != suite_.request.threads) continue;
       if (auto found = rates_of(result)) {
         found->from = same_suite ? fmt::format("seed {} of this suite", result.seed)
@@ -257,7 +249,8 @@ class Predictor {
       for (const json& set : profile.sets) sets.push_back(set);
       const Config of = make_config(load_protocol(profile.protocol), profile.task,
                                     {.name = profile.attention.name}, sets, 0, profile.dtype);
-      return write_fields(of.settings.model) == write_fields(config.settings.model);
+      return of.settings.kernels == config.settings.kernels &&
+             write_fields(of.settings.model) == write_fields(config.settings.model);
     } catch (const UsageError&) {  // of a protocol that is not here
       return false;
     }

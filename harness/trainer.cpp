@@ -120,7 +120,7 @@ class Run {
       throw Error(path.string() +
                   " is not the configuration of a run; remove it, or choose another --run folder");
     }
-    const std::string different = differences_text(saved["identity"], identity_);
+    const std::string different = differences_text(config_identity(saved["identity"]), identity_);
     if (different.empty()) return;
     throw Error(
         fmt::format("{} holds a run of another configuration ({}); use the same options or another "
@@ -446,6 +446,7 @@ class Run {
                          .tokens_per_second = steps * tokens / at_.train_seconds,
                          .peak_memory_mib = static_cast<double>(at_.peak_bytes) / kMiB};
     }
+    if (request_.threads > 0) result.training.threads = request_.threads;
     if (all_ != nullptr) {
       result.training.processes = all_->size();
       result.training.engine = all_->engine();

@@ -6,6 +6,7 @@
 
 #include "embedded_budgets.h"
 #include "lra/embedded.h"
+#include "lra/preset.h"
 #include "lra/task.h"
 
 namespace lra {
@@ -25,6 +26,19 @@ Budget load_budget(const std::string& name_or_path) {
     budget.task(name);
   }
   for (const std::string& name : budget.default_tasks()) budget.task(name);
+  load_preset(budget.profile.preset);
+  std::istringstream lengths(budget.profile.lengths);
+  bool any = false;
+  for (std::string length; std::getline(lengths, length, ','); any = true) {
+    const json value = value_from_text(length);
+    if (!value.is_number_integer() || value < 1 || value > int64_t{1} << 24) {
+      throw UsageError(
+          fmt::format("{}: profile.lengths should be a comma list of integers from 1 "
+                      "to 16777216, not '{}'",
+                      file.where, budget.profile.lengths));
+    }
+  }
+  if (!any) throw UsageError(fmt::format("{}: profile.lengths names no length", file.where));
   return budget;
 }
 

@@ -43,8 +43,8 @@ struct ProfileBudget {
   template <class Fields>
   void fields(Fields& f) {
     f("preset", preset);
-    f("scope", scope);
-    f("mode", mode);
+    f("scope", scope, one_of({"core", "module"}));
+    f("mode", mode, one_of({"inference", "training"}));
     f("lengths", lengths);
     f("seconds", seconds, more_than(0));
   }

@@ -144,8 +144,18 @@ Protocol load(const std::string& name, std::vector<std::string>& seen) {
   return protocol;
 }
 
-// Sets a.b.c of `object` and returns its key; throws on text without '='.
-std::string apply_set(json& object, const std::string& text) {
+void collect_keys(const json& value, const std::string& path, std::set<std::string>& keys) {
+  if (!value.is_object()) {
+    keys.insert(path);
+    return;
+  }
+  for (const auto& [key, inner] : value.items())
+    collect_keys(inner, path.empty() ? key : path + "." + key, keys);
+}
+
+// Sets a.b.c of `object`, or the keys below it that a JSON object gives, and adds them to `keys`;
+// throws on text without '='.
+void apply_set(json& object, const std::string& text, std::set<std::string>& keys) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
     throw UsageError("--set should be key=value, as training.steps=1000, not '" + text + "'");
@@ -159,8 +169,9 @@ std::string apply_set(json& object, const std::string& text) {
     if (!at->is_null() && !at->is_object())
       throw UsageError("--set " + key + ": " + key.substr(0, dot) + " is a value, not a group");
   }
-  (*at)[key.substr(begin)] = value_from_text(text.substr(equals + 1));
-  return key;
+  const json value = value_from_text(text.substr(equals + 1));
+  collect_keys(value, key, keys);
+  merge(*at, {{key.substr(begin), value}});
 }
 
 void check_task_known(const Protocol& protocol, const std::string& task_name) {
@@ -188,15 +199,6 @@ json merged_settings(const Protocol& protocol, const std::string& task_name,
   merge(merged, own);
   merge(merged, attention_part(protocol, task_name, attention).settings);
   return merged;
-}
-
-void collect_keys(const json& value, const std::string& path, std::set<std::string>& keys) {
-  if (!value.is_object()) {
-    keys.insert(path);
-    return;
-  }
-  for (const auto& [key, inner] : value.items())
-    collect_keys(inner, path.empty() ? key : path + "." + key, keys);
 }
 
 // The keys that some variant of this task has a value of its own for.
@@ -270,9 +272,18 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   config.dtype = dtype;
 
   json merged = merged_settings(protocol, task_name, attention.name);
-  for (const std::string& text : sets) config.overridden.push_back(apply_set(merged, text));
+  std::set<std::string> keys;
+  for (const std::string& text : sets) apply_set(merged, text, keys);
   read_fields(merged, config.settings, sets.empty() ? "protocol " + protocol.name : "--set");
   check_settings(config.settings);
+  const json now = write_fields(config.settings),
+             own = write_fields(task_settings(protocol, task_name, attention.name));
+  for (const std::string& key : keys) {
+    std::string path = "/" + key;
+    std::ranges::replace(path, '.', '/');
+    const json::json_pointer at(path);
+    if (now.at(at) != own.at(at)) config.overridden.push_back(key);
+  }
   config.by_attention = keys_by_attention(protocol, task_name);
 
   json options = protocol.attentions.value(attention.name, json::object());
@@ -297,6 +308,8 @@ json Config::to_json() const {
 }
 
 json config_identity(json config) {
+  if (!config.is_object()) return config;  // of a file that is not what it should be
+  config.erase("overridden");              // its values are there themselves
   for (const auto& [path, before] : kLater) {
     const std::string key = path;
     const size_t dot = key.find('.');

@@ -208,7 +208,8 @@ struct Config {
   uint64_t seed = 0;              // initialisation, order, dropout, projections, hashes
   std::string dtype = "float32";  // or "bfloat16": autocast
   Settings settings;
-  std::vector<std::string> overridden;  // the keys given by --set, as "training.steps"
+  std::vector<std::string> overridden;  // the keys that --set gave another value than the
+                                        // protocol's, sorted, as "training.steps"
   std::vector<std::string>
       by_attention;  // the keys that the protocol sets by variant in this task:
                      // two runs that differ in them alone are of one recipe
@@ -221,7 +222,7 @@ struct Config {
 
 /// The values of Config::to_json() that make a run what it is, and what a checkpoint belongs to.
 /// Settings that came after the first runs are left out where they hold what runs did before: those
-/// still resume. Other values pass.
+/// still resume. Other values pass, and of an identity comes the same identity.
 json config_identity(json config);
 
 /// The settings of a protocol for one task, of one variant where its name is given.
@@ -232,7 +233,8 @@ Settings task_settings(const Protocol& protocol, const std::string& task,
 /// {"settings", "options"}.
 json attention_settings(const Protocol& protocol, const std::string& task);
 
-/// `sets` are "a.b=v" words. Throws UsageError on any unknown name, key or value.
+/// `sets` are "a.b=v" words; of a group, as "a={...}", the keys that are there. Throws UsageError
+/// on any unknown name, key or value.
 Config make_config(const Protocol& protocol, const std::string& task,
                    const AttentionSpec& attention, const std::vector<std::string>& sets,
                    uint64_t seed, const std::string& dtype);

@@ -205,7 +205,11 @@ std::vector<Table> training_tables(std::span<const Result> results) {
         machines;
     for (const Result* r : group.results) {
       if (r->training.steps_per_second || r->training.peak_memory_mib || r->parameters) {
-        machines[trained_on(*r)][{r->task, names.at(r)}].push_back(r);
+        auto& runs = machines[trained_on(*r)][{r->task, names.at(r)}];
+        const auto repeated = [r](const Result* other) {
+          return other->seed == r->seed && other->status == r->status;
+        };
+        if (std::ranges::none_of(runs, repeated)) runs.push_back(r);
       }
     }
     for (const auto& [machine, rows] : machines) {

@@ -141,8 +141,9 @@ void compare_costs(RunComparison& c) {
     for (const Result* r : side->runs) machines.insert(trained_on(*r));
   }
   if (machines.size() > 1) {
-    c.notes.push_back(fmt::format("time and memory are not compared across machines: {}",
-                                  fmt::join(machines, "; ")));
+    c.notes.push_back(
+        fmt::format("time and memory are not compared across machines or settings: {}",
+                    fmt::join(machines, "; ")));
     return;
   }
   const auto fast_a = median_of(c.a, &TrainingCost::steps_per_second),

@@ -136,8 +136,17 @@ std::string machine_text(const Machine& machine) {
 
 std::string trained_on(const Result& result) {
   std::string text = machine_text(result.machine);
-  if (result.training.processes > 1)
-    text += fmt::format(", {} processes ({})", result.training.processes, result.training.engine);
+  const TrainingCost& cost = result.training;
+  if (cost.threads)
+    text += fmt::format(", {} thread{}", *cost.threads, *cost.threads == 1 ? "" : "s");
+  if (cost.processes > 1) text += fmt::format(", {} processes ({})", cost.processes, cost.engine);
+  const auto setting = [&result](const char* path) {
+    const json::json_pointer at(path);
+    return result.config.contains(at) ? result.config.at(at) : json();
+  };
+  const json kernels = setting("/kernels"), part = setting("/training/micro_batch");
+  if (kernels == "reference") text += ", kernels reference";
+  if (part.is_number() && part > 0) text += ", batch in parts of " + dumped(part);
   return text;
 }
 
@@ -159,6 +168,7 @@ json make_result(const Result& result) {
   put(training, "steps_per_second", result.training.steps_per_second);
   put(training, "tokens_per_second", result.training.tokens_per_second);
   put(training, "peak_memory_mib", result.training.peak_memory_mib);
+  put(training, "threads", result.training.threads);
   if (result.training.processes > 1) {
     training["peak_memory_of"] = "process 0";
     training["processes"] = result.training.processes;
@@ -197,6 +207,7 @@ Result parse_result(const json& record) {
                        .steps_per_second = inner.number_if("steps_per_second", 0, kHuge),
                        .tokens_per_second = inner.number_if("tokens_per_second", 0, kHuge),
                        .peak_memory_mib = inner.number_if("peak_memory_mib", 0, kHuge),
+                       .threads = inner.integer_if("threads", 1),
                        .processes = inner.integer_if("processes", 1).value_or(1),
                        .engine = inner.text_or("engine", "")};
   }

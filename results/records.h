@@ -62,6 +62,7 @@ struct TrainingCost {
   std::optional<double> steps_per_second;
   std::optional<double> tokens_per_second;  // padded positions count
   std::optional<double> peak_memory_mib;    // highest sum of live tensor bytes, 2^20 bytes
+  std::optional<int64_t> threads;           // of each process; records of before lack it
   // Processes that trained together: the speeds are those of all of them, the peak is that of the
   // first. Absent in a file: 1.
   int64_t processes = 1;
@@ -263,8 +264,9 @@ std::string shown(const json& value);
 
 /// "Intel Xeon, 2 cores, 8 GiB", or the GPU's name before it.
 std::string machine_text(const Machine& machine);
-/// The same of what a run was trained on, with ", 4 processes (mpi)" where there were several:
-/// costs compare where it is equal.
+/// The same of what a run was trained on, with what else decides its costs and not its accuracy:
+/// ", 2 threads", ", 4 processes (mpi)" where there were several, ", kernels reference" and ",
+/// batch in parts of 8" where the configuration says so. Costs compare where it is equal.
 std::string trained_on(const Result& result);
 
 /// A file that could not be used, or not wholly.

@@ -445,7 +445,7 @@ TEST_F(RunCommandTest, EvaluateRefusesWrongUsage) {
   expect_refusal(evaluate_words({"--device", "gpu"}), 2,
                  "--device should be cpu, cuda or cuda:N, not 'gpu'");
   expect_refusal({"evaluate", run_.string(), "--threads=-1"}, 2,
-                 "--threads should be at least 0, not -1");
+                 "--threads should be at least 0 and at most 1024, not -1");
   expect_refusal(evaluate_words({"--splt", "dev"}), 2,
                  "unknown option '--splt' in lra evaluate; did you mean '--split'?");
 }

@@ -83,6 +83,25 @@ TEST_F(ProfileTest, CountsTheOperationsOfTheScope) {
               2 * 64 * 9 + *cells()[2].memory->parameters * 1024 * 1024 + 2 * 10 * 4, 1);
 }
 
+TEST_F(ProfileTest, AModelHasItsProtocolsHeads) {
+  const auto heads = [&](const std::vector<std::string>& more) {
+    std::filesystem::remove(out_);
+    std::vector<std::string> words = {"--scope",   "model",  "--protocol",   "tay2020", "--task",
+                                      "listops",   "--mode", "inference",    "--batch", "1",
+                                      "--lengths", "16",     "--attentions", "standard"};
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_EQ(profile(words).status, 0);
+    const std::vector<Profile> all = cells();
+    return all.size() == 1 ? std::pair(all[0].heads, all[0].head_dim)
+                           : std::pair<int64_t, int64_t>();
+  };
+  using Sizes = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(heads({}), Sizes(8, 64));
+  EXPECT_EQ(heads({"--heads", "4"}), Sizes(4, 64));
+  EXPECT_EQ(heads({"--set", "model.heads=2", "--set", "model.head_dim=16"}), Sizes(2, 16));
+  EXPECT_EQ(heads({"--preset", "tay2020"}), Sizes(4, 64)) << "a preset of this scope stands";
+}
+
 TEST_F(ProfileTest, TakesItsSamplesFromSeveralProcesses) {
   const ProgramResult result = profile({"--lengths", "64", "--mode", "inference", "--attentions",
                                         "standard,nystrom", "--passes", "2"});
@@ -341,6 +360,14 @@ TEST_F(ProfileTest, RefusesWithOneLineThatHelps) {
   EXPECT_NE(
       profile({"--scope", "model", "--set", "model.layer=1"}).err.find("did you mean 'layers'"),
       std::string::npos);
+  EXPECT_NE(profile({"--scope", "model", "--set", "input.length=9"})
+                .err.find("--set input.length=9: the lengths to measure are --lengths"),
+            std::string::npos);
+  EXPECT_NE(profile({"--scope", "model", "--heads", "4", "--set", "model.heads=8"})
+                .err.find("--heads 4 and --set model.heads=8 contradict each other"),
+            std::string::npos);
+  for (const char* size : {"8 MiB extra", "1e30GiB"})
+    EXPECT_NE(profile({"--memory-limit", size}).err.find("should be a size"), std::string::npos);
   EXPECT_NE(profile({"--compare", "nowhere.jsonl"}).err.find("no such file"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(out_)) << "nothing half-written";
   write_file(out_, "not a profile\n");

@@ -43,6 +43,8 @@ TEST_F(SuitePlanTest, SaysWhatIsKnownAndFromWhere) {
   EXPECT_EQ(own["unknown"], 2) << "nothing of nystrom";
   EXPECT_EQ(own["ended"], 1);
   EXPECT_EQ(own["pending"], 3);
+  const json other = plan("other", {"--records", out("s").string(), "--set", "kernels=reference"});
+  EXPECT_EQ(other["unknown"], 2) << "other kernels take another time";
 
   // A cell that crashed is still to run.
   json crash = read_json(run("s", "standard") / kResultFile);

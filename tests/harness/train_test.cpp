@@ -149,6 +149,29 @@ TEST_F(TrainTest, InterruptedBySignalItContinuesToTheSameBits) {
             tensor_bytes(run("whole") / kBestCheckpoint));
 }
 
+TEST_F(TrainTest, ResumesWithTheThreadsThatItHad) {
+  const auto with_threads = [&](const std::vector<std::string>& threads) {
+    auto given = words("t", "standard", 12);
+    const auto at = std::ranges::find(given, "--threads");
+    given.erase(at, at + 2);
+    given.insert(given.end(), threads.begin(), threads.end());
+    return given;
+  };
+  const auto had = [&] { return read_json(run("t") / kConfigFile)["threads"]; };
+  const auto again = [&](const std::vector<std::string>& threads) {
+    fs::remove(run("t") / kResultFile);
+    return run_program(with_threads(threads));
+  };
+  ASSERT_EQ(run_program(with_threads({"--threads", "3"})).status, 0);
+  EXPECT_EQ(had(), 3);
+  EXPECT_EQ(parse_result(read_json(run("t") / kResultFile)).training.threads, 3);
+  EXPECT_EQ(again({}).err.find("same bits"), std::string::npos);
+  EXPECT_EQ(had(), 3);
+  EXPECT_NE(again({"--threads", "1"}).err.find("had 3 threads and goes on with 1"),
+            std::string::npos);
+  EXPECT_EQ(had(), 1);
+}
+
 TEST_F(TrainTest, MicroBatchesGiveTheSameGradientsToRounding) {
   auto one = words("one", "standard", 5), parts = words("parts", "standard", 5);
   for (auto* w : {&one, &parts})
@@ -233,6 +256,10 @@ TEST_F(TrainTest, RefusesWithOneLineThatHelps) {
        "schedule.warmup (100) should be less than training.steps (12)"},
       {with({"--dtype", "float16"}), 2, "--dtype should be float32 or bfloat16"},
       {with({"--device", "gpu"}), 2, "--device should be cpu, cuda or cuda:N, not 'gpu'"},
+      {with({"--seed", "-1"}), 2, "should be an integer from 0 to 18446744073709551615, not '-1'"},
+      {with({"--seed", "18446744073709551616"}), 2, "not '18446744073709551616'"},
+      {with({"--seed", "010"}), 2, "not '010'"},
+      {replaced("1", "100000"), 2, "--threads should be at least 0 and at most 1024"},
       {with({"--sead", "1"}), 2, "unknown option '--sead' in lra train; did you mean '--seed'?"},
       {replaced(data_.string(), "/no/such/folder"), 1, "/no/such/folder"},
       {{"trian"}, 2, "did you mean 'train'?"},

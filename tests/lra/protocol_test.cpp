@@ -86,8 +86,55 @@ TEST(ProtocolTest, OverridesGoOverTheProtocolAndAreNoted) {
   const Config config = strict_listops({"training.steps=2000", "optimizer.lr=0.002"});
   EXPECT_EQ(config.settings.training.steps, 2000);
   EXPECT_EQ(config.settings.optimizer.lr, 0.002);
-  EXPECT_EQ(config.overridden, (std::vector<std::string>{"training.steps", "optimizer.lr"}));
+  EXPECT_EQ(config.overridden, (std::vector<std::string>{"optimizer.lr", "training.steps"}));
   EXPECT_EQ(config.settings.training.batch, 32) << "the rest stands";
+}
+
+TEST(ProtocolTest, AnOverrideOfAGroupIsOfItsKeysAlone) {
+  const auto of = [](const std::vector<std::string>& sets) {
+    return make_config(load_protocol("tay2020"), "listops", parse_attention("standard"), sets, 0,
+                       "float32");
+  };
+  const Config config = of({R"(schedule={"warmup":7})", R"(model={"layers":1})"});
+  EXPECT_EQ(config.settings.schedule.warmup, 7);
+  EXPECT_EQ(config.settings.schedule.kind, "rsqrt") << "not the default of no protocol";
+  EXPECT_EQ(config.settings.model.width, 512);
+  EXPECT_EQ(config.overridden, (std::vector<std::string>{"model.layers", "schedule.warmup"}));
+  EXPECT_EQ(config.to_json(), of({"model.layers=1", "schedule.warmup=7"}).to_json());
+}
+
+TEST(ProtocolTest, WhatTheProtocolSaysItselfIsNoOverride) {
+  EXPECT_EQ(strict_listops({"model.layers=2", "training.batch=32"}).to_json(),
+            strict_listops().to_json());
+}
+
+TEST(ProtocolTest, TheOrderOfOverridesIsNoPartOfARun) {
+  json before = strict_listops({"training.batch=8", "model.layers=1"}).to_json();
+  before["overridden"] = {"training.batch", "model.layers", "model.layers"};  // as once written
+  EXPECT_EQ(config_identity(before),
+            config_identity(strict_listops({"model.layers=1", "training.batch=8"}).to_json()));
+}
+
+TEST(BudgetTest, RefusesAProfileThatCannotBeMeasured) {
+  const Scratch scratch;
+  const std::string path = (scratch.path() / "b.json").string();
+  const auto refusal = [&](const json& profile) -> std::string {
+    write_json(path, {{"schema", "lra.budget/1"}, {"name", "b"}, {"profile", profile}});
+    try {
+      load_budget(path);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal({{"scope", "core"}, {"lengths", "64,128"}}), "");
+  EXPECT_NE(refusal({{"scope", "modul"}}).find("scope should be one of core, module"),
+            std::string::npos);
+  EXPECT_NE(refusal({{"mode", "train"}}).find("inference, training"), std::string::npos);
+  EXPECT_NE(refusal({{"preset", "tabel1"}}).find("did you mean 'table1'"), std::string::npos);
+  for (const char* lengths : {"64,abc", "0", "", "64,,128", "1.5"})
+    EXPECT_NE(refusal({{"lengths", lengths}}).find("profile.lengths"), std::string::npos)
+        << lengths;
 }
 
 TEST(ProtocolTest, OptionsInBracketsGoOverTheProtocols) {

@@ -255,6 +255,33 @@ TEST(TrainingTable, KeepsRunsOfSeveralProcessesApart) {
   EXPECT_EQ(accuracy_tables(both).size(), 1u) << "the recipe is the same";
 }
 
+TEST(TrainingTable, KeepsApartWhatChangesCostsAlone) {
+  const Result plain = example_result("nystrom");
+  Result one = plain, two = plain, reference = plain, parts = plain;
+  one.training.threads = 1;
+  two.training.threads = 2;
+  reference.config["kernels"] = "reference";
+  parts.config["training"]["micro_batch"] = 8;
+  const std::vector<Result> all{plain, one, two, reference, parts};
+  const auto tables = training_tables(all);
+  ASSERT_EQ(tables.size(), 5u);
+  std::string titles;
+  for (const Table& table : tables) titles += table.title + "\n";
+  for (const char* part : {"GiB\n", "GiB, 1 thread\n", "GiB, 2 threads\n",
+                           "GiB, kernels reference\n", "GiB, batch in parts of 8\n"}) {
+    EXPECT_TRUE(contains(titles, part)) << part << titles;
+  }
+  EXPECT_EQ(accuracy_tables(all).size(), 1u) << "the recipe is the same";
+}
+
+TEST(TrainingTable, CountsARepeatedSeedOnce) {
+  Result again = example_result("nystrom");
+  again.training.steps_per_second = 1000.0;
+  const auto tables = training_tables(std::vector<Result>{example_result("nystrom"), again});
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(tables[0].rows[0][2], "10");
+}
+
 TEST(LongForms, HoldEveryRunAndEveryCell) {
   const std::vector<Result> results{example_result("nystrom", 0), example_result("nystrom", 1),
                                     example_result("standard")};

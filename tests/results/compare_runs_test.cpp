@@ -159,7 +159,8 @@ TEST(CompareRuns, SaysWhatIsLeftOutAndWhatIsNotThere) {
       << notes;
   EXPECT_TRUE(contains(notes, "no paired test: runs/nystrom/seed0/result.json has no predictions"))
       << notes;
-  EXPECT_TRUE(contains(notes, "time and memory are not compared across machines: ")) << notes;
+  EXPECT_TRUE(contains(notes, "time and memory are not compared across machines or settings: "))
+      << notes;
   EXPECT_TRUE(contains(notes, "WARNING: listops was not learned by standard in 1 of 1 runs"))
       << notes;
 }
