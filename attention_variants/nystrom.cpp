@@ -14,6 +14,7 @@
 #include "attention_variants/attention.h"
 #include "attention_variants/depthwise_conv.h"
 #include "attention_variants/kernels/nystrom.h"
+#include "attention_variants/kernels/softmax.h"
 #include "attention_variants/nystrom_matrices.h"
 #include "attention_variants/softmax.h"
 
@@ -78,9 +79,9 @@ class NystromAttention : public ProjectedAttention {
       k = zero_padding(k, mask);
       v = zero_padding(v, mask);
     }
-    torch::Tensor out = q.size(2) <= options_.num_landmarks ? softmax_attention(q, k, v, mask)
-                                                            : approximate(q, k, v, mask);
-    out = out.to(q.scalar_type());
+    torch::Tensor out = (is_exact(q.size(2)) ? full_attention(context_.kernels, q, k, v, mask)
+                                             : approximate(q, k, v, mask))
+                            .to(q.scalar_type());
     if (conv_ != nullptr) out = out + depthwise_conv(v, conv_->weight);
     return zero_padded_rows(out, mask);
   }
@@ -102,8 +103,11 @@ class NystromAttention : public ProjectedAttention {
     const int64_t m = std::min(options_.num_landmarks, length);
     // Both landmarks, B V and Z B V; A and Z.
     const int64_t inner = m == length ? 0 : rows * (4 * m * d + 2 * m * m) * element_size;
-    const int64_t product =
-        (masked + 1) * vector + inner + fused_attention_bytes(rows, length, m, d, element_size);
+    const int64_t attention =
+        is_exact(length) && has_cpu_kernels(context_.kernels, element_size)
+            ? softmax_kernel_bytes(rows, length, length, d, d)
+            : vector + fused_attention_bytes(rows, length, m, d, element_size);
+    const int64_t product = masked * vector + inner + attention;
     // The attention's output stands while the convolution lays out its input and writes its result.
     return conv_ == nullptr ? product : std::max(product, (masked + 3) * vector);
   }
@@ -111,7 +115,7 @@ class NystromAttention : public ProjectedAttention {
   int64_t flops(int64_t batch, int64_t length) const override {
     const int64_t m = options_.num_landmarks, d = context_.head_dim;
     const int64_t conv = 2 * length * d * options_.conv_kernel_size;
-    if (length <= m) return batch * context_.heads * (4 * length * length * d + conv);
+    if (is_exact(length)) return batch * context_.heads * (4 * length * length * d + conv);
     if (options_.pinv == "exact") return -1;   // the work of an SVD depends on its convergence
     const int64_t outer = 8 * length * m * d;  // Q̃Kᵀ, BV, QK̃ᵀ, FX
     const int64_t inner =
@@ -120,12 +124,15 @@ class NystromAttention : public ProjectedAttention {
   }
 
  private:
+  // As many landmarks as tokens, or more, are the tokens themselves.
+  bool is_exact(int64_t length) const { return length <= options_.num_landmarks; }
+
   bool has_kernel(const torch::Tensor& q) const {
     return has_cpu_kernels(context_.kernels, q) && kernel_computes(q.size(2));
   }
 
   bool kernel_computes(int64_t length) const {
-    return length > options_.num_landmarks && options_.padding == "masked" &&
+    return !is_exact(length) && options_.padding == "masked" &&
            options_.landmarks == "segment_means" && options_.init == "per_matrix" &&
            options_.pinv == "iterative";
   }
