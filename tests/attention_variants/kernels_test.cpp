@@ -70,6 +70,7 @@ void expect_powers_of_two() {
 
 TEST(VectorMath, PowersOfTwoAreWithinTwoUlps) {
   expect_powers_of_two<16>();
+  expect_powers_of_two<8>();
   expect_powers_of_two<4>();
   expect_powers_of_two<1>();
 }

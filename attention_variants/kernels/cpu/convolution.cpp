@@ -10,18 +10,19 @@ namespace {
 
 constexpr int64_t kMostColumns = 16;
 
-// Calls body(Columns, first column) for all columns of `width`, many at a time while there are.
-template <class Body>
+// Calls body(Columns, first column) for all columns of `width`, kWidth at a time while there are.
+template <int64_t kWidth, class Body>
 LRA_INLINE void for_columns(int64_t width, const Body& body) {
   int64_t c = 0;
-  for (; c + kMostColumns <= width; c += kMostColumns) body(Columns<kMostColumns>(), c);
+  for (; c + kWidth <= width; c += kWidth) body(Columns<kWidth>(), c);
   for (; c + 4 <= width; c += 4) body(Columns<4>(), c);
   for (; c < width; ++c) body(Columns<1>(), c);
 }
 
 // to [count,width]: rows of x [length,width] from `first` on, and zeros where it has none.
-LRA_FOR_EACH_CPU void lay_out_from(int64_t first, ConstMatrix x, int64_t length, int64_t count,
-                                   int64_t width, Matrix to) {
+template <int64_t kWidth>
+LRA_INLINE void lay_out_from(int64_t first, ConstMatrix x, int64_t length, int64_t count,
+                             int64_t width, Matrix to) {
   for (int64_t t = 0; t < count; ++t) {
     const int64_t from = first + t;
     float* const row = to[t];
@@ -30,7 +31,7 @@ LRA_FOR_EACH_CPU void lay_out_from(int64_t first, ConstMatrix x, int64_t length,
       continue;
     }
     fetch_rows(x, from + 16, 1, width);
-    for_columns(
+    for_columns<kWidth>(
         width, [&](auto columns, int64_t c) __attribute__((always_inline)) {
           columns.at(row + c) = columns.at(x[from] + c);
         });
@@ -74,6 +75,16 @@ LRA_INLINE void convolve_columns(Taps taps, int64_t kernel, ConstMatrix x, int64
   }
 }
 
+template <int64_t kWidth>
+LRA_INLINE void convolve_all(Taps taps, int64_t kernel, ConstMatrix x, int64_t rows, int64_t width,
+                             Matrix out) {
+  for_columns<kWidth>(
+      width, [&](auto columns, int64_t c) __attribute__((always_inline)) {
+        convolve_columns<decltype(columns)>(taps, kernel, {x.data + c, x.stride}, rows,
+                                            {out.data + c, out.stride});
+      });
+}
+
 // Adds Σ_t gradient[t] x[t + j] to the sums of the first kCount taps j.
 template <class C, int64_t kCount>
 LRA_INLINE void correlate(ConstMatrix gradient, ConstMatrix x, int64_t rows, float* sums) {
@@ -109,6 +120,16 @@ LRA_INLINE void correlate_columns(ConstMatrix gradient, ConstMatrix x, int64_t k
   }
 }
 
+template <int64_t kWidth>
+LRA_INLINE void correlate_all(ConstMatrix gradient, ConstMatrix x, int64_t kernel, int64_t rows,
+                              int64_t width, float* sums) {
+  for_columns<kWidth>(
+      width, [&](auto columns, int64_t c) __attribute__((always_inline)) {
+        correlate_columns<decltype(columns)>({gradient.data + c, gradient.stride},
+                                             {x.data + c, x.stride}, kernel, rows, sums);
+      });
+}
+
 }  // namespace
 
 int64_t lead(int64_t kernel) { return kernel > 0 ? (kernel - 1) / 2 : 0; }
@@ -118,31 +139,28 @@ void lay_out(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t
              int64_t kernel, Turned turned, Matrix to) {
   if (kernel == 0) return;
   const int64_t before = turned == Turned::yes ? trail(kernel) : lead(kernel);
-  lay_out_from(begin - before, x, length, rows + lead(kernel) + trail(kernel), width, to);
+  by_width([&](auto columns) __attribute__((always_inline)) {
+    lay_out_from<columns>(begin - before, x, length, rows + lead(kernel) + trail(kernel), width,
+                          to);
+  });
 }
 
-LRA_FOR_EACH_CPU void add_convolution(const float* taps, int64_t kernel, Turned turned,
-                                      ConstMatrix laid_out, int64_t rows, int64_t width,
-                                      Matrix out) {
+void add_convolution(const float* taps, int64_t kernel, Turned turned, ConstMatrix laid_out,
+                     int64_t rows, int64_t width, Matrix out) {
   if (kernel == 0) return;
   const Taps in_order = turned == Turned::yes ? Taps{taps + kernel - 1, -1} : Taps{taps, 1};
-  for_columns(
-      width, [&](auto columns, int64_t c) __attribute__((always_inline)) {
-        convolve_columns<decltype(columns)>(in_order, kernel, {laid_out.data + c, laid_out.stride},
-                                            rows, {out.data + c, out.stride});
-      });
+  by_width([&](auto columns) __attribute__((always_inline)) {
+    convolve_all<columns>(in_order, kernel, laid_out, rows, width, out);
+  });
 }
 
 int64_t tap_sum_floats(int64_t kernel) { return kernel * kMostColumns; }
 
-LRA_FOR_EACH_CPU void add_tap_sums(ConstMatrix gradient, ConstMatrix laid_out, int64_t kernel,
-                                   int64_t rows, int64_t width, float* sums) {
-  for_columns(
-      width, [&](auto columns, int64_t c) __attribute__((always_inline)) {
-        correlate_columns<decltype(columns)>({gradient.data + c, gradient.stride},
-                                             {laid_out.data + c, laid_out.stride}, kernel, rows,
-                                             sums);
-      });
+void add_tap_sums(ConstMatrix gradient, ConstMatrix laid_out, int64_t kernel, int64_t rows,
+                  int64_t width, float* sums) {
+  by_width([&](auto columns) __attribute__((always_inline)) {
+    correlate_all<columns>(gradient, laid_out, kernel, rows, width, sums);
+  });
 }
 
 void tap_gradients(const float* sums, int64_t kernel, float* grad_taps) {

@@ -7,11 +7,8 @@
 #include "attention_variants/kernels/cpu/philox.h"
 #include "attention_variants/kernels/cpu/vector_math.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#define LRA_HAS_INTRINSICS 1
+#if LRA_HAS_X86_CODES
 #include <immintrin.h>
-#else
-#define LRA_HAS_INTRINSICS 0
 #endif
 
 namespace lra::cpu {
@@ -84,7 +81,7 @@ LRA_FOR_EACH_CPU void draw_bits_anywhere(uint64_t seed, int64_t first_block, int
   }
 }
 
-#if LRA_HAS_INTRINSICS
+#if LRA_HAS_X86_CODES
 namespace {
 
 // GCC's own header, inlined here, sets off this warning (its bug 105593).
@@ -93,9 +90,8 @@ namespace {
 // By intrinsics: compilers make no use of the instruction that multiplies 32 bits by 32 to 64.
 // Words stand in lanes of 64 bits, whose upper halves hold anything. Two blocks at a time, so that
 // no multiplication is waited for.
-__attribute__((target("avx512f"))) void draw_bits_avx512(uint64_t seed, int64_t first_block,
-                                                         int64_t blocks, uint32_t threshold,
-                                                         uint16_t* bits) {
+LRA_AVX512 void draw_bits_avx512(uint64_t seed, int64_t first_block, int64_t blocks,
+                                 uint32_t threshold, uint16_t* bits) {
   __m512i key0[10], key1[10];
   auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
   for (int round = 0; round < 10; ++round) {
@@ -140,16 +136,74 @@ __attribute__((target("avx512f"))) void draw_bits_avx512(uint64_t seed, int64_t 
   }
 }
 
+// The same with narrower registers, half a block at a time: as many words as they hold.
+LRA_AVX2 void draw_bits_avx2(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
+                             uint16_t* bits) {
+  __m256i key0[10], key1[10];
+  auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    key0[round] = _mm256_set1_epi64x(k0);
+    key1[round] = _mm256_set1_epi64x(k1);
+    k0 += kPhiloxKeySteps[0];
+    k1 += kPhiloxKeySteps[1];
+  }
+  const __m256i m0 = _mm256_set1_epi64x(kPhiloxMultipliers[0]),
+                m1 = _mm256_set1_epi64x(kPhiloxMultipliers[1]),
+                below = _mm256_set1_epi32(static_cast<int32_t>(threshold) - 1),
+                half = _mm256_set1_epi32(0xFFFF);
+  // Such that the lower halves of both, taken together 128 bits at a time, are in order.
+  const __m256i lanes[2] = {_mm256_set_epi64x(5, 4, 1, 0), _mm256_set_epi64x(7, 6, 3, 2)};
+  for (int64_t part = 0; part < 2 * blocks; ++part) {
+    const __m256i first = _mm256_set1_epi64x(first_block * kLanes + part * 8);
+    __m256i word[4][2];
+    for (int64_t v = 0; v < 2; ++v) {
+      word[0][v] = _mm256_add_epi64(first, lanes[v]);
+      word[1][v] = _mm256_srli_epi64(word[0][v], 32);
+      word[2][v] = word[3][v] = _mm256_setzero_si256();
+    }
+#pragma GCC unroll 10
+    for (int round = 0; round < 10; ++round) {
+#pragma GCC unroll 2
+      for (int v = 0; v < 2; ++v) {
+        const __m256i a = _mm256_mul_epu32(word[0][v], m0), c = _mm256_mul_epu32(word[2][v], m1);
+        word[0][v] =
+            _mm256_xor_si256(_mm256_srli_epi64(c, 32), _mm256_xor_si256(word[1][v], key0[round]));
+        word[1][v] = c;
+        word[2][v] =
+            _mm256_xor_si256(_mm256_srli_epi64(a, 32), _mm256_xor_si256(word[3][v], key1[round]));
+        word[3][v] = a;
+      }
+    }
+    const int64_t block = part / 2, shift = part % 2 * 8;
+    uint16_t* to = bits + block * kDropoutHalves;
+    const auto put = [&](__m256i halves) __attribute__((always_inline, target("avx2,fma"))) {
+      const auto kept = static_cast<uint32_t>(
+          _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(halves, below))));
+      *to = static_cast<uint16_t>((shift == 0 ? 0 : *to) | kept << shift);
+      ++to;
+    };
+    for (const auto& w : word) {
+      const __m256i lower = _mm256_castps_si256(_mm256_shuffle_ps(
+          _mm256_castsi256_ps(w[0]), _mm256_castsi256_ps(w[1]), _MM_SHUFFLE(2, 0, 2, 0)));
+      put(_mm256_and_si256(lower, half));
+      put(_mm256_srli_epi32(lower, 16));
+    }
+  }
+}
+
 }  // namespace
 #endif
 
 void draw_bits(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
                uint16_t* bits) {
-#if LRA_HAS_INTRINSICS
-  static const bool has_avx512 = __builtin_cpu_supports("avx512f");
-  if (has_avx512) return draw_bits_avx512(seed, first_block, blocks, threshold, bits);
-#endif
+#if LRA_HAS_X86_CODES
+  static const auto chosen = has_avx512() ? draw_bits_avx512
+                             : has_avx2() ? draw_bits_avx2
+                                          : draw_bits_anywhere;
+  return chosen(seed, first_block, blocks, threshold, bits);
+#else
   draw_bits_anywhere(seed, first_block, blocks, threshold, bits);
+#endif
 }
 
 }  // namespace lra::cpu

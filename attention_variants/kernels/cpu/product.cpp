@@ -20,7 +20,7 @@ void by_blas(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix
          &rows, &depth, &scale.product, b.data, &ldb, a.data, &lda, &scale.old, c.data, &ldc);
 }
 
-#if LRA_REGISTER_PRODUCTS
+#if LRA_HAS_X86_CODES
 
 template <int64_t kWidth>
 struct Float32 {
@@ -30,9 +30,6 @@ struct Float32 {
     sum += left * right;
   }
 };
-
-#define LRA_AVX512 __attribute__((target("avx512f,fma")))
-#define LRA_AVX2 __attribute__((target("avx2,fma")))
 
 struct Avx512 : Float32<16> {
   static constexpr int64_t sums = 24;  // of 32 registers
@@ -83,9 +80,9 @@ bool runs(ProductCode code) {
     case ProductCode::blas:
       return true;
     case ProductCode::avx2:
-      return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+      return has_avx2();
     case ProductCode::avx512:
-      return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("fma") != 0;
+      return has_avx512();
   }
   return false;
 }

@@ -12,8 +12,7 @@
 #include "attention_variants/kernels/cpu/matrix.h"
 #include "attention_variants/kernels/cpu/transpose.h"
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define LRA_REGISTER_PRODUCTS 1
+#if LRA_HAS_X86_CODES
 
 namespace lra::cpu::registers {
 
@@ -149,6 +148,4 @@ LRA_INLINE void multiply_all(int64_t m, int64_t n, int64_t k, ConstMatrix a, Con
 
 }  // namespace lra::cpu::registers
 
-#else
-#define LRA_REGISTER_PRODUCTS 0
 #endif

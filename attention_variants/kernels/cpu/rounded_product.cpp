@@ -9,7 +9,7 @@
 #include "attention_variants/kernels/cpu/product.h"
 #include "attention_variants/kernels/cpu/register_product.h"
 
-#if LRA_REGISTER_PRODUCTS
+#if LRA_HAS_X86_CODES
 #include <ATen/native/CPUBlas.h>
 #include <immintrin.h>
 #endif
@@ -50,7 +50,7 @@ void by_float32(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMat
   multiply_by(product_code(), transposed, m, n, k, {x, a_columns}, {y, b_columns}, c, scale);
 }
 
-#if LRA_REGISTER_PRODUCTS
+#if LRA_HAS_X86_CODES
 
 #define LRA_BFLOAT16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 
@@ -156,7 +156,7 @@ constexpr auto by_avx512 = by_float32;
 
 #endif
 
-#if LRA_REGISTER_PRODUCTS && defined(CPUBLAS_BRGEMM_BF16BF16F32)
+#if LRA_HAS_X86_CODES && defined(CPUBLAS_BRGEMM_BF16BF16F32)
 
 // False where LibTorch was built without, or told to do without.
 bool has_onednn() {

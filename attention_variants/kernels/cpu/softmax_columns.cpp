@@ -35,12 +35,15 @@ struct Strip {
   }
 };
 
-// Calls body(Strip, first column) for all columns, many at a time while there are.
-template <class Body>
+// Calls body(Strip, first column) for all columns, many at a time while there are: as many as leave
+// registers for what is computed of them.
+template <int64_t kWidth, class Body>
 LRA_INLINE void for_strips(int64_t columns, const Body& body) {
+  constexpr int64_t kVectors = kWidth == 16 ? 4 : 2;
   int64_t c = 0;
-  for (; c + 64 <= columns; c += 64) body(Strip<16, 4>(), c);
-  for (; c + 16 <= columns; c += 16) body(Strip<16, 1>(), c);
+  for (; c + kWidth * kVectors <= columns; c += kWidth * kVectors)
+    body(Strip<kWidth, kVectors>(), c);
+  for (; c + kWidth <= columns; c += kWidth) body(Strip<kWidth, 1>(), c);
   for (; c + 4 <= columns; c += 4) body(Strip<4, 1>(), c);
   for (; c < columns; ++c) body(Strip<1, 1>(), c);
 }
@@ -82,10 +85,10 @@ LRA_INLINE const uint16_t* row_bits(const TileRows& of, int64_t row) {
   return of.bits + row * kDropoutHalves;
 }
 
-template <bool kDropped>
+template <int64_t kWidth, bool kDropped>
 LRA_INLINE void running(Matrix s, const TileRows& of, int64_t columns, float* tops, float* sums,
                         float* shrinks) {
-  for_strips(
+  for_strips<kWidth>(
       columns, [&](auto strip, int64_t c) __attribute__((always_inline)) {
         using S = decltype(strip);
         typename S::Lanes top[S::vectors], sum[S::vectors];
@@ -109,10 +112,10 @@ LRA_INLINE void running(Matrix s, const TileRows& of, int64_t columns, float* to
       });
 }
 
-template <bool kDropped>
+template <int64_t kWidth, bool kDropped>
 LRA_INLINE void probabilities(Matrix s, const TileRows& of, int64_t columns, const float* log2_sum,
                               Matrix kept) {
-  for_strips(
+  for_strips<kWidth>(
       columns, [&](auto strip, int64_t c) __attribute__((always_inline)) {
         using S = decltype(strip);
         for (int64_t r = 0; r < of.rows; ++r) {
@@ -135,10 +138,10 @@ LRA_INLINE void probabilities(Matrix s, const TileRows& of, int64_t columns, con
       });
 }
 
-template <bool kDropped>
+template <int64_t kWidth, bool kDropped>
 LRA_INLINE void gradient(ConstMatrix p, Matrix grad, const TileRows& of, int64_t columns,
                          const float* dot, float scale) {
-  for_strips(
+  for_strips<kWidth>(
       columns, [&](auto strip, int64_t c) __attribute__((always_inline)) {
         using S = decltype(strip);
         for (int64_t r = 0; r < of.rows; ++r) {
@@ -152,36 +155,10 @@ LRA_INLINE void gradient(ConstMatrix p, Matrix grad, const TileRows& of, int64_t
       });
 }
 
-}  // namespace
-
-TileDropout::TileDropout(const WeightDropout& dropout, int64_t begin, int64_t rows)
-    : drops_(dropout.threshold != 0), scale_(1) {
-  if (!drops_) return;
-  scale_ = static_cast<float>(dropout_scale(dropout.threshold));
-  draw_bits(dropout.seed, dropout.first_block + begin, rows, dropout.threshold, bits_.data());
-}
-
-LRA_FOR_EACH_CPU void running_columns(Matrix s, const TileRows& of, int64_t columns, float* tops,
-                                      float* sums, float* shrinks) {
-  if (of.bits == nullptr) return running<false>(s, of, columns, tops, sums, shrinks);
-  running<true>(s, of, columns, tops, sums, shrinks);
-}
-
-LRA_FOR_EACH_CPU void column_probabilities(Matrix s, const TileRows& of, int64_t columns,
-                                           const float* log2_sum, Matrix kept) {
-  if (of.bits == nullptr) return probabilities<false>(s, of, columns, log2_sum, kept);
-  probabilities<true>(s, of, columns, log2_sum, kept);
-}
-
-LRA_FOR_EACH_CPU void column_gradient(ConstMatrix p, Matrix grad, const TileRows& of,
-                                      int64_t columns, const float* dot, float scale) {
-  if (of.bits == nullptr) return gradient<false>(p, grad, of, columns, dot, scale);
-  gradient<true>(p, grad, of, columns, dot, scale);
-}
-
-LRA_FOR_EACH_CPU void exponential_columns(Matrix s, int64_t m, int64_t columns, const float* bias,
-                                          float* tops, float* inverse) {
-  for_strips(
+template <int64_t kWidth>
+LRA_INLINE void exponentials_of(Matrix s, int64_t m, int64_t columns, const float* bias,
+                                float* tops, float* inverse) {
+  for_strips<kWidth>(
       columns, [&](auto strip, int64_t c) __attribute__((always_inline)) {
         using S = decltype(strip);
         typename S::Lanes top[S::vectors], sum[S::vectors];
@@ -203,10 +180,10 @@ LRA_FOR_EACH_CPU void exponential_columns(Matrix s, int64_t m, int64_t columns, 
       });
 }
 
-LRA_FOR_EACH_CPU void columns_backward(Matrix s, Matrix grad, int64_t m, int64_t columns,
-                                       const float* bias, const float* tops, const float* inverse,
-                                       float scale) {
-  for_strips(
+template <int64_t kWidth>
+LRA_INLINE void backward_of(Matrix s, Matrix grad, int64_t m, int64_t columns, const float* bias,
+                            const float* tops, const float* inverse, float scale) {
+  for_strips<kWidth>(
       columns, [&](auto strip, int64_t c) __attribute__((always_inline)) {
         using S = decltype(strip);
         typename S::Lanes top[S::vectors], dot[S::vectors];
@@ -227,6 +204,53 @@ LRA_FOR_EACH_CPU void columns_backward(Matrix s, Matrix grad, int64_t m, int64_t
           }
         }
       });
+}
+
+}  // namespace
+
+TileDropout::TileDropout(const WeightDropout& dropout, int64_t begin, int64_t rows)
+    : drops_(dropout.threshold != 0), scale_(1) {
+  if (!drops_) return;
+  scale_ = static_cast<float>(dropout_scale(dropout.threshold));
+  draw_bits(dropout.seed, dropout.first_block + begin, rows, dropout.threshold, bits_.data());
+}
+
+void running_columns(Matrix s, const TileRows& of, int64_t columns, float* tops, float* sums,
+                     float* shrinks) {
+  by_width([&](auto width) __attribute__((always_inline)) {
+    if (of.bits == nullptr) return running<width, false>(s, of, columns, tops, sums, shrinks);
+    running<width, true>(s, of, columns, tops, sums, shrinks);
+  });
+}
+
+void column_probabilities(Matrix s, const TileRows& of, int64_t columns, const float* log2_sum,
+                          Matrix kept) {
+  by_width([&](auto width) __attribute__((always_inline)) {
+    if (of.bits == nullptr) return probabilities<width, false>(s, of, columns, log2_sum, kept);
+    probabilities<width, true>(s, of, columns, log2_sum, kept);
+  });
+}
+
+void column_gradient(ConstMatrix p, Matrix grad, const TileRows& of, int64_t columns,
+                     const float* dot, float scale) {
+  by_width([&](auto width) __attribute__((always_inline)) {
+    if (of.bits == nullptr) return gradient<width, false>(p, grad, of, columns, dot, scale);
+    gradient<width, true>(p, grad, of, columns, dot, scale);
+  });
+}
+
+void exponential_columns(Matrix s, int64_t m, int64_t columns, const float* bias, float* tops,
+                         float* inverse) {
+  by_width([&](auto width) __attribute__((always_inline)) {
+    exponentials_of<width>(s, m, columns, bias, tops, inverse);
+  });
+}
+
+void columns_backward(Matrix s, Matrix grad, int64_t m, int64_t columns, const float* bias,
+                      const float* tops, const float* inverse, float scale) {
+  by_width([&](auto width) __attribute__((always_inline)) {
+    backward_of<width>(s, grad, m, columns, bias, tops, inverse, scale);
+  });
 }
 
 }  // namespace lra::cpu
