@@ -33,6 +33,7 @@ struct Float32 {
 
 struct Avx512 : Float32<16> {
   static constexpr int64_t sums = 24;  // of 32 registers
+  static constexpr bool packs = false;
   template <int64_t kRows, int64_t kVectors, bool kTransposed>
   LRA_AVX512 [[gnu::noinline]] static void multiply_columns(int64_t m, int64_t depth, ConstMatrix a,
                                                             ConstMatrix b, Matrix c, Scale scale) {
@@ -42,6 +43,7 @@ struct Avx512 : Float32<16> {
 
 struct Avx2 : Float32<8> {
   static constexpr int64_t sums = 12;  // of 16
+  static constexpr bool packs = true;
   template <int64_t kRows, int64_t kVectors, bool kTransposed>
   LRA_AVX2 [[gnu::noinline]] static void multiply_columns(int64_t m, int64_t depth, ConstMatrix a,
                                                           ConstMatrix b, Matrix c, Scale scale) {
@@ -52,17 +54,29 @@ struct Avx2 : Float32<8> {
 template <class Code>
 LRA_INLINE void by_registers(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
                              ConstMatrix b, Matrix c, Scale scale) {
+  using registers::AsGiven, registers::multiply_all;
   if (transposed == Transposed::a)
-    return registers::multiply_all<Code, true>(m, n, k, a, b, c, scale);
-  if (transposed == Transposed::b) {
-    thread_local std::vector<float> turned;
+    return multiply_all<Code, true>(m, n, k, a, AsGiven{b}, c, scale);
+  if (transposed == Transposed::none)
+    return multiply_all<Code, false>(m, n, k, a, AsGiven{b}, c, scale);
+  thread_local std::vector<float> turned;
+  const auto room = [k](int64_t columns) {
+    const auto floats = static_cast<size_t>(columns * std::max<int64_t>(k, 1));
+    if (turned.size() < floats) turned.resize(floats);
+    return turned.data();
+  };
+  if constexpr (Code::packs) {
+    constexpr int64_t kColumns = 2 * Code::Vector::width;
+    float* const panels = room((n + kColumns - 1) / kColumns * kColumns);
+    for (int64_t j = 0; j < n; j += kColumns)
+      transpose(b.from(j), std::min(kColumns, n - j), k, {panels + j * k, kColumns});
+    multiply_all<Code, false>(m, n, k, a, registers::Panels<kColumns>{panels, k}, c, scale);
+  } else {
     const int64_t stride = transposed_stride(n);
-    if (turned.size() < static_cast<size_t>(k * stride))
-      turned.resize(static_cast<size_t>(k * stride));
-    transpose(b, n, k, {turned.data(), stride});
-    b = {turned.data(), stride};
+    const Matrix to{room(stride), stride};
+    transpose(b, n, k, to);
+    multiply_all<Code, false>(m, n, k, a, AsGiven{to}, c, scale);
   }
-  registers::multiply_all<Code, false>(m, n, k, a, b, c, scale);
 }
 
 LRA_AVX512 void by_avx512(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,

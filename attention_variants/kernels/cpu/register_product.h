@@ -1,9 +1,10 @@
 // Products of small matrices by sums in registers: what product.cpp and rounded_product.cpp compile
 // for each instruction set. `Code` says how wide its registers are (Vector), how many hold sums
-// beside what is multiplied (sums), how the product of an element of a and a vector of b is added
-// to one (add), and calls multiply_columns() compiled for its instructions (the same name), not
-// inlined: within one function of all the blocks GCC's code for some is up to a fifth slower.
-// Elements are 32 bits of any meaning.
+// beside what is multiplied (sums), whether so narrow that blocks of b's columns are packed
+// (packs), how the product of an element of a and a vector of b is added to one (add), and calls
+// multiply_columns() compiled for its instructions (the same name), not inlined: within one
+// function of all the blocks GCC's code for some is up to a fifth slower. Elements are 32 bits of
+// any meaning.
 #pragma once
 
 #include <algorithm>
@@ -115,20 +116,55 @@ LRA_INLINE void multiply_last_columns(int64_t m, int64_t count, int64_t depth, C
 }
 
 LRA_INLINE Matrix at_column(Matrix x, int64_t j) { return {x.data + j, x.stride}; }
-LRA_INLINE ConstMatrix at_column(ConstMatrix x, int64_t j) { return {x.data + j, x.stride}; }
 
-template <class Code, bool kTransposed>
-LRA_INLINE void multiply_all(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b,
-                             Matrix c, Scale scale) {
+// The second operand as it is given, and kColumns columns at a time, [k,kColumns] after
+// [k,kColumns] (the last one may be narrower). `panelled`: the rows of a block of columns lie side
+// by side.
+struct AsGiven {
+  static constexpr bool panelled = false;
+  ConstMatrix b;
+  LRA_INLINE ConstMatrix at_column(int64_t j) const { return {b.data + j, b.stride}; }
+  LRA_INLINE AsGiven from(int64_t row) const { return {b.from(row)}; }
+};
+template <int64_t kColumns>
+struct Panels {
+  static constexpr bool panelled = true;
+  const float* data;
+  int64_t k;
+  LRA_INLINE ConstMatrix at_column(int64_t j) const {
+    return {data + j / kColumns * kColumns * k + j % kColumns, kColumns};
+  }
+  LRA_INLINE Panels from(int64_t row) const { return {data + row * kColumns, k}; }
+};
+
+// A block of columns of b, side by side: rows that are some powers of two apart fall into the same
+// few sets of the cache, where each block of rows of a would miss them again.
+template <class C, int64_t kColumns>
+LRA_INLINE ConstMatrix pack(ConstMatrix b, int64_t depth, float* packed) {
+  for (int64_t p = 0; p < depth; ++p) {
+    for (int64_t v = 0; v < kColumns; v += C::width)
+      C::at(packed + p * kColumns + v) = C::at(b[p] + v);
+  }
+  return {packed, kColumns};
+}
+
+template <class Code, bool kTransposed, class B>
+LRA_INLINE void multiply_all(int64_t m, int64_t n, int64_t k, ConstMatrix a, B b, Matrix c,
+                             Scale scale) {
   using C = typename Code::Vector;
   int64_t done = 0;
   do {  // c is written even where there is no term
     const int64_t depth = std::min(kDepth, k - done);
     int64_t j = 0;
     const auto blocks = [&]<int64_t kVectors>() __attribute__((always_inline)) {
-      constexpr int64_t kRows = std::min(Code::sums / kVectors, kRowsAtOnce);
-      for (; j + kVectors * C::width <= n; j += kVectors * C::width) {
-        Code::template multiply_columns<kRows, kVectors, kTransposed>(m, depth, a, at_column(b, j),
+      constexpr int64_t kRows = std::min(Code::sums / kVectors, kRowsAtOnce),
+                        kColumns = kVectors * C::width;
+      constexpr bool kPacks = Code::packs && !B::panelled;
+      for (; j + kColumns <= n; j += kColumns) {
+        alignas(64) float packed[kPacks ? kDepth * kColumns : 1];
+        ConstMatrix right = b.at_column(j);
+        if (kPacks && m >= 4 * kRows) right = pack<C, kColumns>(right, depth, packed);
+        Code::template multiply_columns<kRows, kVectors, kTransposed>(m, depth, a, right,
                                                                       at_column(c, j), scale);
       }
     };
@@ -136,7 +172,7 @@ LRA_INLINE void multiply_all(int64_t m, int64_t n, int64_t k, ConstMatrix a, Con
     blocks.template operator()<2>();
     blocks.template operator()<1>();
     if (j < n) {
-      multiply_last_columns<Code, kRowsAtOnce, kTransposed>(m, n - j, depth, a, at_column(b, j),
+      multiply_last_columns<Code, kRowsAtOnce, kTransposed>(m, n - j, depth, a, b.at_column(j),
                                                             at_column(c, j), scale);
     }
     done += depth;

@@ -64,6 +64,7 @@ bool has_bfloat16_instructions() {
 struct Pairs {
   using Vector = Columns<16>;
   static constexpr int64_t sums = 24;
+  static constexpr bool packs = false;
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"  // inlined, it is passed nothing
@@ -141,12 +142,13 @@ LRA_BFLOAT16 void by_avx512(Transposed transposed, int64_t m, int64_t n, int64_t
   } else {
     pair_rows(b, k, n, pairs, {y, n});
   }
+  const registers::AsGiven right_rows{{y, stride}};
   if (transposed == Transposed::a) {
     pair_rows(a, k, m, pairs, {x, m});
-    return registers::multiply_all<Pairs, true>(m, n, pairs, {x, m}, {y, stride}, c, scale);
+    return registers::multiply_all<Pairs, true>(m, n, pairs, {x, m}, right_rows, c, scale);
   }
   pair_columns(a, m, k, pairs, x);
-  registers::multiply_all<Pairs, false>(m, n, pairs, {x, pairs}, {y, stride}, c, scale);
+  registers::multiply_all<Pairs, false>(m, n, pairs, {x, pairs}, right_rows, c, scale);
 }
 
 #else
