@@ -10,7 +10,7 @@ import math
 import pathlib
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("machine", nargs="?", help="epyc; without it, the first machine's records")
+parser.add_argument("machine", nargs="?", help="epyc or avx2; without it, the first machine's records")
 parser.add_argument("--peak", type=float, help="what the processor's multiply-adds reach, GFLOP/s: the peak that lra_bench prints")
 options = parser.parse_args()
 HERE = pathlib.Path(__file__).parent
