@@ -84,6 +84,21 @@ LRA_FOR_EACH_CPU void draw_bits_anywhere(uint64_t seed, int64_t first_block, int
 #if LRA_HAS_X86_CODES
 namespace {
 
+// Both halves of the key, as each round has them.
+struct RoundKeys {
+  uint32_t first[10], second[10];
+
+  explicit RoundKeys(uint64_t seed) {
+    auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
+    for (int round = 0; round < 10; ++round) {
+      first[round] = k0;
+      second[round] = k1;
+      k0 += kPhiloxKeySteps[0];
+      k1 += kPhiloxKeySteps[1];
+    }
+  }
+};
+
 // GCC's own header, inlined here, sets off this warning (its bug 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
@@ -92,13 +107,11 @@ namespace {
 // no multiplication is waited for.
 LRA_AVX512 void draw_bits_avx512(uint64_t seed, int64_t first_block, int64_t blocks,
                                  uint32_t threshold, uint16_t* bits) {
+  const RoundKeys keys(seed);
   __m512i key0[10], key1[10];
-  auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
   for (int round = 0; round < 10; ++round) {
-    key0[round] = _mm512_set1_epi64(k0);
-    key1[round] = _mm512_set1_epi64(k1);
-    k0 += kPhiloxKeySteps[0];
-    k1 += kPhiloxKeySteps[1];
+    key0[round] = _mm512_set1_epi64(keys.first[round]);
+    key1[round] = _mm512_set1_epi64(keys.second[round]);
   }
   const __m512i m0 = _mm512_set1_epi64(kPhiloxMultipliers[0]),
                 m1 = _mm512_set1_epi64(kPhiloxMultipliers[1]),
@@ -139,13 +152,11 @@ LRA_AVX512 void draw_bits_avx512(uint64_t seed, int64_t first_block, int64_t blo
 // The same with narrower registers, half a block at a time: as many words as they hold.
 LRA_AVX2 void draw_bits_avx2(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
                              uint16_t* bits) {
+  const RoundKeys keys(seed);
   __m256i key0[10], key1[10];
-  auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
   for (int round = 0; round < 10; ++round) {
-    key0[round] = _mm256_set1_epi64x(k0);
-    key1[round] = _mm256_set1_epi64x(k1);
-    k0 += kPhiloxKeySteps[0];
-    k1 += kPhiloxKeySteps[1];
+    key0[round] = _mm256_set1_epi64x(keys.first[round]);
+    key1[round] = _mm256_set1_epi64x(keys.second[round]);
   }
   const __m256i m0 = _mm256_set1_epi64x(kPhiloxMultipliers[0]),
                 m1 = _mm256_set1_epi64x(kPhiloxMultipliers[1]),
