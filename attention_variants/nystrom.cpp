@@ -73,15 +73,14 @@ class NystromAttention : public ProjectedAttention {
     if (has_kernel(q_given)) {
       return nystrom_kernel(q_given, k_given, v_given, mask, taps(q_given), kernel_options());
     }
-    torch::Tensor q = q_given, k = k_given, v = v_given;
-    if (options_.padding != "ignored") {
-      q = zero_padding(q, mask);
-      k = zero_padding(k, mask);
-      v = zero_padding(v, mask);
-    }
-    torch::Tensor out = (is_exact(q.size(2)) ? full_attention(context_.kernels, q, k, v, mask)
-                                             : approximate(q, k, v, mask))
-                            .to(q.scalar_type());
+    const auto read = [&](const torch::Tensor& x) {
+      return options_.padding == "ignored" ? x : zero_padding(x, mask);
+    };
+    const torch::Tensor v = read(v_given);
+    torch::Tensor out =
+        (is_exact(q_given.size(2)) ? full_attention(context_.kernels, q_given, k_given, v, mask)
+                                   : approximate(read(q_given), read(k_given), v, mask))
+            .to(q_given.scalar_type());
     if (conv_ != nullptr) out = out + depthwise_conv(v, conv_->weight);
     return zero_padded_rows(out, mask);
   }
@@ -98,18 +97,20 @@ class NystromAttention : public ProjectedAttention {
                                   options_.conv_kernel_size, kernel_options());
     }
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
-    const int64_t vector = rows * length * d * element_size;       // one [B,H,N,d]
-    const int64_t masked = options_.padding == "ignored" ? 0 : 3;  // q, k and v with padding zeroed
+    const int64_t vector = rows * length * d * element_size;  // one [B,H,N,d]
+    const int64_t v = options_.padding == "ignored" ? 0 : 1;  // with padding zeroed
     const int64_t m = std::min(options_.num_landmarks, length);
     // Both landmarks, B V and Z B V; A and Z.
     const int64_t inner = m == length ? 0 : rows * (4 * m * d + 2 * m * m) * element_size;
+    const bool by_kernel = is_exact(length) && has_cpu_kernels(context_.kernels, element_size);
+    // q and k as well, and of full_attention() by LibTorch v once more.
+    const int64_t beside = by_kernel ? 0 : is_exact(length) ? 3 : 2 * v;
     const int64_t attention =
-        is_exact(length) && has_cpu_kernels(context_.kernels, element_size)
-            ? softmax_kernel_bytes(rows, length, length, d, d)
-            : vector + fused_attention_bytes(rows, length, m, d, element_size);
-    const int64_t product = masked * vector + inner + attention;
+        by_kernel ? softmax_kernel_bytes(rows, length, length, d, d)
+                  : vector + fused_attention_bytes(rows, length, m, d, element_size);
+    const int64_t product = (v + beside) * vector + inner + attention;
     // The attention's output stands while the convolution lays out its input and writes its result.
-    return conv_ == nullptr ? product : std::max(product, (masked + 3) * vector);
+    return conv_ == nullptr ? product : std::max(product, (v + 3) * vector);
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
