@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "attention_variants/fields.h"
+#include "attention_variants/base/fields.h"
 #include "attention_variants/kernels/kernels.h"
 #include "attention_variants/kernels/linear_rows.h"
 #include "attention_variants/torch.h"

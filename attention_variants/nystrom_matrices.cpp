@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "attention_variants/error.h"
+#include "attention_variants/base/error.h"
 #include "attention_variants/iterative_inverse.h"
 #include "attention_variants/softmax.h"
 

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 #include "lra/safetensors.h"
 
 namespace lra {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "attention_variants/error.h"
+#include "attention_variants/base/error.h"
 #include "harness/commands.h"
 #include "harness/progress.h"
 #include "results/compare_runs.h"

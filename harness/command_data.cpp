@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
+#include "attention_variants/base/files.h"
 #include "harness/commands.h"
 #include "harness/prepare.h"
 #include "harness/progress.h"
 #include "lra/contact_sheet.h"
-#include "lra/files.h"
 #include "lra/task.h"
 
 namespace lra {

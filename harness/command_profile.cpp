@@ -6,13 +6,13 @@
 #include <charconv>
 #include <sstream>
 
+#include "attention_variants/base/files.h"
 #include "harness/commands.h"
 #include "harness/memory.h"
 #include "harness/peers.h"
 #include "harness/profile_run.h"
 #include "harness/progress.h"
 #include "harness/runtime.h"
-#include "lra/files.h"
 #include "lra/preset.h"
 #include "lra/protocol.h"
 #include "lra/task.h"

@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "attention_variants/error.h"
+#include "attention_variants/base/error.h"
+#include "attention_variants/base/files.h"
 #include "harness/commands.h"
 #include "harness/plot.h"
 #include "harness/progress.h"
 #include "harness/report_samples.h"
-#include "lra/files.h"
 #include "results/event_file.h"
 #include "results/html_report.h"
 #include "results/report.h"

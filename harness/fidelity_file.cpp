@@ -8,7 +8,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 
 namespace lra {
 namespace {

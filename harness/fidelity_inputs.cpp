@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "attention_variants/base/files.h"
 #include "harness/evaluation.h"
 #include "harness/run_files.h"
-#include "lra/files.h"
 
 namespace lra {
 namespace {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "attention_variants/fields.h"
+#include "attention_variants/base/fields.h"
 #include "harness/progress.h"
 #include "harness/signals.h"
 

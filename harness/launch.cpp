@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 
-#include "attention_variants/error.h"
+#include "attention_variants/base/error.h"
 
 namespace lra {
 namespace {

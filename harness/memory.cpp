@@ -13,7 +13,7 @@
 #include <new>
 #include <string>
 
-#include "attention_variants/error.h"
+#include "attention_variants/base/error.h"
 
 // The device-independent statistics came with LibTorch 2.9; before, a GPU's memory is reported as
 // not measured.

@@ -1,7 +1,7 @@
 #include "harness/open_run.h"
 
+#include "attention_variants/base/files.h"
 #include "harness/run_files.h"
-#include "lra/files.h"
 
 namespace lra {
 

@@ -11,13 +11,13 @@
 #include <new>
 #include <thread>
 
+#include "attention_variants/base/random.h"
 #include "attention_variants/kernels/dropout.h"
 #include "harness/folder_lock.h"
 #include "harness/memory.h"
 #include "harness/progress.h"
 #include "harness/runtime.h"
 #include "harness/signals.h"
-#include "lra/random.h"
 
 namespace lra {
 namespace {

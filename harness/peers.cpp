@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "attention_variants/base/files.h"
 #include "harness/child.h"
 #include "harness/progress.h"
-#include "lra/files.h"
 
 namespace lra {
 namespace {

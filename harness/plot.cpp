@@ -9,9 +9,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "attention_variants/error.h"
+#include "attention_variants/base/error.h"
+#include "attention_variants/base/files.h"
 #include "harness/child.h"
-#include "lra/files.h"
 
 namespace lra {
 namespace {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 
+#include "attention_variants/base/files.h"
 #include "harness/child.h"
 #include "harness/machine_watch.h"
 #include "harness/memory.h"
@@ -16,7 +17,6 @@
 #include "harness/roofline.h"
 #include "harness/runtime.h"
 #include "harness/signals.h"
-#include "lra/files.h"
 #include "results/profile_cells.h"
 #include "results/profile_statistics.h"
 

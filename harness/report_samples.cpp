@@ -6,8 +6,8 @@
 #include <map>
 #include <memory>
 
-#include "attention_variants/error.h"
-#include "lra/files.h"
+#include "attention_variants/base/error.h"
+#include "attention_variants/base/files.h"
 #include "lra/image_files.h"
 #include "lra/task.h"
 #include "results/run_folder.h"

@@ -5,8 +5,8 @@
 #include <map>
 #include <sstream>
 
+#include "attention_variants/base/files.h"
 #include "harness/runtime.h"
-#include "lra/files.h"
 #include "results/statistics.h"
 
 namespace lra {

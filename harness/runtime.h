@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "attention_variants/fields.h"
+#include "attention_variants/base/fields.h"
 #include "attention_variants/torch.h"
 #include "results/records.h"
 

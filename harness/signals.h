@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "attention_variants/error.h"
+#include "attention_variants/base/error.h"
 
 namespace lra {
 

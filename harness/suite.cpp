@@ -8,9 +8,9 @@
 #include <cstring>
 #include <set>
 
+#include "attention_variants/base/files.h"
 #include "harness/folder_lock.h"
 #include "harness/progress.h"
-#include "lra/files.h"
 
 namespace lra {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <fstream>
 
+#include "attention_variants/base/files.h"
 #include "harness/run_files.h"
 #include "harness/runtime.h"
-#include "lra/files.h"
 
 namespace lra {
 

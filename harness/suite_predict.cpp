@@ -8,13 +8,13 @@
 #include <fstream>
 #include <map>
 
+#include "attention_variants/base/files.h"
 #include "harness/child.h"
 #include "harness/progress.h"
 #include "harness/run_files.h"
 #include "harness/runtime.h"
 #include "harness/suite_cell.h"
 #include "harness/suite_status.h"
-#include "lra/files.h"
 
 namespace lra {
 namespace {

@@ -10,6 +10,7 @@
 #include <map>
 #include <thread>
 
+#include "attention_variants/base/files.h"
 #include "harness/child.h"
 #include "harness/memory.h"
 #include "harness/progress.h"
@@ -18,7 +19,6 @@
 #include "harness/signals.h"
 #include "harness/suite_cell.h"
 #include "harness/suite_runners.h"
-#include "lra/files.h"
 
 namespace lra {
 namespace {

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <mutex>
 
-#include "attention_variants/error.h"
-#include "lra/files.h"
+#include "attention_variants/base/error.h"
+#include "attention_variants/base/files.h"
 
 namespace lra {
 namespace {

@@ -7,8 +7,8 @@
 #include <cctype>
 #include <sstream>
 
+#include "attention_variants/base/files.h"
 #include "harness/child.h"
-#include "lra/files.h"
 
 namespace lra {
 namespace {

@@ -6,12 +6,12 @@
 #include <fstream>
 
 #include "attention_variants/attention.h"
+#include "attention_variants/base/files.h"
 #include "harness/progress.h"
 #include "harness/run_files.h"
 #include "harness/suite.h"
 #include "harness/suite_cell.h"
 #include "harness/suite_runners.h"
-#include "lra/files.h"
 #include "results/tables.h"
 
 namespace lra {

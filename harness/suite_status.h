@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "attention_variants/fields.h"
+#include "attention_variants/base/fields.h"
 #include "harness/folder_lock.h"
 
 namespace lra {

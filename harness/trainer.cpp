@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "attention_variants/autocast.h"
+#include "attention_variants/base/files.h"
 #include "harness/checkpoint.h"
 #include "harness/evaluation.h"
 #include "harness/fused_adamw.h"
@@ -19,7 +20,6 @@
 #include "harness/runtime.h"
 #include "harness/schedule.h"
 #include "harness/signals.h"
-#include "lra/files.h"
 
 namespace lra {
 namespace {

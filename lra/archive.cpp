@@ -13,7 +13,7 @@
 #include <system_error>
 #include <vector>
 
-#include "lra/bytes.h"
+#include "attention_variants/base/text.h"
 
 namespace lra {
 namespace {

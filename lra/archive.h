@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "attention_variants/error.h"
+#include "attention_variants/base/error.h"
 
 namespace lra {
 

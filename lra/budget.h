@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "attention_variants/fields.h"
+#include "attention_variants/base/fields.h"
 
 namespace lra {
 

@@ -5,8 +5,8 @@
 #include <charconv>
 #include <map>
 
+#include "attention_variants/base/files.h"
 #include "lra/cifar.h"
-#include "lra/files.h"
 #include "lra/image_files.h"
 #include "lra/reading.h"
 

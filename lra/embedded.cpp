@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 
 namespace lra {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "attention_variants/fields.h"
+#include "attention_variants/base/fields.h"
 
 namespace lra {
 

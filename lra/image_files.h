@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "attention_variants/error.h"
+#include "attention_variants/base/error.h"
 
 namespace lra {
 

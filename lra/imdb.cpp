@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
+#include "attention_variants/base/text.h"
 #include "lra/archive.h"
-#include "lra/bytes.h"
 #include "lra/loader.h"
 #include "lra/reading.h"
 

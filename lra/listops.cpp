@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "lra/bytes.h"
+#include "attention_variants/base/text.h"
 #include "lra/reading.h"
 
 namespace lra::listops {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lra/random.h"
+#include "attention_variants/base/random.h"
 #include "lra/task.h"
 
 namespace lra::listops {

@@ -2,9 +2,9 @@
 // no quoting, CRLF or LF.
 #include <charconv>
 
+#include "attention_variants/base/files.h"
+#include "attention_variants/base/text.h"
 #include "lra/archive.h"
-#include "lra/bytes.h"
-#include "lra/files.h"
 #include "lra/listops.h"
 #include "lra/reading.h"
 

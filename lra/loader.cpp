@@ -10,7 +10,7 @@
 #include <optional>
 #include <thread>
 
-#include "lra/random.h"
+#include "attention_variants/base/random.h"
 
 namespace lra {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "attention_variants/error.h"
-#include "lra/bytes.h"
+#include "attention_variants/base/error.h"
+#include "attention_variants/base/text.h"
 
 namespace lra {
 namespace {

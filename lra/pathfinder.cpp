@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "attention_variants/error.h"
+#include "attention_variants/base/error.h"
 
 namespace lra::pathfinder {
 

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "lra/random.h"
+#include "attention_variants/base/random.h"
 #include "lra/raster.h"
 
 namespace lra {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "attention_variants/error.h"
+#include "attention_variants/base/error.h"
 #include "lra/parallel.h"
 #include "lra/pathfinder_paddles.h"
 

@@ -11,8 +11,8 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "attention_variants/base/text.h"
 #include "lra/archive.h"
-#include "lra/bytes.h"
 #include "lra/image_files.h"
 #include "lra/npy.h"
 #include "lra/parallel.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "lra/bytes.h"
-#include "lra/files.h"
-#include "lra/json_text.h"
+#include "attention_variants/base/files.h"
+#include "attention_variants/base/json_text.h"
+#include "attention_variants/base/text.h"
 #include "lra/safetensors.h"
 
 namespace lra {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "attention_variants/fields.h"
+#include "attention_variants/base/fields.h"
 #include "attention_variants/torch.h"
 
 namespace lra {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <set>
 
+#include "attention_variants/base/json_text.h"
 #include "embedded_protocols.h"
 #include "lra/embedded.h"
-#include "lra/json_text.h"
 #include "lra/task.h"
 
 namespace lra {

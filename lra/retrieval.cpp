@@ -4,8 +4,8 @@
 #include <charconv>
 #include <unordered_map>
 
+#include "attention_variants/base/text.h"
 #include "lra/archive.h"
-#include "lra/bytes.h"
 #include "lra/reading.h"
 
 namespace lra::retrieval {

@@ -1,7 +1,7 @@
 // A stand-in for AAN out of film reviews. See retrieval.h.
 #include <algorithm>
 
-#include "lra/bytes.h"
+#include "attention_variants/base/text.h"
 #include "lra/imdb.h"
 #include "lra/loader.h"
 #include "lra/retrieval.h"

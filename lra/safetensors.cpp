@@ -9,9 +9,9 @@
 #include <optional>
 #include <set>
 
-#include "lra/bytes.h"
-#include "lra/files.h"
-#include "lra/json_text.h"
+#include "attention_variants/base/files.h"
+#include "attention_variants/base/json_text.h"
+#include "attention_variants/base/text.h"
 
 namespace lra {
 namespace {

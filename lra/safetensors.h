@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "attention_variants/fields.h"
+#include "attention_variants/base/fields.h"
 #include "attention_variants/torch.h"
 
 namespace lra {

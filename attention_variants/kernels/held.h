@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "attention_variants/error.h"
+#include "attention_variants/base/error.h"
 
 #include "attention_variants/torch.h"
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
-#include "attention_variants/error.h"
-#include "lra/bytes.h"
+#include "attention_variants/base/error.h"
+#include "attention_variants/base/text.h"
 #include "tests/lra/scratch.h"
 
 namespace lra::fuzz {

@@ -1,5 +1,5 @@
 // The manifest of prepared data.
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 #include "lra/prepared.h"
 #include "tests/fuzz/fuzz.h"
 

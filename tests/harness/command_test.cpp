@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 #include "lra/protocol.h"
 #include "lra/safetensors.h"
 #include "tests/harness/program.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 #include "results/records.h"
 #include "tests/harness/program.h"
 

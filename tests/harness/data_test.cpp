@@ -5,7 +5,7 @@
 #include <sstream>
 #include <thread>
 
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 #include "lra/image_files.h"
 #include "tests/harness/program.h"
 #include "tests/lra/archives.h"

@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "attention_variants/base/files.h"
 #include "harness/run_files.h"
-#include "lra/files.h"
 #include "lra/task.h"
 #include "tests/lra/scratch.h"
 

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <sstream>
 
+#include "attention_variants/base/files.h"
+#include "attention_variants/base/random.h"
 #include "harness/run_files.h"
 #include "harness/trainer.h"
-#include "lra/files.h"
 #include "lra/model.h"
-#include "lra/random.h"
 #include "lra/safetensors.h"
 #include "results/recipes.h"
 #include "tests/lra/scratch.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 #include "lra/task.h"
 #include "results/records.h"
 #include "tests/harness/program.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "attention_variants/attention.h"
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 #include "lra/task.h"
 
 namespace lra {
@@ -187,7 +187,7 @@ TEST(Rooms, AForbiddenIncludeIsFound) {
   const std::string code =
       "// #include \"harness/a.h\"\n"
       "#include <vector>\n"
-      "#include \"lra/files.h\"\n"
+      "#include \"attention_variants/base/files.h\"\n"
       "  #  include \"harness/trainer.h\"\n"
       "#include <results/records.h>\n"
       "#include \"files.h\"\n";

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 
 namespace lra {
 namespace {

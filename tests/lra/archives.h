@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "attention_variants/error.h"
-#include "lra/random.h"
+#include "attention_variants/base/error.h"
+#include "attention_variants/base/random.h"
 
 namespace lra {
 

@@ -1,5 +1,5 @@
 // Files appear whole or not at all; hashes and JSON errors.
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

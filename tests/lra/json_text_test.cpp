@@ -1,5 +1,5 @@
 // JSON in messages.
-#include "lra/json_text.h"
+#include "attention_variants/base/json_text.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <map>
 
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 #include "lra/listops.h"
 
 namespace lra::listops {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <set>
 
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 #include "tests/lra/scratch.h"
 
 namespace lra::listops {

@@ -1,7 +1,7 @@
 // LRA's TSV files: round trip, and the message of every kind of bad row.
 #include <gtest/gtest.h>
 
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 #include "lra/listops.h"
 #include "tests/lra/archives.h"
 #include "tests/lra/scratch.h"

@@ -2,7 +2,7 @@
 #include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 #include "tests/lra/toy_model.h"
 
 namespace lra {

@@ -14,8 +14,8 @@
 #include <cstring>
 #include <map>
 
+#include "attention_variants/base/files.h"
 #include "lra/archive.h"
-#include "lra/files.h"
 #include "lra/npy.h"
 #include "lra/pathfinder.h"
 

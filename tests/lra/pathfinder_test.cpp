@@ -8,7 +8,7 @@
 #include <numbers>
 #include <set>
 
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 #include "lra/pathfinder_paddles.h"
 #include "lra/task.h"
 #include "tests/lra/scratch.h"

@@ -7,7 +7,7 @@
 
 #include <csignal>
 
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 #include "lra/safetensors.h"
 #include "lra/task.h"
 #include "tests/lra/scratch.h"

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 #include "lra/protocol.h"
 #include "tests/lra/scratch.h"
 

@@ -4,8 +4,8 @@
 
 #include <fstream>
 
+#include "attention_variants/base/files.h"
 #include "lra/budget.h"
-#include "lra/files.h"
 #include "tests/lra/scratch.h"
 
 namespace lra {

@@ -3,7 +3,7 @@
 
 #include <fstream>
 
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 #include "lra/protocol.h"
 #include "tests/lra/scratch.h"
 

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "lra/bytes.h"
+#include "attention_variants/base/text.h"
 #include "lra/retrieval.h"
 #include "tests/lra/archives.h"
 #include "tests/lra/scratch.h"

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 #include "tests/lra/scratch.h"
 
 namespace lra {

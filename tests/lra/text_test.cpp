@@ -5,7 +5,7 @@
 #include <chrono>
 #include <set>
 
-#include "lra/bytes.h"
+#include "attention_variants/base/text.h"
 #include "lra/imdb.h"
 #include "tests/lra/archives.h"
 #include "tests/lra/scratch.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <bit>
 
-#include "attention_variants/kernels/cpu/philox.h"
+#include "attention_variants/base/philox.h"
 #include "attention_variants/kernels/cpu/vector_math.h"
 
 #if LRA_HAS_X86_CODES

@@ -1,4 +1,4 @@
-#include "attention_variants/error.h"
+#include "attention_variants/base/error.h"
 
 #include <algorithm>
 #include <numeric>

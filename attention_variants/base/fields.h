@@ -22,7 +22,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "attention_variants/error.h"
+#include "attention_variants/base/error.h"
 
 namespace lra {
 

@@ -1,4 +1,4 @@
-#include "lra/files.h"
+#include "attention_variants/base/files.h"
 
 #include <fcntl.h>
 #include <ftw.h>
@@ -14,7 +14,7 @@
 #include <system_error>
 #include <vector>
 
-#include "lra/bytes.h"
+#include "attention_variants/base/text.h"
 
 namespace lra {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "attention_variants/kernels/cpu/philox.h"
+#include "attention_variants/base/philox.h"
 
 namespace lra {
 

@@ -1,4 +1,4 @@
-#include "lra/bytes.h"
+#include "attention_variants/base/text.h"
 
 #include <algorithm>
 

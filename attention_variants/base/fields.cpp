@@ -1,4 +1,4 @@
-#include "attention_variants/fields.h"
+#include "attention_variants/base/fields.h"
 
 #include <algorithm>
 #include <sstream>

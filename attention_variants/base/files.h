@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "attention_variants/fields.h"
+#include "attention_variants/base/fields.h"
 
 namespace lra {
 

@@ -1,6 +1,6 @@
-#include "lra/json_text.h"
+#include "attention_variants/base/json_text.h"
 
-#include "lra/bytes.h"
+#include "attention_variants/base/text.h"
 
 namespace lra {
 namespace {
