@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "attention_variants/base/fields.h"
-#include "attention_variants/kernels/kernels.h"
-#include "attention_variants/kernels/linear_rows.h"
+#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/linear.h"
 #include "attention_variants/torch.h"
 
 namespace lra {

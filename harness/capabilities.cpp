@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "attention_variants/contract.h"
+#include "attention_variants/contract/contract.h"
 #include "lra/model.h"
 
 namespace lra {

@@ -1,7 +1,7 @@
 // lra check: whether an attention keeps the contract.
 #include <fmt/format.h>
 
-#include "attention_variants/contract.h"
+#include "attention_variants/contract/contract.h"
 #include "harness/commands.h"
 #include "harness/runtime.h"
 

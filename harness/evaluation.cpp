@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "attention_variants/autocast.h"
+#include "attention_variants/ops/autocast.h"
 #include "harness/progress.h"
 #include "harness/signals.h"
 

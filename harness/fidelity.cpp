@@ -6,8 +6,8 @@
 #include <functional>
 #include <optional>
 
-#include "attention_variants/nystrom_matrices.h"
-#include "attention_variants/softmax.h"
+#include "attention_variants/ops/reference/landmark_attention.h"
+#include "attention_variants/ops/reference/softmax_attention.h"
 #include "harness/fidelity_file.h"
 #include "harness/fidelity_inputs.h"
 #include "harness/measure.h"

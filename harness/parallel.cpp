@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "attention_variants/base/random.h"
-#include "attention_variants/kernels/dropout.h"
+#include "attention_variants/ops/dropout.h"
 #include "harness/folder_lock.h"
 #include "harness/memory.h"
 #include "harness/progress.h"

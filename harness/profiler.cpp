@@ -6,8 +6,8 @@
 #include <cmath>
 #include <map>
 
-#include "attention_variants/autocast.h"
-#include "harness/fused_adamw.h"
+#include "attention_variants/ops/adamw.h"
+#include "attention_variants/ops/autocast.h"
 #include "harness/gpu_clocks.h"
 #include "harness/machine_watch.h"
 #include "harness/memory.h"

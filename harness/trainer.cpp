@@ -8,11 +8,11 @@
 #include <memory>
 #include <optional>
 
-#include "attention_variants/autocast.h"
 #include "attention_variants/base/files.h"
+#include "attention_variants/ops/adamw.h"
+#include "attention_variants/ops/autocast.h"
 #include "harness/checkpoint.h"
 #include "harness/evaluation.h"
-#include "harness/fused_adamw.h"
 #include "harness/memory.h"
 #include "harness/parallel.h"
 #include "harness/progress.h"

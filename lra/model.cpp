@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "attention_variants/kernels/layer_norm.h"
-#include "lra/embedding.h"
-#include "lra/feed_forward.h"
+#include "attention_variants/ops/embedding.h"
+#include "attention_variants/ops/feed_forward.h"
+#include "attention_variants/ops/layer_norm.h"
 
 namespace lra {
 namespace {

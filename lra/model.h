@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "attention_variants/attention.h"
-#include "attention_variants/kernels/dropout.h"
+#include "attention_variants/ops/dropout.h"
 #include "attention_variants/torch.h"
 #include "lra/protocol.h"
 #include "lra/task.h"

@@ -1,6 +1,6 @@
 // The contract that every variant keeps, run over every registered variant and every value of its
 // options; and that each of its clauses catches what it is there for.
-#include "attention_variants/contract.h"
+#include "attention_variants/contract/contract.h"
 
 #include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>

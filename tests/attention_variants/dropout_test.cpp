@@ -1,5 +1,5 @@
 // Dropout against the Philox generator of LibTorch, and against what dropout promises.
-#include "attention_variants/kernels/dropout.h"
+#include "attention_variants/ops/dropout.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
@@ -10,7 +10,7 @@
 #include <limits>
 #include <vector>
 
-#include "attention_variants/kernels/cpu/dropout_bits.h"
+#include "attention_variants/ops/cpu/kernels/dropout_bits.h"
 
 namespace lra {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "attention_variants/kernels/heads.h"
+#include "attention_variants/ops/cpu/heads.h"
 #include "tests/attention_variants/testing.h"
 
 namespace lra {

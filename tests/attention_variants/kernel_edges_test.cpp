@@ -2,7 +2,7 @@
 // derivatives.
 #include <gtest/gtest.h>
 
-#include "attention_variants/kernels/dropout.h"
+#include "attention_variants/ops/dropout.h"
 #include "tests/attention_variants/testing.h"
 
 namespace lra {

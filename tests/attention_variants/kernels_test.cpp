@@ -15,13 +15,13 @@
 #include <thread>
 
 #include "attention_variants/attention.h"
-#include "attention_variants/autocast.h"
-#include "attention_variants/kernels/cpu/columns.h"
-#include "attention_variants/kernels/cpu/matrix.h"
-#include "attention_variants/kernels/cpu/row_math.h"
-#include "attention_variants/kernels/cpu/vector_math.h"
-#include "attention_variants/kernels/in_turn.h"
-#include "attention_variants/kernels/linear_rows.h"
+#include "attention_variants/ops/autocast.h"
+#include "attention_variants/ops/cpu/kernels/gemm.h"
+#include "attention_variants/ops/cpu/kernels/row_ops.h"
+#include "attention_variants/ops/cpu/kernels/simd.h"
+#include "attention_variants/ops/cpu/kernels/vector_math.h"
+#include "attention_variants/ops/cpu/parallel.h"
+#include "attention_variants/ops/linear.h"
 #include "tests/attention_variants/testing.h"
 
 namespace lra {

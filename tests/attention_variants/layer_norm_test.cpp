@@ -1,5 +1,5 @@
 // The fused layer normalisation and its sum against LibTorch's, in float64.
-#include "attention_variants/kernels/layer_norm.h"
+#include "attention_variants/ops/layer_norm.h"
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 // and what it holds in memory.
 #include <cmath>
 
-#include "attention_variants/depthwise_conv.h"
+#include "attention_variants/ops/reference/depthwise_conv.h"
 #include "tests/attention_variants/testing.h"
 
 namespace lra {

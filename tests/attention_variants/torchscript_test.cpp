@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "attention_variants/contract.h"
+#include "attention_variants/contract/contract.h"
 #include "tests/attention_variants/testing.h"
 #include "tests/lra/scratch.h"  // error_text alone: this program has no lra/
 

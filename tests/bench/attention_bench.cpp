@@ -1,8 +1,8 @@
 // Attention operators: softmax with many or few keys and queries, and the variants that are one
 // operator.
 #include "attention_variants/attention.h"
-#include "attention_variants/kernels/softmax.h"
-#include "attention_variants/softmax.h"
+#include "attention_variants/ops/reference/softmax_attention.h"
+#include "attention_variants/ops/softmax_attention.h"
 #include "tests/bench/bench.h"
 
 namespace lra {

@@ -2,13 +2,13 @@
 // attention: the iterative inverse, and the depthwise convolution over positions.
 #include <algorithm>
 
-#include "attention_variants/depthwise_conv.h"
-#include "attention_variants/kernels/cpu/convolution.h"
-#include "attention_variants/kernels/cpu/inverse.h"
-#include "attention_variants/kernels/cpu/product.h"
-#include "attention_variants/kernels/cpu/rounded_product.h"
-#include "attention_variants/kernels/heads.h"
-#include "attention_variants/nystrom_matrices.h"
+#include "attention_variants/ops/cpu/heads.h"
+#include "attention_variants/ops/cpu/kernels/depthwise_conv.h"
+#include "attention_variants/ops/cpu/kernels/gemm_bf16.h"
+#include "attention_variants/ops/cpu/kernels/gemm_f32.h"
+#include "attention_variants/ops/cpu/kernels/iterative_inverse.h"
+#include "attention_variants/ops/reference/depthwise_conv.h"
+#include "attention_variants/ops/reference/landmark_attention.h"
 #include "tests/bench/bench.h"
 
 namespace lra {

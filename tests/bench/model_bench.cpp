@@ -1,9 +1,9 @@
 // What the model is made of beside its attention: the feed-forward block, and linear layers over
 // the rows of one tensor. Sizes of the benchmark's own model: sequences of 2048, D = 64, F = 128.
-#include "attention_variants/kernels/layer_norm.h"
-#include "attention_variants/kernels/linear_rows.h"
-#include "lra/embedding.h"
-#include "lra/feed_forward.h"
+#include "attention_variants/ops/embedding.h"
+#include "attention_variants/ops/feed_forward.h"
+#include "attention_variants/ops/layer_norm.h"
+#include "attention_variants/ops/linear.h"
 #include "tests/bench/bench.h"
 
 namespace lra {

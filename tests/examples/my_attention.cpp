@@ -7,7 +7,7 @@
 //   ./run train --task listops --attention 'softplus[beta=2]' --data data --run runs/softplus
 //   ./run profile --attentions softplus,standard --out profile.jsonl
 #include "attention_variants/attention.h"
-#include "attention_variants/softmax.h"
+#include "attention_variants/ops/reference/softmax_attention.h"
 
 namespace lra {
 namespace {

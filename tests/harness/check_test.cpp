@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "attention_variants/contract.h"
+#include "attention_variants/contract/contract.h"
 #include "tests/harness/program.h"
 
 namespace lra {

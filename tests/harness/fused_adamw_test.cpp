@@ -1,5 +1,5 @@
 // The optimiser against LibTorch's own AdamW.
-#include "harness/fused_adamw.h"
+#include "attention_variants/ops/adamw.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // The fused embedding against LibTorch's, with the same numbers dropped.
-#include "lra/embedding.h"
+#include "attention_variants/ops/embedding.h"
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "attention_variants/kernels/dropout.h"
+#include "attention_variants/ops/dropout.h"
 
 namespace lra {
 namespace {

@@ -1,12 +1,12 @@
 // The model's fused operators against LibTorch's, with the same numbers dropped.
-#include "lra/feed_forward.h"
+#include "attention_variants/ops/feed_forward.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "attention_variants/kernels/dropout.h"
+#include "attention_variants/ops/dropout.h"
 
 namespace lra {
 namespace {

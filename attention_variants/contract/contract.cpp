@@ -1,0 +1,394 @@
+#include "attention_variants/contract/contract.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+#include <utility>
+
+#include "attention_variants/contract/padding.h"
+#include "attention_variants/contract/trial.h"
+#include "attention_variants/ops/autocast.h"
+
+namespace lra {
+namespace {
+
+using namespace contract;  // NOLINT: this file is that namespace's other half
+
+const char* type_name(torch::ScalarType type) { return c10::toString(type); }
+
+// ---- The clauses --------------------------------------------------------------------------------
+
+void shape_and_type(const Trial& trial, Findings& f) {
+  for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
+    const auto attention = trial.make(type);
+    for (const Form& form : trial.forms()) {
+      const Inputs in = trial.inputs(form, first({48, 0, 1, 24}, 48), type);
+      const torch::Tensor out = trial.call(*attention, form, in);
+      f.that(
+          out.defined() && out.sizes() == in.leaves[0].sizes() && out.scalar_type() == type,
+          fmt::format("{} of {} gives {}", form.name(), shape_text(in.leaves[0]), shape_text(out)));
+    }
+  }
+}
+
+void any_length(const Trial& trial, Findings& f) {
+  const auto attention = trial.make();
+  for (const Form& form : trial.forms()) {
+    for (const int64_t n : {1, 2, 3, 5, 8, 37, 48, 61, 64}) {  // 37 and 61 are prime
+      const Inputs in = trial.inputs(form, first({n, (n + 1) / 2}, n));
+      try {
+        const torch::Tensor out = trial.call(*attention, form, in);
+        f.that(out.sizes() == in.leaves[0].sizes(),
+               fmt::format("N = {}: {} gives {}", n, form.name(), shape_text(out)));
+        f.finite(fmt::format("N = {}: {}", n, form.name()), out);
+      } catch (const std::exception& error) {
+        f.that(false, fmt::format("N = {}: {}", n, first_line(error)));
+      }
+    }
+  }
+}
+
+void batch_invariance(const Trial& trial, Findings& f) {
+  const auto attention = trial.make();
+  for (const Form& form : trial.forms()) {
+    const Inputs in = trial.inputs(form, first({41, 30, 1, 7, 0, 41, 22}, 41));
+    const torch::Tensor together = trial.call(*attention, form, in);
+    for (int64_t b = 0; b < in.mask.size(0); ++b) {
+      const Inputs one{in.changed([b](const auto& t) { return t.narrow(0, b, 1); }),
+                       in.mask.narrow(0, b, 1)};
+      f.at_most(
+          fmt::format("{}: change of sample {} alone against in a batch of 7", form.name(), b),
+          difference(trial.call(*attention, form, one), together.narrow(0, b, 1)), 1e-10);
+    }
+  }
+}
+
+void types_agree(const Trial& trial, Findings& f) {
+  const Form& form = trial.core();
+  for (const auto& [type, limit] : {std::pair{torch::kFloat, 1e-4}, {torch::kBFloat16, 6e-2}}) {
+    // float64 with the same rounded parameters and inputs: rounding them once more may move a
+    // token into another bucket or order.
+    const auto attention = trial.make(type), reference = trial.make(type);
+    reference->to(torch::kDouble);
+    const Inputs in = trial.inputs(form, first({37, 20}, 37), type);
+    const Inputs exact{in.changed([](const auto& t) { return t.to(torch::kDouble); }), in.mask};
+    f.at_most(fmt::format("{} against float64:", type_name(type)),
+              difference(trial.call(*attention, form, in), trial.call(*reference, form, exact)),
+              limit);
+  }
+}
+
+void deterministic(const Trial& trial, Findings& f) {
+  for (const Form& form : trial.forms()) {
+    const Inputs in = trial.inputs(form, first({41, 30}, 41));
+    const auto attention = trial.make();
+    const torch::Tensor once = trial.call(*attention, form, in);
+    torch::rand({3});  // the global random state is not what decides
+    f.at_most(form.name() + ": change when called again",
+              difference(trial.call(*attention, form, in), once), 0);
+    const auto again = trial.make();
+    torch::rand({3});
+    f.at_most(form.name() + ": change of another with the same seed",
+              difference(trial.call(*again, form, in), once), 0);
+    const torch::NoGradGuard no_grad;
+    f.at_most(form.name() + ": change without gradients",
+              difference(trial.call(*attention, form, in), once), 1e-12);
+  }
+}
+
+void non_contiguous(const Trial& trial, Findings& f) {
+  const auto attention = trial.make();
+  for (const Form& form : trial.forms()) {
+    const Inputs in = trial.inputs(form, first({41, 30}, 41));
+    const torch::Tensor expected = trial.call(*attention, form, in);
+    const auto swapped = [](const torch::Tensor& t) {
+      return t.transpose(1, 2).contiguous().transpose(1, 2);
+    };
+    const auto spread = [](const torch::Tensor& t) {
+      return torch::stack({t, t * 2}, -1).select(-1, 0);
+    };
+    const torch::Tensor mask =
+        torch::stack({in.mask, in.mask.logical_not()}, -1).select(-1, 0);  // every second one
+    f.at_most(form.name() + ": change by transposed strides",
+              difference(trial.call(*attention, form, {in.changed(swapped), mask}), expected),
+              1e-12);
+    f.at_most(form.name() + ": change by strides of two",
+              difference(trial.call(*attention, form, {in.changed(spread), mask}), expected),
+              1e-12);
+  }
+}
+
+void inputs_unchanged(const Trial& trial, Findings& f) {
+  const auto attention = trial.make();
+  for (const Form& form : trial.forms()) {
+    const Inputs in = trial.inputs(form, first({41, 30, 0}, 41));
+    const Tensors before = in.changed([](const auto& t) { return t.clone(); });
+    const torch::Tensor mask = in.mask.clone();
+    const torch::NoGradGuard no_grad;
+    trial.call(*attention, form, in);
+    for (size_t i = 0; i < before.size(); ++i)
+      f.that(torch::equal(in.leaves[i], before[i]), form.name() + " writes to " + form.leaves[i]);
+    f.that(torch::equal(in.mask, mask), form.name() + " writes to the mask");
+  }
+}
+
+void large_logits(const Trial& trial, Findings& f) {
+  const Form& form = trial.core();
+  for (const auto type : {torch::kFloat, torch::kBFloat16}) {
+    const auto attention = trial.make(type);
+    Inputs in = trial.inputs(form, first({41, 30, 0}, 41), type);
+    // |q·k|/√d reaches 80·d/√d.
+    for (size_t i = 0; i < in.leaves.size(); ++i) {
+      if (form.leaves[i] != "v") in.leaves[i] = in.leaves[i].sign() * std::sqrt(80.0);
+    }
+    trial.check_finite(f, *attention, form, in, type_name(type));
+  }
+}
+
+void parameter_gradients(const Trial& trial, Findings& f) {
+  // Longer than the blocks, landmarks and windows of most defaults, and shorter for those that
+  // refuse it.
+  constexpr int64_t kLong = 160, kShort = 41;
+  AttentionContext context = trial.subject().context;
+  context.max_length = std::max(context.max_length, kLong);
+  const auto attention = trial.make(torch::kDouble, context, context.seed);
+  attention->train();
+  const Form& form = trial.layer();
+  const auto parameters = attention->named_parameters();
+  for (const int64_t n : {kLong, kShort}) {
+    const Inputs in = trial.inputs(form, first({n, n / 2, 0}, n));
+    try {
+      const torch::Tensor out = attention->forward(in.leaves[0], in.mask);
+      if (!parameters.is_empty()) weighted_sum(out).backward();  // adds to the gradients
+    } catch (const Unsupported&) {
+      if (n <= trial.subject().context.max_length) throw;
+    }
+  }
+  f.that(true, "");
+  for (const auto& parameter : parameters) {
+    const torch::Tensor& gradient = parameter.value().grad();
+    if (!gradient.defined()) {
+      f.that(false, parameter.key() + " gets no gradient");
+      continue;
+    }
+    f.finite("the gradient of " + parameter.key(), gradient);
+    // The bias of the keys moves all logits of a row alike: in softmax attention its gradient is
+    // zero but for rounding.
+    f.that(parameter.key() == "key.bias" || gradient.abs().max().item<double>() > 1e-9,
+           "the gradient of " + parameter.key() + " is zero");
+  }
+}
+
+// Central differences along random directions, in the inputs and in the attention's own parameters.
+void finite_differences(const Trial& trial, Findings& f) {
+  const Form& form = trial.core();
+  const auto attention = trial.make();
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(uint64_t{29});
+  for (const int64_t n : {4, 11}) {
+    const Inputs in =
+        trial.inputs(form, first({n, n - 2, 0}, n), torch::kDouble, /*seed=*/5).needing_gradients();
+    std::vector<std::string> names = form.leaves;
+    Tensors leaves = in.leaves;
+    for (const auto& parameter : attention->named_parameters()) {
+      if (form.attends && is_projection(parameter.key())) continue;
+      names.push_back(parameter.key());
+      leaves.push_back(parameter.value());
+    }
+    const auto loss = [&] { return weighted_sum(trial.call(*attention, form, in)); };
+    const Tensors exact = gradients(loss(), leaves);
+    const torch::NoGradGuard no_grad;
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      const torch::Tensor old = leaves[i].clone();
+      for (int trial_number = 0; trial_number < 3; ++trial_number) {
+        const torch::Tensor direction =
+            torch::randn(old.sizes(), generator, torch::kDouble).to(old.device());
+        // Fourth order: an ill-conditioned inverse bends within a step.
+        const double step = 1e-5;
+        const auto at = [&](double t) {
+          leaves[i].copy_(old + t * direction);
+          return loss().item<double>();
+        };
+        const double numeric =
+            (8 * (at(step) - at(-step)) - (at(2 * step) - at(-2 * step))) / (12 * step);
+        const double analytic = (exact[i] * direction).sum().item<double>();
+        f.at_most(fmt::format("N = {}: error of the gradient of {}", n, names[i]),
+                  std::abs(analytic - numeric) / std::max(1.0, std::abs(numeric)), 1e-6);
+      }
+      leaves[i].copy_(old);
+    }
+  }
+}
+
+void state_round_trip(const Trial& trial, Findings& f) {
+  const Form& form = trial.layer();
+  const Inputs in = trial.inputs(form, first({41, 30}, 41));
+  // What is not in the state may come from the context's seed, and from nowhere else.
+  const auto attention = trial.make(),
+             other = trial.make(torch::kDouble, trial.subject().context, /*initial_seed=*/99);
+  const torch::NoGradGuard no_grad;
+  std::stringstream stream;
+  torch::serialize::OutputArchive saved;
+  attention->save(saved);
+  saved.save_to(stream);
+  torch::serialize::InputArchive loaded;
+  loaded.load_from(stream, trial.subject().device);
+  other->load(loaded);
+  f.at_most("change of the output by saving and loading",
+            difference(trial.call(*other, form, in), trial.call(*attention, form, in)), 0);
+}
+
+void autocast(const Trial& trial, Findings& f) {
+  const auto attention = trial.make(torch::kFloat), reference = trial.make(torch::kFloat);
+  reference->to(torch::kDouble);
+  for (const Form& form : trial.forms()) {
+    const auto type = form.attends ? torch::kBFloat16 : torch::kFloat;
+    const Inputs in = trial.inputs(form, first({41, 20, 0}, 41), type);
+    torch::Tensor out;
+    {
+      const AutocastScope scope(trial.subject().device, "bfloat16");
+      out = trial.call(*attention, form, in);
+    }
+    // A layer without a matrix product has nothing that autocast would change.
+    f.that(out.scalar_type() == torch::kBFloat16 || out.scalar_type() == type,
+           fmt::format("{} under autocast gives {}", form.name(), shape_text(out)));
+    f.finite(form.name() + " under autocast", out);
+    // forward() rounds what attend() is given: only where there is no attend() is it compared.
+    if (form.attends == trial.core().attends) {
+      const Inputs exact{in.changed([](const auto& t) { return t.to(torch::kDouble); }), in.mask};
+      f.at_most(form.name() + " under autocast against float64:",
+                difference(out, trial.call(*reference, form, exact)), 6e-2);
+    }
+    if (form.attends || attention->parameters().empty()) continue;
+    weighted_sum(out).backward();
+    for (const auto& parameter : attention->named_parameters()) {
+      if (parameter.value().grad().defined())
+        f.finite("the gradient of " + parameter.key() + " under autocast",
+                 parameter.value().grad());
+    }
+  }
+}
+
+void options_in_effect(const Trial& trial, Findings& f) {
+  const json reported = trial.make()->options();
+  f.that(reported == trial.subject().options,
+         fmt::format("it reports {}, in effect are {}", reported.dump(),
+                     trial.subject().options.dump()));
+}
+
+void wrong_shapes(const Trial& trial, Findings& f) {
+  const auto attention = trial.make();
+  const auto refused = [&](const std::string& what, const auto& call) {
+    try {
+      call();
+    } catch (const Error&) {
+      f.that(true, "");
+      return;
+    } catch (const std::exception& error) {
+      f.that(false, fmt::format("{} ends in: {}", what, first_line(error)));
+      return;
+    }
+    f.that(false, what + " is taken");
+  };
+  const torch::Tensor full = first({8, 8}, 8);
+  for (const Form& form : trial.forms()) {
+    const Inputs in = trial.inputs(form, full);
+    const torch::Tensor &x = in.leaves[0], &m = in.mask;
+    const auto given = [&](const torch::Tensor& leaf, const torch::Tensor& mask) {
+      Inputs changed = in;
+      changed.leaves[0] = leaf;
+      changed.mask = mask;
+      trial.call(*attention, form, changed);
+    };
+    const std::string name = form.leaves[0] + " ";
+    const auto try_leaf = [&](const torch::Tensor& leaf) {
+      refused(name + shape_text(leaf), [&] { given(leaf, m); });
+    };
+    const auto try_mask = [&](const torch::Tensor& mask) {
+      refused("mask " + shape_text(mask), [&] { given(x, mask); });
+    };
+    try_leaf(x.select(0, 0));
+    try_leaf(x.narrow(form.attends ? 2 : 1, 0, 7));
+    try_mask(m.to(torch::kFloat));
+    try_mask(m.narrow(0, 0, 1));
+    if (!form.attends) try_leaf(torch::zeros({2, 8, x.size(2) + 1}, x.options()));
+  }
+  if (!trial.core().attends) return;
+  const Inputs in = trial.inputs(trial.core(), full);
+  const torch::Tensor& q = in.leaves[0];
+  refused("a k shorter than q", [&] { attention->attend(q, q.narrow(2, 0, 7), q, in.mask); });
+  refused("a v of another type than q",
+          [&] { attention->attend(q, q, q.to(torch::kFloat), in.mask); });
+}
+
+struct Clause {
+  const char* name;
+  const char* promise;
+  void (*run)(const Trial&, Findings&);
+};
+
+constexpr Clause kClauses[] = {
+    {"shape and type", "the output has the shape and the type of what was given", shape_and_type},
+    {"any length", "any N of at least 1, primes too, whatever blocks or features divide it",
+     any_length},
+    {"padded rows", "rows of padded positions are zero", padded_rows},
+    {"all-padding samples", "a sample without a token gives no NaN or infinity, backward neither",
+     all_padding},
+    {"one real token", "nor does a sample with one token, wherever it stands", one_token},
+    {"padding invariance", "what stands at padded positions changes nothing", padding_invariance},
+    {"length invariance", "where it says so, how far samples are padded changes nothing",
+     length_invariance},
+    {"batch invariance", "the other samples of a batch change nothing", batch_invariance},
+    {"types agree", "float32 and bfloat16 agree with float64 on the same inputs", types_agree},
+    {"deterministic", "the same seed gives the same function, and evaluation repeats itself",
+     deterministic},
+    {"non-contiguous inputs", "strides change nothing", non_contiguous},
+    {"inputs unchanged", "q, k, v, x and mask are only read", inputs_unchanged},
+    {"large logits", "logits of 80 and more stay finite, backward too", large_logits},
+    {"gradients of every parameter", "training reaches every parameter", parameter_gradients},
+    {"finite differences", "gradients in float64 are those of the function", finite_differences},
+    {"state round-trip", "saved and loaded parameters and buffers give the same function",
+     state_round_trip},
+    {"autocast", "runs in bfloat16 under autocast and agrees with float64", autocast},
+    {"options in effect", "reports every option with the value in effect", options_in_effect},
+    {"wrong shapes refused", "wrong shapes and types end in one clear error", wrong_shapes},
+};
+
+}  // namespace
+
+ContractSubject contract_subject(const AttentionSpec& spec) {
+  return {.make = [spec](const AttentionContext& context) { return make_attention(spec, context); },
+          .options = attention_entry(spec.name).effective_options(spec.options)};
+}
+
+std::vector<ContractClause> contract_clauses() {
+  std::vector<ContractClause> clauses;
+  for (const Clause& clause : kClauses) clauses.push_back({clause.name, clause.promise});
+  return clauses;
+}
+
+Verdict check_clause(const std::string& name, const ContractSubject& subject) {
+  const auto clause = std::ranges::find(kClauses, name, &Clause::name);
+  if (clause == std::end(kClauses)) {
+    std::vector<std::string> names;
+    for (const Clause& known : kClauses) names.emplace_back(known.name);
+    throw unknown_name("clause", name, names);
+  }
+  Findings findings;
+  try {
+    const Trial trial(subject);
+    clause->run(trial, findings);
+  } catch (const std::exception& error) {
+    findings.that(false, first_line(error));
+  }
+  return findings.verdict(name);
+}
+
+std::vector<Verdict> check_contract(const ContractSubject& subject) {
+  std::vector<Verdict> verdicts;
+  for (const Clause& clause : kClauses) verdicts.push_back(check_clause(clause.name, subject));
+  return verdicts;
+}
+
+}  // namespace lra

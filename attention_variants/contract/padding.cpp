@@ -1,0 +1,131 @@
+#include "attention_variants/contract/padding.h"
+
+#include <fmt/ranges.h>
+
+#include <utility>
+
+namespace lra::contract {
+
+void padded_rows(const Trial& trial, Findings& f) {
+  const auto attention = trial.make();
+  for (const Form& form : trial.forms()) {
+    for (const int64_t n : {1, 5, 41}) {
+      const Inputs in = trial.inputs(form, first({n, 0, 1, (n + 1) / 2}, n));
+      const torch::Tensor out = trial.call(*attention, form, in);
+      const torch::Tensor worst = out.masked_fill(in.padded().logical_not(), 0).abs().max();
+      f.at_most(fmt::format("{}, N = {}: largest value at a padded position", form.name(), n),
+                worst.item<double>(), 0);
+    }
+  }
+}
+
+void all_padding(const Trial& trial, Findings& f) {
+  for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
+    const auto attention = trial.make(type);
+    for (const Form& form : trial.forms()) {
+      for (const auto& [lengths, n] :
+           {std::pair{std::vector<int64_t>{0, 41}, int64_t{41}}, {{0, 0}, 41}, {{0}, 1}}) {
+        trial.check_finite(
+            f, *attention, form, trial.inputs(form, first(lengths, n), type),
+            fmt::format("{}, lengths {} of {}", c10::toString(type), fmt::join(lengths, ", "), n));
+      }
+    }
+  }
+}
+
+void one_token(const Trial& trial, Findings& f) {
+  for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
+    const auto attention = trial.make(type);
+    for (const int64_t n : {9, 41}) {
+      // Samples with their token in different places.
+      const torch::Tensor place = torch::tensor({int64_t{0}, n / 2, n - 1}).unsqueeze(1);
+      const torch::Tensor mask = torch::arange(n).unsqueeze(0).eq(place);  // [3,N]
+      trial.check_finite(f, *attention, trial.core(), trial.inputs(trial.core(), mask, type),
+                         fmt::format("{}, N = {}", c10::toString(type), n));
+    }
+  }
+}
+
+void padding_invariance(const Trial& trial, Findings& f) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(uint64_t{23});
+  const torch::Tensor holes = torch::rand({4, 41}, generator, torch::kDouble).gt(0.4);
+  for (const Form& form : trial.forms()) {
+    const auto attention = trial.make(), single = trial.make(torch::kFloat);
+    for (const auto& [where, mask] :
+         {std::pair{"at the end", first({41, 30, 1, 7, 0}, 41)}, {"anywhere", holes}}) {
+      const Inputs in = trial.inputs(form, mask).needing_gradients();
+      const torch::Tensor padded = in.padded(), output = trial.call(*attention, form, in);
+      const auto real = [&](const torch::Tensor& t) { return t.masked_fill(padded, 0); };
+      const std::string what = fmt::format("{}, padding {}: ", form.name(), where);
+      const Inputs noise = trial.inputs(form, mask, torch::kDouble, /*seed=*/99);
+      Inputs other = in;
+      for (size_t i = 0; i < in.leaves.size(); ++i)
+        other.leaves[i] = torch::where(padded, noise.leaves[i] * 10, in.leaves[i]).detach();
+      f.at_most(what + "change by noise",
+                difference(real(trial.call(*attention, form, other)), real(output)), 1e-12);
+      other.leaves =
+          in.changed([&](const auto& t) { return t.detach().masked_fill(padded, 1e30); });
+      f.at_most(what + "change by 1e30",
+                difference(real(trial.call(*attention, form, other)), real(output)), 1e-12);
+
+      const Tensors found = gradients(weighted_sum(real(output)), in.leaves);
+      for (size_t i = 0; i < found.size(); ++i) {
+        const torch::Tensor at_padding = found[i].masked_fill(padded.logical_not(), 0);
+        f.at_most(what + "gradient of padded " + form.leaves[i],
+                  at_padding.abs().max().item<double>(), 1e-12);
+      }
+
+      // 1e30 squared is infinite in float32: zero times it would be NaN.
+      Inputs zero{in.changed([&](const auto& t) {
+                    return t.detach().to(torch::kFloat).masked_fill(padded, 0).requires_grad_();
+                  }),
+                  in.mask};
+      Inputs huge{in.changed([&](const auto& t) {
+                    return t.detach().to(torch::kFloat).masked_fill(padded, 1e30).requires_grad_();
+                  }),
+                  in.mask};
+      const torch::Tensor with_zero = trial.call(*single, form, zero),
+                          with_huge = trial.call(*single, form, huge);
+      f.at_most(what + "change by 1e30 in float32", difference(real(with_huge), real(with_zero)),
+                1e-6);
+      const Tensors a = gradients(weighted_sum(real(with_zero)), zero.leaves),
+                    b = gradients(weighted_sum(real(with_huge)), huge.leaves);
+      for (size_t i = 0; i < a.size(); ++i) {
+        f.finite(what + "by 1e30 in float32 the gradient of " + form.leaves[i], b[i]);
+        f.at_most(what + "change by 1e30 in float32 of the gradient of " + form.leaves[i],
+                  difference(real(b[i]), real(a[i])), 1e-5);
+      }
+    }
+  }
+}
+
+void length_invariance(const Trial& trial, Findings& f) {
+  f.that(true, "");
+  if (!trial.make()->length_invariant()) return;  // it promises nothing
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(uint64_t{23});
+  const torch::Tensor holes = torch::rand({4, 61}, generator, torch::kDouble)
+                                  .gt(0.4)
+                                  .logical_and(first({41, 33, 5, 40}, 61));
+  for (const auto& [type, limit] : {std::pair{torch::kDouble, 1e-12}, {torch::kFloat, 1e-5}}) {
+    const auto attention = trial.make(type);
+    for (const Form& form : trial.forms()) {
+      for (const auto& [mask, cut] : {std::pair{first({30, 1, 7, 0, 22}, 64), int64_t{30}},
+                                      {first({3, 2}, 48), 3},
+                                      {holes, 41}}) {
+        const Inputs in = trial.inputs(form, mask, type);
+        const auto shorter = [cut = cut](const torch::Tensor& t) {
+          return t.narrow(t.dim() == 4 ? 2 : 1, 0, cut);
+        };
+        const Inputs less{in.changed(shorter), shorter(in.mask)};
+        const auto real = [&](const torch::Tensor& t) { return t.masked_fill(less.padded(), 0); };
+        f.at_most(fmt::format("{} in {}: change by padding {} positions to {}", form.name(),
+                              c10::toString(type), cut, mask.size(1)),
+                  difference(real(trial.call(*attention, form, less)),
+                             real(shorter(trial.call(*attention, form, in)))),
+                  limit);
+      }
+    }
+  }
+}
+
+}  // namespace lra::contract

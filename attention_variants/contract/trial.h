@@ -1,0 +1,102 @@
+// What the clauses of the contract are tried with: the attention under trial, its inputs, and what
+// has been seen of it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "attention_variants/contract/contract.h"
+#include "attention_variants/torch.h"
+
+namespace lra::contract {
+
+using Tensors = std::vector<torch::Tensor>;
+
+/// Collects what a clause sees, and says at the end whether it holds.
+class Findings {
+ public:
+  /// `value` should be at most `limit`; NaN is not.
+  void at_most(const std::string& what, double value, double limit);
+  /// `holds` should be true; `otherwise` says what it is when not.
+  void that(bool holds, const std::string& otherwise);
+  /// No NaN and no infinity.
+  void finite(const std::string& what, const torch::Tensor& t);
+
+  Verdict verdict(const std::string& clause) const;
+
+ private:
+  int64_t count_ = 0;
+  double nearest_ = -1;  // the largest value / limit that holds, and its text
+  std::string nearest_text_;
+  std::vector<std::string> failures_;
+};
+
+/// One way into an attention, and what it is given: attend(q, k, v, mask) as the layer's own
+/// projections would call it, or forward(x, mask).
+struct Form {
+  bool attends = false;
+  std::vector<std::string> leaves;  // q, k, v; or q, v where k is q; or v alone; or x
+
+  std::string name() const { return attends ? "attend()" : "forward()"; }
+};
+
+struct Inputs {
+  Tensors leaves;      // [B,H,N,d] each, or x [B,N,D]
+  torch::Tensor mask;  // [B,N] bool
+
+  Tensors changed(const std::function<torch::Tensor(const torch::Tensor&)>& how) const;
+  /// True at padded positions, for broadcasting over a leaf.
+  torch::Tensor padded() const;
+  /// Leaves of their own, that need gradients.
+  Inputs needing_gradients() const;
+};
+
+class Trial {
+ public:
+  explicit Trial(const ContractSubject& subject);
+
+  /// attend() where there is one, then forward().
+  const std::vector<Form>& forms() const { return forms_; }
+  /// The attention itself where it has that form.
+  const Form& core() const { return forms_.front(); }
+  /// The whole layer.
+  const Form& layer() const { return forms_.back(); }
+  const ContractSubject& subject() const { return subject_; }
+
+  /// In evaluation mode.
+  std::shared_ptr<Attention> make(torch::ScalarType type = torch::kDouble) const;
+  /// `initial_seed`: of torch's global generator, from which parameters are initialised.
+  std::shared_ptr<Attention> make(torch::ScalarType type, const AttentionContext& context,
+                                  uint64_t initial_seed) const;
+
+  /// Gaussian leaves for a mask [B,N].
+  Inputs inputs(const Form& form, const torch::Tensor& mask,
+                torch::ScalarType type = torch::kDouble, uint64_t seed = 1) const;
+
+  torch::Tensor call(Attention& attention, const Form& form, const Inputs& in) const;
+
+  /// The output, and the gradients of all leaves, are finite.
+  void check_finite(Findings& f, Attention& attention, const Form& form, const Inputs& given,
+                    const std::string& when) const;
+
+ private:
+  bool has_attend(Attention& attention, const Form& form) const;
+
+  const ContractSubject& subject_;
+  std::vector<Form> forms_;
+};
+
+/// mask [B,N] with the first lengths[b] positions of sample b real.
+torch::Tensor first(const std::vector<int64_t>& lengths, int64_t n);
+
+/// max |a - b| / max(1, max |b|)
+double difference(const torch::Tensor& a, const torch::Tensor& b);
+
+/// The gradients of a loss in all leaves, zero where it does not depend on one.
+Tensors gradients(const torch::Tensor& loss, const Tensors& leaves);
+
+/// A sum of all outputs with fixed random weights, so that its gradient is nowhere zero.
+torch::Tensor weighted_sum(const torch::Tensor& out);
+
+}  // namespace lra::contract

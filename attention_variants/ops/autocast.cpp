@@ -1,0 +1,20 @@
+#include "attention_variants/ops/autocast.h"
+
+#include <ATen/autocast_mode.h>
+
+namespace lra {
+
+AutocastScope::AutocastScope(torch::Device device, const std::string& dtype)
+    : device_(device), active_(dtype == "bfloat16") {
+  if (!active_) return;
+  at::autocast::set_autocast_dtype(device_.type(), torch::kBFloat16);
+  at::autocast::set_autocast_enabled(device_.type(), true);
+}
+
+AutocastScope::~AutocastScope() {
+  if (!active_) return;
+  at::autocast::clear_cache();
+  at::autocast::set_autocast_enabled(device_.type(), false);
+}
+
+}  // namespace lra

@@ -1,0 +1,277 @@
+#include "attention_variants/ops/feed_forward.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "attention_variants/ops/autograd_state.h"
+#include "attention_variants/ops/cpu/kernels/row_ops.h"
+#include "attention_variants/ops/cpu/layer_tile.h"
+#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/dropout.h"
+
+namespace lra {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+static_assert(kRowTile % 128 == 0, "a tile should begin a block of a dropout");
+
+// A block as the loops see it.
+struct Block {
+  NormTile norm;
+  LayerTile in, out;  // D -> F, F -> D
+
+  Block(const variable_list& w, double eps)
+      : norm(w[0], w[1], eps), in(w[2], w[3]), out(w[4], w[5]) {}
+};
+
+// What one part needs for a tile beside the norm's part.
+struct Scratch {
+  std::vector<float> before, after;  // of the GELU
+  explicit Scratch(const Block& b)
+      : before(static_cast<size_t>(kRowTile * b.in.out)), after(before) {}
+};
+
+// From rows of x to scratch: W1 norm(x) + b1. Returns what the product read.
+const float* expand(const Block& b, const float* x, int64_t rows, NormSums& norm, Scratch& s) {
+  const float* input = norm.forward(b.norm, x, rows);
+  b.in.forward(input, rows, s.before.data());
+  return input;
+}
+
+struct BackwardPart {
+  NormSums norm;
+  LayerSums in, out;
+  Scratch scratch;
+  std::vector<float> grad_out, grad_hidden;
+
+  explicit BackwardPart(const Block& b)
+      : norm(b.norm),
+        in(b.in),
+        out(b.out),
+        scratch(b),
+        grad_out(static_cast<size_t>(kRowTile * b.out.out)),
+        grad_hidden(scratch.before) {}
+};
+
+// Of the rows from `begin` on, at which x, grad and grad_x point.
+void backward_tile(const Block& b, const float* x, const float* grad, int64_t begin, int64_t rows,
+                   const DropoutMask& first, const DropoutMask& second, float* grad_x,
+                   BackwardPart& own) {
+  const int64_t width = b.out.out, hidden = b.in.out, count = rows * hidden;
+  float *const before = own.scratch.before.data(), *const after = own.scratch.after.data(),
+               *const grad_out = own.grad_out.data(), *const grad_hidden = own.grad_hidden.data();
+  const float* input = expand(b, x, rows, own.norm, own.scratch);
+  cpu::gelu_and_slope(before, count, after);
+  drop_out_again(first, begin * hidden, count, after, after);
+  drop_out_again(second, begin * width, rows * width, grad, grad_out);
+  own.out.backward(b.out, after, grad_out, rows, /*old=*/0, grad_hidden);
+  drop_out_again(first, begin * hidden, count, grad_hidden, grad_hidden);
+  cpu::multiply_elements(grad_hidden, before, count, grad_hidden);
+  std::copy(grad, grad + rows * width, grad_x);  // past the block
+  if (!b.norm) {
+    own.in.backward(b.in, input, grad_hidden, rows, /*old=*/1, grad_x);
+    return;
+  }
+  own.in.backward(b.in, input, grad_hidden, rows, /*old=*/0, grad_out);  // of norm(x)
+  own.norm.backward(b.norm, x, grad_out, rows, grad_x);
+}
+
+class FeedForward : public torch::autograd::Function<FeedForward> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
+                               const torch::Tensor& norm_weight, const torch::Tensor& norm_bias,
+                               const torch::Tensor& in_weight, const torch::Tensor& in_bias,
+                               const torch::Tensor& out_weight, const torch::Tensor& out_bias,
+                               const torch::Tensor& mask, double eps, DropoutMask first,
+                               DropoutMask second) {
+    const cpu::ProductScope scope(keep_products(*context));
+    const torch::Tensor x = x_given.contiguous();
+    const variable_list weights = {norm_weight.contiguous(), norm_bias.contiguous(),
+                                   in_weight.contiguous(),   in_bias.contiguous(),
+                                   out_weight.contiguous(),  out_bias.contiguous()};
+    const Block block(weights, eps);
+    const int64_t width = block.out.out, hidden = block.in.out, rows = x.numel() / width;
+    const torch::Tensor y = torch::empty_like(x);
+    const float* from = x.const_data_ptr<float>();
+    float* to = y.mutable_data_ptr<float>();
+    const auto parts = static_cast<size_t>(tile_parts(rows));
+    std::vector<NormSums> norms(parts, NormSums(block.norm));
+    std::vector<Scratch> scratch(parts, Scratch(block));
+    const auto tile = [&](int64_t part, int64_t begin, int64_t n) {
+      const auto p = static_cast<size_t>(part);
+      float *const before = scratch[p].before.data(), *const after = scratch[p].after.data(),
+                   *const out = to + begin * width;
+      expand(block, from + begin * width, n, norms[p], scratch[p]);
+      cpu::gelu(before, n * hidden, after);
+      drop_out(first, begin * hidden, n * hidden, after, after);
+      block.out.forward(after, n, out);
+      drop_out(second, begin * width, n * width, out, out);
+      cpu::add(from + begin * width, out, n * width, out);
+    };
+    for_each_tile(rows, mask_data(mask), tile, zero_blank(to, width));
+    variable_list kept = weights;
+    kept.push_back(mask);
+    kept.push_back(x);
+    context->save_for_backward(kept);
+    context->saved_data["eps"] = eps;
+    save_dropout(*context, "first", first);
+    save_dropout(*context, "second", second);
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const cpu::ProductScope scope(kept_products(*context));
+    variable_list weights = saved_once(*context);
+    const torch::Tensor x = weights.back(), grad = gradients[0].contiguous();
+    weights.pop_back();
+    const torch::Tensor mask = weights.back();
+    weights.pop_back();
+    const Block block(weights, context->saved_data["eps"].toDouble());
+    const DropoutMask first = saved_dropout(*context, "first"),
+                      second = saved_dropout(*context, "second");
+    const torch::Tensor grad_x = torch::empty_like(x);
+    const int64_t width = block.out.out, rows = x.numel() / width;
+    std::vector<BackwardPart> parts(static_cast<size_t>(tile_parts(rows)), BackwardPart(block));
+    const auto tile = [&](int64_t part, int64_t begin, int64_t n) {
+      const int64_t start = begin * width;
+      backward_tile(block, x.const_data_ptr<float>() + start, grad.const_data_ptr<float>() + start,
+                    begin, n, first, second, grad_x.mutable_data_ptr<float>() + start,
+                    parts[static_cast<size_t>(part)]);
+    };
+    for_each_tile(rows, mask_data(mask), tile, zero_blank(grad_x.mutable_data_ptr<float>(), width));
+    using Part = BackwardPart;
+    const auto total = [&](auto member, auto sums, size_t parameter) {
+      return total_of(
+          parts, [=](const Part& part) -> const auto& { return part.*member.*sums; },
+          weights[parameter]);
+    };
+    variable_list result = {grad_x,
+                            total(&Part::norm, &NormSums::weight, 0),
+                            total(&Part::norm, &NormSums::bias, 1),
+                            total(&Part::in, &LayerSums::weight, 2),
+                            total(&Part::in, &LayerSums::bias, 3),
+                            total(&Part::out, &LayerSums::weight, 4),
+                            total(&Part::out, &LayerSums::bias, 5)};
+    result.resize(11);
+    return result;
+  }
+};
+
+class AddProjected : public torch::autograd::Function<AddProjected> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
+                               const torch::Tensor& y_given, const torch::Tensor& weight_given,
+                               const torch::Tensor& bias, const torch::Tensor& mask,
+                               DropoutMask dropout) {
+    const cpu::ProductScope scope(keep_products(*context));
+    const torch::Tensor x = x_given.contiguous(), y = y_given.contiguous(),
+                        weight = weight_given.contiguous(), sum = torch::empty_like(x);
+    const LayerTile layer(weight, bias);
+    const float *past = x.const_data_ptr<float>(), *from = y.const_data_ptr<float>();
+    float* to = sum.mutable_data_ptr<float>();
+    const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
+      const int64_t start = begin * layer.out, count = rows * layer.out;
+      layer.forward(from + begin * layer.in, rows, to + start);
+      drop_out(dropout, start, count, to + start, to + start);
+      cpu::add(past + start, to + start, count, to + start);
+    };
+    for_each_tile(x.numel() / layer.out, mask_data(mask), tile, zero_blank(to, layer.out));
+    save_dropout(*context, "dropout", dropout);
+    context->save_for_backward({y, weight, bias, mask});
+    return sum;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const cpu::ProductScope scope(kept_products(*context));
+    const variable_list kept = saved_once(*context);
+    const torch::Tensor& y = kept[0];
+    const LayerTile layer(kept[1], kept[2]);
+    const DropoutMask dropout = saved_dropout(*context, "dropout");
+    const torch::Tensor grad = gradients[0].contiguous(), grad_y = torch::empty_like(y);
+    const int64_t rows = grad.numel() / layer.out;
+    const auto parts = static_cast<size_t>(tile_parts(rows));
+    std::vector<LayerSums> sums(parts, LayerSums(layer));
+    std::vector<std::vector<float>> given(
+        parts, std::vector<float>(static_cast<size_t>(kRowTile * layer.out)));
+    const auto tile = [&](int64_t part, int64_t begin, int64_t n) {
+      const auto p = static_cast<size_t>(part);
+      const int64_t start = begin * layer.out;
+      drop_out_again(dropout, start, n * layer.out, grad.const_data_ptr<float>() + start,
+                     given[p].data());
+      sums[p].backward(layer, y.const_data_ptr<float>() + begin * layer.in, given[p].data(), n,
+                       /*old=*/0, grad_y.mutable_data_ptr<float>() + begin * layer.in);
+    };
+    for_each_tile(rows, mask_data(kept[3]), tile,
+                  zero_blank(grad_y.mutable_data_ptr<float>(), layer.in));
+    return {grad,
+            grad_y,
+            total_of(sums, &LayerSums::weight, kept[1]),
+            total_of(sums, &LayerSums::bias, kept[2]),
+            {},
+            {}};
+  }
+};
+
+class AddDroppedOut : public torch::autograd::Function<AddDroppedOut> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
+                               const torch::Tensor& y_given, const torch::Tensor& mask,
+                               DropoutMask dropout) {
+    const torch::Tensor x = x_given.contiguous(), y = y_given.contiguous(),
+                        sum = torch::empty_like(x);
+    const int64_t width = x.size(-1);
+    const float *a = x.const_data_ptr<float>(), *b = y.const_data_ptr<float>();
+    float* to = sum.mutable_data_ptr<float>();
+    const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
+      const int64_t start = begin * width, count = rows * width;
+      drop_out(dropout, start, count, b + start, to + start);
+      cpu::add(a + start, to + start, count, to + start);
+    };
+    for_each_tile(x.numel() / width, mask_data(mask), tile, zero_blank(to, width));
+    save_dropout(*context, "dropout", dropout);
+    context->save_for_backward({mask});
+    return sum;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const torch::Tensor mask = saved_once(*context)[0];
+    const DropoutMask dropout = saved_dropout(*context, "dropout");
+    const torch::Tensor grad = gradients[0].contiguous(), grad_y = torch::empty_like(grad);
+    const int64_t width = grad.size(-1);
+    const float* from = grad.const_data_ptr<float>();
+    float* to = grad_y.mutable_data_ptr<float>();
+    const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
+      drop_out_again(dropout, begin * width, rows * width, from + begin * width,
+                     to + begin * width);
+    };
+    for_each_tile(grad.numel() / width, mask_data(mask), tile, zero_blank(to, width));
+    return {grad, grad_y, {}, {}};
+  }
+};
+
+}  // namespace
+
+torch::Tensor feed_forward(const torch::Tensor& x, const FeedForwardWeights& w, double dropout,
+                           bool training, const torch::Tensor& mask) {
+  const int64_t hidden = x.numel() / w.in_weight.size(1) * w.in_weight.size(0);
+  const DropoutMask first = draw_dropout(dropout, training, hidden),
+                    second = draw_dropout(dropout, training, x.numel());
+  return FeedForward::apply(x, w.norm_weight, w.norm_bias, w.in_weight, w.in_bias, w.out_weight,
+                            w.out_bias, kept_mask(mask), w.norm_eps, first, second);
+}
+
+torch::Tensor add_projected(const torch::Tensor& x, const torch::Tensor& y,
+                            const LinearWeights& layer, double dropout, bool training,
+                            const torch::Tensor& mask) {
+  return AddProjected::apply(x, y, layer.weight, layer.bias, kept_mask(mask),
+                             draw_dropout(dropout, training, x.numel()));
+}
+
+torch::Tensor add_dropped_out(const torch::Tensor& x, const torch::Tensor& y, double dropout,
+                              bool training, const torch::Tensor& mask) {
+  return AddDroppedOut::apply(x, y, kept_mask(mask), draw_dropout(dropout, training, y.numel()));
+}
+
+}  // namespace lra

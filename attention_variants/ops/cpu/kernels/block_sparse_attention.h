@@ -1,0 +1,63 @@
+// Softmax attention of one head of one sample in which a block of queries sees some ranges of keys,
+// or a band of them: forward and backward, a block at a time. The keys that a block sees are
+// gathered, without those of padding; no more than the scores of a few queries is ever held, and
+// the backward pass computes them anew.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "attention_variants/ops/cpu/kernels/gemm.h"
+
+namespace lra::cpu {
+
+/// Positions [begin, end).
+struct Range {
+  int64_t begin = 0, end = 0;
+};
+
+struct PatternTile {
+  Range queries;
+  /// What they see; a range given twice counts twice.
+  std::vector<Range> keys;
+  /// The first `unbounded` ranges are seen whole, the others, which must ascend, within the bounds.
+  int64_t unbounded = 0;
+};
+
+/// Which keys each query of a head sees. Every query is in one tile.
+struct Pattern {
+  std::vector<PatternTile> tiles;
+  /// Of a query i in bounded ranges: keys i - before to i + after.
+  int64_t before = INT32_MAX, after = INT32_MAX;
+};
+
+struct PatternShape {
+  int64_t length = 0;  // N
+  int64_t depth = 0;   // d of queries and keys
+  int64_t values = 0;  // e of values
+  float scale = 1;
+};
+
+struct PatternInputs {
+  ConstMatrix q, k, v;         // [N,d], [N,d], [N,e]
+  const bool* mask = nullptr;  // [N]
+};
+
+/// Floats of scratch, a thread, of the forward or the backward pass.
+int64_t pattern_scratch(const PatternShape& shape, const Pattern& pattern, bool backward);
+
+/// Writes out [N,e], softmax(scale q kᵀ) v over the tokens each query sees, and the logarithms of
+/// the softmaxes' sums, log_sum [N]. Rows of padding, and of queries that see no token, are zero.
+void pattern_forward(const PatternShape& shape, const Pattern& pattern, const PatternInputs& inputs,
+                     Matrix out, float* log_sum, float* scratch);
+
+struct PatternGradients {
+  Matrix q, k, v;
+};
+
+/// Writes all gradients, given out and its gradient.
+void pattern_backward(const PatternShape& shape, const Pattern& pattern,
+                      const PatternInputs& inputs, ConstMatrix out, const float* log_sum,
+                      ConstMatrix grad_out, const PatternGradients& grad, float* scratch);
+
+}  // namespace lra::cpu

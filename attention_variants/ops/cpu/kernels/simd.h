@@ -1,0 +1,75 @@
+// Some columns of a row at once, in registers.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "attention_variants/ops/cpu/kernels/vector_math.h"
+
+namespace lra::cpu {
+
+/// As many columns as a register holds, or fewer. A sum of these stays in registers from its first
+/// to its last term, which the compiler does not do for an array of floats. Columns wider than the
+/// processor's registers work, slowly.
+template <int64_t kWidth>
+struct Columns {
+  using Lanes
+      [[gnu::vector_size(kWidth * sizeof(float)), gnu::aligned(alignof(float)), gnu::may_alias]] =
+          float;
+  static constexpr int64_t width = kWidth;
+
+  LRA_INLINE static const Lanes& at(const float* x) { return *reinterpret_cast<const Lanes*>(x); }
+  LRA_INLINE static Lanes& at(float* x) { return *reinterpret_cast<Lanes*>(x); }
+
+  /// x becomes 2^x for x of at most 126, to 2 units in the last place; 0 below -126. NaN remains.
+  /// (By reference, as how vectors are passed depends on the instruction set.)
+  LRA_INLINE static void raise_two_to(Lanes& x) {
+    using Words [[gnu::vector_size(kWidth * sizeof(float))]] = uint32_t;  // below -126 they wrap
+    const Lanes low = Lanes{} - 126.0F;
+    const Lanes shifted = x + 12582912.0F;  // 1.5 * 2^23: the last bits are the nearest integer
+    const Lanes r = x - (shifted - 12582912.0F);
+    Lanes p = Lanes{} + 1.535336188e-4F;
+    p = p * r + 1.339887440e-3F;
+    p = p * r + 9.618437357e-3F;
+    p = p * r + 5.550332471e-2F;
+    p = p * r + 2.402264791e-1F;
+    p = p * r + 6.931472028e-1F;
+    p = p * r + 1.0F;
+    // To the exponent. Of std::bit_cast()'s arguments GCC drops what makes them vectors.
+    const Lanes power = __builtin_bit_cast(
+        Lanes, __builtin_bit_cast(Words, p) + (__builtin_bit_cast(Words, shifted) << 23));
+    x = x >= low ? power : (x < low ? Lanes{} : x);
+  }
+};
+
+/// How many floats a register holds, when compiled and when run.
+template <int64_t kWidth>
+using Width = std::integral_constant<int64_t, kWidth>;
+
+#if LRA_HAS_X86_CODES
+namespace detail {
+template <class Body>
+LRA_AVX512 [[gnu::noinline]] void call_with_avx512(const Body& body) {
+  body(Width<16>());
+}
+template <class Body>
+LRA_AVX2 [[gnu::noinline]] void call_with_avx2(const Body& body) {
+  body(Width<8>());
+}
+}  // namespace detail
+#endif
+
+/// Calls body(Width), always inlined itself, compiled for the widest registers of this processor:
+/// where LRA_FOR_EACH_CPU will not do, as how much is held in registers depends on them. `body`
+/// should hand what it captures to a function by value: else it is read again after each write.
+template <class Body>
+LRA_INLINE void by_width(const Body& body) {
+#if LRA_HAS_X86_CODES
+  static const int64_t widest = has_avx512() ? 16 : has_avx2() ? 8 : 4;
+  if (widest == 16) return detail::call_with_avx512(body);
+  if (widest == 8) return detail::call_with_avx2(body);
+#endif
+  body(Width<4>());
+}
+
+}  // namespace lra::cpu

@@ -1,0 +1,170 @@
+#include "attention_variants/ops/layer_norm.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "attention_variants/ops/autograd_state.h"
+#include "attention_variants/ops/cpu/layer_tile.h"
+#include "attention_variants/ops/cpu/parallel.h"
+
+namespace lra {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Each row's mean and inverse standard deviation, for the backward pass.
+struct Moments {
+  float *mean, *inverse_sd;  // [rows]
+
+  explicit Moments(const torch::Tensor& of)  // [2,rows]
+      : mean(of.mutable_data_ptr<float>()), inverse_sd(mean + of.size(1)) {}
+};
+
+// Gradients of weight and bias, one part's.
+struct Sums {
+  std::vector<float> weight, bias;
+  explicit Sums(int64_t width) : weight(static_cast<size_t>(width)), bias(weight) {}
+};
+
+// Of the rows of x at `begin`; `grad` is that of their results.
+void backward_tile(const NormTile& norm, const float* x, const Moments& moments, const float* grad,
+                   int64_t begin, int64_t rows, float* grad_x, Sums& sums) {
+  const int64_t at = begin * norm.width;
+  std::fill(grad_x + at, grad_x + at + rows * norm.width, 0.0F);
+  cpu::normalise_rows_backward(x + at, grad, rows, norm.width, norm.weight, moments.mean + begin,
+                               moments.inverse_sd + begin, grad_x + at, sums.weight.data(),
+                               sums.bias.data());
+}
+
+class LayerNorm : public torch::autograd::Function<LayerNorm> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
+                               const torch::Tensor& weight, const torch::Tensor& bias,
+                               const torch::Tensor& mask, double eps) {
+    const torch::Tensor x = x_given.contiguous(), y = torch::empty_like(x);
+    const NormTile norm(weight, bias, eps);
+    const int64_t rows = x.numel() / norm.width;
+    const torch::Tensor kept = torch::empty({2, rows}, x.options());
+    const Moments moments(kept);
+    const float* from = x.const_data_ptr<float>();
+    float* to = y.mutable_data_ptr<float>();
+    const auto tile = [&](int64_t, int64_t begin, int64_t n) {
+      cpu::normalise_rows(from + begin * norm.width, n, norm.width, norm.weight, norm.bias,
+                          norm.eps, to + begin * norm.width, moments.mean + begin,
+                          moments.inverse_sd + begin);
+    };
+    for_each_tile(rows, mask_data(mask), tile, zero_blank(to, norm.width));
+    context->save_for_backward({x, weight, bias, mask, kept});
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list kept = saved_once(*context);
+    const torch::Tensor &x = kept[0], grad = gradients[0].contiguous(),
+                        grad_x = torch::empty_like(x);
+    const NormTile norm(kept[1], kept[2], 0);
+    const Moments moments(kept[4]);
+    const int64_t rows = x.numel() / norm.width;
+    std::vector<Sums> sums(static_cast<size_t>(tile_parts(rows)), Sums(norm.width));
+    float* to = grad_x.mutable_data_ptr<float>();
+    const auto tile = [&](int64_t part, int64_t begin, int64_t n) {
+      backward_tile(norm, x.const_data_ptr<float>(), moments,
+                    grad.const_data_ptr<float>() + begin * norm.width, begin, n, to,
+                    sums[static_cast<size_t>(part)]);
+    };
+    for_each_tile(rows, mask_data(kept[3]), tile, zero_blank(to, norm.width));
+    return {grad_x,
+            total_of(sums, &Sums::weight, kept[1]),
+            total_of(sums, &Sums::bias, kept[2]),
+            {},
+            {}};
+  }
+};
+
+class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
+                               const torch::Tensor& weight, const torch::Tensor& bias,
+                               const torch::Tensor& mask_given, double eps) {
+    const torch::Tensor x = x_given.contiguous(), mask = mask_given.contiguous();
+    const NormTile norm(weight, bias, eps);
+    const int64_t batch = x.size(0), length = x.size(1);
+    const torch::Tensor sum = torch::zeros({batch, norm.width}, x.options()),
+                        kept = torch::empty({2, batch * length}, x.options());
+    const Moments moments(kept);
+    const float* from = x.const_data_ptr<float>();
+    float* to = sum.mutable_data_ptr<float>();
+    for_each_in_turn(batch, [&](int64_t b, int64_t) {
+      std::vector<float> normal(static_cast<size_t>(kRowTile * norm.width)), weights(kRowTile);
+      for_tiles_with_tokens(mask, b, [&](int64_t begin, int64_t rows, const bool* tokens) {
+        cpu::normalise_rows(from + begin * norm.width, rows, norm.width, norm.weight, norm.bias,
+                            norm.eps, normal.data(), moments.mean + begin,
+                            moments.inverse_sd + begin);
+        std::copy(tokens, tokens + rows, weights.begin());
+        cpu::add_column_sums({normal.data(), norm.width}, rows, norm.width, to + b * norm.width,
+                             weights.data());
+      });
+    });
+    context->save_for_backward({x, weight, bias, mask, kept});
+    return sum;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list kept = saved_once(*context);
+    const torch::Tensor &x = kept[0], &mask = kept[3], grad = gradients[0].contiguous(),
+                        grad_x = torch::zeros_like(x);
+    const NormTile norm(kept[1], kept[2], 0);
+    const Moments moments(kept[4]);
+    // A part a sample: the same sums for any number of threads.
+    std::vector<Sums> sums(static_cast<size_t>(x.size(0)), Sums(norm.width));
+    for_each_in_turn(x.size(0), [&](int64_t b, int64_t) {
+      std::vector<float> rows_grad(static_cast<size_t>(kRowTile * norm.width));
+      const float* given = grad.const_data_ptr<float>() + b * norm.width;
+      for_tiles_with_tokens(mask, b, [&](int64_t begin, int64_t rows, const bool* tokens) {
+        for (int64_t r = 0; r < rows; ++r) {
+          float* row = rows_grad.data() + r * norm.width;
+          if (tokens[r]) {
+            std::copy(given, given + norm.width, row);
+          } else {
+            std::fill(row, row + norm.width, 0.0F);
+          }
+        }
+        backward_tile(norm, x.const_data_ptr<float>(), moments, rows_grad.data(), begin, rows,
+                      grad_x.mutable_data_ptr<float>(), sums[static_cast<size_t>(b)]);
+      });
+    });
+    return {grad_x,
+            total_of(sums, &Sums::weight, kept[1]),
+            total_of(sums, &Sums::bias, kept[2]),
+            {},
+            {}};
+  }
+
+ private:
+  // Calls body(first row of all, rows, their mask) for the tiles of sample b that hold a token.
+  template <class Body>
+  static void for_tiles_with_tokens(const torch::Tensor& mask, int64_t b, const Body& body) {
+    const int64_t length = mask.size(1);
+    const bool* of = mask.const_data_ptr<bool>() + b * length;
+    for (int64_t begin = 0; begin < length; begin += kRowTile) {
+      const int64_t rows = std::min(kRowTile, length - begin);
+      if (std::find(of + begin, of + begin + rows, true) != of + begin + rows)
+        body(b * length + begin, rows, of + begin);
+    }
+  }
+};
+
+}  // namespace
+
+torch::Tensor layer_norm(const torch::Tensor& x, const torch::Tensor& weight,
+                         const torch::Tensor& bias, double eps, const torch::Tensor& mask) {
+  return LayerNorm::apply(x, weight.contiguous(), bias.contiguous(), kept_mask(mask), eps);
+}
+
+torch::Tensor layer_norm_sum(const torch::Tensor& x, const torch::Tensor& weight,
+                             const torch::Tensor& bias, double eps, const torch::Tensor& mask) {
+  return LayerNormSum::apply(x, weight.contiguous(), bias.contiguous(), mask, eps);
+}
+
+}  // namespace lra

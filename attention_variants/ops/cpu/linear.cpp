@@ -1,0 +1,192 @@
+#include "attention_variants/ops/linear.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "attention_variants/ops/autograd_state.h"
+#include "attention_variants/ops/cpu/layer_tile.h"
+#include "attention_variants/ops/cpu/row_tiles.h"
+#include "attention_variants/ops/dispatch.h"
+
+namespace lra {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+int64_t rows_of(const torch::Tensor& x) { return x.numel() / x.size(-1); }
+
+torch::Tensor empty_rows(const torch::Tensor& x, int64_t width) {
+  std::vector<int64_t> sizes = x.sizes().vec();
+  sizes.back() = width;
+  return torch::empty(sizes, x.options());
+}
+
+// Rows of y [rows,width] that are padding become zero.
+void blank_padding(const bool* mask, int64_t rows, int64_t width, float* y) {
+  for (int64_t r = 0; r < rows; ++r) {
+    if (!mask[r]) zero_blank(y, width)(r, 1);
+  }
+}
+
+// The layers among the tensors that LinearLayers keeps: weight and bias of one after the other.
+std::vector<LayerTile> layers_of(at::TensorList parameters) {
+  std::vector<LayerTile> layers;
+  for (size_t i = 0; i < parameters.size(); i += 2)
+    layers.emplace_back(parameters[i], parameters[i + 1]);
+  return layers;
+}
+
+class LinearLayers : public torch::autograd::Function<LinearLayers> {
+ public:
+  static variable_list forward(AutogradContext* context, const torch::Tensor& x,
+                               const torch::Tensor& norm_weight, const torch::Tensor& norm_bias,
+                               const torch::Tensor& mask, at::TensorList parameters, double eps) {
+    const cpu::ProductScope scope(keep_products(*context));
+    const std::vector<LayerTile> layers = layers_of(parameters);
+    const NormTile norm(norm_weight, norm_bias, eps);
+    const int64_t width = x.size(-1);
+    variable_list outputs;
+    for (const LayerTile& layer : layers) outputs.push_back(empty_rows(x, layer.out));
+    const float* from = x.const_data_ptr<float>();
+    std::vector<NormSums> normed(static_cast<size_t>(tile_parts(rows_of(x))), NormSums(norm));
+    const auto tile = [&](int64_t part, int64_t begin, int64_t rows) {
+      const float* input =
+          normed[static_cast<size_t>(part)].forward(norm, from + begin * width, rows);
+      for (size_t i = 0; i < layers.size(); ++i) {
+        layers[i].forward(input, rows,
+                          outputs[i].mutable_data_ptr<float>() + begin * layers[i].out);
+      }
+    };
+    for_each_tile(rows_of(x), mask_data(mask), tile, [&](int64_t begin, int64_t rows) {
+      for (size_t i = 0; i < layers.size(); ++i)
+        zero_blank(outputs[i].mutable_data_ptr<float>(), layers[i].out)(begin, rows);
+    });
+    variable_list kept = {x, norm_weight, norm_bias, mask};
+    kept.insert(kept.end(), parameters.begin(), parameters.end());
+    context->save_for_backward(kept);
+    context->saved_data["eps"] = eps;
+    outputs.push_back(x);
+    return outputs;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const cpu::ProductScope scope(kept_products(*context));
+    const variable_list kept = saved_once(*context);
+    const torch::Tensor &x = kept[0], &mask = kept[3];
+    const at::TensorList parameters = at::TensorList(kept).slice(4);
+    const std::vector<LayerTile> layers = layers_of(parameters);
+    const NormTile norm(kept[1], kept[2], context->saved_data["eps"].toDouble());
+    for (torch::Tensor& gradient : gradients) gradient = gradient.contiguous();
+    const torch::Tensor grad_x = torch::empty_like(x);
+    const int64_t width = x.size(-1);
+    const auto parts = static_cast<size_t>(tile_parts(rows_of(x)));
+    std::vector<NormSums> normed(parts, NormSums(norm));
+    std::vector<std::vector<float>> normal_grads(
+        parts, std::vector<float>(static_cast<size_t>(kRowTile * norm.width)));
+    std::vector<std::vector<LayerSums>> sums;
+    for (const LayerTile& layer : layers) sums.emplace_back(parts, LayerSums(layer));
+    const auto tile = [&](int64_t part, int64_t begin, int64_t rows) {
+      const auto p = static_cast<size_t>(part);
+      const float *from = x.const_data_ptr<float>() + begin * width,
+                  *past = gradients.back().const_data_ptr<float>() + begin * width;
+      float *to = grad_x.mutable_data_ptr<float>() + begin * width,
+            *grad = norm ? normal_grads[p].data() : to;
+      const float* input = normed[p].forward(norm, from, rows);
+      std::copy(past, past + rows * width, to);
+      for (size_t i = 0; i < layers.size(); ++i) {
+        sums[i][p].backward(layers[i], input,
+                            gradients[i].const_data_ptr<float>() + begin * layers[i].out, rows,
+                            /*old=*/norm && i == 0 ? 0.0F : 1.0F, grad);
+      }
+      if (norm) normed[p].backward(norm, from, grad, rows, to);
+    };
+    for_each_tile(rows_of(x), mask_data(mask), tile,
+                  zero_blank(grad_x.mutable_data_ptr<float>(), width));
+    variable_list result = {grad_x,
+                            total_of(normed, &NormSums::weight, kept[1]),
+                            total_of(normed, &NormSums::bias, kept[2]),
+                            {}};
+    for (size_t i = 0; i < layers.size(); ++i) {
+      result.push_back(total_of(sums[i], &LayerSums::weight, parameters[2 * i]));
+      result.push_back(total_of(sums[i], &LayerSums::bias, parameters[2 * i + 1]));
+    }
+    result.emplace_back();
+    return result;
+  }
+};
+
+class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
+                               const torch::Tensor& weight, const torch::Tensor& bias,
+                               const torch::Tensor& mask_given) {
+    const cpu::ProductScope scope(keep_products(*context));
+    const torch::Tensor x = x_given.contiguous(), mask = mask_given.contiguous();
+    const LayerTile layer(weight, bias);
+    const torch::Tensor y = empty_rows(x, layer.out);
+    const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
+      float* to = y.mutable_data_ptr<float>() + begin * layer.out;
+      layer.forward(x.const_data_ptr<float>() + begin * layer.in, rows, to);
+      blank_padding(mask.const_data_ptr<bool>() + begin, rows, layer.out, to);
+    };
+    for_each_tile(rows_of(x), mask_data(mask), tile,
+                  zero_blank(y.mutable_data_ptr<float>(), layer.out));
+    context->save_for_backward({x, weight, bias, mask});
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const cpu::ProductScope scope(kept_products(*context));
+    const variable_list kept = saved_once(*context);
+    const torch::Tensor &x = kept[0], &mask = kept[3];
+    const LayerTile layer(kept[1], kept[2]);
+    const torch::Tensor grad = gradients[0].contiguous(), grad_x = torch::empty_like(x);
+    std::vector<LayerSums> sums(static_cast<size_t>(tile_parts(rows_of(x))), LayerSums(layer));
+    const auto tile = [&](int64_t part, int64_t begin, int64_t rows) {
+      const bool* keep = mask.const_data_ptr<bool>() + begin;
+      const float* given = grad.const_data_ptr<float>() + begin * layer.out;
+      std::vector<float> masked;
+      if (!std::all_of(keep, keep + rows, [](bool token) { return token; })) {
+        masked.assign(given, given + rows * layer.out);
+        blank_padding(keep, rows, layer.out, masked.data());
+        given = masked.data();
+      }
+      sums[static_cast<size_t>(part)].backward(layer, x.const_data_ptr<float>() + begin * layer.in,
+                                               given, rows, /*old=*/0,
+                                               grad_x.mutable_data_ptr<float>() + begin * layer.in);
+    };
+    for_each_tile(rows_of(x), mask_data(mask), tile,
+                  zero_blank(grad_x.mutable_data_ptr<float>(), layer.in));
+    return {grad_x,
+            total_of(sums, &LayerSums::weight, kept[1]),
+            total_of(sums, &LayerSums::bias, kept[2]),
+            {}};
+  }
+};
+
+}  // namespace
+
+LinearRows linear_rows(const torch::Tensor& x, const RowNorm* norm,
+                       const std::vector<LinearWeights>& layers, const torch::Tensor& mask) {
+  const torch::Tensor none = torch::empty({0}, x.options());
+  variable_list parameters;
+  for (const LinearWeights& layer : layers)
+    parameters.insert(parameters.end(), {layer.weight.contiguous(), layer.bias.contiguous()});
+  variable_list outputs =
+      LinearLayers::apply(x.contiguous(), norm == nullptr ? none : norm->weight.contiguous(),
+                          norm == nullptr ? none : norm->bias.contiguous(), kept_mask(mask),
+                          at::TensorList(parameters), norm == nullptr ? 0.0 : norm->eps);
+  LinearRows rows{.x = outputs.back()};
+  outputs.pop_back();
+  rows.y = std::move(outputs);
+  return rows;
+}
+
+torch::Tensor masked_linear_rows(const torch::Tensor& x, const LinearWeights& layer,
+                                 const torch::Tensor& mask) {
+  return MaskedLayer::apply(x, layer.weight.contiguous(), layer.bias, mask);
+}
+
+}  // namespace lra

@@ -1,0 +1,121 @@
+#include "attention_variants/ops/project_length.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "attention_variants/ops/autograd_state.h"
+#include "attention_variants/ops/cpu/heads.h"
+#include "attention_variants/ops/cpu/kernels/scratch.h"
+#include "attention_variants/ops/cpu/parallel.h"
+#include "attention_variants/ops/dispatch.h"
+
+namespace lra {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr int64_t kPositions = 128;  // a tile: with 256 rows of a table 128 KiB
+
+// The sizes, and where the tensors lie.
+struct Lengths {
+  torch::Tensor x, table, mask;
+  int64_t batch, heads, length, depth, rows;
+  std::vector<int64_t> ends;  // of each sample: the position after its last token
+
+  Lengths(const torch::Tensor& x_given, const torch::Tensor& table_given,
+          const torch::Tensor& mask_given)
+      : x(x_given),
+        table(table_given),
+        mask(mask_given),
+        batch(x.size(0)),
+        heads(x.size(1)),
+        length(x.size(2)),
+        depth(x.size(3)),
+        rows(table.size(-2)) {
+    for (int64_t b = 0; b < batch; ++b) ends.push_back(cpu::extent_of(tokens(b, 0), length).length);
+  }
+
+  const bool* tokens(int64_t b, int64_t from) const {
+    return mask.const_data_ptr<bool>() + b * length + from;
+  }
+  // Element (0, column) of head h's part of `of`, the table or what is like it.
+  int64_t table_at(int64_t h, int64_t column) const {
+    return (table.dim() == 3 ? h * rows * table.size(-1) : 0) + column;
+  }
+  cpu::ConstMatrix columns(int64_t h, int64_t from) const {
+    return {table.const_data_ptr<float>() + table_at(h, from), table.size(-1)};
+  }
+  // Rows [begin, begin + count) of a head, those of padding zero.
+  cpu::ConstMatrix positions(int64_t b, int64_t h, int64_t begin, int64_t count,
+                             float* copy) const {
+    return cpu::without_padding(head_rows(x, b, h).from(begin), tokens(b, begin), count, depth,
+                                copy);
+  }
+};
+
+class ProjectLength : public torch::autograd::Function<ProjectLength> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x,
+                               const torch::Tensor& table, const torch::Tensor& mask) {
+    const cpu::ProductScope scope(keep_products(*context));
+    const Lengths of(x, table, mask);
+    const torch::Tensor out = torch::zeros({of.batch, of.heads, of.rows, of.depth}, x.options());
+    // Groups of heads, each of which goes over the table once.
+    const int64_t items = of.batch * of.heads, groups = std::min(items, 4 * threads_for(items));
+    for_each_item(groups, kPositions * of.depth, x.options(), [&](int64_t first, float* copy) {
+      for (int64_t begin = 0; begin < of.length; begin += kPositions) {
+        for (int64_t item = first; item < items; item += groups) {
+          const int64_t b = item / of.heads, h = item % of.heads,
+                        count = std::min(kPositions, of.ends[static_cast<size_t>(b)] - begin);
+          if (count <= 0) continue;
+          cpu::multiply(of.rows, of.depth, count, of.columns(h, begin),
+                        of.positions(b, h, begin, count, copy), mutable_head_rows(out, b, h),
+                        {.old = 1});
+        }
+      }
+    });
+    context->save_for_backward({x, table, mask});
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const cpu::ProductScope scope(kept_products(*context));
+    const variable_list kept = saved_once(*context);
+    const Lengths of(kept[0], kept[1], kept[2]);
+    const torch::Tensor grad = gradients[0].contiguous(), grad_x = heads_like(of.x),
+                        grad_table = torch::zeros_like(of.table);
+    // A tile of positions is one thread's, so that its part of the table's gradient is.
+    const int64_t tiles = (of.length + kPositions - 1) / kPositions;
+    for_each_item(tiles, kPositions * of.depth, of.x.options(), [&](int64_t tile, float* copy) {
+      const int64_t begin = tile * kPositions, most = std::min(kPositions, of.length - begin);
+      for (int64_t b = 0; b < of.batch; ++b) {
+        const int64_t count = std::clamp<int64_t>(of.ends[static_cast<size_t>(b)] - begin, 0, most);
+        for (int64_t h = 0; h < of.heads; ++h) {
+          const cpu::Matrix to = mutable_head_rows(grad_x, b, h).from(begin);
+          cpu::zero_rows(to, count, most, of.depth);
+          if (count == 0) continue;
+          const cpu::ConstMatrix given = head_rows(grad, b, h);
+          cpu::multiply_at(count, of.depth, of.rows, of.columns(h, begin), given, to);
+          for (int64_t t = 0; t < count; ++t) {
+            if (!of.tokens(b, begin)[t]) cpu::zero_rows(to, t, t + 1, of.depth);
+          }
+          cpu::multiply_bt(
+              of.rows, count, of.depth, given, of.positions(b, h, begin, count, copy),
+              {grad_table.mutable_data_ptr<float>() + of.table_at(h, begin), of.table.size(-1)},
+              {.old = 1});
+        }
+      }
+    });
+    return {grad_x, grad_table, {}};
+  }
+};
+
+}  // namespace
+
+torch::Tensor project_length(const torch::Tensor& x, const torch::Tensor& table,
+                             const torch::Tensor& mask) {
+  return ProjectLength::apply(with_unit_rows(x), table.contiguous(), mask.contiguous());
+}
+
+}  // namespace lra

@@ -1,0 +1,239 @@
+// BigBird attention by blocks of b positions: a block of queries sees the first and the last block
+// of keys, the one before it, its own, the one after it, and r random others, drawn for each head
+// from the seed; the first and the last block see all.
+//
+// Zaheer et al., "Big Bird: Transformers for Longer Sequences", NeurIPS 2020 (internal transformer
+// construction). Cost: O(N (5 + r) b d) time, O(N (5 + r) d) memory: the keys that a block sees are
+// gathered, and go through the fused kernel as a small attention of their own. A real token sees
+// itself.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "attention_variants/attention.h"
+#include "attention_variants/ops/block_sparse_attention.h"
+#include "attention_variants/ops/reference/blocks.h"
+#include "attention_variants/ops/reference/softmax_attention.h"
+#include "attention_variants/ops/softmax_attention.h"
+
+namespace lra {
+namespace {
+
+struct BigbirdOptions {
+  int64_t block = 64;         // b
+  int64_t random_blocks = 3;  // r
+  int64_t seed = -1;          // of the random blocks; -1 = the layer's own
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("block", block, at_least(1));
+    f("random_blocks", random_blocks, at_least(0));
+    f("seed", seed, at_least(-1));
+  }
+};
+
+class BigbirdAttention : public ProjectedAttention {
+ public:
+  BigbirdAttention(const AttentionContext& context, const BigbirdOptions& options)
+      : ProjectedAttention(context), options_(options) {}
+
+  torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                       const torch::Tensor& mask) override {
+    check_attend_inputs(q, k, v, mask);
+    const int64_t count = block_count(q.size(2), options_.block);
+    if (given_.defined() && (given_.size(0) != q.size(1) || given_.size(1) != count)) {
+      throw Error(fmt::format(
+          "table random_blocks should be [{},{},{}] for {} heads and {} blocks, not [{}]",
+          q.size(1), count, options_.random_blocks, q.size(1), count,
+          fmt::join(given_.sizes(), ",")));
+    }
+    if (sees_all(count)) return full_attention(context_.kernels, q, k, v, mask);
+    if (has_cpu_kernels(context_.kernels, q))
+      return pattern_attention(q, k, v, mask, patterns(q.size(1), q.size(2)));
+    return zero_padded_rows(by_blocks(q, k, v, mask).to(q.scalar_type()), mask);
+  }
+
+  std::vector<std::string> tables() const override { return {"random_blocks"}; }
+
+  /// random_blocks [H,N/b,r], integers: the blocks that each block sees beside those it always
+  /// does, -1 for none. Rows of the first and last block are not read. A block listed twice, or
+  /// seen anyway, counts once more each time, as in transformers.
+  void set_table(const std::string& name, const torch::Tensor& table) override {
+    if (name != "random_blocks") return Attention::set_table(name, table);
+    if (!table.defined() || table.dim() != 3 || table.size(2) != options_.random_blocks ||
+        !at::isIntegralType(table.scalar_type(), /*includeBool=*/false)) {
+      throw Error(fmt::format(
+          "table random_blocks should be [H,N/b,{}] of integers, not {}", options_.random_blocks,
+          table.defined() ? fmt::format("[{}] {}", fmt::join(table.sizes(), ","),
+                                        c10::toString(table.scalar_type()))
+                          : "undefined"));
+    }
+    if (table.lt(-1).logical_or(table.ge(table.size(1))).any().item<bool>()) {
+      throw Error(fmt::format("table random_blocks should hold blocks from 0 to {}, or -1 for none",
+                              table.size(1) - 1));
+    }
+    given_ = table.to(torch::kLong).clone();
+  }
+
+  json options() const override { return write_fields(options_); }
+
+  int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                         bool training) const override {
+    // Training depends on when autograd frees what.
+    if (training || !has_cpu_kernels(context_.kernels, element_size)) return -1;
+    const int64_t heads = context_.heads, d = context_.head_dim;
+    return sees_all(block_count(length, options_.block))
+               ? softmax_kernel_bytes(batch * heads, length, length, d, d)
+               : pattern_attention_bytes(batch, heads, length, d, patterns(heads, length));
+  }
+
+  int64_t flops(int64_t batch, int64_t length) const override {
+    const int64_t block = options_.block, count = block_count(length, block);
+    const int64_t vectors = 4 * batch * context_.heads * context_.head_dim;
+    if (sees_all(count)) return vectors * length * length;
+    const int64_t ends = length - (count - 2) * block;  // positions in the first and last block
+    return vectors *
+           (ends * length + (count - 2) * block * (fixed + options_.random_blocks) * block);
+  }
+
+ private:
+  static constexpr int64_t fixed = 5;  // the first block, the last, the one before, own, after
+
+  // The second block sees four without the random ones; the others between the ends at least as
+  // many.
+  bool sees_all(int64_t count) const {
+    return !given_.defined() && count <= 4 + options_.random_blocks;
+  }
+
+  // One a head.
+  Patterns patterns(int64_t heads, int64_t length) const {
+    const int64_t block = options_.block, count = block_count(length, block);
+    const auto range = [&](int64_t i) {
+      return cpu::Range{i * block, std::min((i + 1) * block, length)};
+    };
+    const torch::Tensor table = count > 2 ? seen_blocks(heads, count) : torch::Tensor();
+    Patterns patterns(static_cast<size_t>(heads));
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t i = 0; i < count; ++i) {
+        cpu::PatternTile tile{.queries = range(i), .keys = {}};
+        if (i == 0 || i == count - 1) {
+          tile.keys = {{0, length}};
+        } else {
+          const auto seen = table.accessor<int64_t, 3>()[h][i - 1];
+          for (int64_t j = 0; j < table.size(2); ++j) {
+            if (seen[j] >= 0) tile.keys.push_back(range(seen[j]));
+          }
+        }
+        tile.unbounded = std::ssize(tile.keys);
+        patterns[static_cast<size_t>(h)].tiles.push_back(std::move(tile));
+      }
+    }
+    return patterns;
+  }
+
+  torch::Tensor by_blocks(const torch::Tensor& q_given, const torch::Tensor& k_given,
+                          const torch::Tensor& v_given, const torch::Tensor& mask) {
+    const int64_t batch = q_given.size(0), heads = q_given.size(1), length = q_given.size(2),
+                  d = q_given.size(3), block = options_.block;
+    const int64_t count = block_count(length, block), inner = std::max<int64_t>(count - 2, 0);
+    const int64_t missing = count * block - length;
+    const auto whole_blocks = [&](const torch::Tensor& x) {  // [B,H,count*b,d], contiguous
+      const torch::Tensor zeroed = zero_padding(x, mask);
+      return (missing == 0 ? zeroed : at::constant_pad_nd(zeroed, {0, 0, 0, missing})).contiguous();
+    };
+    const torch::Tensor q = whole_blocks(q_given), k = whole_blocks(k_given),
+                        v = whole_blocks(v_given);
+    const torch::Tensor real = at::constant_pad_nd(mask, {0, missing});  // [B,count*b]
+
+    // The ends see all, whatever the table.
+    const int64_t last = (count - 1) * block;
+    torch::Tensor ends = q.narrow(2, 0, block);
+    if (count > 1) ends = torch::cat({ends, q.narrow(2, last, block)}, 2);
+    ends = softmax_attention(ends, k, v, real);
+    if (inner == 0) return ends.narrow(2, 0, length);
+
+    const torch::Tensor seen = seen_blocks(heads, count).to(q.device());  // [H,inner,5+r]
+    const torch::Tensor index = seen.clamp_min(0);
+    const torch::Tensor head = torch::arange(heads, index.options()).view({heads, 1, 1}) * count;
+    const auto gather = [&](const torch::Tensor& x) {  // [B,H*inner,(5+r)*b,d]
+      return x.view({batch, heads * count, block, d})
+          .index_select(1, (index + head).flatten())
+          .view({batch, heads * inner, -1, d});
+    };
+    const torch::Tensor there = real.view({batch, count, block})
+                                    .index_select(1, index.flatten())
+                                    .logical_and(seen.ge(0).view({1, -1, 1}))
+                                    .view({batch, heads * inner, 1, -1});  // [B,H*inner,1,(5+r)*b]
+    torch::Tensor middle = at::scaled_dot_product_attention(
+        q.narrow(2, block, inner * block).reshape({batch, heads * inner, block, d}), gather(k),
+        gather(v), nonempty_rows(there));
+    middle = middle.reshape({batch, heads, inner * block, d});
+    return torch::cat({ends.narrow(2, 0, block), middle, ends.narrow(2, block, block - missing)},
+                      2);
+  }
+
+  // The blocks that those between the ends see [H,count-2,5+r]; -1 = none.
+  torch::Tensor seen_blocks(int64_t heads, int64_t count) const {
+    const int64_t inner = count - 2;
+    const torch::Tensor own = torch::arange(1, count - 1, torch::kLong);
+    const torch::Tensor ends = torch::tensor({int64_t{0}, count - 1}).expand({inner, 2});
+    // A neighbour that is an end is there already.
+    const torch::Tensor before = (own - 1).masked_fill(own.eq(1), -1),
+                        after = (own + 1).masked_fill(own.eq(count - 2), -1);
+    const torch::Tensor always =
+        torch::cat({ends, torch::stack({before, own, after}, 1)}, 1);  // [inner,5]
+    const torch::Tensor random = given_.defined() ? given_.cpu() : drawn(heads, count);
+    return torch::cat(
+        {always.unsqueeze(0).expand({heads, inner, fixed}), random.narrow(1, 1, inner)}, 2);
+  }
+
+  // random_blocks [H,count,r] from the seed, without repetition among the blocks that a block does
+  // not see anyway; -1 where there are no more of those.
+  const torch::Tensor& drawn(int64_t heads, int64_t count) const {
+    torch::Tensor& table = drawn_[{heads, count}];
+    if (table.defined()) return table;
+    const int64_t r = options_.random_blocks;
+    const uint64_t seed = options_.seed < 0 ? context_.seed : static_cast<uint64_t>(options_.seed);
+    auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+    const torch::Tensor draw = torch::rand({heads, count, r}, generator, torch::kDouble);
+    table = torch::full({heads, count, r}, -1, torch::kLong);
+    const auto uniform = draw.accessor<double, 3>();
+    auto chosen = table.accessor<int64_t, 3>();
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t i = 1; i < count - 1; ++i) {
+        std::set<int64_t> taken = {0, i - 1, i, i + 1, count - 1};
+        const int64_t others = count - std::ssize(taken);
+        for (int64_t j = 0; j < std::min(r, others); ++j) {
+          // The rank of the block among those not taken.
+          int64_t block = static_cast<int64_t>(uniform[h][i][j] * static_cast<double>(others - j));
+          for (const int64_t t : taken) block += t <= block ? 1 : 0;
+          chosen[h][i][j] = block;
+          taken.insert(block);
+        }
+      }
+    }
+    return table;
+  }
+
+  const BigbirdOptions options_;
+  torch::Tensor given_;                                                 // undefined: drawn
+  mutable std::map<std::pair<int64_t, int64_t>, torch::Tensor> drawn_;  // by heads and blocks
+};
+
+[[maybe_unused]] const bool bigbird_registered =
+    register_attention<BigbirdAttention, BigbirdOptions>({
+        .name = "bigbird",
+        .title = "BigBird",
+        .paper = "Zaheer et al., NeurIPS 2020",
+        .complexity = "O(N b r)",
+        .softmax = Softmax::approximate,
+        .budget = "random_blocks",
+        .linear = true,
+        .state = "table random_blocks [H,N/b,r], drawn from the seed",
+        .peer = "transformers, masked softmax",
+    });
+
+}  // namespace
+}  // namespace lra

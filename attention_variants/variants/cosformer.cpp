@@ -1,0 +1,96 @@
+// cosFormer: out = φ(Q) (φ(K)ᵀ V) / max(φ(Q)·Σ φ(K), 1e-6) with φ(x) at position i of M =
+// [relu(x) sin(πi/2M); relu(x) cos(πi/2M)], so that φ(q_i)·φ(k_j) = relu(q_i)·relu(k_j)
+// cos(π(i-j)/2M). Positions are counted from 1 among a sample's real tokens, and M is their number.
+//
+// Qin et al., "cosFormer: Rethinking Softmax in Attention", ICLR 2022. Cost: O(N d²) time, O(N d)
+// memory.
+#include <numbers>
+
+#include "attention_variants/attention.h"
+#include "attention_variants/ops/linear_attention.h"
+#include "attention_variants/ops/reference/linear_attention.h"
+#include "attention_variants/ops/reference/softmax_attention.h"
+
+namespace lra {
+namespace {
+
+constexpr double kCosformerLeast = 1e-6;  // of the denominator
+
+struct CosformerOptions {
+  template <class Fields>
+  void fields(Fields&) {}
+};
+
+// sin and cos of πi/2M: mask [B,N] -> [B,1,N,2,1]. Counted at least in float32: bfloat16 does not
+// count beyond 256.
+torch::Tensor phases(const torch::Tensor& mask, torch::ScalarType type) {
+  const torch::Tensor rank =
+      mask.cumsum(1, type == torch::kDouble ? torch::kDouble : torch::kFloat);
+  const torch::Tensor count = rank.narrow(1, mask.size(1) - 1, 1).clamp_min(1);  // M [B,1]
+  const torch::Tensor angle = rank / count * (std::numbers::pi / 2);
+  return torch::stack({angle.sin(), angle.cos()}, -1).to(type).unsqueeze(1).unsqueeze(-1);
+}
+
+class CosformerAttention : public ProjectedAttention {
+ public:
+  CosformerAttention(const AttentionContext& context, const CosformerOptions& options)
+      : ProjectedAttention(context), options_(options) {}
+
+  torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                       const torch::Tensor& mask) override {
+    check_attend_inputs(q, k, v, mask);
+    const torch::Tensor phase = phases(mask, q.scalar_type());
+    if (has_cpu_kernels(context_.kernels, q)) {
+      return feature_attention(q, k, v, mask, phase.view({mask.size(0), mask.size(1), 2}),
+                               {.map = cpu::FeatureMap::cosine, .least = kCosformerLeast});
+    }
+    const auto features = [&](const torch::Tensor& x) {  // [B,H,N,d] -> [B,H,N,2d]
+      return (torch::relu(x).unsqueeze(-2) * phase).flatten(-2);
+    };
+    const torch::Tensor sums =
+        key_sums(features(k), counted_values(v, mask), /*offset=*/0);  // [B,H,2d,d+1]
+    // The rows of padded queries come out as zero because their features are.
+    return read_sums(features(zero_padding(q, mask)), sums, /*offset=*/0, kCosformerLeast)
+        .to(q.scalar_type());
+  }
+
+  bool length_invariant() const override { return true; }
+
+  json options() const override { return write_fields(options_); }
+
+  int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                         bool training) const override {
+    if (training) return -1;  // depends on when autograd frees what
+    const int64_t rows = batch * context_.heads, d = context_.head_dim;
+    if (has_cpu_kernels(context_.kernels, element_size)) {
+      return feature_attention_bytes(batch, context_.heads, length, d, 2 * d) +
+             batch * length * 2 * element_size;  // and the phases
+    }
+    // The phases and, while the queries are read: zeroed, their features of twice the width, the
+    // numerator with its denominator, and the output.
+    return (rows * length * (d + 2 * d + (d + 1) + d) + batch * length * 2) * element_size;
+  }
+
+  int64_t flops(int64_t batch, int64_t length) const override {
+    const int64_t d = context_.head_dim;
+    // φ(K)ᵀ [V, 1] and φ(Q) times it.
+    return 8 * batch * context_.heads * length * d * (d + 1);
+  }
+
+ private:
+  const CosformerOptions options_;
+};
+
+[[maybe_unused]] const bool cosformer_registered =
+    register_attention<CosformerAttention, CosformerOptions>({
+        .name = "cosformer",
+        .title = "cosFormer",
+        .paper = "Qin et al., ICLR 2022",
+        .complexity = "O(N)",
+        .softmax = Softmax::different,
+        .linear = true,
+        .peer = "the formula, in float64",
+    });
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,156 @@
+// Linformer: out = softmax(Q K'ᵀ / √d) V' with K' = E K and V' = F V, where E and F [k,N] are
+// learned and padded rows of K and V are zero. N below max_length uses the first N columns.
+//
+// Wang et al., "Linformer: Self-Attention with Linear Complexity", 2020. Cost: O(N k d) time.
+// Memory O(N d): the softmax over k keys goes through the fused kernel. Parameters O(k N).
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "attention_variants/attention.h"
+#include "attention_variants/ops/project_length.h"
+#include "attention_variants/ops/reference/account.h"
+#include "attention_variants/ops/reference/softmax_attention.h"
+#include "attention_variants/ops/softmax_attention.h"
+
+namespace lra {
+namespace {
+
+struct LinformerOptions {
+  int64_t projected_length = 256;    // k
+  std::string sharing = "headwise";  // headwise: E and F for all heads; none: for each head;
+                                     // key_value: E = F for all heads; heads_only: E = F for each
+  std::string init = "normal";       // of standard deviation 0.02; uniform: within ±1/√k
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("projected_length", projected_length, at_least(1));
+    f("sharing", sharing, one_of({"headwise", "none", "key_value", "heads_only"}));
+    f("init", init, one_of({"normal", "uniform"}));
+  }
+};
+
+// E and F; the module exists for its state names, projection.key and projection.value. They belong
+// to one layer of one model: a projection held by a class would couple all models of a process.
+struct LengthProjection : torch::nn::Module {
+  LengthProjection(const AttentionContext& context, const LinformerOptions& options) {
+    auto generator = at::make_generator<at::CPUGeneratorImpl>(context.seed);
+    const int64_t k = options.projected_length;
+    const auto draw = [&] {
+      const bool per_head = options.sharing == "none" || options.sharing == "heads_only";
+      const std::vector<int64_t> shape =
+          per_head ? std::vector<int64_t>{context.heads, k, context.max_length}
+                   : std::vector<int64_t>{k, context.max_length};
+      const auto type = torch::get_default_dtype_as_scalartype();
+      if (options.init == "normal")
+        return (0.02 * torch::randn(shape, generator, torch::kDouble)).to(type);
+      const double bound = 1 / std::sqrt(static_cast<double>(k));
+      return (torch::rand(shape, generator, torch::kDouble) * (2 * bound) - bound).to(type);
+    };
+    key = register_parameter("key", draw());
+    const bool one = options.sharing == "key_value" || options.sharing == "heads_only";
+    value = one ? key : register_parameter("value", draw());
+  }
+  torch::Tensor key, value;  // [k,Nmax] or [H,k,Nmax]; the same tensor where E = F
+};
+
+// Table times positions: x [B,H,N,d], table [k,Nmax] or [H,k,Nmax] -> [B,H,k,d]. Samples, and heads
+// where they share the table, stand side by side in one product: the gradient of the table then is
+// one product too, and not one a sample that would have to be summed.
+torch::Tensor project(const torch::Tensor& x, const torch::Tensor& table,
+                      const torch::Tensor& mask) {
+  const int64_t batch = x.size(0), heads = x.size(1), length = x.size(2), d = x.size(3);
+  const torch::Tensor used = table.narrow(-1, 0, length);
+  const torch::Tensor padded = mask.t().logical_not().unsqueeze(-1);  // [N,B,1]
+  if (table.dim() == 2) {
+    const torch::Tensor columns = x.permute({2, 1, 0, 3})
+                                      .clone(at::MemoryFormat::Contiguous)
+                                      .masked_fill_(padded.unsqueeze(1), 0)  // [N,H,B,d]
+                                      .flatten(1);
+    return torch::mm(used, columns).view({-1, heads, batch, d}).permute({2, 1, 0, 3});
+  }
+  const torch::Tensor columns = x.permute({1, 2, 0, 3})
+                                    .clone(at::MemoryFormat::Contiguous)
+                                    .masked_fill_(padded, 0)  // [H,N,B,d]
+                                    .flatten(2);
+  return torch::bmm(used, columns).view({heads, -1, batch, d}).permute({2, 0, 1, 3});
+}
+
+class LinformerAttention : public ProjectedAttention {
+ public:
+  LinformerAttention(const AttentionContext& context, const LinformerOptions& options)
+      : ProjectedAttention(context), options_(options) {
+    projection_ =
+        register_module("projection", std::make_shared<LengthProjection>(context, options));
+  }
+
+  torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                       const torch::Tensor& mask) override {
+    check_attend_inputs(q, k, v, mask);
+    if (q.size(2) > context_.max_length) {
+      throw Unsupported(fmt::format(
+          "linformer was made for a length of at most {} (its projections have that many columns), "
+          "not {}",
+          context_.max_length, q.size(2)));
+    }
+    if (projection_->key.dim() == 3 && q.size(1) != context_.heads) {
+      throw Error(
+          fmt::format("linformer was made for {} heads, not {}", context_.heads, q.size(1)));
+    }
+    if (has_cpu_kernels(context_.kernels, q) && projection_->key.scalar_type() == torch::kFloat) {
+      return softmax_kernel(q, project_length(k, projection_->key, mask),
+                            project_length(v, projection_->value, mask),
+                            /*keys=*/torch::Tensor(), /*queries=*/mask);
+    }
+    const torch::Tensor keys = project(k, projection_->key, mask),
+                        values = project(v, projection_->value, mask);  // [B,H,k,d]
+    const torch::Tensor out =
+        softmax_attention(zero_padding(q, mask), keys, values, /*keys=*/torch::Tensor());
+    return zero_padded_rows(out.to(q.scalar_type()), mask);
+  }
+
+  bool length_invariant() const override { return true; }
+
+  json options() const override { return write_fields(options_); }
+
+  int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                         bool training) const override {
+    if (training) return -1;  // depends on when autograd frees what
+    const int64_t rows = batch * context_.heads, d = context_.head_dim;
+    if (has_cpu_kernels(context_.kernels, element_size)) {
+      return 2 * rows * options_.projected_length * d * element_size +
+             softmax_kernel_bytes(rows, length, options_.projected_length, d, d);
+    }
+    // Zeroed queries, the output, and both projections.
+    return 2 * rows * (length + options_.projected_length) * d * element_size +
+           fused_attention_bytes(rows, length, options_.projected_length, d, element_size);
+  }
+
+  int64_t flops(int64_t batch, int64_t length) const override {
+    // E K, F V, Q K'ᵀ and its softmax times V'.
+    return 8 * batch * context_.heads * length * options_.projected_length * context_.head_dim;
+  }
+
+ private:
+  const LinformerOptions options_;
+  std::shared_ptr<LengthProjection> projection_;
+};
+
+[[maybe_unused]] const bool linformer_registered =
+    register_attention<LinformerAttention, LinformerOptions>({
+        .name = "linformer",
+        .title = "Linformer",
+        .paper = "Wang et al., 2020",
+        .complexity = "O(N k)",
+        .softmax = Softmax::different,
+        .budget = "projected_length",
+        .linear = true,
+        .state =
+            "projection.key, projection.value [k,Nmax], or [H,k,Nmax]; no projection.value where "
+            "key and value share",
+        .length_bound = true,
+        .peer = "linformer",
+    });
+
+}  // namespace
+}  // namespace lra

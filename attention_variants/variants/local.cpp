@@ -1,0 +1,92 @@
+// Local attention: position i attends to its own block ⌊i/b⌋ and to nothing else.
+//
+// The "local attention" of Tay et al., "Long Range Arena", ICLR 2021. Cost: O(N b d) time, O(N d)
+// memory: the blocks are a batch of small softmax attentions. A real token sees itself, so its
+// block has a key.
+#include "attention_variants/attention.h"
+#include "attention_variants/ops/block_sparse_attention.h"
+#include "attention_variants/ops/reference/account.h"
+#include "attention_variants/ops/reference/blocks.h"
+#include "attention_variants/ops/reference/softmax_attention.h"
+
+namespace lra {
+namespace {
+
+struct LocalOptions {
+  int64_t block = 64;  // b; N <= b is softmax attention
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("block", block, at_least(1));
+  }
+};
+
+class LocalAttention : public ProjectedAttention {
+ public:
+  LocalAttention(const AttentionContext& context, const LocalOptions& options)
+      : ProjectedAttention(context), options_(options) {}
+
+  torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                       const torch::Tensor& mask) override {
+    check_attend_inputs(q, k, v, mask);
+    if (has_cpu_kernels(context_.kernels, q))
+      return pattern_attention(q, k, v, mask, {pattern(q.size(2))});
+    const int64_t block = block_of(q.size(2));
+    const torch::Tensor out =
+        softmax_attention(split_blocks(q, mask, block), split_blocks(k, mask, block),
+                          split_blocks(v, mask, block), split_mask(mask, block));
+    return zero_padded_rows(join_blocks(out, q.size(0), q.size(2)).to(q.scalar_type()), mask);
+  }
+
+  bool length_invariant() const override { return true; }
+
+  json options() const override { return write_fields(options_); }
+
+  int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                         bool training) const override {
+    if (training) return -1;  // depends on when autograd frees what
+    if (has_cpu_kernels(context_.kernels, element_size)) {
+      return pattern_attention_bytes(batch, context_.heads, length, context_.head_dim,
+                                     {pattern(length)});
+    }
+    const int64_t rows = batch * context_.heads, block = block_of(length);
+    const int64_t count = block_count(length, block);
+    // q, k and v in blocks, and the output.
+    return 4 * rows * count * block * context_.head_dim * element_size +
+           fused_attention_bytes(rows * count, block, block, context_.head_dim, element_size);
+  }
+
+  int64_t flops(int64_t batch, int64_t length) const override {
+    const int64_t block = block_of(length);
+    return 4 * batch * context_.heads * block_count(length, block) * block * block *
+           context_.head_dim;
+  }
+
+ private:
+  cpu::Pattern pattern(int64_t length) const {
+    cpu::Pattern pattern;
+    for (int64_t begin = 0; begin < length; begin += options_.block) {
+      const cpu::Range own{begin, std::min(begin + options_.block, length)};
+      pattern.tiles.push_back({.queries = own, .keys = {own}, .unbounded = 1});
+    }
+    return pattern;
+  }
+
+  int64_t block_of(int64_t length) const { return std::min(options_.block, length); }
+
+  const LocalOptions options_;
+};
+
+[[maybe_unused]] const bool local_registered = register_attention<LocalAttention, LocalOptions>({
+    .name = "local",
+    .title = "Local",
+    .paper = "Tay et al., ICLR 2021 (LRA)",
+    .complexity = "O(N b)",
+    .softmax = Softmax::approximate,
+    .budget = "block",
+    .linear = true,
+    .peer = "masked softmax",
+});
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,215 @@
+// Longformer attention: position i attends to the positions j with |i - j| <= window/2; the first
+// `global_tokens` attend to all positions and are attended by all.
+//
+// Beltagy et al., "Longformer: The Long-Document Transformer", arXiv 2020, section 3.1, with the
+// same projections for global and local attention. Cost: O(N (window + g) d) time, O(N d) memory:
+// a block of queries sees one stretch of keys, which is a view where there are no global tokens,
+// through the fused kernel. A real token sees itself, so its row has a key.
+#include <algorithm>
+#include <cmath>
+
+#include "attention_variants/attention.h"
+#include "attention_variants/ops/block_sparse_attention.h"
+#include "attention_variants/ops/reference/account.h"
+#include "attention_variants/ops/reference/blocks.h"
+#include "attention_variants/ops/reference/softmax_attention.h"
+#include "attention_variants/ops/softmax_attention.h"
+
+namespace lra {
+namespace {
+
+struct LongformerOptions {
+  int64_t window = 256;       // in all: window/2 positions to each side, and the position itself
+  int64_t global_tokens = 0;  // g, the first positions of the sequence
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("window", window, at_least(2));
+    f("global_tokens", global_tokens, at_least(0));
+  }
+
+  void settle() const {
+    if (window % 2 != 0) {
+      throw UsageError(
+          "attention longformer: window should be even, half of it to each side, not " +
+          std::to_string(window));
+    }
+  }
+};
+
+class LongformerAttention : public ProjectedAttention {
+ public:
+  LongformerAttention(const AttentionContext& context, const LongformerOptions& options)
+      : ProjectedAttention(context), options_(options) {}
+
+  torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                       const torch::Tensor& mask) override {
+    check_attend_inputs(q, k, v, mask);
+    const int64_t length = q.size(2), g = options_.global_tokens;
+    if (sees_all(length)) return full_attention(context_.kernels, q, k, v, mask);
+    if (has_cpu_kernels(context_.kernels, q))
+      return pattern_attention(q, k, v, mask, {pattern(length)});
+    torch::Tensor out = banded(q, k, v, mask);
+    if (g > 0) {
+      const torch::Tensor global =
+          softmax_attention(zero_padding(q.narrow(2, 0, g), mask.narrow(1, 0, g)),
+                            zero_padding(k, mask), zero_padding(v, mask), mask);
+      out = torch::cat({global, out.narrow(2, g, length - g)}, 2);
+    }
+    return zero_padded_rows(out.to(q.scalar_type()), mask);
+  }
+
+  bool length_invariant() const override { return true; }
+
+  json options() const override { return write_fields(options_); }
+
+  int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                         bool training) const override {
+    if (training) return -1;  // depends on when autograd frees what
+    const int64_t rows = batch * context_.heads, d = context_.head_dim;
+    if (has_cpu_kernels(context_.kernels, element_size)) {
+      return sees_all(length)
+                 ? softmax_kernel_bytes(rows, length, length, d, d)
+                 : pattern_attention_bytes(batch, context_.heads, length, d, {pattern(length)});
+    }
+    if (sees_all(length)) {
+      return 4 * rows * length * d * element_size +
+             fused_attention_bytes(rows, length, length, d, element_size);
+    }
+    if (options_.global_tokens > 0) return -1;
+    const Layout layout = lay_out(length);
+    const int64_t width = wider(d), span = layout.block + 2 * layout.half;
+    // q, k, v and the output in blocks, k and v with a margin to each side.
+    const int64_t blocks = 4 * rows * layout.count * layout.block * width,
+                  margins = 4 * layout.half * context_.heads * width;
+    // What a row sees: counted as int64, as bool, and as the kernel's own numbers.
+    const int64_t seen = layout.block * span * (8 + 1 + element_size);
+    return (blocks + margins) * element_size + seen +
+           fused_attention_bytes(rows * layout.count, layout.block, span, width, element_size);
+  }
+
+  int64_t flops(int64_t batch, int64_t length) const override {
+    const int64_t rows = batch * context_.heads, d = context_.head_dim;
+    if (sees_all(length)) return 4 * rows * length * length * d;
+    const Layout layout = lay_out(length);
+    const int64_t keys = options_.global_tokens + layout.block + 2 * layout.half;
+    return 4 * rows *
+           (layout.count * layout.block * keys * wider(d) + options_.global_tokens * length * d);
+  }
+
+ private:
+  cpu::Pattern pattern(int64_t length) const {
+    const int64_t g = options_.global_tokens, half = options_.window / 2,
+                  block = lay_out(length).block;
+    cpu::Pattern pattern{.tiles = {}, .before = half, .after = half};
+    if (g > 0) pattern.tiles.push_back({.queries = {0, g}, .keys = {{0, length}}, .unbounded = 1});
+    for (int64_t begin = g; begin < length; begin += block) {
+      const int64_t end = std::min(begin + block, length);
+      const cpu::Range band{std::max(g, begin - half), std::min(length, end + half)};
+      // The band leaves the global tokens out: each pair counts once.
+      pattern.tiles.push_back({.queries = {begin, end}, .keys = {{0, g}, band}, .unbounded = 1});
+    }
+    return pattern;
+  }
+
+  // How a sequence is cut: `count` blocks of queries, each with a stretch of block + 2 half keys.
+  struct Layout {
+    int64_t half, block, count;
+  };
+
+  bool sees_all(int64_t length) const {
+    return options_.window / 2 >= length - 1 || options_.global_tokens >= length;
+  }
+
+  Layout lay_out(int64_t length) const {
+    const int64_t half = options_.window / 2;
+    const int64_t block = std::min(std::clamp<int64_t>(half, 16, 128), length);
+    // At least `half` absent rows follow each sample, so that no stretch reaches into the next one.
+    return {half, block, block_count(length + half, block)};
+  }
+
+  // Room for one column beyond d, in the multiples of 8 that the kernels of GPUs want.
+  static int64_t wider(int64_t d) { return (d / 8 + 1) * 8; }
+
+  // Which keys a row sees is the same in every block; which keys are there is not, and a mask of
+  // both would hold B x N x (block + window). So their absence is a column of the keys, times 1 in
+  // the queries: kAbsentLogit, or 0.
+  torch::Tensor banded(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                       const torch::Tensor& mask) const {
+    const int64_t batch = q.size(0), heads = q.size(1), length = q.size(2), d = q.size(3);
+    const int64_t g = options_.global_tokens, width = wider(d);
+    const auto [half, block, count] = lay_out(length);
+    const int64_t rows = count * block, span = block + 2 * half;
+
+    // All samples' rows in one tensor, with `margin` rows before and after:
+    // [margin + B*rows + margin, H, width].
+    const auto flat = [&](const torch::Tensor& x, int64_t margin, double outside,
+                          const torch::Tensor& column) {
+      torch::Tensor all = torch::zeros({batch * rows + 2 * margin, heads, width}, x.options());
+      all.select(2, d).fill_(outside);
+      const torch::Tensor own = all.narrow(0, margin, batch * rows)
+                                    .view({batch, rows, heads, width})
+                                    .narrow(1, 0, length);  // [B,N,H,width]
+      own.select(3, d).copy_(column);
+      own.narrow(3, 0, d).copy_(zero_padding(x, mask).transpose(1, 2));
+      return all;
+    };
+    const torch::Tensor none = torch::zeros({1, 1, 1}, q.options()), one = torch::ones_like(none);
+    const torch::Tensor absent =
+        none.masked_fill(mask.logical_not().unsqueeze(-1), kAbsentLogit);  // [B,N,1]
+    torch::Tensor in_band = absent;
+    if (g > 0) {  // the band leaves the global tokens out: each pair counts once
+      in_band = absent.clone();
+      in_band.narrow(1, 0, g).fill_(kAbsentLogit);
+    }
+    const torch::Tensor queries =
+        flat(q, 0, 1, one).view({batch * count, block, heads, width}).transpose(1, 2);
+    const auto stretches = [&](const torch::Tensor& all) {  // a view [B*count,H,span,width]
+      return all.unfold(0, span, block).transpose(2, 3);
+    };
+    torch::Tensor keys = stretches(flat(k, half, kAbsentLogit, in_band)),
+                  values = stretches(flat(v, half, 0, none));
+
+    const torch::Tensor step =
+        torch::arange(span, mask.options().dtype(torch::kLong)) -
+        torch::arange(block, mask.options().dtype(torch::kLong)).unsqueeze(1);
+    torch::Tensor seen = step.ge(0).logical_and(step.le(2 * half));  // [block,span]
+    if (g > 0) {
+      const auto with_global = [&](const torch::Tensor& x, const torch::Tensor& column,
+                                   const torch::Tensor& others) {
+        const torch::Tensor first =
+            torch::cat({zero_padding(x.narrow(2, 0, g), mask.narrow(1, 0, g)),
+                        column.unsqueeze(1).expand({batch, heads, g, 1}),
+                        none.unsqueeze(0).expand({batch, heads, g, width - d - 1})},
+                       3);  // [B,H,g,width]
+        const torch::Tensor each =
+            first.unsqueeze(1).expand({batch, count, heads, g, width}).flatten(0, 1);
+        return torch::cat({each, others}, 2);  // [B*count,H,g+span,width]
+      };
+      keys = with_global(k, absent.narrow(1, 0, g), keys);
+      values = with_global(v, none, values);
+      seen = at::constant_pad_nd(seen, {g, 0}, true);
+    }
+    const torch::Tensor out = at::scaled_dot_product_attention(
+        queries, keys, values, seen.unsqueeze(0).unsqueeze(0), /*dropout_p=*/0,
+        /*is_causal=*/false, /*scale=*/1 / std::sqrt(static_cast<double>(d)));
+    return join_blocks(out, batch, length).narrow(3, 0, d);
+  }
+
+  const LongformerOptions options_;
+};
+
+[[maybe_unused]] const bool longformer_registered =
+    register_attention<LongformerAttention, LongformerOptions>({
+        .name = "longformer",
+        .title = "Longformer",
+        .paper = "Beltagy et al., arXiv 2020",
+        .complexity = "O(N w)",
+        .softmax = Softmax::approximate,
+        .budget = "window",
+        .linear = true,
+        .peer = "transformers, masked softmax",
+    });
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,186 @@
+// Nyström attention: out = F (Z (B V)) + conv(V) with F = softmax(s Q K̃ᵀ), A = softmax(s Q̃ K̃ᵀ), B =
+// softmax(s Q̃ Kᵀ), Z ≈ A⁺, where Q̃, K̃ [m,d] are landmarks of Q and K.
+//
+// Xiong et al., "Nyströmformer: A Nyström-Based Algorithm for Approximating Self-Attention", AAAI
+// 2021. Cost: O(N m d + m³) time. Memory O(N d): B V and F X are themselves softmax attentions,
+// with m queries and with m keys, and go through the fused kernel, so neither F nor B is ever
+// stored.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "attention_variants/attention.h"
+#include "attention_variants/ops/landmark_attention.h"
+#include "attention_variants/ops/reference/account.h"
+#include "attention_variants/ops/reference/depthwise_conv.h"
+#include "attention_variants/ops/reference/landmark_attention.h"
+#include "attention_variants/ops/reference/softmax_attention.h"
+#include "attention_variants/ops/softmax_attention.h"
+
+namespace lra {
+namespace {
+
+struct NystromOptions {
+  int64_t num_landmarks = 64;  // m; N <= m is computed exactly
+  int64_t pinv_iterations = 6;
+  int64_t conv_kernel_size = 35;            // K; 0 = no convolution
+  std::string pinv = "iterative";           // or exact: by SVD
+  std::string landmarks = "segment_means";  // what Q̃ and K̃ are made of
+  std::string init = "per_matrix";  // of the iteration; global couples the samples of a batch
+  std::string padding = "masked";   // how padded positions enter the landmarks
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("num_landmarks", num_landmarks, at_least(1));
+    f("pinv_iterations", pinv_iterations, at_least(0));
+    f("conv_kernel_size", conv_kernel_size, at_least(0));
+    f("pinv", pinv, one_of({"iterative", "exact"}));
+    f("landmarks", landmarks, one_of(landmark_kinds()));
+    f("init", init, one_of({"per_matrix", "global"}));
+    f("padding", padding, one_of({"masked", "zeroed", "ignored"}));
+  }
+};
+
+// One kernel a head; the module exists for its state name, conv.weight.
+struct ConvWeight : torch::nn::Module {
+  ConvWeight(int64_t heads, int64_t kernel) {
+    const double bound =
+        1 / std::sqrt(static_cast<double>(kernel));  // as torch.nn.Conv2d initialises itself
+    weight =
+        register_parameter("weight", torch::empty({heads, 1, kernel, 1}).uniform_(-bound, bound));
+  }
+  torch::Tensor weight;  // [H,1,K,1]
+};
+
+class NystromAttention : public ProjectedAttention {
+ public:
+  NystromAttention(const AttentionContext& context, const NystromOptions& options)
+      : ProjectedAttention(context), options_(options) {
+    if (options_.conv_kernel_size > 0) {
+      conv_ = register_module(
+          "conv", std::make_shared<ConvWeight>(context.heads, options_.conv_kernel_size));
+    }
+  }
+
+  torch::Tensor attend(const torch::Tensor& q_given, const torch::Tensor& k_given,
+                       const torch::Tensor& v_given, const torch::Tensor& mask) override {
+    check_attend_inputs(q_given, k_given, v_given, mask);
+    if (conv_ != nullptr && q_given.size(1) != context_.heads) {
+      throw Error(
+          fmt::format("nystrom was made for {} heads, not {}", context_.heads, q_given.size(1)));
+    }
+    if (has_kernel(q_given)) {
+      return nystrom_kernel(q_given, k_given, v_given, mask, taps(q_given), kernel_options());
+    }
+    const auto read = [&](const torch::Tensor& x) {
+      return options_.padding == "ignored" ? x : zero_padding(x, mask);
+    };
+    const torch::Tensor v = read(v_given);
+    torch::Tensor out =
+        (is_exact(q_given.size(2)) ? full_attention(context_.kernels, q_given, k_given, v, mask)
+                                   : approximate(read(q_given), read(k_given), v, mask))
+            .to(q_given.scalar_type());
+    if (conv_ != nullptr) out = out + depthwise_conv(v, conv_->weight);
+    return zero_padded_rows(out, mask);
+  }
+
+  bool reads_padding() const override { return options_.padding == "ignored"; }
+
+  json options() const override { return write_fields(options_); }
+
+  int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                         bool training) const override {
+    if (training) return -1;  // depends on when autograd frees what
+    if (has_cpu_kernels(context_.kernels, element_size) && kernel_computes(length)) {
+      return nystrom_kernel_bytes(batch, context_.heads, length, context_.head_dim,
+                                  options_.conv_kernel_size, kernel_options());
+    }
+    const int64_t rows = batch * context_.heads, d = context_.head_dim;
+    const int64_t vector = rows * length * d * element_size;  // one [B,H,N,d]
+    const int64_t v = options_.padding == "ignored" ? 0 : 1;  // with padding zeroed
+    const int64_t m = std::min(options_.num_landmarks, length);
+    // Both landmarks, B V and Z B V; A and Z.
+    const int64_t inner = m == length ? 0 : rows * (4 * m * d + 2 * m * m) * element_size;
+    const bool by_kernel = is_exact(length) && has_cpu_kernels(context_.kernels, element_size);
+    // q and k as well, and of full_attention() by LibTorch v once more.
+    const int64_t beside = by_kernel ? 0 : is_exact(length) ? 3 : 2 * v;
+    const int64_t attention =
+        by_kernel ? softmax_kernel_bytes(rows, length, length, d, d)
+                  : vector + fused_attention_bytes(rows, length, m, d, element_size);
+    const int64_t product = (v + beside) * vector + inner + attention;
+    // The attention's output stands while the convolution lays out its input and writes its result.
+    return conv_ == nullptr ? product : std::max(product, (v + 3) * vector);
+  }
+
+  int64_t flops(int64_t batch, int64_t length) const override {
+    const int64_t m = options_.num_landmarks, d = context_.head_dim;
+    const int64_t conv = 2 * length * d * options_.conv_kernel_size;
+    if (is_exact(length)) return batch * context_.heads * (4 * length * length * d + conv);
+    if (options_.pinv == "exact") return -1;   // the work of an SVD depends on its convergence
+    const int64_t outer = 8 * length * m * d;  // Q̃Kᵀ, BV, QK̃ᵀ, FX
+    const int64_t inner =
+        4 * m * m * d + options_.pinv_iterations * 8 * m * m * m;  // Q̃K̃ᵀ, ZX and the iteration
+    return batch * context_.heads * (outer + inner + conv);
+  }
+
+ private:
+  // As many landmarks as tokens, or more, are the tokens themselves.
+  bool is_exact(int64_t length) const { return length <= options_.num_landmarks; }
+
+  bool has_kernel(const torch::Tensor& q) const {
+    return has_cpu_kernels(context_.kernels, q) && kernel_computes(q.size(2));
+  }
+
+  bool kernel_computes(int64_t length) const {
+    return !is_exact(length) && options_.padding == "masked" &&
+           options_.landmarks == "segment_means" && options_.init == "per_matrix" &&
+           options_.pinv == "iterative";
+  }
+
+  NystromKernelOptions kernel_options() const {
+    return {.landmarks = options_.num_landmarks, .iterations = options_.pinv_iterations};
+  }
+
+  // [H,K]
+  torch::Tensor taps(const torch::Tensor& like) const {
+    return conv_ == nullptr ? torch::empty({context_.heads, 0}, like.options())
+                            : conv_->weight.view({context_.heads, options_.conv_kernel_size});
+  }
+
+  torch::Tensor approximate(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                            const torch::Tensor& mask) const {
+    const torch::Tensor tokens = options_.padding == "masked" ? mask : torch::Tensor();
+    const Landmarks landmarks = make_landmarks(
+        q, k, tokens,
+        {.count = options_.num_landmarks, .kind = options_.landmarks, .seed = context_.seed});
+    const torch::Tensor a = landmark_attention(landmarks);  // [B,H,m,m]
+    const torch::Tensor z =
+        options_.pinv == "exact"
+            ? exact_landmark_inverse(a)
+            : landmark_inverse(
+                  a, options_.pinv_iterations,
+                  options_.init == "global" ? InverseStart::global : InverseStart::per_matrix);
+    return nystrom_product(q, k, v, mask, landmarks, z);
+  }
+
+  const NystromOptions options_;
+  std::shared_ptr<ConvWeight> conv_;
+};
+
+[[maybe_unused]] const bool nystrom_registered =
+    register_attention<NystromAttention, NystromOptions>({
+        .name = kNystrom,
+        .title = "Nyström",
+        .paper = "Xiong et al., AAAI 2021",
+        .complexity = "O(N m)",
+        .softmax = Softmax::approximate,
+        .budget = "num_landmarks",
+        .linear = true,
+        .state = "conv.weight [H,1,K,1]",
+        .peer = "transformers, nystrom-attention",
+        .approximation = {{"conv_kernel_size", 0}},
+    });
+
+}  // namespace
+}  // namespace lra

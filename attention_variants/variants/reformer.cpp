@@ -1,0 +1,169 @@
+// Reformer: attention among tokens that a random hash puts near each other. Queries and keys are
+// one vector x; a key is x/‖x‖. In each of `num_hashes` rounds the tokens are sorted by (bucket,
+// position) with bucket = argmax [xR; -xR]. The sorted rounds are put one after another and cut
+// into chunks; a chunk attends to itself and to the chunks before and after it in that whole
+// sequence, cyclically. A token sees itself only where it sees nothing else. The rounds of a token
+// are combined by the softmax of their log-sum-exps, so that it attends to all it sees in any round
+// at once.
+//
+// Kitaev et al., "Reformer: The Efficient Transformer", ICLR 2020. Cost: O(R N w d) time, with R
+// rounds and a window of w = (before + 1 + after) chunks of tokens, and O(R N (log N + N/c)) for
+// hashing and sorting, until there are so many buckets that they are factorised. Memory O(R N d):
+// a few (sample, head) pairs at a time, and the backward pass computes their scores anew.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/ranges.h>
+
+#include "attention_variants/attention.h"
+#include "attention_variants/ops/lsh_attention.h"
+#include "attention_variants/ops/reference/lsh_attention.h"
+#include "attention_variants/ops/reference/softmax_attention.h"
+
+namespace lra {
+namespace {
+
+struct ReformerOptions {
+  int64_t num_hashes = 2;
+  int64_t chunk_length = 64;  // c; N <= c is one chunk, unhashed
+  int64_t num_buckets = 0;    // even; 0 = chosen from N, about two a chunk
+  int64_t chunks_before = 1;
+  int64_t chunks_after = 0;
+  std::string key_scale = "rms";  // logits x·y/‖y‖; unit: divided by √d once more
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("num_hashes", num_hashes, at_least(1));
+    f("chunk_length", chunk_length, at_least(1));
+    f("num_buckets", num_buckets, at_least(0));
+    f("chunks_before", chunks_before, at_least(0));
+    f("chunks_after", chunks_after, at_least(0));
+    f("key_scale", key_scale, one_of({"rms", "unit"}));
+  }
+
+  void settle() const {
+    if (num_buckets % 2 != 0) {
+      bad_value("attention reformer", "num_buckets", "even (0 = chosen from the length)",
+                num_buckets);
+    }
+  }
+};
+
+class ReformerAttention : public ProjectedAttention {
+ public:
+  ReformerAttention(const AttentionContext& context, const ReformerOptions& options)
+      : ProjectedAttention(context, Projections::shared_query_key), options_(options) {}
+
+  torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                       const torch::Tensor& mask) override {
+    check_attend_inputs(q, k, v, mask);
+    if (!k.is_same(q) && !torch::equal(zero_padding(k, mask), zero_padding(q, mask)))
+      throw Unsupported("reformer reads one tensor as queries and as keys: k should equal q");
+    const LshSettings settings = settings_for(q.size(2));
+    const torch::Tensor table = rotations(q, settings);
+    if (has_cpu_kernels(context_.kernels, q)) return lsh_attention(q, v, mask, table, settings);
+    return lsh_operators(q, v, mask, table, settings);
+  }
+
+  std::vector<std::string> tables() const override { return {"rotations"}; }
+
+  /// rotations [H,d,num_hashes,r]: r = num_buckets/2, or with factorised buckets half their sum.
+  void set_table(const std::string& name, const torch::Tensor& table) override {
+    if (name != "rotations") return ProjectedAttention::set_table(name, table);
+    if (!table.defined() || table.dim() != 4 || !table.is_floating_point())
+      throw Error(
+          "table rotations should be [H,d,num_hashes,num_buckets/2], of a floating-point type");
+    rotations_ = table;
+    given_ = true;
+  }
+
+  json options() const override { return write_fields(options_); }
+
+  int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
+                         bool training) const override {
+    if (training || element_size < static_cast<int64_t>(sizeof(float)))
+      return -1;  // depends on when autograd frees what, and on what is widened
+    const LshSettings settings = settings_for(length);
+    const int64_t heads = context_.heads, d = context_.head_dim;
+    if (has_cpu_kernels(context_.kernels, element_size))
+      return lsh_attention_bytes(batch, heads, length, d, settings);
+    return lsh_operators_bytes(batch, heads, length, d, element_size, settings);
+  }
+
+  int64_t flops(int64_t batch, int64_t length) const override {
+    const LshSettings settings = settings_for(length);
+    const int64_t d = context_.head_dim, c = settings.chunk,
+                  sorted = settings.rounds * ((length + c - 1) / c) * c,
+                  window = c * (settings.before + 1 + settings.after);
+    return batch * context_.heads * 2 * sorted * d * (rotation_width(settings) + 2 * window);
+  }
+
+ private:
+  // One unhashed chunk where there are no more tokens.
+  LshSettings settings_for(int64_t length) const {
+    LshSettings settings{
+        .chunk = length,
+        .key_scale = options_.key_scale == "rms" ? cpu::KeyScale::rms : cpu::KeyScale::unit};
+    if (length <= options_.chunk_length) return settings;
+    settings.rounds = options_.num_hashes;
+    settings.chunk = options_.chunk_length;
+    settings.before = options_.chunks_before;
+    settings.after = options_.chunks_after;
+    settings.bucket_factors = bucket_factors(length);
+    return settings;
+  }
+
+  // The factors of the number of buckets: one, or two where it is large, so that a hash costs their
+  // sum and not their product. As transformers chooses them.
+  std::vector<int64_t> bucket_factors(int64_t length) const {
+    if (options_.num_buckets > 0) return {options_.num_buckets};
+    const int64_t c = options_.chunk_length;
+    const int power = std::bit_width(static_cast<uint64_t>(2 * (length / c))) - 1;
+    const auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(context_.max_length / c)));
+    if (int64_t{1} << power <= 2 * std::max(root, c)) return {int64_t{1} << power};
+    return {int64_t{1} << power / 2, int64_t{1} << (power - power / 2)};
+  }
+
+  static int64_t rotation_width(const LshSettings& settings) {
+    const std::vector<int64_t>& factors = settings.bucket_factors;
+    return std::accumulate(factors.begin(), factors.end(), int64_t{0}) / 2;
+  }
+
+  // The rotations for x [B,H,N,d], as lsh_attention() takes them; none for one chunk.
+  torch::Tensor rotations(const torch::Tensor& x, const LshSettings& settings) {
+    if (settings.bucket_factors.empty()) return torch::empty({0}, x.options());
+    const std::vector<int64_t> sizes = {x.size(1), x.size(3), settings.rounds,
+                                        rotation_width(settings)};
+    if (given_ && rotations_.sizes() != sizes) {
+      throw Error(fmt::format("table rotations should be [{}] for this length, not [{}]",
+                              fmt::join(sizes, ","), fmt::join(rotations_.sizes(), ",")));
+    }
+    if (!given_ && (!rotations_.defined() || rotations_.sizes() != sizes)) {
+      auto generator = at::make_generator<at::CPUGeneratorImpl>(context_.seed);
+      rotations_ = torch::randn(sizes, generator, torch::kDouble);
+    }
+    if (rotations_.device() != x.device()) rotations_ = rotations_.to(x.device());
+    return rotations_.to(lsh_wide_type(x)).permute({0, 2, 3, 1}).contiguous();
+  }
+
+  const ReformerOptions options_;
+  torch::Tensor rotations_;  // the table given, or the last one drawn
+  bool given_ = false;
+};
+
+[[maybe_unused]] const bool reformer_registered =
+    register_attention<ReformerAttention, ReformerOptions>({
+        .name = "reformer",
+        .title = "Reformer",
+        .paper = "Kitaev et al., ICLR 2020",
+        .complexity = "O(R N (w + log N)), R hashes, w keys a token; memory O(R N)",
+        .softmax = Softmax::different,
+        .linear = true,
+        .state = "rotations [H,d,num_hashes,num_buckets/2], drawn from the seed",
+        .peer = "transformers, reformer-pytorch",
+    });
+
+}  // namespace
+}  // namespace lra
