@@ -3,7 +3,7 @@
 #pragma once
 
 #include "attention_variants/attention.h"
-#include "lra/safetensors.h"
+#include "lra/formats/safetensors.h"
 
 namespace lra {
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "attention_variants/contract/contract.h"
-#include "lra/model.h"
+#include "lra/model/model.h"
 
 namespace lra {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "attention_variants/base/files.h"
-#include "lra/safetensors.h"
+#include "lra/formats/safetensors.h"
 
 namespace lra {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "attention_variants/torch.h"
-#include "lra/model.h"
+#include "lra/model/model.h"
 
 namespace lra {
 

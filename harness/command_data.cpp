@@ -7,8 +7,8 @@
 #include "harness/commands.h"
 #include "harness/prepare.h"
 #include "harness/progress.h"
-#include "lra/contact_sheet.h"
-#include "lra/task.h"
+#include "lra/data/contact_sheet.h"
+#include "lra/data/task.h"
 
 namespace lra {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "harness/capabilities.h"
 #include "harness/commands.h"
-#include "lra/protocol.h"
-#include "lra/task.h"
+#include "lra/config/protocol.h"
+#include "lra/data/task.h"
 
 namespace lra {
 namespace {

@@ -13,9 +13,9 @@
 #include "harness/profile_run.h"
 #include "harness/progress.h"
 #include "harness/runtime.h"
-#include "lra/preset.h"
-#include "lra/protocol.h"
-#include "lra/task.h"
+#include "lra/config/preset.h"
+#include "lra/config/protocol.h"
+#include "lra/data/task.h"
 #include "results/profile_compare.h"
 
 namespace lra {

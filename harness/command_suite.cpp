@@ -19,7 +19,7 @@
 #include "harness/suite_run.h"
 #include "harness/suite_slurm.h"
 #include "harness/suite_status.h"
-#include "lra/task.h"
+#include "lra/data/task.h"
 
 namespace lra {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "attention_variants/torch.h"
 #include "harness/parallel.h"
-#include "lra/loader.h"
-#include "lra/model.h"
+#include "lra/data/loader.h"
+#include "lra/model/model.h"
 
 namespace lra {
 

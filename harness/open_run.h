@@ -7,8 +7,8 @@
 
 #include "attention_variants/torch.h"
 #include "harness/checkpoint.h"
-#include "lra/model.h"
-#include "lra/prepared.h"
+#include "lra/data/prepared.h"
+#include "lra/model/model.h"
 
 namespace lra {
 

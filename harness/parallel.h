@@ -14,7 +14,7 @@
 
 #include "attention_variants/torch.h"
 #include "harness/launch.h"
-#include "lra/loader.h"
+#include "lra/data/loader.h"
 
 namespace lra {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "lra/budget.h"
-#include "lra/task.h"
+#include "lra/config/budget.h"
+#include "lra/data/task.h"
 
 namespace lra {
 

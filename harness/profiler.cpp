@@ -13,7 +13,7 @@
 #include "harness/memory.h"
 #include "harness/runtime.h"
 #include "harness/signals.h"
-#include "lra/model.h"
+#include "lra/model/model.h"
 
 namespace lra {
 namespace {

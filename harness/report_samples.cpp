@@ -8,8 +8,8 @@
 
 #include "attention_variants/base/error.h"
 #include "attention_variants/base/files.h"
-#include "lra/image_files.h"
-#include "lra/task.h"
+#include "lra/data/task.h"
+#include "lra/formats/image_files.h"
 #include "results/run_folder.h"
 
 namespace lra {

@@ -15,7 +15,7 @@
 // create_learning_rate_scheduler); with a warm-up their first step has lr 0.
 #pragma once
 
-#include "lra/protocol.h"
+#include "lra/config/protocol.h"
 
 namespace lra {
 

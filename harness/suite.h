@@ -10,7 +10,7 @@
 
 #include "harness/prepare.h"
 #include "harness/trainer.h"
-#include "lra/budget.h"
+#include "lra/config/budget.h"
 
 namespace lra {
 

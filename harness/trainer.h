@@ -7,7 +7,7 @@
 
 #include "attention_variants/torch.h"
 #include "harness/folder_lock.h"
-#include "lra/protocol.h"
+#include "lra/config/protocol.h"
 
 namespace lra {
 

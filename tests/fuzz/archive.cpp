@@ -1,6 +1,6 @@
 // Archives. The first byte modulo 3: 0 = the rest as it stands (tar, gzip, xz, zip); 1 = a tar
 // whose headers' checksums are repaired, so that mutations get past them; 2 = that in gzip.
-#include "lra/archive.h"
+#include "lra/formats/archive.h"
 
 #include <zlib.h>
 

@@ -1,5 +1,5 @@
 // CIFAR-10's binary files: the input stands for data_batch_1.bin.
-#include "lra/cifar.h"
+#include "lra/tasks/image/cifar.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,5 +1,5 @@
 // JPEG.
-#include "lra/image_files.h"
+#include "lra/formats/image_files.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,5 +1,5 @@
 // LRA's TSV of ListOps.
-#include "lra/listops.h"
+#include "lra/tasks/listops/listops.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

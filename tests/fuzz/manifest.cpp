@@ -1,6 +1,6 @@
 // The manifest of prepared data.
 #include "attention_variants/base/files.h"
-#include "lra/prepared.h"
+#include "lra/data/prepared.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,5 +1,5 @@
 // NumPy's array files.
-#include "lra/npy.h"
+#include "lra/formats/npy.h"
 
 #include "tests/fuzz/fuzz.h"
 

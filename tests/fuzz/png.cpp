@@ -1,7 +1,7 @@
 // PNG. The first byte: odd = checksums are repaired, so that mutations get past them.
 #include <zlib.h>
 
-#include "lra/image_files.h"
+#include "lra/formats/image_files.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // AAN's pairs: new_aan_pairs.train.tsv, and after a zero byte aan_texts.tsv.
-#include "lra/retrieval.h"
+#include "lra/tasks/retrieval/retrieval.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

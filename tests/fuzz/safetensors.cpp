@@ -1,7 +1,7 @@
 // Tensor files, also as a split of prepared data.
-#include "lra/safetensors.h"
+#include "lra/formats/safetensors.h"
 
-#include "lra/prepared.h"
+#include "lra/data/prepared.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

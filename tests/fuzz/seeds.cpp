@@ -3,10 +3,10 @@
 #include <map>
 #include <numeric>
 
-#include "lra/image_files.h"
-#include "lra/listops.h"
-#include "lra/prepared.h"
-#include "lra/safetensors.h"
+#include "lra/data/prepared.h"
+#include "lra/formats/image_files.h"
+#include "lra/formats/safetensors.h"
+#include "lra/tasks/listops/listops.h"
 #include "tests/lra/archives.h"
 #include "tests/lra/jpegs.h"
 #include "tests/lra/scratch.h"

@@ -1,9 +1,9 @@
 // The names and contents of the files of a source, as the readers of IMDB, CIFAR-10 and LRA's
 // Pathfinder take them. The first byte chooses the reader; then come name, zero byte and content
 // of each file, separated by a byte 0xff.
-#include "lra/cifar.h"
-#include "lra/imdb.h"
-#include "lra/pathfinder.h"
+#include "lra/tasks/image/cifar.h"
+#include "lra/tasks/pathfinder/pathfinder.h"
+#include "lra/tasks/text/imdb.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/lra/archives.h"
 

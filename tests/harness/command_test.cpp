@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "attention_variants/base/files.h"
-#include "lra/protocol.h"
-#include "lra/safetensors.h"
+#include "lra/config/protocol.h"
+#include "lra/formats/safetensors.h"
 #include "tests/harness/program.h"
 
 namespace lra {

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "attention_variants/base/files.h"
-#include "lra/image_files.h"
+#include "lra/formats/image_files.h"
 #include "tests/harness/program.h"
 #include "tests/lra/archives.h"
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "harness/suite_cell.h"
-#include "lra/safetensors.h"
+#include "lra/formats/safetensors.h"
 #include "tests/harness/program.h"
 #include "tests/harness/suite_fixture.h"
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "lra/task.h"
+#include "lra/data/task.h"
 #include "tests/harness/profile_fixture.h"
 
 namespace lra {

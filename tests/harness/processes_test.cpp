@@ -9,7 +9,7 @@
 #include "harness/memory.h"
 #include "harness/parallel.h"
 #include "harness/signals.h"
-#include "lra/model.h"
+#include "lra/model/model.h"
 #include "tests/lra/toy_model.h"
 
 namespace lra {

@@ -19,7 +19,7 @@
 
 #include "attention_variants/base/files.h"
 #include "harness/run_files.h"
-#include "lra/task.h"
+#include "lra/data/task.h"
 #include "tests/lra/scratch.h"
 
 namespace lra {

@@ -1,7 +1,7 @@
 // lra list protocols, lra protocol show and diff over all protocols, and a user's own.
 #include <gtest/gtest.h>
 
-#include "lra/protocol.h"
+#include "lra/config/protocol.h"
 #include "tests/harness/program.h"
 
 namespace lra {

@@ -10,8 +10,8 @@
 #include "attention_variants/base/random.h"
 #include "harness/run_files.h"
 #include "harness/trainer.h"
-#include "lra/model.h"
-#include "lra/safetensors.h"
+#include "lra/formats/safetensors.h"
+#include "lra/model/model.h"
 #include "results/recipes.h"
 #include "tests/lra/scratch.h"
 

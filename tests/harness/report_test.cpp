@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "attention_variants/base/files.h"
-#include "lra/task.h"
+#include "lra/data/task.h"
 #include "results/records.h"
 #include "tests/harness/program.h"
 

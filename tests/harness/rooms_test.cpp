@@ -12,7 +12,7 @@
 
 #include "attention_variants/attention.h"
 #include "attention_variants/base/files.h"
-#include "lra/task.h"
+#include "lra/data/task.h"
 
 namespace lra {
 namespace {

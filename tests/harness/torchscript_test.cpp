@@ -7,7 +7,7 @@
 
 #include "harness/attend.h"
 #include "harness/run_files.h"
-#include "lra/safetensors.h"
+#include "lra/formats/safetensors.h"
 #include "results/records.h"
 #include "tests/harness/program.h"
 

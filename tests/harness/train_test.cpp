@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "harness/run_files.h"
-#include "lra/safetensors.h"
+#include "lra/formats/safetensors.h"
 #include "tests/harness/program.h"
 
 namespace lra {

@@ -1,5 +1,5 @@
 // Reading public data in place: every format, and every way in which a source can be bad.
-#include "lra/archive.h"
+#include "lra/formats/archive.h"
 
 #include <archive.h>
 #include <archive_entry.h>

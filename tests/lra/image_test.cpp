@@ -3,9 +3,9 @@
 
 #include <numeric>
 
-#include "lra/cifar.h"
-#include "lra/contact_sheet.h"
-#include "lra/image_files.h"
+#include "lra/data/contact_sheet.h"
+#include "lra/formats/image_files.h"
+#include "lra/tasks/image/cifar.h"
 #include "tests/lra/archives.h"
 #include "tests/lra/jpegs.h"
 #include "tests/lra/scratch.h"

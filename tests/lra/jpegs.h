@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "lra/image_files.h"
+#include "lra/formats/image_files.h"
 
 namespace lra {
 

@@ -12,7 +12,7 @@
 #include <map>
 
 #include "attention_variants/base/files.h"
-#include "lra/listops.h"
+#include "lra/tasks/listops/listops.h"
 
 namespace lra::listops {
 namespace {

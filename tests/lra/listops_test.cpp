@@ -1,5 +1,5 @@
 // ListOps: values, text, generation.
-#include "lra/listops.h"
+#include "lra/tasks/listops/listops.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "attention_variants/base/files.h"
-#include "lra/listops.h"
+#include "lra/tasks/listops/listops.h"
 #include "tests/lra/archives.h"
 #include "tests/lra/scratch.h"
 #include "tests/lra/small_disk.h"

@@ -1,5 +1,5 @@
 // Batches: what is in them, and in which order.
-#include "lra/loader.h"
+#include "lra/data/loader.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "lra/model.h"
+#include "lra/model/model.h"
 
 #include <gtest/gtest.h>
 

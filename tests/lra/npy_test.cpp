@@ -1,5 +1,5 @@
 // NumPy's array files, and the message of each that is not read.
-#include "lra/npy.h"
+#include "lra/formats/npy.h"
 
 #include <gtest/gtest.h>
 

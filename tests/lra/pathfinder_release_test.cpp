@@ -1,9 +1,9 @@
 // The reader of LRA's release: order, split, and the message of every kind of bad input.
 #include <gtest/gtest.h>
 
-#include "lra/image_files.h"
-#include "lra/pathfinder.h"
-#include "lra/task.h"
+#include "lra/data/task.h"
+#include "lra/formats/image_files.h"
+#include "lra/tasks/pathfinder/pathfinder.h"
 #include "tests/lra/archives.h"
 #include "tests/lra/scratch.h"
 #include "tests/lra/small_disk.h"

@@ -15,9 +15,9 @@
 #include <map>
 
 #include "attention_variants/base/files.h"
-#include "lra/archive.h"
-#include "lra/npy.h"
-#include "lra/pathfinder.h"
+#include "lra/formats/archive.h"
+#include "lra/formats/npy.h"
+#include "lra/tasks/pathfinder/pathfinder.h"
 
 namespace lra::pathfinder {
 namespace {

@@ -1,6 +1,6 @@
 // Pathfinder: what is not random held to the reference generator's outputs and to Pillow, what is
 // random to its rules, and preparation.
-#include "lra/pathfinder.h"
+#include "lra/tasks/pathfinder/pathfinder.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <set>
 
 #include "attention_variants/base/files.h"
-#include "lra/pathfinder_paddles.h"
-#include "lra/task.h"
+#include "lra/data/task.h"
+#include "lra/tasks/pathfinder/paddles.h"
 #include "tests/lra/scratch.h"
 
 namespace lra::pathfinder {

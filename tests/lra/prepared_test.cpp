@@ -1,5 +1,5 @@
 // Prepared data: whole or nothing, and no damage goes unnoticed.
-#include "lra/prepared.h"
+#include "lra/data/prepared.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -8,8 +8,8 @@
 #include <csignal>
 
 #include "attention_variants/base/files.h"
-#include "lra/safetensors.h"
-#include "lra/task.h"
+#include "lra/data/task.h"
+#include "lra/formats/safetensors.h"
 #include "tests/lra/scratch.h"
 #include "tests/lra/small_disk.h"
 

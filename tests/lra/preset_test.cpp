@@ -1,13 +1,13 @@
 // Presets: those that travel inside, the star among attentions, and what a file of one's own may
 // get wrong.
-#include "lra/preset.h"
+#include "lra/config/preset.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "attention_variants/base/files.h"
-#include "lra/protocol.h"
+#include "lra/config/protocol.h"
 #include "tests/lra/scratch.h"
 
 namespace lra {

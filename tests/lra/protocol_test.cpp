@@ -1,11 +1,11 @@
-#include "lra/protocol.h"
+#include "lra/config/protocol.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 
 #include "attention_variants/base/files.h"
-#include "lra/budget.h"
+#include "lra/config/budget.h"
 #include "tests/lra/scratch.h"
 
 namespace lra {

@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "attention_variants/base/files.h"
-#include "lra/protocol.h"
+#include "lra/config/protocol.h"
 #include "tests/lra/scratch.h"
 
 namespace lra {

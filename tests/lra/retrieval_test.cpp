@@ -4,7 +4,7 @@
 #include <set>
 
 #include "attention_variants/base/text.h"
-#include "lra/retrieval.h"
+#include "lra/tasks/retrieval/retrieval.h"
 #include "tests/lra/archives.h"
 #include "tests/lra/scratch.h"
 #include "tests/lra/small_disk.h"

@@ -1,5 +1,5 @@
 // The one tensor format: round trips, and no crash on any damaged file.
-#include "lra/safetensors.h"
+#include "lra/formats/safetensors.h"
 
 #include <gtest/gtest.h>
 

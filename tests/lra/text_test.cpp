@@ -6,7 +6,7 @@
 #include <set>
 
 #include "attention_variants/base/text.h"
-#include "lra/imdb.h"
+#include "lra/tasks/text/imdb.h"
 #include "tests/lra/archives.h"
 #include "tests/lra/scratch.h"
 #include "tests/lra/small_disk.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "lra/model.h"
+#include "lra/model/model.h"
 
 namespace lra {
 

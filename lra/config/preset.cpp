@@ -1,0 +1,79 @@
+#include "lra/config/preset.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "embedded_presets.h"
+#include "lra/config/embedded.h"
+#include "lra/config/protocol.h"
+#include "lra/data/task.h"
+
+namespace lra {
+namespace {
+
+constexpr const char* kAll = "*";
+
+}  // namespace
+
+std::vector<std::string> preset_names() { return embedded_names(embedded_presets); }
+
+Preset load_preset(const std::string& name_or_path) {
+  const NamedJson file = load_named_json("preset", name_or_path, embedded_presets);
+  Preset preset;
+  read_fields(file.value, preset, file.where);
+  if (preset.schema.empty() || preset.name.empty()) {
+    throw UsageError(
+        fmt::format(R"({} should hold "schema": "lra.preset/1" and a "name")", file.where));
+  }
+  const auto is_length = [](const json& value) {
+    return value.is_number_integer() && value.get<int64_t>() >= 1 &&
+           value.get<int64_t>() <= int64_t{1} << 24;
+  };
+  if (!preset.lengths.is_array() || preset.lengths.empty() ||
+      !std::ranges::all_of(preset.lengths, is_length)) {
+    throw UsageError(fmt::format("{}: lengths should be a list of integers of at least 1, not {}",
+                                 file.where, preset.lengths.dump()));
+  }
+  if (!preset.set.is_object())
+    throw UsageError(fmt::format("{}: set should be a JSON object", file.where));
+  if (!preset.task.empty()) lra::task(preset.task);
+  load_protocol(preset.protocol);
+  attentions_of(preset.attentions);
+  return preset;
+}
+
+std::vector<int64_t> Preset::length_list() const { return lengths.get<std::vector<int64_t>>(); }
+
+std::vector<std::string> Preset::set_words() const {
+  std::vector<std::string> words;
+  for (const auto& [key, value] : set.items())
+    words.push_back(
+        fmt::format("{}={}", key, value.is_string() ? value.get<std::string>() : value.dump()));
+  return words;
+}
+
+std::vector<AttentionSpec> attentions_of(const std::string& list) {
+  const std::vector<AttentionSpec> given = parse_attentions(list);
+  const auto key = [](const AttentionSpec& spec) {
+    return spec.name + attention_entry(spec.name).effective_options(spec.options).dump();
+  };
+  std::vector<std::string> named;
+  for (const AttentionSpec& spec : given) {
+    if (spec.name != kAll) named.push_back(key(spec));
+  }
+  std::vector<AttentionSpec> specs;
+  for (const AttentionSpec& spec : given) {
+    if (spec.name != kAll) {
+      specs.push_back(spec);
+      continue;
+    }
+    for (const AttentionEntry* entry : attention_entries()) {
+      AttentionSpec other{.name = entry->info.name};
+      if (std::ranges::find(named, key(other)) == named.end()) specs.push_back(std::move(other));
+    }
+  }
+  return specs;
+}
+
+}  // namespace lra

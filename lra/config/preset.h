@@ -1,0 +1,58 @@
+// Presets: what `lra profile` measures. JSON files like the protocols (lra/config/presets/*.json
+// travel inside the program; a path to a user's file serves as well).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "attention_variants/attention.h"
+
+namespace lra {
+
+struct Preset {
+  std::string schema, name, title, description;
+  std::string attentions = "*";      // comma list; "*" = all that are not named otherwise
+  json lengths = json::array();      // N
+  int64_t batch = 1;                 // B; 0 = the protocol's of the task
+  int64_t heads = 2, head_dim = 32;  // H, d
+  std::string scope = "core", mode = "inference";
+  std::string protocol = "lra-strict";  // of scope model
+  std::string task;                     // likewise, and of the protocol's batch; "" = the first
+  json set = json::object();            // of scope model: dotted key -> value
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("schema", schema, one_of({"lra.preset/1"}));
+    f("name", name);
+    f("title", title);
+    f("description", description);
+    f("attentions", attentions);
+    f("lengths", lengths);
+    f("batch", batch, at_least(0));
+    f("heads", heads, at_least(1));
+    f("head_dim", head_dim, at_least(1));
+    f("scope", scope, one_of({"core", "module", "model"}));
+    f("mode", mode, one_of({"inference", "training"}));
+    f("protocol", protocol);
+    f("task", task);
+    f("set", set);
+  }
+
+  std::vector<int64_t> length_list() const;
+  /// `set` as "a.b=v" words.
+  std::vector<std::string> set_words() const;
+};
+
+/// The built-in names, sorted.
+std::vector<std::string> preset_names();
+
+/// A built-in preset by name, or a file by path (a name with '/' or ending in ".json"). Throws
+/// UsageError that names what is wrong: an unknown preset, key, task or value.
+Preset load_preset(const std::string& name_or_path);
+
+/// The attentions of a comma list in which "*" stands for every variant that is not there by its
+/// effective options already, and at the place of the star. Throws UsageError on an unknown name,
+/// key or value.
+std::vector<AttentionSpec> attentions_of(const std::string& list);
+
+}  // namespace lra

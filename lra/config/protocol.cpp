@@ -1,0 +1,377 @@
+#include "lra/config/protocol.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "attention_variants/base/json_text.h"
+#include "embedded_protocols.h"
+#include "lra/config/embedded.h"
+#include "lra/data/task.h"
+
+namespace lra {
+namespace {
+
+struct ProtocolFile {
+  std::string schema, name, title, description, source, extends;
+  json choices = json::array();
+  json settings = json::object(), tasks = json::object(), attentions = json::object();
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("schema", schema, one_of({"lra.protocol/1"}));
+    f("name", name);
+    f("title", title);
+    f("description", description);
+    f("source", source);
+    f("extends", extends);
+    f("choices", choices);
+    f("settings", settings);
+    f("tasks", tasks);
+    f("attentions", attentions);
+  }
+};
+
+// A task's entry for one variant.
+struct AttentionPart {
+  json settings = json::object(), options = json::object();
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("settings", settings);
+    f("options", options);
+  }
+};
+
+constexpr const char* kAttentions = "attentions";  // the key of a task's entries for variants
+
+// Settings that came after the first runs, and what those did.
+constexpr std::pair<const char*, const char*> kLater[] = {
+    {"model.positions", "\"learned\""}, {"model.position_sd", "0.02"},
+    {"model.norm", "\"pre\""},          {"model.pooling", "\"mean\""},
+    {"optimizer.clip_value", "0.0"},    {"schedule.kind", "\"one_cycle\""},
+    {"schedule.decay_every", "20000"},  {"schedule.decay_factor", "0.5"},
+    {"evaluation.dev", "\"dev\""},      {"evaluation.select_after", "0.0"},
+    {"kernels", "\"reference\""},       {"by_attention", "[]"}};
+
+// Objects merge key by key; anything else replaces.
+void merge(json& below, const json& above) {
+  for (const auto& [key, value] : above.items()) {
+    if (value.is_object() && below.contains(key) && below[key].is_object()) {
+      merge(below[key], value);
+    } else {
+      below[key] = value;
+    }
+  }
+}
+
+// Checks the strings of "choices".
+std::vector<std::string> choices_of(const json& value, const std::string& where) {
+  std::vector<std::string> choices;
+  if (value.is_array()) {
+    for (const json& item : value) {
+      if (item.is_string()) choices.push_back(item);
+    }
+  }
+  if (!value.is_array() || choices.size() != value.size())
+    bad_value(where, "choices", "a list of strings", value);
+  return choices;
+}
+
+// Reads everything that a task's entry holds.
+void check_task(const Protocol& protocol, const std::string& task_name, const std::string& where) {
+  task(task_name);
+  json own = protocol.tasks[task_name];
+  if (own.is_object()) own.erase(kAttentions);
+  Settings of_task;
+  read_fields(own, of_task, where);
+  const json parts = attention_settings(protocol, task_name);
+  if (!parts.is_object())
+    throw UsageError(where + "." + kAttentions + " should be a JSON object, not " + parts.dump());
+  for (const auto& [variant, value] : parts.items()) {
+    const std::string place = where + "." + kAttentions + "." + variant;
+    const AttentionEntry& entry = attention_entry(variant);
+    AttentionPart part;
+    read_fields(value, part, place);
+    Settings of_variant;
+    read_fields(part.settings, of_variant, place + ".settings");
+    json options = protocol.attentions.value(variant, json::object());
+    check_keys(part.options, entry.option_names, place + ".options");
+    merge(options, part.options);
+    entry.effective_options(options);
+  }
+}
+
+Protocol load(const std::string& name, std::vector<std::string>& seen) {
+  if (std::ranges::find(seen, name) != seen.end()) {
+    throw UsageError("protocol " + name + " extends itself through " + seen.back());
+  }
+  seen.push_back(name);
+  const auto [value, where] = load_named_json("protocol", name, embedded_protocols);
+  ProtocolFile file;
+  read_fields(value, file, where);
+  if (where.starts_with("protocol file") && std::ranges::count(protocol_names(), file.name) > 0) {
+    throw UsageError(where + ": the name " + file.name +
+                     " is a built-in protocol's; choose another, so that records tell them apart");
+  }
+  if (file.schema.empty() || file.name.empty()) {
+    throw UsageError(where + R"( should hold "schema": "lra.protocol/1" and a "name")");
+  }
+  for (const json* part : {&file.settings, &file.tasks, &file.attentions}) {
+    if (!part->is_object())
+      throw UsageError(where + ": settings, tasks and attentions should be JSON objects");
+  }
+  Protocol protocol;
+  if (!file.extends.empty()) protocol = load(file.extends, seen);
+  protocol.name = file.name;
+  protocol.title = file.title;
+  protocol.description = file.description;
+  protocol.source = file.source;
+  for (std::string& choice : choices_of(file.choices, where))
+    protocol.choices.push_back(std::move(choice));
+  merge(protocol.settings, file.settings);
+  merge(protocol.tasks, file.tasks);
+  merge(protocol.attentions, file.attentions);
+
+  Settings settings;
+  read_fields(protocol.settings, settings, where + ": settings");
+  for (const auto& [task_name, entry] : protocol.tasks.items())
+    check_task(protocol, task_name, where + ": tasks." + task_name);
+  for (const auto& [variant, options] : protocol.attentions.items()) {
+    attention_entry(variant).effective_options(options);
+  }
+  return protocol;
+}
+
+void collect_keys(const json& value, const std::string& path, std::set<std::string>& keys) {
+  if (!value.is_object()) {
+    keys.insert(path);
+    return;
+  }
+  for (const auto& [key, inner] : value.items())
+    collect_keys(inner, path.empty() ? key : path + "." + key, keys);
+}
+
+// Sets a.b.c of `object`, or the keys below it that a JSON object gives, and adds them to `keys`;
+// throws on text without '='.
+void apply_set(json& object, const std::string& text, std::set<std::string>& keys) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw UsageError("--set should be key=value, as training.steps=1000, not '" + text + "'");
+  }
+  const std::string key = text.substr(0, equals);
+  json* at = &object;
+  size_t begin = 0;
+  for (size_t dot = key.find('.'); dot != std::string::npos;
+       begin = dot + 1, dot = key.find('.', begin)) {
+    at = &(*at)[key.substr(begin, dot - begin)];
+    if (!at->is_null() && !at->is_object())
+      throw UsageError("--set " + key + ": " + key.substr(0, dot) + " is a value, not a group");
+  }
+  const json value = value_from_text(text.substr(equals + 1));
+  collect_keys(value, key, keys);
+  merge(*at, {{key.substr(begin), value}});
+}
+
+void check_task_known(const Protocol& protocol, const std::string& task_name) {
+  if (protocol.tasks.contains(task_name)) return;
+  std::vector<std::string> names;
+  for (const auto& [name, value] : protocol.tasks.items()) names.push_back(name);
+  throw unknown_name("task", task_name, names, "protocol " + protocol.name);
+}
+
+// The part of a protocol for one task and variant; empty where there is none.
+AttentionPart attention_part(const Protocol& protocol, const std::string& task_name,
+                             const std::string& attention) {
+  AttentionPart part;
+  const json parts = attention_settings(protocol, task_name);
+  if (parts.contains(attention)) read_fields(parts[attention], part, "protocol " + protocol.name);
+  return part;
+}
+
+json merged_settings(const Protocol& protocol, const std::string& task_name,
+                     const std::string& attention) {
+  check_task_known(protocol, task_name);
+  json own = protocol.tasks[task_name];
+  own.erase(kAttentions);
+  json merged = protocol.settings;
+  merge(merged, own);
+  merge(merged, attention_part(protocol, task_name, attention).settings);
+  return merged;
+}
+
+// The keys that some variant of this task has a value of its own for.
+std::vector<std::string> keys_by_attention(const Protocol& protocol, const std::string& task_name) {
+  std::set<std::string> keys;
+  const json parts = attention_settings(protocol, task_name);
+  for (const auto& [variant, part] : parts.items()) {
+    if (part.contains("settings")) collect_keys(part["settings"], "", keys);
+  }
+  return {keys.begin(), keys.end()};
+}
+
+// What each value alone cannot show.
+void check_settings(const Settings& s) {
+  const ScheduleOptions& schedule = s.schedule;
+  const bool one_cycle = schedule.kind == "one_cycle";
+  if ((one_cycle || schedule.kind == "rsqrt") && schedule.warmup < 1) {
+    throw UsageError("schedule.warmup should be at least 1 where schedule.kind is " +
+                     schedule.kind + ", not " + std::to_string(schedule.warmup));
+  }
+  if (one_cycle && schedule.warmup >= s.training.steps) {
+    throw UsageError("schedule.warmup (" + std::to_string(schedule.warmup) +
+                     ") should be less than training.steps (" + std::to_string(s.training.steps) +
+                     "); set both");
+  }
+  if (schedule.beta1_low > schedule.beta1_high) {
+    throw UsageError("schedule.beta1_low should be at most schedule.beta1_high");
+  }
+  if (schedule.beta1_high > 0 && !one_cycle) {
+    throw UsageError("schedule.beta1_high needs schedule.kind one_cycle, not " + schedule.kind);
+  }
+  if (s.model.positions == "sinusoidal" && s.model.width % 2 != 0) {
+    throw UsageError("model.positions sinusoidal needs an even model.width, not " +
+                     std::to_string(s.model.width));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> protocol_names() { return embedded_names(embedded_protocols); }
+
+Protocol load_protocol(const std::string& name_or_path) {
+  std::vector<std::string> seen;
+  return load(name_or_path, seen);
+}
+
+json attention_settings(const Protocol& protocol, const std::string& task_name) {
+  check_task_known(protocol, task_name);
+  return protocol.tasks[task_name].value(kAttentions, json::object());
+}
+
+Settings task_settings(const Protocol& protocol, const std::string& task_name,
+                       const std::string& attention) {
+  Settings settings;
+  read_fields(merged_settings(protocol, task_name, attention), settings,
+              "protocol " + protocol.name);
+  return settings;
+}
+
+Config make_config(const Protocol& protocol, const std::string& task_name,
+                   const AttentionSpec& attention, const std::vector<std::string>& sets,
+                   uint64_t seed, const std::string& dtype) {
+  Config config;
+  config.task = task(task_name).name;
+  config.attention = attention;
+  config.protocol = protocol.name;
+  config.seed = seed;
+  if (dtype != "float32" && dtype != "bfloat16") {
+    throw UsageError("--dtype should be float32 or bfloat16, not '" + dtype + "'");
+  }
+  config.dtype = dtype;
+
+  json merged = merged_settings(protocol, task_name, attention.name);
+  std::set<std::string> keys;
+  for (const std::string& text : sets) apply_set(merged, text, keys);
+  read_fields(merged, config.settings, sets.empty() ? "protocol " + protocol.name : "--set");
+  check_settings(config.settings);
+  const json now = write_fields(config.settings),
+             own = write_fields(task_settings(protocol, task_name, attention.name));
+  for (const std::string& key : keys) {
+    std::string path = "/" + key;
+    std::ranges::replace(path, '.', '/');
+    const json::json_pointer at(path);
+    if (now.at(at) != own.at(at)) config.overridden.push_back(key);
+  }
+  config.by_attention = keys_by_attention(protocol, task_name);
+
+  json options = protocol.attentions.value(attention.name, json::object());
+  merge(options, attention_part(protocol, task_name, attention.name).options);
+  merge(options, attention.options);
+  config.attention_options = attention_entry(attention.name).effective_options(options);
+  return config;
+}
+
+json Config::to_json() const {
+  json value = {
+      {"task", task},
+      {"attention",
+       {{"name", attention.name}, {"given", attention.options}, {"options", attention_options}}},
+      {"protocol", protocol},
+      {"seed", seed},
+      {"dtype", dtype}};
+  value.update(write_fields(settings));
+  value["overridden"] = overridden;
+  value["by_attention"] = by_attention;
+  return value;
+}
+
+json config_identity(json config) {
+  if (!config.is_object()) return config;  // of a file that is not what it should be
+  config.erase("overridden");              // its values are there themselves
+  for (const auto& [path, before] : kLater) {
+    const std::string key = path;
+    const size_t dot = key.find('.');
+    json* group = &config;
+    if (dot != std::string::npos) {
+      const auto it = config.find(key.substr(0, dot));
+      if (it == config.end() || !it->is_object()) continue;
+      group = &*it;
+    }
+    const std::string name = dot == std::string::npos ? key : key.substr(dot + 1);
+    const auto it = group->find(name);
+    if (it != group->end() && *it == json::parse(before)) group->erase(it);
+  }
+  return config;
+}
+
+Config Config::from_json(const json& value, const std::string& where) {
+  Config config;
+  try {
+    config.task = value.at("task");
+    config.attention = {.name = value.at("attention").at("name"),
+                        .options = value.at("attention").at("given")};
+    config.attention_options = value.at("attention").at("options");
+    config.protocol = value.at("protocol");
+    config.seed = value.at("seed");
+    config.dtype = value.at("dtype");
+    config.overridden = value.at("overridden").get<std::vector<std::string>>();
+    // Runs from before protocols had entries for variants lack it.
+    config.by_attention = value.value("by_attention", std::vector<std::string>{});
+  } catch (const json::exception& e) {
+    throw Error(where + " is not a run's configuration: " + e.what());
+  }
+  json rest = json::object();
+  for (const std::string& name : field_names<Settings>()) {
+    const auto* const later =
+        std::ranges::find(kLater, name, &std::pair<const char*, const char*>::first);
+    if (value.contains(name)) {
+      rest[name] = value[name];
+    } else if (later != std::end(kLater)) {
+      rest[name] = json::parse(later->second);
+    } else {
+      throw Error(where + " is not a run's configuration: no '" + name + "'");
+    }
+  }
+  read_fields(rest, config.settings, where);
+  return config;
+}
+
+std::vector<std::string> differences(const json& a, const json& b) {
+  std::vector<std::string> out;
+  for (const auto& [path, left, right] : json_differences(a, b)) {
+    // A key that is not there says the same as null.
+    const json from = left.value_or(json()), to = right.value_or(json());
+    if (from != to) out.push_back(fmt::format("{}: {} -> {}", path, from.dump(), to.dump()));
+  }
+  return out;
+}
+
+std::string differences_text(const json& a, const json& b) {
+  const std::vector<std::string> all = differences(a, b);
+  if (all.empty()) return "";
+  return all.front() + (all.size() > 1 ? " and " + std::to_string(all.size() - 1) + " more" : "");
+}
+
+}  // namespace lra

@@ -1,0 +1,27 @@
+// What the tasks that read public data have in common.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "lra/data/task.h"
+#include "lra/formats/archive.h"
+
+namespace lra {
+
+/// Throws UsageError where an option is given that `task` does not have; `own` names those of
+/// "lengths", "resolution", "difficulty" and "synthetic" that it has.
+void refuse_other_options(const PrepareOptions& options, const std::string& task,
+                          std::initializer_list<std::string_view> own);
+
+/// Progress and stop of a visit to `options.source`.
+VisitOptions visit_options(const PrepareOptions& options);
+
+/// Throws Error where a file gave no row or, with `limit` not negative, fewer than that.
+void check_rows(int64_t rows, int64_t limit, const std::string& where, const std::string& split);
+
+/// The last part of the source's path, for the manifest: "aclImdb.tar.xz".
+std::string source_name(const PrepareOptions& options);
+
+}  // namespace lra

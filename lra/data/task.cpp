@@ -1,0 +1,56 @@
+// The list of tasks, filled by each task's registration line.
+#include "lra/data/task.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+namespace lra {
+namespace {
+
+std::map<std::string, Task>& registry() {
+  static std::map<std::string, Task> tasks;
+  return tasks;
+}
+
+}  // namespace
+
+bool register_task(Task task) {
+  const std::string name = task.name;
+  if (!registry().emplace(name, std::move(task)).second) {
+    throw Error("task '" + name + "' is registered twice");
+  }
+  return true;
+}
+
+std::vector<const Task*> tasks() {
+  std::vector<const Task*> all;
+  for (const auto& [name, task] : registry()) all.push_back(&task);
+  return all;
+}
+
+const Task& task(const std::string& name) {
+  const auto it = registry().find(name);
+  if (it != registry().end()) return it->second;
+  std::vector<std::string> names;
+  for (const Task* known : tasks()) names.push_back(known->name);
+  throw unknown_name("task", name, names);
+}
+
+PreparedData open_data(const std::filesystem::path& directory, const std::string& task_name,
+                       bool check_hashes) {
+  const Task& known = task(task_name);
+  PreparedData data(directory, task_name, check_hashes);
+  const auto check = [&](const char* name, int64_t expected, int64_t found) {
+    if (expected == found) return;
+    throw Error(fmt::format("{}: {} of {} should be {}, not {}",
+                            (directory / task_name / "manifest.json").string(), name, known.name,
+                            expected, found));
+  };
+  check("vocabulary", known.vocabulary, data.manifest().vocabulary);
+  check("classes", known.classes, data.manifest().classes);
+  check("inputs", known.inputs, data.manifest().inputs);
+  return data;
+}
+
+}  // namespace lra

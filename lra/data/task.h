@@ -1,0 +1,64 @@
+// A task: where its data comes from and how a sample is shown. One file a task, one registration
+// line.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lra/data/prepared.h"
+
+namespace lra {
+
+/// What `lra data prepare` passes on. Negative counts mean the task's own default.
+struct PrepareOptions {
+  std::filesystem::path out;
+  std::filesystem::path source;  // empty: generate
+  uint64_t seed = 0;
+  int64_t train = -1, dev = -1, test = -1;
+  int64_t min_length = -1, max_length = -1;  // tokens a sample, both excluded; ListOps
+  int64_t resolution = -1;                   // pixels a side; Pathfinder
+  std::string difficulty;                    // easy, intermediate or hard; Pathfinder
+  bool synthetic = false;                    // a labelled stand-in for data that cannot be had
+  int64_t threads = 0;                       // 0 = all cores; the result does not depend on it
+  /// Called now and then with (done, total, what); may be empty.
+  std::function<void(int64_t, int64_t, const std::string&)> progress;
+  /// Set by Ctrl-C: preparation stops with an Error and leaves nothing behind. May be null.
+  const std::atomic<bool>* stop = nullptr;
+};
+
+struct Task {
+  std::string name;   // "listops"
+  std::string title;  // "ListOps"
+  int64_t classes = 0;
+  int64_t vocabulary = 0;   // ids are below it; 0 is padding where not said otherwise
+  int64_t inputs = 1;       // 2 for Retrieval
+  int64_t length = 0;       // default N
+  bool image = false;       // the ids are the grey values of a square image, row by row
+  std::string description;  // one line
+  std::string source;       // what `--source` takes, where data cannot be generated; else empty
+  std::string stand_in;     // the task whose source serves for a labelled stand-in; empty = none
+  std::function<void(const PrepareOptions&)> prepare;
+  /// A sample's tokens as text to look at.
+  std::function<std::string(std::span<const uint16_t>)> render;
+  /// Writes a prepared data set back in its public format (ListOps: LRA's TSV); empty where there
+  /// is none.
+  std::function<void(const PreparedData&, const std::filesystem::path& out)> export_data;
+};
+
+bool register_task(Task task);
+/// All tasks in the order of their registration names.
+std::vector<const Task*> tasks();
+/// Opens prepared data (PreparedData) and holds its manifest against the task: vocabulary, classes,
+/// inputs. Throws Error where they differ.
+PreparedData open_data(const std::filesystem::path& directory, const std::string& task_name,
+                       bool check_hashes);
+
+/// The task of that name; throws UsageError that lists the valid names and the nearest.
+const Task& task(const std::string& name);
+
+}  // namespace lra

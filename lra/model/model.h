@@ -1,0 +1,92 @@
+// The model of the benchmark: a small encoder over any attention, pooling and a classifier.
+//
+// Source: the Nyströmformer LRA recipe (Xiong et al., AAAI 2021): embedding + learned positions,
+// blocks x + drop(attention(norm(x))), x + mlp(norm(x)), a last LayerNorm, output times mask, mean,
+// Linear-ReLU-Linear. Two inputs (Retrieval) share one encoder; the head then sees [x1, x2, x1*x2,
+// x1-x2]. And of LRA's own models (Tay et al., ICLR 2021; lra_benchmarks/models/layers): fixed
+// positions after the embedding, and a class token. That one is a learned vector, zero at the
+// start, before the tokens. It is attended to as a token, so that the layers see N + 1 positions,
+// and it counts as none: the length of an input, its mask and the mean over it know the tokens
+// alone.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "attention_variants/attention.h"
+#include "attention_variants/ops/dropout.h"
+#include "attention_variants/torch.h"
+#include "lra/config/protocol.h"
+#include "lra/data/task.h"
+
+namespace lra {
+
+/// Sinusoidal positions [length,width], width even, in float32: columns 2i and 2i + 1 of row p are
+/// sin and cos of p / 10000^(2i / width) (Vaswani et al. 2017, section 3.5).
+torch::Tensor sinusoidal_positions(int64_t length, int64_t width);
+
+/// Floating-point operations of one forward() of an attention layer on [batch,length,D]: those of
+/// attend(), and two a weight of the projections for each position. -1 where the variant has no
+/// account.
+int64_t layer_flops(const Attention& attention, int64_t batch, int64_t length);
+
+class Model : public torch::nn::Module {
+ public:
+  /// Initialises from torch's global generator: seed that first. Throws UsageError on options the
+  /// variant does not know.
+  Model(const Task& task, const Config& config);
+
+  /// tokens [B,inputs,N] int64, mask [B,inputs,N] bool, N at most input.length -> logits
+  /// [B,classes], float32 or the autocast type.
+  torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& mask);
+
+  /// The effective options of its attention layers.
+  json attention_options() const { return attentions_.front()->options(); }
+
+  /// What each attention layer is given for these tokens, in the layers' order: [B*inputs,N,D],
+  /// without the class token. For a look inside trained models.
+  std::vector<torch::Tensor> attention_inputs(const torch::Tensor& tokens,
+                                              const torch::Tensor& mask);
+
+  const std::vector<std::shared_ptr<Attention>>& attentions() const { return attentions_; }
+
+  /// Whether its logits are the same, but for rounding, however far inputs are padded.
+  bool length_invariant() const;
+
+  int64_t parameter_count() const;
+
+  /// Floating-point operations (a multiply-add is 2) of one forward() of `batch` samples of
+  /// `length` tokens: the products of the attention layers, the feed-forward blocks and the
+  /// classifier. An embedding is looked up, and pointwise work is not counted. -1 where the variant
+  /// has no account.
+  int64_t flops(int64_t batch, int64_t length) const;
+
+ private:
+  bool has_cls() const { return cls_.defined(); }
+  // tokens and mask [B,inputs,N] through all layers: [B*inputs,L,D] before the last norm, with L =
+  // N, or N + 1 and the class token in front. `seen`, where not null, gets what each attention
+  // layer is given.
+  torch::Tensor encode(const torch::Tensor& tokens, const torch::Tensor& mask,
+                       std::vector<torch::Tensor>* seen);
+  // x + dropout(attention of layer i, of norm(x) where it has a norm of its own). Rows where `real`
+  // [B*inputs,L] (undefined: all true) is false are anything. `seen` as in encode().
+  torch::Tensor add_attention(size_t i, const torch::Tensor& x, const torch::Tensor& mask,
+                              const torch::Tensor& real, std::vector<torch::Tensor>* seen);
+  // x + the feed-forward block of layer i, of norm(x) where it has a norm of its own; likewise.
+  torch::Tensor add_feed_forward(size_t i, const torch::Tensor& x, const torch::Tensor& real);
+
+  ModelOptions options_;
+  Kernels kernels_;
+  int64_t inputs_, length_;
+  torch::nn::Embedding tokens_{nullptr}, positions_{nullptr};
+  torch::Tensor cls_;              // [D]; undefined without a class token
+  torch::Tensor fixed_positions_;  // [L,D]; undefined where positions are learned
+  Dropout dropout_{nullptr};
+  std::vector<std::shared_ptr<Attention>> attentions_;
+  std::vector<torch::nn::LayerNorm> attention_norms_, feed_forward_norms_;
+  std::vector<torch::nn::Sequential> feed_forwards_;
+  torch::nn::LayerNorm final_norm_{nullptr};  // empty where model.norm is "post"
+  torch::nn::Sequential classifier_{nullptr};
+};
+
+}  // namespace lra

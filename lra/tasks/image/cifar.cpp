@@ -1,0 +1,135 @@
+// The task `image`: grey values, LRA's split, registration. See cifar.h.
+#include "lra/tasks/image/cifar.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
+#include "lra/data/reading.h"
+
+namespace lra::cifar {
+namespace {
+
+constexpr int64_t kTrainSize = 45'000;  // of the 50,000; the others are dev
+
+// The products of one channel. Tables, because the sums of grey() then hold no product that a
+// compiler could fuse with an addition: the same bits on every machine.
+std::array<float, 256> products(float weight) {
+  std::array<float, 256> table{};
+  constexpr float kScale = 1.0f / 255.0f;
+  for (int value = 0; value < 256; ++value) {
+    const float scaled = static_cast<float>(value) * kScale;
+    table[static_cast<size_t>(value)] = weight * scaled;
+  }
+  return table;
+}
+
+// Of the records in this order, those that are there, at most `limit` of them, or all where it is
+// negative.
+SplitWriter take(const Records& records, std::span<const int64_t> order, int64_t limit,
+                 const std::string& split, const PrepareOptions& options) {
+  std::unordered_map<int64_t, size_t> place;
+  for (size_t i = 0; i < records.index.size(); ++i) place[records.index[i]] = i;
+  SplitWriter out;
+  for (const int64_t index : order) {
+    if (limit >= 0 && out.size() == limit) break;
+    const auto it = place.find(index);
+    if (it == place.end()) continue;
+    const auto pixels = std::span(records.pixels).subspan(it->second * kPixels, kPixels);
+    out.tokens(std::vector<uint16_t>(pixels.begin(), pixels.end()));
+    out.label(records.label[it->second]);
+  }
+  if (out.size() == 0 || (limit >= 0 && out.size() < limit)) {
+    throw UsageError(options.source.string() + " holds " + std::to_string(out.size()) +
+                     " images for " + split + ", fewer than the --" + split + " " +
+                     std::to_string(std::max<int64_t>(limit, 1)) + " asked for");
+  }
+  return out;
+}
+
+void prepare_cifar(const PrepareOptions& options) {
+  refuse_other_options(options, "image", {});
+  if (options.source.empty()) {
+    throw UsageError(
+        "image is made of CIFAR-10: give cifar-10-binary.tar.gz "
+        "(https://www.cs.toronto.edu/~kriz/cifar.html), or its folder, with --source");
+  }
+  const Cifar cifar = read(options);
+  const std::vector<int64_t> order = record_order();
+  std::vector<int64_t> test_order(kRecordsAFile);
+  std::iota(test_order.begin(), test_order.end(), int64_t{0});
+  const std::span all(order);
+  std::map<std::string, SplitWriter> splits;
+  splits["train"] = take(cifar.train, all.first(kTrainSize), options.train, "train", options);
+  splits["dev"] = take(cifar.train, all.subspan(kTrainSize), options.dev, "dev", options);
+  splits["test"] = take(cifar.test, test_order, options.test, "test", options);
+  Manifest manifest;
+  manifest.task = "image";
+  manifest.source = cifar.label + ", from " + source_name(options);
+  manifest.generator = "cifar/1";
+  manifest.vocabulary = 256;
+  manifest.classes = 10;
+  for (const char* split : kSplits) manifest.options[split] = splits.at(split).size();
+  write_prepared(options.out, manifest, splits);
+}
+
+[[maybe_unused]] const bool cifar_registered = register_task({
+    .name = "image",
+    .title = "Image",
+    .classes = 10,
+    .vocabulary = 256,
+    .inputs = 1,
+    .length = kPixels,
+    .image = true,
+    .description = "what is in a CIFAR-10 image? 32 x 32 grey pixels as a sequence",
+    .source = "cifar-10-binary.tar.gz or its folder",
+    .prepare = prepare_cifar,
+    .render = render,
+});
+
+}  // namespace
+
+uint8_t grey(uint8_t red, uint8_t green, uint8_t blue) {
+  static const std::array<float, 256> kRed = products(0.2989f), kGreen = products(0.5870f),
+                                      kBlue = products(0.1140f);
+  const float sum = kRed[red] + kGreen[green] + kBlue[blue];
+  return static_cast<uint8_t>(sum * 255.5f);
+}
+
+std::vector<int64_t> record_order() {
+  using Digest = std::array<unsigned char, 16>;
+  std::vector<std::pair<Digest, int64_t>> keys(kTrainRecords);
+  for (int64_t i = 0; i < kTrainRecords; ++i) {
+    const std::string text = "train" + std::to_string(i);
+    auto& [digest, index] = keys[static_cast<size_t>(i)];
+    index = i;
+    if (EVP_Digest(text.data(), text.size(), digest.data(), nullptr, EVP_md5(), nullptr) != 1) {
+      throw Error("OpenSSL cannot compute MD5 on this machine, which LRA's split needs");
+    }
+  }
+  std::ranges::sort(keys);
+  std::vector<int64_t> order;
+  for (const auto& [digest, index] : keys) order.push_back(index);
+  return order;
+}
+
+void Records::add(int64_t official_index, uint8_t image_label,
+                  std::span<const uint8_t> grey_pixels) {
+  index.push_back(official_index);
+  label.push_back(image_label);
+  pixels.insert(pixels.end(), grey_pixels.begin(), grey_pixels.end());
+}
+
+std::string render(std::span<const uint16_t> ids) {
+  constexpr std::string_view kShades = " .:-=+*#%@";
+  std::string text;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (i > 0 && i % kSide == 0) text += '\n';
+    text += kShades[std::min<size_t>(ids[i], 255) * kShades.size() / 256];
+  }
+  return text;
+}
+
+}  // namespace lra::cifar

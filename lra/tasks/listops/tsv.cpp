@@ -1,0 +1,102 @@
+// ListOps: LRA's own files, basic_{train,val,test}.tsv: `Source` and `Target` separated by a tab,
+// no quoting, CRLF or LF.
+#include <charconv>
+
+#include "attention_variants/base/files.h"
+#include "attention_variants/base/text.h"
+#include "lra/data/reading.h"
+#include "lra/formats/archive.h"
+#include "lra/tasks/listops/listops.h"
+
+namespace lra::listops {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::pair<const char*, const char*> kFiles[] = {
+    {"train", "basic_train.tsv"}, {"dev", "basic_val.tsv"}, {"test", "basic_test.tsv"}};
+
+// Adds one row. Throws Error without the place.
+void read_row(std::string_view row, SplitWriter& out) {
+  const size_t tab = row.find('\t');
+  if (tab == std::string_view::npos || row.find('\t', tab + 1) != std::string_view::npos) {
+    throw Error("expected 2 columns (Source, Target) separated by a tab, not " +
+                std::to_string(1 + std::ranges::count(row, '\t')));
+  }
+  const std::string_view target = row.substr(tab + 1);
+  int64_t label = -1;
+  const auto [end, error] = std::from_chars(target.begin(), target.end(), label);
+  if (error != std::errc() || end != target.end() || label < 0 || label > 9) {
+    throw Error("the label should be an integer from 0 to 9, not '" + printable(target, 40) + "'");
+  }
+  const std::vector<uint16_t> ids = from_source(row.substr(0, tab));
+  const int64_t value = evaluate(ids);
+  if (value != label) {
+    throw Error("the expression has the value " + std::to_string(value) + ", but its label is " +
+                std::to_string(label));
+  }
+  out.tokens(ids);
+  out.label(label);
+}
+
+SplitWriter read_split(SourceFile& file, int64_t limit, const std::string& split) {
+  SplitWriter out;
+  SourceLines lines(file);
+  std::string row;
+  if (lines.next(row) && row != "Source\tTarget") {
+    throw Error(lines.where() + ": expected the header 'Source<tab>Target', not '" +
+                printable(row, 40) + "'");
+  }
+  while ((limit < 0 || out.size() < limit) && lines.next(row)) {
+    try {
+      read_row(row, out);
+    } catch (const Error& error) {
+      throw Error(lines.where() + ": " + error.what());
+    }
+  }
+  check_rows(out.size(), limit, file.where(), split);
+  return out;
+}
+
+}  // namespace
+
+std::map<std::string, SplitWriter> read_tsv(const PrepareOptions& options) {
+  const int64_t limits[] = {options.train, options.dev, options.test};
+  std::map<std::string, SplitWriter> splits;
+  visit_named(
+      Source(options.source), {"basic_train.tsv", "basic_val.tsv", "basic_test.tsv"},
+      /*optional=*/{}, "ListOps",
+      [&](SourceFile& file) {
+        for (size_t i = 0; i < 3; ++i) {
+          const auto& [split, name] = kFiles[i];
+          if (file.base() == name) splits[split] = read_split(file, limits[i], split);
+        }
+      },
+      visit_options(options));
+  return splits;
+}
+
+void write_tsv(const PreparedData& data, const fs::path& out) {
+  std::error_code error;
+  fs::create_directories(out, error);
+  if (error) throw Error("cannot write " + out.string() + ": " + error.message());
+  for (const auto& [name, file_name] : kFiles) {
+    const Split& split = data.split(name);
+    AtomicFile file(out / file_name);
+    std::string text = "Source\tTarget\r\n";
+    std::vector<int64_t> wide;
+    for (int64_t i = 0; i < split.size(); ++i) {
+      wide.resize(static_cast<size_t>(split.length(i)));
+      split.copy(i, 0, split.length(i), wide.data());
+      const std::vector<uint16_t> ids(wide.begin(), wide.end());
+      text += to_source(ids) + "\t" + std::to_string(split.label(i)) + "\r\n";
+      if (text.size() < (1 << 20)) continue;
+      file.write(text);
+      text.clear();
+    }
+    file.write(text);
+    file.commit();
+  }
+}
+
+}  // namespace lra::listops

@@ -1,0 +1,220 @@
+// Pathfinder: the images of LRA's release, pathfinderR/<difficulty>/imgs/<N>/sample_<M>.png, listed
+// in metadata/<N>.npy, which are lists in plain text.
+//
+// The split is that of S4 (github.com/state-spaces/s4), as in most later work: lists by number,
+// their images shuffled by torch.randperm with seed 42, 80 / 10 / 10.
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <sstream>
+#include <unordered_map>
+
+#include "attention_variants/base/text.h"
+#include "lra/data/reading.h"
+#include "lra/data/thread_loop.h"
+#include "lra/formats/archive.h"
+#include "lra/formats/image_files.h"
+#include "lra/formats/npy.h"
+#include "lra/tasks/pathfinder/pathfinder.h"
+
+namespace lra::pathfinder {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kColumns = 11;
+
+struct Stored {
+  std::string bytes;  // the PNG file
+  bool listed = false;
+};
+
+struct Row {
+  std::string image;  // "imgs/0/sample_0.png"
+  int64_t label = 0;
+};
+
+// All files of one size and difficulty.
+struct Files {
+  std::string where;  // what to put before a path for messages
+  std::map<int64_t, std::pair<std::string, std::string>> lists;  // by number: path, content
+  std::unordered_map<std::string, Stored> images;                // by path
+};
+
+// The folder of `part` ("pathfinder32/curv_baseline") under the folder given: that of the release,
+// one it was unpacked to, or pathfinder32 itself.
+fs::path folder_of(const fs::path& given, const fs::path& part) {
+  const fs::path source = fs::absolute(given / "").lexically_normal().parent_path();
+  const fs::path nested = fs::path("lra_release") / part;
+  for (const fs::path& path : {part, nested, "lra_release" / nested}) {
+    if (fs::is_directory(source / path)) return source / path;
+  }
+  const fs::path own = source / part.filename();
+  if (source.filename() == part.parent_path() && fs::is_directory(own)) return own;
+  throw Error(given.string() + " holds no folder " + part.string());
+}
+
+// Takes one file, whose path within the part is `name`.
+void take(SourceFile& file, const std::string& name, Files& files) {
+  constexpr size_t kLongestList = 64 << 20, kLargestImage = 1 << 20;
+  files.where = file.where().substr(0, file.where().size() - printable(name).size());
+  if (name.starts_with("imgs/") && name.ends_with(".png")) {
+    files.images[name].bytes = file.read_all(kLargestImage);
+  } else if (name.starts_with("metadata/") && name.ends_with(".npy")) {
+    const std::string stem = fs::path(name).stem().string();
+    int64_t number = -1;
+    const auto [end, error] = std::from_chars(stem.data(), stem.data() + stem.size(), number);
+    if (error != std::errc() || end != stem.data() + stem.size() || number < 0)
+      throw Error(file.where() + ": lists should be named by numbers, as 0.npy");
+    if (!files.lists.try_emplace(number, name, file.read_all(kLongestList)).second) {
+      throw Error(file.where() + ": there is another list of that number");
+    }
+  }
+}
+
+Files read_files(const PrepareOptions& options, const std::string& part) {
+  Files files;
+  const VisitOptions visit = visit_options(options);
+  if (fs::is_directory(options.source)) {
+    const Source folder(folder_of(options.source, part));
+    folder.visit([&](SourceFile& file) { take(file, file.name(), files); }, visit);
+  } else {
+    const std::string inside = "/" + part + "/";
+    const auto use = [&](SourceFile& file) {
+      const std::string name = "/" + file.name();
+      const size_t at = name.find(inside);
+      if (at != std::string::npos) take(file, name.substr(at + inside.size()), files);
+    };
+    Source(options.source).visit(use, visit);
+  }
+  if (files.lists.empty())
+    throw Error(options.source.string() + " holds no " + part + "/metadata/*.npy");
+  return files;
+}
+
+// The rows of one list, split into columns; throws Error without the place.
+std::vector<std::vector<std::string>> rows_of(const std::string& content,
+                                              const std::string& where) {
+  std::vector<std::vector<std::string>> rows;
+  if (is_npy(content)) {
+    const NpyArray array = read_npy(content, where);
+    if (array.shape.size() != 2)
+      throw Error(where + ": the .npy should have 2 dimensions, not " +
+                  std::to_string(array.shape.size()));
+    const std::vector<std::string> items = npy_strings(array, where);
+    const auto columns = static_cast<size_t>(array.shape[1]);
+    for (auto it = items.begin(); it != items.end(); it += array.shape[1])
+      rows.emplace_back(it, it + static_cast<std::ptrdiff_t>(columns));
+    return rows;
+  }
+  std::istringstream text(content);
+  for (std::string line, word; std::getline(text, line);) {
+    std::istringstream words(line);
+    std::vector<std::string>& row = rows.emplace_back();
+    while (words >> word) row.push_back(word);
+  }
+  return rows;
+}
+
+// What one row lists, or nothing where its image is empty.
+std::optional<Row> read_row(const std::vector<std::string>& columns, Files& files) {
+  if (columns.size() != kColumns) {
+    throw Error("expected " + std::to_string(kColumns) +
+                " columns (folder, file, number, label, ...), not " +
+                std::to_string(columns.size()));
+  }
+  Row row{.image = columns[0] + "/" + columns[1]};
+  if (columns[3] != "0" && columns[3] != "1")
+    throw Error("the label should be 0 or 1, not '" + printable(columns[3], 40) + "'");
+  row.label = columns[3] == "1";
+  const auto it = files.images.find(row.image);
+  if (it == files.images.end()) throw Error("there is no image " + printable(row.image, 200));
+  if (it->second.listed) throw Error(printable(row.image, 200) + " is listed twice");
+  it->second.listed = true;
+  if (it->second.bytes.empty()) return std::nullopt;
+  return row;
+}
+
+std::vector<uint8_t> decode(const std::string& bytes, int64_t side, const std::string& where) {
+  lra::Image image = read_png(bytes, where);
+  if (image.channels != 1 || image.width != side || image.height != side) {
+    const auto text = [](int64_t width, int64_t height, const char* kind) {
+      return std::to_string(width) + " x " + std::to_string(height) + " " + kind;
+    };
+    throw Error(where + " should be " + text(side, side, "grey") + " pixels, not " +
+                text(image.width, image.height, image.channels == 1 ? "grey" : "coloured"));
+  }
+  return std::move(image.pixels);
+}
+
+}  // namespace
+
+Release read_release(const PrepareOptions& options, int64_t resolution,
+                     const std::string& difficulty) {
+  static const std::map<std::string, std::string> kFolders = {
+      {"easy", "curv_baseline"},
+      {"intermediate", "curv_contour_length_9"},
+      {"hard", "curv_contour_length_14"}};
+  Release release;
+  release.part = "pathfinder" + std::to_string(resolution) + "/" + kFolders.at(difficulty);
+  Files files = read_files(options, release.part);
+
+  std::vector<Row> rows;
+  for (const auto& [number, list] : files.lists) {
+    const std::string where = files.where + printable(list.first);
+    int64_t line = 0;
+    for (const std::vector<std::string>& columns : rows_of(list.second, where)) {
+      ++line;
+      try {
+        if (std::optional<Row> row = read_row(columns, files)) {
+          rows.push_back(std::move(*row));
+        } else {
+          ++release.skipped;
+        }
+      } catch (const Error& error) {
+        throw Error(where + ":" + std::to_string(line) + ": " + error.what());
+      }
+    }
+  }
+
+  const auto total = static_cast<int64_t>(rows.size());
+  const torch::Tensor order =
+      torch::randperm(total, at::make_generator<at::CPUGeneratorImpl>(42), torch::kInt64);
+  const int64_t tenth = total / 10;
+  const int64_t sizes[] = {total - 2 * tenth, tenth, tenth};
+  const int64_t limits[] = {options.train, options.dev, options.test};
+  int64_t begin = 0;
+  for (int i = 0; i < 3; ++i) {
+    const std::string split = kSplits[i];
+    check_rows(sizes[i], limits[i], options.source.string() + ": " + release.part, split);
+    const int64_t count = limits[i] < 0 ? sizes[i] : limits[i];
+    SplitWriter& writer = release.splits[split];
+    writer.reserve(count * resolution * resolution);
+    std::vector<std::vector<uint8_t>> batch(4096);
+    for (int64_t done = 0; done < count; done += static_cast<int64_t>(batch.size())) {
+      if (options.stop != nullptr && *options.stop)
+        throw Error("stopped while reading " + options.source.string() + "; nothing was written");
+      const auto row = [&](size_t j) -> const Row& {
+        const int64_t at = order.const_data_ptr<int64_t>()[begin + done + static_cast<int64_t>(j)];
+        return rows[static_cast<size_t>(at)];
+      };
+      batch.resize(std::min(batch.size(), static_cast<size_t>(count - done)));
+      parallel_for(batch.size(), thread_count(options.threads), [&](size_t j) {
+        const std::string& image = row(j).image;
+        batch[j] = decode(files.images.at(image).bytes, resolution, files.where + printable(image));
+      });
+      for (size_t j = 0; j < batch.size(); ++j) {
+        writer.tokens(std::span<const uint8_t>(batch[j]));
+        writer.label(row(j).label);
+      }
+      if (options.progress)
+        options.progress(done + static_cast<int64_t>(batch.size()), count, "decode " + split);
+    }
+    begin += sizes[i];
+  }
+  return release;
+}
+
+}  // namespace lra::pathfinder

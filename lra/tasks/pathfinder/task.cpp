@@ -1,0 +1,107 @@
+// The tasks pathfinder and pathx: preparation and registration. See pathfinder.h.
+#include "lra/data/task.h"
+#include "lra/data/reading.h"
+#include "lra/tasks/pathfinder/pathfinder.h"
+
+namespace lra::pathfinder {
+namespace {
+
+struct Kind {
+  std::string task;    // and how messages call it
+  int64_t resolution;  // where none is given
+  bool fixed = false;  // no other resolution
+};
+
+struct Chosen {
+  int64_t resolution;
+  std::string difficulty;
+};
+
+Chosen chosen(const PrepareOptions& options, const Kind& kind) {
+  refuse_other_options(options, kind.task, {"resolution", "difficulty"});
+  const Chosen result{options.resolution < 0 ? kind.resolution : options.resolution,
+                      options.difficulty.empty() ? "hard" : options.difficulty};
+  if (kind.fixed && result.resolution != kind.resolution) {
+    throw UsageError(kind.task + " is Pathfinder at " + std::to_string(kind.resolution) +
+                     " pixels a side; for --resolution " + std::to_string(result.resolution) +
+                     " prepare the task pathfinder");
+  }
+  return result;
+}
+
+void prepare(const PrepareOptions& options, const Kind& kind) {
+  constexpr int64_t kDefaults[] = {160'000, 20'000, 20'000};
+  const int64_t given[] = {options.train, options.dev, options.test};
+  const auto [resolution, difficulty] = chosen(options, kind);
+  GenerateOptions generator{.config = config(resolution, difficulty),
+                            .seed = options.seed,
+                            .threads = options.threads,
+                            .stop = options.stop};
+  Manifest manifest;
+  manifest.task = kind.task;
+  manifest.vocabulary = 256;
+  manifest.classes = 2;
+  manifest.options = {{"resolution", resolution}, {"difficulty", difficulty}};
+  if (!options.source.empty()) {
+    const Release release = read_release(options, resolution, difficulty);
+    manifest.source = source_name(options) + " (" + release.part + ")";
+    if (release.skipped > 0) {
+      manifest.source += ", empty images skipped: " + std::to_string(release.skipped);
+    }
+    manifest.generator = "pathfinder-release/1";
+    manifest.options["skipped"] = release.skipped;
+    for (const char* split : kSplits) manifest.options[split] = release.splits.at(split).size();
+    write_prepared(options.out, manifest, release.splits);
+    return;
+  }
+
+  int64_t counts[3];
+  manifest.source = "generated";
+  manifest.generator = "pathfinder/1";
+  manifest.options["seed"] = options.seed;
+  for (int i = 0; i < 3; ++i) {
+    counts[i] = given[i] < 0 ? kDefaults[i] : given[i];
+    if (counts[i] == 0 || counts[i] > 10'000'000) {
+      throw UsageError(std::string("--") + kSplits[i] + " should be from 1 to 10000000, not " +
+                       std::to_string(counts[i]));
+    }
+    generator.count += counts[i];
+    manifest.options[kSplits[i]] = counts[i];
+  }
+  if (already_prepared(options.out, manifest)) return;
+
+  std::map<std::string, SplitWriter> splits;
+  for (int i = 0; i < 3; ++i) splits[kSplits[i]].reserve(counts[i] * resolution * resolution);
+  if (options.progress) {
+    generator.progress = [&](int64_t done) { options.progress(done, generator.count, "generate"); };
+  }
+  int split = 0;
+  generate(generator, [&](const Image& image) {
+    while (splits[kSplits[split]].size() == counts[split]) ++split;
+    splits[kSplits[split]].tokens(image.pixels);
+    splits[kSplits[split]].label(image.label);
+  });
+  write_prepared(options.out, manifest, splits);
+}
+
+Task make_task(const Kind& kind, const std::string& title, const std::string& description) {
+  return {.name = kind.task,
+          .title = title,
+          .classes = 2,
+          .vocabulary = 256,
+          .inputs = 1,
+          .length = kind.resolution * kind.resolution,
+          .image = true,
+          .description = description,
+          .prepare = [kind](const PrepareOptions& options) { prepare(options, kind); },
+          .render = render};
+}
+
+[[maybe_unused]] const bool pathfinder_registered =
+    register_task(make_task({"pathfinder", 32}, "Pathfinder",
+                            "are two points ends of one dashed curve? 32 x 32 grey pixels")) &&
+    register_task(
+        make_task({"pathx", 128, /*fixed=*/true}, "Path-X", "Pathfinder at 128 x 128 grey pixels"));
+
+}  // namespace
+}  // namespace lra::pathfinder

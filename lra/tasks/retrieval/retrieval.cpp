@@ -1,0 +1,199 @@
+// The task `retrieval`: AAN's pairs from LRA's files, and the registration. See retrieval.h.
+#include "lra/tasks/retrieval/retrieval.h"
+
+#include <charconv>
+#include <unordered_map>
+
+#include "attention_variants/base/text.h"
+#include "lra/data/reading.h"
+#include "lra/formats/archive.h"
+
+namespace lra::retrieval {
+namespace {
+
+constexpr const char* kTexts = "aan_texts.tsv";
+
+std::string file_of(const std::string& split) {
+  return "new_aan_pairs." + (split == "dev" ? "eval" : split) + ".tsv";
+}
+
+std::vector<std::string_view> columns_of(std::string_view row) {
+  std::vector<std::string_view> columns;
+  for (;;) {
+    const size_t tab = row.find('\t');
+    columns.push_back(row.substr(0, tab));
+    if (tab == std::string_view::npos) return columns;
+    row.remove_prefix(tab + 1);
+  }
+}
+
+int64_t label_of(std::string_view text) {
+  double value = -1;
+  const auto [end, error] = std::from_chars(text.begin(), text.end(), value);
+  if (error != std::errc() || end != text.end() || (value != 0 && value != 1)) {
+    throw Error("the label should be 0 or 1 (or 0.0, 1.0), not '" + printable(text, 40) + "'");
+  }
+  return value == 1 ? 1 : 0;
+}
+
+void add_text(std::string_view text, SplitWriter& out) {
+  if (text.empty()) throw Error("a text is empty");
+  out.tokens(byte_ids(text, kLongest));
+}
+
+// Rows of three columns, until all texts are known.
+struct Pair {
+  int64_t label = 0;
+  std::string ids[2];
+  std::string where;
+};
+
+struct Rows {
+  SplitWriter out{/*inputs=*/2};
+  std::vector<Pair> without_text;
+  int64_t size() const { return out.size() + static_cast<int64_t>(without_text.size()); }
+};
+
+// Throws Error without the place.
+void read_row(std::string_view row, const std::string& where, Rows& rows) {
+  const std::vector<std::string_view> columns = columns_of(row);
+  const bool first = rows.size() == 0, whole = columns.size() == 5;
+  if (columns.size() != 3 && !whole) {
+    throw Error(
+        "expected 5 columns (label, id1, id2, text1, text2) or 3 (label, id1, id2) separated by "
+        "tabs, not " +
+        std::to_string(columns.size()));
+  }
+  if (!first && whole != rows.without_text.empty()) {
+    throw Error("expected " + std::string(whole ? "3" : "5") +
+                " columns as in the rows above, not " + std::to_string(columns.size()));
+  }
+  const int64_t label = label_of(columns[0]);
+  if (whole) {
+    add_text(columns[3], rows.out);
+    add_text(columns[4], rows.out);
+    rows.out.label(label);
+  } else {
+    rows.without_text.push_back({.label = label,
+                                 .ids = {std::string(columns[1]), std::string(columns[2])},
+                                 .where = where});
+  }
+}
+
+using Texts = std::unordered_map<std::string, std::string>;  // by id
+
+void read_texts(SourceFile& file, Texts& texts) {
+  SourceLines lines(file);
+  for (std::string line; lines.next(line);) {
+    const size_t tab = line.find('\t');
+    if (tab == 0 || tab == std::string::npos || tab + 1 == line.size()) {
+      throw Error(lines.where() + ": expected an id and a text separated by a tab");
+    }
+    if (!texts.emplace(line.substr(0, tab), line.substr(tab + 1, kLongest)).second) {
+      throw Error(lines.where() + ": there is a text of '" + printable(line.substr(0, tab), 40) +
+                  "' above");
+    }
+  }
+}
+
+// Gives the rows of three columns their texts.
+void join(Rows& rows, const Texts& texts) {
+  for (const Pair& pair : rows.without_text) {
+    for (const std::string& id : pair.ids) {
+      const auto it = texts.find(id);
+      if (it == texts.end()) {
+        throw Error(pair.where + ": " +
+                    (texts.empty()
+                         ? "there are 3 columns, so the texts should be in a file " +
+                               std::string(kTexts) +
+                               " of the same source (id, tab, text; a document a line), "
+                               "and there is none"
+                         : std::string(kTexts) + " has no text of '" + printable(id, 40) + "'"));
+      }
+      add_text(it->second, rows.out);
+    }
+    rows.out.label(pair.label);
+  }
+}
+
+void prepare_retrieval(const PrepareOptions& options) {
+  refuse_other_options(options, "retrieval", {"synthetic"});
+  if (options.source.empty()) {
+    throw UsageError(
+        "retrieval needs --source: the folder or archive of new_aan_pairs.{train,eval,test}.tsv "
+        "(LRA's lra_release.gz as it is, say); or, with --synthetic, the film reviews of "
+        "aclImdb_v1.tar.gz for a labelled stand-in");
+  }
+  const std::map<std::string, SplitWriter> splits =
+      options.synthetic ? make_stand_in(options) : read_tsv(options);
+  Manifest manifest;
+  manifest.task = "retrieval";
+  manifest.source = (options.synthetic ? "synthetic stand-in of IMDB reviews, from "
+                                       : "AAN pairs (LRA's TSV), from ") +
+                    source_name(options);
+  manifest.synthetic = options.synthetic;
+  manifest.generator = options.synthetic ? "retrieval-stand-in/1" : "retrieval-tsv/1";
+  manifest.vocabulary = kByteVocabulary;
+  manifest.classes = 2;
+  manifest.inputs = 2;
+  if (options.synthetic) manifest.options["seed"] = options.seed;
+  for (const char* split : kSplits) manifest.options[split] = splits.at(split).size();
+  write_prepared(options.out, manifest, splits);
+}
+
+[[maybe_unused]] const bool retrieval_registered = register_task({
+    .name = "retrieval",
+    .title = "Retrieval",
+    .classes = 2,
+    .vocabulary = kByteVocabulary,
+    .inputs = 2,
+    .length = 4096,
+    .description = "does one of two papers cite the other? ACL Anthology, byte by byte",
+    .source = "the folder or archive of new_aan_pairs.{train,eval,test}.tsv, as lra_release.gz",
+    .stand_in = "text",
+    .prepare = prepare_retrieval,
+    .render = render_bytes,
+});
+
+}  // namespace
+
+std::map<std::string, SplitWriter> read_tsv(const PrepareOptions& options) {
+  const std::map<std::string, int64_t> limits = {
+      {"train", options.train}, {"dev", options.dev}, {"test", options.test}};
+  std::map<std::string, Rows> rows;
+  Texts texts;
+  const auto read_split = [&](SourceFile& file, const std::string& split) {
+    SourceLines lines(file);
+    Rows& of_split = rows[split];
+    const int64_t limit = limits.at(split);
+    std::string line;
+    while ((limit < 0 || of_split.size() < limit) && lines.next(line)) {
+      try {
+        read_row(line, lines.where(), of_split);
+      } catch (const Error& error) {
+        throw Error(lines.where() + ": " + error.what());
+      }
+    }
+    check_rows(of_split.size(), limit, file.where(), split);
+  };
+  const Source source(options.source);
+  std::vector<std::string> names;
+  for (const char* split : kSplits) names.push_back(file_of(split));
+  visit_named(
+      source, names, /*optional=*/{kTexts}, "retrieval",
+      [&](SourceFile& file) {
+        for (const char* split : kSplits) {
+          if (file.base() == file_of(split)) read_split(file, split);
+        }
+        if (file.base() == kTexts) read_texts(file, texts);
+      },
+      visit_options(options));
+  std::map<std::string, SplitWriter> splits;
+  for (auto& [split, of_split] : rows) {
+    join(of_split, texts);
+    splits[split] = std::move(of_split.out);
+  }
+  return splits;
+}
+
+}  // namespace lra::retrieval

@@ -1,0 +1,31 @@
+// The task "retrieval" (ACL Anthology Network, Radev et al. 2013, in LRA's pairs): does one of two
+// papers cite the other, byte by byte? Two inputs a sample.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "lra/data/task.h"
+
+namespace lra::retrieval {
+
+inline constexpr size_t kLongest = 10'000;  // bytes of a text that LRA reads
+
+/// Reads new_aan_pairs.{train,eval,test}.tsv, the first `options.train` (dev, test) rows each or
+/// all, from a folder or an archive (LRA's release as it is, say). Rows end in "\n"; columns are
+/// separated by tabs, with no quoting:
+///   label id1 id2 text1 text2     label 0 or 1, as "0" or "0.0"; texts are taken as they stand
+/// Some copies hold the first three columns alone. Then the texts come from a file aan_texts.tsv in
+/// the same source, a document a line:
+///   id text
+/// Throws Error with file and line on anything else.
+std::map<std::string, SplitWriter> read_tsv(const PrepareOptions& options);
+
+/// A stand-in for AAN, whose texts may not be passed on: pairs of halves of film reviews
+/// (`options.source`, see imdb.h), with label 1 where both are of one review. A half is paired with
+/// one of a review of about the same length and the same label (but for one couple, where a label
+/// has an odd number), so that only the content tells. Each half is used once, and the splits share
+/// no review. Counts are pairs, and even. Texts are bytes literals, as in AAN's files.
+std::map<std::string, SplitWriter> make_stand_in(const PrepareOptions& options);
+
+}  // namespace lra::retrieval

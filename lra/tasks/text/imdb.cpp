@@ -1,0 +1,188 @@
+// The reviews, and the task `text` made of them: is a review positive?
+#include "lra/tasks/text/imdb.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+
+#include "attention_variants/base/text.h"
+#include "lra/data/loader.h"
+#include "lra/data/reading.h"
+#include "lra/formats/archive.h"
+
+namespace lra::imdb {
+namespace {
+
+constexpr const char* kFolders[] = {"/neg", "/pos"};  // by label
+constexpr size_t kLongest = 1 << 20;                  // bytes; the longest review has 13,704
+
+// The parts of "x/train/pos/12_9.txt", in reverse.
+std::vector<std::string> parts_from_the_end(const std::string& name) {
+  std::vector<std::string> parts;
+  for (size_t end = name.size();;) {
+    const size_t slash = name.rfind('/', end - 1);
+    parts.push_back(name.substr(slash == std::string::npos ? 0 : slash + 1,
+                                slash == std::string::npos ? end : end - slash - 1));
+    if (slash == std::string::npos || slash == 0) return parts;
+    end = slash;
+  }
+}
+
+// The number before the '_' of "12_9.txt".
+int64_t id_of(const std::string& base, const SourceFile& file) {
+  int64_t id = -1, rating = -1;
+  const char* end = base.data() + base.size();
+  const auto [after_id, id_error] = std::from_chars(base.data(), end, id);
+  if (id_error == std::errc() && id >= 0 && after_id != end && *after_id == '_') {
+    const auto [after, error] = std::from_chars(after_id + 1, end, rating);
+    if (error == std::errc() && rating >= 0 && std::string_view(after, end) == ".txt") return id;
+  }
+  throw Error(file.where() + ": the name should be <id>_<rating>.txt, as 12_9.txt");
+}
+
+// For each count, a draw of that many of the items not yet drawn, with the labels' shares kept
+// (largest remainders).
+std::vector<std::vector<size_t>> draw(const std::vector<Review>& reviews,
+                                      const std::vector<int64_t>& counts, uint64_t seed) {
+  std::array<std::vector<size_t>, 2> rest;  // by label, in the order in which they are drawn
+  for (int64_t label = 0; label < 2; ++label) {
+    std::vector<size_t> items;
+    for (size_t i = 0; i < reviews.size(); ++i) {
+      if (reviews[i].label == label) items.push_back(i);
+    }
+    for (const int64_t i : epoch_permutation(static_cast<int64_t>(items.size()), seed, label)) {
+      rest[static_cast<size_t>(label)].push_back(items[static_cast<size_t>(i)]);
+    }
+  }
+  std::vector<std::vector<size_t>> draws;
+  for (const int64_t count : counts) {
+    const auto negative = static_cast<int64_t>(rest[0].size()),
+               positive = static_cast<int64_t>(rest[1].size());
+    // Rounded to the nearest, a half upwards.
+    const int64_t share =
+        negative == 0 ? 0
+                      : (2 * count * negative + negative + positive) / (2 * (negative + positive));
+    const std::array<int64_t, 2> take = {share, count - share};
+    std::vector<size_t>& drawn = draws.emplace_back();
+    for (size_t label = 0; label < 2; ++label) {
+      const auto end = rest[label].begin() + take[label];
+      drawn.insert(drawn.end(), rest[label].begin(), end);
+      rest[label].erase(rest[label].begin(), end);
+    }
+    std::ranges::sort(drawn);
+  }
+  return draws;
+}
+
+void prepare_imdb(const PrepareOptions& options) {
+  refuse_other_options(options, "text", {});
+  if (options.source.empty()) {
+    throw UsageError(
+        "text is made of the reviews of aclImdb_v1.tar.gz "
+        "(https://ai.stanford.edu/~amaas/data/sentiment/): give the archive, or its folder "
+        "aclImdb, "
+        "with --source");
+  }
+  const Reviews reviews = read(options);
+  const Splits splits = split(reviews, options);
+  Manifest manifest;
+  manifest.task = "text";
+  manifest.source = "IMDB reviews, from " + source_name(options);
+  manifest.generator = "imdb/1";
+  manifest.vocabulary = kByteVocabulary;
+  manifest.classes = 2;
+  manifest.options = {{"seed", options.seed}};
+  std::map<std::string, SplitWriter> writers;
+  const auto write = [&](const char* name, const std::vector<Review>& from,
+                         const std::vector<size_t>& chosen) {
+    manifest.options[name] = chosen.size();
+    for (const size_t i : chosen) {
+      writers[name].tokens(byte_ids(from[i].text));
+      writers[name].label(from[i].label);
+    }
+  };
+  write("train", reviews.train, splits.train);
+  write("dev", reviews.train, splits.dev);
+  write("test", reviews.test, splits.test);
+  manifest.options["empty_files_skipped"] = reviews.empty;
+  write_prepared(options.out, manifest, writers);
+}
+
+[[maybe_unused]] const bool imdb_registered = register_task({
+    .name = "text",
+    .title = "Text",
+    .classes = 2,
+    .vocabulary = kByteVocabulary,
+    .inputs = 1,
+    .length = 4096,
+    .description = "is a film review positive? IMDB, byte by byte",
+    .source = "aclImdb_v1.tar.gz or its folder aclImdb",
+    .prepare = prepare_imdb,
+    .render = render_bytes,
+});
+
+}  // namespace
+
+Reviews read(const PrepareOptions& options) {
+  const Source source(options.source);
+  Reviews reviews;
+  source.visit(
+      [&](SourceFile& file) {
+        const std::vector<std::string> parts = parts_from_the_end(file.name());
+        if (parts.size() < 3 || !parts[0].ends_with(".txt")) return;
+        const bool train = parts[2] == "train", positive = parts[1] == "pos";
+        // The archive also has unlabelled reviews, lists of addresses and word counts.
+        if ((!train && parts[2] != "test") || (!positive && parts[1] != "neg")) return;
+        const int64_t id = id_of(parts[0], file);
+        const std::string bytes = file.read_all(kLongest);
+        const std::string_view text = strip(bytes);
+        if (text.empty()) {
+          ++reviews.empty;
+          return;
+        }
+        (train ? reviews.train : reviews.test)
+            .push_back({.label = positive ? 1 : 0, .id = id, .text = std::string(text)});
+      },
+      visit_options(options));
+  const std::string where = options.source.string();
+  const auto sort_and_check = [&](std::vector<Review>& half, const std::string& name) {
+    const auto key = [](const Review& r) { return std::pair(r.label, r.id); };
+    std::ranges::sort(half, {}, key);
+    const auto same = std::ranges::adjacent_find(half, {}, key);
+    if (same != half.end()) {
+      throw Error(where + ": two reviews of " + name + kFolders[same->label] + " have the id " +
+                  std::to_string(same->id));
+    }
+    for (int64_t label = 0; label < 2; ++label) {
+      if (std::ranges::count(half, label, &Review::label) > 0) continue;
+      throw Error(where + " holds no reviews " + name + kFolders[label] +
+                  "/<id>_<rating>.txt; the data is aclImdb_v1.tar.gz of "
+                  "https://ai.stanford.edu/~amaas/data/sentiment/");
+    }
+  };
+  sort_and_check(reviews.train, "train");
+  sort_and_check(reviews.test, "test");
+  return reviews;
+}
+
+Splits split(const Reviews& reviews, const PrepareOptions& options) {
+  const auto train_half = static_cast<int64_t>(reviews.train.size()),
+             test_half = static_cast<int64_t>(reviews.test.size());
+  const int64_t dev = options.dev >= 0 ? options.dev : std::max<int64_t>(1, train_half / 10),
+                train = options.train >= 0 ? options.train : train_half - dev,
+                test = options.test >= 0 ? options.test : test_half;
+  if (train < 1 || dev < 1 || train + dev > train_half || test < 1 || test > test_half) {
+    throw UsageError(options.source.string() + " holds " + std::to_string(train_half) +
+                     " reviews for train and dev and " + std::to_string(test_half) +
+                     " for test; --train " + std::to_string(train) + " --dev " +
+                     std::to_string(dev) + " --test " + std::to_string(test) +
+                     " cannot be made of them");
+  }
+  std::vector<std::vector<size_t>> drawn = draw(reviews.train, {dev, train}, options.seed);
+  return {.train = std::move(drawn[1]),
+          .dev = std::move(drawn[0]),
+          .test = draw(reviews.test, {test}, options.seed).front()};
+}
+
+}  // namespace lra::imdb

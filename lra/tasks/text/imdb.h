@@ -1,0 +1,40 @@
+// The Large Movie Review Dataset (Maas et al. 2011): 25,000 labelled reviews to train on and 25,000
+// to test on, as aclImdb/{train,test}/{neg,pos}/<id>_<rating>.txt.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lra/data/task.h"
+
+namespace lra::imdb {
+
+struct Review {
+  int64_t label = 0;  // 0 = negative, 1 = positive
+  int64_t id = 0;     // the number its file's name begins with
+  std::string text;   // bytes, without white space at the ends
+};
+
+struct Reviews {
+  std::vector<Review> train, test;  // sorted by label, then id
+  int64_t empty = 0;                // files without text, left out
+};
+
+/// Reads `options.source`, the folder aclImdb (or one that holds it) or its archive. Throws Error
+/// where reviews are missing, two have the same id, or a file has another name.
+Reviews read(const PrepareOptions& options);
+
+/// Which reviews make a split, by their place in the official half, ascending.
+struct Splits {
+  std::vector<size_t> train, dev, test;
+};
+
+/// Dev is drawn from the official training half, a tenth of it where `options.dev` says nothing
+/// else, train is the rest or `options.train` of the rest, test is the official one or
+/// `options.test` of it. Draws are uniform under `options.seed` within each label and keep the
+/// labels' shares. Throws UsageError where more is asked for than there is.
+Splits split(const Reviews& reviews, const PrepareOptions& options);
+
+}  // namespace lra::imdb
