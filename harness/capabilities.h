@@ -2,7 +2,7 @@
 #pragma once
 
 #include "attention_variants/attention.h"
-#include "results/tables.h"
+#include "results/print/table.h"
 
 namespace lra {
 

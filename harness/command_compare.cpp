@@ -7,9 +7,9 @@
 #include "attention_variants/base/error.h"
 #include "harness/commands.h"
 #include "harness/progress.h"
-#include "results/compare_runs.h"
-#include "results/report.h"
-#include "results/run_folder.h"
+#include "results/analysis/compare_runs.h"
+#include "results/records/run_folder.h"
+#include "results/report/report.h"
 
 namespace lra {
 namespace {

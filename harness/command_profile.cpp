@@ -16,7 +16,7 @@
 #include "lra/config/preset.h"
 #include "lra/config/protocol.h"
 #include "lra/data/task.h"
-#include "results/profile_compare.h"
+#include "results/tables/profile_compare.h"
 
 namespace lra {
 namespace {
@@ -283,7 +283,7 @@ void add_profile_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--peers", options->peers,
                       "Measure other packages' layers too, by this program, between our own: "
-                      "results/peers/profile_peers.py, which needs its packages");
+                      "harness/profile/peers/profile_peers.py, which needs its packages");
   command->add_option("--child", options->child)->group("");  // of our own processes
   command->callback([options] { profile(*options); });
 }

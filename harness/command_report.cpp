@@ -15,9 +15,9 @@
 #include "harness/plot.h"
 #include "harness/progress.h"
 #include "harness/report_samples.h"
-#include "results/event_file.h"
-#include "results/html_report.h"
-#include "results/report.h"
+#include "results/report/event_file.h"
+#include "results/report/html_report.h"
+#include "results/report/report.h"
 
 namespace lra {
 namespace {

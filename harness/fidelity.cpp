@@ -15,7 +15,7 @@
 #include "harness/progress.h"
 #include "harness/runtime.h"
 #include "harness/signals.h"
-#include "results/statistics.h"
+#include "results/statistics/statistics.h"
 
 namespace lra {
 namespace {

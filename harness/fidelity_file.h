@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "results/records.h"
+#include "results/records/records.h"
 
 namespace lra {
 

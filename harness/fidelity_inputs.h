@@ -8,7 +8,7 @@
 
 #include "attention_variants/torch.h"
 #include "harness/open_run.h"
-#include "results/records.h"
+#include "results/records/records.h"
 
 namespace lra {
 

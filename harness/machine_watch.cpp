@@ -14,7 +14,7 @@
 #include <sstream>
 #include <thread>
 
-#include "results/statistics.h"
+#include "results/statistics/statistics.h"
 
 namespace lra {
 namespace {

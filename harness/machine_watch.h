@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "results/records.h"
+#include "results/records/records.h"
 
 namespace lra {
 

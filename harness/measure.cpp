@@ -10,7 +10,7 @@
 #include "harness/memory.h"
 #include "harness/runtime.h"
 #include "harness/signals.h"
-#include "results/profile_statistics.h"
+#include "results/statistics/bootstrap.h"
 
 namespace lra {
 namespace {

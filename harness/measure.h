@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "attention_variants/torch.h"
-#include "results/statistics.h"
+#include "results/statistics/statistics.h"
 
 namespace lra {
 

@@ -12,7 +12,7 @@
 namespace lra {
 namespace {
 
-constexpr const char* kExample = "results/peers/profile_peers.py";
+constexpr const char* kExample = "harness/profile/peers/profile_peers.py";
 
 UsageError bad_program(const std::string& program, const std::string& what) {
   return UsageError(

@@ -17,8 +17,8 @@
 #include "harness/roofline.h"
 #include "harness/runtime.h"
 #include "harness/signals.h"
-#include "results/profile_cells.h"
-#include "results/profile_statistics.h"
+#include "results/analysis/profile_cells.h"
+#include "results/statistics/bootstrap.h"
 
 namespace lra {
 namespace {

@@ -7,7 +7,7 @@
 #include "attention_variants/attention.h"
 #include "attention_variants/torch.h"
 #include "harness/measure.h"
-#include "results/records.h"
+#include "results/records/records.h"
 
 namespace lra {
 

@@ -1,7 +1,7 @@
 // The examples behind a run's predictions, from the prepared data that it was trained on.
 #pragma once
 
-#include "results/run_page.h"
+#include "results/report/run_page.h"
 
 namespace lra {
 

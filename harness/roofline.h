@@ -2,7 +2,7 @@
 #pragma once
 
 #include "attention_variants/torch.h"
-#include "results/records.h"
+#include "results/records/records.h"
 
 namespace lra {
 

@@ -7,7 +7,7 @@
 
 #include "attention_variants/base/files.h"
 #include "harness/runtime.h"
-#include "results/statistics.h"
+#include "results/statistics/statistics.h"
 
 namespace lra {
 

@@ -6,8 +6,8 @@
 
 #include "harness/evaluation.h"
 #include "harness/trainer.h"
-#include "results/records.h"
-#include "results/run_folder.h"
+#include "results/records/records.h"
+#include "results/records/run_folder.h"
 
 namespace lra {
 

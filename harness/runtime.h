@@ -5,7 +5,7 @@
 
 #include "attention_variants/base/fields.h"
 #include "attention_variants/torch.h"
-#include "results/records.h"
+#include "results/records/records.h"
 
 namespace lra {
 

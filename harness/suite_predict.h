@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "harness/suite.h"
-#include "results/tables.h"
+#include "results/print/table.h"
 
 namespace lra {
 

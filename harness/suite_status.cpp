@@ -12,7 +12,7 @@
 #include "harness/suite.h"
 #include "harness/suite_cell.h"
 #include "harness/suite_runners.h"
-#include "results/tables.h"
+#include "results/print/table.h"
 
 namespace lra {
 namespace {

@@ -13,7 +13,7 @@
 #include <chrono>
 
 #include "harness/roofline.h"
-#include "results/profile_statistics.h"
+#include "results/statistics/bootstrap.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/peak.h"
 

@@ -4,7 +4,7 @@
 
 #include <regex>
 
-#include "results/profile_statistics.h"
+#include "results/statistics/bootstrap.h"
 #include "tests/harness/program.h"
 
 namespace lra {

@@ -264,7 +264,7 @@ TEST_F(PeersTest, RefusesWithOneLineThatHelps) {
 
 // The packages themselves, where this machine's python3 has them.
 TEST(SlowPeersTest, ThePackagesMeasureInEveryScopeAndMode) {
-  const std::string program = LRA_SOURCE_DIR "/results/peers/profile_peers.py";
+  const std::string program = LRA_SOURCE_DIR "/harness/profile/peers/profile_peers.py";
   const ProgramResult list = Program({"--list"}, program).wait();
   ASSERT_EQ(list.status, 0) << list.err;
   std::map<std::string, size_t> there;  // by scope
@@ -334,7 +334,7 @@ TEST(SlowPeersTest, ThePackagesMeasureInEveryScopeAndMode) {
 TEST(PeersScriptTest, SaysWhatIsNotInstalled) {
   // An interpreter without site packages has none of them.
   const ProgramResult list =
-      Program({"-S", LRA_SOURCE_DIR "/results/peers/profile_peers.py", "--list"},
+      Program({"-S", LRA_SOURCE_DIR "/harness/profile/peers/profile_peers.py", "--list"},
               "/usr/bin/python3")
           .wait();
   if (list.status == 127) GTEST_SKIP() << "no /usr/bin/python3 here";

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "results/records.h"
+#include "results/records/records.h"
 #include "tests/harness/program.h"
 
 namespace lra {

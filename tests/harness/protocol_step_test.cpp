@@ -12,7 +12,7 @@
 #include "harness/trainer.h"
 #include "lra/formats/safetensors.h"
 #include "lra/model/model.h"
-#include "results/recipes.h"
+#include "results/analysis/recipes.h"
 #include "tests/lra/scratch.h"
 
 namespace lra {

@@ -8,7 +8,7 @@
 #include "harness/attend.h"
 #include "harness/run_files.h"
 #include "lra/formats/safetensors.h"
-#include "results/records.h"
+#include "results/records/records.h"
 #include "tests/harness/program.h"
 
 namespace lra {

@@ -1,5 +1,5 @@
 // What the accuracy tables show, and above all what they never mix.
-#include "results/accuracy_table.h"
+#include "results/tables/accuracy_table.h"
 
 #include <gtest/gtest.h>
 

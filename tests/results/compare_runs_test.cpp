@@ -1,5 +1,5 @@
 // Run against run: what is computed, and what is refused.
-#include "results/compare_runs.h"
+#include "results/analysis/compare_runs.h"
 
 #include <gtest/gtest.h>
 

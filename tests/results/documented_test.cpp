@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "examples.h"
-#include "results/compare_runs.h"
+#include "results/analysis/compare_runs.h"
 
 namespace lra {
 namespace {

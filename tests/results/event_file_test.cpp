@@ -1,6 +1,6 @@
 // TensorBoard's event files; tests/report/tensorboard_check reads them back with the package
 // itself.
-#include "results/event_file.h"
+#include "results/report/event_file.h"
 
 #include <gtest/gtest.h>
 

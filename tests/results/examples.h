@@ -5,8 +5,8 @@
 #include <fstream>
 #include <string>
 
-#include "results/records.h"
-#include "results/statistics.h"
+#include "results/records/records.h"
+#include "results/statistics/statistics.h"
 
 namespace lra {
 

@@ -1,5 +1,5 @@
 // Fidelity lines: the record, its tables and its plots.
-#include "results/fidelity_table.h"
+#include "results/tables/fidelity_table.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "examples.h"
-#include "results/report.h"
+#include "results/report/report.h"
 
 namespace lra {
 namespace {

@@ -6,8 +6,8 @@
 #include <regex>
 
 #include "examples.h"
-#include "results/html_report.h"
-#include "results/report.h"
+#include "results/report/html_report.h"
+#include "results/report/report.h"
 
 namespace lra {
 namespace {

@@ -1,13 +1,13 @@
 // The pages: what is in them, and what never is.
-#include "results/html.h"
+#include "results/print/html.h"
 
 #include <gtest/gtest.h>
 
 #include <regex>
 
 #include "examples.h"
-#include "results/html_report.h"
-#include "results/report.h"
+#include "results/report/html_report.h"
+#include "results/report/report.h"
 
 namespace lra {
 namespace {

@@ -1,5 +1,5 @@
 // Against scipy and statsmodels: tests/parity/make_statistics_fixtures.py wrote the fixtures.
-#include "results/hypothesis.h"
+#include "results/statistics/hypothesis.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What --compare calls slower, and what it does not.
-#include "results/profile_compare.h"
+#include "results/tables/profile_compare.h"
 
 #include <gtest/gtest.h>
 

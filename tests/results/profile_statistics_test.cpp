@@ -1,5 +1,5 @@
 // Medians over passes, ratios, growth and crossings, on samples whose answers are known.
-#include "results/profile_statistics.h"
+#include "results/statistics/bootstrap.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Memory and time per length, and when the published rows may stand beside them.
-#include "results/profile_table.h"
+#include "results/tables/profile_table.h"
 
 #include <gtest/gtest.h>
 

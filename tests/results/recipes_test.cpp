@@ -1,5 +1,5 @@
 // Which results share a table where a protocol has settings by variant.
-#include "results/recipes.h"
+#include "results/analysis/recipes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The record schemas and the walk that finds them.
-#include "results/records.h"
+#include "results/records/records.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The whole report.
-#include "results/report.h"
+#include "results/report/report.h"
 
 #include <gtest/gtest.h>
 

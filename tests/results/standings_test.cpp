@@ -1,11 +1,11 @@
 // Who is as good as the best, and who has learned at all.
-#include "results/standings.h"
+#include "results/analysis/standings.h"
 
 #include <gtest/gtest.h>
 
 #include "examples.h"
-#include "results/accuracy_table.h"
-#include "results/hypothesis.h"
+#include "results/statistics/hypothesis.h"
+#include "results/tables/accuracy_table.h"
 
 namespace lra {
 namespace {

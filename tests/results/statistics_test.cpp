@@ -1,5 +1,5 @@
 // Against scipy 1.17.1; the command that made each number stands beside it.
-#include "results/statistics.h"
+#include "results/statistics/statistics.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The four printers, and hostile cells in each.
-#include "results/tables.h"
+#include "results/print/table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,463 @@
+#!/usr/bin/env python3
+"""Attention layers of public Python packages, measured for `lra profile` between its own cells.
+
+    python3 -m venv peers && peers/bin/pip install -r harness/profile/peers/requirements.txt
+    PATH=$PWD/peers/bin:$PATH ./run profile --preset table1 --peers harness/profile/peers/profile_peers.py --out t1.jsonl
+    ./run report t1.jsonl --out t1                        # "here / the package" among its tables
+
+`lra profile` plans, orders, repeats, merges and writes; this program measures one pass of one cell in a process of its own, as
+`lra profile` has its own cells measured: inputs made beforehand, threads pinned, the address space limited, warm-up until three calls
+lie within 5 % of each other, samples until the median's bootstrap interval is within 2 % or the time is over. What differs:
+- Memory is the peak of the bytes that LibTorch's profiler reports as allocated and not yet freed during one call, above the start;
+  lra counts at the allocator. Both see tensors alone, and the same ones.
+- The fixed chain of operations that shows a change of the processor's clock is not run here; a pass is noisy by the time its
+  threads had to wait for a processor.
+- A package computes what it computes: the differences in function are named at each peer below. No mask is given, since several
+  packages take none; lra's own attentions are given one in which every token is real.
+- In scope `model` the peer is the released recipe's whole model (released_recipe.py) in the sizes of the protocol, with a training
+  step of cross-entropy, backward and torch's AdamW; tokens are random and all real.
+- In scope `core`, q, k and v are given in the layout that the package itself has them in after its projections; a package that is a
+  layer alone has its projections replaced by what hands them over, so that its own code computes.
+
+    profile_peers.py --list             what is here, as JSON
+    profile_peers.py --child REQUEST    measures one pass and writes a line of a profile, of which lra takes the measurement
+"""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+BOOTSTRAP = 1000
+PRECISION = 0.02
+MOST_SAMPLES = 300
+NOISE = 0.05  # of the processors' time
+ARENA = 128 << 20  # what the C library may reserve of the address space for a thread
+DTYPES = ["float32", "bfloat16", "float64"]
+
+
+# ---- The peers -----------------------------------------------------------------------------------------------------------------
+# A maker of a layer takes the cell and returns (module, f) with f(x [B,N,D]) -> [B,N,D]; a maker of a core returns (module, shapes,
+# f): f of tensors of these shapes gives the attention's result. `module` holds the parameters.
+def width_of(cell):
+    return cell["heads"] * cell["head_dim"]
+
+
+def joined(cell, count):
+    """`count` tensors [B,N,H*d], as a layer's projections make them."""
+    return [(cell["batch"], cell["length"], width_of(cell))] * count
+
+
+def by_head(cell, count):
+    """`count` tensors [B,H,N,d]."""
+    return [(cell["batch"], cell["heads"], cell["length"], cell["head_dim"])] * count
+
+
+def no_parameters():
+    import torch
+
+    return torch.nn.Module()
+
+
+def hand_over(layer, names, forward):
+    """`forward` of a layer whose projections `names` hand over the tensors given instead of computing them."""
+    import torch
+
+    class Given(torch.nn.Module):
+        tensor = None
+
+        def forward(self, _):
+            return self.tensor
+
+    for name in names:
+        setattr(layer, name, Given())
+
+    def call(*tensors):
+        for name, tensor in zip(names, tensors):
+            getattr(layer, name).tensor = tensor
+        return forward(tensors[0])
+
+    return call
+
+
+def torch_layer(need_weights):
+    """torch's own layer; with need_weights it writes the N x N matrix (and averages it over heads)."""
+
+    def make(cell):
+        import torch
+
+        layer = torch.nn.MultiheadAttention(width_of(cell), cell["heads"], batch_first=True)
+        return layer, lambda x: layer(x, x, x, need_weights=need_weights)[0]
+
+    return make
+
+
+def torch_core(cell):
+    import torch
+
+    return no_parameters(), by_head(cell, 3), torch.nn.functional.scaled_dot_product_attention
+
+
+def torch_weights_core(cell):
+    """The formula as papers' code writes it."""
+
+    def call(q, k, v):
+        return (q @ k.transpose(-2, -1) / cell["head_dim"] ** 0.5).softmax(-1) @ v
+
+    return no_parameters(), by_head(cell, 3), call
+
+
+def nystrom_attention(cell):
+    from nystrom_attention import NystromAttention
+
+    layer = NystromAttention(width_of(cell), dim_head=cell["head_dim"], heads=cell["heads"], num_landmarks=64, pinv_iterations=6,
+                             residual=True, residual_conv_kernel=35)
+    return layer, layer
+
+
+def nystrom_attention_core(cell):
+    import torch
+
+    layer, _ = nystrom_attention(cell)
+    layer.to_out = torch.nn.Identity()
+    return layer, [(cell["batch"], cell["length"], 3 * width_of(cell))], hand_over(layer, ["to_qkv"], layer)
+
+
+def with_output(attention, width):
+    """An attention of transformers has no output projection: lra's has."""
+    import torch
+
+    return torch.nn.ModuleDict({"attention": attention, "output": torch.nn.Linear(width, width)})
+
+
+def transformers_nystrom_alone(cell):
+    from transformers import NystromformerConfig
+    from transformers.models.nystromformer.modeling_nystromformer import NystromformerSelfAttention
+
+    return NystromformerSelfAttention(NystromformerConfig(
+        hidden_size=width_of(cell), num_attention_heads=cell["heads"], num_landmarks=64, conv_kernel_size=35,
+        segment_means_seq_len=cell["length"], attention_probs_dropout_prob=0.0))
+
+
+def transformers_nystrom(cell):
+    layer = with_output(transformers_nystrom_alone(cell), width_of(cell))
+    return layer, lambda x: layer["output"](layer["attention"](x)[0])
+
+
+def transformers_nystrom_core(cell):
+    layer = transformers_nystrom_alone(cell)
+    return layer, joined(cell, 3), hand_over(layer, ["query", "key", "value"], lambda x: layer(x)[0])
+
+
+def transformers_longformer_alone(cell):
+    import torch
+    from transformers import LongformerConfig
+    from transformers.models.longformer.modeling_longformer import LongformerSelfAttention
+
+    layer = LongformerSelfAttention(LongformerConfig(
+        hidden_size=width_of(cell), num_attention_heads=cell["heads"], attention_window=[256], num_hidden_layers=1,
+        attention_probs_dropout_prob=0.0), layer_id=0)
+
+    def call(x):
+        none = torch.zeros(x.shape[:2])  # no padding, no global token
+        return layer(x, attention_mask=none, is_index_masked=none.bool(), is_index_global_attn=none.bool(),
+                     is_global_attn=False)[0]
+
+    return layer, call
+
+
+def transformers_longformer(cell):
+    attention, call = transformers_longformer_alone(cell)
+    layer = with_output(attention, width_of(cell))
+    return layer, lambda x: layer["output"](call(x))
+
+
+def transformers_longformer_core(cell):
+    """Its code has the positions in front, and scales the queries in place: a copy for it."""
+    layer, forward = transformers_longformer_alone(cell)
+    call = hand_over(layer, ["query", "key", "value"], lambda x: forward(x.transpose(0, 1)))
+    return layer, [(cell["length"], cell["batch"], width_of(cell))] * 3, lambda q, k, v: call(q.clone(), k, v)
+
+
+def linformer(cell):
+    from linformer.linformer import LinformerSelfAttention
+
+    layer = LinformerSelfAttention(width_of(cell), cell["length"], k=256, heads=cell["heads"])
+    return layer, layer
+
+
+def linformer_core(cell):
+    import torch
+
+    layer, _ = linformer(cell)
+    layer.to_out = torch.nn.Identity()
+    return layer, joined(cell, 3), hand_over(layer, ["to_q", "to_k", "to_v"], layer)
+
+
+def performer(cell):
+    from performer_pytorch import SelfAttention
+
+    layer = SelfAttention(width_of(cell), heads=cell["heads"], dim_head=cell["head_dim"], nb_features=256, causal=False)
+    return layer, layer
+
+
+def performer_core(cell):
+    from performer_pytorch import FastAttention
+
+    layer = FastAttention(cell["head_dim"], nb_features=256, causal=False)
+    return layer, by_head(cell, 3), layer
+
+
+def reformer(cell):
+    from reformer_pytorch import LSHSelfAttention
+
+    layer = LSHSelfAttention(width_of(cell), heads=cell["heads"], bucket_size=64, n_hashes=2, causal=False)
+    return layer, layer
+
+
+def reformer_core(cell):
+    """Queries are the keys, as in lra's."""
+    from reformer_pytorch import LSHAttention
+
+    layer = LSHAttention(bucket_size=64, n_hashes=2, causal=False)
+    return layer, [(cell["batch"] * cell["heads"], cell["length"], cell["head_dim"])] * 2, lambda qk, v: layer(qk, v)[0]
+
+
+# Name -> (attention of lra with the same sizes, distribution on PyPI, maker of the layer, maker of the core)
+PEERS = {
+    "torch": ("standard", "torch", torch_layer(need_weights=False), torch_core),
+    "torch-weights": ("standard[implementation=materialized]", "torch", torch_layer(need_weights=True), torch_weights_core),
+    "nystrom-attention": ("nystrom", "nystrom-attention", nystrom_attention, nystrom_attention_core),
+    "transformers-nystrom": ("nystrom", "transformers", transformers_nystrom, transformers_nystrom_core),
+    "transformers-longformer": ("longformer", "transformers", transformers_longformer, transformers_longformer_core),
+    "linformer": ("linformer", "linformer", linformer, linformer_core),
+    "performer-pytorch": ("performer", "performer-pytorch", performer, performer_core),
+    "reformer-pytorch": ("reformer", "reformer-pytorch", reformer, reformer_core),
+}
+
+
+# Name -> (attention of lra, package, distribution on PyPI that it needs, its class in released_recipe.py)
+MODELS = {
+    "released-softmax": ("standard", "released-recipe 2021", "torch", "Softmax"),
+    "released-on-fused": ("standard", "released-recipe-on-torch-fused 2021", "torch", "TorchFused"),
+    "released-nystrom": ("nystrom", "released-recipe 2021", "torch", "Nystrom"),
+    "released-linformer": ("linformer", "released-recipe 2021", "torch", "Linformer"),
+    "released-performer": ("performer", "released-recipe 2021", "performer-pytorch", "Performer"),
+    "released-linear": ("linear", "released-recipe 2021", "torch", "Linear"),
+}
+
+
+def version_of(distribution):
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def peer_list():
+    """What is installed, and what is not and how to get it."""
+    entries = []
+    known = [(peer, attention, None, distribution, ["core", "module"], DTYPES) for peer, (attention, distribution, _, _) in PEERS.items()]
+    known += [(peer, attention, package, distribution, ["model"], ["float32"])
+              for peer, (attention, package, distribution, _) in MODELS.items()]
+    for peer, attention, package, distribution, scopes, dtypes in known:
+        absent = [name for name in dict.fromkeys(["torch", "numpy", distribution]) if version_of(name) is None]
+        if absent:
+            entries.append({"peer": peer, "missing": f"{' and '.join(absent)} not installed: pip install -r "
+                                                     f"{Path(__file__).parent}/requirements.txt"})
+        else:
+            entries.append({"peer": peer, "attention": attention, "package": package or f"{distribution} {version_of(distribution)}",
+                            "scopes": scopes, "dtypes": dtypes})
+    return entries
+
+
+# ---- One pass ------------------------------------------------------------------------------------------------------------------
+def waited_seconds():
+    """Seconds for which this process's threads were ready and had to wait for a processor."""
+    total = 0
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            total += int((task / "schedstat").read_text().split()[1])
+        except OSError:
+            pass  # it has just ended
+    return total * 1e-9
+
+
+def status_kib(name):
+    return int(Path("/proc/self/status").read_text().split(name + ":")[1].split()[0])
+
+
+def limit_address_space(limit, threads):
+    """As lra does: what does not fit is refused, before the kernel has to kill."""
+    resource.setrlimit(resource.RLIMIT_AS, (status_kib("VmSize") * 1024 + limit + (threads + 1) * ARENA, resource.RLIM_INFINITY))
+
+
+def bootstrap_precision(samples):
+    import numpy
+
+    samples = numpy.asarray(samples)
+    draw = numpy.random.default_rng(0).integers(0, len(samples), (BOOTSTRAP, len(samples)))
+    medians = numpy.median(samples[draw], axis=1)
+    median = numpy.median(samples)
+    low, high = numpy.quantile(medians, [0.025, 0.975])
+    return max(high - median, median - low) / median
+
+
+def peak_bytes(call):
+    """The highest sum of bytes allocated and not freed during one call."""
+    import torch
+
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        call()
+    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    live = peak = 0
+    for event in sorted(events, key=lambda e: e.start_ns()):
+        live += event.nbytes()
+        peak = max(peak, live)
+    return peak
+
+
+def prepared_model(cell):
+    """The released recipe's model, and a forward pass or a training step of it."""
+    import released_recipe
+    import torch
+
+    model = cell["model"]
+    if model["inputs"] != 1:
+        raise RuntimeError("the released recipe's model is here for tasks of one sequence alone")
+    training = cell["mode"] == "training"
+    attention = getattr(released_recipe, MODELS[cell["peer"]][3])
+    module = released_recipe.Model(attention, model["sizes"], cell["length"], model["vocabulary"], model["classes"]).train(training)
+    tokens = torch.randint(1, model["vocabulary"], (cell["batch"], cell["length"]))
+    labels = torch.randint(0, model["classes"], (cell["batch"],))
+    mask = torch.ones(tokens.shape)
+    if not training:
+        def infer():
+            with torch.no_grad():
+                module(tokens, mask)
+
+        return module, infer
+
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-4)
+
+    def step():
+        torch.nn.functional.cross_entropy(module(tokens, mask), labels).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return module, step
+
+
+def prepared(cell):
+    """The module of a cell, and a call of it with nothing left to make."""
+    import torch
+
+    torch.manual_seed(0)
+    if cell["scope"] == "model":
+        return prepared_model(cell)
+    training, dtype = cell["mode"] == "training", getattr(torch, cell["dtype"])
+    _, _, make_layer, make_core = PEERS[cell["peer"]]
+    if cell["scope"] == "core":
+        module, shapes, forward = make_core(cell)
+    else:
+        module, forward = make_layer(cell)
+        shapes = joined(cell, 1)
+    module.to(dtype).train(training)
+    inputs = [torch.randn(shape, dtype=dtype, requires_grad=training) for shape in shapes]
+
+    if not training:
+        def infer():
+            with torch.no_grad():
+                forward(*inputs)
+
+        return module, infer
+
+    with torch.no_grad():
+        gradient = torch.randn_like(forward(*inputs))
+
+    def train():
+        forward(*inputs).backward(gradient)
+        module.zero_grad(set_to_none=True)
+        for tensor in inputs:
+            tensor.grad = None
+
+    return module, train
+
+
+def measured(request):
+    """One pass of a cell: what a line of a profile says of it."""
+    cell, seconds = request["cell"], request["seconds"]
+    module, call = prepared(cell)
+
+    def timed():
+        begin = time.perf_counter_ns()
+        call()
+        return (time.perf_counter_ns() - begin) / 1e6
+
+    begin = time.perf_counter()
+    calls = [timed(), timed()]
+    while len(calls) < 3 or max(calls[-3:]) > 1.05 * min(calls[-3:]):
+        if time.perf_counter() - begin > seconds / 3:
+            break
+        calls.append(timed())
+    samples = []
+    waited, begin = waited_seconds(), time.perf_counter()
+    look = 6
+    while True:
+        samples.append(round(timed(), 6))
+        passed = time.perf_counter() - begin
+        if len(samples) >= MOST_SAMPLES or passed > seconds:
+            break
+        if len(samples) >= look and passed > 0.05:
+            look = len(samples) + (len(samples) + 3) // 4
+            if bootstrap_precision(samples) <= PRECISION:
+                break
+    others = min(max((waited_seconds() - waited) / (time.perf_counter() - begin) / request["threads"], 0), 1)
+    process_peak = status_kib("VmHWM") / 1024  # before the profiler adds its own
+    one_pass = {"samples": len(samples), "warm_up": len(calls), "others": others}
+    if others > NOISE:
+        one_pass["noisy"] = f"others took {100 * others:.0f} % of the processors"
+    state = list(module.parameters()) + list(module.buffers())
+    # lra makes the median and its interval anew, of all passes.
+    return {"time_ms": {"median": sorted(samples)[len(samples) // 2], "samples": samples, "passes": [one_pass]},
+            "memory_mib": {"peak": peak_bytes(call) / 2**20, "process_peak": process_peak,
+                           "parameters": sum(t.numel() * t.element_size() for t in state) / 2**20}}
+
+
+def run_child(request):
+    cell = request["cell"]
+    if request["processors"]:
+        os.sched_setaffinity(0, request["processors"])  # before the first thread
+    import torch
+
+    torch.set_num_threads(request["threads"])
+    line = {"schema": "lra.profile/1", "attention": {"name": cell["attention"], "label": cell["attention"], "options": {}},
+            "status": "ok", "reason": "", "device": "cpu",
+            "software": {"python": sys.version.split()[0], "torch": torch.__version__, cell["package"].split()[0]: cell["package"].split()[1]}}
+    line |= {key: cell[key] for key in ("length", "batch", "heads", "head_dim", "scope", "mode", "dtype")}
+    if request["memory_limit"] > 0:
+        limit_address_space(request["memory_limit"], request["threads"])
+    try:
+        line |= measured(request)
+    except (RuntimeError, MemoryError) as error:
+        text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        oom = isinstance(error, MemoryError) or "can't allocate memory" in text or "bad_alloc" in text
+        line |= {"status": "oom" if oom else "crash", "reason": f"out of memory: {text}" if oom else text}
+    return line
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--list", action="store_true", help="what is here, as JSON")
+    what.add_argument("--child", metavar="REQUEST", help="measure one pass of a cell, as lra profile asks for it")
+    options = parser.parse_args()
+    print(json.dumps(peer_list() if options.list else run_child(json.loads(options.child))))
+
+
+if __name__ == "__main__":
+    main()

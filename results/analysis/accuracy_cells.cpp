@@ -1,0 +1,126 @@
+#include "results/analysis/accuracy_cells.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "results/statistics/statistics.h"
+
+namespace lra {
+
+std::vector<double> AccuracyCell::percents() const {
+  std::vector<double> values;
+  for (const Result* r : ok) values.push_back(100 * r->test->accuracy);
+  return values;
+}
+
+double AccuracyCell::percent() const { return mean(percents()); }
+
+std::optional<double> AccuracyCell::sd() const {
+  if (ok.size() < 2) return std::nullopt;
+  return standard_deviation(percents());
+}
+
+Interval AccuracyCell::interval() const {
+  if (ok.size() == 1) {
+    const Interval wilson = wilson_interval(ok[0]->test->correct, ok[0]->test->count);
+    return {100 * wilson.low, 100 * wilson.high};
+  }
+  const Interval student = student_interval(percents());
+  return {std::max(0.0, student.low), std::min(100.0, student.high)};
+}
+
+std::string AccuracyCell::statuses() const {
+  std::string text;
+  for (const auto& [status, count] : other) {
+    text += text.empty() ? "" : ", ";
+    text += count == 1 && ok.empty() ? status : fmt::format("{} {}", count, status);
+  }
+  return text;
+}
+
+std::string AccuracyCell::text() const {
+  if (ok.empty()) return other.empty() ? "–" : statuses();
+  const Interval ci = interval();
+  std::string result = fmt::format("{:.2f} [{:.2f}, {:.2f}]", percent(), ci.low, ci.high);
+  if (ok.size() > 1) result += fmt::format(" n={}", ok.size());
+  if (!other.empty()) result += fmt::format(" ({})", statuses());
+  return result;
+}
+
+AccuracyCells accuracy_cells(const RecipeGroup& group) {
+  const auto names = row_names(group);
+  AccuracyCells cells;
+  for (const Result* r : group.results) {
+    AccuracyCell& cell = cells[{names.at(r), r->task}];
+    if (r->status == "ok" && r->test) {
+      const auto same = [r](const Result* other) { return other->seed == r->seed; };
+      if (std::any_of(cell.ok.begin(), cell.ok.end(), same)) {
+        ++cell.repeated;
+      } else {
+        cell.ok.push_back(r);
+      }
+    } else {
+      ++cell.other[r->status];
+    }
+  }
+  return cells;
+}
+
+std::vector<std::string> task_order(const RecipeGroup& group,
+                                    std::span<const Published> references) {
+  std::vector<std::string> order;
+  for (const Published& reference : references) {
+    if (!reference.accuracy) continue;
+    for (const std::string& task : reference.accuracy->tasks) {
+      if (group.fingerprints.contains(task) &&
+          std::find(order.begin(), order.end(), task) == order.end())
+        order.push_back(task);
+    }
+  }
+  for (const auto& [task, print] : group.fingerprints) {
+    if (std::find(order.begin(), order.end(), task) == order.end()) order.push_back(task);
+  }
+  return order;
+}
+
+const Published* nearest(const std::string& protocol, std::span<const Published> references) {
+  const Published* best = nullptr;
+  size_t rank = SIZE_MAX;
+  for (const Published& reference : references) {
+    if (!reference.accuracy) continue;
+    const auto& protocols = reference.accuracy->protocols;
+    const auto at = static_cast<size_t>(std::find(protocols.begin(), protocols.end(), protocol) -
+                                        protocols.begin());
+    if (at < protocols.size() && at < rank) {
+      best = &reference;
+      rank = at;
+    }
+  }
+  return best;
+}
+
+std::optional<double> Baseline::highest() const {
+  if (!chance) return majority;
+  return majority ? std::max(*chance, *majority) : *chance;
+}
+
+Baseline baseline_of(const RecipeGroup& group, const std::string& task) {
+  Baseline baseline;
+  for (const Result* r : group.results) {
+    if (r->task != task) continue;
+    if (r->data.majority && !baseline.majority) baseline.majority = 100 * *r->data.majority;
+    // One fingerprint a task: every run of it has the same labels.
+    if (r->predictions && !baseline.chance)
+      baseline.chance = 100.0 / static_cast<double>(r->predictions->classes().size());
+  }
+  return baseline;
+}
+
+bool learned(const Result& result, const Baseline& baseline) {
+  const auto least = baseline.highest();
+  return !least || !result.test ||
+         100 * wilson_interval(result.test->correct, result.test->count).low > *least;
+}
+
+}  // namespace lra

@@ -1,0 +1,58 @@
+// What the cells of an accuracy table are made of: the runs of one attention on one task.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "results/analysis/recipes.h"
+#include "results/records/published.h"
+
+namespace lra {
+
+/// What the seeds of one attention on one task come to.
+struct AccuracyCell {
+  std::vector<const Result*> ok;     // one a seed
+  std::map<std::string, int> other;  // status -> count
+  size_t repeated = 0;               // runs of a seed that is there already
+
+  /// Of the runs that are ok, in per cent.
+  std::vector<double> percents() const;
+  double percent() const;            // their mean
+  std::optional<double> sd() const;  // over at least two seeds
+  /// Wilson's interval of one run, Student's of the mean over several; 95 %, in per cent.
+  Interval interval() const;
+  std::string statuses() const;  // of the others: "oom", "2 oom, crash"
+  /// "37.05 [34.96, 39.19]", "37.40 [33.98, 40.82] n=3 (1 oom)", "diverged"
+  std::string text() const;
+};
+
+using AccuracyCells = std::map<std::pair<std::string, std::string>, AccuracyCell>;  // (row, task)
+
+AccuracyCells accuracy_cells(const RecipeGroup& group);
+
+/// Task columns in the order of the first paper that has them, then by name.
+std::vector<std::string> task_order(const RecipeGroup& group,
+                                    std::span<const Published> references);
+
+/// The paper whose recipe is nearest: listed first for this protocol, else anywhere. Null: none.
+const Published* nearest(const std::string& protocol, std::span<const Published> references);
+
+/// What needs no learning, in per cent of a task's test split.
+struct Baseline {
+  std::optional<double> chance;    // one over the number of labels that occur
+  std::optional<double> majority;  // the most frequent label
+
+  /// The higher of the two.
+  std::optional<double> highest() const;
+};
+
+Baseline baseline_of(const RecipeGroup& group, const std::string& task);
+
+/// Whether a run's Wilson interval lies above the baseline; true where there is none to hold it to.
+bool learned(const Result& result, const Baseline& baseline);
+
+}  // namespace lra

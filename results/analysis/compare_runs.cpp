@@ -1,0 +1,307 @@
+#include "results/analysis/compare_runs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <set>
+#include <stdexcept>
+
+#include "results/analysis/accuracy_cells.h"
+#include "results/statistics/statistics.h"
+
+namespace lra {
+namespace {
+
+[[noreturn]] void refuse(const std::string& text) { throw std::runtime_error(one_line(text)); }
+
+// What of a run must be the same for all of a comparison: a name for messages, and its value.
+struct Same {
+  const char* what;
+  std::function<std::string(const Result&)> value;
+};
+
+const Same kSame[] = {
+    {"tasks", [](const Result& r) { return r.task; }},
+    {"protocols", [](const Result& r) { return r.protocol; }},
+    {"kinds of data",
+     [](const Result& r) { return r.data.synthetic ? "synthetic stand-in" : "real"; }},
+    {"data", [](const Result& r) { return r.data.fingerprint; }},
+    {"number types", [](const Result& r) { return r.dtype(); }},
+};
+
+std::string named(const std::string& value) { return value.empty() ? "none" : value; }
+
+void check_same(const Result& first, const Result& other) {
+  for (const Same& same : kSame) {
+    const std::string one = same.value(first), two = same.value(other);
+    if (one == two) continue;
+    refuse(fmt::format("cannot compare runs of different {}: {} in {}, {} in {}", same.what,
+                       named(one), first.path, named(two), other.path));
+  }
+  const auto ours = overridden_settings(first), theirs = overridden_settings(other);
+  const auto alone = [](const std::vector<std::string>& one, const std::vector<std::string>& two) {
+    std::vector<std::string> rest;
+    std::ranges::set_difference(one, two, std::back_inserter(rest));
+    return named(fmt::format("{}", fmt::join(rest, ", ")));
+  };
+  if (ours != theirs) {
+    refuse(fmt::format("cannot compare runs of different overridden settings: {} in {}, {} in {}",
+                       alone(ours, theirs), first.path, alone(theirs, ours), other.path));
+  }
+}
+
+// The one group of all; what check_same does not see are settings of the configuration.
+RecipeGroup one_group(const std::vector<Result>& all) {
+  const std::vector<RecipeGroup> groups = group_by_recipe(all);
+  if (groups.size() > 1) {
+    refuse(fmt::format("cannot compare runs of different settings: {} in {}, {} in {}",
+                       fmt::join(groups[0].settings, ", "), groups[0].results[0]->path,
+                       fmt::join(groups[1].settings, ", "), groups[1].results[0]->path));
+  }
+  return groups.at(0);
+}
+
+// The finished runs of a side, one a seed of each attention.
+std::vector<const Result*> finished(const char* which, std::span<const Result> runs,
+                                    std::vector<std::string>& notes) {
+  std::vector<const Result*> kept;
+  for (const Result& r : runs) {
+    const auto same_seed = [&r](const Result* other) {
+      return other->seed == r.seed && other->attention.label == r.attention.label &&
+             other->attention.options == r.attention.options;
+    };
+    if (r.status != "ok" || !r.test) {
+      notes.push_back(fmt::format("left out: {} is {}", r.path, r.status));
+    } else if (std::ranges::any_of(kept, same_seed)) {
+      notes.push_back(fmt::format("left out: {} repeats seed {}", r.path, r.seed));
+    } else if (r.data.fingerprint.empty()) {
+      refuse(fmt::format(
+          "{} does not say which data it is of (data.fingerprint): it compares with nothing",
+          r.path));
+    } else {
+      kept.push_back(&r);
+    }
+  }
+  if (kept.empty()) {
+    refuse(runs.empty() ? fmt::format("the {} side holds no run", which)
+                        : fmt::format("the {} side holds no finished run: {} is {}", which,
+                                      runs[0].path, runs[0].status));
+  }
+  return kept;
+}
+
+ComparedSide side_of(const char* which, const std::vector<const Result*>& runs,
+                     const std::set<std::string>& names) {
+  if (names.size() > 1) {
+    refuse(fmt::format("the {} side holds runs of {} attentions ({}); name the runs of one", which,
+                       names.size(), fmt::join(names, ", ")));
+  }
+  const AccuracyCell cell{.ok = runs};
+  const Interval ci = cell.interval();
+  ComparedSide side{.name = *names.begin(),
+                    .runs = runs,
+                    .accuracy = cell.percent() / 100,
+                    .ci95 = {ci.low / 100, ci.high / 100}};
+  if (const auto sd = cell.sd()) side.sd = *sd / 100;
+  return side;
+}
+
+// The predictions of a side's runs; empty where one has none.
+std::vector<const Predictions*> predictions_of(const ComparedSide& side,
+                                               std::vector<std::string>& notes) {
+  std::vector<const Predictions*> all;
+  for (const Result* r : side.runs) {
+    if (!r->predictions) {
+      notes.push_back(
+          fmt::format("no paired test: {} has no predictions beside it that can be used", r->path));
+      return {};
+    }
+    all.push_back(r->predictions.get());
+  }
+  return all;
+}
+
+std::optional<double> median_of(const ComparedSide& side,
+                                std::optional<double> TrainingCost::*which) {
+  std::vector<double> values;
+  for (const Result* r : side.runs) {
+    const std::optional<double> value = r->training.*which;
+    if (value && *value > 0) values.push_back(*value);
+  }
+  if (values.empty()) return std::nullopt;
+  return quantile(values, 0.5);
+}
+
+void compare_costs(RunComparison& c) {
+  std::set<std::string> machines;
+  for (const ComparedSide* side : {&c.a, &c.b}) {
+    for (const Result* r : side->runs) machines.insert(trained_on(*r));
+  }
+  if (machines.size() > 1) {
+    c.notes.push_back(
+        fmt::format("time and memory are not compared across machines or settings: {}",
+                    fmt::join(machines, "; ")));
+    return;
+  }
+  const auto fast_a = median_of(c.a, &TrainingCost::steps_per_second),
+             fast_b = median_of(c.b, &TrainingCost::steps_per_second);
+  if (fast_a && fast_b) c.time_ratio = *fast_b / *fast_a;
+  const auto peak_a = median_of(c.a, &TrainingCost::peak_memory_mib),
+             peak_b = median_of(c.b, &TrainingCost::peak_memory_mib);
+  if (peak_a && peak_b) c.memory_ratio = *peak_a / *peak_b;
+}
+
+std::string percent(double fraction) { return fmt::format("{:.2f}", 100 * fraction); }
+
+std::string seeds_text(const ComparedSide& side) {
+  std::vector<uint64_t> seeds;
+  for (const Result* r : side.runs) seeds.push_back(r->seed);
+  return fmt::format("{}", fmt::join(seeds, ", "));
+}
+
+json side_json(const ComparedSide& side) {
+  json value = {{"attention", side.name}, {"accuracy", side.accuracy}};
+  if (side.sd) value["sd"] = *side.sd;
+  value["ci95"] = {side.ci95.low, side.ci95.high};
+  value["runs"] = json::array();
+  for (const Result* r : side.runs)
+    value["runs"].push_back({{"path", r->path},
+                             {"seed", r->seed},
+                             {"correct", r->test->correct},
+                             {"count", r->test->count}});
+  return value;
+}
+
+}  // namespace
+
+RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b) {
+  RunComparison c;
+  const auto runs_a = finished("first", a, c.notes), runs_b = finished("second", b, c.notes);
+  std::vector<Result> all;  // first a's
+  for (const Result* r : runs_a) all.push_back(*r);
+  for (const Result* r : runs_b) all.push_back(*r);
+  for (const Result& r : all) check_same(all[0], r);
+  const RecipeGroup group = one_group(all);
+  c.task = all[0].task;
+  c.recipe = recipe_text(group, {c.task});
+  const auto row = row_names(group);
+  std::set<std::string> names_a, names_b;
+  for (size_t i = 0; i < all.size(); ++i)
+    (i < runs_a.size() ? names_a : names_b).insert(row.at(&all[i]));
+  c.a = side_of("first", runs_a, names_a);
+  c.b = side_of("second", runs_b, names_b);
+  c.difference = c.a.accuracy - c.b.accuracy;
+
+  const auto of_a = predictions_of(c.a, c.notes);
+  const auto of_b = of_a.empty() ? of_a : predictions_of(c.b, c.notes);
+  if (!of_a.empty() && !of_b.empty()) {
+    c.bootstrap = paired_bootstrap(of_a, of_b);
+    if (of_a.size() == 1 && of_b.size() == 1) {
+      c.counts = paired_counts(*of_a[0], *of_b[0]);
+      c.mcnemar = mcnemar_p(c.counts->only_a, c.counts->only_b);
+    }
+  }
+  if (c.a.runs.size() > 1 && c.b.runs.size() > 1) {
+    const auto fractions = [](const ComparedSide& side) {
+      std::vector<double> values;
+      for (const Result* r : side.runs) values.push_back(r->test->accuracy);
+      return values;
+    };
+    c.welch = welch_test(fractions(c.a), fractions(c.b));
+  } else {
+    c.notes.emplace_back(
+        "of a single run the intervals hold the sampling of the test set alone: another seed may "
+        "differ by more");
+  }
+  compare_costs(c);
+  const Baseline baseline = baseline_of(group, c.task);
+  for (const ComparedSide* side : {&c.a, &c.b}) {
+    const auto failed =
+        std::ranges::count_if(side->runs, [&](const Result* r) { return !learned(*r, baseline); });
+    if (failed > 0) {
+      c.notes.push_back(fmt::format(
+          "WARNING: {} was not learned by {} in {} of {} runs: the interval reaches down to {:.2f} "
+          "%, what needs no learning",
+          c.task, side->name, failed, side->runs.size(), *baseline.highest()));
+    }
+  }
+  if (group.synthetic) c.notes.emplace_back("synthetic: stand-in data");
+  return c;
+}
+
+Table comparison_table(const RunComparison& c) {
+  Table table{.title = fmt::format("{}: {}", c.task, c.recipe),
+              .columns = {{"", Align::kLeft}, {c.a.name}, {c.b.name}, {"first - second"}},
+              .rows = {},
+              .notes = c.notes};
+  const auto interval = [](const Interval& ci, const char* form) {
+    return fmt::format(fmt::runtime(form), 100 * ci.low, 100 * ci.high);
+  };
+  const auto plain = [&](const ComparedSide& side) {
+    return fmt::format("{} {}", percent(side.accuracy), interval(side.ci95, "[{:.2f}, {:.2f}]"));
+  };
+  const auto row = [&table](const std::string& what, const std::string& a, const std::string& b,
+                            const std::string& difference) {
+    table.rows.push_back({what, a, b, difference});
+  };
+  row("seeds", seeds_text(c.a), seeds_text(c.b), "");
+  row("test accuracy % [95 % interval]", plain(c.a), plain(c.b),
+      fmt::format("{:+.2f}", 100 * c.difference));
+  if (c.a.sd || c.b.sd)
+    row("sd over seeds", c.a.sd ? percent(*c.a.sd) : "–", c.b.sd ? percent(*c.b.sd) : "–", "");
+  if (c.bootstrap)
+    row("paired bootstrap, 95 % interval", "", "", interval(*c.bootstrap, "[{:+.2f}, {:+.2f}]"));
+  if (c.counts) {
+    row("right of both, of neither", fmt::format("{}", c.counts->both),
+        fmt::format("{}", c.counts->neither), "");
+    row("right of this one alone", fmt::format("{}", c.counts->only_a),
+        fmt::format("{}", c.counts->only_b), "");
+    row("McNemar, exact", "", "", fmt::format("p = {:.4g}", *c.mcnemar));
+  }
+  if (c.welch) {
+    row("Welch over seeds", "", "", fmt::format("p = {:.4g}", c.welch->p));
+    row("Welch, 95 % interval", "", "", interval(c.welch->difference, "[{:+.2f}, {:+.2f}]"));
+  }
+  const auto cost = [&](const char* what, std::optional<double> TrainingCost::*which,
+                        const std::optional<double>& ratio, const char* times) {
+    const auto of_a = median_of(c.a, which), of_b = median_of(c.b, which);
+    if (of_a || of_b)
+      row(what, of_a ? short_number(*of_a) : "–", of_b ? short_number(*of_b) : "–",
+          ratio ? fmt::format("{} × the {}", short_number(*ratio), times) : "");
+  };
+  cost("training steps/s", &TrainingCost::steps_per_second, c.time_ratio, "time");
+  cost("peak memory of training, MiB", &TrainingCost::peak_memory_mib, c.memory_ratio, "memory");
+  return table;
+}
+
+json comparison_json(const RunComparison& c) {
+  const Result& any = *c.a.runs[0];
+  json value = {{"schema", kCompareSchema},
+                {"task", c.task},
+                {"protocol", any.protocol},
+                {"overridden", any.overridden()},
+                {"synthetic", any.data.synthetic},
+                {"fingerprint", any.data.fingerprint},
+                {"a", side_json(c.a)},
+                {"b", side_json(c.b)},
+                {"difference", c.difference}};
+  const auto interval = [](const Interval& ci) { return json::array({ci.low, ci.high}); };
+  if (c.bootstrap) value["bootstrap_ci95"] = interval(*c.bootstrap);
+  if (c.counts) {
+    value["mcnemar"] = {{"both", c.counts->both},
+                        {"only_a", c.counts->only_a},
+                        {"only_b", c.counts->only_b},
+                        {"neither", c.counts->neither},
+                        {"p", *c.mcnemar}};
+  }
+  if (c.welch) value["welch"] = {{"p", c.welch->p}, {"ci95", interval(c.welch->difference)}};
+  if (c.time_ratio) value["time_ratio"] = *c.time_ratio;
+  if (c.memory_ratio) value["memory_ratio"] = *c.memory_ratio;
+  value["notes"] = c.notes;
+  return value;
+}
+
+}  // namespace lra

@@ -1,0 +1,51 @@
+// Two attentions on the same task, data and recipe, run against run or seeds against seeds.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "results/print/table.h"
+#include "results/records/records.h"
+#include "results/statistics/hypothesis.h"
+
+namespace lra {
+
+inline constexpr const char* kCompareSchema = "lra.compare/1";
+
+/// What one side's runs come to.
+struct ComparedSide {
+  std::string name;                 // as in tables: "nystrom[num_landmarks=32]"
+  std::vector<const Result*> runs;  // that are ok, one a seed; into the span that was given
+  double accuracy = 0;              // mean, as a fraction
+  std::optional<double> sd;         // over at least two seeds
+  Interval ci95;                    // Wilson's of one run, Student's of the mean over several
+};
+
+struct RunComparison {
+  std::string recipe, task;  // "protocol lra-strict, float32, data listops 3114a0f0"
+  ComparedSide a, b;
+  double difference = 0;               // accuracy of a - b
+  std::optional<Interval> bootstrap;   // of the difference, where every run has its predictions
+  std::optional<PairedCounts> counts;  // of a single run a side, with predictions
+  std::optional<double> mcnemar;       // p of those
+  std::optional<WelchTest> welch;      // of at least two seeds a side
+  std::optional<double> time_ratio;    // time a training step takes, a / b
+  std::optional<double> memory_ratio;  // peak memory of training, a / b
+  std::vector<std::string> notes;      // what is not there and why, and what to know
+};
+
+/// Compares the runs of one attention with those of another. Throws std::runtime_error that says
+/// what differs and on which side, where a number could not be put down to the attention: other
+/// tasks, protocols, data (fingerprints, or stand-in against real), number types or settings; and
+/// where a side has no finished run, or several attentions.
+RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b);
+
+/// For a terminal.
+Table comparison_table(const RunComparison& comparison);
+
+/// {"schema": "lra.compare/1", ...}: accuracies and differences as fractions.
+json comparison_json(const RunComparison& comparison);
+
+}  // namespace lra

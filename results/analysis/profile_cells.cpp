@@ -1,0 +1,111 @@
+#include "results/analysis/profile_cells.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace lra {
+namespace {
+
+// All but attention and length; and the batch, where a policy chose it.
+std::string setting_of(const Profile& p) {
+  json key = {p.scope,
+              p.mode,
+              p.batch_policy.empty() ? json(p.batch) : json(p.batch_policy),
+              p.heads,
+              p.head_dim,
+              p.dtype,
+              p.device,
+              p.threads.value_or(0),
+              machine_text(p.machine),
+              p.protocol,
+              p.task,
+              p.sets};
+  return dumped(key);
+}
+
+}  // namespace
+
+std::string identity(const Profile& p) {
+  return dumped({p.attention.label, p.package, p.length, p.batch, setting_of(p)});
+}
+
+bool measured(const Profile* p) {
+  return p != nullptr && p->status == "ok" && p->time && p->memory;
+}
+
+std::vector<std::vector<double>> passes_of(const Profile& profile) {
+  if (!profile.time) return {};
+  const auto it = profile.method.find("passes");
+  const bool stated = it != profile.method.end() && it->is_number_integer();
+  return passes_of(*profile.time, stated ? it->get<int64_t>() : 1);
+}
+
+std::vector<std::string> ProfileGroup::baselines(std::span<const Published> references) const {
+  std::vector<std::string> names;
+  for (const auto& [name, cells] : rows) {
+    const Profile& first = *cells.begin()->second;
+    const auto names_it = [&](const Published& reference) {
+      return reference.cost && reference.cost->baseline.matches(first.attention);
+    };
+    if (first.package.empty() && std::ranges::any_of(references, names_it)) names.push_back(name);
+  }
+  return names;
+}
+
+const Profile* ProfileGroup::at(const std::string& row, int64_t length) const {
+  const auto cells = rows.find(row);
+  if (cells == rows.end()) return nullptr;
+  const auto cell = cells->second.find(length);
+  return cell == cells->second.end() ? nullptr : cell->second;
+}
+
+std::vector<ProfileGroup> group_profiles(std::span<const Profile> profiles) {
+  std::map<std::string, std::vector<const Profile*>> settings;
+  for (const Profile& p : profiles) settings[setting_of(p)].push_back(&p);
+  std::vector<ProfileGroup> groups;
+  for (const auto& [setting, cells] : settings) {
+    ProfileGroup group{.front = cells.front()};
+    // A label that was measured with several sets of options is several rows.
+    std::map<std::string, std::vector<const json*>> options;
+    for (const Profile* p : cells) {
+      auto& known = options[p->attention.label + p->package];
+      const auto same = [p](const json* other) { return *other == p->attention.options; };
+      if (std::ranges::none_of(known, same)) known.push_back(&p->attention.options);
+    }
+    for (const Profile* p : cells) {
+      const auto& known = options[p->attention.label + p->package];
+      std::string name = p->attention.label;
+      if (!p->package.empty()) name += " (" + p->package + ")";
+      if (known.size() > 1) name.append(" ").append(dumped(p->attention.options));
+      const Profile*& place = group.rows[name][p->length];
+      group.repeated |= place != nullptr;
+      place = p;  // the later line stands: a resumed profile appends
+      group.lengths.insert(p->length);
+    }
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+std::string setting_text(const Profile& p) {
+  std::string text =
+      fmt::format("{}, {}, batch {}, {} heads of {}, {}, {}", p.scope, p.mode,
+                  p.batch_policy.empty() ? fmt::format("{}", p.batch) : p.batch_policy, p.heads,
+                  p.head_dim, p.dtype, p.device);
+  if (const int64_t threads = p.threads.value_or(0); threads > 0)
+    text += fmt::format(", {} thread{}", threads, threads == 1 ? "" : "s");
+  if (!p.protocol.empty()) text += fmt::format(", protocol {}, {}", p.protocol, p.task);
+  for (const json& set : p.sets) text += ", " + set.get<std::string>();
+  return text + ", on " + machine_text(p.machine);
+}
+
+std::string growth_text(const std::vector<double>& lengths, const std::vector<double>& values) {
+  const auto fit = growth(lengths, values);
+  if (!fit) return "–";
+  if (!fit->ci95) return fmt::format("N^{:.2f}", fit->exponent);
+  return fmt::format("N^{:.2f} [{:.2f}, {:.2f}]", fit->exponent, fit->ci95->low, fit->ci95->high);
+}
+
+}  // namespace lra

@@ -1,0 +1,50 @@
+// Which profile cells are the same, and which may stand in one table.
+#pragma once
+
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "results/records/published.h"
+#include "results/records/records.h"
+#include "results/statistics/bootstrap.h"
+
+namespace lra {
+
+/// What a cell is apart from what came out: equal for two measurements of the same on the same kind
+/// of machine.
+std::string identity(const Profile& profile);
+
+/// Whether it has a time and a memory.
+bool measured(const Profile* profile);
+
+/// The passes that count, as the record's own method asks for them.
+std::vector<std::vector<double>> passes_of(const Profile& profile);
+
+/// Cells that may be compared: all but attention and length in common (and batch, where a policy
+/// chose it).
+struct ProfileGroup {
+  const Profile* front = nullptr;
+  std::set<int64_t> lengths;
+  std::map<std::string, std::map<int64_t, const Profile*>> rows;  // by row name, then length
+  bool repeated = false;  // a cell was measured more than once; the last line stands
+
+  /// Row names of the attention that a paper's cost table compares the others with, plain name
+  /// first.
+  std::vector<std::string> baselines(std::span<const Published> references) const;
+  /// The cell, or null.
+  const Profile* at(const std::string& row, int64_t length) const;
+};
+
+/// In the order of their settings. Cells of other packages are rows of their own, marked with it.
+std::vector<ProfileGroup> group_profiles(std::span<const Profile> profiles);
+
+/// "module, inference, batch 1, 12 heads of 64, float32, cpu, 2 threads, on Xeon, 2 cores".
+std::string setting_text(const Profile& front);
+
+/// "N^1.02 [0.98, 1.06]"; "–" where there is no growth to tell.
+std::string growth_text(const std::vector<double>& lengths, const std::vector<double>& values);
+
+}  // namespace lra

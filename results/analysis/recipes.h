@@ -1,0 +1,46 @@
+// Which results may stand in one table: those of one recipe, and of one data set and one set of
+// settings a task.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "results/records/records.h"
+
+namespace lra {
+
+/// Results that may be compared, task by task.
+struct RecipeGroup {
+  std::string protocol;
+  std::string dtype;  // "" = unknown
+  bool synthetic = false;
+  std::vector<std::string> overridden;  // "training.steps=10", or with the tasks' own values:
+                                        // "a.b=1 (listops), 2 (text)"
+  std::vector<std::string>
+      settings;  // likewise: what tells apart groups that are otherwise called the same
+  std::map<std::string, std::string> fingerprints;  // by task, "" = unknown
+  std::vector<const Result*> results;               // into the span that was given
+};
+
+/// The overridden settings with their values, "key=value", sorted; without those that change no
+/// number of a run but by rounding.
+std::vector<std::string> overridden_settings(const Result& result);
+
+/// Splits results into groups. All results of a group have the protocol, dtype, kind of data and
+/// overridden keys in common, and those of one task the data fingerprint and every setting besides
+/// (attention, what the protocol sets by attention, seed and what only decides how a run is logged
+/// or split into parts apart). A run
+/// that ended before it read its data goes where the other runs of its task are.
+std::vector<RecipeGroup> group_by_recipe(std::span<const Result> results);
+
+/// "protocol lra-strict (overridden: training.steps=10), float32, data listops 1a2b3c4d"; tasks in
+/// the given order.
+std::string recipe_text(const RecipeGroup& group, const std::vector<std::string>& tasks);
+
+/// The row name of each result: its label, and where one label ran one task with different options,
+/// the options that differ.
+std::map<const Result*, std::string> row_names(const RecipeGroup& group);
+
+}  // namespace lra

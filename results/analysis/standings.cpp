@@ -1,0 +1,86 @@
+#include "results/analysis/standings.h"
+
+#include <map>
+
+#include "results/statistics/hypothesis.h"
+
+namespace lra {
+namespace {
+
+void test(const AccuracyCell& cell, const AccuracyCell& best, Standing& standing) {
+  if (cell.ok.size() > 1 && best.ok.size() > 1) {
+    const WelchTest welch = welch_test(cell.percents(), best.percents());
+    standing.test = "Welch";
+    standing.p = welch.p;
+    standing.ci95 = welch.difference;
+  } else if (cell.ok.size() != best.ok.size()) {
+    standing.reason = "one seed against several";
+  } else if (!cell.ok[0]->predictions || !best.ok[0]->predictions) {
+    standing.reason = "no predictions";
+  } else if (cell.ok[0]->predictions->labels != best.ok[0]->predictions->labels) {
+    standing.reason = "predictions of other examples";
+  } else {
+    const Predictions *ours = cell.ok[0]->predictions.get(),
+                      *theirs = best.ok[0]->predictions.get();
+    const PairedCounts counts = paired_counts(*ours, *theirs);
+    const Interval ci = paired_bootstrap({&ours, 1}, {&theirs, 1});
+    standing.test = "McNemar";
+    standing.p = mcnemar_p(counts.only_a, counts.only_b);
+    standing.ci95 = Interval{100 * ci.low, 100 * ci.high};
+  }
+}
+
+}  // namespace
+
+std::string Standing::text() const {
+  switch (place) {
+    case Place::best:
+      return "best";
+    case Place::tied:
+      return "not distinguishable";
+    case Place::below:
+      return "below the best";
+    case Place::untested:
+      break;
+  }
+  return "not tested: " + reason;
+}
+
+std::vector<Standing> standings(const AccuracyCells& cells) {
+  std::map<std::string, std::map<std::string, const AccuracyCell*>> tasks;  // task -> row -> cell
+  for (const auto& [key, cell] : cells) {
+    if (!cell.ok.empty()) tasks[key.second][key.first] = &cell;
+  }
+  std::vector<Standing> all;
+  for (const auto& [task, rows] : tasks) {
+    if (rows.size() < 2) continue;
+    const AccuracyCell* best = rows.begin()->second;
+    for (const auto& [row, cell] : rows) {
+      if (cell->percent() > best->percent()) best = cell;
+    }
+    for (const auto& [row, cell] : rows) {
+      Standing standing{.row = row, .task = task, .difference = cell->percent() - best->percent()};
+      if (cell == best) {
+        standing.place = Standing::Place::best;
+      } else {
+        test(*cell, *best, standing);
+      }
+      all.push_back(std::move(standing));
+    }
+  }
+  std::vector<double> p;
+  for (const Standing& standing : all) {
+    if (standing.p) p.push_back(*standing.p);
+  }
+  const std::vector<double> adjusted = holm(p);
+  size_t at = 0;
+  for (Standing& standing : all) {
+    if (!standing.p) continue;
+    standing.adjusted = adjusted[at++];
+    standing.place =
+        *standing.adjusted < kSignificance ? Standing::Place::below : Standing::Place::tied;
+  }
+  return all;
+}
+
+}  // namespace lra

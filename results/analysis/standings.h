@@ -1,0 +1,35 @@
+// How the attentions of an accuracy table stand to the best of each task.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "results/analysis/accuracy_cells.h"
+
+namespace lra {
+
+/// Below this p a difference counts.
+inline constexpr double kSignificance = 0.05;
+
+struct Standing {
+  enum class Place { best, tied, below, untested };
+  std::string row, task;
+  Place place = Place::untested;
+  std::string test;                   // "McNemar" or "Welch"; "" of the best and the untested
+  std::string reason;                 // why it is not tested
+  double difference = 0;              // to the best, in percentage points: at most 0
+  std::optional<Interval> ci95;       // of the difference
+  std::optional<double> p, adjusted;  // by Holm, over the whole table
+
+  /// "best", "not distinguishable", "below the best", "not tested: no predictions"
+  std::string text() const;
+};
+
+/// One for each task and attention with a run that is ok, where a task has at least two; by task,
+/// then row. The best has the highest mean. Each other is tested against it: single runs by the
+/// exact McNemar test on their predictions, with a paired bootstrap interval; several seeds on both
+/// sides by Welch's t test over them. All p values of the table are one family.
+std::vector<Standing> standings(const AccuracyCells& cells);
+
+}  // namespace lra

@@ -1,0 +1,133 @@
+#include "results/print/gnuplot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "results/print/table.h"
+
+namespace lra {
+namespace {
+
+bool drawable(double value) { return std::abs(value) < kDrawable; }  // not NaN either
+
+// A text inside gnuplot's single quotes: nothing in it is run, expanded or a markup.
+std::string quoted(const std::string& text) {
+  std::string safe = one_line(text);
+  for (char& c : safe) {
+    if (c == '\'' || c == '"' || c == '`' || c == '\\') c = '?';
+  }
+  return "'" + safe + "'";
+}
+
+// Eight colours that also the colour-blind tell apart (Wong 2011, gnuplot's podo), then again with
+// other symbols and dashes. The light ones are darkened, and wine stands for yellow, so that each
+// has a contrast of 3 on white, and on a dark page, where pictures are inverted.
+constexpr std::array kPalette = {"#000000", "#c48600", "#409bd4", "#009e73",
+                                 "#882255", "#0072b2", "#d55e00", "#c0709b"};
+constexpr size_t kColours = kPalette.size();
+
+std::string style_text(const PlotSeries& series, bool bars) {
+  switch (series.style) {
+    case PlotStyle::marked:
+      return bars ? "1:2:3:4 with yerrorlines linewidth 1.5 pointsize 0.6"
+                  : "1:2 with lines linewidth 1.5";
+    case PlotStyle::line:
+      return "1:2 with lines linewidth 1.5";
+    case PlotStyle::points:
+      return "1:2:3:4 with yerrorbars linewidth 1.5 pointsize 1";
+    case PlotStyle::steps:
+      break;
+  }
+  return "1:2 with steps linewidth 1.2 linecolor rgb '#808080'";
+}
+
+}  // namespace
+
+std::string plot_script(const Plot& plot) {
+  const std::string& name = plot.name;
+  std::string script = fmt::format("# gnuplot {0}.gp: writes {0}.svg{1}\n", name,
+                                   plot.pdf ? fmt::format(" and {}.pdf", name) : "");
+  std::string lines;
+  bool any = false;
+  const bool bars = std::ranges::all_of(
+      plot.series, [](const PlotSeries& series) { return series.points.size() <= 24; });
+  for (size_t i = 0; i < plot.series.size(); ++i) {
+    const PlotSeries& series = plot.series[i];
+    script += fmt::format("$d{} << EOD\n", i);
+    for (const auto& [x, y, low, high] : series.points) {
+      if (!drawable(x) || !drawable(y)) continue;
+      any = true;
+      script += fmt::format("{:.6g} {:.6g} {:.6g} {:.6g}\n", x, y, drawable(low) ? low : y,
+                            drawable(high) ? high : y);
+    }
+    script += "EOD\n";
+    const size_t round = i / kColours;
+    std::string style;
+    if (series.dashed) style += " dashtype 3";
+    if (round > 0 && series.style != PlotStyle::steps) {
+      const bool marks =
+          series.style == PlotStyle::points || (series.style == PlotStyle::marked && bars);
+      style += fmt::format(" linecolor {}{}{}", i % kColours + 1,
+                           marks ? fmt::format(" pointtype {}", 1 + (i + 3 * round) % 15) : "",
+                           series.dashed ? "" : fmt::format(" dashtype {}", round + 1));
+    }
+    lines += fmt::format("{}$d{} using {}{} title {}", i == 0 ? "plot " : ", \\\n     ", i,
+                         style_text(series, bars), style, quoted(series.name));
+  }
+  const auto set = [&script](const std::string& what) { script += "set " + what + "\n"; };
+  set("encoding utf8");
+  // Over the middle of the picture: a title stands over that of the axes, and runs out of it.
+  const int font = plot.width < 1000 ? 11 : 9;  // small pictures are shown beside each other
+  const double line = 16.0 / plot.height;
+  for (size_t i = 0; i < plot.title.size(); ++i)
+    set(fmt::format("label {} {} at screen 0.5, screen {:g} center noenhanced font ',{}'", i + 1,
+                    quoted(plot.title[i]), 1 - line * static_cast<double>(i + 1), font));
+  set(fmt::format("tmargin {:g}", 1.5 + 1.1 * static_cast<double>(plot.title.size())));
+  set("xlabel " + quoted(plot.x_title) + " noenhanced");
+  set("ylabel " + quoted(plot.y_title) + " noenhanced");
+  const bool many = plot.series.size() > kColours;
+  // Long names beside the axes would leave them no room; below them, their width is an estimate,
+  // and in a PDF too small a one.
+  const bool beside =
+      many && plot.width >= 1000 && std::ranges::all_of(plot.series, [](const PlotSeries& series) {
+        return series.name.size() <= 30;
+      });
+  set(beside ? "key outside right top vertical noenhanced font ',8'"
+      : many ? "key below height 1 width 1 samplen 2 noenhanced font ',8'"
+             : fmt::format("key below height 1 noenhanced font ',{}'", font));
+  for (size_t i = 0; i < kColours; ++i)
+    set(fmt::format("linetype {} linecolor rgb '{}'", i + 1, kPalette[i]));
+  set(fmt::format("linetype cycle {}", kColours));
+  set("grid");
+  if (plot.log_y) set("logscale y");
+  set(plot.powers ? "format y '%.0e'" : "format y '%g'");
+  if (plot.log_x) set("logscale x 2");
+  if (!plot.x_marks.empty()) {
+    std::string marks;
+    for (const double x : plot.x_marks) marks += fmt::format("{}{:g}", marks.empty() ? "" : ",", x);
+    set("xtics (" + marks + ")");
+    set(fmt::format("xrange [{:g}:{:g}]", plot.x_marks.front() / 1.15, plot.x_marks.back() * 1.15));
+  }
+  if (plot.x_marks.empty() && plot.x_range)
+    set(fmt::format("xrange [{:g}:{:g}]", plot.x_range->low, plot.x_range->high));
+  if (!any) {
+    set("xrange [1:2]");
+    set("yrange [1:2]");
+    lines = "plot 1/0 title 'nothing that can be drawn'";
+  }
+  const auto output = [&](const std::string& terminal, const char* extension) {
+    return fmt::format("set terminal {}\nset output '{}.{}'\n{}\nset output\n", terminal, name,
+                       extension, lines);
+  };
+  script += output(
+      fmt::format("svg size {},{} noenhanced background 'white'", plot.width, plot.height), "svg");
+  if (plot.pdf)
+    script += output(fmt::format("pdfcairo size {:g}in,{:g}in noenhanced", plot.width / 100.0,
+                                 plot.height / 100.0),
+                     "pdf");
+  return script;
+}
+
+}  // namespace lra

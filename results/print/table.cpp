@@ -1,0 +1,291 @@
+// Four printers of the table model; the fifth makes HTML (html.cpp).
+#include "results/print/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+
+namespace lra {
+namespace {
+
+struct Point {
+  uint32_t code = 0;
+  size_t bytes = 1;
+  bool valid = false;
+};
+
+// Decodes the UTF-8 character at `at`.
+Point decode(std::string_view text, size_t at) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(at);
+  if (lead < 0x80) return {lead, 1, true};
+  const size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || at + bytes > text.size()) return {0xFFFD, 1, false};
+  uint32_t code = lead & (0xFFu >> (bytes + 1));
+  for (size_t i = 1; i < bytes; ++i) {
+    if ((byte(at + i) & 0xC0) != 0x80) return {0xFFFD, 1, false};
+    code = code << 6 | (byte(at + i) & 0x3Fu);
+  }
+  const bool overlong = (bytes == 3 && code < 0x800) || (bytes == 4 && code < 0x10000);
+  if (overlong || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return {0xFFFD, 1, false};
+  return {code, bytes, true};
+}
+
+bool is_control(uint32_t code) {
+  // C0, DEL, C1; and the marks that reorder text, which would let a label pass for another.
+  return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028 || code == 0x2029 ||
+         (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+}
+
+size_t width_of(uint32_t code) {
+  if ((code >= 0x300 && code <= 0x36F) || (code >= 0x200B && code <= 0x200F) ||
+      (code >= 0xFE00 && code <= 0xFE0F))
+    return 0;
+  const bool wide = (code >= 0x1100 && code <= 0x115F) || (code >= 0x2E80 && code <= 0xA4CF) ||
+                    (code >= 0xAC00 && code <= 0xD7A3) || (code >= 0xF900 && code <= 0xFAFF) ||
+                    (code >= 0xFE30 && code <= 0xFE6F) || (code >= 0xFF00 && code <= 0xFF60) ||
+                    (code >= 0x1F300 && code <= 0x1FAFF) || (code >= 0x20000 && code <= 0x3FFFD);
+  return wide ? 2 : 1;
+}
+
+std::string cell(const std::vector<std::string>& row, size_t column) {
+  return column < row.size() ? row[column] : std::string();
+}
+
+std::string pad(const std::string& text, size_t width, Align align) {
+  const size_t have = display_width(text);
+  const std::string space(width > have ? width - have : 0, ' ');
+  return align == Align::kLeft ? text + space : space + text;
+}
+
+std::string markdown(std::string_view raw) {
+  std::string result;
+  const std::string text = one_line(raw);
+  for (size_t i = 0; i < text.size(); ++i) {
+    switch (text[i]) {
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '\\':
+      case '|':
+      case '`':
+      case '*':
+      case '_':
+      case '[':
+      case ']':
+      case '~':
+      case '!':
+      case '$':
+        result += '\\';
+        result += text[i];
+        break;
+      case ':':  // a bare address would become a link
+        result += text.compare(i, 3, "://") == 0 ? "&#58;" : ":";
+        break;
+      default:
+        result += text[i];
+    }
+  }
+  return result;
+}
+
+std::string latex(std::string_view raw) {
+  std::string result;
+  const std::string text = one_line(raw);
+  for (size_t at = 0; at < text.size();) {
+    const Point point = decode(text, at);
+    switch (point.code) {
+      case '&':
+      case '%':
+      case '$':
+      case '#':
+      case '_':
+      case '{':
+      case '}':
+        result += '\\';
+        result += static_cast<char>(point.code);
+        break;
+      case '\\':
+        result += "\\textbackslash{}";
+        break;
+      case '~':
+        result += "\\textasciitilde{}";
+        break;
+      case '^':
+        result += "\\textasciicircum{}";
+        break;
+      case '<':
+        result += "\\textless{}";
+        break;
+      case '>':
+        result += "\\textgreater{}";
+        break;
+      case '[':
+        result += "{[}";
+        break;  // after \\ a bracket would be read as a length
+      case ']':
+        result += "{]}";
+        break;
+      case 0xB1:
+        result += "$\\pm$";
+        break;
+      case 0xD7:
+        result += "$\\times$";
+        break;
+      case 0x2013:
+        result += "--";
+        break;
+      default:
+        result += text.substr(at, point.bytes);
+    }
+    at += point.bytes;
+  }
+  return result;
+}
+
+bool is_number(const std::string& text) {
+  char* end = nullptr;
+  std::strtod(text.c_str(), &end);
+  return !text.empty() && end == text.c_str() + text.size();
+}
+
+std::string csv(const std::string& raw) {
+  std::string text = one_line(raw);
+  if (!text.empty() && std::string_view("=+-@").find(text[0]) != std::string_view::npos &&
+      !is_number(text)) {
+    text.insert(text.begin(), '\'');
+  }
+  if (text.find_first_of(",\"") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + "\"";
+}
+
+}  // namespace
+
+std::string one_line(std::string_view text) {
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    const Point point = decode(text, at);
+    if (!point.valid) {
+      result += "\xEF\xBF\xBD";
+    } else if (point.code == '\n' || point.code == '\t') {
+      result += ' ';
+    } else if (is_control(point.code)) {
+      result += '?';
+    } else {
+      result += text.substr(at, point.bytes);
+    }
+    at += point.bytes;
+  }
+  return result;
+}
+
+size_t display_width(std::string_view text) {
+  size_t width = 0;
+  for (size_t at = 0; at < text.size();) {
+    const Point point = decode(text, at);
+    width += width_of(point.code);
+    at += point.bytes;
+  }
+  return width;
+}
+
+std::string to_text(const Table& table) {
+  std::vector<size_t> widths;
+  for (size_t c = 0; c < table.columns.size(); ++c) {
+    size_t width = display_width(one_line(table.columns[c].header));
+    for (const auto& row : table.rows)
+      width = std::max(width, display_width(one_line(cell(row, c))));
+    widths.push_back(width);
+  }
+  const auto line = [&](const auto& content) {
+    std::string text;
+    for (size_t c = 0; c < widths.size(); ++c) {
+      text.append(c == 0 ? "" : "  ")
+          .append(pad(one_line(content(c)), widths[c], table.columns[c].align));
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    return text + "\n";
+  };
+  std::string result = table.title.empty() ? "" : one_line(table.title) + "\n";
+  result += line([&](size_t c) { return table.columns[c].header; });
+  result += line([&](size_t c) { return std::string(widths[c], '-'); });
+  for (const auto& row : table.rows) result += line([&](size_t c) { return cell(row, c); });
+  for (const std::string& note : table.notes) result += fmt::format("  * {}\n", one_line(note));
+  return result;
+}
+
+std::string to_markdown(const Table& table) {
+  std::string result = fmt::format("**{}**\n\n|", markdown(table.title));
+  for (const Column& column : table.columns)
+    result += fmt::format(" {} |", markdown(column.header));
+  result += "\n|";
+  for (const Column& column : table.columns)
+    result += column.align == Align::kLeft ? " :--- |" : " ---: |";
+  result += "\n";
+  for (const auto& row : table.rows) {
+    result += "|";
+    for (size_t c = 0; c < table.columns.size(); ++c)
+      result += fmt::format(" {} |", markdown(cell(row, c)));
+    result += "\n";
+  }
+  if (!table.notes.empty()) result += "\n";
+  for (const std::string& note : table.notes) result += fmt::format("- {}\n", markdown(note));
+  return result;
+}
+
+std::string short_number(double value) {
+  if (value == 0) return "0";
+  const double size = std::abs(value);
+  if (size >= 1e9 || size < 1e-4) return fmt::format("{:.2e}", value);
+  return size >= 100  ? fmt::format("{:.0f}", value)
+         : size >= 10 ? fmt::format("{:.1f}", value)
+                      : fmt::format("{:.3g}", value);
+}
+
+std::string to_csv(const Table& table) {
+  std::string result;
+  for (size_t c = 0; c < table.columns.size(); ++c)
+    result.append(c == 0 ? "" : ",").append(csv(table.columns[c].header));
+  result += "\r\n";
+  for (const auto& row : table.rows) {
+    for (size_t c = 0; c < table.columns.size(); ++c)
+      result.append(c == 0 ? "" : ",").append(csv(cell(row, c)));
+    result += "\r\n";
+  }
+  return result;
+}
+
+std::string to_latex(const Table& table) {
+  std::string spec;
+  for (const Column& column : table.columns) spec += column.align == Align::kLeft ? 'l' : 'r';
+  const auto line = [&](const auto& content) {
+    std::string text;
+    for (size_t c = 0; c < table.columns.size(); ++c)
+      text.append(c == 0 ? "" : " & ").append(latex(content(c)));
+    return text + " \\\\\n";
+  };
+  std::string result = "\\begin{table}\n\\centering\n\\caption{" + latex(table.title) +
+                       "}\n\\begin{tabular}{" + spec + "}\n\\toprule\n";
+  result += line([&](size_t c) { return table.columns[c].header; }) + "\\midrule\n";
+  for (const auto& row : table.rows) result += line([&](size_t c) { return cell(row, c); });
+  result += "\\bottomrule\n\\end{tabular}\n";
+  for (const std::string& note : table.notes)
+    result += fmt::format("\n\\footnotesize {}\n", latex(note));
+  return result + "\\end{table}\n";
+}
+
+}  // namespace lra

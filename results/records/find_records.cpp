@@ -1,0 +1,217 @@
+// Walks folders and files for records; what cannot be used is listed with its reason and never
+// stops the rest.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
+
+#include "results/records/records.h"
+#include "results/records/run_folder.h"
+
+namespace lra {
+namespace {
+
+constexpr int kMaxDepth = 64;                   // of nested JSON: records need 6
+constexpr std::uintmax_t kMaxBytes = 64 << 20;  // of one JSON text: a record is some KiB
+
+[[noreturn]] void fail(const std::string& text) { throw std::runtime_error(text); }
+
+// Parses with a bound on the depth: a hostile file of a million brackets must not exhaust the stack
+// later.
+json parse_text(const std::string& text) {
+  try {
+    return json::parse(text, [](int depth, json::parse_event_t, json&) {
+      if (depth > kMaxDepth) fail(fmt::format("nested deeper than {} levels", kMaxDepth));
+      return true;
+    });
+  } catch (const json::exception& error) {
+    std::string reason =
+        error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 9: ..."
+    if (const size_t end = reason.find("] "); end != std::string::npos)
+      reason = reason.substr(end + 2);
+    if (reason.size() > 160) reason = reason.substr(0, 157) + "...";
+    fail("not valid JSON (cut short?): " + reason);
+  }
+}
+
+enum class Known { kYes, kNoSchema, kOtherSchema };
+
+// Adds one record to `records`; tells apart what is not a record at all.
+Known take(const json& record, const std::string& path, Records& records) {
+  if (!record.is_object()) fail("should hold a JSON object, not " + shown(record));
+  const auto it = record.find("schema");
+  if (it == record.end()) return Known::kNoSchema;
+  if (!it->is_string()) fail("field 'schema' should be a string, not " + shown(*it));
+  const auto schema = it->get<std::string>();
+  if (schema.rfind("lra.result/", 0) == 0) {
+    records.results.push_back(parse_result(record));
+    records.results.back().path = path;
+    return Known::kYes;
+  }
+  if (schema.rfind("lra.profile/", 0) == 0) {
+    records.profiles.push_back(parse_profile(record));
+    records.profiles.back().path = path;
+    return Known::kYes;
+  }
+  if (schema.rfind("lra.fidelity/", 0) == 0) {
+    records.fidelity.push_back(parse_fidelity(record));
+    records.fidelity.back().path = path;
+    return Known::kYes;
+  }
+  return Known::kOtherSchema;
+}
+
+std::string other_schema(const json& record) {
+  return fmt::format("schema {} is not one that this program reads ({}, {}, {})",
+                     shown(record["schema"]), kResultSchema, kProfileSchema, kFidelitySchema);
+}
+
+std::string text_of(const std::filesystem::path& path) {
+  std::error_code code;
+  if (std::filesystem::file_size(path, code) > kMaxBytes && !code) {
+    fail(fmt::format("larger than {} MiB: no record", kMaxBytes >> 20));
+  }
+  std::ifstream stream(path, std::ios::binary);
+  std::ostringstream text;
+  if (!stream || !(text << stream.rdbuf())) {
+    if (code || !stream) fail("cannot be read");
+    fail("is empty");
+  }
+  return text.str();
+}
+
+// The predictions must be those that the result counts: statistics of both would contradict each
+// other.
+std::shared_ptr<const Predictions> read_predictions(const std::filesystem::path& path,
+                                                    const Result& result) {
+  auto predictions = std::make_shared<Predictions>(parse_predictions(text_of(path)));
+  if (!result.test) fail("holds predictions, but the run's result.json has no test accuracy");
+  const int64_t correct = predictions->correct(), count = predictions->size();
+  if (correct != result.test->correct || count != result.test->count) {
+    fail(fmt::format("{} of {} predictions are right, but the run's result.json says {} of {}",
+                     correct, count, result.test->correct, result.test->count));
+  }
+  return predictions;
+}
+
+// What stands beside a result.json. What cannot be used is left out and goes to `bad`.
+void read_beside(Result& result, std::vector<BadFile>& bad) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(result.path).parent_path();
+  const auto attempt = [&](const char* name, const auto& read) {
+    const fs::path path = folder / name;
+    std::error_code code;
+    const bool there = fs::exists(path, code);
+    // A run that ended before its first step leaves an empty log.
+    if (!there || (fs::file_size(path, code) == 0 && name == std::string_view(kMetricsFile)))
+      return;
+    try {
+      // A pipe would be waited for, and a device never ends.
+      if (!fs::is_regular_file(path, code)) fail("is no regular file");
+      read(path);
+    } catch (const std::exception& error) {
+      bad.push_back({path.string(), error.what()});
+    }
+  };
+  attempt(kPredictionsFile,
+          [&](const fs::path& path) { result.predictions = read_predictions(path, result); });
+  attempt(kMetricsFile, [&](const fs::path& path) {
+    std::string reason;
+    result.log = std::make_shared<std::vector<LogLine>>(parse_run_log(text_of(path), reason));
+    if (!reason.empty()) fail(reason);
+  });
+}
+
+// `named`: the user gave this very file, so that passing it over in silence would mislead.
+void read_one(const std::filesystem::path& path, const bool named, Records& records) {
+  const json record = parse_text(text_of(path));
+  const size_t before = records.results.size();
+  switch (take(record, path.string(), records)) {
+    case Known::kYes:
+      break;
+    case Known::kNoSchema:
+      fail("field 'schema' is missing");
+    case Known::kOtherSchema:
+      if (named) fail(other_schema(record));
+  }
+  if (records.results.size() > before && path.filename() == kResultFile)
+    read_beside(records.results.back(), records.bad);
+}
+
+void read_lines(const std::filesystem::path& path, const bool named, Records& records) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) fail("cannot be read");
+  std::string line, first_reason;
+  size_t number = 0, bad = 0, taken = 0;
+  while (std::getline(stream, line)) {
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    std::string reason;
+    try {
+      const json record = parse_text(line);
+      const Known known = take(record, path.string(), records);
+      taken += known == Known::kYes;
+      if (known == Known::kNoSchema) reason = "field 'schema' is missing";
+      if (known == Known::kOtherSchema && named) reason = other_schema(record);
+    } catch (const std::exception& error) {
+      reason = error.what();
+    }
+    if (reason.empty()) continue;
+    if (bad++ == 0) first_reason = fmt::format("line {}: {}", number, reason);
+  }
+  if (bad > 1) first_reason += fmt::format(" (and {} more lines)", bad - 1);
+  if (bad > 0) fail(first_reason);
+  if (taken == 0 && named) fail("holds no record");
+}
+
+}  // namespace
+
+Records find_records(const std::vector<std::filesystem::path>& paths) {
+  namespace fs = std::filesystem;
+  Records records;
+  std::set<fs::path> seen;
+  const auto read = [&](const fs::path& path, const bool named) {
+    std::error_code code;
+    const fs::path real = fs::canonical(path, code);
+    if (!code && !seen.insert(real).second) return;
+    try {
+      if (path.extension() == ".jsonl") {
+        read_lines(path, named, records);
+      } else {
+        read_one(path, named, records);
+      }
+    } catch (const std::exception& error) {
+      records.bad.push_back({path.string(), error.what()});
+    }
+  };
+  for (const fs::path& path : paths) {
+    std::error_code code;
+    const fs::file_status status = fs::status(path, code);
+    if (!fs::exists(status)) {
+      records.bad.push_back({path.string(), "no such file or folder"});
+    } else if (!fs::is_directory(status)) {
+      read(path, /*named=*/true);
+    } else {
+      std::vector<fs::path> files;
+      fs::recursive_directory_iterator it(path, fs::directory_options::skip_permission_denied,
+                                          code);
+      for (; !code && it != fs::recursive_directory_iterator(); it.increment(code)) {
+        const fs::path name = it->path().filename();
+        const bool wanted =
+            name == kResultFile || (name.extension() == ".jsonl" && name != kMetricsFile);
+        std::error_code kind;
+        if (wanted && it->is_regular_file(kind)) files.push_back(it->path());
+      }
+      if (code) records.bad.push_back({path.string(), "cannot be walked: " + code.message()});
+      std::sort(files.begin(), files.end());
+      for (const fs::path& file : files) read(file, /*named=*/false);
+    }
+  }
+  return records;
+}
+
+}  // namespace lra

@@ -1,0 +1,234 @@
+// The strict reader of published/*.json, and the files that travel inside the program.
+#include "results/records/published.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "embedded_published.h"
+
+namespace lra {
+namespace {
+
+// One object of a published file, with every key accounted for.
+class Strict {
+ public:
+  Strict(const json& object, std::string where, const std::vector<std::string>& required,
+         const std::vector<std::string>& optional = {})
+      : object_(object), where_(std::move(where)) {
+    if (!object_.is_object()) fail("should be an object");
+    for (const auto& [key, value] : object_.items()) {
+      if (std::find(required.begin(), required.end(), key) == required.end() &&
+          std::find(optional.begin(), optional.end(), key) == optional.end()) {
+        std::vector<std::string> valid = required;
+        valid.insert(valid.end(), optional.begin(), optional.end());
+        fail(fmt::format("unknown key '{}'; valid: {}", key, fmt::join(valid, ", ")));
+      }
+    }
+    for (const std::string& key : required) {
+      if (!object_.contains(key)) fail("key '" + key + "' is missing");
+    }
+  }
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw std::runtime_error(where_ + ": " + what);
+  }
+  bool has(const char* key) const { return object_.contains(key); }
+  const json& operator[](const char* key) const { return object_.at(key); }
+  const std::string& where() const { return where_; }
+
+  std::string text(const char* key) const {
+    if (!object_.at(key).is_string()) fail(fmt::format("'{}' should be a string", key));
+    return object_.at(key).get<std::string>();
+  }
+  int64_t integer(const char* key) const { return integer_of(key, object_.at(key)); }
+  int64_t integer_of(const std::string& key, const json& value) const {
+    if (!value.is_number_integer() || value.get<int64_t>() < 1)
+      fail(fmt::format("'{}' should be an integer of at least 1", key));
+    return value.get<int64_t>();
+  }
+  double number_of(const std::string& key, const json& value) const {
+    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < 0) {
+      fail(fmt::format("'{}' should hold numbers of at least 0", key));
+    }
+    return value.get<double>();
+  }
+  const json& array(const char* key) const {
+    if (!object_.at(key).is_array()) fail(fmt::format("'{}' should be an array", key));
+    return object_.at(key);
+  }
+  std::vector<std::string> texts(const char* key) const {
+    std::vector<std::string> result;
+    for (const json& value : array(key)) {
+      if (!value.is_string()) fail(fmt::format("'{}' should hold strings", key));
+      result.push_back(value.get<std::string>());
+    }
+    return result;
+  }
+  std::vector<double> numbers(const char* key, size_t count) const {
+    std::vector<double> result;
+    for (const json& value : array(key)) result.push_back(number_of(key, value));
+    if (result.size() != count)
+      fail(fmt::format("'{}' should hold {} numbers, not {}", key, count, result.size()));
+    return result;
+  }
+
+ private:
+  const json& object_;
+  std::string where_;
+};
+
+PublishedAccuracy read_accuracy(const json& value, const std::string& file) {
+  const Strict object(
+      value, file + ": accuracy",
+      {"where", "unit", "protocols", "differences", "tasks", "test_examples", "rows"});
+  if (object.text("unit") != "%") object.fail("'unit' should be %");
+  PublishedAccuracy accuracy;
+  accuracy.where = object.text("where");
+  accuracy.protocols = object.texts("protocols");
+  accuracy.tasks = object.texts("tasks");
+  const Strict differences(object["differences"], file + ": accuracy.differences", {},
+                           accuracy.protocols);
+  for (const auto& [protocol, text] : object["differences"].items()) {
+    accuracy.differences[protocol] = differences.text(protocol.c_str());
+  }
+  const Strict examples(object["test_examples"], file + ": accuracy.test_examples", accuracy.tasks);
+  for (const std::string& task : accuracy.tasks)
+    accuracy.test_examples[task] = examples.integer(task.c_str());
+  for (const json& entry : object.array("rows")) {
+    const Strict row(entry, file + ": accuracy.rows", {"name", "variant", "values"}, {"average"});
+    accuracy.rows.push_back({.name = row.text("name"),
+                             .variant = parse_variant(row.text("variant")),
+                             .values = row.numbers("values", accuracy.tasks.size()),
+                             .average = {}});
+    for (const double percent : accuracy.rows.back().values) {
+      if (percent > 100) row.fail(fmt::format("{} % is above 100", percent));
+    }
+    if (row.has("average")) accuracy.rows.back().average = row.number_of("average", row["average"]);
+  }
+  return accuracy;
+}
+
+PublishedCost read_cost(const json& value, const std::string& file) {
+  const Strict object(value, file + ": cost",
+                      {"where", "machine", "what", "scopes", "mode", "batch", "heads", "head_dim",
+                       "memory_unit", "time_unit", "note", "baseline", "lengths", "rows"});
+  PublishedCost cost{.where = object.text("where"),
+                     .machine = object.text("machine"),
+                     .what = object.text("what"),
+                     .scopes = object.texts("scopes"),
+                     .mode = object.text("mode"),
+                     .batch = object.integer("batch"),
+                     .heads = object.integer("heads"),
+                     .head_dim = object.integer("head_dim"),
+                     .memory_unit = object.text("memory_unit"),
+                     .time_unit = object.text("time_unit"),
+                     .note = object.text("note"),
+                     .baseline = parse_variant(object.text("baseline")),
+                     .lengths = {},
+                     .rows = {}};
+  for (const json& length : object.array("lengths"))
+    cost.lengths.push_back(object.integer_of("lengths", length));
+  for (const json& entry : object.array("rows")) {
+    const Strict row(entry, file + ": cost.rows", {"name", "variant", "memory", "time"});
+    cost.rows.push_back({.name = row.text("name"),
+                         .variant = parse_variant(row.text("variant")),
+                         .memory = row.numbers("memory", cost.lengths.size()),
+                         .time = row.numbers("time", cost.lengths.size())});
+  }
+  return cost;
+}
+
+// A value as it stands in brackets: 32, true, else a word.
+json bracket_value(const std::string& text) {
+  const json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return value.is_discarded() || value.is_structured() ? json(text) : value;
+}
+
+}  // namespace
+
+PublishedVariant parse_variant(std::string_view text) {
+  PublishedVariant variant;
+  const size_t open = text.find('[');
+  variant.name = std::string(text.substr(0, open));
+  const auto malformed = [&] {
+    return std::runtime_error(
+        fmt::format("variant '{}' should be name or name[key=value,...]", text));
+  };
+  if (variant.name.empty()) throw malformed();
+  if (open == std::string_view::npos) return variant;
+  if (text.back() != ']') throw malformed();
+  std::string_view rest = text.substr(open + 1, text.size() - open - 2);
+  while (!rest.empty()) {
+    const size_t comma = std::min(rest.find(','), rest.size());
+    const std::string_view item = rest.substr(0, comma);
+    const size_t equals = item.find('=');
+    if (equals == std::string_view::npos || equals == 0) throw malformed();
+    variant.options[std::string(item.substr(0, equals))] =
+        bracket_value(std::string(item.substr(equals + 1)));
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  return variant;
+}
+
+bool PublishedVariant::matches(const AttentionRecord& attention) const {
+  if (attention.name != name) return false;
+  json given = attention.options;
+  const bool from_label = !given.is_object() || given.empty();
+  if (from_label) {
+    try {
+      given = parse_variant(attention.label).options;
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+  for (const auto& [key, value] : options.items()) {
+    const auto it = given.find(key);
+    if (it == given.end() ? !from_label : *it != value) return false;
+  }
+  return true;
+}
+
+std::optional<double> PublishedAccuracy::value(const std::string& task,
+                                               const AttentionRecord& attention) const {
+  const auto it = std::find(tasks.begin(), tasks.end(), task);
+  if (it == tasks.end()) return std::nullopt;
+  for (const Row& row : rows) {
+    if (row.variant.matches(attention)) return row.values[static_cast<size_t>(it - tasks.begin())];
+  }
+  return std::nullopt;
+}
+
+Published parse_published(std::string_view text, const std::string& file) {
+  json value;
+  try {
+    value = json::parse(text);
+  } catch (const json::exception& error) {
+    throw std::runtime_error(file + ": not valid JSON: " + error.what());
+  }
+  const Strict object(value, file, {"schema", "name", "source"}, {"accuracy", "cost"});
+  if (object.text("schema") != "lra.published/1") object.fail("'schema' should be lra.published/1");
+  Published published{
+      .name = object.text("name"), .source = object.text("source"), .accuracy = {}, .cost = {}};
+  if (object.has("accuracy")) published.accuracy = read_accuracy(object["accuracy"], file);
+  if (object.has("cost")) published.cost = read_cost(object["cost"], file);
+  return published;
+}
+
+const std::vector<Published>& published() {
+  static const std::vector<Published> all = [] {
+    std::vector<Published> result;
+    for (const auto& [stem, text] : embedded_published) {
+      result.push_back(parse_published(text, std::string(stem) + ".json"));
+    }
+    std::sort(result.begin(), result.end(),
+              [](const auto& a, const auto& b) { return a.name < b.name; });
+    return result;
+  }();
+  return all;
+}
+
+}  // namespace lra

@@ -1,0 +1,82 @@
+// The numbers of the papers, from published/*.json: stored as printed, with source, units, machine
+// and recipe.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "results/records/records.h"
+
+namespace lra {
+
+/// Which attention of ours a published row is of: a name, and the options that must have these
+/// values.
+struct PublishedVariant {
+  std::string name;
+  json options = json::object();
+
+  /// Whether `attention` is that variant. Where a record holds no options (a run still pending),
+  /// those of its label count.
+  bool matches(const AttentionRecord& attention) const;
+};
+
+/// Reads "nystrom[num_landmarks=32]"; throws std::runtime_error where it is malformed.
+PublishedVariant parse_variant(std::string_view text);
+
+struct PublishedAccuracy {
+  struct Row {
+    std::string name;  // the paper's own: "Nyströmformer"
+    PublishedVariant variant;
+    std::vector<double> values;  // per cent, by task
+    std::optional<double>
+        average;  // as printed, even where the row's own numbers average otherwise
+  };
+  std::string where;                   // "Table 3"
+  std::vector<std::string> protocols;  // of ours that it may stand beside, the same recipe first
+  std::map<std::string, std::string> differences;  // by protocol: what differs
+  std::vector<std::string> tasks;
+  std::map<std::string, int64_t> test_examples;  // by task
+  std::vector<Row> rows;
+
+  /// The printed accuracy in per cent, if there is one.
+  std::optional<double> value(const std::string& task, const AttentionRecord& attention) const;
+};
+
+struct PublishedCost {
+  struct Row {
+    std::string name;
+    PublishedVariant variant;
+    std::vector<double> memory, time;  // by length
+  };
+  std::string where;
+  std::string machine;              // "GTX 1080 Ti"
+  std::string what;                 // one line: what was measured
+  std::vector<std::string> scopes;  // profile scopes that it may stand beside
+  std::string mode;                 // inference or training
+  int64_t batch = 0, heads = 0, head_dim = 0;
+  std::string memory_unit;    // "MB", "GB"
+  std::string time_unit;      // "ms", or "steps/s"
+  std::string note;           // what to know of it; may be empty
+  PublishedVariant baseline;  // what the others are compared with
+  std::vector<int64_t> lengths;
+  std::vector<Row> rows;
+};
+
+struct Published {
+  std::string name;    // "nystromformer2021"
+  std::string source;  // authors, title, venue
+  std::optional<PublishedAccuracy> accuracy;
+  std::optional<PublishedCost> cost;
+};
+
+/// Reads one file strictly: an unknown or missing key, a list of the wrong length or a value of the
+/// wrong type throws std::runtime_error that names file and key.
+Published parse_published(std::string_view text, const std::string& file);
+
+/// All that travel inside the program, sorted by name.
+const std::vector<Published>& published();
+
+}  // namespace lra

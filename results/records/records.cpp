@@ -1,0 +1,301 @@
+// Reading and writing lra.result/1 and lra.profile/1, and finding them in folders.
+#include "results/records/records.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "results/records/record_fields.h"
+#include "results/statistics/statistics.h"
+
+namespace lra {
+namespace {
+
+constexpr std::string_view kScopes[] = {"core", "module", "model"};
+constexpr std::string_view kModes[] = {"inference", "training"};
+constexpr double kMostGib = 1e12;  // of a machine, as its name in tables spells them out
+
+}  // namespace
+
+std::string dumped(const json& value) {
+  return value.dump(-1, ' ', true, json::error_handler_t::replace);
+}
+
+std::string shown(const json& value) {
+  if (value.is_structured()) return value.is_array() ? "an array" : "an object";
+  std::string text = dumped(value);
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  return text;
+}
+
+std::vector<std::string> Result::overridden() const {
+  std::vector<std::string> keys;
+  const auto it = config.find("overridden");
+  if (it == config.end() || !it->is_array()) return keys;
+  for (const json& entry : *it) {
+    std::string key = entry.is_string() ? entry.get<std::string>() : shown(entry);
+    if (key.find('=') == std::string::npos) {
+      const json* value = &config;
+      std::stringstream parts(key);
+      for (std::string part; value != nullptr && std::getline(parts, part, '.');) {
+        const bool there = value->is_object() && value->contains(part);
+        value = there ? &(*value)[part] : nullptr;
+      }
+      if (value != nullptr) key += "=" + dumped(*value);
+    }
+    keys.push_back(key);
+  }
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  return keys;
+}
+
+std::string Result::dtype() const {
+  const auto it = config.find("dtype");
+  return it != config.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+json make_accuracy(const Accuracy& accuracy) {
+  const bool empty = accuracy.ci95.low == 0 && accuracy.ci95.high == 0;
+  const bool valid =
+      accuracy.count >= 1 && accuracy.correct >= 0 && accuracy.correct <= accuracy.count;
+  json value = {
+      {"accuracy", finite_or_null(accuracy.accuracy)},
+      {"correct", accuracy.correct},
+      {"count", accuracy.count},
+      {"ci95", make_interval(empty && valid ? wilson_interval(accuracy.correct, accuracy.count)
+                                            : accuracy.ci95)},
+      {"by_length", json::array()}};
+  for (const LengthAccuracy& bucket : accuracy.by_length) {
+    value["by_length"].push_back({{"from", bucket.from},
+                                  {"to", bucket.to},
+                                  {"accuracy", finite_or_null(bucket.accuracy)},
+                                  {"count", bucket.count}});
+  }
+  return value;
+}
+
+Accuracy parse_accuracy(const json& value, const std::string& where) {
+  const RecordReader reader(value, where);
+  Accuracy accuracy;
+  accuracy.accuracy = reader.number("accuracy", 0, 1);
+  accuracy.correct = reader.integer("correct", 0);
+  accuracy.count = reader.integer("count", 1);
+  if (accuracy.correct > accuracy.count) {
+    bad_record(fmt::format("field '{}' is {} of {} examples", reader.path("correct"),
+                           accuracy.correct, accuracy.count));
+  }
+  const double expected =
+      static_cast<double>(accuracy.correct) / static_cast<double>(accuracy.count);
+  if (std::abs(accuracy.accuracy - expected) > 1e-4) {
+    bad_record(fmt::format("field '{}' is {}, but {} of {} examples make {:.6f}",
+                           reader.path("accuracy"), accuracy.accuracy, accuracy.correct,
+                           accuracy.count, expected));
+  }
+  const auto interval = reader.interval_if("ci95", 0, 1);
+  accuracy.ci95 = interval ? *interval : wilson_interval(accuracy.correct, accuracy.count);
+  if (const json* buckets = reader.find("by_length")) {
+    if (!buckets->is_array())
+      bad_record(fmt::format("field '{}' should be an array, not {}", reader.path("by_length"),
+                             shown(*buckets)));
+    for (const json& bucket : *buckets) {
+      const RecordReader inner(bucket, reader.path("by_length"));
+      LengthAccuracy entry{.from = inner.integer("from", 0), .to = inner.integer("to", 0)};
+      entry.count = inner.integer("count", 0);
+      entry.accuracy = entry.count == 0 ? inner.number_if("accuracy", 0, 1).value_or(0)
+                                        : inner.number("accuracy", 0, 1);
+      accuracy.by_length.push_back(entry);
+    }
+  }
+  return accuracy;
+}
+
+json make_machine(const Machine& machine) {
+  return {{"processor", machine.processor},
+          {"cores", machine.cores},
+          {"memory_gib", finite_or_null(machine.memory_gib)},
+          {"gpu", machine.gpu.empty() ? json(nullptr) : json(machine.gpu)}};
+}
+
+Machine parse_machine(const json& machine) {
+  const RecordReader reader(machine, "machine");
+  return {.processor = reader.text_or("processor", ""),
+          .cores = reader.integer_if("cores", 0).value_or(0),
+          .memory_gib = reader.number_if("memory_gib", 0, kMostGib).value_or(0),
+          .gpu = reader.text_or("gpu", "")};
+}
+
+std::string machine_text(const Machine& machine) {
+  std::string text = machine.gpu;
+  const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  if (!machine.processor.empty()) add(machine.processor);
+  if (machine.cores > 0)
+    add(fmt::format("{} core{}", machine.cores, machine.cores == 1 ? "" : "s"));
+  if (machine.memory_gib > 0) add(fmt::format("{:.0f} GiB", machine.memory_gib));
+  return text.empty() ? "unknown machine" : text;
+}
+
+std::string trained_on(const Result& result) {
+  std::string text = machine_text(result.machine);
+  const TrainingCost& cost = result.training;
+  if (cost.threads)
+    text += fmt::format(", {} thread{}", *cost.threads, *cost.threads == 1 ? "" : "s");
+  if (cost.processes > 1) text += fmt::format(", {} processes ({})", cost.processes, cost.engine);
+  const auto setting = [&result](const char* path) {
+    const json::json_pointer at(path);
+    return result.config.contains(at) ? result.config.at(at) : json();
+  };
+  const json kernels = setting("/kernels"), part = setting("/training/micro_batch");
+  if (kernels == "reference") text += ", kernels reference";
+  if (part.is_number() && part > 0) text += ", batch in parts of " + dumped(part);
+  return text;
+}
+
+json make_result(const Result& result) {
+  json value = {{"schema", kResultSchema},
+                {"task", result.task},
+                {"attention", make_attention_record(result.attention)},
+                {"protocol", result.protocol},
+                {"seed", result.seed},
+                {"status", result.status}};
+  if (!result.reason.empty()) value["reason"] = result.reason;
+  if (result.test) value["test"] = make_accuracy(*result.test);
+  if (result.dev) value["dev"] = make_accuracy(*result.dev);
+  put(value, "best_step", result.best_step);
+  put(value, "steps", result.steps);
+  put(value, "parameters", result.parameters);
+  json training = json::object();
+  put(training, "seconds", result.training.seconds);
+  put(training, "steps_per_second", result.training.steps_per_second);
+  put(training, "tokens_per_second", result.training.tokens_per_second);
+  put(training, "peak_memory_mib", result.training.peak_memory_mib);
+  put(training, "threads", result.training.threads);
+  if (result.training.processes > 1) {
+    training["peak_memory_of"] = "process 0";
+    training["processes"] = result.training.processes;
+    training["engine"] = result.training.engine;
+  }
+  value["training"] = training;
+  value["data"] = {{"source", result.data.source},
+                   {"synthetic", result.data.synthetic},
+                   {"fingerprint", result.data.fingerprint}};
+  put(value["data"], "majority", result.data.majority);
+  value["machine"] = make_machine(result.machine);
+  value["software"] = result.software;
+  value["config"] = result.config;
+  return value;
+}
+
+Result parse_result(const json& record) {
+  const RecordReader reader(record, "");
+  check_schema(reader, kResultSchema);
+  Result result;
+  result.task = reader.text("task");
+  result.attention = parse_attention_record(reader.at("attention"));
+  result.protocol = reader.text("protocol");
+  result.seed = reader.natural("seed");
+  result.status = reader.word("status", kStatusWords);
+  result.reason = reader.text_or("reason", "");
+  const bool ok = result.status == "ok";
+  if (ok || reader.find("test")) result.test = parse_accuracy(reader.at("test"), "test");
+  if (const json* dev = reader.find("dev")) result.dev = parse_accuracy(*dev, "dev");
+  result.best_step = reader.integer_if("best_step", 0);
+  result.steps = reader.integer_if("steps", 0);
+  result.parameters = reader.integer_if("parameters", 0);
+  if (const json* training = reader.find("training")) {
+    const RecordReader inner(*training, "training");
+    result.training = {.seconds = inner.number_if("seconds", 0, kHuge),
+                       .steps_per_second = inner.number_if("steps_per_second", 0, kHuge),
+                       .tokens_per_second = inner.number_if("tokens_per_second", 0, kHuge),
+                       .peak_memory_mib = inner.number_if("peak_memory_mib", 0, kHuge),
+                       .threads = inner.integer_if("threads", 1),
+                       .processes = inner.integer_if("processes", 1).value_or(1),
+                       .engine = inner.text_or("engine", "")};
+  }
+  if (ok || reader.find("data")) {
+    const RecordReader inner(reader.at("data"), "data");
+    result.data.source = inner.text_or("source", "");
+    if (ok || inner.find("synthetic") != nullptr) result.data.synthetic = inner.flag("synthetic");
+    result.data.fingerprint = ok ? inner.text("fingerprint") : inner.text_or("fingerprint", "");
+    result.data.majority = inner.number_if("majority", 0, 1);
+  }
+  if (const json* machine = reader.find("machine")) result.machine = parse_machine(*machine);
+  result.software = reader.object_or_empty("software");
+  result.config = reader.object_or_empty("config");
+  return result;
+}
+
+json make_profile(const Profile& profile) {
+  json value = {{"schema", kProfileSchema}, {"attention", make_attention_record(profile.attention)},
+                {"length", profile.length}, {"batch", profile.batch},
+                {"heads", profile.heads},   {"head_dim", profile.head_dim},
+                {"scope", profile.scope},   {"mode", profile.mode},
+                {"dtype", profile.dtype},   {"device", profile.device},
+                {"status", profile.status}, {"reason", profile.reason}};
+  const auto put_text = [&value](const char* name, const std::string& text) {
+    if (!text.empty()) value[name] = text;
+  };
+  put_text("package", profile.package);
+  if (profile.time) value["time_ms"] = make_time(*profile.time);
+  if (profile.memory) value["memory_mib"] = make_memory(*profile.memory);
+  put_text("noisy", profile.noisy);
+  put(value, "flops", profile.flops);
+  put(value, "least_bytes", profile.least_bytes);
+  if (profile.roofline) {
+    value["roofline"] = {
+        {"gflops", finite_or_null(profile.roofline->gflops)},
+        {"gigabytes_per_second", finite_or_null(profile.roofline->gigabytes_per_second)}};
+  }
+  put(value, "threads", profile.threads);
+  put_text("batch_policy", profile.batch_policy);
+  put_text("protocol", profile.protocol);
+  put_text("task", profile.task);
+  if (!profile.sets.empty()) value["sets"] = profile.sets;
+  if (!profile.method.empty()) value["method"] = profile.method;
+  value["machine"] = make_machine(profile.machine);
+  value["software"] = profile.software;
+  return value;
+}
+
+Profile parse_profile(const json& record) {
+  const RecordReader reader(record, "");
+  check_schema(reader, kProfileSchema);
+  Profile profile;
+  profile.attention = parse_attention_record(reader.at("attention"));
+  profile.length = reader.integer("length", 1);
+  profile.batch = reader.integer("batch", 1);
+  profile.heads = reader.integer("heads", 1);
+  profile.head_dim = reader.integer("head_dim", 1);
+  profile.scope = reader.word("scope", kScopes);
+  profile.mode = reader.word("mode", kModes);
+  profile.dtype = reader.text("dtype");
+  profile.device = reader.text("device");
+  profile.status = reader.word("status", kStatusWords);
+  profile.reason = reader.text_or("reason", "");
+  const bool ok = profile.status == "ok";
+  if (ok || reader.find("time_ms")) profile.time = parse_time(reader.at("time_ms"));
+  if (ok || reader.find("memory_mib")) profile.memory = parse_memory(reader.at("memory_mib"));
+  profile.package = reader.text_or("package", "");
+  profile.noisy = reader.text_or("noisy", "");
+  profile.flops = reader.number_if("flops", -1, kHuge);
+  profile.least_bytes = reader.number_if("least_bytes", 0, kHuge);
+  if (const json* roofline = reader.find("roofline")) {
+    const RecordReader inner(*roofline, "roofline");
+    profile.roofline =
+        Roofline{.gflops = inner.number("gflops", 0, kHuge),
+                 .gigabytes_per_second = inner.number("gigabytes_per_second", 0, kHuge)};
+  }
+  profile.threads = reader.integer_if("threads", 0);
+  profile.batch_policy = reader.text_or("batch_policy", "");
+  profile.protocol = reader.text_or("protocol", "");
+  profile.task = reader.text_or("task", "");
+  if (const json* sets = reader.find("sets")) {
+    if (!sets->is_array()) bad_record("field 'sets' should be an array, not " + shown(*sets));
+    for (const json& set : *sets) profile.sets.push_back(reader.as_text("sets", set));
+  }
+  profile.method = reader.object_or_empty("method");
+  if (const json* machine = reader.find("machine")) profile.machine = parse_machine(*machine);
+  profile.software = reader.object_or_empty("software");
+  return profile;
+}
+
+}  // namespace lra

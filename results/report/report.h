@@ -1,0 +1,41 @@
+// A whole report from records: what `lra report` writes and prints.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "results/records/records.h"
+#include "results/tables/accuracy_table.h"
+#include "results/tables/fidelity_table.h"
+#include "results/tables/profile_table.h"
+
+namespace lra {
+
+/// File name -> content: report.md (all tables, notes, machines, software and the files that could
+/// not be used); accuracy.csv, memory_time.csv, training.csv, fidelity.csv (long form) and runs.csv
+/// (one row a run); accuracy.tex, differences.tex, memory_time.tex, training.tex and fidelity.tex;
+/// memory_time.json, all tables of memory and time; tradeoff-*.gp, curves-*.gp, profile-*.gp and
+/// fidelity-*.gp, the plots as gnuplot scripts. A file is there only where its records are. The
+/// same for a browser: make_pages (html_report.h).
+std::map<std::string, std::string> make_report(const Records& records);
+
+/// The extension of the scripts among them.
+inline constexpr const char* kPlotScript = ".gp";
+
+/// "3 runs, 20 profile cells, 0 fidelity cells."
+std::string counts_text(const Records& records);
+
+/// Which data, machines and software the records are of.
+std::vector<Table> provenance_tables(const Records& records);
+
+/// The files that could not be used, with the reasons.
+Table bad_files_table(const Records& records);
+
+/// The accuracy tables, the memory/time tables, then the fidelity tables, for a terminal; ""
+/// without records.
+std::string summary_text(const Records& records);
+
+/// One line a file that could not be used: "<path>: <reason>".
+std::string bad_files_text(const Records& records);
+
+}  // namespace lra

@@ -1,0 +1,167 @@
+#include "results/statistics/bootstrap.h"
+
+#include <algorithm>
+#include <boost/math/distributions/students_t.hpp>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <stdexcept>
+
+#include "results/statistics/statistics.h"
+
+namespace lra {
+namespace {
+
+constexpr int kResamples = 1000;
+constexpr uint64_t kBootstrapSeed = 0x10a5eed;
+
+using BootstrapRandom = std::mt19937_64;
+
+// Sorts in part: the samples' order is lost.
+double median_of(std::vector<double>& samples) {
+  const size_t half = samples.size() / 2;
+  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(half);
+  std::nth_element(samples.begin(), middle, samples.end());
+  if (samples.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(samples.begin(), middle)) / 2;
+}
+
+size_t below(size_t count, BootstrapRandom& random) {
+  return static_cast<size_t>(random() % count);  // a bias of count / 2^64
+}
+
+double resampled_median(std::span<const double> samples, BootstrapRandom& random,
+                        std::vector<double>& place) {
+  place.resize(samples.size());
+  for (double& sample : place) sample = samples[below(samples.size(), random)];
+  return median_of(place);
+}
+
+double resampled_over_passes(const std::vector<std::vector<double>>& passes,
+                             BootstrapRandom& random, std::vector<double>& place) {
+  std::vector<double> medians;
+  for (size_t i = 0; i < passes.size(); ++i)
+    medians.push_back(resampled_median(passes[below(passes.size(), random)], random, place));
+  return median_of(medians);
+}
+
+double plain_over_passes(const std::vector<std::vector<double>>& passes) {
+  if (passes.empty()) throw std::runtime_error("a median over passes needs at least one pass");
+  std::vector<double> medians;
+  for (std::vector<double> pass : passes) {
+    if (pass.empty()) throw std::runtime_error("a median over passes needs samples in each");
+    medians.push_back(median_of(pass));
+  }
+  return median_of(medians);
+}
+
+// The percentile interval; it holds the value itself.
+Estimated bootstrapped(double value, const std::function<double(BootstrapRandom&)>& draw) {
+  BootstrapRandom random(kBootstrapSeed);
+  std::vector<double> drawn(kResamples);
+  for (double& one : drawn) one = draw(random);
+  return {
+      .value = value,
+      .ci95 = {std::min(value, quantile(drawn, 0.025)), std::max(value, quantile(drawn, 0.975))}};
+}
+
+}  // namespace
+
+double Estimated::precision() const {
+  return value == 0 ? 0 : std::max(ci95.high - value, value - ci95.low) / std::abs(value);
+}
+
+Estimated bootstrap_median(std::span<const double> samples) {
+  if (samples.empty()) throw std::runtime_error("a median needs at least one sample");
+  std::vector<double> place(samples.begin(), samples.end());
+  const double value = median_of(place);
+  return bootstrapped(
+      value, [&](BootstrapRandom& random) { return resampled_median(samples, random, place); });
+}
+
+std::vector<std::vector<double>> passes_of(const ProfileTime& time, int64_t fewest) {
+  if (time.passes.empty()) {
+    if (time.samples.empty()) return {};
+    return {time.samples};
+  }
+  std::vector<std::vector<double>> all, quiet;
+  auto from = time.samples.begin();
+  for (const ProfilePass& pass : time.passes) {
+    const auto count = std::min<std::ptrdiff_t>(pass.samples, time.samples.end() - from);
+    if (count <= 0) continue;
+    all.emplace_back(from, from + count);
+    if (pass.noisy.empty()) quiet.push_back(all.back());
+    from += count;
+  }
+  return static_cast<int64_t>(quiet.size()) >= std::max<int64_t>(fewest, 1) ? quiet : all;
+}
+
+Estimated median_over_passes(const std::vector<std::vector<double>>& passes) {
+  std::vector<double> place;
+  return bootstrapped(plain_over_passes(passes), [&](BootstrapRandom& random) {
+    return resampled_over_passes(passes, random, place);
+  });
+}
+
+Estimated ratio_over_passes(const std::vector<std::vector<double>>& a,
+                            const std::vector<std::vector<double>>& b) {
+  std::vector<double> place;
+  return bootstrapped(plain_over_passes(a) / plain_over_passes(b), [&](BootstrapRandom& random) {
+    const double above = resampled_over_passes(a, random, place);
+    return above / resampled_over_passes(b, random, place);
+  });
+}
+
+double attainable_gflops(const Roofline& roofline, double flops, double least_bytes) {
+  if (!(least_bytes > 0)) return roofline.gflops;
+  return std::min(roofline.gflops, flops / least_bytes * roofline.gigabytes_per_second);
+}
+
+std::optional<Growth> growth(std::span<const double> lengths, std::span<const double> values) {
+  std::vector<double> x, y;
+  for (size_t i = 0; i < std::min(lengths.size(), values.size()); ++i) {
+    if (!(lengths[i] > 0) || !(values[i] > 0) || !std::isfinite(lengths[i]) ||
+        !std::isfinite(values[i]))
+      continue;
+    x.push_back(std::log(lengths[i]));
+    y.push_back(std::log(values[i]));
+  }
+  if (x.empty()) return std::nullopt;
+  const double mx = mean(x), my = mean(y);
+  double xx = 0, xy = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    xx += (x[i] - mx) * (x[i] - mx);
+    xy += (x[i] - mx) * (y[i] - my);
+  }
+  if (xx < 1e-12) return std::nullopt;
+  Growth result{.exponent = xy / xx, .ci95 = std::nullopt};
+  if (x.size() < 3) return result;
+  const double degrees = static_cast<double>(x.size()) - 2;
+  double residual = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double off = y[i] - my - result.exponent * (x[i] - mx);
+    residual += off * off;
+  }
+  const double t = boost::math::quantile(boost::math::students_t(degrees), 0.975);
+  const double half = t * std::sqrt(residual / degrees / xx);
+  result.ci95 = Interval{result.exponent - half, result.exponent + half};
+  return result;
+}
+
+Crossing crossing(std::span<const double> lengths, std::span<const double> costs,
+                  std::span<const double> baseline) {
+  // The last length at which it is not below.
+  size_t after = 0;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    if (!(costs[i] < baseline[i])) after = i + 1;
+  }
+  if (lengths.empty() || after == lengths.size()) return {.kind = Crossing::Kind::never};
+  if (after == 0) return {.kind = Crossing::Kind::always};
+  const auto gap = [&](size_t i) { return std::log(costs[i] / baseline[i]); };
+  const double from = gap(after - 1), to = gap(after);
+  const double part = from - to > 0 ? from / (from - to) : 1;
+  const double low = std::log(lengths[after - 1]), high = std::log(lengths[after]);
+  return {.kind = Crossing::Kind::from, .length = std::exp(low + part * (high - low))};
+}
+
+}  // namespace lra

@@ -1,0 +1,62 @@
+// The statistics of memory and time tables: medians over passes, ratios, growth and crossings.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "results/records/records.h"
+
+namespace lra {
+
+/// A quantity and its 95 % interval.
+struct Estimated {
+  double value = 0;
+  Interval ci95;
+
+  /// Half the interval's longer side, as a part of the value; 0 where the value is 0.
+  double precision() const;
+};
+
+/// The median of samples that are taken one after the other, with a percentile bootstrap interval
+/// (Efron 1979; 1,000 resamples of a fixed random sequence, so that the same samples give the same
+/// interval). Throws std::runtime_error without samples.
+Estimated bootstrap_median(std::span<const double> samples);
+
+/// The samples of a cell, one list a pass; those of quiet passes alone where at least `fewest` are
+/// quiet. A record without passes is one pass. Empty where there are no samples.
+std::vector<std::vector<double>> passes_of(const ProfileTime& time, int64_t fewest);
+
+/// The median of the passes' medians, so that each counts the same however many samples it took.
+/// The bootstrap draws passes, and samples within each: the interval holds what differs between
+/// processes too. Throws std::runtime_error where a pass has no samples, or there is none.
+Estimated median_over_passes(const std::vector<std::vector<double>>& passes);
+
+/// a / b, both by median_over_passes and drawn independently of each other.
+Estimated ratio_over_passes(const std::vector<std::vector<double>>& a,
+                            const std::vector<std::vector<double>>& b);
+
+/// What a machine of this roofline reaches at most with an operation of so many floating-point
+/// operations that must move so many bytes (Williams et al. 2009), GFLOP/s.
+double attainable_gflops(const Roofline& roofline, double flops, double least_bytes);
+
+/// The slope of log(value) on log(length) by least squares: 1 is linear growth, 2 quadratic; with
+/// Student's interval where there are at least three points. Absent unless two lengths differ;
+/// points that are not positive and finite are left out.
+struct Growth {
+  double exponent = 0;
+  std::optional<Interval> ci95;
+};
+std::optional<Growth> growth(std::span<const double> lengths, std::span<const double> values);
+
+/// From which length on one cost stays below another, both measured at `lengths` (rising).
+struct Crossing {
+  enum class Kind { always, from, never };
+  Kind kind = Kind::never;
+  double length = 0;  // `from`: interpolated between two lengths on logarithmic axes
+};
+Crossing crossing(std::span<const double> lengths, std::span<const double> costs,
+                  std::span<const double> baseline);
+
+}  // namespace lra

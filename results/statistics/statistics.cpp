@@ -1,0 +1,95 @@
+// The statistics behind the tables' intervals, on Boost.Math's distributions.
+#include "results/statistics/statistics.h"
+
+#include <algorithm>
+#include <boost/math/distributions/binomial.hpp>
+#include <boost/math/distributions/normal.hpp>
+#include <boost/math/distributions/students_t.hpp>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace lra {
+namespace {
+
+void need(std::span<const double> samples, size_t least, const char* what) {
+  if (samples.size() < least) {
+    throw std::runtime_error(std::string(what) + " needs at least " + std::to_string(least) +
+                             " samples, not " + std::to_string(samples.size()));
+  }
+}
+
+double sorted_quantile(const std::vector<double>& sorted, double q) {
+  const double position = q * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(position);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (position - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+}  // namespace
+
+Interval wilson_interval(int64_t correct, int64_t count, double confidence) {
+  if (count < 1 || correct < 0 || correct > count) {
+    throw std::runtime_error("a proportion needs 0 <= correct <= count and count >= 1, not " +
+                             std::to_string(correct) + " of " + std::to_string(count));
+  }
+  const double z = boost::math::quantile(boost::math::normal(), 0.5 + confidence / 2);
+  const auto n = static_cast<double>(count);
+  const double p = static_cast<double>(correct) / n;
+  const double centre = (p + z * z / (2 * n)) / (1 + z * z / n);
+  const double half = z / (1 + z * z / n) * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n));
+  // At the ends the interval touches 0 or 1 exactly; rounding would leave it a hair off.
+  return {correct == 0 ? 0.0 : std::max(0.0, centre - half),
+          correct == count ? 1.0 : std::min(1.0, centre + half)};
+}
+
+double mean(std::span<const double> samples) {
+  need(samples, 1, "a mean");
+  double sum = 0;
+  for (const double x : samples) sum += x;
+  return sum / static_cast<double>(samples.size());
+}
+
+double standard_deviation(std::span<const double> samples) {
+  need(samples, 2, "a standard deviation");
+  const double centre = mean(samples);
+  double sum = 0;
+  for (const double x : samples) sum += (x - centre) * (x - centre);
+  return std::sqrt(sum / static_cast<double>(samples.size() - 1));
+}
+
+Interval student_interval(std::span<const double> samples, double confidence) {
+  need(samples, 2, "a Student interval");
+  const auto n = static_cast<double>(samples.size());
+  const double t = boost::math::quantile(boost::math::students_t(n - 1), 0.5 + confidence / 2);
+  const double half = t * standard_deviation(samples) / std::sqrt(n);
+  const double centre = mean(samples);
+  return {centre - half, centre + half};
+}
+
+double quantile(std::span<const double> samples, double q) {
+  need(samples, 1, "a quantile");
+  std::vector<double> sorted(samples.begin(), samples.end());
+  std::sort(sorted.begin(), sorted.end());
+  return sorted_quantile(sorted, q);
+}
+
+MedianEstimate median_estimate(std::span<const double> samples, double confidence) {
+  need(samples, 1, "a median");
+  std::vector<double> sorted(samples.begin(), samples.end());
+  std::sort(sorted.begin(), sorted.end());
+  const size_t n = sorted.size();
+  const boost::math::binomial below(static_cast<double>(n), 0.5);
+  // Walks down from the middle, as l is near n/2 - sqrt(n) and the test is monotone.
+  size_t l = (n + 1) / 2;
+  while (l >= 1 && boost::math::cdf(below, static_cast<double>(l - 1)) > (1 - confidence) / 2) --l;
+  l = std::max<size_t>(l, 1);
+  return {.median = sorted_quantile(sorted, 0.5),
+          .min = sorted.front(),
+          .iqr = sorted_quantile(sorted, 0.75) - sorted_quantile(sorted, 0.25),
+          .interval = {sorted[l - 1], sorted[n - l]},
+          .coverage = n == 1 ? 0.0 : 1 - 2 * boost::math::cdf(below, static_cast<double>(l - 1))};
+}
+
+}  // namespace lra

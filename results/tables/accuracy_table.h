@@ -1,0 +1,45 @@
+// Accuracy and training cost, from results to tables. Runs that are not comparable never share a
+// table.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "results/print/table.h"
+#include "results/records/published.h"
+#include "results/records/records.h"
+
+namespace lra {
+
+/// One table for each recipe: protocol, overridden keys with their values, dtype, real or stand-in
+/// data, and at most one data fingerprint a task. Rows are attentions (by label; by label and
+/// differing options where one label ran with several), columns tasks, each with the published
+/// number beside it. A cell is "37.05 [34.96, 39.19]" in per cent: Wilson's 95 % interval of one
+/// run, or mean and Student's interval over seeds; or the status word. Notes name the differences
+/// to the published numbers, which attentions are not distinguishable from the best of a task
+/// (standings), and warn of what was not learned.
+std::vector<Table> accuracy_tables(std::span<const Result> results,
+                                   std::span<const Published> references = published());
+
+/// For each recipe as above, where a task has at least two attentions: how each stands to the best
+/// of its task, with standard deviation over seeds, difference, interval and p.
+std::vector<Table> difference_tables(std::span<const Result> results,
+                                     std::span<const Published> references = published());
+
+/// For each recipe as above, where there are published numbers of its attentions and tasks: the
+/// difference of each to the published number, and whether that lies within the interval.
+std::vector<Table> published_difference_tables(std::span<const Result> results,
+                                               std::span<const Published> references = published());
+
+/// For each recipe as above: steps/s, tokens/s, peak memory, parameters and steps of every
+/// attention and task (medians over seeds). Machines are never mixed: each is a table of its own.
+std::vector<Table> training_tables(std::span<const Result> results);
+
+/// The same numbers in long form for other programs, one row for each recipe, task and attention.
+Table accuracy_long(std::span<const Result> results,
+                    std::span<const Published> references = published());
+
+/// One row a run, every number of it.
+Table results_long(std::span<const Result> results);
+
+}  // namespace lra

@@ -1,0 +1,110 @@
+// Differences of accuracies: to the best of a table, and to the published numbers.
+#include <fmt/format.h>
+
+#include <map>
+
+#include "results/analysis/accuracy_cells.h"
+#include "results/analysis/standings.h"
+#include "results/tables/accuracy_table.h"
+
+namespace lra {
+namespace {
+
+std::string interval_text(const std::optional<Interval>& ci) {
+  return ci ? fmt::format("[{:+.2f}, {:+.2f}]", ci->low, ci->high) : "–";
+}
+
+std::string p_text(std::optional<double> p) {
+  if (!p) return "–";
+  return *p < 0.0001 ? "< 0.0001" : fmt::format("{:.4f}", *p);
+}
+
+}  // namespace
+
+std::vector<Table> difference_tables(std::span<const Result> results,
+                                     std::span<const Published> references) {
+  std::vector<Table> tables;
+  for (const RecipeGroup& group : group_by_recipe(results)) {
+    const std::vector<std::string> tasks = task_order(group, references);
+    const AccuracyCells cells = accuracy_cells(group);
+    const std::vector<Standing> all = standings(cells);
+    if (all.empty()) continue;
+    Table table{.title = "Differences to the best: " + recipe_text(group, tasks),
+                .columns = {{"task", Align::kLeft},
+                            {"attention", Align::kLeft},
+                            {"seeds"},
+                            {"mean %"},
+                            {"sd over seeds"},
+                            {"to the best"},
+                            {"95 % interval"},
+                            {"test", Align::kLeft},
+                            {"p"},
+                            {"p (Holm)"},
+                            {"verdict", Align::kLeft}},
+                .rows = {},
+                .notes = {fmt::format(
+                    "differences in percentage points, tested at {:g} %; intervals: paired "
+                    "bootstrap of single runs' predictions, or Welch's of seeds; the best was "
+                    "chosen by these numbers, so that its lead is flattered",
+                    100 * kSignificance)}};
+    for (const std::string& task : tasks) {
+      for (const Standing& s : all) {
+        if (s.task != task) continue;
+        const AccuracyCell& cell = cells.at({s.row, s.task});
+        const auto sd = cell.sd();
+        const bool best = s.place == Standing::Place::best;
+        table.rows.push_back(
+            {s.task, s.row, fmt::format("{}", cell.ok.size()),
+             fmt::format("{:.2f}", cell.percent()), sd ? fmt::format("{:.2f}", *sd) : "–",
+             best ? "–" : fmt::format("{:+.2f}", s.difference), interval_text(s.ci95),
+             s.test.empty() ? "–" : s.test, p_text(s.p), p_text(s.adjusted), s.text()});
+      }
+    }
+    tables.push_back(table);
+  }
+  return tables;
+}
+
+std::vector<Table> published_difference_tables(std::span<const Result> results,
+                                               std::span<const Published> references) {
+  std::vector<Table> tables;
+  for (const RecipeGroup& group : group_by_recipe(results)) {
+    const Published* reference = nearest(group.protocol, references);
+    if (reference == nullptr) continue;
+    const std::vector<std::string> tasks = task_order(group, references);
+    Table table{.title = "Beside the published numbers: " + recipe_text(group, tasks),
+                .columns = {{"task", Align::kLeft},
+                            {"attention", Align::kLeft},
+                            {"here %"},
+                            {"published %"},
+                            {"difference"},
+                            {"published is", Align::kLeft}},
+                .rows = {},
+                .notes = {fmt::format("published: {}, {}; the interval is that of the runs here: "
+                                      "how far another run of the paper's would fall from its "
+                                      "number is not known",
+                                      reference->source, reference->accuracy->where)}};
+    if (group.synthetic || !group.overridden.empty()) {
+      table.notes.emplace_back(
+          "not the published recipe or data: the difference says nothing about either");
+    }
+    const AccuracyCells cells = accuracy_cells(group);
+    for (const std::string& task : tasks) {
+      for (const auto& [key, cell] : cells) {
+        if (key.second != task || cell.ok.empty()) continue;
+        const auto value = reference->accuracy->value(task, cell.ok[0]->attention);
+        if (!value) continue;
+        const Interval ci = cell.interval();
+        table.rows.push_back({task, key.first, cell.text(), fmt::format("{:.2f}", *value),
+                              fmt::format("{:+.2f}", cell.percent() - *value),
+                              *value < ci.low    ? "below the interval"
+                              : *value > ci.high ? "above the interval"
+                                                 : "within the interval"});
+      }
+    }
+    if (!table.rows.empty()) tables.push_back(table);
+  }
+  return tables;
+}
+
+}  // namespace lra

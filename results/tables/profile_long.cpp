@@ -1,0 +1,149 @@
+// Profile cells in long form, for other programs.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <utility>
+
+#include "results/analysis/profile_cells.h"
+#include "results/tables/profile_table.h"
+
+namespace lra {
+namespace {
+
+// The columns in their order; a row gives those it has.
+constexpr const char* kColumns[] = {"source",
+                                    "attention",
+                                    "package",
+                                    "options",
+                                    "scope",
+                                    "mode",
+                                    "protocol",
+                                    "task",
+                                    "batch",
+                                    "batch_policy",
+                                    "heads",
+                                    "head_dim",
+                                    "dtype",
+                                    "device",
+                                    "threads",
+                                    "machine",
+                                    "length",
+                                    "status",
+                                    "reason",
+                                    "peak_memory",
+                                    "memory_unit",
+                                    "analytic_memory",
+                                    "parameters_memory",
+                                    "optimizer_memory",
+                                    "process_peak",
+                                    "time",
+                                    "time_ci95_low",
+                                    "time_ci95_high",
+                                    "time_unit",
+                                    "samples",
+                                    "passes",
+                                    "noisy",
+                                    "flops",
+                                    "least_bytes",
+                                    "roofline_gflops",
+                                    "roofline_gbps",
+                                    "path"};
+
+using LongRow = std::map<std::string, std::string>;
+
+std::string plain_number(const std::optional<double>& value) {
+  return value ? fmt::format("{}", *value) : "";
+}
+
+std::string integer(int64_t value) { return fmt::format("{}", value); }
+
+LongRow measured_row(const Profile& p) {
+  LongRow row = {{"source", "measured"},
+                 {"attention", p.attention.label},
+                 {"package", p.package},
+                 {"options", dumped(p.attention.options)},
+                 {"scope", p.scope},
+                 {"mode", p.mode},
+                 {"protocol", p.protocol},
+                 {"task", p.task},
+                 {"batch", integer(p.batch)},
+                 {"batch_policy", p.batch_policy},
+                 {"heads", integer(p.heads)},
+                 {"head_dim", integer(p.head_dim)},
+                 {"dtype", p.dtype},
+                 {"device", p.device},
+                 {"threads", p.threads ? integer(*p.threads) : ""},
+                 {"machine", machine_text(p.machine)},
+                 {"length", integer(p.length)},
+                 {"status", p.status},
+                 {"reason", p.reason},
+                 {"memory_unit", "MiB"},
+                 {"time_unit", "ms"},
+                 {"noisy", p.noisy},
+                 {"flops", plain_number(p.flops)},
+                 {"least_bytes", plain_number(p.least_bytes)},
+                 {"path", p.path}};
+  if (p.memory) {
+    row["peak_memory"] = plain_number(p.memory->peak);
+    row["analytic_memory"] = plain_number(p.memory->analytic);
+    row["parameters_memory"] = plain_number(p.memory->parameters);
+    row["optimizer_memory"] = plain_number(p.memory->optimizer);
+    row["process_peak"] = plain_number(p.memory->process_peak);
+  }
+  if (p.time) {
+    row["time"] = plain_number(p.time->median);
+    if (p.time->ci95) {
+      row["time_ci95_low"] = plain_number(p.time->ci95->low);
+      row["time_ci95_high"] = plain_number(p.time->ci95->high);
+    }
+    row["samples"] = integer(static_cast<int64_t>(p.time->samples.size()));
+    row["passes"] = integer(static_cast<int64_t>(p.time->passes.size()));
+  }
+  if (p.roofline) {
+    row["roofline_gflops"] = plain_number(p.roofline->gflops);
+    row["roofline_gbps"] = plain_number(p.roofline->gigabytes_per_second);
+  }
+  return row;
+}
+
+LongRow published_row(const Published& reference, const PublishedCost::Row& from, size_t i) {
+  const PublishedCost& cost = *reference.cost;
+  return {{"source", fmt::format("{}, {}", reference.source, cost.where)},
+          {"attention", from.name},
+          {"options", dumped(from.variant.options)},
+          {"scope", fmt::format("{}", fmt::join(cost.scopes, " or "))},
+          {"mode", cost.mode},
+          {"batch", integer(cost.batch)},
+          {"heads", integer(cost.heads)},
+          {"head_dim", integer(cost.head_dim)},
+          {"machine", cost.machine},
+          {"length", integer(cost.lengths[i])},
+          {"status", "ok"},
+          {"peak_memory", plain_number(from.memory[i])},
+          {"memory_unit", cost.memory_unit},
+          {"time", plain_number(from.time[i])},
+          {"time_unit", cost.time_unit}};
+}
+
+}  // namespace
+
+Table memory_time_long(std::span<const Profile> profiles, std::span<const Published> references) {
+  Table table{.title = "Memory and time", .columns = {}, .rows = {}, .notes = {}};
+  for (const char* column : kColumns) table.columns.push_back({column});
+  const auto add = [&table](LongRow row) {
+    std::vector<std::string> cells;
+    for (const char* column : kColumns) cells.push_back(std::move(row[column]));
+    table.rows.push_back(std::move(cells));
+  };
+  for (const Profile& p : profiles) add(measured_row(p));
+  for (const Published& reference : references) {
+    if (!reference.cost) continue;
+    for (const PublishedCost::Row& row : reference.cost->rows) {
+      for (size_t i = 0; i < reference.cost->lengths.size(); ++i)
+        add(published_row(reference, row, i));
+    }
+  }
+  return table;
+}
+
+}  // namespace lra

@@ -1,0 +1,78 @@
+// Time and memory against length, as gnuplot scripts.
+#include <fmt/format.h>
+
+#include "results/analysis/profile_cells.h"
+#include "results/print/gnuplot.h"
+#include "results/tables/profile_table.h"
+
+namespace lra {
+namespace {
+
+enum class Quantity { time, memory };
+
+std::optional<std::array<double, 4>> point(const Profile& p, Quantity quantity) {
+  const double x = static_cast<double>(p.length);
+  const double y = quantity == Quantity::time ? p.time->median : p.memory->peak;
+  if (!(y > 0)) return std::nullopt;  // has no place on a logarithmic axis
+  if (quantity == Quantity::memory || !p.time->ci95) return {{x, y, y, y}};
+  return {{x, y, p.time->ci95->low > 0 ? p.time->ci95->low : y / 10, p.time->ci95->high}};
+}
+
+std::vector<PlotSeries> series_of(const ProfileGroup& group, std::span<const Published> references,
+                                  Quantity quantity) {
+  std::vector<PlotSeries> all;
+  for (const auto& [name, cells] : group.rows) {
+    PlotSeries series{
+        .name = name, .points = {}, .dashed = !cells.begin()->second->package.empty()};
+    for (const auto& [length, p] : cells) {
+      if (!measured(p)) continue;
+      if (const auto at = point(*p, quantity)) series.points.push_back(*at);
+    }
+    if (!series.points.empty()) all.push_back(std::move(series));
+  }
+  for (const Published& reference : references) {
+    if (!reference.cost || !comparable(*reference.cost, *group.front)) continue;
+    const PublishedCost& cost = *reference.cost;
+    for (const PublishedCost::Row& row : cost.rows) {
+      PlotSeries series{.name = fmt::format("{}, published ({})", row.name, cost.machine),
+                        .points = {},
+                        .dashed = true};
+      for (size_t i = 0; i < cost.lengths.size(); ++i) {
+        const double y = quantity == Quantity::time ? row.time[i] : row.memory[i];
+        if (group.lengths.contains(cost.lengths[i]) && y > 0)
+          series.points.push_back({static_cast<double>(cost.lengths[i]), y, y, y});
+      }
+      if (!series.points.empty()) all.push_back(std::move(series));
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> profile_plots(std::span<const Profile> profiles,
+                                                 std::span<const Published> references) {
+  std::map<std::string, std::string> scripts;
+  int count = 0;
+  for (const ProfileGroup& group : group_profiles(profiles)) {
+    if (group.lengths.size() < 2) continue;
+    ++count;
+    const auto add = [&](const char* what, const char* title, Quantity quantity) {
+      const std::string name = fmt::format("profile-{}-{}", count, what);
+      std::vector<PlotSeries> series = series_of(group, references, quantity);
+      if (series.empty()) return;
+      scripts[name] = plot_script({.name = name,
+                                   .title = {title, setting_text(*group.front)},
+                                   .x_title = "sequence length",
+                                   .y_title = title,
+                                   .powers = false,
+                                   .x_marks = {group.lengths.begin(), group.lengths.end()},
+                                   .series = std::move(series)});
+    };
+    add("time", "time, ms (median, 95 % interval)", Quantity::time);
+    add("memory", "peak memory, MiB (published: as printed)", Quantity::memory);
+  }
+  return scripts;
+}
+
+}  // namespace lra

@@ -1,0 +1,179 @@
+// The table of memory and time beside the published numbers.
+#include "results/tables/profile_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "results/analysis/profile_cells.h"
+
+namespace lra {
+namespace {
+
+std::string cost_name(const Published& reference) {
+  return fmt::format("{}, {}", reference.source, reference.cost->where);
+}
+
+std::string cost_shape(const PublishedCost& cost) {
+  return fmt::format("{} heads of {}, batch {}, {}", cost.heads, cost.head_dim, cost.batch,
+                     cost.mode);
+}
+
+void add_growth_columns(Table& table) {
+  table.columns.push_back({"growth of memory"});
+  table.columns.push_back({"growth of time"});
+}
+
+// Rows of a paper at the given lengths.
+void add_published_rows(const PublishedCost& cost, const std::vector<int64_t>& lengths,
+                        Table& table) {
+  for (const PublishedCost::Row& row : cost.rows) {
+    std::vector<std::string> cells{fmt::format("{} (published, {})", row.name, cost.machine)};
+    for (const int64_t length : lengths) {
+      const auto it = std::ranges::find(cost.lengths, length);
+      const auto at = static_cast<size_t>(it - cost.lengths.begin());
+      cells.push_back(
+          it == cost.lengths.end() ? "–" : fmt::format("{} / {}", row.memory[at], row.time[at]));
+    }
+    const std::vector<double> all(cost.lengths.begin(), cost.lengths.end());
+    cells.push_back(growth_text(all, row.memory));
+    cells.push_back(growth_text(all, row.time));
+    table.rows.push_back(cells);
+  }
+}
+
+Table published_table(const Published& reference) {
+  const PublishedCost& cost = *reference.cost;
+  Table table{
+      .title = fmt::format("Published memory and time, not comparable with the profiles here: {}",
+                           cost_name(reference)),
+      .columns = {{"attention", Align::kLeft}},
+      .rows = {},
+      .notes = {fmt::format("a cell is {} / {} as printed: {}, on {}; {}", cost.memory_unit,
+                            cost.time_unit, cost.what, cost.machine, cost_shape(cost))}};
+  for (const int64_t length : cost.lengths) table.columns.push_back({fmt::format("{}", length)});
+  add_growth_columns(table);
+  add_published_rows(cost, cost.lengths, table);
+  if (!cost.note.empty()) table.notes.push_back(cost.note);
+  return table;
+}
+
+// One line a reason, with how many cells share it.
+std::vector<std::string> reasons(const ProfileGroup& group) {
+  std::map<std::string, std::set<std::string>> texts;  // by status, or "noisy"
+  for (const auto& [name, cells] : group.rows) {
+    for (const auto& [length, p] : cells) {
+      if (p->status != "ok" && !p->reason.empty())
+        texts[p->status].insert(fmt::format("{} at {}: {}", name, length, p->reason));
+      if (p->status == "ok" && !p->noisy.empty())
+        texts["~ noisy"].insert(fmt::format("{} at {}: {}", name, length, p->noisy));
+    }
+  }
+  std::vector<std::string> notes;
+  for (const auto& [status, all] : texts) {
+    notes.push_back(
+        fmt::format("{}: {}{}", status, *all.begin(),
+                    all.size() > 1 ? fmt::format(" (and {} more)", all.size() - 1) : ""));
+  }
+  return notes;
+}
+
+// How the times were taken, where all cells agree.
+std::string method_note(const ProfileGroup& group) {
+  std::set<std::string> texts;
+  for (const auto& [name, cells] : group.rows) {
+    for (const auto& [length, p] : cells) {
+      if (!p->package.empty() || p->status != "ok") continue;
+      const json& m = p->method;
+      if (!m.contains("passes") || !m.contains("seconds")) return "";
+      texts.insert(fmt::format("{} interleaved processes a cell, up to {} s of samples, {}",
+                               dumped(m["passes"]), dumped(m["seconds"]),
+                               m.contains("pinned") && !m["pinned"].is_null()
+                                   ? "threads pinned to processors " + dumped(m["pinned"])
+                                   : "threads not pinned"));
+    }
+  }
+  return texts.size() == 1 ? *texts.begin() : "";
+}
+
+std::vector<std::string> row_of(const ProfileGroup& group, const std::string& name) {
+  std::vector<std::string> row{name};
+  std::vector<double> lengths, memory, time;
+  for (const int64_t length : group.lengths) {
+    const Profile* p = group.at(name, length);
+    if (!measured(p)) {
+      row.push_back(p == nullptr ? "–" : p->status);
+      continue;
+    }
+    row.push_back(fmt::format("{} / {}{}{}", short_number(p->memory->peak),
+                              p->noisy.empty() ? "" : "~", short_number(p->time->median),
+                              p->batch_policy.empty() ? "" : fmt::format(" (B={})", p->batch)));
+    lengths.push_back(static_cast<double>(length));
+    memory.push_back(p->memory->peak);
+    time.push_back(p->time->median);
+  }
+  row.push_back(growth_text(lengths, memory));
+  row.push_back(growth_text(lengths, time));
+  return row;
+}
+
+}  // namespace
+
+bool comparable(const PublishedCost& cost, const Profile& front) {
+  return cost.time_unit == "ms" &&
+         std::ranges::find(cost.scopes, front.scope) != cost.scopes.end() &&
+         cost.mode == front.mode && front.batch_policy.empty() && cost.batch == front.batch &&
+         cost.heads == front.heads && cost.head_dim == front.head_dim;
+}
+
+std::vector<Table> memory_time_tables(std::span<const Profile> profiles,
+                                      std::span<const Published> references) {
+  std::vector<Table> tables;
+  std::set<const Published*> shown;
+  const auto groups = group_profiles(profiles);
+  for (const ProfileGroup& group : groups) {
+    Table table{
+        .title = "Memory and time per length: " + setting_text(*group.front),
+        .columns = {{"attention", Align::kLeft}},
+        .rows = {},
+        .notes = {"a cell is MiB / ms: peak of live tensors above inputs and weights, and median "
+                  "time; growth: exponents of a log-log fit over the row's lengths with 95 % "
+                  "intervals (published: over all printed)"}};
+    for (const int64_t length : group.lengths) table.columns.push_back({fmt::format("{}", length)});
+    add_growth_columns(table);
+    for (const auto& [name, cells] : group.rows) table.rows.push_back(row_of(group, name));
+    if (const std::string note = method_note(group); !note.empty()) table.notes.push_back(note);
+    for (const Published& reference : references) {
+      if (!reference.cost || reference.cost->time_unit != "ms") continue;
+      const PublishedCost& cost = *reference.cost;
+      if (comparable(cost, *group.front)) {
+        shown.insert(&reference);
+        add_published_rows(cost, {group.lengths.begin(), group.lengths.end()}, table);
+        table.notes.push_back(fmt::format("published rows: {} ({}), in {} / {} as printed",
+                                          cost_name(reference), cost.what, cost.memory_unit,
+                                          cost.time_unit));
+        table.notes.push_back(
+            fmt::format("difference of machine: {} here, {} in the published rows",
+                        machine_text(group.front->machine), cost.machine));
+      } else {
+        table.notes.push_back(fmt::format("{} is not comparable and stands apart: it is for {}",
+                                          cost_name(reference), cost_shape(cost)));
+      }
+    }
+    if (group.repeated)
+      table.notes.push_back("a cell that was measured more than once shows its last line");
+    for (const std::string& note : reasons(group)) table.notes.push_back(note);
+    tables.push_back(table);
+  }
+  for (const Published& reference : references) {
+    if (groups.empty() || !reference.cost || reference.cost->time_unit != "ms" ||
+        shown.contains(&reference))
+      continue;
+    tables.push_back(published_table(reference));
+  }
+  return tables;
+}
+
+}  // namespace lra

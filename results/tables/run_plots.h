@@ -1,0 +1,29 @@
+// Learning curves, and accuracy against cost.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "results/print/gnuplot.h"
+#include "results/records/records.h"
+
+namespace lra {
+
+/// For each recipe (group_by_recipe) and task whose runs have logs: dev accuracy, dev loss and
+/// training loss against steps, a line an attention, the mean over its seeds at the steps that all
+/// of them logged. Training lines are means over neighbouring log lines where there are many.
+/// Names: "curves-1-dev-accuracy".
+std::vector<Plot> curve_plots(std::span<const Result> results);
+
+/// For each recipe, task and machine with at least two attentions: test accuracy with its 95 %
+/// interval against the time of a training step, and against the peak memory of training (medians
+/// over seeds), with the Pareto front: those that no other beats in both. Names:
+/// "tradeoff-1-time", "tradeoff-1-memory".
+std::vector<Plot> tradeoff_plots(std::span<const Result> results);
+
+/// Loss and accuracy of one run against steps, training and dev, small and without a PDF: `name`
+/// followed by "-loss" and "-accuracy". Empty without a log.
+std::vector<Plot> run_plots(const Result& result, const std::string& name);
+
+}  // namespace lra
