@@ -5,12 +5,12 @@
 
 #include <algorithm>
 
-#include "harness/commands.h"
-#include "harness/memory.h"
-#include "harness/parallel.h"
-#include "harness/progress.h"
-#include "harness/runtime.h"
-#include "harness/signals.h"
+#include "harness/commands/commands.h"
+#include "harness/host/memory.h"
+#include "harness/host/progress.h"
+#include "harness/host/runtime.h"
+#include "harness/host/signals.h"
+#include "harness/processes/processes.h"
 
 namespace {
 

@@ -93,7 +93,7 @@ struct OptimizerOptions {
 };
 
 /// The learning rate over the steps, numbered from 0. Every kind but one_cycle begins with w(step)
-/// = min(1, step / warmup); see harness/schedule.h for the formulas.
+/// = min(1, step / warmup); see harness/training/schedule.h for the formulas.
 struct ScheduleOptions {
   std::string kind = "one_cycle";  // linear up in `warmup` steps, linear down to the end
                                    // rsqrt: lr w / sqrt(max(step, warmup)); constant: lr w

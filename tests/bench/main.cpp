@@ -12,7 +12,7 @@
 
 #include <chrono>
 
-#include "harness/roofline.h"
+#include "harness/measure/roofline.h"
 #include "results/statistics/bootstrap.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/peak.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/profiler.h"
+#include "harness/profile/profiler.h"
 
 namespace lra {
 namespace {

@@ -1,5 +1,5 @@
 // `lra attend`: what comes out, and what is said of input that cannot be used.
-#include "harness/attend.h"
+#include "harness/commands/attend_file.h"
 
 #include <gtest/gtest.h>
 

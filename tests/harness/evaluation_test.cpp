@@ -1,6 +1,6 @@
 // Evaluation: each sample gets what the model makes of it alone at the full length, whatever batch
 // it stood in.
-#include "harness/evaluation.h"
+#include "harness/training/evaluation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // lra fidelity: what theory says of the approximations, and how the file is written.
-#include "harness/fidelity.h"
+#include "harness/fidelity/fidelity.h"
 
-#include "harness/fidelity_file.h"
-#include "harness/fidelity_inputs.h"
-#include "harness/memory.h"
+#include "harness/fidelity/fidelity_file.h"
+#include "harness/fidelity/fidelity_inputs.h"
+#include "harness/host/memory.h"
 #include "tests/harness/program.h"
 
 namespace lra {

@@ -1,5 +1,5 @@
 // The lock that a dead holder cannot keep.
-#include "harness/folder_lock.h"
+#include "harness/host/folder_lock.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

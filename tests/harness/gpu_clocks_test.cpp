@@ -1,5 +1,5 @@
 // The clocks of a GPU, through a library that is there and through one that is made up.
-#include "harness/gpu_clocks.h"
+#include "harness/measure/gpu_clocks.h"
 
 #include <gtest/gtest.h>
 

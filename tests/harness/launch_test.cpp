@@ -1,5 +1,5 @@
 // How a process learns that it is one of several.
-#include "harness/launch.h"
+#include "harness/host/launch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The meter measures what is known: bytes of a scripted pattern, the duration of a spin, what else
 // runs on the machine.
-#include "harness/measure.h"
+#include "harness/measure/measure.h"
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@
 #include <chrono>
 #include <thread>
 
-#include "harness/machine_watch.h"
-#include "harness/memory.h"
+#include "harness/host/memory.h"
+#include "harness/measure/machine_watch.h"
 
 namespace lra {
 namespace {

@@ -6,9 +6,9 @@
 #include <fstream>
 #include <functional>
 
-#include "harness/memory.h"
-#include "harness/profiler.h"
-#include "harness/runtime.h"
+#include "harness/host/memory.h"
+#include "harness/host/runtime.h"
+#include "harness/profile/profiler.h"
 #include "tests/harness/program.h"
 
 namespace lra {

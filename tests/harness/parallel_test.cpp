@@ -6,7 +6,7 @@
 #include <map>
 #include <sstream>
 
-#include "harness/suite_cell.h"
+#include "harness/suite/cell.h"
 #include "lra/formats/safetensors.h"
 #include "tests/harness/program.h"
 #include "tests/harness/suite_fixture.h"

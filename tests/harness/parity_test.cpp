@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "harness/attend.h"
+#include "harness/commands/attend_file.h"
 
 namespace lra {
 namespace {

@@ -2,7 +2,7 @@
 // differentiated.
 #include <gtest/gtest.h>
 
-#include "harness/attend.h"
+#include "harness/commands/attend_file.h"
 
 namespace lra {
 namespace {

@@ -6,9 +6,9 @@
 #include <new>
 #include <thread>
 
-#include "harness/memory.h"
-#include "harness/parallel.h"
-#include "harness/signals.h"
+#include "harness/host/memory.h"
+#include "harness/host/signals.h"
+#include "harness/processes/processes.h"
 #include "lra/model/model.h"
 #include "tests/lra/toy_model.h"
 

@@ -1,4 +1,4 @@
-#include "harness/schedule.h"
+#include "harness/training/schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/run_files.h"
-#include "harness/suite_cell.h"
+#include "harness/suite/cell.h"
+#include "harness/training/run_files.h"
 #include "tests/harness/program.h"
 
 namespace lra {

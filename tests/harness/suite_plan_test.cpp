@@ -1,5 +1,5 @@
 // lra suite plan: predictions from what was measured, and the cut of --max-hours.
-#include "harness/suite_predict.h"
+#include "harness/suite/predict.h"
 #include "tests/harness/suite_fixture.h"
 
 namespace lra {

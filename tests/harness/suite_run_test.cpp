@@ -1,9 +1,9 @@
 // Runners of a suite: several cells at a time, several runners, tries and time limits.
-#include "harness/suite_run.h"
+#include "harness/suite/runner.h"
 
 #include <cstdlib>
 
-#include "harness/suite_runners.h"
+#include "harness/suite/heartbeat.h"
 #include "tests/harness/suite_fixture.h"
 
 namespace lra {

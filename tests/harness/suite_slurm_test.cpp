@@ -1,6 +1,6 @@
 // lra suite submit: the scripts, what is asked of Slurm, and its queue in the status. tests/slurm
 // runs them on a real one.
-#include "harness/suite_slurm.h"
+#include "harness/suite/slurm.h"
 
 #include <cstdlib>
 

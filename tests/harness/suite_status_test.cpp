@@ -1,7 +1,7 @@
 // lra suite status: where a suite stands, by its folder.
-#include "harness/suite_status.h"
+#include "harness/suite/status.h"
 
-#include "harness/suite_cell.h"
+#include "harness/suite/cell.h"
 #include "tests/harness/suite_fixture.h"
 
 namespace lra {

@@ -1,8 +1,8 @@
 // lra suite over all tasks: where their data come from, and what it says where there are none.
 #include <gtest/gtest.h>
 
-#include "harness/prepare.h"
-#include "harness/run_files.h"
+#include "harness/suite/data.h"
+#include "harness/training/run_files.h"
 #include "tests/harness/program.h"
 #include "tests/lra/archives.h"
 

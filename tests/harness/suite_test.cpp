@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "harness/run_files.h"
+#include "harness/training/run_files.h"
 #include "tests/harness/suite_fixture.h"
 
 namespace lra {

@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "harness/suite.h"
+#include "harness/suite/suite.h"
 #include "tests/harness/suite_fixture.h"
 
 namespace lra {

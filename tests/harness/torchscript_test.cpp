@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "harness/attend.h"
-#include "harness/run_files.h"
+#include "harness/commands/attend_file.h"
+#include "harness/training/run_files.h"
 #include "lra/formats/safetensors.h"
 #include "results/records/records.h"
 #include "tests/harness/program.h"

@@ -1,8 +1,8 @@
 // A variant that cannot take a length says so, and the record does.
 #include <gtest/gtest.h>
 
-#include "harness/profiler.h"
-#include "harness/run_files.h"
+#include "harness/profile/profiler.h"
+#include "harness/training/run_files.h"
 #include "tests/harness/program.h"
 
 namespace lra {

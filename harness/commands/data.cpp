@@ -1,0 +1,254 @@
+// lra data prepare|verify|show|export.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "attention_variants/base/files.h"
+#include "harness/commands/commands.h"
+#include "harness/host/progress.h"
+#include "harness/suite/data.h"
+#include "lra/data/contact_sheet.h"
+#include "lra/data/task.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A prepared task on disk: DIR/<task>.
+struct Folder {
+  fs::path directory;
+  std::string task;
+};
+
+// The prepared tasks under a folder: itself, or its subfolders with a manifest.
+std::vector<Folder> prepared_folders(const fs::path& path) {
+  const fs::path top = fs::absolute(path / "").lexically_normal().parent_path();
+  if (!fs::is_directory(top)) throw Error("there is no folder " + path.string());
+  if (fs::exists(top / "manifest.json")) return {{top.parent_path(), top.filename().string()}};
+  std::vector<Folder> folders;
+  for (const fs::directory_entry& entry : fs::directory_iterator(top)) {
+    const std::string name = entry.path().filename().string();
+    // A leading dot: a preparation that runs now or was killed.
+    if (!name.starts_with('.') && fs::exists(entry.path() / "manifest.json"))
+      folders.push_back({path, name});
+  }
+  if (folders.empty()) {
+    throw Error("no prepared data in " + path.string() +
+                "; make it with: lra data prepare TASK --out " + path.string());
+  }
+  std::ranges::sort(folders, {}, &Folder::task);
+  return folders;
+}
+
+std::string counts_text(const Manifest& manifest) {
+  std::string text;
+  for (const char* split : kSplits) {
+    text +=
+        fmt::format("{}{} {}", text.empty() ? "" : ", ", split, manifest.splits.at(split).count);
+  }
+  return text;
+}
+
+void print_summary(const Manifest& manifest, const fs::path& folder) {
+  fmt::print("{}: {}{}: {}\n  fingerprint {}\n  source {}\n  options {}\n", folder.string(),
+             manifest.task, manifest.synthetic ? " (synthetic)" : "", counts_text(manifest),
+             manifest.fingerprint(), manifest.source, manifest.options.dump());
+}
+
+void prepare(const std::string& name, const PrepareOptions& options) {
+  if (prepare_with_progress(name, options)) {
+    say("already prepared: the files match their hashes and what was asked for");
+  }
+  print_summary(Manifest::read(options.out / name / "manifest.json"), options.out / name);
+}
+
+void verify(const fs::path& path) {
+  for (const auto& [directory, name] : prepared_folders(path)) {
+    const PreparedData data = open_data(directory, name, /*check_hashes=*/true);
+    print_summary(data.manifest(), directory / name);
+  }
+}
+
+// At most `width` bytes, not cut within a character.
+std::string shortened(const std::string& text, size_t width) {
+  if (text.size() <= width) return text;
+  while (width > 0 && (static_cast<unsigned char>(text[width]) & 0xc0) == 0x80) --width;
+  return text.substr(0, width) + " ...";
+}
+
+// Every line two spaces in.
+std::string indented(const std::string& text) {
+  std::string result = "  ";
+  for (const char c : text) {
+    result += c;
+    if (c == '\n') result += "  ";
+  }
+  return result;
+}
+
+void show(const fs::path& path, const std::string& split_name, int64_t count) {
+  constexpr size_t kWidth = 400;
+  for (const auto& [directory, name] : prepared_folders(path)) {
+    const PreparedData data = open_data(directory, name, /*check_hashes=*/false);
+    const Split& split = data.split(split_name);
+    fmt::print("{} {}: {} samples\n", name, split_name, split.size());
+    std::vector<int64_t> ids;
+    for (int64_t i = 0; i < std::min(count, split.size()); ++i) {
+      fmt::print("#{} label {}", i, split.label(i));
+      for (int64_t j = 0; j < split.inputs(); ++j) {
+        const int64_t length = split.length(i, j);
+        ids.resize(static_cast<size_t>(length));
+        split.copy(i, j, length, ids.data());
+        const std::string text = task(name).render(std::vector<uint16_t>(ids.begin(), ids.end()));
+        fmt::print(", {} tokens\n{}\n", length,
+                   indented(task(name).image ? text : shortened(text, kWidth)));
+      }
+    }
+  }
+}
+
+void draw(const fs::path& path, const std::string& split_name, int64_t count,
+          const fs::path& file) {
+  const std::vector<Folder> folders = prepared_folders(path);
+  if (folders.size() > 1) {
+    throw UsageError("--png draws one task: give " + (path / folders.front().task).string() +
+                     ", say");
+  }
+  const auto& [directory, name] = folders.front();
+  const PreparedData data = open_data(directory, name, /*check_hashes=*/false);
+  if (!task(name).image) {
+    std::string images;
+    for (const Task* known : tasks()) {
+      if (known->image) images += (images.empty() ? "" : ", ") + known->name;
+    }
+    throw UsageError("--png draws the images of " + images + "; " + name + " has none");
+  }
+  const Image sheet = contact_sheet(data.split(split_name), count);
+  write_file(file, write_png(sheet));
+  fmt::print("{}: the first {} images of {} {}, labels below\n", file.string(),
+             std::min(count, data.split(split_name).size()), name, split_name);
+}
+
+void export_all(const fs::path& path, const fs::path& out) {
+  for (const auto& [directory, name] : prepared_folders(path)) {
+    const PreparedData data(directory, name, /*check_hashes=*/true);
+    if (!task(name).export_data) {
+      throw Error("task '" + name + "' has no public file format to export to");
+    }
+    task(name).export_data(data, out / name);
+    fmt::print("{}\n", (out / name).string());
+  }
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& app) {
+  CLI::App* data = app.add_subcommand("data", "Prepare, check and look at the data of a task");
+  data->require_subcommand(1);
+
+  struct Options {
+    std::string task, split = "dev";
+    fs::path path, out, png;
+    int64_t count = -1;
+    PrepareOptions prepare;
+  };
+  const auto options = std::make_shared<Options>();
+
+  CLI::App* prepare_command =
+      data->add_subcommand("prepare", "Make or import the data of a task into DIR/TASK");
+  PrepareOptions& p = options->prepare;
+  prepare_command->add_option("task", options->task, "The task (see lra list tasks)")
+      ->required()
+      ->option_text("TASK");
+  prepare_command->add_option("--out", p.out, "Folder to write to")->required()->option_text("DIR");
+  prepare_command
+      ->add_option("--source", p.source,
+                   "Folder or archive (tar, gzip, xz, zip) of the public data, read in place; "
+                   "without it the data is generated, where a task can be")
+      ->option_text("PATH");
+  prepare_command->add_option("--seed", p.seed, "Seed of the generator (default 0)")
+      ->check(seed_text())
+      ->option_text("S");
+  const auto add_count = [&](const char* name, int64_t& value, const char* text) {
+    prepare_command->add_option(name, value, text)
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+        ->option_text("N");
+  };
+  add_count("--train", p.train, "Training samples (default: the task's own)");
+  add_count("--dev", p.dev, "Development samples");
+  add_count("--test", p.test, "Test samples");
+  const auto add_length = [&](const char* name, int64_t& value, const char* text) {
+    prepare_command->add_option(name, value, text)->check(CLI::NonNegativeNumber)->option_text("N");
+  };
+  add_length("--min-length", p.min_length,
+             "ListOps: samples have more tokens than this (default 500)");
+  add_length("--max-length", p.max_length,
+             "ListOps: samples have fewer tokens than this (default 2000)");
+  prepare_command
+      ->add_option("--resolution", p.resolution,
+                   "Pathfinder: pixels a side, 32, 64, 128 or 256 (default 32)")
+      ->check(CLI::PositiveNumber)
+      ->option_text("R");
+  prepare_command
+      ->add_option("--difficulty", p.difficulty,
+                   "Pathfinder: easy, intermediate or hard (default hard)")
+      ->option_text("D");
+  prepare_command->add_flag("--synthetic", p.synthetic,
+                            "A stand-in for data that cannot be had, made of --source; every "
+                            "record and table says so");
+  prepare_command
+      ->add_option("--threads", p.threads,
+                   "Threads; the result does not depend on it (default: all cores)")
+      ->check(CLI::Range(1, 1024))
+      ->option_text("T");
+  prepare_command->callback([options] { prepare(options->task, options->prepare); });
+
+  CLI::App* verify_command =
+      data->add_subcommand("verify", "Check every hash and every sample's structure");
+  verify_command
+      ->add_option("dir", options->path,
+                   "Folder given to prepare --out, or one task's folder in it")
+      ->required()
+      ->option_text("DIR");
+  verify_command->callback([options] { verify(options->path); });
+
+  CLI::App* show_command = data->add_subcommand("show", "Print samples");
+  show_command
+      ->add_option("dir", options->path,
+                   "Folder given to prepare --out, or one task's folder in it")
+      ->required()
+      ->option_text("DIR");
+  show_command->add_option("--split", options->split, "train, dev or test (default dev)")
+      ->option_text("SPLIT");
+  show_command->add_option("--count", options->count, "How many (default 5, of a sheet 40)")
+      ->check(CLI::NonNegativeNumber)
+      ->option_text("N");
+  show_command
+      ->add_option("--png", options->png, "Draw the images on one sheet, labels below, instead")
+      ->option_text("FILE");
+  show_command->callback([options] {
+    const auto count = [&](int64_t unless_given) {
+      return options->count < 0 ? unless_given : options->count;
+    };
+    if (options->png.empty()) {
+      show(options->path, options->split, count(5));
+    } else {
+      draw(options->path, options->split, count(40), options->png);
+    }
+  });
+
+  CLI::App* export_command =
+      data->add_subcommand("export", "Write prepared data back in its public format, to DIR2/TASK");
+  export_command
+      ->add_option("dir", options->path,
+                   "Folder given to prepare --out, or one task's folder in it")
+      ->required()
+      ->option_text("DIR");
+  export_command->add_option("--out", options->out, "Folder to write to")
+      ->required()
+      ->option_text("DIR2");
+  export_command->callback([options] { export_all(options->path, options->out); });
+}
+
+}  // namespace lra

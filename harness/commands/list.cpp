@@ -1,0 +1,164 @@
+// lra list attentions|tasks|protocols, and lra protocol show|diff.
+#include <fmt/format.h>
+
+#include "harness/commands/capabilities.h"
+#include "harness/commands/commands.h"
+#include "lra/config/protocol.h"
+#include "lra/data/task.h"
+
+namespace lra {
+namespace {
+
+json tasks_json() {
+  json list = json::array();
+  for (const Task* task : tasks()) {
+    list.push_back({{"name", task->name},
+                    {"title", task->title},
+                    {"description", task->description},
+                    {"classes", task->classes},
+                    {"vocabulary", task->vocabulary},
+                    {"inputs", task->inputs},
+                    {"length", task->length}});
+  }
+  return list;
+}
+
+json protocols_json() {
+  json list = json::array();
+  for (const std::string& name : protocol_names()) {
+    const Protocol protocol = load_protocol(name);
+    list.push_back({{"name", name},
+                    {"title", protocol.title},
+                    {"description", protocol.description},
+                    {"source", protocol.source}});
+  }
+  return list;
+}
+
+void print_list(const json& list, bool as_json) {
+  if (as_json) {
+    fmt::print("{}\n", list.dump(2));
+    return;
+  }
+  for (const json& item : list) {
+    fmt::print("{}\n", item["name"].get<std::string>());
+    for (const auto& [key, value] : item.items()) {
+      if (key != "name")
+        fmt::print("  {:<12} {}\n", key,
+                   value.is_string() ? value.get<std::string>() : value.dump());
+    }
+  }
+}
+
+void list_attentions(bool as_json, bool markdown) {
+  const json list = capabilities();
+  if (as_json) {
+    fmt::print("{}\n", list.dump(2));
+    return;
+  }
+  const Table table = capability_table(list);
+  if (!markdown) {
+    fmt::print("{}\n", to_text(table));
+    for (const json& item : list) {
+      fmt::print("{}: {}, {}\n  {}\n", item["name"].get<std::string>(),
+                 item["title"].get<std::string>(), item["paper"].get<std::string>(),
+                 item["options"].dump());
+    }
+    return;
+  }
+  fmt::print("{}\n| attention | paper | options and their defaults |\n|---|---|---|\n",
+             to_markdown(table));
+  for (const json& item : list) {
+    fmt::print("| {} | {} | `{}` |\n", item["name"].get<std::string>(),
+               item["paper"].get<std::string>(), item["options"].dump());
+  }
+}
+
+// What a protocol holds: all tasks, or one; with a task and an attention a run's whole
+// configuration.
+json shown(const std::string& protocol_name, const std::string& task_name,
+           const std::string& attention) {
+  const Protocol protocol = load_protocol(protocol_name);
+  if (!attention.empty()) {
+    if (task_name.empty())
+      throw UsageError("--attention needs --task: together they make a run's configuration");
+    return make_config(protocol, task_name, parse_attention(attention), {}, 0, "float32").to_json();
+  }
+  json all = {{"name", protocol.name},
+              {"title", protocol.title},
+              {"description", protocol.description},
+              {"source", protocol.source},
+              {"choices", protocol.choices},
+              {"tasks", json::object()},
+              {"attentions", protocol.attentions}};
+  const auto add = [&](const std::string& name) {
+    all["tasks"][name] = write_fields(task_settings(protocol, name));
+    const json parts = attention_settings(protocol, name);
+    if (!parts.empty()) all["tasks"][name]["attentions"] = parts;
+  };
+  if (!task_name.empty()) {
+    add(task_name);
+  } else {
+    for (const auto& [key, value] : protocol.tasks.items()) add(key);
+  }
+  return all;
+}
+
+}  // namespace
+
+void add_list_command(CLI::App& app) {
+  auto* list = app.add_subcommand("list", "What there is: attentions, tasks, protocols");
+  list->require_subcommand(1);
+  const auto add = [list](const char* name, const char* help, json (*make)()) {
+    auto* command = list->add_subcommand(name, help);
+    auto as_json = std::make_shared<bool>(false);
+    command->add_flag("--json", *as_json, "As JSON");
+    command->callback([make, as_json] { print_list(make(), *as_json); });
+  };
+  auto* attentions = list->add_subcommand(
+      "attentions", "What every attention variant is and can do, with its options and defaults");
+  struct Form {
+    bool json = false, markdown = false;
+  };
+  auto form = std::make_shared<Form>();
+  auto* as_json = attentions->add_flag("--json", form->json, "As JSON");
+  attentions->add_flag("--markdown", form->markdown, "As docs/attentions.md holds it")
+      ->excludes(as_json);
+  attentions->callback([form] { list_attentions(form->json, form->markdown); });
+  add("tasks", "Tasks", tasks_json);
+  add("protocols", "Protocols", protocols_json);
+}
+
+void add_protocol_command(CLI::App& app) {
+  struct Options {
+    std::string protocol, other, task, attention;
+  };
+  auto* command = app.add_subcommand("protocol", "Show a protocol, or what differs between two");
+  command->require_subcommand(1);
+  auto options = std::make_shared<Options>();
+
+  auto* show = command->add_subcommand("show", "Every effective value of a protocol");
+  show->add_option("PROTOCOL", options->protocol, "Name, or path to a JSON file")->required();
+  show->add_option("--task", options->task, "Of this task alone");
+  show->add_option("--attention", options->attention,
+                   "With --task: a run's whole configuration with this attention");
+  show->callback([options] {
+    fmt::print("{}\n", shown(options->protocol, options->task, options->attention).dump(2));
+  });
+
+  auto* diff = command->add_subcommand("diff", "What differs, field by field");
+  diff->add_option("P", options->protocol, "Name, or path to a JSON file")->required();
+  diff->add_option("Q", options->other, "Name, or path to a JSON file")->required();
+  diff->add_option("--task", options->task, "For this task alone");
+  diff->add_option("--attention", options->attention,
+                   "With --task: a run's whole configuration with this attention");
+  diff->callback([options] {
+    for (const std::string& line :
+         differences(shown(options->protocol, options->task, options->attention),
+                     shown(options->other, options->task, options->attention))) {
+      fmt::print("{}\n", line);
+    }
+  });
+}
+
+}  // namespace lra

@@ -1,0 +1,190 @@
+// lra train and lra evaluate.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <limits>
+
+#include "harness/commands/commands.h"
+#include "harness/host/progress.h"
+#include "harness/host/runtime.h"
+#include "harness/processes/processes.h"
+#include "harness/training/open_run.h"
+#include "harness/training/run_files.h"
+#include "harness/training/trainer.h"
+
+namespace lra {
+namespace {
+
+struct TrainOptions {
+  std::string task, attention, protocol = "lra-strict", run, data = "data", device = "cpu",
+                               dtype = "float32", memory_limit;
+  std::vector<std::string> sets, options;
+  uint64_t seed = 0;
+  int64_t threads = 0;
+  bool resume = false;
+};
+
+// Float sums depend on the number of threads: a run goes on with the one it had, unless another is
+// asked for.
+int64_t resumed_threads(const TrainOptions& options) {
+  const auto had = options.resume ? threads_of_run(options.run) : std::nullopt;
+  if (!had || *had < 1) return options.threads;
+  if (options.threads == 0) return *had;
+  if (options.threads != *had) {
+    say(fmt::format("the run in {} had {} thread{} and goes on with {}: not to the same bits",
+                    options.run, *had, *had == 1 ? "" : "s", options.threads));
+  }
+  return options.threads;
+}
+
+void run_train(const TrainOptions& options, Processes* processes) {
+  TrainRequest request;
+  together(processes, [&] {
+    request.config = make_config(load_protocol(options.protocol), options.task,
+                                 attention_given(options.attention, options.options), options.sets,
+                                 options.seed, options.dtype);
+    request.device = own_device(options.device, processes);
+    if (!options.memory_limit.empty())
+      request.memory_limit = parse_bytes("--memory-limit", options.memory_limit);
+  });
+  const int64_t threads = processes == nullptr ? resumed_threads(options) : options.threads;
+  request.threads = use_threads(threads, processes);
+  request.run = options.run;
+  request.data = options.data;
+  request.resume = options.resume ? Resume::yes : Resume::no;
+  request.processes = processes;
+  const std::string status = train(request);
+  if (status == "ok") return;
+  together(processes, [&] {
+    throw Error(fmt::format("the run in {} ended as {}; see its result.json", options.run, status));
+  });
+}
+
+struct EvaluateOptions {
+  std::string run, split = "test", checkpoint = "best", data, device = "cpu";
+  int64_t threads = 0;
+  bool as_json = false;
+};
+
+void run_evaluate(const EvaluateOptions& options, Processes* processes) {
+  torch::Device device = torch::kCPU;
+  together(processes, [&] { device = own_device(options.device, processes); });
+  use_threads(options.threads, processes);
+  std::optional<OpenedRun> opened;
+  together(processes, [&] {
+    opened.emplace(open_run(options.run, options.data, options.checkpoint, device));
+  });
+  const OpenedRun& run = *opened;
+  const Evaluation evaluation =
+      evaluate(*run.model, evaluation_split(run.data, run.config, options.split), run.config,
+               device, options.split, processes);
+  if (!leads(processes)) return;
+  json record = accuracy_json(evaluation, run.config.settings.input.length);
+  if (options.as_json) {
+    record["split"] = options.split;
+    record["checkpoint"] = options.checkpoint;
+    record["step"] = run.at.step;
+    record["loss"] = evaluation.loss;
+    fmt::print("{}\n", record.dump(2));
+    return;
+  }
+  const Accuracy accuracy = accuracy_record(record);
+  fmt::print(
+      "{} accuracy {:.2f}% ({}/{}, 95% interval {:.2f} to {:.2f}), loss {:.4f}, checkpoint {} of "
+      "step {}\n",
+      options.split, 100 * accuracy.accuracy, accuracy.correct, accuracy.count,
+      100 * accuracy.ci95.low, 100 * accuracy.ci95.high, evaluation.loss, options.checkpoint,
+      run.at.step);
+}
+
+}  // namespace
+
+CLI::Validator seed_text() {
+  return {[](std::string& text) -> std::string {
+            uint64_t seed = 0;
+            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+            const bool octal = text.size() > 1 && text.front() == '0';  // to CLI11
+            if (error == std::errc() && end == text.data() + text.size() && !octal) return "";
+            return fmt::format("should be an integer from 0 to {}, not '{}'",
+                               std::numeric_limits<uint64_t>::max(), text);
+          },
+          ""};
+}
+
+AttentionSpec attention_given(const std::string& text, const std::vector<std::string>& options) {
+  AttentionSpec attention = parse_attention(text);
+  for (const std::string& option : options) {
+    const size_t equals = option.find('=');
+    if (equals == std::string::npos)
+      throw UsageError("--option should be key=value, not '" + option + "'");
+    attention.options[option.substr(0, equals)] = value_from_text(option.substr(equals + 1));
+  }
+  return attention;
+}
+
+void add_attention_options(CLI::App& command, std::string& attention,
+                           std::vector<std::string>& options) {
+  command
+      .add_option("--attention", attention,
+                  "Attention; see lra list attentions; or torchscript:FILE.pt")
+      ->required();
+  command.add_option("--option", options, "An option of the attention, key=value (repeatable)")
+      ->allow_extra_args(false);
+}
+
+void add_train_command(CLI::App& app) {
+  auto* command = app.add_subcommand("train", "Train one attention on one task under a protocol");
+  auto options = std::make_shared<TrainOptions>();
+  command->add_option("--task", options->task, "Task; see lra list tasks")->required();
+  add_attention_options(*command, options->attention, options->options);
+  command->add_option("--protocol", options->protocol, "Protocol, or a path to one")
+      ->capture_default_str();
+  command
+      ->add_option("--set", options->sets,
+                   "Override, as training.steps=1000 (repeatable); the record says so")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--seed", options->seed,
+                   "Of initialisation, order, dropout, projections, hashes")
+      ->check(seed_text())
+      ->capture_default_str();
+  command->add_option("--data", options->data, "Folder of lra data prepare --out")
+      ->capture_default_str();
+  command->add_option("--run", options->run, "Folder for everything the run leaves")->required();
+  command->add_flag("--resume", options->resume, "Continue the run in that folder, or start it");
+  command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
+  command->add_option("--dtype", options->dtype, "float32, or bfloat16 (autocast)")
+      ->capture_default_str();
+  command
+      ->add_option("--threads", options->threads,
+                   "0 = all processors, or with --resume as many as the run had")
+      ->capture_default_str();
+  command->add_option(
+      "--memory-limit", options->memory_limit,
+      "On CPUs: a run that needs more tensors is oom, as 8GiB; default: 80 % of what is free");
+  command->callback([options] {
+    run_together(options->device, [&](Processes* processes) { run_train(*options, processes); });
+  });
+}
+
+void add_evaluate_command(CLI::App& app) {
+  auto* command = app.add_subcommand("evaluate", "Evaluate a run's checkpoint on a whole split");
+  auto options = std::make_shared<EvaluateOptions>();
+  command->add_option("RUN", options->run, "Run folder")->required();
+  command->add_option("--split", options->split, "train, dev or test")
+      ->check(CLI::IsMember({"train", "dev", "test"}))
+      ->capture_default_str();
+  command->add_option("--checkpoint", options->checkpoint, "best or last")
+      ->check(CLI::IsMember({"best", "last"}))
+      ->capture_default_str();
+  command->add_option("--data", options->data,
+                      "Folder of lra data prepare --out; default: the run's own");
+  command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
+  command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();
+  command->add_flag("--json", options->as_json, "As JSON");
+  command->callback([options] {
+    run_together(options->device, [&](Processes* processes) { run_evaluate(*options, processes); });
+  });
+}
+
+}  // namespace lra

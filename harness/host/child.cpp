@@ -1,0 +1,221 @@
+#include "harness/host/child.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "harness/host/launch.h"
+#include "harness/host/signals.h"
+
+namespace lra {
+namespace {
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> result;
+  for (const std::string& word : words) result.push_back(const_cast<char*>(word.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+// "NAME=value" words: ours, with those given in place of ours of the same name, and without those
+// of some names.
+std::vector<std::string> environment_with(
+    const std::vector<std::pair<std::string, std::string>>& given,
+    const std::vector<std::string>& without) {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : given) words.push_back(name + "=" + value);
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string word = *entry, name = word.substr(0, word.find('='));
+    bool replaced = std::ranges::count(without, name) > 0;
+    for (const auto& [other, value] : given) replaced |= other == name;
+    if (!replaced) words.push_back(word);
+  }
+  return words;
+}
+
+// How many processes the kernel has killed for want of memory so far.
+int64_t memory_kills() {
+  std::ifstream in("/proc/vmstat");
+  std::string word;
+  for (int64_t value = 0; in >> word >> value;) {
+    if (word == "oom_kill") return value;
+  }
+  return 0;
+}
+
+// A file without a name, in memory: unlike a pipe it never fills up, so nobody need read along.
+class Capture {
+ public:
+  explicit Capture(bool wanted) : descriptor_(wanted ? memfd_create("output", MFD_CLOEXEC) : -1) {
+    if (wanted && descriptor_ < 0)
+      throw Error(std::string("cannot keep a process's output: ") + std::strerror(errno));
+  }
+  ~Capture() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  int descriptor() const { return descriptor_; }
+  std::string text() const {
+    std::string text;
+    if (descriptor_ < 0 || lseek(descriptor_, 0, SEEK_SET) < 0) return text;
+    char buffer[4096];
+    for (ssize_t count = 0; (count = read(descriptor_, buffer, sizeof buffer)) > 0;)
+      text.append(buffer, static_cast<size_t>(count));
+    return text;
+  }
+
+ private:
+  int descriptor_;
+};
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+struct Child::State {
+  State(const ChildOptions& given) : options(given), out(given.capture), err(given.capture) {}
+
+  ChildOptions options;
+  Capture out, err;
+  pid_t pid = -1;
+  Clock::time_point begin = Clock::now(), asked_at;
+  int64_t kills = memory_kills();
+  bool asked = false, timed_out = false, killed = false, ended = false;
+
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+  void ask() {
+    asked = true;
+    asked_at = Clock::now();
+    kill(pid, SIGTERM);
+  }
+};
+
+std::string ChildStatus::text() const {
+  return signal != 0 ? fmt::format("ended by signal {}", signal)
+                     : fmt::format("exit status {}", exit);
+}
+
+Child::Child(const std::vector<std::string>& arguments, const ChildOptions& options)
+    : state_(std::make_unique<State>(options)) {
+  static const char* kSelf = "/proc/self/exe";
+  std::vector<std::string> words = {options.program.empty() ? "lra" : options.program};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  const std::vector<char*> argv = pointers(words);
+  // This program again, under a launcher, is not one of the launcher's processes.
+  const std::vector<std::string> environment =
+      environment_with(options.environment,
+                       options.program.empty() ? launch_variables() : std::vector<std::string>());
+  const std::vector<char*> envp = pointers(environment);
+  int log = -1;
+  if (!options.log.empty()) {
+    log = open(options.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (log < 0)
+      throw Error(fmt::format("cannot write {}: {}", options.log.string(), std::strerror(errno)));
+  }
+
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child == 0) {
+    // Only calls that are safe between fork and exec.
+    setpgid(0, 0);  // a terminal's Ctrl-C reaches us alone, and we pass it on once
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(130);
+    if (options.victim) {
+      const int score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+      if (score >= 0 && write(score, "1000", 4) != 4) close(score);
+    }
+    if (options.capture || log >= 0) {
+      dup2(options.capture ? state_->out.descriptor() : log, STDOUT_FILENO);
+      dup2(options.capture ? state_->err.descriptor() : log, STDERR_FILENO);
+    }
+    if (options.program.empty()) {
+      execve(kSelf, argv.data(), envp.data());
+    } else {
+      execvpe(argv[0], argv.data(), envp.data());
+    }
+    _exit(kNotFound);
+  }
+  const int error = errno;
+  if (log >= 0) close(log);
+  if (child < 0) throw Error(std::string("cannot start a process: ") + std::strerror(error));
+  state_->pid = child;
+}
+
+Child::Child(Child&&) noexcept = default;
+
+Child::~Child() {
+  if (state_ == nullptr || state_->pid < 0 || state_->ended) return;
+  kill(state_->pid, SIGKILL);
+  waitpid(state_->pid, nullptr, 0);
+}
+
+pid_t Child::pid() const { return state_->pid; }
+
+std::optional<ChildStatus> Child::poll() {
+  State& state = *state_;
+  int status = 0;
+  const pid_t ended = waitpid(state.pid, &status, WNOHANG);
+  if (ended == state.pid) {
+    state.ended = true;
+    const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    return ChildStatus{
+        .exit = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+        .signal = signal,
+        .timed_out = state.timed_out,
+        .out_of_memory = signal == SIGKILL && !state.killed && memory_kills() > state.kills,
+        .seconds = state.seconds(),
+        .out = state.out.text(),
+        .err = state.err.text()};
+  }
+  if (ended < 0 && errno != EINTR)
+    throw Error(std::string("cannot wait for a process: ") + std::strerror(errno));
+  if (stop_requested() && !state.asked) state.ask();
+  const double limit = state.options.timeout;
+  if (limit > 0 && !state.timed_out && state.seconds() > limit) {
+    state.timed_out = true;
+    if (state.options.grace > 0 && !state.asked) state.ask();
+  }
+  const bool out_of_grace =
+      state.timed_out && !state.killed &&
+      (!state.asked ||
+       std::chrono::duration<double>(Clock::now() - state.asked_at).count() > state.options.grace);
+  if (out_of_grace) {
+    state.killed = true;
+    kill(state.pid, SIGKILL);
+  }
+  return std::nullopt;
+}
+
+ChildStatus run_child(const std::vector<std::string>& arguments, const ChildOptions& options) {
+  Child child(arguments, options);
+  auto pause = std::chrono::milliseconds(1);  // short work should not wait for us
+  for (;;) {
+    if (auto ended = child.poll()) {
+      if (stop_requested()) throw Interrupted("stopped; the same command with --resume goes on");
+      return std::move(*ended);
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::milliseconds(20));
+  }
+}
+
+std::string last_line(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  const size_t at = text.rfind('\n');
+  return at == std::string::npos ? text : text.substr(at + 1);
+}
+
+}  // namespace lra

@@ -1,0 +1,144 @@
+#include "harness/host/folder_lock.h"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <thread>
+#include <utility>
+
+#include "attention_variants/base/fields.h"
+#include "harness/host/progress.h"
+#include "harness/host/signals.h"
+
+namespace lra {
+namespace {
+
+struct flock whole_file(short type) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+Error no_locks(const std::string& path, int error) {
+  return Error(fmt::format(
+      "cannot lock {}: {}; choose a folder on a file system with locks (a local disk, or NFS "
+      "mounted without nolock)",
+      path, std::strerror(error)));
+}
+
+LockHolder read_holder(int descriptor) {
+  char text[512] = {};
+  const ssize_t count = pread(descriptor, text, sizeof text - 1, 0);
+  const json value =
+      json::parse(std::string(text, static_cast<size_t>(std::max<ssize_t>(count, 0))), nullptr,
+                  /*allow_exceptions=*/false);
+  if (!value.is_object()) return {};
+  const auto word = [&](const char* name) {
+    return value.contains(name) && value[name].is_string() ? value[name].get<std::string>() : "";
+  };
+  LockHolder holder{.host = word("host"), .since = word("since")};
+  if (value.contains("pid") && value["pid"].is_number_integer()) holder.pid = value["pid"];
+  return holder;
+}
+
+// An open descriptor with the lock, or -1 where it is held.
+int take(const std::filesystem::path& folder, const std::string& name, LockHolder* holder) {
+  const std::string path = (folder / name).string();
+  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (descriptor < 0) throw Error("cannot open " + path + ": " + std::strerror(errno));
+  struct flock lock = whole_file(F_WRLCK);
+  if (fcntl(descriptor, F_OFD_SETLK, &lock) != 0) {
+    const int error = errno;
+    if (holder != nullptr) *holder = read_holder(descriptor);
+    close(descriptor);
+    if (error != EAGAIN && error != EACCES) throw no_locks(path, error);
+    return -1;
+  }
+  const std::string self =
+      json{{"host", host_name()}, {"pid", getpid()}, {"since", utc_now()}}.dump() + "\n";
+  if (ftruncate(descriptor, 0) != 0 || pwrite(descriptor, self.data(), self.size(), 0) < 0) {
+    // The words only help messages; the lock holds without them.
+  }
+  return descriptor;
+}
+
+}  // namespace
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
+std::string utc_now() {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+}
+
+std::string LockHolder::text() const {
+  if (pid == 0) return "another process";
+  return fmt::format("process {}{}", pid, host.empty() || host == host_name() ? "" : " on " + host);
+}
+
+FolderLock::FolderLock(const std::filesystem::path& folder, const std::string& name) {
+  LockHolder holder;
+  descriptor_ = take(folder, name, &holder);
+  if (descriptor_ < 0) {
+    throw Error(fmt::format("{} is in use by {}; wait for it or choose another folder",
+                            folder.string(), holder.text()));
+  }
+}
+
+FolderLock::FolderLock(FolderLock&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+FolderLock::~FolderLock() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+std::optional<FolderLock> FolderLock::try_lock(const std::filesystem::path& folder,
+                                               const std::string& name) {
+  const int descriptor = take(folder, name, nullptr);
+  if (descriptor < 0) return std::nullopt;
+  return FolderLock(descriptor);
+}
+
+FolderLock FolderLock::wait(const std::filesystem::path& folder, const std::string& name,
+                            const std::string& what) {
+  for (bool told = false;; told = true) {
+    if (auto lock = try_lock(folder, name)) return std::move(*lock);
+    if (!told) {
+      const auto holder = lock_holder(folder, name);
+      say(fmt::format("waiting for {}: {} is at it", what, holder ? holder->text() : "another"));
+    }
+    for (int i = 0; i < 5; ++i) {
+      if (stop_requested()) throw Interrupted("stopped; the same command with --resume goes on");
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  }
+}
+
+std::optional<LockHolder> lock_holder(const std::filesystem::path& folder,
+                                      const std::string& name) {
+  const std::string path = (folder / name).string();
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+    throw Error("cannot open " + path + ": " + std::strerror(errno));
+  }
+  struct flock lock = whole_file(F_WRLCK);
+  const int failed = fcntl(descriptor, F_OFD_GETLK, &lock);
+  const int error = errno;
+  std::optional<LockHolder> holder;
+  if (failed == 0 && lock.l_type != F_UNLCK) holder = read_holder(descriptor);
+  close(descriptor);
+  if (failed != 0) throw no_locks(path, error);
+  return holder;
+}
+
+}  // namespace lra

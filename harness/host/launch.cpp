@@ -1,0 +1,83 @@
+#include "harness/host/launch.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdlib>
+
+#include "attention_variants/base/error.h"
+
+namespace lra {
+namespace {
+
+// The variables of one launcher.
+struct Variables {
+  const char *by, *rank, *size, *local_rank;
+};
+
+// mpirun comes first: inside a job of Slurm it starts its processes through srun.
+constexpr Variables kVariables[] = {
+    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+    {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+    // Not SLURM_NTASKS, which a batch script has too.
+    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
+};
+
+std::optional<int64_t> number(const Environment& environment, const char* name) {
+  const std::optional<std::string> text = environment(name);
+  if (!text) return std::nullopt;
+  int64_t value = 0;
+  const char* end = text->data() + text->size();
+  const auto [stop, error] = std::from_chars(text->data(), end, value);
+  if (error != std::errc() || stop != end || value < 0)
+    throw UsageError(fmt::format("the environment variable {} should be a number from 0, not '{}'",
+                                 name, *text));
+  return value;
+}
+
+}  // namespace
+
+std::optional<std::string> environment_variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
+std::optional<Launch> find_launch(const Environment& environment) {
+  for (const Variables& names : kVariables) {
+    const std::optional<int64_t> size = number(environment, names.size),
+                                 rank = number(environment, names.rank);
+    const bool torchrun = std::string(names.by) == "torchrun";
+    // RANK alone is an ordinary word, as is a rank of Slurm's outside a step.
+    if (!size) continue;
+    if (!rank) {
+      throw UsageError(fmt::format(
+          "{} is set to {} but {} is not: give each process its number, from 0 to {}, or unset {} "
+          "for a process on its own",
+          names.size, *size, names.rank, std::max<int64_t>(*size - 1, 0), names.size));
+    }
+    if (*rank >= *size) {
+      throw UsageError(
+          fmt::format("{} should be below {} ({}), not {}", names.rank, names.size, *size, *rank));
+    }
+    if (*size == 1) return std::nullopt;
+    const std::optional<int64_t> local_rank = number(environment, names.local_rank);
+    if (torchrun && !local_rank) {
+      throw UsageError(fmt::format(
+          "{} and {} are set but {} is not: give each process the number of its GPU on its host",
+          names.size, names.rank, names.local_rank));
+    }
+    return Launch{
+        .by = names.by, .rank = *rank, .size = *size, .local_rank = local_rank.value_or(0)};
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> launch_variables() {
+  std::vector<std::string> names;
+  for (const Variables& launcher : kVariables) names.emplace_back(launcher.size);
+  return names;
+}
+
+}  // namespace lra

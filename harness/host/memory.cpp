@@ -1,0 +1,183 @@
+#include "harness/host/memory.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <sys/resource.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <new>
+#include <string>
+
+#include "attention_variants/base/error.h"
+
+// The device-independent statistics came with LibTorch 2.9; before, a GPU's memory is reported as
+// not measured.
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 9
+#define LRA_DEVICE_STATISTICS 1
+#include <c10/core/CachingDeviceAllocator.h>
+#else
+#define LRA_DEVICE_STATISTICS 0
+#endif
+// What a whole GPU has in use: known to be asked this way in 2.11.
+#define LRA_DEVICE_MEMORY (TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 11)
+
+namespace lra {
+namespace {
+
+std::atomic<int64_t> g_live{0}, g_peak{0}, g_limit{0};
+
+void add_bytes(int64_t bytes) {
+  const int64_t live = g_live.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  int64_t peak = g_peak.load(std::memory_order_relaxed);
+  while (live > peak && !g_peak.compare_exchange_weak(peak, live, std::memory_order_relaxed)) {
+  }
+}
+
+// Before each tensor's bytes stands how many they are; 64 keeps LibTorch's alignment. The data
+// pointer is its own context, as LibTorch's raw allocations want it.
+constexpr size_t kHeader = 64;
+c10::Allocator* g_inner = nullptr;
+
+void free_counted(void* data) {
+  if (data == nullptr) return;
+  char* block = static_cast<char*>(data) - kHeader;
+  int64_t bytes = 0;
+  std::memcpy(&bytes, block, sizeof bytes);
+  g_live.fetch_sub(bytes, std::memory_order_relaxed);
+  g_inner->raw_deallocate(block);
+}
+
+class CountingAllocator final : public c10::Allocator {
+ public:
+  at::DataPtr allocate(size_t bytes) override {
+    if (bytes == 0) return {nullptr, nullptr, &free_counted, at::Device(at::kCPU)};
+    const auto count = static_cast<int64_t>(bytes);
+    const int64_t limit = g_limit.load(std::memory_order_relaxed);
+    if (limit > 0 && g_live.load(std::memory_order_relaxed) + count > limit) {
+      TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory: ", count,
+                       " more bytes of tensors pass the limit of ", limit);
+    }
+    char* block = static_cast<char*>(g_inner->raw_allocate(bytes + kHeader));
+    std::memcpy(block, &count, sizeof count);
+    add_bytes(count);
+    char* data = block + kHeader;
+    return {data, data, &free_counted, at::Device(at::kCPU)};
+  }
+
+  at::DeleterFnPtr raw_deleter() const override { return &free_counted; }
+
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+};
+
+#if LRA_DEVICE_STATISTICS
+c10::CachingDeviceAllocator::DeviceStats device_statistics(torch::Device device) {
+  return at::getDeviceAllocator(device.type())->getDeviceStats(device.index());
+}
+constexpr size_t kAggregate = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+#endif
+
+// The value in kB of a line "Name:  123 kB".
+int64_t kilobytes_line(const char* file, const std::string& name) {
+  std::ifstream in(file);
+  std::string word;
+  while (in >> word) {
+    if (word == name) {
+      int64_t value = 0;
+      in >> value;
+      return value;
+    }
+    in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return 0;
+}
+
+}  // namespace
+
+void install_counting_allocator() {
+  static CountingAllocator allocator;
+  if (c10::GetCPUAllocator() == &allocator) return;
+  g_inner = c10::GetCPUAllocator();
+  c10::SetCPUAllocator(&allocator, /*priority=*/100);
+}
+
+int64_t live_bytes(torch::Device device) {
+  if (device.is_cpu()) return g_live.load();
+#if LRA_DEVICE_STATISTICS
+  return device_statistics(device).allocated_bytes[kAggregate].current;
+#else
+  return -1;
+#endif
+}
+
+int64_t peak_bytes(torch::Device device) {
+  if (device.is_cpu()) return g_peak.load();
+#if LRA_DEVICE_STATISTICS
+  return device_statistics(device).allocated_bytes[kAggregate].peak;
+#else
+  return -1;
+#endif
+}
+
+void reset_peak_bytes(torch::Device device) {
+  if (device.is_cpu()) {
+    g_peak.store(g_live.load());
+    return;
+  }
+#if LRA_DEVICE_STATISTICS
+  at::getDeviceAllocator(device.type())->resetPeakStats(device.index());
+#endif
+}
+
+std::optional<DeviceMemory> device_memory(torch::Device device) {
+  if (device.is_cpu()) return std::nullopt;
+#if LRA_DEVICE_MEMORY
+  const auto [free, total] = at::getDeviceAllocator(device.type())->getMemoryInfo(device.index());
+  return DeviceMemory{.reserved_peak = device_statistics(device).reserved_bytes[kAggregate].peak,
+                      .in_use = static_cast<int64_t>(total) - static_cast<int64_t>(free)};
+#else
+  return std::nullopt;
+#endif
+}
+
+void set_cpu_memory_limit(int64_t bytes) { g_limit.store(bytes); }
+
+int64_t default_memory_limit() {
+  int64_t available = kilobytes_line("/proc/meminfo", "MemAvailable:") * 1024;
+  // A container may have less than the machine.
+  int64_t most = 0, used = 0;
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> most &&
+      std::ifstream("/sys/fs/cgroup/memory.current") >> used) {
+    available = std::min(available, std::max<int64_t>(most - used, 0));
+  }
+  return available / 5 * 4;
+}
+
+void limit_address_space(int64_t bytes, int64_t threads) {
+  constexpr int64_t kArena = int64_t{128} << 20;  // glibc reserves twice 64 MiB to align one
+  const int64_t now = kilobytes_line("/proc/self/status", "VmSize:") * 1024;
+  if (now == 0) return;
+  const auto limit = static_cast<rlim_t>(now + bytes + (threads + 1) * kArena);
+  rlimit old{};
+  if (getrlimit(RLIMIT_AS, &old) != 0 || (old.rlim_max != RLIM_INFINITY && limit > old.rlim_max))
+    return;
+  const rlimit wanted{.rlim_cur = limit, .rlim_max = old.rlim_max};
+  setrlimit(RLIMIT_AS, &wanted);
+}
+
+bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) ||
+      dynamic_cast<const std::bad_alloc*>(&error))
+    return true;
+  // LibTorch's own CPU allocator reports it as a plain c10::Error.
+  return std::string(error.what()).find("DefaultCPUAllocator: can't allocate memory") !=
+         std::string::npos;
+}
+
+}  // namespace lra

@@ -1,0 +1,87 @@
+#include "harness/host/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+
+namespace lra {
+namespace {
+
+std::atomic<bool> g_quiet{false};
+
+}  // namespace
+
+void set_quiet(bool quiet) { g_quiet = quiet; }
+
+bool is_quiet() { return g_quiet; }
+
+void say(const std::string& line) {
+  if (g_quiet) return;
+  fmt::print(stderr, "{}{}\n", isatty(STDERR_FILENO) ? "\r\x1b[K" : "", line);
+}
+
+void say_error(const std::string& message) {
+  set_quiet(false);
+  say("lra: " + message);
+}
+
+std::string bar_text(double share, size_t width) {
+  const auto filled = static_cast<size_t>(static_cast<double>(width) * std::clamp(share, 0.0, 1.0));
+  return std::string(filled, '#') + std::string(width - filled, '.');
+}
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<int64_t>(std::max(0.0, seconds) + 0.5);
+  if (whole < 60) return fmt::format("{}s", whole);
+  if (whole < 3600) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
+  return fmt::format("{}h{:02}m", whole / 3600, whole % 3600 / 60);
+}
+
+Progress::Progress(std::string what, int64_t total, int64_t start)
+    : what_(std::move(what)),
+      total_(total),
+      start_(start),
+      terminal_(isatty(STDERR_FILENO) != 0),
+      begin_(std::chrono::steady_clock::now()),
+      last_(begin_) {}
+
+Progress::~Progress() {
+  if (!finished_ && open_ && terminal_ && !g_quiet) fmt::print(stderr, "\n");
+}
+
+void Progress::update(int64_t done, const std::string& note) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto interval =
+      terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(30'000);
+  if (g_quiet || now - last_ < interval) return;
+  last_ = now;
+  draw(done, note);
+}
+
+void Progress::draw(int64_t done, const std::string& note) {
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  const double rate = static_cast<double>(done - start_) / std::max(seconds, 1e-9);
+  const double eta = rate > 0 ? static_cast<double>(total_ - done) / rate : 0;
+  const double share = total_ > 0 ? static_cast<double>(done) / static_cast<double>(total_) : 0;
+  std::string line =
+      fmt::format("{} {}/{} {:.3g}/s ETA {}", what_, done, total_, rate, duration_text(eta));
+  if (!note.empty()) line += "  " + note;
+  if (terminal_) {
+    fmt::print(stderr, "\r\x1b[K[{}] {}", bar_text(share, 20), line);
+    std::fflush(stderr);
+    open_ = true;
+  } else {
+    fmt::print(stderr, "{}\n", line);
+  }
+}
+
+void Progress::finish() {
+  finished_ = true;
+  if (open_ && terminal_ && !g_quiet) fmt::print(stderr, "\r\x1b[K");
+}
+
+}  // namespace lra

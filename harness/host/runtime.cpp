@@ -1,0 +1,119 @@
+#include "harness/host/runtime.h"
+
+#include <ATen/Context.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <vector>
+
+#include "harness/host/memory.h"
+#include "harness/host/signals.h"
+
+namespace lra {
+namespace {
+
+std::string processor_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("model name")) {
+      const size_t colon = line.find(':');
+      if (colon != std::string::npos && colon + 2 < line.size()) return line.substr(colon + 2);
+    }
+  }
+  return "unknown";
+}
+
+// LibTorch's C++ interface names no GPU without CUDA's headers; the driver's own files do.
+std::string gpu_name(int64_t index) {
+  std::vector<std::filesystem::path> folders;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", error)) {
+    folders.push_back(entry.path());
+  }
+  std::ranges::sort(folders);
+  if (index >= static_cast<int64_t>(folders.size())) return "unknown";
+  std::ifstream in(folders[static_cast<size_t>(index)] / "information");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("Model:")) return line.substr(line.find_first_not_of(" \t", 6));
+  }
+  return "unknown";
+}
+
+int64_t usable_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                     : sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+}  // namespace
+
+torch::Device parse_device(const std::string& text) {
+  static const std::regex form("cpu|cuda(:[0-9]{1,3})?");
+  if (!std::regex_match(text, form))
+    throw UsageError("--device should be cpu, cuda or cuda:N, not '" + text + "'");
+  torch::Device device(text);
+  if (device.is_cpu()) return device;
+  const auto count =
+      static_cast<int64_t>(torch::cuda::is_available() ? torch::cuda::device_count() : 0);
+  if (count == 0)
+    throw Error("--device " + text + ": no CUDA device is available here; use --device cpu");
+  if (!device.has_index()) device.set_index(0);
+  if (device.index() >= count) {
+    throw Error(fmt::format("--device {}: this machine has {} CUDA device(s), cuda:0 to cuda:{}",
+                            text, count, count - 1));
+  }
+  return device;
+}
+
+int64_t use_threads(int64_t threads) {
+  constexpr int64_t kMostThreads = 1024;
+  if (threads < 0 || threads > kMostThreads) {
+    throw UsageError(fmt::format("--threads should be at least 0 and at most {}, not {}",
+                                 kMostThreads, threads));
+  }
+  const int64_t count = threads > 0 ? threads : usable_processors();
+  at::set_num_threads(static_cast<int>(count));
+  return count;
+}
+
+void synchronize(torch::Device device) {
+  if (device.is_cuda()) torch::cuda::synchronize(device.index());
+}
+
+std::string status_of(const std::exception& error) {
+  if (is_out_of_memory(error)) return "oom";
+  const bool refused = dynamic_cast<const Unsupported*>(&error) != nullptr ||
+                       dynamic_cast<const UsageError*>(&error) != nullptr;
+  return refused ? "unsupported" : "crash";
+}
+
+int exit_status(const std::exception& error) {
+  if (dynamic_cast<const Interrupted*>(&error) != nullptr) return 130;
+  return dynamic_cast<const UsageError*>(&error) != nullptr ? 2 : 1;
+}
+
+Machine machine_of(torch::Device device) {
+  const double bytes =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  return {.processor = processor_name(),
+          .cores = usable_processors(),
+          .memory_gib = std::round(bytes / (1 << 30) * 10) / 10,
+          .gpu = device.is_cuda() ? gpu_name(device.index()) : ""};
+}
+
+json software_json() {
+  return {{"lra", LRA_VERSION},
+          {"torch", TORCH_VERSION},
+          {"compiler", "g++ " __VERSION__},
+          {"cpu_capability", at::get_cpu_capability()}};
+}
+
+}  // namespace lra

@@ -1,0 +1,59 @@
+#include "harness/measure/roofline.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+
+#include "harness/host/runtime.h"
+#include "harness/host/signals.h"
+
+namespace lra {
+namespace {
+
+// Seconds of the fastest call in that time, and of at least three.
+double fastest(torch::Device device, double seconds, const std::function<void()>& work) {
+  using Clock = std::chrono::steady_clock;
+  const auto since = [](Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+  work();
+  synchronize(device);
+  double best = 0;
+  const auto start = Clock::now();
+  for (int i = 0; i < 3 || since(start) < seconds; ++i) {
+    if (stop_requested()) throw Interrupted("stopped while measuring");
+    const auto begin = Clock::now();
+    work();
+    synchronize(device);
+    const double taken = since(begin);
+    best = i == 0 ? taken : std::min(best, taken);
+  }
+  return best;
+}
+
+}  // namespace
+
+Roofline measure_roofline(torch::Device device, torch::Dtype dtype, int64_t memory_limit,
+                          double seconds) {
+  const torch::NoGradGuard no_grad;
+  const auto options = torch::TensorOptions().dtype(dtype).device(device);
+  const bool rough = seconds < 1;
+  const double each = std::min(seconds / 2, 0.5);
+  Roofline roofline;
+  {
+    const int64_t n = rough ? 1024 : 2048;
+    const auto a = torch::randn({n, n}, options), b = torch::randn({n, n}, options);
+    auto c = torch::empty({n, n}, options);
+    const double flops = 2.0 * static_cast<double>(n * n * n);
+    roofline.gflops = flops / fastest(device, each, [&] { torch::matmul_out(c, a, b); }) / 1e9;
+  }
+  const int64_t most = int64_t{rough ? 64 : 512} << 20;
+  const int64_t bytes = memory_limit > 0 ? std::min(most, memory_limit / 4) : most;
+  const auto from = torch::ones({bytes / 4}, options.dtype(torch::kFloat));
+  auto to = torch::empty_like(from);
+  const double moved = 2.0 * static_cast<double>(from.nbytes());
+  roofline.gigabytes_per_second = moved / fastest(device, each, [&] { to.copy_(from); }) / 1e9;
+  return roofline;
+}
+
+}  // namespace lra

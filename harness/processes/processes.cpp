@@ -1,0 +1,313 @@
+#include "harness/processes/processes.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <new>
+#include <thread>
+
+#include "attention_variants/base/random.h"
+#include "attention_variants/ops/dropout.h"
+#include "harness/host/folder_lock.h"
+#include "harness/host/memory.h"
+#include "harness/host/progress.h"
+#include "harness/host/runtime.h"
+#include "harness/host/signals.h"
+
+namespace lra {
+namespace {
+
+enum class Failure : int64_t { none, error, usage, unsupported, interrupted, memory };
+
+Failure failure_of(const std::exception& error) {
+  if (is_out_of_memory(error)) return Failure::memory;
+  if (dynamic_cast<const Interrupted*>(&error) != nullptr) return Failure::interrupted;
+  if (dynamic_cast<const Unsupported*>(&error) != nullptr) return Failure::unsupported;
+  if (dynamic_cast<const UsageError*>(&error) != nullptr) return Failure::usage;
+  return Failure::error;
+}
+
+// The memory of another process, or of this one.
+class OutOfMemory : public std::bad_alloc {
+ public:
+  explicit OutOfMemory(std::string message) : message_(std::move(message)) {}
+  const char* what() const noexcept override { return message_.c_str(); }
+
+ private:
+  std::string message_;
+};
+
+[[noreturn]] void raise(Failure failure, const std::string& message) {
+  switch (failure) {
+    case Failure::memory:
+      throw OutOfMemory(message);
+    case Failure::interrupted:
+      throw Interrupted(message);
+    case Failure::unsupported:
+      throw Unsupported(message);
+    case Failure::usage:
+      throw UsageError(message);
+    default:
+      throw Error(message);
+  }
+}
+
+std::string broadcast_text(Processes& processes, const std::string& text, int64_t from) {
+  const int64_t size = processes.gather(static_cast<int64_t>(text.size()))[from];
+  torch::Tensor bytes = torch::zeros({size}, torch::kUInt8);
+  auto* letters = reinterpret_cast<char*>(bytes.data_ptr<uint8_t>());
+  if (processes.rank() == from) std::copy(text.begin(), text.end(), letters);
+  if (size > 0) processes.broadcast(bytes, from);
+  return {letters, static_cast<size_t>(size)};
+}
+
+// A number that is the same for equal texts; 0 for none.
+int64_t number_of(const std::string& text) {
+  return static_cast<int64_t>(std::hash<std::string>{}(text) >> 1);
+}
+
+std::string processors_text() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::string text;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return text;
+  for (int i = 0; i < CPU_SETSIZE; ++i) text += CPU_ISSET(i, &set) != 0 ? '1' : '0';
+  return text;
+}
+
+std::unique_ptr<Processes> start(const Launch& launch, const std::string& device) {
+  if (device.starts_with("cuda")) {
+    if (device != "cuda") {
+      throw UsageError(fmt::format(
+          "--device {} names one GPU for {} processes; say --device cuda, and each takes the GPU "
+          "of its number on its host",
+          device, launch.size));
+    }
+    return start_nccl(launch);
+  }
+  if (launch.by == "torchrun") {
+    throw UsageError(fmt::format(
+        "WORLD_SIZE={} starts processes on GPUs, with --device cuda; on CPUs use mpirun -n {} "
+        "lra ..., or unset WORLD_SIZE for a process on its own",
+        launch.size, launch.size));
+  }
+  return start_mpi(launch);
+}
+
+}  // namespace
+
+std::vector<int64_t> Processes::gather(int64_t mine) {
+  torch::Tensor numbers = torch::zeros({size()}, torch::kInt64);
+  auto* data = numbers.data_ptr<int64_t>();
+  data[rank()] = mine;
+  sum(numbers);
+  return {data, data + size()};
+}
+
+void Processes::together(const std::function<void()>& work) {
+  Failure mine = Failure::none;
+  std::string message;
+  try {
+    work();
+  } catch (const std::exception& error) {
+    mine = failure_of(error);
+    message = first_line(error);
+  }
+  const std::vector<int64_t> all = gather(static_cast<int64_t>(mine));
+  const auto first = std::ranges::find_if(all, [](int64_t failure) { return failure != 0; });
+  if (first == all.end()) return;
+  agreed_ = true;
+  const int64_t from = first - all.begin();
+  message = broadcast_text(*this, message, from);
+  const bool everybody = std::ranges::count(all, *first) == size();
+  raise(static_cast<Failure>(*first),
+        everybody ? message : fmt::format("process {} of {}: {}", from, size(), message));
+}
+
+void together(Processes* processes, const std::function<void()>& work) {
+  if (processes == nullptr) {
+    work();
+  } else {
+    processes->together(work);
+  }
+}
+
+void by_the_first(Processes* processes, const std::function<void()>& work) {
+  together(processes, [&] {
+    if (leads(processes)) work();
+  });
+}
+
+void check_same(Processes& processes, const std::string& digest, const std::string& what) {
+  const std::vector<int64_t> all = processes.gather(number_of(digest));
+  processes.together([&] {
+    for (size_t i = 1; i < all.size(); ++i) {
+      if (all[i] == all[0]) continue;
+      throw Error(fmt::format(
+          "{} is not the same in processes 0 and {}; all hosts need the same program, data, kind "
+          "of processor and run folder; --resume goes on from the last checkpoint",
+          what, i));
+    }
+  });
+}
+
+torch::Tensor flat_buffer(const std::vector<torch::Tensor>& parameters) {
+  int64_t count = 0;
+  for (const torch::Tensor& parameter : parameters) count += parameter.numel();
+  return torch::empty({count}, parameters.front().options().requires_grad(false));
+}
+
+void sum_gradients(Processes& processes, const std::vector<torch::Tensor>& parameters,
+                   const torch::Tensor& flat) {
+  const torch::NoGradGuard no_grad;
+  const auto for_each = [&](const auto& work) {
+    int64_t begin = 0;
+    for (const torch::Tensor& parameter : parameters) {
+      work(parameter, flat.narrow(0, begin, parameter.numel()).view(parameter.sizes()));
+      begin += parameter.numel();
+    }
+  };
+  for_each([](const torch::Tensor& parameter, torch::Tensor part) {
+    if (parameter.grad().defined()) {
+      part.copy_(parameter.grad());
+    } else {
+      part.zero_();
+    }
+  });
+  processes.sum(flat);
+  for_each([](const torch::Tensor& parameter, const torch::Tensor& part) {
+    if (parameter.grad().defined()) parameter.mutable_grad().copy_(part);
+  });
+}
+
+void broadcast_state(Processes& processes, torch::nn::Module& module) {
+  const torch::NoGradGuard no_grad;
+  const auto send = [&](const torch::Tensor& tensor) {
+    const torch::Tensor own = tensor.detach(), whole = own.contiguous();
+    processes.broadcast(whole, 0);
+    if (!whole.is_same(own)) own.copy_(whole);
+  };
+  for (const torch::Tensor& parameter : module.parameters()) send(parameter);
+  for (const torch::Tensor& buffer : module.buffers()) send(buffer);
+}
+
+void for_each_part(Range share, int64_t parts, uint64_t seed, int64_t step,
+                   const std::function<void(Range)>& work) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const auto state = [](at::Generator& of) {
+    const std::lock_guard lock(of.mutex());
+    return of.get_state();
+  };
+  const torch::Tensor before = state(generator);
+  torch::Tensor after = before;
+  for (int64_t i = 0; i < parts; ++i) {
+    const Range part = share_of(share.end - share.begin, i, parts);
+    const auto first = static_cast<uint64_t>(share.begin + part.begin);
+    at::Generator seeds = at::make_generator<at::CPUGeneratorImpl>();
+    seeds.set_state(before);
+    const auto words = philox({static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32),
+                               static_cast<uint32_t>(first), static_cast<uint32_t>(first >> 32)},
+                              {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+    torch::manual_seed(words[0] | static_cast<uint64_t>(words[1]) << 32);
+    {
+      const BatchPart rows(share.begin + part.begin, part.end - part.begin, seeds);
+      work(part);
+    }
+    after = state(seeds);
+  }
+  const std::lock_guard lock(generator.mutex());
+  generator.set_state(after);
+}
+
+int64_t part_count(int64_t batch, int64_t micro_batch, int64_t processes) {
+  if (batch < processes) {
+    throw UsageError(
+        fmt::format("training.batch ({}) is less than the {} processes, and each needs a sample of "
+                    "every batch; start at most {}",
+                    batch, processes, batch));
+  }
+  if (micro_batch == 0) return 1;
+  const int64_t least = batch / processes, most = (batch + processes - 1) / processes;
+  const int64_t parts = (most + micro_batch - 1) / micro_batch;
+  if (parts > least) {
+    throw UsageError(fmt::format(
+        "with training.micro_batch={} processes with {} samples of a batch would take {} parts, "
+        "and those with {} cannot; take a batch that {} processes share evenly, or larger parts",
+        micro_batch, most, parts, least, processes));
+  }
+  return parts;
+}
+
+Neighbours neighbours(Processes& processes) {
+  const std::string host = host_name();
+  const auto like_mine = [&](const std::string& text) {
+    return std::ranges::count(processes.gather(number_of(text)), number_of(text));
+  };
+  return {.on_host = like_mine(host), .on_processors = like_mine(host + processors_text())};
+}
+
+int64_t use_threads(int64_t asked, Processes* processes) {
+  int64_t all = 0;
+  together(processes, [&] { all = use_threads(asked); });
+  if (processes == nullptr || asked > 0) return all;
+  const int64_t mine = std::max<int64_t>(all / neighbours(*processes).on_processors, 1);
+  return use_threads(std::ranges::min(processes->gather(mine)));
+}
+
+torch::Device own_device(const std::string& text, const Processes* processes) {
+  if (processes == nullptr || text != "cuda") return parse_device(text);
+  return parse_device(fmt::format("cuda:{}", processes->local_rank()));
+}
+
+bool another_speaks() {
+  std::optional<Launch> launch;
+  try {
+    launch = find_launch();
+  } catch (const UsageError&) {  // it is what is to be said
+  }
+  if (!launch || launch->rank == 0) return false;
+  // A launcher ends all when it sees one end with an error.
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  return true;
+}
+
+void run_together(const std::string& device, const std::function<void(Processes*)>& work) {
+  const std::optional<Launch> launch = find_launch();
+  if (!launch) return work(nullptr);
+  const bool quiet = is_quiet();
+  if (launch->rank > 0) set_quiet(true);
+  std::unique_ptr<Processes> processes;
+  try {
+    processes = start(*launch, device);
+  } catch (const std::exception& error) {
+    if (another_speaks()) throw Reported(exit_status(error));
+    throw;
+  }
+  try {
+    work(processes.get());
+  } catch (const std::exception& error) {
+    const int status = exit_status(error);
+    if (processes->agreed()) {
+      if (processes->leads()) say_error(first_line(error));
+      processes.reset();  // not before: a launcher ends the others when it sees one end so
+      throw Reported(status);
+    }
+    say_error(fmt::format("process {} of {}: {}", launch->rank, launch->size, first_line(error)));
+    processes->abort(status);
+  }
+  set_quiet(quiet);
+}
+
+Error without_engine(const Launch& launch, const std::string& engine) {
+  return Error(fmt::format(
+      "{} started {} processes, but this lra was built without {}; see docs/parallel.md for what "
+      "to install, then build it again, or start it alone",
+      launch.by, launch.size, engine));
+}
+
+}  // namespace lra

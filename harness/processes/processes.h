@@ -1,0 +1,151 @@
+// Data-parallel training: processes that share out every batch, sum their gradients, and end
+// together. An engine of its own for each kind of device carries the numbers: MPI between CPUs,
+// NCCL (through LibTorch's c10d) between GPUs.
+//
+// Errors: what one process throws inside together() is thrown by all of them, so that none waits
+// for one that is gone. What is thrown anywhere else ends the others at once.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "attention_variants/torch.h"
+#include "harness/host/launch.h"
+#include "lra/data/loader.h"
+
+namespace lra {
+
+/// The processes that work together, as one of them sees them. Every member but the plain questions
+/// is called by all of them, in the same order.
+class Processes {
+ public:
+  Processes(const Launch& launch, std::string engine)
+      : launch_(launch), engine_(std::move(engine)) {}
+  virtual ~Processes() = default;
+  Processes(const Processes&) = delete;
+  Processes& operator=(const Processes&) = delete;
+
+  int64_t rank() const { return launch_.rank; }
+  int64_t size() const { return launch_.size; }
+  int64_t local_rank() const { return launch_.local_rank; }
+  /// The first is the one that writes files and speaks.
+  bool leads() const { return rank() == 0; }
+  const std::string& engine() const { return engine_; }  // "mpi" or "nccl"
+
+  /// Replaces the elements of `values` by their sums over all processes: contiguous, float32,
+  /// float64 or int64, on the CPU or on the engine's device.
+  virtual void sum(const torch::Tensor& values) = 0;
+  /// Replaces `values`, contiguous, of any type, by those of process `from`.
+  virtual void broadcast(const torch::Tensor& values, int64_t from) = 0;
+  /// Ends all processes at once, from any of them.
+  [[noreturn]] virtual void abort(int status) = 0;
+
+  /// One number of each process, in their order.
+  std::vector<int64_t> gather(int64_t mine);
+
+  /// Calls `work` on every process and returns when all are done. Where any of them throws, all
+  /// throw: the same kind of error (UsageError, Unsupported, Interrupted, std::bad_alloc where
+  /// memory ran out, else Error) with the message of the first that did, which it names where the
+  /// others are well. Not to be nested.
+  void together(const std::function<void()>& work);
+  /// True after together() has thrown: all know of the error.
+  bool agreed() const { return agreed_; }
+
+ private:
+  Launch launch_;
+  std::string engine_;
+  bool agreed_ = false;
+};
+
+/// `work` by together(), or alone where `processes` is null.
+void together(Processes* processes, const std::function<void()>& work);
+/// The same, but only the first process works.
+void by_the_first(Processes* processes, const std::function<void()>& work);
+/// True in the first process, and where there is only one.
+inline bool leads(const Processes* processes) { return processes == nullptr || processes->leads(); }
+
+/// Throws Error in all processes where `digest` is not the same in all; `what` says of what, as
+/// "the model at step 400".
+void check_same(Processes& processes, const std::string& digest, const std::string& what);
+
+/// A buffer for the gradients of `parameters`, of one type and on one device.
+torch::Tensor flat_buffer(const std::vector<torch::Tensor>& parameters);
+
+/// The gradients of `parameters` become their sums over all processes, in one exchange through
+/// `flat`. Gradients that are not defined count as zero and stay undefined.
+void sum_gradients(Processes& processes, const std::vector<torch::Tensor>& parameters,
+                   const torch::Tensor& flat);
+
+/// Parameters and buffers become those of the first process.
+void broadcast_state(Processes& processes, torch::nn::Module& module);
+
+/// Calls `work` on `parts` contiguous parts of samples `share` of a batch; the ranges it gets count
+/// from the share's beginning. Each part's dropouts on CPUs are those of its samples in the whole
+/// batch (BatchPart); LibTorch's own random numbers, which GPUs and TorchScript modules use, are a
+/// stream of the part's own, of `seed`, `step` and the part's first sample. After it LibTorch's CPU
+/// generator is where one pass over the whole batch would have left it.
+void for_each_part(Range share, int64_t parts, uint64_t seed, int64_t step,
+                   const std::function<void(Range)>& work);
+
+/// How many parts of at most `micro_batch` samples (0 = any number) every process makes of its
+/// share of `batch`: the same number in all, since layers may count their calls. Throws UsageError
+/// where a process would be left without a sample.
+int64_t part_count(int64_t batch, int64_t micro_batch, int64_t processes);
+
+/// How many of the processes run on this host, and how many of these on the same processors.
+struct Neighbours {
+  int64_t on_host = 1, on_processors = 1;
+};
+Neighbours neighbours(Processes& processes);
+
+/// Threads of each process where `asked` are (0 = its part of all processors it may use, and no
+/// more than any other process): sets LibTorch's threads and returns their number.
+int64_t use_threads(int64_t asked, Processes* processes);
+
+/// The device that an option's text means for this process: of several, "cuda" is the GPU of its
+/// number on its host.
+torch::Device own_device(const std::string& text, const Processes* processes);
+
+/// Runs `work` as one of the processes that a launcher started, or alone with null. Where it fails
+/// the first process says so (a lone failure is said by the process that has it, and ends the
+/// others), then all throw Reported. The others never show progress. `device` is the option's text.
+/// Throws UsageError or Error where the processes cannot work together.
+void run_together(const std::string& device, const std::function<void(Processes*)>& work);
+
+/// An error that has been said.
+class Reported : public std::exception {
+ public:
+  explicit Reported(int status) : status_(status) {}
+  int status() const { return status_; }
+  const char* what() const noexcept override { return "said already"; }
+
+ private:
+  int status_;
+};
+
+/// True where another process says what this one would, for an error that all have before they know
+/// of each other: it has then had its time.
+bool another_speaks();
+
+// ---- The engines: harness/processes ----
+
+/// Throws Error where this program was built without MPI, or MPI knows of another number of
+/// processes than the launcher.
+std::unique_ptr<Processes> start_mpi(const Launch& launch);
+/// "Open MPI v4.1.4", or "none".
+std::string mpi_version();
+
+/// Processes on GPUs, of which this one has cuda:<local rank>; they find each other at
+/// MASTER_ADDR:MASTER_PORT. Throws UsageError where these are not set, Error where this program was
+/// built without NCCL.
+std::unique_ptr<Processes> start_nccl(const Launch& launch);
+/// "2.28.9", or "none".
+std::string nccl_version();
+
+/// What to say where this program was built without the engine.
+Error without_engine(const Launch& launch, const std::string& engine);
+
+}  // namespace lra

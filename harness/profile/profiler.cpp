@@ -1,0 +1,362 @@
+#include "harness/profile/profiler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "attention_variants/ops/adamw.h"
+#include "attention_variants/ops/autocast.h"
+#include "harness/host/memory.h"
+#include "harness/host/runtime.h"
+#include "harness/host/signals.h"
+#include "harness/measure/gpu_clocks.h"
+#include "harness/measure/machine_watch.h"
+#include "lra/model/model.h"
+
+namespace lra {
+namespace {
+
+int64_t parameter_bytes(const torch::nn::Module& module) {
+  int64_t bytes = 0;
+  for (const auto& tensor : module.parameters()) bytes += static_cast<int64_t>(tensor.nbytes());
+  for (const auto& tensor : module.buffers()) bytes += static_cast<int64_t>(tensor.nbytes());
+  return bytes;
+}
+
+void clear_gradients(const std::vector<torch::Tensor>& tensors) {
+  for (torch::Tensor tensor : tensors) tensor.mutable_grad() = torch::Tensor();
+}
+
+int64_t bytes_of(const torch::Tensor& tensor) { return static_cast<int64_t>(tensor.nbytes()); }
+
+/// The work of a cell, and what its record says besides the measurement.
+struct Work {
+  std::function<void()> call;
+  std::function<int64_t()> optimizer_bytes;  // after a call
+  json options;
+  int64_t parameter_bytes = 0, analytic_bytes = -1, flops = -1, least_bytes = -1;
+};
+
+// `forward` gives [.., ..]; training also runs its backward from a gradient made beforehand.
+std::function<void()> attention_call(std::function<torch::Tensor()> forward,
+                                     std::vector<torch::Tensor> leaves,
+                                     const torch::Tensor& gradient, bool training) {
+  if (!training) {
+    return [forward] {
+      const torch::NoGradGuard no_grad;
+      forward();
+    };
+  }
+  return [forward, leaves, gradient] {
+    forward().backward(gradient);
+    clear_gradients(leaves);
+  };
+}
+
+Work attention_work(const ProfileCell& cell, torch::Device device) {
+  const bool training = cell.mode == "training";
+  const auto options = torch::TensorOptions().dtype(dtype_of(cell.dtype)).device(device);
+  const AttentionContext context{.width = cell.heads * cell.head_dim,
+                                 .heads = cell.heads,
+                                 .head_dim = cell.head_dim,
+                                 .max_length = cell.length,
+                                 .seed = 0};
+  auto attention = make_attention(cell.attention, context);
+  attention->to(device, dtype_of(cell.dtype));
+  attention->train(training);
+  const auto mask = torch::ones({cell.batch, cell.length}, options.dtype(torch::kBool));  // [B,N]
+  Work work;
+  work.options = attention->options();
+  work.parameter_bytes = parameter_bytes(*attention);
+  std::vector<torch::Tensor> leaves = attention->parameters();
+  if (cell.scope == "core") {
+    const auto input = [&] {
+      leaves.push_back(torch::randn({cell.batch, cell.heads, cell.length, cell.head_dim}, options)
+                           .set_requires_grad(training));
+      return leaves.back();
+    };
+    const Projections shared = attention->projections();
+    const auto q = input();
+    const auto k = shared == Projections::query_key_value ? input() : q;
+    const auto v = shared == Projections::value_only ? q : input();
+    const auto gradient = torch::randn_like(q);
+    work.call = attention_call([=] { return attention->attend(q, k, v, mask); }, leaves, gradient,
+                               training);
+    work.analytic_bytes = attention->analytic_bytes(
+        cell.batch, cell.length, static_cast<int64_t>(q.element_size()), training);
+    work.flops = attention->flops(cell.batch, cell.length);
+    const int64_t inputs = shared == Projections::query_key_value    ? 3
+                           : shared == Projections::shared_query_key ? 2
+                                                                     : 1;
+    work.least_bytes = (inputs + 1) * bytes_of(q);
+    for (const auto& parameter : attention->named_parameters()) {
+      if (!is_projection(parameter.key())) work.least_bytes += bytes_of(parameter.value());
+    }
+  } else {
+    const auto x = torch::randn({cell.batch, cell.length, context.width}, options)
+                       .set_requires_grad(training);  // [B,N,D]
+    leaves.push_back(x);
+    const auto gradient = torch::randn_like(x);
+    work.call =
+        attention_call([=] { return attention->forward(x, mask); }, leaves, gradient, training);
+    work.flops = layer_flops(*attention, cell.batch, cell.length);
+    work.least_bytes = 2 * bytes_of(x) + work.parameter_bytes;
+  }
+  return work;
+}
+
+Work model_work(const ProfileCell& cell, const Config& config, torch::Device device) {
+  auto model = std::make_shared<Model>(task(cell.task), config);
+  model->to(device);
+  const Task& info = task(cell.task);
+  const auto integers = torch::TensorOptions().dtype(torch::kInt64).device(device);
+  const auto tokens =
+      torch::randint(1, info.vocabulary, {cell.batch, info.inputs, cell.length}, integers);
+  const auto mask = torch::ones_like(tokens, torch::kBool);
+  const auto labels = torch::randint(0, info.classes, {cell.batch}, integers);
+  Work work;
+  work.options = model->attention_options();
+  work.parameter_bytes = parameter_bytes(*model);
+  work.flops = model->flops(cell.batch, cell.length);
+  work.least_bytes = bytes_of(tokens) + bytes_of(mask) + work.parameter_bytes +
+                     cell.batch * info.classes * 4;  // logits, float32
+  if (cell.mode == "inference") {
+    model->eval();
+    work.call = [=, dtype = cell.dtype] {
+      const torch::NoGradGuard no_grad;
+      const AutocastScope autocast(device, dtype);
+      model->forward(tokens, mask);
+    };
+    return work;
+  }
+  auto optimizer =
+      std::make_shared<FusedAdamW>(model->parameters(), torch::optim::AdamWOptions(1e-4));
+  work.call = [=, dtype = cell.dtype] {
+    torch::Tensor logits;
+    {
+      const AutocastScope autocast(device, dtype);
+      logits = model->forward(tokens, mask);
+    }
+    torch::nn::functional::cross_entropy(logits.to(torch::kFloat32), labels).backward();
+    optimizer->step();
+    optimizer->zero_grad();
+  };
+  work.optimizer_bytes = [optimizer] {
+    int64_t bytes = 0;
+    for (const auto& [parameter, state] : optimizer->state()) {
+      const auto& moments = static_cast<const torch::optim::AdamWParamState&>(*state);
+      bytes += bytes_of(moments.exp_avg()) + bytes_of(moments.exp_avg_sq());
+    }
+    return bytes;
+  };
+  return work;
+}
+
+Config config_of(const ProfileCell& cell) {
+  std::vector<std::string> sets = {fmt::format("input.length={}", cell.length)};
+  if (cell.heads > 0) sets.push_back(fmt::format("model.heads={}", cell.heads));
+  if (cell.head_dim > 0) sets.push_back(fmt::format("model.head_dim={}", cell.head_dim));
+  sets.insert(sets.end(), cell.sets.begin(), cell.sets.end());
+  return make_config(load_protocol(cell.protocol), cell.task, cell.attention, sets, /*seed=*/0,
+                     cell.dtype);
+}
+
+Work work_of(const ProfileCell& cell, torch::Device device) {
+  torch::manual_seed(0);
+  return cell.scope == "model" ? model_work(cell, config_of(cell), device)
+                               : attention_work(cell, device);
+}
+
+// A limit on tensors for a scope.
+class MemoryLimit {
+ public:
+  explicit MemoryLimit(int64_t bytes) { set_cpu_memory_limit(bytes); }
+  ~MemoryLimit() { set_cpu_memory_limit(0); }
+  MemoryLimit(const MemoryLimit&) = delete;
+  MemoryLimit& operator=(const MemoryLimit&) = delete;
+};
+
+double mib(int64_t bytes) { return static_cast<double>(bytes) / kMiB; }
+
+void fill(const Work& work, torch::Device device, const Measurement& m,
+          const MachineWatch::Seen& seen, Profile& record) {
+  record.attention.options = work.options;
+  if (work.flops >= 0) record.flops = static_cast<double>(work.flops);
+  if (work.least_bytes >= 0) record.least_bytes = static_cast<double>(work.least_bytes);
+  ProfileTime time;
+  for (const double sample : m.samples)  // to the nanosecond: clocks tell no more
+    time.samples.push_back(std::round(sample * 1e6) / 1e6);
+  time.passes = {{.samples = static_cast<int64_t>(m.samples.size()),
+                  .warm_up = m.warm_up,
+                  .others = seen.others,
+                  .mhz = seen.mhz,
+                  .reference = seen.reference,
+                  .device_ms = m.device_ms,
+                  .noisy = seen.noisy}};
+  time.median = m.time.median;
+  time.min = m.time.min;
+  time.iqr = m.time.iqr;
+  time.ci95 = m.time.interval;
+  record.time = std::move(time);
+  record.memory = ProfileMemory{.peak = mib(m.peak_bytes), .parameters = mib(work.parameter_bytes)};
+  if (work.analytic_bytes >= 0) record.memory->analytic = mib(work.analytic_bytes);
+  if (work.optimizer_bytes) record.memory->optimizer = mib(work.optimizer_bytes());
+  record.memory->process_peak = process_peak_mib();
+  if (const auto use = device_memory(device)) {
+    record.memory->reserved = mib(use->reserved_peak);
+    record.memory->device = mib(use->in_use);
+  }
+}
+
+void fill_clocks(const GpuClocks& clocks, Profile& record) {
+  json seen = {{"mhz", clocks.mhz}, {"memory_mhz", clocks.memory_mhz}};
+  if (!clocks.slowed.empty()) {
+    seen["slowed"] = clocks.slowed;
+    std::string& noisy = record.time->passes.front().noisy;
+    if (noisy.empty()) noisy = "the GPU was slowed down: " + clocks.slowed;
+  }
+  record.method[kGpuClocks] = json::array({seen});
+}
+
+}  // namespace
+
+torch::Dtype dtype_of(const std::string& name) {
+  static const std::map<std::string, torch::Dtype> known = {
+      {"float32", torch::kFloat32}, {"float64", torch::kFloat64}, {"bfloat16", torch::kBFloat16}};
+  const auto it = known.find(name);
+  if (it == known.end())
+    throw UsageError("--dtype should be float32, float64 or bfloat16, not '" + name + "'");
+  return it->second;
+}
+
+json cell_json(const ProfileCell& cell) {
+  json value = {{"attention", cell.attention.name},
+                {"options", cell.attention.options},
+                {"length", cell.length},
+                {"batch", cell.batch},
+                {"heads", cell.heads},
+                {"head_dim", cell.head_dim},
+                {"scope", cell.scope},
+                {"mode", cell.mode},
+                {"dtype", cell.dtype},
+                {"protocol", cell.protocol},
+                {"task", cell.task},
+                {"sets", cell.sets},
+                {"batch_policy", cell.batch_policy},
+                {"peer", cell.peer},
+                {"package", cell.package}};
+  if (!cell.peer.empty() && cell.scope == "model") {  // what it is to build
+    const Task& info = task(cell.task);
+    value["model"] = {{"vocabulary", info.vocabulary},
+                      {"classes", info.classes},
+                      {"inputs", info.inputs},
+                      {"sizes", write_fields(config_of(cell).settings.model)}};
+  }
+  return value;
+}
+
+ProfileCell parse_cell(const json& value) {
+  return {.attention = {.name = value.at("attention"), .options = value.at("options")},
+          .length = value.at("length"),
+          .batch = value.at("batch"),
+          .heads = value.at("heads"),
+          .head_dim = value.at("head_dim"),
+          .scope = value.at("scope"),
+          .mode = value.at("mode"),
+          .dtype = value.at("dtype"),
+          .protocol = value.at("protocol"),
+          .task = value.at("task"),
+          .sets = value.at("sets"),
+          .batch_policy = value.at("batch_policy"),
+          .peer = value.at("peer"),
+          .package = value.at("package")};
+}
+
+json effective_options(const ProfileCell& cell) {
+  return cell.scope == "model"
+             ? config_of(cell).attention_options
+             : attention_entry(cell.attention.name).effective_options(cell.attention.options);
+}
+
+ProfileCell checked_cell(ProfileCell cell) {
+  dtype_of(cell.dtype);
+  attention_entry(cell.attention.name).effective_options(cell.attention.options);
+  if (cell.scope != "model") {
+    if (!cell.sets.empty())
+      throw UsageError("--set is of --scope model; the other scopes have no protocol");
+    return cell;
+  }
+  if (cell.dtype == "float64")
+    throw UsageError("--scope model runs in float32 or bfloat16 (autocast), not in float64");
+  const Settings settings = config_of(cell).settings;
+  if (settings.input.length != cell.length) {
+    throw UsageError(fmt::format("--set input.length={}: the lengths to measure are --lengths",
+                                 settings.input.length));
+  }
+  cell.heads = settings.model.heads;
+  cell.head_dim = settings.model.head_dim;
+  return cell;
+}
+
+Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t threads) {
+  Profile record;
+  record.attention = {.name = cell.attention.name, .label = cell.attention.text()};
+  record.length = cell.length;
+  record.batch = cell.batch;
+  record.batch_policy = cell.batch_policy;
+  record.heads = cell.heads;
+  record.head_dim = cell.head_dim;
+  record.scope = cell.scope;
+  record.mode = cell.mode;
+  record.dtype = cell.dtype;
+  record.device = device.str();
+  record.threads = threads;
+  record.machine = machine_of(device);
+  record.software = software_json();
+  record.attention.options = effective_options(cell);
+  if (cell.scope == "model") {
+    record.protocol = load_protocol(cell.protocol).name;
+    record.task = cell.task;
+    for (const std::string& set : cell.sets) record.sets.push_back(set);
+  }
+  if (!cell.peer.empty()) {
+    record.package = cell.package;
+    record.attention.options = json::object();  // it has its own, by other names
+  }
+  return record;
+}
+
+Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t threads,
+                     int64_t memory_limit, const MeasureLimits& limits,
+                     const std::vector<int>& processors) {
+  checked_cell(cell);  // names and options are wrong before any work, not a status of the cell
+  Profile record = profile_record(cell, device, threads);
+  try {
+    const MemoryLimit limited(memory_limit);
+    const Work work = work_of(cell, device);
+    const MachineWatch watch(processors);
+    const Measurement m = measure(work.call, device, limits);
+    // Read first: a GPU that has nothing to do slows down.
+    const auto clocks = device.is_cuda() ? gpu_clocks(device.index()) : std::nullopt;
+    fill(work, device, m, watch.stop(), record);
+    if (clocks) fill_clocks(*clocks, record);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const std::exception& error) {
+    record.status = status_of(error);
+    record.reason = first_line(error);
+  }
+  return record;
+}
+
+int64_t bytes_of_call(const ProfileCell& cell, torch::Device device, int64_t memory_limit) {
+  const MemoryLimit limited(memory_limit);
+  const int64_t start = live_bytes(device);
+  reset_peak_bytes(device);
+  work_of(cell, device).call();
+  return peak_bytes(device) - start;
+}
+
+}  // namespace lra

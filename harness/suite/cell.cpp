@@ -1,0 +1,75 @@
+#include "harness/suite/cell.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "attention_variants/base/files.h"
+#include "harness/host/runtime.h"
+#include "harness/training/run_files.h"
+
+namespace lra {
+
+namespace fs = std::filesystem;
+
+std::string ended_status(const fs::path& run, std::string* bad) {
+  const fs::path path = run / kResultFile;
+  if (!fs::exists(path)) return "";
+  try {
+    return read_result(path).status;
+  } catch (const Error& error) {
+    if (bad != nullptr) *bad = error.what();
+    return "";
+  }
+}
+
+bool runs_again(const std::string& status) { return status == "crash" || status == "timeout"; }
+
+std::vector<size_t> open_cells(const Suite& suite) {
+  std::vector<size_t> open;
+  for (size_t i = 0; i < suite.cells.size(); ++i) {
+    const std::string status = ended_status(suite.cells[i].run);
+    if (status.empty() || runs_again(status)) open.push_back(i);
+  }
+  return open;
+}
+
+std::optional<LockHolder> cell_holder(const fs::path& run) {
+  auto holder = lock_holder(run);
+  return holder ? holder : lock_holder(run, kClaim);
+}
+
+void append_try(const fs::path& run, const Try& one) {
+  const json line = {{"begin", one.begin},   {"host", host_name()},    {"pid", getpid()},
+                     {"device", one.device}, {"threads", one.threads}, {"seconds", one.seconds},
+                     {"ended", one.ended}};
+  std::ofstream out(run / kTriesFile, std::ios::app);
+  out << line.dump(-1, ' ', true, json::error_handler_t::replace) << '\n' << std::flush;
+  if (!out) throw Error("cannot write to " + (run / kTriesFile).string() + "; is the disk full?");
+}
+
+double seconds_tried(const fs::path& run) {
+  double seconds = 0;
+  std::ifstream in(run / kTriesFile);
+  for (std::string line; std::getline(in, line);) {
+    const json value = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (value.is_object() && value.contains("seconds") && value["seconds"].is_number())
+      seconds += value["seconds"].get<double>();
+  }
+  return seconds;
+}
+
+void record_failure(const SuiteCell& cell, const fs::path& data, const std::string& device,
+                    const std::string& status, const std::string& reason) {
+  const PreparedData prepared = open_data(data, cell.config.task, /*check_hashes=*/false);
+  const TrainRequest train{
+      .config = cell.config, .run = cell.run, .data = data, .device = parse_device(device)};
+  Result result = result_of(train, prepared.manifest(), prepared.split("test"));
+  result.status = status;
+  result.reason = reason;
+  result.config = cell.config.to_json();
+  write_json(cell.run / kResultFile, make_result(result));
+}
+
+}  // namespace lra

@@ -1,0 +1,53 @@
+// One cell of a suite in its folder: where it stands, who is at it, and the tries it took.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "harness/host/child.h"
+#include "harness/host/folder_lock.h"
+#include "harness/suite/suite.h"
+
+namespace lra {
+
+/// The runner that has a cell holds this lock of the run folder; the training process itself holds
+/// FolderLock::kName.
+inline constexpr const char* kClaim = "claim";
+/// One line of JSON a try: {"begin", "host", "pid", "device", "threads", "seconds", "ended"}. Not
+/// called *.jsonl, as files of records are.
+inline constexpr const char* kTriesFile = "tries.log";
+/// What a cell's process printed, where several run at a time.
+inline constexpr const char* kLogFile = "log.txt";
+
+/// How a cell's result.json ended, "" where there is none (or none that can be read, which `bad`
+/// then tells).
+std::string ended_status(const std::filesystem::path& run, std::string* bad = nullptr);
+
+/// Whether a new call takes up a cell again that ended so: a crash, or a time that was too short.
+bool runs_again(const std::string& status);
+
+/// The cells that a new call would run: those without a result, and those it takes up again.
+std::vector<size_t> open_cells(const Suite& suite);
+
+/// Who is at a cell: the training process, or the runner that has it; nothing where nobody is.
+std::optional<LockHolder> cell_holder(const std::filesystem::path& run);
+
+/// A try as it ended.
+struct Try {
+  std::string begin, device;
+  int64_t threads = 0;
+  double seconds = 0;
+  std::string ended;  // "ok" or another status, "asked to stop", "ended by signal 9", ...
+};
+void append_try(const std::filesystem::path& run, const Try& one);
+
+/// The seconds of all tries in the file. A try whose runner was killed with it has left no line.
+double seconds_tried(const std::filesystem::path& run);
+
+/// Writes the result of a cell whose process left none, with this status and reason.
+void record_failure(const SuiteCell& cell, const std::filesystem::path& data,
+                    const std::string& device, const std::string& status,
+                    const std::string& reason);
+
+}  // namespace lra

@@ -1,0 +1,166 @@
+#include "harness/suite/data.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "harness/host/progress.h"
+#include "harness/host/signals.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool prepared(const fs::path& directory, const std::string& name) {
+  return fs::exists(directory / name / "manifest.json");
+}
+
+PrepareOptions generated(const TaskBudget& budget, const DataSources& from) {
+  return {.out = from.folder,
+          .seed = budget.data_seed,
+          .train = budget.train,
+          .dev = budget.dev,
+          .test = budget.test,
+          .min_length = budget.min_length,
+          .max_length = budget.max_length,
+          .resolution = budget.resolution,
+          .difficulty = budget.difficulty,
+          .threads = from.threads};
+}
+
+// Every source exists and serves a task, and a stand-in has a task to stand in for.
+void check_sources(const std::vector<std::string>& names, const DataSources& from) {
+  bool stands_in = false;
+  for (const std::string& name : names) stands_in |= !task(name).stand_in.empty();
+  if (from.synthetic && !stands_in) {
+    std::string with;
+    for (const Task* known : tasks()) {
+      if (!known->stand_in.empty()) with += (with.empty() ? "" : ", ") + known->name;
+    }
+    throw UsageError(fmt::format("--synthetic makes a stand-in for {}, and the suite runs {}", with,
+                                 fmt::join(names, ", ")));
+  }
+  for (const auto& [name, path] : from.sources) {
+    const auto served = [&, &of = name](const std::string& other) {
+      return other == of || (from.synthetic && task(other).stand_in == of);
+    };
+    if (std::ranges::none_of(names, served)) {
+      throw UsageError(
+          fmt::format("--source {}: the suite runs {}; name it in --tasks or leave the source out",
+                      name, fmt::join(names, ", ")));
+    }
+    if (!fs::exists(path)) {
+      throw UsageError(
+          fmt::format("--source {}={}: there is no such file or folder", name, path.string()));
+    }
+  }
+}
+
+// What is to be done where a task has no data.
+std::string remedy(const Task& wanted, const DataSources& from) {
+  const std::string& name = wanted.name;
+  if (wanted.source.empty()) {  // so it is missing from --data
+    return fmt::format("{} has none of {}; leave --data out, or run: lra data prepare {} --out {}",
+                       from.given.string(), name, name, from.given.string());
+  }
+  std::string text = fmt::format("{} needs --source {}=PATH ({})", name, name, wanted.source);
+  if (!wanted.stand_in.empty()) {
+    text += fmt::format(", or for a labelled stand-in --synthetic --source {}=PATH ({})",
+                        wanted.stand_in, task(wanted.stand_in).source);
+  }
+  return text +
+         fmt::format(", or --data DIR after: lra data prepare {} --source PATH --out DIR", name);
+}
+
+// One task's data, or nothing where there are none; in the order of plan_data.
+std::optional<TaskData> find_data(const std::string& name, const Budget& budget,
+                                  const DataSources& from) {
+  const Task& wanted = task(name);
+  TaskData data{.task = name, .directory = from.folder};
+  PrepareOptions make = generated(budget.task(name), from);
+  make.synthetic = from.synthetic && !wanted.stand_in.empty();
+  const auto own = from.sources.find(name), other = from.sources.find(wanted.stand_in);
+  if (own != from.sources.end()) {
+    make.source = own->second;
+    data.make = make;
+  } else if (make.synthetic && other != from.sources.end()) {
+    make.source = other->second;
+    data.make = make;
+  } else if (!from.given.empty() && prepared(from.given, name)) {
+    data.directory = from.given;
+  } else if (from.given.empty() && wanted.source.empty()) {
+    data.make = make;
+  } else if (!prepared(from.folder, name)) {
+    return std::nullopt;
+  }
+  return data;
+}
+
+}  // namespace
+
+bool prepare_with_progress(const std::string& name, PrepareOptions options) {
+  const Task& chosen = task(name);
+  const bool existed = std::filesystem::exists(options.out / name / "manifest.json");
+  std::optional<Progress> progress;
+  std::string current;
+  options.progress = [&](int64_t done, int64_t total, const std::string& what) {
+    if (!progress || what != current) {
+      if (progress) progress->finish();
+      progress.emplace(what, total);
+      current = what;
+    }
+    progress->update(done);
+  };
+  options.stop = &stop_requested();
+  try {
+    chosen.prepare(options);
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& error) {
+    if (stop_requested()) throw Interrupted(error.what());
+    throw;
+  }
+  if (progress) progress->finish();
+  return existed;
+}
+
+std::vector<TaskData> plan_data(const std::vector<std::string>& names, const Budget& budget,
+                                const DataSources& from) {
+  check_sources(names, from);
+  std::vector<TaskData> plan;
+  std::string missing;
+  for (const std::string& name : names) {
+    if (std::optional<TaskData> data = find_data(name, budget, from)) {
+      plan.push_back(*std::move(data));
+    } else {
+      missing += (missing.empty() ? "" : "; ") + remedy(task(name), from);
+    }
+  }
+  if (!missing.empty()) throw UsageError("there are no data: " + missing);
+  return plan;
+}
+
+std::vector<std::string> tasks_with_data(const std::vector<std::string>& names,
+                                         const Budget& budget, const DataSources& from) {
+  std::vector<std::string> found;
+  for (const std::string& name : names) {
+    if (find_data(name, budget, from)) {
+      found.push_back(name);
+    } else {
+      say("left out, there are no data: " + remedy(task(name), from));
+    }
+  }
+  return found;
+}
+
+void make_data(const std::vector<TaskData>& plan) {
+  for (const TaskData& data : plan) {
+    if (!data.make) continue;
+    say("data: " + data.task + (data.make->synthetic ? " (synthetic stand-in)" : ""));
+    prepare_with_progress(data.task, *data.make);
+  }
+}
+
+}  // namespace lra

@@ -1,0 +1,108 @@
+#include "harness/suite/heartbeat.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <fstream>
+#include <mutex>
+
+#include "attention_variants/base/error.h"
+#include "attention_variants/base/files.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFolder = "runners";
+constexpr const char* kBeats = ".beat";  // beside the lock file, which holds its holder
+
+std::string made(const fs::path& folder) {
+  fs::create_directories(folder);
+  return fmt::format("{}-{}", host_name(), getpid());
+}
+
+std::string beat_of(const fs::path& folder, const std::string& name) {
+  std::ifstream in(folder / (name + kBeats));
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    if (entry.path().extension() != kBeats && !entry.path().filename().string().starts_with('.'))
+      names.push_back(entry.path().filename().string());
+  }
+  return names;
+}
+
+void remove_mark(const fs::path& folder, const std::string& name) {
+  std::error_code gone;
+  fs::remove(folder / (name + kBeats), gone);
+  fs::remove(folder / name, gone);
+}
+
+// Marks whose locks can be had are of the dead, unless their number still goes up.
+void check_others(const fs::path& folder, const std::string& own, std::chrono::milliseconds beat) {
+  std::vector<std::pair<std::string, std::string>> suspects;  // of other hosts: name, number
+  for (const std::string& name : names_in(folder)) {
+    if (name == own) continue;
+    const std::string number = beat_of(folder, name);
+    if (lock_holder(folder, name)) continue;
+    if (name.substr(0, name.rfind('-')) == host_name()) {
+      remove_mark(folder, name);
+    } else {
+      suspects.emplace_back(name, number);
+    }
+  }
+  if (suspects.empty()) return;
+  std::this_thread::sleep_for(3 * beat);
+  for (const auto& [name, number] : suspects) {
+    if (beat_of(folder, name) != number) {
+      throw Error(fmt::format(
+          "runner {} is at work in {}, but its locks are not seen here: mount that folder on all "
+          "hosts with locks (NFS without nolock and local_lock), or run on one host",
+          name, folder.parent_path().string()));
+    }
+    if (!lock_holder(folder, name)) remove_mark(folder, name);
+  }
+}
+
+}  // namespace
+
+RunnerMark::RunnerMark(const fs::path& out, std::chrono::milliseconds beat)
+    : folder_(out / kFolder), name_(made(folder_)), lock_(folder_, name_) {
+  beat_ = std::jthread([folder = folder_, name = name_, beat](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any woken;
+    for (int64_t number = 0; !stop.stop_requested(); ++number) {
+      std::ofstream(folder / (name + kBeats)) << number;
+      std::unique_lock lock(mutex);
+      woken.wait_for(lock, stop, beat, [] { return false; });
+    }
+  });
+  try {
+    check_others(folder_, name_, beat);
+  } catch (...) {
+    remove_mark(folder_, name_);
+    throw;
+  }
+}
+
+RunnerMark::~RunnerMark() {
+  beat_.request_stop();
+  beat_.join();
+  remove_mark(folder_, name_);
+}
+
+std::vector<LockHolder> runners(const fs::path& out) {
+  std::vector<LockHolder> alive;
+  for (const std::string& name : names_in(out / kFolder)) {
+    if (auto holder = lock_holder(out / kFolder, name)) alive.push_back(std::move(*holder));
+  }
+  return alive;
+}
+
+}  // namespace lra

@@ -1,0 +1,216 @@
+#include "harness/suite/slurm.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+
+#include "attention_variants/base/files.h"
+#include "harness/host/child.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSlurmSchema = "lra.slurm/1";
+// Slurm's own default allows array indices up to 1,000.
+constexpr size_t kArray = 1000;
+
+// A word for bash, whatever is in it.
+std::string quoted(const std::string& word) {
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+// "0-3,7" of ascending numbers.
+std::string ranges(const std::vector<size_t>& numbers) {
+  std::string text;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", numbers[i]);
+    if (last > i) text += fmt::format("-{}", numbers[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+// The lines that arrays and the last job have in common.
+std::string head(const Suite& suite, const SlurmOptions& options, const std::string& job,
+                 const std::string& log) {
+  const fs::path out = fs::absolute(suite.request.out).lexically_normal();
+  std::string text = "#!/bin/bash\n";
+  const auto add = [&text](const std::string& option) { text += "#SBATCH --" + option + "\n"; };
+  const auto path = [](const fs::path& of) { return fmt::format("\"{}\"", of.string()); };
+  add("job-name=lra-" + job);
+  add("ntasks=1");
+  add(fmt::format("cpus-per-task={}",
+                  options.cpus > 0 ? options.cpus : std::max<int64_t>(suite.request.threads, 1)));
+  for (const auto& [name, value] : {std::pair{"partition", &options.partition},
+                                    {"account", &options.account},
+                                    {"time", &options.time},
+                                    {"mem", &options.mem},
+                                    {"gpus", &options.gpus}}) {
+    if (!value->empty()) add(fmt::format("{}={}", name, *value));
+  }
+  add("requeue");
+  add("open-mode=append");
+  add(fmt::format("signal=B:TERM@{}", options.warning));
+  add("output=" + path(out / "slurm" / log));
+  add("chdir=" + path(fs::current_path()));
+  return text;
+}
+
+// Runs `command` so that a request to stop reaches it, and goes back to the queue where it stopped
+// for that: exit status 130 says that a checkpoint was written.
+std::string body(const std::string& command, const std::string& job) {
+  return fmt::format(R"(
+{} &
+child=$!
+trap 'kill -TERM "$child"' TERM
+wait "$child"
+status=$?
+# A signal ends the wait, not the program.
+while kill -0 "$child" 2>/dev/null; do
+  wait "$child"
+  status=$?
+done
+if [[ $status -eq 130 && $(squeue --noheader --jobs "{}" --format %T) == RUNNING ]]; then
+  scontrol requeue "{}"
+  sleep 60  # Slurm ends this script as it requeues the job
+fi
+exit "$status"
+)",
+                     command, job, job);
+}
+
+std::string suite_command(const Suite& suite, const SlurmOptions& options,
+                          const std::string& program) {
+  std::string command =
+      fmt::format("{} suite --out {} --resume --device {} --threads {}", quoted(program),
+                  quoted(fs::absolute(suite.request.out).lexically_normal().string()),
+                  suite.request.device, suite.request.threads);
+  if (options.timeout > 0) command += fmt::format(" --timeout {:g}", options.timeout);
+  return command;
+}
+
+}  // namespace
+
+std::vector<SlurmScript> slurm_scripts(const Suite& suite, const std::vector<size_t>& cells,
+                                       const SlurmOptions& options, const std::string& program) {
+  const fs::path folder = suite.request.out / "slurm";
+  const std::string command = suite_command(suite, options, program);
+  std::vector<SlurmScript> scripts;
+  for (size_t begin = 0; begin < suite.cells.size(); begin += kArray) {
+    std::vector<size_t> numbers;
+    for (const size_t cell : cells) {
+      if (cell >= begin && cell < begin + kArray) numbers.push_back(cell - begin);
+    }
+    if (numbers.empty()) continue;
+    std::string text = head(suite, options, "cell", "%A_%a.log");
+    text += fmt::format("#SBATCH --array={}{}\n", ranges(numbers),
+                        options.array_limit > 0 ? fmt::format("%{}", options.array_limit) : "");
+    text += fmt::format(
+        "\n# One cell of the suite a job, by its number in lra suite plan.\n"
+        "cell=$((SLURM_ARRAY_TASK_ID + {}))",
+        begin);
+    text += body(command + " --only \"$cell\"", "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID");
+    scripts.push_back(
+        {.path = folder / fmt::format("cells-{}.sh", begin), .text = std::move(text)});
+  }
+  std::string text = head(suite, options, "report", "report-%j.log");
+  text += "\n# What is left of the suite: the profile and the report.";
+  text += body(command, "$SLURM_JOB_ID");
+  scripts.push_back({.path = folder / "report.sh", .text = std::move(text)});
+  return scripts;
+}
+
+std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScript>& scripts) {
+  const fs::path folder = suite.request.out / "slurm";
+  fs::create_directories(folder);
+  std::vector<std::string> ids;
+  json arrays = json::array();
+  for (size_t i = 0; i < scripts.size(); ++i) {
+    const SlurmScript& script = scripts[i];
+    write_file(script.path, script.text);
+    std::vector<std::string> words = {"--parsable"};
+    if (i + 1 == scripts.size() && !ids.empty())
+      words.push_back(fmt::format("--dependency=afterany:{}", fmt::join(ids, ":")));
+    words.push_back(script.path.string());
+    const ChildStatus ended = run_child(words, {.capture = true, .program = "sbatch"});
+    if (ended.exit != 0 || ended.signal != 0) {
+      if (!ids.empty()) run_child(ids, {.capture = true, .program = "scancel"});
+      throw Error(ended.exit == kNotFound
+                      ? "there is no sbatch here: submit on a host of the cluster, or look at the "
+                        "scripts with --dry-run"
+                      : fmt::format("sbatch {}: {}{}", script.path.string(), last_line(ended.err),
+                                    ids.empty() ? "" : " (the jobs before it were cancelled)"));
+    }
+    // "123", or "123;cluster"
+    const std::string id = ended.out.substr(0, ended.out.find_first_of(";\n"));
+    ids.push_back(id);
+    if (i + 1 < scripts.size()) {
+      const std::string name = script.path.stem().string();  // cells-1000
+      arrays.push_back({{"job", id}, {"first", std::stoul(name.substr(name.find('-') + 1))}});
+    }
+  }
+  write_json(folder / "jobs.json",
+             {{"schema", kSlurmSchema}, {"arrays", arrays}, {"report", ids.back()}});
+  return ids;
+}
+
+std::map<size_t, std::string> queue_of(const json& jobs, const std::string& squeue) {
+  std::map<size_t, std::string> queue;
+  std::istringstream in(squeue);
+  for (std::string line; std::getline(in, line);) {
+    std::vector<std::string> fields;
+    std::istringstream parts(line);
+    for (std::string part; std::getline(parts, part, '|');) fields.push_back(part);
+    if (fields.size() < 3) continue;
+    const size_t underscore = fields[0].find('_');
+    if (underscore == std::string::npos) continue;
+    const std::string index = fields[0].substr(underscore + 1);
+    if (index.empty() || index.size() > 9 ||
+        !std::ranges::all_of(index, [](unsigned char c) { return std::isdigit(c); }))
+      continue;
+    for (const json& array : jobs.value("arrays", json::array())) {
+      if (array.value("job", "") != fields[0].substr(0, underscore)) continue;
+      const size_t cell = array.value("first", size_t{0}) + std::stoul(index);
+      const bool placed = fields.size() > 3 && !fields[3].empty();
+      queue[cell] = fields[1] + (placed                ? " on " + fields[3]
+                                 : fields[2] != "None" ? " (" + fields[2] + ")"
+                                                       : "");
+    }
+  }
+  return queue;
+}
+
+std::string add_queue(SuiteStatus& status) {
+  const fs::path file = status.out / "slurm" / "jobs.json";
+  if (!fs::exists(file)) return "";
+  const json jobs = read_json(file);
+  if (!jobs.is_object() || jobs.value("schema", "") != kSlurmSchema)
+    return file.string() + " is not what lra suite submit writes; the queue is left out";
+  std::vector<std::string> ids;
+  for (const json& array : jobs.value("arrays", json::array()))
+    ids.push_back(array.value("job", ""));
+  if (ids.empty()) return "";
+  // Job numbers that have left the queue are an error where they are asked for, so all are listed.
+  const ChildStatus ended = run_child({"--noheader", "--array", "--format=%i|%T|%r|%N"},
+                                      {.timeout = 20, .capture = true, .program = "squeue"});
+  if (ended.exit == kNotFound)
+    return "there is no squeue here: what the queue says of the cells is left out";
+  if (ended.exit != 0 || ended.signal != 0) return "squeue: " + last_line(ended.err);
+  for (const auto& [cell, text] : queue_of(jobs, ended.out)) {
+    for (CellStatus& of : status.cells) {
+      if (of.index == cell) of.queue = text;
+    }
+  }
+  return "";
+}
+
+}  // namespace lra

@@ -1,0 +1,49 @@
+// A suite on a cluster: Slurm does the queueing, the suite's folder the rest. Every job of an array
+// is a runner for one cell; one last job measures and writes the report.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness/suite/status.h"
+#include "harness/suite/suite.h"
+
+namespace lra {
+
+/// What the jobs ask Slurm for; an empty word leaves the choice to Slurm.
+struct SlurmOptions {
+  std::string partition, account, time, mem, gpus;
+  int64_t cpus = 0;         // of each job; 0 = the threads of a cell
+  int64_t array_limit = 0;  // jobs of an array at a time; 0 = no limit
+  // Seconds before the time limit, or a preemption, at which a job is asked to stop: it writes a
+  // checkpoint and goes back to the queue.
+  int64_t warning = 120;
+  double timeout = 0;  // of a cell over all its jobs, seconds; 0 = none
+};
+
+/// A job script, and the file in OUT/slurm it goes to.
+struct SlurmScript {
+  std::filesystem::path path;
+  std::string text;
+};
+
+/// The arrays over the cells that have not ended (of at most 1,000 jobs each, Slurm's usual limit),
+/// then the last job's script. `program` is what the jobs run. Nothing is written.
+std::vector<SlurmScript> slurm_scripts(const Suite& suite, const std::vector<size_t>& cells,
+                                       const SlurmOptions& options, const std::string& program);
+
+/// Writes the scripts, submits them (the last one to begin when all others have ended) and
+/// OUT/slurm/jobs.json with the jobs' numbers; returns those. Throws Error with what sbatch said,
+/// and then takes back what it had submitted.
+std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScript>& scripts);
+
+/// Cell -> what squeue says of its job ("PENDING (Resources)", "RUNNING on node7"), from squeue's
+/// lines "ARRAYJOB_TASK|STATE|REASON|NODES" and jobs.json.
+std::map<size_t, std::string> queue_of(const json& jobs, const std::string& squeue);
+
+/// Fills `queue` of the cells of a suite that was submitted. Returns a line that says why nothing
+/// could be asked, "" where all is well or nothing was submitted.
+std::string add_queue(SuiteStatus& status);
+
+}  // namespace lra

@@ -1,0 +1,292 @@
+#include "harness/suite/status.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "attention_variants/attention.h"
+#include "attention_variants/base/files.h"
+#include "harness/host/progress.h"
+#include "harness/suite/cell.h"
+#include "harness/suite/heartbeat.h"
+#include "harness/suite/suite.h"
+#include "harness/training/run_files.h"
+#include "results/print/table.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of a log of any length, so much is read: more than a thousand lines.
+constexpr std::streamoff kTail = 1 << 17;
+
+CellStatus read_cell(const json& config, const fs::path& run, size_t index) {
+  CellStatus cell{.index = index,
+                  .task = config.at("task"),
+                  .attention = AttentionSpec{.name = config.at("attention").at("name"),
+                                             .options = config.at("attention").at("given")}
+                                   .text(),
+                  .seed = config.at("seed"),
+                  .run = run,
+                  .state = "pending",
+                  .steps = config.at("training").at("steps")};
+  if (fs::exists(run / kResultFile)) {
+    try {
+      const Result result = read_result(run / kResultFile);
+      cell.state = result.status;
+      cell.reason = result.reason;
+      // A cell that others ended leaves its steps in the log alone.
+      cell.step = result.steps ? *result.steps
+                               : std::min(read_metrics(run / kMetricsFile).step, cell.steps);
+      if (result.test) cell.accuracy = result.test->accuracy;
+      cell.rate = result.training.steps_per_second;
+      cell.seconds = result.training.seconds;
+      return cell;
+    } catch (const Error& error) {
+      cell.reason = error.what();
+    }
+  }
+  const auto holder = cell_holder(run);
+  if (holder) {
+    cell.state = "running";
+    cell.by = holder->text();
+  }
+  const MetricsTail tail = read_metrics(run / kMetricsFile);
+  cell.step = std::min(tail.step, cell.steps);
+  cell.accuracy = tail.accuracy;
+  if (tail.rate > 0) {
+    cell.rate = tail.rate;
+    if (holder) cell.eta = static_cast<double>(cell.steps - cell.step) / tail.rate;
+  }
+  return cell;
+}
+
+// What cells took that have ended or run, for those that have not begun: of the same task and
+// attention, or else of the same task.
+class Costs {
+ public:
+  void add(const CellStatus& cell) {
+    const auto seconds = cell.seconds && cell.state == "ok" ? cell.seconds
+                         : cell.rate && cell.state == "running"
+                             ? std::optional(static_cast<double>(cell.steps) / *cell.rate)
+                             : std::nullopt;
+    if (!seconds) return;
+    for (const std::string& key : {cell.task, cell.task + " " + cell.attention}) {
+      auto& [sum, count] = sums_[key];
+      sum += *seconds;
+      ++count;
+    }
+  }
+  std::optional<double> of(const CellStatus& cell) const {
+    for (const std::string& key : {cell.task + " " + cell.attention, cell.task}) {
+      const auto it = sums_.find(key);
+      if (it != sums_.end()) return it->second.first / it->second.second;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::map<std::string, std::pair<double, double>> sums_;
+};
+
+std::string accuracy_text(const CellStatus& cell) {
+  if (!cell.accuracy) return "";
+  return fmt::format("{:.2f}{}", 100 * *cell.accuracy, cell.state == "ok" ? "" : " (dev)");
+}
+
+std::vector<std::string> row_of(const CellStatus& cell, bool queue) {
+  const double share =
+      cell.state == "ok"
+          ? 1
+          : static_cast<double>(cell.step) / static_cast<double>(std::max<int64_t>(cell.steps, 1));
+  std::string time;
+  if (cell.eta) time = duration_text(*cell.eta);
+  if (cell.state == "ok" && cell.seconds) time = "took " + duration_text(*cell.seconds);
+  std::vector<std::string> row = {std::to_string(cell.index),
+                                  cell.task,
+                                  cell.attention,
+                                  std::to_string(cell.seed),
+                                  cell.state,
+                                  "[" + bar_text(share, 10) + "]",
+                                  fmt::format("{}/{}", cell.step, cell.steps),
+                                  accuracy_text(cell),
+                                  cell.rate ? fmt::format("{:.3g}", *cell.rate) : "",
+                                  time,
+                                  cell.state == "running" ? cell.by : cell.reason};
+  if (queue) row.push_back(cell.queue);
+  return row;
+}
+
+}  // namespace
+
+MetricsTail read_metrics(const fs::path& path) {
+  MetricsTail tail;
+  std::ifstream in(path, std::ios::ate);
+  if (!in) return tail;
+  const std::streamoff size = in.tellg();
+  in.seekg(std::max<std::streamoff>(size - kTail, 0));
+  std::optional<std::pair<int64_t, double>> first;
+  std::string line;
+  if (size > kTail) std::getline(in, line);  // begins anywhere
+  while (std::getline(in, line)) {
+    const json value = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto number = [&](const char* name) {
+      return value.is_object() && value.contains(name) && value[name].is_number();
+    };
+    if (!number("step") || !number("seconds")) continue;
+    const auto at = std::pair(value["step"].get<int64_t>(), value["seconds"].get<double>());
+    tail.step = at.first;
+    if (number("accuracy") && value.value("split", json()) == "dev")
+      tail.accuracy = value["accuracy"].get<double>();
+    if (!first) first = size > kTail ? at : std::pair<int64_t, double>(0, 0);
+    if (at.first > first->first && at.second > first->second)
+      tail.rate = static_cast<double>(at.first - first->first) / (at.second - first->second);
+  }
+  return tail;
+}
+
+bool SuiteStatus::all_ended() const {
+  return std::ranges::none_of(
+      cells, [](const CellStatus& c) { return c.state == "pending" || c.state == "running"; });
+}
+
+SuiteStatus suite_status(const fs::path& out) {
+  const fs::path path = out / kSuiteFile;
+  if (!fs::exists(path)) {
+    throw Error(out.string() + " holds no suite (no " + kSuiteFile +
+                "); lra suite --out makes one there");
+  }
+  const json file = read_json(path);
+  SuiteStatus status{.out = out};
+  try {
+    const json &runs = file.at("runs"), &cells = file.at("cells");
+    for (size_t i = 0; i < cells.size(); ++i)
+      status.cells.push_back(read_cell(cells.at(i), out / runs.at(i).get<std::string>(), i));
+  } catch (const json::exception& error) {
+    const std::string text = error.what();
+    throw Error(fmt::format("{} is not the file of a suite of this version ({})", path.string(),
+                            text.substr(std::min(text.find("] ") + 2, text.size()))));
+  }
+  status.runners = runners(out);
+  status.profiled = fs::exists(out / "profile.done");
+  status.reported = fs::exists(out / "report" / "report.md");
+  Costs costs;
+  for (const CellStatus& cell : status.cells) costs.add(cell);
+  double left = 0;
+  bool known = true;
+  for (const CellStatus& cell : status.cells) {
+    ++status.counts[cell.state];
+    const bool open = cell.state == "pending" || cell.state == "running";
+    status.steps += cell.steps;
+    status.steps_done += open ? cell.step : cell.steps;
+    if (!open) continue;
+    const auto whole = costs.of(cell);
+    const double share = static_cast<double>(cell.step) / static_cast<double>(cell.steps);
+    if (cell.eta) {
+      left += *cell.eta;
+    } else if (whole) {
+      left += *whole * (1 - share);
+    } else {
+      known = false;
+    }
+  }
+  const size_t running = status.counts.contains("running") ? status.counts.at("running") : 0;
+  if (known && running > 0) status.eta = left / static_cast<double>(running);
+  return status;
+}
+
+std::string status_line(const SuiteStatus& status) {
+  const double share =
+      status.steps > 0 ? static_cast<double>(status.steps_done) / static_cast<double>(status.steps)
+                       : 1;
+  std::string counts;
+  for (const auto& [state, count] : status.counts)
+    counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, state);
+  std::string text = fmt::format("[{}] {:.1f} % of the steps · {} cells: {}", bar_text(share, 20),
+                                 100 * share, status.cells.size(), counts);
+  if (status.eta) text += fmt::format(" · ETA {}", duration_text(*status.eta));
+  text +=
+      fmt::format(" · {} runner{}", status.runners.size(), status.runners.size() == 1 ? "" : "s");
+  if (status.all_ended())
+    text += fmt::format(" · profile {}, report {}", status.profiled ? "measured" : "to come",
+                        status.reported ? "written" : "to come");
+  return text;
+}
+
+std::string status_text(const SuiteStatus& status, size_t rows) {
+  std::vector<const CellStatus*> shown;
+  for (const CellStatus& cell : status.cells) shown.push_back(&cell);
+  const bool queue =
+      std::ranges::any_of(status.cells, [](const CellStatus& cell) { return !cell.queue.empty(); });
+  size_t left_out = 0;
+  if (rows > 0 && shown.size() > rows) {
+    const auto rank = [](const CellStatus* cell) {
+      return cell->state == "running"   ? 0
+             : cell->state == "ok"      ? 3
+             : cell->state == "pending" ? 2
+                                        : 1;
+    };
+    std::ranges::stable_sort(shown, {}, rank);
+    left_out = shown.size() - rows;
+    shown.resize(rows);
+  }
+  Table table{.title = "",
+              .columns = {{"cell"},
+                          {"task", Align::kLeft},
+                          {"attention", Align::kLeft},
+                          {"seed"},
+                          {"state", Align::kLeft},
+                          {"", Align::kLeft},
+                          {"step"},
+                          {"accuracy %"},
+                          {"steps/s"},
+                          {"ETA"},
+                          {"", Align::kLeft}},
+              .rows = {},
+              .notes = {}};
+  if (queue) table.columns.push_back({"queue", Align::kLeft});
+  for (const CellStatus* cell : shown) table.rows.push_back(row_of(*cell, queue));
+  std::string text = to_text(table);
+  while (!text.empty() && text.front() == '\n') text.erase(0, 1);
+  if (left_out > 0) text += fmt::format("... and {} more\n", left_out);
+  return text + status_line(status) + "\n";
+}
+
+json status_json(const SuiteStatus& status) {
+  const auto number = [](const std::optional<double>& value) {
+    return value ? json(*value) : json();
+  };
+  json value = {{"out", status.out.string()},
+                {"counts", status.counts},
+                {"steps_done", status.steps_done},
+                {"steps", status.steps},
+                {"eta_seconds", number(status.eta)},
+                {"profiled", status.profiled},
+                {"reported", status.reported},
+                {"runners", json::array()},
+                {"cells", json::array()}};
+  for (const LockHolder& runner : status.runners)
+    value["runners"].push_back(
+        {{"host", runner.host}, {"pid", runner.pid}, {"since", runner.since}});
+  for (const CellStatus& cell : status.cells) {
+    value["cells"].push_back({{"cell", cell.index},
+                              {"task", cell.task},
+                              {"attention", cell.attention},
+                              {"seed", cell.seed},
+                              {"run", cell.run.string()},
+                              {"state", cell.state},
+                              {"reason", cell.reason},
+                              {"step", cell.step},
+                              {"steps", cell.steps},
+                              {"accuracy", number(cell.accuracy)},
+                              {"steps_per_second", number(cell.rate)},
+                              {"eta_seconds", number(cell.eta)},
+                              {"by", cell.by},
+                              {"queue", cell.queue}});
+  }
+  return value;
+}
+
+}  // namespace lra

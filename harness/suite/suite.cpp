@@ -1,0 +1,284 @@
+#include "harness/suite/suite.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "attention_variants/base/files.h"
+#include "harness/host/folder_lock.h"
+#include "harness/host/progress.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSuiteSchema = "lra.suite/1";
+
+// A folder name for an attention: letters, digits and what is safe beside them.
+std::string folder_name(const std::string& text) {
+  std::string name;
+  for (const char c : text)
+    name += std::isalnum(static_cast<unsigned char>(c)) || std::strchr("-_.=,[]", c) != nullptr
+                ? c
+                : '_';
+  return name;
+}
+
+// What another must agree with to go on: cells as runs compare themselves, and none of what only
+// says how they came about or where their data may be made of.
+json comparable(json suite) {
+  if (!suite.is_object()) return suite;
+  for (const char* key :
+       {"tasks", "attentions", "seeds", "sets", "sources", "synthetic", "threads", "runs", "cut"}) {
+    suite.erase(key);
+  }
+  if (suite.contains("budget") && suite["budget"].is_object()) {
+    suite["budget"].erase("run");
+    suite["budget"].erase("skip_missing");
+    suite["budget"].erase("profile");
+  }
+  if (suite.contains("device") && suite["device"].is_string()) {
+    const std::string device = suite["device"];
+    suite["device"] = device.substr(0, device.find(':'));
+  }
+  if (suite.contains("cells") && suite["cells"].is_array()) {
+    for (json& cell : suite["cells"]) cell = config_identity(cell);
+  }
+  return suite;
+}
+
+int64_t scaled(int64_t value, double fraction, int64_t least) {
+  return std::max<int64_t>(std::llround(static_cast<double>(value) * fraction), least);
+}
+
+std::vector<std::string> words_of(const json& list) { return list.get<std::vector<std::string>>(); }
+
+SuiteRequest request_of(const json& file, const fs::path& out) {
+  SuiteRequest request;
+  request.tasks = words_of(file.at("tasks"));
+  for (const std::string& text : words_of(file.at("attentions")))
+    request.attentions.push_back(parse_attention(text));
+  request.seeds = file.at("seeds").get<std::vector<uint64_t>>();
+  request.protocol = file.at("protocol");
+  read_fields(file.at("budget"), request.budget, (out / kSuiteFile).string() + ": budget");
+  request.sets = words_of(file.at("sets"));
+  request.data.given = file.at("data").get<std::string>();
+  for (const auto& [task_name, path] : file.at("sources").items())
+    request.data.sources[task_name] = path.get<std::string>();
+  request.data.synthetic = file.at("synthetic");
+  request.out = out;
+  request.device = file.at("device");
+  request.dtype = file.at("dtype");
+  request.threads = file.at("threads");
+  if (const json& hours = file.at("max_hours"); !hours.is_null()) request.max_hours = hours;
+  return request;
+}
+
+// The part of a suite's file that cutting added; 1 where nothing was cut.
+double fraction_of(const json& file) {
+  const auto cut = file.find("cut");
+  return cut != file.end() && cut->is_object() ? cut->value("fraction", 1.0) : 1.0;
+}
+
+}  // namespace
+
+std::string SuiteCell::label() const {
+  return fmt::format("{} {} seed {}", config.task, config.attention.text(), config.seed);
+}
+
+std::vector<std::string> cut_sets(const Config& config, double fraction) {
+  if (fraction >= 1) return {};
+  const TrainingOptions& t = config.settings.training;
+  const ScheduleOptions& s = config.settings.schedule;
+  const auto steps = static_cast<int64_t>(static_cast<double>(t.steps) * fraction);
+  if (steps < 2) {
+    throw UsageError(fmt::format(
+        "--max-hours leaves {} {} of {} steps of {} {}; allow more hours, or run fewer cells",
+        steps, steps == 1 ? "step" : "steps", t.steps, config.task, config.attention.text()));
+  }
+  std::vector<std::string> sets = {fmt::format("training.steps={}", steps)};
+  if (t.evaluate_every > steps) sets.push_back(fmt::format("training.evaluate_every={}", steps));
+  if (s.warmup > 0) {
+    sets.push_back(
+        fmt::format("schedule.warmup={}", std::min(scaled(s.warmup, fraction, 1), steps - 1)));
+  }
+  if (s.kind == "step")
+    sets.push_back(fmt::format("schedule.decay_every={}", scaled(s.decay_every, fraction, 1)));
+  return sets;
+}
+
+Suite plan_suite(const SuiteRequest& request, double fraction) {
+  const Protocol protocol = load_protocol(request.protocol);
+  Suite suite{.request = request, .fraction = fraction, .cells = {}};
+  std::set<fs::path> folders;
+  for (const std::string& task_name : request.tasks) {
+    std::vector<std::string> sets;
+    const TaskBudget budget = request.budget.task(task_name);
+    for (const auto& [key, value] : budget.set.items())
+      sets.push_back(fmt::format("{}={}", key, value.dump()));
+    sets.insert(sets.end(), request.sets.begin(), request.sets.end());
+    for (const AttentionSpec& attention : request.attentions) {
+      for (const uint64_t seed : request.seeds) {
+        SuiteCell cell{
+            .config = make_config(protocol, task_name, attention, sets, seed, request.dtype),
+            .sets = sets,
+            .run = request.out / "runs" / task_name / folder_name(attention.text()) /
+                   fmt::format("seed{}", seed)};
+        const std::vector<std::string> cut = cut_sets(cell.config, fraction);
+        if (!cut.empty()) {
+          cell.sets.insert(cell.sets.end(), cut.begin(), cut.end());
+          cell.config = make_config(protocol, task_name, attention, cell.sets, seed, request.dtype);
+        }
+        if (!folders.insert(cell.run).second) {
+          throw UsageError(fmt::format(
+              "two cells would share the folder {}: name each task, attention and seed once",
+              cell.run.string()));
+        }
+        suite.cells.push_back(std::move(cell));
+      }
+    }
+  }
+  return suite;
+}
+
+json suite_json(const Suite& suite) {
+  const SuiteRequest& request = suite.request;
+  const auto absolute = [](const fs::path& path) {
+    return path.empty() ? "" : fs::absolute(path).lexically_normal().string();
+  };
+  json value = {
+      {"schema", kSuiteSchema},
+      {"protocol", request.protocol},
+      {"budget", write_fields(request.budget)},
+      {"data", request.data.given.empty() ? "" : fs::absolute(request.data.given).string()},
+      {"dtype", request.dtype},
+      {"device", request.device},
+      {"threads", request.threads},
+      {"max_hours", request.max_hours > 0 ? json(request.max_hours) : json()},
+      {"cut", nullptr},
+      {"tasks", request.tasks},
+      {"attentions", json::array()},
+      {"seeds", request.seeds},
+      {"sets", request.sets},
+      {"sources", json::object()},
+      {"synthetic", request.data.synthetic},
+      {"runs", json::array()},
+      {"cells", json::array()}};
+  if (suite.fraction < 1) value["cut"] = {{"fraction", suite.fraction}};
+  for (const AttentionSpec& attention : request.attentions)
+    value["attentions"].push_back(attention.text());
+  for (const auto& [task_name, path] : request.data.sources)
+    value["sources"][task_name] = absolute(path);
+  for (const SuiteCell& cell : suite.cells) {
+    value["runs"].push_back(cell.run.lexically_relative(request.out).string());
+    value["cells"].push_back(cell.config.to_json());
+  }
+  return value;
+}
+
+Suite load_suite(const fs::path& out) {
+  const fs::path path = out / kSuiteFile;
+  if (!fs::exists(path)) {
+    throw Error(out.string() + " holds no suite (no " + kSuiteFile +
+                "); lra suite --out makes one there");
+  }
+  const json file = read_json(path);
+  Suite suite;
+  try {
+    if (file.at("schema") != kSuiteSchema)
+      throw Error(fmt::format("{} should hold \"schema\": \"{}\"", path.string(), kSuiteSchema));
+    suite = plan_suite(request_of(file, out), fraction_of(file));
+  } catch (const json::exception& error) {
+    const std::string text = error.what();
+    throw Error(fmt::format(
+        "{} is not the file of a suite of this version ({}); give the suite's options again",
+        path.string(), text.substr(std::min(text.find("] ") + 2, text.size()))));
+  }
+  const std::string different = differences_text(comparable(file), comparable(suite_json(suite)));
+  if (!different.empty()) {
+    throw Error(fmt::format(
+        "{} was made with another version of the program or the protocol ({}); go on with that, "
+        "or choose another --out folder",
+        path.string(), different));
+  }
+  return suite;
+}
+
+Suite join_suite(const Suite& planned) {
+  const fs::path& out = planned.request.out;
+  const json file = read_json(out / kSuiteFile);
+  if (!file.is_object()) throw Error((out / kSuiteFile).string() + " is not the file of a suite");
+  Suite suite = plan_suite(planned.request, fraction_of(file));
+  const std::string different = differences_text(comparable(file), comparable(suite_json(suite)));
+  if (!different.empty()) {
+    throw Error(
+        fmt::format("{} holds another suite ({}); use the same options or another --out folder",
+                    out.string(), different));
+  }
+  suite.request.threads = file.value("threads", suite.request.threads);
+  if (suite.request.data.sources.empty() && file.contains("sources")) {
+    for (const auto& [task_name, source] : file["sources"].items())
+      suite.request.data.sources[task_name] = source.get<std::string>();
+    suite.request.data.synthetic |= file.value("synthetic", false);
+  }
+  return suite;
+}
+
+Suite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
+                 const std::function<double(const Suite&)>& hours) {
+  const fs::path& out = planned.request.out;
+  std::error_code error;
+  fs::create_directories(out, error);
+  if (error) throw Error("cannot create " + out.string() + ": " + error.message());
+  const FolderLock lock = FolderLock::wait(out, FolderLock::kName, "the plan in " + out.string());
+  const fs::path path = out / kSuiteFile;
+  if (!fs::exists(path)) {
+    Suite suite = planned;
+    const double limit = planned.request.max_hours;
+    if (limit > 0) {
+      const double whole = hours(planned);
+      if (whole > limit) suite = plan_suite(planned.request, limit / whole);
+      say(whole > limit
+              ? fmt::format("about {:.3g} hours in full: cut to {:.3g} % of every cell's steps",
+                            whole, 100 * suite.fraction)
+              : fmt::format("about {:.3g} hours in full: nothing to cut", whole));
+    }
+    write_json(path, suite_json(suite));
+    return suite;
+  }
+  if (resume == Resume::no) {
+    throw Error(out.string() +
+                " holds a suite already; go on with --resume, or choose another --out folder");
+  }
+  const Suite suite = join_suite(planned);
+  const int64_t threads = suite.request.threads;
+  if (threads_given > 0 && threads_given != threads) {
+    throw UsageError(fmt::format(
+        "the cells of {} have {} thread{} each, as their results depend on it, and not {}: "
+        "--threads shared out over the jobs should make {}, or be left out",
+        out.string(), threads, threads == 1 ? "" : "s", threads_given, threads));
+  }
+  // What is new, such as a source, stands in the file for those who join.
+  if (const json merged = suite_json(suite); merged != read_json(path)) write_json(path, merged);
+  return suite;
+}
+
+fs::path suite_data_folder(const fs::path& out) { return out / "data"; }
+
+std::vector<TaskData> suite_data(const Suite& suite) {
+  DataSources sources = suite.request.data;
+  sources.folder = suite_data_folder(suite.request.out);
+  // What was made is not made again: its source may be gone by now, or out of this host's reach.
+  std::erase_if(sources.sources, [&](const auto& source) {
+    return !fs::exists(source.second) &&
+           fs::exists(sources.folder / source.first / "manifest.json");
+  });
+  return plan_data(suite.request.tasks, suite.request.budget, sources);
+}
+
+}  // namespace lra

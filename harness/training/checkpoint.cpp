@@ -1,0 +1,148 @@
+#include "harness/training/checkpoint.h"
+
+#include <ATen/Context.h>
+
+#include <map>
+
+#include "attention_variants/base/files.h"
+#include "lra/formats/safetensors.h"
+
+namespace lra {
+namespace {
+
+constexpr const char* kSchema = "lra.checkpoint/1";
+
+at::Generator generator_of(torch::Device device) {
+  return at::globalContext().defaultGenerator(device);
+}
+
+torch::Tensor random_state(torch::Device device) {
+  auto generator = generator_of(device);
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  return generator.get_state();
+}
+
+void set_random_state(torch::Device device, const torch::Tensor& state) {
+  auto generator = generator_of(device);
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_state(state);
+}
+
+// Over names and bytes of all tensors, in the file's order of names.
+std::string tensors_sha256(const TensorFile& file) {
+  std::map<std::string, torch::Tensor> sorted(file.tensors.begin(), file.tensors.end());
+  std::string bytes;
+  for (const auto& [name, tensor] : sorted) {
+    const torch::Tensor whole = tensor.cpu().contiguous();
+    bytes.append(name).append(static_cast<const char*>(whole.data_ptr()), whole.nbytes());
+  }
+  return sha256(bytes);
+}
+
+// Copies `from` over `to`, which must have its shape and type.
+void assign(torch::Tensor to, const torch::Tensor& from, const std::string& name,
+            const std::string& path) {
+  if (from.sizes() != to.sizes() || from.scalar_type() != to.scalar_type()) {
+    throw Error(path + ": tensor " + name +
+                " is not of the model's shape or type; the file belongs to another configuration");
+  }
+  const torch::NoGradGuard no_grad;
+  to.copy_(from);
+}
+
+}  // namespace
+
+void save_checkpoint(const std::filesystem::path& path, const json& config,
+                     const Progression& progression, Model& model,
+                     const torch::optim::AdamW* optimizer, torch::Device device) {
+  TensorFile file;
+  file.metadata = {{"schema", kSchema},
+                   {"config", config.dump()},
+                   {"progression", write_fields(progression).dump()}};
+  for (const auto& item : model.named_parameters()) {
+    file.tensors.emplace_back("model." + item.key(), item.value().detach());
+    if (optimizer == nullptr) continue;
+    const auto state = optimizer->state().find(item.value().unsafeGetTensorImpl());
+    if (state == optimizer->state().end()) continue;  // before the first step
+    const auto& moments = static_cast<const torch::optim::AdamWParamState&>(*state->second);
+    file.tensors.emplace_back("optimizer.exp_avg." + item.key(), moments.exp_avg());
+    file.tensors.emplace_back("optimizer.exp_avg_sq." + item.key(), moments.exp_avg_sq());
+    file.tensors.emplace_back("optimizer.step." + item.key(),
+                              torch::tensor(moments.step(), torch::kInt64));
+  }
+  for (const auto& item : model.named_buffers())
+    file.tensors.emplace_back("model." + item.key(), item.value());
+  if (optimizer != nullptr) {
+    file.tensors.emplace_back("random.cpu", random_state(torch::kCPU));
+    if (device.is_cuda()) file.tensors.emplace_back("random.cuda", random_state(device));
+  }
+  file.metadata["sha256"] = tensors_sha256(file);
+  write_tensors(path, file);
+}
+
+Progression load_checkpoint(const std::filesystem::path& path, const json& config, Model& model,
+                            torch::optim::AdamW* optimizer, torch::Device device) {
+  const std::string where = path.string();
+  const TensorFile file = read_tensors(path);
+  const auto schema = file.metadata.find("schema");
+  if (schema == file.metadata.end() || schema->second != kSchema) {
+    throw Error(where + " is not a checkpoint of this program (no schema " + kSchema + ")");
+  }
+  for (const char* key : {"config", "progression", "sha256"}) {
+    if (!file.metadata.contains(key))
+      throw Error(where + " lacks its " + key + "; it is not a complete checkpoint");
+  }
+  if (file.metadata.at("sha256") != tensors_sha256(file)) {
+    throw Error(where +
+                " is damaged: its tensors do not have the SHA-256 that it states; restore it, or "
+                "start the run over in another folder");
+  }
+  const std::string different =
+      differences_text(config_identity(parse_json(file.metadata.at("config"), where)), config);
+  if (!different.empty()) {
+    throw Error(where + " belongs to another configuration (" + different +
+                "); use the same options, or another --run folder");
+  }
+  const json saved = parse_json(file.metadata.at("progression"), where);
+  Progression progression;
+  read_fields(saved, progression, where);
+  if (saved.size() != field_names<Progression>().size())
+    throw Error(where + " does not say all of its run's progress");
+  const auto tensor = [&](const std::string& name) {
+    const torch::Tensor* found = file.find(name);
+    if (found == nullptr)
+      throw Error(where + " lacks the tensor " + name +
+                  "; it is not a complete checkpoint of this run");
+    return *found;
+  };
+
+  for (const auto& item : model.named_parameters()) {
+    assign(item.value(), tensor("model." + item.key()), item.key(), where);
+    if (optimizer == nullptr) continue;
+    auto moments = std::make_unique<torch::optim::AdamWParamState>();
+    moments->exp_avg(torch::empty_like(item.value(), torch::MemoryFormat::Contiguous));
+    moments->exp_avg_sq(torch::empty_like(item.value(), torch::MemoryFormat::Contiguous));
+    assign(moments->exp_avg(), tensor("optimizer.exp_avg." + item.key()), item.key(), where);
+    assign(moments->exp_avg_sq(), tensor("optimizer.exp_avg_sq." + item.key()), item.key(), where);
+    moments->step(tensor("optimizer.step." + item.key()).item<int64_t>());
+    optimizer->state()[item.value().unsafeGetTensorImpl()] = std::move(moments);
+  }
+  for (const auto& item : model.named_buffers())
+    assign(item.value(), tensor("model." + item.key()), item.key(), where);
+  if (optimizer != nullptr) {
+    set_random_state(torch::kCPU, tensor("random.cpu").clone());
+    if (device.is_cuda()) set_random_state(device, tensor("random.cuda").clone());
+  }
+  return progression;
+}
+
+std::string state_sha256(const Model& model) {
+  TensorFile state;
+  for (const auto& item : model.named_parameters())
+    state.tensors.emplace_back(item.key(), item.value().detach());
+  for (const auto& item : model.named_buffers())
+    state.tensors.emplace_back(item.key(), item.value());
+  return tensors_sha256(state);
+}
+
+}  // namespace lra

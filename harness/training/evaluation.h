@@ -1,0 +1,51 @@
+// Full-set evaluation, weighted by examples.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "attention_variants/torch.h"
+#include "harness/processes/processes.h"
+#include "lra/data/loader.h"
+#include "lra/model/model.h"
+
+namespace lra {
+
+/// One pass over a split.
+struct Evaluation {
+  double loss = 0;  // mean cross-entropy over examples
+  int64_t correct = 0, count = 0;
+  std::vector<int64_t> labels, predicted, lengths;  // an entry an example; lengths in real tokens
+  std::vector<float> confidence;                    // the probability of what was predicted
+
+  double accuracy() const {
+    return count == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(count);
+  }
+  /// "index,label,predicted,confidence" lines with a header.
+  std::string predictions_csv() const;
+};
+
+/// Evaluates without dropout; stops with Interrupted after Ctrl-C. `what` names it in the progress
+/// line ("dev"). A model whose result does not depend on how far inputs are padded gets batches of
+/// samples of like length, padded no further than those; entries stand in the split's order all the
+/// same. `processes`, where not null, take whole batches each, and all get the evaluation
+/// that one process alone would make, to the same bits.
+Evaluation evaluate(Model& model, const Split& split, const Config& config, torch::Device device,
+                    const std::string& what, Processes* processes = nullptr);
+
+/// The options of a loader that a configuration asks for.
+LoaderOptions loader_options(const Config& config);
+
+/// And those that evaluate() reads a split with.
+LoaderOptions evaluation_options(const Model& model, const Config& config);
+
+/// What a configuration trains on: train, and dev too where test stands in for it
+/// (`evaluation.dev`).
+std::vector<Split> training_splits(const PreparedData& data, const Config& config);
+
+/// What a configuration means by "train", "dev" or "test": test stands in for dev where
+/// `evaluation.dev` says so. Throws UsageError for other names.
+const Split& evaluation_split(const PreparedData& data, const Config& config,
+                              const std::string& name);
+
+}  // namespace lra

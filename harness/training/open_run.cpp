@@ -1,0 +1,35 @@
+#include "harness/training/open_run.h"
+
+#include "attention_variants/base/files.h"
+#include "harness/training/run_files.h"
+
+namespace lra {
+
+OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path& data,
+                   const std::string& checkpoint, torch::Device device) {
+  if (!std::filesystem::exists(run / kConfigFile)) {
+    throw Error(run.string() + " is not a run folder (no " + kConfigFile +
+                "); lra train --run makes one");
+  }
+  const json saved = read_json(run / kConfigFile);
+  Config config = Config::from_json(saved, (run / kConfigFile).string());
+  const std::filesystem::path folder =
+      data.empty() ? saved.value("data", json::object()).value("directory", "") : data.string();
+  if (!std::filesystem::exists(folder / config.task)) {
+    throw Error("the run's data are no longer in " + folder.string() +
+                "; say where they are with --data");
+  }
+  PreparedData opened = open_data(folder, config.task, /*check_hashes=*/true);
+  auto model = std::make_shared<Model>(task(config.task), config);
+  model->to(device);
+  const auto file = run / (checkpoint == "best" ? kBestCheckpoint : kLastCheckpoint);
+  if (!std::filesystem::exists(file)) {
+    throw Error(run.string() + " has no " + file.filename().string() +
+                " yet; lra train --resume goes on with the run");
+  }
+  const Progression at =
+      load_checkpoint(file, run_identity(config, opened.manifest()), *model, nullptr, device);
+  return {std::move(config), std::move(opened), std::move(model), at};
+}
+
+}  // namespace lra

@@ -1,0 +1,28 @@
+// A run folder opened again: its configuration, data and trained model.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "attention_variants/torch.h"
+#include "harness/training/checkpoint.h"
+#include "lra/data/prepared.h"
+#include "lra/model/model.h"
+
+namespace lra {
+
+struct OpenedRun {
+  Config config;
+  PreparedData data;
+  std::shared_ptr<Model> model;  // on the device, in training mode as made
+  Progression at;                // of the checkpoint
+};
+
+/// Opens `run` at its checkpoint ("best" or "last"). `data` is the folder of the prepared data;
+/// empty: the run's own. Throws Error that says what is missing and what to do, and where
+/// checkpoint, configuration and data (by fingerprint) do not belong together.
+OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path& data,
+                   const std::string& checkpoint, torch::Device device);
+
+}  // namespace lra

@@ -1,0 +1,37 @@
+// One training run in a folder: train, evaluate dev, keep the best, test it once; resumes to the
+// same bits.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "attention_variants/torch.h"
+#include "harness/host/folder_lock.h"
+#include "lra/config/protocol.h"
+
+namespace lra {
+
+class Processes;
+
+enum class Resume { no, yes };
+
+struct TrainRequest {
+  Config config;
+  std::filesystem::path
+      run;  // the folder; design: config.json, metrics.jsonl, checkpoints, predictions, result.json
+  std::filesystem::path data;  // of `lra data prepare --out`
+  torch::Device device = torch::kCPU;
+  int64_t threads = 0;       // as set
+  int64_t memory_limit = 0;  // bytes of tensors on a CPU; 0 = 80 % of what is free at the start
+  Resume resume = Resume::no;
+  Processes* processes = nullptr;  // that train together; null = this one alone
+};
+
+/// Runs to the end and returns the status written to result.json ("ok", "diverged", "oom",
+/// "unsupported"). Throws Error where the folder is in use or holds another run, data are missing
+/// or broken, or the disk is full; Interrupted after Ctrl-C, with a checkpoint written. Several
+/// processes share out each batch and each evaluation, and the first writes all files; what any of
+/// them throws, all do.
+std::string train(const TrainRequest& request);
+
+}  // namespace lra
