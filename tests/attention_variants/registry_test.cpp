@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/lra/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace lra {
 namespace {

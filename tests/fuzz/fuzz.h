@@ -13,7 +13,7 @@
 
 #include "attention_variants/base/error.h"
 #include "attention_variants/base/text.h"
-#include "tests/lra/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace lra::fuzz {
 

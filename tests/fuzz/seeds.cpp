@@ -7,9 +7,9 @@
 #include "lra/formats/image_files.h"
 #include "lra/formats/safetensors.h"
 #include "lra/tasks/listops/listops.h"
-#include "tests/lra/archives.h"
-#include "tests/lra/jpegs.h"
-#include "tests/lra/scratch.h"
+#include "tests/support/archives.h"
+#include "tests/support/jpegs.h"
+#include "tests/support/scratch.h"
 
 namespace lra {
 namespace {

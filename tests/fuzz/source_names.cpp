@@ -5,7 +5,7 @@
 #include "lra/tasks/pathfinder/pathfinder.h"
 #include "lra/tasks/text/imdb.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/lra/archives.h"
+#include "tests/support/archives.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lra;

@@ -20,7 +20,7 @@
 #include "attention_variants/base/files.h"
 #include "harness/training/run_files.h"
 #include "lra/data/task.h"
-#include "tests/lra/scratch.h"
+#include "tests/support/scratch.h"
 
 namespace lra {
 

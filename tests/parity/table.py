@@ -6,7 +6,7 @@
 
 Runs `lra attend` on every tests/fixtures/attend-*.safetensors in float64 and in float32 (the peers computed in float64) and takes,
 over the fixtures of a variant and a peer, the largest deviation of the output on real rows and that of any gradient, each relative
-to the largest value of the peer's tensor. The test program holds the same fixtures to 1e-10 and 1e-4 (tests/harness/parity_test.cpp).
+to the largest value of the peer's tensor. The test program holds the same fixtures to 1e-10 and 1e-4 (tests/harness/commands/parity_test.cpp).
 """
 
 import subprocess

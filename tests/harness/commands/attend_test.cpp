@@ -1,0 +1,98 @@
+// `lra attend`: what comes out, and what is said of input that cannot be used.
+#include "harness/commands/attend_file.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/scratch.h"
+
+namespace lra {
+namespace {
+
+TensorFile example() {
+  TensorFile in;
+  torch::manual_seed(1);
+  for (const char* name : {"q", "k", "v", "grad_output"})
+    in.tensors.emplace_back(name, torch::randn({2, 2, 20, 4}));
+  in.tensors.emplace_back("mask", torch::arange(20).lt(15).unsqueeze(0).repeat({2, 1}));
+  return in;
+}
+
+void replace(TensorFile& in, const std::string& name, const torch::Tensor& value) {
+  for (auto& [known, tensor] : in.tensors) {
+    if (known == name) tensor = value;
+  }
+}
+
+std::string message_of(const TensorFile& in) {
+  return error_text(
+      [&] { attend_file(parse_attention("nystrom[num_landmarks=4,conv_kernel_size=3]"), in); });
+}
+
+TEST(Attend, ReturnsOutputAndEveryGradient) {
+  const TensorFile out =
+      attend_file(parse_attention("nystrom[num_landmarks=4,conv_kernel_size=3]"), example());
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : out.tensors) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"output", "grad.q", "grad.k", "grad.v",
+                                             "grad.param.conv.weight"}));
+  EXPECT_EQ(out.at("grad.param.conv.weight").sizes(), (std::vector<int64_t>{2, 1, 3, 1}));
+  EXPECT_EQ(out.metadata.at("attention"), "nystrom[conv_kernel_size=3,num_landmarks=4]");
+}
+
+TEST(Attend, WithoutGradOutputThereIsOutputAlone) {
+  TensorFile in = example();
+  std::erase_if(in.tensors, [](const auto& item) { return item.first == "grad_output"; });
+  EXPECT_EQ(attend_file(parse_attention("standard"), in).tensors.size(), 1u);
+}
+
+TEST(Attend, WithoutMaskAllAreTokens) {
+  TensorFile in = example(), full = in;
+  std::erase_if(in.tensors, [](const auto& item) { return item.first == "mask"; });
+  replace(full, "mask", torch::ones({2, 20}, torch::kBool));
+  const AttentionSpec spec = parse_attention("standard");
+  EXPECT_TRUE(
+      torch::equal(attend_file(spec, in).at("output"), attend_file(spec, full).at("output")));
+}
+
+TEST(Attend, GivenParametersAreUsed) {
+  TensorFile in = example();
+  in.tensors.emplace_back("param.conv.weight", torch::zeros({2, 1, 3, 1}));
+  const torch::Tensor with_zero =
+      attend_file(parse_attention("nystrom[num_landmarks=4,conv_kernel_size=3]"), in).at("output");
+  in.tensors.pop_back();
+  const torch::Tensor without =
+      attend_file(parse_attention("nystrom[num_landmarks=4,conv_kernel_size=0]"), in).at("output");
+  EXPECT_TRUE(torch::allclose(with_zero, without));
+}
+
+TEST(Attend, SaysWhatIsWrongWithTheInput) {
+  TensorFile in = example();
+  in.tensors.emplace_back("param.conv.weigth", torch::zeros({2, 1, 3, 1}));
+  EXPECT_EQ(
+      message_of(in),
+      "unknown tensor 'param.conv.weigth' in the input; did you mean 'param.conv.weight'? Valid: "
+      "param.conv.weight");
+  in.tensors.back() = {"param.conv.weight", torch::zeros({2, 1, 5, 1})};
+  EXPECT_EQ(message_of(in), "tensor param.conv.weight should be [2,1,3,1], not [2,1,5,1]");
+  in.tensors.back() = {"masks", torch::zeros({2})};
+  EXPECT_EQ(message_of(in),
+            "unknown tensor 'masks' in the input; did you mean 'mask'? Valid: q, k, v, mask, "
+            "grad_output, "
+            "param.<name>");
+  in = example();
+  replace(in, "k", torch::zeros({2, 2, 19, 4}));
+  EXPECT_EQ(message_of(in), "k should be like q, [2,2,20,4] Float, not [2,2,19,4] Float");
+  in = example();
+  replace(in, "mask", torch::zeros({2, 20}));
+  EXPECT_EQ(message_of(in), "mask should be [2,20] Bool (true = a token), not [2,20] Float");
+  in = example();
+  replace(in, "grad_output", torch::zeros({2, 2, 20, 4}, torch::kDouble));
+  EXPECT_EQ(message_of(in),
+            "tensor grad_output should be [2,2,20,4] Float like q, not [2,2,20,4] Double");
+  in = example();
+  replace(in, "q", torch::zeros({20, 4}));
+  EXPECT_EQ(message_of(in), "tensor q should be [B,H,N,d], not [20,4]");
+}
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,148 @@
+// `lra data`, run as a program.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <sstream>
+#include <thread>
+
+#include "attention_variants/base/files.h"
+#include "lra/formats/image_files.h"
+#include "tests/harness/program.h"
+#include "tests/support/archives.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+ProgramResult lra_data(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "data");
+  return run_program(std::move(arguments));
+}
+
+class DataCommand : public ::testing::Test {
+ protected:
+  ProgramResult prepare(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {
+        "prepare", "listops", "--out", dir_,           "--train", "40",           "--dev",
+        "10",      "--test",  "10",    "--min-length", "20",      "--max-length", "100"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return lra_data(arguments);
+  }
+  void expect_text(const ProgramResult& outcome, int status, const std::string& text) {
+    EXPECT_EQ(outcome.status, status) << outcome.text();
+    EXPECT_NE(outcome.text().find(text), std::string::npos) << outcome.text();
+  }
+  Scratch scratch_;
+  std::string dir_ = (scratch_.path() / "data").string();
+};
+
+TEST_F(DataCommand, PrepareVerifyShowExportImport) {
+  const ProgramResult prepared = prepare();
+  expect_text(prepared, 0, "listops: train 40, dev 10, test 10\n  fingerprint ");
+  const std::string fingerprint = prepared.text().substr(prepared.text().find("fingerprint "), 76);
+  expect_text(prepare(), 0, "already prepared");
+  expect_text(lra_data({"verify", dir_}), 0, fingerprint);
+  expect_text(lra_data({"verify", dir_ + "/listops/"}), 0, fingerprint);
+  expect_text(lra_data({"show", dir_, "--split", "test", "--count", "2"}), 0, "#1 label ");
+  const std::string tsv = (scratch_.path() / "tsv").string();
+  expect_text(lra_data({"export", dir_, "--out", tsv}), 0, tsv + "/listops\n");
+  expect_text(
+      lra_data({"prepare", "listops", "--out", tsv + "/back", "--source", tsv + "/listops"}), 0,
+      fingerprint);
+}
+
+// Six files of 200 images each, in which pixel 0 is the image's number.
+TEST_F(DataCommand, ImagesOutOfAnArchiveAreShownAndDrawn) {
+  std::vector<ArchiveEntry> entries;
+  for (const char* name : {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4",
+                           "data_batch_5", "test_batch"}) {
+    std::string bytes;
+    for (int i = 0; i < 200; ++i) {
+      std::string record(3073, '\0');
+      record[0] = static_cast<char>(i % 10);
+      for (const size_t at : {1, 1025, 2049}) record[at] = static_cast<char>(i);
+      bytes += record;
+    }
+    entries.push_back({.name = std::string(name) + ".bin", .content = bytes});
+  }
+  const std::string archive = (scratch_.path() / "cifar.tar.gz").string(),
+                    png = (scratch_.path() / "sheet.png").string();
+  write_archive(archive, entries);
+  expect_text(lra_data({"prepare", "image", "--out", dir_, "--source", archive}), 0,
+              "\n  source CIFAR-10 (subset of 1200 images, not verified), from cifar.tar.gz\n");
+  const ProgramResult shown = lra_data({"show", dir_, "--split", "test", "--count", "1"});
+  expect_text(shown, 0, "#0 label 0, 1024 tokens\n");
+  // Each row of the picture is indented alike.
+  std::istringstream rows(shown.out);
+  std::string row;
+  std::getline(rows, row);
+  std::getline(rows, row);
+  for (int i = 0; i < 32; ++i) {
+    ASSERT_TRUE(std::getline(rows, row)) << i;
+    EXPECT_EQ(row.size(), 2u + 32) << i;
+    EXPECT_TRUE(row.starts_with("  ")) << i;
+  }
+  EXPECT_FALSE(std::getline(rows, row));
+  expect_text(lra_data({"show", dir_, "--split", "test", "--count", "4", "--png", png}), 0,
+              png + ": the first 4 images of image test, labels below");
+  const Image sheet = read_png(read_file(png), png);
+  EXPECT_EQ(sheet.width, 8 + 3 * 200);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(sheet.pixels[static_cast<size_t>(8 * sheet.width) + 8 + i * 200], i);
+  }
+
+  prepare();
+  expect_text(lra_data({"show", dir_, "--png", png}), 2, "--png draws one task: give " + dir_);
+  expect_text(lra_data({"show", dir_ + "/listops", "--png", png}), 2, "; listops has none");
+}
+
+TEST_F(DataCommand, ACutArchiveLeavesNothing) {
+  const std::string archive = (scratch_.path() / "aclImdb_v1.tar.gz").string();
+  write_archive(archive, {{.name = "train/pos/1_9.txt", .content = random_text(50'000)}});
+  write_file(archive, read_file(archive).substr(0, 20'000));
+  expect_text(lra_data({"prepare", "text", "--out", dir_, "--source", archive}), 1,
+              archive + ", at train/pos/1_9.txt: gzip: unexpected end of file; it is cut short");
+  EXPECT_FALSE(fs::exists(dir_));
+}
+
+TEST_F(DataCommand, VerifyNamesTheDamagedFile) {
+  prepare();
+  const fs::path train = fs::path(dir_) / "listops" / "train.safetensors";
+  std::string bytes = read_file(train);
+  bytes[bytes.size() / 2] ^= 1;
+  write_file(train, bytes);
+  expect_text(lra_data({"verify", dir_}), 1, train.string() + " has SHA-256 ");
+  expect_text(prepare(), 1, train.string() + " has SHA-256 ");
+}
+
+TEST_F(DataCommand, OtherDataInTheWay) {
+  prepare();
+  expect_text(prepare({"--seed", "5"}), 1,
+              "already holds other data: options.seed is 0 there and 5 here; choose another --out");
+}
+
+TEST_F(DataCommand, CtrlCLeavesNothing) {
+  Program program({"data", "prepare", "listops", "--out", dir_, "--train", "50000000"});
+  std::this_thread::sleep_for(std::chrono::seconds(4));
+  program.send(SIGINT);
+  const ProgramResult outcome = program.wait();
+  expect_text(outcome, 130, "stopped while generating ListOps; nothing was written");
+  EXPECT_FALSE(fs::exists(dir_));
+}
+
+TEST_F(DataCommand, WrongUsageIsStatusTwo) {
+  expect_text(lra_data({"prepare", "lisops", "--out", dir_}), 2,
+              "unknown task 'lisops'; did you mean 'listops'?");
+  expect_text(prepare({"--train", "0"}), 2, "--train");
+  expect_text(lra_data({"prepare", "listops"}), 2, "--out");
+  expect_text(lra_data({"show", dir_}), 1, "there is no folder " + dir_);
+  expect_text(lra_data({"verify", scratch_.path().string()}), 1,
+              "no prepared data in " + scratch_.path().string());
+  prepare();
+  expect_text(lra_data({"show", dir_, "--split", "val"}), 2, "unknown split 'val'");
+  EXPECT_FALSE(fs::exists(scratch_.path() / "lisops"));
+}
+
+}  // namespace
+}  // namespace lra

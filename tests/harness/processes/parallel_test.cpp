@@ -1,0 +1,387 @@
+// lra train and lra evaluate as several processes under mpirun: the run of one, to rounding; the
+// same bits after a stop or a kill; one message for an error.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "harness/suite/cell.h"
+#include "lra/formats/safetensors.h"
+#include "tests/harness/program.h"
+#include "tests/harness/suite/fixture.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+// The program of that name in PATH, or nothing.
+fs::path find_program(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (access((fs::path(folder) / name).c_str(), X_OK) == 0) return fs::path(folder) / name;
+  }
+  return {};
+}
+
+Words operator+(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+// What `mpirun` is called with for `count` processes of `lra words`.
+Words as_processes(int count, const Words& words) {
+  return Words{"-n", std::to_string(count), LRA_PROGRAM} + words;
+}
+
+Words mpirun_words(const Words& words) {
+  // One machine, as root or not, with more processes than processors.
+  return Words{"--oversubscribe", "--allow-run-as-root", "--bind-to", "none"} + words;
+}
+
+class ParallelTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string version = run_program({"--version"}).out;
+    if (version.find("mpi Open MPI") == std::string::npos)
+      GTEST_SKIP() << "built without Open MPI: " << version;
+    mpirun_ = find_program("mpirun");
+    if (mpirun_.empty()) GTEST_SKIP() << "no mpirun in PATH";
+    prepare_tiny_listops(data_);
+  }
+
+  Words words(const std::string& run, const std::string& attention, int64_t steps,
+              const Words& sets = {}) const {
+    Words all = tiny_train(data_, this->run(run), attention, steps);
+    for (const std::string& set : sets) all = all + Words{"--set", set};
+    return all;
+  }
+  ProgramResult processes(int count, const Words& lra_words) const {
+    return Program(mpirun_words(as_processes(count, lra_words)), mpirun_).wait();
+  }
+  fs::path run(const std::string& name) const { return scratch_.path() / name; }
+
+  Scratch scratch_;
+  fs::path data_ = scratch_.path() / "data", mpirun_;
+};
+
+// The largest difference between the tensors whose names begin with `prefix`, in parts of the
+// largest element of all of them.
+double difference(const fs::path& a, const fs::path& b, const std::string& prefix) {
+  const TensorFile x = read_tensors(a / kLastCheckpoint), y = read_tensors(b / kLastCheckpoint);
+  double most = 0, scale = 0;
+  for (const auto& [name, tensor] : x.tensors) {
+    if (!name.starts_with(prefix)) continue;
+    scale = std::max(scale, tensor.abs().max().item<double>());
+    most = std::max(most, (tensor - y.at(name)).abs().max().item<double>());
+  }
+  return most / scale;
+}
+
+// Gradients sum about a thousand float32 terms in another order; AdamW divides them by their own
+// size, which enlarges the differences of small ones, up to the learning rate (1e-3).
+void expect_equal_to_rounding(const fs::path& a, const fs::path& b) {
+  SCOPED_TRACE(a.string() + " and " + b.string());
+  const TensorFile x = read_tensors(a / kLastCheckpoint), y = read_tensors(b / kLastCheckpoint);
+  for (const auto& [name, tensor] : x.tensors) {
+    if (name.starts_with("model.")) {
+      EXPECT_LT((tensor - y.at(name)).abs().max().item<double>(), 1e-5) << name;
+    }
+    if (name.starts_with("random.")) {
+      EXPECT_TRUE(torch::equal(tensor, y.at(name))) << name;
+    }
+  }
+  const std::vector<json> log = read_lines(a / kMetricsFile), other = read_lines(b / kMetricsFile);
+  ASSERT_EQ(log.size(), other.size());
+  for (size_t i = 0; i < log.size(); ++i) {
+    EXPECT_EQ(log[i]["step"], other[i]["step"]);
+    EXPECT_EQ(log[i]["split"], other[i]["split"]);
+    EXPECT_NEAR(log[i]["loss"].get<double>(), other[i]["loss"].get<double>(), 1e-5);
+    EXPECT_NEAR(log[i]["accuracy"].get<double>(), other[i]["accuracy"].get<double>(), 0.03)
+        << "an example or so may change sides";
+  }
+}
+
+// A batch of 10, so that four processes take 3, 3, 2 and 2; with dropout.
+TEST_F(ParallelTest, GradientsAndRunsAreThoseOfOneProcess) {
+  const Words one_step = {"training.batch=10", "schedule.kind=constant"},
+              steps = {"training.batch=10", "optimizer.clip_norm=1"};
+  ASSERT_EQ(run_program(words("one1", "standard", 1, one_step)).status, 0);
+  ASSERT_EQ(run_program(words("one", "standard", 8, steps)).status, 0);
+  for (const int count : {2, 4}) {
+    const std::string name = std::to_string(count);
+    SCOPED_TRACE(name + " processes");
+    const ProgramResult first = processes(count, words(name + "-1", "standard", 1, one_step));
+    ASSERT_EQ(first.status, 0) << first.text();
+    // After one step AdamW's first moment is a tenth of the gradient.
+    const double gap = difference(run("one1"), run(name + "-1"), "optimizer.exp_avg.");
+    EXPECT_LT(gap, 2e-6);
+    EXPECT_GT(gap, 0) << "sums in another order differ somewhere";
+
+    const ProgramResult result = processes(count, words(name, "standard", 8, steps));
+    ASSERT_EQ(result.status, 0) << result.text();
+    EXPECT_NE(result.err.find(fmt::format("{} processes by mpi, 1 threads each; up to {} samples "
+                                          "of a batch each\n",
+                                          count, (10 + count - 1) / count)),
+              std::string::npos)
+        << result.err;
+    EXPECT_EQ(result.err.find("test accuracy"), result.err.rfind("test accuracy"))
+        << "one process speaks: " << result.err;
+    expect_equal_to_rounding(run("one"), run(name));
+    const Result record = parse_result(read_json(run(name) / kResultFile));
+    EXPECT_EQ(record.training.processes, count);
+    EXPECT_EQ(record.training.engine, "mpi");
+    EXPECT_EQ(record.test->count, 50);
+    const json written = read_json(run(name) / kResultFile)["training"];
+    EXPECT_EQ(written["peak_memory_of"], "process 0");
+    EXPECT_GT(written["steps_per_second"].get<double>(), 0);
+    EXPECT_EQ(read_json(run(name) / kConfigFile)["processes"], count);
+  }
+  const json alone = read_json(run("one") / kResultFile)["training"];
+  EXPECT_FALSE(alone.contains("processes"));
+}
+
+// Micro-batches within the shares, an attention that counts its calls (two a step, whoever makes
+// them), and no dropout, which a process alone draws anew for each micro-batch.
+TEST_F(ParallelTest, MicroBatchesOfSharesAreThoseOfTheBatch) {
+  const std::string attention = "performer[redraw_interval=4]";
+  const Words sets = {"training.batch=10", "model.dropout=0"};
+  ASSERT_EQ(run_program(words("one", attention, 6, sets + Words{"training.micro_batch=5"})).status,
+            0);
+  const ProgramResult result =
+      processes(3, words("three", attention, 6, sets + Words{"training.micro_batch=2"}));
+  ASSERT_EQ(result.status, 0) << result.text();
+  expect_equal_to_rounding(run("one"), run("three"));
+}
+
+// Whole batches go to the processes, so that even the last bits are those of one.
+TEST_F(ParallelTest, EvaluationIsExactlyThatOfOneProcess) {
+  // The batches of the first are of like length.
+  for (const std::string attention :
+       {"linformer[projected_length=8]", "nystrom[num_landmarks=8]"}) {
+    const std::string name = attention.substr(0, 3);
+    ASSERT_EQ(run_program(words(name, attention, 8)).status, 0);
+    for (const std::string split : {"test", "train"}) {
+      const Words evaluate = {"evaluate", run(name).string(), "--split", split,
+                              "--json",   "--threads",        "1"};
+      const ProgramResult one = run_program(evaluate), three = processes(3, evaluate);
+      ASSERT_EQ(three.status, 0) << three.text();
+      EXPECT_EQ(three.out, one.out);
+      EXPECT_EQ(json::parse(one.out)["count"], split == "test" ? 50 : 192);
+    }
+  }
+}
+
+// ---- Stops and kills
+// ------------------------------------------------------------------------------------------------------------
+
+// The lines of lra's own: mpirun adds a paragraph where a process ends with an error.
+Words own_lines(const std::string& text) {
+  Words lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("lra: ")) lines.push_back(line);
+  }
+  return lines;
+}
+
+// The process of that rank under `mpirun`, or 0.
+pid_t find_rank(pid_t mpirun, int rank) {
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream stat(entry.path() / "stat"), environment(entry.path() / "environ");
+    std::string pid, program, state, parent;
+    stat >> pid >> program >> state >> parent;
+    if (parent != std::to_string(mpirun)) continue;
+    const std::string wanted = "OMPI_COMM_WORLD_RANK=" + std::to_string(rank);
+    for (std::string word; std::getline(environment, word, '\0');) {
+      if (word == wanted) return std::stoi(name);
+    }
+  }
+  return 0;
+}
+
+std::string checkpoint_bytes(const fs::path& run) {
+  std::string bytes;
+  for (const auto& [name, tensor] : read_tensors(run / kLastCheckpoint).tensors) {
+    const auto whole = tensor.contiguous();
+    bytes += name + ":" + std::string(static_cast<const char*>(whole.data_ptr()), whole.nbytes());
+  }
+  return bytes;
+}
+
+// Only whole files, under the names of the design.
+void expect_nothing_half_written(const fs::path& run) {
+  const Words whole = {"lock", kConfigFile, kMetricsFile, kLastCheckpoint, kBestCheckpoint};
+  for (const auto& entry : fs::directory_iterator(run))
+    EXPECT_EQ(std::ranges::count(whole, entry.path().filename().string()), 1) << entry.path();
+}
+
+// Waits until the run in progress has evaluated once more.
+void wait_for_evaluation(const fs::path& run, const Program& program) {
+  const auto written = [&] {
+    std::error_code missing;  // the time is then the earliest there is
+    return fs::last_write_time(run / kLastCheckpoint, missing);
+  };
+  const auto before = written();
+  while (written() == before && !program.ended())
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+}
+
+TEST_F(ParallelTest, StoppedAndKilledItGoesOnToTheSameBits) {
+  constexpr int64_t kSteps = 400;  // mpirun takes a while to pass a signal on
+  const Words cut = words("cut", "standard", kSteps);
+  ASSERT_EQ(processes(2, words("whole", "standard", kSteps)).status, 0);
+  const auto cut_short = [&](const auto& blow) {
+    Program program(mpirun_words(as_processes(2, cut)), mpirun_);
+    wait_for_evaluation(run("cut"), program);
+    blow(program);
+    const auto begin = std::chrono::steady_clock::now();
+    const ProgramResult result = program.wait();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60)) << "no hang";
+    EXPECT_NE(result.status, 0);
+    EXPECT_FALSE(fs::exists(run("cut") / kResultFile)) << "it was cut before its end";
+    expect_nothing_half_written(run("cut"));
+    return result;
+  };
+
+  // One that is asked to stop stops all, with a checkpoint.
+  const ProgramResult stop = cut_short([](const Program& program) {
+    const pid_t second = find_rank(program.pid(), 1);
+    ASSERT_NE(second, 0);
+    kill(second, SIGTERM);
+  });
+  const Words said = own_lines(stop.err);
+  ASSERT_EQ(said.size(), 1U) << stop.err;
+  EXPECT_TRUE(said[0].starts_with("lra: stopped at step ")) << said[0];
+  EXPECT_TRUE(said[0].ends_with(fmt::format(" of {}; continue with --resume", kSteps))) << said[0];
+  fs::copy(run("cut"), run("others"), fs::copy_options::recursive);
+
+  const ProgramResult killed = cut_short([](const Program& program) {
+    const pid_t second = find_rank(program.pid(), 1);
+    ASSERT_NE(second, 0);
+    kill(second, SIGKILL);
+  });
+  EXPECT_NE(killed.err.find("signal 9"), std::string::npos) << killed.err;
+
+  cut_short([](const Program& program) { program.send(SIGINT); });
+
+  const ProgramResult end = processes(2, cut);
+  ASSERT_EQ(end.status, 0) << end.text();
+  EXPECT_NE(end.err.find("resuming "), std::string::npos);
+  EXPECT_EQ(checkpoint_bytes(run("cut")), checkpoint_bytes(run("whole")));
+  expect_same_run(run("cut"), run("whole"));
+
+  // Another number of processes goes on with the same run, to rounding.
+  const ProgramResult others = processes(3, words("others", "standard", kSteps));
+  ASSERT_EQ(others.status, 0) << others.text();
+  const auto log = read_lines(run("others") / kMetricsFile),
+             whole = read_lines(run("whole") / kMetricsFile);
+  ASSERT_EQ(log.size(), whole.size());
+  for (size_t i = 0; i < log.size(); ++i)
+    EXPECT_NEAR(log[i]["loss"].get<double>(), whole[i]["loss"].get<double>(), 1e-3) << log[i];
+}
+
+// ---- Refusals
+// ------------------------------------------------------------------------------------------------------------
+
+TEST_F(ParallelTest, RefusesWithOneLine) {
+  const struct {
+    Words words;
+    int status;
+    std::string message;
+  } cases[] = {
+      {words("r", "standard", 8, {"training.batch=2"}), 2,
+       "lra: training.batch (2) is less than the 3 processes, and each needs a sample of every "
+       "batch; start at most 2"},
+      {words("r", "standrd", 8), 2, "lra: unknown attention 'standrd'; did you mean 'standard'?"},
+      {words("r", "standard", 8) + Words{"--sead", "1"}, 2,
+       "lra: unknown option '--sead' in lra train; did you mean '--seed'?"},
+      {words("r", "standard", 8) + Words{"--device", "cuda:1"}, 2,
+       "lra: --device cuda:1 names one GPU for 3 processes; say --device cuda, and each takes the "
+       "GPU of its number on its host"},
+  };
+  for (const auto& c : cases) {
+    const ProgramResult result = processes(3, c.words);
+    EXPECT_EQ(result.status, c.status) << result.text();
+    const Words lines = own_lines(result.err);
+    ASSERT_EQ(lines.size(), 1U) << result.err;
+    EXPECT_TRUE(lines[0].starts_with(c.message)) << lines[0];
+    EXPECT_FALSE(fs::exists(run("r") / kConfigFile));
+  }
+}
+
+TEST_F(ParallelTest, ProcessesThatDifferEndTogether) {
+  const auto both = [&](const Words& more) {
+    return Program(mpirun_words(as_processes(1, words("r", "standard", 8)) + Words{":"} +
+                                as_processes(1, words("r", "standard", 8) + more)),
+                   mpirun_)
+        .wait();
+  };
+  const ProgramResult other_seed = both({"--seed", "1"});
+  EXPECT_EQ(other_seed.status, 1) << other_seed.text();
+  Words lines = own_lines(other_seed.err);
+  ASSERT_EQ(lines.size(), 1U) << other_seed.err;
+  EXPECT_TRUE(lines[0].starts_with("lra: the run at step 0 is not the same in processes 0 and 1"))
+      << lines[0];
+
+  // Memory that runs out in one is the status of all, and in the record.
+  const ProgramResult less_memory = both({"--memory-limit", "1MiB"});
+  EXPECT_EQ(less_memory.status, 1) << less_memory.text();
+  lines = own_lines(less_memory.err);
+  ASSERT_EQ(lines.size(), 1U) << less_memory.err;
+  EXPECT_NE(lines[0].find("ended as oom"), std::string::npos) << lines[0];
+  const Result record = parse_result(read_json(run("r") / kResultFile));
+  EXPECT_EQ(record.status, "oom");
+  EXPECT_NE(record.reason.find("process 1 of 2"), std::string::npos) << record.reason;
+}
+
+class LaunchVariablesTest : public testing::Test {
+ protected:
+  Scratch scratch_;
+};
+
+TEST_F(LaunchVariablesTest, OfTorchrunAreForGpus) {
+  prepare_tiny_listops(scratch_.path() / "data");
+  const Words words = tiny_train(scratch_.path() / "data", scratch_.path() / "r", "standard");
+  const ScopedVariable size("WORLD_SIZE", "2");
+  ProgramResult result = run_program(words);
+  EXPECT_EQ(result.status, 2);
+  EXPECT_TRUE(result.err.starts_with("lra: WORLD_SIZE is set to 2 but RANK is not: "))
+      << result.err;
+  EXPECT_EQ(std::ranges::count(result.err, '\n'), 1);
+
+  const ScopedVariable rank("RANK", "0"), local("LOCAL_RANK", "0");
+  result = run_program(words);
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.err,
+            "lra: WORLD_SIZE=2 starts processes on GPUs, with --device cuda; on CPUs use mpirun "
+            "-n 2 lra ..., or unset WORLD_SIZE for a process on its own\n");
+  EXPECT_FALSE(fs::exists(scratch_.path() / "r"));
+
+  const std::string version = run_program({"--version"}).out;
+  if (version.find("nccl none") == std::string::npos) {
+    result = run_program(words + Words{"--device", "cuda"});
+    EXPECT_NE(result.status, 0);
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+  }
+}
+
+// The cells of a suite are processes on their own, whatever started the suite.
+class SuiteUnderALauncherTest : public SuiteTest {};
+
+TEST_F(SuiteUnderALauncherTest, ItsCellsAreAlone) {
+  const ScopedVariable size("WORLD_SIZE", "2"), rank("RANK", "0"), local("LOCAL_RANK", "0");
+  const ProgramResult result = run_program(words("s", "standard"));
+  ASSERT_EQ(result.status, 0) << result.text();
+  const Result record = parse_result(read_json(run("s", "standard") / kResultFile));
+  EXPECT_EQ(record.status, "ok");
+  EXPECT_EQ(record.training.processes, 1);
+}
+
+}  // namespace
+}  // namespace lra

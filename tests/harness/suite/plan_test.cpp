@@ -1,0 +1,164 @@
+// lra suite plan: predictions from what was measured, and the cut of --max-hours.
+#include "harness/suite/predict.h"
+#include "tests/harness/suite/fixture.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+class SuitePlanTest : public SuiteTest {
+ protected:
+  json plan(const std::string& out, const std::vector<std::string>& more,
+            int64_t threads = 1) const {
+    auto w = with_threads(words(out), threads);
+    w.insert(w.begin() + 1, {"plan", "--json"});
+    const ProgramResult result = run_program(with(w, more));
+    EXPECT_EQ(result.status, 0) << result.err;
+    return json::parse(result.out);
+  }
+};
+
+TEST_F(SuitePlanTest, SaysWhatIsKnownAndFromWhere) {
+  const json unknown = plan("s", {"--records", scratch_.path().string()});
+  ASSERT_EQ(unknown["cells"].size(), 2u);
+  EXPECT_EQ(unknown["unknown"], 2);
+  EXPECT_EQ(unknown["cells"][0]["from"], "unknown");
+  EXPECT_EQ(unknown["cells"][0]["seconds"], nullptr);
+  EXPECT_EQ(unknown["cells"][1]["attention"], "nystrom[num_landmarks=8]");
+  EXPECT_EQ(unknown["cells"][1]["steps"], 12);
+  EXPECT_FALSE(fs::exists(out("s"))) << "a plan writes nothing";
+
+  // One cell of one suite tells the other seed's, and, by its record, another suite's.
+  ASSERT_EQ(run_program(with(words("s"), {"--seeds", "0,1", "--only", "0"})).status, 0);
+  const json own = plan("s", {"--seeds", "0,1", "--jobs", "2"}, /*threads=*/2);
+  ASSERT_EQ(own["cells"].size(), 4u);
+  EXPECT_EQ(own["cells"][0]["status"], "ok");
+  EXPECT_EQ(own["cells"][0]["seconds_left"], 0);
+  EXPECT_EQ(own["cells"][0]["from"], "its own run");
+  EXPECT_EQ(own["cells"][1]["status"], "pending");
+  EXPECT_EQ(own["cells"][1]["from"], "seed 0 of this suite");
+  EXPECT_GT(own["cells"][1]["seconds"], 0);
+  EXPECT_EQ(own["cells"][1]["memory_mib"], own["cells"][0]["memory_mib"]);
+  EXPECT_EQ(own["unknown"], 2) << "nothing of nystrom";
+  EXPECT_EQ(own["ended"], 1);
+  EXPECT_EQ(own["pending"], 3);
+  const json other = plan("other", {"--records", out("s").string(), "--set", "kernels=reference"});
+  EXPECT_EQ(other["unknown"], 2) << "other kernels take another time";
+
+  // A cell that crashed is still to run.
+  json crash = read_json(run("s", "standard") / kResultFile);
+  crash.erase("test");
+  crash.erase("training");
+  crash["status"] = "crash";
+  fs::create_directories(run("s", "standard", 1));
+  write_json(run("s", "standard", 1) / kResultFile, crash);
+  const json again = plan("s", {"--seeds", "0,1"});
+  EXPECT_EQ(again["cells"][1]["status"], "crash");
+  EXPECT_EQ(again["cells"][1]["seconds_left"], own["cells"][1]["seconds_left"]);
+  EXPECT_EQ(again["ended"], 1);
+  EXPECT_EQ(again["pending"], 3);
+  fs::remove(run("s", "standard", 1) / kResultFile);
+
+  const json elsewhere = plan("t", {"--records", (out("s") / "runs").string()});
+  EXPECT_EQ(elsewhere["cells"][0]["from"], (run("s", "standard") / kResultFile).string());
+  EXPECT_EQ(elsewhere["unknown"], 1);
+  // With other threads it says nothing.
+  EXPECT_EQ(plan("t", {"--records", (out("s") / "runs").string()}, /*threads=*/2)["unknown"], 2);
+  // Nor of other sizes; of other steps it does.
+  EXPECT_EQ(
+      plan("t", {"--records", (out("s") / "runs").string(), "--set", "model.layers=1"})["unknown"],
+      2);
+  const json longer =
+      plan("t", {"--records", (out("s") / "runs").string(), "--set", "training.steps=12000"});
+  EXPECT_GT(longer["cells"][0]["seconds"].get<double>(),
+            2 * elsewhere["cells"][0]["seconds"].get<double>());
+
+  auto w = words("s");
+  w.insert(w.begin() + 1, "plan");
+  const ProgramResult table = run_program(with(w, {"--seeds", "0,1"}));
+  for (const char* part : {"4 cells: 1 ended, 3 to run, about ",
+                           "2 of them not counted: nothing is known of them on this machine with 1 "
+                           "thread a cell; --probe measures them",
+                           "nystrom[num_landmarks=8]"})
+    EXPECT_NE(table.out.find(part), std::string::npos) << part << "\n" << table.out;
+}
+
+TEST_F(SuitePlanTest, AProbeMeasuresWhatIsNotKnownOnce) {
+  const json first = plan("s", {"--probe"});
+  EXPECT_EQ(first["unknown"], 0);
+  for (const json& cell : first["cells"]) {
+    EXPECT_EQ(cell["from"], "a probe");
+    EXPECT_GT(cell["seconds"], 0);
+    EXPECT_GT(cell["memory_mib"], 0);
+  }
+  const std::string probes = read_file(out("s") / kProbeFile);
+  EXPECT_EQ(plan("s", {}), first) << "what was probed stays known";
+  EXPECT_EQ(read_file(out("s") / kProbeFile), probes);
+}
+
+TEST_F(SuitePlanTest, MaxHoursCutsEveryCellByTheSamePart) {
+  ASSERT_EQ(run_program(with(words("s"), {"--only", "0-1"})).status, 0);
+  const std::vector<std::string> from = {"--records", (out("s") / "runs").string(), "--set",
+                                         "training.steps=4000"};
+  const json whole = plan("t", from);
+  const double hours =
+      (whole["cells"][0]["seconds"].get<double>() + whole["cells"][1]["seconds"].get<double>()) /
+      3600;
+  // 20.4 of 4,000 steps, which are rounded down.
+  const std::vector<std::string> cut =
+      with(from, {"--max-hours", fmt::format("{}", hours * 0.0051)});
+  const json planned = plan("t", cut);
+  EXPECT_NEAR(planned["fraction"].get<double>(), 0.0051, 1e-9);
+  EXPECT_EQ(planned["cells"][0]["steps"], 20);
+  EXPECT_EQ(planned["cells"][1]["steps"], 20);
+  const std::vector<std::string> cells = with(words("t"), {"--only", "0-1"});
+  const ProgramResult result = run_program(with(cells, cut));
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.err.find("cut to 0.51 % of every cell's steps"), std::string::npos)
+      << result.err;
+  const json record = read_json(run("t", "standard") / kResultFile);
+  EXPECT_EQ(record["steps"], 20);
+  EXPECT_EQ(record["config"]["schedule"]["warmup"], 1);
+  const auto overridden = record["config"]["overridden"].get<std::vector<std::string>>();
+  for (const char* key : {"training.steps", "schedule.warmup"})
+    EXPECT_GE(std::ranges::count(overridden, key), 1) << key;
+  // The cut was made once: what is known by now changes nothing.
+  EXPECT_EQ(run_program(with(cells, cut)).status, 0);
+  EXPECT_EQ(read_json(run("t", "standard") / kResultFile), record);
+  const ProgramResult other = run_program(with(words("t"), from));
+  EXPECT_NE(other.err.find("holds another suite (max_hours"), std::string::npos) << other.err;
+}
+
+TEST(SuiteCut, ScalesTheScheduleAndKeepsTheEvaluationsApart) {
+  Config config;
+  config.task = "listops";
+  config.attention = {.name = "standard"};
+  config.settings.training.steps = 5000;
+  config.settings.training.evaluate_every = 50;
+  config.settings.schedule.warmup = 1000;
+  EXPECT_EQ(cut_sets(config, 1), std::vector<std::string>{});
+  EXPECT_EQ(cut_sets(config, 0.25),
+            (std::vector<std::string>{"training.steps=1250", "schedule.warmup=250"}));
+  EXPECT_EQ(cut_sets(config, 0.004),
+            (std::vector<std::string>{"training.steps=20", "training.evaluate_every=20",
+                                      "schedule.warmup=4"}));
+  config.settings.schedule.kind = "step";
+  config.settings.schedule.warmup = 0;
+  config.settings.schedule.decay_every = 2000;
+  EXPECT_EQ(cut_sets(config, 0.5),
+            (std::vector<std::string>{"training.steps=2500", "schedule.decay_every=1000"}));
+  EXPECT_EQ(error_text([&] { cut_sets(config, 0.0003); }),
+            "--max-hours leaves 1 step of 5000 steps of listops standard; allow more hours, or run "
+            "fewer cells");
+}
+
+TEST(SuiteMakespan, IsThatOfWorkersTakingTheCellsInTheirOrder) {
+  EXPECT_EQ(makespan({}, 2), 0);
+  EXPECT_EQ(makespan({3, 3, 2}, 1), 8);
+  EXPECT_EQ(makespan({3, 3, 2}, 2), 5);
+  EXPECT_EQ(makespan({1, 1, 10}, 2), 11) << "not the best there is: the runner's own";
+}
+
+}  // namespace
+}  // namespace lra

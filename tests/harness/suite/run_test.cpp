@@ -1,0 +1,197 @@
+// Runners of a suite: several cells at a time, several runners, tries and time limits.
+#include "harness/suite/runner.h"
+
+#include <cstdlib>
+
+#include "harness/suite/heartbeat.h"
+#include "tests/harness/suite/fixture.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kThree = "standard,nystrom[num_landmarks=8],linear";
+
+class SuiteRunTest : public SuiteTest {
+ protected:
+  void expect_same_suite(const std::string& a, const std::string& b) const {
+    for (const char* attention : {"standard", "nystrom[num_landmarks=8]", "linear"})
+      expect_same_run(run(a, attention), run(b, attention));
+  }
+  static bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  }
+};
+
+TEST_F(SuiteRunTest, SeveralAtATimeOrSeveralRunnersEndAsOne) {
+  // Without profile and report, which take most of the time.
+  ASSERT_EQ(run_program(with(words("one", kThree), {"--only", "0-2"})).status, 0);
+  const ProgramResult two =
+      run_program(with(with_threads(words("two", kThree), 2), {"--jobs", "2", "--only", "0,1-2"}));
+  ASSERT_EQ(two.status, 0) << two.err;
+  expect_same_suite("one", "two");
+  EXPECT_EQ(read_json(out("two") / kSuiteFile)["threads"], 1);
+  for (const char* attention : {"standard", "nystrom[num_landmarks=8]", "linear"}) {
+    const auto tries = read_lines(run("two", attention) / kTriesFile);
+    ASSERT_EQ(tries.size(), 1u);
+    EXPECT_EQ(tries[0]["ended"], "ok");
+    EXPECT_EQ(tries[0]["threads"], 1);
+    EXPECT_EQ(tries[0]["host"], host_name());
+    EXPECT_TRUE(has(read_file(run("two", attention) / kLogFile), "test accuracy"));
+  }
+
+  Program first(words("both", kThree)), second(words("both", kThree));
+  const ProgramResult a = first.wait(), b = second.wait();
+  ASSERT_EQ(a.status, 0) << a.err;
+  ASSERT_EQ(b.status, 0) << b.err;
+  EXPECT_EQ(a.out, b.out) << "each writes the same report";
+  expect_same_suite("one", "both");
+  for (const char* attention : {"standard", "nystrom[num_landmarks=8]", "linear"})
+    EXPECT_EQ(read_lines(run("both", attention) / kTriesFile).size(), 1u) << "nothing runs twice";
+}
+
+TEST_F(SuiteRunTest, TheFolderAloneSaysWhatTheSuiteIs) {
+  const ProgramResult only = run_program(with(words("s"), {"--only", "1"}));
+  ASSERT_EQ(only.status, 0) << only.err;
+  EXPECT_TRUE(fs::exists(run("s", "nystrom[num_landmarks=8]") / kResultFile));
+  EXPECT_FALSE(fs::exists(run("s", "standard")));
+  EXPECT_FALSE(fs::exists(out("s") / "report"));
+  EXPECT_FALSE(fs::exists(out("s") / kProfileFile));
+
+  const ProgramResult rest = run_program({"suite", "--out", out("s").string(), "--resume"});
+  ASSERT_EQ(rest.status, 0) << rest.err;
+  EXPECT_TRUE(has(rest.err, "1 of 2 cells have ended already")) << rest.err;
+  EXPECT_EQ(ended_status(run("s", "standard")), "ok");
+  EXPECT_TRUE(fs::exists(out("s") / "report" / "report.md"));
+  EXPECT_EQ(read_lines(run("s", "standard") / kTriesFile)[0]["threads"], 1)
+      << "as the suite began, whatever this runner has";
+
+  const ProgramResult other =
+      run_program({"suite", "--out", out("s").string(), "--resume", "--threads", "2"});
+  EXPECT_EQ(other.status, 2);
+  EXPECT_TRUE(has(other.err, "have 1 thread each, as their results depend on it, and not 2"))
+      << other.err;
+  const ProgramResult beyond =
+      run_program({"suite", "--out", out("s").string(), "--resume", "--only", "2"});
+  EXPECT_EQ(beyond.status, 2);
+  EXPECT_TRUE(
+      has(beyond.err, "--only should be a comma list of cells from 0 to 1, as 0,4-7, not '2'"))
+      << beyond.err;
+}
+
+TEST_F(SuiteRunTest, ACellThatOnlyDiesIsTriedSoOftenAndTheOthersGoOn) {
+  // Nothing can be logged there, whoever tries.
+  fs::create_directories(run("s", "standard") / kMetricsFile);
+  const auto w =
+      with(with_threads(words("s"), 2), {"--jobs", "2", "--tries", "2", "--only", "0-1"});
+  const ProgramResult result = run_program(w);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_TRUE(has(result.err, "1 part(s) of the suite did not end as ok")) << result.err;
+  EXPECT_EQ(ended_status(run("s", "nystrom[num_landmarks=8]")), "ok");
+  EXPECT_EQ(read_lines(run("s", "standard") / kTriesFile).size(), 2u);
+  const json record = read_json(run("s", "standard") / kResultFile);
+  EXPECT_EQ(record["status"], "crash");
+  EXPECT_TRUE(has(record["reason"],
+                  "2 tries without a new checkpoint; the last: exit status 1: "
+                  "lra: cannot read"))
+      << record["reason"];
+
+  // What ails it is gone: the next call tries it again.
+  remove_tree(run("s", "standard") / kMetricsFile);
+  EXPECT_EQ(run_program(w).status, 0);
+  EXPECT_EQ(ended_status(run("s", "standard")), "ok");
+}
+
+TEST_F(SuiteRunTest, ACellHasItsTime) {
+  write_budget(1'000'000);
+  const auto w = with(words("s", "standard"), {"--timeout", "5", "--only", "0"});
+  const ProgramResult result = run_program(w);
+  EXPECT_EQ(result.status, 1);
+  const json record = read_json(run("s", "standard") / kResultFile);
+  EXPECT_EQ(record["status"], "timeout");
+  EXPECT_EQ(record["reason"], "took longer than 5 s");
+  EXPECT_TRUE(fs::exists(run("s", "standard") / kLastCheckpoint)) << "it was asked to stop first";
+  EXPECT_GE(seconds_tried(run("s", "standard")), 5);
+  // The same limit again: it has had its time. None: it goes on.
+  EXPECT_EQ(run_program(w).status, 1);
+  EXPECT_EQ(read_lines(run("s", "standard") / kTriesFile).size(), 1u);
+  Program on(words("s", "standard"));
+  for (int i = 0; i < 3000 && !lock_holder(run("s", "standard")); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(lock_holder(run("s", "standard")));
+  on.send(SIGTERM);
+  EXPECT_EQ(on.wait().status, 130);
+}
+
+TEST_F(SuiteRunTest, ABrokenResultIsSaidAndMadeAnew) {
+  const auto w = with(words("s", "standard"), {"--only", "0"});
+  ASSERT_EQ(run_program(w).status, 0);
+  const fs::path result = run("s", "standard") / kResultFile;
+  const std::string whole = read_file(result);
+  write_file(result, whole.substr(0, whole.size() / 2));
+  const ProgramResult again = run_program(w);
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_TRUE(has(again.err, "is not valid JSON")) << again.err;
+  EXPECT_EQ(read_json(result)["test"], json::parse(whole)["test"]);
+}
+
+// What a runner of several cells gives each of them.
+TEST_F(SuiteRunTest, ARunKeepsToItsMemory) {
+  prepare_tiny_listops(out("data"));
+  const auto w = tiny_train(out("data"), out("run"), "standard");
+  EXPECT_EQ(run_program(with(w, {"--memory-limit", "256KiB"})).status, 1);
+  EXPECT_EQ(ended_status(out("run")), "oom");
+  EXPECT_EQ(run_program(with(w, {"--memory-limit", "1GiB"})).status, 0);
+  EXPECT_EQ(ended_status(out("run")), "ok");
+  EXPECT_TRUE(has(run_program(with(w, {"--memory-limit", "much"})).err,
+                  "--memory-limit should be a size such as 8GiB or 512MiB, not 'much'"));
+}
+
+TEST_F(SuiteRunTest, RefusesWhatCannotBe) {
+  const auto refused = [&](const std::vector<std::string>& more) {
+    const ProgramResult result = run_program(with(words("r"), more));
+    EXPECT_EQ(result.status, 2) << result.err;
+    EXPECT_FALSE(fs::exists(out("r"))) << "nothing half-written";
+    return result.err;
+  };
+  EXPECT_TRUE(has(refused({"--seeds", "0,0"}), "two cells would share the folder"));
+  EXPECT_TRUE(has(refused({"--devices", "cuda:0,cuda:0"}),
+                  "--devices should be a comma list of GPUs, each once"));
+  EXPECT_TRUE(has(refused({"--devices", "cuda:0", "--device", "cuda"}), "give one of them"));
+  EXPECT_TRUE(has(refused({"--devices", "cuda:0,cuda:1", "--jobs", "3"}),
+                  "one cell runs on each GPU at a time, so 2 here"));
+  EXPECT_TRUE(has(refused({"--jobs", "0"}), "--jobs"));
+}
+
+// A mark whose number goes up under a lock that cannot be seen: two hosts without shared locks.
+TEST(SuiteRunners, LocksThatDoNotReachFromHostToHostAreFound) {
+  const Scratch scratch;
+  const fs::path folder = scratch.path() / "runners";
+  fs::create_directories(folder);
+  write_file(folder / "elsewhere-77", "");
+  write_file(folder / "elsewhere-77.beat", "5");
+  {
+    std::jthread other([&](const std::stop_token& stop) {
+      for (int i = 6; !stop.stop_requested(); ++i) {
+        std::ofstream(folder / "elsewhere-77.beat") << i;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+    });
+    // Long enough for a beat on a busy machine too.
+    EXPECT_TRUE(error_text([&] {
+                  RunnerMark mark(scratch.path(), std::chrono::seconds(1));
+                }).find("runner elsewhere-77 is at work in") != std::string::npos);
+    EXPECT_TRUE(runners(scratch.path()).empty()) << "what refuses leaves no mark";
+  }
+  // A dead one is cleared away, here and elsewhere.
+  write_file(folder / (host_name() + "-999999999"), "");
+  const RunnerMark mark(scratch.path(), std::chrono::milliseconds(20));
+  EXPECT_FALSE(fs::exists(folder / "elsewhere-77"));
+  EXPECT_FALSE(fs::exists(folder / (host_name() + "-999999999")));
+  ASSERT_EQ(runners(scratch.path()).size(), 1u);
+  EXPECT_EQ(runners(scratch.path())[0].pid, getpid());
+}
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,154 @@
+// lra suite submit: the scripts, what is asked of Slurm, and its queue in the status. tests/slurm
+// runs them on a real one.
+#include "harness/suite/slurm.h"
+
+#include <cstdlib>
+
+#include "tests/harness/suite/fixture.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// A PATH of one's own for as long as this lives, with stand-ins for Slurm's programs.
+class OwnPath {
+ public:
+  explicit OwnPath(const fs::path& folder) : before_(std::getenv("PATH")) {
+    fs::create_directories(folder);
+    setenv("PATH", (folder.string() + ":/bin:/usr/bin").c_str(), 1);
+    // Nothing of a Slurm that is installed here.
+    for (const char* name : {"sbatch", "squeue", "scancel"})
+      write(folder / name, "#!/bin/sh\nexit 127\n");
+  }
+  ~OwnPath() { setenv("PATH", before_.c_str(), 1); }
+  OwnPath(const OwnPath&) = delete;
+  OwnPath& operator=(const OwnPath&) = delete;
+  static void write(const fs::path& path, const std::string& text) {
+    write_file(path, text);
+    fs::permissions(path, fs::perms::owner_all);
+  }
+
+ private:
+  std::string before_;
+};
+
+class SuiteSlurmTest : public SuiteTest {
+ protected:
+  std::vector<std::string> submission(const std::vector<std::string>& more) const {
+    auto w = words("s");
+    w.insert(w.begin() + 1, {"submit", "--slurm"});
+    return with(w, more);
+  }
+  fs::path bin_ = scratch_.path() / "bin";
+};
+
+TEST_F(SuiteSlurmTest, ADryRunPrintsScriptsThatBashTakes) {
+  const ProgramResult result = run_program(submission(
+      {"--dry-run", "--partition", "long", "--time", "2:00:00", "--mem", "8G", "--account", "me",
+       "--cpus", "4", "--array-limit", "10", "--warning", "300", "--timeout", "7200"}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_FALSE(fs::exists(out("s"))) << "nothing is written";
+  for (const char* line :
+       {"#SBATCH --array=0-1%10", "#SBATCH --requeue", "#SBATCH --signal=B:TERM@300",
+        "#SBATCH --partition=long", "#SBATCH --time=2:00:00", "#SBATCH --mem=8G",
+        "#SBATCH --account=me", "#SBATCH --cpus-per-task=4", "--only \"$cell\"",
+        "--resume --device cpu --threads 4 --timeout 7200", "scontrol requeue"})
+    EXPECT_TRUE(has(result.out, line)) << line << "\n" << result.out;
+  EXPECT_FALSE(has(result.out, "--gpus"));
+  const fs::path script = scratch_.path() / "script.sh";
+  write_file(script, result.out.substr(result.out.find('\n') + 1));
+  EXPECT_EQ(std::system(("bash -n '" + script.string() + "'").c_str()), 0);
+}
+
+TEST_F(SuiteSlurmTest, SubmitsArraysAndAReportThatFollowsThem) {
+  const OwnPath path(bin_);
+  const fs::path asked = scratch_.path() / "asked";
+  OwnPath::write(bin_ / "sbatch", "#!/bin/sh\necho \"$@\" >> '" + asked.string() + "'\nwc -l < '" +
+                                      asked.string() + "'\n");
+  OwnPath::write(bin_ / "squeue",
+                 "#!/bin/sh\necho '1_0|RUNNING|None|node7'\necho '1_1|PENDING|Resources|'\n"
+                 "echo '9_1|RUNNING|None|node8'\n");
+  const ProgramResult result = run_program(submission({}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out, "2 cells to run, in jobs 1, 2\n");
+  const fs::path folder = out("s") / "slurm";
+  EXPECT_EQ(read_file(asked), "--parsable " + (folder / "cells-0.sh").string() +
+                                  "\n--parsable --dependency=afterany:1 " +
+                                  (folder / "report.sh").string() + "\n");
+  EXPECT_TRUE(has(read_file(folder / "cells-0.sh"), "#SBATCH --cpus-per-task=1\n"));
+  EXPECT_EQ(read_json(folder / "jobs.json"), (json{{"schema", "lra.slurm/1"},
+                                                   {"arrays", {{{"job", "1"}, {"first", 0}}}},
+                                                   {"report", "2"}}));
+
+  const ProgramResult status =
+      run_program({"suite", "status", "--out", out("s").string(), "--json"});
+  ASSERT_EQ(status.status, 0) << status.err;
+  const json cells = json::parse(status.out)["cells"];
+  EXPECT_EQ(cells[0]["queue"], "RUNNING on node7");
+  EXPECT_EQ(cells[1]["queue"], "PENDING (Resources)");
+  const ProgramResult table = run_program({"suite", "status", "--out", out("s").string()});
+  EXPECT_TRUE(has(table.out, "PENDING (Resources)")) << table.out;
+
+  // What has ended is not submitted again.
+  ASSERT_EQ(run_program({"suite", "--out", out("s").string(), "--resume", "--only", "0"}).status,
+            0);
+  const ProgramResult rest = run_program(
+      {"suite", "submit", "--slurm", "--dry-run", "--resume", "--out", out("s").string()});
+  EXPECT_TRUE(has(rest.out, "#SBATCH --array=1\n")) << rest.out;
+}
+
+TEST_F(SuiteSlurmTest, WhatSlurmRefusesIsOneLineAndLeavesNoJobs) {
+  const OwnPath path(bin_);
+  const ProgramResult none = run_program(submission({}));
+  EXPECT_EQ(none.status, 1);
+  EXPECT_TRUE(has(none.err, "there is no sbatch here: submit on a host of the cluster"))
+      << none.err;
+
+  OwnPath::write(bin_ / "sbatch",
+                 "#!/bin/sh\ncase \"$*\" in *report.sh) echo 'sbatch: error: no' >&2; exit 1;; "
+                 "esac\necho 41\n");
+  const fs::path cancelled = scratch_.path() / "cancelled";
+  OwnPath::write(bin_ / "scancel", "#!/bin/sh\necho \"$@\" > '" + cancelled.string() + "'\n");
+  const ProgramResult refused = run_program(submission({}));
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_TRUE(has(refused.err, "report.sh: sbatch: error: no (the jobs before it were cancelled)"))
+      << refused.err;
+  EXPECT_EQ(read_file(cancelled), "41\n");
+  EXPECT_FALSE(fs::exists(out("s") / "slurm" / "jobs.json"));
+
+  EXPECT_TRUE(has(run_program({"suite", "submit", "--budget", "smoke"}).err, "give --slurm"));
+  EXPECT_TRUE(has(run_program(submission({"--jobs", "2"})).err, "--array-limit says how many"));
+}
+
+TEST_F(SuiteSlurmTest, ManyCellsAreSeveralArrays) {
+  Suite suite;
+  suite.request.out = scratch_.path();
+  suite.request.threads = 2;
+  suite.request.device = "cuda";
+  suite.cells.resize(2500);
+  const auto scripts =
+      slurm_scripts(suite, {0, 1, 2, 5, 999, 2000, 2499}, {.gpus = "1"}, "/opt/it's/lra");
+  ASSERT_EQ(scripts.size(), 3u);
+  EXPECT_EQ(scripts[0].path, scratch_.path() / "slurm" / "cells-0.sh");
+  EXPECT_TRUE(has(scripts[0].text, "#SBATCH --array=0-2,5,999\n"));
+  EXPECT_TRUE(has(scripts[0].text, "'/opt/it'\\''s/lra' suite"));
+  EXPECT_TRUE(has(scripts[0].text, "#SBATCH --gpus=1\n"));
+  EXPECT_TRUE(has(scripts[1].text, "#SBATCH --array=0,499\n"));
+  EXPECT_TRUE(has(scripts[1].text, "SLURM_ARRAY_TASK_ID + 2000"));
+  EXPECT_EQ(scripts[2].path.filename(), "report.sh");
+  EXPECT_FALSE(has(scripts[2].text, "--array"));
+
+  const json jobs = {{"arrays", {{{"job", "7"}, {"first", 2000}}}}};
+  const auto queue =
+      queue_of(jobs, "7_499|RUNNING|None|n1\nhalf a line\n7_x|PENDING|None|\n8|R|N|");
+  ASSERT_EQ(queue.size(), 1u);
+  EXPECT_EQ(queue.at(2499), "RUNNING on n1");
+}
+
+}  // namespace
+}  // namespace lra

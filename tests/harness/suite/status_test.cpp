@@ -1,0 +1,179 @@
+// lra suite status: where a suite stands, by its folder.
+#include "harness/suite/status.h"
+
+#include "harness/suite/cell.h"
+#include "tests/harness/suite/fixture.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+class SuiteStatusTest : public SuiteTest {
+ protected:
+  static bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  }
+};
+
+TEST_F(SuiteStatusTest, ShowsEveryCellAsItStands) {
+  ASSERT_EQ(run_program(with(words("s"), {"--only", "0", "--seeds", "0,1,2"})).status, 0);
+  // The second cell is at work, by its lock and its log; the third was left at a step.
+  const std::string log =
+      R"({"step":3,"split":"train","loss":2.0,"accuracy":0.1,"learning_rate":0.1,"seconds":1.5})"
+      "\n"
+      R"({"step":4,"split":"dev","loss":2.0,"accuracy":0.25,"learning_rate":0.1,"seconds":2.0})"
+      "\n";
+  for (const int64_t seed : {1, 2}) {
+    fs::create_directories(run("s", "standard", seed));
+    write_file(run("s", "standard", seed) / kMetricsFile, log + (seed == 2 ? "{\"step\":9" : ""));
+  }
+  const FolderLock working(run("s", "standard", 1));
+  const ProgramResult result =
+      run_program({"suite", "status", "--out", out("s").string(), "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const json status = json::parse(result.out);
+  ASSERT_EQ(status["cells"].size(), 6u);
+  const json &done = status["cells"][0], &at_work = status["cells"][1], &left = status["cells"][2];
+  EXPECT_EQ(done["state"], "ok");
+  EXPECT_EQ(done["accuracy"], read_json(run("s", "standard") / kResultFile)["test"]["accuracy"]);
+  EXPECT_EQ(at_work["state"], "running");
+  EXPECT_EQ(at_work["step"], 4);
+  EXPECT_EQ(at_work["steps"], 12);
+  EXPECT_EQ(at_work["accuracy"], 0.25);
+  EXPECT_EQ(at_work["steps_per_second"], 2.0);
+  EXPECT_EQ(at_work["eta_seconds"], 4.0);
+  EXPECT_EQ(at_work["by"], "process " + std::to_string(getpid()));
+  EXPECT_EQ(left["state"], "pending");
+  EXPECT_EQ(left["step"], 4) << "half a line is none";
+  EXPECT_EQ(left["eta_seconds"], nullptr);
+  EXPECT_EQ(status["counts"], (json{{"ok", 1}, {"pending", 4}, {"running", 1}}));
+  EXPECT_EQ(status["steps"], 72);
+  EXPECT_EQ(status["steps_done"], 20);
+
+  const ProgramResult table = run_program({"suite", "status", "--out", out("s").string()});
+  for (const char* part :
+       {"[###.......]", "4/12", "25.00 (dev)", "nystrom[num_landmarks=8]",
+        "27.8 % of the steps · 6 cells: 1 ok, 4 pending, 1 running", "0 runners"})
+    EXPECT_TRUE(has(table.out, part)) << part << "\n" << table.out;
+  EXPECT_EQ(ended_status(run("s", "standard", 1)), "") << "looking changes nothing";
+
+  // One that was ended for its time says how far it got.
+  json timeout = read_json(run("s", "standard") / kResultFile);
+  for (const char* key : {"test", "steps", "training"}) timeout.erase(key);
+  timeout["status"] = "timeout";
+  write_json(run("s", "standard", 2) / kResultFile, timeout);
+  const ProgramResult ended =
+      run_program({"suite", "status", "--out", out("s").string(), "--json"});
+  const json cell = json::parse(ended.out)["cells"][2];
+  EXPECT_EQ(cell["state"], "timeout");
+  EXPECT_EQ(cell["step"], 4);
+}
+
+TEST_F(SuiteStatusTest, WatchesToTheEndAndNamesWhatFailed) {
+  const ProgramResult ran =
+      run_program(with(words("s", "standard"), {"--set", "optimizer.lr=1e30"}));
+  EXPECT_EQ(ran.status, 1);
+  const ProgramResult watched =
+      run_program({"suite", "status", "--watch", "--out", out("s").string()});
+  EXPECT_EQ(watched.status, 0);
+  EXPECT_TRUE(has(watched.out, "1 cells: 1 diverged")) << watched.out;
+  EXPECT_TRUE(has(watched.out, "profile measured, report written")) << watched.out;
+  EXPECT_EQ(std::ranges::count(watched.out, '\n'), 1) << "one line where there is no terminal";
+  EXPECT_TRUE(has(run_program({"suite", "status", "--out", out("s").string()}).out,
+                  "the loss or a gradient was not finite"));
+}
+
+TEST_F(SuiteStatusTest, SaysWhatItCannotRead) {
+  const ProgramResult none = run_program({"suite", "status", "--out", out("no").string()});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_TRUE(has(none.err, "holds no suite (no suite.json)")) << none.err;
+  EXPECT_TRUE(has(run_program({"suite", "status"}).err, "--out is required"));
+  fs::create_directories(out("bad"));
+  write_file(out("bad") / kSuiteFile, R"({"schema": "lra.suite/1", "cells": [], "runs": 3})");
+  EXPECT_EQ(run_program({"suite", "status", "--out", out("bad").string()}).status, 0);
+  write_file(out("bad") / kSuiteFile, R"({"schema": "lra.suite/1"})");
+  EXPECT_TRUE(has(run_program({"suite", "status", "--out", out("bad").string()}).err,
+                  "is not the file of a suite of this version"));
+  // A broken record is one cell's trouble.
+  ASSERT_EQ(run_program(words("s")).status, 0);
+  write_file(run("s", "standard") / kResultFile, "{");
+  const ProgramResult result = run_program({"suite", "status", "--out", out("s").string()});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_TRUE(has(result.out, "is not valid JSON")) << result.out;
+  EXPECT_TRUE(has(result.out, "1 ok, 1 pending")) << result.out;
+}
+
+TEST(SuiteStatusText, FitsAScreen) {
+  SuiteStatus status;
+  for (size_t i = 0; i < 50; ++i) {
+    status.cells.push_back({.index = i,
+                            .task = "listops",
+                            .attention = "standard",
+                            .seed = i,
+                            .state = i == 40   ? "running"
+                                     : i == 30 ? "crash"
+                                               : "ok",
+                            .step = 5,
+                            .steps = 10});
+  }
+  const std::string text = status_text(status, 4);
+  EXPECT_NE(text.find("... and 46 more"), std::string::npos) << text;
+  EXPECT_LT(text.find("running"), text.find("crash"));
+  EXPECT_EQ(status_text(status).find("more"), std::string::npos);
+}
+
+TEST(MetricsTailTest, ReadsTheEndOfALongLog) {
+  const Scratch scratch;
+  const fs::path path = scratch.path() / "metrics.jsonl";
+  EXPECT_EQ(read_metrics(path).step, 0);
+  std::ofstream file(path);
+  for (int64_t step = 1; step <= 20000; ++step) {
+    // It became twice as fast at half of the way.
+    const double seconds = step <= 10000 ? 0.2 * static_cast<double>(step)
+                                         : 2000 + 0.1 * static_cast<double>(step - 10000);
+    file << json{{"step", step}, {"split", "train"}, {"accuracy", 0.5}, {"seconds", seconds}}.dump()
+         << "\n";
+  }
+  file.close();
+  const MetricsTail tail = read_metrics(path);
+  EXPECT_EQ(tail.step, 20000);
+  EXPECT_NEAR(tail.rate, 10, 1e-6) << "lately";
+  EXPECT_FALSE(tail.accuracy);
+}
+
+// A thousand cells, the clock included: what someone with a cluster looks at all day.
+TEST(SlowSuiteStatus, OfAThousandRunFoldersTakesSeconds) {
+  const Scratch scratch;
+  json suite = {{"schema", "lra.suite/1"}, {"runs", json::array()}, {"cells", json::array()}};
+  std::string log;
+  for (int64_t step = 10; step <= 5000; step += 10)
+    log += fmt::format(
+        "{{\"step\":{},\"split\":\"train\",\"loss\":2.0,\"accuracy\":0.1,"
+        "\"learning_rate\":0.1,\"seconds\":{}}}\n",
+        step, step);
+  const json record = read_json(fs::path(LRA_SOURCE_DIR) /
+                                "results/measured/smoke/runs/listops/standard/seed0/result.json");
+  const Protocol protocol = load_protocol("lra-strict");
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    const std::string run = fmt::format("runs/listops/standard/seed{}", seed);
+    suite["runs"].push_back(run);
+    suite["cells"].push_back(
+        make_config(protocol, "listops", {.name = "standard"}, {}, seed, "float32").to_json());
+    fs::create_directories(scratch.path() / run);
+    std::ofstream(scratch.path() / run / kMetricsFile) << log;
+    if (seed % 2 == 0) std::ofstream(scratch.path() / run / kResultFile) << record.dump(2);
+  }
+  write_json(scratch.path() / kSuiteFile, suite);
+  const auto begin = std::chrono::steady_clock::now();
+  const ProgramResult result = run_program({"suite", "status", "--out", scratch.path().string()});
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.out.find("1000 cells: 500 ok, 500 pending"), std::string::npos);
+  EXPECT_LT(seconds, 10);
+  RecordProperty("seconds", std::to_string(seconds));
+}
+
+}  // namespace
+}  // namespace lra

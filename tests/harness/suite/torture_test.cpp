@@ -1,0 +1,195 @@
+// Whatever is killed, and whenever: all cells end, each once, as if nobody had touched them.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "harness/suite/suite.h"
+#include "tests/harness/suite/fixture.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kKills = 30;
+constexpr const char* kAttentions =
+    "standard,nystrom[num_landmarks=8],linformer[projected_length=8],linear,cosformer,fnet";
+
+// A process of a suite in `out`: a runner, or the worker of a cell.
+struct Victim {
+  pid_t pid = 0;
+  fs::path run;  // of a worker
+
+  bool alive() const {
+    const std::string state = stat(3);
+    return !state.empty() && state != "Z" && state != "X";
+  }
+  // A worker that has something to lose: it is past a checkpoint of its own.
+  bool in_training() const {
+    std::error_code missing;
+    const auto written = fs::last_write_time(run / kLastCheckpoint, missing);
+    const std::string begun = stat(22);  // in hundredths of a second since the machine was started
+    double up = 0;
+    if (missing || begun.empty() || !(std::ifstream("/proc/uptime") >> up)) return false;
+    const std::chrono::duration<double> age(up - std::stod(begun) / 100);
+    return fs::file_time_type::clock::now() - written < age && !fs::exists(run / kResultFile);
+  }
+
+ private:
+  // The n-th word of what the system says of it, counted from 1; "" where it is gone.
+  std::string stat(int n) const {
+    std::ifstream in(fmt::format("/proc/{}/stat", pid));
+    std::string text, word;
+    std::getline(in, text);             // which does not throw where the process ends meanwhile
+    const size_t at = text.rfind(')');  // ends the second, the name
+    std::istringstream words(at == std::string::npos ? "" : text.substr(at + 1));
+    for (int i = 3; i <= n; ++i) words >> word;
+    return words ? word : "";
+  }
+};
+
+std::vector<Victim> processes_of(const fs::path& out, const std::string& command) {
+  std::vector<Victim> found;
+  std::error_code gone;
+  for (const auto& entry : fs::directory_iterator("/proc", gone)) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream in(entry.path() / "cmdline");
+    std::vector<std::string> words;
+    for (std::string word; std::getline(in, word, '\0');) words.push_back(word);
+    if (words.size() < 2 || words[0] != "lra" || words[1] != command) continue;
+    const auto run = std::ranges::find(words, "--run");
+    Victim victim{.pid = static_cast<pid_t>(std::stol(name))};
+    if (run != words.end() && run + 1 != words.end()) victim.run = *(run + 1);
+    const bool ours = command == "train" ? victim.run.string().starts_with(out.string() + "/")
+                                         : std::ranges::count(words, out.string()) > 0;
+    if (ours) found.push_back(victim);
+  }
+  return found;
+}
+
+class SlowSuiteTorture : public SuiteTest {
+ protected:
+  void SetUp() override { write_budget(400, "64"); }
+  std::vector<std::string> call(const std::string& name) const {
+    return with(with_threads(words(name, kAttentions), 2), {"--seeds", "0,1", "--jobs", "2"});
+  }
+
+  // Runs the suite with `runners` at a time and kills 30 of their processes at random, spread over
+  // the suite; a runner that was killed is called again, until one call says that all is done.
+  void torture(const std::string& name, size_t count) {
+    const auto seed = std::random_device{}();
+    SCOPED_TRACE("seed of the kills: " + std::to_string(seed));
+    std::mt19937 random(seed);
+    std::vector<std::unique_ptr<Program>> programs(count);
+    std::map<fs::path, std::string> results;  // as they first appeared
+    std::set<fs::path> hit;                   // cells whose workers were killed
+    int kills = 0, of_runners = 0, in_training = 0, runners_died = 0;
+    std::vector<fs::path> cells;  // their folders, within a suite's
+    for (const SuiteCell& cell : load_suite(out("whole")).cells)
+      cells.push_back(cell.run.lexically_relative(out("whole")));
+    const auto look = [&] {
+      for (const fs::path& cell : cells) {
+        const fs::path run = out(name) / cell;
+        if (ended_status(run) == "ok") results.emplace(run, read_file(run / kResultFile));
+      }
+    };
+    const auto start = [&] {
+      for (auto& program : programs) {
+        if (program && program->ended()) {
+          const ProgramResult result = program->wait();
+          runners_died += result.status == 128 + SIGKILL ? 1 : 0;
+          EXPECT_TRUE(result.status == 128 + SIGKILL || result.status == 1) << result.err;
+          program.reset();
+        }
+        if (!program) program = std::make_unique<Program>(call(name));
+      }
+    };
+    while (kills < kKills) {
+      // A third of the kills are of runners; of those of workers, two thirds are in training.
+      const std::string kind = random() % 3 == 0 ? "suite" : "train";
+      const bool trains = kind == "train" && random() % 3 != 0;
+      const auto candidates = [&] {
+        std::vector<Victim> all = processes_of(out(name), kind);
+        if (trains) std::erase_if(all, [](const Victim& victim) { return !victim.in_training(); });
+        return all;
+      };
+      const auto due = static_cast<size_t>(kills) * (cells.size() - 2) / kKills;
+      do {
+        start();
+        look();
+        ASSERT_LT(results.size(), cells.size())
+            << "over after " << kills << " kills: give it more steps";
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      } while (results.size() < due || candidates().empty());
+      std::this_thread::sleep_for(std::chrono::milliseconds(
+          std::uniform_int_distribution<int>(0, trains ? 200 : 1000)(random)));
+      const std::vector<Victim> victims = candidates();
+      if (victims.empty()) continue;
+      const Victim& victim = victims[random() % victims.size()];
+      const bool mid = kind == "train" && victim.in_training();
+      // Only what lived a moment ago was hit.
+      if (!victim.alive() || kill(victim.pid, SIGKILL) != 0) continue;
+      for (int i = 0; i < 3000 && victim.alive(); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      ASSERT_FALSE(victim.alive()) << victim.pid;
+      ++kills;
+      of_runners += kind == "suite" ? 1 : 0;
+      in_training += mid ? 1 : 0;
+      if (kind == "train") hit.insert(victim.run);
+    }
+    look();
+    // Killed as often as this, a cell may stand as crash: the next call takes it up again.
+    int calls = 0;
+    for (bool ended = false; !ended && calls < 5; ++calls) {
+      ended = true;
+      for (auto& program : programs) {
+        if (!program) program = std::make_unique<Program>(call(name));
+      }
+      for (auto& program : programs) {
+        const int status = program->wait().status;
+        runners_died += status == 128 + SIGKILL ? 1 : 0;
+        ended &= status == 0;
+        program.reset();
+      }
+    }
+    EXPECT_EQ(run_program(call(name)).status, 0);
+    for (const auto& [run, text] : results)
+      EXPECT_EQ(read_file(run / kResultFile), text) << "ended once: " << run;
+    int logged = 0;  // kills of workers that their runners saw
+    for (const fs::path& cell : cells) {
+      expect_same_run(out("whole") / cell, out(name) / cell);
+      int ok = 0;
+      for (const json& one : read_lines(out(name) / cell / kTriesFile)) {
+        ok += one["ended"] == "ok" ? 1 : 0;
+        logged += one["ended"].get<std::string>().starts_with("ended by signal 9") ? 1 : 0;
+      }
+      EXPECT_LE(ok, 1) << "ended once: " << cell;
+    }
+    fmt::print(
+        "{}: {} kills: {} of runners; {} of workers of {} cells, {} of them past a checkpoint, {} "
+        "seen by their runners; {} calls more\n",
+        name, kills, of_runners, kills - of_runners, hit.size(), in_training, logged, calls);
+    EXPECT_EQ(runners_died, of_runners) << "every kill of a runner ended one";
+    EXPECT_GT(of_runners, 0);
+    EXPECT_GT(in_training, kKills / 5);
+    EXPECT_GE(hit.size(), cells.size() / 3);
+    // A runner that was killed right after its worker has seen nothing.
+    EXPECT_GT(logged, (kills - of_runners) / 2);
+  }
+};
+
+TEST_F(SlowSuiteTorture, OneRunnerOrTwoEndAsIfUndisturbed) {
+  ASSERT_EQ(run_program(call("whole")).status, 0);
+  ASSERT_EQ(load_suite(out("whole")).cells.size(), 12u);
+  torture("one", 1);
+  torture("two", 2);
+}
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,94 @@
+// Evaluation: each sample gets what the model makes of it alone at the full length, whatever batch
+// it stood in.
+#include "harness/training/evaluation.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/lra/model/toy_model.h"
+#include "tests/support/scratch.h"
+
+namespace lra {
+namespace {
+
+constexpr int64_t kLength = 200;
+
+class EvaluationTest : public testing::Test {
+ protected:
+  // Samples of 0 to 240 tokens, in no order of length.
+  Split make_split() const {
+    SplitWriter writer;
+    for (int64_t i = 0; i < 23; ++i) {
+      std::vector<uint16_t> ids;
+      for (int64_t j = 0; j < i * 97 % 241; ++j)
+        ids.push_back(static_cast<uint16_t>(1 + (i + j * j) % 6));
+      writer.tokens(ids);
+      writer.label(i % 3);
+    }
+    const auto path = scratch_.path() / "split.safetensors";
+    writer.write(path, 7);
+    return Split(path, 1, 3, 7);
+  }
+
+  static Config config_of(const std::string& attention) {
+    Config config = toy_config(attention);
+    config.settings.input.length = kLength;
+    config.settings.evaluation.batch = 4;
+    return config;
+  }
+
+  Scratch scratch_;
+};
+
+TEST_F(EvaluationTest, GivesEachSampleItsOwnResultInTheOrderOfTheSplit) {
+  const Split split = make_split();
+  struct Case {
+    const char* attention;
+    const char* mean_over;
+    bool drop_last, by_length;
+    const char* pooling = "mean";
+  };
+  for (const Case& c :
+       {Case{"standard", "real", false, true}, Case{"standard", "real", true, true},
+        Case{"standard", "length", false, false}, Case{"standard", "length", false, true, "cls"},
+        Case{"longformer[window=32,global_tokens=2]", "real", false, true},
+        Case{"linformer[projected_length=8]", "real", false, true},
+        Case{"nystrom[num_landmarks=4,conv_kernel_size=3]", "real", false, false},
+        Case{"performer[num_features=8]", "real", false, true},
+        Case{"performer[num_features=8,prescale=true]", "real", false, false}}) {
+    Config config = config_of(c.attention);
+    config.settings.model.mean_over = c.mean_over;
+    config.settings.model.pooling = c.pooling;
+    config.settings.evaluation.drop_last = c.drop_last;
+    torch::manual_seed(2);
+    Model model(toy_task(1), config);
+    EXPECT_EQ(evaluation_options(model, config).by_length, c.by_length) << c.attention;
+    const Evaluation found = evaluate(model, split, config, torch::kCPU, "test");
+    EXPECT_TRUE(model.is_training()) << "as it was";
+
+    const int64_t count = c.drop_last ? 20 : 23;
+    ASSERT_EQ(found.count, count);
+    ASSERT_EQ(std::ssize(found.predicted), count);
+    model.eval();
+    const torch::NoGradGuard no_grad;
+    EvaluationPass pass(split, {.batch = 1, .length = kLength});
+    double loss = 0;
+    int64_t correct = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      Batch one;
+      ASSERT_TRUE(pass.next(one));
+      const torch::Tensor logits = model.forward(one.tokens, one.mask);  // [1,3]
+      const auto sample = static_cast<size_t>(i);
+      EXPECT_EQ(found.labels[sample], split.label(i));
+      EXPECT_EQ(found.lengths[sample], std::min(kLength, split.length(i)));
+      EXPECT_EQ(found.predicted[sample], logits.argmax().item<int64_t>()) << c.attention << i;
+      EXPECT_NEAR(found.confidence[sample], logits.softmax(-1).max().item<double>(), 1e-5);
+      loss += torch::nn::functional::cross_entropy(logits, one.labels).item<double>();
+      correct += logits.argmax().item<int64_t>() == split.label(i) ? 1 : 0;
+    }
+    EXPECT_NEAR(found.loss, loss / static_cast<double>(count), 1e-5) << c.attention;
+    EXPECT_EQ(found.correct, correct) << c.attention;
+  }
+}
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,199 @@
+// Every task of every protocol: a configuration for each variant that a model can be made of, and a
+// training run at reduced size.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "attention_variants/base/files.h"
+#include "attention_variants/base/random.h"
+#include "harness/training/run_files.h"
+#include "harness/training/trainer.h"
+#include "lra/formats/safetensors.h"
+#include "lra/model/model.h"
+#include "results/analysis/recipes.h"
+#include "tests/support/scratch.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Random tokens in the task's form.
+void make_random_data(const Task& of, const fs::path& out) {
+  CounterRandom random(1, 0);
+  std::map<std::string, SplitWriter> splits;
+  for (const auto& [name, count] : {std::pair{"train", 12}, {"dev", 6}, {"test", 6}}) {
+    SplitWriter writer(of.inputs);
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t j = 0; j < of.inputs; ++j) {
+        std::vector<uint16_t> ids(20 + random.below(40));
+        for (uint16_t& id : ids)
+          id = static_cast<uint16_t>(1 + random.below(static_cast<uint32_t>(of.vocabulary) - 1));
+        writer.tokens(ids);
+      }
+      writer.label(i % of.classes);
+    }
+    splits[name] = std::move(writer);
+  }
+  Manifest manifest{.task = of.name,
+                    .source = "random",
+                    .synthetic = true,
+                    .generator = "test/1",
+                    .vocabulary = of.vocabulary,
+                    .classes = of.classes,
+                    .inputs = of.inputs};
+  write_prepared(out, manifest, splits);
+}
+
+// What makes a run of any protocol one of a fraction of a second. Layers, heads and all that is not
+// a size stay the protocol's.
+const std::vector<std::string> kSmall = {
+    "input.length=48",    "model.width=16",      "model.feed_forward=16",     "model.classifier=16",
+    "training.steps=3",   "training.batch=4",    "training.evaluate_every=1", "schedule.warmup=1",
+    "evaluation.batch=2", "training.log_every=1"};
+
+TrainRequest small_run(const std::string& protocol, const std::string& task_name,
+                       const std::string& attention, const fs::path& folder,
+                       std::vector<std::string> more = {}) {
+  std::vector<std::string> sets = kSmall;
+  sets.insert(sets.end(), more.begin(), more.end());
+  make_random_data(task(task_name), folder / "data");
+  return {.config = make_config(load_protocol(protocol), task_name, parse_attention(attention),
+                                sets, 0, "float32"),
+          .run = folder / "run",
+          .data = folder / "data"};
+}
+
+using ProtocolTask = std::tuple<std::string, std::string>;
+
+std::vector<std::string> task_names() {
+  std::vector<std::string> names;
+  for (const Task* known : tasks()) names.push_back(known->name);
+  return names;
+}
+
+class EveryProtocolTask : public testing::TestWithParam<ProtocolTask> {
+ protected:
+  Scratch scratch_;
+};
+std::string name_of(const testing::TestParamInfo<ProtocolTask>& param) {
+  std::string name = std::get<0>(param.param) + "_" + std::get<1>(param.param);
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryProtocolTask,
+                         testing::Combine(testing::ValuesIn(protocol_names()),
+                                          testing::ValuesIn(task_names())),
+                         name_of);
+
+TEST_P(EveryProtocolTask, MakesAModelOfEveryVariant) {
+  const auto& [name, task_name] = GetParam();
+  const Protocol protocol = load_protocol(name);
+  for (const AttentionEntry* entry : attention_entries()) {
+    if (entry->info.peer.empty()) continue;  // registered by another test
+    const Config config =
+        make_config(protocol, task_name, {.name = entry->info.name}, {}, 0, "float32");
+    Model model(task(task_name), config);
+    EXPECT_GT(model.parameter_count(), 0) << entry->info.name;
+    EXPECT_EQ(std::ssize(model.attentions()), config.settings.model.layers) << entry->info.name;
+  }
+}
+
+TEST_P(EveryProtocolTask, TrainsAtReducedSize) {
+  const auto& [name, task_name] = GetParam();
+  const TrainRequest request = small_run(name, task_name, "nystrom", scratch_.path());
+  ASSERT_EQ(train(request), "ok");
+  const json result = read_json(request.run / kResultFile);
+  EXPECT_EQ(result["steps"], 3);
+  EXPECT_EQ(result["test"]["count"], 6);
+  // Every effective value stands in the run's configuration.
+  const json written = read_json(request.run / kConfigFile),
+             settings = write_fields(request.config.settings);
+  for (const auto& [group, values] : settings.items()) EXPECT_EQ(written[group], values) << group;
+}
+
+// Sinkhorn's entry of tay2020's Image has a weight decay and sizes of its own.
+TEST(ProtocolRuns, AnEntryForAVariantIsWhatRuns) {
+  const Scratch scratch;
+  const TrainRequest request = small_run("tay2020", "image", "sinkhorn", scratch.path());
+  ASSERT_EQ(train(request), "ok");
+  const json config = read_json(request.run / kConfigFile);
+  EXPECT_EQ(config["optimizer"]["weight_decay"], 0.7);
+  EXPECT_EQ(config["model"]["heads"], 1);
+  EXPECT_EQ(config["attention"]["options"]["block"], 64);
+  EXPECT_EQ(std::ranges::count(config["by_attention"], "optimizer.weight_decay"), 1);
+}
+
+// Records know what runs did before a setting came, as configurations do: the two lists agree.
+TEST(ProtocolRuns, ARecordFromBeforeASettingStandsWithTodays) {
+  const Result old = read_result(LRA_SOURCE_DIR "/tests/fixtures/result-before-pooling.json");
+  Result today = old;
+  today.seed = 1;
+  today.config = Config::from_json(old.config, "result.json").to_json();
+  ASSERT_NE(today.config, old.config);
+  EXPECT_EQ(group_by_recipe(std::vector{old, today}).size(), 1u);
+  today.config["model"]["pooling"] = "cls";
+  EXPECT_EQ(group_by_recipe(std::vector{old, today}).size(), 2u);
+}
+
+// The learning rates that a run logs are those of its schedule.
+TEST(ProtocolRuns, TheScheduleRuns) {
+  const Scratch scratch;
+  const TrainRequest request =
+      small_run("tay2020", "listops", "linear", scratch.path(), {"schedule.warmup=2"});
+  ASSERT_EQ(train(request), "ok");
+  std::vector<double> rates;
+  std::istringstream lines(read_file(request.run / kMetricsFile));
+  for (std::string line; std::getline(lines, line);) {
+    const json value = json::parse(line);
+    if (value["split"] == "train") rates.push_back(value["learning_rate"]);
+  }
+  ASSERT_EQ(rates.size(), 3u);
+  EXPECT_EQ(rates[0], 0);
+  EXPECT_NEAR(rates[1], 0.05 * 0.5 / std::sqrt(2), 1e-15);
+  EXPECT_NEAR(rates[2], 0.05 / std::sqrt(2), 1e-15);
+}
+
+// AdamW's first moment shows the gradients: after two steps with beta1 0.9 none of its values
+// exceeds 0.19 of the limit.
+TEST(ProtocolRuns, GradientValuesAreClipped) {
+  const auto largest_moment = [](const std::string& clip) {
+    const Scratch scratch;
+    const TrainRequest request = small_run("lra-strict", "listops", "linear", scratch.path(),
+                                           {"training.steps=2", "optimizer.clip_value=" + clip});
+    EXPECT_EQ(train(request), "ok");
+    double largest = 0;
+    for (const auto& [name, tensor] : read_tensors(request.run / kLastCheckpoint).tensors) {
+      if (name.starts_with("optimizer.exp_avg."))
+        largest = std::max(largest, tensor.abs().max().item<double>());
+    }
+    return largest;
+  };
+  const double open = largest_moment("0"), clipped = largest_moment("1e-4");
+  EXPECT_GT(open, 1e-3);
+  EXPECT_LE(clipped, 0.19 * 1e-4 * (1 + 1e-5));
+  EXPECT_GT(clipped, 0);
+}
+
+// Dev is evaluated at steps 1, 2 and 3.
+TEST(ProtocolRuns, TheTestedCheckpointIsOfTheStepsThatMayChoose) {
+  const auto best_step = [](const std::string& after) {
+    const Scratch scratch;
+    // At this rate no step changes a prediction, so that the first that may choose does.
+    const TrainRequest request =
+        small_run("lra-strict", "listops", "linear", scratch.path(),
+                  {"optimizer.lr=1e-30", "evaluation.select_after=" + after});
+    EXPECT_EQ(train(request), "ok");
+    return read_json(request.run / kResultFile)["best_step"].get<int64_t>();
+  };
+  EXPECT_EQ(best_step("0"), 1);
+  EXPECT_EQ(best_step("0.3"), 1);
+  EXPECT_EQ(best_step("0.34"), 2);
+  EXPECT_EQ(best_step("1"), 3);
+}
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,229 @@
+#include "lra/config/protocol.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "attention_variants/base/files.h"
+#include "lra/config/budget.h"
+#include "tests/support/scratch.h"
+
+namespace lra {
+namespace {
+
+Config strict_listops(const std::vector<std::string>& sets = {},
+                      const std::string& attention = "nystrom") {
+  return make_config(load_protocol("lra-strict"), "listops", parse_attention(attention), sets, 0,
+                     "float32");
+}
+
+// Xiong et al. 2021 and its released code, as written in the paper's table of settings.
+TEST(ProtocolTest, StrictHasTheSizesOfTheRecipe) {
+  const Settings s = strict_listops().settings;
+  EXPECT_EQ(s.model.layers, 2);
+  EXPECT_EQ(s.model.width, 64);
+  EXPECT_EQ(s.model.heads, 2);
+  EXPECT_EQ(s.model.head_dim, 32);
+  EXPECT_EQ(s.model.feed_forward, 128);
+  EXPECT_EQ(s.optimizer.lr, 1e-4);
+  EXPECT_EQ(s.optimizer.eps, 1e-6);
+  EXPECT_EQ(s.training.steps, 5000);
+  EXPECT_EQ(s.training.batch, 32);
+  EXPECT_EQ(s.training.evaluate_every, 50);
+  EXPECT_EQ(s.schedule.warmup, 1000);
+  EXPECT_EQ(s.input.length, 2048);
+  EXPECT_EQ(s.model.mean_over, "real");
+}
+
+TEST(ProtocolTest, TheReleasedRecipeDiffersInItsQuirksAlone) {
+  const auto shown = [](const char* name) {
+    return make_config(load_protocol(name), "listops", parse_attention("nystrom"), {}, 0, "float32")
+        .to_json();
+  };
+  std::vector<std::string> keys;
+  for (const std::string& line : differences(shown("lra-strict"), shown("nystromformer2021"))) {
+    keys.push_back(line.substr(0, line.find(':')));
+  }
+  EXPECT_EQ(keys, (std::vector<std::string>{"attention.options.init", "attention.options.padding",
+                                            "protocol", "input.mask", "model.mean_over",
+                                            "model.attention_dtype", "schedule.beta1_low",
+                                            "schedule.beta1_high", "evaluation.drop_last"}));
+}
+
+// Its tasks: length, batch, warm-up, steps, evaluate every, evaluation batch.
+TEST(ProtocolTest, EveryTaskHasTheRecipesSchedule) {
+  struct Row {
+    const char* task;
+    int64_t length, batch, warmup, steps, every, evaluation_batch;
+  };
+  for (const char* name : {"lra-strict", "nystromformer2021"}) {
+    for (const Row& row :
+         {Row{"listops", 2048, 32, 1000, 5000, 50, 32}, Row{"text", 4096, 32, 8000, 20000, 500, 32},
+          Row{"retrieval", 4096, 32, 800, 30000, 300, 32},
+          Row{"image", 1024, 256, 175, 35000, 175, 256}}) {
+      const Settings s = task_settings(load_protocol(name), row.task);
+      EXPECT_EQ(s.input.length, row.length) << row.task;
+      EXPECT_EQ(s.training.batch, row.batch) << row.task;
+      EXPECT_EQ(s.schedule.warmup, row.warmup) << row.task;
+      EXPECT_EQ(s.training.steps, row.steps) << row.task;
+      EXPECT_EQ(s.training.evaluate_every, row.every) << row.task;
+      EXPECT_EQ(s.evaluation.batch, row.evaluation_batch) << row.task;
+      const bool released = std::string(name) == "nystromformer2021";
+      EXPECT_EQ(s.input.mask, released ? "nonzero" : "length");
+      EXPECT_EQ(s.evaluation.dev, released && std::string(row.task) == "text" ? "test" : "dev");
+    }
+  }
+}
+
+TEST(ProtocolTest, EveryBuiltInProtocolAndBudgetReadsStrictly) {
+  ASSERT_GE(protocol_names().size(), 2u);
+  for (const std::string& name : protocol_names()) EXPECT_EQ(load_protocol(name).name, name);
+  ASSERT_GE(budget_names().size(), 3u);
+  for (const std::string& name : budget_names()) EXPECT_EQ(load_budget(name).name, name);
+}
+
+TEST(ProtocolTest, OverridesGoOverTheProtocolAndAreNoted) {
+  const Config config = strict_listops({"training.steps=2000", "optimizer.lr=0.002"});
+  EXPECT_EQ(config.settings.training.steps, 2000);
+  EXPECT_EQ(config.settings.optimizer.lr, 0.002);
+  EXPECT_EQ(config.overridden, (std::vector<std::string>{"optimizer.lr", "training.steps"}));
+  EXPECT_EQ(config.settings.training.batch, 32) << "the rest stands";
+}
+
+TEST(ProtocolTest, AnOverrideOfAGroupIsOfItsKeysAlone) {
+  const auto of = [](const std::vector<std::string>& sets) {
+    return make_config(load_protocol("tay2020"), "listops", parse_attention("standard"), sets, 0,
+                       "float32");
+  };
+  const Config config = of({R"(schedule={"warmup":7})", R"(model={"layers":1})"});
+  EXPECT_EQ(config.settings.schedule.warmup, 7);
+  EXPECT_EQ(config.settings.schedule.kind, "rsqrt") << "not the default of no protocol";
+  EXPECT_EQ(config.settings.model.width, 512);
+  EXPECT_EQ(config.overridden, (std::vector<std::string>{"model.layers", "schedule.warmup"}));
+  EXPECT_EQ(config.to_json(), of({"model.layers=1", "schedule.warmup=7"}).to_json());
+}
+
+TEST(ProtocolTest, WhatTheProtocolSaysItselfIsNoOverride) {
+  EXPECT_EQ(strict_listops({"model.layers=2", "training.batch=32"}).to_json(),
+            strict_listops().to_json());
+}
+
+TEST(ProtocolTest, TheOrderOfOverridesIsNoPartOfARun) {
+  json before = strict_listops({"training.batch=8", "model.layers=1"}).to_json();
+  before["overridden"] = {"training.batch", "model.layers", "model.layers"};  // as once written
+  EXPECT_EQ(config_identity(before),
+            config_identity(strict_listops({"model.layers=1", "training.batch=8"}).to_json()));
+}
+
+TEST(BudgetTest, RefusesAProfileThatCannotBeMeasured) {
+  const Scratch scratch;
+  const std::string path = (scratch.path() / "b.json").string();
+  const auto refusal = [&](const json& profile) -> std::string {
+    write_json(path, {{"schema", "lra.budget/1"}, {"name", "b"}, {"profile", profile}});
+    try {
+      load_budget(path);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal({{"scope", "core"}, {"lengths", "64,128"}}), "");
+  EXPECT_NE(refusal({{"scope", "modul"}}).find("scope should be one of core, module"),
+            std::string::npos);
+  EXPECT_NE(refusal({{"mode", "train"}}).find("inference, training"), std::string::npos);
+  EXPECT_NE(refusal({{"preset", "tabel1"}}).find("did you mean 'table1'"), std::string::npos);
+  for (const char* lengths : {"64,abc", "0", "", "64,,128", "1.5"})
+    EXPECT_NE(refusal({{"lengths", lengths}}).find("profile.lengths"), std::string::npos)
+        << lengths;
+}
+
+TEST(ProtocolTest, OptionsInBracketsGoOverTheProtocols) {
+  const json options = strict_listops({}, "nystrom[num_landmarks=32]").attention_options;
+  EXPECT_EQ(options["num_landmarks"], 32);
+  EXPECT_EQ(options["conv_kernel_size"], 35);
+}
+
+TEST(ProtocolTest, AConfigurationReadsBackAsItWasWritten) {
+  const Config config = strict_listops({"training.steps=2000"}, "nystrom[num_landmarks=32]");
+  const Config again = Config::from_json(json::parse(config.to_json().dump()), "config.json");
+  EXPECT_EQ(again.to_json(), config.to_json());
+}
+
+TEST(ProtocolTest, RefusesWhatItDoesNotKnow) {
+  const auto set = [](const std::string& text) {
+    return error_text([&] { strict_listops({text}); });
+  };
+  EXPECT_EQ(set("training.step=5").substr(0, 61),
+            "unknown key 'step' in --set.training; did you mean 'steps'? V");
+  EXPECT_EQ(set("training.steps"),
+            "--set should be key=value, as training.steps=1000, not 'training.steps'");
+  EXPECT_EQ(set("training.steps.x=1"),
+            "--set training.steps.x: training.steps is a value, not a group");
+  EXPECT_EQ(set("training.steps=0"), "--set.training: steps should be at least 1, not 0");
+  EXPECT_EQ(set("training.steps=1.5"),
+            "--set.training: steps should be an integer, at least 1, not 1.5");
+  EXPECT_EQ(set("input.mask=all"),
+            "--set.input: mask should be one of length, nonzero, not \"all\"");
+  EXPECT_EQ(set("evaluation.drop_last=1"),
+            "--set.evaluation: drop_last should be true or false, not 1");
+}
+
+class ProtocolFileTest : public testing::Test {
+ protected:
+  std::string error(const std::string& text) {
+    const std::string path = (scratch_.path() / "p.json").string();
+    std::ofstream(path) << text;
+    return error_text([&] { load_protocol(path); });
+  }
+  Scratch scratch_;
+};
+
+TEST_F(ProtocolFileTest, AUsersFileExtendsABuiltInOne) {
+  const std::string path = (scratch_.path() / "mine.json").string();
+  std::ofstream(path) << R"({"schema": "lra.protocol/1", "name": "mine", "extends": "lra-strict",
+    "tasks": {"listops": {"training": {"steps": 77}, "schedule": {"warmup": 7}}}})";
+  const Config config =
+      make_config(load_protocol(path), "listops", parse_attention("standard"), {}, 0, "float32");
+  EXPECT_EQ(config.protocol, "mine");
+  EXPECT_EQ(config.settings.training.steps, 77);
+  EXPECT_EQ(config.settings.training.batch, 32);
+}
+
+TEST_F(ProtocolFileTest, EveryMistakeIsNamed) {
+  EXPECT_NE(error(R"({"schema": "lra.protocol/1", "name": "x", "setings": {}})")
+                .find("did you mean 'settings'?"),
+            std::string::npos);
+  EXPECT_NE(error(R"({"schema": "lra.protocol/2", "name": "x"})")
+                .find("schema should be one of lra.protocol/1"),
+            std::string::npos);
+  EXPECT_NE(error(R"({"name": "x"})").find("should hold \"schema\""), std::string::npos);
+  EXPECT_NE(
+      error(R"({"schema": "lra.protocol/1", "name": "x", "settings": {"model": {"widht": 64}}})")
+          .find("did you mean 'width'?"),
+      std::string::npos);
+  EXPECT_NE(error(R"({"schema": "lra.protocol/1", "name": "x", "tasks": {"listop": {}}})")
+                .find("unknown task 'listop'"),
+            std::string::npos);
+  EXPECT_NE(
+      error(
+          R"({"schema": "lra.protocol/1", "name": "x", "attentions": {"nystrom": {"landmarks": 3}}})")
+          .find("landmarks should be"),
+      std::string::npos);
+  EXPECT_NE(error(R"({"schema": "lra.protocol/1", "name": "x", "extends": "y"})")
+                .find("unknown protocol 'y'"),
+            std::string::npos);
+  EXPECT_NE(error("{\n  \"schema\": oops\n}").find("line 2"), std::string::npos)
+      << error("{\n  \"schema\": oops\n}");
+  EXPECT_NE(error_text([] { load_protocol("/no/such.json"); }).find("/no/such.json does not exist"),
+            std::string::npos);
+}
+
+TEST_F(ProtocolFileTest, AProtocolThatExtendsItselfIsRefused) {
+  const std::string path = (scratch_.path() / "p.json").string();
+  EXPECT_NE(error(R"({"schema": "lra.protocol/1", "name": "x", "extends": ")" + path + "\"}")
+                .find("extends itself"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace lra
