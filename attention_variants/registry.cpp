@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "attention_variants/attention.h"
+#include "attention_variants/registry.h"
 
 namespace lra {
 namespace {

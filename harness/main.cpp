@@ -111,8 +111,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& success) {  // --help, --version
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    return lra::another_speaks() ? 2 : fail(with_nearest(app, error));
-  } catch (const lra::Reported& error) {
+    return lra::rank_zero_reports() ? 2 : fail(with_nearest(app, error));
+  } catch (const lra::AlreadyReported& error) {
     return error.status();
   } catch (const std::exception& error) {
     return fail(error);

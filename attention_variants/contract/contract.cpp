@@ -10,6 +10,7 @@
 #include "attention_variants/contract/padding.h"
 #include "attention_variants/contract/trial.h"
 #include "attention_variants/ops/autocast.h"
+#include "attention_variants/projected_attention.h"
 
 namespace lra {
 namespace {
@@ -20,10 +21,10 @@ const char* type_name(torch::ScalarType type) { return c10::toString(type); }
 
 // ---- The clauses --------------------------------------------------------------------------------
 
-void shape_and_type(const Trial& trial, Findings& f) {
+void shape_and_type(const ContractProbe& trial, ClauseReport& f) {
   for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
     const auto attention = trial.make(type);
-    for (const Form& form : trial.forms()) {
+    for (const EntryPoint& form : trial.forms()) {
       const Inputs in = trial.inputs(form, first({48, 0, 1, 24}, 48), type);
       const torch::Tensor out = trial.call(*attention, form, in);
       f.that(
@@ -33,9 +34,9 @@ void shape_and_type(const Trial& trial, Findings& f) {
   }
 }
 
-void any_length(const Trial& trial, Findings& f) {
+void any_length(const ContractProbe& trial, ClauseReport& f) {
   const auto attention = trial.make();
-  for (const Form& form : trial.forms()) {
+  for (const EntryPoint& form : trial.forms()) {
     for (const int64_t n : {1, 2, 3, 5, 8, 37, 48, 61, 64}) {  // 37 and 61 are prime
       const Inputs in = trial.inputs(form, first({n, (n + 1) / 2}, n));
       try {
@@ -50,9 +51,9 @@ void any_length(const Trial& trial, Findings& f) {
   }
 }
 
-void batch_invariance(const Trial& trial, Findings& f) {
+void batch_invariance(const ContractProbe& trial, ClauseReport& f) {
   const auto attention = trial.make();
-  for (const Form& form : trial.forms()) {
+  for (const EntryPoint& form : trial.forms()) {
     const Inputs in = trial.inputs(form, first({41, 30, 1, 7, 0, 41, 22}, 41));
     const torch::Tensor together = trial.call(*attention, form, in);
     for (int64_t b = 0; b < in.mask.size(0); ++b) {
@@ -65,8 +66,8 @@ void batch_invariance(const Trial& trial, Findings& f) {
   }
 }
 
-void types_agree(const Trial& trial, Findings& f) {
-  const Form& form = trial.core();
+void types_agree(const ContractProbe& trial, ClauseReport& f) {
+  const EntryPoint& form = trial.core();
   for (const auto& [type, limit] : {std::pair{torch::kFloat, 1e-4}, {torch::kBFloat16, 6e-2}}) {
     // float64 with the same rounded parameters and inputs: rounding them once more may move a
     // token into another bucket or order.
@@ -80,8 +81,8 @@ void types_agree(const Trial& trial, Findings& f) {
   }
 }
 
-void deterministic(const Trial& trial, Findings& f) {
-  for (const Form& form : trial.forms()) {
+void deterministic(const ContractProbe& trial, ClauseReport& f) {
+  for (const EntryPoint& form : trial.forms()) {
     const Inputs in = trial.inputs(form, first({41, 30}, 41));
     const auto attention = trial.make();
     const torch::Tensor once = trial.call(*attention, form, in);
@@ -98,9 +99,9 @@ void deterministic(const Trial& trial, Findings& f) {
   }
 }
 
-void non_contiguous(const Trial& trial, Findings& f) {
+void non_contiguous(const ContractProbe& trial, ClauseReport& f) {
   const auto attention = trial.make();
-  for (const Form& form : trial.forms()) {
+  for (const EntryPoint& form : trial.forms()) {
     const Inputs in = trial.inputs(form, first({41, 30}, 41));
     const torch::Tensor expected = trial.call(*attention, form, in);
     const auto swapped = [](const torch::Tensor& t) {
@@ -120,9 +121,9 @@ void non_contiguous(const Trial& trial, Findings& f) {
   }
 }
 
-void inputs_unchanged(const Trial& trial, Findings& f) {
+void inputs_unchanged(const ContractProbe& trial, ClauseReport& f) {
   const auto attention = trial.make();
-  for (const Form& form : trial.forms()) {
+  for (const EntryPoint& form : trial.forms()) {
     const Inputs in = trial.inputs(form, first({41, 30, 0}, 41));
     const Tensors before = in.changed([](const auto& t) { return t.clone(); });
     const torch::Tensor mask = in.mask.clone();
@@ -134,8 +135,8 @@ void inputs_unchanged(const Trial& trial, Findings& f) {
   }
 }
 
-void large_logits(const Trial& trial, Findings& f) {
-  const Form& form = trial.core();
+void large_logits(const ContractProbe& trial, ClauseReport& f) {
+  const EntryPoint& form = trial.core();
   for (const auto type : {torch::kFloat, torch::kBFloat16}) {
     const auto attention = trial.make(type);
     Inputs in = trial.inputs(form, first({41, 30, 0}, 41), type);
@@ -147,7 +148,7 @@ void large_logits(const Trial& trial, Findings& f) {
   }
 }
 
-void parameter_gradients(const Trial& trial, Findings& f) {
+void parameter_gradients(const ContractProbe& trial, ClauseReport& f) {
   // Longer than the blocks, landmarks and windows of most defaults, and shorter for those that
   // refuse it.
   constexpr int64_t kLong = 160, kShort = 41;
@@ -155,7 +156,7 @@ void parameter_gradients(const Trial& trial, Findings& f) {
   context.max_length = std::max(context.max_length, kLong);
   const auto attention = trial.make(torch::kDouble, context, context.seed);
   attention->train();
-  const Form& form = trial.layer();
+  const EntryPoint& form = trial.layer();
   const auto parameters = attention->named_parameters();
   for (const int64_t n : {kLong, kShort}) {
     const Inputs in = trial.inputs(form, first({n, n / 2, 0}, n));
@@ -182,8 +183,8 @@ void parameter_gradients(const Trial& trial, Findings& f) {
 }
 
 // Central differences along random directions, in the inputs and in the attention's own parameters.
-void finite_differences(const Trial& trial, Findings& f) {
-  const Form& form = trial.core();
+void finite_differences(const ContractProbe& trial, ClauseReport& f) {
+  const EntryPoint& form = trial.core();
   const auto attention = trial.make();
   auto generator = at::make_generator<at::CPUGeneratorImpl>(uint64_t{29});
   for (const int64_t n : {4, 11}) {
@@ -221,8 +222,8 @@ void finite_differences(const Trial& trial, Findings& f) {
   }
 }
 
-void state_round_trip(const Trial& trial, Findings& f) {
-  const Form& form = trial.layer();
+void state_round_trip(const ContractProbe& trial, ClauseReport& f) {
+  const EntryPoint& form = trial.layer();
   const Inputs in = trial.inputs(form, first({41, 30}, 41));
   // What is not in the state may come from the context's seed, and from nowhere else.
   const auto attention = trial.make(),
@@ -239,15 +240,15 @@ void state_round_trip(const Trial& trial, Findings& f) {
             difference(trial.call(*other, form, in), trial.call(*attention, form, in)), 0);
 }
 
-void autocast(const Trial& trial, Findings& f) {
+void autocast(const ContractProbe& trial, ClauseReport& f) {
   const auto attention = trial.make(torch::kFloat), reference = trial.make(torch::kFloat);
   reference->to(torch::kDouble);
-  for (const Form& form : trial.forms()) {
+  for (const EntryPoint& form : trial.forms()) {
     const auto type = form.attends ? torch::kBFloat16 : torch::kFloat;
     const Inputs in = trial.inputs(form, first({41, 20, 0}, 41), type);
     torch::Tensor out;
     {
-      const AutocastScope scope(trial.subject().device, "bfloat16");
+      const ops::AutocastScope scope(trial.subject().device, "bfloat16");
       out = trial.call(*attention, form, in);
     }
     // A layer without a matrix product has nothing that autocast would change.
@@ -270,14 +271,14 @@ void autocast(const Trial& trial, Findings& f) {
   }
 }
 
-void options_in_effect(const Trial& trial, Findings& f) {
+void options_in_effect(const ContractProbe& trial, ClauseReport& f) {
   const json reported = trial.make()->options();
   f.that(reported == trial.subject().options,
          fmt::format("it reports {}, in effect are {}", reported.dump(),
                      trial.subject().options.dump()));
 }
 
-void wrong_shapes(const Trial& trial, Findings& f) {
+void wrong_shapes(const ContractProbe& trial, ClauseReport& f) {
   const auto attention = trial.make();
   const auto refused = [&](const std::string& what, const auto& call) {
     try {
@@ -292,7 +293,7 @@ void wrong_shapes(const Trial& trial, Findings& f) {
     f.that(false, what + " is taken");
   };
   const torch::Tensor full = first({8, 8}, 8);
-  for (const Form& form : trial.forms()) {
+  for (const EntryPoint& form : trial.forms()) {
     const Inputs in = trial.inputs(form, full);
     const torch::Tensor &x = in.leaves[0], &m = in.mask;
     const auto given = [&](const torch::Tensor& leaf, const torch::Tensor& mask) {
@@ -325,7 +326,7 @@ void wrong_shapes(const Trial& trial, Findings& f) {
 struct Clause {
   const char* name;
   const char* promise;
-  void (*run)(const Trial&, Findings&);
+  void (*run)(const ContractProbe&, ClauseReport&);
 };
 
 constexpr Clause kClauses[] = {
@@ -375,9 +376,9 @@ Verdict check_clause(const std::string& name, const ContractSubject& subject) {
     for (const Clause& known : kClauses) names.emplace_back(known.name);
     throw unknown_name("clause", name, names);
   }
-  Findings findings;
+  ClauseReport findings;
   try {
-    const Trial trial(subject);
+    const ContractProbe trial(subject);
     clause->run(trial, findings);
   } catch (const std::exception& error) {
     findings.that(false, first_line(error));

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "attention_variants/attention.h"
+#include "attention_variants/registry.h"
 #include "attention_variants/torch.h"
 
 namespace lra {

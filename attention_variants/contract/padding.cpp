@@ -6,9 +6,9 @@
 
 namespace lra::contract {
 
-void padded_rows(const Trial& trial, Findings& f) {
+void padded_rows(const ContractProbe& trial, ClauseReport& f) {
   const auto attention = trial.make();
-  for (const Form& form : trial.forms()) {
+  for (const EntryPoint& form : trial.forms()) {
     for (const int64_t n : {1, 5, 41}) {
       const Inputs in = trial.inputs(form, first({n, 0, 1, (n + 1) / 2}, n));
       const torch::Tensor out = trial.call(*attention, form, in);
@@ -19,10 +19,10 @@ void padded_rows(const Trial& trial, Findings& f) {
   }
 }
 
-void all_padding(const Trial& trial, Findings& f) {
+void all_padding(const ContractProbe& trial, ClauseReport& f) {
   for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
     const auto attention = trial.make(type);
-    for (const Form& form : trial.forms()) {
+    for (const EntryPoint& form : trial.forms()) {
       for (const auto& [lengths, n] :
            {std::pair{std::vector<int64_t>{0, 41}, int64_t{41}}, {{0, 0}, 41}, {{0}, 1}}) {
         trial.check_finite(
@@ -33,7 +33,7 @@ void all_padding(const Trial& trial, Findings& f) {
   }
 }
 
-void one_token(const Trial& trial, Findings& f) {
+void one_token(const ContractProbe& trial, ClauseReport& f) {
   for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
     const auto attention = trial.make(type);
     for (const int64_t n : {9, 41}) {
@@ -46,10 +46,10 @@ void one_token(const Trial& trial, Findings& f) {
   }
 }
 
-void padding_invariance(const Trial& trial, Findings& f) {
+void padding_invariance(const ContractProbe& trial, ClauseReport& f) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(uint64_t{23});
   const torch::Tensor holes = torch::rand({4, 41}, generator, torch::kDouble).gt(0.4);
-  for (const Form& form : trial.forms()) {
+  for (const EntryPoint& form : trial.forms()) {
     const auto attention = trial.make(), single = trial.make(torch::kFloat);
     for (const auto& [where, mask] :
          {std::pair{"at the end", first({41, 30, 1, 7, 0}, 41)}, {"anywhere", holes}}) {
@@ -99,7 +99,7 @@ void padding_invariance(const Trial& trial, Findings& f) {
   }
 }
 
-void length_invariance(const Trial& trial, Findings& f) {
+void length_invariance(const ContractProbe& trial, ClauseReport& f) {
   f.that(true, "");
   if (!trial.make()->length_invariant()) return;  // it promises nothing
   auto generator = at::make_generator<at::CPUGeneratorImpl>(uint64_t{23});
@@ -108,7 +108,7 @@ void length_invariance(const Trial& trial, Findings& f) {
                                   .logical_and(first({41, 33, 5, 40}, 61));
   for (const auto& [type, limit] : {std::pair{torch::kDouble, 1e-12}, {torch::kFloat, 1e-5}}) {
     const auto attention = trial.make(type);
-    for (const Form& form : trial.forms()) {
+    for (const EntryPoint& form : trial.forms()) {
       for (const auto& [mask, cut] : {std::pair{first({30, 1, 7, 0, 22}, 64), int64_t{30}},
                                       {first({3, 2}, 48), 3},
                                       {holes, 41}}) {

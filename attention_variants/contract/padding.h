@@ -5,10 +5,10 @@
 
 namespace lra::contract {
 
-void padded_rows(const Trial& trial, Findings& f);
-void all_padding(const Trial& trial, Findings& f);
-void one_token(const Trial& trial, Findings& f);
-void padding_invariance(const Trial& trial, Findings& f);
-void length_invariance(const Trial& trial, Findings& f);
+void padded_rows(const ContractProbe& trial, ClauseReport& f);
+void all_padding(const ContractProbe& trial, ClauseReport& f);
+void one_token(const ContractProbe& trial, ClauseReport& f);
+void padding_invariance(const ContractProbe& trial, ClauseReport& f);
+void length_invariance(const ContractProbe& trial, ClauseReport& f);
 
 }  // namespace lra::contract

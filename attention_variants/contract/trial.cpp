@@ -8,7 +8,7 @@ namespace lra::contract {
 
 // ---- What a clause has seen ---------------------------------------------------------------------
 
-void Findings::at_most(const std::string& what, double value, double limit) {
+void ClauseReport::at_most(const std::string& what, double value, double limit) {
   ++count_;
   const std::string text = fmt::format("{} {:.2g} (at most {:.2g})", what, value, limit);
   if (!(value <= limit)) {
@@ -19,16 +19,16 @@ void Findings::at_most(const std::string& what, double value, double limit) {
   }
 }
 
-void Findings::that(bool holds, const std::string& otherwise) {
+void ClauseReport::that(bool holds, const std::string& otherwise) {
   ++count_;
   if (!holds) failures_.push_back(otherwise);
 }
 
-void Findings::finite(const std::string& what, const torch::Tensor& t) {
+void ClauseReport::finite(const std::string& what, const torch::Tensor& t) {
   that(torch::isfinite(t).all().item<bool>(), what + " has NaN or infinity");
 }
 
-Verdict Findings::verdict(const std::string& clause) const {
+Verdict ClauseReport::verdict(const std::string& clause) const {
   if (failures_.empty())
     return {clause, true, nearest_text_.empty() ? fmt::format("{} checks", count_) : nearest_text_};
   constexpr size_t kShown = 2;
@@ -87,9 +87,9 @@ torch::Tensor weighted_sum(const torch::Tensor& out) {
 
 // ---- The attention under trial ------------------------------------------------------------------
 
-Trial::Trial(const ContractSubject& subject) : subject_(subject) {
+ContractProbe::ContractProbe(const ContractSubject& subject) : subject_(subject) {
   const auto attention = make();
-  Form core{.attends = true, .leaves = {"q", "k", "v"}};
+  EntryPoint core{.attends = true, .leaves = {"q", "k", "v"}};
   if (attention->projections() == Projections::shared_query_key) core.leaves = {"q", "v"};
   if (attention->projections() == Projections::value_only) core.leaves = {"v"};
   if (has_attend(*attention, core)) forms_.push_back(core);
@@ -97,7 +97,7 @@ Trial::Trial(const ContractSubject& subject) : subject_(subject) {
 }
 
 // Whether it overrides Attention::attend(), which only says that there is none.
-bool Trial::has_attend(Attention& attention, const Form& form) const {
+bool ContractProbe::has_attend(Attention& attention, const EntryPoint& form) const {
   const Inputs in = inputs(form, first({2}, 2));
   const auto message = [](const auto& attend) -> std::string {
     try {
@@ -112,12 +112,13 @@ bool Trial::has_attend(Attention& attention, const Form& form) const {
   return message([&] { call(attention, form, in); }) != none;
 }
 
-std::shared_ptr<Attention> Trial::make(torch::ScalarType type) const {
+std::shared_ptr<Attention> ContractProbe::make(torch::ScalarType type) const {
   return make(type, subject_.context, subject_.context.seed);
 }
 
-std::shared_ptr<Attention> Trial::make(torch::ScalarType type, const AttentionContext& context,
-                                       uint64_t initial_seed) const {
+std::shared_ptr<Attention> ContractProbe::make(torch::ScalarType type,
+                                               const AttentionContext& context,
+                                               uint64_t initial_seed) const {
   torch::manual_seed(initial_seed);
   auto attention = subject_.make(context);
   attention->to(subject_.device, type);
@@ -125,8 +126,8 @@ std::shared_ptr<Attention> Trial::make(torch::ScalarType type, const AttentionCo
   return attention;
 }
 
-Inputs Trial::inputs(const Form& form, const torch::Tensor& mask, torch::ScalarType type,
-                     uint64_t seed) const {
+Inputs ContractProbe::inputs(const EntryPoint& form, const torch::Tensor& mask,
+                             torch::ScalarType type, uint64_t seed) const {
   const AttentionContext& c = subject_.context;
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   const int64_t b = mask.size(0), n = mask.size(1);
@@ -138,14 +139,15 @@ Inputs Trial::inputs(const Form& form, const torch::Tensor& mask, torch::ScalarT
   return in;
 }
 
-torch::Tensor Trial::call(Attention& attention, const Form& form, const Inputs& in) const {
+torch::Tensor ContractProbe::call(Attention& attention, const EntryPoint& form,
+                                  const Inputs& in) const {
   if (!form.attends) return attention.forward(in.leaves[0], in.mask);
   const torch::Tensor &q = in.leaves[0], &v = in.leaves.back();
   return attention.attend(q, in.leaves.size() == 3 ? in.leaves[1] : q, v, in.mask);
 }
 
-void Trial::check_finite(Findings& f, Attention& attention, const Form& form, const Inputs& given,
-                         const std::string& when) const {
+void ContractProbe::check_finite(ClauseReport& f, Attention& attention, const EntryPoint& form,
+                                 const Inputs& given, const std::string& when) const {
   const Inputs in = given.needing_gradients();
   const torch::Tensor out = call(attention, form, in);
   const std::string what = fmt::format("{}, {}: ", form.name(), when);

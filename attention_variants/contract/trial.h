@@ -14,7 +14,7 @@ namespace lra::contract {
 using Tensors = std::vector<torch::Tensor>;
 
 /// Collects what a clause sees, and says at the end whether it holds.
-class Findings {
+class ClauseReport {
  public:
   /// `value` should be at most `limit`; NaN is not.
   void at_most(const std::string& what, double value, double limit);
@@ -34,7 +34,7 @@ class Findings {
 
 /// One way into an attention, and what it is given: attend(q, k, v, mask) as the layer's own
 /// projections would call it, or forward(x, mask).
-struct Form {
+struct EntryPoint {
   bool attends = false;
   std::vector<std::string> leaves;  // q, k, v; or q, v where k is q; or v alone; or x
 
@@ -52,16 +52,16 @@ struct Inputs {
   Inputs needing_gradients() const;
 };
 
-class Trial {
+class ContractProbe {
  public:
-  explicit Trial(const ContractSubject& subject);
+  explicit ContractProbe(const ContractSubject& subject);
 
   /// attend() where there is one, then forward().
-  const std::vector<Form>& forms() const { return forms_; }
+  const std::vector<EntryPoint>& forms() const { return forms_; }
   /// The attention itself where it has that form.
-  const Form& core() const { return forms_.front(); }
+  const EntryPoint& core() const { return forms_.front(); }
   /// The whole layer.
-  const Form& layer() const { return forms_.back(); }
+  const EntryPoint& layer() const { return forms_.back(); }
   const ContractSubject& subject() const { return subject_; }
 
   /// In evaluation mode.
@@ -71,20 +71,20 @@ class Trial {
                                   uint64_t initial_seed) const;
 
   /// Gaussian leaves for a mask [B,N].
-  Inputs inputs(const Form& form, const torch::Tensor& mask,
+  Inputs inputs(const EntryPoint& form, const torch::Tensor& mask,
                 torch::ScalarType type = torch::kDouble, uint64_t seed = 1) const;
 
-  torch::Tensor call(Attention& attention, const Form& form, const Inputs& in) const;
+  torch::Tensor call(Attention& attention, const EntryPoint& form, const Inputs& in) const;
 
   /// The output, and the gradients of all leaves, are finite.
-  void check_finite(Findings& f, Attention& attention, const Form& form, const Inputs& given,
-                    const std::string& when) const;
+  void check_finite(ClauseReport& f, Attention& attention, const EntryPoint& form,
+                    const Inputs& given, const std::string& when) const;
 
  private:
-  bool has_attend(Attention& attention, const Form& form) const;
+  bool has_attend(Attention& attention, const EntryPoint& form) const;
 
   const ContractSubject& subject_;
-  std::vector<Form> forms_;
+  std::vector<EntryPoint> forms_;
 };
 
 /// mask [B,N] with the first lengths[b] positions of sample b real.

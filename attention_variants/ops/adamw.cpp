@@ -4,7 +4,7 @@
 #include <tuple>
 #include <vector>
 
-namespace lra {
+namespace lra::ops {
 namespace {
 
 // What one call goes over: parameters of one device and type that have taken as many steps.
@@ -57,4 +57,4 @@ torch::Tensor FusedAdamW::step(LossClosure closure) {
   return {};
 }
 
-}  // namespace lra
+}  // namespace lra::ops

@@ -3,7 +3,7 @@
 
 #include "attention_variants/torch.h"
 
-namespace lra {
+namespace lra::ops {
 
 /// torch::optim::AdamW, with its options and state, whose step() goes over all parameters in one
 /// operator of LibTorch and not in a dozen each. The same up to rounding; no AMSGrad, no closure.
@@ -13,4 +13,4 @@ class FusedAdamW : public torch::optim::AdamW {
   torch::Tensor step(LossClosure closure = nullptr) override;
 };
 
-}  // namespace lra
+}  // namespace lra::ops

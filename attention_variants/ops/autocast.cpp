@@ -2,7 +2,7 @@
 
 #include <ATen/autocast_mode.h>
 
-namespace lra {
+namespace lra::ops {
 
 AutocastScope::AutocastScope(torch::Device device, const std::string& dtype)
     : device_(device), active_(dtype == "bfloat16") {
@@ -17,4 +17,4 @@ AutocastScope::~AutocastScope() {
   at::autocast::set_autocast_enabled(device_.type(), false);
 }
 
-}  // namespace lra
+}  // namespace lra::ops

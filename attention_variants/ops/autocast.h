@@ -5,7 +5,7 @@
 
 #include "attention_variants/torch.h"
 
-namespace lra {
+namespace lra::ops {
 
 /// Autocast to bfloat16 on `device` for a scope, where `dtype` is "bfloat16"; nothing for
 /// "float32".
@@ -21,4 +21,4 @@ class AutocastScope {
   bool active_;
 };
 
-}  // namespace lra
+}  // namespace lra::ops

@@ -7,25 +7,25 @@
 
 #include "attention_variants/torch.h"
 
-namespace lra {
+namespace lra::ops {
 namespace detail {
 template <class T>
-struct Held : torch::CustomClassHolder {
-  explicit Held(T given) : value(std::move(given)) {}
+struct SavedState : torch::CustomClassHolder {
+  explicit SavedState(T given) : value(std::move(given)) {}
   const T value;
 };
 }  // namespace detail
 
 template <class Settings>
-void hold_settings(torch::autograd::AutogradContext& context, Settings settings) {
-  context.saved_data["settings"] =
-      c10::IValue::make_capsule(c10::make_intrusive<detail::Held<Settings>>(std::move(settings)));
+void save_settings(torch::autograd::AutogradContext& context, Settings settings) {
+  context.saved_data["settings"] = c10::IValue::make_capsule(
+      c10::make_intrusive<detail::SavedState<Settings>>(std::move(settings)));
 }
 
 /// For the backward pass of an operator that is differentiable once: throws Error where that pass
 /// is to be differentiated itself (create_graph), which would silently take its gradients for
 /// constants.
-inline void refuse_second_derivative() {
+inline void check_first_order() {
   if (!at::GradMode::is_enabled()) return;
   throw Error(
       "this operator is differentiable once, not twice (create_graph); the attentions without "
@@ -33,17 +33,18 @@ inline void refuse_second_derivative() {
 }
 
 /// What save_for_backward() kept, for such a pass.
-inline torch::autograd::variable_list saved_once(const torch::autograd::AutogradContext& context) {
-  refuse_second_derivative();
+inline torch::autograd::variable_list saved_tensors(
+    const torch::autograd::AutogradContext& context) {
+  check_first_order();
   return context.get_saved_variables();
 }
 
-/// Those of hold_settings(), of the same type; they live as long as the context.
+/// Those of save_settings(), of the same type; they live as long as the context.
 template <class Settings>
-const Settings& held_settings(const torch::autograd::AutogradContext& context) {
-  return c10::static_intrusive_pointer_cast<detail::Held<Settings>>(
+const Settings& saved_settings(const torch::autograd::AutogradContext& context) {
+  return c10::static_intrusive_pointer_cast<detail::SavedState<Settings>>(
              context.saved_data.at("settings").toCapsule())
       ->value;
 }
 
-}  // namespace lra
+}  // namespace lra::ops

@@ -4,7 +4,7 @@
 
 #include "attention_variants/ops/cpu/kernels/gemm.h"
 
-namespace lra {
+namespace lra::ops {
 namespace {
 
 bool under_autocast() { return at::autocast::is_autocast_enabled(torch::kCPU); }
@@ -18,14 +18,14 @@ bool has_cpu_kernels(Kernels chosen, const torch::Tensor& x) {
          (!under_autocast() || at::autocast::get_autocast_dtype(torch::kCPU) == torch::kBFloat16);
 }
 
-cpu::Products keep_products(torch::autograd::AutogradContext& context) {
+cpu::GemmPrecision save_gemm_precision(torch::autograd::AutogradContext& context) {
   context.saved_data[kRounded] = under_autocast();
-  return under_autocast() ? cpu::Products::bfloat16 : cpu::Products::float32;
+  return under_autocast() ? cpu::GemmPrecision::bfloat16 : cpu::GemmPrecision::float32;
 }
 
-cpu::Products kept_products(const torch::autograd::AutogradContext& context) {
-  return context.saved_data.at(kRounded).toBool() ? cpu::Products::bfloat16
-                                                  : cpu::Products::float32;
+cpu::GemmPrecision saved_gemm_precision(const torch::autograd::AutogradContext& context) {
+  return context.saved_data.at(kRounded).toBool() ? cpu::GemmPrecision::bfloat16
+                                                  : cpu::GemmPrecision::float32;
 }
 
-}  // namespace lra
+}  // namespace lra::ops

@@ -4,10 +4,10 @@
 
 #include "attention_variants/torch.h"
 
-namespace lra {
+namespace lra::ops {
 
 namespace cpu {
-enum class Products : int;  // kernels/cpu/matrix.h
+enum class GemmPrecision : int;  // kernels/cpu/matrix.h
 }
 
 enum class Kernels {
@@ -27,7 +27,7 @@ inline bool has_cpu_kernels(Kernels chosen, int64_t element_size) {
 
 /// How an operator's forward pass multiplies, kept for its backward pass: with operands rounded to
 /// bfloat16 under autocast, whatever is stored between products staying float32.
-cpu::Products keep_products(torch::autograd::AutogradContext& context);
-cpu::Products kept_products(const torch::autograd::AutogradContext& context);
+cpu::GemmPrecision save_gemm_precision(torch::autograd::AutogradContext& context);
+cpu::GemmPrecision saved_gemm_precision(const torch::autograd::AutogradContext& context);
 
-}  // namespace lra
+}  // namespace lra::ops

@@ -11,11 +11,11 @@
 #include "attention_variants/ops/cpu/kernels/dropout_bits.h"
 #include "attention_variants/torch.h"
 
-namespace lra {
+namespace lra::ops {
 
 /// Zeroes each element of x with probability p and multiplies the others by 1 / (1 - p), in
 /// training; gives x itself in evaluation and for p = 0. The seed is one number of LibTorch's
-/// default CPU generator, or as a BatchPart says; the numbers are Philox4x32-10 (Salmon et al., SC
+/// default CPU generator, or as a BatchSlice says; the numbers are Philox4x32-10 (Salmon et al., SC
 /// 2011), 16 bits an element: p is rounded to a multiple of 2^-16, and 1 / (1 - p) is that of the
 /// rounded p. On GPUs, and for p = 1, this is LibTorch's own dropout. x of any shape, float32,
 /// float64 or bfloat16; throws c10::Error where p is not in [0, 1].
@@ -35,21 +35,21 @@ struct DropoutMask {
 /// anew each time.
 enum class DropoutBits { kept, drawn_anew };
 /// That of a call of philox_dropout() on `count` elements, its seed drawn as that would; p below 1.
-DropoutMask draw_dropout(double p, bool training, int64_t count,
-                         DropoutBits bits = DropoutBits::kept);
+DropoutMask make_dropout_mask(double p, bool training, int64_t count,
+                              DropoutBits bits = DropoutBits::kept);
 
 /// While it lives, this thread's tensors are samples [begin, begin + count) of a larger batch, in
 /// rows of one size: dropouts on CPUs drop what they would drop of these samples in the whole
 /// batch. They draw their seeds from `seeds`, a CPU generator, in place of LibTorch's default one.
-class BatchPart {
+class BatchSlice {
  public:
-  BatchPart(int64_t begin, int64_t count, at::Generator seeds);
-  ~BatchPart();
-  BatchPart(const BatchPart&) = delete;
-  BatchPart& operator=(const BatchPart&) = delete;
+  BatchSlice(int64_t begin, int64_t count, at::Generator seeds);
+  ~BatchSlice();
+  BatchSlice(const BatchSlice&) = delete;
+  BatchSlice& operator=(const BatchSlice&) = delete;
 
  private:
-  friend DropoutMask draw_dropout(double p, bool training, int64_t count, DropoutBits bits);
+  friend DropoutMask make_dropout_mask(double p, bool training, int64_t count, DropoutBits bits);
   int64_t begin_, count_;
   at::Generator seeds_;
 };
@@ -61,10 +61,10 @@ DropoutMask saved_dropout(const torch::autograd::AutogradContext& context, const
 
 /// Elements [start, start + count) of the dropout of x, start a multiple of 128: x and y point at
 /// the first of them, and may be the same.
-void drop_out(const DropoutMask& mask, int64_t start, int64_t count, const float* x, float* y);
-/// The same of elements that drop_out() was called for, of what is dropped with them.
-void drop_out_again(const DropoutMask& mask, int64_t start, int64_t count, const float* x,
-                    float* y);
+void apply_dropout(const DropoutMask& mask, int64_t start, int64_t count, const float* x, float* y);
+/// The same of elements that apply_dropout() was called for, of what is dropped with them.
+void reapply_dropout(const DropoutMask& mask, int64_t start, int64_t count, const float* x,
+                     float* y);
 
 /// The module of philox_dropout().
 class DropoutImpl : public torch::nn::Cloneable<DropoutImpl> {
@@ -78,4 +78,4 @@ class DropoutImpl : public torch::nn::Cloneable<DropoutImpl> {
 };
 TORCH_MODULE(Dropout);
 
-}  // namespace lra
+}  // namespace lra::ops

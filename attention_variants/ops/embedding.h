@@ -3,7 +3,7 @@
 
 #include "attention_variants/torch.h"
 
-namespace lra {
+namespace lra::ops {
 
 /// The tables of an embedding: tokens [V,D], positions [at least N,D] (learned, or fixed).
 struct EmbeddingTables {
@@ -17,4 +17,4 @@ struct EmbeddingTables {
 torch::Tensor embed(const torch::Tensor& ids, const EmbeddingTables& tables, double dropout,
                     bool training, const torch::Tensor& mask = {});
 
-}  // namespace lra
+}  // namespace lra::ops

@@ -4,7 +4,7 @@
 #include "attention_variants/ops/linear.h"
 #include "attention_variants/torch.h"
 
-namespace lra {
+namespace lra::ops {
 
 /// Parameters of a block of width D and feed-forward width F.
 struct FeedForwardWeights {
@@ -32,4 +32,4 @@ torch::Tensor add_projected(const torch::Tensor& x, const torch::Tensor& y,
 torch::Tensor add_dropped_out(const torch::Tensor& x, const torch::Tensor& y, double dropout,
                               bool training, const torch::Tensor& mask = {});
 
-}  // namespace lra
+}  // namespace lra::ops

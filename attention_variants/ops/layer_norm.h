@@ -4,7 +4,7 @@
 
 #include "attention_variants/torch.h"
 
-namespace lra {
+namespace lra::ops {
 
 /// (x - mean) / sqrt(variance + eps) * weight + bias over the last dimension of x [...,D], float32
 /// on a CPU; weight and bias [D]. Rows where mask [...] (undefined: all true) is false are anything
@@ -17,4 +17,4 @@ torch::Tensor layer_norm(const torch::Tensor& x, const torch::Tensor& weight,
 torch::Tensor layer_norm_sum(const torch::Tensor& x, const torch::Tensor& weight,
                              const torch::Tensor& bias, double eps, const torch::Tensor& mask);
 
-}  // namespace lra
+}  // namespace lra::ops

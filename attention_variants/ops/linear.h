@@ -5,7 +5,7 @@
 
 #include "attention_variants/torch.h"
 
-namespace lra {
+namespace lra::ops {
 
 /// A linear layer's parameters: weight [out,in], bias [out].
 struct LinearWeights {
@@ -26,12 +26,12 @@ struct LinearRows {
   std::vector<torch::Tensor> y;
   torch::Tensor x;
 };
-LinearRows linear_rows(const torch::Tensor& x, const RowNorm* norm,
-                       const std::vector<LinearWeights>& layers, const torch::Tensor& mask = {});
+LinearRows linear(const torch::Tensor& x, const RowNorm* norm,
+                  const std::vector<LinearWeights>& layers, const torch::Tensor& mask = {});
 
 /// x Wᵀ + b, x [B,N,in] float32 on a CPU -> [B,N,out], with rows zero where mask [B,N] is false.
 /// Differentiable once.
 torch::Tensor masked_linear_rows(const torch::Tensor& x, const LinearWeights& layer,
                                  const torch::Tensor& mask);
 
-}  // namespace lra
+}  // namespace lra::ops

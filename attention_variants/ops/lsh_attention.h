@@ -8,9 +8,9 @@
 #include "attention_variants/ops/cpu/kernels/lsh_attention.h"
 #include "attention_variants/torch.h"
 
-namespace lra {
+namespace lra::ops {
 
-struct LshSettings {
+struct LshOptions {
   int64_t rounds = 1;
   int64_t chunk = 0;  // tokens
   int64_t before = 0, after = 0;
@@ -23,10 +23,10 @@ struct LshSettings {
 /// padding are zero. Differentiable once.
 torch::Tensor lsh_attention(const torch::Tensor& x, const torch::Tensor& v,
                             const torch::Tensor& mask, const torch::Tensor& rotations,
-                            const LshSettings& settings);
+                            const LshOptions& settings);
 
 /// Bytes that lsh_attention() holds above its inputs without gradients, the result among them.
 int64_t lsh_attention_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,
-                            const LshSettings& settings);
+                            const LshOptions& settings);
 
-}  // namespace lra
+}  // namespace lra::ops

@@ -3,7 +3,7 @@
 
 #include "attention_variants/torch.h"
 
-namespace lra {
+namespace lra::ops {
 
 /// Σ_n table[.,n] x[n] of each head of each sample over the positions n where `mask` [B,N] is true:
 /// x [B,H,N,d] float32 on a CPU, table [k,Nmax] or, each head its own, [H,k,Nmax], float32, Nmax at
@@ -12,4 +12,4 @@ namespace lra {
 torch::Tensor project_length(const torch::Tensor& x, const torch::Tensor& table,
                              const torch::Tensor& mask);
 
-}  // namespace lra
+}  // namespace lra::ops

@@ -5,19 +5,19 @@
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/torch.h"
 
-namespace lra {
+namespace lra::ops {
 
 /// softmax(q kᵀ / √d) v: q [B,H,M,d], k [B,H,N,d], v [B,H,N,e] float32 on a CPU; keys [B,N] bool
 /// (true = seen; undefined = all) -> [B,H,M,e], laid out as [B,M,H,e]. Where `queries` [B,M] is
 /// given, the rows that it leaves out are zero and cost nothing. Rows of a sample without any key
 /// are zero. The weights that `dropout`, of draw_weight_dropout(), drops are zero and the others
 /// scaled; no more than a tile of either is ever held. Differentiable once.
-torch::Tensor softmax_kernel(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                             const torch::Tensor& keys, const torch::Tensor& queries = {},
-                             const DropoutMask& dropout = {});
+torch::Tensor softmax_attention(const torch::Tensor& q, const torch::Tensor& k,
+                                const torch::Tensor& v, const torch::Tensor& keys,
+                                const torch::Tensor& queries = {}, const DropoutMask& dropout = {});
 
 /// A dropout with probability p, below 1, of the weights between queries q [B,H,M,d] and keys
-/// k [B,H,N,d]; its seed as draw_dropout() draws it.
+/// k [B,H,N,d]; its seed as make_dropout_mask() draws it.
 DropoutMask draw_weight_dropout(double p, bool training, const torch::Tensor& q,
                                 const torch::Tensor& k);
 
@@ -26,13 +26,13 @@ DropoutMask draw_weight_dropout(double p, bool training, const torch::Tensor& q,
 torch::Tensor drop_weights(const torch::Tensor& weights, double p, bool training);
 
 /// Softmax attention of all tokens to all, q, k and v [B,H,N,d], mask [B,N] -> [B,H,N,d] with the
-/// rows of padding zero: by softmax_kernel() where there are kernels for q, else by LibTorch's.
+/// rows of padding zero: by softmax_attention() where there are kernels for q, else by LibTorch's.
 torch::Tensor full_attention(Kernels chosen, const torch::Tensor& q, const torch::Tensor& k,
                              const torch::Tensor& v, const torch::Tensor& mask);
 
-/// Bytes that softmax_kernel() holds above its inputs without gradients, the result among them, for
-/// `rows` = B*H heads, where no padding stands before a token.
-int64_t softmax_kernel_bytes(int64_t rows, int64_t queries, int64_t keys, int64_t depth,
-                             int64_t values);
+/// Bytes that softmax_attention() holds above its inputs without gradients, the result among them,
+/// for `rows` = B*H heads, where no padding stands before a token.
+int64_t softmax_attention_bytes(int64_t rows, int64_t queries, int64_t keys, int64_t depth,
+                                int64_t values);
 
-}  // namespace lra
+}  // namespace lra::ops

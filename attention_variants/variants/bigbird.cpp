@@ -12,11 +12,13 @@
 #include <map>
 #include <set>
 
-#include "attention_variants/attention.h"
 #include "attention_variants/ops/block_sparse_attention.h"
+#include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/blocks.h"
 #include "attention_variants/ops/reference/softmax_attention.h"
 #include "attention_variants/ops/softmax_attention.h"
+#include "attention_variants/projected_attention.h"
+#include "attention_variants/registry.h"
 
 namespace lra {
 namespace {
@@ -42,17 +44,17 @@ class BigbirdAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
-    const int64_t count = block_count(q.size(2), options_.block);
+    const int64_t count = ops::reference::block_count(q.size(2), options_.block);
     if (given_.defined() && (given_.size(0) != q.size(1) || given_.size(1) != count)) {
       throw Error(fmt::format(
           "table random_blocks should be [{},{},{}] for {} heads and {} blocks, not [{}]",
           q.size(1), count, options_.random_blocks, q.size(1), count,
           fmt::join(given_.sizes(), ",")));
     }
-    if (sees_all(count)) return full_attention(context_.kernels, q, k, v, mask);
-    if (has_cpu_kernels(context_.kernels, q))
-      return pattern_attention(q, k, v, mask, patterns(q.size(1), q.size(2)));
-    return zero_padded_rows(by_blocks(q, k, v, mask).to(q.scalar_type()), mask);
+    if (sees_all(count)) return ops::full_attention(context_.kernels, q, k, v, mask);
+    if (ops::has_cpu_kernels(context_.kernels, q))
+      return ops::block_sparse_attention(q, k, v, mask, patterns(q.size(1), q.size(2)));
+    return ops::zero_padded_rows(by_blocks(q, k, v, mask).to(q.scalar_type()), mask);
   }
 
   std::vector<std::string> tables() const override { return {"random_blocks"}; }
@@ -82,15 +84,16 @@ class BigbirdAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     // Training depends on when autograd frees what.
-    if (training || !has_cpu_kernels(context_.kernels, element_size)) return -1;
+    if (training || !ops::has_cpu_kernels(context_.kernels, element_size)) return -1;
     const int64_t heads = context_.heads, d = context_.head_dim;
-    return sees_all(block_count(length, options_.block))
-               ? softmax_kernel_bytes(batch * heads, length, length, d, d)
-               : pattern_attention_bytes(batch, heads, length, d, patterns(heads, length));
+    return sees_all(ops::reference::block_count(length, options_.block))
+               ? ops::softmax_attention_bytes(batch * heads, length, length, d, d)
+               : ops::block_sparse_attention_bytes(batch, heads, length, d,
+                                                   patterns(heads, length));
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
-    const int64_t block = options_.block, count = block_count(length, block);
+    const int64_t block = options_.block, count = ops::reference::block_count(length, block);
     const int64_t vectors = 4 * batch * context_.heads * context_.head_dim;
     if (sees_all(count)) return vectors * length * length;
     const int64_t ends = length - (count - 2) * block;  // positions in the first and last block
@@ -108,16 +111,16 @@ class BigbirdAttention : public ProjectedAttention {
   }
 
   // One a head.
-  Patterns patterns(int64_t heads, int64_t length) const {
-    const int64_t block = options_.block, count = block_count(length, block);
+  ops::Patterns patterns(int64_t heads, int64_t length) const {
+    const int64_t block = options_.block, count = ops::reference::block_count(length, block);
     const auto range = [&](int64_t i) {
-      return cpu::Range{i * block, std::min((i + 1) * block, length)};
+      return ops::cpu::Range{i * block, std::min((i + 1) * block, length)};
     };
     const torch::Tensor table = count > 2 ? seen_blocks(heads, count) : torch::Tensor();
-    Patterns patterns(static_cast<size_t>(heads));
+    ops::Patterns patterns(static_cast<size_t>(heads));
     for (int64_t h = 0; h < heads; ++h) {
       for (int64_t i = 0; i < count; ++i) {
-        cpu::PatternTile tile{.queries = range(i), .keys = {}};
+        ops::cpu::SparsityTile tile{.queries = range(i), .keys = {}};
         if (i == 0 || i == count - 1) {
           tile.keys = {{0, length}};
         } else {
@@ -137,10 +140,11 @@ class BigbirdAttention : public ProjectedAttention {
                           const torch::Tensor& v_given, const torch::Tensor& mask) {
     const int64_t batch = q_given.size(0), heads = q_given.size(1), length = q_given.size(2),
                   d = q_given.size(3), block = options_.block;
-    const int64_t count = block_count(length, block), inner = std::max<int64_t>(count - 2, 0);
+    const int64_t count = ops::reference::block_count(length, block),
+                  inner = std::max<int64_t>(count - 2, 0);
     const int64_t missing = count * block - length;
     const auto whole_blocks = [&](const torch::Tensor& x) {  // [B,H,count*b,d], contiguous
-      const torch::Tensor zeroed = zero_padding(x, mask);
+      const torch::Tensor zeroed = ops::zero_padding(x, mask);
       return (missing == 0 ? zeroed : at::constant_pad_nd(zeroed, {0, 0, 0, missing})).contiguous();
     };
     const torch::Tensor q = whole_blocks(q_given), k = whole_blocks(k_given),
@@ -151,7 +155,7 @@ class BigbirdAttention : public ProjectedAttention {
     const int64_t last = (count - 1) * block;
     torch::Tensor ends = q.narrow(2, 0, block);
     if (count > 1) ends = torch::cat({ends, q.narrow(2, last, block)}, 2);
-    ends = softmax_attention(ends, k, v, real);
+    ends = ops::reference::softmax_attention(ends, k, v, real);
     if (inner == 0) return ends.narrow(2, 0, length);
 
     const torch::Tensor seen = seen_blocks(heads, count).to(q.device());  // [H,inner,5+r]
@@ -168,7 +172,7 @@ class BigbirdAttention : public ProjectedAttention {
                                     .view({batch, heads * inner, 1, -1});  // [B,H*inner,1,(5+r)*b]
     torch::Tensor middle = at::scaled_dot_product_attention(
         q.narrow(2, block, inner * block).reshape({batch, heads * inner, block, d}), gather(k),
-        gather(v), nonempty_rows(there));
+        gather(v), ops::nonempty_rows(there));
     middle = middle.reshape({batch, heads, inner * block, d});
     return torch::cat({ends.narrow(2, 0, block), middle, ends.narrow(2, block, block - missing)},
                       2);

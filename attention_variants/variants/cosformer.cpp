@@ -6,10 +6,11 @@
 // memory.
 #include <numbers>
 
-#include "attention_variants/attention.h"
 #include "attention_variants/ops/linear_attention.h"
+#include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/linear_attention.h"
-#include "attention_variants/ops/reference/softmax_attention.h"
+#include "attention_variants/projected_attention.h"
+#include "attention_variants/registry.h"
 
 namespace lra {
 namespace {
@@ -40,17 +41,19 @@ class CosformerAttention : public ProjectedAttention {
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
     const torch::Tensor phase = phases(mask, q.scalar_type());
-    if (has_cpu_kernels(context_.kernels, q)) {
-      return feature_attention(q, k, v, mask, phase.view({mask.size(0), mask.size(1), 2}),
-                               {.map = cpu::FeatureMap::cosine, .least = kCosformerLeast});
+    if (ops::has_cpu_kernels(context_.kernels, q)) {
+      return ops::linear_attention(
+          q, k, v, mask, phase.view({mask.size(0), mask.size(1), 2}),
+          {.map = ops::cpu::FeatureMap::cosine, .denominator_min = kCosformerLeast});
     }
     const auto features = [&](const torch::Tensor& x) {  // [B,H,N,d] -> [B,H,N,2d]
       return (torch::relu(x).unsqueeze(-2) * phase).flatten(-2);
     };
-    const torch::Tensor sums =
-        key_sums(features(k), counted_values(v, mask), /*offset=*/0);  // [B,H,2d,d+1]
+    const torch::Tensor sums = ops::reference::key_value_sums(
+        features(k), ops::reference::values_with_ones(v, mask), /*offset=*/0);  // [B,H,2d,d+1]
     // The rows of padded queries come out as zero because their features are.
-    return read_sums(features(zero_padding(q, mask)), sums, /*offset=*/0, kCosformerLeast)
+    return ops::reference::normalised_readout(features(ops::zero_padding(q, mask)), sums,
+                                              /*offset=*/0, kCosformerLeast)
         .to(q.scalar_type());
   }
 
@@ -62,8 +65,8 @@ class CosformerAttention : public ProjectedAttention {
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
-    if (has_cpu_kernels(context_.kernels, element_size)) {
-      return feature_attention_bytes(batch, context_.heads, length, d, 2 * d) +
+    if (ops::has_cpu_kernels(context_.kernels, element_size)) {
+      return ops::linear_attention_bytes(batch, context_.heads, length, d, 2 * d) +
              batch * length * 2 * element_size;  // and the phases
     }
     // The phases and, while the queries are read: zeroed, their features of twice the width, the

@@ -9,7 +9,7 @@
 
 #include <cmath>
 
-#include "attention_variants/attention.h"
+#include "attention_variants/registry.h"
 
 namespace lra {
 namespace {

@@ -5,10 +5,11 @@
 // Attention", ICML 2020. Cost: O(N d²) time, O(N d) memory.
 #include <cmath>
 
-#include "attention_variants/attention.h"
 #include "attention_variants/ops/linear_attention.h"
+#include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/linear_attention.h"
-#include "attention_variants/ops/reference/softmax_attention.h"
+#include "attention_variants/projected_attention.h"
+#include "attention_variants/registry.h"
 
 namespace lra {
 namespace {
@@ -40,23 +41,25 @@ class LinearAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
-    if (has_cpu_kernels(context_.kernels, q)) {
-      return feature_attention(
-          q, k, v, mask, torch::empty({0}, q.options()),
-          {.map = cpu::FeatureMap::elu, .normalise = options_.normalise, .least = kLinearLeast});
+    if (ops::has_cpu_kernels(context_.kernels, q)) {
+      return ops::linear_attention(q, k, v, mask, torch::empty({0}, q.options()),
+                                   {.map = ops::cpu::FeatureMap::elu,
+                                    .normalise = options_.normalise,
+                                    .denominator_min = kLinearLeast});
     }
     torch::Tensor sums;  // [B,H,d,d+1], or [B,H,d,d] without the denominator
     if (options_.normalise) {
-      sums = key_sums(features(k), counted_values(v, mask), /*offset=*/0);
+      sums = ops::reference::key_value_sums(features(k), ops::reference::values_with_ones(v, mask),
+                                            /*offset=*/0);
     } else {
       const double share = 1 / std::sqrt(static_cast<double>(q.size(2)));
-      sums = torch::matmul(features(k).transpose(-2, -1), zero_padding(v, mask)) * share;
+      sums = torch::matmul(features(k).transpose(-2, -1), ops::zero_padding(v, mask)) * share;
     }
     // The rows of padded queries come out as zero because their features are.
-    const torch::Tensor q_features = zero_padded_rows(features(q), mask);
-    const torch::Tensor out = options_.normalise
-                                  ? read_sums(q_features, sums, /*offset=*/0, kLinearLeast)
-                                  : torch::matmul(q_features, sums);
+    const torch::Tensor q_features = ops::zero_padded_rows(features(q), mask);
+    const torch::Tensor out = options_.normalise ? ops::reference::normalised_readout(
+                                                       q_features, sums, /*offset=*/0, kLinearLeast)
+                                                 : torch::matmul(q_features, sums);
     return out.to(q.scalar_type());
   }
 
@@ -67,9 +70,9 @@ class LinearAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
-    if (has_cpu_kernels(context_.kernels, element_size)) {
-      return feature_attention_bytes(batch, context_.heads, length, context_.head_dim,
-                                     context_.head_dim);
+    if (ops::has_cpu_kernels(context_.kernels, element_size)) {
+      return ops::linear_attention_bytes(batch, context_.heads, length, context_.head_dim,
+                                         context_.head_dim);
     }
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
     // The values, with a column of ones where they are counted, stand while the features of the

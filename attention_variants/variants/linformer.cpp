@@ -7,11 +7,13 @@
 
 #include <fmt/format.h>
 
-#include "attention_variants/attention.h"
+#include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/project_length.h"
 #include "attention_variants/ops/reference/account.h"
 #include "attention_variants/ops/reference/softmax_attention.h"
 #include "attention_variants/ops/softmax_attention.h"
+#include "attention_variants/projected_attention.h"
+#include "attention_variants/registry.h"
 
 namespace lra {
 namespace {
@@ -97,16 +99,17 @@ class LinformerAttention : public ProjectedAttention {
       throw Error(
           fmt::format("linformer was made for {} heads, not {}", context_.heads, q.size(1)));
     }
-    if (has_cpu_kernels(context_.kernels, q) && projection_->key.scalar_type() == torch::kFloat) {
-      return softmax_kernel(q, project_length(k, projection_->key, mask),
-                            project_length(v, projection_->value, mask),
-                            /*keys=*/torch::Tensor(), /*queries=*/mask);
+    if (ops::has_cpu_kernels(context_.kernels, q) &&
+        projection_->key.scalar_type() == torch::kFloat) {
+      return ops::softmax_attention(q, ops::project_length(k, projection_->key, mask),
+                                    ops::project_length(v, projection_->value, mask),
+                                    /*keys=*/torch::Tensor(), /*queries=*/mask);
     }
     const torch::Tensor keys = project(k, projection_->key, mask),
                         values = project(v, projection_->value, mask);  // [B,H,k,d]
-    const torch::Tensor out =
-        softmax_attention(zero_padding(q, mask), keys, values, /*keys=*/torch::Tensor());
-    return zero_padded_rows(out.to(q.scalar_type()), mask);
+    const torch::Tensor out = ops::reference::softmax_attention(ops::zero_padding(q, mask), keys,
+                                                                values, /*keys=*/torch::Tensor());
+    return ops::zero_padded_rows(out.to(q.scalar_type()), mask);
   }
 
   bool length_invariant() const override { return true; }
@@ -117,13 +120,14 @@ class LinformerAttention : public ProjectedAttention {
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
-    if (has_cpu_kernels(context_.kernels, element_size)) {
+    if (ops::has_cpu_kernels(context_.kernels, element_size)) {
       return 2 * rows * options_.projected_length * d * element_size +
-             softmax_kernel_bytes(rows, length, options_.projected_length, d, d);
+             ops::softmax_attention_bytes(rows, length, options_.projected_length, d, d);
     }
     // Zeroed queries, the output, and both projections.
     return 2 * rows * (length + options_.projected_length) * d * element_size +
-           fused_attention_bytes(rows, length, options_.projected_length, d, element_size);
+           ops::reference::fused_attention_bytes(rows, length, options_.projected_length, d,
+                                                 element_size);
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {

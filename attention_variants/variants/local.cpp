@@ -3,11 +3,13 @@
 // The "local attention" of Tay et al., "Long Range Arena", ICLR 2021. Cost: O(N b d) time, O(N d)
 // memory: the blocks are a batch of small softmax attentions. A real token sees itself, so its
 // block has a key.
-#include "attention_variants/attention.h"
 #include "attention_variants/ops/block_sparse_attention.h"
+#include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/account.h"
 #include "attention_variants/ops/reference/blocks.h"
 #include "attention_variants/ops/reference/softmax_attention.h"
+#include "attention_variants/projected_attention.h"
+#include "attention_variants/registry.h"
 
 namespace lra {
 namespace {
@@ -29,13 +31,14 @@ class LocalAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
-    if (has_cpu_kernels(context_.kernels, q))
-      return pattern_attention(q, k, v, mask, {pattern(q.size(2))});
+    if (ops::has_cpu_kernels(context_.kernels, q))
+      return ops::block_sparse_attention(q, k, v, mask, {pattern(q.size(2))});
     const int64_t block = block_of(q.size(2));
-    const torch::Tensor out =
-        softmax_attention(split_blocks(q, mask, block), split_blocks(k, mask, block),
-                          split_blocks(v, mask, block), split_mask(mask, block));
-    return zero_padded_rows(join_blocks(out, q.size(0), q.size(2)).to(q.scalar_type()), mask);
+    const torch::Tensor out = ops::reference::softmax_attention(
+        ops::reference::split_blocks(q, mask, block), ops::reference::split_blocks(k, mask, block),
+        ops::reference::split_blocks(v, mask, block), ops::reference::split_mask(mask, block));
+    return ops::zero_padded_rows(
+        ops::reference::join_blocks(out, q.size(0), q.size(2)).to(q.scalar_type()), mask);
   }
 
   bool length_invariant() const override { return true; }
@@ -45,28 +48,29 @@ class LocalAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
-    if (has_cpu_kernels(context_.kernels, element_size)) {
-      return pattern_attention_bytes(batch, context_.heads, length, context_.head_dim,
-                                     {pattern(length)});
+    if (ops::has_cpu_kernels(context_.kernels, element_size)) {
+      return ops::block_sparse_attention_bytes(batch, context_.heads, length, context_.head_dim,
+                                               {pattern(length)});
     }
     const int64_t rows = batch * context_.heads, block = block_of(length);
-    const int64_t count = block_count(length, block);
+    const int64_t count = ops::reference::block_count(length, block);
     // q, k and v in blocks, and the output.
     return 4 * rows * count * block * context_.head_dim * element_size +
-           fused_attention_bytes(rows * count, block, block, context_.head_dim, element_size);
+           ops::reference::fused_attention_bytes(rows * count, block, block, context_.head_dim,
+                                                 element_size);
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
     const int64_t block = block_of(length);
-    return 4 * batch * context_.heads * block_count(length, block) * block * block *
+    return 4 * batch * context_.heads * ops::reference::block_count(length, block) * block * block *
            context_.head_dim;
   }
 
  private:
-  cpu::Pattern pattern(int64_t length) const {
-    cpu::Pattern pattern;
+  ops::cpu::SparsityPattern pattern(int64_t length) const {
+    ops::cpu::SparsityPattern pattern;
     for (int64_t begin = 0; begin < length; begin += options_.block) {
-      const cpu::Range own{begin, std::min(begin + options_.block, length)};
+      const ops::cpu::Range own{begin, std::min(begin + options_.block, length)};
       pattern.tiles.push_back({.queries = own, .keys = {own}, .unbounded = 1});
     }
     return pattern;

@@ -8,12 +8,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "attention_variants/attention.h"
 #include "attention_variants/ops/block_sparse_attention.h"
+#include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/account.h"
 #include "attention_variants/ops/reference/blocks.h"
 #include "attention_variants/ops/reference/softmax_attention.h"
 #include "attention_variants/ops/softmax_attention.h"
+#include "attention_variants/projected_attention.h"
+#include "attention_variants/registry.h"
 
 namespace lra {
 namespace {
@@ -46,17 +48,17 @@ class LongformerAttention : public ProjectedAttention {
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
     const int64_t length = q.size(2), g = options_.global_tokens;
-    if (sees_all(length)) return full_attention(context_.kernels, q, k, v, mask);
-    if (has_cpu_kernels(context_.kernels, q))
-      return pattern_attention(q, k, v, mask, {pattern(length)});
+    if (sees_all(length)) return ops::full_attention(context_.kernels, q, k, v, mask);
+    if (ops::has_cpu_kernels(context_.kernels, q))
+      return ops::block_sparse_attention(q, k, v, mask, {pattern(length)});
     torch::Tensor out = banded(q, k, v, mask);
     if (g > 0) {
-      const torch::Tensor global =
-          softmax_attention(zero_padding(q.narrow(2, 0, g), mask.narrow(1, 0, g)),
-                            zero_padding(k, mask), zero_padding(v, mask), mask);
+      const torch::Tensor global = ops::reference::softmax_attention(
+          ops::zero_padding(q.narrow(2, 0, g), mask.narrow(1, 0, g)), ops::zero_padding(k, mask),
+          ops::zero_padding(v, mask), mask);
       out = torch::cat({global, out.narrow(2, g, length - g)}, 2);
     }
-    return zero_padded_rows(out.to(q.scalar_type()), mask);
+    return ops::zero_padded_rows(out.to(q.scalar_type()), mask);
   }
 
   bool length_invariant() const override { return true; }
@@ -67,14 +69,14 @@ class LongformerAttention : public ProjectedAttention {
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
-    if (has_cpu_kernels(context_.kernels, element_size)) {
-      return sees_all(length)
-                 ? softmax_kernel_bytes(rows, length, length, d, d)
-                 : pattern_attention_bytes(batch, context_.heads, length, d, {pattern(length)});
+    if (ops::has_cpu_kernels(context_.kernels, element_size)) {
+      return sees_all(length) ? ops::softmax_attention_bytes(rows, length, length, d, d)
+                              : ops::block_sparse_attention_bytes(batch, context_.heads, length, d,
+                                                                  {pattern(length)});
     }
     if (sees_all(length)) {
       return 4 * rows * length * d * element_size +
-             fused_attention_bytes(rows, length, length, d, element_size);
+             ops::reference::fused_attention_bytes(rows, length, length, d, element_size);
     }
     if (options_.global_tokens > 0) return -1;
     const Layout layout = lay_out(length);
@@ -85,7 +87,8 @@ class LongformerAttention : public ProjectedAttention {
     // What a row sees: counted as int64, as bool, and as the kernel's own numbers.
     const int64_t seen = layout.block * span * (8 + 1 + element_size);
     return (blocks + margins) * element_size + seen +
-           fused_attention_bytes(rows * layout.count, layout.block, span, width, element_size);
+           ops::reference::fused_attention_bytes(rows * layout.count, layout.block, span, width,
+                                                 element_size);
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
@@ -98,14 +101,14 @@ class LongformerAttention : public ProjectedAttention {
   }
 
  private:
-  cpu::Pattern pattern(int64_t length) const {
+  ops::cpu::SparsityPattern pattern(int64_t length) const {
     const int64_t g = options_.global_tokens, half = options_.window / 2,
                   block = lay_out(length).block;
-    cpu::Pattern pattern{.tiles = {}, .before = half, .after = half};
+    ops::cpu::SparsityPattern pattern{.tiles = {}, .before = half, .after = half};
     if (g > 0) pattern.tiles.push_back({.queries = {0, g}, .keys = {{0, length}}, .unbounded = 1});
     for (int64_t begin = g; begin < length; begin += block) {
       const int64_t end = std::min(begin + block, length);
-      const cpu::Range band{std::max(g, begin - half), std::min(length, end + half)};
+      const ops::cpu::Range band{std::max(g, begin - half), std::min(length, end + half)};
       // The band leaves the global tokens out: each pair counts once.
       pattern.tiles.push_back({.queries = {begin, end}, .keys = {{0, g}, band}, .unbounded = 1});
     }
@@ -125,7 +128,7 @@ class LongformerAttention : public ProjectedAttention {
     const int64_t half = options_.window / 2;
     const int64_t block = std::min(std::clamp<int64_t>(half, 16, 128), length);
     // At least `half` absent rows follow each sample, so that no stretch reaches into the next one.
-    return {half, block, block_count(length + half, block)};
+    return {half, block, ops::reference::block_count(length + half, block)};
   }
 
   // Room for one column beyond d, in the multiples of 8 that the kernels of GPUs want.
@@ -151,23 +154,23 @@ class LongformerAttention : public ProjectedAttention {
                                     .view({batch, rows, heads, width})
                                     .narrow(1, 0, length);  // [B,N,H,width]
       own.select(3, d).copy_(column);
-      own.narrow(3, 0, d).copy_(zero_padding(x, mask).transpose(1, 2));
+      own.narrow(3, 0, d).copy_(ops::zero_padding(x, mask).transpose(1, 2));
       return all;
     };
     const torch::Tensor none = torch::zeros({1, 1, 1}, q.options()), one = torch::ones_like(none);
-    const torch::Tensor absent =
-        none.masked_fill(mask.logical_not().unsqueeze(-1), kAbsentLogit);  // [B,N,1]
+    const torch::Tensor absent = none.masked_fill(mask.logical_not().unsqueeze(-1),
+                                                  ops::reference::kAbsentLogit);  // [B,N,1]
     torch::Tensor in_band = absent;
     if (g > 0) {  // the band leaves the global tokens out: each pair counts once
       in_band = absent.clone();
-      in_band.narrow(1, 0, g).fill_(kAbsentLogit);
+      in_band.narrow(1, 0, g).fill_(ops::reference::kAbsentLogit);
     }
     const torch::Tensor queries =
         flat(q, 0, 1, one).view({batch * count, block, heads, width}).transpose(1, 2);
     const auto stretches = [&](const torch::Tensor& all) {  // a view [B*count,H,span,width]
       return all.unfold(0, span, block).transpose(2, 3);
     };
-    torch::Tensor keys = stretches(flat(k, half, kAbsentLogit, in_band)),
+    torch::Tensor keys = stretches(flat(k, half, ops::reference::kAbsentLogit, in_band)),
                   values = stretches(flat(v, half, 0, none));
 
     const torch::Tensor step =
@@ -178,7 +181,7 @@ class LongformerAttention : public ProjectedAttention {
       const auto with_global = [&](const torch::Tensor& x, const torch::Tensor& column,
                                    const torch::Tensor& others) {
         const torch::Tensor first =
-            torch::cat({zero_padding(x.narrow(2, 0, g), mask.narrow(1, 0, g)),
+            torch::cat({ops::zero_padding(x.narrow(2, 0, g), mask.narrow(1, 0, g)),
                         column.unsqueeze(1).expand({batch, heads, g, 1}),
                         none.unsqueeze(0).expand({batch, heads, g, width - d - 1})},
                        3);  // [B,H,g,width]
@@ -193,7 +196,7 @@ class LongformerAttention : public ProjectedAttention {
     const torch::Tensor out = at::scaled_dot_product_attention(
         queries, keys, values, seen.unsqueeze(0).unsqueeze(0), /*dropout_p=*/0,
         /*is_causal=*/false, /*scale=*/1 / std::sqrt(static_cast<double>(d)));
-    return join_blocks(out, batch, length).narrow(3, 0, d);
+    return ops::reference::join_blocks(out, batch, length).narrow(3, 0, d);
   }
 
   const LongformerOptions options_;

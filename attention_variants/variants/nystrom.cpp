@@ -10,13 +10,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "attention_variants/attention.h"
 #include "attention_variants/ops/landmark_attention.h"
+#include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/account.h"
 #include "attention_variants/ops/reference/depthwise_conv.h"
 #include "attention_variants/ops/reference/landmark_attention.h"
-#include "attention_variants/ops/reference/softmax_attention.h"
 #include "attention_variants/ops/softmax_attention.h"
+#include "attention_variants/projected_attention.h"
+#include "attention_variants/registry.h"
 
 namespace lra {
 namespace {
@@ -36,7 +37,7 @@ struct NystromOptions {
     f("pinv_iterations", pinv_iterations, at_least(0));
     f("conv_kernel_size", conv_kernel_size, at_least(0));
     f("pinv", pinv, one_of({"iterative", "exact"}));
-    f("landmarks", landmarks, one_of(landmark_kinds()));
+    f("landmarks", landmarks, one_of(ops::reference::landmark_kinds()));
     f("init", init, one_of({"per_matrix", "global"}));
     f("padding", padding, one_of({"masked", "zeroed", "ignored"}));
   }
@@ -71,18 +72,19 @@ class NystromAttention : public ProjectedAttention {
           fmt::format("nystrom was made for {} heads, not {}", context_.heads, q_given.size(1)));
     }
     if (has_kernel(q_given)) {
-      return nystrom_kernel(q_given, k_given, v_given, mask, taps(q_given), kernel_options());
+      return ops::landmark_attention(q_given, k_given, v_given, mask, conv_weight(q_given),
+                                     kernel_options());
     }
     const auto read = [&](const torch::Tensor& x) {
-      return options_.padding == "ignored" ? x : zero_padding(x, mask);
+      return options_.padding == "ignored" ? x : ops::zero_padding(x, mask);
     };
     const torch::Tensor v = read(v_given);
-    torch::Tensor out =
-        (is_exact(q_given.size(2)) ? full_attention(context_.kernels, q_given, k_given, v, mask)
-                                   : approximate(read(q_given), read(k_given), v, mask))
-            .to(q_given.scalar_type());
-    if (conv_ != nullptr) out = out + depthwise_conv(v, conv_->weight);
-    return zero_padded_rows(out, mask);
+    torch::Tensor out = (is_exact(q_given.size(2))
+                             ? ops::full_attention(context_.kernels, q_given, k_given, v, mask)
+                             : approximate(read(q_given), read(k_given), v, mask))
+                            .to(q_given.scalar_type());
+    if (conv_ != nullptr) out = out + ops::reference::depthwise_conv(v, conv_->weight);
+    return ops::zero_padded_rows(out, mask);
   }
 
   bool reads_padding() const override { return options_.padding == "ignored"; }
@@ -92,9 +94,9 @@ class NystromAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
-    if (has_cpu_kernels(context_.kernels, element_size) && kernel_computes(length)) {
-      return nystrom_kernel_bytes(batch, context_.heads, length, context_.head_dim,
-                                  options_.conv_kernel_size, kernel_options());
+    if (ops::has_cpu_kernels(context_.kernels, element_size) && kernel_computes(length)) {
+      return ops::landmark_attention_bytes(batch, context_.heads, length, context_.head_dim,
+                                           options_.conv_kernel_size, kernel_options());
     }
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
     const int64_t vector = rows * length * d * element_size;  // one [B,H,N,d]
@@ -102,12 +104,12 @@ class NystromAttention : public ProjectedAttention {
     const int64_t m = std::min(options_.num_landmarks, length);
     // Both landmarks, B V and Z B V; A and Z.
     const int64_t inner = m == length ? 0 : rows * (4 * m * d + 2 * m * m) * element_size;
-    const bool by_kernel = is_exact(length) && has_cpu_kernels(context_.kernels, element_size);
+    const bool by_kernel = is_exact(length) && ops::has_cpu_kernels(context_.kernels, element_size);
     // q and k as well, and of full_attention() by LibTorch v once more.
     const int64_t beside = by_kernel ? 0 : is_exact(length) ? 3 : 2 * v;
-    const int64_t attention =
-        by_kernel ? softmax_kernel_bytes(rows, length, length, d, d)
-                  : vector + fused_attention_bytes(rows, length, m, d, element_size);
+    const int64_t attention = by_kernel ? ops::softmax_attention_bytes(rows, length, length, d, d)
+                                        : vector + ops::reference::fused_attention_bytes(
+                                                       rows, length, m, d, element_size);
     const int64_t product = (v + beside) * vector + inner + attention;
     // The attention's output stands while the convolution lays out its input and writes its result.
     return conv_ == nullptr ? product : std::max(product, (v + 3) * vector);
@@ -129,7 +131,7 @@ class NystromAttention : public ProjectedAttention {
   bool is_exact(int64_t length) const { return length <= options_.num_landmarks; }
 
   bool has_kernel(const torch::Tensor& q) const {
-    return has_cpu_kernels(context_.kernels, q) && kernel_computes(q.size(2));
+    return ops::has_cpu_kernels(context_.kernels, q) && kernel_computes(q.size(2));
   }
 
   bool kernel_computes(int64_t length) const {
@@ -138,12 +140,12 @@ class NystromAttention : public ProjectedAttention {
            options_.pinv == "iterative";
   }
 
-  NystromKernelOptions kernel_options() const {
+  ops::LandmarkOptions kernel_options() const {
     return {.landmarks = options_.num_landmarks, .iterations = options_.pinv_iterations};
   }
 
   // [H,K]
-  torch::Tensor taps(const torch::Tensor& like) const {
+  torch::Tensor conv_weight(const torch::Tensor& like) const {
     return conv_ == nullptr ? torch::empty({context_.heads, 0}, like.options())
                             : conv_->weight.view({context_.heads, options_.conv_kernel_size});
   }
@@ -151,17 +153,18 @@ class NystromAttention : public ProjectedAttention {
   torch::Tensor approximate(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                             const torch::Tensor& mask) const {
     const torch::Tensor tokens = options_.padding == "masked" ? mask : torch::Tensor();
-    const Landmarks landmarks = make_landmarks(
+    const ops::reference::Landmarks landmarks = ops::reference::make_landmarks(
         q, k, tokens,
         {.count = options_.num_landmarks, .kind = options_.landmarks, .seed = context_.seed});
-    const torch::Tensor a = landmark_attention(landmarks);  // [B,H,m,m]
+    const torch::Tensor a = ops::reference::landmark_matrix(landmarks);  // [B,H,m,m]
     const torch::Tensor z =
         options_.pinv == "exact"
-            ? exact_landmark_inverse(a)
-            : landmark_inverse(
-                  a, options_.pinv_iterations,
-                  options_.init == "global" ? InverseStart::global : InverseStart::per_matrix);
-    return nystrom_product(q, k, v, mask, landmarks, z);
+            ? ops::reference::exact_landmark_inverse(a)
+            : ops::reference::landmark_inverse(a, options_.pinv_iterations,
+                                               options_.init == "global"
+                                                   ? ops::reference::InverseStart::global
+                                                   : ops::reference::InverseStart::per_matrix);
+    return ops::reference::landmark_product(q, k, v, mask, landmarks, z);
   }
 
   const NystromOptions options_;
@@ -170,7 +173,7 @@ class NystromAttention : public ProjectedAttention {
 
 [[maybe_unused]] const bool nystrom_registered =
     register_attention<NystromAttention, NystromOptions>({
-        .name = kNystrom,
+        .name = ops::reference::kNystrom,
         .title = "Nyström",
         .paper = "Xiong et al., AAAI 2021",
         .complexity = "O(N m)",

@@ -14,10 +14,11 @@
 
 #include <fmt/format.h>
 
-#include "attention_variants/attention.h"
 #include "attention_variants/ops/linear_attention.h"
+#include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/linear_attention.h"
-#include "attention_variants/ops/reference/softmax_attention.h"
+#include "attention_variants/projected_attention.h"
+#include "attention_variants/registry.h"
 
 namespace lra {
 namespace {
@@ -89,25 +90,27 @@ class PerformerAttention : public ProjectedAttention {
     if (redraw_ != nullptr && is_training()) count_forward();
     const bool relu = options_.kernel == "relu";
     const double offset = relu ? 1e-3 : 1e-4;
-    if (has_cpu_kernels(context_.kernels, q)) {
-      return feature_attention(q, k, v, mask, projection_.to(torch::kFloat) * scale(),
-                               {.map = relu ? cpu::FeatureMap::relu : cpu::FeatureMap::softmax,
-                                .norm = scale() * scale() / 2,
-                                .offset = offset,
-                                .least = kPerformerLeast,
-                                .count_padding = options_.prescale});
+    if (ops::has_cpu_kernels(context_.kernels, q)) {
+      return ops::linear_attention(
+          q, k, v, mask, projection_.to(torch::kFloat) * scale(),
+          {.map = relu ? ops::cpu::FeatureMap::relu : ops::cpu::FeatureMap::softmax,
+           .norm = scale() * scale() / 2,
+           .offset = offset,
+           .denominator_min = kPerformerLeast,
+           .count_padding = options_.prescale});
     }
     const torch::Tensor seen = options_.prescale ? torch::ones_like(mask) : mask;
-    const torch::Tensor values =
-        counted_values(options_.prescale ? zero_padding(v, mask) : v, seen);  // [B,H,N,d+1]
+    const torch::Tensor values = ops::reference::values_with_ones(
+        options_.prescale ? ops::zero_padding(v, mask) : v, seen);  // [B,H,N,d+1]
     // The features of the keys are gone before those of the queries are made. m^-½ is left out: it
     // cancels.
-    const torch::Tensor sums = key_sums(features(zero_padding(k, mask), seen).to(v.scalar_type()),
-                                        values, offset);  // [B,H,m,d+1]
-    const torch::Tensor out =
-        read_sums(features(zero_padding(q, mask), torch::Tensor()).to(v.scalar_type()), sums,
-                  offset, kPerformerLeast);
-    return zero_padded_rows(out.to(q.scalar_type()), mask);
+    const torch::Tensor sums = ops::reference::key_value_sums(
+        features(ops::zero_padding(k, mask), seen).to(v.scalar_type()), values,
+        offset);  // [B,H,m,d+1]
+    const torch::Tensor out = ops::reference::normalised_readout(
+        features(ops::zero_padding(q, mask), torch::Tensor()).to(v.scalar_type()), sums, offset,
+        kPerformerLeast);
+    return ops::zero_padded_rows(out.to(q.scalar_type()), mask);
   }
 
   bool length_invariant() const override { return !options_.prescale; }
@@ -118,8 +121,8 @@ class PerformerAttention : public ProjectedAttention {
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
     const int64_t rows = batch * context_.heads, d = context_.head_dim, m = options_.num_features;
-    if (has_cpu_kernels(context_.kernels, element_size)) {
-      return feature_attention_bytes(batch, context_.heads, length, d, m) +
+    if (ops::has_cpu_kernels(context_.kernels, element_size)) {
+      return ops::linear_attention_bytes(batch, context_.heads, length, d, m) +
              m * d * element_size;  // and the scaled projection
     }
     // While the queries are read: the values with their column of ones, the keys' sums, and of the

@@ -17,10 +17,11 @@
 
 #include <fmt/ranges.h>
 
-#include "attention_variants/attention.h"
 #include "attention_variants/ops/lsh_attention.h"
+#include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/lsh_attention.h"
-#include "attention_variants/ops/reference/softmax_attention.h"
+#include "attention_variants/projected_attention.h"
+#include "attention_variants/registry.h"
 
 namespace lra {
 namespace {
@@ -59,12 +60,13 @@ class ReformerAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
-    if (!k.is_same(q) && !torch::equal(zero_padding(k, mask), zero_padding(q, mask)))
+    if (!k.is_same(q) && !torch::equal(ops::zero_padding(k, mask), ops::zero_padding(q, mask)))
       throw Unsupported("reformer reads one tensor as queries and as keys: k should equal q");
-    const LshSettings settings = settings_for(q.size(2));
+    const ops::LshOptions settings = settings_for(q.size(2));
     const torch::Tensor table = rotations(q, settings);
-    if (has_cpu_kernels(context_.kernels, q)) return lsh_attention(q, v, mask, table, settings);
-    return lsh_operators(q, v, mask, table, settings);
+    if (ops::has_cpu_kernels(context_.kernels, q))
+      return ops::lsh_attention(q, v, mask, table, settings);
+    return ops::reference::lsh_attention(q, v, mask, table, settings);
   }
 
   std::vector<std::string> tables() const override { return {"rotations"}; }
@@ -85,15 +87,15 @@ class ReformerAttention : public ProjectedAttention {
                          bool training) const override {
     if (training || element_size < static_cast<int64_t>(sizeof(float)))
       return -1;  // depends on when autograd frees what, and on what is widened
-    const LshSettings settings = settings_for(length);
+    const ops::LshOptions settings = settings_for(length);
     const int64_t heads = context_.heads, d = context_.head_dim;
-    if (has_cpu_kernels(context_.kernels, element_size))
-      return lsh_attention_bytes(batch, heads, length, d, settings);
-    return lsh_operators_bytes(batch, heads, length, d, element_size, settings);
+    if (ops::has_cpu_kernels(context_.kernels, element_size))
+      return ops::lsh_attention_bytes(batch, heads, length, d, settings);
+    return ops::reference::lsh_attention_bytes(batch, heads, length, d, element_size, settings);
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
-    const LshSettings settings = settings_for(length);
+    const ops::LshOptions settings = settings_for(length);
     const int64_t d = context_.head_dim, c = settings.chunk,
                   sorted = settings.rounds * ((length + c - 1) / c) * c,
                   window = c * (settings.before + 1 + settings.after);
@@ -102,10 +104,10 @@ class ReformerAttention : public ProjectedAttention {
 
  private:
   // One unhashed chunk where there are no more tokens.
-  LshSettings settings_for(int64_t length) const {
-    LshSettings settings{
-        .chunk = length,
-        .key_scale = options_.key_scale == "rms" ? cpu::KeyScale::rms : cpu::KeyScale::unit};
+  ops::LshOptions settings_for(int64_t length) const {
+    ops::LshOptions settings{.chunk = length,
+                             .key_scale = options_.key_scale == "rms" ? ops::cpu::KeyScale::rms
+                                                                      : ops::cpu::KeyScale::unit};
     if (length <= options_.chunk_length) return settings;
     settings.rounds = options_.num_hashes;
     settings.chunk = options_.chunk_length;
@@ -126,13 +128,13 @@ class ReformerAttention : public ProjectedAttention {
     return {int64_t{1} << power / 2, int64_t{1} << (power - power / 2)};
   }
 
-  static int64_t rotation_width(const LshSettings& settings) {
+  static int64_t rotation_width(const ops::LshOptions& settings) {
     const std::vector<int64_t>& factors = settings.bucket_factors;
     return std::accumulate(factors.begin(), factors.end(), int64_t{0}) / 2;
   }
 
   // The rotations for x [B,H,N,d], as lsh_attention() takes them; none for one chunk.
-  torch::Tensor rotations(const torch::Tensor& x, const LshSettings& settings) {
+  torch::Tensor rotations(const torch::Tensor& x, const ops::LshOptions& settings) {
     if (settings.bucket_factors.empty()) return torch::empty({0}, x.options());
     const std::vector<int64_t> sizes = {x.size(1), x.size(3), settings.rounds,
                                         rotation_width(settings)};
@@ -145,7 +147,7 @@ class ReformerAttention : public ProjectedAttention {
       rotations_ = torch::randn(sizes, generator, torch::kDouble);
     }
     if (rotations_.device() != x.device()) rotations_ = rotations_.to(x.device());
-    return rotations_.to(lsh_wide_type(x)).permute({0, 2, 3, 1}).contiguous();
+    return rotations_.to(ops::reference::lsh_wide_type(x)).permute({0, 2, 3, 1}).contiguous();
   }
 
   const ReformerOptions options_;

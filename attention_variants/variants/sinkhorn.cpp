@@ -20,9 +20,10 @@
 
 #include <fmt/format.h>
 
-#include "attention_variants/attention.h"
+#include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/account.h"
-#include "attention_variants/ops/reference/softmax_attention.h"
+#include "attention_variants/projected_attention.h"
+#include "attention_variants/registry.h"
 
 namespace lra {
 namespace {
@@ -60,7 +61,7 @@ struct SortNetwork : torch::nn::Module {
 // without any key sees all, and the caller drops its result.
 torch::Tensor within_blocks(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                             const torch::Tensor& keys) {
-  return at::scaled_dot_product_attention(q, k, v, nonempty_rows(keys).unsqueeze(2));
+  return at::scaled_dot_product_attention(q, k, v, ops::nonempty_rows(keys).unsqueeze(2));
 }
 
 class SinkhornAttention : public ProjectedAttention {
@@ -103,16 +104,17 @@ class SinkhornAttention : public ProjectedAttention {
               .flatten(0, 1)
               .gt(0.5);  // [B*H,n,b]
       const torch::Tensor weights = p.to(q.scalar_type());
-      const auto mix = [&](const torch::Tensor& x) {
+      const auto attend_unprojected = [&](const torch::Tensor& x) {
         return torch::matmul(weights, x.flatten(2)).view(x.sizes());
       };
-      const torch::Tensor sorted = within_blocks(q, mix(k), mix(v), seen);
+      const torch::Tensor sorted =
+          within_blocks(q, attend_unprojected(k), attend_unprojected(v), seen);
       const torch::Tensor nothing =
           seen.any(-1).logical_not().unsqueeze(-1).unsqueeze(-1);  // [B*H,n,1,1]
       out = own + sorted.masked_fill(nothing, 0);
     }
     out = out.view({batch, heads, n * options_.block, -1}).narrow(2, 0, length);
-    return zero_padded_rows(out.to(q_given.scalar_type()), mask);
+    return ops::zero_padded_rows(out.to(q_given.scalar_type()), mask);
   }
 
   json options() const override { return write_fields(options_); }
@@ -122,8 +124,8 @@ class SinkhornAttention : public ProjectedAttention {
     if (training) return -1;  // depends on when autograd frees what
     const int64_t rows = batch * context_.heads, d = context_.head_dim, n = blocks(length);
     const int64_t vector = rows * n * options_.block * d * element_size;
-    const int64_t fused =
-        fused_attention_bytes(rows * n, options_.block, options_.block, d, element_size);
+    const int64_t fused = ops::reference::fused_attention_bytes(rows * n, options_.block,
+                                                                options_.block, d, element_size);
     // q, k and v in blocks, and what each block makes of itself, twice where it is doubled.
     if (sort_ == nullptr) return 5 * vector + fused;
     // Then the sorted k and v, what they make, and the weights they were sorted by.

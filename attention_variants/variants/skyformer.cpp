@@ -13,9 +13,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "attention_variants/attention.h"
+#include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/iterative_inverse.h"
-#include "attention_variants/ops/reference/softmax_attention.h"
+#include "attention_variants/projected_attention.h"
+#include "attention_variants/registry.h"
 
 namespace lra {
 namespace {
@@ -74,10 +75,10 @@ class SkyformerAttention : public ProjectedAttention {
     // One C at a time where nothing is kept for gradients.
     const torch::Tensor ckv =
         torch::matmul(kernel(rows.narrow(2, length, length), landmarks).transpose(-2, -1),
-                      zero_padding(v, mask).to(type));  // C_Kᵀ V [B,H,m,d]
+                      ops::zero_padding(v, mask).to(type));  // C_Kᵀ V [B,H,m,d]
     const torch::Tensor out = torch::matmul(kernel(rows.narrow(2, 0, length), landmarks),
                                             weigh(kernel(landmarks, landmarks), ckv));
-    return zero_padded_rows(out.to(q.scalar_type()), mask);
+    return ops::zero_padded_rows(out.to(q.scalar_type()), mask);
   }
 
   std::vector<std::string> tables() const override { return {"landmarks"}; }
@@ -152,7 +153,7 @@ class SkyformerAttention : public ProjectedAttention {
     const torch::Tensor a = root * s * root.transpose(-2, -1);
     const torch::Tensor norms = a.sum(-2).amax(-1) * a.sum(-1).amax(-1);  // ‖A‖₁ ‖A‖∞ [B,H]
     const torch::Tensor start = a.transpose(-2, -1) / norms.unsqueeze(-1).unsqueeze(-1);
-    const torch::Tensor z = iterative_inverse(a, start, kIterations);
+    const torch::Tensor z = ops::reference::iterative_inverse(a, start, kIterations);
     return root * torch::matmul(z, root * x);
   }
 

@@ -12,12 +12,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "attention_variants/attention.h"
 #include "attention_variants/ops/block_sparse_attention.h"
+#include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/account.h"
 #include "attention_variants/ops/reference/blocks.h"
-#include "attention_variants/ops/reference/softmax_attention.h"
 #include "attention_variants/ops/softmax_attention.h"
+#include "attention_variants/projected_attention.h"
+#include "attention_variants/registry.h"
 
 namespace lra {
 namespace {
@@ -57,15 +58,17 @@ class SparseAttention : public ProjectedAttention {
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
     const int64_t batch = q.size(0), length = q.size(2), block = options_.block;
-    if (sees_all(length)) return full_attention(context_.kernels, q, k, v, mask);
-    if (has_cpu_kernels(context_.kernels, q))
-      return pattern_attention(q, k, v, mask, {pattern(length)});
-    const torch::Tensor queries = split_blocks(q, mask, block), keys = split_blocks(k, mask, block),
-                        values = split_blocks(v, mask, block), real = split_mask(mask, block);
+    if (sees_all(length)) return ops::full_attention(context_.kernels, q, k, v, mask);
+    if (ops::has_cpu_kernels(context_.kernels, q))
+      return ops::block_sparse_attention(q, k, v, mask, {pattern(length)});
+    const torch::Tensor queries = ops::reference::split_blocks(q, mask, block),
+                        keys = ops::reference::split_blocks(k, mask, block),
+                        values = ops::reference::split_blocks(v, mask, block),
+                        real = ops::reference::split_mask(mask, block);
     const torch::Tensor out =
-        with_summaries(join_blocks(queries, batch, length), keys, values, real,
+        with_summaries(ops::reference::join_blocks(queries, batch, length), keys, values, real,
                        own_block(queries, keys, values, real, batch, length));
-    return zero_padded_rows(out.to(q.scalar_type()), mask);
+    return ops::zero_padded_rows(out.to(q.scalar_type()), mask);
   }
 
   bool length_invariant() const override { return true; }
@@ -76,15 +79,16 @@ class SparseAttention : public ProjectedAttention {
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
     const int64_t rows = batch * context_.heads, d = context_.head_dim, block = options_.block;
-    if (has_cpu_kernels(context_.kernels, element_size)) {
-      return sees_all(length)
-                 ? softmax_kernel_bytes(rows, length, length, d, d)
-                 : pattern_attention_bytes(batch, context_.heads, length, d, {pattern(length)});
+    if (ops::has_cpu_kernels(context_.kernels, element_size)) {
+      return sees_all(length) ? ops::softmax_attention_bytes(rows, length, length, d, d)
+                              : ops::block_sparse_attention_bytes(batch, context_.heads, length, d,
+                                                                  {pattern(length)});
     }
     const int64_t vector = rows * length * d * element_size;  // one [B,H,N,d]
     if (sees_all(length))
-      return 4 * vector + fused_attention_bytes(rows, length, length, d, element_size);
-    const int64_t count = block_count(length, block);
+      return 4 * vector +
+             ops::reference::fused_attention_bytes(rows, length, length, d, element_size);
+    const int64_t count = ops::reference::block_count(length, block);
     const int64_t blocks = rows * count * block * d * element_size;
     const int64_t scores = rows * count * block * block * std::max<int64_t>(element_size, 4);
     // q, k and v in blocks; within them the scores, their softmax and what the log-sum-exp takes of
@@ -101,7 +105,7 @@ class SparseAttention : public ProjectedAttention {
   int64_t flops(int64_t batch, int64_t length) const override {
     const int64_t rows = batch * context_.heads, d = context_.head_dim, block = options_.block;
     if (sees_all(length)) return 4 * rows * length * length * d;
-    const int64_t count = block_count(length, block);
+    const int64_t count = ops::reference::block_count(length, block);
     const int64_t own = count * block * block * d;
     int64_t pairs = length * (count * columns() + 1);  // of a query and a summary, or its block
     if (options_.causal) {
@@ -121,13 +125,13 @@ class SparseAttention : public ProjectedAttention {
     return !options_.causal && (length <= options_.block || columns() == options_.block);
   }
 
-  cpu::Pattern pattern(int64_t length) const {
-    const int64_t block = options_.block, count = block_count(length, block);
-    cpu::Pattern pattern;
+  ops::cpu::SparsityPattern pattern(int64_t length) const {
+    const int64_t block = options_.block, count = ops::reference::block_count(length, block);
+    ops::cpu::SparsityPattern pattern;
     if (options_.causal) pattern.after = 0;
     for (int64_t i = 0; i < count; ++i) {
-      const cpu::Range own{i * block, std::min((i + 1) * block, length)};
-      cpu::PatternTile tile{.queries = own, .keys = {}};
+      const ops::cpu::Range own{i * block, std::min((i + 1) * block, length)};
+      ops::cpu::SparsityTile tile{.queries = own, .keys = {}};
       for (int64_t j = 0; j < (options_.causal ? i + 1 : count); ++j) {
         const int64_t begin = j * block, end = begin + block;
         if (j == i) {
@@ -135,7 +139,8 @@ class SparseAttention : public ProjectedAttention {
           continue;
         }
         tile.keys.push_back({begin, begin + 1});
-        const cpu::Range last{std::max(begin + 1, end - options_.summary), std::min(end, length)};
+        const ops::cpu::Range last{std::max(begin + 1, end - options_.summary),
+                                   std::min(end, length)};
         if (last.begin < last.end) tile.keys.push_back(last);
       }
       pattern.tiles.push_back(std::move(tile));
@@ -163,10 +168,11 @@ class SparseAttention : public ProjectedAttention {
     const auto type = queries.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
     const torch::Tensor scores = torch::matmul(queries * scale, keys.transpose(-2, -1))
                                      .to(type)
-                                     .masked_fill(seen.logical_not(), kAbsentLogit);
+                                     .masked_fill(seen.logical_not(), ops::reference::kAbsentLogit);
     const torch::Tensor weights = torch::softmax(scores, -1).to(queries.scalar_type());
-    return {join_blocks(torch::matmul(weights, values), batch, length),
-            join_blocks(torch::logsumexp(scores, -1, /*keepdim=*/true), batch, length)};
+    return {
+        ops::reference::join_blocks(torch::matmul(weights, values), batch, length),
+        ops::reference::join_blocks(torch::logsumexp(scores, -1, /*keepdim=*/true), batch, length)};
   }
 
   // q [B,H,N,d] -> [B,H,N,d]. Key 0 of the fused attention stands for the row's own block: its

@@ -15,9 +15,11 @@
 #include <cmath>
 #include <limits>
 
-#include "attention_variants/attention.h"
+#include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/account.h"
 #include "attention_variants/ops/reference/softmax_attention.h"
+#include "attention_variants/projected_attention.h"
+#include "attention_variants/registry.h"
 
 namespace lra {
 namespace {
@@ -46,8 +48,8 @@ torch::Tensor product_attention(const torch::Tensor& left, const torch::Tensor& 
   const auto prepare = [&](const torch::Tensor& x) {
     return widen(x, width).to(v.scalar_type()).expand({v.size(0), -1, -1, -1});
   };
-  const torch::Tensor out = softmax_attention(prepare(left * std::sqrt(static_cast<double>(width))),
-                                              prepare(right), widen(v, width), mask);
+  const torch::Tensor out = ops::reference::softmax_attention(
+      prepare(left * std::sqrt(static_cast<double>(width))), prepare(right), widen(v, width), mask);
   return out.narrow(-1, 0, v.size(-1));
 }
 
@@ -75,7 +77,7 @@ class SynthesizerAttention : public ProjectedAttention {
     }
   }
 
-  torch::Tensor mix_heads(AttentionRows& rows, const torch::Tensor& mask) override {
+  torch::Tensor mix_heads(NormedInput& rows, const torch::Tensor& mask) override {
     if (options_.kind != "dense") return ProjectedAttention::mix_heads(rows, mask);
     check_length(rows.x.size(1));
     const torch::Tensor x = normed(rows, mask);
@@ -93,11 +95,11 @@ class SynthesizerAttention : public ProjectedAttention {
     check_attend_inputs(q, k, v_given, mask);
     check_length(v_given.size(2));
     const int64_t length = v_given.size(2);
-    const torch::Tensor v = zero_padding(v_given, mask);
+    const torch::Tensor v = ops::zero_padding(v_given, mask);
     const torch::Tensor out = options_.kind == "random"
                                   ? random_attention(cut(r_, length).narrow(3, 0, length), v, mask)
                                   : product_attention(cut(r1_, length), cut(r2_, length), v, mask);
-    return zero_padded_rows(out.to(v.scalar_type()), mask);
+    return ops::zero_padded_rows(out.to(v.scalar_type()), mask);
   }
 
   bool length_invariant() const override { return true; }
@@ -118,7 +120,8 @@ class SynthesizerAttention : public ProjectedAttention {
     const int64_t factors = heads * length * (rank + (rank < width ? 2 * width : 0));
     const int64_t values = batch * heads * length * (width + (d < width ? width : 0));
     return vector + (factors + values) * element_size +
-           fused_attention_bytes(batch * heads, length, length, width, element_size);
+           ops::reference::fused_attention_bytes(batch * heads, length, length, width,
+                                                 element_size);
   }
 
   /// For `dense`, which has no attend(), of relu(x W₁) W₂ and its product with V.
@@ -146,7 +149,7 @@ class SynthesizerAttention : public ProjectedAttention {
   // softmax(r) v: r [1,H,N,N].
   static torch::Tensor random_attention(const torch::Tensor& r, const torch::Tensor& v,
                                         const torch::Tensor& mask) {
-    const torch::Tensor absent = nonempty_rows(mask).logical_not().unsqueeze(1).unsqueeze(1);
+    const torch::Tensor absent = ops::nonempty_rows(mask).logical_not().unsqueeze(1).unsqueeze(1);
     const torch::Tensor scores =
         r.to(v.scalar_type()).masked_fill(absent, -std::numeric_limits<double>::infinity());
     return torch::matmul(torch::softmax(scores, -1), v);

@@ -21,7 +21,8 @@
 #include <set>
 #include <sstream>
 
-#include "attention_variants/attention.h"
+#include "attention_variants/projected_attention.h"
+#include "attention_variants/registry.h"
 
 namespace lra {
 namespace {

@@ -1,4 +1,5 @@
 #include "harness/commands/attend_file.h"
+#include "attention_variants/projected_attention.h"
 
 #include <fmt/ranges.h>
 

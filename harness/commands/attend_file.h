@@ -2,7 +2,7 @@
 // with other implementations.
 #pragma once
 
-#include "attention_variants/attention.h"
+#include "attention_variants/registry.h"
 #include "lra/formats/safetensors.h"
 
 namespace lra {

@@ -36,7 +36,7 @@ void compare(const CompareOptions& options) {
   const std::vector<Result> a = runs_of(options.a), b = runs_of(options.b);
   const RunComparison comparison = compare_runs(a, b);
   if (options.as_json) {
-    fmt::print("{}\n", dumped(comparison_json(comparison)));
+    fmt::print("{}\n", json_line(comparison_json(comparison)));
   } else {
     fmt::print("{}", to_text(comparison_table(comparison)));
   }

@@ -132,7 +132,7 @@ ProfilePlan plan(const ProfileOptions& given) {
                        .task = task_name,
                        .sets = sets,
                        .batch_policy = batch.policy};
-      cell = checked_cell(std::move(cell));
+      cell = validated_cell(std::move(cell));
       check_given("--heads", given.heads, "model.heads", cell.heads);
       check_given("--head-dim", given.head_dim, "model.head_dim", cell.head_dim);
       plan.cells.push_back(std::move(cell));

@@ -39,7 +39,7 @@ int64_t resumed_threads(const TrainOptions& options) {
 
 void run_train(const TrainOptions& options, Processes* processes) {
   TrainRequest request;
-  together(processes, [&] {
+  run_collective(processes, [&] {
     request.config = make_config(load_protocol(options.protocol), options.task,
                                  attention_given(options.attention, options.options), options.sets,
                                  options.seed, options.dtype);
@@ -55,7 +55,7 @@ void run_train(const TrainOptions& options, Processes* processes) {
   request.processes = processes;
   const std::string status = train(request);
   if (status == "ok") return;
-  together(processes, [&] {
+  run_collective(processes, [&] {
     throw Error(fmt::format("the run in {} ended as {}; see its result.json", options.run, status));
   });
 }
@@ -68,17 +68,17 @@ struct EvaluateOptions {
 
 void run_evaluate(const EvaluateOptions& options, Processes* processes) {
   torch::Device device = torch::kCPU;
-  together(processes, [&] { device = own_device(options.device, processes); });
+  run_collective(processes, [&] { device = own_device(options.device, processes); });
   use_threads(options.threads, processes);
   std::optional<OpenedRun> opened;
-  together(processes, [&] {
+  run_collective(processes, [&] {
     opened.emplace(open_run(options.run, options.data, options.checkpoint, device));
   });
   const OpenedRun& run = *opened;
   const Evaluation evaluation =
       evaluate(*run.model, evaluation_split(run.data, run.config, options.split), run.config,
                device, options.split, processes);
-  if (!leads(processes)) return;
+  if (!is_rank_zero(processes)) return;
   json record = accuracy_json(evaluation, run.config.settings.input.length);
   if (options.as_json) {
     record["split"] = options.split;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 
+#include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/landmark_attention.h"
 #include "attention_variants/ops/reference/softmax_attention.h"
 #include "harness/fidelity/fidelity_file.h"
@@ -26,7 +27,8 @@ using Measures = std::vector<std::pair<std::string, std::vector<double>>>;  // n
 torch::Tensor exact_attention(const torch::Tensor& q, const torch::Tensor& k,
                               const torch::Tensor& v, const torch::Tensor& mask) {
   const auto wide = [](const torch::Tensor& x) { return x.to(torch::kDouble); };
-  return zero_padded_rows(softmax_attention(wide(q), wide(k), wide(v), mask), mask);
+  return ops::zero_padded_rows(ops::reference::softmax_attention(wide(q), wide(k), wide(v), mask),
+                               mask);
 }
 
 FidelityInputs sample(const FidelityInputs& inputs, int64_t trial) {
@@ -165,9 +167,9 @@ class FidelityRunner {
 
   // The record of Nyström's matrices with these options, which the label names.
   static AttentionRecord matrices(const json& options) {
-    return {.name = kNystrom,
-            .label = AttentionSpec{.name = kNystrom, .options = options}.text(),
-            .options = attention_entry(kNystrom).effective_options(options)};
+    return {.name = ops::reference::kNystrom,
+            .label = AttentionSpec{.name = ops::reference::kNystrom, .options = options}.text(),
+            .options = attention_entry(ops::reference::kNystrom).effective_options(options)};
   }
 
   void softmax_matrices() {
@@ -178,8 +180,8 @@ class FidelityRunner {
       const torch::Tensor both = torch::cat(
           {torch::eye(length, inputs.v.options()).expand({count, 1, -1, -1}), inputs.v}, -1);
       const torch::Tensor exact = exact_attention(inputs.q, inputs.k, both, inputs.mask);
-      begin(2, inputs, 2 * std::ssize(landmark_kinds()) * length);
-      for (const std::string& kind : landmark_kinds()) {
+      begin(2, inputs, 2 * std::ssize(ops::reference::landmark_kinds()) * length);
+      for (const std::string& kind : ops::reference::landmark_kinds()) {
         for (const char* pinv : {"iterative", "exact"}) {
           for (int64_t m = 1; m <= length; ++m) {
             Fidelity record = cell(2, inputs, "float64");
@@ -192,14 +194,15 @@ class FidelityRunner {
               measures = {{"matrix", {}}, {"output", {}}};
               for (int64_t t = 0; t < count; ++t) {
                 const FidelityInputs one = sample(inputs, t);
-                const Landmarks landmarks = make_landmarks(
+                const ops::reference::Landmarks landmarks = ops::reference::make_landmarks(
                     one.q, one.k, one.mask,
                     {.count = m, .kind = kind, .seed = request_.seed + static_cast<uint64_t>(t)});
-                const torch::Tensor a = landmark_attention(landmarks);
-                const torch::Tensor z = pinv == std::string("exact") ? exact_landmark_inverse(a)
-                                                                     : landmark_inverse(a, steps);
-                const torch::Tensor x =
-                    nystrom_product(one.q, one.k, both.narrow(0, t, 1), one.mask, landmarks, z);
+                const torch::Tensor a = ops::reference::landmark_matrix(landmarks);
+                const torch::Tensor z = pinv == std::string("exact")
+                                            ? ops::reference::exact_landmark_inverse(a)
+                                            : ops::reference::landmark_inverse(a, steps);
+                const torch::Tensor x = ops::reference::landmark_product(
+                    one.q, one.k, both.narrow(0, t, 1), one.mask, landmarks, z);
                 const torch::Tensor right = exact.narrow(0, t, 1);
                 append(measures[0].second,
                        relative_errors(x.narrow(-1, 0, length), right.narrow(-1, 0, length)));
@@ -261,9 +264,10 @@ class FidelityRunner {
 
   static constexpr int64_t kMostIterations = 20;
 
-  static Landmarks means(const FidelityInputs& inputs, int64_t m) {
-    return make_landmarks(zero_padding(inputs.q, inputs.mask), zero_padding(inputs.k, inputs.mask),
-                          inputs.mask, {.count = m});
+  static ops::reference::Landmarks means(const FidelityInputs& inputs, int64_t m) {
+    return ops::reference::make_landmarks(ops::zero_padding(inputs.q, inputs.mask),
+                                          ops::zero_padding(inputs.k, inputs.mask), inputs.mask,
+                                          {.count = m});
   }
 
   // The largest singular value over the smallest of the real landmarks' part.
@@ -276,8 +280,9 @@ class FidelityRunner {
     add(record, [&](Fidelity&, Measures& measures) {
       FidelityInputs wide = inputs;
       for (torch::Tensor* x : {&wide.q, &wide.k}) *x = x->to(torch::kDouble);
-      const Landmarks landmarks = means(wide, m);
-      const torch::Tensor values = at::linalg_svdvals(landmark_attention(landmarks));  // [T,H,m]
+      const ops::reference::Landmarks landmarks = means(wide, m);
+      const torch::Tensor values =
+          at::linalg_svdvals(ops::reference::landmark_matrix(landmarks));  // [T,H,m]
       const torch::Tensor last =
           (landmarks.real.sum(1) - 1).clamp_min(0).view({-1, 1, 1}).expand({-1, inputs.heads(), 1});
       measures = {{"condition", numbers(values.narrow(2, 0, 1) / values.gather(2, last))}};
@@ -290,7 +295,7 @@ class FidelityRunner {
     FidelityInputs typed = inputs;
     for (torch::Tensor* x : {&typed.q, &typed.k, &typed.v}) *x = x->to(type);
     torch::Tensor exact, a;  // [T,H,n,d], [T,H,m,m]
-    Landmarks landmarks;
+    ops::reference::Landmarks landmarks;
     const bool throughout = type == torch::kBFloat16 && iterated == type;
     for (int64_t steps = 1; steps <= kMostIterations; ++steps) {
       Fidelity record = cell(3, inputs, dtype);
@@ -306,15 +311,17 @@ class FidelityRunner {
         if (!exact.defined()) {
           exact = exact_attention(typed.q, typed.k, typed.v, typed.mask);
           landmarks = means(typed, m);
-          a = landmark_attention(landmarks);
+          a = ops::reference::landmark_matrix(landmarks);
         }
-        const torch::Tensor z = landmark_inverse(a.to(iterated), steps).to(a.scalar_type());
+        const torch::Tensor z =
+            ops::reference::landmark_inverse(a.to(iterated), steps).to(a.scalar_type());
         // Rows and columns of landmarks that are not real are zero, and no error.
         const torch::Tensor one =
             landmarks.real.to(torch::kDouble).unsqueeze(1).diag_embed();  // [T,1,m,m]
         const torch::Tensor product = a.to(torch::kDouble).matmul(z.to(torch::kDouble));
-        const torch::Tensor out = zero_padded_rows(
-            nystrom_product(typed.q, typed.k, typed.v, typed.mask, landmarks, z), typed.mask);
+        const torch::Tensor out = ops::zero_padded_rows(
+            ops::reference::landmark_product(typed.q, typed.k, typed.v, typed.mask, landmarks, z),
+            typed.mask);
         measures = {{"inverse", numbers((product - one).flatten(2).norm(2, 2).mean(1))},
                     {"output", relative_errors(out, exact)}};
         return true;

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "attention_variants/attention.h"
+#include "attention_variants/registry.h"
 #include "attention_variants/torch.h"
 
 namespace lra {

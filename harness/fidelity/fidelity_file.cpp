@@ -58,7 +58,7 @@ FidelityFile::~FidelityFile() {
 }
 
 void FidelityFile::append(const Fidelity& cell) {
-  const std::string line = dumped(make_fidelity(cell)) + "\n";
+  const std::string line = json_line(make_fidelity(cell)) + "\n";
   for (size_t done = 0; done < line.size();) {
     const ssize_t count = write(descriptor_, line.data() + done, line.size() - done);
     if (count < 0 && errno == EINTR) continue;

@@ -133,7 +133,7 @@ Child::Child(const std::vector<std::string>& arguments, const ChildOptions& opti
     setpgid(0, 0);  // a terminal's Ctrl-C reaches us alone, and we pass it on once
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(130);
-    if (options.victim) {
+    if (options.oom_preferred) {
       const int score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
       if (score >= 0 && write(score, "1000", 4) != 4) close(score);
     }

@@ -21,7 +21,8 @@ struct ChildOptions {
   bool capture = false;       // keep its output instead of passing it on
   std::filesystem::path log;  // its output goes to the end of this file; empty = where ours goes
   std::string program;        // another program, found in PATH; empty = this one
-  bool victim = false;        // where memory runs out, the kernel takes it before any other process
+  bool oom_preferred =
+      false;  // where memory runs out, the kernel takes it before any other process
 };
 
 /// How a child ended.

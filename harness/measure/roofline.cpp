@@ -12,17 +12,16 @@ namespace {
 
 // Seconds of the fastest call in that time, and of at least three.
 double fastest(torch::Device device, double seconds, const std::function<void()>& work) {
-  using Clock = std::chrono::steady_clock;
-  const auto since = [](Clock::time_point begin) {
-    return std::chrono::duration<double>(Clock::now() - begin).count();
+  const auto since = [](std::chrono::steady_clock::time_point begin) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
   work();
   synchronize(device);
   double best = 0;
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 3 || since(start) < seconds; ++i) {
     if (stop_requested()) throw Interrupted("stopped while measuring");
-    const auto begin = Clock::now();
+    const auto begin = std::chrono::steady_clock::now();
     work();
     synchronize(device);
     const double taken = since(begin);

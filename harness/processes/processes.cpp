@@ -109,7 +109,7 @@ std::vector<int64_t> Processes::gather(int64_t mine) {
   return {data, data + size()};
 }
 
-void Processes::together(const std::function<void()>& work) {
+void Processes::run_collective(const std::function<void()>& work) {
   Failure mine = Failure::none;
   std::string message;
   try {
@@ -129,23 +129,23 @@ void Processes::together(const std::function<void()>& work) {
         everybody ? message : fmt::format("process {} of {}: {}", from, size(), message));
 }
 
-void together(Processes* processes, const std::function<void()>& work) {
+void run_collective(Processes* processes, const std::function<void()>& work) {
   if (processes == nullptr) {
     work();
   } else {
-    processes->together(work);
+    processes->run_collective(work);
   }
 }
 
-void by_the_first(Processes* processes, const std::function<void()>& work) {
-  together(processes, [&] {
-    if (leads(processes)) work();
+void on_rank_zero(Processes* processes, const std::function<void()>& work) {
+  run_collective(processes, [&] {
+    if (is_rank_zero(processes)) work();
   });
 }
 
 void check_same(Processes& processes, const std::string& digest, const std::string& what) {
   const std::vector<int64_t> all = processes.gather(number_of(digest));
-  processes.together([&] {
+  processes.run_collective([&] {
     for (size_t i = 1; i < all.size(); ++i) {
       if (all[i] == all[0]) continue;
       throw Error(fmt::format(
@@ -196,8 +196,8 @@ void broadcast_state(Processes& processes, torch::nn::Module& module) {
   for (const torch::Tensor& buffer : module.buffers()) send(buffer);
 }
 
-void for_each_part(Range share, int64_t parts, uint64_t seed, int64_t step,
-                   const std::function<void(Range)>& work) {
+void for_each_micro_batch(Range share, int64_t parts, uint64_t seed, int64_t step,
+                          const std::function<void(Range)>& work) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const auto state = [](at::Generator& of) {
     const std::lock_guard lock(of.mutex());
@@ -215,7 +215,7 @@ void for_each_part(Range share, int64_t parts, uint64_t seed, int64_t step,
                               {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
     torch::manual_seed(words[0] | static_cast<uint64_t>(words[1]) << 32);
     {
-      const BatchPart rows(share.begin + part.begin, part.end - part.begin, seeds);
+      const ops::BatchSlice rows(share.begin + part.begin, part.end - part.begin, seeds);
       work(part);
     }
     after = state(seeds);
@@ -224,7 +224,7 @@ void for_each_part(Range share, int64_t parts, uint64_t seed, int64_t step,
   generator.set_state(after);
 }
 
-int64_t part_count(int64_t batch, int64_t micro_batch, int64_t processes) {
+int64_t micro_batch_count(int64_t batch, int64_t micro_batch, int64_t processes) {
   if (batch < processes) {
     throw UsageError(
         fmt::format("training.batch ({}) is less than the {} processes, and each needs a sample of "
@@ -243,7 +243,7 @@ int64_t part_count(int64_t batch, int64_t micro_batch, int64_t processes) {
   return parts;
 }
 
-Neighbours neighbours(Processes& processes) {
+Neighbours colocated_ranks(Processes& processes) {
   const std::string host = host_name();
   const auto like_mine = [&](const std::string& text) {
     return std::ranges::count(processes.gather(number_of(text)), number_of(text));
@@ -253,9 +253,9 @@ Neighbours neighbours(Processes& processes) {
 
 int64_t use_threads(int64_t asked, Processes* processes) {
   int64_t all = 0;
-  together(processes, [&] { all = use_threads(asked); });
+  run_collective(processes, [&] { all = use_threads(asked); });
   if (processes == nullptr || asked > 0) return all;
-  const int64_t mine = std::max<int64_t>(all / neighbours(*processes).on_processors, 1);
+  const int64_t mine = std::max<int64_t>(all / colocated_ranks(*processes).on_processors, 1);
   return use_threads(std::ranges::min(processes->gather(mine)));
 }
 
@@ -264,7 +264,7 @@ torch::Device own_device(const std::string& text, const Processes* processes) {
   return parse_device(fmt::format("cuda:{}", processes->local_rank()));
 }
 
-bool another_speaks() {
+bool rank_zero_reports() {
   std::optional<Launch> launch;
   try {
     launch = find_launch();
@@ -285,7 +285,7 @@ void run_together(const std::string& device, const std::function<void(Processes*
   try {
     processes = start(*launch, device);
   } catch (const std::exception& error) {
-    if (another_speaks()) throw Reported(exit_status(error));
+    if (rank_zero_reports()) throw AlreadyReported(exit_status(error));
     throw;
   }
   try {
@@ -293,9 +293,9 @@ void run_together(const std::string& device, const std::function<void(Processes*
   } catch (const std::exception& error) {
     const int status = exit_status(error);
     if (processes->agreed()) {
-      if (processes->leads()) say_error(first_line(error));
+      if (processes->is_rank_zero()) say_error(first_line(error));
       processes.reset();  // not before: a launcher ends the others when it sees one end so
-      throw Reported(status);
+      throw AlreadyReported(status);
     }
     say_error(fmt::format("process {} of {}: {}", launch->rank, launch->size, first_line(error)));
     processes->abort(status);

@@ -2,8 +2,8 @@
 // together. An engine of its own for each kind of device carries the numbers: MPI between CPUs,
 // NCCL (through LibTorch's c10d) between GPUs.
 //
-// Errors: what one process throws inside together() is thrown by all of them, so that none waits
-// for one that is gone. What is thrown anywhere else ends the others at once.
+// Errors: what one process throws inside run_collective() is thrown by all of them, so that none
+// waits for one that is gone. What is thrown anywhere else ends the others at once.
 #pragma once
 
 #include <exception>
@@ -32,7 +32,7 @@ class Processes {
   int64_t size() const { return launch_.size; }
   int64_t local_rank() const { return launch_.local_rank; }
   /// The first is the one that writes files and speaks.
-  bool leads() const { return rank() == 0; }
+  bool is_rank_zero() const { return rank() == 0; }
   const std::string& engine() const { return engine_; }  // "mpi" or "nccl"
 
   /// Replaces the elements of `values` by their sums over all processes: contiguous, float32,
@@ -50,8 +50,8 @@ class Processes {
   /// throw: the same kind of error (UsageError, Unsupported, Interrupted, std::bad_alloc where
   /// memory ran out, else Error) with the message of the first that did, which it names where the
   /// others are well. Not to be nested.
-  void together(const std::function<void()>& work);
-  /// True after together() has thrown: all know of the error.
+  void run_collective(const std::function<void()>& work);
+  /// True after run_collective() has thrown: all know of the error.
   bool agreed() const { return agreed_; }
 
  private:
@@ -60,12 +60,14 @@ class Processes {
   bool agreed_ = false;
 };
 
-/// `work` by together(), or alone where `processes` is null.
-void together(Processes* processes, const std::function<void()>& work);
+/// `work` by run_collective(), or alone where `processes` is null.
+void run_collective(Processes* processes, const std::function<void()>& work);
 /// The same, but only the first process works.
-void by_the_first(Processes* processes, const std::function<void()>& work);
+void on_rank_zero(Processes* processes, const std::function<void()>& work);
 /// True in the first process, and where there is only one.
-inline bool leads(const Processes* processes) { return processes == nullptr || processes->leads(); }
+inline bool is_rank_zero(const Processes* processes) {
+  return processes == nullptr || processes->is_rank_zero();
+}
 
 /// Throws Error in all processes where `digest` is not the same in all; `what` says of what, as
 /// "the model at step 400".
@@ -84,22 +86,22 @@ void broadcast_state(Processes& processes, torch::nn::Module& module);
 
 /// Calls `work` on `parts` contiguous parts of samples `share` of a batch; the ranges it gets count
 /// from the share's beginning. Each part's dropouts on CPUs are those of its samples in the whole
-/// batch (BatchPart); LibTorch's own random numbers, which GPUs and TorchScript modules use, are a
+/// batch (BatchSlice); LibTorch's own random numbers, which GPUs and TorchScript modules use, are a
 /// stream of the part's own, of `seed`, `step` and the part's first sample. After it LibTorch's CPU
 /// generator is where one pass over the whole batch would have left it.
-void for_each_part(Range share, int64_t parts, uint64_t seed, int64_t step,
-                   const std::function<void(Range)>& work);
+void for_each_micro_batch(Range share, int64_t parts, uint64_t seed, int64_t step,
+                          const std::function<void(Range)>& work);
 
 /// How many parts of at most `micro_batch` samples (0 = any number) every process makes of its
 /// share of `batch`: the same number in all, since layers may count their calls. Throws UsageError
 /// where a process would be left without a sample.
-int64_t part_count(int64_t batch, int64_t micro_batch, int64_t processes);
+int64_t micro_batch_count(int64_t batch, int64_t micro_batch, int64_t processes);
 
 /// How many of the processes run on this host, and how many of these on the same processors.
 struct Neighbours {
   int64_t on_host = 1, on_processors = 1;
 };
-Neighbours neighbours(Processes& processes);
+Neighbours colocated_ranks(Processes& processes);
 
 /// Threads of each process where `asked` are (0 = its part of all processors it may use, and no
 /// more than any other process): sets LibTorch's threads and returns their number.
@@ -116,9 +118,9 @@ torch::Device own_device(const std::string& text, const Processes* processes);
 void run_together(const std::string& device, const std::function<void(Processes*)>& work);
 
 /// An error that has been said.
-class Reported : public std::exception {
+class AlreadyReported : public std::exception {
  public:
-  explicit Reported(int status) : status_(status) {}
+  explicit AlreadyReported(int status) : status_(status) {}
   int status() const { return status_; }
   const char* what() const noexcept override { return "said already"; }
 
@@ -128,7 +130,7 @@ class Reported : public std::exception {
 
 /// True where another process says what this one would, for an error that all have before they know
 /// of each other: it has then had its time.
-bool another_speaks();
+bool rank_zero_reports();
 
 // ---- The engines: harness/processes ----
 

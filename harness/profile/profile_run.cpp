@@ -68,7 +68,7 @@ struct Answer {
 };
 
 // `program`: another than this one, for a peer; "" = this one.
-Answer ask(const Request& request, double timeout, const std::string& program = "") {
+Answer run_in_child(const Request& request, double timeout, const std::string& program = "") {
   std::vector<std::string> words = {"--child", request_json(request).dump()};
   if (program.empty()) words.insert(words.begin(), "profile");
   const ChildStatus ended =
@@ -78,7 +78,7 @@ Answer ask(const Request& request, double timeout, const std::string& program = 
                         .timeout = timeout,
                         .capture = true,
                         .program = program,
-                        .victim = true});
+                        .oom_preferred = true});
   if (ended.timed_out)
     return {.value = nullptr,
             .status = "timeout",
@@ -230,7 +230,7 @@ class ProfileRunner {
 
   Profile measured_pass(const Request& request) const {
     const bool ours = request.cell.peer.empty();
-    const Answer answer = ask(request, plan_.timeout, ours ? "" : plan_.peers);
+    const Answer answer = run_in_child(request, plan_.timeout, ours ? "" : plan_.peers);
     Profile pass = profile_record(request.cell, device_, threads_);
     if (answer.value.is_null()) {
       pass.status = answer.status;
@@ -295,7 +295,7 @@ class ProfileRunner {
     const auto used = passes_of(time, plan_.passes);
     std::vector<double> samples;
     for (const auto& pass : used) samples.insert(samples.end(), pass.begin(), pass.end());
-    const Estimated estimate = median_over_passes(used);
+    const BootstrapEstimate estimate = median_over_passes(used);
     const MedianEstimate plain = median_estimate(samples);
     time.median = estimate.value;
     time.ci95 = estimate.ci95;
@@ -304,7 +304,7 @@ class ProfileRunner {
     record.noisy = noise(record, estimate);
   }
 
-  std::string noise(const Profile& record, const Estimated& estimate) const {
+  std::string noise(const Profile& record, const BootstrapEstimate& estimate) const {
     if (record.method.contains(kStopped)) return record.method[kStopped];
     if (passes(record) < plan_.passes)
       return fmt::format("only {} of {} passes", passes(record), plan_.passes);
@@ -332,14 +332,14 @@ class ProfileRunner {
   std::optional<Roofline> ask_roofline() const {
     if (plan_.cells.empty()) return std::nullopt;
     const int64_t limit = plan_.memory_limit > 0 ? plan_.memory_limit : default_memory_limit();
-    const Answer answer = ask({.kind = "roofline",
-                               .cell = plan_.cells.front(),
-                               .device = plan_.device,
-                               .threads = threads_,
-                               .memory_limit = limit,
-                               .seconds = plan_.seconds,
-                               .processors = processors_},
-                              plan_.timeout);
+    const Answer answer = run_in_child({.kind = "roofline",
+                                        .cell = plan_.cells.front(),
+                                        .device = plan_.device,
+                                        .threads = threads_,
+                                        .memory_limit = limit,
+                                        .seconds = plan_.seconds,
+                                        .processors = processors_},
+                                       plan_.timeout);
     if (answer.value.is_null()) return std::nullopt;
     const Roofline roofline{.gflops = answer.value.at("gflops"),
                             .gigabytes_per_second = answer.value.at("gigabytes_per_second")};
@@ -421,7 +421,7 @@ void run_profile_child(const std::string& word) {
                                                request.memory_limit, request.seconds);
     answer = {{"gflops", roofline.gflops}, {"gigabytes_per_second", roofline.gigabytes_per_second}};
   } else if (request.kind == "bytes") {
-    answer = {{"bytes", bytes_of_call(request.cell, device, request.memory_limit)}};
+    answer = {{"bytes", peak_bytes_of_call(request.cell, device, request.memory_limit)}};
   } else {
     answer = make_profile(profile_cell(request.cell, device, request.threads, request.memory_limit,
                                        {.seconds = request.seconds,
@@ -441,7 +441,7 @@ int64_t largest_batch(const ProfileCell& cell, const ProfilePlan& plan, int64_t 
                     .threads = plan.threads > 0 ? plan.threads : 1,
                     .memory_limit = memory_limit};
     request.cell.batch = batch;
-    const Answer answer = ask(request, plan.timeout);
+    const Answer answer = run_in_child(request, plan.timeout);
     if (answer.value.is_null()) return std::nullopt;
     return answer.value.at("bytes").get<int64_t>();
   };

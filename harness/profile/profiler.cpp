@@ -8,6 +8,7 @@
 
 #include "attention_variants/ops/adamw.h"
 #include "attention_variants/ops/autocast.h"
+#include "attention_variants/projected_attention.h"
 #include "harness/host/memory.h"
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
@@ -126,17 +127,17 @@ Work model_work(const ProfileCell& cell, const Config& config, torch::Device dev
     model->eval();
     work.call = [=, dtype = cell.dtype] {
       const torch::NoGradGuard no_grad;
-      const AutocastScope autocast(device, dtype);
+      const ops::AutocastScope autocast(device, dtype);
       model->forward(tokens, mask);
     };
     return work;
   }
   auto optimizer =
-      std::make_shared<FusedAdamW>(model->parameters(), torch::optim::AdamWOptions(1e-4));
+      std::make_shared<ops::FusedAdamW>(model->parameters(), torch::optim::AdamWOptions(1e-4));
   work.call = [=, dtype = cell.dtype] {
     torch::Tensor logits;
     {
-      const AutocastScope autocast(device, dtype);
+      const ops::AutocastScope autocast(device, dtype);
       logits = model->forward(tokens, mask);
     }
     torch::nn::functional::cross_entropy(logits.to(torch::kFloat32), labels).backward();
@@ -280,7 +281,7 @@ json effective_options(const ProfileCell& cell) {
              : attention_entry(cell.attention.name).effective_options(cell.attention.options);
 }
 
-ProfileCell checked_cell(ProfileCell cell) {
+ProfileCell validated_cell(ProfileCell cell) {
   dtype_of(cell.dtype);
   attention_entry(cell.attention.name).effective_options(cell.attention.options);
   if (cell.scope != "model") {
@@ -331,7 +332,7 @@ Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t th
 Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t threads,
                      int64_t memory_limit, const MeasureLimits& limits,
                      const std::vector<int>& processors) {
-  checked_cell(cell);  // names and options are wrong before any work, not a status of the cell
+  validated_cell(cell);  // names and options are wrong before any work, not a status of the cell
   Profile record = profile_record(cell, device, threads);
   try {
     const MemoryLimit limited(memory_limit);
@@ -351,7 +352,7 @@ Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t thre
   return record;
 }
 
-int64_t bytes_of_call(const ProfileCell& cell, torch::Device device, int64_t memory_limit) {
+int64_t peak_bytes_of_call(const ProfileCell& cell, torch::Device device, int64_t memory_limit) {
   const MemoryLimit limited(memory_limit);
   const int64_t start = live_bytes(device);
   reset_peak_bytes(device);

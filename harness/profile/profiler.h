@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "attention_variants/attention.h"
+#include "attention_variants/registry.h"
 #include "attention_variants/torch.h"
 #include "harness/measure/measure.h"
 #include "results/records/records.h"
@@ -37,7 +37,7 @@ json effective_options(const ProfileCell& cell);
 /// The cell with the heads it runs with: of scope model the protocol's where `heads` or `head_dim`
 /// is 0, and above both what its `sets` say. Throws UsageError where its number type, names,
 /// options or settings are wrong.
-ProfileCell checked_cell(ProfileCell cell);
+ProfileCell validated_cell(ProfileCell cell);
 
 /// The record of a cell before anything is measured: what it is, where, and the given options.
 Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t threads);
@@ -52,7 +52,7 @@ Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t thre
 
 /// The most bytes of tensors that one call of this cell holds, weights and inputs included; throws
 /// what the call throws.
-int64_t bytes_of_call(const ProfileCell& cell, torch::Device device, int64_t memory_limit);
+int64_t peak_bytes_of_call(const ProfileCell& cell, torch::Device device, int64_t memory_limit);
 
 /// The number type of that name; throws UsageError on another word.
 torch::Dtype dtype_of(const std::string& name);

@@ -13,7 +13,7 @@ namespace lra {
 
 namespace fs = std::filesystem;
 
-std::string ended_status(const fs::path& run, std::string* bad) {
+std::string final_status(const fs::path& run, std::string* bad) {
   const fs::path path = run / kResultFile;
   if (!fs::exists(path)) return "";
   try {
@@ -24,13 +24,13 @@ std::string ended_status(const fs::path& run, std::string* bad) {
   }
 }
 
-bool runs_again(const std::string& status) { return status == "crash" || status == "timeout"; }
+bool is_retryable(const std::string& status) { return status == "crash" || status == "timeout"; }
 
 std::vector<size_t> open_cells(const Suite& suite) {
   std::vector<size_t> open;
   for (size_t i = 0; i < suite.cells.size(); ++i) {
-    const std::string status = ended_status(suite.cells[i].run);
-    if (status.empty() || runs_again(status)) open.push_back(i);
+    const std::string status = final_status(suite.cells[i].run);
+    if (status.empty() || is_retryable(status)) open.push_back(i);
   }
   return open;
 }
@@ -40,7 +40,7 @@ std::optional<LockHolder> cell_holder(const fs::path& run) {
   return holder ? holder : lock_holder(run, kClaim);
 }
 
-void append_try(const fs::path& run, const Try& one) {
+void append_try(const fs::path& run, const Attempt& one) {
   const json line = {{"begin", one.begin},   {"host", host_name()},    {"pid", getpid()},
                      {"device", one.device}, {"threads", one.threads}, {"seconds", one.seconds},
                      {"ended", one.ended}};
@@ -49,7 +49,7 @@ void append_try(const fs::path& run, const Try& one) {
   if (!out) throw Error("cannot write to " + (run / kTriesFile).string() + "; is the disk full?");
 }
 
-double seconds_tried(const fs::path& run) {
+double attempt_seconds(const fs::path& run) {
   double seconds = 0;
   std::ifstream in(run / kTriesFile);
   for (std::string line; std::getline(in, line);) {

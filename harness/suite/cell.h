@@ -22,10 +22,10 @@ inline constexpr const char* kLogFile = "log.txt";
 
 /// How a cell's result.json ended, "" where there is none (or none that can be read, which `bad`
 /// then tells).
-std::string ended_status(const std::filesystem::path& run, std::string* bad = nullptr);
+std::string final_status(const std::filesystem::path& run, std::string* bad = nullptr);
 
 /// Whether a new call takes up a cell again that ended so: a crash, or a time that was too short.
-bool runs_again(const std::string& status);
+bool is_retryable(const std::string& status);
 
 /// The cells that a new call would run: those without a result, and those it takes up again.
 std::vector<size_t> open_cells(const Suite& suite);
@@ -34,16 +34,16 @@ std::vector<size_t> open_cells(const Suite& suite);
 std::optional<LockHolder> cell_holder(const std::filesystem::path& run);
 
 /// A try as it ended.
-struct Try {
+struct Attempt {
   std::string begin, device;
   int64_t threads = 0;
   double seconds = 0;
   std::string ended;  // "ok" or another status, "asked to stop", "ended by signal 9", ...
 };
-void append_try(const std::filesystem::path& run, const Try& one);
+void append_try(const std::filesystem::path& run, const Attempt& one);
 
 /// The seconds of all tries in the file. A try whose runner was killed with it has left no line.
-double seconds_tried(const std::filesystem::path& run);
+double attempt_seconds(const std::filesystem::path& run);
 
 /// Writes the result of a cell whose process left none, with this status and reason.
 void record_failure(const SuiteCell& cell, const std::filesystem::path& data,

@@ -74,7 +74,7 @@ std::string remedy(const Task& wanted, const DataSources& from) {
          fmt::format(", or --data DIR after: lra data prepare {} --source PATH --out DIR", name);
 }
 
-// One task's data, or nothing where there are none; in the order of plan_data.
+// One task's data, or nothing where there are none; in the order of locate_data.
 std::optional<TaskData> find_data(const std::string& name, const Budget& budget,
                                   const DataSources& from) {
   const Task& wanted = task(name);
@@ -100,7 +100,7 @@ std::optional<TaskData> find_data(const std::string& name, const Budget& budget,
 
 }  // namespace
 
-bool prepare_with_progress(const std::string& name, PrepareOptions options) {
+bool prepare_data(const std::string& name, PrepareOptions options) {
   const Task& chosen = task(name);
   const bool existed = std::filesystem::exists(options.out / name / "manifest.json");
   std::optional<Progress> progress;
@@ -126,8 +126,8 @@ bool prepare_with_progress(const std::string& name, PrepareOptions options) {
   return existed;
 }
 
-std::vector<TaskData> plan_data(const std::vector<std::string>& names, const Budget& budget,
-                                const DataSources& from) {
+std::vector<TaskData> locate_data(const std::vector<std::string>& names, const Budget& budget,
+                                  const DataSources& from) {
   check_sources(names, from);
   std::vector<TaskData> plan;
   std::string missing;
@@ -159,7 +159,7 @@ void make_data(const std::vector<TaskData>& plan) {
   for (const TaskData& data : plan) {
     if (!data.make) continue;
     say("data: " + data.task + (data.make->synthetic ? " (synthetic stand-in)" : ""));
-    prepare_with_progress(data.task, *data.make);
+    prepare_data(data.task, *data.make);
   }
 }
 

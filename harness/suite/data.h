@@ -15,7 +15,7 @@ namespace lra {
 
 /// Prepares `options.out`/<name> with a progress line; Ctrl-C stops it with Interrupted and leaves
 /// nothing. True where it was there already.
-bool prepare_with_progress(const std::string& name, PrepareOptions options);
+bool prepare_data(const std::string& name, PrepareOptions options);
 
 /// Where a suite's data may come from.
 struct DataSources {
@@ -39,10 +39,10 @@ struct TaskData {
 /// the source of another task; prepared in `given`; made in `folder` before; generated. Reads and
 /// writes nothing. Throws UsageError that names every task without data and what to do, and where a
 /// source does not exist or is of no use.
-std::vector<TaskData> plan_data(const std::vector<std::string>& tasks, const Budget& budget,
-                                const DataSources& from);
+std::vector<TaskData> locate_data(const std::vector<std::string>& tasks, const Budget& budget,
+                                  const DataSources& from);
 
-/// Those of `names` that plan_data finds data for; a line on stderr for each other one, with what
+/// Those of `names` that locate_data finds data for; a line on stderr for each other one, with what
 /// to do.
 std::vector<std::string> tasks_with_data(const std::vector<std::string>& names,
                                          const Budget& budget, const DataSources& from);

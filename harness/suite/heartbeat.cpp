@@ -72,7 +72,7 @@ void check_others(const fs::path& folder, const std::string& own, std::chrono::m
 
 }  // namespace
 
-RunnerMark::RunnerMark(const fs::path& out, std::chrono::milliseconds beat)
+RunnerHeartbeat::RunnerHeartbeat(const fs::path& out, std::chrono::milliseconds beat)
     : folder_(out / kFolder), name_(made(folder_)), lock_(folder_, name_) {
   beat_ = std::jthread([folder = folder_, name = name_, beat](const std::stop_token& stop) {
     std::mutex mutex;
@@ -91,7 +91,7 @@ RunnerMark::RunnerMark(const fs::path& out, std::chrono::milliseconds beat)
   }
 }
 
-RunnerMark::~RunnerMark() {
+RunnerHeartbeat::~RunnerHeartbeat() {
   beat_.request_stop();
   beat_.join();
   remove_mark(folder_, name_);

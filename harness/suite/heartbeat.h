@@ -14,14 +14,15 @@ namespace lra {
 /// A runner's mark: a locked file with a number that goes up. The lock says that its runner lives;
 /// the number shows those who can take the lock nevertheless that locks do not reach from host to
 /// host there (NFS mounted with nolock, say), so that no cell is run twice unseen.
-class RunnerMark {
+class RunnerHeartbeat {
  public:
   /// Throws Error where a runner of another host is alive and its lock is not seen from here. What
   /// runners that died left is removed.
-  explicit RunnerMark(const std::filesystem::path& out, std::chrono::milliseconds beat = kBeat);
-  ~RunnerMark();
-  RunnerMark(const RunnerMark&) = delete;
-  RunnerMark& operator=(const RunnerMark&) = delete;
+  explicit RunnerHeartbeat(const std::filesystem::path& out,
+                           std::chrono::milliseconds beat = kBeat);
+  ~RunnerHeartbeat();
+  RunnerHeartbeat(const RunnerHeartbeat&) = delete;
+  RunnerHeartbeat& operator=(const RunnerHeartbeat&) = delete;
 
   static constexpr std::chrono::milliseconds kBeat{2000};
 

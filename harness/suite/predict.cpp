@@ -85,7 +85,7 @@ std::optional<Rates> rates_of(const Result& result) {
 }
 
 // Whether a call would run the cell.
-bool is_open(const Prediction& p) { return p.status == "pending" || runs_again(p.status); }
+bool is_open(const Prediction& p) { return p.status == "pending" || is_retryable(p.status); }
 
 class Predictor {
  public:
@@ -114,7 +114,7 @@ class Predictor {
  private:
   Prediction predict(const SuiteCell& cell) {
     Prediction p{.status = "pending"};
-    if (const std::string status = ended_status(cell.run); !status.empty()) {
+    if (const std::string status = final_status(cell.run); !status.empty()) {
       const Result result = read_result(cell.run / kResultFile);
       p = {.status = status,
            .seconds = result.training.seconds,
@@ -122,7 +122,7 @@ class Predictor {
            .memory_mib = result.training.peak_memory_mib,
            .from = "its own run"};
       if (status == "ok" || status == "diverged") return p;
-      if (runs_again(status)) p = {.status = status, .memory_mib = p.memory_mib};
+      if (is_retryable(status)) p = {.status = status, .memory_mib = p.memory_mib};
     }
     const bool open = is_open(p);
     const auto known = rates(cell);

@@ -66,7 +66,7 @@ class SuiteRunner {
     for (size_t i = 0; i < suite.cells.size(); ++i) {
       if (!options.only.empty() && std::ranges::count(options.only, i) == 0) continue;
       chosen_.push_back(i);
-      const std::string status = ended_status(run(i));
+      const std::string status = final_status(run(i));
       if (status == "crash" || (status == "timeout" && time_left(i) > 0))
         again_[i] = *stamp_of(run(i) / kResultFile);
     }
@@ -95,7 +95,7 @@ class SuiteRunner {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     if (progress) progress->finish();
-    return std::ranges::count_if(chosen_, [&](size_t i) { return ended_status(run(i)) != "ok"; });
+    return std::ranges::count_if(chosen_, [&](size_t i) { return final_status(run(i)) != "ok"; });
   }
 
  private:
@@ -110,14 +110,14 @@ class SuiteRunner {
   }
   // Seconds that a cell may still take; huge without a limit.
   double time_left(size_t i) const {
-    return options_.timeout > 0 ? options_.timeout - seconds_tried(run(i)) : 1e18;
+    return options_.timeout > 0 ? options_.timeout - attempt_seconds(run(i)) : 1e18;
   }
 
   // Whether a cell's result stands. A crash, and a cell that ran out of time and now has more, is
   // tried again where it was there when this runner began; one that appears later, from another
   // runner, stands: else two would try a hopeless cell in turns for ever.
   bool has_ended(size_t i) const {
-    const std::string status = ended_status(run(i));
+    const std::string status = final_status(run(i));
     if (status.empty()) return false;
     const auto it = again_.find(i);
     return it == again_.end() || stamp_of(run(i) / kResultFile) != it->second;
@@ -156,7 +156,7 @@ class SuiteRunner {
       return;
     }
     std::string bad;
-    if (ended_status(cell.run, &bad).empty() && !bad.empty())
+    if (final_status(cell.run, &bad).empty() && !bad.empty())
       say(fmt::format("{}: {}; it is left out and the cell runs again", label(i), bad));
     fs::remove(cell.run / kResultFile);
     again_.erase(i);
@@ -171,7 +171,7 @@ class SuiteRunner {
                            {.timeout = options_.timeout > 0 ? left : 0,
                             .grace = kGrace,
                             .log = log,
-                            .victim = true}),
+                            .oom_preferred = true}),
             .begin = utc_now(),
             .checkpoint = stamp_of(cell.run / kLastCheckpoint),
             .log_from = none ? 0 : size};
@@ -228,12 +228,12 @@ class SuiteRunner {
   // What the end of a process means for its cell.
   void settle(const Job& job, const ChildStatus& ended, const fs::path& data) {
     const size_t i = job.cell;
-    const std::string device = slots_[job.slot].device, status = ended_status(run(i));
-    Try one{.begin = job.begin,
-            .device = device,
-            .threads = suite_.request.threads,
-            .seconds = ended.seconds,
-            .ended = status};
+    const std::string device = slots_[job.slot].device, status = final_status(run(i));
+    Attempt one{.begin = job.begin,
+                .device = device,
+                .threads = suite_.request.threads,
+                .seconds = ended.seconds,
+                .ended = status};
     if (!status.empty()) {
       append_try(run(i), one);
       ended_[i] = true;
@@ -386,7 +386,7 @@ void report(const Suite& suite) {
 int64_t run_suite(const Suite& suite, const RunnerOptions& options) {
   for (const std::string& device : options.devices) parse_device(device);
   const fs::path& out = suite.request.out;
-  const RunnerMark mark(out);
+  const RunnerHeartbeat mark(out);
   const std::vector<TaskData> data = suite_data(suite);
   {
     const FolderLock lock = FolderLock::wait(out, "data.lock", "the data");

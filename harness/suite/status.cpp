@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <fstream>
 
-#include "attention_variants/attention.h"
 #include "attention_variants/base/files.h"
+#include "attention_variants/registry.h"
 #include "harness/host/progress.h"
 #include "harness/suite/cell.h"
 #include "harness/suite/heartbeat.h"

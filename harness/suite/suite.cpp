@@ -278,7 +278,7 @@ std::vector<TaskData> suite_data(const Suite& suite) {
     return !fs::exists(source.second) &&
            fs::exists(sources.folder / source.first / "manifest.json");
   });
-  return plan_data(suite.request.tasks, suite.request.budget, sources);
+  return locate_data(suite.request.tasks, suite.request.budget, sources);
 }
 
 }  // namespace lra

@@ -53,7 +53,7 @@ void assign(torch::Tensor to, const torch::Tensor& from, const std::string& name
 }  // namespace
 
 void save_checkpoint(const std::filesystem::path& path, const json& config,
-                     const Progression& progression, Model& model,
+                     const TrainState& progression, Model& model,
                      const torch::optim::AdamW* optimizer, torch::Device device) {
   TensorFile file;
   file.metadata = {{"schema", kSchema},
@@ -80,8 +80,8 @@ void save_checkpoint(const std::filesystem::path& path, const json& config,
   write_tensors(path, file);
 }
 
-Progression load_checkpoint(const std::filesystem::path& path, const json& config, Model& model,
-                            torch::optim::AdamW* optimizer, torch::Device device) {
+TrainState load_checkpoint(const std::filesystem::path& path, const json& config, Model& model,
+                           torch::optim::AdamW* optimizer, torch::Device device) {
   const std::string where = path.string();
   const TensorFile file = read_tensors(path);
   const auto schema = file.metadata.find("schema");
@@ -104,9 +104,9 @@ Progression load_checkpoint(const std::filesystem::path& path, const json& confi
                 "); use the same options, or another --run folder");
   }
   const json saved = parse_json(file.metadata.at("progression"), where);
-  Progression progression;
+  TrainState progression;
   read_fields(saved, progression, where);
-  if (saved.size() != field_names<Progression>().size())
+  if (saved.size() != field_names<TrainState>().size())
     throw Error(where + " does not say all of its run's progress");
   const auto tensor = [&](const std::string& name) {
     const torch::Tensor* found = file.find(name);

@@ -10,7 +10,7 @@
 namespace lra {
 
 /// What a run is at, besides tensors.
-struct Progression {
+struct TrainState {
   int64_t step = 0;        // steps done; also the position in the training stream
   int64_t best_step = -1;  // -1: dev has not been evaluated yet
   double best_accuracy = -1;
@@ -43,14 +43,14 @@ struct Progression {
 /// ("optimizer.<kind>.<parameter>") and the random state of the CPU and of `device` ("random.*"),
 /// with a SHA-256 of all of it. Atomic.
 void save_checkpoint(const std::filesystem::path& path, const json& config,
-                     const Progression& progression, Model& model,
+                     const TrainState& progression, Model& model,
                      const torch::optim::AdamW* optimizer, torch::Device device);
 
 /// Reads one back into `model` and, where given, `optimizer` and the random states; throws Error
 /// naming the file where it is truncated, corrupted or of another configuration (listing the keys
 /// that differ).
-Progression load_checkpoint(const std::filesystem::path& path, const json& config, Model& model,
-                            torch::optim::AdamW* optimizer, torch::Device device);
+TrainState load_checkpoint(const std::filesystem::path& path, const json& config, Model& model,
+                           torch::optim::AdamW* optimizer, torch::Device device);
 
 /// SHA-256 over parameters and buffers, names and bits.
 std::string state_sha256(const Model& model);

@@ -28,7 +28,7 @@ void add_batches(Model& model, const Split& split, const LoaderOptions& options,
     if (stop_requested()) throw Interrupted("stopped while evaluating " + what);
     torch::Tensor logits;  // [B,classes]
     {
-      const AutocastScope autocast(device, dtype);
+      const ops::AutocastScope autocast(device, dtype);
       logits = model.forward(batch.tokens.to(device), batch.mask.to(device));
     }
     const auto labels = batch.labels.to(device);
@@ -122,8 +122,9 @@ Evaluation evaluate(Model& model, const Split& split, const Config& config, torc
   result.confidence.resize(samples);
   // Sums, one a batch.
   std::vector<double> losses(static_cast<size_t>(EvaluationPass::batch_count(split, options)));
-  together(processes,
-           [&] { add_batches(model, split, options, config.dtype, device, what, losses, result); });
+  run_collective(processes, [&] {
+    add_batches(model, split, options, config.dtype, device, what, losses, result);
+  });
   if (processes != nullptr) gather_shares(*processes, losses, result);
   for (const double loss : losses) result.loss += loss;
   for (size_t i = 0; i < result.labels.size(); ++i)

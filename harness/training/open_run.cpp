@@ -27,7 +27,7 @@ OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path
     throw Error(run.string() + " has no " + file.filename().string() +
                 " yet; lra train --resume goes on with the run");
   }
-  const Progression at =
+  const TrainState at =
       load_checkpoint(file, run_identity(config, opened.manifest()), *model, nullptr, device);
   return {std::move(config), std::move(opened), std::move(model), at};
 }

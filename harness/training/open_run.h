@@ -16,7 +16,7 @@ struct OpenedRun {
   Config config;
   PreparedData data;
   std::shared_ptr<Model> model;  // on the device, in training mode as made
-  Progression at;                // of the checkpoint
+  TrainState at;                 // of the checkpoint
 };
 
 /// Opens `run` at its checkpoint ("best" or "last"). `data` is the folder of the prepared data;

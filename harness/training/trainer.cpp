@@ -40,8 +40,9 @@ class Run {
         data_(open_data(request.data, request.config.task, /*check_hashes=*/true)),
         identity_(run_identity(request.config, data_.manifest())),
         all_(request.processes) {
-    if (all_ != nullptr) parts_ = part_count(batch(), settings_.training.micro_batch, all_->size());
-    if (leads(all_)) {
+    if (all_ != nullptr)
+      parts_ = micro_batch_count(batch(), settings_.training.micro_batch, all_->size());
+    if (is_rank_zero(all_)) {
       open_folder(request);
       lock_.emplace(request.run);
     }
@@ -55,14 +56,14 @@ class Run {
       return "ok";
     }
     if (request_.device.is_cpu()) {
-      const int64_t sharers = all_ == nullptr ? 1 : neighbours(*all_).on_host;
+      const int64_t sharers = all_ == nullptr ? 1 : colocated_ranks(*all_).on_host;
       const int64_t limit =
           request_.memory_limit > 0 ? request_.memory_limit : default_memory_limit() / sharers;
       set_cpu_memory_limit(live_bytes(request_.device) + limit);
     }
     std::string status = "ok", reason;
     try {
-      together(all_, [&] {
+      run_collective(all_, [&] {
         make_model();
         load_last();
       });
@@ -99,7 +100,7 @@ class Run {
   // As the first process sees it.
   bool is_finished() const {
     bool finished = false;
-    together(all_, [&] {
+    run_collective(all_, [&] {
       const fs::path result = request_.run / kResultFile;
       finished = fs::exists(result) && read_result(result).status == "ok";
     });
@@ -146,7 +147,7 @@ class Run {
     torch::manual_seed(request_.config.seed);
     model_ = std::make_unique<Model>(task(request_.config.task), request_.config);
     model_->to(request_.device);
-    optimizer_ = std::make_unique<FusedAdamW>(
+    optimizer_ = std::make_unique<ops::FusedAdamW>(
         model_->parameters(), torch::optim::AdamWOptions(settings_.optimizer.lr)
                                   .betas({settings_.optimizer.beta1, settings_.optimizer.beta2})
                                   .eps(settings_.optimizer.eps)
@@ -163,7 +164,7 @@ class Run {
 
   void start() {
     check_same_model();
-    by_the_first(all_, [&] {
+    on_rank_zero(all_, [&] {
       write_json(request_.run / kConfigFile, config_json());
       cut_metrics(request_.run / kMetricsFile, at_.step);
       metrics_.open(request_.run / kMetricsFile, std::ios::app);
@@ -253,7 +254,7 @@ class Run {
         if (!std::isfinite(at_.window_loss)) return false;
         save_last();
       }
-      if (stop && at_.step < t.steps) together(all_, [&] { throw Interrupted(stopped()); });
+      if (stop && at_.step < t.steps) run_collective(all_, [&] { throw Interrupted(stopped()); });
       progress.update(at_.step, note);
     }
     progress.finish();
@@ -331,7 +332,7 @@ class Run {
       share_gradients(stream);
     }
     at_.window_count += batch();
-    together(all_, [&] {
+    run_collective(all_, [&] {
       if (settings_.optimizer.clip_value > 0) {
         torch::nn::utils::clip_grad_value_(model_->parameters(), settings_.optimizer.clip_value);
       }
@@ -355,10 +356,11 @@ class Run {
   void share_gradients(TrainingStream& stream) {
     double loss = 0;
     int64_t correct = 0;
-    all_->together([&] {
+    all_->run_collective([&] {
       const Batch samples = stream.next();
-      for_each_part(share_of(batch(), all_->rank(), all_->size()), parts_, request_.config.seed,
-                    at_.step, [&](Range part) { add_part(samples, part, loss, correct); });
+      for_each_micro_batch(share_of(batch(), all_->rank(), all_->size()), parts_,
+                           request_.config.seed, at_.step,
+                           [&](Range part) { add_part(samples, part, loss, correct); });
     });
     const torch::Tensor sums = torch::tensor(
         {loss, static_cast<double>(correct), stop_requested() ? 1.0 : 0.0}, torch::kDouble);
@@ -377,7 +379,7 @@ class Run {
     const auto labels = piece(samples.labels);
     torch::Tensor logits;  // [part,classes]
     {
-      const AutocastScope autocast(request_.device, request_.config.dtype);
+      const ops::AutocastScope autocast(request_.device, request_.config.dtype);
       logits = model_->forward(piece(samples.tokens), piece(samples.mask));
     }
     logits = logits.to(torch::kFloat32);
@@ -395,7 +397,7 @@ class Run {
                        {"accuracy", static_cast<double>(correct) / static_cast<double>(count)},
                        {"learning_rate", lr},
                        {"seconds", at_.seconds + seconds_since(begin_)}};
-    by_the_first(all_, [&] {
+    on_rank_zero(all_, [&] {
       metrics_ << line.dump() << '\n' << std::flush;
       if (!metrics_)
         throw Error("cannot write to " + (request_.run / kMetricsFile).string() +
@@ -404,14 +406,14 @@ class Run {
   }
 
   void save(const char* name, const torch::optim::AdamW* optimizer) {
-    by_the_first(all_, [&] {
+    on_rank_zero(all_, [&] {
       save_checkpoint(request_.run / name, identity_, at_, *model_, optimizer, request_.device);
     });
   }
 
   // The best checkpoint on the test split.
   Evaluation test() {
-    by_the_first(all_, [&] {
+    on_rank_zero(all_, [&] {
       load_checkpoint(request_.run / kBestCheckpoint, identity_, *model_, nullptr, request_.device);
     });
     if (all_ != nullptr) broadcast_state(*all_, *model_);
@@ -423,7 +425,7 @@ class Run {
     if (status != "ok") count_costs();
     std::optional<Evaluation> tested;
     if (status == "ok") tested = test();
-    by_the_first(all_, [&] { write_result(status, reason, tested); });
+    on_rank_zero(all_, [&] { write_result(status, reason, tested); });
   }
 
   void write_result(const std::string& status, const std::string& reason,
@@ -481,8 +483,8 @@ class Run {
   torch::Tensor gradients_;  // of all parameters; where there are several processes
   bool any_stops_ = false;   // after the last step, of any process
   std::unique_ptr<Model> model_;
-  std::unique_ptr<FusedAdamW> optimizer_;
-  Progression at_;
+  std::unique_ptr<ops::FusedAdamW> optimizer_;
+  TrainState at_;
   std::ofstream metrics_;
   Clock::time_point begin_ = Clock::now();
 };
@@ -491,7 +493,7 @@ class Run {
 
 std::string train(const TrainRequest& request) {
   std::optional<Run> run;
-  together(request.processes, [&] { run.emplace(request); });
+  run_collective(request.processes, [&] { run.emplace(request); });
   return run->go();
 }
 

@@ -14,7 +14,7 @@ namespace lra {
 std::vector<std::string> budget_names() { return embedded_names(embedded_budgets); }
 
 Budget load_budget(const std::string& name_or_path) {
-  const NamedJson file = load_named_json("budget", name_or_path, embedded_budgets);
+  const LoadedJson file = load_named_json("budget", name_or_path, embedded_budgets);
   Budget budget;
   read_fields(file.value, budget, file.where);
   if (budget.schema.empty() || budget.name.empty()) {

@@ -14,8 +14,8 @@ std::vector<std::string> embedded_names(EmbeddedFiles files) {
   return names;
 }
 
-NamedJson load_named_json(const std::string& what, const std::string& name_or_path,
-                          EmbeddedFiles files) {
+LoadedJson load_named_json(const std::string& what, const std::string& name_or_path,
+                           EmbeddedFiles files) {
   if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".json")) {
     if (!std::filesystem::exists(name_or_path)) {
       throw UsageError(what + " file " + name_or_path +

@@ -13,7 +13,7 @@ namespace lra {
 
 using EmbeddedFiles = std::span<const std::pair<std::string_view, std::string_view>>;
 
-struct NamedJson {
+struct LoadedJson {
   json value;
   std::string where;  // "protocol lra-strict", "protocol file my.json"
 };
@@ -23,7 +23,7 @@ std::vector<std::string> embedded_names(EmbeddedFiles files);
 
 /// A built-in file by name, or a path (a name with '/' or ending in ".json"). `what` is the kind of
 /// thing ("protocol"). Throws UsageError that lists the names and the nearest.
-NamedJson load_named_json(const std::string& what, const std::string& name_or_path,
-                          EmbeddedFiles files);
+LoadedJson load_named_json(const std::string& what, const std::string& name_or_path,
+                           EmbeddedFiles files);
 
 }  // namespace lra

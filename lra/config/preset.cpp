@@ -19,7 +19,7 @@ constexpr const char* kAll = "*";
 std::vector<std::string> preset_names() { return embedded_names(embedded_presets); }
 
 Preset load_preset(const std::string& name_or_path) {
-  const NamedJson file = load_named_json("preset", name_or_path, embedded_presets);
+  const LoadedJson file = load_named_json("preset", name_or_path, embedded_presets);
   Preset preset;
   read_fields(file.value, preset, file.where);
   if (preset.schema.empty() || preset.name.empty()) {

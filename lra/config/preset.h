@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "attention_variants/attention.h"
+#include "attention_variants/registry.h"
 
 namespace lra {
 

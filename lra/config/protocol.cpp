@@ -47,7 +47,7 @@ struct AttentionPart {
 constexpr const char* kAttentions = "attentions";  // the key of a task's entries for variants
 
 // Settings that came after the first runs, and what those did.
-constexpr std::pair<const char*, const char*> kLater[] = {
+constexpr std::pair<const char*, const char*> kSettingsSince[] = {
     {"model.positions", "\"learned\""}, {"model.position_sd", "0.02"},
     {"model.norm", "\"pre\""},          {"model.pooling", "\"mean\""},
     {"optimizer.clip_value", "0.0"},    {"schedule.kind", "\"one_cycle\""},
@@ -310,7 +310,7 @@ json Config::to_json() const {
 json config_identity(json config) {
   if (!config.is_object()) return config;  // of a file that is not what it should be
   config.erase("overridden");              // its values are there themselves
-  for (const auto& [path, before] : kLater) {
+  for (const auto& [path, before] : kSettingsSince) {
     const std::string key = path;
     const size_t dot = key.find('.');
     json* group = &config;
@@ -345,10 +345,10 @@ Config Config::from_json(const json& value, const std::string& where) {
   json rest = json::object();
   for (const std::string& name : field_names<Settings>()) {
     const auto* const later =
-        std::ranges::find(kLater, name, &std::pair<const char*, const char*>::first);
+        std::ranges::find(kSettingsSince, name, &std::pair<const char*, const char*>::first);
     if (value.contains(name)) {
       rest[name] = value[name];
-    } else if (later != std::end(kLater)) {
+    } else if (later != std::end(kSettingsSince)) {
       rest[name] = json::parse(later->second);
     } else {
       throw Error(where + " is not a run's configuration: no '" + name + "'");

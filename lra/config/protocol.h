@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "attention_variants/attention.h"
+#include "attention_variants/registry.h"
 
 namespace lra {
 

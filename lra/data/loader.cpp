@@ -16,12 +16,12 @@ namespace lra {
 namespace {
 
 void check_options(const LoaderOptions& options) {
-  if (options.batch < 1 || options.length < 1 || options.ahead < 0) {
+  if (options.batch < 1 || options.length < 1 || options.prefetch < 0) {
     throw UsageError("a loader needs batch >= 1, length >= 1 and ahead >= 0, not " +
                      std::to_string(options.batch) + ", " + std::to_string(options.length) +
-                     " and " + std::to_string(options.ahead));
+                     " and " + std::to_string(options.prefetch));
   }
-  const Turns& turns = options.batches;
+  const Stride& turns = options.batches;
   if (turns.index < 0 || turns.index >= turns.of) {
     throw UsageError("the batches of a loader are of an index from 0 to below their number, not " +
                      std::to_string(turns.index) + " of " + std::to_string(turns.of));
@@ -89,8 +89,8 @@ int64_t padded_length(const Split& split, const std::vector<int64_t>& rows,
 class Prefetcher {
  public:
   // `produce` returns nothing at the end.
-  Prefetcher(std::function<std::optional<Batch>()> produce, int64_t ahead)
-      : produce_(std::move(produce)), ahead_(static_cast<size_t>(ahead)) {
+  Prefetcher(std::function<std::optional<Batch>()> produce, int64_t prefetch)
+      : produce_(std::move(produce)), ahead_(static_cast<size_t>(prefetch)) {
     if (ahead_ > 0) thread_ = std::thread([this] { run(); });
   }
   ~Prefetcher() {
@@ -178,7 +178,7 @@ struct TrainingStream::State {
         size(total_size(splits)),
         options(loader),
         position(start_batch * loader.batch),
-        prefetcher([this] { return produce(); }, loader.ahead) {}
+        prefetcher([this] { return produce(); }, loader.prefetch) {}
 
   std::optional<Batch> produce() {
     std::vector<int64_t> rows;
@@ -228,7 +228,7 @@ struct EvaluationPass::State {
         number(loader.batches.index),
         count(batch_count(source, loader)),
         order(pass_order(source, loader)),
-        prefetcher([this] { return produce(); }, loader.ahead) {}
+        prefetcher([this] { return produce(); }, loader.prefetch) {}
 
   std::optional<Batch> produce() {
     if (number >= count) return std::nullopt;

@@ -25,7 +25,7 @@ struct Range {
 };
 
 /// Every `of`-th from number `index` on.
-struct Turns {
+struct Stride {
   int64_t index = 0, of = 1;
 };
 
@@ -41,9 +41,9 @@ struct LoaderOptions {
   bool nonzero_mask = false;  // mask = (id != 0) instead of the true length
   bool drop_last = false;     // one pass: leave out the last incomplete batch
   uint64_t seed = 0;          // of the permutations
-  int64_t ahead = 2;          // batches prepared ahead on a thread; 0 = none
+  int64_t prefetch = 2;       // batches prepared ahead on a thread; 0 = none
   Range samples;              // TrainingStream: only these of each batch
-  Turns batches;              // EvaluationPass: only these of its batches
+  Stride batches;             // EvaluationPass: only these of its batches
   bool by_length = false;     // EvaluationPass: the longest samples first, each batch padded to the
                               // longest of its own (up to a multiple of 64) and not to N
 };

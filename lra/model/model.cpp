@@ -8,6 +8,7 @@
 #include "attention_variants/ops/embedding.h"
 #include "attention_variants/ops/feed_forward.h"
 #include "attention_variants/ops/layer_norm.h"
+#include "attention_variants/projected_attention.h"
 
 namespace lra {
 namespace {
@@ -76,7 +77,7 @@ Model::Model(const Task& task, const Config& config)
     fixed_positions_ = register_buffer("fixed_positions", sinusoidal_positions(length, o.width));
   }
   if (cls) cls_ = register_parameter("cls", torch::zeros({o.width}));
-  dropout_ = register_module("dropout", Dropout(o.dropout));
+  dropout_ = register_module("dropout", ops::Dropout(o.dropout));
   torch::nn::init::normal_(tokens_->weight, 0.0, o.embedding_sd);
   if (positions_) torch::nn::init::normal_(positions_->weight, 0.0, o.position_sd);
   const nn::LayerNormOptions norm({o.width});
@@ -96,8 +97,8 @@ Model::Model(const Task& task, const Config& config)
         register_module(layer + "feed_forward_norm", nn::LayerNorm(norm)));
     feed_forwards_.push_back(register_module(
         layer + "feed_forward",
-        nn::Sequential(nn::Linear(o.width, o.feed_forward), nn::GELU(), Dropout(o.dropout),
-                       nn::Linear(o.feed_forward, o.width), Dropout(o.dropout))));
+        nn::Sequential(nn::Linear(o.width, o.feed_forward), nn::GELU(), ops::Dropout(o.dropout),
+                       nn::Linear(o.feed_forward, o.width), ops::Dropout(o.dropout))));
   }
   if (o.norm == "pre") final_norm_ = register_module("final_norm", nn::LayerNorm(norm));
   const int64_t features = inputs_ == 1 ? o.width : 4 * o.width;
@@ -111,20 +112,22 @@ torch::Tensor Model::add_attention(size_t i, const torch::Tensor& x, const torch
   const bool normed = options_.norm == "pre",
              alone = options_.attention_dtype == "float32" &&
                      at::autocast::is_autocast_enabled(x.device().type()),
-             fused = has_cpu_kernels(kernels_, x) && options_.dropout < 1;
+             fused = ops::has_cpu_kernels(kernels_, x) && options_.dropout < 1;
   torch::nn::LayerNorm& norm = attention_norms_[i];
   if (auto* projected = dynamic_cast<ProjectedAttention*>(attentions_[i].get());
       projected != nullptr && !projected->reads_padding() && fused && !alone && seen == nullptr) {
-    const RowNorm row_norm{.weight = norm->weight, .bias = norm->bias, .eps = norm->options.eps()};
-    AttentionRows rows{.x = x, .norm = normed ? &row_norm : nullptr};
+    const ops::RowNorm row_norm{
+        .weight = norm->weight, .bias = norm->bias, .eps = norm->options.eps()};
+    NormedInput rows{.x = x, .norm = normed ? &row_norm : nullptr};
     // Of bfloat16 where an attention of LibTorch's operators runs under autocast.
-    const torch::Tensor mixed = projected->mix(rows, mask).to(x.scalar_type());
-    return add_projected(rows.x, mixed, projected->output(), options_.dropout, is_training(), real);
+    const torch::Tensor mixed = projected->attend_unprojected(rows, mask).to(x.scalar_type());
+    return ops::add_projected(rows.x, mixed, projected->output(), options_.dropout, is_training(),
+                              real);
   }
   torch::Tensor given = x;
   if (normed) {
-    given = has_cpu_kernels(kernels_, x)
-                ? layer_norm(x, norm->weight, norm->bias, norm->options.eps(), real)
+    given = ops::has_cpu_kernels(kernels_, x)
+                ? ops::layer_norm(x, norm->weight, norm->bias, norm->options.eps(), real)
                 : norm->forward(x);
   }
   if (seen != nullptr) seen->push_back(has_cls() ? given.slice(1, 1) : given);
@@ -137,7 +140,7 @@ torch::Tensor Model::add_attention(size_t i, const torch::Tensor& x, const torch
   }
   check_attention_result(y, x, x.sizes());
   if (fused && y.scalar_type() == x.scalar_type())
-    return add_dropped_out(x, y, options_.dropout, is_training(), real);
+    return ops::add_dropped_out(x, y, options_.dropout, is_training(), real);
   return x + dropout_->forward(y);
 }
 
@@ -146,20 +149,20 @@ torch::Tensor Model::add_feed_forward(size_t i, const torch::Tensor& x, const to
   nn::Sequential& layers = feed_forwards_[i];
   nn::LayerNorm& norm = feed_forward_norms_[i];
   const bool normed = options_.norm == "pre";
-  if (!has_cpu_kernels(kernels_, x) || options_.dropout >= 1)
+  if (!ops::has_cpu_kernels(kernels_, x) || options_.dropout >= 1)
     return x + layers->forward(normed ? norm->forward(x) : x);
   const auto& in = layers->at<nn::LinearImpl>(0);
   const auto& out = layers->at<nn::LinearImpl>(3);
   const torch::Tensor none = torch::empty({0}, x.options());
-  return feed_forward(x,
-                      {.norm_weight = normed ? norm->weight : none,
-                       .norm_bias = normed ? norm->bias : none,
-                       .in_weight = in.weight,
-                       .in_bias = in.bias,
-                       .out_weight = out.weight,
-                       .out_bias = out.bias,
-                       .norm_eps = norm->options.eps()},
-                      options_.dropout, is_training(), real);
+  return ops::feed_forward(x,
+                           {.norm_weight = normed ? norm->weight : none,
+                            .norm_bias = normed ? norm->bias : none,
+                            .in_weight = in.weight,
+                            .in_bias = in.bias,
+                            .out_weight = out.weight,
+                            .out_bias = out.bias,
+                            .norm_eps = norm->options.eps()},
+                           options_.dropout, is_training(), real);
 }
 
 torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& mask,
@@ -179,9 +182,9 @@ torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& ma
   const torch::Tensor ids = tokens.flatten(0, 1),
                       positions = positions_ ? positions_->weight : fixed_positions_;
   torch::Tensor x;  // [B*inputs,N,D]
-  if (!has_cls() && has_cpu_kernels(kernels_, tokens_->weight) && options_.dropout < 1) {
-    x = embed(ids, {.tokens = tokens_->weight, .positions = positions}, options_.dropout,
-              is_training(), without(real));
+  if (!has_cls() && ops::has_cpu_kernels(kernels_, tokens_->weight) && options_.dropout < 1) {
+    x = ops::embed(ids, {.tokens = tokens_->weight, .positions = positions}, options_.dropout,
+                   is_training(), without(real));
   } else {
     x = tokens_->forward(ids);
     if (has_cls()) {
@@ -193,8 +196,8 @@ torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& ma
   }
   const torch::Tensor rows = without(real);
   const auto normed = [&](torch::nn::LayerNorm& norm) {
-    return has_cpu_kernels(kernels_, x)
-               ? layer_norm(x, norm->weight, norm->bias, norm->options.eps(), rows)
+    return ops::has_cpu_kernels(kernels_, x)
+               ? ops::layer_norm(x, norm->weight, norm->bias, norm->options.eps(), rows)
                : norm->forward(x);
   };
   const bool pre = options_.norm == "pre";
@@ -218,10 +221,10 @@ torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& m
   if (has_cls()) {
     pooled = normed(x.select(1, 0));
   } else {
-    const bool fused = final_norm_ && has_cpu_kernels(kernels_, x);
+    const bool fused = final_norm_ && ops::has_cpu_kernels(kernels_, x);
     const auto weight = real.unsqueeze(-1).to(x.scalar_type());  // [B*inputs,N,1]
-    const auto sum = fused ? layer_norm_sum(x, final_norm_->weight, final_norm_->bias,
-                                            final_norm_->options.eps(), real)
+    const auto sum = fused ? ops::layer_norm_sum(x, final_norm_->weight, final_norm_->bias,
+                                                 final_norm_->options.eps(), real)
                            : (normed(x) * weight).sum(1);
     pooled = options_.mean_over == "length" ? sum / static_cast<double>(length)
                                             : sum / weight.sum(1).clamp_min(1);

@@ -81,7 +81,7 @@ class Model : public torch::nn::Module {
   torch::nn::Embedding tokens_{nullptr}, positions_{nullptr};
   torch::Tensor cls_;              // [D]; undefined without a class token
   torch::Tensor fixed_positions_;  // [L,D]; undefined where positions are learned
-  Dropout dropout_{nullptr};
+  ops::Dropout dropout_{nullptr};
   std::vector<std::shared_ptr<Attention>> attentions_;
   std::vector<torch::nn::LayerNorm> attention_norms_, feed_forward_norms_;
   std::vector<torch::nn::Sequential> feed_forwards_;

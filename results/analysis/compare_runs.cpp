@@ -138,7 +138,7 @@ std::optional<double> median_of(const ComparedSide& side,
 void compare_costs(RunComparison& c) {
   std::set<std::string> machines;
   for (const ComparedSide* side : {&c.a, &c.b}) {
-    for (const Result* r : side->runs) machines.insert(trained_on(*r));
+    for (const Result* r : side->runs) machines.insert(machine_setting_text(*r));
   }
   if (machines.size() > 1) {
     c.notes.push_back(

@@ -22,13 +22,13 @@ std::string setting_of(const Profile& p) {
               p.protocol,
               p.task,
               p.sets};
-  return dumped(key);
+  return json_line(key);
 }
 
 }  // namespace
 
 std::string identity(const Profile& p) {
-  return dumped({p.attention.label, p.package, p.length, p.batch, setting_of(p)});
+  return json_line({p.attention.label, p.package, p.length, p.batch, setting_of(p)});
 }
 
 bool measured(const Profile* p) {
@@ -78,7 +78,7 @@ std::vector<ProfileGroup> group_profiles(std::span<const Profile> profiles) {
       const auto& known = options[p->attention.label + p->package];
       std::string name = p->attention.label;
       if (!p->package.empty()) name += " (" + p->package + ")";
-      if (known.size() > 1) name.append(" ").append(dumped(p->attention.options));
+      if (known.size() > 1) name.append(" ").append(json_line(p->attention.options));
       const Profile*& place = group.rows[name][p->length];
       group.repeated |= place != nullptr;
       place = p;  // the later line stands: a resumed profile appends

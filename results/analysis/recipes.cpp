@@ -15,11 +15,11 @@ namespace {
 // What makes a run itself and not its recipe, and what changes no number of it but by rounding.
 constexpr std::string_view kNotSettings[] = {"task",  "attention",  "protocol",    "seed",
                                              "dtype", "overridden", "by_attention"};
-constexpr std::string_view kNoMatter[] = {"training.micro_batch", "training.log_every",
-                                          "training.checkpoint_every", "kernels"};
+constexpr std::string_view kRoundingOnly[] = {"training.micro_batch", "training.log_every",
+                                              "training.checkpoint_every", "kernels"};
 
 // Settings that came after the first records, and what runs did before.
-constexpr std::pair<const char*, const char*> kLater[] = {
+constexpr std::pair<const char*, const char*> kSettingsSince[] = {
     {"model.positions", "\"learned\""}, {"model.position_sd", "0.02"},
     {"model.norm", "\"pre\""},          {"model.pooling", "\"mean\""},
     {"optimizer.clip_value", "0.0"},    {"schedule.kind", "\"one_cycle\""},
@@ -37,7 +37,7 @@ bool among(std::string_view name, std::span<const std::string_view> names) {
 
 void flatten(const json& value, const std::string& path, Settings& settings) {
   if (!value.is_object()) {
-    if (!among(path, kNoMatter)) settings[path] = dumped(value);
+    if (!among(path, kRoundingOnly)) settings[path] = json_line(value);
     return;
   }
   for (const auto& [key, inner] : value.items()) {
@@ -55,7 +55,7 @@ Settings settings_of(const Result& r) {
   Settings settings;
   flatten(r.config, "", settings);
   if (settings.empty()) return settings;
-  for (const auto& [key, value] : kLater) settings.try_emplace(key, value);
+  for (const auto& [key, value] : kSettingsSince) settings.try_emplace(key, value);
   // What the protocol itself gives every variant its own value of belongs to the variant.
   std::set<std::string> own;
   if (const auto it = r.config.find("by_attention"); it != r.config.end() && it->is_array()) {
@@ -166,7 +166,7 @@ std::vector<RecipeGroup> split(const Recipe& recipe, const std::vector<const Res
 std::vector<std::string> overridden_settings(const Result& result) {
   std::vector<std::string> settings = result.overridden();
   std::erase_if(settings, [](const std::string& text) {
-    return among(split_override(text).first, kNoMatter);
+    return among(split_override(text).first, kRoundingOnly);
   });
   return settings;
 }
@@ -212,7 +212,7 @@ std::map<const Result*, std::string> row_names(const RecipeGroup& group) {
   std::map<std::string, std::vector<const Result*>> by_label;
   for (const Result* r : group.results) {
     if (!r->attention.options.empty())
-      options[{r->attention.label, r->task}].insert(dumped(r->attention.options));
+      options[{r->attention.label, r->task}].insert(json_line(r->attention.options));
     by_label[r->attention.label].push_back(r);
   }
   std::map<const Result*, std::string> names;
@@ -229,7 +229,7 @@ std::map<const Result*, std::string> row_names(const RecipeGroup& group) {
           return it != other->attention.options.end() && *it == value;
         };
         if (apart && !std::all_of(members.begin(), members.end(), same)) {
-          extra += fmt::format("{}{}={}", extra.empty() ? "" : ", ", key, dumped(value));
+          extra += fmt::format("{}{}={}", extra.empty() ? "" : ", ", key, json_line(value));
         }
       }
       names[r] = !extra.empty() ? fmt::format("{} {{{}}}", label, extra) : label;

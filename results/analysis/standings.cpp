@@ -36,7 +36,7 @@ std::string Standing::text() const {
   switch (place) {
     case Place::best:
       return "best";
-    case Place::tied:
+    case Place::indistinguishable:
       return "not distinguishable";
     case Place::below:
       return "below the best";
@@ -77,8 +77,8 @@ std::vector<Standing> standings(const AccuracyCells& cells) {
   for (Standing& standing : all) {
     if (!standing.p) continue;
     standing.adjusted = adjusted[at++];
-    standing.place =
-        *standing.adjusted < kSignificance ? Standing::Place::below : Standing::Place::tied;
+    standing.place = *standing.adjusted < kSignificance ? Standing::Place::below
+                                                        : Standing::Place::indistinguishable;
   }
   return all;
 }

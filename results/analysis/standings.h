@@ -13,7 +13,7 @@ namespace lra {
 inline constexpr double kSignificance = 0.05;
 
 struct Standing {
-  enum class Place { best, tied, below, untested };
+  enum class Place { best, indistinguishable, below, untested };
   std::string row, task;
   Place place = Place::untested;
   std::string test;                   // "McNemar" or "Welch"; "" of the best and the untested

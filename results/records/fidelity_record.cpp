@@ -11,7 +11,7 @@ constexpr const char* kRun = "run";
 
 json make_estimate(const Estimate& estimate) {
   json value = {{"mean", finite_or_null(estimate.mean)}};
-  put(value, "sd", estimate.sd);
+  set_if(value, "sd", estimate.sd);
   if (estimate.ci95) value["ci95"] = make_interval(*estimate.ci95);
   value["median"] = finite_or_null(estimate.median);
   value["worst"] = finite_or_null(estimate.worst);
@@ -26,7 +26,7 @@ Estimate parse_estimate(const json& value, const std::string& where) {
   const json& samples = reader.at("samples");
   if (!samples.is_array() || samples.empty())
     bad_record(fmt::format("field '{}' should be an array of numbers, not {}",
-                           reader.path("samples"), shown(samples)));
+                           reader.path("samples"), abbreviated(samples)));
   std::vector<double> numbers;
   for (const json& sample : samples)
     numbers.push_back(reader.as_number("samples", sample, 0, kHuge));
@@ -73,8 +73,8 @@ json identity_json(const Fidelity& f) {
                 {"dtype", f.dtype},
                 {"device", f.device},
                 {"data", make_data(f.data)}});
-  put(value, "layer", f.layer);
-  put(value, "threads", f.threads);
+  set_if(value, "layer", f.layer);
+  set_if(value, "threads", f.threads);
   return value;
 }
 
@@ -99,7 +99,7 @@ const Estimate* Fidelity::find(std::string_view measure) const {
 }
 
 std::string Fidelity::identity() const {
-  return dumped(identity_json(*this)) + machine_text(machine);
+  return json_line(identity_json(*this)) + machine_text(machine);
 }
 
 json make_fidelity(const Fidelity& fidelity) {
@@ -112,7 +112,7 @@ json make_fidelity(const Fidelity& fidelity) {
     value["measures"][name] = make_estimate(estimate);
   if (fidelity.time) value["time_ms"] = make_time(*fidelity.time);
   if (fidelity.memory) value["memory_mib"] = make_memory(*fidelity.memory);
-  put(value, "flops", fidelity.flops);
+  set_if(value, "flops", fidelity.flops);
   value["machine"] = make_machine(fidelity.machine);
   value["software"] = fidelity.software;
   return value;

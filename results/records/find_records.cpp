@@ -42,10 +42,10 @@ enum class Known { kYes, kNoSchema, kOtherSchema };
 
 // Adds one record to `records`; tells apart what is not a record at all.
 Known take(const json& record, const std::string& path, Records& records) {
-  if (!record.is_object()) fail("should hold a JSON object, not " + shown(record));
+  if (!record.is_object()) fail("should hold a JSON object, not " + abbreviated(record));
   const auto it = record.find("schema");
   if (it == record.end()) return Known::kNoSchema;
-  if (!it->is_string()) fail("field 'schema' should be a string, not " + shown(*it));
+  if (!it->is_string()) fail("field 'schema' should be a string, not " + abbreviated(*it));
   const auto schema = it->get<std::string>();
   if (schema.rfind("lra.result/", 0) == 0) {
     records.results.push_back(parse_result(record));
@@ -67,7 +67,7 @@ Known take(const json& record, const std::string& path, Records& records) {
 
 std::string other_schema(const json& record) {
   return fmt::format("schema {} is not one that this program reads ({}, {}, {})",
-                     shown(record["schema"]), kResultSchema, kProfileSchema, kFidelitySchema);
+                     abbreviated(record["schema"]), kResultSchema, kProfileSchema, kFidelitySchema);
 }
 
 std::string text_of(const std::filesystem::path& path) {

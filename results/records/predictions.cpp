@@ -51,7 +51,7 @@ Predictions parse_predictions(std::string_view text) {
       confident = line == fmt::format("{},confidence", kHeader);
       if (!confident && line != kHeader)
         bad_record(fmt::format("line 1: should be '{0}' or '{0},confidence', not {1}", kHeader,
-                               shown(json(line))));
+                               abbreviated(json(line))));
       continue;
     }
     const std::string_view whole = line;
@@ -64,7 +64,7 @@ Predictions parse_predictions(std::string_view text) {
         !(confidence >= 0 && confidence <= 1)) {
       bad_record(fmt::format("line {}: should be index {}, a label, a prediction{}, not {}", number,
                              number - 2, confident ? " and a confidence from 0 to 1" : "",
-                             shown(json(whole))));
+                             abbreviated(json(whole))));
     }
     result.labels.push_back(label);
     result.predicted.push_back(predicted);

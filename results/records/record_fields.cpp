@@ -8,19 +8,19 @@ json make_interval(const Interval& interval) {
   return json::array({finite_or_null(interval.low), finite_or_null(interval.high)});
 }
 
-void put(json& object, const char* name, const std::optional<double>& value) {
+void set_if(json& object, const char* name, const std::optional<double>& value) {
   if (value) object[name] = finite_or_null(*value);
 }
 
-void put(json& object, const char* name, const std::optional<int64_t>& value) {
+void set_if(json& object, const char* name, const std::optional<int64_t>& value) {
   if (value) object[name] = *value;
 }
 
 void check_schema(const RecordReader& reader, const char* expected) {
   const std::string schema = reader.text("schema");
   if (schema != expected) {
-    bad_record(fmt::format("schema {} is not one that this program reads ({})", shown(json(schema)),
-                           expected));
+    bad_record(fmt::format("schema {} is not one that this program reads ({})",
+                           abbreviated(json(schema)), expected));
   }
 }
 
@@ -43,10 +43,10 @@ namespace {
 
 json make_pass(const ProfilePass& pass) {
   json value = {{"samples", pass.samples}, {"warm_up", pass.warm_up}};
-  put(value, "others", pass.others);
-  put(value, "mhz", pass.mhz);
+  set_if(value, "others", pass.others);
+  set_if(value, "mhz", pass.mhz);
   if (pass.reference) value["reference_ms"] = make_interval(*pass.reference);
-  put(value, "device_ms", pass.device_ms);
+  set_if(value, "device_ms", pass.device_ms);
   if (!pass.noisy.empty()) value["noisy"] = pass.noisy;
   return value;
 }
@@ -63,7 +63,7 @@ ProfilePass parse_pass(const json& value) {
   if (const json* reference = reader.find("reference_ms")) {
     if (!reference->is_array() || reference->size() != 2)
       bad_record("field 'time_ms.passes.reference_ms' should be [before, after], not " +
-                 shown(*reference));
+                 abbreviated(*reference));
     pass.reference = Interval{reader.as_number("reference_ms", (*reference)[0], 0, kHuge),
                               reader.as_number("reference_ms", (*reference)[1], 0, kHuge)};
   }
@@ -74,8 +74,8 @@ ProfilePass parse_pass(const json& value) {
 
 json make_time(const ProfileTime& time) {
   json value = {{"median", finite_or_null(time.median)}};
-  put(value, "min", time.min);
-  put(value, "iqr", time.iqr);
+  set_if(value, "min", time.min);
+  set_if(value, "iqr", time.iqr);
   if (time.ci95) value["ci95"] = make_interval(*time.ci95);
   value["samples"] = json::array();
   for (const double sample : time.samples) value["samples"].push_back(finite_or_null(sample));
@@ -93,13 +93,13 @@ ProfileTime parse_time(const json& value) {
                    .passes = {}};
   if (const json* samples = reader.find("samples")) {
     if (!samples->is_array())
-      bad_record("field 'time_ms.samples' should be an array, not " + shown(*samples));
+      bad_record("field 'time_ms.samples' should be an array, not " + abbreviated(*samples));
     for (const json& sample : *samples)
       time.samples.push_back(reader.as_number("samples", sample, 0, kHuge));
   }
   if (const json* passes = reader.find("passes")) {
     if (!passes->is_array())
-      bad_record("field 'time_ms.passes' should be an array, not " + shown(*passes));
+      bad_record("field 'time_ms.passes' should be an array, not " + abbreviated(*passes));
     int64_t samples = 0;
     for (const json& pass : *passes) {
       time.passes.push_back(parse_pass(pass));
@@ -114,12 +114,12 @@ ProfileTime parse_time(const json& value) {
 
 json make_memory(const ProfileMemory& memory) {
   json value = {{"peak", finite_or_null(memory.peak)}};
-  put(value, "parameters", memory.parameters);
-  put(value, "analytic", memory.analytic);
-  put(value, "optimizer", memory.optimizer);
-  put(value, "process_peak", memory.process_peak);
-  put(value, "reserved", memory.reserved);
-  put(value, "device", memory.device);
+  set_if(value, "parameters", memory.parameters);
+  set_if(value, "analytic", memory.analytic);
+  set_if(value, "optimizer", memory.optimizer);
+  set_if(value, "process_peak", memory.process_peak);
+  set_if(value, "reserved", memory.reserved);
+  set_if(value, "device", memory.device);
   return value;
 }
 

@@ -28,7 +28,7 @@ class RecordReader {
   RecordReader(const json& object, std::string where) : object_(object), where_(std::move(where)) {
     if (!object_.is_object())
       bad_record(fmt::format("{} should be an object, not {}",
-                             where_.empty() ? "the record" : where_, shown(object_)));
+                             where_.empty() ? "the record" : where_, abbreviated(object_)));
   }
 
   const json* find(const char* name) const {
@@ -51,7 +51,7 @@ class RecordReader {
     const std::string value = text(name);
     if (std::find(words.begin(), words.end(), value) == words.end()) {
       bad_record(fmt::format("field '{}' should be one of {}, not {}", path(name),
-                             fmt::join(words, ", "), shown(json(value))));
+                             fmt::join(words, ", "), abbreviated(json(value))));
     }
     return value;
   }
@@ -67,14 +67,14 @@ class RecordReader {
     const json& value = at(name);
     if (!value.is_number_unsigned())
       bad_record(fmt::format("field '{}' should be an integer of at least 0, not {}", path(name),
-                             shown(value)));
+                             abbreviated(value)));
     return value.get<uint64_t>();
   }
   bool flag(const char* name) const {
     const json& value = at(name);
     if (!value.is_boolean())
-      bad_record(
-          fmt::format("field '{}' should be true or false, not {}", path(name), shown(value)));
+      bad_record(fmt::format("field '{}' should be true or false, not {}", path(name),
+                             abbreviated(value)));
     return value.get<bool>();
   }
   double number(const char* name, double least, double most) const {
@@ -90,7 +90,7 @@ class RecordReader {
     if (value == nullptr) return std::nullopt;
     if (!value->is_array() || value->size() != 2)
       bad_record(
-          fmt::format("field '{}' should be [low, high], not {}", path(name), shown(*value)));
+          fmt::format("field '{}' should be [low, high], not {}", path(name), abbreviated(*value)));
     const Interval interval{as_number(name, (*value)[0], least, most),
                             as_number(name, (*value)[1], least, most)};
     if (interval.low > interval.high)
@@ -101,13 +101,15 @@ class RecordReader {
     const json* value = find(name);
     if (value == nullptr) return json::object();
     if (!value->is_object())
-      bad_record(fmt::format("field '{}' should be an object, not {}", path(name), shown(*value)));
+      bad_record(
+          fmt::format("field '{}' should be an object, not {}", path(name), abbreviated(*value)));
     return *value;
   }
 
   std::string as_text(const char* name, const json& value) const {
     if (!value.is_string())
-      bad_record(fmt::format("field '{}' should be a string, not {}", path(name), shown(value)));
+      bad_record(
+          fmt::format("field '{}' should be a string, not {}", path(name), abbreviated(value)));
     return value.get<std::string>();
   }
   int64_t as_integer(const char* name, const json& value, int64_t least) const {
@@ -116,7 +118,7 @@ class RecordReader {
                           : value.is_number_integer();
     if (!fits || value.get<int64_t>() < least) {
       bad_record(fmt::format("field '{}' should be an integer of at least {}, not {}", path(name),
-                             least, shown(value)));
+                             least, abbreviated(value)));
     }
     return value.get<int64_t>();
   }
@@ -126,8 +128,8 @@ class RecordReader {
       const bool above = value.is_number() && value.get<double>() > most;
       const std::string range = most >= kHuge && !above ? fmt::format("of at least {}", least)
                                                         : fmt::format("from {} to {}", least, most);
-      bad_record(
-          fmt::format("field '{}' should be a number {}, not {}", path(name), range, shown(value)));
+      bad_record(fmt::format("field '{}' should be a number {}, not {}", path(name), range,
+                             abbreviated(value)));
     }
     return value.get<double>();
   }
@@ -142,8 +144,8 @@ json finite_or_null(double value);
 json make_interval(const Interval& interval);
 
 /// Sets object[name] where there is a value.
-void put(json& object, const char* name, const std::optional<double>& value);
-void put(json& object, const char* name, const std::optional<int64_t>& value);
+void set_if(json& object, const char* name, const std::optional<double>& value);
+void set_if(json& object, const char* name, const std::optional<int64_t>& value);
 
 /// Throws unless the record's "schema" is `expected`.
 void check_schema(const RecordReader& reader, const char* expected);

@@ -16,13 +16,13 @@ constexpr double kMostGib = 1e12;  // of a machine, as its name in tables spells
 
 }  // namespace
 
-std::string dumped(const json& value) {
+std::string json_line(const json& value) {
   return value.dump(-1, ' ', true, json::error_handler_t::replace);
 }
 
-std::string shown(const json& value) {
+std::string abbreviated(const json& value) {
   if (value.is_structured()) return value.is_array() ? "an array" : "an object";
-  std::string text = dumped(value);
+  std::string text = json_line(value);
   if (text.size() > 60) text = text.substr(0, 57) + "...";
   return text;
 }
@@ -32,7 +32,7 @@ std::vector<std::string> Result::overridden() const {
   const auto it = config.find("overridden");
   if (it == config.end() || !it->is_array()) return keys;
   for (const json& entry : *it) {
-    std::string key = entry.is_string() ? entry.get<std::string>() : shown(entry);
+    std::string key = entry.is_string() ? entry.get<std::string>() : abbreviated(entry);
     if (key.find('=') == std::string::npos) {
       const json* value = &config;
       std::stringstream parts(key);
@@ -40,7 +40,7 @@ std::vector<std::string> Result::overridden() const {
         const bool there = value->is_object() && value->contains(part);
         value = there ? &(*value)[part] : nullptr;
       }
-      if (value != nullptr) key += "=" + dumped(*value);
+      if (value != nullptr) key += "=" + json_line(*value);
     }
     keys.push_back(key);
   }
@@ -96,7 +96,7 @@ Accuracy parse_accuracy(const json& value, const std::string& where) {
   if (const json* buckets = reader.find("by_length")) {
     if (!buckets->is_array())
       bad_record(fmt::format("field '{}' should be an array, not {}", reader.path("by_length"),
-                             shown(*buckets)));
+                             abbreviated(*buckets)));
     for (const json& bucket : *buckets) {
       const RecordReader inner(bucket, reader.path("by_length"));
       LengthAccuracy entry{.from = inner.integer("from", 0), .to = inner.integer("to", 0)};
@@ -134,7 +134,7 @@ std::string machine_text(const Machine& machine) {
   return text.empty() ? "unknown machine" : text;
 }
 
-std::string trained_on(const Result& result) {
+std::string machine_setting_text(const Result& result) {
   std::string text = machine_text(result.machine);
   const TrainingCost& cost = result.training;
   if (cost.threads)
@@ -146,7 +146,7 @@ std::string trained_on(const Result& result) {
   };
   const json kernels = setting("/kernels"), part = setting("/training/micro_batch");
   if (kernels == "reference") text += ", kernels reference";
-  if (part.is_number() && part > 0) text += ", batch in parts of " + dumped(part);
+  if (part.is_number() && part > 0) text += ", batch in parts of " + json_line(part);
   return text;
 }
 
@@ -160,15 +160,15 @@ json make_result(const Result& result) {
   if (!result.reason.empty()) value["reason"] = result.reason;
   if (result.test) value["test"] = make_accuracy(*result.test);
   if (result.dev) value["dev"] = make_accuracy(*result.dev);
-  put(value, "best_step", result.best_step);
-  put(value, "steps", result.steps);
-  put(value, "parameters", result.parameters);
+  set_if(value, "best_step", result.best_step);
+  set_if(value, "steps", result.steps);
+  set_if(value, "parameters", result.parameters);
   json training = json::object();
-  put(training, "seconds", result.training.seconds);
-  put(training, "steps_per_second", result.training.steps_per_second);
-  put(training, "tokens_per_second", result.training.tokens_per_second);
-  put(training, "peak_memory_mib", result.training.peak_memory_mib);
-  put(training, "threads", result.training.threads);
+  set_if(training, "seconds", result.training.seconds);
+  set_if(training, "steps_per_second", result.training.steps_per_second);
+  set_if(training, "tokens_per_second", result.training.tokens_per_second);
+  set_if(training, "peak_memory_mib", result.training.peak_memory_mib);
+  set_if(training, "threads", result.training.threads);
   if (result.training.processes > 1) {
     training["peak_memory_of"] = "process 0";
     training["processes"] = result.training.processes;
@@ -178,7 +178,7 @@ json make_result(const Result& result) {
   value["data"] = {{"source", result.data.source},
                    {"synthetic", result.data.synthetic},
                    {"fingerprint", result.data.fingerprint}};
-  put(value["data"], "majority", result.data.majority);
+  set_if(value["data"], "majority", result.data.majority);
   value["machine"] = make_machine(result.machine);
   value["software"] = result.software;
   value["config"] = result.config;
@@ -238,14 +238,14 @@ json make_profile(const Profile& profile) {
   if (profile.time) value["time_ms"] = make_time(*profile.time);
   if (profile.memory) value["memory_mib"] = make_memory(*profile.memory);
   put_text("noisy", profile.noisy);
-  put(value, "flops", profile.flops);
-  put(value, "least_bytes", profile.least_bytes);
+  set_if(value, "flops", profile.flops);
+  set_if(value, "least_bytes", profile.least_bytes);
   if (profile.roofline) {
     value["roofline"] = {
         {"gflops", finite_or_null(profile.roofline->gflops)},
         {"gigabytes_per_second", finite_or_null(profile.roofline->gigabytes_per_second)}};
   }
-  put(value, "threads", profile.threads);
+  set_if(value, "threads", profile.threads);
   put_text("batch_policy", profile.batch_policy);
   put_text("protocol", profile.protocol);
   put_text("task", profile.task);
@@ -289,7 +289,7 @@ Profile parse_profile(const json& record) {
   profile.protocol = reader.text_or("protocol", "");
   profile.task = reader.text_or("task", "");
   if (const json* sets = reader.find("sets")) {
-    if (!sets->is_array()) bad_record("field 'sets' should be an array, not " + shown(*sets));
+    if (!sets->is_array()) bad_record("field 'sets' should be an array, not " + abbreviated(*sets));
     for (const json& set : *sets) profile.sets.push_back(reader.as_text("sets", set));
   }
   profile.method = reader.object_or_empty("method");

@@ -259,15 +259,15 @@ Machine parse_machine(const json& machine);
 
 /// Any value as one line of ASCII, whatever bytes it holds; and the same for a message: at most 60
 /// letters, "an array", "an object".
-std::string dumped(const json& value);
-std::string shown(const json& value);
+std::string json_line(const json& value);
+std::string abbreviated(const json& value);
 
 /// "Intel Xeon, 2 cores, 8 GiB", or the GPU's name before it.
 std::string machine_text(const Machine& machine);
 /// The same of what a run was trained on, with what else decides its costs and not its accuracy:
 /// ", 2 threads", ", 4 processes (mpi)" where there were several, ", kernels reference" and ",
 /// batch in parts of 8" where the configuration says so. Costs compare where it is equal.
-std::string trained_on(const Result& result);
+std::string machine_setting_text(const Result& result);
 
 /// A file that could not be used, or not wholly.
 struct BadFile {

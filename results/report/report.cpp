@@ -66,7 +66,8 @@ std::vector<Table> provenance_tables(const Records& records) {
                    r.data.fingerprint});
   }
   const auto add = [&machines](const Machine& machine, const json& software) {
-    machines.insert({machine_text(machine), software.empty() ? "not recorded" : dumped(software)});
+    machines.insert(
+        {machine_text(machine), software.empty() ? "not recorded" : json_line(software)});
   };
   for (const Result& r : records.results) add(r.machine, r.software);
   for (const Profile& p : records.profiles) add(p.machine, p.software);
@@ -139,7 +140,7 @@ std::map<std::string, std::string> make_report(const Records& records) {
     cost.insert(cost.end(), detail.begin(), detail.end());
     files["memory_time.csv"] = to_csv(memory_time_long(records.profiles));
     files["memory_time.tex"] = joined(cost, to_latex);
-    files["memory_time.json"] = dumped(tables_json(cost)) + "\n";
+    files["memory_time.json"] = json_line(tables_json(cost)) + "\n";
   }
   if (!records.fidelity.empty()) {
     const std::vector<Table> fidelity = fidelity_tables(records.fidelity);

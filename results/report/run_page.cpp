@@ -157,7 +157,7 @@ std::string mistakes_html(const Result& r, const SampleReader& samples) {
 void flatten(const json& value, const std::string& path,
              std::vector<std::pair<std::string, std::string>>& rows) {
   if (!value.is_object() || value.empty()) {
-    rows.emplace_back(path, value.is_string() ? value.get<std::string>() : dumped(value));
+    rows.emplace_back(path, value.is_string() ? value.get<std::string>() : json_line(value));
     return;
   }
   for (const auto& [key, inner] : value.items())
@@ -234,7 +234,7 @@ std::string run_page(const Result& r, const std::string& name,
   rows = {{"data", r.data.source},
           {"kind of data", r.data.synthetic ? "synthetic stand-in" : "real"},
           {"data fingerprint", r.data.fingerprint},
-          {"machine", trained_on(r)}};
+          {"machine", machine_setting_text(r)}};
   flatten(r.software, "software", rows);
   rows.emplace_back("record", r.path);
   body += to_html(facts("Provenance", rows));

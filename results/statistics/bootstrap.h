@@ -11,7 +11,7 @@
 namespace lra {
 
 /// A quantity and its 95 % interval.
-struct Estimated {
+struct BootstrapEstimate {
   double value = 0;
   Interval ci95;
 
@@ -22,7 +22,7 @@ struct Estimated {
 /// The median of samples that are taken one after the other, with a percentile bootstrap interval
 /// (Efron 1979; 1,000 resamples of a fixed random sequence, so that the same samples give the same
 /// interval). Throws std::runtime_error without samples.
-Estimated bootstrap_median(std::span<const double> samples);
+BootstrapEstimate bootstrap_median(std::span<const double> samples);
 
 /// The samples of a cell, one list a pass; those of quiet passes alone where at least `fewest` are
 /// quiet. A record without passes is one pass. Empty where there are no samples.
@@ -31,11 +31,11 @@ std::vector<std::vector<double>> passes_of(const ProfileTime& time, int64_t fewe
 /// The median of the passes' medians, so that each counts the same however many samples it took.
 /// The bootstrap draws passes, and samples within each: the interval holds what differs between
 /// processes too. Throws std::runtime_error where a pass has no samples, or there is none.
-Estimated median_over_passes(const std::vector<std::vector<double>>& passes);
+BootstrapEstimate median_over_passes(const std::vector<std::vector<double>>& passes);
 
 /// a / b, both by median_over_passes and drawn independently of each other.
-Estimated ratio_over_passes(const std::vector<std::vector<double>>& a,
-                            const std::vector<std::vector<double>>& b);
+BootstrapEstimate ratio_over_passes(const std::vector<std::vector<double>>& a,
+                                    const std::vector<std::vector<double>>& b);
 
 /// What a machine of this roofline reaches at most with an operation of so many floating-point
 /// operations that must move so many bytes (Williams et al. 2009), GFLOP/s.

@@ -143,7 +143,7 @@ Table results_long(std::span<const Result> results) {
   for (const Result& r : results) {
     std::vector<std::string> row{r.task,
                                  r.attention.label,
-                                 dumped(r.attention.options),
+                                 json_line(r.attention.options),
                                  r.protocol,
                                  fmt::format("{}", fmt::join(r.overridden(), "; ")),
                                  r.dtype(),
@@ -164,7 +164,7 @@ Table results_long(std::span<const Result> results) {
                 number_text(r.training.steps_per_second), number_text(r.training.tokens_per_second),
                 number_text(r.training.peak_memory_mib), r.data.source,
                 r.data.synthetic ? "true" : "false", r.data.fingerprint,
-                number_text(r.data.majority), trained_on(r), r.path});
+                number_text(r.data.majority), machine_setting_text(r), r.path});
     table.rows.push_back(row);
   }
   return table;

@@ -41,19 +41,20 @@ void note_unlearned(const RecipeGroup& group, const AccuracyCells& cells, const 
 void note_standing(const std::vector<Standing>& all, const std::string& task,
                    std::vector<std::string>& notes) {
   std::string best;
-  std::vector<std::string> tied, below, untested;
+  std::vector<std::string> indistinguishable, below, untested;
   for (const Standing& standing : all) {
     if (standing.task != task) continue;
     if (standing.place == Standing::Place::best) best = standing.row;
-    if (standing.place == Standing::Place::tied) tied.push_back(standing.row);
+    if (standing.place == Standing::Place::indistinguishable)
+      indistinguishable.push_back(standing.row);
     if (standing.place == Standing::Place::below) below.push_back(standing.row);
     if (standing.place == Standing::Place::untested)
       untested.push_back(fmt::format("{} ({})", standing.row, standing.reason));
   }
   if (best.empty()) return;
   std::string text = fmt::format("{}: best {}", task, best);
-  if (!tied.empty())
-    text += fmt::format("; not distinguishable from it: {}", fmt::join(tied, ", "));
+  if (!indistinguishable.empty())
+    text += fmt::format("; not distinguishable from it: {}", fmt::join(indistinguishable, ", "));
   if (!below.empty()) text += fmt::format("; below it: {}", fmt::join(below, ", "));
   if (!untested.empty()) text += fmt::format("; not tested: {}", fmt::join(untested, ", "));
   notes.push_back(text);
@@ -205,7 +206,7 @@ std::vector<Table> training_tables(std::span<const Result> results) {
         machines;
     for (const Result* r : group.results) {
       if (r->training.steps_per_second || r->training.peak_memory_mib || r->parameters) {
-        auto& runs = machines[trained_on(*r)][{r->task, names.at(r)}];
+        auto& runs = machines[machine_setting_text(*r)][{r->task, names.at(r)}];
         const auto repeated = [r](const Result* other) {
           return other->seed == r->seed && other->status == r->status;
         };

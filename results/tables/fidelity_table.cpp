@@ -85,7 +85,7 @@ void add_rows(Group& group) {
   const auto options_text = [](const Fidelity& f) {
     json rest = f.attention.options;
     rest.erase(f.budget);
-    return dumped(rest);
+    return json_line(rest);
   };
   std::set<std::string> all_types, budgets;
   for (const Fidelity* f : group.cells) {
@@ -128,14 +128,15 @@ bool any(const Group& group, const auto& holds) {
 std::vector<int64_t> shown_values(const Group& group) {
   const Fidelity& front = *group.cells.front();
   if (group.values.size() <= 12) return {group.values.begin(), group.values.end()};
-  std::vector<int64_t> shown;
+  std::vector<int64_t> abbreviated;
   for (const int64_t value : group.values) {
     const bool power = (value & (value - 1)) == 0;
     const bool around_width = std::abs(value - front.head_dim) <= 1;
     const bool sixes = front.experiment == 3 && value % 6 == 0;  // the paper takes six iterations
-    if (power || around_width || sixes || value == *group.values.rbegin()) shown.push_back(value);
+    if (power || around_width || sixes || value == *group.values.rbegin())
+      abbreviated.push_back(value);
   }
-  return shown;
+  return abbreviated;
 }
 
 std::string estimate_text(const Estimate& estimate) {
@@ -165,18 +166,19 @@ std::vector<std::string> reasons(const Group& group) {
 template <class Text>
 Table budget_table(const Group& group, const std::string& title, const Text& text) {
   Table table{.title = title, .columns = {{"attention", Align::kLeft}}, .rows = {}, .notes = {}};
-  const std::vector<int64_t> shown = shown_values(group);
+  const std::vector<int64_t> abbreviated = shown_values(group);
   if (group.has_fixed) table.columns.push_back({"no budget"});
-  for (const int64_t value : shown)
-    table.columns.push_back({value == shown.front() ? fmt::format("{} = {}", group.budget, value)
-                                                    : fmt::format("{}", value)});
+  for (const int64_t value : abbreviated)
+    table.columns.push_back({value == abbreviated.front()
+                                 ? fmt::format("{} = {}", group.budget, value)
+                                 : fmt::format("{}", value)});
   for (const auto& [name, row] : group.rows) {
     std::vector<std::string> cells{name};
     const auto add = [&](const Fidelity* f) {
       cells.push_back(f == nullptr ? "–" : f->status != "ok" ? f->status : text(*f));
     };
     if (group.has_fixed) add(row.fixed);
-    for (const int64_t value : shown) {
+    for (const int64_t value : abbreviated) {
       const auto it = row.cells.find(value);
       add(it == row.cells.end() ? nullptr : it->second);
     }
@@ -184,9 +186,9 @@ Table budget_table(const Group& group, const std::string& title, const Text& tex
                             [](const std::string& cell) { return cell != "–"; }))
       table.rows.push_back(cells);
   }
-  if (shown.size() < group.values.size())
+  if (abbreviated.size() < group.values.size())
     table.notes.push_back(
-        fmt::format("{} of {} budgets are shown", shown.size(), group.values.size()));
+        fmt::format("{} of {} budgets are shown", abbreviated.size(), group.values.size()));
   return table;
 }
 
@@ -283,7 +285,7 @@ Table fidelity_long(std::span<const Fidelity> cells) {
       const Estimate& estimate = e == nullptr ? none : *e;
       table.rows.push_back({integer(f.experiment),
                             f.attention.label,
-                            dumped(f.attention.options),
+                            json_line(f.attention.options),
                             f.budget,
                             f.budget.empty() ? "" : integer(f.budget_value),
                             integer(f.length),

@@ -103,7 +103,7 @@ void add_time(const ProfileGroup& group, const std::vector<std::string>& baselin
         if (row == baselines[0] || !measured(base)) return "";
         const auto own = passes_of(p), other = passes_of(*base);
         if (own.empty() || other.empty() || !(base->time->median > 0)) return "";
-        const Estimated ratio = ratio_over_passes(own, other);
+        const BootstrapEstimate ratio = ratio_over_passes(own, other);
         return fmt::format("{} [{}, {}]", short_number(ratio.value), short_number(ratio.ci95.low),
                            short_number(ratio.ci95.high));
       },

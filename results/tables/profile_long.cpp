@@ -61,7 +61,7 @@ LongRow measured_row(const Profile& p) {
   LongRow row = {{"source", "measured"},
                  {"attention", p.attention.label},
                  {"package", p.package},
-                 {"options", dumped(p.attention.options)},
+                 {"options", json_line(p.attention.options)},
                  {"scope", p.scope},
                  {"mode", p.mode},
                  {"protocol", p.protocol},
@@ -110,7 +110,7 @@ LongRow published_row(const Published& reference, const PublishedCost::Row& from
   const PublishedCost& cost = *reference.cost;
   return {{"source", fmt::format("{}, {}", reference.source, cost.where)},
           {"attention", from.name},
-          {"options", dumped(from.variant.options)},
+          {"options", json_line(from.variant.options)},
           {"scope", fmt::format("{}", fmt::join(cost.scopes, " or "))},
           {"mode", cost.mode},
           {"batch", integer(cost.batch)},

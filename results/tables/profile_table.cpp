@@ -89,9 +89,9 @@ std::string method_note(const ProfileGroup& group) {
       const json& m = p->method;
       if (!m.contains("passes") || !m.contains("seconds")) return "";
       texts.insert(fmt::format("{} interleaved processes a cell, up to {} s of samples, {}",
-                               dumped(m["passes"]), dumped(m["seconds"]),
+                               json_line(m["passes"]), json_line(m["seconds"]),
                                m.contains("pinned") && !m["pinned"].is_null()
-                                   ? "threads pinned to processors " + dumped(m["pinned"])
+                                   ? "threads pinned to processors " + json_line(m["pinned"])
                                    : "threads not pinned"));
     }
   }
@@ -131,7 +131,7 @@ bool comparable(const PublishedCost& cost, const Profile& front) {
 std::vector<Table> memory_time_tables(std::span<const Profile> profiles,
                                       std::span<const Published> references) {
   std::vector<Table> tables;
-  std::set<const Published*> shown;
+  std::set<const Published*> abbreviated;
   const auto groups = group_profiles(profiles);
   for (const ProfileGroup& group : groups) {
     Table table{
@@ -149,7 +149,7 @@ std::vector<Table> memory_time_tables(std::span<const Profile> profiles,
       if (!reference.cost || reference.cost->time_unit != "ms") continue;
       const PublishedCost& cost = *reference.cost;
       if (comparable(cost, *group.front)) {
-        shown.insert(&reference);
+        abbreviated.insert(&reference);
         add_published_rows(cost, {group.lengths.begin(), group.lengths.end()}, table);
         table.notes.push_back(fmt::format("published rows: {} ({}), in {} / {} as printed",
                                           cost_name(reference), cost.what, cost.memory_unit,
@@ -169,7 +169,7 @@ std::vector<Table> memory_time_tables(std::span<const Profile> profiles,
   }
   for (const Published& reference : references) {
     if (groups.empty() || !reference.cost || reference.cost->time_unit != "ms" ||
-        shown.contains(&reference))
+        abbreviated.contains(&reference))
       continue;
     tables.push_back(published_table(reference));
   }

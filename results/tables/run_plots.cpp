@@ -184,7 +184,7 @@ std::vector<Plot> tradeoff_plots(std::span<const Result> results) {
     for (const auto& [key, cell] : accuracy_cells(group)) {
       std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> machines;
       for (const Result* r : cell.ok) {
-        auto& [seconds, mib] = machines[trained_on(*r)];
+        auto& [seconds, mib] = machines[machine_setting_text(*r)];
         const auto rate = r->training.steps_per_second, peak = r->training.peak_memory_mib;
         if (rate && *rate > 1 / kDrawable && *rate < kDrawable) seconds.push_back(1000 / *rate);
         if (peak && *peak > 1 / kDrawable && *peak < kDrawable) mib.push_back(*peak);

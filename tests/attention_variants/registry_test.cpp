@@ -1,5 +1,5 @@
 // Names, options and their messages.
-#include "attention_variants/attention.h"
+#include "attention_variants/registry.h"
 
 #include <gtest/gtest.h>
 

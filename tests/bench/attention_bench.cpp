@@ -1,8 +1,9 @@
 // Attention operators: softmax with many or few keys and queries, and the variants that are one
 // operator.
-#include "attention_variants/attention.h"
 #include "attention_variants/ops/reference/softmax_attention.h"
 #include "attention_variants/ops/softmax_attention.h"
+#include "attention_variants/projected_attention.h"
+#include "attention_variants/registry.h"
 #include "tests/bench/bench.h"
 
 namespace lra {
@@ -16,8 +17,8 @@ BenchWork softmax_work(int64_t queries, int64_t keys, Kernels kernels) {
   const auto mask = torch::ones({1, keys}, torch::kBool);
   return differentiable(
       [=](bool) {
-        return kernels == Kernels::fused ? softmax_kernel(q, k, v, mask)
-                                         : softmax_attention(q, k, v, mask);
+        return kernels == Kernels::fused ? ops::softmax_attention(q, k, v, mask)
+                                         : ops::reference::softmax_attention(q, k, v, mask);
       },
       {q, k, v}, 4.0 * kHeads * static_cast<double>(queries * keys) * kWidth);
 }

@@ -16,58 +16,63 @@ namespace {
 
 constexpr int64_t kIterations = 6, kTaps = 35;
 
-cpu::Matrix rows_of(float* data, int64_t width) { return {data, width}; }
-cpu::ConstMatrix rows_of(const torch::Tensor& x, int64_t head) { return head_rows(x, 0, head); }
+ops::cpu::Matrix rows_of(float* data, int64_t width) { return {data, width}; }
+ops::cpu::ConstMatrix rows_of(const torch::Tensor& x, int64_t head) {
+  return ops::head_rows(x, 0, head);
+}
 
 // q kᵀ of a tile of m rows, and the products of its gradients.
 template <class Multiply>
-BenchWork product_work(int64_t m, const Multiply& multiply) {
-  using cpu::Transposed;
+BenchWork product_work(int64_t m, const Multiply& gemm) {
+  using ops::cpu::Transposed;
   const auto q = head_vectors(m), k = head_vectors(kWidth), scores = head_vectors(m),
              grad_q = torch::empty_like(q), grad_k = torch::empty_like(k);
   const auto forward = [=](int64_t head) {
-    multiply(Transposed::b, m, kWidth, kWidth, rows_of(q, head), rows_of(k, head),
-             mutable_head_rows(scores, 0, head));
+    gemm(Transposed::b, m, kWidth, kWidth, rows_of(q, head), rows_of(k, head),
+         ops::mutable_head_rows(scores, 0, head));
   };
   const auto each = [=](const auto& work) {
-    return
-        [=] { for_each_item(kHeads, 0, q.options(), [&](int64_t head, float*) { work(head); }); };
+    return [=] {
+      ops::parallel_for_items(kHeads, 0, q.options(), [&](int64_t head, float*) { work(head); });
+    };
   };
   return {.forward = each(forward),
           .training = each([=](int64_t head) {
             forward(head);
-            const cpu::ConstMatrix grad = rows_of(scores, head);
-            multiply(Transposed::none, m, kWidth, kWidth, grad, rows_of(k, head),
-                     mutable_head_rows(grad_q, 0, head));
-            multiply(Transposed::a, kWidth, kWidth, m, grad, rows_of(q, head),
-                     mutable_head_rows(grad_k, 0, head));
+            const ops::cpu::ConstMatrix grad = rows_of(scores, head);
+            gemm(Transposed::none, m, kWidth, kWidth, grad, rows_of(k, head),
+                 ops::mutable_head_rows(grad_q, 0, head));
+            gemm(Transposed::a, kWidth, kWidth, m, grad, rows_of(q, head),
+                 ops::mutable_head_rows(grad_k, 0, head));
           }),
           .flops = 2.0 * static_cast<double>(q.numel() * kWidth),
           .least_bytes = static_cast<double>(2 * q.nbytes() + k.nbytes())};
 }
 
-// By the last code, whether multiply() takes it on this processor or not; for reference by BLAS.
+// By the last code, whether gemm() takes it on this processor or not; for reference by BLAS.
 BenchWork float32_product_work(int64_t m, Kernels kernels) {
-  const cpu::ProductCode code =
-      kernels == Kernels::reference ? cpu::ProductCode::blas : cpu::product_codes().back();
-  return product_work(m, [=](auto... given) { multiply_by(code, given..., cpu::Scale{}); });
+  const ops::cpu::GemmBackend code = kernels == Kernels::reference
+                                         ? ops::cpu::GemmBackend::blas
+                                         : ops::cpu::product_codes().back();
+  return product_work(m, [=](auto... given) { gemm_f32(code, given..., ops::cpu::GemmScale{}); });
 }
 
-// By the code that multiply() takes on this processor; for reference in float32, of rounded
+// By the code that gemm() takes on this processor; for reference in float32, of rounded
 // numbers.
 BenchWork bfloat16_product_work(int64_t m, Kernels kernels) {
-  const cpu::RoundedCode code =
-      kernels == Kernels::reference ? cpu::RoundedCode::float32 : cpu::rounded_code();
-  return product_work(m, [=](auto... given) { multiply_rounded_by(code, given..., cpu::Scale{}); });
+  const ops::cpu::GemmBf16Backend code =
+      kernels == Kernels::reference ? ops::cpu::GemmBf16Backend::float32 : ops::cpu::rounded_code();
+  return product_work(m, [=](auto... given) { gemm_bf16(code, given..., ops::cpu::GemmScale{}); });
 }
 
-bool has_onednn() { return cpu::rounded_codes().back() == cpu::RoundedCode::onednn; }
+bool has_onednn() { return ops::cpu::rounded_codes().back() == ops::cpu::GemmBf16Backend::onednn; }
 
-// By oneDNN, whether multiply() takes it or not; for reference by sums in registers.
+// By oneDNN, whether gemm() takes it or not; for reference by sums in registers.
 BenchWork onednn_product_work(int64_t m, Kernels kernels) {
-  const cpu::RoundedCode code =
-      kernels == Kernels::reference ? cpu::RoundedCode::avx512 : cpu::RoundedCode::onednn;
-  return product_work(m, [=](auto... given) { multiply_rounded_by(code, given..., cpu::Scale{}); });
+  const ops::cpu::GemmBf16Backend code = kernels == Kernels::reference
+                                             ? ops::cpu::GemmBf16Backend::avx512
+                                             : ops::cpu::GemmBf16Backend::onednn;
+  return product_work(m, [=](auto... given) { gemm_bf16(code, given..., ops::cpu::GemmScale{}); });
 }
 
 // A softmax matrix [m,m] a head.
@@ -76,28 +81,32 @@ BenchWork inverse_work(int64_t m, Kernels kernels) {
       head_vectors(m).narrow(-1, 0, kWidth).matmul(head_vectors(m).transpose(-2, -1)) / 8, -1);
   const double flops = 8.0 * kIterations * kHeads * static_cast<double>(m * m * m);
   if (kernels == Kernels::reference)
-    return differentiable([=](bool) { return landmark_inverse(a, kIterations); }, {a}, flops);
+    return differentiable([=](bool) { return ops::reference::landmark_inverse(a, kIterations); },
+                          {a}, flops);
   const auto z = torch::empty_like(a), grad_a = torch::empty_like(a), grad_z = torch::randn_like(a);
-  const int64_t forward = cpu::inverse_scratch(m),
-                backward = cpu::inverse_backward_scratch(m, kIterations) + m * m;
+  const int64_t forward = ops::cpu::inverse_scratch(m),
+                backward = ops::cpu::inverse_backward_scratch(m, kIterations) + m * m;
   return {.forward =
               [=] {
-                for_each_item(kHeads, forward, a.options(), [&](int64_t head, float* scratch) {
-                  cpu::inverse(m, kIterations, rows_of(a, head), mutable_head_rows(z, 0, head),
-                               scratch);
-                });
+                ops::parallel_for_items(
+                    kHeads, forward, a.options(), [&](int64_t head, float* scratch) {
+                      ops::cpu::inverse(m, kIterations, rows_of(a, head),
+                                        ops::mutable_head_rows(z, 0, head), scratch);
+                    });
               },
           .training =
               [=] {
-                for_each_item(kHeads, backward, a.options(), [&](int64_t head, float* scratch) {
-                  float* iterates = scratch + m * m;
-                  cpu::inverse_iterates(m, kIterations, rows_of(a, head),
-                                        mutable_head_rows(z, 0, head), iterates);
-                  const float* given = rows_of(grad_z, head).data;
-                  std::copy(given, given + m * m, scratch);  // it is spoilt
-                  cpu::inverse_backward(m, kIterations, rows_of(a, head), rows_of(scratch, m),
-                                        mutable_head_rows(grad_a, 0, head), iterates);
-                });
+                ops::parallel_for_items(
+                    kHeads, backward, a.options(), [&](int64_t head, float* scratch) {
+                      float* iterates = scratch + m * m;
+                      ops::cpu::inverse_iterates(m, kIterations, rows_of(a, head),
+                                                 ops::mutable_head_rows(z, 0, head), iterates);
+                      const float* given = rows_of(grad_z, head).data;
+                      std::copy(given, given + m * m, scratch);  // it is spoilt
+                      ops::cpu::inverse_backward(m, kIterations, rows_of(a, head),
+                                                 rows_of(scratch, m),
+                                                 ops::mutable_head_rows(grad_a, 0, head), iterates);
+                    });
               },
           .flops = flops,
           .least_bytes = 2.0 * static_cast<double>(a.nbytes())};
@@ -107,36 +116,40 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
   const auto x = head_vectors(n), weight = torch::randn({kHeads, 1, kTaps, 1});
   const double flops = 2.0 * static_cast<double>(x.numel() * kTaps);
   if (kernels == Kernels::reference)
-    return differentiable([=](bool) { return depthwise_conv(x, weight); }, {x, weight}, flops);
+    return differentiable([=](bool) { return ops::reference::depthwise_conv(x, weight); },
+                          {x, weight}, flops);
   const auto out = torch::zeros_like(x), gradient = torch::randn_like(x),
              grad_x = torch::zeros_like(x), grad_weight = torch::zeros_like(weight);
   const int64_t laid_out = (n + kTaps - 1) * kWidth,
-                scratch_floats = 2 * laid_out + cpu::tap_sum_floats(kTaps);
-  const auto taps = [=](const torch::Tensor& of, int64_t head) {
+                scratch_floats = 2 * laid_out + ops::cpu::tap_sum_floats(kTaps);
+  const auto conv_weight = [=](const torch::Tensor& of, int64_t head) {
     return of.mutable_data_ptr<float>() + head * kTaps;
   };
   const auto forward = [=](int64_t head, float* scratch) {
-    const cpu::Matrix between = rows_of(scratch, kWidth);
-    cpu::lay_out(rows_of(x, head), n, 0, n, kWidth, kTaps, cpu::Turned::no, between);
-    cpu::add_convolution(taps(weight, head), kTaps, cpu::Turned::no, between, n, kWidth,
-                         mutable_head_rows(out, 0, head));
+    const ops::cpu::Matrix between = rows_of(scratch, kWidth);
+    ops::cpu::pad_tile(rows_of(x, head), n, 0, n, kWidth, kTaps, ops::cpu::KernelOrder::no,
+                       between);
+    ops::cpu::add_convolution(conv_weight(weight, head), kTaps, ops::cpu::KernelOrder::no, between,
+                              n, kWidth, ops::mutable_head_rows(out, 0, head));
   };
-  return {.forward = [=] { for_each_item(kHeads, scratch_floats, x.options(), forward); },
+  return {.forward = [=] { ops::parallel_for_items(kHeads, scratch_floats, x.options(), forward); },
           .training =
               [=] {
-                for_each_item(
+                ops::parallel_for_items(
                     kHeads, scratch_floats, x.options(), [&](int64_t head, float* scratch) {
                       forward(head, scratch);
-                      const cpu::Matrix given = rows_of(scratch + laid_out, kWidth);
-                      cpu::lay_out(rows_of(gradient, head), n, 0, n, kWidth, kTaps,
-                                   cpu::Turned::yes, given);
-                      cpu::add_convolution(taps(weight, head), kTaps, cpu::Turned::yes, given, n,
-                                           kWidth, mutable_head_rows(grad_x, 0, head));
+                      const ops::cpu::Matrix given = rows_of(scratch + laid_out, kWidth);
+                      ops::cpu::pad_tile(rows_of(gradient, head), n, 0, n, kWidth, kTaps,
+                                         ops::cpu::KernelOrder::yes, given);
+                      ops::cpu::add_convolution(conv_weight(weight, head), kTaps,
+                                                ops::cpu::KernelOrder::yes, given, n, kWidth,
+                                                ops::mutable_head_rows(grad_x, 0, head));
                       float* const sums = scratch + 2 * laid_out;
-                      std::fill(sums, sums + cpu::tap_sum_floats(kTaps), 0.0F);
-                      cpu::add_tap_sums(given.from(cpu::trail(kTaps)), rows_of(scratch, kWidth),
-                                        kTaps, n, kWidth, sums);
-                      cpu::tap_gradients(sums, kTaps, taps(grad_weight, head));
+                      std::fill(sums, sums + ops::cpu::tap_sum_floats(kTaps), 0.0F);
+                      ops::cpu::add_conv_weight_grad(given.from(ops::cpu::pad_after(kTaps)),
+                                                     rows_of(scratch, kWidth), kTaps, n, kWidth,
+                                                     sums);
+                      ops::cpu::tap_gradients(sums, kTaps, conv_weight(grad_weight, head));
                     });
               },
           .flops = flops,

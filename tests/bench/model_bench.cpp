@@ -19,12 +19,12 @@ torch::Tensor weight(int64_t out, int64_t in) { return torch::randn({out, in}) /
 
 BenchWork feed_forward_work(int64_t batch, Kernels kernels) {
   const auto x = torch::randn({batch, kLength, kModel});
-  const FeedForwardWeights w{.norm_weight = torch::ones({kModel}),
-                             .norm_bias = torch::zeros({kModel}),
-                             .in_weight = weight(kHidden, kModel),
-                             .in_bias = torch::zeros({kHidden}),
-                             .out_weight = weight(kModel, kHidden),
-                             .out_bias = torch::zeros({kModel})};
+  const ops::FeedForwardWeights w{.norm_weight = torch::ones({kModel}),
+                                  .norm_bias = torch::zeros({kModel}),
+                                  .in_weight = weight(kHidden, kModel),
+                                  .in_bias = torch::zeros({kHidden}),
+                                  .out_weight = weight(kModel, kHidden),
+                                  .out_bias = torch::zeros({kModel})};
   const auto formula = [=](bool training) {
     namespace F = torch::nn::functional;
     const auto normal =
@@ -33,7 +33,7 @@ BenchWork feed_forward_work(int64_t batch, Kernels kernels) {
                                        kDropout, training);
     return x + torch::dropout(torch::linear(hidden, w.out_weight, w.out_bias), kDropout, training);
   };
-  const auto block = [=](bool training) { return feed_forward(x, w, kDropout, training); };
+  const auto block = [=](bool training) { return ops::feed_forward(x, w, kDropout, training); };
   return differentiable(
       kernels == Kernels::fused ? std::function<torch::Tensor(bool)>(block) : formula,
       {x, w.norm_weight, w.norm_bias, w.in_weight, w.in_bias, w.out_weight, w.out_bias},
@@ -44,21 +44,21 @@ BenchWork feed_forward_work(int64_t batch, Kernels kernels) {
 // all three.
 BenchWork projections_work(int64_t batch, Kernels kernels) {
   const auto x = torch::randn({batch, kLength, kModel});
-  const RowNorm norm{.weight = torch::ones({kModel}), .bias = torch::zeros({kModel})};
-  std::vector<LinearWeights> layers(3);
+  const ops::RowNorm norm{.weight = torch::ones({kModel}), .bias = torch::zeros({kModel})};
+  std::vector<ops::LinearWeights> layers(3);
   std::vector<torch::Tensor> leaves = {x, norm.weight, norm.bias};
-  for (LinearWeights& layer : layers) {
+  for (ops::LinearWeights& layer : layers) {
     layer = {.weight = weight(kModel, kModel), .bias = torch::zeros({kModel})};
     leaves.insert(leaves.end(), {layer.weight, layer.bias});
   }
   return differentiable(
       [=](bool) {
         if (kernels == Kernels::fused) {
-          return torch::cat(linear_rows(x, &norm, layers).y, -1);
+          return torch::cat(linear(x, &norm, layers).y, -1);
         }
         const auto normal = torch::layer_norm(x, {kModel}, norm.weight, norm.bias);
         std::vector<torch::Tensor> parts;
-        for (const LinearWeights& layer : layers)
+        for (const ops::LinearWeights& layer : layers)
           parts.push_back(torch::linear(normal, layer.weight, layer.bias));
         return torch::cat(parts, -1);
       },
@@ -69,7 +69,7 @@ BenchWork residual_work(int64_t batch, Kernels kernels) {
   const auto x = torch::randn({batch, kLength, kModel}), y = torch::randn_like(x);
   return differentiable(
       [=](bool training) {
-        return kernels == Kernels::fused ? add_dropped_out(x, y, kDropout, training)
+        return kernels == Kernels::fused ? ops::add_dropped_out(x, y, kDropout, training)
                                          : x + torch::dropout(y, kDropout, training);
       },
       {x, y}, static_cast<double>(x.numel()));  // the additions: there is nothing else
@@ -78,11 +78,11 @@ BenchWork residual_work(int64_t batch, Kernels kernels) {
 // As after an attention.
 BenchWork projection_work(int64_t batch, Kernels kernels) {
   const auto x = torch::randn({batch, kLength, kModel}), y = torch::randn_like(x);
-  const LinearWeights layer{.weight = weight(kModel, kModel), .bias = torch::zeros({kModel})};
+  const ops::LinearWeights layer{.weight = weight(kModel, kModel), .bias = torch::zeros({kModel})};
   return differentiable(
       [=](bool training) {
         return kernels == Kernels::fused
-                   ? add_projected(x, y, layer, kDropout, training)
+                   ? ops::add_projected(x, y, layer, kDropout, training)
                    : x + torch::dropout(torch::linear(y, layer.weight, layer.bias), kDropout,
                                         training);
       },
@@ -94,7 +94,7 @@ BenchWork norm_work(int64_t batch, Kernels kernels) {
              bias = torch::zeros({kModel});
   return differentiable(
       [=](bool) {
-        return kernels == Kernels::fused ? layer_norm(x, of, bias, 1e-5)
+        return kernels == Kernels::fused ? ops::layer_norm(x, of, bias, 1e-5)
                                          : torch::layer_norm(x, {kModel}, of, bias);
       },
       {x, of, bias}, 7 * static_cast<double>(x.numel()));  // a mean, a variance, what is written
@@ -102,12 +102,12 @@ BenchWork norm_work(int64_t batch, Kernels kernels) {
 
 BenchWork embedding_work(int64_t batch, Kernels kernels) {
   const auto ids = torch::randint(0, kVocabulary, {batch, kLength});
-  const EmbeddingTables tables{.tokens = torch::randn({kVocabulary, kModel}),
-                               .positions = torch::randn({kLength, kModel})};
+  const ops::EmbeddingTables tables{.tokens = torch::randn({kVocabulary, kModel}),
+                                    .positions = torch::randn({kLength, kModel})};
   return differentiable(
       [=](bool training) {
         return kernels == Kernels::fused
-                   ? embed(ids, tables, kDropout, training)
+                   ? ops::embed(ids, tables, kDropout, training)
                    : torch::dropout(torch::embedding(tables.tokens, ids) + tables.positions,
                                     kDropout, training);
       },

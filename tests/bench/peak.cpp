@@ -15,10 +15,10 @@ constexpr int64_t kSums = 12;  // registers; enough that none waits for its last
 
 template <int64_t kWidth>
 LRA_INLINE void multiply_add(int64_t times) {
-  using Lanes = typename cpu::Columns<kWidth>::Lanes;
-  Lanes sum[kSums], factor = Lanes{} + 0.5F, term = Lanes{} + 1.0F;
+  using Vector = typename ops::cpu::Simd<kWidth>::Vector;
+  Vector sum[kSums], factor = Vector{} + 0.5F, term = Vector{} + 1.0F;
 #pragma GCC unroll 12
-  for (int64_t i = 0; i < kSums; ++i) sum[i] = Lanes{};
+  for (int64_t i = 0; i < kSums; ++i) sum[i] = Vector{};
   asm volatile("" : "+v"(factor), "+v"(term));  // not known when compiled
   for (int64_t t = 0; t < times; ++t) {
 #pragma GCC unroll 12
@@ -38,8 +38,8 @@ LRA_AVX2 void by_avx2(int64_t times) { multiply_add<8>(times); }
 
 double peak_gflops() {
 #if LRA_HAS_X86_CODES
-  const bool avx512 = cpu::has_avx512();
-  if (!avx512 && !cpu::has_avx2()) return 0;
+  const bool avx512 = ops::cpu::has_avx512();
+  if (!avx512 && !ops::cpu::has_avx2()) return 0;
   constexpr int64_t kTimes = 1'000'000;
   constexpr int kRuns = 20;
   using Clock = std::chrono::steady_clock;

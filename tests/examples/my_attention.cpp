@@ -6,8 +6,9 @@
 //   ./run check --attention softplus                                         the contract
 //   ./run train --task listops --attention 'softplus[beta=2]' --data data --run runs/softplus
 //   ./run profile --attentions softplus,standard --out profile.jsonl
-#include "attention_variants/attention.h"
-#include "attention_variants/ops/reference/softmax_attention.h"
+#include "attention_variants/ops/padding.h"
+#include "attention_variants/projected_attention.h"
+#include "attention_variants/registry.h"
 
 namespace lra {
 namespace {
@@ -33,11 +34,12 @@ class SoftplusAttention : public ProjectedAttention {
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
     // Whatever stands at padded positions is replaced before it is used, not multiplied by zero.
-    const auto query = torch::softplus(zero_padding(q, mask), options_.beta);  // [B,H,N,d]
-    const auto key = zero_padding(torch::softplus(zero_padding(k, mask), options_.beta), mask);
-    const auto state = key.transpose(-2, -1).matmul(zero_padding(v, mask));    // [B,H,d,d]
-    const auto norm = query.matmul(key.sum(2).unsqueeze(-1)).clamp_min(1e-6);  // [B,H,N,1]
-    return zero_padding((query.matmul(state) / norm).to(q.scalar_type()), mask);
+    const auto query = torch::softplus(ops::zero_padding(q, mask), options_.beta);  // [B,H,N,d]
+    const auto key =
+        ops::zero_padding(torch::softplus(ops::zero_padding(k, mask), options_.beta), mask);
+    const auto state = key.transpose(-2, -1).matmul(ops::zero_padding(v, mask));  // [B,H,d,d]
+    const auto norm = query.matmul(key.sum(2).unsqueeze(-1)).clamp_min(1e-6);     // [B,H,N,1]
+    return ops::zero_padding((query.matmul(state) / norm).to(q.scalar_type()), mask);
   }
 
   // However far samples are padded, the result is the same: evaluations need not pad to the full

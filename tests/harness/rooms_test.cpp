@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "attention_variants/attention.h"
 #include "attention_variants/base/files.h"
+#include "attention_variants/registry.h"
 #include "lra/data/task.h"
 
 namespace lra {

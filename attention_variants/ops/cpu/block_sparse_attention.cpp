@@ -9,13 +9,13 @@
 #include "attention_variants/ops/cpu/parallel.h"
 #include "attention_variants/ops/dispatch.h"
 
-namespace lra {
+namespace lra::ops {
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-const cpu::Pattern& pattern_of(const Patterns& patterns, int64_t head) {
+const cpu::SparsityPattern& pattern_of(const Patterns& patterns, int64_t head) {
   return patterns[patterns.size() == 1 ? 0 : static_cast<size_t>(head)];
 }
 
@@ -28,7 +28,7 @@ cpu::PatternShape shape_of(int64_t length, int64_t head_dim) {
 
 int64_t scratch_of(const cpu::PatternShape& shape, const Patterns& patterns, bool backward) {
   int64_t most = 0;
-  for (const cpu::Pattern& pattern : patterns)
+  for (const cpu::SparsityPattern& pattern : patterns)
     most = std::max(most, cpu::pattern_scratch(shape, pattern, backward));
   return most;
 }
@@ -46,62 +46,62 @@ class PatternKernel : public torch::autograd::Function<PatternKernel> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& q_given,
                                const torch::Tensor& k_given, const torch::Tensor& v_given,
                                const torch::Tensor& mask_given, Patterns patterns) {
-    const cpu::ProductScope scope(keep_products(*context));
-    const torch::Tensor q = with_unit_rows(q_given), k = with_unit_rows(k_given),
-                        v = with_unit_rows(v_given), mask = mask_given.contiguous();
+    const cpu::GemmPrecisionScope scope(save_gemm_precision(*context));
+    const torch::Tensor q = with_contiguous_rows(q_given), k = with_contiguous_rows(k_given),
+                        v = with_contiguous_rows(v_given), mask = mask_given.contiguous();
     const cpu::PatternShape shape = shape_of(q.size(2), q.size(3));
     const int64_t heads = q.size(1);
-    const torch::Tensor out = heads_like(q),
+    const torch::Tensor out = empty_heads_like(q),
                         log_sum = torch::zeros({q.size(0), heads, shape.length}, q.options());
-    for_each_item(q.size(0) * heads, scratch_of(shape, patterns, /*backward=*/false), q.options(),
-                  [&](int64_t i, float* scratch) {
-                    const int64_t b = i / heads, h = i % heads;
-                    cpu::pattern_forward(
-                        shape, pattern_of(patterns, h), inputs_of(q, k, v, mask, b, h),
-                        mutable_head_rows(out, b, h),
-                        log_sum.mutable_data_ptr<float>() + i * shape.length, scratch);
-                  });
+    parallel_for_items(q.size(0) * heads, scratch_of(shape, patterns, /*backward=*/false),
+                       q.options(), [&](int64_t i, float* scratch) {
+                         const int64_t b = i / heads, h = i % heads;
+                         cpu::pattern_forward(
+                             shape, pattern_of(patterns, h), inputs_of(q, k, v, mask, b, h),
+                             mutable_head_rows(out, b, h),
+                             log_sum.mutable_data_ptr<float>() + i * shape.length, scratch);
+                       });
     context->save_for_backward({q, k, v, mask, out, log_sum});
-    hold_settings(*context, std::move(patterns));
+    save_settings(*context, std::move(patterns));
     return out;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const cpu::ProductScope scope(kept_products(*context));
-    const variable_list kept = saved_once(*context);
+    const cpu::GemmPrecisionScope scope(saved_gemm_precision(*context));
+    const variable_list kept = saved_tensors(*context);
     const torch::Tensor &q = kept[0], &k = kept[1], &v = kept[2], &mask = kept[3], &out = kept[4],
                         &log_sum = kept[5];
-    const auto& patterns = held_settings<Patterns>(*context);
+    const auto& patterns = saved_settings<Patterns>(*context);
     const cpu::PatternShape shape = shape_of(q.size(2), q.size(3));
-    const torch::Tensor grad_out = with_unit_rows(gradients[0]), grad_q = heads_like(q),
-                        grad_k = heads_like(k), grad_v = heads_like(v);
+    const torch::Tensor grad_out = with_contiguous_rows(gradients[0]), grad_q = empty_heads_like(q),
+                        grad_k = empty_heads_like(k), grad_v = empty_heads_like(v);
     const int64_t heads = q.size(1);
-    for_each_item(q.size(0) * heads, scratch_of(shape, patterns, /*backward=*/true), q.options(),
-                  [&](int64_t i, float* scratch) {
-                    const int64_t b = i / heads, h = i % heads;
-                    cpu::pattern_backward(shape, pattern_of(patterns, h),
-                                          inputs_of(q, k, v, mask, b, h), head_rows(out, b, h),
-                                          log_sum.const_data_ptr<float>() + i * shape.length,
-                                          head_rows(grad_out, b, h),
-                                          {.q = mutable_head_rows(grad_q, b, h),
-                                           .k = mutable_head_rows(grad_k, b, h),
-                                           .v = mutable_head_rows(grad_v, b, h)},
-                                          scratch);
-                  });
+    parallel_for_items(q.size(0) * heads, scratch_of(shape, patterns, /*backward=*/true),
+                       q.options(), [&](int64_t i, float* scratch) {
+                         const int64_t b = i / heads, h = i % heads;
+                         cpu::pattern_backward(shape, pattern_of(patterns, h),
+                                               inputs_of(q, k, v, mask, b, h), head_rows(out, b, h),
+                                               log_sum.const_data_ptr<float>() + i * shape.length,
+                                               head_rows(grad_out, b, h),
+                                               {.q = mutable_head_rows(grad_q, b, h),
+                                                .k = mutable_head_rows(grad_k, b, h),
+                                                .v = mutable_head_rows(grad_v, b, h)},
+                                               scratch);
+                       });
     return {grad_q, grad_k, grad_v, {}, {}};
   }
 };
 
 }  // namespace
 
-torch::Tensor pattern_attention(const torch::Tensor& q, const torch::Tensor& k,
-                                const torch::Tensor& v, const torch::Tensor& mask,
-                                Patterns patterns) {
+torch::Tensor block_sparse_attention(const torch::Tensor& q, const torch::Tensor& k,
+                                     const torch::Tensor& v, const torch::Tensor& mask,
+                                     Patterns patterns) {
   return PatternKernel::apply(q, k, v, mask, std::move(patterns));
 }
 
-int64_t pattern_attention_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,
-                                const Patterns& patterns) {
+int64_t block_sparse_attention_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,
+                                     const Patterns& patterns) {
   const int64_t items = batch * heads;
   return (items * length * (head_dim + 1) +
           threads_for(items) *
@@ -109,4 +109,4 @@ int64_t pattern_attention_bytes(int64_t batch, int64_t heads, int64_t length, in
          static_cast<int64_t>(sizeof(float));
 }
 
-}  // namespace lra
+}  // namespace lra::ops

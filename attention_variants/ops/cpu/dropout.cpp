@@ -14,7 +14,7 @@
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/cpu/kernels/dropout_bits.h"
 
-namespace lra {
+namespace lra::ops {
 namespace {
 
 constexpr int64_t kLanes = cpu::kDropoutLanes, kHalves = cpu::kDropoutHalves,
@@ -43,8 +43,8 @@ void keep_blocks(const T* x, T* y, int64_t start, int64_t count, const DropoutMa
   for (int64_t begin = 0; begin < count; begin += kChunk) {
     const int64_t n = std::min(kChunk, count - begin);
     uint16_t* bits = kept == nullptr ? chunk.data() : kept + begin / kLanes;
-    cpu::draw_bits(mask.seed, (start + begin) / kBlock, blocks_of(n), mask.threshold, bits);
-    cpu::keep_bits(raw(x + begin), raw(y + begin), bits, n, scale);
+    cpu::philox_keep_bits(mask.seed, (start + begin) / kBlock, blocks_of(n), mask.threshold, bits);
+    cpu::apply_keep_bits(raw(x + begin), raw(y + begin), bits, n, scale);
   }
 }
 
@@ -55,8 +55,8 @@ void keep(const T* x, T* y, int64_t start, int64_t count, const DropoutMask& mas
   if (mask.bits.defined()) {
     uint16_t* bits = mask.bits.mutable_data_ptr<uint16_t>() + start / kLanes;
     if (draw == Draw::anew) return keep_blocks(x, y, mask.first + start, count, mask, bits);
-    return cpu::keep_bits(raw(x), raw(y), bits, count,
-                          static_cast<at::opmath_type<T>>(mask.scale()));
+    return cpu::apply_keep_bits(raw(x), raw(y), bits, count,
+                                static_cast<at::opmath_type<T>>(mask.scale()));
   }
   start += mask.first;
   const int64_t before = start % kBlock;
@@ -100,12 +100,12 @@ class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
   }
   static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
                                                const torch::autograd::tensor_list& gradients) {
-    refuse_second_derivative();
+    check_first_order();
     return {masked(gradients[0], saved_dropout(*context, "mask"), Draw::as_before), {}};
   }
 };
 
-thread_local const BatchPart* t_part = nullptr;
+thread_local const BatchSlice* t_part = nullptr;
 
 }  // namespace
 
@@ -113,10 +113,10 @@ torch::Tensor philox_dropout(const torch::Tensor& x, double p, bool training) {
   TORCH_CHECK(p >= 0 && p <= 1, "dropout should have a probability from 0 to 1, not ", p);
   if (!training || p == 0) return x;
   if (!x.is_cpu() || threshold_of(p) >= 65536) return torch::dropout(x, p, /*train=*/true);
-  return DropoutFunction::apply(x, draw_dropout(p, training, x.numel()));
+  return DropoutFunction::apply(x, make_dropout_mask(p, training, x.numel()));
 }
 
-BatchPart::BatchPart(int64_t begin, int64_t count, at::Generator seeds)
+BatchSlice::BatchSlice(int64_t begin, int64_t count, at::Generator seeds)
     : begin_(begin), count_(count), seeds_(std::move(seeds)) {
   TORCH_CHECK(begin >= 0 && count >= 1 && t_part == nullptr,
               "a part of a batch should begin at 0 or later, hold a sample and be the only one, "
@@ -125,9 +125,9 @@ BatchPart::BatchPart(int64_t begin, int64_t count, at::Generator seeds)
   t_part = this;
 }
 
-BatchPart::~BatchPart() { t_part = nullptr; }
+BatchSlice::~BatchSlice() { t_part = nullptr; }
 
-DropoutMask draw_dropout(double p, bool training, int64_t count, DropoutBits bits) {
+DropoutMask make_dropout_mask(double p, bool training, int64_t count, DropoutBits bits) {
   if (!training || p == 0) return {};
   at::Generator generator =
       t_part == nullptr ? at::detail::getDefaultCPUGenerator() : t_part->seeds_;
@@ -173,13 +173,14 @@ void drop_out_of(const DropoutMask& mask, int64_t start, int64_t count, const fl
 }
 }  // namespace
 
-void drop_out(const DropoutMask& mask, int64_t start, int64_t count, const float* x, float* y) {
+void apply_dropout(const DropoutMask& mask, int64_t start, int64_t count, const float* x,
+                   float* y) {
   drop_out_of(mask, start, count, x, y, Draw::anew);
 }
 
-void drop_out_again(const DropoutMask& mask, int64_t start, int64_t count, const float* x,
-                    float* y) {
+void reapply_dropout(const DropoutMask& mask, int64_t start, int64_t count, const float* x,
+                     float* y) {
   drop_out_of(mask, start, count, x, y, Draw::as_before);
 }
 
-}  // namespace lra
+}  // namespace lra::ops

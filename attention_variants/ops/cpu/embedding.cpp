@@ -7,7 +7,7 @@
 #include "attention_variants/ops/cpu/row_tiles.h"
 #include "attention_variants/ops/dropout.h"
 
-namespace lra {
+namespace lra::ops {
 namespace {
 
 using torch::autograd::AutogradContext;
@@ -30,9 +30,9 @@ class Embedding : public torch::autograd::Function<Embedding> {
       for (int64_t r = begin; r < begin + rows; ++r)
         cpu::add(token + id[r] * width, position + r % length * width, width, to + r * width);
       float* from = to + begin * width;
-      drop_out(dropout, begin * width, rows * width, from, from);
+      apply_dropout(dropout, begin * width, rows * width, from, from);
     };
-    for_each_tile(ids.numel(), mask_data(mask), tile, zero_blank(to, width));
+    parallel_for_row_tiles(ids.numel(), mask_data(mask), tile, zero_skipped_rows(to, width));
     context->save_for_backward({ids, mask});
     context->saved_data["vocabulary"] = tokens.size(0);
     context->saved_data["positions"] = positions.size(0);
@@ -41,7 +41,7 @@ class Embedding : public torch::autograd::Function<Embedding> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list kept = saved_once(*context);
+    const variable_list kept = saved_tensors(*context);
     const torch::Tensor &ids = kept[0], &mask = kept[1], grad = gradients[0].contiguous();
     const DropoutMask dropout = saved_dropout(*context, "dropout");
     const int64_t width = grad.size(-1), length = ids.size(1);
@@ -54,7 +54,7 @@ class Embedding : public torch::autograd::Function<Embedding> {
       torch::Tensor tokens, positions;
     };
     std::vector<Sums> sums;
-    for (int64_t part = 0; part < tile_parts(ids.numel()); ++part)
+    for (int64_t part = 0; part < row_tile_workers(ids.numel()); ++part)
       sums.push_back({table("vocabulary"), learned ? table("positions") : torch::Tensor()});
     const int64_t* id = ids.const_data_ptr<int64_t>();
     const float* from = grad.const_data_ptr<float>();
@@ -63,7 +63,7 @@ class Embedding : public torch::autograd::Function<Embedding> {
     const auto tile = [&](int64_t part, int64_t begin, int64_t rows) {
       const Sums& own = sums[static_cast<size_t>(part)];
       float* dropped = scratch[static_cast<size_t>(part)].data();
-      drop_out_again(dropout, begin * width, rows * width, from + begin * width, dropped);
+      reapply_dropout(dropout, begin * width, rows * width, from + begin * width, dropped);
       float* tokens = own.tokens.mutable_data_ptr<float>();
       float* positions = learned ? own.positions.mutable_data_ptr<float>() : nullptr;
       for (int64_t r = 0; r < rows; ++r) {
@@ -75,7 +75,7 @@ class Embedding : public torch::autograd::Function<Embedding> {
         cpu::add(at, row, width, at);
       }
     };
-    for_each_tile(ids.numel(), mask_data(mask), tile, [](int64_t, int64_t) {});
+    parallel_for_row_tiles(ids.numel(), mask_data(mask), tile, [](int64_t, int64_t) {});
     for (size_t part = 1; part < sums.size(); ++part) {
       sums[0].tokens += sums[part].tokens;
       if (learned) sums[0].positions += sums[part].positions;
@@ -99,7 +99,7 @@ torch::Tensor embed(const torch::Tensor& ids, const EmbeddingTables& tables, dou
                 " to ", most.item<int64_t>());
   }
   return Embedding::apply(tables.tokens, tables.positions, ids, kept_mask(mask),
-                          draw_dropout(dropout, training, ids.numel() * width));
+                          make_dropout_mask(dropout, training, ids.numel() * width));
 }
 
-}  // namespace lra
+}  // namespace lra::ops

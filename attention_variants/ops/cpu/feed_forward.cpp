@@ -9,7 +9,7 @@
 #include "attention_variants/ops/dispatch.h"
 #include "attention_variants/ops/dropout.h"
 
-namespace lra {
+namespace lra::ops {
 namespace {
 
 using torch::autograd::AutogradContext;
@@ -20,7 +20,7 @@ static_assert(kRowTile % 128 == 0, "a tile should begin a block of a dropout");
 // A block as the loops see it.
 struct Block {
   NormTile norm;
-  LayerTile in, out;  // D -> F, F -> D
+  LinearTile in, out;  // D -> F, F -> D
 
   Block(const variable_list& w, double eps)
       : norm(w[0], w[1], eps), in(w[2], w[3]), out(w[4], w[5]) {}
@@ -42,7 +42,7 @@ const float* expand(const Block& b, const float* x, int64_t rows, NormSums& norm
 
 struct BackwardPart {
   NormSums norm;
-  LayerSums in, out;
+  LinearGrad in, out;
   Scratch scratch;
   std::vector<float> grad_out, grad_hidden;
 
@@ -64,10 +64,10 @@ void backward_tile(const Block& b, const float* x, const float* grad, int64_t be
                *const grad_out = own.grad_out.data(), *const grad_hidden = own.grad_hidden.data();
   const float* input = expand(b, x, rows, own.norm, own.scratch);
   cpu::gelu_and_slope(before, count, after);
-  drop_out_again(first, begin * hidden, count, after, after);
-  drop_out_again(second, begin * width, rows * width, grad, grad_out);
+  reapply_dropout(first, begin * hidden, count, after, after);
+  reapply_dropout(second, begin * width, rows * width, grad, grad_out);
   own.out.backward(b.out, after, grad_out, rows, /*old=*/0, grad_hidden);
-  drop_out_again(first, begin * hidden, count, grad_hidden, grad_hidden);
+  reapply_dropout(first, begin * hidden, count, grad_hidden, grad_hidden);
   cpu::multiply_elements(grad_hidden, before, count, grad_hidden);
   std::copy(grad, grad + rows * width, grad_x);  // past the block
   if (!b.norm) {
@@ -86,7 +86,7 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
                                const torch::Tensor& out_weight, const torch::Tensor& out_bias,
                                const torch::Tensor& mask, double eps, DropoutMask first,
                                DropoutMask second) {
-    const cpu::ProductScope scope(keep_products(*context));
+    const cpu::GemmPrecisionScope scope(save_gemm_precision(*context));
     const torch::Tensor x = x_given.contiguous();
     const variable_list weights = {norm_weight.contiguous(), norm_bias.contiguous(),
                                    in_weight.contiguous(),   in_bias.contiguous(),
@@ -96,7 +96,7 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
     const torch::Tensor y = torch::empty_like(x);
     const float* from = x.const_data_ptr<float>();
     float* to = y.mutable_data_ptr<float>();
-    const auto parts = static_cast<size_t>(tile_parts(rows));
+    const auto parts = static_cast<size_t>(row_tile_workers(rows));
     std::vector<NormSums> norms(parts, NormSums(block.norm));
     std::vector<Scratch> scratch(parts, Scratch(block));
     const auto tile = [&](int64_t part, int64_t begin, int64_t n) {
@@ -105,12 +105,12 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
                    *const out = to + begin * width;
       expand(block, from + begin * width, n, norms[p], scratch[p]);
       cpu::gelu(before, n * hidden, after);
-      drop_out(first, begin * hidden, n * hidden, after, after);
+      apply_dropout(first, begin * hidden, n * hidden, after, after);
       block.out.forward(after, n, out);
-      drop_out(second, begin * width, n * width, out, out);
+      apply_dropout(second, begin * width, n * width, out, out);
       cpu::add(from + begin * width, out, n * width, out);
     };
-    for_each_tile(rows, mask_data(mask), tile, zero_blank(to, width));
+    parallel_for_row_tiles(rows, mask_data(mask), tile, zero_skipped_rows(to, width));
     variable_list kept = weights;
     kept.push_back(mask);
     kept.push_back(x);
@@ -122,8 +122,8 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const cpu::ProductScope scope(kept_products(*context));
-    variable_list weights = saved_once(*context);
+    const cpu::GemmPrecisionScope scope(saved_gemm_precision(*context));
+    variable_list weights = saved_tensors(*context);
     const torch::Tensor x = weights.back(), grad = gradients[0].contiguous();
     weights.pop_back();
     const torch::Tensor mask = weights.back();
@@ -133,27 +133,29 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
                       second = saved_dropout(*context, "second");
     const torch::Tensor grad_x = torch::empty_like(x);
     const int64_t width = block.out.out, rows = x.numel() / width;
-    std::vector<BackwardPart> parts(static_cast<size_t>(tile_parts(rows)), BackwardPart(block));
+    std::vector<BackwardPart> parts(static_cast<size_t>(row_tile_workers(rows)),
+                                    BackwardPart(block));
     const auto tile = [&](int64_t part, int64_t begin, int64_t n) {
       const int64_t start = begin * width;
       backward_tile(block, x.const_data_ptr<float>() + start, grad.const_data_ptr<float>() + start,
                     begin, n, first, second, grad_x.mutable_data_ptr<float>() + start,
                     parts[static_cast<size_t>(part)]);
     };
-    for_each_tile(rows, mask_data(mask), tile, zero_blank(grad_x.mutable_data_ptr<float>(), width));
+    parallel_for_row_tiles(rows, mask_data(mask), tile,
+                           zero_skipped_rows(grad_x.mutable_data_ptr<float>(), width));
     using Part = BackwardPart;
     const auto total = [&](auto member, auto sums, size_t parameter) {
-      return total_of(
+      return sum_over_workers(
           parts, [=](const Part& part) -> const auto& { return part.*member.*sums; },
           weights[parameter]);
     };
     variable_list result = {grad_x,
                             total(&Part::norm, &NormSums::weight, 0),
                             total(&Part::norm, &NormSums::bias, 1),
-                            total(&Part::in, &LayerSums::weight, 2),
-                            total(&Part::in, &LayerSums::bias, 3),
-                            total(&Part::out, &LayerSums::weight, 4),
-                            total(&Part::out, &LayerSums::bias, 5)};
+                            total(&Part::in, &LinearGrad::weight, 2),
+                            total(&Part::in, &LinearGrad::bias, 3),
+                            total(&Part::out, &LinearGrad::weight, 4),
+                            total(&Part::out, &LinearGrad::bias, 5)};
     result.resize(11);
     return result;
   }
@@ -165,50 +167,51 @@ class AddProjected : public torch::autograd::Function<AddProjected> {
                                const torch::Tensor& y_given, const torch::Tensor& weight_given,
                                const torch::Tensor& bias, const torch::Tensor& mask,
                                DropoutMask dropout) {
-    const cpu::ProductScope scope(keep_products(*context));
+    const cpu::GemmPrecisionScope scope(save_gemm_precision(*context));
     const torch::Tensor x = x_given.contiguous(), y = y_given.contiguous(),
                         weight = weight_given.contiguous(), sum = torch::empty_like(x);
-    const LayerTile layer(weight, bias);
+    const LinearTile layer(weight, bias);
     const float *past = x.const_data_ptr<float>(), *from = y.const_data_ptr<float>();
     float* to = sum.mutable_data_ptr<float>();
     const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
       const int64_t start = begin * layer.out, count = rows * layer.out;
       layer.forward(from + begin * layer.in, rows, to + start);
-      drop_out(dropout, start, count, to + start, to + start);
+      apply_dropout(dropout, start, count, to + start, to + start);
       cpu::add(past + start, to + start, count, to + start);
     };
-    for_each_tile(x.numel() / layer.out, mask_data(mask), tile, zero_blank(to, layer.out));
+    parallel_for_row_tiles(x.numel() / layer.out, mask_data(mask), tile,
+                           zero_skipped_rows(to, layer.out));
     save_dropout(*context, "dropout", dropout);
     context->save_for_backward({y, weight, bias, mask});
     return sum;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const cpu::ProductScope scope(kept_products(*context));
-    const variable_list kept = saved_once(*context);
+    const cpu::GemmPrecisionScope scope(saved_gemm_precision(*context));
+    const variable_list kept = saved_tensors(*context);
     const torch::Tensor& y = kept[0];
-    const LayerTile layer(kept[1], kept[2]);
+    const LinearTile layer(kept[1], kept[2]);
     const DropoutMask dropout = saved_dropout(*context, "dropout");
     const torch::Tensor grad = gradients[0].contiguous(), grad_y = torch::empty_like(y);
     const int64_t rows = grad.numel() / layer.out;
-    const auto parts = static_cast<size_t>(tile_parts(rows));
-    std::vector<LayerSums> sums(parts, LayerSums(layer));
+    const auto parts = static_cast<size_t>(row_tile_workers(rows));
+    std::vector<LinearGrad> sums(parts, LinearGrad(layer));
     std::vector<std::vector<float>> given(
         parts, std::vector<float>(static_cast<size_t>(kRowTile * layer.out)));
     const auto tile = [&](int64_t part, int64_t begin, int64_t n) {
       const auto p = static_cast<size_t>(part);
       const int64_t start = begin * layer.out;
-      drop_out_again(dropout, start, n * layer.out, grad.const_data_ptr<float>() + start,
-                     given[p].data());
+      reapply_dropout(dropout, start, n * layer.out, grad.const_data_ptr<float>() + start,
+                      given[p].data());
       sums[p].backward(layer, y.const_data_ptr<float>() + begin * layer.in, given[p].data(), n,
                        /*old=*/0, grad_y.mutable_data_ptr<float>() + begin * layer.in);
     };
-    for_each_tile(rows, mask_data(kept[3]), tile,
-                  zero_blank(grad_y.mutable_data_ptr<float>(), layer.in));
+    parallel_for_row_tiles(rows, mask_data(kept[3]), tile,
+                           zero_skipped_rows(grad_y.mutable_data_ptr<float>(), layer.in));
     return {grad,
             grad_y,
-            total_of(sums, &LayerSums::weight, kept[1]),
-            total_of(sums, &LayerSums::bias, kept[2]),
+            sum_over_workers(sums, &LinearGrad::weight, kept[1]),
+            sum_over_workers(sums, &LinearGrad::bias, kept[2]),
             {},
             {}};
   }
@@ -226,27 +229,28 @@ class AddDroppedOut : public torch::autograd::Function<AddDroppedOut> {
     float* to = sum.mutable_data_ptr<float>();
     const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
       const int64_t start = begin * width, count = rows * width;
-      drop_out(dropout, start, count, b + start, to + start);
+      apply_dropout(dropout, start, count, b + start, to + start);
       cpu::add(a + start, to + start, count, to + start);
     };
-    for_each_tile(x.numel() / width, mask_data(mask), tile, zero_blank(to, width));
+    parallel_for_row_tiles(x.numel() / width, mask_data(mask), tile, zero_skipped_rows(to, width));
     save_dropout(*context, "dropout", dropout);
     context->save_for_backward({mask});
     return sum;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const torch::Tensor mask = saved_once(*context)[0];
+    const torch::Tensor mask = saved_tensors(*context)[0];
     const DropoutMask dropout = saved_dropout(*context, "dropout");
     const torch::Tensor grad = gradients[0].contiguous(), grad_y = torch::empty_like(grad);
     const int64_t width = grad.size(-1);
     const float* from = grad.const_data_ptr<float>();
     float* to = grad_y.mutable_data_ptr<float>();
     const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
-      drop_out_again(dropout, begin * width, rows * width, from + begin * width,
-                     to + begin * width);
+      reapply_dropout(dropout, begin * width, rows * width, from + begin * width,
+                      to + begin * width);
     };
-    for_each_tile(grad.numel() / width, mask_data(mask), tile, zero_blank(to, width));
+    parallel_for_row_tiles(grad.numel() / width, mask_data(mask), tile,
+                           zero_skipped_rows(to, width));
     return {grad, grad_y, {}, {}};
   }
 };
@@ -256,8 +260,8 @@ class AddDroppedOut : public torch::autograd::Function<AddDroppedOut> {
 torch::Tensor feed_forward(const torch::Tensor& x, const FeedForwardWeights& w, double dropout,
                            bool training, const torch::Tensor& mask) {
   const int64_t hidden = x.numel() / w.in_weight.size(1) * w.in_weight.size(0);
-  const DropoutMask first = draw_dropout(dropout, training, hidden),
-                    second = draw_dropout(dropout, training, x.numel());
+  const DropoutMask first = make_dropout_mask(dropout, training, hidden),
+                    second = make_dropout_mask(dropout, training, x.numel());
   return FeedForward::apply(x, w.norm_weight, w.norm_bias, w.in_weight, w.in_bias, w.out_weight,
                             w.out_bias, kept_mask(mask), w.norm_eps, first, second);
 }
@@ -266,12 +270,13 @@ torch::Tensor add_projected(const torch::Tensor& x, const torch::Tensor& y,
                             const LinearWeights& layer, double dropout, bool training,
                             const torch::Tensor& mask) {
   return AddProjected::apply(x, y, layer.weight, layer.bias, kept_mask(mask),
-                             draw_dropout(dropout, training, x.numel()));
+                             make_dropout_mask(dropout, training, x.numel()));
 }
 
 torch::Tensor add_dropped_out(const torch::Tensor& x, const torch::Tensor& y, double dropout,
                               bool training, const torch::Tensor& mask) {
-  return AddDroppedOut::apply(x, y, kept_mask(mask), draw_dropout(dropout, training, y.numel()));
+  return AddDroppedOut::apply(x, y, kept_mask(mask),
+                              make_dropout_mask(dropout, training, y.numel()));
 }
 
-}  // namespace lra
+}  // namespace lra::ops

@@ -4,15 +4,15 @@
 
 #include "attention_variants/ops/cpu/parallel.h"
 
-namespace lra {
+namespace lra::ops {
 
-torch::Tensor with_unit_rows(const torch::Tensor& x) {
+torch::Tensor with_contiguous_rows(const torch::Tensor& x) {
   const bool side_by_side = x.stride(3) == 1 || x.size(3) == 1;
   // Not contiguous(), which passes over the stride of a single row.
   return side_by_side && x.stride(2) >= x.size(3) ? x : x.clone(at::MemoryFormat::Contiguous);
 }
 
-torch::Tensor heads_like(const torch::Tensor& x, int64_t width) {
+torch::Tensor empty_heads_like(const torch::Tensor& x, int64_t width) {
   const int64_t batch = x.size(0), heads = x.size(1), length = x.size(2);
   if (x.is_contiguous()) return torch::empty({batch, heads, length, width}, x.options());
   return torch::empty({batch, length, heads, width}, x.options()).transpose(1, 2);
@@ -26,23 +26,23 @@ cpu::Matrix mutable_head_rows(const torch::Tensor& x, int64_t b, int64_t h) {
   return {x.mutable_data_ptr<float>() + b * x.stride(0) + h * x.stride(1), x.stride(2)};
 }
 
-cpu::Holes holes_of(const torch::Tensor& mask) {
+cpu::InnerPadding holes_of(const torch::Tensor& mask) {
   for (int64_t b = 0; mask.numel() > 0 && b < mask.size(0); ++b) {
     const bool *row = mask.const_data_ptr<bool>() + b * mask.size(1), *end = row + mask.size(1);
-    if (std::find(std::find(row, end, false), end, true) != end) return cpu::Holes::yes;
+    if (std::find(std::find(row, end, false), end, true) != end) return cpu::InnerPadding::yes;
   }
-  return cpu::Holes::no;
+  return cpu::InnerPadding::no;
 }
 
-void for_each_item(int64_t count, int64_t scratch, const torch::TensorOptions& options,
-                   const std::function<void(int64_t item, float* scratch)>& body) {
+void parallel_for_items(int64_t count, int64_t scratch, const torch::TensorOptions& options,
+                        const std::function<void(int64_t item, float* scratch)>& body) {
   // At a cache line's beginning: BLAS may add up in another order elsewhere.
   constexpr int64_t kLine = 16;
   const int64_t stride = (scratch + kLine - 1) / kLine * kLine;
   const torch::Tensor buffers = torch::empty({threads_for(count), stride}, options);
   float* const first = buffers.mutable_data_ptr<float>();
-  for_each_in_turn(count,
-                   [&](int64_t item, int64_t thread) { body(item, first + thread * stride); });
+  parallel_for_dynamic(count,
+                       [&](int64_t item, int64_t thread) { body(item, first + thread * stride); });
 }
 
-}  // namespace lra
+}  // namespace lra::ops

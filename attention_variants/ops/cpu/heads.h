@@ -7,16 +7,18 @@
 #include "attention_variants/ops/cpu/kernels/scratch.h"
 #include "attention_variants/torch.h"
 
-namespace lra {
+namespace lra::ops {
 
 /// x [B,H,N,d], copied unless the elements of a row lie side by side and rows do not overlap.
-torch::Tensor with_unit_rows(const torch::Tensor& x);
+torch::Tensor with_contiguous_rows(const torch::Tensor& x);
 
 /// Not filled: [B,H,N,width] in the type of x [B,H,N,d], contiguous where x is, as autograd copies
 /// a gradient that is laid out otherwise than its leaf; else laid out as [B,N,H,width], and what
 /// joins the heads is a view.
-torch::Tensor heads_like(const torch::Tensor& x, int64_t width);
-inline torch::Tensor heads_like(const torch::Tensor& x) { return heads_like(x, x.size(3)); }
+torch::Tensor empty_heads_like(const torch::Tensor& x, int64_t width);
+inline torch::Tensor empty_heads_like(const torch::Tensor& x) {
+  return empty_heads_like(x, x.size(3));
+}
 
 /// Head h of sample b of x [B,H,N,d] float32 with unit rows: [N,d].
 cpu::ConstMatrix head_rows(const torch::Tensor& x, int64_t b, int64_t h);
@@ -24,11 +26,11 @@ cpu::Matrix mutable_head_rows(const torch::Tensor& x, int64_t b, int64_t h);
 
 /// Whether a sample of a mask [B,N], true where there is a token, has holes; none without a mask
 /// (no elements). Contiguous.
-cpu::Holes holes_of(const torch::Tensor& mask);
+cpu::InnerPadding holes_of(const torch::Tensor& mask);
 
-/// Calls body(item, scratch) as for_each_in_turn() does, each thread with `scratch` floats of its
-/// own, of `options`.
-void for_each_item(int64_t count, int64_t scratch, const torch::TensorOptions& options,
-                   const std::function<void(int64_t item, float* scratch)>& body);
+/// Calls body(item, scratch) as parallel_for_dynamic() does, each thread with `scratch` floats of
+/// its own, of `options`.
+void parallel_for_items(int64_t count, int64_t scratch, const torch::TensorOptions& options,
+                        const std::function<void(int64_t item, float* scratch)>& body);
 
-}  // namespace lra
+}  // namespace lra::ops

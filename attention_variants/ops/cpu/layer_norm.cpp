@@ -7,7 +7,7 @@
 #include "attention_variants/ops/cpu/layer_tile.h"
 #include "attention_variants/ops/cpu/parallel.h"
 
-namespace lra {
+namespace lra::ops {
 namespace {
 
 using torch::autograd::AutogradContext;
@@ -54,29 +54,29 @@ class LayerNorm : public torch::autograd::Function<LayerNorm> {
                           norm.eps, to + begin * norm.width, moments.mean + begin,
                           moments.inverse_sd + begin);
     };
-    for_each_tile(rows, mask_data(mask), tile, zero_blank(to, norm.width));
+    parallel_for_row_tiles(rows, mask_data(mask), tile, zero_skipped_rows(to, norm.width));
     context->save_for_backward({x, weight, bias, mask, kept});
     return y;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list kept = saved_once(*context);
+    const variable_list kept = saved_tensors(*context);
     const torch::Tensor &x = kept[0], grad = gradients[0].contiguous(),
                         grad_x = torch::empty_like(x);
     const NormTile norm(kept[1], kept[2], 0);
     const Moments moments(kept[4]);
     const int64_t rows = x.numel() / norm.width;
-    std::vector<Sums> sums(static_cast<size_t>(tile_parts(rows)), Sums(norm.width));
+    std::vector<Sums> sums(static_cast<size_t>(row_tile_workers(rows)), Sums(norm.width));
     float* to = grad_x.mutable_data_ptr<float>();
     const auto tile = [&](int64_t part, int64_t begin, int64_t n) {
       backward_tile(norm, x.const_data_ptr<float>(), moments,
                     grad.const_data_ptr<float>() + begin * norm.width, begin, n, to,
                     sums[static_cast<size_t>(part)]);
     };
-    for_each_tile(rows, mask_data(kept[3]), tile, zero_blank(to, norm.width));
+    parallel_for_row_tiles(rows, mask_data(kept[3]), tile, zero_skipped_rows(to, norm.width));
     return {grad_x,
-            total_of(sums, &Sums::weight, kept[1]),
-            total_of(sums, &Sums::bias, kept[2]),
+            sum_over_workers(sums, &Sums::weight, kept[1]),
+            sum_over_workers(sums, &Sums::bias, kept[2]),
             {},
             {}};
   }
@@ -95,7 +95,7 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
     const Moments moments(kept);
     const float* from = x.const_data_ptr<float>();
     float* to = sum.mutable_data_ptr<float>();
-    for_each_in_turn(batch, [&](int64_t b, int64_t) {
+    parallel_for_dynamic(batch, [&](int64_t b, int64_t) {
       std::vector<float> normal(static_cast<size_t>(kRowTile * norm.width)), weights(kRowTile);
       for_tiles_with_tokens(mask, b, [&](int64_t begin, int64_t rows, const bool* tokens) {
         cpu::normalise_rows(from + begin * norm.width, rows, norm.width, norm.weight, norm.bias,
@@ -111,14 +111,14 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list kept = saved_once(*context);
+    const variable_list kept = saved_tensors(*context);
     const torch::Tensor &x = kept[0], &mask = kept[3], grad = gradients[0].contiguous(),
                         grad_x = torch::zeros_like(x);
     const NormTile norm(kept[1], kept[2], 0);
     const Moments moments(kept[4]);
     // A part a sample: the same sums for any number of threads.
     std::vector<Sums> sums(static_cast<size_t>(x.size(0)), Sums(norm.width));
-    for_each_in_turn(x.size(0), [&](int64_t b, int64_t) {
+    parallel_for_dynamic(x.size(0), [&](int64_t b, int64_t) {
       std::vector<float> rows_grad(static_cast<size_t>(kRowTile * norm.width));
       const float* given = grad.const_data_ptr<float>() + b * norm.width;
       for_tiles_with_tokens(mask, b, [&](int64_t begin, int64_t rows, const bool* tokens) {
@@ -135,8 +135,8 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
       });
     });
     return {grad_x,
-            total_of(sums, &Sums::weight, kept[1]),
-            total_of(sums, &Sums::bias, kept[2]),
+            sum_over_workers(sums, &Sums::weight, kept[1]),
+            sum_over_workers(sums, &Sums::bias, kept[2]),
             {},
             {}};
   }
@@ -167,4 +167,4 @@ torch::Tensor layer_norm_sum(const torch::Tensor& x, const torch::Tensor& weight
   return LayerNormSum::apply(x, weight.contiguous(), bias.contiguous(), mask, eps);
 }
 
-}  // namespace lra
+}  // namespace lra::ops

@@ -9,45 +9,45 @@
 #include "attention_variants/ops/cpu/row_tiles.h"
 #include "attention_variants/torch.h"
 
-namespace lra {
+namespace lra::ops {
 
 /// A linear layer as the loops see it: y = x Wᵀ + b. W and b are contiguous float32.
-struct LayerTile {
+struct LinearTile {
   int64_t in, out;
   cpu::ConstMatrix weight;  // [out,in]
   const float* bias;
-  torch::Tensor turned;  // Wᵀ [in,out]: once, and not for every tile
+  torch::Tensor transposed;  // Wᵀ [in,out]: once, and not for every tile
 
-  LayerTile(const torch::Tensor& w, const torch::Tensor& b)
+  LinearTile(const torch::Tensor& w, const torch::Tensor& b)
       : in(w.size(1)),
         out(w.size(0)),
         weight{w.const_data_ptr<float>(), in},
         bias(b.const_data_ptr<float>()),
-        turned(w.t().contiguous()) {}
+        transposed(w.t().contiguous()) {}
 
   /// x [rows,in] -> y [rows,out].
   void forward(const float* x, int64_t rows, float* y) const {
-    cpu::multiply(rows, out, in, {x, in}, {turned.const_data_ptr<float>(), out}, {y, out});
+    cpu::gemm(rows, out, in, {x, in}, {transposed.const_data_ptr<float>(), out}, {y, out});
     cpu::add_bias(y, rows, out, bias);
   }
 };
 
 /// One part's sums towards a layer's parameters.
-struct LayerSums {
+struct LinearGrad {
   std::vector<float> weight, bias;
 
-  explicit LayerSums(const LayerTile& layer)
+  explicit LinearGrad(const LinearTile& layer)
       : weight(static_cast<size_t>(layer.in * layer.out)), bias(static_cast<size_t>(layer.out)) {}
 
   /// Given what the layer read, x [rows,in], and the gradient of its result, grad [rows,out]: adds
   /// to the sums; grad_x [rows,in] = old * grad_x + the gradient of x.
-  void backward(const LayerTile& layer, const float* x, const float* grad, int64_t rows, float old,
+  void backward(const LinearTile& layer, const float* x, const float* grad, int64_t rows, float old,
                 float* grad_x) {
     cpu::add_column_sums({grad, layer.out}, rows, layer.out, bias.data());
-    cpu::multiply_at(layer.out, layer.in, rows, {grad, layer.out}, {x, layer.in},
-                     {weight.data(), layer.in}, {.old = 1});
-    cpu::multiply(rows, layer.in, layer.out, {grad, layer.out}, layer.weight, {grad_x, layer.in},
-                  {.old = old});
+    cpu::gemm_tn(layer.out, layer.in, rows, {grad, layer.out}, {x, layer.in},
+                 {weight.data(), layer.in}, {.old = 1});
+    cpu::gemm(rows, layer.in, layer.out, {grad, layer.out}, layer.weight, {grad_x, layer.in},
+              {.old = old});
   }
 };
 
@@ -92,4 +92,4 @@ struct NormSums {
   }
 };
 
-}  // namespace lra
+}  // namespace lra::ops

@@ -9,7 +9,7 @@
 #include "attention_variants/ops/cpu/row_tiles.h"
 #include "attention_variants/ops/dispatch.h"
 
-namespace lra {
+namespace lra::ops {
 namespace {
 
 using torch::autograd::AutogradContext;
@@ -26,13 +26,13 @@ torch::Tensor empty_rows(const torch::Tensor& x, int64_t width) {
 // Rows of y [rows,width] that are padding become zero.
 void blank_padding(const bool* mask, int64_t rows, int64_t width, float* y) {
   for (int64_t r = 0; r < rows; ++r) {
-    if (!mask[r]) zero_blank(y, width)(r, 1);
+    if (!mask[r]) zero_skipped_rows(y, width)(r, 1);
   }
 }
 
 // The layers among the tensors that LinearLayers keeps: weight and bias of one after the other.
-std::vector<LayerTile> layers_of(at::TensorList parameters) {
-  std::vector<LayerTile> layers;
+std::vector<LinearTile> layers_of(at::TensorList parameters) {
+  std::vector<LinearTile> layers;
   for (size_t i = 0; i < parameters.size(); i += 2)
     layers.emplace_back(parameters[i], parameters[i + 1]);
   return layers;
@@ -43,14 +43,14 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
   static variable_list forward(AutogradContext* context, const torch::Tensor& x,
                                const torch::Tensor& norm_weight, const torch::Tensor& norm_bias,
                                const torch::Tensor& mask, at::TensorList parameters, double eps) {
-    const cpu::ProductScope scope(keep_products(*context));
-    const std::vector<LayerTile> layers = layers_of(parameters);
+    const cpu::GemmPrecisionScope scope(save_gemm_precision(*context));
+    const std::vector<LinearTile> layers = layers_of(parameters);
     const NormTile norm(norm_weight, norm_bias, eps);
     const int64_t width = x.size(-1);
     variable_list outputs;
-    for (const LayerTile& layer : layers) outputs.push_back(empty_rows(x, layer.out));
+    for (const LinearTile& layer : layers) outputs.push_back(empty_rows(x, layer.out));
     const float* from = x.const_data_ptr<float>();
-    std::vector<NormSums> normed(static_cast<size_t>(tile_parts(rows_of(x))), NormSums(norm));
+    std::vector<NormSums> normed(static_cast<size_t>(row_tile_workers(rows_of(x))), NormSums(norm));
     const auto tile = [&](int64_t part, int64_t begin, int64_t rows) {
       const float* input =
           normed[static_cast<size_t>(part)].forward(norm, from + begin * width, rows);
@@ -59,9 +59,9 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
                           outputs[i].mutable_data_ptr<float>() + begin * layers[i].out);
       }
     };
-    for_each_tile(rows_of(x), mask_data(mask), tile, [&](int64_t begin, int64_t rows) {
+    parallel_for_row_tiles(rows_of(x), mask_data(mask), tile, [&](int64_t begin, int64_t rows) {
       for (size_t i = 0; i < layers.size(); ++i)
-        zero_blank(outputs[i].mutable_data_ptr<float>(), layers[i].out)(begin, rows);
+        zero_skipped_rows(outputs[i].mutable_data_ptr<float>(), layers[i].out)(begin, rows);
     });
     variable_list kept = {x, norm_weight, norm_bias, mask};
     kept.insert(kept.end(), parameters.begin(), parameters.end());
@@ -72,21 +72,21 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const cpu::ProductScope scope(kept_products(*context));
-    const variable_list kept = saved_once(*context);
+    const cpu::GemmPrecisionScope scope(saved_gemm_precision(*context));
+    const variable_list kept = saved_tensors(*context);
     const torch::Tensor &x = kept[0], &mask = kept[3];
     const at::TensorList parameters = at::TensorList(kept).slice(4);
-    const std::vector<LayerTile> layers = layers_of(parameters);
+    const std::vector<LinearTile> layers = layers_of(parameters);
     const NormTile norm(kept[1], kept[2], context->saved_data["eps"].toDouble());
     for (torch::Tensor& gradient : gradients) gradient = gradient.contiguous();
     const torch::Tensor grad_x = torch::empty_like(x);
     const int64_t width = x.size(-1);
-    const auto parts = static_cast<size_t>(tile_parts(rows_of(x)));
+    const auto parts = static_cast<size_t>(row_tile_workers(rows_of(x)));
     std::vector<NormSums> normed(parts, NormSums(norm));
     std::vector<std::vector<float>> normal_grads(
         parts, std::vector<float>(static_cast<size_t>(kRowTile * norm.width)));
-    std::vector<std::vector<LayerSums>> sums;
-    for (const LayerTile& layer : layers) sums.emplace_back(parts, LayerSums(layer));
+    std::vector<std::vector<LinearGrad>> sums;
+    for (const LinearTile& layer : layers) sums.emplace_back(parts, LinearGrad(layer));
     const auto tile = [&](int64_t part, int64_t begin, int64_t rows) {
       const auto p = static_cast<size_t>(part);
       const float *from = x.const_data_ptr<float>() + begin * width,
@@ -102,15 +102,15 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
       }
       if (norm) normed[p].backward(norm, from, grad, rows, to);
     };
-    for_each_tile(rows_of(x), mask_data(mask), tile,
-                  zero_blank(grad_x.mutable_data_ptr<float>(), width));
+    parallel_for_row_tiles(rows_of(x), mask_data(mask), tile,
+                           zero_skipped_rows(grad_x.mutable_data_ptr<float>(), width));
     variable_list result = {grad_x,
-                            total_of(normed, &NormSums::weight, kept[1]),
-                            total_of(normed, &NormSums::bias, kept[2]),
+                            sum_over_workers(normed, &NormSums::weight, kept[1]),
+                            sum_over_workers(normed, &NormSums::bias, kept[2]),
                             {}};
     for (size_t i = 0; i < layers.size(); ++i) {
-      result.push_back(total_of(sums[i], &LayerSums::weight, parameters[2 * i]));
-      result.push_back(total_of(sums[i], &LayerSums::bias, parameters[2 * i + 1]));
+      result.push_back(sum_over_workers(sums[i], &LinearGrad::weight, parameters[2 * i]));
+      result.push_back(sum_over_workers(sums[i], &LinearGrad::bias, parameters[2 * i + 1]));
     }
     result.emplace_back();
     return result;
@@ -122,28 +122,29 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
                                const torch::Tensor& weight, const torch::Tensor& bias,
                                const torch::Tensor& mask_given) {
-    const cpu::ProductScope scope(keep_products(*context));
+    const cpu::GemmPrecisionScope scope(save_gemm_precision(*context));
     const torch::Tensor x = x_given.contiguous(), mask = mask_given.contiguous();
-    const LayerTile layer(weight, bias);
+    const LinearTile layer(weight, bias);
     const torch::Tensor y = empty_rows(x, layer.out);
     const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
       float* to = y.mutable_data_ptr<float>() + begin * layer.out;
       layer.forward(x.const_data_ptr<float>() + begin * layer.in, rows, to);
       blank_padding(mask.const_data_ptr<bool>() + begin, rows, layer.out, to);
     };
-    for_each_tile(rows_of(x), mask_data(mask), tile,
-                  zero_blank(y.mutable_data_ptr<float>(), layer.out));
+    parallel_for_row_tiles(rows_of(x), mask_data(mask), tile,
+                           zero_skipped_rows(y.mutable_data_ptr<float>(), layer.out));
     context->save_for_backward({x, weight, bias, mask});
     return y;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const cpu::ProductScope scope(kept_products(*context));
-    const variable_list kept = saved_once(*context);
+    const cpu::GemmPrecisionScope scope(saved_gemm_precision(*context));
+    const variable_list kept = saved_tensors(*context);
     const torch::Tensor &x = kept[0], &mask = kept[3];
-    const LayerTile layer(kept[1], kept[2]);
+    const LinearTile layer(kept[1], kept[2]);
     const torch::Tensor grad = gradients[0].contiguous(), grad_x = torch::empty_like(x);
-    std::vector<LayerSums> sums(static_cast<size_t>(tile_parts(rows_of(x))), LayerSums(layer));
+    std::vector<LinearGrad> sums(static_cast<size_t>(row_tile_workers(rows_of(x))),
+                                 LinearGrad(layer));
     const auto tile = [&](int64_t part, int64_t begin, int64_t rows) {
       const bool* keep = mask.const_data_ptr<bool>() + begin;
       const float* given = grad.const_data_ptr<float>() + begin * layer.out;
@@ -157,19 +158,19 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
                                                given, rows, /*old=*/0,
                                                grad_x.mutable_data_ptr<float>() + begin * layer.in);
     };
-    for_each_tile(rows_of(x), mask_data(mask), tile,
-                  zero_blank(grad_x.mutable_data_ptr<float>(), layer.in));
+    parallel_for_row_tiles(rows_of(x), mask_data(mask), tile,
+                           zero_skipped_rows(grad_x.mutable_data_ptr<float>(), layer.in));
     return {grad_x,
-            total_of(sums, &LayerSums::weight, kept[1]),
-            total_of(sums, &LayerSums::bias, kept[2]),
+            sum_over_workers(sums, &LinearGrad::weight, kept[1]),
+            sum_over_workers(sums, &LinearGrad::bias, kept[2]),
             {}};
   }
 };
 
 }  // namespace
 
-LinearRows linear_rows(const torch::Tensor& x, const RowNorm* norm,
-                       const std::vector<LinearWeights>& layers, const torch::Tensor& mask) {
+LinearRows linear(const torch::Tensor& x, const RowNorm* norm,
+                  const std::vector<LinearWeights>& layers, const torch::Tensor& mask) {
   const torch::Tensor none = torch::empty({0}, x.options());
   variable_list parameters;
   for (const LinearWeights& layer : layers)
@@ -189,4 +190,4 @@ torch::Tensor masked_linear_rows(const torch::Tensor& x, const LinearWeights& la
   return MaskedLayer::apply(x, layer.weight.contiguous(), layer.bias, mask);
 }
 
-}  // namespace lra
+}  // namespace lra::ops

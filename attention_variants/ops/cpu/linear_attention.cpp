@@ -7,14 +7,14 @@
 #include "attention_variants/ops/cpu/parallel.h"
 #include "attention_variants/ops/dispatch.h"
 
-namespace lra {
+namespace lra::ops {
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 cpu::FeatureShape shape_of(const torch::Tensor& q, const torch::Tensor& table,
-                           const FeatureKernelOptions& options) {
+                           const LinearAttentionOptions& options) {
   const int64_t length = q.size(2), depth = q.size(3);
   cpu::FeatureShape shape{
       .map = options.map,
@@ -25,7 +25,7 @@ cpu::FeatureShape shape_of(const torch::Tensor& q, const torch::Tensor& table,
       .offset = static_cast<float>(options.offset),
       .normalise = options.normalise,
       .share = options.normalise ? 1.0F : 1 / std::sqrt(static_cast<float>(length)),
-      .least = static_cast<float>(options.least),
+      .denominator_min = static_cast<float>(options.denominator_min),
       .count_padding = options.count_padding};
   switch (options.map) {
     case cpu::FeatureMap::elu:
@@ -72,11 +72,11 @@ class FeatureKernel : public torch::autograd::Function<FeatureKernel> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& q,
                                const torch::Tensor& k, const torch::Tensor& v,
                                const torch::Tensor& mask, const torch::Tensor& table,
-                               const FeatureKernelOptions& options) {
-    const cpu::ProductScope scope(keep_products(*context));
-    Tensors t{.q = with_unit_rows(q),
-              .k = with_unit_rows(k),
-              .v = with_unit_rows(v),
+                               const LinearAttentionOptions& options) {
+    const cpu::GemmPrecisionScope scope(save_gemm_precision(*context));
+    Tensors t{.q = with_contiguous_rows(q),
+              .k = with_contiguous_rows(k),
+              .v = with_contiguous_rows(v),
               .mask = mask.contiguous(),
               .table = table.contiguous(),
               .map = options.map};
@@ -86,23 +86,23 @@ class FeatureKernel : public torch::autograd::Function<FeatureKernel> {
     t.largest = torch::empty({batch, heads}, q.options());
     t.where = torch::empty({batch, heads, 2}, q.options().dtype(torch::kInt64));
     t.denominators = torch::empty({batch, heads, shape.length}, q.options());
-    const torch::Tensor out = heads_like(q);
-    for_each_item(batch * heads, cpu::feature_scratch(shape), q.options(),
-                  [&](int64_t i, float* scratch) {
-                    const int64_t b = i / heads, h = i % heads;
-                    cpu::feature_forward(shape, t.inputs(b, h), mutable_head_rows(out, b, h),
-                                         t.state(i), scratch);
-                  });
+    const torch::Tensor out = empty_heads_like(q);
+    parallel_for_items(batch * heads, cpu::feature_scratch(shape), q.options(),
+                       [&](int64_t i, float* scratch) {
+                         const int64_t b = i / heads, h = i % heads;
+                         cpu::feature_forward(shape, t.inputs(b, h), mutable_head_rows(out, b, h),
+                                              t.state(i), scratch);
+                       });
     context->save_for_backward(
         {t.q, t.k, t.v, t.mask, t.table, t.sums, t.largest, t.where, t.denominators, out});
-    hold_settings(*context, options);
+    save_settings(*context, options);
     return out;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const cpu::ProductScope scope(kept_products(*context));
-    const variable_list kept = saved_once(*context);
-    const auto& options = held_settings<FeatureKernelOptions>(*context);
+    const cpu::GemmPrecisionScope scope(saved_gemm_precision(*context));
+    const variable_list kept = saved_tensors(*context);
+    const auto& options = saved_settings<LinearAttentionOptions>(*context);
     const Tensors t{.q = kept[0],
                     .k = kept[1],
                     .v = kept[2],
@@ -113,35 +113,35 @@ class FeatureKernel : public torch::autograd::Function<FeatureKernel> {
                     .where = kept[7],
                     .denominators = kept[8],
                     .map = options.map};
-    const torch::Tensor &out = kept[9], grad_out = with_unit_rows(gradients[0]),
-                        grad_q = heads_like(t.q), grad_k = heads_like(t.k),
-                        grad_v = heads_like(t.v);
+    const torch::Tensor &out = kept[9], grad_out = with_contiguous_rows(gradients[0]),
+                        grad_q = empty_heads_like(t.q), grad_k = empty_heads_like(t.k),
+                        grad_v = empty_heads_like(t.v);
     const cpu::FeatureShape shape = shape_of(t.q, t.table, options);
     const int64_t heads = t.q.size(1);
-    for_each_item(t.q.size(0) * heads, cpu::feature_scratch(shape), t.q.options(),
-                  [&](int64_t i, float* scratch) {
-                    const int64_t b = i / heads, h = i % heads;
-                    cpu::feature_backward(shape, t.inputs(b, h), head_rows(out, b, h), t.state(i),
-                                          head_rows(grad_out, b, h),
-                                          {.q = mutable_head_rows(grad_q, b, h),
-                                           .k = mutable_head_rows(grad_k, b, h),
-                                           .v = mutable_head_rows(grad_v, b, h)},
-                                          scratch);
-                  });
+    parallel_for_items(t.q.size(0) * heads, cpu::feature_scratch(shape), t.q.options(),
+                       [&](int64_t i, float* scratch) {
+                         const int64_t b = i / heads, h = i % heads;
+                         cpu::feature_backward(shape, t.inputs(b, h), head_rows(out, b, h),
+                                               t.state(i), head_rows(grad_out, b, h),
+                                               {.q = mutable_head_rows(grad_q, b, h),
+                                                .k = mutable_head_rows(grad_k, b, h),
+                                                .v = mutable_head_rows(grad_v, b, h)},
+                                               scratch);
+                       });
     return {grad_q, grad_k, grad_v, {}, {}, {}};
   }
 };
 
 }  // namespace
 
-torch::Tensor feature_attention(const torch::Tensor& q, const torch::Tensor& k,
-                                const torch::Tensor& v, const torch::Tensor& mask,
-                                const torch::Tensor& table, const FeatureKernelOptions& options) {
+torch::Tensor linear_attention(const torch::Tensor& q, const torch::Tensor& k,
+                               const torch::Tensor& v, const torch::Tensor& mask,
+                               const torch::Tensor& table, const LinearAttentionOptions& options) {
   return FeatureKernel::apply(q, k, v, mask, table, options);
 }
 
-int64_t feature_attention_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,
-                                int64_t width) {
+int64_t linear_attention_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,
+                               int64_t width) {
   const cpu::FeatureShape shape{.length = length, .depth = head_dim, .width = width};
   const int64_t items = batch * heads, kept = cpu::feature_sums(shape) + 1 + length;
   return (items * (length * head_dim + kept) + threads_for(items) * cpu::feature_scratch(shape)) *
@@ -149,4 +149,4 @@ int64_t feature_attention_bytes(int64_t batch, int64_t heads, int64_t length, in
          items * 2 * static_cast<int64_t>(sizeof(int64_t));
 }
 
-}  // namespace lra
+}  // namespace lra::ops

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <functional>
 
-namespace lra {
+namespace lra::ops {
 
-/// Threads that for_each_in_turn() uses: LibTorch's, at most one an item.
+/// Threads that parallel_for_dynamic() uses: LibTorch's, at most one an item.
 int64_t threads_for(int64_t count);
 
 /// Calls body(item, thread) for items [0, count), thread below threads_for(count). A thread that is
@@ -14,6 +14,7 @@ int64_t threads_for(int64_t count);
 /// keeps nobody waiting; no result may therefore depend on the thread. Where there are many items,
 /// it takes up to four: the heads of a sample lie side by side in memory. BLAS has one thread in
 /// it, and products are rounded as the caller's are.
-void for_each_in_turn(int64_t count, const std::function<void(int64_t item, int64_t thread)>& body);
+void parallel_for_dynamic(int64_t count,
+                          const std::function<void(int64_t item, int64_t thread)>& body);
 
-}  // namespace lra
+}  // namespace lra::ops

@@ -9,7 +9,7 @@
 #include "attention_variants/ops/cpu/parallel.h"
 #include "attention_variants/ops/dispatch.h"
 
-namespace lra {
+namespace lra::ops {
 namespace {
 
 using torch::autograd::AutogradContext;
@@ -58,20 +58,20 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x,
                                const torch::Tensor& table, const torch::Tensor& mask) {
-    const cpu::ProductScope scope(keep_products(*context));
+    const cpu::GemmPrecisionScope scope(save_gemm_precision(*context));
     const Lengths of(x, table, mask);
     const torch::Tensor out = torch::zeros({of.batch, of.heads, of.rows, of.depth}, x.options());
     // Groups of heads, each of which goes over the table once.
     const int64_t items = of.batch * of.heads, groups = std::min(items, 4 * threads_for(items));
-    for_each_item(groups, kPositions * of.depth, x.options(), [&](int64_t first, float* copy) {
+    parallel_for_items(groups, kPositions * of.depth, x.options(), [&](int64_t first, float* copy) {
       for (int64_t begin = 0; begin < of.length; begin += kPositions) {
         for (int64_t item = first; item < items; item += groups) {
           const int64_t b = item / of.heads, h = item % of.heads,
                         count = std::min(kPositions, of.ends[static_cast<size_t>(b)] - begin);
           if (count <= 0) continue;
-          cpu::multiply(of.rows, of.depth, count, of.columns(h, begin),
-                        of.positions(b, h, begin, count, copy), mutable_head_rows(out, b, h),
-                        {.old = 1});
+          cpu::gemm(of.rows, of.depth, count, of.columns(h, begin),
+                    of.positions(b, h, begin, count, copy), mutable_head_rows(out, b, h),
+                    {.old = 1});
         }
       }
     });
@@ -80,33 +80,35 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const cpu::ProductScope scope(kept_products(*context));
-    const variable_list kept = saved_once(*context);
+    const cpu::GemmPrecisionScope scope(saved_gemm_precision(*context));
+    const variable_list kept = saved_tensors(*context);
     const Lengths of(kept[0], kept[1], kept[2]);
-    const torch::Tensor grad = gradients[0].contiguous(), grad_x = heads_like(of.x),
+    const torch::Tensor grad = gradients[0].contiguous(), grad_x = empty_heads_like(of.x),
                         grad_table = torch::zeros_like(of.table);
     // A tile of positions is one thread's, so that its part of the table's gradient is.
     const int64_t tiles = (of.length + kPositions - 1) / kPositions;
-    for_each_item(tiles, kPositions * of.depth, of.x.options(), [&](int64_t tile, float* copy) {
-      const int64_t begin = tile * kPositions, most = std::min(kPositions, of.length - begin);
-      for (int64_t b = 0; b < of.batch; ++b) {
-        const int64_t count = std::clamp<int64_t>(of.ends[static_cast<size_t>(b)] - begin, 0, most);
-        for (int64_t h = 0; h < of.heads; ++h) {
-          const cpu::Matrix to = mutable_head_rows(grad_x, b, h).from(begin);
-          cpu::zero_rows(to, count, most, of.depth);
-          if (count == 0) continue;
-          const cpu::ConstMatrix given = head_rows(grad, b, h);
-          cpu::multiply_at(count, of.depth, of.rows, of.columns(h, begin), given, to);
-          for (int64_t t = 0; t < count; ++t) {
-            if (!of.tokens(b, begin)[t]) cpu::zero_rows(to, t, t + 1, of.depth);
+    parallel_for_items(
+        tiles, kPositions * of.depth, of.x.options(), [&](int64_t tile, float* copy) {
+          const int64_t begin = tile * kPositions, most = std::min(kPositions, of.length - begin);
+          for (int64_t b = 0; b < of.batch; ++b) {
+            const int64_t count =
+                std::clamp<int64_t>(of.ends[static_cast<size_t>(b)] - begin, 0, most);
+            for (int64_t h = 0; h < of.heads; ++h) {
+              const cpu::Matrix to = mutable_head_rows(grad_x, b, h).from(begin);
+              cpu::zero_rows(to, count, most, of.depth);
+              if (count == 0) continue;
+              const cpu::ConstMatrix given = head_rows(grad, b, h);
+              cpu::gemm_tn(count, of.depth, of.rows, of.columns(h, begin), given, to);
+              for (int64_t t = 0; t < count; ++t) {
+                if (!of.tokens(b, begin)[t]) cpu::zero_rows(to, t, t + 1, of.depth);
+              }
+              cpu::gemm_nt(
+                  of.rows, count, of.depth, given, of.positions(b, h, begin, count, copy),
+                  {grad_table.mutable_data_ptr<float>() + of.table_at(h, begin), of.table.size(-1)},
+                  {.old = 1});
+            }
           }
-          cpu::multiply_bt(
-              of.rows, count, of.depth, given, of.positions(b, h, begin, count, copy),
-              {grad_table.mutable_data_ptr<float>() + of.table_at(h, begin), of.table.size(-1)},
-              {.old = 1});
-        }
-      }
-    });
+        });
     return {grad_x, grad_table, {}};
   }
 };
@@ -115,7 +117,7 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
 
 torch::Tensor project_length(const torch::Tensor& x, const torch::Tensor& table,
                              const torch::Tensor& mask) {
-  return ProjectLength::apply(with_unit_rows(x), table.contiguous(), mask.contiguous());
+  return ProjectLength::apply(with_contiguous_rows(x), table.contiguous(), mask.contiguous());
 }
 
-}  // namespace lra
+}  // namespace lra::ops

@@ -4,20 +4,21 @@
 
 #include "attention_variants/ops/cpu/parallel.h"
 
-namespace lra {
+namespace lra::ops {
 namespace {
 
 int64_t tiles_of(int64_t rows) { return (rows + kRowTile - 1) / kRowTile; }
 
 }  // namespace
 
-int64_t tile_parts(int64_t rows) { return threads_for(tiles_of(rows)); }
+int64_t row_tile_workers(int64_t rows) { return threads_for(tiles_of(rows)); }
 
-void for_each_tile(int64_t rows, const bool* mask,
-                   const std::function<void(int64_t part, int64_t begin, int64_t rows)>& body,
-                   const std::function<void(int64_t begin, int64_t rows)>& blank) {
-  const int64_t tiles = tiles_of(rows), parts = tile_parts(rows);
-  for_each_in_turn(parts, [&](int64_t part, int64_t) {
+void parallel_for_row_tiles(
+    int64_t rows, const bool* mask,
+    const std::function<void(int64_t part, int64_t begin, int64_t rows)>& body,
+    const std::function<void(int64_t begin, int64_t rows)>& blank) {
+  const int64_t tiles = tiles_of(rows), parts = row_tile_workers(rows);
+  parallel_for_dynamic(parts, [&](int64_t part, int64_t) {
     for (int64_t tile = tiles * part / parts; tile < tiles * (part + 1) / parts; ++tile) {
       const int64_t begin = tile * kRowTile, count = std::min(kRowTile, rows - begin);
       if (mask == nullptr ||
@@ -30,4 +31,4 @@ void for_each_tile(int64_t rows, const bool* mask,
   });
 }
 
-}  // namespace lra
+}  // namespace lra::ops

@@ -7,9 +7,10 @@
 #include "attention_variants/ops/cpu/kernels/softmax_attention.h"
 #include "attention_variants/ops/cpu/parallel.h"
 #include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/softmax_attention.h"
 
-namespace lra {
+namespace lra::ops {
 namespace {
 
 using torch::autograd::AutogradContext;
@@ -55,60 +56,62 @@ class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
                                const torch::Tensor& k_given, const torch::Tensor& v_given,
                                const torch::Tensor& keys_given, const torch::Tensor& queries_given,
                                DropoutMask dropout) {
-    const cpu::ProductScope scope(keep_products(*context));
-    const torch::Tensor q = with_unit_rows(q_given), k = with_unit_rows(k_given),
-                        v = with_unit_rows(v_given), keys = keys_given.contiguous(),
+    const cpu::GemmPrecisionScope scope(save_gemm_precision(*context));
+    const torch::Tensor q = with_contiguous_rows(q_given), k = with_contiguous_rows(k_given),
+                        v = with_contiguous_rows(v_given), keys = keys_given.contiguous(),
                         queries = queries_given.contiguous();
     const cpu::SoftmaxShape shape = shape_of(q, k, v);
     const int64_t batch = q.size(0), heads = q.size(1), tiles = query_tiles(shape.queries);
-    const torch::Tensor out = heads_like(q, shape.values);
+    const torch::Tensor out = empty_heads_like(q, shape.values);
     const torch::Tensor log2_sum = torch::zeros({batch, heads, shape.queries}, q.options());
-    for_each_item(batch * heads * tiles, cpu::softmax_scratch(shape, holes_of(keys)), q.options(),
-                  [&](int64_t item, float* scratch) {
-                    const int64_t head = item / tiles, b = head / heads, h = head % heads;
-                    cpu::SoftmaxInputs inputs = softmax_inputs(q, k, v, keys, queries, b, h);
-                    inputs.dropout = dropout_of(dropout, shape, head);
-                    cpu::softmax_forward(
-                        shape, inputs, item % tiles * cpu::kQueryTile, mutable_head_rows(out, b, h),
-                        log2_sum.mutable_data_ptr<float>() + head * shape.queries, scratch);
-                  });
+    parallel_for_items(batch * heads * tiles, cpu::softmax_scratch(shape, holes_of(keys)),
+                       q.options(), [&](int64_t item, float* scratch) {
+                         const int64_t head = item / tiles, b = head / heads, h = head % heads;
+                         cpu::SoftmaxInputs inputs = softmax_inputs(q, k, v, keys, queries, b, h);
+                         inputs.dropout = dropout_of(dropout, shape, head);
+                         cpu::softmax_forward(
+                             shape, inputs, item % tiles * cpu::kQueryTile,
+                             mutable_head_rows(out, b, h),
+                             log2_sum.mutable_data_ptr<float>() + head * shape.queries, scratch);
+                       });
     context->save_for_backward({q, k, v, keys, queries, out, log2_sum});
     save_dropout(*context, "dropout", dropout);
     return out;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const cpu::ProductScope scope(kept_products(*context));
-    const variable_list kept = saved_once(*context);
+    const cpu::GemmPrecisionScope scope(saved_gemm_precision(*context));
+    const variable_list kept = saved_tensors(*context);
     const torch::Tensor &q = kept[0], &k = kept[1], &v = kept[2], &keys = kept[3],
                         &queries = kept[4], &out = kept[5], &log2_sum = kept[6];
     const DropoutMask dropout = saved_dropout(*context, "dropout");
     const cpu::SoftmaxShape shape = shape_of(q, k, v);
     const int64_t batch = q.size(0), heads = q.size(1);
-    const torch::Tensor grad_out = with_unit_rows(gradients[0]), grad_q = heads_like(q),
-                        grad_k = heads_like(k), grad_v = heads_like(v);
-    for_each_item(batch * heads, cpu::softmax_backward_scratch(shape, holes_of(keys)), q.options(),
-                  [&](int64_t head, float* scratch) {
-                    const int64_t b = head / heads, h = head % heads;
-                    cpu::SoftmaxInputs inputs = softmax_inputs(q, k, v, keys, queries, b, h);
-                    inputs.dropout = dropout_of(dropout, shape, head);
-                    cpu::softmax_backward(shape, inputs, head_rows(out, b, h),
-                                          log2_sum.const_data_ptr<float>() + head * shape.queries,
-                                          head_rows(grad_out, b, h),
-                                          {.q = mutable_head_rows(grad_q, b, h),
-                                           .k = mutable_head_rows(grad_k, b, h),
-                                           .v = mutable_head_rows(grad_v, b, h)},
-                                          scratch);
-                  });
+    const torch::Tensor grad_out = with_contiguous_rows(gradients[0]), grad_q = empty_heads_like(q),
+                        grad_k = empty_heads_like(k), grad_v = empty_heads_like(v);
+    parallel_for_items(batch * heads, cpu::softmax_backward_scratch(shape, holes_of(keys)),
+                       q.options(), [&](int64_t head, float* scratch) {
+                         const int64_t b = head / heads, h = head % heads;
+                         cpu::SoftmaxInputs inputs = softmax_inputs(q, k, v, keys, queries, b, h);
+                         inputs.dropout = dropout_of(dropout, shape, head);
+                         cpu::softmax_backward(
+                             shape, inputs, head_rows(out, b, h),
+                             log2_sum.const_data_ptr<float>() + head * shape.queries,
+                             head_rows(grad_out, b, h),
+                             {.q = mutable_head_rows(grad_q, b, h),
+                              .k = mutable_head_rows(grad_k, b, h),
+                              .v = mutable_head_rows(grad_v, b, h)},
+                             scratch);
+                       });
     return {grad_q, grad_k, grad_v, {}, {}, {}};
   }
 };
 
 }  // namespace
 
-torch::Tensor softmax_kernel(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                             const torch::Tensor& keys, const torch::Tensor& queries,
-                             const DropoutMask& dropout) {
+torch::Tensor softmax_attention(const torch::Tensor& q, const torch::Tensor& k,
+                                const torch::Tensor& v, const torch::Tensor& keys,
+                                const torch::Tensor& queries, const DropoutMask& dropout) {
   const torch::Tensor none = torch::empty({0}, q.options().dtype(torch::kBool));
   return SoftmaxKernel::apply(q, k, v, keys.defined() ? keys : none,
                               queries.defined() ? queries : none, dropout);
@@ -117,7 +120,7 @@ torch::Tensor softmax_kernel(const torch::Tensor& q, const torch::Tensor& k, con
 DropoutMask draw_weight_dropout(double p, bool training, const torch::Tensor& q,
                                 const torch::Tensor& k) {
   const int64_t blocks = q.size(0) * q.size(1) * query_tiles(q.size(2)) * k.size(2);
-  return draw_dropout(p, training, blocks * cpu::kDropoutBlock, DropoutBits::drawn_anew);
+  return make_dropout_mask(p, training, blocks * cpu::kDropoutBlock, DropoutBits::drawn_anew);
 }
 
 torch::Tensor drop_weights(const torch::Tensor& weights, double p, bool training) {
@@ -137,20 +140,20 @@ torch::Tensor drop_weights(const torch::Tensor& weights, double p, bool training
 
 torch::Tensor full_attention(Kernels chosen, const torch::Tensor& q, const torch::Tensor& k,
                              const torch::Tensor& v, const torch::Tensor& mask) {
-  if (has_cpu_kernels(chosen, q)) return softmax_kernel(q, k, v, mask, mask);
-  const torch::Tensor out =
-      softmax_attention(zero_padding(q, mask), zero_padding(k, mask), zero_padding(v, mask), mask);
+  if (has_cpu_kernels(chosen, q)) return softmax_attention(q, k, v, mask, mask);
+  const torch::Tensor out = reference::softmax_attention(
+      zero_padding(q, mask), zero_padding(k, mask), zero_padding(v, mask), mask);
   return zero_padded_rows(out.to(q.scalar_type()), mask);
 }
 
-int64_t softmax_kernel_bytes(int64_t rows, int64_t queries, int64_t keys, int64_t depth,
-                             int64_t values) {
+int64_t softmax_attention_bytes(int64_t rows, int64_t queries, int64_t keys, int64_t depth,
+                                int64_t values) {
   const cpu::SoftmaxShape shape{
       .queries = queries, .keys = keys, .depth = depth, .values = values, .scale = 1};
   const int64_t floats =
       rows * queries * (values + 1) +
-      threads_for(rows * query_tiles(queries)) * cpu::softmax_scratch(shape, cpu::Holes::no);
+      threads_for(rows * query_tiles(queries)) * cpu::softmax_scratch(shape, cpu::InnerPadding::no);
   return floats * static_cast<int64_t>(sizeof(float));
 }
 
-}  // namespace lra
+}  // namespace lra::ops

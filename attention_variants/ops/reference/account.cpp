@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace lra {
+namespace lra::ops::reference {
 
 int64_t fused_attention_bytes(int64_t rows, int64_t queries, int64_t keys, int64_t width,
                               int64_t element_size) {
@@ -15,4 +15,4 @@ int64_t fused_attention_bytes(int64_t rows, int64_t queries, int64_t keys, int64
   return number * (rows * queries + at::get_num_threads() * tile);
 }
 
-}  // namespace lra
+}  // namespace lra::ops::reference

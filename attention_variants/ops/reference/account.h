@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace lra {
+namespace lra::ops::reference {
 
 /// Bytes that LibTorch's fused attention on CPUs holds beside its output, without gradients: the
 /// log-sum-exps of `rows` sequences of `queries` rows (a row is one of a sample's heads), and the
@@ -12,4 +12,4 @@ namespace lra {
 int64_t fused_attention_bytes(int64_t rows, int64_t queries, int64_t keys, int64_t width,
                               int64_t element_size);
 
-}  // namespace lra
+}  // namespace lra::ops::reference

@@ -1,6 +1,6 @@
 #include "attention_variants/ops/reference/blocks.h"
 
-namespace lra {
+namespace lra::ops::reference {
 
 int64_t block_count(int64_t length, int64_t block) { return (length + block - 1) / block; }
 
@@ -27,4 +27,4 @@ torch::Tensor join_blocks(const torch::Tensor& blocks, int64_t batch, int64_t le
       .transpose(1, 2);
 }
 
-}  // namespace lra
+}  // namespace lra::ops::reference

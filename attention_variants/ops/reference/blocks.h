@@ -3,7 +3,7 @@
 
 #include "attention_variants/torch.h"
 
-namespace lra {
+namespace lra::ops::reference {
 
 /// ⌈length / block⌉
 int64_t block_count(int64_t length, int64_t block);
@@ -23,4 +23,4 @@ torch::Tensor join_blocks(const torch::Tensor& blocks, int64_t batch, int64_t le
 /// weight beside a real one is exactly zero.
 inline constexpr double kAbsentLogit = -1e30;
 
-}  // namespace lra
+}  // namespace lra::ops::reference

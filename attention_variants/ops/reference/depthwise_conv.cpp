@@ -10,7 +10,7 @@
 
 #include "attention_variants/ops/autograd_state.h"
 
-namespace lra {
+namespace lra::ops::reference {
 namespace {
 
 constexpr int64_t kConvBlock = 64;  // T
@@ -84,7 +84,7 @@ class DepthwiseConv : public torch::autograd::Function<DepthwiseConv> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    const auto saved = saved_once(*context);
+    const auto saved = saved_tensors(*context);
     const torch::Tensor &x = saved[0], &weight = saved[1], &gradient = gradients[0];
     const int64_t batch = x.size(0), length = x.size(2), width = x.size(3);
     const int64_t heads = weight.size(0), kernel = weight.size(1), span = kConvBlock + kernel - 1;
@@ -121,4 +121,4 @@ torch::Tensor depthwise_conv(const torch::Tensor& x, const torch::Tensor& weight
   return DepthwiseConv::apply(x, weight.view({weight.size(0), weight.size(2)}).to(x.scalar_type()));
 }
 
-}  // namespace lra
+}  // namespace lra::ops::reference

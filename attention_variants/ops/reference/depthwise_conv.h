@@ -3,11 +3,11 @@
 
 #include "attention_variants/torch.h"
 
-namespace lra {
+namespace lra::ops::reference {
 
 /// out[b,h,n,:] = sum over j of weight[h,0,j,0] * x[b,h,n + j - (K-1)/2,:], zero outside: a "same"
 /// convolution, for odd and even K. x [B,H,N,d], weight [H,1,K,1] -> [B,H,N,d] in the type of x.
 /// Differentiable once, in x and weight.
 torch::Tensor depthwise_conv(const torch::Tensor& x, const torch::Tensor& weight);
 
-}  // namespace lra
+}  // namespace lra::ops::reference

@@ -1,6 +1,6 @@
 #include "attention_variants/ops/reference/iterative_inverse.h"
 
-namespace lra {
+namespace lra::ops::reference {
 
 torch::Tensor iterative_inverse(const torch::Tensor& a, torch::Tensor z, int64_t iterations) {
   const torch::Tensor one = torch::eye(a.size(-1), a.options());
@@ -13,4 +13,4 @@ torch::Tensor iterative_inverse(const torch::Tensor& a, torch::Tensor z, int64_t
   return z;
 }
 
-}  // namespace lra
+}  // namespace lra::ops::reference

@@ -7,7 +7,7 @@
 #include "attention_variants/ops/reference/iterative_inverse.h"
 #include "attention_variants/ops/reference/softmax_attention.h"
 
-namespace lra {
+namespace lra::ops::reference {
 namespace {
 
 using NoAutocast = c10::impl::ExcludeDispatchKeyGuard;
@@ -33,7 +33,7 @@ torch::Tensor adaptive_means(const torch::Tensor& x, int64_t m) {
 }
 
 Landmarks mean_landmarks(const torch::Tensor& q, const torch::Tensor& k,
-                         const torch::Tensor& tokens, const LandmarkOptions& options) {
+                         const torch::Tensor& tokens, const LandmarkMatrixOptions& options) {
   const int64_t m = options.count;
   const auto means = options.kind == "segment_means" ? segment_means : adaptive_means;
   Landmarks landmarks{means(q, m), means(k, m), {}};
@@ -52,7 +52,7 @@ Landmarks mean_landmarks(const torch::Tensor& q, const torch::Tensor& k,
 // Landmarks that are tokens: evenly spaced or drawn without repetition, among each sample's own
 // (tokens [B,N]), so that a sample with L of them has min(m, L) landmarks whatever the padding.
 Landmarks picked_landmarks(const torch::Tensor& q, const torch::Tensor& k,
-                           const torch::Tensor& tokens, const LandmarkOptions& options) {
+                           const torch::Tensor& tokens, const LandmarkMatrixOptions& options) {
   const int64_t m = options.count, length = q.size(2);
   const torch::Tensor count = tokens.sum(1, /*keepdim=*/true);  // L [B,1]
   torch::Tensor order;                                          // [B,N]: tokens first
@@ -88,7 +88,7 @@ const std::vector<std::string>& landmark_kinds() {
 }
 
 Landmarks make_landmarks(const torch::Tensor& q, const torch::Tensor& k,
-                         const torch::Tensor& tokens, const LandmarkOptions& options) {
+                         const torch::Tensor& tokens, const LandmarkMatrixOptions& options) {
   if (options.kind == "segment_means" || options.kind == "adaptive_pool")
     return mean_landmarks(q, k, tokens, options);
   if (options.kind != "strided" && options.kind != "random")
@@ -99,7 +99,7 @@ Landmarks make_landmarks(const torch::Tensor& q, const torch::Tensor& k,
   return picked_landmarks(q, k, all, options);
 }
 
-torch::Tensor landmark_attention(const Landmarks& landmarks) {
+torch::Tensor landmark_matrix(const Landmarks& landmarks) {
   const NoAutocast guard(c10::autocast_dispatch_keyset);
   const auto type = inverse_type(landmarks.q);
   const double scale = 1 / std::sqrt(static_cast<double>(landmarks.q.size(-1)));
@@ -129,9 +129,9 @@ torch::Tensor exact_landmark_inverse(const torch::Tensor& a) {
   return at::linalg_pinv(a);
 }
 
-torch::Tensor nystrom_product(const torch::Tensor& q, const torch::Tensor& k,
-                              const torch::Tensor& v, const torch::Tensor& mask,
-                              const Landmarks& landmarks, const torch::Tensor& z) {
+torch::Tensor landmark_product(const torch::Tensor& q, const torch::Tensor& k,
+                               const torch::Tensor& v, const torch::Tensor& mask,
+                               const Landmarks& landmarks, const torch::Tensor& z) {
   // Rows of B at landmarks that are not real are harmless: their columns of Z are zero.
   const torch::Tensor bv = softmax_attention(landmarks.q, k, v, mask);  // [B,H,m,e]
   torch::Tensor x;                                                      // Z (B V) [B,H,m,e]
@@ -142,4 +142,4 @@ torch::Tensor nystrom_product(const torch::Tensor& q, const torch::Tensor& k,
   return softmax_attention(q, landmarks.k, x, landmarks.real);
 }
 
-}  // namespace lra
+}  // namespace lra::ops::reference

@@ -11,7 +11,7 @@
 
 #include "attention_variants/torch.h"
 
-namespace lra {
+namespace lra::ops::reference {
 
 /// The name of the variant that these matrices are those of.
 inline constexpr const char* kNystrom = "nystrom";
@@ -20,7 +20,7 @@ inline constexpr const char* kNystrom = "nystrom";
 /// batch.
 enum class InverseStart { per_matrix, global };
 
-struct LandmarkOptions {
+struct LandmarkMatrixOptions {
   int64_t count = 64;                  // m, at most N
   std::string kind = "segment_means";  // one of landmark_kinds()
   uint64_t seed = 0;                   // of random ones
@@ -40,12 +40,12 @@ struct Landmarks {
 /// The landmarks of q and k [B,H,N,d]. `tokens` [B,N] bool: only these positions count, and q and k
 /// are zero at the others; undefined: all positions count.
 Landmarks make_landmarks(const torch::Tensor& q, const torch::Tensor& k,
-                         const torch::Tensor& tokens, const LandmarkOptions& options);
+                         const torch::Tensor& tokens, const LandmarkMatrixOptions& options);
 
 /// A = softmax(s Q̃ K̃ᵀ) [B,H,m,m], with zero rows and columns at landmarks that are not real; in
 /// float64 for float64 and in float32 for all other types, under autocast too: inverting
 /// ill-conditioned matrices loses the result in bfloat16, and they are small.
-torch::Tensor landmark_attention(const Landmarks& landmarks);
+torch::Tensor landmark_matrix(const Landmarks& landmarks);
 
 /// Z ≈ A⁺ [B,H,m,m] of a softmax, by `iterations` of iterative_inverse() from Aᵀ / (‖A‖₁ ‖A‖∞), in
 /// the type of A.
@@ -55,10 +55,10 @@ torch::Tensor landmark_inverse(const torch::Tensor& a, int64_t iterations,
 /// Z = A⁺ [B,H,m,m] by singular values.
 torch::Tensor exact_landmark_inverse(const torch::Tensor& a);
 
-/// F (Z (B V)) [B,H,N,e] of v [B,H,N,e], z [B,H,m,m] of the type of landmark_attention() and mask
+/// F (Z (B V)) [B,H,N,e] of v [B,H,N,e], z [B,H,m,m] of the type of landmark_matrix() and mask
 /// [B,N] bool, with F = softmax(s Q K̃ᵀ) and B = softmax(s Q̃ Kᵀ). Neither is stored.
-torch::Tensor nystrom_product(const torch::Tensor& q, const torch::Tensor& k,
-                              const torch::Tensor& v, const torch::Tensor& mask,
-                              const Landmarks& landmarks, const torch::Tensor& z);
+torch::Tensor landmark_product(const torch::Tensor& q, const torch::Tensor& k,
+                               const torch::Tensor& v, const torch::Tensor& mask,
+                               const Landmarks& landmarks, const torch::Tensor& z);
 
-}  // namespace lra
+}  // namespace lra::ops::reference

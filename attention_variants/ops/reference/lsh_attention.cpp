@@ -6,16 +6,16 @@
 #include <vector>
 
 #include "attention_variants/ops/autograd_state.h"
-#include "attention_variants/ops/reference/softmax_attention.h"
+#include "attention_variants/ops/padding.h"
 
-namespace lra {
+namespace lra::ops::reference {
 namespace {
 
-int64_t slots_of(const LshSettings& settings) { return settings.before + 1 + settings.after; }
+int64_t slots_of(const LshOptions& settings) { return settings.before + 1 + settings.after; }
 
 // (sample, head) pairs whose sorted rounds have `tokens` tokens together: few enough scores at a
 // time to stay in a CPU's cache; enough at a time to fill a GPU.
-int64_t pairs_at_a_time(int64_t tokens, const LshSettings& settings, bool cuda) {
+int64_t pairs_at_a_time(int64_t tokens, const LshOptions& settings, bool cuda) {
   const int64_t wanted = int64_t{1} << (cuda ? 26 : 20);
   return std::max<int64_t>(1, wanted / (tokens * settings.chunk * slots_of(settings)));
 }
@@ -25,7 +25,7 @@ int64_t pairs_at_a_time(int64_t tokens, const LshSettings& settings, bool cuda) 
 class Slab {
  public:
   /// order [m,R,L]: which position stands where in each sorted round.
-  Slab(const torch::Tensor& order, const LshSettings& settings)
+  Slab(const torch::Tensor& order, const LshOptions& settings)
       : pairs_(order.size(0)),
         rounds_(order.size(1)),
         length_(order.size(2)),
@@ -117,7 +117,7 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
                                const torch::Tensor& k, const torch::Tensor& v,
                                const torch::Tensor& bias, const torch::Tensor& order,
-                               const LshSettings& settings) {
+                               const LshOptions& settings) {
     torch::Tensor out = torch::empty_like(v);
     torch::Tensor shares =
         torch::empty({order.size(0), order.size(1) * order.size(2), 1}, bias.options());
@@ -138,18 +138,18 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
       part(shares).copy_(slab.sort(share));
     });
     context->save_for_backward({x, k, v, bias, order, out, shares});
-    hold_settings(*context, settings);
+    save_settings(*context, settings);
     return out;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
-    const auto saved = saved_once(*context);
+    const auto saved = saved_tensors(*context);
     const torch::NoGradGuard no_grad;
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const torch::Tensor &x = saved[0], &k = saved[1], &v = saved[2], &bias = saved[3],
                         &order = saved[4], &out = saved[5], &shares = saved[6];
-    const auto& settings = held_settings<LshSettings>(*context);
+    const auto& settings = saved_settings<LshOptions>(*context);
     const auto type = bias.scalar_type(), given = x.scalar_type();
     const torch::Tensor grad = grads[0].contiguous();                                    // [P,L,d]
     const torch::Tensor dot = (grad.to(type) * out.to(type)).sum(-1, /*keepdim=*/true);  // [P,L,1]
@@ -213,7 +213,7 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
     torch::Tensor raw_, scores_, weights_;
   };
 
-  static void for_each_slab(const torch::Tensor& order, const LshSettings& settings,
+  static void for_each_slab(const torch::Tensor& order, const LshOptions& settings,
                             const std::function<void(int64_t, int64_t, const Slab&)>& work) {
     const int64_t step = pairs_at_a_time(order.size(1) * order.size(2), settings, order.is_cuda());
     for (int64_t first = 0; first < order.size(0); first += step) {
@@ -238,7 +238,7 @@ torch::Tensor keys_of(const torch::Tensor& x, cpu::KeyScale scale) {
 // Positions of the tokens in each round, sorted by (bucket, position), padding last: x [B,H,L,d],
 // real [B,L] -> [B,H,R,L].
 torch::Tensor sorted_rounds(const torch::Tensor& x_given, const torch::Tensor& real,
-                            const torch::Tensor& rotations, const LshSettings& settings) {
+                            const torch::Tensor& rotations, const LshOptions& settings) {
   const torch::NoGradGuard no_grad;
   const torch::Tensor x = x_given.to(lsh_wide_type(x_given));
   const torch::Tensor padded = real.logical_not().unsqueeze(1);  // [B,1,L]
@@ -264,7 +264,7 @@ torch::Tensor sorted_rounds(const torch::Tensor& x_given, const torch::Tensor& r
   return torch::stack(rounds, 2);
 }
 
-int64_t padded_length(int64_t length, const LshSettings& settings) {
+int64_t padded_length(int64_t length, const LshOptions& settings) {
   return (length + settings.chunk - 1) / settings.chunk * settings.chunk;
 }
 
@@ -274,9 +274,9 @@ torch::ScalarType lsh_wide_type(const torch::Tensor& x) {
   return x.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
 }
 
-torch::Tensor lsh_operators(const torch::Tensor& x_given, const torch::Tensor& v,
+torch::Tensor lsh_attention(const torch::Tensor& x_given, const torch::Tensor& v,
                             const torch::Tensor& mask, const torch::Tensor& rotations,
-                            const LshSettings& settings) {
+                            const LshOptions& settings) {
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   torch::Tensor x = zero_padding(x_given, mask), values = zero_padding(v, mask), real = mask;
   const int64_t length = x.size(2), padding = padded_length(length, settings) - length;
@@ -301,8 +301,8 @@ torch::Tensor lsh_operators(const torch::Tensor& x_given, const torch::Tensor& v
   return zero_padded_rows(out.unflatten(0, {x.size(0), x.size(1)}).narrow(2, 0, length), mask);
 }
 
-int64_t lsh_operators_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,
-                            int64_t element_size, const LshSettings& settings) {
+int64_t lsh_attention_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,
+                            int64_t element_size, const LshOptions& settings) {
   const int64_t pairs = batch * heads, d = head_dim, tokens = padded_length(length, settings),
                 slots = slots_of(settings), sorted = settings.rounds * tokens,
                 slab = std::min(pairs, pairs_at_a_time(sorted, settings, /*cuda=*/false)) * sorted,
@@ -318,4 +318,4 @@ int64_t lsh_operators_bytes(int64_t batch, int64_t heads, int64_t length, int64_
   return held + scores + positions + (std::max(chunks, weighed) * d + 4 * slab) * element_size;
 }
 
-}  // namespace lra
+}  // namespace lra::ops::reference

@@ -1,10 +1,8 @@
 #include "attention_variants/ops/reference/softmax_attention.h"
 
-namespace lra {
+#include "attention_variants/ops/padding.h"
 
-torch::Tensor nonempty_rows(const torch::Tensor& mask) {
-  return mask.logical_or(mask.any(/*dim=*/-1, /*keepdim=*/true).logical_not());
-}
+namespace lra::ops::reference {
 
 torch::Tensor softmax_attention(const torch::Tensor& q, const torch::Tensor& k,
                                 const torch::Tensor& v, const torch::Tensor& keys, double dropout) {
@@ -15,13 +13,4 @@ torch::Tensor softmax_attention(const torch::Tensor& q, const torch::Tensor& k,
   return at::scaled_dot_product_attention(q, k, v, bias, dropout);
 }
 
-torch::Tensor zero_padding(const torch::Tensor& x, const torch::Tensor& mask) {
-  return x.masked_fill(mask.logical_not().unsqueeze(1).unsqueeze(-1), 0);
-}
-
-torch::Tensor zero_padded_rows(torch::Tensor fresh, const torch::Tensor& mask) {
-  if (fresh.requires_grad()) return zero_padding(fresh, mask);
-  return fresh.masked_fill_(mask.logical_not().unsqueeze(1).unsqueeze(-1), 0);
-}
-
-}  // namespace lra
+}  // namespace lra::ops::reference

@@ -17,7 +17,7 @@ TEST(FusedAdamWTest, TakesTheStepsOfLibTorch) {
   auto given = parameters(), expected = parameters();
   const auto options =
       torch::optim::AdamWOptions(1e-2).betas({0.9, 0.98}).eps(1e-6).weight_decay(0.1);
-  FusedAdamW fused(given, options);
+  ops::FusedAdamW fused(given, options);
   torch::optim::AdamW plain(expected, options);
   for (int step = 0; step < 25; ++step) {
     for (size_t i = 0; i < given.size(); ++i) {
@@ -50,8 +50,8 @@ TEST(FusedAdamWTest, TakesTheStepsOfLibTorch) {
 }
 
 TEST(FusedAdamWTest, RefusesWhatItHasNot) {
-  FusedAdamW optimizer({torch::zeros({2}).requires_grad_()},
-                       torch::optim::AdamWOptions(1e-3).amsgrad(true));
+  ops::FusedAdamW optimizer({torch::zeros({2}).requires_grad_()},
+                            torch::optim::AdamWOptions(1e-3).amsgrad(true));
   EXPECT_THROW(optimizer.step(), c10::Error);
 }
 

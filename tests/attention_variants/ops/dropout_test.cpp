@@ -17,12 +17,12 @@ namespace {
 
 torch::Tensor dropped(const torch::Tensor& x, double p, uint64_t seed = 5) {
   torch::manual_seed(seed);
-  return philox_dropout(x, p, /*training=*/true);
+  return ops::philox_dropout(x, p, /*training=*/true);
 }
 
 // Element 2 * w * 16 + l of the 128 of a block goes by the low half of word w of counter l, the one
 // 16 further by the high half: kept where it is at least p * 2^16.
-TEST(Dropout, KeepsByThePhiloxNumbersOfLibTorch) {
+TEST(ops::Dropout, KeepsByThePhiloxNumbersOfLibTorch) {
   for (const uint64_t seed : {uint64_t{0}, uint64_t{1}, uint64_t{0xdeadbeefcafef00d}}) {
     at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
     const uint64_t key = generator.get<at::CPUGeneratorImpl>()->random64();
@@ -42,20 +42,20 @@ TEST(Dropout, KeepsByThePhiloxNumbersOfLibTorch) {
   }
 }
 
-TEST(Dropout, BitsAreTheSameByAnyInstructions) {
+TEST(ops::Dropout, BitsAreTheSameByAnyInstructions) {
   for (const int64_t blocks : {1, 2, 7}) {
     for (const int64_t first : {int64_t{0}, int64_t{3}, (int64_t{1} << 28) - 2}) {
-      std::vector<uint16_t> fast(static_cast<size_t>(blocks * cpu::kDropoutHalves + 1), 7),
+      std::vector<uint16_t> fast(static_cast<size_t>(blocks * ops::cpu::kDropoutHalves + 1), 7),
           plain = fast;
-      cpu::draw_bits(0x0123456789ABCDEF, first, blocks, 6554, fast.data());
-      cpu::draw_bits_anywhere(0x0123456789ABCDEF, first, blocks, 6554, plain.data());
+      ops::cpu::philox_keep_bits(0x0123456789ABCDEF, first, blocks, 6554, fast.data());
+      ops::cpu::draw_bits_anywhere(0x0123456789ABCDEF, first, blocks, 6554, plain.data());
       EXPECT_EQ(fast, plain) << blocks << " from " << first;
       EXPECT_EQ(fast.back(), 7);
     }
   }
 }
 
-TEST(Dropout, KeepsTheStatedShareAndScalesIt) {
+TEST(ops::Dropout, KeepsTheStatedShareAndScalesIt) {
   for (const double p : {0.1, 0.5, 0.9}) {
     const int64_t n = 1 << 20;
     const torch::Tensor y = dropped(torch::ones({n}), p);
@@ -69,7 +69,7 @@ TEST(Dropout, KeepsTheStatedShareAndScalesIt) {
   }
 }
 
-TEST(Dropout, IsTheSameForAnyNumberOfThreads) {
+TEST(ops::Dropout, IsTheSameForAnyNumberOfThreads) {
   const torch::Tensor x = torch::randn({3, 1001, 67});
   const int before = at::get_num_threads();
   at::set_num_threads(1);
@@ -81,11 +81,11 @@ TEST(Dropout, IsTheSameForAnyNumberOfThreads) {
   at::set_num_threads(before);
   EXPECT_FALSE(torch::equal(dropped(x, 0.3, /*seed=*/6), one));
   torch::manual_seed(5);
-  philox_dropout(x, 0.3, true);
-  EXPECT_FALSE(torch::equal(philox_dropout(x, 0.3, true), one)) << "a second call draws anew";
+  ops::philox_dropout(x, 0.3, true);
+  EXPECT_FALSE(torch::equal(ops::philox_dropout(x, 0.3, true), one)) << "a second call draws anew";
 }
 
-TEST(Dropout, GradientPassesWhereTheElementWasKept) {
+TEST(ops::Dropout, GradientPassesWhereTheElementWasKept) {
   for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
     for (const int64_t n : {0, 1, 127, 128, 129, 5000}) {
       const torch::Tensor x = torch::rand({n}, torch::kDouble).add(1).to(type).requires_grad_();
@@ -105,7 +105,7 @@ TEST(Dropout, GradientPassesWhereTheElementWasKept) {
   }
 }
 
-TEST(Dropout, RoundsBfloat16ToTheNearest) {
+TEST(ops::Dropout, RoundsBfloat16ToTheNearest) {
   const torch::Tensor x = torch::randn({4096}).to(torch::kBFloat16);
   const torch::Tensor y = dropped(x, 0.25);
   const torch::Tensor exact = (x.to(torch::kFloat) * (1 / 0.75F)).to(torch::kBFloat16) * y.ne(0);
@@ -117,7 +117,7 @@ TEST(Dropout, RoundsBfloat16ToTheNearest) {
   EXPECT_TRUE(odd[2].isnan().item<bool>());
 }
 
-TEST(Dropout, MaskGoesByTheIndexAndNotByTheStrides) {
+TEST(ops::Dropout, MaskGoesByTheIndexAndNotByTheStrides) {
   const torch::Tensor x = torch::rand({40, 30}).add(1);
   const torch::Tensor strided = x.t().contiguous().t().requires_grad_();
   ASSERT_FALSE(strided.is_contiguous());
@@ -127,14 +127,14 @@ TEST(Dropout, MaskGoesByTheIndexAndNotByTheStrides) {
   EXPECT_TRUE(torch::equal(strided.grad().ne(0), y.ne(0)));
 }
 
-TEST(Dropout, LeavesEvaluationAlone) {
+TEST(ops::Dropout, LeavesEvaluationAlone) {
   const torch::Tensor x = torch::randn({10});
-  EXPECT_TRUE(philox_dropout(x, 0.5, /*training=*/false).is_same(x));
-  EXPECT_TRUE(philox_dropout(x, 0, /*training=*/true).is_same(x));
-  EXPECT_EQ(philox_dropout(x, 1, /*training=*/true).abs().max().item<float>(), 0);
-  EXPECT_THROW(philox_dropout(x, -0.1, true), c10::Error);
-  EXPECT_THROW(philox_dropout(x, 1.1, true), c10::Error);
-  Dropout module(0.5);
+  EXPECT_TRUE(ops::philox_dropout(x, 0.5, /*training=*/false).is_same(x));
+  EXPECT_TRUE(ops::philox_dropout(x, 0, /*training=*/true).is_same(x));
+  EXPECT_EQ(ops::philox_dropout(x, 1, /*training=*/true).abs().max().item<float>(), 0);
+  EXPECT_THROW(ops::philox_dropout(x, -0.1, true), c10::Error);
+  EXPECT_THROW(ops::philox_dropout(x, 1.1, true), c10::Error);
+  ops::Dropout module(0.5);
   module->eval();
   EXPECT_TRUE(module->forward(x).is_same(x));
   module->train();
@@ -143,27 +143,27 @@ TEST(Dropout, LeavesEvaluationAlone) {
 
 // Parts of a batch, at the beginnings of blocks and within them, together are the whole: values,
 // gradients, and the state of the generator of seeds.
-TEST(Dropout, PartsOfABatchDropWhatTheWholeDoes) {
+TEST(ops::Dropout, PartsOfABatchDropWhatTheWholeDoes) {
   for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
     for (const int64_t width : {1, 3, 64, 100, 384}) {
       const torch::Tensor x = torch::rand({7, 5, width}, torch::kDouble).add(1).to(type);
       torch::manual_seed(9);
       const torch::Tensor leaf = x.clone().requires_grad_();
-      const torch::Tensor whole = philox_dropout(leaf, 0.3, /*training=*/true);
+      const torch::Tensor whole = ops::philox_dropout(leaf, 0.3, /*training=*/true);
       whole.sum().backward();
-      const torch::Tensor second = philox_dropout(x, 0.3, /*training=*/true);
+      const torch::Tensor second = ops::philox_dropout(x, 0.3, /*training=*/true);
       const torch::Tensor state = at::detail::getDefaultCPUGenerator().get_state();
       std::vector<torch::Tensor> values, gradients, seconds;
       for (const auto& [begin, end] : {std::pair{0, 3}, std::pair{3, 4}, std::pair{4, 7}}) {
         torch::manual_seed(1);  // is not what decides
         at::Generator seeds = at::make_generator<at::CPUGeneratorImpl>(uint64_t{9});
-        const BatchPart part(begin, end - begin, seeds);
+        const ops::BatchSlice part(begin, end - begin, seeds);
         const torch::Tensor piece = x.slice(0, begin, end).clone().requires_grad_();
-        const torch::Tensor y = philox_dropout(piece, 0.3, /*training=*/true);
+        const torch::Tensor y = ops::philox_dropout(piece, 0.3, /*training=*/true);
         y.sum().backward();
         values.push_back(y);
         gradients.push_back(piece.grad());
-        seconds.push_back(philox_dropout(x.slice(0, begin, end), 0.3, /*training=*/true));
+        seconds.push_back(ops::philox_dropout(x.slice(0, begin, end), 0.3, /*training=*/true));
         EXPECT_TRUE(torch::equal(seeds.get_state(), state));
       }
       EXPECT_TRUE(torch::equal(torch::cat(values), whole)) << type << " " << width;
@@ -173,8 +173,8 @@ TEST(Dropout, PartsOfABatchDropWhatTheWholeDoes) {
   }
   EXPECT_THROW(
       {
-        const BatchPart part(0, 2, at::make_generator<at::CPUGeneratorImpl>());
-        philox_dropout(torch::ones({3, 5}), 0.5, /*training=*/true);
+        const ops::BatchSlice part(0, 2, at::make_generator<at::CPUGeneratorImpl>());
+        ops::philox_dropout(torch::ones({3, 5}), 0.5, /*training=*/true);
       },
       c10::Error)
       << "three rows are not of two samples";

@@ -38,9 +38,10 @@ TEST_P(EmbeddingParity, OfResultAndGradients) {
     torch::manual_seed(9);
     Tensor y;
     if (fused) {
-      y = embed(ids, {.tokens = leaves[0], .positions = table}, c.p, /*training=*/true);
+      y = ops::embed(ids, {.tokens = leaves[0], .positions = table}, c.p, /*training=*/true);
     } else {
-      const Tensor kept = philox_dropout(torch::ones(gradient.sizes()), c.p, /*training=*/true);
+      const Tensor kept =
+          ops::philox_dropout(torch::ones(gradient.sizes()), c.p, /*training=*/true);
       y = (torch::embedding(leaves[0], ids) + table.slice(0, 0, c.length)) * kept.to(type);
     }
     std::vector<Tensor> all = torch::autograd::grad({y}, leaves, {gradient.to(type)});
@@ -78,7 +79,7 @@ TEST(Embedding, LeavesPaddingOut) {
                                         positions.clone().requires_grad_()};
     torch::manual_seed(4);
     const Tensor y =
-        embed(ids, {.tokens = leaves[0], .positions = leaves[1]}, 0.2, true, given_mask);
+        ops::embed(ids, {.tokens = leaves[0], .positions = leaves[1]}, 0.2, true, given_mask);
     std::vector<Tensor> all = torch::autograd::grad({y}, leaves, {gradient});
     all.insert(all.begin(), y.detach());
     return all;
@@ -90,14 +91,15 @@ TEST(Embedding, LeavesPaddingOut) {
 }
 
 TEST(Embedding, RefusesIdsAndLengthsThatTheTablesLack) {
-  const EmbeddingTables tables{.tokens = torch::zeros({9, 4}), .positions = torch::zeros({5, 4})};
+  const ops::EmbeddingTables tables{.tokens = torch::zeros({9, 4}),
+                                    .positions = torch::zeros({5, 4})};
   const auto ids = [](int64_t value, int64_t length) {
     return torch::full({1, length}, value, torch::kInt64);
   };
-  EXPECT_NO_THROW(embed(ids(8, 5), tables, 0, false));
-  EXPECT_THROW(embed(ids(9, 5), tables, 0, false), c10::Error);
-  EXPECT_THROW(embed(ids(-1, 5), tables, 0, false), c10::Error);
-  EXPECT_THROW(embed(ids(8, 6), tables, 0, false), c10::Error);
+  EXPECT_NO_THROW(ops::embed(ids(8, 5), tables, 0, false));
+  EXPECT_THROW(ops::embed(ids(9, 5), tables, 0, false), c10::Error);
+  EXPECT_THROW(ops::embed(ids(-1, 5), tables, 0, false), c10::Error);
+  EXPECT_THROW(ops::embed(ids(8, 6), tables, 0, false), c10::Error);
 }
 
 }  // namespace

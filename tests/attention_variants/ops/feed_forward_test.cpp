@@ -13,7 +13,7 @@ namespace {
 
 using torch::Tensor;
 
-FeedForwardWeights make_weights(int64_t width, int64_t hidden, bool normed) {
+ops::FeedForwardWeights make_weights(int64_t width, int64_t hidden, bool normed) {
   torch::manual_seed(7);
   const int64_t norm = normed ? width : 0;
   return {.norm_weight = torch::rand({norm}) + 0.5,
@@ -24,11 +24,11 @@ FeedForwardWeights make_weights(int64_t width, int64_t hidden, bool normed) {
           .out_bias = torch::randn({width})};
 }
 
-std::vector<Tensor> list(const FeedForwardWeights& w) {
+std::vector<Tensor> list(const ops::FeedForwardWeights& w) {
   return {w.norm_weight, w.norm_bias, w.in_weight, w.in_bias, w.out_weight, w.out_bias};
 }
 
-FeedForwardWeights from(const std::vector<Tensor>& w) {
+ops::FeedForwardWeights from(const std::vector<Tensor>& w) {
   return {.norm_weight = w[0],
           .norm_bias = w[1],
           .in_weight = w[2],
@@ -38,9 +38,10 @@ FeedForwardWeights from(const std::vector<Tensor>& w) {
 }
 
 // The formula, in the type of x; dropouts as philox_dropout() draws them for float32.
-Tensor plain(const Tensor& x, const FeedForwardWeights& w, double p) {
+Tensor plain(const Tensor& x, const ops::FeedForwardWeights& w, double p) {
   const auto drop = [&](const Tensor& y) {
-    return y * philox_dropout(torch::ones(y.sizes()), p, /*training=*/true).to(y.scalar_type());
+    return y *
+           ops::philox_dropout(torch::ones(y.sizes()), p, /*training=*/true).to(y.scalar_type());
   };
   const int64_t width = x.size(-1);
   const Tensor normal = w.norm_weight.size(0) > 0
@@ -51,14 +52,14 @@ Tensor plain(const Tensor& x, const FeedForwardWeights& w, double p) {
 }
 
 // Result and all gradients.
-std::vector<Tensor> results(const Tensor& given, const FeedForwardWeights& weights,
+std::vector<Tensor> results(const Tensor& given, const ops::FeedForwardWeights& weights,
                             torch::ScalarType type, double p, const Tensor& gradient, bool fused) {
   Tensor x = given.to(type).detach().requires_grad_();
   std::vector<Tensor> leaves = list(weights);
   for (Tensor& w : leaves) w = w.to(type).detach().requires_grad_();
   torch::manual_seed(11);
   const Tensor y =
-      fused ? feed_forward(x, from(leaves), p, /*training=*/true) : plain(x, from(leaves), p);
+      fused ? ops::feed_forward(x, from(leaves), p, /*training=*/true) : plain(x, from(leaves), p);
   leaves.insert(leaves.begin(), x);
   std::vector<Tensor> used;
   for (const Tensor& leaf : leaves) {
@@ -87,7 +88,7 @@ class FeedForwardParity : public testing::TestWithParam<Shape> {};
 
 TEST_P(FeedForwardParity, OfResultAndGradients) {
   const Shape& s = GetParam();
-  const FeedForwardWeights weights = make_weights(s.width, s.hidden, s.normed);
+  const ops::FeedForwardWeights weights = make_weights(s.width, s.hidden, s.normed);
   const Tensor x = torch::randn({1, s.rows, s.width}), gradient = torch::randn_like(x);
   const auto fused = results(x, weights, torch::kFloat, s.p, gradient, true),
              plain32 = results(x, weights, torch::kFloat, s.p, gradient, false),
@@ -105,14 +106,14 @@ INSTANTIATE_TEST_SUITE_P(Shapes, FeedForwardParity,
                                          Shape{256, 17, 40, false, 0}));
 
 TEST(FeedForward, EvaluationDropsNothing) {
-  const FeedForwardWeights weights = make_weights(16, 32, true);
+  const ops::FeedForwardWeights weights = make_weights(16, 32, true);
   const Tensor x = torch::randn({3, 50, 16});
-  const Tensor y = feed_forward(x, weights, 0.5, /*training=*/false);
+  const Tensor y = ops::feed_forward(x, weights, 0.5, /*training=*/false);
   EXPECT_LT((y - plain(x, weights, 0)).abs().max().item<double>(), 1e-5);
 }
 
 TEST(FeedForward, IsTheSameForTheSameNumberOfThreads) {
-  const FeedForwardWeights weights = make_weights(64, 128, true);
+  const ops::FeedForwardWeights weights = make_weights(64, 128, true);
   const Tensor x = torch::randn({2, 1500, 64}), gradient = torch::randn_like(x);
   const int before = at::get_num_threads();
   for (const int threads : {1, 3}) {
@@ -130,15 +131,15 @@ TEST(AddDroppedOut, IsTheSumAndItsGradients) {
                y = torch::randn({3, 1001, 7}).requires_grad_(),
                gradient = torch::randn({3, 1001, 7});
   torch::manual_seed(6);
-  const Tensor fused = add_dropped_out(x, y, 0.3, /*training=*/true);
+  const Tensor fused = ops::add_dropped_out(x, y, 0.3, /*training=*/true);
   const auto fused_gradients = torch::autograd::grad({fused}, {x, y}, {gradient});
   torch::manual_seed(6);
-  const Tensor sum = x + philox_dropout(y, 0.3, /*training=*/true);
+  const Tensor sum = x + ops::philox_dropout(y, 0.3, /*training=*/true);
   const auto gradients = torch::autograd::grad({sum}, {x, y}, {gradient});
   EXPECT_TRUE(torch::equal(fused, sum));
   EXPECT_TRUE(torch::equal(fused_gradients[0], gradients[0]));
   EXPECT_TRUE(torch::equal(fused_gradients[1], gradients[1]));
-  EXPECT_TRUE(torch::equal(add_dropped_out(x, y, 0.3, /*training=*/false), x + y));
+  EXPECT_TRUE(torch::equal(ops::add_dropped_out(x, y, 0.3, /*training=*/false), x + y));
 }
 
 TEST(AddProjected, IsTheFormulaAndItsGradients) {
@@ -150,11 +151,12 @@ TEST(AddProjected, IsTheFormulaAndItsGradients) {
     std::vector<Tensor> leaves;
     for (const Tensor& t : given) leaves.push_back(t.to(type).detach().requires_grad_());
     torch::manual_seed(6);
-    const Tensor drawn = philox_dropout(torch::ones({3, 1001, 7}), 0.3, /*training=*/true);
+    const Tensor drawn = ops::philox_dropout(torch::ones({3, 1001, 7}), 0.3, /*training=*/true);
     torch::manual_seed(6);
     const Tensor y =
-        fused ? add_projected(leaves[0], leaves[1], {.weight = leaves[2], .bias = leaves[3]}, 0.3,
-                              /*training=*/true)
+        fused ? ops::add_projected(leaves[0], leaves[1], {.weight = leaves[2], .bias = leaves[3]},
+                                   0.3,
+                                   /*training=*/true)
               : leaves[0] + torch::linear(leaves[1], leaves[2], leaves[3]) * drawn.to(type);
     std::vector<Tensor> all = torch::autograd::grad({y}, leaves, {gradient.to(type)});
     all.insert(all.begin(), y.detach());
@@ -170,7 +172,7 @@ TEST(AddProjected, IsTheFormulaAndItsGradients) {
 
 // Tiles without a token are left out; all real rows and all gradients stay as they were.
 TEST(FeedForward, LeavesPaddingOut) {
-  const FeedForwardWeights weights = make_weights(12, 20, true);
+  const ops::FeedForwardWeights weights = make_weights(12, 20, true);
   const Tensor x = torch::randn({3, 700, 12});
   Tensor mask = torch::ones({3, 700}, torch::kBool);
   mask[1].slice(0, 3).fill_(false);
@@ -180,12 +182,14 @@ TEST(FeedForward, LeavesPaddingOut) {
     std::vector<Tensor> leaves = {x.clone().requires_grad_()};
     for (const Tensor& w : list(weights)) leaves.push_back(w.clone().requires_grad_());
     torch::manual_seed(9);
-    const Tensor inner = feed_forward(leaves[0], from({leaves.begin() + 1, leaves.end()}), 0.2,
-                                      /*training=*/true, given_mask);
-    const Tensor between = add_dropped_out(leaves[0], inner, 0.2, /*training=*/true, given_mask),
-                 y = add_projected(leaves[0], between,
-                                   {.weight = torch::eye(12) * 0.5, .bias = torch::ones({12})}, 0.2,
-                                   /*training=*/true, given_mask);
+    const Tensor inner = ops::feed_forward(leaves[0], from({leaves.begin() + 1, leaves.end()}), 0.2,
+                                           /*training=*/true, given_mask);
+    const Tensor between =
+                     ops::add_dropped_out(leaves[0], inner, 0.2, /*training=*/true, given_mask),
+                 y = ops::add_projected(leaves[0], between,
+                                        {.weight = torch::eye(12) * 0.5, .bias = torch::ones({12})},
+                                        0.2,
+                                        /*training=*/true, given_mask);
     std::vector<Tensor> all = torch::autograd::grad({y}, leaves, {gradient});
     all.insert(all.begin(), y.detach());
     return all;
@@ -200,16 +204,17 @@ TEST(FeedForward, LeavesPaddingOut) {
 
 // Samples 1 and 2 of three alone, of a size that begins no block of a dropout.
 TEST(FeedForward, APartOfABatchIsThatPartOfTheWhole) {
-  const FeedForwardWeights weights = make_weights(12, 20, true);
+  const ops::FeedForwardWeights weights = make_weights(12, 20, true);
   const Tensor x = torch::randn({3, 301, 12}), gradient = torch::randn_like(x);
   const auto gradients = [&](const Tensor& given, const Tensor& of) {
     const Tensor leaf = given.clone().requires_grad_();
-    const Tensor y = add_dropped_out(leaf, feed_forward(leaf, weights, 0.2, true), 0.2, true);
+    const Tensor y =
+        ops::add_dropped_out(leaf, ops::feed_forward(leaf, weights, 0.2, true), 0.2, true);
     return std::pair{y.detach(), torch::autograd::grad({y}, {leaf}, {of})[0]};
   };
   torch::manual_seed(8);
   const auto [whole, whole_gradient] = gradients(x, gradient);
-  const BatchPart part(1, 2, at::make_generator<at::CPUGeneratorImpl>(uint64_t{8}));
+  const ops::BatchSlice part(1, 2, at::make_generator<at::CPUGeneratorImpl>(uint64_t{8}));
   const auto [y, y_gradient] = gradients(x.slice(0, 1), gradient.slice(0, 1));
   // Tiles begin at other rows, so products may differ in their last bits; a number dropped
   // elsewhere would differ by about 1.

@@ -14,7 +14,6 @@
 #include <random>
 #include <thread>
 
-#include "attention_variants/attention.h"
 #include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/cpu/kernels/gemm.h"
 #include "attention_variants/ops/cpu/kernels/row_ops.h"
@@ -22,6 +21,8 @@
 #include "attention_variants/ops/cpu/kernels/vector_math.h"
 #include "attention_variants/ops/cpu/parallel.h"
 #include "attention_variants/ops/linear.h"
+#include "attention_variants/projected_attention.h"
+#include "attention_variants/registry.h"
 #include "tests/attention_variants/testing.h"
 
 namespace lra {
@@ -32,23 +33,23 @@ TEST(VectorMath, ExpIsWithinTwoUlps) {
   for (double x = -87.2; x < 88; x += 0.00037) {
     const auto given = static_cast<float>(x);
     const double exact = std::exp(static_cast<double>(given));
-    worst = std::max(worst, std::abs(cpu::exp(given) - exact) / exact);
+    worst = std::max(worst, std::abs(ops::cpu::exp(given) - exact) / exact);
   }
   EXPECT_LT(worst, 2 * 0x1p-23);
-  EXPECT_EQ(cpu::exp(-std::numeric_limits<float>::infinity()), 0.0F);
-  EXPECT_EQ(cpu::exp(-200.0F), 0.0F);
-  EXPECT_EQ(cpu::exp(0.0F), 1.0F);
-  EXPECT_TRUE(std::isfinite(cpu::exp(1000.0F)));
-  EXPECT_TRUE(std::isnan(cpu::exp(std::nanf(""))));
+  EXPECT_EQ(ops::cpu::exp(-std::numeric_limits<float>::infinity()), 0.0F);
+  EXPECT_EQ(ops::cpu::exp(-200.0F), 0.0F);
+  EXPECT_EQ(ops::cpu::exp(0.0F), 1.0F);
+  EXPECT_TRUE(std::isfinite(ops::cpu::exp(1000.0F)));
+  EXPECT_TRUE(std::isnan(ops::cpu::exp(std::nanf(""))));
 }
 
 template <int64_t kWidth>
 void expect_powers_of_two() {
-  using C = cpu::Columns<kWidth>;
+  using C = ops::cpu::Simd<kWidth>;
   const auto power = [](float given) {
     float x[kWidth];
     std::fill(x, x + kWidth, given);
-    C::raise_two_to(C::at(x));
+    C::exp2_in_place(C::at(x));
     for (const float lane : x)
       EXPECT_EQ(std::bit_cast<uint32_t>(lane), std::bit_cast<uint32_t>(x[0]));
     return x[0];
@@ -80,12 +81,12 @@ TEST(VectorMath, ErfIsWithinTwoUlps) {
   for (double x = -6; x < 6; x += 0.00013) {
     const auto given = static_cast<float>(x);
     const double exact = std::erf(static_cast<double>(given));
-    if (exact != 0) worst = std::max(worst, std::abs((cpu::erf(given) - exact) / exact));
+    if (exact != 0) worst = std::max(worst, std::abs((ops::cpu::erf(given) - exact) / exact));
   }
   EXPECT_LT(worst, 2 * 0x1p-23);
-  EXPECT_EQ(cpu::erf(100.0F), 1.0F);
-  EXPECT_EQ(cpu::erf(-100.0F), -1.0F);
-  EXPECT_TRUE(std::isnan(cpu::erf(std::nanf(""))));
+  EXPECT_EQ(ops::cpu::erf(100.0F), 1.0F);
+  EXPECT_EQ(ops::cpu::erf(-100.0F), -1.0F);
+  EXPECT_TRUE(std::isnan(ops::cpu::erf(std::nanf(""))));
 }
 
 // The result and the gradients towards q, k, v (or v and what is both q and k) and all parameters.
@@ -101,7 +102,7 @@ std::vector<torch::Tensor> evaluate(const AttentionSpec& spec, const AttentionCo
   for (torch::Tensor& x : inputs) x = x.to(type).detach().requires_grad_();
   torch::Tensor out;
   {
-    const AutocastScope scope(torch::kCPU, autocast);
+    const ops::AutocastScope scope(torch::kCPU, autocast);
     out = attention->attend(inputs[0], inputs[shared ? 0 : 1], inputs.back(), mask);
   }
   std::vector<torch::Tensor> towards = inputs;
@@ -264,7 +265,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"cosformer", 2, 3, 300, 5, Padding::scattered}));
 
 INSTANTIATE_TEST_SUITE_P(
-    Patterns, KernelParity,
+    ops::Patterns, KernelParity,
     testing::Values(Case{"local", 3, 2, 200, 32, Padding::end},
                     Case{"local[block=7]", 2, 3, 100, 5, Padding::scattered},
                     Case{"local[block=300]", 2, 1, 700, 8, Padding::none},
@@ -326,15 +327,15 @@ INSTANTIATE_TEST_SUITE_P(Every, EveryKernel,
                                          "sparse[block=16,summary=4]",
                                          "reformer[chunk_length=16]"));
 
-TEST(LinearRows, LeaveTilesOfPaddingOut) {
+TEST(ops::LinearRows, LeaveTilesOfPaddingOut) {
   torch::manual_seed(5);
   torch::Tensor mask = torch::ones({3, 700}, torch::kBool);
   mask[1].slice(0, 3).fill_(false);
   mask[2].slice(0, 300).fill_(false);
   const torch::Tensor real = mask.unsqueeze(-1), x = torch::randn({3, 700, 10}).requires_grad_();
-  std::vector<LinearWeights> layers(3);
+  std::vector<ops::LinearWeights> layers(3);
   std::vector<torch::Tensor> leaves = {x};
-  for (LinearWeights& layer : layers) {
+  for (ops::LinearWeights& layer : layers) {
     layer = {.weight = torch::randn({6, 10}).requires_grad_(),
              .bias = torch::randn({6}).requires_grad_()};
     leaves.insert(leaves.end(), {layer.weight, layer.bias});
@@ -342,7 +343,7 @@ TEST(LinearRows, LeaveTilesOfPaddingOut) {
   const std::vector<torch::Tensor> gradients = {torch::randn({3, 700, 6}) * real,
                                                 torch::randn({3, 700, 6}) * real,
                                                 torch::randn({3, 700, 6}) * real};
-  const auto some = linear_rows(x, nullptr, layers, mask).y;
+  const auto some = ops::linear(x, nullptr, layers, mask).y;
   std::vector<torch::Tensor> plain;
   for (size_t i = 0; i < 3; ++i) {
     plain.push_back(torch::linear(x, layers[i].weight, layers[i].bias));
@@ -373,18 +374,18 @@ TEST_P(SomeLinearRows, NormaliseFirstAndPassTheRowsOn) {
     std::vector<torch::Tensor> leaves, towards;
     for (const torch::Tensor& t : given) leaves.push_back(t.to(type).detach().requires_grad_());
     for (const torch::Tensor& t : gradients) towards.push_back(t.to(type));
-    std::vector<LinearWeights> layers;
+    std::vector<ops::LinearWeights> layers;
     for (size_t i = 3; i < leaves.size(); i += 2)
       layers.push_back({.weight = leaves[i], .bias = leaves[i + 1]});
     std::vector<torch::Tensor> all;
     if (fused) {
-      const RowNorm norm{.weight = leaves[1], .bias = leaves[2]};
-      const auto [y, x] = linear_rows(leaves[0], &norm, layers);
+      const ops::RowNorm norm{.weight = leaves[1], .bias = leaves[2]};
+      const auto [y, x] = ops::linear(leaves[0], &norm, layers);
       all = y;
       all.push_back(x);
     } else {
       const torch::Tensor normal = torch::layer_norm(leaves[0], {10}, leaves[1], leaves[2]);
-      for (const LinearWeights& layer : layers)
+      for (const ops::LinearWeights& layer : layers)
         all.push_back(torch::linear(normal, layer.weight, layer.bias));
       all.push_back(leaves[0].clone());
     }
@@ -435,9 +436,9 @@ TEST(InTurn, EveryItemIsTakenOnceByAThreadThereIs) {
     at::set_num_threads(threads);
     for (const int64_t count : {0, 1, 3, 64, 1000}) {
       std::vector<std::atomic<int>> taken(static_cast<size_t>(count));
-      std::vector<std::atomic<int>> busy(static_cast<size_t>(threads_for(count)));
+      std::vector<std::atomic<int>> busy(static_cast<size_t>(ops::threads_for(count)));
       std::atomic<int> failures = 0;
-      for_each_in_turn(count, [&](int64_t item, int64_t thread) {
+      ops::parallel_for_dynamic(count, [&](int64_t item, int64_t thread) {
         ++taken[static_cast<size_t>(item)];
         std::atomic<int>& own = busy.at(static_cast<size_t>(thread));
         if (++own != 1) ++failures;  // two at once under one number
@@ -452,12 +453,12 @@ TEST(InTurn, EveryItemIsTakenOnceByAThreadThereIs) {
 TEST(InTurn, EveryThreadRoundsProductsAsTheCallerDoes) {
   const Threads restored;
   at::set_num_threads(2);
-  const cpu::ProductScope scope(cpu::Products::bfloat16);
+  const ops::cpu::GemmPrecisionScope scope(ops::cpu::GemmPrecision::bfloat16);
   std::atomic<int> others = 0;
   std::array<std::atomic<bool>, 2> here{};
-  for_each_in_turn(2, [&](int64_t, int64_t thread) {
+  ops::parallel_for_dynamic(2, [&](int64_t, int64_t thread) {
     here.at(static_cast<size_t>(thread)) = true;
-    if (cpu::detail::products != cpu::Products::bfloat16) ++others;
+    if (ops::cpu::detail::products != ops::cpu::GemmPrecision::bfloat16) ++others;
     // Neither takes both items.
     const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (!(here[0] && here[1]) && std::chrono::steady_clock::now() < late)

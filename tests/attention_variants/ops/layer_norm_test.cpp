@@ -73,7 +73,7 @@ TEST_P(LayerNormParity, OfRows) {
     return torch::layer_norm(x, {x.size(-1)}, w, b, kEps);
   };
   const auto fused = [](const Tensor& x, const Tensor& w, const Tensor& b) {
-    return layer_norm(x, w, b, kEps);
+    return ops::layer_norm(x, w, b, kEps);
   };
   expect_close(with_gradients(in, torch::kFloat, gradient, fused),
                with_gradients(in, torch::kFloat, gradient, plain),
@@ -88,7 +88,7 @@ TEST_P(LayerNormParity, OfTheSumOfTokens) {
     return (y * in.mask.unsqueeze(-1).to(x.scalar_type())).sum(1);
   };
   const auto fused = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
-    return layer_norm_sum(x, w, b, kEps, in.mask);
+    return ops::layer_norm_sum(x, w, b, kEps, in.mask);
   };
   expect_close(with_gradients(in, torch::kFloat, gradient, fused),
                with_gradients(in, torch::kFloat, gradient, plain),
@@ -108,7 +108,7 @@ TEST(LayerNorm, LeavesPaddingOut) {
   const auto with = [&](const Tensor& mask) {
     return with_gradients(in, torch::kFloat, gradient,
                           [&](const Tensor& x, const Tensor& w, const Tensor& b) {
-                            return layer_norm(x, w, b, kEps, mask);
+                            return ops::layer_norm(x, w, b, kEps, mask);
                           });
   };
   const auto all = with({}), some = with(in.mask);
@@ -126,7 +126,7 @@ TEST(LayerNorm, TheSumIsTheSameForAnyNumberOfThreads) {
     at::set_num_threads(threads);
     return with_gradients(in, torch::kFloat, gradient,
                           [&](const Tensor& x, const Tensor& w, const Tensor& b) {
-                            return layer_norm_sum(x, w, b, kEps, in.mask);
+                            return ops::layer_norm_sum(x, w, b, kEps, in.mask);
                           });
   };
   const int before = at::get_num_threads();

@@ -13,7 +13,7 @@
 #include "attention_variants/ops/cpu/kernels/gemm_bf16.h"
 #include "attention_variants/torch.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 namespace {
 
 // Columns of wider tensors, so that rows do not follow each other.
@@ -39,17 +39,17 @@ const std::vector<std::array<int64_t, 3>>& shapes() {  // m, n, k
 // two more, of what is added up in absolute values.
 template <class Rounded, class Multiply>
 void expect_products(const std::vector<std::array<int64_t, 3>>& shapes, const Rounded& rounded,
-                     const Multiply& multiply) {
+                     const Multiply& gemm) {
   for (const auto& [m, n, k] : shapes) {
     for (const auto transposed : {Transposed::none, Transposed::a, Transposed::b}) {
-      for (const Scale scale :
-           {Scale{}, Scale{.product = 0.25F}, Scale{.product = -2, .old = 1}, Scale{.old = 0.5F}}) {
+      for (const GemmScale scale : {GemmScale{}, GemmScale{.product = 0.25F},
+                                    GemmScale{.product = -2, .old = 1}, GemmScale{.old = 0.5F}}) {
         const bool ta = transposed == Transposed::a, tb = transposed == Transposed::b;
         const torch::Tensor a = draw(ta ? k : m, ta ? m : k), b = draw(tb ? n : k, tb ? k : n),
                             whole = torch::randn({m, n + 3}), before = whole.clone(),
                             c = whole.narrow(1, 0, n);
         if (scale.old == 0) c.fill_(std::numeric_limits<float>::quiet_NaN());
-        multiply(transposed, m, n, k, view(a), view(b), mutable_view(c), scale);
+        gemm(transposed, m, n, k, view(a), view(b), mutable_view(c), scale);
         const torch::Tensor left = torch::Tensor(rounded(ta ? a.t() : a)).to(torch::kDouble),
                             right = torch::Tensor(rounded(tb ? b.t() : b)).to(torch::kDouble),
                             old = scale.old * before.narrow(1, 0, n).to(torch::kDouble);
@@ -67,7 +67,7 @@ void expect_products(const std::vector<std::array<int64_t, 3>>& shapes, const Ro
   }
 }
 
-class Product : public testing::TestWithParam<ProductCode> {
+class Product : public testing::TestWithParam<GemmBackend> {
  protected:
   void SetUp() override {
     const auto codes = product_codes();
@@ -77,33 +77,33 @@ class Product : public testing::TestWithParam<ProductCode> {
   }
 };
 
-std::string code_name(const testing::TestParamInfo<ProductCode>& code) {
+std::string code_name(const testing::TestParamInfo<GemmBackend>& code) {
   return name_of(code.param);
 }
 
 INSTANTIATE_TEST_SUITE_P(Codes, Product,
-                         testing::Values(ProductCode::blas, ProductCode::avx2, ProductCode::avx512),
+                         testing::Values(GemmBackend::blas, GemmBackend::avx2, GemmBackend::avx512),
                          code_name);
 
 // BLAS promises less.
 class ProductByRegisters : public Product {};
 
 INSTANTIATE_TEST_SUITE_P(Codes, ProductByRegisters,
-                         testing::Values(ProductCode::avx2, ProductCode::avx512), code_name);
+                         testing::Values(GemmBackend::avx2, GemmBackend::avx512), code_name);
 
 TEST_P(Product, IsThatOfFloat64ForAnyShapeAndScale) {
   expect_products(
       shapes(), [](const torch::Tensor& x) { return x; },
-      [](auto... given) { multiply_by(GetParam(), given...); });
+      [](auto... given) { gemm_f32(GetParam(), given...); });
 }
 
 // Where a sample stands in a batch, and how its rows are cut into tiles, changes no bit.
 template <class Multiply>
-void expect_tiles(const Multiply& multiply) {
+void expect_tiles(const Multiply& gemm) {
   const int64_t m = 45, n = 83;
   for (const int64_t k : {70, 301}) {
     for (const auto transposed : {Transposed::none, Transposed::a, Transposed::b}) {
-      for (const Scale scale : {Scale{}, Scale{.product = 0.3F, .old = 0.7F}}) {
+      for (const GemmScale scale : {GemmScale{}, GemmScale{.product = 0.3F, .old = 0.7F}}) {
         const bool ta = transposed == Transposed::a, tb = transposed == Transposed::b;
         const torch::Tensor a = ta ? draw(k, m) : draw(m, k), b = tb ? draw(n, k) : draw(k, n),
                             old = torch::randn({m, n});
@@ -111,8 +111,8 @@ void expect_tiles(const Multiply& multiply) {
           const torch::Tensor c = old.narrow(0, row, rows)
                                       .narrow(1, column, columns)
                                       .clone(at::MemoryFormat::Contiguous);
-          multiply(transposed, rows, columns, k, view(a.narrow(ta ? 1 : 0, row, rows)),
-                   view(b.narrow(tb ? 0 : 1, column, columns)), mutable_view(c), scale);
+          gemm(transposed, rows, columns, k, view(a.narrow(ta ? 1 : 0, row, rows)),
+               view(b.narrow(tb ? 0 : 1, column, columns)), mutable_view(c), scale);
           return c;
         };
         const torch::Tensor whole = tile(0, m, 0, n);
@@ -131,10 +131,10 @@ void expect_tiles(const Multiply& multiply) {
 }
 
 TEST_P(ProductByRegisters, OfATileIsThatTileOfTheProduct) {
-  expect_tiles([](auto... given) { multiply_by(GetParam(), given...); });
+  expect_tiles([](auto... given) { gemm_f32(GetParam(), given...); });
 }
 
-class RoundedProduct : public testing::TestWithParam<RoundedCode> {
+class RoundedProduct : public testing::TestWithParam<GemmBf16Backend> {
  protected:
   void SetUp() override {
     const auto codes = rounded_codes();
@@ -144,28 +144,28 @@ class RoundedProduct : public testing::TestWithParam<RoundedCode> {
   }
 };
 
-std::string rounded_code_name(const testing::TestParamInfo<RoundedCode>& code) {
+std::string rounded_code_name(const testing::TestParamInfo<GemmBf16Backend>& code) {
   return name_of(code.param);
 }
 
 INSTANTIATE_TEST_SUITE_P(Codes, RoundedProduct,
-                         testing::Values(RoundedCode::float32, RoundedCode::avx512,
-                                         RoundedCode::onednn),
+                         testing::Values(GemmBf16Backend::float32, GemmBf16Backend::avx512,
+                                         GemmBf16Backend::onednn),
                          rounded_code_name);
 
 // Of rounded numbers in float32 there is BLAS where it suits the processor.
 class RoundedProductOfTiles : public RoundedProduct {};
 
 INSTANTIATE_TEST_SUITE_P(Codes, RoundedProductOfTiles,
-                         testing::Values(RoundedCode::avx512, RoundedCode::onednn),
+                         testing::Values(GemmBf16Backend::avx512, GemmBf16Backend::onednn),
                          rounded_code_name);
 
 // A product of NaN as large as any, so that what it leaves behind spoils one that reads it.
-void leave_nan(RoundedCode code, Transposed transposed) {
+void leave_nan(GemmBf16Backend code, Transposed transposed) {
   constexpr int64_t kSize = 544;
   const torch::Tensor x = torch::full({kSize, kSize}, std::numeric_limits<float>::quiet_NaN()),
                       c = torch::empty_like(x);
-  multiply_rounded_by(code, transposed, kSize, kSize, kSize, view(x), view(x), mutable_view(c), {});
+  gemm_bf16(code, transposed, kSize, kSize, kSize, view(x), view(x), mutable_view(c), {});
 }
 
 TEST_P(RoundedProduct, IsThatOfRoundedOperands) {
@@ -173,22 +173,22 @@ TEST_P(RoundedProduct, IsThatOfRoundedOperands) {
       shapes(), [](const torch::Tensor& x) { return x.to(torch::kBFloat16); },
       [](Transposed transposed, auto... given) {
         leave_nan(GetParam(), transposed);
-        multiply_rounded_by(GetParam(), transposed, given...);
+        gemm_bf16(GetParam(), transposed, given...);
       });
 }
 
 TEST_P(RoundedProductOfTiles, OfATileIsThatTileOfTheProduct) {
-  expect_tiles([](auto... given) { multiply_rounded_by(GetParam(), given...); });
+  expect_tiles([](auto... given) { gemm_bf16(GetParam(), given...); });
 }
 
 TEST(ProductCodes, TheOneTakenIsOneThatRuns) {
   const auto rounded = rounded_codes();
-  EXPECT_EQ(rounded.front(), RoundedCode::float32);
+  EXPECT_EQ(rounded.front(), GemmBf16Backend::float32);
   EXPECT_NE(std::ranges::find(rounded, rounded_code()), rounded.end());
   const auto codes = product_codes();
-  EXPECT_EQ(codes.front(), ProductCode::blas);
+  EXPECT_EQ(codes.front(), GemmBackend::blas);
   EXPECT_NE(std::ranges::find(codes, product_code()), codes.end());
 }
 
 }  // namespace
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

@@ -154,7 +154,7 @@ TEST(DepthwiseConv, EqualsLibTorchsConvolution) {
         const torch::Tensor x = in.v.detach().requires_grad_(),
                             w = weight.detach().requires_grad_();
         const torch::Tensor out = i == 0
-                                      ? depthwise_conv(x, w)
+                                      ? ops::reference::depthwise_conv(x, w)
                                       : at::conv2d_symint(x, w, {}, c10::SymIntArrayRef({1, 1}),
                                                           "same", c10::SymIntArrayRef({1, 1}), 2);
         out.backward(in.q);

@@ -2,6 +2,7 @@
 // what it holds in memory.
 #include <cmath>
 
+#include "attention_variants/projected_attention.h"
 #include "tests/attention_variants/testing.h"
 
 namespace lra {

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "attention_variants/contract/contract.h"
+#include "attention_variants/projected_attention.h"
 #include "tests/attention_variants/testing.h"
 #include "tests/support/scratch.h"  // error_text alone: this program has no lra/
 

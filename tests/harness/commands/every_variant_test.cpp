@@ -5,7 +5,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "attention_variants/attention.h"
+#include "attention_variants/registry.h"
 #include "tests/harness/program.h"
 
 namespace lra {

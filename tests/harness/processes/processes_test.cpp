@@ -109,7 +109,7 @@ TEST(Together, ThrowsInAllWhatOneThrows) {
 TEST(Together, AloneItIsACall) {
   int calls = 0;
   together(nullptr, [&] { ++calls; });
-  by_the_first(nullptr, [&] { ++calls; });
+  on_rank_zero(nullptr, [&] { ++calls; });
   EXPECT_EQ(calls, 2);
   EXPECT_THROW(together(nullptr, [] { throw Unsupported("as it is"); }), Unsupported);
 }
@@ -117,9 +117,9 @@ TEST(Together, AloneItIsACall) {
 TEST(Together, TheFirstWorksForAll) {
   std::atomic<int> calls = 0, failures = 0;
   with_processes(3, [&](Processes& processes) {
-    by_the_first(&processes, [&] { ++calls; });
+    on_rank_zero(&processes, [&] { ++calls; });
     try {
-      by_the_first(&processes, [&] { throw Error("cannot write"); });
+      on_rank_zero(&processes, [&] { throw Error("cannot write"); });
     } catch (const Error& error) {
       failures += std::string(error.what()) == "process 0 of 3: cannot write" ? 1 : 0;
     }
@@ -162,17 +162,17 @@ TEST(SumGradients, IsTheSumAndKeepsWhatIsNotDefined) {
 }
 
 TEST(PartCount, IsTheSameForAllProcesses) {
-  EXPECT_EQ(part_count(32, 0, 4), 1);
-  EXPECT_EQ(part_count(32, 4, 4), 2);
-  EXPECT_EQ(part_count(10, 2, 4), 2) << "shares of 3 and 2";
-  EXPECT_EQ(part_count(8, 1, 4), 2);
-  EXPECT_EQ(part_count(4, 0, 4), 1);
+  EXPECT_EQ(micro_batch_count(32, 0, 4), 1);
+  EXPECT_EQ(micro_batch_count(32, 4, 4), 2);
+  EXPECT_EQ(micro_batch_count(10, 2, 4), 2) << "shares of 3 and 2";
+  EXPECT_EQ(micro_batch_count(8, 1, 4), 2);
+  EXPECT_EQ(micro_batch_count(4, 0, 4), 1);
 }
 
 TEST(PartCount, RefusesAShareWithoutSamples) {
   const auto message = [](int64_t batch, int64_t micro_batch, int64_t processes) {
     try {
-      part_count(batch, micro_batch, processes);
+      micro_batch_count(batch, micro_batch, processes);
     } catch (const UsageError& error) {
       return std::string(error.what());
     }
@@ -221,7 +221,7 @@ TEST(ForEachPart, TogetherTheyAreTheWholeBatch) {
       for (int64_t i = 0; i < shares; ++i) {
         torch::manual_seed(4);
         const Range share = share_of(10, i, shares);
-        for_each_part(share, parts, /*seed=*/0, /*step=*/7, [&](Range part) {
+        for_each_micro_batch(share, parts, /*seed=*/0, /*step=*/7, [&](Range part) {
           const auto rows = [&](const torch::Tensor& t) {
             return t.slice(0, share.begin + part.begin, share.begin + part.end);
           };
@@ -247,7 +247,8 @@ TEST(ForEachPart, GivesEachPartAStreamOfItsOwn) {
   std::vector<torch::Tensor> draws;
   const auto draw = [&](Range share, int64_t step) {
     torch::manual_seed(4);
-    for_each_part(share, 2, /*seed=*/1, step, [&](Range) { draws.push_back(torch::rand({4})); });
+    for_each_micro_batch(share, 2, /*seed=*/1, step,
+                         [&](Range) { draws.push_back(torch::rand({4})); });
   };
   draw({0, 4}, 0);
   draw({4, 8}, 0);

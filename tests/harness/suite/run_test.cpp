@@ -62,7 +62,7 @@ TEST_F(SuiteRunTest, TheFolderAloneSaysWhatTheSuiteIs) {
   const ProgramResult rest = run_program({"suite", "--out", out("s").string(), "--resume"});
   ASSERT_EQ(rest.status, 0) << rest.err;
   EXPECT_TRUE(has(rest.err, "1 of 2 cells have ended already")) << rest.err;
-  EXPECT_EQ(ended_status(run("s", "standard")), "ok");
+  EXPECT_EQ(final_status(run("s", "standard")), "ok");
   EXPECT_TRUE(fs::exists(out("s") / "report" / "report.md"));
   EXPECT_EQ(read_lines(run("s", "standard") / kTriesFile)[0]["threads"], 1)
       << "as the suite began, whatever this runner has";
@@ -88,7 +88,7 @@ TEST_F(SuiteRunTest, ACellThatOnlyDiesIsTriedSoOftenAndTheOthersGoOn) {
   const ProgramResult result = run_program(w);
   EXPECT_EQ(result.status, 1);
   EXPECT_TRUE(has(result.err, "1 part(s) of the suite did not end as ok")) << result.err;
-  EXPECT_EQ(ended_status(run("s", "nystrom[num_landmarks=8]")), "ok");
+  EXPECT_EQ(final_status(run("s", "nystrom[num_landmarks=8]")), "ok");
   EXPECT_EQ(read_lines(run("s", "standard") / kTriesFile).size(), 2u);
   const json record = read_json(run("s", "standard") / kResultFile);
   EXPECT_EQ(record["status"], "crash");
@@ -100,7 +100,7 @@ TEST_F(SuiteRunTest, ACellThatOnlyDiesIsTriedSoOftenAndTheOthersGoOn) {
   // What ails it is gone: the next call tries it again.
   remove_tree(run("s", "standard") / kMetricsFile);
   EXPECT_EQ(run_program(w).status, 0);
-  EXPECT_EQ(ended_status(run("s", "standard")), "ok");
+  EXPECT_EQ(final_status(run("s", "standard")), "ok");
 }
 
 TEST_F(SuiteRunTest, ACellHasItsTime) {
@@ -112,7 +112,7 @@ TEST_F(SuiteRunTest, ACellHasItsTime) {
   EXPECT_EQ(record["status"], "timeout");
   EXPECT_EQ(record["reason"], "took longer than 5 s");
   EXPECT_TRUE(fs::exists(run("s", "standard") / kLastCheckpoint)) << "it was asked to stop first";
-  EXPECT_GE(seconds_tried(run("s", "standard")), 5);
+  EXPECT_GE(attempt_seconds(run("s", "standard")), 5);
   // The same limit again: it has had its time. None: it goes on.
   EXPECT_EQ(run_program(w).status, 1);
   EXPECT_EQ(read_lines(run("s", "standard") / kTriesFile).size(), 1u);
@@ -141,9 +141,9 @@ TEST_F(SuiteRunTest, ARunKeepsToItsMemory) {
   prepare_tiny_listops(out("data"));
   const auto w = tiny_train(out("data"), out("run"), "standard");
   EXPECT_EQ(run_program(with(w, {"--memory-limit", "256KiB"})).status, 1);
-  EXPECT_EQ(ended_status(out("run")), "oom");
+  EXPECT_EQ(final_status(out("run")), "oom");
   EXPECT_EQ(run_program(with(w, {"--memory-limit", "1GiB"})).status, 0);
-  EXPECT_EQ(ended_status(out("run")), "ok");
+  EXPECT_EQ(final_status(out("run")), "ok");
   EXPECT_TRUE(has(run_program(with(w, {"--memory-limit", "much"})).err,
                   "--memory-limit should be a size such as 8GiB or 512MiB, not 'much'"));
 }
@@ -180,13 +180,13 @@ TEST(SuiteRunners, LocksThatDoNotReachFromHostToHostAreFound) {
     });
     // Long enough for a beat on a busy machine too.
     EXPECT_TRUE(error_text([&] {
-                  RunnerMark mark(scratch.path(), std::chrono::seconds(1));
+                  RunnerHeartbeat mark(scratch.path(), std::chrono::seconds(1));
                 }).find("runner elsewhere-77 is at work in") != std::string::npos);
     EXPECT_TRUE(runners(scratch.path()).empty()) << "what refuses leaves no mark";
   }
   // A dead one is cleared away, here and elsewhere.
   write_file(folder / (host_name() + "-999999999"), "");
-  const RunnerMark mark(scratch.path(), std::chrono::milliseconds(20));
+  const RunnerHeartbeat mark(scratch.path(), std::chrono::milliseconds(20));
   EXPECT_FALSE(fs::exists(folder / "elsewhere-77"));
   EXPECT_FALSE(fs::exists(folder / (host_name() + "-999999999")));
   ASSERT_EQ(runners(scratch.path()).size(), 1u);

@@ -203,7 +203,7 @@ TEST_F(SuiteTasksTest, APlanSaysWhatIsMade) {
   DataSources from{.folder = out_ / "data",
                    .sources = {{"text", reviews_}, {"retrieval", images_}},
                    .synthetic = false};
-  auto plan = plan_data({"text", "retrieval", "pathx"}, budget, from);
+  auto plan = locate_data({"text", "retrieval", "pathx"}, budget, from);
   ASSERT_EQ(plan.size(), 3u);
   EXPECT_EQ(plan[0].make->source, reviews_);
   EXPECT_EQ(plan[0].make->train, 40);
@@ -214,7 +214,7 @@ TEST_F(SuiteTasksTest, APlanSaysWhatIsMade) {
 
   from.sources.erase("retrieval");
   from.synthetic = true;
-  plan = plan_data({"text", "retrieval"}, budget, from);
+  plan = locate_data({"text", "retrieval"}, budget, from);
   EXPECT_FALSE(plan[0].make->synthetic);
   EXPECT_TRUE(plan[1].make->synthetic);
   EXPECT_EQ(plan[1].make->source, reviews_);

@@ -218,9 +218,9 @@ TEST_F(Loader, DropLastLeavesOutTheShortBatch) {
 
 TEST_F(Loader, AStreamStartedAnywhereGoesOnAsAnUndisturbedOne) {
   const Split split = make(23);
-  for (const int64_t ahead : {0, 1, 3}) {
+  for (const int64_t prefetch : {0, 1, 3}) {
     const LoaderOptions options{
-        .batch = 7, .length = 5, .shuffle = true, .seed = 11, .ahead = ahead};
+        .batch = 7, .length = 5, .shuffle = true, .seed = 11, .prefetch = prefetch};
     TrainingStream whole(split, options);
     std::vector<Batch> batches;
     for (int i = 0; i < 12; ++i) batches.push_back(whole.next());
@@ -228,7 +228,7 @@ TEST_F(Loader, AStreamStartedAnywhereGoesOnAsAnUndisturbedOne) {
       TrainingStream later(split, options, start);
       for (size_t p = static_cast<size_t>(start); p < 12; ++p) {
         EXPECT_TRUE(same(later.next(), batches[p]))
-            << "ahead " << ahead << " start " << start << " batch " << p;
+            << "ahead " << prefetch << " start " << start << " batch " << p;
       }
     }
   }
@@ -266,7 +266,7 @@ TEST_F(Loader, ABatchLargerThanTheSplitSpansEpochs) {
 TEST_F(Loader, ErrorsOnTheThreadReachTheCaller) {
   const Split split = make(3);
   // More memory than there is; both calls must throw rather than wait.
-  TrainingStream stream(split, {.batch = 1, .length = int64_t{1} << 60, .ahead = 2});
+  TrainingStream stream(split, {.batch = 1, .length = int64_t{1} << 60, .prefetch = 2});
   EXPECT_ANY_THROW(stream.next());
   EXPECT_ANY_THROW(stream.next());
 }
@@ -274,9 +274,9 @@ TEST_F(Loader, ErrorsOnTheThreadReachTheCaller) {
 TEST_F(Loader, EndingEarlyDoesNotHang) {
   const Split split = make(23);
   for (int i = 0; i < 200; ++i) {
-    TrainingStream stream(split, {.batch = 4, .length = 5, .shuffle = true, .ahead = 1 + i % 3});
+    TrainingStream stream(split, {.batch = 4, .length = 5, .shuffle = true, .prefetch = 1 + i % 3});
     if (i % 2 == 0) stream.next();
-    EvaluationPass pass(split, {.batch = 4, .length = 5, .ahead = 1});
+    EvaluationPass pass(split, {.batch = 4, .length = 5, .prefetch = 1});
   }
 }
 

@@ -42,7 +42,7 @@ TEST(Standings, SingleRunsAreTestedByMcNemarOnTheirPredictions) {
   EXPECT_EQ(of(all, "best").text(), "best");
   EXPECT_FALSE(of(all, "best").p);
   const Standing& near = of(all, "near");
-  EXPECT_EQ(near.place, Place::tied);
+  EXPECT_EQ(near.place, Place::indistinguishable);
   EXPECT_EQ(near.text(), "not distinguishable");
   EXPECT_EQ(near.test, "McNemar");
   EXPECT_NEAR(near.difference, -0.2, 1e-12);
@@ -61,7 +61,7 @@ TEST(Standings, HolmCanTakeAwayWhatOneTestAloneWouldShow) {
   const Result best = seeded_run("best", 400), other = seeded_run("other", 392, 2);
   EXPECT_EQ(of(standings_of({best, other}), "other").place, Place::below);
   const auto all = standings_of({best, other, seeded_run("third", 392, 2)});
-  EXPECT_EQ(of(all, "other").place, Place::tied);
+  EXPECT_EQ(of(all, "other").place, Place::indistinguishable);
   EXPECT_DOUBLE_EQ(*of(all, "other").adjusted, 2 * mcnemar_p(2, 10));
 }
 

@@ -8,13 +8,13 @@
 #include "attention_variants/ops/cpu/kernels/scratch.h"
 #include "attention_variants/ops/cpu/kernels/vector_math.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 namespace {
 
 constexpr int64_t kScores = 64 * 1024;  // at a time: 256 KiB
 constexpr int64_t kLeastRows = 16, kMostRows = 128;
 
-int64_t key_count(const PatternTile& tile) {
+int64_t key_count(const SparsityTile& tile) {
   int64_t count = 0;
   for (const Range& range : tile.keys) count += range.end - range.begin;
   return count;
@@ -78,7 +78,7 @@ LRA_FOR_EACH_CPU void weights_backward(float* scores, float* grad, int64_t rows,
 // The keys that a tile's queries see, without those of padding, side by side.
 class Gathered {
  public:
-  Gathered(const PatternShape& shape, const Pattern& pattern, float* scratch, int64_t most)
+  Gathered(const PatternShape& shape, const SparsityPattern& pattern, float* scratch, int64_t most)
       : shape_(shape),
         pattern_(pattern),
         k{scratch, shape.depth},
@@ -86,7 +86,7 @@ class Gathered {
     at_.reserve(static_cast<size_t>(most));
   }
 
-  void read(const PatternTile& tile, const PatternInputs& in) {
+  void read(const SparsityTile& tile, const PatternInputs& in) {
     at_.clear();
     whole_ = 0;
     for (size_t i = 0; i < tile.keys.size(); ++i) {
@@ -124,7 +124,7 @@ class Gathered {
 
  private:
   const PatternShape& shape_;
-  const Pattern& pattern_;
+  const SparsityPattern& pattern_;
   std::vector<int64_t> at_;  // positions
   int64_t whole_ = 0;        // of them seen by all queries
 
@@ -135,10 +135,10 @@ class Gathered {
 // Calls body(tile's keys, begin, rows, seen) for a few queries at a time, as long as there are
 // tokens among them; `done`(keys) at the end of each tile.
 template <class Body, class Done>
-void for_each_part(const Pattern& pattern, const PatternInputs& in, Gathered& keys, Body body,
-                   Done done) {
+void for_each_part(const SparsityPattern& pattern, const PatternInputs& in, Gathered& keys,
+                   Body body, Done done) {
   Seen seen[kMostRows];
-  for (const PatternTile& tile : pattern.tiles) {
+  for (const SparsityTile& tile : pattern.tiles) {
     const auto [first, end] = tile.queries;
     if (std::find(in.mask + first, in.mask + end, true) == in.mask + end) continue;
     keys.read(tile, in);
@@ -157,9 +157,9 @@ struct Sizes {
   int64_t keys = 0, scores = 0, rows = 0;  // the most at a time
 };
 
-Sizes sizes_of(const Pattern& pattern) {
+Sizes sizes_of(const SparsityPattern& pattern) {
   Sizes sizes;
-  for (const PatternTile& tile : pattern.tiles) {
+  for (const SparsityTile& tile : pattern.tiles) {
     // With padding left out there may be fewer keys, and more rows at a time: kScores bounds those.
     const int64_t keys = key_count(tile),
                   rows = std::min(kMostRows, tile.queries.end - tile.queries.begin);
@@ -173,15 +173,15 @@ Sizes sizes_of(const Pattern& pattern) {
 
 }  // namespace
 
-int64_t pattern_scratch(const PatternShape& shape, const Pattern& pattern, bool backward) {
+int64_t pattern_scratch(const PatternShape& shape, const SparsityPattern& pattern, bool backward) {
   const Sizes sizes = sizes_of(pattern);
   const int64_t width = shape.depth + shape.values;
   return (sizes.keys * width + sizes.scores) * (backward ? 2 : 1) + sizes.rows +
          (backward ? sizes.rows * width : 0);
 }
 
-void pattern_forward(const PatternShape& shape, const Pattern& pattern, const PatternInputs& in,
-                     Matrix out, float* log_sum, float* scratch) {
+void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
+                     const PatternInputs& in, Matrix out, float* log_sum, float* scratch) {
   const int64_t d = shape.depth, e = shape.values;
   const Sizes sizes = sizes_of(pattern);
   Arena arena(scratch);
@@ -190,17 +190,17 @@ void pattern_forward(const PatternShape& shape, const Pattern& pattern, const Pa
   zero_rows(out, 0, shape.length, e);
   const auto part = [&](int64_t begin, int64_t rows, const Seen* seen) {
     const int64_t n = keys.count();
-    multiply_bt(rows, n, d, in.q.from(begin), keys.k, {scores, n}, {.product = shape.scale});
+    gemm_nt(rows, n, d, in.q.from(begin), keys.k, {scores, n}, {.product = shape.scale});
     weights_of(scores, rows, n, seen, log_sum + begin, inverse);
-    multiply(rows, e, n, {scores, n}, keys.v, out.from(begin));
+    gemm(rows, e, n, {scores, n}, keys.v, out.from(begin));
     scale_rows(out.from(begin), rows, e, inverse);
   };
   for_each_part(pattern, in, keys, part, [] {});
 }
 
-void pattern_backward(const PatternShape& shape, const Pattern& pattern, const PatternInputs& in,
-                      ConstMatrix out, const float* log_sum, ConstMatrix grad_out,
-                      const PatternGradients& grad, float* scratch) {
+void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
+                      const PatternInputs& in, ConstMatrix out, const float* log_sum,
+                      ConstMatrix grad_out, const PatternGradients& grad, float* scratch) {
   const int64_t d = shape.depth, e = shape.values;
   const Sizes sizes = sizes_of(pattern);
   Arena arena(scratch);
@@ -217,13 +217,13 @@ void pattern_backward(const PatternShape& shape, const Pattern& pattern, const P
     const bool* mask = in.mask + begin;
     const ConstMatrix q = without_padding(in.q.from(begin), mask, rows, d, q_copy),
                       g = without_padding(grad_out.from(begin), mask, rows, e, g_copy);
-    multiply_bt(rows, n, d, q, keys.k, {scores, n}, {.product = shape.scale});
-    multiply_bt(rows, n, e, g, keys.v, {grad_scores, n});
+    gemm_nt(rows, n, d, q, keys.k, {scores, n}, {.product = shape.scale});
+    gemm_nt(rows, n, e, g, keys.v, {grad_scores, n});
     row_products(out.from(begin), g, rows, e, along);
     weights_backward(scores, grad_scores, rows, n, seen, shape.scale, log_sum + begin, along);
-    multiply(rows, d, n, {grad_scores, n}, keys.k, grad.q.from(begin));
-    multiply_at(n, d, rows, {grad_scores, n}, q, grad_k, {.old = kept});
-    multiply_at(n, e, rows, {scores, n}, g, grad_v, {.old = kept});
+    gemm(rows, d, n, {grad_scores, n}, keys.k, grad.q.from(begin));
+    gemm_tn(n, d, rows, {grad_scores, n}, q, grad_k, {.old = kept});
+    gemm_tn(n, e, rows, {scores, n}, g, grad_v, {.old = kept});
     kept = 1;
   };
   for_each_part(pattern, in, keys, part, [&] {
@@ -233,4 +233,4 @@ void pattern_backward(const PatternShape& shape, const Pattern& pattern, const P
   });
 }
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

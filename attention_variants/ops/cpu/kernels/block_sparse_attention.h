@@ -9,14 +9,14 @@
 
 #include "attention_variants/ops/cpu/kernels/gemm.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 
 /// Positions [begin, end).
 struct Range {
   int64_t begin = 0, end = 0;
 };
 
-struct PatternTile {
+struct SparsityTile {
   Range queries;
   /// What they see; a range given twice counts twice.
   std::vector<Range> keys;
@@ -25,8 +25,8 @@ struct PatternTile {
 };
 
 /// Which keys each query of a head sees. Every query is in one tile.
-struct Pattern {
-  std::vector<PatternTile> tiles;
+struct SparsityPattern {
+  std::vector<SparsityTile> tiles;
   /// Of a query i in bounded ranges: keys i - before to i + after.
   int64_t before = INT32_MAX, after = INT32_MAX;
 };
@@ -44,20 +44,20 @@ struct PatternInputs {
 };
 
 /// Floats of scratch, a thread, of the forward or the backward pass.
-int64_t pattern_scratch(const PatternShape& shape, const Pattern& pattern, bool backward);
+int64_t pattern_scratch(const PatternShape& shape, const SparsityPattern& pattern, bool backward);
 
 /// Writes out [N,e], softmax(scale q kᵀ) v over the tokens each query sees, and the logarithms of
 /// the softmaxes' sums, log_sum [N]. Rows of padding, and of queries that see no token, are zero.
-void pattern_forward(const PatternShape& shape, const Pattern& pattern, const PatternInputs& inputs,
-                     Matrix out, float* log_sum, float* scratch);
+void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
+                     const PatternInputs& inputs, Matrix out, float* log_sum, float* scratch);
 
 struct PatternGradients {
   Matrix q, k, v;
 };
 
 /// Writes all gradients, given out and its gradient.
-void pattern_backward(const PatternShape& shape, const Pattern& pattern,
+void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
                       const PatternInputs& inputs, ConstMatrix out, const float* log_sum,
                       ConstMatrix grad_out, const PatternGradients& grad, float* scratch);
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

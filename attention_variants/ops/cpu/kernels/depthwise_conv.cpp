@@ -5,7 +5,7 @@
 
 #include "attention_variants/ops/cpu/kernels/simd.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 namespace {
 
 constexpr int64_t kMostColumns = 16;
@@ -14,9 +14,9 @@ constexpr int64_t kMostColumns = 16;
 template <int64_t kWidth, class Body>
 LRA_INLINE void for_columns(int64_t width, const Body& body) {
   int64_t c = 0;
-  for (; c + kWidth <= width; c += kWidth) body(Columns<kWidth>(), c);
-  for (; c + 4 <= width; c += 4) body(Columns<4>(), c);
-  for (; c < width; ++c) body(Columns<1>(), c);
+  for (; c + kWidth <= width; c += kWidth) body(Simd<kWidth>(), c);
+  for (; c + 4 <= width; c += 4) body(Simd<4>(), c);
+  for (; c < width; ++c) body(Simd<1>(), c);
 }
 
 // to [count,width]: rows of x [length,width] from `first` on, and zeros where it has none.
@@ -30,7 +30,7 @@ LRA_INLINE void lay_out_from(int64_t first, ConstMatrix x, int64_t length, int64
       std::fill(row, row + width, 0.0F);
       continue;
     }
-    fetch_rows(x, from + 16, 1, width);
+    prefetch_rows(x, from + 16, 1, width);
     for_columns<kWidth>(
         width, [&](auto columns, int64_t c) __attribute__((always_inline)) {
           columns.at(row + c) = columns.at(x[from] + c);
@@ -48,12 +48,12 @@ struct Taps {
 
 // kCount rows of the result at `out`, of the rows from `x` on.
 template <class C, int64_t kCount>
-LRA_INLINE void convolve(Taps taps, int64_t kernel, ConstMatrix x, Matrix out) {
-  typename C::Lanes sum[kCount];
+LRA_INLINE void convolve(Taps conv_weight, int64_t kernel, ConstMatrix x, Matrix out) {
+  typename C::Vector sum[kCount];
 #pragma GCC unroll 8
   for (int64_t r = 0; r < kCount; ++r) sum[r] = C::at(out.data + r * out.stride);
   for (int64_t j = 0; j < kernel; ++j) {
-    const float tap = taps.first[j * taps.step];
+    const float tap = conv_weight.first[j * conv_weight.step];
 #pragma GCC unroll 8
     for (int64_t r = 0; r < kCount; ++r) sum[r] += tap * C::at(x.data + (j + r) * x.stride);
   }
@@ -62,25 +62,25 @@ LRA_INLINE void convolve(Taps taps, int64_t kernel, ConstMatrix x, Matrix out) {
 }
 
 template <class C>
-LRA_INLINE void convolve_columns(Taps taps, int64_t kernel, ConstMatrix x, int64_t rows,
+LRA_INLINE void convolve_columns(Taps conv_weight, int64_t kernel, ConstMatrix x, int64_t rows,
                                  Matrix out) {
   int64_t t = 0;
   for (; t + kTogether <= rows; t += kTogether) {
-    convolve<C, kTogether>(taps, kernel, {x.data + t * x.stride, x.stride},
+    convolve<C, kTogether>(conv_weight, kernel, {x.data + t * x.stride, x.stride},
                            {out.data + t * out.stride, out.stride});
   }
   for (; t < rows; ++t) {
-    convolve<C, 1>(taps, kernel, {x.data + t * x.stride, x.stride},
+    convolve<C, 1>(conv_weight, kernel, {x.data + t * x.stride, x.stride},
                    {out.data + t * out.stride, out.stride});
   }
 }
 
 template <int64_t kWidth>
-LRA_INLINE void convolve_all(Taps taps, int64_t kernel, ConstMatrix x, int64_t rows, int64_t width,
-                             Matrix out) {
+LRA_INLINE void convolve_all(Taps conv_weight, int64_t kernel, ConstMatrix x, int64_t rows,
+                             int64_t width, Matrix out) {
   for_columns<kWidth>(
       width, [&](auto columns, int64_t c) __attribute__((always_inline)) {
-        convolve_columns<decltype(columns)>(taps, kernel, {x.data + c, x.stride}, rows,
+        convolve_columns<decltype(columns)>(conv_weight, kernel, {x.data + c, x.stride}, rows,
                                             {out.data + c, out.stride});
       });
 }
@@ -89,11 +89,11 @@ LRA_INLINE void convolve_all(Taps taps, int64_t kernel, ConstMatrix x, int64_t r
 template <class C, int64_t kCount>
 LRA_INLINE void correlate(ConstMatrix gradient, ConstMatrix x, int64_t rows, float* sums) {
   static_assert(C::width <= kMostColumns);
-  typename C::Lanes sum[kCount];
+  typename C::Vector sum[kCount];
 #pragma GCC unroll 8
   for (int64_t j = 0; j < kCount; ++j) sum[j] = C::at(sums + j * kMostColumns);
   for (int64_t t = 0; t < rows; ++t) {
-    const typename C::Lanes g = C::at(gradient.data + t * gradient.stride);
+    const typename C::Vector g = C::at(gradient.data + t * gradient.stride);
 #pragma GCC unroll 8
     for (int64_t j = 0; j < kCount; ++j) sum[j] += g * C::at(x.data + (t + j) * x.stride);
   }
@@ -103,11 +103,11 @@ LRA_INLINE void correlate(ConstMatrix gradient, ConstMatrix x, int64_t rows, flo
 
 // The same for a number of taps known when it runs, at most kCount.
 template <class C, int64_t kCount>
-LRA_INLINE void correlate_rest(int64_t taps, ConstMatrix gradient, ConstMatrix x, int64_t rows,
-                               float* sums) {
+LRA_INLINE void correlate_rest(int64_t conv_weight, ConstMatrix gradient, ConstMatrix x,
+                               int64_t rows, float* sums) {
   if constexpr (kCount > 0) {
-    if (taps == kCount) return correlate<C, kCount>(gradient, x, rows, sums);
-    correlate_rest<C, kCount - 1>(taps, gradient, x, rows, sums);
+    if (conv_weight == kCount) return correlate<C, kCount>(gradient, x, rows, sums);
+    correlate_rest<C, kCount - 1>(conv_weight, gradient, x, rows, sums);
   }
 }
 
@@ -132,23 +132,24 @@ LRA_INLINE void correlate_all(ConstMatrix gradient, ConstMatrix x, int64_t kerne
 
 }  // namespace
 
-int64_t lead(int64_t kernel) { return kernel > 0 ? (kernel - 1) / 2 : 0; }
-int64_t trail(int64_t kernel) { return kernel / 2; }
+int64_t pad_before(int64_t kernel) { return kernel > 0 ? (kernel - 1) / 2 : 0; }
+int64_t pad_after(int64_t kernel) { return kernel / 2; }
 
-void lay_out(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
-             int64_t kernel, Turned turned, Matrix to) {
+void pad_tile(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
+              int64_t kernel, KernelOrder transposed, Matrix to) {
   if (kernel == 0) return;
-  const int64_t before = turned == Turned::yes ? trail(kernel) : lead(kernel);
+  const int64_t before = transposed == KernelOrder::yes ? pad_after(kernel) : pad_before(kernel);
   by_width([&](auto columns) __attribute__((always_inline)) {
-    lay_out_from<columns>(begin - before, x, length, rows + lead(kernel) + trail(kernel), width,
-                          to);
+    lay_out_from<columns>(begin - before, x, length, rows + pad_before(kernel) + pad_after(kernel),
+                          width, to);
   });
 }
 
-void add_convolution(const float* taps, int64_t kernel, Turned turned, ConstMatrix laid_out,
-                     int64_t rows, int64_t width, Matrix out) {
+void add_convolution(const float* conv_weight, int64_t kernel, KernelOrder transposed,
+                     ConstMatrix laid_out, int64_t rows, int64_t width, Matrix out) {
   if (kernel == 0) return;
-  const Taps in_order = turned == Turned::yes ? Taps{taps + kernel - 1, -1} : Taps{taps, 1};
+  const Taps in_order =
+      transposed == KernelOrder::yes ? Taps{conv_weight + kernel - 1, -1} : Taps{conv_weight, 1};
   by_width([&](auto columns) __attribute__((always_inline)) {
     convolve_all<columns>(in_order, kernel, laid_out, rows, width, out);
   });
@@ -156,8 +157,8 @@ void add_convolution(const float* taps, int64_t kernel, Turned turned, ConstMatr
 
 int64_t tap_sum_floats(int64_t kernel) { return kernel * kMostColumns; }
 
-void add_tap_sums(ConstMatrix gradient, ConstMatrix laid_out, int64_t kernel, int64_t rows,
-                  int64_t width, float* sums) {
+void add_conv_weight_grad(ConstMatrix gradient, ConstMatrix laid_out, int64_t kernel, int64_t rows,
+                          int64_t width, float* sums) {
   by_width([&](auto columns) __attribute__((always_inline)) {
     correlate_all<columns>(gradient, laid_out, kernel, rows, width, sums);
   });
@@ -168,4 +169,4 @@ void tap_gradients(const float* sums, int64_t kernel, float* grad_taps) {
     grad_taps[j] = std::accumulate(sums + j * kMostColumns, sums + (j + 1) * kMostColumns, 0.0F);
 }
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

@@ -11,7 +11,7 @@
 #include <immintrin.h>
 #endif
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 namespace {
 
 constexpr int64_t kLanes = kDropoutLanes;
@@ -26,8 +26,8 @@ LRA_INLINE uint16_t kept_or_zero(bool kept, uint16_t x, float scale) {
   return static_cast<uint16_t>(kept ? bits : 0);
 }
 
-template <class T, class Scale>
-LRA_INLINE void keep_rows(const T* x, T* y, const uint16_t* bits, int64_t count, Scale scale) {
+template <class T, class GemmScale>
+LRA_INLINE void keep_rows(const T* x, T* y, const uint16_t* bits, int64_t count, GemmScale scale) {
   for (int64_t row = 0; row < count; row += kLanes) {
     const uint32_t of = bits[row / kLanes];
     const auto some = [&](int64_t n) {
@@ -45,15 +45,16 @@ LRA_INLINE void keep_rows(const T* x, T* y, const uint16_t* bits, int64_t count,
 
 }  // namespace
 
-LRA_FOR_EACH_CPU void keep_bits(const float* x, float* y, const uint16_t* bits, int64_t count,
-                                float scale) {
+LRA_FOR_EACH_CPU void apply_keep_bits(const float* x, float* y, const uint16_t* bits, int64_t count,
+                                      float scale) {
   keep_rows(x, y, bits, count, scale);
 }
-LRA_FOR_EACH_CPU void keep_bits(const uint16_t* x, uint16_t* y, const uint16_t* bits, int64_t count,
-                                float scale) {
+LRA_FOR_EACH_CPU void apply_keep_bits(const uint16_t* x, uint16_t* y, const uint16_t* bits,
+                                      int64_t count, float scale) {
   keep_rows(x, y, bits, count, scale);
 }
-void keep_bits(const double* x, double* y, const uint16_t* bits, int64_t count, double scale) {
+void apply_keep_bits(const double* x, double* y, const uint16_t* bits, int64_t count,
+                     double scale) {
   keep_rows(x, y, bits, count, scale);
 }
 
@@ -205,8 +206,8 @@ LRA_AVX2 void draw_bits_avx2(uint64_t seed, int64_t first_block, int64_t blocks,
 }  // namespace
 #endif
 
-void draw_bits(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
-               uint16_t* bits) {
+void philox_keep_bits(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
+                      uint16_t* bits) {
 #if LRA_HAS_X86_CODES
   static const auto chosen = has_avx512() ? draw_bits_avx512
                              : has_avx2() ? draw_bits_avx2
@@ -217,4 +218,4 @@ void draw_bits(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t thre
 #endif
 }
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 
 /// Counters that are computed side by side, and the elements they serve: 8 halves of 4 words each.
 /// Element 16 h + l of a block is kept where half h of counter l is at least a threshold; bit
@@ -15,8 +15,8 @@ inline constexpr int64_t kDropoutLanes = 16, kDropoutHalves = 8,
 inline double dropout_scale(uint32_t threshold) { return 65536.0 / (65536.0 - threshold); }
 
 /// Writes the bits [8 blocks] of blocks of philox() under key `seed`.
-void draw_bits(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
-               uint16_t* bits);
+void philox_keep_bits(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
+                      uint16_t* bits);
 
 /// The same without the instructions that a processor may lack.
 void draw_bits_anywhere(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
@@ -24,8 +24,9 @@ void draw_bits_anywhere(uint64_t seed, int64_t first_block, int64_t blocks, uint
 
 /// y [count] = x * scale where the element is kept, else 0, of blocks and a tail; y may be x. The
 /// third is of bfloat16.
-void keep_bits(const float* x, float* y, const uint16_t* bits, int64_t count, float scale);
-void keep_bits(const double* x, double* y, const uint16_t* bits, int64_t count, double scale);
-void keep_bits(const uint16_t* x, uint16_t* y, const uint16_t* bits, int64_t count, float scale);
+void apply_keep_bits(const float* x, float* y, const uint16_t* bits, int64_t count, float scale);
+void apply_keep_bits(const double* x, double* y, const uint16_t* bits, int64_t count, double scale);
+void apply_keep_bits(const uint16_t* x, uint16_t* y, const uint16_t* bits, int64_t count,
+                     float scale);
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

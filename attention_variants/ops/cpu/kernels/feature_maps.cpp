@@ -5,7 +5,7 @@
 
 #include "attention_variants/ops/cpu/kernels/vector_math.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 namespace {
 
 LRA_INLINE float squared_norm(const float* x, int64_t width) {
@@ -133,10 +133,11 @@ LRA_FOR_EACH_CPU float softmax_backward(const FeatureTile& tile, const FeatureGr
 
 }  // namespace
 
-void project(const FeatureShape& shape, ConstMatrix turned, const FeatureTile& tile) {
+void project(const FeatureShape& shape, ConstMatrix transposed, const FeatureTile& tile) {
   if (shape.projection == nullptr) return;
-  const ProductScope exact(Products::float32);  // an exponent in bfloat16 is off by a quarter
-  multiply(tile.rows, shape.width, shape.depth, tile.x, turned, {tile.e, shape.width});
+  const GemmPrecisionScope exact(
+      GemmPrecision::float32);  // an exponent in bfloat16 is off by a quarter
+  gemm(tile.rows, shape.width, shape.depth, tile.x, transposed, {tile.e, shape.width});
 }
 
 LRA_FOR_EACH_CPU Largest largest_of(const float* e, const bool* seen, int64_t rows,
@@ -180,8 +181,8 @@ void query_features(const FeatureShape& shape, const FeatureTile& tile, float* l
 float features_backward(const FeatureShape& shape, const FeatureTile& tile,
                         const FeatureGradient& gradient, const float* largest, Matrix grad_x) {
   const auto through_projection = [&](float old) {
-    multiply(tile.rows, shape.depth, shape.width, {gradient.grad, shape.width},
-             {shape.projection, shape.depth}, grad_x, {.old = old});
+    gemm(tile.rows, shape.depth, shape.width, {gradient.grad, shape.width},
+         {shape.projection, shape.depth}, grad_x, {.old = old});
   };
   float sum = 0;
   switch (shape.map) {
@@ -203,4 +204,4 @@ float features_backward(const FeatureShape& shape, const FeatureTile& tile,
   return sum;
 }
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

@@ -4,7 +4,7 @@
 
 #include "attention_variants/ops/cpu/kernels/linear_attention.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 
 struct FeatureTile {
   ConstMatrix x;  // [rows,d]
@@ -14,7 +14,7 @@ struct FeatureTile {
 };
 
 /// e = W x, where the map has a projection; `turned` is Wᵀ [d,f].
-void project(const FeatureShape& shape, ConstMatrix turned, const FeatureTile& tile);
+void project(const FeatureShape& shape, ConstMatrix transposed, const FeatureTile& tile);
 
 struct Largest {
   float value = 0;  // -inf where nothing is seen
@@ -44,4 +44,4 @@ struct FeatureGradient {
 float features_backward(const FeatureShape& shape, const FeatureTile& tile,
                         const FeatureGradient& gradient, const float* largest, Matrix grad_x);
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

@@ -7,30 +7,30 @@
 
 #include <cstdint>
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 
 /// To what products round their operands. All add up in float32.
-enum class Products : int {
+enum class GemmPrecision : int {
   float32,
   bfloat16,  // to the nearest, ties to even, by the instructions of a processor that has them
 };
 
 namespace detail {
-extern constinit thread_local Products products;  // of the products below on this thread
+extern constinit thread_local GemmPrecision products;  // of the products below on this thread
 }
 
 /// While it lives, products on its thread round their operands so.
-class ProductScope {
+class GemmPrecisionScope {
  public:
-  explicit ProductScope(Products products) : before_(detail::products) {
+  explicit GemmPrecisionScope(GemmPrecision products) : before_(detail::products) {
     detail::products = products;
   }
-  ~ProductScope() { detail::products = before_; }
-  ProductScope(const ProductScope&) = delete;
-  ProductScope& operator=(const ProductScope&) = delete;
+  ~GemmPrecisionScope() { detail::products = before_; }
+  GemmPrecisionScope(const GemmPrecisionScope&) = delete;
+  GemmPrecisionScope& operator=(const GemmPrecisionScope&) = delete;
 
  private:
-  Products before_;
+  GemmPrecision before_;
 };
 
 /// A row-major matrix somewhere: element (i, j) is data[i * stride + j].
@@ -50,8 +50,8 @@ using ConstMatrix = Rows<const float>;
 /// Asks for rows that are to be read soon, unless they lie side by side, as the processor foresees
 /// them then; one head's of many it does not. They may lie past the last one, where often a later
 /// tile's are.
-[[gnu::always_inline]] inline void fetch_rows(ConstMatrix x, int64_t row, int64_t count,
-                                              int64_t columns) {
+[[gnu::always_inline]] inline void prefetch_rows(ConstMatrix x, int64_t row, int64_t count,
+                                                 int64_t columns) {
   constexpr int64_t kLine = 16;
   if (x.stride == columns) return;
   for (int64_t r = 0; r < count; ++r) {
@@ -59,7 +59,7 @@ using ConstMatrix = Rows<const float>;
   }
 }
 
-struct Scale {
+struct GemmScale {
   float product = 1;  // of the product
   float old = 0;      // of what c holds
 };
@@ -68,24 +68,24 @@ struct Scale {
 enum class Transposed { none, a, b };
 
 namespace detail {
-void multiply(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b,
-              Matrix c, Scale scale);
+void gemm(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b,
+          Matrix c, GemmScale scale);
 }  // namespace detail
 
 /// c [m,n] = a [m,k] b [k,n]. With scale.old 0, c is written, whatever it held.
-inline void multiply(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
-                     Scale scale = {}) {
-  detail::multiply(Transposed::none, m, n, k, a, b, c, scale);
+inline void gemm(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
+                 GemmScale scale = {}) {
+  detail::gemm(Transposed::none, m, n, k, a, b, c, scale);
 }
 /// c [m,n] = a [m,k] bᵀ, b [n,k].
-inline void multiply_bt(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
-                        Scale scale = {}) {
-  detail::multiply(Transposed::b, m, n, k, a, b, c, scale);
+inline void gemm_nt(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
+                    GemmScale scale = {}) {
+  detail::gemm(Transposed::b, m, n, k, a, b, c, scale);
 }
 /// c [m,n] = aᵀ b, a [k,m], b [k,n].
-inline void multiply_at(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
-                        Scale scale = {}) {
-  detail::multiply(Transposed::a, m, n, k, a, b, c, scale);
+inline void gemm_tn(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
+                    GemmScale scale = {}) {
+  detail::gemm(Transposed::a, m, n, k, a, b, c, scale);
 }
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

@@ -14,12 +14,12 @@
 #include <immintrin.h>
 #endif
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 namespace {
 
 // Room for at least `count`, whose contents are lost. At a cache line's beginning: BLAS may add up
 // in another order elsewhere, and each thread has its own room.
-float* room(std::vector<float>& kept, int64_t count) {
+float* scratch(std::vector<float>& kept, int64_t count) {
   constexpr size_t kLine = 64;
   const size_t needed = static_cast<size_t>(count) + kLine / sizeof(float);
   if (kept.size() < needed) kept.resize(needed);
@@ -40,14 +40,14 @@ void round_rows(ConstMatrix x, int64_t rows, int64_t columns, float* to) {
 }
 
 void by_float32(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
-                ConstMatrix b, Matrix c, Scale scale) {
+                ConstMatrix b, Matrix c, GemmScale scale) {
   thread_local std::vector<float> left, right;
-  float *const x = room(left, m * k), *const y = room(right, k * n);
+  float *const x = scratch(left, m * k), *const y = scratch(right, k * n);
   const bool a_turned = transposed == Transposed::a, b_turned = transposed == Transposed::b;
   const int64_t a_columns = a_turned ? m : k, b_columns = b_turned ? k : n;
   round_rows(a, a_turned ? k : m, a_columns, x);
   round_rows(b, b_turned ? n : k, b_columns, y);
-  multiply_by(product_code(), transposed, m, n, k, {x, a_columns}, {y, b_columns}, c, scale);
+  gemm_f32(product_code(), transposed, m, n, k, {x, a_columns}, {y, b_columns}, c, scale);
 }
 
 #if LRA_HAS_X86_CODES
@@ -61,14 +61,14 @@ bool has_bfloat16_instructions() {
 
 // Two terms of a sum at once: elements are pairs of bfloat16 numbers, the earlier one in the lower
 // half.
-struct Pairs {
-  using Vector = Columns<16>;
+struct Bf16Pairs {
+  using Registers = Simd<16>;
   static constexpr int64_t sums = 24;
   static constexpr bool packs = false;
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"  // inlined, it is passed nothing
-  LRA_INLINE static void add(Vector::Lanes& sum, float left, const Vector::Lanes& right) {
+  LRA_INLINE static void add(Registers::Vector& sum, float left, const Registers::Vector& right) {
     using Words [[gnu::vector_size(64)]] = int32_t;
     const Words all = Words{} + std::bit_cast<int32_t>(left);
     sum = __builtin_ia32_dpbf16ps_v16sf(sum, (__m512bh)all, (__m512bh)right);  // of the same bits
@@ -78,8 +78,8 @@ struct Pairs {
   template <int64_t kRows, int64_t kVectors, bool kTransposed>
   LRA_BFLOAT16 [[gnu::noinline]] static void multiply_columns(int64_t m, int64_t depth,
                                                               ConstMatrix a, ConstMatrix b,
-                                                              Matrix c, Scale scale) {
-    registers::multiply_columns<Pairs, kRows, kVectors, kTransposed>(m, depth, a, b, c, scale);
+                                                              Matrix c, GemmScale scale) {
+    registers::multiply_columns<Bf16Pairs, kRows, kVectors, kTransposed>(m, depth, a, b, c, scale);
   }
 };
 
@@ -109,8 +109,8 @@ void pair_columns(ConstMatrix x, int64_t rows, int64_t columns, int64_t pairs, f
 }
 
 // Pairs of a column's neighbours, x [rows,columns] -> to [pairs,columns]; likewise.
-LRA_BFLOAT16 void pair_rows(ConstMatrix x, int64_t rows, int64_t columns, int64_t pairs,
-                            Matrix to) {
+LRA_BFLOAT16 void pack_row_pairs(ConstMatrix x, int64_t rows, int64_t columns, int64_t pairs,
+                                 Matrix to) {
   alignas(64) uint16_t order[32];
   for (int i = 0; i < 32; ++i) order[i] = static_cast<uint16_t>(i / 2 + i % 2 * 16);
   const __m512i in_turn = _mm512_load_si512(order);
@@ -130,25 +130,25 @@ LRA_BFLOAT16 void pair_rows(ConstMatrix x, int64_t rows, int64_t columns, int64_
 }
 
 LRA_BFLOAT16 void by_avx512(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
-                            ConstMatrix b, Matrix c, Scale scale) {
-  thread_local std::vector<float> left, right, turned;
+                            ConstMatrix b, Matrix c, GemmScale scale) {
+  thread_local std::vector<float> left, right, transposed_b;
   const int64_t pairs = (k + 1) / 2;
   const int64_t stride = transposed == Transposed::b ? transposed_stride(n) : n;
-  float *const x = room(left, m * pairs), *const y = room(right, pairs * stride);
+  float *const x = scratch(left, m * pairs), *const y = scratch(right, pairs * stride);
   if (transposed == Transposed::b) {
-    float* const rows = room(turned, n * pairs);
+    float* const rows = scratch(transposed_b, n * pairs);
     pair_columns(b, n, k, pairs, rows);
     transpose({rows, pairs}, n, pairs, {y, stride});
   } else {
-    pair_rows(b, k, n, pairs, {y, n});
+    pack_row_pairs(b, k, n, pairs, {y, n});
   }
   const registers::AsGiven right_rows{{y, stride}};
   if (transposed == Transposed::a) {
-    pair_rows(a, k, m, pairs, {x, m});
-    return registers::multiply_all<Pairs, true>(m, n, pairs, {x, m}, right_rows, c, scale);
+    pack_row_pairs(a, k, m, pairs, {x, m});
+    return registers::multiply_all<Bf16Pairs, true>(m, n, pairs, {x, m}, right_rows, c, scale);
   }
   pair_columns(a, m, k, pairs, x);
-  registers::multiply_all<Pairs, false>(m, n, pairs, {x, pairs}, right_rows, c, scale);
+  registers::multiply_all<Bf16Pairs, false>(m, n, pairs, {x, pairs}, right_rows, c, scale);
 }
 
 #else
@@ -183,7 +183,7 @@ int64_t filled_up(int64_t count, int64_t to_multiple) {
 }
 
 // c = product * sums + old * c, rounded likewise in all columns
-LRA_BFLOAT16 void add_scaled(int64_t m, int64_t n, ConstMatrix sums, Matrix c, Scale scale) {
+LRA_BFLOAT16 void add_scaled(int64_t m, int64_t n, ConstMatrix sums, Matrix c, GemmScale scale) {
   for (int64_t r = 0; r < m; ++r) {
     const float* const from = sums[r];
     float* const to = c[r];
@@ -199,24 +199,24 @@ LRA_BFLOAT16 void add_scaled(int64_t m, int64_t n, ConstMatrix sums, Matrix c, S
 // sum are filled up to multiples of 32, and go apart where c has no room for them, which leaves
 // few. b goes in panels of as many columns as oneDNN packs at most.
 void by_onednn(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b,
-               Matrix c, Scale scale) {
+               Matrix c, GemmScale scale) {
   constexpr int64_t kFull = 32, kPanel = 64;
-  thread_local std::vector<float> left, right, turned, apart;
+  thread_local std::vector<float> left, right, transposed_b, apart;
   const int64_t rows = filled_up(m, kFull), depth = filled_up(k, kFull), pairs = depth / 2,
                 panels = filled_up(n, kPanel);
-  float *const x = room(left, rows * pairs), *const y = room(right, pairs * panels),
-               *const sums = room(apart, rows * kPanel);
+  float *const x = scratch(left, rows * pairs), *const y = scratch(right, pairs * panels),
+               *const sums = scratch(apart, rows * kPanel);
   if (transposed == Transposed::a) {
-    float* const columns = room(turned, pairs * m);
-    pair_rows(a, k, m, pairs, {columns, m});
+    float* const columns = scratch(transposed_b, pairs * m);
+    pack_row_pairs(a, k, m, pairs, {columns, m});
     transpose({columns, m}, pairs, m, {x, pairs});
   } else {
     pair_columns(a, m, k, pairs, x);
   }
   const auto pack = [&](int64_t j, int64_t columns, Matrix panel) {
     if (transposed != Transposed::b)
-      return pair_rows({b.data + j, b.stride}, k, columns, pairs, panel);
-    float* const as_rows = room(turned, columns * pairs);
+      return pack_row_pairs({b.data + j, b.stride}, k, columns, pairs, panel);
+    float* const as_rows = scratch(transposed_b, columns * pairs);
     pair_columns(b.from(j), columns, k, pairs, as_rows);
     transpose({as_rows, pairs}, columns, pairs, panel);
   };
@@ -252,32 +252,32 @@ constexpr auto by_onednn = by_float32;
 
 }  // namespace
 
-const char* name_of(RoundedCode code) {
+const char* name_of(GemmBf16Backend code) {
   constexpr const char* kNames[] = {"float32", "avx512", "onednn"};
   return kNames[static_cast<int>(code)];
 }
 
-std::vector<RoundedCode> rounded_codes() {
-  std::vector<RoundedCode> codes = {RoundedCode::float32};
+std::vector<GemmBf16Backend> rounded_codes() {
+  std::vector<GemmBf16Backend> codes = {GemmBf16Backend::float32};
   if (has_bfloat16_instructions()) {
-    codes.push_back(RoundedCode::avx512);
-    if (has_onednn()) codes.push_back(RoundedCode::onednn);
+    codes.push_back(GemmBf16Backend::avx512);
+    if (has_onednn()) codes.push_back(GemmBf16Backend::onednn);
   }
   return codes;
 }
 
-RoundedCode rounded_code() {
-  static const RoundedCode chosen = !has_bfloat16_instructions()  ? RoundedCode::float32
-                                    : has_onednn() && has_tiles() ? RoundedCode::onednn
-                                                                  : RoundedCode::avx512;
+GemmBf16Backend rounded_code() {
+  static const GemmBf16Backend chosen = !has_bfloat16_instructions()  ? GemmBf16Backend::float32
+                                        : has_onednn() && has_tiles() ? GemmBf16Backend::onednn
+                                                                      : GemmBf16Backend::avx512;
   return chosen;
 }
 
-void multiply_rounded_by(RoundedCode code, Transposed transposed, int64_t m, int64_t n, int64_t k,
-                         ConstMatrix a, ConstMatrix b, Matrix c, Scale scale) {
-  if (k == 0) return multiply_by(product_code(), transposed, m, n, k, a, b, c, scale);
+void gemm_bf16(GemmBf16Backend code, Transposed transposed, int64_t m, int64_t n, int64_t k,
+               ConstMatrix a, ConstMatrix b, Matrix c, GemmScale scale) {
+  if (k == 0) return gemm_f32(product_code(), transposed, m, n, k, a, b, c, scale);
   constexpr decltype(&by_float32) kCodes[] = {by_float32, by_avx512, by_onednn};
   kCodes[static_cast<int>(code)](transposed, m, n, k, a, b, c, scale);
 }
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

@@ -8,30 +8,30 @@
 
 #include "attention_variants/ops/cpu/kernels/gemm.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 
-enum class ProductCode : int {
+enum class GemmBackend : int {
   blas,  // LibTorch's
   avx2,  // with FMA
   avx512,
 };
 
 /// "blas", "avx2", "avx512"
-const char* name_of(ProductCode code);
+const char* name_of(GemmBackend code);
 
 /// Those that this processor runs, BLAS first.
-std::vector<ProductCode> product_codes();
+std::vector<GemmBackend> product_codes();
 
-/// The one that multiply() takes: the last of those where LibTorch's BLAS is MKL and the processor
+/// The one that gemm() takes: the last of those where LibTorch's BLAS is MKL and the processor
 /// not Intel's, elsewhere BLAS.
 /// Which it is depends on the processor and on LibTorch alone, so that a resumed run repeats
 /// itself.
-ProductCode product_code();
+GemmBackend product_code();
 
-/// c = op(a) op(b) as multiply() and its like say, in float32, by one of product_codes(). But for
+/// c = op(a) op(b) as gemm() and its like say, in float32, by one of product_codes(). But for
 /// BLAS, each element is the same to the bit in any tile of c: it is added up in order, 256 terms
 /// at a time.
-void multiply_by(ProductCode code, Transposed transposed, int64_t m, int64_t n, int64_t k,
-                 ConstMatrix a, ConstMatrix b, Matrix c, Scale scale);
+void gemm_f32(GemmBackend code, Transposed transposed, int64_t m, int64_t n, int64_t k,
+              ConstMatrix a, ConstMatrix b, Matrix c, GemmScale scale);
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

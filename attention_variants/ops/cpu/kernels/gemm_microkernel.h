@@ -1,5 +1,5 @@
 // Products of small matrices by sums in registers: what product.cpp and rounded_product.cpp compile
-// for each instruction set. `Code` says how wide its registers are (Vector), how many hold sums
+// for each instruction set. `Code` says how wide its registers are (Registers), how many hold sums
 // beside what is multiplied (sums), whether so narrow that blocks of b's columns are packed
 // (packs), how the product of an element of a and a vector of b is added to one (add), and calls
 // multiply_columns() compiled for its instructions (the same name), not inlined: within one
@@ -15,7 +15,7 @@
 
 #if LRA_HAS_X86_CODES
 
-namespace lra::cpu::registers {
+namespace lra::ops::cpu::registers {
 
 // So many terms of a sum at a time: that much of b, for one block of columns, stays in cache.
 constexpr int64_t kDepth = 256;
@@ -25,10 +25,11 @@ constexpr int64_t kRowsAtOnce = 8;  // at most; enough sums to wait for none
 // kRows rows and kVectors vectors of columns of c, which are added up at once. a: [kRows,depth], or
 // kTransposed [depth,kRows].
 template <class Code, int64_t kRows, int64_t kVectors, bool kTransposed>
-LRA_INLINE void multiply_block(int64_t depth, ConstMatrix a, ConstMatrix b, Matrix c, Scale scale) {
-  using C = typename Code::Vector;
-  using Lanes = typename C::Lanes;
-  Lanes sum[kRows][kVectors];
+LRA_INLINE void micro_kernel(int64_t depth, ConstMatrix a, ConstMatrix b, Matrix c,
+                             GemmScale scale) {
+  using C = typename Code::Registers;
+  using Vector = typename C::Vector;
+  Vector sum[kRows][kVectors];
   // c may be far away, and is fetched meanwhile.
 #pragma GCC unroll 16
   for (int64_t r = 0; r < kRows; ++r) {
@@ -38,10 +39,10 @@ LRA_INLINE void multiply_block(int64_t depth, ConstMatrix a, ConstMatrix b, Matr
 #pragma GCC unroll 16
   for (int64_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-    for (int64_t v = 0; v < kVectors; ++v) sum[r][v] = Lanes{};
+    for (int64_t v = 0; v < kVectors; ++v) sum[r][v] = Vector{};
   }
   for (int64_t p = 0; p < depth; ++p) {
-    Lanes right[kVectors];
+    Vector right[kVectors];
 #pragma GCC unroll 4
     for (int64_t v = 0; v < kVectors; ++v) right[v] = C::at(b[p] + v * C::width);
 #pragma GCC unroll 16
@@ -55,7 +56,7 @@ LRA_INLINE void multiply_block(int64_t depth, ConstMatrix a, ConstMatrix b, Matr
   for (int64_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
     for (int64_t v = 0; v < kVectors; ++v) {
-      Lanes& to = C::at(c[r] + v * C::width);
+      Vector& to = C::at(c[r] + v * C::width);
       to = scale.old == 0 ? scale.product * sum[r][v] : scale.product * sum[r][v] + scale.old * to;
     }
   }
@@ -69,10 +70,9 @@ LRA_INLINE ConstMatrix later_rows(ConstMatrix a, int64_t row) {
 // The last rows, fewer than kRows + 1.
 template <class Code, int64_t kRows, int64_t kVectors, bool kTransposed>
 LRA_INLINE void multiply_rest(int64_t m, int64_t depth, ConstMatrix a, ConstMatrix b, Matrix c,
-                              Scale scale) {
+                              GemmScale scale) {
   if constexpr (kRows > 0) {
-    if (m == kRows)
-      return multiply_block<Code, kRows, kVectors, kTransposed>(depth, a, b, c, scale);
+    if (m == kRows) return micro_kernel<Code, kRows, kVectors, kTransposed>(depth, a, b, c, scale);
     multiply_rest<Code, kRows - 1, kVectors, kTransposed>(m, depth, a, b, c, scale);
   }
 }
@@ -80,12 +80,12 @@ LRA_INLINE void multiply_rest(int64_t m, int64_t depth, ConstMatrix a, ConstMatr
 // All rows of as many columns of c as a block has.
 template <class Code, int64_t kRows, int64_t kVectors, bool kTransposed>
 LRA_INLINE void multiply_columns(int64_t m, int64_t depth, ConstMatrix a, ConstMatrix b, Matrix c,
-                                 Scale scale) {
+                                 GemmScale scale) {
   int64_t i = 0;
   for (; i + kRows <= m; i += kRows) {
-    if constexpr (!kTransposed) fetch_rows(a, i + 2 * kRows, kRows, depth);
-    multiply_block<Code, kRows, kVectors, kTransposed>(depth, later_rows<kTransposed>(a, i), b,
-                                                       c.from(i), scale);
+    if constexpr (!kTransposed) prefetch_rows(a, i + 2 * kRows, kRows, depth);
+    micro_kernel<Code, kRows, kVectors, kTransposed>(depth, later_rows<kTransposed>(a, i), b,
+                                                     c.from(i), scale);
   }
   multiply_rest<Code, kRows - 1, kVectors, kTransposed>(m - i, depth, later_rows<kTransposed>(a, i),
                                                         b, c.from(i), scale);
@@ -94,8 +94,8 @@ LRA_INLINE void multiply_columns(int64_t m, int64_t depth, ConstMatrix a, ConstM
 // The last `count` columns, fewer than a vector has: of b with zeros beside them.
 template <class Code, int64_t kRows, bool kTransposed>
 LRA_INLINE void multiply_last_columns(int64_t m, int64_t count, int64_t depth, ConstMatrix a,
-                                      ConstMatrix b, Matrix c, Scale scale) {
-  using C = typename Code::Vector;
+                                      ConstMatrix b, Matrix c, GemmScale scale) {
+  using C = typename Code::Registers;
   alignas(64) float right[kDepth * C::width];
   for (int64_t p = 0; p < depth; ++p) {
     float* const to = right + p * C::width;
@@ -150,8 +150,8 @@ LRA_INLINE ConstMatrix pack(ConstMatrix b, int64_t depth, float* packed) {
 
 template <class Code, bool kTransposed, class B>
 LRA_INLINE void multiply_all(int64_t m, int64_t n, int64_t k, ConstMatrix a, B b, Matrix c,
-                             Scale scale) {
-  using C = typename Code::Vector;
+                             GemmScale scale) {
+  using C = typename Code::Registers;
   int64_t done = 0;
   do {  // c is written even where there is no term
     const int64_t depth = std::min(kDepth, k - done);
@@ -182,6 +182,6 @@ LRA_INLINE void multiply_all(int64_t m, int64_t n, int64_t k, ConstMatrix a, B b
   } while (done < k);
 }
 
-}  // namespace lra::cpu::registers
+}  // namespace lra::ops::cpu::registers
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "attention_variants/ops/cpu/kernels/vector_math.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 namespace {
 
 constexpr float kLeastNorm = 0.5F;  // below it A is zero: a sample with no landmark at all
@@ -47,13 +47,13 @@ struct Iterate {
 
 // From step.z to the next Z.
 void iterate(int64_t m, ConstMatrix a, const Iterate& step, Matrix next) {
-  multiply(m, m, m, a, step.z, step.az);
+  gemm(m, m, m, a, step.z, step.az);
   from_diagonal(m, 7, step.az.data, step.seven.data);
-  multiply(m, m, m, step.az, step.seven, step.thirteen);  // for a moment
+  gemm(m, m, m, step.az, step.seven, step.thirteen);  // for a moment
   from_diagonal(m, 15, step.thirteen.data, step.fifteen.data);
-  multiply(m, m, m, step.az, step.fifteen, next);  // for a moment
+  gemm(m, m, m, step.az, step.fifteen, next);  // for a moment
   from_diagonal(m, 13, next.data, step.thirteen.data);
-  multiply(m, m, m, step.z, step.thirteen, next, {.product = 0.25F});
+  gemm(m, m, m, step.z, step.thirteen, next, {.product = 0.25F});
 }
 
 }  // namespace
@@ -93,14 +93,14 @@ void inverse_backward(int64_t m, int64_t iterations, ConstMatrix a, Matrix grad_
   for (int64_t i = iterations - 1; i >= 0; --i) {
     const Iterate step(m, iterates + i * Iterate::kParts * count);
     // next = Z T / 4, T = 13I - AZ U, U = 15I - AZ W, W = 7I - AZ.
-    multiply_at(m, m, m, step.z, grad_z, outer, {.product = -0.25F});  // of AZ U
-    multiply_bt(m, m, m, grad_z, step.thirteen, grad_next, {.product = 0.25F});
-    multiply_bt(m, m, m, outer, step.fifteen, grad_az);
-    multiply_at(m, m, m, step.az, outer, inner, {.product = -1});  // of AZ W
-    multiply_bt(m, m, m, inner, step.seven, grad_az, {.old = 1});
-    multiply_at(m, m, m, step.az, inner, grad_az, {.product = -1, .old = 1});
-    multiply_bt(m, m, m, grad_az, step.z, grad_a, {.old = 1});
-    multiply_at(m, m, m, a, grad_az, grad_next, {.old = 1});
+    gemm_tn(m, m, m, step.z, grad_z, outer, {.product = -0.25F});  // of AZ U
+    gemm_nt(m, m, m, grad_z, step.thirteen, grad_next, {.product = 0.25F});
+    gemm_nt(m, m, m, outer, step.fifteen, grad_az);
+    gemm_tn(m, m, m, step.az, outer, inner, {.product = -1});  // of AZ W
+    gemm_nt(m, m, m, inner, step.seven, grad_az, {.old = 1});
+    gemm_tn(m, m, m, step.az, inner, grad_az, {.product = -1, .old = 1});
+    gemm_nt(m, m, m, grad_az, step.z, grad_a, {.old = 1});
+    gemm_tn(m, m, m, a, grad_az, grad_next, {.old = 1});
     std::copy(grad_next.data, grad_next.data + count, grad_z.data);
   }
   // Z of the start: Aᵀ / norm, and the norm is the largest sum of a column, shared where there are
@@ -121,4 +121,4 @@ void inverse_backward(int64_t m, int64_t iterations, ConstMatrix a, Matrix grad_
   }
 }
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

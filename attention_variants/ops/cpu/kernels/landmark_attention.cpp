@@ -10,7 +10,7 @@
 #include "attention_variants/ops/cpu/kernels/softmax_tiles.h"
 #include "attention_variants/ops/cpu/kernels/vector_math.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 namespace {
 
 // Segment i of the positions: [begin, end).
@@ -29,7 +29,7 @@ LRA_FOR_EACH_CPU void add_rows(ConstMatrix x, const bool* mask, int64_t begin, i
                                int64_t width, float factor, float* sum) {
   for (int64_t t = begin; t < end; ++t) {
     if (!mask[t]) continue;
-    fetch_rows(x, t + 16, 1, width);
+    prefetch_rows(x, t + 16, 1, width);
     const float* row = x.data + t * x.stride;
     for (int64_t c = 0; c < width; ++c) sum[c] += factor * row[c];
   }
@@ -73,18 +73,18 @@ void segment_means_backward(const NystromShape& shape, const bool* mask, ConstMa
 }
 
 // A [m,m] = softmax of the landmarks' scores; rows and columns of absent landmarks are zero.
-void landmark_attention(const NystromShape& shape, ConstMatrix q, ConstMatrix k, const float* bias,
-                        Matrix a) {
+void landmark_matrix(const NystromShape& shape, ConstMatrix q, ConstMatrix k, const float* bias,
+                     Matrix a) {
   const int64_t m = shape.landmarks;
   const float scale = 1 / std::sqrt(static_cast<float>(shape.depth));
-  multiply_bt(m, m, shape.depth, q, k, a, {.product = scale});
+  gemm_nt(m, m, shape.depth, q, k, a, {.product = scale});
   softmax_rows(a.data, m, m, bias);
   for (int64_t i = 0; i < m; ++i) {
     if (bias[i] != 0) std::fill(a[i], a[i] + m, 0.0F);
   }
 }
 
-TileShape tiles(const NystromShape& shape, int64_t length) {
+SmallAttentionShape tiles(const NystromShape& shape, int64_t length) {
   return {.length = length,
           .few = shape.landmarks,
           .depth = shape.depth,
@@ -111,7 +111,7 @@ struct Saved {
 
 // A tile laid out between what the convolution reads beside it.
 int64_t laid_out_rows(const NystromShape& shape) {
-  return kTile + lead(shape.kernel) + trail(shape.kernel);
+  return kTile + pad_before(shape.kernel) + pad_after(shape.kernel);
 }
 
 }  // namespace
@@ -120,16 +120,16 @@ int64_t nystrom_saved(const NystromShape& shape) {
   return shape.landmarks * (3 * shape.depth + 2) + 2 * shape.length;
 }
 
-int64_t nystrom_scratch(const NystromShape& shape, Holes holes) {
+int64_t nystrom_scratch(const NystromShape& shape, InnerPadding holes) {
   const int64_t m = shape.landmarks;
-  return (holes == Holes::yes ? 3 * shape.length * shape.depth : 0) + nystrom_saved(shape) +
+  return (holes == InnerPadding::yes ? 3 * shape.length * shape.depth : 0) + nystrom_saved(shape) +
          laid_out_rows(shape) * shape.depth + 2 * m * m + m * shape.depth + inverse_scratch(m) +
          tile_scratch(tiles(shape, 0));
 }
 
-int64_t nystrom_backward_scratch(const NystromShape& shape, Holes holes) {
+int64_t nystrom_backward_scratch(const NystromShape& shape, InnerPadding holes) {
   const int64_t m = shape.landmarks;
-  return (holes == Holes::yes ? 4 * shape.length * shape.depth : 0) +
+  return (holes == InnerPadding::yes ? 4 * shape.length * shape.depth : 0) +
          2 * laid_out_rows(shape) * shape.depth + 4 * m * m + 4 * m * shape.depth +
          inverse_backward_scratch(m, shape.iterations) + tap_sum_floats(shape.kernel) +
          tile_scratch(tiles(shape, 0));
@@ -138,7 +138,7 @@ int64_t nystrom_backward_scratch(const NystromShape& shape, Holes holes) {
 void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix out, float* saved,
                      float* scratch) {
   const int64_t m = shape.landmarks, d = shape.depth;
-  const Extent extent = extent_of(in.mask, shape.length);
+  const TokenSpan extent = extent_of(in.mask, shape.length);
   if (extent.length == 0) return zero_rows(out, 0, shape.length, d);
   Arena arena(scratch);
   const Saved keep(shape, saved != nullptr ? saved : arena.take(nystrom_saved(shape)));
@@ -155,23 +155,24 @@ void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix 
   segment_means(shape, q, in.mask, keep.q, keep.bias);
   segment_means(shape, k, in.mask, keep.k, keep.bias);
   {
-    const ProductScope exact(Products::float32);  // an inverse needs all digits
-    landmark_attention(shape, keep.q, keep.k, keep.bias, a);
+    const GemmPrecisionScope exact(GemmPrecision::float32);  // an inverse needs all digits
+    landmark_matrix(shape, keep.q, keep.k, keep.bias, a);
     inverse(m, shape.iterations, a, z, rest);
   }
-  few_queries(tiles(shape, extent.length), keep.q, k, v, extent.holes ? in.mask : nullptr, keep.bv,
-              keep.log2_sum, rest);
+  attend_small_q(tiles(shape, extent.length), keep.q, k, v, extent.holes ? in.mask : nullptr,
+                 keep.bv, keep.log2_sum, rest);
   {
-    const ProductScope exact(Products::float32);
-    multiply(m, d, m, z, keep.bv, x);
+    const GemmPrecisionScope exact(GemmPrecision::float32);
+    gemm(m, d, m, z, keep.bv, x);
   }
   // The convolution joins a tile of the result while that is in cache.
   for (int64_t begin = 0; begin < extent.length; begin += kTile) {
     const int64_t rows = std::min(kTile, extent.length - begin);
-    few_keys(tiles(shape, rows), q.from(begin), keep.k, x, keep.bias, out.from(begin),
-             keep.top + begin, keep.inverse + begin, rest);
-    lay_out(v, extent.length, begin, rows, d, shape.kernel, Turned::no, laid_out);
-    add_convolution(in.taps, shape.kernel, Turned::no, laid_out, rows, d, out.from(begin));
+    attend_small_kv(tiles(shape, rows), q.from(begin), keep.k, x, keep.bias, out.from(begin),
+                    keep.top + begin, keep.inverse + begin, rest);
+    pad_tile(v, extent.length, begin, rows, d, shape.kernel, KernelOrder::no, laid_out);
+    add_convolution(in.conv_weight, shape.kernel, KernelOrder::no, laid_out, rows, d,
+                    out.from(begin));
   }
   zero_padding(out, in.mask, extent, shape.length, d);
 }
@@ -179,8 +180,8 @@ void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix 
 void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const float* saved,
                       ConstMatrix grad_out, const NystromGradients& grad, float* scratch) {
   const int64_t m = shape.landmarks, d = shape.depth;
-  const Extent extent = extent_of(in.mask, shape.length);
-  if (shape.kernel > 0) std::fill(grad.taps, grad.taps + shape.kernel, 0.0F);
+  const TokenSpan extent = extent_of(in.mask, shape.length);
+  if (shape.kernel > 0) std::fill(grad.conv_weight, grad.conv_weight + shape.kernel, 0.0F);
   if (extent.length == 0) {
     for (const Matrix& g : {grad.q, grad.k, grad.v}) zero_rows(g, 0, shape.length, d);
     return;
@@ -201,14 +202,14 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
   const Matrix x = arena.matrix(m, d), grad_x = arena.matrix(m, d), grad_q = arena.matrix(m, d),
                grad_k = arena.matrix(m, d);
   float* rest = arena.take(0);
-  const TileShape shape_of_tiles = tiles(shape, extent.length);
+  const SmallAttentionShape shape_of_tiles = tiles(shape, extent.length);
 
   float* iterates = arena.take(inverse_backward_scratch(m, shape.iterations));
   {
-    const ProductScope exact(Products::float32);
-    landmark_attention(shape, kept.q, kept.k, kept.bias, a);
+    const GemmPrecisionScope exact(GemmPrecision::float32);
+    landmark_matrix(shape, kept.q, kept.k, kept.bias, a);
     inverse_iterates(m, shape.iterations, a, z, iterates);
-    multiply(m, d, m, z, kept.bv, x);
+    gemm(m, d, m, z, kept.bv, x);
   }
   rest = arena.take(0);
   for (const Matrix& sum : {grad_x, grad_q, grad_k}) zero_rows(sum, 0, m, d);
@@ -217,9 +218,9 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
   few_keys_backward(shape_of_tiles, q, kept.k, x, kept.bias, kept.top, kept.inverse, g, grad.q,
                     grad_k, grad_x, rest);
   {
-    const ProductScope exact(Products::float32);
-    multiply_bt(m, m, d, grad_x, kept.bv, grad_z);
-    multiply_at(m, d, m, z, grad_x, x);  // x is now the gradient of B V
+    const GemmPrecisionScope exact(GemmPrecision::float32);
+    gemm_nt(m, m, d, grad_x, kept.bv, grad_z);
+    gemm_tn(m, d, m, z, grad_x, x);  // x is now the gradient of B V
   }
   float* const sums = arena.take(tap_sum_floats(shape.kernel));
   rest = arena.take(0);
@@ -229,18 +230,20 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
     few_queries_backward(tiles(shape, rows), kept.q, k.from(begin), v.from(begin),
                          extent.holes ? in.mask + begin : nullptr, kept.bv, kept.log2_sum, x,
                          grad_q, grad.k.from(begin), grad.v.from(begin), Gradient::write, rest);
-    lay_out(v, extent.length, begin, rows, d, shape.kernel, Turned::no, v_laid_out);
-    lay_out(g, extent.length, begin, rows, d, shape.kernel, Turned::yes, g_laid_out);
-    add_convolution(in.taps, shape.kernel, Turned::yes, g_laid_out, rows, d, grad.v.from(begin));
-    add_tap_sums(g_laid_out.from(trail(shape.kernel)), v_laid_out, shape.kernel, rows, d, sums);
+    pad_tile(v, extent.length, begin, rows, d, shape.kernel, KernelOrder::no, v_laid_out);
+    pad_tile(g, extent.length, begin, rows, d, shape.kernel, KernelOrder::yes, g_laid_out);
+    add_convolution(in.conv_weight, shape.kernel, KernelOrder::yes, g_laid_out, rows, d,
+                    grad.v.from(begin));
+    add_conv_weight_grad(g_laid_out.from(pad_after(shape.kernel)), v_laid_out, shape.kernel, rows,
+                         d, sums);
   }
-  tap_gradients(sums, shape.kernel, grad.taps);
+  tap_gradients(sums, shape.kernel, grad.conv_weight);
   {  // Z, A and the landmarks
-    const ProductScope exact(Products::float32);
+    const GemmPrecisionScope exact(GemmPrecision::float32);
     inverse_backward(m, shape.iterations, a, grad_z, grad_a, iterates);
     softmax_rows_backward(a.data, grad_a.data, m, m, shape_of_tiles.scale);
-    multiply(m, d, m, grad_a, kept.k, grad_q, {.old = 1});
-    multiply_at(m, d, m, grad_a, kept.q, grad_k, {.old = 1});
+    gemm(m, d, m, grad_a, kept.k, grad_q, {.old = 1});
+    gemm_tn(m, d, m, grad_a, kept.q, grad_k, {.old = 1});
   }
   segment_means_backward(shape, in.mask, grad_q, grad.q);
   segment_means_backward(shape, in.mask, grad_k, grad.k);
@@ -248,4 +251,4 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
     zero_padding(of, in.mask, extent, shape.length, d);
 }
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

@@ -11,7 +11,7 @@
 #include "attention_variants/ops/cpu/kernels/gemm.h"
 #include "attention_variants/ops/cpu/kernels/scratch.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 
 struct NystromShape {
   int64_t length = 0;     // N, more than landmarks
@@ -24,28 +24,28 @@ struct NystromShape {
 /// One head: q, k and v [N,d], any row stride.
 struct NystromInputs {
   ConstMatrix q, k, v;
-  const bool* mask = nullptr;   // [N]
-  const float* taps = nullptr;  // [kernel]
+  const bool* mask = nullptr;          // [N]
+  const float* conv_weight = nullptr;  // [kernel]
 };
 
 /// Floats that the forward pass leaves for the backward pass, a head.
 int64_t nystrom_saved(const NystromShape& shape);
 
 /// Floats of scratch that the passes need, a thread.
-int64_t nystrom_scratch(const NystromShape& shape, Holes holes);
-int64_t nystrom_backward_scratch(const NystromShape& shape, Holes holes);
+int64_t nystrom_scratch(const NystromShape& shape, InnerPadding holes);
+int64_t nystrom_backward_scratch(const NystromShape& shape, InnerPadding holes);
 
 /// Writes out [N,d], rows of padded positions zero. `saved` may be null where no backward follows.
 void nystrom_forward(const NystromShape& shape, const NystromInputs& inputs, Matrix out,
                      float* saved, float* scratch);
 
 struct NystromGradients {
-  Matrix q, k, v;         // [N,d]
-  float* taps = nullptr;  // [kernel]
+  Matrix q, k, v;                // [N,d]
+  float* conv_weight = nullptr;  // [kernel]
 };
 
 /// Writes all gradients, given that of out [N,d].
 void nystrom_backward(const NystromShape& shape, const NystromInputs& inputs, const float* saved,
                       ConstMatrix grad_out, const NystromGradients& gradients, float* scratch);
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

@@ -10,7 +10,7 @@
 #include "attention_variants/ops/cpu/kernels/transpose.h"
 #include "attention_variants/ops/cpu/kernels/vector_math.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 namespace {
 
 constexpr int64_t kTile = 128;  // positions: with 256 features 128 KiB
@@ -27,15 +27,15 @@ LRA_FOR_EACH_CPU void add_and_scale(Matrix x, int64_t rows, int64_t width, const
 // out [rows,width] = (out + row) / max(e z + share, least), e [rows,features]; the divisor without
 // its bound is kept.
 LRA_FOR_EACH_CPU void divide(const float* e, int64_t features, const float* z, float share,
-                             float least, const float* row, Matrix out, int64_t rows, int64_t width,
-                             float* denominators) {
+                             float denominator_min, const float* row, Matrix out, int64_t rows,
+                             int64_t width, float* denominators) {
   for (int64_t r = 0; r < rows; ++r) {
     const float* from = e + r * features;
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t c = 0; c < features; ++c) sum += from[c] * z[c];
     denominators[r] = sum + share;
-    const float factor = 1 / std::max(denominators[r], least);
+    const float factor = 1 / std::max(denominators[r], denominator_min);
     float* to = out.data + r * out.stride;
     for (int64_t c = 0; c < width; ++c) to[c] = (to[c] + row[c]) * factor;
   }
@@ -44,8 +44,8 @@ LRA_FOR_EACH_CPU void divide(const float* e, int64_t features, const float* z, f
 // The gradients of what divide() divides, to [rows,width], and of the divisors; 0 where `mask` is
 // false.
 LRA_FOR_EACH_CPU void divide_backward(ConstMatrix out, ConstMatrix grad, const float* denominators,
-                                      float least, const bool* mask, int64_t rows, int64_t width,
-                                      float* to, float* grad_denominators) {
+                                      float denominator_min, const bool* mask, int64_t rows,
+                                      int64_t width, float* to, float* grad_denominators) {
   for (int64_t r = 0; r < rows; ++r) {
     const float *given = grad.data + r * grad.stride, *result = out.data + r * out.stride;
     float* row = to + r * width;
@@ -54,12 +54,12 @@ LRA_FOR_EACH_CPU void divide_backward(ConstMatrix out, ConstMatrix grad, const f
       grad_denominators[r] = 0;
       continue;
     }
-    const float factor = 1 / std::max(denominators[r], least);
+    const float factor = 1 / std::max(denominators[r], denominator_min);
     float along = 0;
 #pragma omp simd reduction(+ : along)
     for (int64_t c = 0; c < width; ++c) along += given[c] * result[c];
     for (int64_t c = 0; c < width; ++c) row[c] = given[c] * factor;
-    grad_denominators[r] = denominators[r] > least ? -along * factor : 0.0F;
+    grad_denominators[r] = denominators[r] > denominator_min ? -along * factor : 0.0F;
   }
 }
 
@@ -75,7 +75,7 @@ struct Pass {
         x_copy(arena.take(kTile * s.depth)),
         v_copy(arena.take(kTile * s.depth)),
         w(turned_matrix()),
-        turned(turned_matrix()) {
+        transposed(turned_matrix()) {
     if (s.projection != nullptr) transpose({s.projection, s.depth}, s.width, s.depth, w);
   }
 
@@ -93,8 +93,8 @@ struct Pass {
   void project(const FeatureTile& tile) const { cpu::project(shape, w, tile); }
   // xᵀ of x [f,d], until the next one: once, and not for every tile.
   ConstMatrix turn(ConstMatrix x) const {
-    transpose(x, shape.width, shape.depth, turned);
-    return turned;
+    transpose(x, shape.width, shape.depth, transposed);
+    return transposed;
   }
   // `count` floats of zero.
   float* zeros(int64_t count) {
@@ -105,11 +105,11 @@ struct Pass {
 
   const FeatureShape& shape;
   const FeatureInputs& in;
-  const Extent extent;
+  const TokenSpan extent;
   const int64_t keys;  // positions
   Arena arena;
   float *const e, *const x_copy, *const v_copy;  // [kTile,f], [kTile,d] twice
-  const Matrix w, turned;                        // [d,f]: Wᵀ, and what turn() gives
+  const Matrix w, transposed;                    // [d,f]: Wᵀ, and what turn() gives
 
  private:
   Matrix turned_matrix() {
@@ -146,7 +146,7 @@ void sum_keys(Pass& pass, const FeatureState& state) {
       }
     }
     key_features(shape, tile, seen, *state.largest);
-    multiply_at(f, d, rows, {tile.e, f}, v, s, {.old = 1});
+    gemm_tn(f, d, rows, {tile.e, f}, v, s, {.old = 1});
     add_column_sums({tile.e, f}, rows, f, z);
     add_column_sums(v, rows, d, v_sum);
     count += seen == nullptr ? rows : std::count(seen, seen + rows, true);
@@ -182,9 +182,9 @@ void feature_forward(const FeatureShape& shape, const FeatureInputs& in, Matrix 
     const FeatureTile tile = pass.tile(in.q, begin, rows);
     pass.project(tile);
     query_features(shape, tile, nullptr);
-    multiply(rows, d, f, {tile.e, f}, s, out.from(begin));
+    gemm(rows, d, f, {tile.e, f}, s, out.from(begin));
     if (shape.normalise) {
-      divide(tile.e, f, z, z_sum, shape.least, s_sum, out.from(begin), rows, d,
+      divide(tile.e, f, z, z_sum, shape.denominator_min, s_sum, out.from(begin), rows, d,
              state.denominators + begin);
     } else {
       add_and_scale(out.from(begin), rows, d, s_sum, 1);
@@ -217,15 +217,15 @@ void feature_backward(const FeatureShape& shape, const FeatureInputs& in, ConstM
     ConstMatrix g = grad_row;
     if (shape.normalise) {
       divide_backward(out.from(begin), grad_out.from(begin), state.denominators + begin,
-                      shape.least, mask, rows, d, grad_row.data, grad_denominators);
+                      shape.denominator_min, mask, rows, d, grad_row.data, grad_denominators);
       add_column_sums({tile.e, f}, rows, f, grad_z, grad_denominators);
       for (int64_t r = 0; r < rows; ++r) denominator_sum += grad_denominators[r];
     } else {
       g = without_padding(grad_out.from(begin), mask, rows, d, grad_row.data);
     }
-    multiply_at(f, d, rows, {tile.e, f}, g, grad_s, {.old = 1});
+    gemm_tn(f, d, rows, {tile.e, f}, g, grad_s, {.old = 1});
     add_column_sums(g, rows, d, row_sum);
-    multiply(rows, f, d, g, s, grad_e);
+    gemm(rows, f, d, g, s, grad_e);
     features_backward(shape, tile, {.grad = grad_e.data, .weights = grad_denominators, .row = z},
                       largest, grad.q.from(begin));
   }
@@ -242,8 +242,8 @@ void feature_backward(const FeatureShape& shape, const FeatureInputs& in, ConstM
     const FeatureTile tile = pass.tile(in.k, begin, rows);
     pass.project(tile);
     key_features(shape, tile, pass.seen(begin), *state.largest);
-    multiply(rows, f, d, pass.values(begin, rows), grad_s_turned, grad_e);
-    multiply(rows, d, f, {tile.e, f}, grad_s, grad.v.from(begin));
+    gemm(rows, f, d, pass.values(begin, rows), grad_s_turned, grad_e);
+    gemm(rows, d, f, {tile.e, f}, grad_s, grad.v.from(begin));
     add_and_scale(grad.v.from(begin), rows, d, row_sum, 1);
     grad_largest -=
         features_backward(shape, tile, {.grad = grad_e.data, .weights = nullptr, .row = grad_z},
@@ -258,4 +258,4 @@ void feature_backward(const FeatureShape& shape, const FeatureInputs& in, ConstM
     zero_padding(of, in.mask, pass.extent, shape.length, d);
 }
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

@@ -8,7 +8,7 @@
 
 #include "attention_variants/ops/cpu/kernels/gemm.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 
 enum class FeatureMap {
   elu,     // φ(x) = elu(x) + 1, as wide as x (Katharopoulos et al., ICML 2020)
@@ -28,7 +28,7 @@ struct FeatureShape {
   float offset = 0;
   bool normalise = true;  // false: no denominator, S times `share`
   float share = 1;
-  float least = 0;             // of the denominator
+  float denominator_min = 0;   // of the denominator
   bool count_padding = false;  // padded keys count as tokens with k = v = 0
 };
 
@@ -64,4 +64,4 @@ void feature_backward(const FeatureShape& shape, const FeatureInputs& inputs, Co
                       const FeatureState& state, ConstMatrix grad_out, const FeatureGradients& grad,
                       float* scratch);
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

@@ -10,7 +10,7 @@
 #include "attention_variants/ops/cpu/kernels/scratch.h"
 #include "attention_variants/ops/cpu/kernels/vector_math.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 namespace {
 
 constexpr int64_t kHashed = 256;        // tokens at a time
@@ -62,7 +62,7 @@ void hash(const LshShape& shape, ConstMatrix x, const LshBuckets& buckets, int64
   int32_t high_at[kHashed], low_at[kHashed];
   for (int64_t begin = 0; begin < shape.length; begin += kHashed) {
     const int64_t count = std::min(kHashed, shape.length - begin);
-    multiply_bt(width, count, shape.depth, {table, shape.depth}, x.from(begin), {rotated, count});
+    gemm_nt(width, count, shape.depth, {table, shape.depth}, x.from(begin), {rotated, count});
     std::fill(bucket + begin, bucket + begin + count, 0);
     const float* part = rotated;
     int32_t stride = 1;
@@ -135,8 +135,9 @@ Rates rates_of(const LshShape& shape, const float* x) {
     const float mean = squares / depth + 1e-6F;
     return {.scale = 1 / std::sqrt(mean * depth), .slope = 1 / (depth * mean)};
   }
-  const float norm = std::sqrt(squares), least = 1e-12F;
-  if (norm <= least) return {.scale = 1 / (least * std::sqrt(depth)), .slope = 0};
+  const float norm = std::sqrt(squares), denominator_min = 1e-12F;
+  if (norm <= denominator_min)
+    return {.scale = 1 / (denominator_min * std::sqrt(depth)), .slope = 0};
   return {.scale = 1 / (norm * std::sqrt(depth)), .slope = 1 / squares};
 }
 
@@ -247,7 +248,7 @@ int64_t lsh_scratch(const LshShape& shape, const LshBuckets& buckets, bool backw
 
 void lsh_sort(const LshShape& shape, const LshInputs& in, const LshBuckets& buckets, int32_t* order,
               float* scratch) {
-  const ProductScope exact(Products::float32);
+  const GemmPrecisionScope exact(GemmPrecision::float32);
   std::vector<int32_t> bucket(static_cast<size_t>(shape.length), 0);
   std::vector<int32_t> next(static_cast<size_t>(bucket_count(buckets)) + 1);
   for (int64_t round = 0; round < shape.rounds; ++round) {
@@ -282,9 +283,9 @@ void lsh_forward(const LshShape& shape, const LshInputs& in, const int32_t* orde
     for (int64_t begin = first; begin < first + queries; begin += sizes.rows) {
       const int64_t rows = std::min(sizes.rows, first + queries - begin);
       const int32_t* asking = ring.at.data() + begin;
-      multiply_bt(rows, keys, d, ring.x.from(begin), ring.x, {scores, keys});
+      gemm_nt(rows, keys, d, ring.x.from(begin), ring.x, {scores, keys});
       weights_of(scores, rows, keys, ring.scale, ring.bias, ring.at.data(), asking, high, sum);
-      multiply(rows, e, keys, {scores, keys}, ring.v, mixed);
+      gemm(rows, e, keys, {scores, keys}, ring.v, mixed);
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t i = asking[r];
         const float most = std::max(top[i], high[r]);
@@ -329,15 +330,15 @@ void lsh_backward(const LshShape& shape, const LshInputs& in, const int32_t* ord
         along[r] = product(out[i], grad_out[i], e);
       }
       const ConstMatrix x = ring.x.from(begin);
-      multiply_bt(rows, keys, d, x, ring.x, {scores, keys});
-      multiply_bt(rows, keys, e, given, ring.v, {grad_scores, keys});
+      gemm_nt(rows, keys, d, x, ring.x, {scores, keys});
+      gemm_nt(rows, keys, e, given, ring.v, {grad_scores, keys});
       weights_backward(scores, grad_scores, rows, keys, ring.scale, ring.bias, ring.at.data(),
                        asking, high, share, along);
-      multiply(rows, d, keys, {grad_scores, keys}, ring.x, grad_query);
+      gemm(rows, d, keys, {grad_scores, keys}, ring.x, grad_query);
       for (int64_t r = 0; r < rows; ++r)
         add(grad_x[asking[r]], grad_query[r], d, grad_x[asking[r]]);
-      multiply_at(keys, d, rows, {grad_scores, keys}, x, ring_grad_x, {.old = 1});
-      multiply_at(keys, e, rows, {scores, keys}, given, ring_grad_v, {.old = 1});
+      gemm_tn(keys, d, rows, {grad_scores, keys}, x, ring_grad_x, {.old = 1});
+      gemm_tn(keys, e, rows, {scores, keys}, given, ring_grad_v, {.old = 1});
     }
   };
   const auto enters = [&](int64_t row) {
@@ -356,4 +357,4 @@ void lsh_backward(const LshShape& shape, const LshInputs& in, const int32_t* ord
   ring.turn(chunk, enters, leaves);
 }
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

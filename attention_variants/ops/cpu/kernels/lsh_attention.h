@@ -9,7 +9,7 @@
 
 #include "attention_variants/ops/cpu/kernels/gemm.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 
 /// Scores of a query x_i and a key x_j: x_i·x_j times
 enum class KeyScale : int {
@@ -65,4 +65,4 @@ void lsh_backward(const LshShape& shape, const LshInputs& inputs, const int32_t*
                   ConstMatrix out, const float* top, const float* inverse, ConstMatrix grad_out,
                   Matrix grad_x, Matrix grad_v, float* scratch);
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

@@ -2,7 +2,7 @@
 
 #include "attention_variants/ops/cpu/kernels/vector_math.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 namespace {
 
 // Rows whose sums are made one after the other before anything waits for one of them.
@@ -149,4 +149,4 @@ LRA_FOR_EACH_CPU void add(const float* a, const float* b, int64_t count, float* 
   for (int64_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
 }
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

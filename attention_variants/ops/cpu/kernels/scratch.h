@@ -6,7 +6,7 @@
 
 #include "attention_variants/ops/cpu/kernels/gemm.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 
 // Hands out a buffer from the front.
 class Arena {
@@ -24,16 +24,16 @@ class Arena {
 };
 
 /// Whether a sample has padding before a token, so that its rows have to be copied without it.
-enum class Holes { no, yes };
+enum class InnerPadding { no, yes };
 
 // What one head of one sample looks like under its mask.
-struct Extent {
+struct TokenSpan {
   int64_t length = 0;  // positions up to the last token
   bool holes = false;  // whether padding stands before it
 };
 
-inline Extent extent_of(const bool* mask, int64_t length) {
-  Extent extent;
+inline TokenSpan extent_of(const bool* mask, int64_t length) {
+  TokenSpan extent;
   int64_t tokens = 0;
   for (int64_t i = 0; i < length; ++i) {
     if (!mask[i]) continue;
@@ -45,7 +45,7 @@ inline Extent extent_of(const bool* mask, int64_t length) {
 }
 
 // x with its padded rows zero: itself where there are none, else a copy.
-inline ConstMatrix without_padding(ConstMatrix x, const bool* mask, const Extent& extent,
+inline ConstMatrix without_padding(ConstMatrix x, const bool* mask, const TokenSpan& extent,
                                    int64_t width, float* copy) {
   if (!extent.holes) return x;
   for (int64_t t = 0; t < extent.length; ++t) {
@@ -63,14 +63,14 @@ inline ConstMatrix without_padding(ConstMatrix x, const bool* mask, const Extent
 inline ConstMatrix without_padding(ConstMatrix x, const bool* mask, int64_t rows, int64_t width,
                                    float* copy) {
   const bool holes = std::find(mask, mask + rows, false) != mask + rows;
-  return without_padding(x, mask, Extent{.length = rows, .holes = holes}, width, copy);
+  return without_padding(x, mask, TokenSpan{.length = rows, .holes = holes}, width, copy);
 }
 
 inline void zero_rows(Matrix x, int64_t begin, int64_t end, int64_t width) {
   for (int64_t t = begin; t < end; ++t) std::fill(x[t], x[t] + width, 0.0F);
 }
 
-inline void zero_padding(Matrix x, const bool* mask, const Extent& extent, int64_t length,
+inline void zero_padding(Matrix x, const bool* mask, const TokenSpan& extent, int64_t length,
                          int64_t width) {
   if (extent.holes) {
     for (int64_t t = 0; t < extent.length; ++t) {
@@ -80,4 +80,4 @@ inline void zero_padding(Matrix x, const bool* mask, const Extent& extent, int64
   zero_rows(x, extent.length, length, width);
 }
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

@@ -4,10 +4,10 @@
 
 #include "attention_variants/ops/cpu/kernels/scratch.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 namespace {
 
-TileShape tile_shape(const SoftmaxShape& shape, int64_t keys, int64_t queries) {
+SmallAttentionShape tile_shape(const SoftmaxShape& shape, int64_t keys, int64_t queries) {
   return {.length = keys,
           .few = queries,
           .depth = shape.depth,
@@ -21,8 +21,8 @@ WeightDropout dropout_from(const SoftmaxShape& shape, WeightDropout dropout, int
   return dropout;
 }
 
-Extent extent_or_all(const bool* mask, int64_t length) {
-  return mask == nullptr ? Extent{.length = length, .holes = false} : extent_of(mask, length);
+TokenSpan extent_or_all(const bool* mask, int64_t length) {
+  return mask == nullptr ? TokenSpan{.length = length, .holes = false} : extent_of(mask, length);
 }
 
 // Rows [begin, begin + rows) of x, those that `mask` leaves out zero.
@@ -40,20 +40,20 @@ void clear_silent(Matrix x, const bool* mask, int64_t begin, int64_t rows, int64
 
 }  // namespace
 
-int64_t softmax_scratch(const SoftmaxShape& shape, Holes holes) {
-  return (holes == Holes::yes ? shape.keys * (shape.depth + shape.values) : 0) +
+int64_t softmax_scratch(const SoftmaxShape& shape, InnerPadding holes) {
+  return (holes == InnerPadding::yes ? shape.keys * (shape.depth + shape.values) : 0) +
          kQueryTile * shape.depth +
          tile_scratch(tile_shape(shape, 0, std::min(kQueryTile, shape.queries)));
 }
 
-int64_t softmax_backward_scratch(const SoftmaxShape& shape, Holes holes) {
+int64_t softmax_backward_scratch(const SoftmaxShape& shape, InnerPadding holes) {
   return softmax_scratch(shape, holes) + kQueryTile * shape.values;
 }
 
 void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& in, int64_t begin, Matrix out,
                      float* log2_sum, float* scratch) {
   const int64_t rows = std::min(kQueryTile, shape.queries - begin);
-  const Extent keys = extent_or_all(in.key_mask, shape.keys);
+  const TokenSpan keys = extent_or_all(in.key_mask, shape.keys);
   if (keys.length == 0 ||
       (in.query_mask != nullptr &&
        std::count(in.query_mask + begin, in.query_mask + begin + rows, true) == 0)) {
@@ -66,17 +66,17 @@ void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& in, int64_t
                                         arena.take(keys.holes ? shape.keys * shape.values : 0)),
                     q = asking(in.q, in.query_mask, begin, rows, shape.depth,
                                arena.take(kQueryTile * shape.depth));
-  TileShape tile = tile_shape(shape, keys.length, rows);
+  SmallAttentionShape tile = tile_shape(shape, keys.length, rows);
   tile.dropout = dropout_from(shape, in.dropout, begin);
-  few_queries(tile, q, k, v, keys.holes ? in.key_mask : nullptr, out.from(begin), log2_sum + begin,
-              arena.take(0));
+  attend_small_q(tile, q, k, v, keys.holes ? in.key_mask : nullptr, out.from(begin),
+                 log2_sum + begin, arena.take(0));
   clear_silent(out, in.query_mask, begin, rows, shape.values);
 }
 
 void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& in, ConstMatrix out,
                       const float* log2_sum, ConstMatrix grad_out, const SoftmaxGradients& grad,
                       float* scratch) {
-  const Extent keys = extent_or_all(in.key_mask, shape.keys);
+  const TokenSpan keys = extent_or_all(in.key_mask, shape.keys);
   zero_rows(grad.q, 0, shape.queries, shape.depth);
   zero_rows(grad.k, 0, shape.keys, shape.depth);
   zero_rows(grad.v, 0, shape.keys, shape.values);
@@ -93,7 +93,7 @@ void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& in, ConstM
     if (in.query_mask != nullptr &&
         std::count(in.query_mask + begin, in.query_mask + begin + rows, true) == 0)
       continue;
-    TileShape tile = tile_shape(shape, keys.length, rows);
+    SmallAttentionShape tile = tile_shape(shape, keys.length, rows);
     tile.dropout = dropout_from(shape, in.dropout, begin);
     few_queries_backward(tile, asking(in.q, in.query_mask, begin, rows, shape.depth, q_copy), k, v,
                          keys.holes ? in.key_mask : nullptr, out.from(begin), log2_sum + begin,
@@ -102,4 +102,4 @@ void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& in, ConstM
   }
 }
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

@@ -9,7 +9,7 @@
 #include "attention_variants/ops/cpu/kernels/scratch.h"
 #include "attention_variants/ops/cpu/kernels/softmax_tiles.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 
 struct SoftmaxShape {
   int64_t queries = 0;  // M
@@ -31,8 +31,8 @@ inline constexpr int64_t kQueryTile = 128;
 static_assert(kQueryTile == kDropoutBlock);
 
 /// Floats of scratch, a thread.
-int64_t softmax_scratch(const SoftmaxShape& shape, Holes holes);
-int64_t softmax_backward_scratch(const SoftmaxShape& shape, Holes holes);
+int64_t softmax_scratch(const SoftmaxShape& shape, InnerPadding holes);
+int64_t softmax_backward_scratch(const SoftmaxShape& shape, InnerPadding holes);
 
 /// Writes rows [begin, begin + kQueryTile) of out [M,e], and of log2_sum [M], the logarithms
 /// (base 2) of the softmaxes' sums.
@@ -48,4 +48,4 @@ void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, Co
                       const float* log2_sum, ConstMatrix grad_out, const SoftmaxGradients& grad,
                       float* scratch);
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

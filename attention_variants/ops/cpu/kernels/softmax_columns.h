@@ -9,7 +9,7 @@
 #include "attention_variants/ops/cpu/kernels/dropout_bits.h"
 #include "attention_variants/ops/cpu/kernels/gemm.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 
 /// Positions a tile: with 64 landmarks, scores and their gradients take 136 KiB.
 inline constexpr int64_t kTile = 256;
@@ -49,8 +49,8 @@ struct TileRows {
 /// Tile by tile: s [rows,columns] becomes the powers of s - tops, zero where a weight is dropped or
 /// a row masked; tops and sums [columns] take the tile in, dropped weights too; shrinks [columns]
 /// are what earlier results have to be multiplied by.
-void running_columns(Matrix s, const TileRows& of, int64_t columns, float* tops, float* sums,
-                     float* shrinks);
+void online_softmax_columns(Matrix s, const TileRows& of, int64_t columns, float* column_max,
+                            float* sums, float* rescale);
 
 /// s [rows,columns] becomes probabilities, given log2_sum [columns] (of base 2); zero where a row
 /// is masked. Where weights are dropped, kept [rows,columns] gets those that are not, and zeros.
@@ -64,12 +64,12 @@ void column_gradient(ConstMatrix p, Matrix grad, const TileRows& of, int64_t col
 
 /// s [m,columns] becomes the powers of s - tops, 0 in rows where bias [m] is not 0; of each column,
 /// tops [columns] gets the largest score, and inverse [columns] one over the sum of what s becomes.
-void exponential_columns(Matrix s, int64_t m, int64_t columns, const float* bias, float* tops,
-                         float* inverse);
+void exp_columns(Matrix s, int64_t m, int64_t columns, const float* bias, float* column_max,
+                 float* inverse);
 
-/// s [m,columns], the scores that exponential_columns() was given, become softmaxes, and grad
+/// s [m,columns], the scores that exp_columns() was given, become softmaxes, and grad
 /// [m,columns], their gradient, scale times that of the scores of base e.
 void columns_backward(Matrix s, Matrix grad, int64_t m, int64_t columns, const float* bias,
-                      const float* tops, const float* inverse, float scale);
+                      const float* column_max, const float* inverse, float scale);
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

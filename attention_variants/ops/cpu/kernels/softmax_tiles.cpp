@@ -8,11 +8,13 @@
 #include "attention_variants/ops/cpu/kernels/row_ops.h"
 #include "attention_variants/ops/cpu/kernels/vector_math.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 namespace {
 
 // Of scores whose powers of two are wanted.
-float score_scale(const TileShape& shape) { return shape.scale * std::numbers::log2e_v<float>; }
+float score_scale(const SmallAttentionShape& shape) {
+  return shape.scale * std::numbers::log2e_v<float>;
+}
 
 // From row to row of a tile's scores; with one that is a power of two, columns fall into few sets
 // of the cache.
@@ -42,24 +44,24 @@ LRA_FOR_EACH_CPU void softmax_rows_backward(const float* p, float* grad, int64_t
   }
 }
 
-int64_t tile_scratch(const TileShape& shape) { return (2 * kRowStride + 3) * shape.few; }
+int64_t tile_scratch(const SmallAttentionShape& shape) { return (2 * kRowStride + 3) * shape.few; }
 
-void few_keys(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix x,
-              const float* bias, Matrix out, float* top, float* inverse, float* scratch) {
+void attend_small_kv(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix x,
+                     const float* bias, Matrix out, float* top, float* inverse, float* scratch) {
   const int64_t m = shape.few;
   const Matrix p{scratch, kRowStride};  // [m,rows]
   for (int64_t begin = 0; begin < shape.length; begin += kTile) {
     const int64_t rows = std::min(kTile, shape.length - begin);
     const Matrix to = out.from(begin);
-    multiply_bt(m, rows, shape.depth, k, q.from(begin), p, {.product = score_scale(shape)});
-    exponential_columns(p, m, rows, bias, top + begin, inverse + begin);
-    multiply_at(rows, shape.values, m, p, x, to);
+    gemm_nt(m, rows, shape.depth, k, q.from(begin), p, {.product = score_scale(shape)});
+    exp_columns(p, m, rows, bias, top + begin, inverse + begin);
+    gemm_tn(rows, shape.values, m, p, x, to);
     scale_rows(to, rows, shape.values, inverse + begin);
   }
 }
 
-void few_keys_backward(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix x,
-                       const float* bias, const float* top, const float* inverse,
+void few_keys_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
+                       ConstMatrix x, const float* bias, const float* top, const float* inverse,
                        ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_x,
                        float* scratch) {
   const int64_t m = shape.few;
@@ -67,17 +69,17 @@ void few_keys_backward(const TileShape& shape, ConstMatrix q, ConstMatrix k, Con
   for (int64_t begin = 0; begin < shape.length; begin += kTile) {
     const int64_t rows = std::min(kTile, shape.length - begin);
     const ConstMatrix tile = q.from(begin), grad_tile = grad_out.from(begin);
-    multiply_bt(m, rows, shape.depth, k, tile, p, {.product = score_scale(shape)});
-    multiply_bt(m, rows, shape.values, x, grad_tile, grad);
+    gemm_nt(m, rows, shape.depth, k, tile, p, {.product = score_scale(shape)});
+    gemm_nt(m, rows, shape.values, x, grad_tile, grad);
     columns_backward(p, grad, m, rows, bias, top + begin, inverse + begin, shape.scale);
-    multiply(m, shape.values, rows, p, grad_tile, grad_x, {.old = 1});
-    multiply_at(rows, shape.depth, m, grad, k, grad_q.from(begin));
-    multiply(m, shape.depth, rows, grad, tile, grad_k, {.old = 1});
+    gemm(m, shape.values, rows, p, grad_tile, grad_x, {.old = 1});
+    gemm_tn(rows, shape.depth, m, grad, k, grad_q.from(begin));
+    gemm(m, shape.depth, rows, grad, tile, grad_k, {.old = 1});
   }
 }
 
-void few_queries(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
-                 const bool* mask, Matrix out, float* log2_sum, float* scratch) {
+void attend_small_q(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
+                    const bool* mask, Matrix out, float* log2_sum, float* scratch) {
   const int64_t m = shape.few;
   const Matrix s{scratch, m};
   float* top = scratch + 2 * kRowStride * m;
@@ -88,12 +90,11 @@ void few_queries(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatr
   for (int64_t begin = 0; begin < shape.length; begin += kTile) {
     const int64_t rows = std::min(kTile, shape.length - begin);
     const TileDropout dropout(shape.dropout, begin, rows);
-    multiply_bt(rows, m, shape.depth, k.from(begin), q, s, {.product = score_scale(shape)});
-    running_columns(s, {rows, mask == nullptr ? nullptr : mask + begin, dropout.bits()}, m, top,
-                    sum, shrink);
+    gemm_nt(rows, m, shape.depth, k.from(begin), q, s, {.product = score_scale(shape)});
+    online_softmax_columns(s, {rows, mask == nullptr ? nullptr : mask + begin, dropout.bits()}, m,
+                           top, sum, shrink);
     scale_rows(out, m, shape.values, shrink);
-    multiply_at(m, shape.values, rows, s, v.from(begin), out,
-                {.product = dropout.scale(), .old = 1});
+    gemm_tn(m, shape.values, rows, s, v.from(begin), out, {.product = dropout.scale(), .old = 1});
   }
   for (int64_t j = 0; j < m; ++j) {
     log2_sum[j] = top[j] + std::log2(sum[j]);
@@ -102,8 +103,8 @@ void few_queries(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatr
   scale_rows(out, m, shape.values, sum);
 }
 
-void few_queries_backward(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
-                          const bool* mask, ConstMatrix out, const float* log2_sum,
+void few_queries_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
+                          ConstMatrix v, const bool* mask, ConstMatrix out, const float* log2_sum,
                           ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_v,
                           Gradient gradient, float* scratch) {
   const float old = gradient == Gradient::add ? 1.0F : 0.0F;
@@ -116,15 +117,15 @@ void few_queries_backward(const TileShape& shape, ConstMatrix q, ConstMatrix k, 
     const ConstMatrix tile = k.from(begin);
     const TileDropout dropout(shape.dropout, begin, rows);
     const TileRows of{rows, mask == nullptr ? nullptr : mask + begin, dropout.bits()};
-    multiply_bt(rows, m, shape.depth, tile, q, p, {.product = score_scale(shape)});
+    gemm_nt(rows, m, shape.depth, tile, q, p, {.product = score_scale(shape)});
     column_probabilities(p, of, m, log2_sum, /*kept=*/grad);
-    multiply(rows, shape.values, m, of.bits == nullptr ? p : grad, grad_out, grad_v.from(begin),
-             {.product = dropout.scale(), .old = old});
-    multiply_bt(rows, m, shape.values, v.from(begin), grad_out, grad, {.product = dropout.scale()});
+    gemm(rows, shape.values, m, of.bits == nullptr ? p : grad, grad_out, grad_v.from(begin),
+         {.product = dropout.scale(), .old = old});
+    gemm_nt(rows, m, shape.values, v.from(begin), grad_out, grad, {.product = dropout.scale()});
     column_gradient(p, grad, of, m, dot, shape.scale);
-    multiply(rows, shape.depth, m, grad, q, grad_k.from(begin), {.old = old});
-    multiply_at(m, shape.depth, rows, grad, tile, grad_q, {.old = 1});
+    gemm(rows, shape.depth, m, grad, q, grad_k.from(begin), {.old = old});
+    gemm_tn(m, shape.depth, rows, grad, tile, grad_q, {.old = 1});
   }
 }
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

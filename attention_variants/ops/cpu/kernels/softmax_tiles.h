@@ -10,45 +10,45 @@
 #include "attention_variants/ops/cpu/kernels/gemm.h"
 #include "attention_variants/ops/cpu/kernels/softmax_columns.h"
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 
-struct TileShape {
+struct SmallAttentionShape {
   int64_t length = 0;  // N positions
   int64_t few = 0;     // m landmarks
   int64_t depth = 0;   // d of queries and keys
   int64_t values = 0;  // e of values
   float scale = 1;
-  WeightDropout dropout = {};  // few_queries() and its backward pass alone
+  WeightDropout dropout = {};  // attend_small_q() and its backward pass alone
 };
 
 /// Scratch of each function here, in floats.
-int64_t tile_scratch(const TileShape& shape);
+int64_t tile_scratch(const SmallAttentionShape& shape);
 
 /// out [N,e] = softmax(scale q kᵀ + bias) x with q [N,d], k [m,d], x [m,e]; bias [m], -inf where a
 /// key is absent, at least one being present. Of each softmax, top [N] gets log2 e times the
 /// largest score, and inverse [N] one over its sum.
-void few_keys(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix x,
-              const float* bias, Matrix out, float* top, float* inverse, float* scratch);
+void attend_small_kv(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix x,
+                     const float* bias, Matrix out, float* top, float* inverse, float* scratch);
 
 /// Given these and the gradient of out: writes grad_q [N,d]; adds to grad_k [m,d] and grad_x [m,e].
-void few_keys_backward(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix x,
-                       const float* bias, const float* top, const float* inverse,
+void few_keys_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
+                       ConstMatrix x, const float* bias, const float* top, const float* inverse,
                        ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_x,
                        float* scratch);
 
 /// out [m,e] = softmax(scale q kᵀ) v with q [m,d], k [N,d], v [N,e] over the keys where `mask` [N]
 /// is true (null = all), at least one; log2_sum [m] gets the logarithms (base 2) of the softmaxes'
 /// sums. Rows of k and v where `mask` is false should be finite.
-void few_queries(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
-                 const bool* mask, Matrix out, float* log2_sum, float* scratch);
+void attend_small_q(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
+                    const bool* mask, Matrix out, float* log2_sum, float* scratch);
 
 /// Whether a gradient is written or added to what stands there.
 enum class Gradient { write, add };
 
 /// Given the gradient of out: adds to grad_q [m,d]; writes, or adds to, grad_k [N,d] and grad_v
 /// [N,e]; zero where `mask` is false.
-void few_queries_backward(const TileShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
-                          const bool* mask, ConstMatrix out, const float* log2_sum,
+void few_queries_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
+                          ConstMatrix v, const bool* mask, ConstMatrix out, const float* log2_sum,
                           ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_v,
                           Gradient gradient, float* scratch);
 
@@ -59,4 +59,4 @@ void softmax_rows(float* s, int64_t rows, int64_t m, const float* bias);
 /// went into them.
 void softmax_rows_backward(const float* p, float* grad, int64_t rows, int64_t m, float scale);
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

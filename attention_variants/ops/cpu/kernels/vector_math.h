@@ -24,7 +24,7 @@
 #endif
 #define LRA_INLINE [[gnu::always_inline]] inline
 
-namespace lra::cpu {
+namespace lra::ops::cpu {
 
 #if LRA_HAS_X86_CODES
 /// Whether this processor runs what LRA_AVX512, and LRA_AVX2, are put before.
@@ -111,4 +111,4 @@ LRA_INLINE uint32_t bfloat16_bits(float x) {
   return x == x ? (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 : 0x7FC0;
 }
 
-}  // namespace lra::cpu
+}  // namespace lra::ops::cpu

@@ -1,0 +1,67 @@
+#include "attention_variants/attention.h"
+
+#include <fmt/ranges.h>
+
+#include <string>
+
+namespace lra {
+
+std::string shape_text(const torch::Tensor& t) {
+  if (!t.defined()) return "undefined";
+  return fmt::format("[{}] {}", fmt::join(t.sizes(), ","), c10::toString(t.scalar_type()));
+}
+
+void check_mask(const torch::Tensor& mask, int64_t batch, int64_t length) {
+  if (!mask.defined() || mask.dim() != 2 || mask.size(0) != batch || mask.size(1) != length ||
+      mask.scalar_type() != torch::kBool) {
+    throw Error(fmt::format("mask should be [{},{}] Bool (true = a token), not {}", batch, length,
+                            shape_text(mask)));
+  }
+}
+
+torch::Tensor Attention::attend(const torch::Tensor&, const torch::Tensor&, const torch::Tensor&,
+                                const torch::Tensor&) {
+  throw Unsupported("this attention has no form that takes q, k and v: call forward(x, mask)");
+}
+
+int64_t Attention::analytic_bytes(int64_t, int64_t, int64_t, bool) const { return -1; }
+
+int64_t Attention::flops(int64_t, int64_t) const { return -1; }
+
+bool Attention::reads_padding() const { return false; }
+
+bool Attention::length_invariant() const { return false; }
+
+Projections Attention::projections() const { return Projections::query_key_value; }
+
+std::vector<std::string> Attention::tables() const { return {}; }
+
+void Attention::set_table(const std::string& name, const torch::Tensor&) {
+  throw unknown_name("table", name, tables(), "this attention");
+}
+
+void check_attention_result(const torch::Tensor& y, const torch::Tensor& x,
+                            at::IntArrayRef expected) {
+  if (y.defined() && y.sizes() == expected) return;
+  throw Error(fmt::format("this attention should give [{}] of x [{}], not {}",
+                          fmt::join(expected, ","), fmt::join(x.sizes(), ","), shape_text(y)));
+}
+
+void check_attend_inputs(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                         const torch::Tensor& mask) {
+  if (!q.defined() || q.dim() != 4 || q.size(2) < 1 || !q.is_floating_point()) {
+    throw Error("q should be [B,H,N,d] of a floating-point type with N of at least 1, not " +
+                shape_text(q));
+  }
+  const auto same = [&q](const torch::Tensor& t, const char* name) {
+    if (!t.defined() || t.sizes() != q.sizes() || t.scalar_type() != q.scalar_type()) {
+      throw Error(
+          fmt::format("{} should be like q, {}, not {}", name, shape_text(q), shape_text(t)));
+    }
+  };
+  same(k, "k");
+  same(v, "v");
+  check_mask(mask, q.size(0), q.size(2));
+}
+
+}  // namespace lra

@@ -1,0 +1,60 @@
+// The four projections that nearly every variant has; see attention.h.
+#pragma once
+
+#include <string>
+
+#include "attention_variants/attention.h"
+#include "attention_variants/ops/linear.h"
+#include "attention_variants/torch.h"
+
+namespace lra {
+
+/// The rows that an attention layer reads: x [B,N,D], which go through a layer normalisation first
+/// where one is given.
+struct NormedInput {
+  torch::Tensor x;
+  const ops::RowNorm* norm = nullptr;
+};
+
+/// Owns the projections query, key, value [D -> H*d] and output [H*d -> D]; a variant overrides
+/// attend() alone, or mix_heads() where it reads more than q, k and v.
+class ProjectedAttention : public Attention {
+ public:
+  explicit ProjectedAttention(const AttentionContext& context,
+                              Projections projections = Projections::query_key_value);
+
+  torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& mask) final;
+  torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                       const torch::Tensor& mask) override = 0;
+  Projections projections() const override;
+
+  /// forward() in two parts, for a model that computes what stands around it in the same passes:
+  /// what the output projection reads, [B,N,H*d], and that projection. Whoever goes on with
+  /// `rows.x` afterwards, as a residual does, lets its gradient be added in the pass of
+  /// attend_unprojected(). Throws Error where x, mask, or what attend() gives, is of another shape.
+  torch::Tensor attend_unprojected(NormedInput& rows, const torch::Tensor& mask);
+  ops::LinearWeights output() const { return {.weight = output_->weight, .bias = output_->bias}; }
+
+ protected:
+  /// attend_unprojected() before its heads are joined, [B,H,N,d]: attend() of the projections of
+  /// `rows`.
+  virtual torch::Tensor mix_heads(NormedInput& rows, const torch::Tensor& mask);
+  /// For a variant that overrides it.
+  torch::Tensor normed(const NormedInput& rows, const torch::Tensor& mask) const;  // [B,N,D]
+  torch::Tensor project_value(const torch::Tensor& x);  // [B,N,D] -> [B,H,N,d], a view
+
+  const AttentionContext context_;
+
+ private:
+  void check_input(const torch::Tensor& x, const torch::Tensor& mask) const;  // throws Error
+  torch::Tensor split_heads(const torch::Tensor& joined) const;  // [B,N,H*d] -> [B,H,N,d], a view
+
+  const Projections projections_;
+  // Empty where the variant has no such projection.
+  torch::nn::Linear query_{nullptr}, key_{nullptr}, value_{nullptr}, output_{nullptr};
+};
+
+/// Whether a parameter or buffer of that name belongs to the projections of a ProjectedAttention.
+bool is_projection(const std::string& state_name);
+
+}  // namespace lra

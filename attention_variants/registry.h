@@ -1,0 +1,99 @@
+// How a variant registers, and how users name one: nystrom[num_landmarks=32].
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "attention_variants/attention.h"
+#include "attention_variants/base/fields.h"
+
+namespace lra {
+
+/// How a variant stands to softmax attention over all tokens.
+enum class Softmax {
+  exact,
+  approximate,  // approaches it as its budget grows, or would in exact arithmetic
+  different,    // another function, by design
+};
+
+/// What `lra list attentions` and the docs say of a variant.
+struct AttentionInfo {
+  std::string name;
+  std::string title;       // "Nyström"
+  std::string paper;       // "Xiong et al., AAAI 2021"
+  std::string complexity;  // "O(N m)": time, and memory where no more is said
+  Softmax softmax = Softmax::different;
+  std::string budget;         // the option that trades cost for accuracy; may be empty
+  bool linear = false;        // memory grows linearly with N, in inference and in training
+  std::string state;          // learned tensors beside the projections, and tables; may be empty
+  bool length_bound = false;  // has parameters sized by max_length
+  std::string peer;           // what outputs and gradients were checked against
+  // Options under which it computes its approximation of softmax alone, where its defaults add
+  // something to it (a convolution, say).
+  json approximation = json::object();
+};
+
+/// An attention and its options as a user names it: nystrom[num_landmarks=32].
+struct AttentionSpec {
+  std::string name;
+  json options = json::object();  // those given, not the defaults
+
+  /// The canonical text: the name, then the given options sorted by key.
+  std::string text() const;
+};
+
+/// Reads "name", "name[key=value,...]" or, for one made from a file, "name:FILE"; throws UsageError
+/// on a malformed one (names and keys are checked by the registry).
+AttentionSpec parse_attention(const std::string& text);
+
+/// Splits "a,b[x=1,y=2],c" at the commas outside brackets and reads each.
+std::vector<AttentionSpec> parse_attentions(const std::string& text);
+
+/// The registry. Names are unique; a second registration of a name throws.
+using AttentionMaker =
+    std::function<std::shared_ptr<Attention>(const AttentionContext&, const json& options)>;
+struct AttentionEntry {
+  AttentionInfo info;
+  std::vector<std::string> option_names;
+  json default_options;
+  std::function<json(const json&)> effective_options;  // strict check of given options; all values
+  AttentionMaker make;
+};
+bool register_attention(AttentionEntry entry);
+
+/// The variants that run by their name alone, sorted by it; those made from a file are not here.
+std::vector<const AttentionEntry*> attention_entries();
+
+/// The variant of that name; throws UsageError that lists the valid names and the nearest.
+const AttentionEntry& attention_entry(const std::string& name);
+
+/// Makes a variant; throws UsageError on an unknown name, key or value.
+std::shared_ptr<Attention> make_attention(const AttentionSpec& spec,
+                                          const AttentionContext& context);
+
+/// Builds the registry entry of a class with constructor (const AttentionContext&, const Options&).
+/// Where Options has a `void settle()`, it is called on what was read, to bring options that depend
+/// on each other to the values in effect.
+template <class Variant, HasFields Options>
+bool register_attention(const AttentionInfo& info) {
+  const std::string where = "attention " + info.name;
+  const auto read = [where](const json& given) {
+    Options options;
+    read_fields(given, options, where);
+    if constexpr (requires { options.settle(); }) options.settle();
+    return options;
+  };
+  return register_attention(AttentionEntry{
+      .info = info,
+      .option_names = field_names<Options>(),
+      .default_options = write_fields(Options{}),
+      .effective_options = [read](const json& given) { return write_fields(read(given)); },
+      .make = [read](const AttentionContext& context,
+                     const json& given) -> std::shared_ptr<Attention> {
+        return std::make_shared<Variant>(context, read(given));
+      }});
+}
+
+}  // namespace lra
