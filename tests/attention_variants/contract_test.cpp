@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "attention_variants/projected_attention.h"
 #include "tests/attention_variants/cases.h"
 
 namespace lra {

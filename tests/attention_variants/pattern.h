@@ -26,7 +26,7 @@ inline torch::Tensor pattern_matrix(const Pattern& pattern, int64_t heads, int64
 
 /// q, k, v [B,H,N,d], mask [B,N], seen [H,N,N] -> [B,H,N,d]: each real row's softmax over the real
 /// positions that it sees, one row at a time over those alone; other rows are zero.
-inline torch::Tensor ops::block_sparse_attention(const Inputs& in, const torch::Tensor& seen) {
+inline torch::Tensor pattern_attention(const Inputs& in, const torch::Tensor& seen) {
   const double scale = 1 / std::sqrt(static_cast<double>(in.q.size(3)));
   const torch::Tensor real = in.mask.unsqueeze(1)
                                  .unsqueeze(2)                     // [B,1,1,N]
@@ -59,7 +59,7 @@ inline double deviation_from_pattern(Attention& attention, int64_t length, const
     Inputs leaf = in;
     for (torch::Tensor* t : {&leaf.q, &leaf.k, &leaf.v}) *t = t->detach().requires_grad_();
     const torch::Tensor out =
-        formula == 1 ? ops::block_sparse_attention(leaf, seen) : attend(attention, leaf);
+        formula == 1 ? pattern_attention(leaf, seen) : attend(attention, leaf);
     out.backward(weight);
     results[formula] = {out, leaf.q.grad(), leaf.k.grad(), leaf.v.grad()};
   }

@@ -56,6 +56,12 @@ inline torch::Tensor attend(Attention& attention, const Inputs& in) {
   return attention.attend(in.q, in.k, in.v, in.mask);
 }
 
+/// The largest deviation from `exact` (float64), as a share of its largest element.
+inline double error(const torch::Tensor& given, const torch::Tensor& exact) {
+  return ((given.to(torch::kDouble) - exact).abs().max() / exact.abs().max().clamp_min(1e-30))
+      .item<double>();
+}
+
 /// max |a - b| / max(1, max |b|)
 inline double difference(const torch::Tensor& a, const torch::Tensor& b) {
   if (a.numel() == 0) return 0;

@@ -22,7 +22,7 @@ torch::Tensor dropped(const torch::Tensor& x, double p, uint64_t seed = 5) {
 
 // Element 2 * w * 16 + l of the 128 of a block goes by the low half of word w of counter l, the one
 // 16 further by the high half: kept where it is at least p * 2^16.
-TEST(ops::Dropout, KeepsByThePhiloxNumbersOfLibTorch) {
+TEST(Dropout, KeepsByThePhiloxNumbersOfLibTorch) {
   for (const uint64_t seed : {uint64_t{0}, uint64_t{1}, uint64_t{0xdeadbeefcafef00d}}) {
     at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
     const uint64_t key = generator.get<at::CPUGeneratorImpl>()->random64();
@@ -42,7 +42,7 @@ TEST(ops::Dropout, KeepsByThePhiloxNumbersOfLibTorch) {
   }
 }
 
-TEST(ops::Dropout, BitsAreTheSameByAnyInstructions) {
+TEST(Dropout, BitsAreTheSameByAnyInstructions) {
   for (const int64_t blocks : {1, 2, 7}) {
     for (const int64_t first : {int64_t{0}, int64_t{3}, (int64_t{1} << 28) - 2}) {
       std::vector<uint16_t> fast(static_cast<size_t>(blocks * ops::cpu::kDropoutHalves + 1), 7),
@@ -55,7 +55,7 @@ TEST(ops::Dropout, BitsAreTheSameByAnyInstructions) {
   }
 }
 
-TEST(ops::Dropout, KeepsTheStatedShareAndScalesIt) {
+TEST(Dropout, KeepsTheStatedShareAndScalesIt) {
   for (const double p : {0.1, 0.5, 0.9}) {
     const int64_t n = 1 << 20;
     const torch::Tensor y = dropped(torch::ones({n}), p);
@@ -69,7 +69,7 @@ TEST(ops::Dropout, KeepsTheStatedShareAndScalesIt) {
   }
 }
 
-TEST(ops::Dropout, IsTheSameForAnyNumberOfThreads) {
+TEST(Dropout, IsTheSameForAnyNumberOfThreads) {
   const torch::Tensor x = torch::randn({3, 1001, 67});
   const int before = at::get_num_threads();
   at::set_num_threads(1);
@@ -85,7 +85,7 @@ TEST(ops::Dropout, IsTheSameForAnyNumberOfThreads) {
   EXPECT_FALSE(torch::equal(ops::philox_dropout(x, 0.3, true), one)) << "a second call draws anew";
 }
 
-TEST(ops::Dropout, GradientPassesWhereTheElementWasKept) {
+TEST(Dropout, GradientPassesWhereTheElementWasKept) {
   for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
     for (const int64_t n : {0, 1, 127, 128, 129, 5000}) {
       const torch::Tensor x = torch::rand({n}, torch::kDouble).add(1).to(type).requires_grad_();
@@ -105,7 +105,7 @@ TEST(ops::Dropout, GradientPassesWhereTheElementWasKept) {
   }
 }
 
-TEST(ops::Dropout, RoundsBfloat16ToTheNearest) {
+TEST(Dropout, RoundsBfloat16ToTheNearest) {
   const torch::Tensor x = torch::randn({4096}).to(torch::kBFloat16);
   const torch::Tensor y = dropped(x, 0.25);
   const torch::Tensor exact = (x.to(torch::kFloat) * (1 / 0.75F)).to(torch::kBFloat16) * y.ne(0);
@@ -117,7 +117,7 @@ TEST(ops::Dropout, RoundsBfloat16ToTheNearest) {
   EXPECT_TRUE(odd[2].isnan().item<bool>());
 }
 
-TEST(ops::Dropout, MaskGoesByTheIndexAndNotByTheStrides) {
+TEST(Dropout, MaskGoesByTheIndexAndNotByTheStrides) {
   const torch::Tensor x = torch::rand({40, 30}).add(1);
   const torch::Tensor strided = x.t().contiguous().t().requires_grad_();
   ASSERT_FALSE(strided.is_contiguous());
@@ -127,7 +127,7 @@ TEST(ops::Dropout, MaskGoesByTheIndexAndNotByTheStrides) {
   EXPECT_TRUE(torch::equal(strided.grad().ne(0), y.ne(0)));
 }
 
-TEST(ops::Dropout, LeavesEvaluationAlone) {
+TEST(Dropout, LeavesEvaluationAlone) {
   const torch::Tensor x = torch::randn({10});
   EXPECT_TRUE(ops::philox_dropout(x, 0.5, /*training=*/false).is_same(x));
   EXPECT_TRUE(ops::philox_dropout(x, 0, /*training=*/true).is_same(x));
@@ -143,7 +143,7 @@ TEST(ops::Dropout, LeavesEvaluationAlone) {
 
 // Parts of a batch, at the beginnings of blocks and within them, together are the whole: values,
 // gradients, and the state of the generator of seeds.
-TEST(ops::Dropout, PartsOfABatchDropWhatTheWholeDoes) {
+TEST(Dropout, PartsOfABatchDropWhatTheWholeDoes) {
   for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
     for (const int64_t width : {1, 3, 64, 100, 384}) {
       const torch::Tensor x = torch::rand({7, 5, width}, torch::kDouble).add(1).to(type);

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "attention_variants/ops/dropout.h"
+#include "tests/attention_variants/testing.h"
 
 namespace lra {
 namespace {
@@ -68,10 +69,6 @@ std::vector<Tensor> results(const Tensor& given, const ops::FeedForwardWeights& 
   std::vector<Tensor> all = torch::autograd::grad({y}, used, {gradient.to(type)});
   all.insert(all.begin(), y.detach());
   return all;
-}
-
-double error(const Tensor& given, const Tensor& exact) {
-  return ((given.to(torch::kDouble) - exact).abs().max() / exact.abs().max()).item<double>();
 }
 
 struct Shape {

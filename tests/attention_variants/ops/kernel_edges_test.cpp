@@ -85,7 +85,7 @@ TEST(NystromKernel, RefusesOtherHeadsThanItsConvolutionHas) {
   EXPECT_THROW(attention->attend(x, x, x, torch::ones({2, kLength}, torch::kBool)), Error);
 }
 
-TEST(ops::Dropout, RefusesSecondDerivatives) {
+TEST(Dropout, RefusesSecondDerivatives) {
   const torch::Tensor x = torch::randn({4, 64}).requires_grad_();
   const torch::Tensor loss = ops::philox_dropout(x, 0.1, /*training=*/true).square().sum();
   EXPECT_THROW(torch::autograd::grad({loss}, {x}, {}, true, true), Error);

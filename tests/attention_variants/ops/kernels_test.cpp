@@ -115,11 +115,6 @@ std::vector<torch::Tensor> evaluate(const AttentionSpec& spec, const AttentionCo
   return all;
 }
 
-double error(const torch::Tensor& given, const torch::Tensor& exact) {
-  return ((given.to(torch::kDouble) - exact).abs().max() / exact.abs().max().clamp_min(1e-30))
-      .item<double>();
-}
-
 enum class Padding { none, end, scattered };
 
 struct Case {
@@ -265,7 +260,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"cosformer", 2, 3, 300, 5, Padding::scattered}));
 
 INSTANTIATE_TEST_SUITE_P(
-    ops::Patterns, KernelParity,
+    Patterns, KernelParity,
     testing::Values(Case{"local", 3, 2, 200, 32, Padding::end},
                     Case{"local[block=7]", 2, 3, 100, 5, Padding::scattered},
                     Case{"local[block=300]", 2, 1, 700, 8, Padding::none},
@@ -327,7 +322,7 @@ INSTANTIATE_TEST_SUITE_P(Every, EveryKernel,
                                          "sparse[block=16,summary=4]",
                                          "reformer[chunk_length=16]"));
 
-TEST(ops::LinearRows, LeaveTilesOfPaddingOut) {
+TEST(LinearRows, LeaveTilesOfPaddingOut) {
   torch::manual_seed(5);
   torch::Tensor mask = torch::ones({3, 700}, torch::kBool);
   mask[1].slice(0, 3).fill_(false);

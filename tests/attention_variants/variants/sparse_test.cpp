@@ -64,7 +64,7 @@ TEST(Sparse, WeighsTheBlockExactlyInBfloat16) {
   in.v = column.gt(0).logical_and(column.lt(5)).view({1, 1, 40, 1}).expand_as(in.q).to(in.q);
   for (const bool causal : {false, true}) {
     const torch::Tensor expected =
-        ops::block_sparse_attention(in, pattern_matrix(fixed_pattern(8, 3, causal), 2, 40));
+        pattern_attention(in, pattern_matrix(fixed_pattern(8, 3, causal), 2, 40));
     const auto attention = make(sparse_spec(8, 3, causal), torch::kBFloat16);
     const Inputs cast{in.q.to(torch::kBFloat16), in.k.to(torch::kBFloat16),
                       in.v.to(torch::kBFloat16), in.mask};
