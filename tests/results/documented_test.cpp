@@ -3,8 +3,8 @@
 
 #include <sstream>
 
-#include "examples.h"
 #include "results/analysis/compare_runs.h"
+#include "tests/results/examples.h"
 
 namespace lra {
 namespace {

@@ -60,14 +60,14 @@ void with_processes(int64_t size, const std::function<void(Processes&)>& work) {
   }
 }
 
-// What together() throws in each of three processes where some of them throw.
+// What run_collective() throws in each of three processes where some of them throw.
 template <class Expected>
 std::vector<std::string> messages(const std::function<void(int64_t rank)>& work) {
   std::vector<std::string> found(3);
   with_processes(3, [&](Processes& processes) {
     std::string& message = found[static_cast<size_t>(processes.rank())];
     try {
-      processes.together([&] { work(processes.rank()); });
+      processes.run_collective([&] { work(processes.rank()); });
       message = "nothing thrown";
     } catch (const Expected& error) {
       message = error.what();
@@ -108,10 +108,10 @@ TEST(Together, ThrowsInAllWhatOneThrows) {
 
 TEST(Together, AloneItIsACall) {
   int calls = 0;
-  together(nullptr, [&] { ++calls; });
+  run_collective(nullptr, [&] { ++calls; });
   on_rank_zero(nullptr, [&] { ++calls; });
   EXPECT_EQ(calls, 2);
-  EXPECT_THROW(together(nullptr, [] { throw Unsupported("as it is"); }), Unsupported);
+  EXPECT_THROW(run_collective(nullptr, [] { throw Unsupported("as it is"); }), Unsupported);
 }
 
 TEST(Together, TheFirstWorksForAll) {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "examples.h"
+#include "tests/results/examples.h"
 
 namespace lra {
 namespace {

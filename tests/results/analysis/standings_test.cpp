@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "examples.h"
 #include "results/statistics/hypothesis.h"
 #include "results/tables/accuracy_table.h"
+#include "tests/results/examples.h"
 
 namespace lra {
 namespace {

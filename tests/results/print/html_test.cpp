@@ -5,9 +5,9 @@
 
 #include <regex>
 
-#include "examples.h"
 #include "results/report/html_report.h"
 #include "results/report/report.h"
+#include "tests/results/examples.h"
 
 namespace lra {
 namespace {

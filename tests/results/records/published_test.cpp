@@ -9,7 +9,7 @@
 #include <regex>
 #include <sstream>
 
-#include "examples.h"
+#include "tests/results/examples.h"
 
 namespace lra {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "examples.h"
+#include "tests/results/examples.h"
 
 namespace lra {
 namespace {

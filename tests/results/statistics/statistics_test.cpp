@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "examples.h"
+#include "tests/results/examples.h"
 
 namespace lra {
 namespace {

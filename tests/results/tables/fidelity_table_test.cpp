@@ -6,8 +6,8 @@
 #include <cmath>
 #include <functional>
 
-#include "examples.h"
 #include "results/report/report.h"
+#include "tests/results/examples.h"
 
 namespace lra {
 namespace {

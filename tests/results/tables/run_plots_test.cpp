@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "examples.h"
+#include "tests/results/examples.h"
 
 namespace lra {
 namespace {
