@@ -1,6 +1,8 @@
 // A variant that cannot take a length says so, and the record does.
 #include <gtest/gtest.h>
 
+#include "attention_variants/projected_attention.h"
+#include "attention_variants/registry.h"
 #include "harness/profile/profiler.h"
 #include "harness/training/run_files.h"
 #include "tests/harness/program.h"

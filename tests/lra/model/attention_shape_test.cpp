@@ -2,6 +2,8 @@
 // told to.
 #include <gtest/gtest.h>
 
+#include "attention_variants/projected_attention.h"
+#include "attention_variants/registry.h"
 #include "tests/lra/model/toy_model.h"
 
 namespace lra {
