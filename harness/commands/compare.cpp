@@ -8,8 +8,11 @@
 #include "harness/commands/commands.h"
 #include "harness/host/progress.h"
 #include "results/analysis/compare_runs.h"
+#include "results/records/json_line.h"
 #include "results/records/run_folder.h"
+#include "results/records/store.h"
 #include "results/report/report.h"
+#include "results/tables/comparison_table.h"
 
 namespace lra {
 namespace {

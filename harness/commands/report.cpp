@@ -15,6 +15,7 @@
 #include "harness/host/progress.h"
 #include "harness/report/plots.h"
 #include "harness/report/samples.h"
+#include "results/records/store.h"
 #include "results/report/event_file.h"
 #include "results/report/html_report.h"
 #include "results/report/report.h"

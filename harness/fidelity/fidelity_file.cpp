@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "attention_variants/base/files.h"
+#include "results/records/json_line.h"
 
 namespace lra {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "results/records/records.h"
+#include "results/records/fidelity.h"
 
 namespace lra {
 

@@ -8,7 +8,7 @@
 
 #include "attention_variants/torch.h"
 #include "harness/training/open_run.h"
-#include "results/records/records.h"
+#include "results/records/fidelity.h"
 
 namespace lra {
 

@@ -5,7 +5,7 @@
 
 #include "attention_variants/base/fields.h"
 #include "attention_variants/torch.h"
-#include "results/records/records.h"
+#include "results/records/machine.h"
 
 namespace lra {
 

@@ -188,7 +188,7 @@ double timer_overhead() {
     const auto begin = Clock::now();
     sample = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
   }
-  return quantile(samples, 0.5);
+  return stats::quantile(samples, 0.5);
 }
 
 std::optional<double> process_peak_mib() {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "results/records/records.h"
+#include "results/statistics/interval.h"
 
 namespace lra {
 
@@ -34,7 +34,7 @@ class MachineWatch {
                                    // were ready and others ran, 0 to 1; absent where the system
                                    // does not say
     std::optional<double> mhz;     // as the system says, mean over the processors at the end
-    Interval reference;            // ms of reference_work() before and after
+    stats::Interval reference;     // ms of reference_work() before and after
     std::string noisy;             // why these are no quiet conditions; "" = they are
   };
   /// Time that others took above this part, or a reference that changes by it, is noise.

@@ -37,7 +37,7 @@ class DeviceTimer {
   }
   std::optional<double> median() const {
     if (samples_.empty()) return std::nullopt;
-    return quantile(samples_, 0.5);
+    return stats::quantile(samples_, 0.5);
   }
 
  private:
@@ -97,13 +97,13 @@ Measurement measure(const std::function<void()>& work, torch::Device device,
     if (count >= limits.most || seconds > limits.seconds) return true;
     if (count < next_look || seconds < limits.least_seconds) return false;
     next_look = count + (count + 3) / 4;  // a look costs as much as a thousand medians
-    return bootstrap_median(result.samples).precision() <= limits.precision;
+    return stats::bootstrap_median(result.samples).precision() <= limits.precision;
   };
   do {
     result.samples.push_back(timed());
     timer.take();
   } while (!enough());
-  result.time = median_estimate(result.samples);
+  result.time = stats::median_estimate(result.samples);
   result.device_ms = timer.median();
   return result;
 }

@@ -22,7 +22,7 @@ struct MeasureLimits {
 
 struct Measurement {
   std::vector<double> samples;  // milliseconds
-  MedianEstimate time;          // milliseconds
+  stats::MedianEstimate time;   // milliseconds
   int64_t warm_up = 0;          // calls before the samples
   int64_t peak_bytes = 0;       // highest sum of live tensor bytes above the start, over one call
   std::optional<double> device_ms;  // median by the GPU's own events; absent on a CPU

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "attention_variants/torch.h"
-#include "results/records/records.h"
+#include "results/records/profile.h"
 
 namespace lra {
 

@@ -18,6 +18,7 @@
 #include "harness/measure/roofline.h"
 #include "harness/profile/peers.h"
 #include "results/analysis/profile_cells.h"
+#include "results/records/store.h"
 #include "results/statistics/bootstrap.h"
 
 namespace lra {
@@ -295,8 +296,8 @@ class ProfileRunner {
     const auto used = passes_of(time, plan_.passes);
     std::vector<double> samples;
     for (const auto& pass : used) samples.insert(samples.end(), pass.begin(), pass.end());
-    const BootstrapEstimate estimate = median_over_passes(used);
-    const MedianEstimate plain = median_estimate(samples);
+    const stats::BootstrapEstimate estimate = stats::median_over_passes(used);
+    const stats::MedianEstimate plain = stats::median_estimate(samples);
     time.median = estimate.value;
     time.ci95 = estimate.ci95;
     time.min = plain.min;
@@ -304,7 +305,7 @@ class ProfileRunner {
     record.noisy = noise(record, estimate);
   }
 
-  std::string noise(const Profile& record, const BootstrapEstimate& estimate) const {
+  std::string noise(const Profile& record, const stats::BootstrapEstimate& estimate) const {
     if (record.method.contains(kStopped)) return record.method[kStopped];
     if (passes(record) < plan_.passes)
       return fmt::format("only {} of {} passes", passes(record), plan_.passes);
@@ -364,7 +365,7 @@ class ProfileRunner {
       say(fmt::format("{} {}: {} ({})", count, what, record.status, record.reason));
       return;
     }
-    const auto estimate = median_over_passes(passes_of(*record.time, plan_.passes));
+    const auto estimate = stats::median_over_passes(passes_of(*record.time, plan_.passes));
     say(fmt::format("{} {}, pass {}: {:.4g} ms ±{:.1f} %, {:.1f} MiB{}", count, what,
                     passes(record), record.time->median, 100 * estimate.precision(),
                     record.memory->peak,

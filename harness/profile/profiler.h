@@ -7,7 +7,7 @@
 #include "attention_variants/registry.h"
 #include "attention_variants/torch.h"
 #include "harness/measure/measure.h"
-#include "results/records/records.h"
+#include "results/records/profile.h"
 
 namespace lra {
 

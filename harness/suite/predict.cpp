@@ -15,6 +15,7 @@
 #include "harness/suite/cell.h"
 #include "harness/suite/status.h"
 #include "harness/training/run_files.h"
+#include "results/records/store.h"
 
 namespace lra {
 namespace {

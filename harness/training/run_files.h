@@ -6,7 +6,7 @@
 
 #include "harness/training/evaluation.h"
 #include "harness/training/trainer.h"
-#include "results/records/records.h"
+#include "results/records/result.h"
 #include "results/records/run_folder.h"
 
 namespace lra {

@@ -14,19 +14,19 @@ std::vector<double> AccuracyCell::percents() const {
   return values;
 }
 
-double AccuracyCell::percent() const { return mean(percents()); }
+double AccuracyCell::percent() const { return stats::mean(percents()); }
 
 std::optional<double> AccuracyCell::sd() const {
   if (ok.size() < 2) return std::nullopt;
-  return standard_deviation(percents());
+  return stats::standard_deviation(percents());
 }
 
-Interval AccuracyCell::interval() const {
+stats::Interval AccuracyCell::interval() const {
   if (ok.size() == 1) {
-    const Interval wilson = wilson_interval(ok[0]->test->correct, ok[0]->test->count);
+    const stats::Interval wilson = stats::wilson_interval(ok[0]->test->correct, ok[0]->test->count);
     return {100 * wilson.low, 100 * wilson.high};
   }
-  const Interval student = student_interval(percents());
+  const stats::Interval student = stats::student_interval(percents());
   return {std::max(0.0, student.low), std::min(100.0, student.high)};
 }
 
@@ -41,7 +41,7 @@ std::string AccuracyCell::statuses() const {
 
 std::string AccuracyCell::text() const {
   if (ok.empty()) return other.empty() ? "–" : statuses();
-  const Interval ci = interval();
+  const stats::Interval ci = interval();
   std::string result = fmt::format("{:.2f} [{:.2f}, {:.2f}]", percent(), ci.low, ci.high);
   if (ok.size() > 1) result += fmt::format(" n={}", ok.size());
   if (!other.empty()) result += fmt::format(" ({})", statuses());
@@ -120,7 +120,7 @@ Baseline baseline_of(const RecipeGroup& group, const std::string& task) {
 bool learned(const Result& result, const Baseline& baseline) {
   const auto least = baseline.highest();
   return !least || !result.test ||
-         100 * wilson_interval(result.test->correct, result.test->count).low > *least;
+         100 * stats::wilson_interval(result.test->correct, result.test->count).low > *least;
 }
 
 }  // namespace lra

@@ -24,7 +24,7 @@ struct AccuracyCell {
   double percent() const;            // their mean
   std::optional<double> sd() const;  // over at least two seeds
   /// Wilson's interval of one run, Student's of the mean over several; 95 %, in per cent.
-  Interval interval() const;
+  stats::Interval interval() const;
   std::string statuses() const;  // of the others: "oom", "2 oom, crash"
   /// "37.05 [34.96, 39.19]", "37.40 [33.98, 40.82] n=3 (1 oom)", "diverged"
   std::string text() const;

@@ -9,13 +9,14 @@
 #include <set>
 #include <stdexcept>
 
+#include "attention_variants/base/text.h"
 #include "results/analysis/accuracy_cells.h"
 #include "results/statistics/statistics.h"
 
 namespace lra {
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) { throw std::runtime_error(one_line(text)); }
+[[noreturn]] void refuse(const std::string& text) { throw std::runtime_error(printable(text)); }
 
 // What of a run must be the same for all of a comparison: a name for messages, and its value.
 struct Same {
@@ -100,7 +101,7 @@ ComparedSide side_of(const char* which, const std::vector<const Result*>& runs,
                        names.size(), fmt::join(names, ", ")));
   }
   const AccuracyCell cell{.ok = runs};
-  const Interval ci = cell.interval();
+  const stats::Interval ci = cell.interval();
   ComparedSide side{.name = *names.begin(),
                     .runs = runs,
                     .accuracy = cell.percent() / 100,
@@ -124,17 +125,6 @@ std::vector<const Predictions*> predictions_of(const ComparedSide& side,
   return all;
 }
 
-std::optional<double> median_of(const ComparedSide& side,
-                                std::optional<double> TrainingCost::*which) {
-  std::vector<double> values;
-  for (const Result* r : side.runs) {
-    const std::optional<double> value = r->training.*which;
-    if (value && *value > 0) values.push_back(*value);
-  }
-  if (values.empty()) return std::nullopt;
-  return quantile(values, 0.5);
-}
-
 void compare_costs(RunComparison& c) {
   std::set<std::string> machines;
   for (const ComparedSide* side : {&c.a, &c.b}) {
@@ -146,20 +136,12 @@ void compare_costs(RunComparison& c) {
                     fmt::join(machines, "; ")));
     return;
   }
-  const auto fast_a = median_of(c.a, &TrainingCost::steps_per_second),
-             fast_b = median_of(c.b, &TrainingCost::steps_per_second);
+  const auto fast_a = c.a.median_cost(&TrainingCost::steps_per_second),
+             fast_b = c.b.median_cost(&TrainingCost::steps_per_second);
   if (fast_a && fast_b) c.time_ratio = *fast_b / *fast_a;
-  const auto peak_a = median_of(c.a, &TrainingCost::peak_memory_mib),
-             peak_b = median_of(c.b, &TrainingCost::peak_memory_mib);
+  const auto peak_a = c.a.median_cost(&TrainingCost::peak_memory_mib),
+             peak_b = c.b.median_cost(&TrainingCost::peak_memory_mib);
   if (peak_a && peak_b) c.memory_ratio = *peak_a / *peak_b;
-}
-
-std::string percent(double fraction) { return fmt::format("{:.2f}", 100 * fraction); }
-
-std::string seeds_text(const ComparedSide& side) {
-  std::vector<uint64_t> seeds;
-  for (const Result* r : side.runs) seeds.push_back(r->seed);
-  return fmt::format("{}", fmt::join(seeds, ", "));
 }
 
 json side_json(const ComparedSide& side) {
@@ -176,6 +158,16 @@ json side_json(const ComparedSide& side) {
 }
 
 }  // namespace
+
+std::optional<double> ComparedSide::median_cost(std::optional<double> TrainingCost::*which) const {
+  std::vector<double> values;
+  for (const Result* r : runs) {
+    const std::optional<double> value = r->training.*which;
+    if (value && *value > 0) values.push_back(*value);
+  }
+  if (values.empty()) return std::nullopt;
+  return stats::quantile(values, 0.5);
+}
 
 RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b) {
   RunComparison c;
@@ -201,7 +193,7 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
     c.bootstrap = paired_bootstrap(of_a, of_b);
     if (of_a.size() == 1 && of_b.size() == 1) {
       c.counts = paired_counts(*of_a[0], *of_b[0]);
-      c.mcnemar = mcnemar_p(c.counts->only_a, c.counts->only_b);
+      c.mcnemar = stats::mcnemar_p(c.counts->only_a, c.counts->only_b);
     }
   }
   if (c.a.runs.size() > 1 && c.b.runs.size() > 1) {
@@ -210,7 +202,7 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
       for (const Result* r : side.runs) values.push_back(r->test->accuracy);
       return values;
     };
-    c.welch = welch_test(fractions(c.a), fractions(c.b));
+    c.welch = stats::welch_test(fractions(c.a), fractions(c.b));
   } else {
     c.notes.emplace_back(
         "of a single run the intervals hold the sampling of the test set alone: another seed may "
@@ -232,51 +224,6 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
   return c;
 }
 
-Table comparison_table(const RunComparison& c) {
-  Table table{.title = fmt::format("{}: {}", c.task, c.recipe),
-              .columns = {{"", Align::kLeft}, {c.a.name}, {c.b.name}, {"first - second"}},
-              .rows = {},
-              .notes = c.notes};
-  const auto interval = [](const Interval& ci, const char* form) {
-    return fmt::format(fmt::runtime(form), 100 * ci.low, 100 * ci.high);
-  };
-  const auto plain = [&](const ComparedSide& side) {
-    return fmt::format("{} {}", percent(side.accuracy), interval(side.ci95, "[{:.2f}, {:.2f}]"));
-  };
-  const auto row = [&table](const std::string& what, const std::string& a, const std::string& b,
-                            const std::string& difference) {
-    table.rows.push_back({what, a, b, difference});
-  };
-  row("seeds", seeds_text(c.a), seeds_text(c.b), "");
-  row("test accuracy % [95 % interval]", plain(c.a), plain(c.b),
-      fmt::format("{:+.2f}", 100 * c.difference));
-  if (c.a.sd || c.b.sd)
-    row("sd over seeds", c.a.sd ? percent(*c.a.sd) : "–", c.b.sd ? percent(*c.b.sd) : "–", "");
-  if (c.bootstrap)
-    row("paired bootstrap, 95 % interval", "", "", interval(*c.bootstrap, "[{:+.2f}, {:+.2f}]"));
-  if (c.counts) {
-    row("right of both, of neither", fmt::format("{}", c.counts->both),
-        fmt::format("{}", c.counts->neither), "");
-    row("right of this one alone", fmt::format("{}", c.counts->only_a),
-        fmt::format("{}", c.counts->only_b), "");
-    row("McNemar, exact", "", "", fmt::format("p = {:.4g}", *c.mcnemar));
-  }
-  if (c.welch) {
-    row("Welch over seeds", "", "", fmt::format("p = {:.4g}", c.welch->p));
-    row("Welch, 95 % interval", "", "", interval(c.welch->difference, "[{:+.2f}, {:+.2f}]"));
-  }
-  const auto cost = [&](const char* what, std::optional<double> TrainingCost::*which,
-                        const std::optional<double>& ratio, const char* times) {
-    const auto of_a = median_of(c.a, which), of_b = median_of(c.b, which);
-    if (of_a || of_b)
-      row(what, of_a ? short_number(*of_a) : "–", of_b ? short_number(*of_b) : "–",
-          ratio ? fmt::format("{} × the {}", short_number(*ratio), times) : "");
-  };
-  cost("training steps/s", &TrainingCost::steps_per_second, c.time_ratio, "time");
-  cost("peak memory of training, MiB", &TrainingCost::peak_memory_mib, c.memory_ratio, "memory");
-  return table;
-}
-
 json comparison_json(const RunComparison& c) {
   const Result& any = *c.a.runs[0];
   json value = {{"schema", kCompareSchema},
@@ -288,7 +235,7 @@ json comparison_json(const RunComparison& c) {
                 {"a", side_json(c.a)},
                 {"b", side_json(c.b)},
                 {"difference", c.difference}};
-  const auto interval = [](const Interval& ci) { return json::array({ci.low, ci.high}); };
+  const auto interval = [](const stats::Interval& ci) { return json::array({ci.low, ci.high}); };
   if (c.bootstrap) value["bootstrap_ci95"] = interval(*c.bootstrap);
   if (c.counts) {
     value["mcnemar"] = {{"both", c.counts->both},

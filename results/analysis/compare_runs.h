@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "results/print/table.h"
-#include "results/records/records.h"
+#include "results/analysis/paired.h"
+#include "results/records/result.h"
 #include "results/statistics/hypothesis.h"
+#include "results/statistics/interval.h"
 
 namespace lra {
 
@@ -20,20 +21,24 @@ struct ComparedSide {
   std::vector<const Result*> runs;  // that are ok, one a seed; into the span that was given
   double accuracy = 0;              // mean, as a fraction
   std::optional<double> sd;         // over at least two seeds
-  Interval ci95;                    // Wilson's of one run, Student's of the mean over several
+  stats::Interval ci95;             // Wilson's of one run, Student's of the mean over several
+
+  /// The median over the runs that say it and are above 0, if there is one.
+  std::optional<double> median_cost(std::optional<double> TrainingCost::*which) const;
 };
 
 struct RunComparison {
   std::string recipe, task;  // "protocol lra-strict, float32, data listops 3114a0f0"
   ComparedSide a, b;
-  double difference = 0;               // accuracy of a - b
-  std::optional<Interval> bootstrap;   // of the difference, where every run has its predictions
-  std::optional<PairedCounts> counts;  // of a single run a side, with predictions
-  std::optional<double> mcnemar;       // p of those
-  std::optional<WelchTest> welch;      // of at least two seeds a side
-  std::optional<double> time_ratio;    // time a training step takes, a / b
-  std::optional<double> memory_ratio;  // peak memory of training, a / b
-  std::vector<std::string> notes;      // what is not there and why, and what to know
+  double difference = 0;  // accuracy of a - b
+  std::optional<stats::Interval>
+      bootstrap;                          // of the difference, where every run has its predictions
+  std::optional<PairedCounts> counts;     // of a single run a side, with predictions
+  std::optional<double> mcnemar;          // p of those
+  std::optional<stats::WelchTest> welch;  // of at least two seeds a side
+  std::optional<double> time_ratio;       // time a training step takes, a / b
+  std::optional<double> memory_ratio;     // peak memory of training, a / b
+  std::vector<std::string> notes;         // what is not there and why, and what to know
 };
 
 /// Compares the runs of one attention with those of another. Throws std::runtime_error that says
@@ -41,9 +46,6 @@ struct RunComparison {
 /// tasks, protocols, data (fingerprints, or stand-in against real), number types or settings; and
 /// where a side has no finished run, or several attentions.
 RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b);
-
-/// For a terminal.
-Table comparison_table(const RunComparison& comparison);
 
 /// {"schema": "lra.compare/1", ...}: accuracies and differences as fractions.
 json comparison_json(const RunComparison& comparison);

@@ -1,4 +1,5 @@
 #include "results/analysis/profile_cells.h"
+#include "results/records/json_line.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -33,6 +34,23 @@ std::string identity(const Profile& p) {
 
 bool measured(const Profile* p) {
   return p != nullptr && p->status == "ok" && p->time && p->memory;
+}
+
+std::vector<std::vector<double>> passes_of(const ProfileTime& time, int64_t fewest) {
+  if (time.passes.empty()) {
+    if (time.samples.empty()) return {};
+    return {time.samples};
+  }
+  std::vector<std::vector<double>> all, quiet;
+  auto from = time.samples.begin();
+  for (const ProfilePass& pass : time.passes) {
+    const auto count = std::min<std::ptrdiff_t>(pass.samples, time.samples.end() - from);
+    if (count <= 0) continue;
+    all.emplace_back(from, from + count);
+    if (pass.noisy.empty()) quiet.push_back(all.back());
+    from += count;
+  }
+  return static_cast<int64_t>(quiet.size()) >= std::max<int64_t>(fewest, 1) ? quiet : all;
 }
 
 std::vector<std::vector<double>> passes_of(const Profile& profile) {
@@ -101,8 +119,13 @@ std::string setting_text(const Profile& p) {
   return text + ", on " + machine_text(p.machine);
 }
 
+double attainable_gflops(const Roofline& roofline, double flops, double least_bytes) {
+  if (!(least_bytes > 0)) return roofline.gflops;
+  return std::min(roofline.gflops, flops / least_bytes * roofline.gigabytes_per_second);
+}
+
 std::string growth_text(const std::vector<double>& lengths, const std::vector<double>& values) {
-  const auto fit = growth(lengths, values);
+  const auto fit = stats::growth(lengths, values);
   if (!fit) return "–";
   if (!fit->ci95) return fmt::format("N^{:.2f}", fit->exponent);
   return fmt::format("N^{:.2f} [{:.2f}, {:.2f}]", fit->exponent, fit->ci95->low, fit->ci95->high);

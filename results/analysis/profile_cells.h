@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "results/records/profile.h"
 #include "results/records/published.h"
-#include "results/records/records.h"
 #include "results/statistics/bootstrap.h"
 
 namespace lra {
@@ -19,6 +19,10 @@ std::string identity(const Profile& profile);
 
 /// Whether it has a time and a memory.
 bool measured(const Profile* profile);
+
+/// The samples of a cell, one list a pass; those of quiet passes alone where at least `fewest` are
+/// quiet. A record without passes is one pass. Empty where there are no samples.
+std::vector<std::vector<double>> passes_of(const ProfileTime& time, int64_t fewest);
 
 /// The passes that count, as the record's own method asks for them.
 std::vector<std::vector<double>> passes_of(const Profile& profile);
@@ -43,6 +47,10 @@ std::vector<ProfileGroup> group_profiles(std::span<const Profile> profiles);
 
 /// "module, inference, batch 1, 12 heads of 64, float32, cpu, 2 threads, on Xeon, 2 cores".
 std::string setting_text(const Profile& front);
+
+/// What a machine of this roofline reaches at most with an operation of so many floating-point
+/// operations that must move so many bytes (Williams et al. 2009), GFLOP/s.
+double attainable_gflops(const Roofline& roofline, double flops, double least_bytes);
 
 /// "N^1.02 [0.98, 1.06]"; "–" where there is no growth to tell.
 std::string growth_text(const std::vector<double>& lengths, const std::vector<double>& values);

@@ -1,5 +1,6 @@
 // Splits results into what may be compared.
 #include "results/analysis/recipes.h"
+#include "results/records/json_line.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "results/analysis/paired.h"
 #include "results/statistics/hypothesis.h"
 
 namespace lra {
@@ -9,7 +10,7 @@ namespace {
 
 void test(const AccuracyCell& cell, const AccuracyCell& best, Standing& standing) {
   if (cell.ok.size() > 1 && best.ok.size() > 1) {
-    const WelchTest welch = welch_test(cell.percents(), best.percents());
+    const stats::WelchTest welch = stats::welch_test(cell.percents(), best.percents());
     standing.test = "Welch";
     standing.p = welch.p;
     standing.ci95 = welch.difference;
@@ -23,10 +24,10 @@ void test(const AccuracyCell& cell, const AccuracyCell& best, Standing& standing
     const Predictions *ours = cell.ok[0]->predictions.get(),
                       *theirs = best.ok[0]->predictions.get();
     const PairedCounts counts = paired_counts(*ours, *theirs);
-    const Interval ci = paired_bootstrap({&ours, 1}, {&theirs, 1});
+    const stats::Interval ci = paired_bootstrap({&ours, 1}, {&theirs, 1});
     standing.test = "McNemar";
-    standing.p = mcnemar_p(counts.only_a, counts.only_b);
-    standing.ci95 = Interval{100 * ci.low, 100 * ci.high};
+    standing.p = stats::mcnemar_p(counts.only_a, counts.only_b);
+    standing.ci95 = stats::Interval{100 * ci.low, 100 * ci.high};
   }
 }
 
@@ -72,7 +73,7 @@ std::vector<Standing> standings(const AccuracyCells& cells) {
   for (const Standing& standing : all) {
     if (standing.p) p.push_back(*standing.p);
   }
-  const std::vector<double> adjusted = holm(p);
+  const std::vector<double> adjusted = stats::holm(p);
   size_t at = 0;
   for (Standing& standing : all) {
     if (!standing.p) continue;

@@ -16,11 +16,11 @@ struct Standing {
   enum class Place { best, indistinguishable, below, untested };
   std::string row, task;
   Place place = Place::untested;
-  std::string test;                   // "McNemar" or "Welch"; "" of the best and the untested
-  std::string reason;                 // why it is not tested
-  double difference = 0;              // to the best, in percentage points: at most 0
-  std::optional<Interval> ci95;       // of the difference
-  std::optional<double> p, adjusted;  // by Holm, over the whole table
+  std::string test;                     // "McNemar" or "Welch"; "" of the best and the untested
+  std::string reason;                   // why it is not tested
+  double difference = 0;                // to the best, in percentage points: at most 0
+  std::optional<stats::Interval> ci95;  // of the difference
+  std::optional<double> p, adjusted;    // by Holm, over the whole table
 
   /// "best", "not distinguishable", "below the best", "not tested: no predictions"
   std::string text() const;

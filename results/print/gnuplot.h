@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "results/records/records.h"
-
 namespace lra {
 
 /// Larger values are not drawn: gnuplot's axes end where doubles do, and beyond this it may fail
@@ -28,14 +26,18 @@ struct PlotSeries {
   PlotStyle style = PlotStyle::marked;
 };
 
+struct PlotRange {
+  double low = 0, high = 0;
+};
+
 struct Plot {
   std::string name;                // of the files, without extension
   std::vector<std::string> title;  // lines
   std::string x_title, y_title;
   bool log_x = true, log_y = true;
-  bool powers = true;               // the labels of y as 1e-01, else as plain numbers
-  std::vector<double> x_marks;      // where x has its labels; empty = gnuplot's choice
-  std::optional<Interval> x_range;  // of the axis, where there are no marks; absent likewise
+  bool powers = true;                // the labels of y as 1e-01, else as plain numbers
+  std::vector<double> x_marks;       // where x has its labels; empty = gnuplot's choice
+  std::optional<PlotRange> x_range;  // of the axis, where there are no marks; absent likewise
   std::vector<PlotSeries> series;
   int width = 1000, height = 640;  // pixels
   bool pdf = true;                 // beside the SVG

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "results/records/records.h"
+#include "results/records/attention_record.h"
 
 namespace lra {
 

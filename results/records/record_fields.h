@@ -1,5 +1,4 @@
-// What the readers and writers of all record schemas share: strict fields of a JSON object, and the
-// parts that several schemas hold.
+// What the readers and writers of all record schemas share: strict fields of a JSON object.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +12,8 @@
 #include <string>
 #include <string_view>
 
-#include "results/records/records.h"
+#include "results/records/json_line.h"
+#include "results/statistics/interval.h"
 
 namespace lra {
 
@@ -85,14 +85,14 @@ class RecordReader {
     if (value == nullptr) return std::nullopt;
     return as_number(name, *value, least, most);
   }
-  std::optional<Interval> interval_if(const char* name, double least, double most) const {
+  std::optional<stats::Interval> interval_if(const char* name, double least, double most) const {
     const json* value = find(name);
     if (value == nullptr) return std::nullopt;
     if (!value->is_array() || value->size() != 2)
       bad_record(
           fmt::format("field '{}' should be [low, high], not {}", path(name), abbreviated(*value)));
-    const Interval interval{as_number(name, (*value)[0], least, most),
-                            as_number(name, (*value)[1], least, most)};
+    const stats::Interval interval{as_number(name, (*value)[0], least, most),
+                                   as_number(name, (*value)[1], least, most)};
     if (interval.low > interval.high)
       bad_record(fmt::format("field '{}' has its ends the wrong way round", path(name)));
     return interval;
@@ -141,7 +141,7 @@ class RecordReader {
 
 /// Numbers that are not finite are null.
 json finite_or_null(double value);
-json make_interval(const Interval& interval);
+json make_interval(const stats::Interval& interval);
 
 /// Sets object[name] where there is a value.
 void set_if(json& object, const char* name, const std::optional<double>& value);
@@ -149,13 +149,5 @@ void set_if(json& object, const char* name, const std::optional<int64_t>& value)
 
 /// Throws unless the record's "schema" is `expected`.
 void check_schema(const RecordReader& reader, const char* expected);
-
-/// The parts that several schemas hold: "attention", "time_ms" and "memory_mib".
-json make_attention_record(const AttentionRecord& attention);
-AttentionRecord parse_attention_record(const json& value);
-json make_time(const ProfileTime& time);
-ProfileTime parse_time(const json& value);
-json make_memory(const ProfileMemory& memory);
-ProfileMemory parse_memory(const json& value);
 
 }  // namespace lra

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "results/print/html.h"
+#include "results/records/store.h"
 #include "results/report/report.h"
 #include "results/tables/run_plots.h"
 

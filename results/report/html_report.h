@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "results/records/records.h"
+#include "results/records/store.h"
 #include "results/report/run_page.h"
 
 namespace lra {

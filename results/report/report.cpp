@@ -6,6 +6,8 @@
 #include <functional>
 #include <set>
 
+#include "results/records/json_line.h"
+#include "results/records/store.h"
 #include "results/tables/run_plots.h"
 
 namespace lra {

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "results/records/records.h"
+#include "results/records/store.h"
 #include "results/tables/accuracy_table.h"
 #include "results/tables/fidelity_table.h"
 #include "results/tables/profile_table.h"

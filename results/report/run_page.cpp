@@ -7,6 +7,7 @@
 
 #include "results/analysis/accuracy_cells.h"
 #include "results/print/html.h"
+#include "results/records/json_line.h"
 
 namespace lra {
 namespace {

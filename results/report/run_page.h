@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "results/records/records.h"
+#include "results/records/result.h"
 
 namespace lra {
 

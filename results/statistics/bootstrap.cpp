@@ -9,7 +9,7 @@
 
 #include "results/statistics/statistics.h"
 
-namespace lra {
+namespace lra::stats {
 namespace {
 
 constexpr int kResamples = 1000;
@@ -79,23 +79,6 @@ BootstrapEstimate bootstrap_median(std::span<const double> samples) {
       value, [&](BootstrapRandom& random) { return resampled_median(samples, random, place); });
 }
 
-std::vector<std::vector<double>> passes_of(const ProfileTime& time, int64_t fewest) {
-  if (time.passes.empty()) {
-    if (time.samples.empty()) return {};
-    return {time.samples};
-  }
-  std::vector<std::vector<double>> all, quiet;
-  auto from = time.samples.begin();
-  for (const ProfilePass& pass : time.passes) {
-    const auto count = std::min<std::ptrdiff_t>(pass.samples, time.samples.end() - from);
-    if (count <= 0) continue;
-    all.emplace_back(from, from + count);
-    if (pass.noisy.empty()) quiet.push_back(all.back());
-    from += count;
-  }
-  return static_cast<int64_t>(quiet.size()) >= std::max<int64_t>(fewest, 1) ? quiet : all;
-}
-
 BootstrapEstimate median_over_passes(const std::vector<std::vector<double>>& passes) {
   std::vector<double> place;
   return bootstrapped(plain_over_passes(passes), [&](BootstrapRandom& random) {
@@ -110,11 +93,6 @@ BootstrapEstimate ratio_over_passes(const std::vector<std::vector<double>>& a,
     const double above = resampled_over_passes(a, random, place);
     return above / resampled_over_passes(b, random, place);
   });
-}
-
-double attainable_gflops(const Roofline& roofline, double flops, double least_bytes) {
-  if (!(least_bytes > 0)) return roofline.gflops;
-  return std::min(roofline.gflops, flops / least_bytes * roofline.gigabytes_per_second);
 }
 
 std::optional<Growth> growth(std::span<const double> lengths, std::span<const double> values) {
@@ -164,4 +142,4 @@ Crossing crossing(std::span<const double> lengths, std::span<const double> costs
   return {.kind = Crossing::Kind::from, .length = std::exp(low + part * (high - low))};
 }
 
-}  // namespace lra
+}  // namespace lra::stats

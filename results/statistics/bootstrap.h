@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "results/records/records.h"
+#include "results/statistics/interval.h"
 
-namespace lra {
+namespace lra::stats {
 
 /// A quantity and its 95 % interval.
 struct BootstrapEstimate {
@@ -24,10 +24,6 @@ struct BootstrapEstimate {
 /// interval). Throws std::runtime_error without samples.
 BootstrapEstimate bootstrap_median(std::span<const double> samples);
 
-/// The samples of a cell, one list a pass; those of quiet passes alone where at least `fewest` are
-/// quiet. A record without passes is one pass. Empty where there are no samples.
-std::vector<std::vector<double>> passes_of(const ProfileTime& time, int64_t fewest);
-
 /// The median of the passes' medians, so that each counts the same however many samples it took.
 /// The bootstrap draws passes, and samples within each: the interval holds what differs between
 /// processes too. Throws std::runtime_error where a pass has no samples, or there is none.
@@ -36,10 +32,6 @@ BootstrapEstimate median_over_passes(const std::vector<std::vector<double>>& pas
 /// a / b, both by median_over_passes and drawn independently of each other.
 BootstrapEstimate ratio_over_passes(const std::vector<std::vector<double>>& a,
                                     const std::vector<std::vector<double>>& b);
-
-/// What a machine of this roofline reaches at most with an operation of so many floating-point
-/// operations that must move so many bytes (Williams et al. 2009), GFLOP/s.
-double attainable_gflops(const Roofline& roofline, double flops, double least_bytes);
 
 /// The slope of log(value) on log(length) by least squares: 1 is linear growth, 2 quadratic; with
 /// Student's interval where there are at least three points. Absent unless two lengths differ;
@@ -59,4 +51,4 @@ struct Crossing {
 Crossing crossing(std::span<const double> lengths, std::span<const double> costs,
                   std::span<const double> baseline);
 
-}  // namespace lra
+}  // namespace lra::stats

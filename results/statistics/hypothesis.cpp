@@ -1,79 +1,15 @@
-// McNemar, Welch, Holm and the paired bootstrap, on Boost.Math's and Boost.Random's distributions.
+// McNemar, Welch and Holm, on Boost.Math's distributions.
 #include "results/statistics/hypothesis.h"
 
 #include <algorithm>
 #include <boost/math/distributions/binomial.hpp>
 #include <boost/math/distributions/students_t.hpp>
-#include <boost/random/binomial_distribution.hpp>
-#include <boost/random/mersenne_twister.hpp>
-#include <boost/random/uniform_int_distribution.hpp>
 #include <cmath>
 #include <numeric>
-#include <stdexcept>
-#include <string>
 
 #include "results/statistics/statistics.h"
 
-namespace lra {
-namespace {
-
-constexpr uint64_t kSeed = 0x10a5eed;
-
-// Boost's, so that the same predictions give the same interval with any standard library.
-using Random = boost::random::mt19937_64;
-
-using Sides = std::vector<const Predictions*>;
-
-Sides drawn(std::span<const Predictions* const> side, Random& random) {
-  if (side.size() == 1) return {side[0]};
-  boost::random::uniform_int_distribution<size_t> which(0, side.size() - 1);
-  Sides result(side.size());
-  for (const Predictions*& run : result) run = side[which(random)];
-  return result;
-}
-
-// How many examples have i of a's runs right and j of b's: [i * (b.size() + 1) + j].
-std::vector<int64_t> levels(const Sides& a, const Sides& b) {
-  const size_t count = a[0]->labels.size();
-  std::vector<size_t> level(count, 0);
-  const auto add = [&](const Sides& side, size_t weight) {
-    for (const Predictions* run : side) {
-      for (size_t i = 0; i < count; ++i)
-        level[i] += run->labels[i] == run->predicted[i] ? weight : 0;
-    }
-  };
-  add(a, b.size() + 1);
-  add(b, 1);
-  std::vector<int64_t> counts((a.size() + 1) * (b.size() + 1), 0);
-  for (const size_t l : level) ++counts[l];
-  return counts;
-}
-
-// The difference of the mean accuracies in a sample of as many examples, drawn from these. Only how
-// many of each level are drawn matters: a multinomial, one binomial after the other.
-double drawn_difference(const std::vector<int64_t>& counts, size_t a, size_t b, Random& random) {
-  const int64_t all = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-  int64_t left = all, to_draw = all;
-  double sum = 0;
-  for (size_t l = 0; l < counts.size() && to_draw > 0; ++l) {
-    if (counts[l] == 0) continue;
-    int64_t here = to_draw;
-    if (counts[l] < left) {
-      boost::random::binomial_distribution<int64_t> binomial(
-          to_draw, static_cast<double>(counts[l]) / static_cast<double>(left));
-      here = binomial(random);
-    }
-    const double value = static_cast<double>(l / (b + 1)) / static_cast<double>(a) -
-                         static_cast<double>(l % (b + 1)) / static_cast<double>(b);
-    sum += static_cast<double>(here) * value;
-    left -= counts[l];
-    to_draw -= here;
-  }
-  return sum / static_cast<double>(all);
-}
-
-}  // namespace
-
+namespace lra::stats {
 double mcnemar_p(int64_t only_a, int64_t only_b) {
   const int64_t both = only_a + only_b;
   if (both == 0) return 1;
@@ -112,36 +48,4 @@ std::vector<double> holm(std::span<const double> p) {
   return adjusted;
 }
 
-PairedCounts paired_counts(const Predictions& a, const Predictions& b) {
-  if (a.labels != b.labels)
-    throw std::runtime_error("a paired comparison needs predictions of the same examples");
-  PairedCounts counts;
-  for (size_t i = 0; i < a.labels.size(); ++i) {
-    const bool right_a = a.labels[i] == a.predicted[i], right_b = b.labels[i] == b.predicted[i];
-    ++(right_a ? right_b ? counts.both : counts.only_a : right_b ? counts.only_b : counts.neither);
-  }
-  return counts;
-}
-
-Interval paired_bootstrap(std::span<const Predictions* const> a,
-                          std::span<const Predictions* const> b, double confidence, int resamples) {
-  if (a.empty() || b.empty() || a[0]->labels.empty())
-    throw std::runtime_error("a paired bootstrap needs a run and an example on each side");
-  for (const auto side : {a, b}) {
-    for (const Predictions* run : side) {
-      if (run->labels != a[0]->labels)
-        throw std::runtime_error("a paired bootstrap needs predictions of the same examples");
-    }
-  }
-  Random random(kSeed);
-  const bool same_runs = a.size() == 1 && b.size() == 1;
-  std::vector<int64_t> counts = levels(drawn(a, random), drawn(b, random));
-  std::vector<double> differences(static_cast<size_t>(resamples));
-  for (double& difference : differences) {
-    if (!same_runs) counts = levels(drawn(a, random), drawn(b, random));
-    difference = drawn_difference(counts, a.size(), b.size(), random);
-  }
-  return {quantile(differences, (1 - confidence) / 2), quantile(differences, (1 + confidence) / 2)};
-}
-
-}  // namespace lra
+}  // namespace lra::stats

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace lra {
+namespace lra::stats {
 namespace {
 
 void need(std::span<const double> samples, size_t least, const char* what) {
@@ -92,4 +92,4 @@ MedianEstimate median_estimate(std::span<const double> samples, double confidenc
           .coverage = n == 1 ? 0.0 : 1 - 2 * boost::math::cdf(below, static_cast<double>(l - 1))};
 }
 
-}  // namespace lra
+}  // namespace lra::stats

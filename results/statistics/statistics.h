@@ -5,9 +5,9 @@
 #include <optional>
 #include <span>
 
-#include "results/records/records.h"
+#include "results/statistics/interval.h"
 
-namespace lra {
+namespace lra::stats {
 
 /// Wilson's score interval of a proportion (Wilson 1927), as fractions. Throws std::runtime_error
 /// unless 0 <= correct <= count and count >= 1.
@@ -40,4 +40,4 @@ struct MedianEstimate {
 /// of the samples where there is none.
 MedianEstimate median_estimate(std::span<const double> samples, double confidence = 0.95);
 
-}  // namespace lra
+}  // namespace lra::stats

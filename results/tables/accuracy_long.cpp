@@ -6,6 +6,7 @@
 
 #include "results/analysis/accuracy_cells.h"
 #include "results/analysis/standings.h"
+#include "results/records/json_line.h"
 #include "results/tables/accuracy_table.h"
 
 namespace lra {
@@ -78,7 +79,7 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
       if (cell.ok.empty()) {
         row.insert(row.end(), 4, "");
       } else {
-        const Interval ci = cell.interval();
+        const stats::Interval ci = cell.interval();
         row.insert(row.end(),
                    {fmt::format("{:.4f}", cell.percent()), fmt::format("{:.4f}", ci.low),
                     fmt::format("{:.4f}", ci.high), cell.ok.size() == 1 ? "wilson" : "student"});

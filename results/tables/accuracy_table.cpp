@@ -137,7 +137,7 @@ std::string percent_text(std::optional<double> percent) {
 
 std::string median_text(const std::vector<double>& values, const char* format) {
   if (values.empty()) return "–";
-  const double median = quantile(values, 0.5);
+  const double median = stats::quantile(values, 0.5);
   // A digit for every power of ten would burst the table.
   return median < 1e15 ? fmt::format(fmt::runtime(format), median) : short_number(median);
 }
@@ -175,7 +175,8 @@ std::vector<Table> accuracy_tables(std::span<const Result> results,
           row.push_back(percent_text(reference->accuracy->value(task, any->attention)));
       }
       if (tasks.size() > 1)
-        row.push_back(means.size() == tasks.size() ? fmt::format("{:.2f}", mean(means)) : "–");
+        row.push_back(means.size() == tasks.size() ? fmt::format("{:.2f}", stats::mean(means))
+                                                   : "–");
       table.rows.push_back(row);
     }
 

@@ -7,7 +7,7 @@
 
 #include "results/print/table.h"
 #include "results/records/published.h"
-#include "results/records/records.h"
+#include "results/records/result.h"
 
 namespace lra {
 

@@ -10,7 +10,7 @@
 namespace lra {
 namespace {
 
-std::string interval_text(const std::optional<Interval>& ci) {
+std::string interval_text(const std::optional<stats::Interval>& ci) {
   return ci ? fmt::format("[{:+.2f}, {:+.2f}]", ci->low, ci->high) : "–";
 }
 
@@ -94,7 +94,7 @@ std::vector<Table> published_difference_tables(std::span<const Result> results,
         if (key.second != task || cell.ok.empty()) continue;
         const auto value = reference->accuracy->value(task, cell.ok[0]->attention);
         if (!value) continue;
-        const Interval ci = cell.interval();
+        const stats::Interval ci = cell.interval();
         table.rows.push_back({task, key.first, cell.text(), fmt::format("{:.2f}", *value),
                               fmt::format("{:+.2f}", cell.percent() - *value),
                               *value < ci.low    ? "below the interval"

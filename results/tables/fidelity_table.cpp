@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "results/print/gnuplot.h"
+#include "results/records/json_line.h"
 
 namespace lra {
 namespace {
@@ -196,7 +197,7 @@ Table budget_table(const Group& group, const std::string& title, const Text& tex
 // mean; a mean of zero has no place.
 std::optional<std::array<double, 4>> point(double x, const Estimate& estimate) {
   if (!(estimate.mean > 0) || !(x > 0)) return std::nullopt;
-  const Interval ci = estimate.ci95.value_or(Interval{estimate.mean, estimate.mean});
+  const stats::Interval ci = estimate.ci95.value_or(stats::Interval{estimate.mean, estimate.mean});
   return {{x, estimate.mean, ci.low > 0 ? ci.low : estimate.mean / 10, ci.high}};
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "results/print/table.h"
-#include "results/records/records.h"
+#include "results/records/fidelity.h"
 
 namespace lra {
 

@@ -14,7 +14,7 @@ struct Verdict {
   bool worse = false;
 };
 
-Verdict time_verdict(const BootstrapEstimate& ratio, double tolerance) {
+Verdict time_verdict(const stats::BootstrapEstimate& ratio, double tolerance) {
   const double high = 1 + tolerance, low = 1 / high;
   if (ratio.ci95.low > high) return {"slower", true};
   if (ratio.ci95.high < low) return {"faster"};
@@ -66,7 +66,7 @@ Comparison compare_profiles(std::span<const Profile> before, std::span<const Pro
                                             : "–"});
       comparison.worse += fails ? 1 : 0;
     } else {
-      const BootstrapEstimate ratio = ratio_over_passes(passes_of(p), passes_of(old));
+      const stats::BootstrapEstimate ratio = stats::ratio_over_passes(passes_of(p), passes_of(old));
       const Verdict time = time_verdict(ratio, tolerance),
                     memory = memory_verdict(old.memory->peak, p.memory->peak, tolerance);
       const bool noisy = !p.noisy.empty() || !old.noisy.empty();

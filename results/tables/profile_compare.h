@@ -4,7 +4,7 @@
 #include <span>
 
 #include "results/print/table.h"
-#include "results/records/records.h"
+#include "results/records/profile.h"
 
 namespace lra {
 

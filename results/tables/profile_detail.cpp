@@ -103,7 +103,7 @@ void add_time(const ProfileGroup& group, const std::vector<std::string>& baselin
         if (row == baselines[0] || !measured(base)) return "";
         const auto own = passes_of(p), other = passes_of(*base);
         if (own.empty() || other.empty() || !(base->time->median > 0)) return "";
-        const BootstrapEstimate ratio = ratio_over_passes(own, other);
+        const stats::BootstrapEstimate ratio = stats::ratio_over_passes(own, other);
         return fmt::format("{} [{}, {}]", short_number(ratio.value), short_number(ratio.ci95.low),
                            short_number(ratio.ci95.high));
       },
@@ -122,13 +122,13 @@ std::string crossing_text(const ProfileGroup& group, const std::string& row,
     other.push_back(cost(*base));
   }
   if (lengths.empty()) return "–";
-  const Crossing at = crossing(lengths, own, other);
+  const stats::Crossing at = stats::crossing(lengths, own, other);
   switch (at.kind) {
-    case Crossing::Kind::always:
+    case stats::Crossing::Kind::always:
       return fmt::format("<= {:.0f}", lengths.front());
-    case Crossing::Kind::never:
+    case stats::Crossing::Kind::never:
       return fmt::format("> {:.0f}", lengths.back());
-    case Crossing::Kind::from:
+    case stats::Crossing::Kind::from:
       break;
   }
   return fmt::format("{:.0f}", at.length);

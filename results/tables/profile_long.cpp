@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "results/analysis/profile_cells.h"
+#include "results/records/json_line.h"
 #include "results/tables/profile_table.h"
 
 namespace lra {

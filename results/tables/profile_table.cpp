@@ -8,6 +8,7 @@
 #include <set>
 
 #include "results/analysis/profile_cells.h"
+#include "results/records/json_line.h"
 
 namespace lra {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "results/print/table.h"
+#include "results/records/profile.h"
 #include "results/records/published.h"
-#include "results/records/records.h"
 
 namespace lra {
 

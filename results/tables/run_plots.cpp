@@ -96,7 +96,7 @@ std::vector<PlotSeries> curve_series(const RecipeGroup& group, const std::string
 
 struct Cost {
   double x = 0, y = 0;  // cost and accuracy
-  Interval ci;
+  stats::Interval ci;
 };
 
 // From the cheapest on, each that is better than all before.
@@ -161,12 +161,12 @@ std::vector<Plot> tradeoff_plots(std::span<const Result> results) {
               .width = kWidth,
               .height = kHeight};
     plot.title.push_back(machine);
-    Interval range{rows.begin()->second.x, rows.begin()->second.x};
+    PlotRange range{rows.begin()->second.x, rows.begin()->second.x};
     for (const auto& [row, cost] : rows)
       range = {std::min(range.low, cost.x), std::max(range.high, cost.x)};
     plot.log_x = range.high > 8 * range.low;  // else an axis of powers of two has hardly a mark
     plot.x_range =
-        plot.log_x ? Interval{range.low / 1.3, range.high * 1.3} : Interval{0, range.high * 1.1};
+        plot.log_x ? PlotRange{range.low / 1.3, range.high * 1.3} : PlotRange{0, range.high * 1.1};
     for (const auto& [row, cost] : rows) {
       plot.series.push_back({.name = row,
                              .points = {{cost.x, cost.y, cost.ci.low, cost.ci.high}},
@@ -195,7 +195,7 @@ std::vector<Plot> tradeoff_plots(std::span<const Result> results) {
           if (values.empty()) return;
           Cost& mine = all[{key.second, machine}][key.first];
           mine = cost;
-          mine.x = quantile(values, 0.5);
+          mine.x = stats::quantile(values, 0.5);
         };
         place(times, costs.first);
         place(memories, costs.second);

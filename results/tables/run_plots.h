@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "results/print/gnuplot.h"
-#include "results/records/records.h"
+#include "results/records/result.h"
 
 namespace lra {
 

@@ -8,7 +8,6 @@
 
 #include "attention_variants/ops/dispatch.h"
 #include "attention_variants/torch.h"
-#include "results/records/records.h"
 
 namespace lra {
 

@@ -13,7 +13,7 @@
 #include <chrono>
 
 #include "harness/measure/roofline.h"
-#include "results/statistics/bootstrap.h"
+#include "results/analysis/profile_cells.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/peak.h"
 

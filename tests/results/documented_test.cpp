@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "results/analysis/compare_runs.h"
+#include "results/records/fidelity.h"
 #include "tests/results/examples.h"
 
 namespace lra {

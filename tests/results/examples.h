@@ -5,7 +5,9 @@
 #include <fstream>
 #include <string>
 
-#include "results/records/records.h"
+#include "results/records/profile.h"
+#include "results/records/result.h"
+#include "results/statistics/interval.h"
 #include "results/statistics/statistics.h"
 
 namespace lra {
@@ -55,7 +57,7 @@ Result with_predictions(Result r, int64_t count, const Right& right, int32_t cla
   r.test = Accuracy{.accuracy = static_cast<double>(correct) / static_cast<double>(count),
                     .correct = correct,
                     .count = count,
-                    .ci95 = wilson_interval(correct, count),
+                    .ci95 = stats::wilson_interval(correct, count),
                     .by_length = {}};
   r.data.majority = 1.0 / classes;
   r.predictions = predictions;
@@ -74,8 +76,11 @@ inline Profile example_profile(const std::string& attention, int64_t length, dou
   p.mode = "inference";
   p.dtype = "float32";
   p.device = "cpu";
-  p.time = ProfileTime{
-      .median = ms, .min = ms, .iqr = 0.0, .ci95 = Interval{ms * 0.99, ms * 1.01}, .samples = {ms}};
+  p.time = ProfileTime{.median = ms,
+                       .min = ms,
+                       .iqr = 0.0,
+                       .ci95 = stats::Interval{ms * 0.99, ms * 1.01},
+                       .samples = {ms}};
   p.memory = ProfileMemory{.peak = mib, .parameters = 0.0, .analytic = mib};
   p.threads = 2;
   p.machine = {.processor = "Xeon", .cores = 2, .memory_gib = 8, .gpu = ""};

@@ -4,7 +4,7 @@
 
 #include <regex>
 
-#include "results/statistics/bootstrap.h"
+#include "results/analysis/profile_cells.h"
 #include "tests/harness/program.h"
 
 namespace lra {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "attention_variants/base/files.h"
-#include "results/records/records.h"
+#include "results/records/result.h"
 #include "tests/harness/program.h"
 
 namespace lra {

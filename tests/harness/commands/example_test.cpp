@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/training/run_files.h"
-#include "results/records/records.h"
+#include "results/records/store.h"
 #include "tests/harness/program.h"
 
 namespace lra {

@@ -8,7 +8,7 @@
 #include "harness/commands/attend_file.h"
 #include "harness/training/run_files.h"
 #include "lra/formats/safetensors.h"
-#include "results/records/records.h"
+#include "results/records/store.h"
 #include "tests/harness/program.h"
 
 namespace lra {

@@ -46,11 +46,11 @@ TEST(Standings, SingleRunsAreTestedByMcNemarOnTheirPredictions) {
   EXPECT_EQ(near.text(), "not distinguishable");
   EXPECT_EQ(near.test, "McNemar");
   EXPECT_NEAR(near.difference, -0.2, 1e-12);
-  EXPECT_DOUBLE_EQ(*near.p, mcnemar_p(20, 22));
+  EXPECT_DOUBLE_EQ(*near.p, stats::mcnemar_p(20, 22));
   const Standing& far = of(all, "far");
   EXPECT_EQ(far.place, Place::below);
-  EXPECT_DOUBLE_EQ(*far.p, mcnemar_p(0, 100));
-  EXPECT_DOUBLE_EQ(*far.adjusted, 2 * mcnemar_p(0, 100));  // the smaller of two
+  EXPECT_DOUBLE_EQ(*far.p, stats::mcnemar_p(0, 100));
+  EXPECT_DOUBLE_EQ(*far.adjusted, 2 * stats::mcnemar_p(0, 100));  // the smaller of two
   EXPECT_LT(far.ci95->low, -10);
   EXPECT_GT(far.ci95->high, -10);
   EXPECT_LT(far.ci95->high, 0);
@@ -62,7 +62,7 @@ TEST(Standings, HolmCanTakeAwayWhatOneTestAloneWouldShow) {
   EXPECT_EQ(of(standings_of({best, other}), "other").place, Place::below);
   const auto all = standings_of({best, other, seeded_run("third", 392, 2)});
   EXPECT_EQ(of(all, "other").place, Place::indistinguishable);
-  EXPECT_DOUBLE_EQ(*of(all, "other").adjusted, 2 * mcnemar_p(2, 10));
+  EXPECT_DOUBLE_EQ(*of(all, "other").adjusted, 2 * stats::mcnemar_p(2, 10));
 }
 
 TEST(Standings, SeedsAreTestedByWelch) {

@@ -5,6 +5,7 @@
 
 #include <regex>
 
+#include "results/records/store.h"
 #include "results/report/html_report.h"
 #include "results/report/report.h"
 #include "tests/results/examples.h"

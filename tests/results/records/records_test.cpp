@@ -1,5 +1,5 @@
 // The record schemas and the walk that finds them.
-#include "results/records/records.h"
+#include "results/records/store.h"
 
 #include <gtest/gtest.h>
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <regex>
 
+#include "results/records/store.h"
 #include "results/report/html_report.h"
 #include "results/report/report.h"
 #include "tests/results/examples.h"
@@ -67,7 +68,8 @@ json a_fidelity() {
   f.layer = 0;
   f.reason = "none";
   f.measures = {{"output", estimate_of({0.5, 0.25})}};
-  f.time = ProfileTime{.median = 1.5, .min = 1, .iqr = 0.5, .ci95 = Interval{1, 2}, .samples = {1}};
+  f.time = ProfileTime{
+      .median = 1.5, .min = 1, .iqr = 0.5, .ci95 = stats::Interval{1, 2}, .samples = {1}};
   f.memory = ProfileMemory{.peak = 20};
   f.flops = 1e9;
   f.threads = 2;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "results/records/store.h"
 #include "tests/results/examples.h"
 
 namespace lra {

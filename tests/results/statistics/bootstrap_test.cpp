@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-namespace lra {
+namespace lra::stats {
 namespace {
 
 using Passes = std::vector<std::vector<double>>;
@@ -70,14 +70,6 @@ TEST(RatioOverPasses, OfKnownSamples) {
   EXPECT_EQ(ratio.ci95.high, 2);
 }
 
-TEST(PassesOf, LeaveNoisyOnesOutWhereEnoughAreQuiet) {
-  ProfileTime time{.median = 1, .samples = {1, 2, 3, 4, 5}};
-  EXPECT_EQ(passes_of(time, 1), (Passes{{1, 2, 3, 4, 5}})) << "one process";
-  time.passes = {{.samples = 2}, {.samples = 1, .noisy = "loud"}, {.samples = 2}};
-  EXPECT_EQ(passes_of(time, 2), (Passes{{1, 2}, {4, 5}}));
-  EXPECT_EQ(passes_of(time, 3), (Passes{{1, 2}, {3}, {4, 5}}));
-}
-
 TEST(GrowthFit, EqualsScipysRegression) {
   // stats.linregress(np.log(n), np.log(mib)).slope
   const std::vector<double> n{512, 1024, 2048, 4096, 8192};
@@ -109,13 +101,6 @@ TEST(GrowthFit, HasTheTextbookInterval) {
   EXPECT_FALSE(growth(std::vector<double>{2}, std::vector<double>{1}).has_value());
 }
 
-TEST(RooflineModel, IsTheLowerOfTheTwoLines) {
-  const Roofline machine{.gflops = 300, .gigabytes_per_second = 40};
-  EXPECT_DOUBLE_EQ(attainable_gflops(machine, 1e9, 1e8), 300) << "10 operations a byte";
-  EXPECT_DOUBLE_EQ(attainable_gflops(machine, 1e9, 2e8), 200) << "5 a byte";
-  EXPECT_DOUBLE_EQ(attainable_gflops(machine, 1e9, 0), 300) << "nothing has to move";
-}
-
 TEST(CrossingPoint, IsInterpolatedOnLogarithmicAxes) {
   const std::vector<double> n{512, 1024, 2048};
   const auto of = [&](std::vector<double> costs, std::vector<double> baseline) {
@@ -132,4 +117,4 @@ TEST(CrossingPoint, IsInterpolatedOnLogarithmicAxes) {
 }
 
 }  // namespace
-}  // namespace lra
+}  // namespace lra::stats

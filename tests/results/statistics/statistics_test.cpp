@@ -7,7 +7,7 @@
 
 #include "tests/results/examples.h"
 
-namespace lra {
+namespace lra::stats {
 namespace {
 
 TEST(Statistics, WilsonIntervalEqualsScipys) {
@@ -77,4 +77,4 @@ TEST(Statistics, MedianOfTooFewSamplesSaysThatItsCoverageIsShort) {
 }
 
 }  // namespace
-}  // namespace lra
+}  // namespace lra::stats

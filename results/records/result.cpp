@@ -1,31 +1,13 @@
-// Reading and writing lra.result/1 and lra.profile/1, and finding them in folders.
-#include "results/records/records.h"
+#include "results/records/result.h"
 
 #include <algorithm>
 #include <sstream>
 
+#include "results/records/json_line.h"
 #include "results/records/record_fields.h"
 #include "results/statistics/statistics.h"
 
 namespace lra {
-namespace {
-
-constexpr std::string_view kScopes[] = {"core", "module", "model"};
-constexpr std::string_view kModes[] = {"inference", "training"};
-constexpr double kMostGib = 1e12;  // of a machine, as its name in tables spells them out
-
-}  // namespace
-
-std::string json_line(const json& value) {
-  return value.dump(-1, ' ', true, json::error_handler_t::replace);
-}
-
-std::string abbreviated(const json& value) {
-  if (value.is_structured()) return value.is_array() ? "an array" : "an object";
-  std::string text = json_line(value);
-  if (text.size() > 60) text = text.substr(0, 57) + "...";
-  return text;
-}
 
 std::vector<std::string> Result::overridden() const {
   std::vector<std::string> keys;
@@ -58,13 +40,13 @@ json make_accuracy(const Accuracy& accuracy) {
   const bool empty = accuracy.ci95.low == 0 && accuracy.ci95.high == 0;
   const bool valid =
       accuracy.count >= 1 && accuracy.correct >= 0 && accuracy.correct <= accuracy.count;
-  json value = {
-      {"accuracy", finite_or_null(accuracy.accuracy)},
-      {"correct", accuracy.correct},
-      {"count", accuracy.count},
-      {"ci95", make_interval(empty && valid ? wilson_interval(accuracy.correct, accuracy.count)
-                                            : accuracy.ci95)},
-      {"by_length", json::array()}};
+  json value = {{"accuracy", finite_or_null(accuracy.accuracy)},
+                {"correct", accuracy.correct},
+                {"count", accuracy.count},
+                {"ci95", make_interval(empty && valid ? stats::wilson_interval(accuracy.correct,
+                                                                               accuracy.count)
+                                                      : accuracy.ci95)},
+                {"by_length", json::array()}};
   for (const LengthAccuracy& bucket : accuracy.by_length) {
     value["by_length"].push_back({{"from", bucket.from},
                                   {"to", bucket.to},
@@ -92,7 +74,7 @@ Accuracy parse_accuracy(const json& value, const std::string& where) {
                            accuracy.count, expected));
   }
   const auto interval = reader.interval_if("ci95", 0, 1);
-  accuracy.ci95 = interval ? *interval : wilson_interval(accuracy.correct, accuracy.count);
+  accuracy.ci95 = interval ? *interval : stats::wilson_interval(accuracy.correct, accuracy.count);
   if (const json* buckets = reader.find("by_length")) {
     if (!buckets->is_array())
       bad_record(fmt::format("field '{}' should be an array, not {}", reader.path("by_length"),
@@ -107,31 +89,6 @@ Accuracy parse_accuracy(const json& value, const std::string& where) {
     }
   }
   return accuracy;
-}
-
-json make_machine(const Machine& machine) {
-  return {{"processor", machine.processor},
-          {"cores", machine.cores},
-          {"memory_gib", finite_or_null(machine.memory_gib)},
-          {"gpu", machine.gpu.empty() ? json(nullptr) : json(machine.gpu)}};
-}
-
-Machine parse_machine(const json& machine) {
-  const RecordReader reader(machine, "machine");
-  return {.processor = reader.text_or("processor", ""),
-          .cores = reader.integer_if("cores", 0).value_or(0),
-          .memory_gib = reader.number_if("memory_gib", 0, kMostGib).value_or(0),
-          .gpu = reader.text_or("gpu", "")};
-}
-
-std::string machine_text(const Machine& machine) {
-  std::string text = machine.gpu;
-  const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
-  if (!machine.processor.empty()) add(machine.processor);
-  if (machine.cores > 0)
-    add(fmt::format("{} core{}", machine.cores, machine.cores == 1 ? "" : "s"));
-  if (machine.memory_gib > 0) add(fmt::format("{:.0f} GiB", machine.memory_gib));
-  return text.empty() ? "unknown machine" : text;
 }
 
 std::string machine_setting_text(const Result& result) {
@@ -222,80 +179,6 @@ Result parse_result(const json& record) {
   result.software = reader.object_or_empty("software");
   result.config = reader.object_or_empty("config");
   return result;
-}
-
-json make_profile(const Profile& profile) {
-  json value = {{"schema", kProfileSchema}, {"attention", make_attention_record(profile.attention)},
-                {"length", profile.length}, {"batch", profile.batch},
-                {"heads", profile.heads},   {"head_dim", profile.head_dim},
-                {"scope", profile.scope},   {"mode", profile.mode},
-                {"dtype", profile.dtype},   {"device", profile.device},
-                {"status", profile.status}, {"reason", profile.reason}};
-  const auto put_text = [&value](const char* name, const std::string& text) {
-    if (!text.empty()) value[name] = text;
-  };
-  put_text("package", profile.package);
-  if (profile.time) value["time_ms"] = make_time(*profile.time);
-  if (profile.memory) value["memory_mib"] = make_memory(*profile.memory);
-  put_text("noisy", profile.noisy);
-  set_if(value, "flops", profile.flops);
-  set_if(value, "least_bytes", profile.least_bytes);
-  if (profile.roofline) {
-    value["roofline"] = {
-        {"gflops", finite_or_null(profile.roofline->gflops)},
-        {"gigabytes_per_second", finite_or_null(profile.roofline->gigabytes_per_second)}};
-  }
-  set_if(value, "threads", profile.threads);
-  put_text("batch_policy", profile.batch_policy);
-  put_text("protocol", profile.protocol);
-  put_text("task", profile.task);
-  if (!profile.sets.empty()) value["sets"] = profile.sets;
-  if (!profile.method.empty()) value["method"] = profile.method;
-  value["machine"] = make_machine(profile.machine);
-  value["software"] = profile.software;
-  return value;
-}
-
-Profile parse_profile(const json& record) {
-  const RecordReader reader(record, "");
-  check_schema(reader, kProfileSchema);
-  Profile profile;
-  profile.attention = parse_attention_record(reader.at("attention"));
-  profile.length = reader.integer("length", 1);
-  profile.batch = reader.integer("batch", 1);
-  profile.heads = reader.integer("heads", 1);
-  profile.head_dim = reader.integer("head_dim", 1);
-  profile.scope = reader.word("scope", kScopes);
-  profile.mode = reader.word("mode", kModes);
-  profile.dtype = reader.text("dtype");
-  profile.device = reader.text("device");
-  profile.status = reader.word("status", kStatusWords);
-  profile.reason = reader.text_or("reason", "");
-  const bool ok = profile.status == "ok";
-  if (ok || reader.find("time_ms")) profile.time = parse_time(reader.at("time_ms"));
-  if (ok || reader.find("memory_mib")) profile.memory = parse_memory(reader.at("memory_mib"));
-  profile.package = reader.text_or("package", "");
-  profile.noisy = reader.text_or("noisy", "");
-  profile.flops = reader.number_if("flops", -1, kHuge);
-  profile.least_bytes = reader.number_if("least_bytes", 0, kHuge);
-  if (const json* roofline = reader.find("roofline")) {
-    const RecordReader inner(*roofline, "roofline");
-    profile.roofline =
-        Roofline{.gflops = inner.number("gflops", 0, kHuge),
-                 .gigabytes_per_second = inner.number("gigabytes_per_second", 0, kHuge)};
-  }
-  profile.threads = reader.integer_if("threads", 0);
-  profile.batch_policy = reader.text_or("batch_policy", "");
-  profile.protocol = reader.text_or("protocol", "");
-  profile.task = reader.text_or("task", "");
-  if (const json* sets = reader.find("sets")) {
-    if (!sets->is_array()) bad_record("field 'sets' should be an array, not " + abbreviated(*sets));
-    for (const json& set : *sets) profile.sets.push_back(reader.as_text("sets", set));
-  }
-  profile.method = reader.object_or_empty("method");
-  if (const json* machine = reader.find("machine")) profile.machine = parse_machine(*machine);
-  profile.software = reader.object_or_empty("software");
-  return profile;
 }
 
 }  // namespace lra

@@ -1,5 +1,7 @@
 // Walks folders and files for records; what cannot be used is listed with its reason and never
 // stops the rest.
+#include "results/records/store.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +11,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "results/records/records.h"
+#include "results/records/json_line.h"
 #include "results/records/run_folder.h"
 
 namespace lra {

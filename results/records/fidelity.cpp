@@ -1,6 +1,8 @@
-// Reading and writing lra.fidelity/1.
+#include "results/records/fidelity.h"
+
 #include <algorithm>
 
+#include "results/records/json_line.h"
 #include "results/records/record_fields.h"
 #include "results/statistics/statistics.h"
 
@@ -81,12 +83,12 @@ json identity_json(const Fidelity& f) {
 }  // namespace
 
 Estimate estimate_of(std::vector<double> samples) {
-  Estimate estimate{.mean = mean(samples),
-                    .median = quantile(samples, 0.5),
+  Estimate estimate{.mean = stats::mean(samples),
+                    .median = stats::quantile(samples, 0.5),
                     .worst = *std::ranges::max_element(samples)};
   if (samples.size() > 1) {
-    estimate.sd = standard_deviation(samples);
-    estimate.ci95 = student_interval(samples);
+    estimate.sd = stats::standard_deviation(samples);
+    estimate.ci95 = stats::student_interval(samples);
   }
   estimate.samples = std::move(samples);
   return estimate;

@@ -1,0 +1,28 @@
+// Two sides' predictions of the same examples.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "results/records/predictions.h"
+#include "results/statistics/interval.h"
+
+namespace lra {
+
+/// How two runs did on the same examples.
+struct PairedCounts {
+  int64_t both = 0, only_a = 0, only_b = 0, neither = 0;  // examples that are predicted rightly
+};
+
+/// Throws std::runtime_error where the labels differ: they are not the same examples.
+PairedCounts paired_counts(const Predictions& a, const Predictions& b);
+
+/// The percentile bootstrap interval (Efron 1979) of the difference of two sides' mean accuracies,
+/// a - b, as fractions. Each resample draws examples, the same for both sides, and, of a side with
+/// several runs, runs. The same predictions give the same interval. Throws std::runtime_error where
+/// a side is empty or the examples differ.
+stats::Interval paired_bootstrap(std::span<const Predictions* const> a,
+                                 std::span<const Predictions* const> b, double confidence = 0.95,
+                                 int resamples = 10000);
+
+}  // namespace lra

@@ -1,0 +1,20 @@
+// Which attention a record is of.
+#pragma once
+
+#include <string>
+
+#include "attention_variants/base/fields.h"
+
+namespace lra {
+
+struct AttentionRecord {
+  std::string name;  // "nystrom"
+  std::string
+      label;  // as the user named it: "nystrom[num_landmarks=32]"; absent in a file: the name
+  json options = json::object();  // every effective option
+};
+
+json make_attention_record(const AttentionRecord& attention);
+AttentionRecord parse_attention_record(const json& value);
+
+}  // namespace lra

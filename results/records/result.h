@@ -1,0 +1,103 @@
+// result.json (schema lra.result/1): what a training run came to. A number that was not measured is
+// absent, never 0; JSON null counts as absent.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "results/records/attention_record.h"
+#include "results/records/machine.h"
+#include "results/records/predictions.h"
+#include "results/records/run_log.h"
+#include "results/records/status.h"
+#include "results/statistics/interval.h"
+
+namespace lra {
+
+inline constexpr const char* kResultSchema = "lra.result/1";
+
+struct LengthAccuracy {
+  int64_t from = 0, to = 0;  // tokens, both included
+  double accuracy = 0;       // fraction
+  int64_t count = 0;         // examples
+};
+
+/// Accuracy over one split, every example counted once.
+struct Accuracy {
+  double accuracy = 0;  // fraction 0..1, equal to correct / count
+  int64_t correct = 0;
+  int64_t count = 0;     // examples evaluated, at least 1
+  stats::Interval ci95;  // Wilson interval of the fraction; make_result and parse_result compute it
+                         // where it is absent
+  std::vector<LengthAccuracy> by_length;
+};
+
+struct TrainingCost {
+  std::optional<double> seconds;  // wall clock of the training loop
+  std::optional<double> steps_per_second;
+  std::optional<double> tokens_per_second;  // padded positions count
+  std::optional<double> peak_memory_mib;    // highest sum of live tensor bytes, 2^20 bytes
+  std::optional<int64_t> threads;           // of each process; records of before lack it
+  // Processes that trained together: the speeds are those of all of them, the peak is that of the
+  // first. Absent in a file: 1.
+  int64_t processes = 1;
+  std::string engine;  // what carried their sums, "mpi" or "nccl"; "" = one process
+};
+
+struct DataRecord {
+  std::string source;              // "generated", or the path given and what it was
+  bool synthetic = false;          // stand-in data: every table made with it says so
+  std::string fingerprint;         // SHA-256 over the files' hashes
+  std::optional<double> majority;  // fraction of the test split's most frequent label
+};
+
+/// result.json
+struct Result {
+  std::string task;  // "listops"
+  AttentionRecord attention;
+  std::string protocol;          // "lra-strict"
+  uint64_t seed = 0;             // of initialisation, order, dropout, projections
+  std::string status = "ok";     // one of kStatusWords
+  std::string reason;            // one line, where the status is not ok
+  std::optional<Accuracy> test;  // required where the status is ok
+  std::optional<Accuracy> dev;   // of the best checkpoint
+  std::optional<int64_t> best_step;
+  std::optional<int64_t> steps;  // optimiser steps done
+  std::optional<int64_t> parameters;
+  TrainingCost training;
+  DataRecord data;  // required where the status is ok
+  Machine machine;
+  json software = json::object();  // name -> version
+  json config = json::object();    // all effective values; config.overridden: the keys that differ
+                                   // from the protocol's
+  std::string path;                // where it was read from; not written
+  // What find_records read beside it; not written either. Null, or empty, where there is none.
+  std::shared_ptr<const Predictions> predictions;
+  std::shared_ptr<const std::vector<LogLine>> log;
+
+  /// The overridden keys with the values they took, sorted: {"training.steps=1000"}.
+  std::vector<std::string> overridden() const;
+  /// "float32", "bfloat16", or "" where the configuration does not say.
+  std::string dtype() const;
+};
+
+/// Numbers that are not finite become null.
+json make_result(const Result& result);
+/// Reads a record; throws std::runtime_error that names the field, what was expected and what was
+/// found. Unknown keys are passed over: later minor additions do not make old readers fail.
+Result parse_result(const json& record);
+
+/// The same of an accuracy; `where` names the place in messages.
+json make_accuracy(const Accuracy& accuracy);
+Accuracy parse_accuracy(const json& value, const std::string& where);
+
+/// machine_text of what a run was trained on, with what else decides its costs and not its
+/// accuracy:
+/// ", 2 threads", ", 4 processes (mpi)" where there were several, ", kernels reference" and ",
+/// batch in parts of 8" where the configuration says so. Costs compare where it is equal.
+std::string machine_setting_text(const Result& result);
+
+}  // namespace lra

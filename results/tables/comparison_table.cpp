@@ -1,0 +1,66 @@
+#include "results/tables/comparison_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace lra {
+namespace {
+
+std::string percent_text(double fraction) { return fmt::format("{:.2f}", 100 * fraction); }
+
+std::string seeds_text(const ComparedSide& side) {
+  std::vector<uint64_t> seeds;
+  for (const Result* r : side.runs) seeds.push_back(r->seed);
+  return fmt::format("{}", fmt::join(seeds, ", "));
+}
+
+}  // namespace
+
+Table comparison_table(const RunComparison& c) {
+  Table table{.title = fmt::format("{}: {}", c.task, c.recipe),
+              .columns = {{"", Align::kLeft}, {c.a.name}, {c.b.name}, {"first - second"}},
+              .rows = {},
+              .notes = c.notes};
+  const auto interval = [](const stats::Interval& ci, const char* form) {
+    return fmt::format(fmt::runtime(form), 100 * ci.low, 100 * ci.high);
+  };
+  const auto plain = [&](const ComparedSide& side) {
+    return fmt::format("{} {}", percent_text(side.accuracy),
+                       interval(side.ci95, "[{:.2f}, {:.2f}]"));
+  };
+  const auto row = [&table](const std::string& what, const std::string& a, const std::string& b,
+                            const std::string& difference) {
+    table.rows.push_back({what, a, b, difference});
+  };
+  row("seeds", seeds_text(c.a), seeds_text(c.b), "");
+  row("test accuracy % [95 % interval]", plain(c.a), plain(c.b),
+      fmt::format("{:+.2f}", 100 * c.difference));
+  if (c.a.sd || c.b.sd)
+    row("sd over seeds", c.a.sd ? percent_text(*c.a.sd) : "–", c.b.sd ? percent_text(*c.b.sd) : "–",
+        "");
+  if (c.bootstrap)
+    row("paired bootstrap, 95 % interval", "", "", interval(*c.bootstrap, "[{:+.2f}, {:+.2f}]"));
+  if (c.counts) {
+    row("right of both, of neither", fmt::format("{}", c.counts->both),
+        fmt::format("{}", c.counts->neither), "");
+    row("right of this one alone", fmt::format("{}", c.counts->only_a),
+        fmt::format("{}", c.counts->only_b), "");
+    row("McNemar, exact", "", "", fmt::format("p = {:.4g}", *c.mcnemar));
+  }
+  if (c.welch) {
+    row("Welch over seeds", "", "", fmt::format("p = {:.4g}", c.welch->p));
+    row("Welch, 95 % interval", "", "", interval(c.welch->difference, "[{:+.2f}, {:+.2f}]"));
+  }
+  const auto cost = [&](const char* what, std::optional<double> TrainingCost::*which,
+                        const std::optional<double>& ratio, const char* times) {
+    const auto of_a = c.a.median_cost(which), of_b = c.b.median_cost(which);
+    if (of_a || of_b)
+      row(what, of_a ? short_number(*of_a) : "–", of_b ? short_number(*of_b) : "–",
+          ratio ? fmt::format("{} × the {}", short_number(*ratio), times) : "");
+  };
+  cost("training steps/s", &TrainingCost::steps_per_second, c.time_ratio, "time");
+  cost("peak memory of training, MiB", &TrainingCost::peak_memory_mib, c.memory_ratio, "memory");
+  return table;
+}
+
+}  // namespace lra
