@@ -14,7 +14,7 @@
 #include "harness/host/runtime.h"
 #include "harness/suite/cell.h"
 #include "harness/suite/status.h"
-#include "harness/training/run_files.h"
+#include "harness/training/run_folder.h"
 #include "results/records/store.h"
 
 namespace lra {
@@ -39,7 +39,7 @@ struct Rates {
 };
 
 bool same_machine(const Machine& a, const Machine& b) {
-  return a.processor == b.processor && a.cores == b.cores && a.gpu == b.gpu;
+  return a.processor == b.processor && a.usable() == b.usable() && a.gpu == b.gpu;
 }
 
 int64_t evaluations(const TrainingOptions& t) {

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "attention_variants/base/files.h"
+#include "attention_variants/base/sha256.h"
 #include "lra/formats/safetensors.h"
 
 namespace lra {
@@ -31,12 +31,13 @@ void set_random_state(torch::Device device, const torch::Tensor& state) {
 // Over names and bytes of all tensors, in the file's order of names.
 std::string tensors_sha256(const TensorFile& file) {
   std::map<std::string, torch::Tensor> sorted(file.tensors.begin(), file.tensors.end());
-  std::string bytes;
+  Sha256 hash;
   for (const auto& [name, tensor] : sorted) {
     const torch::Tensor whole = tensor.cpu().contiguous();
-    bytes.append(name).append(static_cast<const char*>(whole.data_ptr()), whole.nbytes());
+    hash.add(name);
+    hash.add({static_cast<const char*>(whole.data_ptr()), whole.nbytes()});
   }
-  return sha256(bytes);
+  return hash.finish();
 }
 
 // Copies `from` over `to`, which must have its shape and type.
@@ -105,7 +106,13 @@ TrainState load_checkpoint(const std::filesystem::path& path, const json& config
   }
   const json saved = parse_json(file.metadata.at("progression"), where);
   TrainState progression;
-  read_fields(saved, progression, where);
+  try {
+    read_fields(saved, progression, where);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    throw Error(where + ": " + error.what());
+  }
   if (saved.size() != field_names<TrainState>().size())
     throw Error(where + " does not say all of its run's progress");
   const auto tensor = [&](const std::string& name) {
