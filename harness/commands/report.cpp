@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "harness/host/progress.h"
 #include "harness/report/plots.h"
 #include "harness/report/samples.h"
+#include "harness/suite/predict.h"
 #include "results/report/event_file.h"
 #include "results/report/html_report.h"
 #include "results/report/report.h"
@@ -64,12 +66,25 @@ void write_event_files(const Records& records, const std::filesystem::path& fold
                   written, folder.string(), folder.string()));
 }
 
+namespace fs = std::filesystem;
+
+// Of a folder all but the probes of lra suite plan: a few steps, measured to predict times and not
+// to be reported. A probe file that is named itself is taken.
+Records records_to_report(const std::vector<std::string>& paths) {
+  const auto is_probe = [&](const std::string& path) {
+    return fs::path(path).filename() == kProbeFile && std::ranges::count(paths, path) == 0;
+  };
+  Records records = find_records({paths.begin(), paths.end()});
+  std::erase_if(records.profiles, [&](const Profile& profile) { return is_probe(profile.path); });
+  std::erase_if(records.bad, [&](const BadFile& file) { return is_probe(file.path); });
+  return records;
+}
+
 void report(const ReportOptions& options) {
-  namespace fs = std::filesystem;
   if (fs::exists(options.out) && !fs::is_directory(options.out)) {
     throw UsageError(fmt::format("--out {}: is a file; name a folder", options.out));
   }
-  const Records records = find_records({options.paths.begin(), options.paths.end()});
+  const Records records = records_to_report(options.paths);
   const std::string bad = bad_files_text(records);
   if (records.results.empty() && records.profiles.empty() && records.fidelity.empty()) {
     const std::string reason =
