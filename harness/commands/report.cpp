@@ -12,7 +12,7 @@
 #include "attention_variants/base/error.h"
 #include "harness/commands/commands.h"
 #include "harness/report/write_report.h"
-#include "harness/suite/predict.h"
+#include "harness/suite/suite.h"
 #include "results/records/records.h"
 
 namespace lra {

@@ -15,7 +15,7 @@
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
 #include "harness/suite/cell.h"
-#include "harness/suite/predict.h"
+#include "harness/suite/plan.h"
 #include "harness/suite/runner.h"
 #include "harness/suite/slurm.h"
 #include "harness/suite/status.h"
