@@ -1,12 +1,15 @@
 #include "harness/commands/attend_file.h"
-#include "attention_variants/projected_attention.h"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "attention_variants/projected_attention.h"
+
 namespace lra {
 namespace {
+
+constexpr const char* kInputs[] = {"q", "k", "v"};
 
 using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 
@@ -43,9 +46,7 @@ void set_parameters(const TensorFile& in, const NamedTensors& state, Attention& 
   }
 }
 
-}  // namespace
-
-TensorFile attend_file(const AttentionSpec& spec, const TensorFile& in, uint64_t seed) {
+void check_names(const TensorFile& in) {
   const std::vector<std::string> known = {"q", "k", "v", "mask", "grad_output"};
   for (const auto& [name, tensor] : in.tensors) {
     const bool result = name.rfind("expected.", 0) == 0;  // what the caller compares with
@@ -55,9 +56,41 @@ TensorFile attend_file(const AttentionSpec& spec, const TensorFile& in, uint64_t
       throw unknown_name("tensor", name, valid, "the input");
     }
   }
+}
+
+void check_grad_output(const torch::Tensor& grad_output, const torch::Tensor& q) {
+  if (grad_output.sizes() == q.sizes() && grad_output.scalar_type() == q.scalar_type()) return;
+  throw Error(fmt::format("tensor grad_output should be {} {} like q, not {} {}", shape(q),
+                          c10::toString(q.scalar_type()), shape(grad_output),
+                          c10::toString(grad_output.scalar_type())));
+}
+
+// grad.q, grad.k, grad.v and grad.param.<name>.
+void add_gradients(const torch::Tensor& output, const torch::Tensor& grad_output,
+                   const torch::Tensor (&leaves)[3], const NamedTensors& parameters,
+                   TensorFile& out) {
+  NamedTensors wanted;
+  for (int i = 0; i < 3; ++i) wanted.emplace_back(std::string("grad.") + kInputs[i], leaves[i]);
+  for (const auto& [name, parameter] : parameters)
+    wanted.emplace_back("grad.param." + name, parameter);
+  std::vector<torch::Tensor> inputs;
+  for (const auto& [name, tensor] : wanted) inputs.push_back(tensor);
+  const auto gradients =
+      torch::autograd::grad({output}, inputs, {grad_output.clone()}, /*retain_graph=*/false,
+                            /*create_graph=*/false, /*allow_unused=*/true);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    // A tensor that the output does not depend on has gradient zero.
+    out.tensors.emplace_back(wanted[i].first,
+                             gradients[i].defined() ? gradients[i] : torch::zeros_like(inputs[i]));
+  }
+}
+
+}  // namespace
+
+TensorFile attend_file(const AttentionSpec& spec, const TensorFile& in, uint64_t seed) {
+  check_names(in);
   torch::Tensor leaves[3];
-  const char* const names[] = {"q", "k", "v"};
-  for (int i = 0; i < 3; ++i) leaves[i] = in.at(names[i]).detach().clone();
+  for (int i = 0; i < 3; ++i) leaves[i] = in.at(kInputs[i]).detach().clone();
   const torch::Tensor& q = leaves[0];
   if (q.dim() != 4) throw Error(fmt::format("tensor q should be [B,H,N,d], not {}", shape(q)));
   const int64_t heads = q.size(1), length = q.size(2), width = q.size(3);
@@ -66,12 +99,7 @@ TensorFile attend_file(const AttentionSpec& spec, const TensorFile& in, uint64_t
       given_mask != nullptr ? given_mask->clone() : torch::ones({q.size(0), length}, torch::kBool);
   check_attend_inputs(leaves[0], leaves[1], leaves[2], mask);
   const torch::Tensor* const grad_output = in.find("grad_output");
-  if (grad_output != nullptr &&
-      (grad_output->sizes() != q.sizes() || grad_output->scalar_type() != q.scalar_type())) {
-    throw Error(fmt::format("tensor grad_output should be {} {} like q, not {} {}", shape(q),
-                            c10::toString(q.scalar_type()), shape(*grad_output),
-                            c10::toString(grad_output->scalar_type())));
-  }
+  if (grad_output != nullptr) check_grad_output(*grad_output, q);
 
   torch::manual_seed(seed);
   const auto attention = make_attention(spec, {.width = heads * width,
@@ -92,22 +120,7 @@ TensorFile attend_file(const AttentionSpec& spec, const TensorFile& in, uint64_t
   for (torch::Tensor& leaf : leaves) leaf.set_requires_grad(grad_output != nullptr);
   const torch::Tensor output = attention->attend(leaves[0], leaves[1], leaves[2], mask);
   out.tensors.emplace_back("output", output.detach());
-  if (grad_output == nullptr) return out;
-
-  NamedTensors wanted;
-  for (int i = 0; i < 3; ++i) wanted.emplace_back(std::string("grad.") + names[i], leaves[i]);
-  for (const auto& [name, parameter] : parameters)
-    wanted.emplace_back("grad.param." + name, parameter);
-  std::vector<torch::Tensor> inputs;
-  for (const auto& [name, tensor] : wanted) inputs.push_back(tensor);
-  const auto gradients =
-      torch::autograd::grad({output}, inputs, {grad_output->clone()}, /*retain_graph=*/false,
-                            /*create_graph=*/false, /*allow_unused=*/true);
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    // A tensor that the output does not depend on has gradient zero.
-    out.tensors.emplace_back(wanted[i].first,
-                             gradients[i].defined() ? gradients[i] : torch::zeros_like(inputs[i]));
-  }
+  if (grad_output != nullptr) add_gradients(output, *grad_output, leaves, parameters, out);
   return out;
 }
 

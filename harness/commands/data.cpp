@@ -141,37 +141,19 @@ void export_all(const fs::path& path, const fs::path& out) {
   }
 }
 
-}  // namespace
+// Of all of its subcommands.
+struct DataOptions {
+  std::string task, split = "dev";
+  fs::path path, out, png;
+  int64_t count = -1;
+  PrepareOptions prepare;
+};
+using SharedOptions = std::shared_ptr<DataOptions>;
 
-void add_data_command(CLI::App& app) {
-  CLI::App* data = app.add_subcommand("data", "Prepare, check and look at the data of a task");
-  data->require_subcommand(1);
-
-  struct Options {
-    std::string task, split = "dev";
-    fs::path path, out, png;
-    int64_t count = -1;
-    PrepareOptions prepare;
-  };
-  const auto options = std::make_shared<Options>();
-
-  CLI::App* prepare_command =
-      data->add_subcommand("prepare", "Make or import the data of a task into DIR/TASK");
-  PrepareOptions& p = options->prepare;
-  prepare_command->add_option("task", options->task, "The task (see lra list tasks)")
-      ->required()
-      ->option_text("TASK");
-  prepare_command->add_option("--out", p.out, "Folder to write to")->required()->option_text("DIR");
-  prepare_command
-      ->add_option("--source", p.source,
-                   "Folder or archive (tar, gzip, xz, zip) of the public data, read in place; "
-                   "without it the data is generated, where a task can be")
-      ->option_text("PATH");
-  prepare_command->add_option("--seed", p.seed, "Seed of the generator (default 0)")
-      ->check(seed_text())
-      ->option_text("S");
+// What a generator is told: how many samples of what kind.
+void add_generator_options(CLI::App& command, PrepareOptions& p) {
   const auto add_count = [&](const char* name, int64_t& value, const char* text) {
-    prepare_command->add_option(name, value, text)
+    command.add_option(name, value, text)
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
         ->option_text("N");
   };
@@ -179,55 +161,77 @@ void add_data_command(CLI::App& app) {
   add_count("--dev", p.dev, "Development samples");
   add_count("--test", p.test, "Test samples");
   const auto add_length = [&](const char* name, int64_t& value, const char* text) {
-    prepare_command->add_option(name, value, text)->check(CLI::NonNegativeNumber)->option_text("N");
+    command.add_option(name, value, text)->check(CLI::NonNegativeNumber)->option_text("N");
   };
   add_length("--min-length", p.min_length,
              "ListOps: samples have more tokens than this (default 500)");
   add_length("--max-length", p.max_length,
              "ListOps: samples have fewer tokens than this (default 2000)");
-  prepare_command
-      ->add_option("--resolution", p.resolution,
-                   "Pathfinder: pixels a side, 32, 64, 128 or 256 (default 32)")
+  command
+      .add_option("--resolution", p.resolution,
+                  "Pathfinder: pixels a side, 32, 64, 128 or 256 (default 32)")
       ->check(CLI::PositiveNumber)
       ->option_text("R");
-  prepare_command
-      ->add_option("--difficulty", p.difficulty,
-                   "Pathfinder: easy, intermediate or hard (default hard)")
+  command
+      .add_option("--difficulty", p.difficulty,
+                  "Pathfinder: easy, intermediate or hard (default hard)")
       ->option_text("D");
-  prepare_command->add_flag("--synthetic", p.synthetic,
-                            "A stand-in for data that cannot be had, made of --source; every "
-                            "record and table says so");
-  prepare_command
+}
+
+void add_prepare_command(CLI::App& data, const SharedOptions& options) {
+  CLI::App* command =
+      data.add_subcommand("prepare", "Make or import the data of a task into DIR/TASK");
+  PrepareOptions& p = options->prepare;
+  command->add_option("task", options->task, "The task (see lra list tasks)")
+      ->required()
+      ->option_text("TASK");
+  command->add_option("--out", p.out, "Folder to write to")->required()->option_text("DIR");
+  command
+      ->add_option("--source", p.source,
+                   "Folder or archive (tar, gzip, xz, zip) of the public data, read in place; "
+                   "without it the data is generated, where a task can be")
+      ->option_text("PATH");
+  command->add_option("--seed", p.seed, "Seed of the generator (default 0)")
+      ->check(seed_text())
+      ->option_text("S");
+  add_generator_options(*command, p);
+  command->add_flag("--synthetic", p.synthetic,
+                    "A stand-in for data that cannot be had, made of --source; every "
+                    "record and table says so");
+  command
       ->add_option("--threads", p.threads,
                    "Threads; the result does not depend on it (default: all cores)")
       ->check(CLI::Range(1, 1024))
       ->option_text("T");
-  prepare_command->callback([options] { prepare(options->task, options->prepare); });
+  command->callback([options] { prepare(options->task, options->prepare); });
+}
 
-  CLI::App* verify_command =
-      data->add_subcommand("verify", "Check every hash and every sample's structure");
-  verify_command
+void add_verify_command(CLI::App& data, const SharedOptions& options) {
+  CLI::App* command =
+      data.add_subcommand("verify", "Check every hash and every sample's structure");
+  command
       ->add_option("dir", options->path,
                    "Folder given to prepare --out, or one task's folder in it")
       ->required()
       ->option_text("DIR");
-  verify_command->callback([options] { verify(options->path); });
+  command->callback([options] { verify(options->path); });
+}
 
-  CLI::App* show_command = data->add_subcommand("show", "Print samples");
-  show_command
+void add_show_command(CLI::App& data, const SharedOptions& options) {
+  CLI::App* command = data.add_subcommand("show", "Print samples");
+  command
       ->add_option("dir", options->path,
                    "Folder given to prepare --out, or one task's folder in it")
       ->required()
       ->option_text("DIR");
-  show_command->add_option("--split", options->split, "train, dev or test (default dev)")
+  command->add_option("--split", options->split, "train, dev or test (default dev)")
       ->option_text("SPLIT");
-  show_command->add_option("--count", options->count, "How many (default 5, of a sheet 40)")
+  command->add_option("--count", options->count, "How many (default 5, of a sheet 40)")
       ->check(CLI::NonNegativeNumber)
       ->option_text("N");
-  show_command
-      ->add_option("--png", options->png, "Draw the images on one sheet, labels below, instead")
+  command->add_option("--png", options->png, "Draw the images on one sheet, labels below, instead")
       ->option_text("FILE");
-  show_command->callback([options] {
+  command->callback([options] {
     const auto count = [&](int64_t unless_given) {
       return options->count < 0 ? unless_given : options->count;
     };
@@ -237,18 +241,30 @@ void add_data_command(CLI::App& app) {
       draw(options->path, options->split, count(40), options->png);
     }
   });
+}
 
-  CLI::App* export_command =
-      data->add_subcommand("export", "Write prepared data back in its public format, to DIR2/TASK");
-  export_command
+void add_export_command(CLI::App& data, const SharedOptions& options) {
+  CLI::App* command =
+      data.add_subcommand("export", "Write prepared data back in its public format, to DIR2/TASK");
+  command
       ->add_option("dir", options->path,
                    "Folder given to prepare --out, or one task's folder in it")
       ->required()
       ->option_text("DIR");
-  export_command->add_option("--out", options->out, "Folder to write to")
-      ->required()
-      ->option_text("DIR2");
-  export_command->callback([options] { export_all(options->path, options->out); });
+  command->add_option("--out", options->out, "Folder to write to")->required()->option_text("DIR2");
+  command->callback([options] { export_all(options->path, options->out); });
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& app) {
+  CLI::App* data = app.add_subcommand("data", "Prepare, check and look at the data of a task");
+  data->require_subcommand(1);
+  const auto options = std::make_shared<DataOptions>();
+  add_prepare_command(*data, options);
+  add_verify_command(*data, options);
+  add_show_command(*data, options);
+  add_export_command(*data, options);
 }
 
 }  // namespace lra

@@ -1,4 +1,5 @@
-// What a suite will cost, predicted from what was measured: `lra suite plan` and --max-hours.
+// What a suite's cells will cost, predicted from what was measured: `lra suite plan` and
+// --max-hours.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +8,6 @@
 #include <vector>
 
 #include "harness/suite/suite.h"
-#include "results/print/table.h"
 
 namespace lra {
 
@@ -27,22 +27,10 @@ struct PredictOptions {
   bool probe = false;  // measure a few training steps of what is not known, into OUT/probe.jsonl
 };
 
+/// Whether a call of the suite would run the cell.
+bool is_open(const Prediction& prediction);
+
 /// One a cell, in their order.
 std::vector<Prediction> predict(const Suite& suite, const PredictOptions& options);
-
-/// Seconds until the last of `pending` seconds of work is done, taken in their order by `jobs`
-/// workers.
-double makespan(const std::vector<double>& pending, int64_t jobs);
-
-/// The plan as a table with totals below it, and as JSON.
-Table plan_table(const Suite& suite, const std::vector<Prediction>& predictions, int64_t jobs);
-json plan_json(const Suite& suite, const std::vector<Prediction>& predictions, int64_t jobs);
-
-/// The hours that all cells take by themselves with `jobs` at a time, whatever has been done of
-/// them; throws Error that names a cell of which nothing is known.
-double predicted_hours(const Suite& suite, const std::vector<Prediction>& predictions,
-                       int64_t jobs);
-
-inline constexpr const char* kProbeFile = "probe.jsonl";
 
 }  // namespace lra

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <fstream>
 #include <list>
 #include <map>
@@ -17,7 +16,11 @@
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
 #include "harness/suite/cell.h"
+#include "harness/suite/finish.h"
 #include "harness/suite/heartbeat.h"
+#include "harness/suite/job.h"
+#include "harness/suite/outcome.h"
+#include "harness/suite/queue.h"
 #include "harness/training/run_folder.h"
 
 namespace lra {
@@ -31,185 +34,144 @@ constexpr double kGrace = 60;
 // How often the cells that others hold are looked at.
 constexpr std::chrono::milliseconds kLook{500};
 
-// Two files of one name with equal stamps are one file, unchanged.
-struct Stamp {
-  fs::file_time_type time;
-  uintmax_t size = 0;
-  bool operator==(const Stamp&) const = default;
-};
-std::optional<Stamp> stamp_of(const fs::path& path) {
-  std::error_code missing;
-  const auto time = fs::last_write_time(path, missing);
-  if (missing) return std::nullopt;
-  return Stamp{time, fs::file_size(path, missing)};
-}
-
 struct Job {
   size_t cell, slot;
   FolderLock claim;
   Child child;
   std::string begin;
-  std::optional<Stamp> checkpoint;  // before it began
-  uintmax_t log_from;               // where its part of the log begins
+  std::optional<FileStamp> checkpoint;  // before it began
+  uintmax_t log_from;                   // where its part of the log begins
 };
 
+// A place for one cell at a time.
+struct Slot {
+  std::string device;
+  bool busy = false;
+};
+
+std::vector<Slot> slots_of(const RunnerOptions& options) {
+  std::vector<Slot> slots;
+  for (const std::string& device : options.devices) {
+    const int64_t count = device == "cpu" ? options.jobs : 1;
+    for (int64_t i = 0; i < count; ++i) slots.push_back({.device = device});
+  }
+  return slots;
+}
+
+TrainJob job_of(const Suite& suite, size_t i, const fs::path& data, const std::string& device,
+                int64_t memory_limit) {
+  const SuiteCell& cell = suite.cells[i];
+  return {.task = cell.config.task,
+          .attention = cell.config.attention.name,
+          .attention_options = cell.config.attention.options,
+          .protocol = suite.request.protocol,
+          .dtype = suite.request.dtype,
+          .sets = cell.sets,
+          .seed = cell.config.seed,
+          .data = data.string(),
+          .run = cell.run.string(),
+          .device = device,
+          .threads = suite.request.threads,
+          .memory_limit = memory_limit,
+          .quiet = is_quiet()};
+}
+
+// Keeps the slots busy with cells, each in a process of its own.
 class SuiteRunner {
  public:
-  SuiteRunner(const Suite& suite, const RunnerOptions& options)
-      : suite_(suite), options_(options), ended_(suite.cells.size(), false) {
-    for (const std::string& device : options.devices) {
-      const int64_t slots = device == "cpu" ? options.jobs : 1;
-      for (int64_t i = 0; i < slots; ++i) slots_.push_back({.device = device});
-    }
+  SuiteRunner(const Suite& suite, const RunnerOptions& options,
+              const std::map<std::string, fs::path>& data)
+      : suite_(suite),
+        options_(options),
+        data_(data),
+        queue_(suite, options.only, options.timeout),
+        slots_(slots_of(options)) {
     if (slots_.size() > 1 && slots_.front().device == "cpu")
       memory_limit_ = default_memory_limit() / static_cast<int64_t>(slots_.size());
-    for (size_t i = 0; i < suite.cells.size(); ++i) {
-      if (!options.only.empty() && std::ranges::count(options.only, i) == 0) continue;
-      chosen_.push_back(i);
-      const std::string status = final_status(run(i));
-      if (status == "crash" || (status == "timeout" && time_left(i) > 0))
-        again_[i] = *stamp_of(run(i) / kResultFile);
-    }
   }
 
   // The number of chosen cells that did not end as ok.
-  int64_t run_cells(const std::map<std::string, fs::path>& data) {
-    look();
-    if (left_ < chosen_.size())
-      say(fmt::format("{} of {} cells have ended already", chosen_.size() - left_, chosen_.size()));
+  int64_t run_cells() {
+    queue_.look();
+    const size_t count = queue_.chosen().size();
+    if (queue_.done() > 0)
+      say(fmt::format("{} of {} cells have ended already", queue_.done(), count));
     std::optional<Progress> progress;
-    if (slots_.size() > 1) progress.emplace("cells", chosen_.size(), chosen_.size() - left_);
+    if (slots_.size() > 1) progress.emplace("cells", count, queue_.done());
     auto looked = Clock::now() - kLook;
     for (;;) {
-      const bool freed = reap(data);
+      const bool freed = reap();
       if (stop_requested()) {
         if (jobs_.empty()) throw Interrupted("stopped; the same command with --resume goes on");
       } else if (freed || Clock::now() - looked >= kLook) {
-        look();
+        queue_.look();
         looked = Clock::now();
-        if (left_ == 0 && jobs_.empty()) break;
-        fill(data);
+        if (queue_.left() == 0 && jobs_.empty()) break;
+        fill();
         if (jobs_.empty()) tell_waiting();
       }
-      if (progress) progress->update(static_cast<int64_t>(chosen_.size() - left_), note());
+      if (progress) progress->update(static_cast<int64_t>(queue_.done()), note());
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     if (progress) progress->finish();
-    return std::ranges::count_if(chosen_, [&](size_t i) { return final_status(run(i)) != "ok"; });
+    return queue_.failed();
   }
 
  private:
-  struct Slot {
-    std::string device;
-    bool busy = false;
-  };
-
   const fs::path& run(size_t i) const { return suite_.cells[i].run; }
+  const fs::path& data(size_t i) const { return data_.at(suite_.cells[i].config.task); }
   std::string label(size_t i) const {
     return fmt::format("[{}/{}] {}", i + 1, suite_.cells.size(), suite_.cells[i].label());
   }
-  // Seconds that a cell may still take; huge without a limit.
-  double time_left(size_t i) const {
-    return options_.timeout > 0 ? options_.timeout - attempt_seconds(run(i)) : 1e18;
-  }
-
-  // Whether a cell's result stands. A crash, and a cell that ran out of time and now has more, is
-  // tried again where it was there when this runner began; one that appears later, from another
-  // runner, stands: else two would try a hopeless cell in turns for ever.
-  bool has_ended(size_t i) const {
-    const std::string status = final_status(run(i));
-    if (status.empty()) return false;
-    const auto it = again_.find(i);
-    return it == again_.end() || stamp_of(run(i) / kResultFile) != it->second;
-  }
-
-  void look() {
-    left_ = 0;
-    for (const size_t i : chosen_) {
-      if (!ended_[i]) ended_[i] = has_ended(i);
-      left_ += ended_[i] ? 0 : 1;
-    }
-  }
 
   // Starts cells until every slot is busy or none is free to be had.
-  void fill(const std::map<std::string, fs::path>& data) {
-    for (const size_t i : chosen_) {
+  void fill() {
+    for (const size_t i : queue_.chosen()) {
       const auto slot = std::ranges::find(slots_, false, &Slot::busy);
       if (slot == slots_.end()) return;
       const bool ours = std::ranges::count(jobs_, i, &Job::cell) > 0;
-      if (!ended_[i] && !ours) start(i, static_cast<size_t>(slot - slots_.begin()), data);
+      if (!queue_.ended(i) && !ours) start(i, static_cast<size_t>(slot - slots_.begin()));
     }
   }
 
-  void start(size_t i, size_t slot, const std::map<std::string, fs::path>& data) {
-    const SuiteCell& cell = suite_.cells[i];
-    fs::create_directories(cell.run);
-    auto claim = FolderLock::try_lock(cell.run, kClaim);
+  void start(size_t i, size_t slot) {
+    fs::create_directories(run(i));
+    auto claim = FolderLock::try_lock(run(i), kClaim);
     // The process of a runner that was killed may still be writing its last checkpoint.
-    if (!claim || lock_holder(cell.run)) return;
-    ended_[i] = has_ended(i);  // another may have ended it since we looked
-    if (ended_[i]) return;
-    const fs::path& directory = data.at(cell.config.task);
-    const double left = time_left(i);
+    if (!claim || lock_holder(run(i))) return;
+    if (queue_.look(i)) return;  // another may have ended it since we looked
+    const double left = queue_.time_left(i);
     if (left <= 0) {
-      end(i, directory, slots_[slot].device, "timeout", timeout_reason());
+      fail(i, slots_[slot].device, "timeout", timeout_reason(options_.timeout));
       return;
     }
     std::string bad;
-    if (final_status(cell.run, &bad).empty() && !bad.empty())
+    if (final_status(run(i), &bad).empty() && !bad.empty())
       say(fmt::format("{}: {}; it is left out and the cell runs again", label(i), bad));
-    fs::remove(cell.run / kResultFile);
-    again_.erase(i);
-    const fs::path log = slots_.size() > 1 ? cell.run / kLogFile : fs::path();
+    fs::remove(run(i) / kResultFile);
+    queue_.begin(i);
+    const fs::path log = slots_.size() > 1 ? run(i) / kLogFile : fs::path();
     if (tries_[i] == 0) say(label(i));
     std::error_code none;
     const auto size = fs::file_size(log, none);
-    Job job{.cell = i,
-            .slot = slot,
-            .claim = std::move(*claim),
-            .child = Child(words(cell, directory, slots_[slot].device),
-                           {.timeout = options_.timeout > 0 ? left : 0,
-                            .grace = kGrace,
-                            .log = log,
-                            .oom_preferred = true}),
-            .begin = utc_now(),
-            .checkpoint = stamp_of(cell.run / kLastCheckpoint),
-            .log_from = none ? 0 : size};
+    Job job{
+        .cell = i,
+        .slot = slot,
+        .claim = std::move(*claim),
+        .child = Child(child_words(job_of(suite_, i, data(i), slots_[slot].device, memory_limit_)),
+                       {.timeout = options_.timeout > 0 ? left : 0,
+                        .grace = kGrace,
+                        .log = log,
+                        .oom_preferred = true}),
+        .begin = utc_now(),
+        .checkpoint = stamp_of(run(i) / kLastCheckpoint),
+        .log_from = none ? 0 : size};
     slots_[slot].busy = true;
     jobs_.push_back(std::move(job));
   }
 
-  std::vector<std::string> words(const SuiteCell& cell, const fs::path& data,
-                                 const std::string& device) const {
-    std::vector<std::string> words = {"train",
-                                      "--task",
-                                      cell.config.task,
-                                      "--attention",
-                                      cell.config.attention.text(),
-                                      "--protocol",
-                                      suite_.request.protocol,
-                                      "--seed",
-                                      std::to_string(cell.config.seed),
-                                      "--data",
-                                      data.string(),
-                                      "--run",
-                                      cell.run.string(),
-                                      "--resume",
-                                      "--device",
-                                      device,
-                                      "--dtype",
-                                      suite_.request.dtype,
-                                      "--threads",
-                                      std::to_string(suite_.request.threads)};
-    for (const std::string& set : cell.sets) words.insert(words.end(), {"--set", set});
-    if (memory_limit_ > 0)
-      words.insert(words.end(), {"--memory-limit", std::to_string(memory_limit_)});
-    if (is_quiet()) words.push_back("--quiet");
-    return words;
-  }
-
-  // Takes leave of processes that have ended; true where there was one.
-  bool reap(const std::map<std::string, fs::path>& data) {
+  // Reaps finished processes; true where there was one.
+  bool reap() {
     bool any = false;
     for (auto job = jobs_.begin(); job != jobs_.end();) {
       const auto ended = job->child.poll();
@@ -217,7 +179,7 @@ class SuiteRunner {
         ++job;
         continue;
       }
-      settle(*job, *ended, data.at(suite_.cells[job->cell].config.task));
+      settle_cell(*job, *ended);
       slots_[job->slot].busy = false;
       job = jobs_.erase(job);
       any = true;
@@ -226,56 +188,44 @@ class SuiteRunner {
   }
 
   // What the end of a process means for its cell.
-  void settle(const Job& job, const ChildStatus& ended, const fs::path& data) {
+  void settle_cell(const Job& job, const ChildStatus& ended) {
     const size_t i = job.cell;
-    const std::string device = slots_[job.slot].device, status = final_status(run(i));
-    Attempt one{.begin = job.begin,
-                .device = device,
-                .threads = suite_.request.threads,
-                .seconds = ended.seconds,
-                .ended = status};
-    if (!status.empty()) {
-      append_try(run(i), one);
-      ended_[i] = true;
-      say(label(i) + ": " + status);
-      return;
-    }
-    const bool asked = ended.exit == 130 || ended.signal == SIGTERM || ended.signal == SIGINT;
-    const std::string said = said_last(job);
-    one.ended = ended.timed_out       ? "timeout"
-                : ended.out_of_memory ? "oom"
-                : asked               ? "asked to stop"
-                                      : ended.text() + (said.empty() ? "" : ": " + said);
-    append_try(run(i), one);
-    if (ended.timed_out) {
-      end(i, data, device, "timeout", timeout_reason());
-    } else if (ended.out_of_memory) {
-      end(i, data, device, "oom", "out of memory: killed by the kernel");
-    } else if (!asked && !stop_requested()) {
-      // As long as a run gets further between two deaths, it will end.
-      const bool further = stamp_of(run(i) / kLastCheckpoint) != job.checkpoint;
-      tries_[i] = further ? 1 : tries_[i] + 1;
-      const bool hopeless = ended.exit == 2 || tries_[i] >= options_.tries;
-      if (hopeless) {
-        end(i, data, device, "crash",
-            tries_[i] > 1 ? fmt::format("{} tries without a new checkpoint; the last: {}",
-                                        tries_[i], one.ended)
-                          : one.ended);
-      } else {
-        say(fmt::format("{}: {}; once more", label(i), one.ended));
-      }
+    const std::string device = slots_[job.slot].device;
+    const Outcome outcome =
+        outcome_of({.child = ended,
+                    .status = final_status(run(i)),
+                    .last_line = said_last(job),
+                    .new_checkpoint = stamp_of(run(i) / kLastCheckpoint) != job.checkpoint,
+                    .stopping = stop_requested(),
+                    .tries = tries_[i]},
+                   options_.tries, options_.timeout);
+    tries_[i] = outcome.tries;
+    append_try(run(i), {.begin = job.begin,
+                        .device = device,
+                        .threads = suite_.request.threads,
+                        .seconds = ended.seconds,
+                        .ended = outcome.ended});
+    switch (outcome.next) {
+      case Outcome::Next::done:
+        queue_.end(i);
+        say(label(i) + ": " + outcome.status);
+        break;
+      case Outcome::Next::fail:
+        fail(i, device, outcome.status, outcome.reason);
+        break;
+      case Outcome::Next::retry:
+        say(fmt::format("{}: {}; once more", label(i), outcome.ended));
+        break;
+      case Outcome::Next::leave:
+        break;
     }
   }
 
-  void end(size_t i, const fs::path& data, const std::string& device, const std::string& status,
-           const std::string& reason) {
-    record_failure(suite_.cells[i], data, device, status, reason);
-    ended_[i] = true;
+  void fail(size_t i, const std::string& device, const std::string& status,
+            const std::string& reason) {
+    record_failure(suite_.cells[i], data(i), device, status, reason);
+    queue_.end(i);
     say(fmt::format("{}: {} ({})", label(i), status, reason));
-  }
-
-  std::string timeout_reason() const {
-    return fmt::format("took longer than {:g} s", options_.timeout);
   }
 
   // The last line of its part of the log.
@@ -286,16 +236,12 @@ class SuiteRunner {
   }
 
   void tell_waiting() {
-    if (waiting_) return;
-    for (const size_t i : chosen_) {
-      if (ended_[i]) continue;
-      const auto holder = cell_holder(run(i));
-      if (!holder) return;
-      say(fmt::format("waiting for {} of {} cells that others have, {} at {}", left_,
-                      chosen_.size(), holder->text(), label(i)));
-      waiting_ = true;
-      return;
-    }
+    const std::optional<size_t> open = queue_.first_open();
+    const auto holder = waiting_ || !open ? std::nullopt : cell_holder(run(*open));
+    if (!holder) return;
+    say(fmt::format("waiting for {} of {} cells that others have, {} at {}", queue_.left(),
+                    queue_.chosen().size(), holder->text(), label(*open)));
+    waiting_ = true;
   }
 
   std::string note() const {
@@ -307,79 +253,14 @@ class SuiteRunner {
 
   const Suite& suite_;
   const RunnerOptions& options_;
+  const std::map<std::string, fs::path>& data_;  // folders by task
+  CellQueue queue_;
   std::vector<Slot> slots_;
-  std::vector<size_t> chosen_;
-  std::vector<bool> ended_;
-  std::map<size_t, Stamp> again_;    // results of earlier calls that do not stand
   std::map<size_t, int64_t> tries_;  // deaths in a row without a new checkpoint
   std::list<Job> jobs_;
-  size_t left_ = 0;
   int64_t memory_limit_ = 0;
   bool waiting_ = false;
 };
-
-void append_quiet(std::vector<std::string>& words) {
-  if (is_quiet()) words.push_back("--quiet");
-}
-
-// False where it did not finish. It runs once, when every cell has ended: beside training, times
-// would say nothing.
-bool profile(const Suite& suite, const RunnerOptions& options) {
-  const fs::path& out = suite.request.out;
-  const FolderLock lock = FolderLock::wait(out, "profile.lock", "the profile");
-  const fs::path done = out / "profile.done", file = out / kProfileFile;
-  if (fs::exists(done) && fs::exists(file)) return true;
-  say("profile");
-  const ProfileBudget& budget = suite.request.budget.profile;
-  std::string attentions;
-  for (const AttentionSpec& attention : suite.request.attentions)
-    attentions += fmt::format("{}{}", attentions.empty() ? "" : ",", attention.text());
-  std::vector<std::string> words = {"profile",
-                                    "--preset",
-                                    budget.preset,
-                                    "--scope",
-                                    budget.scope,
-                                    "--mode",
-                                    budget.mode,
-                                    "--lengths",
-                                    budget.lengths,
-                                    "--attentions",
-                                    attentions,
-                                    "--seconds",
-                                    fmt::format("{}", budget.seconds),
-                                    "--out",
-                                    file.string(),
-                                    "--device",
-                                    options.devices.front(),
-                                    "--dtype",
-                                    suite.request.dtype,
-                                    "--threads",
-                                    std::to_string(options.threads)};
-  append_quiet(words);
-  const ChildStatus ended = run_child(words);
-  const bool finished = ended.exit == 0 && ended.signal == 0;
-  if (finished) {
-    write_json(done, {{"host", host_name()}, {"at", utc_now()}});
-  } else {
-    say("lra profile did not finish; the table holds the cells it measured");
-  }
-  return finished;
-}
-
-// Every runner writes it: the same records make the same tables, and the last one has all.
-void report(const Suite& suite) {
-  const fs::path& out = suite.request.out;
-  const FolderLock lock = FolderLock::wait(out, "report.lock", "the report");
-  std::vector<std::string> words = {"report", (out / "runs").string()};
-  if (fs::exists(out / kProfileFile)) words.push_back((out / kProfileFile).string());
-  words.insert(words.end(), {"--out", (out / "report").string()});
-  append_quiet(words);
-  const ChildStatus ended = run_child(words);
-  if (ended.exit != 0 || ended.signal != 0)
-    throw Error(fmt::format("the report was not made ({}); lra report {} {} --out {} makes it",
-                            ended.text(), words[1], (out / kProfileFile).string(),
-                            (out / "report").string()));
-}
 
 }  // namespace
 
@@ -397,10 +278,10 @@ int64_t run_suite(const Suite& suite, const RunnerOptions& options) {
     open_data(of_task.directory, of_task.task, /*check_hashes=*/false);
     folders[of_task.task] = of_task.directory;
   }
-  int64_t failed = SuiteRunner(suite, options).run_cells(folders);
+  int64_t failed = SuiteRunner(suite, options, folders).run_cells();
   if (!options.only.empty()) return failed;
-  failed += profile(suite, options) ? 0 : 1;
-  report(suite);
+  failed += profile_suite(suite, options) ? 0 : 1;
+  report_suite(suite);
   return failed;
 }
 

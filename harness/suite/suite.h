@@ -47,6 +47,8 @@ struct Suite {
 
 inline constexpr const char* kSuiteFile = "suite.json";
 inline constexpr const char* kProfileFile = "profile.jsonl";
+/// Training steps that a plan measured to predict the cells' times.
+inline constexpr const char* kProbeFile = "probe.jsonl";
 
 /// The cells of a request with `fraction` of their steps; reads and writes nothing but the
 /// protocol. Throws UsageError on wrong names, options and values, and where two cells would share

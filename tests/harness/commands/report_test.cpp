@@ -61,6 +61,36 @@ TEST_F(ReportCommand, WritesTheFilesAndPrintsTheTables) {
   EXPECT_TRUE(fs::exists(folder_ / "out/accuracy.tex"));
 }
 
+std::string a_profile(int64_t length) {
+  Profile p;
+  p.attention = {.name = "standard", .label = "standard", .options = json::object()};
+  p.length = length;
+  p.batch = p.heads = 1;
+  p.head_dim = 8;
+  p.scope = "model";
+  p.mode = "training";
+  p.dtype = "float32";
+  p.device = "cpu";
+  p.time = ProfileTime{.median = 1, .samples = {1}};
+  p.memory = ProfileMemory{.peak = 1};
+  return make_profile(p).dump() + "\n";
+}
+
+TEST_F(ReportCommand, LeavesTheProbesOfASuiteOut) {
+  write("runs/a/result.json", a_result());
+  write("runs/profile.jsonl", a_profile(1111));
+  write("runs/probe.jsonl", a_profile(7777) + "{\n");
+  const ProgramResult outcome = report("runs");
+  EXPECT_EQ(outcome.status, 0) << outcome.text();
+  const std::string table = read("out/memory_time.csv");
+  EXPECT_NE(table.find("1111"), std::string::npos) << table;
+  EXPECT_EQ(table.find("7777"), std::string::npos) << table;
+  EXPECT_EQ(outcome.text().find("probe.jsonl"), std::string::npos) << outcome.text();
+  // Who names the file itself means it.
+  EXPECT_EQ(report("runs/probe.jsonl").status, 0);
+  EXPECT_NE(read("out/memory_time.csv").find("7777"), std::string::npos);
+}
+
 TEST_F(ReportCommand, WritesPagesAndEventFiles) {
   write("runs/a/result.json", a_result());
   write("runs/a/metrics.jsonl",

@@ -53,6 +53,14 @@ struct Victim {
   }
 };
 
+// The run of a cell's process, by its command line; "" for any other.
+fs::path run_of(const std::vector<std::string>& words) {
+  if (words.size() < 4 || words[2] != "--child") return {};
+  const json job = json::parse(words[3], nullptr, /*allow_exceptions=*/false);
+  return job.is_object() ? job.value("run", "") : "";
+}
+
+// `command`: "suite" for runners, "train" for the processes of cells.
 std::vector<Victim> processes_of(const fs::path& out, const std::string& command) {
   std::vector<Victim> found;
   std::error_code gone;
@@ -62,10 +70,8 @@ std::vector<Victim> processes_of(const fs::path& out, const std::string& command
     std::ifstream in(entry.path() / "cmdline");
     std::vector<std::string> words;
     for (std::string word; std::getline(in, word, '\0');) words.push_back(word);
-    if (words.size() < 2 || words[0] != "lra" || words[1] != command) continue;
-    const auto run = std::ranges::find(words, "--run");
-    Victim victim{.pid = static_cast<pid_t>(std::stol(name))};
-    if (run != words.end() && run + 1 != words.end()) victim.run = *(run + 1);
+    if (words.size() < 2 || words[0] != "lra" || words[1] != "suite") continue;
+    const Victim victim{.pid = static_cast<pid_t>(std::stol(name)), .run = run_of(words)};
     const bool ours = command == "train" ? victim.run.string().starts_with(out.string() + "/")
                                          : std::ranges::count(words, out.string()) > 0;
     if (ours) found.push_back(victim);

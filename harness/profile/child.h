@@ -1,0 +1,33 @@
+// Measuring in a process of its own: what it is asked, and what came of it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/profile/profiler.h"
+
+namespace lra {
+
+/// What a measuring process is asked.
+struct MeasureRequest {
+  std::string kind;  // "cell", "roofline" or "bytes"
+  ProfileCell cell;
+  std::string device;
+  int64_t threads = 0, memory_limit = 0, flush_bytes = 0;
+  double seconds = 0;
+  std::vector<int> processors;  // empty: not pinned
+};
+
+struct MeasureAnswer {
+  json value;  // null where there is none
+  std::string status, reason;
+};
+
+/// Asks a process of this program, or, for a peer, of another. Throws Interrupted after Ctrl-C.
+MeasureAnswer run_in_child(const MeasureRequest& request, double timeout,
+                           const std::string& program = "");
+
+/// What the process does with the word that it was given: measures, and prints the answer.
+void run_profile_child(const std::string& word);
+
+}  // namespace lra

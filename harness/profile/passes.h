@@ -1,0 +1,24 @@
+// A cell's record over its passes: each pass is one process's samples.
+#pragma once
+
+#include <optional>
+
+#include "results/records/profile.h"
+
+namespace lra {
+
+/// Whether a cell is as good as it will get with `passes` quiet passes wanted.
+bool is_done(const Profile& record, int64_t passes);
+
+/// The passes that a record has.
+int64_t pass_count(const Profile& record);
+
+/// Adds the samples of a later pass to a record. A pass that failed leaves them as they are and
+/// ends the cell: it ran before, so what ended it now is the machine's doing.
+void merge_pass(Profile pass, Profile& record);
+
+/// Derives from all samples so far what follows from them: median, interval, and why the record is
+/// noisy. `method`: how it was measured; what merge_pass() noted of it stays.
+void settle(Profile& record, json method, const std::optional<Roofline>& roofline, int64_t passes);
+
+}  // namespace lra

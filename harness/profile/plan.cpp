@@ -1,0 +1,155 @@
+#include "harness/profile/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "harness/host/memory.h"
+#include "harness/host/progress.h"
+#include "harness/host/runtime.h"
+#include "harness/profile/child.h"
+#include "harness/profile/peers.h"
+#include "lra/config/preset.h"
+#include "lra/config/protocol.h"
+#include "lra/data/task.h"
+
+namespace lra {
+namespace {
+
+// How the batch of each cell is found.
+struct BatchRule {
+  enum class Kind { fixed, tokens, largest } kind = Kind::fixed;
+  int64_t count = 0;   // of samples or tokens
+  std::string policy;  // for the records
+
+  int64_t batch(int64_t length) const {
+    return kind == Kind::tokens ? std::max<int64_t>(count / length, 1) : count;
+  }
+};
+
+// Under so many seconds a cell, more than one process is not worth its start.
+constexpr double kRough = 0.1;
+
+constexpr const char* kTokens = "tokens=";
+constexpr const char* kLargest = "largest";
+
+BatchRule parse_batch(const std::string& text) {
+  if (text == kLargest) return {.kind = BatchRule::Kind::largest, .policy = kLargest};
+  const bool tokens = text.starts_with(kTokens);
+  const std::string digits = tokens ? text.substr(std::string(kTokens).size()) : text;
+  int64_t count = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+  if (error != std::errc() || end != digits.data() + digits.size() || count < 1 ||
+      count > int64_t{1} << 24) {
+    throw UsageError(
+        "--batch should be a number of samples, tokens=T (T tokens a batch) or largest (the most "
+        "that fits --memory-limit), not '" +
+        text + "'");
+  }
+  if (!tokens) return {.count = count};
+  return {.kind = BatchRule::Kind::tokens, .count = count, .policy = text};
+}
+
+// An option (0 = not given) beside what a --set made of it.
+void check_given(const char* option, int64_t given, const char* key, int64_t used) {
+  if (given > 0 && given != used) {
+    throw UsageError(fmt::format("{} {} and --set {}={} contradict each other: give one of them",
+                                 option, given, key, used));
+  }
+}
+
+// What all cells of a request have in common; `length`, `batch` and `attention` are still to come.
+ProfileCell common_cell(const ProfileRequest& given, const Preset& preset) {
+  ProfileCell cell{.heads = preset.heads,
+                   .head_dim = preset.head_dim,
+                   .scope = given.scope.empty() ? preset.scope : given.scope,
+                   .mode = given.mode.empty() ? preset.mode : given.mode,
+                   .dtype = given.dtype,
+                   .protocol = given.protocol.empty() ? preset.protocol : given.protocol,
+                   .task = !given.task.empty()    ? task(given.task).name
+                           : !preset.task.empty() ? preset.task
+                                                  : tasks().front()->name};
+  if (cell.scope == preset.scope) {
+    cell.sets = preset.set_words();
+  } else if (cell.scope == "model") {
+    cell.heads = cell.head_dim = 0;  // the protocol's
+  }
+  // What is given later stands.
+  cell.sets.insert(cell.sets.end(), given.sets.begin(), given.sets.end());
+  if (given.heads > 0) cell.heads = given.heads;
+  if (given.head_dim > 0) cell.head_dim = given.head_dim;
+  return cell;
+}
+
+// The largest power of two, at most 65,536, that one call of `cell` as a batch keeps within
+// `memory_limit` bytes, weights and inputs included; 0 where one sample is too much. Tried out in
+// processes of their own.
+int64_t largest_batch(const ProfileCell& cell, const ProfilePlan& plan, int64_t memory_limit) {
+  const auto bytes = [&](int64_t batch) -> std::optional<int64_t> {
+    MeasureRequest request{.kind = "bytes",
+                           .cell = cell,
+                           .device = plan.device,
+                           .threads = plan.threads,
+                           .memory_limit = memory_limit};
+    request.cell.batch = batch;
+    const MeasureAnswer answer = run_in_child(request, plan.timeout);
+    if (answer.value.is_null()) return std::nullopt;
+    return answer.value.at("bytes").get<int64_t>();
+  };
+  // Bytes are a constant and a part that grows with the batch: two small batches tell both.
+  const std::optional<int64_t> one = bytes(1), two = bytes(2);
+  if (!one || *one > memory_limit) return 0;
+  int64_t batch = 1;
+  while (batch < 65536 && two &&
+         *one + (2 * batch - 1) * std::max<int64_t>(*two - *one, 0) <= memory_limit)
+    batch *= 2;
+  return batch;
+}
+
+void find_largest_batches(ProfilePlan& plan) {
+  parse_device(plan.device);
+  const int64_t limit = plan.memory_limit > 0 ? plan.memory_limit : default_memory_limit();
+  for (ProfileCell& cell : plan.cells) {
+    cell.batch = 1;
+    cell.batch = std::max<int64_t>(largest_batch(cell, plan, limit), 1);
+    say(fmt::format("{} N={}: batch {}", cell.attention.text(), cell.length, cell.batch));
+  }
+}
+
+}  // namespace
+
+ProfilePlan plan_profile(const ProfileRequest& request, ProfilePlan plan) {
+  const Preset preset = load_preset(request.preset);
+  const ProfileCell common = common_cell(request, preset);
+  const Protocol protocol = load_protocol(common.protocol);
+  const int64_t usual =
+      preset.batch > 0 ? preset.batch : task_settings(protocol, common.task).training.batch;
+  const BatchRule batch =
+      request.batch.empty() ? BatchRule{.count = usual} : parse_batch(request.batch);
+  if (!plan.peers.empty() && plan.device != "cpu")
+    throw UsageError("--peers measures on the CPU: choose --device cpu");
+  plan.threads = use_threads(plan.threads);
+  if (plan.passes == 0) plan.passes = plan.seconds < kRough ? 1 : 3;
+  const std::string list = request.attentions.empty() ? preset.attentions : request.attentions;
+  for (const int64_t length : request.lengths.empty() ? preset.length_list() : request.lengths) {
+    for (const AttentionSpec& attention : attentions_of(list)) {
+      ProfileCell cell = common;
+      cell.attention = attention;
+      cell.length = length;
+      cell.batch = batch.batch(length);
+      cell.batch_policy = batch.policy;
+      cell = validated_cell(std::move(cell));
+      check_given("--heads", request.heads, "model.heads", cell.heads);
+      check_given("--head-dim", request.head_dim, "model.head_dim", cell.head_dim);
+      plan.cells.push_back(std::move(cell));
+    }
+  }
+  // Only now, as it is work: what is wrong was found above.
+  if (batch.kind == BatchRule::Kind::largest) find_largest_batches(plan);
+  if (!plan.peers.empty()) plan.cells = with_peers(plan.cells, list_peers(plan.peers));
+  return plan;
+}
+
+}  // namespace lra

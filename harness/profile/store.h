@@ -1,0 +1,41 @@
+// The records of a profile in their file.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "results/records/profile.h"
+
+namespace lra {
+
+/// The records of a profile's file, none where there is no file; throws Error where it is something
+/// else.
+std::vector<Profile> read_profile(const std::filesystem::path& file);
+
+/// The records of a file, found by their cell. Those of the plan stand in the plan's order, behind
+/// those of other plans.
+class ProfileStore {
+ public:
+  /// Reads the file. `keys`: identity() of the plan's cells, in their order. Throws Error where it
+  /// is not a profile or cannot be written.
+  ProfileStore(std::filesystem::path file, std::vector<std::string> keys);
+
+  /// Drops what failed or stayed noisy.
+  void drop_failed();
+  /// The record of the plan's cell `i`, or null; it moves at the next insert().
+  Profile* find(size_t i);
+  /// Adds the record of cell `i`, which has none.
+  void insert(Profile record, size_t i);
+  void write() const;
+  const std::vector<Profile>& records() const { return records_; }
+
+ private:
+  std::vector<Profile>::iterator at(const std::string& key);
+
+  std::filesystem::path file_;
+  std::vector<std::string> keys_;
+  std::vector<Profile> records_;
+};
+
+}  // namespace lra

@@ -1,0 +1,86 @@
+#include "harness/report/write_report.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "attention_variants/base/error.h"
+#include "attention_variants/base/files.h"
+#include "harness/host/progress.h"
+#include "harness/report/plots.h"
+#include "harness/report/samples.h"
+#include "results/report/event_file.h"
+#include "results/report/html_report.h"
+#include "results/report/report.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+void make_folder(const char* option, const fs::path& folder) {
+  std::error_code code;
+  fs::create_directories(folder, code);
+  if (code)
+    throw Error(
+        fmt::format("{} {}: cannot make the folder: {}", option, folder.string(), code.message()));
+}
+
+// report.html and the runs' pages; returns how many files.
+size_t write_pages(const Records& records, const fs::path& out,
+                   const std::vector<std::string>& scripts) {
+  std::map<std::string, std::string> drawn = drawn_plots(out, run_plots_script(records));
+  for (const std::string& script : scripts) {
+    const fs::path svg = (out / script).replace_extension(".svg");
+    if (fs::exists(svg)) drawn[svg.stem().string()] = read_file(svg);
+  }
+  const auto pages = make_pages(records, drawn, prepared_samples());
+  if (pages.size() > 1) make_folder("--out", out / "runs");
+  for (const auto& [name, content] : pages) write_file(out / name, content);
+  return pages.size();
+}
+
+}  // namespace
+
+void write_report(const Records& records, const fs::path& out) {
+  make_folder("--out", out);
+  const auto files = make_report(records);
+  std::vector<std::string> scripts;
+  for (const auto& [name, content] : files) {
+    write_file(out / name, content);
+    if (!name.ends_with(kPlotScript)) continue;
+    scripts.push_back(name);
+    // Where it cannot be drawn anew, an earlier report's must not stand in for it.
+    for (const char* extension : {".svg", ".pdf"})
+      remove_tree((out / name).replace_extension(extension));
+  }
+  const std::vector<std::string> failures = draw_plots(out, scripts);
+  const size_t pages = write_pages(records, out, scripts);
+  fmt::print("{}", summary_text(records));
+  const std::string bad = bad_files_text(records);
+  if (!bad.empty()) say("left out, or in part:\n" + bad.substr(0, bad.size() - 1));
+  for (const std::string& failure : failures) say(failure);
+  const size_t plots = failures.empty() ? 2 * scripts.size() : 0;
+  say(fmt::format("wrote {} files to {}{}; {} is the page to open", files.size() + plots + pages,
+                  out.string(), plots > 0 ? fmt::format(", {} of them plots", plots) : "",
+                  (out / "report.html").string()));
+}
+
+void write_event_files(const Records& records, const fs::path& folder) {
+  const std::vector<std::string> names = page_names(records.results);
+  size_t written = 0;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto& log = records.results[i].log;
+    if (!log || log->empty()) continue;
+    const fs::path run = folder / names[i];
+    make_folder("--tensorboard", run);
+    write_file(run / "events.out.tfevents.0.lra", event_file(*log));
+    ++written;
+  }
+  say(fmt::format("wrote the logs of {} runs to {}; see them with: tensorboard --logdir {}",
+                  written, folder.string(), folder.string()));
+}
+
+}  // namespace lra

@@ -1,0 +1,95 @@
+#include "harness/suite/finish.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <sstream>
+#include <vector>
+
+#include "attention_variants/base/files.h"
+#include "harness/host/folder_lock.h"
+#include "harness/host/progress.h"
+#include "harness/host/signals.h"
+#include "harness/profile/profile_run.h"
+#include "harness/report/write_report.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The lengths of a budget's profile.
+std::vector<int64_t> lengths_of(const std::string& text) {
+  std::vector<int64_t> lengths;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ',');) {
+    const json value = value_from_text(part);
+    if (!value.is_number_unsigned() || value < 1 || value > int64_t{1} << 24) {
+      throw UsageError(
+          "the lengths of a budget's profile should be a comma list of integers, as "
+          "512,1024, not '" +
+          text + "'");
+    }
+    lengths.push_back(value);
+  }
+  return lengths;
+}
+
+void measure_profile(const Suite& suite, const RunnerOptions& options) {
+  const ProfileBudget& budget = suite.request.budget.profile;
+  std::vector<std::string> attentions;
+  for (const AttentionSpec& attention : suite.request.attentions)
+    attentions.push_back(attention.text());
+  const ProfilePlan plan =
+      plan_profile({.preset = budget.preset,
+                    .attentions = fmt::format("{}", fmt::join(attentions, ",")),
+                    .scope = budget.scope,
+                    .mode = budget.mode,
+                    .dtype = suite.request.dtype,
+                    .lengths = lengths_of(budget.lengths)},
+                   {.out = suite.request.out / kProfileFile,
+                    .device = options.devices.front(),
+                    .threads = options.threads,
+                    .seconds = budget.seconds});
+  say(fmt::format("{} cells in {}", run_profile(plan).size(), plan.out.string()));
+}
+
+}  // namespace
+
+bool profile_suite(const Suite& suite, const RunnerOptions& options) {
+  const fs::path& out = suite.request.out;
+  const FolderLock lock = FolderLock::wait(out, "profile.lock", "the profile");
+  const fs::path done = out / "profile.done";
+  if (fs::exists(done) && fs::exists(out / kProfileFile)) return true;
+  say("profile");
+  try {
+    measure_profile(suite, options);
+  } catch (const Interrupted&) {
+    throw Interrupted("stopped; the same command with --resume goes on");
+  } catch (const std::exception& error) {
+    say_error(first_line(error));
+    say("the profile did not finish; the table holds the cells it measured");
+    return false;
+  }
+  write_json(done, {{"host", host_name()}, {"at", utc_now()}});
+  return true;
+}
+
+void report_suite(const Suite& suite) {
+  const fs::path &out = suite.request.out, folder = out / "report";
+  const FolderLock lock = FolderLock::wait(out, "report.lock", "the report");
+  std::vector<fs::path> paths = {out / "runs"};
+  if (fs::exists(out / kProfileFile)) paths.push_back(out / kProfileFile);
+  try {
+    write_report(find_records(paths), folder);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(fmt::format("the report was not made ({}); lra report {} {} --out {} makes it",
+                            first_line(error), paths.front().string(),
+                            (out / kProfileFile).string(), folder.string()));
+  }
+}
+
+}  // namespace lra

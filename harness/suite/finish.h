@@ -1,0 +1,17 @@
+// What comes when all cells of a suite have ended: the profile and the report.
+#pragma once
+
+#include "harness/suite/runner.h"
+
+namespace lra {
+
+/// Measures the suite's profile into OUT/profile.jsonl, once, whichever runner comes first: beside
+/// training, times would say nothing. False where it did not finish. Throws Interrupted after
+/// Ctrl-C.
+bool profile_suite(const Suite& suite, const RunnerOptions& options);
+
+/// Writes OUT/report. Every runner does: the same records make the same tables, and the last one
+/// has all. Throws Error where that fails.
+void report_suite(const Suite& suite);
+
+}  // namespace lra

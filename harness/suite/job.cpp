@@ -1,0 +1,35 @@
+#include "harness/suite/job.h"
+
+#include <fmt/format.h>
+
+#include "attention_variants/base/files.h"
+#include "harness/host/progress.h"
+#include "harness/host/runtime.h"
+#include "harness/training/train.h"
+
+namespace lra {
+
+std::vector<std::string> child_words(const TrainJob& job) {
+  return {"suite", "--child", write_fields(job).dump()};
+}
+
+void run_train_job(const std::string& word) {
+  TrainJob job;
+  read_fields(parse_json(word, "--child"), job, "a training job");
+  set_quiet(job.quiet);
+  TrainRequest request{
+      .config = make_config(load_protocol(job.protocol), job.task,
+                            {.name = job.attention, .options = job.attention_options}, job.sets,
+                            job.seed, job.dtype),
+      .run = job.run,
+      .data = job.data,
+      .device = parse_device(job.device),
+      .memory_limit = job.memory_limit,
+      .resume = Resume::yes};
+  request.threads = use_threads(job.threads);
+  const std::string status = train(request);
+  if (status != "ok")
+    throw Error(fmt::format("the run in {} ended as {}; see its result.json", job.run, status));
+}
+
+}  // namespace lra

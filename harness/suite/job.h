@@ -1,0 +1,47 @@
+// A cell's training in a process of its own: what the process is told, and what it does.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "attention_variants/base/fields.h"
+
+namespace lra {
+
+struct TrainJob {
+  std::string task, attention;
+  json attention_options = json::object();  // as given
+  std::string protocol, dtype;
+  std::vector<std::string> sets;
+  uint64_t seed = 0;
+  std::string data, run, device;
+  int64_t threads = 1;
+  int64_t memory_limit = 0;  // bytes of tensors on a CPU; 0 = 80 % of what is free
+  bool quiet = false;
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("task", task);
+    f("attention", attention);
+    f("attention_options", attention_options);
+    f("protocol", protocol);
+    f("dtype", dtype);
+    f("sets", sets);
+    f("seed", seed);
+    f("data", data);
+    f("run", run);
+    f("device", device);
+    f("threads", threads);
+    f("memory_limit", memory_limit);
+    f("quiet", quiet);
+  }
+};
+
+/// The words by which this program does the job in another process.
+std::vector<std::string> child_words(const TrainJob& job);
+
+/// What that process does with its word: resumes the job's run, or begins it. Throws as train()
+/// does, and Error where the run did not end as "ok".
+void run_train_job(const std::string& word);
+
+}  // namespace lra

@@ -1,0 +1,61 @@
+#include "harness/suite/outcome.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+
+namespace lra {
+namespace {
+
+// A process whose command line is wrong, and stays so.
+constexpr int kUsage = 2;
+// As a shell, and Slurm's scripts, know a stop by request.
+constexpr int kStoppedByRequest = 130;
+
+}  // namespace
+
+std::string timeout_reason(double timeout) {
+  return fmt::format("took longer than {:g} s", timeout);
+}
+
+Outcome outcome_of(const EndOfTry& end, int64_t most_tries, double timeout) {
+  const ChildStatus& child = end.child;
+  using Next = Outcome::Next;
+  if (!end.status.empty())
+    return {.next = Next::done, .status = end.status, .ended = end.status, .tries = end.tries};
+  if (child.timed_out) {
+    return {.next = Next::fail,
+            .status = "timeout",
+            .reason = timeout_reason(timeout),
+            .ended = "timeout",
+            .tries = end.tries};
+  }
+  if (child.out_of_memory) {
+    return {.next = Next::fail,
+            .status = "oom",
+            .reason = "out of memory: killed by the kernel",
+            .ended = "oom",
+            .tries = end.tries};
+  }
+  const bool asked =
+      child.exit == kStoppedByRequest || child.signal == SIGTERM || child.signal == SIGINT;
+  if (asked) return {.next = Next::leave, .ended = "asked to stop", .tries = end.tries};
+  Outcome outcome{.next = Next::leave,
+                  .ended = child.text() + (end.last_line.empty() ? "" : ": " + end.last_line),
+                  .tries = end.tries};
+  if (end.stopping) return outcome;
+  // As long as a run gets further between two deaths, it will end.
+  outcome.tries = end.new_checkpoint ? 1 : end.tries + 1;
+  outcome.next = Next::retry;
+  if (child.exit == kUsage || outcome.tries >= most_tries) {
+    outcome.next = Next::fail;
+    outcome.status = "crash";
+    outcome.reason = outcome.tries > 1
+                         ? fmt::format("{} tries without a new checkpoint; the last: {}",
+                                       outcome.tries, outcome.ended)
+                         : outcome.ended;
+  }
+  return outcome;
+}
+
+}  // namespace lra

@@ -1,0 +1,67 @@
+#include "harness/suite/queue.h"
+
+#include <algorithm>
+
+#include "harness/suite/cell.h"
+#include "harness/training/run_folder.h"
+
+namespace lra {
+
+std::optional<FileStamp> stamp_of(const std::filesystem::path& path) {
+  std::error_code missing;
+  const auto time = std::filesystem::last_write_time(path, missing);
+  if (missing) return std::nullopt;
+  return FileStamp{time, std::filesystem::file_size(path, missing)};
+}
+
+CellQueue::CellQueue(const Suite& suite, const std::vector<size_t>& only, double timeout)
+    : suite_(suite), timeout_(timeout), ended_(suite.cells.size(), false) {
+  for (size_t i = 0; i < suite.cells.size(); ++i) {
+    if (!only.empty() && std::ranges::count(only, i) == 0) continue;
+    chosen_.push_back(i);
+    const std::string status = final_status(suite.cells[i].run);
+    if (status == "crash" || (status == "timeout" && time_left(i) > 0))
+      again_[i] = *stamp_of(suite.cells[i].run / kResultFile);
+  }
+}
+
+// A crash, and a cell that ran out of time and now has more, is tried again where its result was
+// there when this runner began; one that appears later, from another runner, stands: else two
+// runners would retry a failing cell alternately without end.
+bool CellQueue::has_ended(size_t cell) const {
+  const std::filesystem::path& run = suite_.cells[cell].run;
+  if (final_status(run).empty()) return false;
+  const auto it = again_.find(cell);
+  return it == again_.end() || stamp_of(run / kResultFile) != it->second;
+}
+
+void CellQueue::look() {
+  left_ = 0;
+  for (const size_t i : chosen_) {
+    if (!ended_[i]) ended_[i] = has_ended(i);
+    left_ += ended_[i] ? 0 : 1;
+  }
+}
+
+bool CellQueue::look(size_t cell) {
+  ended_[cell] = has_ended(cell);
+  return ended_[cell];
+}
+
+void CellQueue::begin(size_t cell) { again_.erase(cell); }
+
+std::optional<size_t> CellQueue::first_open() const {
+  const auto it = std::ranges::find_if(chosen_, [&](size_t i) { return !ended_[i]; });
+  return it == chosen_.end() ? std::nullopt : std::optional(*it);
+}
+
+double CellQueue::time_left(size_t cell) const {
+  return timeout_ > 0 ? timeout_ - attempt_seconds(suite_.cells[cell].run) : 1e18;
+}
+
+int64_t CellQueue::failed() const {
+  return std::ranges::count_if(chosen_,
+                               [&](size_t i) { return final_status(suite_.cells[i].run) != "ok"; });
+}
+
+}  // namespace lra

@@ -1,0 +1,61 @@
+// Which cells of a suite a runner has still to see ended: read from their folders, as other runners
+// work on them too.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/suite/suite.h"
+
+namespace lra {
+
+/// Two files of one name with equal stamps are one file, unchanged.
+struct FileStamp {
+  std::filesystem::file_time_type time;
+  uintmax_t size = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+/// Nothing where there is no file.
+std::optional<FileStamp> stamp_of(const std::filesystem::path& path);
+
+class CellQueue {
+ public:
+  /// `only`: these cells alone; empty = all. `timeout`: seconds of a cell over all its tries; 0 =
+  /// none.
+  CellQueue(const Suite& suite, const std::vector<size_t>& only, double timeout);
+
+  /// Reads the folders of the cells that have not ended.
+  void look();
+  /// Reads one cell's folder; true where it has ended.
+  bool look(size_t cell);
+  /// A cell is begun, or has ended, by this runner.
+  void begin(size_t cell);
+  void end(size_t cell) { ended_[cell] = true; }
+
+  const std::vector<size_t>& chosen() const { return chosen_; }
+  bool ended(size_t cell) const { return ended_[cell]; }
+  /// Chosen cells that had not ended when last looked at.
+  size_t left() const { return left_; }
+  size_t done() const { return chosen_.size() - left_; }
+  /// The first cell that has not ended.
+  std::optional<size_t> first_open() const;
+  /// Seconds that a cell may still take; huge without a limit.
+  double time_left(size_t cell) const;
+  /// The chosen cells that did not end as ok.
+  int64_t failed() const;
+
+ private:
+  bool has_ended(size_t cell) const;
+
+  const Suite& suite_;
+  double timeout_;
+  std::vector<size_t> chosen_;
+  std::vector<bool> ended_;
+  std::map<size_t, FileStamp> again_;  // results of earlier calls that do not stand
+  size_t left_ = 0;
+};
+
+}  // namespace lra

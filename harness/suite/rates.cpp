@@ -1,0 +1,186 @@
+#include "harness/suite/rates.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "attention_variants/base/files.h"
+#include "harness/host/runtime.h"
+#include "harness/suite/status.h"
+#include "harness/training/run_folder.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A forward pass beside a whole training step.
+constexpr double kForward = 1.0 / 3;
+
+bool same_machine(const Machine& a, const Machine& b) {
+  return a.processor == b.processor && a.usable() == b.usable() && a.gpu == b.gpu;
+}
+
+// Whether two configurations take the same time a step: sizes, batch, type, kernels and the
+// attention's options, whatever their learning rates, steps and seeds.
+bool same_step(const json& a, const json& b) {
+  const json left = config_identity(a), right = config_identity(b);
+  const auto part = [](const json& of, const char* group, const char* key) {
+    return of.contains(group) && of[group].is_object() && of[group].contains(key) ? of[group][key]
+                                                                                  : json();
+  };
+  for (const char* key : {"task", "dtype", "model", "kernels"}) {
+    if (!left.contains(key) || !right.contains(key) || left[key] != right[key]) return false;
+  }
+  for (const auto& [group, key] : {std::pair{"attention", "name"},
+                                   {"attention", "options"},
+                                   {"input", "length"},
+                                   {"training", "batch"},
+                                   {"training", "micro_batch"}}) {
+    if (part(left, group, key) != part(right, group, key)) return false;
+  }
+  return true;
+}
+
+std::optional<Rates> rates_of(const Result& result) {
+  const TrainingCost& cost = result.training;
+  if (!cost.steps_per_second || *cost.steps_per_second <= 0 || result.steps.value_or(0) < 1)
+    return std::nullopt;
+  if (cost.processes > 1) return std::nullopt;  // a cell is one
+  Rates rates{.step = 1 / *cost.steps_per_second, .memory_mib = cost.peak_memory_mib};
+  const json& config = result.config;
+  if (cost.seconds && config.contains("training")) {
+    TrainingOptions training;
+    training.steps = *result.steps;
+    training.evaluate_every = config["training"].value("evaluate_every", training.steps);
+    const double rest = *cost.seconds - static_cast<double>(*result.steps) * rates.step;
+    rates.evaluation =
+        std::max(rest, 0.0) / static_cast<double>(std::max<int64_t>(evaluation_count(training), 1));
+  }
+  return rates;
+}
+
+std::optional<Rates> from_results(const SuiteCell& cell, const RateRecords& from,
+                                  const std::vector<Result>& results, bool same_suite) {
+  const json config = cell.config.to_json();
+  for (const Result& result : results) {
+    if (result.task != cell.config.task || !same_machine(result.machine, from.here)) continue;
+    if (!same_step(result.config, config)) continue;
+    const auto threads = result.training.threads
+                             ? result.training.threads
+                             : threads_of_run(fs::path(result.path).parent_path());
+    if (threads && *threads != from.suite.request.threads) continue;
+    if (auto found = rates_of(result)) {
+      found->from = same_suite ? fmt::format("seed {} of this suite", result.seed)
+                               : result.path + (threads ? "" : " (threads not known)");
+      return found;
+    }
+  }
+  return std::nullopt;
+}
+
+// A run of this recipe that has not ended; its evaluations are in the time of its steps.
+std::optional<Rates> from_metrics(const SuiteCell& cell, const RateRecords& from) {
+  for (const SuiteCell& other : from.suite.cells) {
+    if (other.config.task != cell.config.task ||
+        other.config.attention.text() != cell.config.attention.text())
+      continue;
+    const MetricsTail tail = read_metrics(other.run / kMetricsFile);
+    if (tail.rate > 0)
+      return Rates{.step = 1 / tail.rate,
+                   .from = fmt::format("seed {} of this suite so far", other.config.seed)};
+  }
+  return std::nullopt;
+}
+
+bool same_model(const Profile& profile, const Config& config) {
+  try {
+    std::vector<std::string> sets = {fmt::format("input.length={}", profile.length),
+                                     fmt::format("model.heads={}", profile.heads),
+                                     fmt::format("model.head_dim={}", profile.head_dim)};
+    for (const json& set : profile.sets) sets.push_back(set);
+    const Config of = make_config(load_protocol(profile.protocol), profile.task,
+                                  {.name = profile.attention.name}, sets, 0, profile.dtype);
+    return of.settings.kernels == config.settings.kernels &&
+           write_fields(of.settings.model) == write_fields(config.settings.model);
+  } catch (const UsageError&) {  // of a protocol that is not here
+    return false;
+  }
+}
+
+// The samples that an evaluation takes: those there are, or will be.
+std::optional<int64_t> dev_count(const TaskData& data) {
+  const fs::path manifest = data.directory / data.task / "manifest.json";
+  if (fs::exists(manifest)) {
+    const Manifest read = Manifest::read(manifest);
+    const auto dev = read.splits.find("dev");
+    if (dev != read.splits.end()) return dev->second.count;
+  }
+  if (data.make && data.make->dev > 0) return data.make->dev;
+  return std::nullopt;
+}
+
+}  // namespace
+
+RateRecords::RateRecords(const Suite& of, const std::vector<fs::path>& paths)
+    : suite(of), here(machine_of(parse_device(of.request.device))) {
+  for (const TaskData& task_data : suite_data(suite)) data[task_data.task] = task_data;
+  const auto existing = [](std::vector<fs::path> all) {
+    std::erase_if(all, [](const fs::path& path) { return !fs::exists(path); });
+    return all;
+  };
+  own = find_records(existing({of.request.out / "runs", of.request.out / kProbeFile}));
+  others = find_records(existing(paths));
+}
+
+int64_t pass_batch(const Settings& s) {
+  return s.training.micro_batch > 0 ? std::min(s.training.micro_batch, s.training.batch)
+                                    : s.training.batch;
+}
+
+int64_t evaluation_count(const TrainingOptions& t) {
+  return (t.steps + t.evaluate_every - 1) / t.evaluate_every;
+}
+
+std::optional<Rates> rates_from_profiles(const SuiteCell& cell, const RateRecords& from,
+                                         const std::vector<Profile>& profiles) {
+  const Config& config = cell.config;
+  const Settings& s = config.settings;
+  const int64_t batch = pass_batch(s);
+  for (const Profile& profile : profiles) {
+    const bool same = profile.scope == "model" && profile.mode == "training" &&
+                      profile.task == config.task && profile.length == s.input.length &&
+                      profile.batch == batch && profile.dtype == config.dtype &&
+                      profile.threads.value_or(0) == from.suite.request.threads &&
+                      profile.attention.name == config.attention.name &&
+                      profile.attention.options == config.attention_options &&
+                      same_machine(profile.machine, from.here) && same_model(profile, config);
+    if (!same) continue;
+    Rates rates{.from = profile.path, .status = profile.status};
+    if (fs::path(profile.path).filename() == kProbeFile) rates.from = "a probe";
+    if (profile.status != "ok") {
+      rates.from += ": " + profile.status;
+      return rates;
+    }
+    rates.step = profile.time->median / 1000 * static_cast<double>(s.training.batch) /
+                 static_cast<double>(batch);
+    rates.memory_mib = profile.memory->peak + profile.memory->parameters.value_or(0);
+    if (const auto count = dev_count(from.data.at(config.task))) {
+      rates.evaluation = kForward * rates.step * static_cast<double>(*count) /
+                         static_cast<double>(s.training.batch);
+    }
+    return rates;
+  }
+  return std::nullopt;
+}
+
+std::optional<Rates> known_rates(const SuiteCell& cell, const RateRecords& from) {
+  auto found = from_results(cell, from, from.own.results, /*same_suite=*/true);
+  if (!found) found = from_metrics(cell, from);
+  if (!found) found = rates_from_profiles(cell, from, from.own.profiles);
+  if (!found) found = rates_from_profiles(cell, from, from.others.profiles);
+  if (!found) found = from_results(cell, from, from.others.results, /*same_suite=*/false);
+  return found;
+}
+
+}  // namespace lra

@@ -1,0 +1,73 @@
+// What the end of a process means for its cell.
+#include "harness/suite/outcome.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace lra {
+namespace {
+
+using Next = Outcome::Next;
+
+Outcome after(const EndOfTry& end) { return outcome_of(end, /*most_tries=*/3, /*timeout=*/5); }
+
+TEST(SuiteOutcome, AResultStandsHoweverItsProcessEnded) {
+  const Outcome outcome = after({.child = {.exit = 1}, .status = "diverged", .tries = 2});
+  EXPECT_EQ(outcome.next, Next::done);
+  EXPECT_EQ(outcome.status, "diverged");
+  EXPECT_EQ(outcome.ended, "diverged");
+}
+
+TEST(SuiteOutcome, TimeAndMemoryEndACell) {
+  const Outcome late = after({.child = {.signal = SIGKILL, .timed_out = true}});
+  EXPECT_EQ(late.next, Next::fail);
+  EXPECT_EQ(late.status, "timeout");
+  EXPECT_EQ(late.reason, "took longer than 5 s");
+  const Outcome large = after({.child = {.signal = SIGKILL, .out_of_memory = true}});
+  EXPECT_EQ(large.next, Next::fail);
+  EXPECT_EQ(large.status, "oom");
+  EXPECT_EQ(large.reason, "out of memory: killed by the kernel");
+}
+
+TEST(SuiteOutcome, WhatWasAskedToStopDidNotFail) {
+  for (const ChildStatus& child :
+       {ChildStatus{.exit = 130}, ChildStatus{.signal = SIGTERM}, ChildStatus{.signal = SIGINT}}) {
+    const Outcome outcome = after({.child = child, .tries = 2});
+    EXPECT_EQ(outcome.next, Next::leave);
+    EXPECT_EQ(outcome.ended, "asked to stop");
+    EXPECT_EQ(outcome.tries, 2);
+  }
+  // Nor what died while the runner stops.
+  const Outcome outcome = after({.child = {.exit = 1}, .stopping = true, .tries = 2});
+  EXPECT_EQ(outcome.next, Next::leave);
+  EXPECT_EQ(outcome.ended, "exit status 1");
+}
+
+TEST(SuiteOutcome, DeathsWithoutACheckpointAreCounted) {
+  const EndOfTry death{.child = {.signal = SIGSEGV}, .last_line = "lra: why", .tries = 1};
+  const Outcome second = after(death);
+  EXPECT_EQ(second.next, Next::retry);
+  EXPECT_EQ(second.ended, "ended by signal 11: lra: why");
+  EXPECT_EQ(second.tries, 2);
+  EndOfTry last = death;
+  last.tries = 2;
+  const Outcome third = after(last);
+  EXPECT_EQ(third.next, Next::fail);
+  EXPECT_EQ(third.status, "crash");
+  EXPECT_EQ(third.reason,
+            "3 tries without a new checkpoint; the last: ended by signal 11: lra: why");
+  last.new_checkpoint = true;
+  EXPECT_EQ(after(last).next, Next::retry);
+  EXPECT_EQ(after(last).tries, 1) << "it got further";
+}
+
+TEST(SuiteOutcome, AWrongJobIsNotTriedAgain) {
+  const Outcome outcome = after({.child = {.exit = 2}, .last_line = "lra: unknown task 'x'"});
+  EXPECT_EQ(outcome.next, Next::fail);
+  EXPECT_EQ(outcome.status, "crash");
+  EXPECT_EQ(outcome.reason, "exit status 2: lra: unknown task 'x'");
+}
+
+}  // namespace
+}  // namespace lra
