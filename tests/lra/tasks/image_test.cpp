@@ -10,6 +10,7 @@
 #include "tests/support/jpegs.h"
 #include "tests/support/scratch.h"
 #include "tests/support/small_disk.h"
+#include "tests/support/test_data.h"
 
 namespace lra::cifar {
 namespace {
@@ -268,13 +269,9 @@ TEST_F(Cifar10, AFullDiskLeavesNothing) {
   EXPECT_EQ(disk.entries(), 0);
 }
 
-fs::path shared_data(const char* name) {
-  return fs::path(LRA_SOURCE_DIR) / ".." / "shared" / "data" / name;
-}
-
 TEST(ImageRealData, TheExactSubsetIsReadAsASubset) {
-  const fs::path archive = shared_data("cifar10_exact_subset.tar.xz");
-  if (!fs::exists(archive)) GTEST_SKIP() << "no " << archive << " here";
+  const fs::path archive = test_data("cifar10_exact_subset.tar.xz");
+  if (archive.empty()) GTEST_SKIP() << no_test_data("cifar10_exact_subset.tar.xz");
   const Cifar cifar = read({.source = archive});
   EXPECT_EQ(cifar.label, "CIFAR-10 (subset of 6102 images, not verified)");
   ASSERT_EQ(cifar.train.index.size(), 5u * 1017);
@@ -285,8 +282,8 @@ TEST(ImageRealData, TheExactSubsetIsReadAsASubset) {
 
 // The same images, unpacked by Pillow and written in the official layout, give these greys.
 TEST(SlowImageRealData, TheJpegCopyIsUnpackedAsPillowDoesAndLabelled) {
-  const fs::path archive = shared_data("cifar10_jpeg.tar.xz");
-  if (!fs::exists(archive)) GTEST_SKIP() << "no " << archive << " here";
+  const fs::path archive = test_data("cifar10_jpeg.tar.xz");
+  if (archive.empty()) GTEST_SKIP() << no_test_data("cifar10_jpeg.tar.xz");
   const Cifar cifar = read({.source = archive});
   EXPECT_EQ(cifar.label, "CIFAR-10 (JPEG)");
   const auto hash = [](const std::vector<uint8_t>& bytes) {

@@ -22,7 +22,7 @@
 namespace lra::pathfinder {
 namespace {
 
-const std::string kFolder = LRA_SOURCE_DIR "/../shared/reference/";
+const std::string kFolder = LRA_SOURCE_DIR "/tests/reference/";
 
 using Values = std::map<std::string, std::vector<double>>;  // name -> a number an image
 
@@ -285,10 +285,6 @@ std::string rejected(const Results& results) {
 
 class PathfinderStatistics : public ::testing::Test {
  protected:
-  void SetUp() override {
-    if (!std::filesystem::exists(kFolder + "pathfinder_stats.json"))
-      GTEST_SKIP() << "no reference images in " << kFolder;
-  }
   static std::string rejected_by_images(const Config& config, int64_t count) {
     static std::map<int, Values> references;
     if (!references.contains(config.side)) references[config.side] = reference(config.side);

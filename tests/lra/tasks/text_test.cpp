@@ -10,6 +10,7 @@
 #include "tests/support/archives.h"
 #include "tests/support/scratch.h"
 #include "tests/support/small_disk.h"
+#include "tests/support/test_data.h"
 
 namespace lra::imdb {
 namespace {
@@ -287,17 +288,13 @@ void expect_statistics(const std::vector<Review>& reviews, const json& expected)
 }
 
 TEST(TextRealData, HasTheStatisticsOfTheReference) {
-  const fs::path shared = fs::path(LRA_SOURCE_DIR) / ".." / "shared",
-                 archive = shared / "data" / "aclImdb.tar.xz",
-                 statistics = shared / "reference" / "imdb_stats.json";
-  if (!fs::exists(archive) || !fs::exists(statistics)) {
-    GTEST_SKIP() << "no " << archive << " or " << statistics << " here";
-  }
+  const fs::path archive = test_data("aclImdb.tar.xz");
+  if (archive.empty()) GTEST_SKIP() << no_test_data("aclImdb.tar.xz");
   const auto begin = std::chrono::steady_clock::now();
   const Reviews reviews = read({.source = archive});
   const Splits splits = split(reviews, {.source = archive});
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
-  const json expected = read_json(statistics);
+  const json expected = read_json(LRA_SOURCE_DIR "/tests/reference/imdb_stats.json");
   expect_statistics(reviews.train, expected.at("train"));
   expect_statistics(reviews.test, expected.at("test"));
   EXPECT_EQ(reviews.empty, 0);
