@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <ftw.h>
-#include <openssl/evp.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -14,6 +13,7 @@
 #include <system_error>
 #include <vector>
 
+#include "attention_variants/base/sha256.h"
 #include "attention_variants/base/text.h"
 
 namespace lra {
@@ -57,33 +57,6 @@ void for_each_chunk(const fs::path& path, Use use) {
     use(std::string_view(buffer.data(), static_cast<size_t>(got)));
   }
 }
-
-class Sha256 {
- public:
-  Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
-    check(context_ && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
-  }
-  void add(std::string_view bytes) {
-    check(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1);
-  }
-  std::string finish() {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned int size = 0;
-    check(EVP_DigestFinal_ex(context_.get(), digest, &size) == 1);
-    std::string text;
-    for (unsigned int i = 0; i < size; ++i) {
-      text += "0123456789abcdef"[digest[i] >> 4];
-      text += "0123456789abcdef"[digest[i] & 15];
-    }
-    return text;
-  }
-
- private:
-  static void check(bool ok) {
-    if (!ok) throw Error("OpenSSL cannot compute SHA-256 on this machine");
-  }
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
-};
 
 std::string partial_prefix(const fs::path& path) {
   std::string prefix = ".";

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/base/sha256.h"
 #include "lra/formats/safetensors.h"
 
 namespace lra {
@@ -31,12 +32,13 @@ void set_random_state(torch::Device device, const torch::Tensor& state) {
 // Over names and bytes of all tensors, in the file's order of names.
 std::string tensors_sha256(const TensorFile& file) {
   std::map<std::string, torch::Tensor> sorted(file.tensors.begin(), file.tensors.end());
-  std::string bytes;
+  Sha256 hash;
   for (const auto& [name, tensor] : sorted) {
     const torch::Tensor whole = tensor.cpu().contiguous();
-    bytes.append(name).append(static_cast<const char*>(whole.data_ptr()), whole.nbytes());
+    hash.add(name);
+    hash.add({static_cast<const char*>(whole.data_ptr()), whole.nbytes()});
   }
-  return sha256(bytes);
+  return hash.finish();
 }
 
 // Copies `from` over `to`, which must have its shape and type.

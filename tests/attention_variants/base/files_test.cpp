@@ -6,6 +6,7 @@
 
 #include <csignal>
 
+#include "attention_variants/base/sha256.h"
 #include "tests/support/scratch.h"
 #include "tests/support/small_disk.h"
 
@@ -65,6 +66,14 @@ TEST(AtomicFile, LeftoversOfAKilledWriterGoWithTheNext) {
   live.commit();
   EXPECT_EQ(read_file(path), "later");
   EXPECT_EQ(entries(scratch.path()), 1u);
+}
+
+TEST(Sha256, OfPiecesIsThatOfTheWhole) {
+  Sha256 hash;
+  for (const char* piece : {"a", "", "bc"}) hash.add(piece);
+  // FIPS 180-2, appendix B.1
+  EXPECT_EQ(hash.finish(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
 TEST(AtomicFile, ErrorsNamePathAndReason) {
