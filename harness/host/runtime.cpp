@@ -8,11 +8,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <regex>
-#include <vector>
 
+#include "harness/host/gpu.h"
 #include "harness/host/memory.h"
 #include "harness/host/signals.h"
 
@@ -26,22 +25,6 @@ std::string processor_name() {
       const size_t colon = line.find(':');
       if (colon != std::string::npos && colon + 2 < line.size()) return line.substr(colon + 2);
     }
-  }
-  return "unknown";
-}
-
-// LibTorch's C++ interface names no GPU without CUDA's headers; the driver's own files do.
-std::string gpu_name(int64_t index) {
-  std::vector<std::filesystem::path> folders;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", error)) {
-    folders.push_back(entry.path());
-  }
-  std::ranges::sort(folders);
-  if (index >= static_cast<int64_t>(folders.size())) return "unknown";
-  std::ifstream in(folders[static_cast<size_t>(index)] / "information");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("Model:")) return line.substr(line.find_first_not_of(" \t", 6));
   }
   return "unknown";
 }
@@ -103,16 +86,26 @@ int exit_status(const std::exception& error) {
 Machine machine_of(torch::Device device) {
   const double bytes =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  std::string gpu;
+  if (device.is_cuda()) gpu = gpu_name(gpu_bus(device.index()).value_or(""));
   return {.processor = processor_name(),
-          .cores = usable_processors(),
+          .cores = sysconf(_SC_NPROCESSORS_ONLN),
+          .usable_cores = usable_processors(),
           .memory_gib = std::round(bytes / (1 << 30) * 10) / 10,
-          .gpu = device.is_cuda() ? gpu_name(device.index()) : ""};
+          .gpu = gpu};
+}
+
+std::string compiler_text(std::string_view version) {
+  constexpr std::string_view kClang = "Clang ";
+  const size_t clang = version.find(kClang);
+  if (clang == version.npos) return fmt::format("g++ {}", version);
+  return fmt::format("clang++ {}", version.substr(clang + kClang.size()));
 }
 
 json software_json() {
   return {{"lra", LRA_VERSION},
           {"torch", TORCH_VERSION},
-          {"compiler", "g++ " __VERSION__},
+          {"compiler", compiler_text(__VERSION__)},
           {"cpu_capability", at::get_cpu_capability()}};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "attention_variants/base/fields.h"
 #include "attention_variants/torch.h"
@@ -28,6 +29,8 @@ int exit_status(const std::exception& error);
 
 /// The machine line of a record.
 Machine machine_of(torch::Device device);
+/// "g++ 12.2.0" or "clang++ 14.0.6", of what a compiler defines as __VERSION__.
+std::string compiler_text(std::string_view version);
 /// {"lra", "torch", "compiler", "cpu_capability"}.
 json software_json();
 

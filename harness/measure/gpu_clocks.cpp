@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include "harness/host/gpu.h"
+
 namespace lra {
 namespace {
 
@@ -49,14 +51,10 @@ std::optional<GpuClocks> gpu_clocks(const Nvml& nvml, const std::string& bus) {
 }
 
 std::optional<GpuClocks> gpu_clocks(int index) {
-  // The runtime that LibTorch brought knows which GPU the index means in this process; this program
-  // is compiled without its headers.
-  int (*bus_of)(char* bus, int length, int device) = nullptr;
-  if (!find(RTLD_DEFAULT, "cudaDeviceGetPCIBusId", bus_of)) return std::nullopt;
-  char bus[32] = "";
-  if (bus_of(bus, sizeof bus, index) != 0) return std::nullopt;
+  const std::optional<std::string> bus = gpu_bus(index);
+  if (!bus) return std::nullopt;
   static const std::optional<Nvml> nvml = load_nvml();
-  return nvml ? gpu_clocks(*nvml, bus) : std::nullopt;
+  return nvml ? gpu_clocks(*nvml, *bus) : std::nullopt;
 }
 
 }  // namespace lra

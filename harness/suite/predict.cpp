@@ -38,7 +38,7 @@ struct Rates {
 };
 
 bool same_machine(const Machine& a, const Machine& b) {
-  return a.processor == b.processor && a.cores == b.cores && a.gpu == b.gpu;
+  return a.processor == b.processor && a.usable() == b.usable() && a.gpu == b.gpu;
 }
 
 int64_t evaluations(const TrainingOptions& t) {

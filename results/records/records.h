@@ -77,10 +77,15 @@ struct DataRecord {
 };
 
 struct Machine {
-  std::string processor;  // "Intel(R) Xeon(R) ..."
-  int64_t cores = 0;      // logical; 0 = unknown
-  double memory_gib = 0;  // 0 = unknown
-  std::string gpu;        // "" = none
+  std::string processor;     // "Intel(R) Xeon(R) ..."
+  int64_t cores = 0;         // logical; 0 = unknown
+  int64_t usable_cores = 0;  // of these, by the process that ran; 0 = unknown: older records give
+                             // these as `cores`
+  double memory_gib = 0;     // 0 = unknown
+  std::string gpu;           // "" = none
+
+  /// The cores that the process could use.
+  int64_t usable() const { return usable_cores > 0 ? usable_cores : cores; }
 };
 
 /// result.json
@@ -262,7 +267,8 @@ Machine parse_machine(const json& machine);
 std::string json_line(const json& value);
 std::string abbreviated(const json& value);
 
-/// "Intel Xeon, 2 cores, 8 GiB", or the GPU's name before it.
+/// "Intel Xeon, 2 cores, 8 GiB", or the GPU's name before it; "2 of 64 cores" where fewer could be
+/// used.
 std::string machine_text(const Machine& machine);
 /// The same of what a run was trained on, with what else decides its costs and not its accuracy:
 /// ", 2 threads", ", 4 processes (mpi)" where there were several, ", kernels reference" and ",

@@ -47,6 +47,20 @@ TEST(Records, AResultSaysHowManyProcessesTrained) {
   EXPECT_TRUE(contains(refusal(broken), "processes"));
 }
 
+TEST(Records, AMachineTellsItsCoresFromThoseThatCouldBeUsed) {
+  Machine machine{.processor = "Xeon", .cores = 64, .usable_cores = 2, .memory_gib = 8};
+  EXPECT_EQ(machine_text(machine), "Xeon, 2 of 64 cores, 8 GiB");
+  EXPECT_EQ(make_machine(parse_machine(make_machine(machine))), make_machine(machine));
+  EXPECT_EQ(machine.usable(), 2);
+  machine.usable_cores = 64;
+  EXPECT_EQ(machine_text(machine), "Xeon, 64 cores, 8 GiB");
+  json old = make_machine(machine);
+  old.erase("usable_cores");
+  EXPECT_EQ(parse_machine(old).usable_cores, 0);
+  EXPECT_EQ(parse_machine(old).usable(), 64) << "what older records call cores";
+  EXPECT_EQ(machine_text(parse_machine(old)), "Xeon, 64 cores, 8 GiB");
+}
+
 TEST(Records, AProfileComesBackAsItWasWritten) {
   const json written = make_profile(example_profile("standard", 512, 12.5, 3.25));
   EXPECT_EQ(make_profile(parse_profile(json::parse(written.dump()))), written);

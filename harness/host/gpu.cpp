@@ -1,0 +1,36 @@
+#include "harness/host/gpu.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+
+namespace lra {
+
+BusOfDevice runtime_bus_of_device() {
+  return reinterpret_cast<BusOfDevice>(dlsym(RTLD_DEFAULT, "cudaDeviceGetPCIBusId"));
+}
+
+std::optional<std::string> gpu_bus(int64_t index, BusOfDevice bus_of) {
+  char text[32] = "";
+  if (bus_of == nullptr || bus_of(text, sizeof text, static_cast<int>(index)) != 0)
+    return std::nullopt;
+  std::string bus = text;
+  std::ranges::transform(bus, bus.begin(), [](unsigned char c) { return std::tolower(c); });
+  // The driver's files write the domain with four digits, and some libraries with eight.
+  const size_t domain = bus.find(':');
+  if (domain != std::string::npos && domain > 4) bus.erase(0, domain - 4);
+  return bus;
+}
+
+std::string gpu_name(const std::string& bus, const std::filesystem::path& gpus) {
+  std::ifstream in(gpus / bus / "information");
+  for (std::string line; std::getline(in, line);) {
+    const size_t name = line.starts_with("Model:") ? line.find_first_not_of(" \t", 6) : line.npos;
+    if (name != line.npos) return line.substr(name);
+  }
+  return "unknown";
+}
+
+}  // namespace lra

@@ -1,0 +1,28 @@
+// Which GPU a CUDA device's number means in this process, and what it is called. This program is
+// compiled without CUDA's headers.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace lra {
+
+/// cudaDeviceGetPCIBusId() of CUDA's runtime; 0 is success.
+using BusOfDevice = int (*)(char* bus, int length, int device);
+
+/// That function of the runtime that LibTorch brought; null where there is none.
+BusOfDevice runtime_bus_of_device();
+
+/// The place on the PCI bus ("0000:3b:00.0") of CUDA device `index` of this process, as
+/// CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER number devices; nothing where the runtime cannot
+/// tell.
+std::optional<std::string> gpu_bus(int64_t index, BusOfDevice bus_of = runtime_bus_of_device());
+
+/// The model of the GPU at that place, by the driver's files under `gpus`; "unknown" where these do
+/// not say.
+std::string gpu_name(const std::string& bus,
+                     const std::filesystem::path& gpus = "/proc/driver/nvidia/gpus");
+
+}  // namespace lra
