@@ -79,7 +79,7 @@ Result read_result(const std::filesystem::path& path) {
   }
 }
 
-void cut_metrics(const std::filesystem::path& path, int64_t step) {
+void cut_metrics(const std::filesystem::path& path, const TrainState& at) {
   if (!std::filesystem::exists(path)) return;
   std::istringstream in(read_file(path));
   std::string kept;
@@ -87,7 +87,10 @@ void cut_metrics(const std::filesystem::path& path, int64_t step) {
     const json value = json::parse(line, nullptr, /*allow_exceptions=*/false);
     const bool counted =
         value.is_object() && value.contains("step") && value["step"].is_number_integer();
-    if (counted && value["step"].get<int64_t>() <= step) kept += line + "\n";
+    if (!counted || value["step"].get<int64_t>() > at.step) continue;
+    const bool pending = at.evaluation_pending && value["step"].get<int64_t>() == at.step &&
+                         value.value("split", json()) == "dev";
+    if (!pending) kept += line + "\n";
   }
   write_file(path, kept);
 }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "harness/training/checkpoint.h"
 #include "harness/training/evaluation.h"
 #include "harness/training/trainer.h"
 #include "results/records/records.h"
@@ -33,8 +34,9 @@ std::optional<int64_t> threads_of_run(const std::filesystem::path& run);
 /// Reads a result.json; throws Error that names the file.
 Result read_result(const std::filesystem::path& path);
 
-/// Keeps the whole lines of metrics.jsonl up to `step` (a killed run may have written more, or half
-/// a line).
-void cut_metrics(const std::filesystem::path& path, int64_t step);
+/// Keeps the whole lines of metrics.jsonl that a run at `at` has behind it (a killed run may have
+/// written more, or half a line): an evaluation that is pending is made again, and writes its line
+/// again.
+void cut_metrics(const std::filesystem::path& path, const TrainState& at);
 
 }  // namespace lra

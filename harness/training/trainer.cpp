@@ -62,13 +62,18 @@ class Run {
       set_cpu_memory_limit(live_bytes(request_.device) + limit);
     }
     std::string status = "ok", reason;
+    std::optional<Evaluation> tested;
+    bool trained = false;
     try {
       run_collective(all_, [&] {
         make_model();
         load_last();
       });
       start();
-      if (!fit()) {
+      trained = fit();
+      if (trained) {
+        tested = test();
+      } else {
         status = "diverged";
         reason = fmt::format("the loss or a gradient was not finite by step {}", at_.step);
       }
@@ -78,12 +83,18 @@ class Run {
     } catch (const std::exception& error) {
       if (!is_out_of_memory(error)) throw;
       status = "oom";
-      reason = fmt::format(
-          "memory ran out at step {}: batch {}, length {}; training.micro_batch makes parts",
-          at_.step, settings_.training.batch, settings_.input.length);
+      reason = trained ? fmt::format(
+                             "memory ran out in the test: batches of {}, length {}; a smaller "
+                             "evaluation.batch takes less",
+                             settings_.evaluation.batch, settings_.input.length)
+                       : fmt::format(
+                             "memory ran out at step {}: batch {}, length {}; "
+                             "training.micro_batch makes parts",
+                             at_.step, settings_.training.batch, settings_.input.length);
       if (all_ != nullptr) reason += fmt::format(" ({})", first_line(error));
     }
-    finish(status, reason);
+    if (!trained) count_costs();
+    on_rank_zero(all_, [&] { write_result(status, reason, tested); });
     return status;
   }
 
@@ -166,7 +177,7 @@ class Run {
     check_same_model();
     on_rank_zero(all_, [&] {
       write_json(request_.run / kConfigFile, config_json());
-      cut_metrics(request_.run / kMetricsFile, at_.step);
+      cut_metrics(request_.run / kMetricsFile, at_);
       metrics_.open(request_.run / kMetricsFile, std::ios::app);
       if (!metrics_) throw Error("cannot append to " + (request_.run / kMetricsFile).string());
     });
@@ -418,14 +429,6 @@ class Run {
     });
     if (all_ != nullptr) broadcast_state(*all_, *model_);
     return evaluate(*model_, data_.split("test"), request_.config, request_.device, "test", all_);
-  }
-
-  // Tests the best checkpoint once and writes the result.
-  void finish(const std::string& status, const std::string& reason) {
-    if (status != "ok") count_costs();
-    std::optional<Evaluation> tested;
-    if (status == "ok") tested = test();
-    on_rank_zero(all_, [&] { write_result(status, reason, tested); });
   }
 
   void write_result(const std::string& status, const std::string& reason,

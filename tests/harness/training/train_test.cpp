@@ -220,6 +220,34 @@ TEST_F(TrainTest, BfloatTrainsAndSaysSo) {
   EXPECT_NE(tensor_bytes(run("bf") / kLastCheckpoint), tensor_bytes(run("f32") / kLastCheckpoint));
 }
 
+// All steps fit into the limit, and the one batch of the test split does not.
+TEST_F(TrainTest, MemoryThatRunsOutInTheTestIsOom) {
+  const fs::path data = scratch_.path() / "wide";
+  task("listops").prepare({.out = data,
+                           .seed = 5,
+                           .train = 64,
+                           .dev = 8,
+                           .test = 4000,
+                           .min_length = 10,
+                           .max_length = 60});
+  auto w = tiny_train(data, run("oom"), "standard", 8);
+  w.insert(w.end(), {"--set", "evaluation.batch=4000", "--memory-limit", "64MiB"});
+  const ProgramResult result = run_program(w);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find("ended as oom"), std::string::npos) << result.err;
+  ASSERT_TRUE(fs::exists(run("oom") / kResultFile)) << result.err;
+  const Result record = parse_result(read_json(run("oom") / kResultFile));
+  EXPECT_EQ(record.status, "oom");
+  EXPECT_NE(record.reason.find("test"), std::string::npos) << record.reason;
+  EXPECT_EQ(record.steps, 8);
+  EXPECT_TRUE(record.dev.has_value()) << "what is known of the run stays";
+
+  // With more memory it only has to be tested.
+  w.back() = "4GiB";
+  ASSERT_EQ(run_program(w).status, 0);
+  EXPECT_EQ(parse_result(read_json(run("oom") / kResultFile)).test->count, 4000);
+}
+
 // ---- Refusals
 // ---------------------------------------------------------------------------------------------------------
 
@@ -400,6 +428,22 @@ TEST_F(KilledTrainTest, KilledTwiceItStillEndsTheSame) {
   }
   ASSERT_EQ(kills, 2) << "kills that hit the run in progress";
   end_and_compare("cut", kSteps);
+}
+
+// Stopped in an evaluation, then killed between that evaluation's line and its checkpoint: the
+// evaluation is repeated, and its line stands once.
+TEST_F(KilledTrainTest, ARepeatedEvaluationHasOneLine) {
+  ASSERT_EQ(run_program(words("whole", kAttention, 12)).status, 0);
+  ASSERT_EQ(run_program(words("cut", kAttention, 12)).status, 0);
+  fs::remove(run("cut") / kResultFile);
+  TensorFile last = read_tensors(run("cut") / kLastCheckpoint);
+  for (auto& [name, tensor] : last.tensors) tensor = tensor.clone();  // from the file to memory
+  json at = json::parse(last.metadata.at("progression"));
+  ASSERT_EQ(at["step"], 12);
+  at["evaluation_pending"] = true;
+  last.metadata["progression"] = at.dump();
+  write_tensors(run("cut") / kLastCheckpoint, last);
+  end_and_compare("cut", 12);
 }
 
 class SlowTrainTest : public KilledTrainTest {};
