@@ -1,9 +1,9 @@
-// Data-parallel training: processes that share out every batch, sum their gradients, and end
-// together. An engine of its own for each kind of device carries the numbers: MPI between CPUs,
-// NCCL (through LibTorch's c10d) between GPUs.
+// Processes that work together: they agree on errors, exchange numbers, and end together. An engine
+// for each kind of device carries the numbers: MPI between CPUs, NCCL (through LibTorch's c10d)
+// between GPUs.
 //
 // Errors: what one process throws inside run_collective() is thrown by all of them, so that none
-// waits for one that is gone. What is thrown anywhere else ends the others at once.
+// waits for one that is gone. An exception outside a collective aborts all ranks.
 #pragma once
 
 #include <exception>
@@ -14,7 +14,6 @@
 
 #include "attention_variants/torch.h"
 #include "harness/host/launch.h"
-#include "lra/data/loader.h"
 
 namespace lra {
 
@@ -72,30 +71,6 @@ inline bool is_rank_zero(const Processes* processes) {
 /// Throws Error in all processes where `digest` is not the same in all; `what` says of what, as
 /// "the model at step 400".
 void check_same(Processes& processes, const std::string& digest, const std::string& what);
-
-/// A buffer for the gradients of `parameters`, of one type and on one device.
-torch::Tensor flat_buffer(const std::vector<torch::Tensor>& parameters);
-
-/// The gradients of `parameters` become their sums over all processes, in one exchange through
-/// `flat`. Gradients that are not defined count as zero and stay undefined.
-void sum_gradients(Processes& processes, const std::vector<torch::Tensor>& parameters,
-                   const torch::Tensor& flat);
-
-/// Parameters and buffers become those of the first process.
-void broadcast_state(Processes& processes, torch::nn::Module& module);
-
-/// Calls `work` on `parts` contiguous parts of samples `share` of a batch; the ranges it gets count
-/// from the share's beginning. Each part's dropouts on CPUs are those of its samples in the whole
-/// batch (BatchSlice); LibTorch's own random numbers, which GPUs and TorchScript modules use, are a
-/// stream of the part's own, of `seed`, `step` and the part's first sample. After it LibTorch's CPU
-/// generator is where one pass over the whole batch would have left it.
-void for_each_micro_batch(Range share, int64_t parts, uint64_t seed, int64_t step,
-                          const std::function<void(Range)>& work);
-
-/// How many parts of at most `micro_batch` samples (0 = any number) every process makes of its
-/// share of `batch`: the same number in all, since layers may count their calls. Throws UsageError
-/// where a process would be left without a sample.
-int64_t micro_batch_count(int64_t batch, int64_t micro_batch, int64_t processes);
 
 /// How many of the processes run on this host, and how many of these on the same processors.
 struct Neighbours {

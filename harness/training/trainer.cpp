@@ -15,6 +15,7 @@
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
+#include "harness/processes/data_parallel.h"
 #include "harness/processes/processes.h"
 #include "harness/training/checkpoint.h"
 #include "harness/training/evaluation.h"

@@ -8,6 +8,7 @@
 
 #include "harness/host/memory.h"
 #include "harness/host/signals.h"
+#include "harness/processes/data_parallel.h"
 #include "harness/processes/processes.h"
 #include "lra/model/model.h"
 #include "tests/lra/model/toy_model.h"
