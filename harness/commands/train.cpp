@@ -9,8 +9,9 @@
 #include "harness/host/runtime.h"
 #include "harness/processes/processes.h"
 #include "harness/training/open_run.h"
-#include "harness/training/run_files.h"
-#include "harness/training/trainer.h"
+#include "harness/training/result.h"
+#include "harness/training/run_folder.h"
+#include "harness/training/train.h"
 
 namespace lra {
 namespace {
@@ -79,8 +80,9 @@ void run_evaluate(const EvaluateOptions& options, Processes* processes) {
       evaluate(*run.model, evaluation_split(run.data, run.config, options.split), run.config,
                device, options.split, processes);
   if (!is_rank_zero(processes)) return;
-  json record = accuracy_json(evaluation, run.config.settings.input.length);
+  const Accuracy accuracy = accuracy_of(evaluation, run.config.settings.input.length);
   if (options.as_json) {
+    json record = make_accuracy(accuracy);
     record["split"] = options.split;
     record["checkpoint"] = options.checkpoint;
     record["step"] = run.at.step;
@@ -88,7 +90,6 @@ void run_evaluate(const EvaluateOptions& options, Processes* processes) {
     fmt::print("{}\n", record.dump(2));
     return;
   }
-  const Accuracy accuracy = accuracy_record(record);
   fmt::print(
       "{} accuracy {:.2f}% ({}/{}, 95% interval {:.2f} to {:.2f}), loss {:.4f}, checkpoint {} of "
       "step {}\n",

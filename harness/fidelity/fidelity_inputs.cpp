@@ -4,7 +4,7 @@
 
 #include "attention_variants/base/files.h"
 #include "harness/training/evaluation.h"
-#include "harness/training/run_files.h"
+#include "harness/training/run_folder.h"
 
 namespace lra {
 namespace {

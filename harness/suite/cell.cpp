@@ -7,7 +7,8 @@
 
 #include "attention_variants/base/files.h"
 #include "harness/host/runtime.h"
-#include "harness/training/run_files.h"
+#include "harness/training/result.h"
+#include "harness/training/run_folder.h"
 
 namespace lra {
 

@@ -14,7 +14,7 @@
 #include "harness/host/runtime.h"
 #include "harness/suite/cell.h"
 #include "harness/suite/status.h"
-#include "harness/training/run_files.h"
+#include "harness/training/run_folder.h"
 
 namespace lra {
 namespace {

@@ -18,7 +18,7 @@
 #include "harness/host/signals.h"
 #include "harness/suite/cell.h"
 #include "harness/suite/heartbeat.h"
-#include "harness/training/run_files.h"
+#include "harness/training/run_folder.h"
 
 namespace lra {
 namespace {

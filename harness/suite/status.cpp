@@ -11,7 +11,7 @@
 #include "harness/suite/cell.h"
 #include "harness/suite/heartbeat.h"
 #include "harness/suite/suite.h"
-#include "harness/training/run_files.h"
+#include "harness/training/run_folder.h"
 #include "results/print/table.h"
 
 namespace lra {

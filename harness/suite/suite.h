@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "harness/suite/data.h"
-#include "harness/training/trainer.h"
+#include "harness/training/train.h"
 #include "lra/config/budget.h"
 
 namespace lra {

@@ -107,7 +107,13 @@ TrainState load_checkpoint(const std::filesystem::path& path, const json& config
   }
   const json saved = parse_json(file.metadata.at("progression"), where);
   TrainState progression;
-  read_fields(saved, progression, where);
+  try {
+    read_fields(saved, progression, where);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    throw Error(where + ": " + error.what());
+  }
   if (saved.size() != field_names<TrainState>().size())
     throw Error(where + " does not say all of its run's progress");
   const auto tensor = [&](const std::string& name) {

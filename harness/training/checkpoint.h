@@ -2,10 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "attention_variants/torch.h"
 #include "lra/model/model.h"
+#include "results/records/records.h"
 
 namespace lra {
 
@@ -14,10 +16,10 @@ struct TrainState {
   int64_t step = 0;        // steps done; also the position in the training stream
   int64_t best_step = -1;  // -1: dev has not been evaluated yet
   double best_accuracy = -1;
-  bool evaluation_pending = false;  // stopped in the evaluation that belongs to this step
-  json best_dev = json::object();   // the record of that evaluation
-  double seconds = 0;               // of training so far, all tries together
-  double train_seconds = 0;         // of these, in training steps
+  bool evaluation_pending = false;   // stopped in the evaluation that belongs to this step
+  std::optional<Accuracy> best_dev;  // of that evaluation
+  double seconds = 0;                // of training so far, all tries together
+  double train_seconds = 0;          // of these, in training steps
   int64_t peak_bytes = 0;
   // The running means of the log line that is not written yet.
   double window_loss = 0;
@@ -29,7 +31,9 @@ struct TrainState {
     f("best_step", best_step);
     f("best_accuracy", best_accuracy);
     f("evaluation_pending", evaluation_pending);
-    f("best_dev", best_dev);
+    json dev = best_dev ? make_accuracy(*best_dev) : json::object();
+    f("best_dev", dev);
+    best_dev = dev.empty() ? std::nullopt : std::optional(parse_accuracy(dev, "best_dev"));
     f("seconds", seconds);
     f("train_seconds", train_seconds);
     f("peak_bytes", peak_bytes);

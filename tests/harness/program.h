@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "attention_variants/base/files.h"
-#include "harness/training/run_files.h"
+#include "harness/training/run_folder.h"
 #include "lra/data/task.h"
 #include "tests/support/scratch.h"
 

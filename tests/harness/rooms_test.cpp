@@ -188,11 +188,11 @@ TEST(Rooms, AForbiddenIncludeIsFound) {
       "// #include \"harness/a.h\"\n"
       "#include <vector>\n"
       "#include \"attention_variants/base/files.h\"\n"
-      "  #  include \"harness/training/trainer.h\"\n"
+      "  #  include \"harness/training/train.h\"\n"
       "#include <results/records/records.h>\n"
       "#include \"files.h\"\n";
   EXPECT_EQ(upward("planted.cpp", code, {"lra/"}),
-            (Strings{"planted.cpp:4: includes harness/training/trainer.h",
+            (Strings{"planted.cpp:4: includes harness/training/train.h",
                      "planted.cpp:5: includes results/records/records.h",
                      "planted.cpp:6: includes files.h"}));
 }

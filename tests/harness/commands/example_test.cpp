@@ -3,7 +3,7 @@
 // and the README says of it what stands there.
 #include <gtest/gtest.h>
 
-#include "harness/training/run_files.h"
+#include "harness/training/run_folder.h"
 #include "results/records/records.h"
 #include "tests/harness/program.h"
 

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "harness/commands/attend_file.h"
-#include "harness/training/run_files.h"
+#include "harness/training/run_folder.h"
 #include "lra/formats/safetensors.h"
 #include "results/records/records.h"
 #include "tests/harness/program.h"

@@ -4,7 +4,7 @@
 #include "attention_variants/projected_attention.h"
 #include "attention_variants/registry.h"
 #include "harness/profile/profiler.h"
-#include "harness/training/run_files.h"
+#include "harness/training/run_folder.h"
 #include "tests/harness/program.h"
 
 namespace lra {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "harness/suite/cell.h"
-#include "harness/training/run_files.h"
+#include "harness/training/run_folder.h"
 #include "tests/harness/program.h"
 
 namespace lra {

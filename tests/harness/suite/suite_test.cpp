@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "harness/training/run_files.h"
+#include "harness/training/run_folder.h"
 #include "tests/harness/suite/fixture.h"
 
 namespace lra {

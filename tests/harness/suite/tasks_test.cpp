@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/suite/data.h"
-#include "harness/training/run_files.h"
+#include "harness/training/run_folder.h"
 #include "tests/harness/program.h"
 #include "tests/support/archives.h"
 

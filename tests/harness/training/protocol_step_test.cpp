@@ -8,8 +8,8 @@
 
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/random.h"
-#include "harness/training/run_files.h"
-#include "harness/training/trainer.h"
+#include "harness/training/run_folder.h"
+#include "harness/training/train.h"
 #include "lra/formats/safetensors.h"
 #include "lra/model/model.h"
 #include "results/analysis/recipes.h"

@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-#include "harness/training/run_files.h"
+#include "harness/training/run_folder.h"
 #include "lra/formats/safetensors.h"
 #include "tests/harness/program.h"
 

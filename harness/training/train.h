@@ -6,14 +6,12 @@
 #include <string>
 
 #include "attention_variants/torch.h"
-#include "harness/host/folder_lock.h"
+#include "harness/training/run_folder.h"
 #include "lra/config/protocol.h"
 
 namespace lra {
 
 class Processes;
-
-enum class Resume { no, yes };
 
 struct TrainRequest {
   Config config;

@@ -1,23 +1,39 @@
-#include "harness/training/run_files.h"
+#include "harness/training/result.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
-#include <sstream>
 
-#include "attention_variants/base/files.h"
+#include "harness/host/memory.h"
 #include "harness/host/runtime.h"
+#include "harness/processes/processes.h"
 #include "results/statistics/statistics.h"
 
 namespace lra {
+namespace {
 
-json run_identity(const Config& config, const Manifest& manifest) {
-  json identity = config_identity(config.to_json());
-  identity["fingerprint"] = manifest.fingerprint();
-  return identity;
+TrainingCost cost_of(const TrainRequest& request, const TrainState& at) {
+  TrainingCost cost;
+  const Settings& settings = request.config.settings;
+  if (at.train_seconds > 0) {
+    const double steps = static_cast<double>(at.step);
+    const double tokens = static_cast<double>(settings.training.batch * settings.input.length *
+                                              task(request.config.task).inputs);
+    cost = {.seconds = at.seconds,
+            .steps_per_second = steps / at.train_seconds,
+            .tokens_per_second = steps * tokens / at.train_seconds,
+            .peak_memory_mib = static_cast<double>(at.peak_bytes) / kMiB};
+  }
+  if (request.threads > 0) cost.threads = request.threads;
+  if (request.processes != nullptr) {
+    cost.processes = request.processes->size();
+    cost.engine = request.processes->engine();
+  }
+  return cost;
 }
 
-json accuracy_json(const Evaluation& evaluation, int64_t length) {
+}  // namespace
+
+Accuracy accuracy_of(const Evaluation& evaluation, int64_t length) {
   constexpr int64_t kClasses = 8;
   const int64_t width = (length + kClasses - 1) / kClasses;
   std::map<int64_t, std::pair<int64_t, int64_t>> classes;  // class -> correct, count
@@ -28,6 +44,7 @@ json accuracy_json(const Evaluation& evaluation, int64_t length) {
   }
   Accuracy accuracy{
       .accuracy = evaluation.accuracy(), .correct = evaluation.correct, .count = evaluation.count};
+  if (evaluation.count > 0) accuracy.ci95 = wilson_interval(evaluation.correct, evaluation.count);
   for (const auto& [index, counts] : classes) {
     accuracy.by_length.push_back(
         {.from = index * width + 1,
@@ -35,10 +52,8 @@ json accuracy_json(const Evaluation& evaluation, int64_t length) {
          .accuracy = static_cast<double>(counts.first) / static_cast<double>(counts.second),
          .count = counts.second});
   }
-  return make_accuracy(accuracy);
+  return accuracy;
 }
-
-Accuracy accuracy_record(const json& accuracy) { return parse_accuracy(accuracy, "accuracy"); }
 
 Result result_of(const TrainRequest& request, const Manifest& manifest, const Split& test) {
   Result result;
@@ -62,37 +77,25 @@ Result result_of(const TrainRequest& request, const Manifest& manifest, const Sp
   return result;
 }
 
-std::optional<int64_t> threads_of_run(const std::filesystem::path& run) {
-  std::ifstream in(run / kConfigFile);
-  const json value = json::parse(in, nullptr, /*allow_exceptions=*/false);
-  if (!value.is_object() || !value.contains("threads") || !value["threads"].is_number_integer())
-    return std::nullopt;
-  return value["threads"].get<int64_t>();
-}
-
-Result read_result(const std::filesystem::path& path) {
-  try {
-    return parse_result(read_json(path));
-  } catch (const std::runtime_error& error) {
-    if (dynamic_cast<const Error*>(&error) != nullptr) throw;  // names the file already
-    throw Error(path.string() + ": " + error.what());
+Result result_of(const TrainRequest& request, const PreparedData& data, const TrainState& at,
+                 const Model* model, const Outcome& outcome) {
+  Result result = result_of(request, data.manifest(), data.split("test"));
+  result.status = outcome.status;
+  result.reason = outcome.reason;
+  result.steps = at.step;
+  if (model != nullptr) {
+    result.attention.options = model->attention_options();
+    result.parameters = model->parameter_count();
   }
-}
-
-void cut_metrics(const std::filesystem::path& path, const TrainState& at) {
-  if (!std::filesystem::exists(path)) return;
-  std::istringstream in(read_file(path));
-  std::string kept;
-  for (std::string line; std::getline(in, line);) {
-    const json value = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    const bool counted =
-        value.is_object() && value.contains("step") && value["step"].is_number_integer();
-    if (!counted || value["step"].get<int64_t>() > at.step) continue;
-    const bool pending = at.evaluation_pending && value["step"].get<int64_t>() == at.step &&
-                         value.value("split", json()) == "dev";
-    if (!pending) kept += line + "\n";
+  result.config = request.config.to_json();
+  result.training = cost_of(request, at);
+  if (at.best_step >= 0) {
+    result.best_step = at.best_step;
+    result.dev = at.best_dev;
   }
-  write_file(path, kept);
+  if (outcome.tested)
+    result.test = accuracy_of(*outcome.tested, request.config.settings.input.length);
+  return result;
 }
 
 }  // namespace lra

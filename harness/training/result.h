@@ -1,0 +1,32 @@
+// How the parts of a run become its record.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "harness/training/checkpoint.h"
+#include "harness/training/evaluation.h"
+#include "harness/training/train.h"
+#include "results/records/records.h"
+
+namespace lra {
+
+/// How a run ended.
+struct Outcome {
+  std::string status = "ok", reason;
+  std::optional<Evaluation> tested;  // the best checkpoint on the test split, where that was done
+};
+
+/// The record of an evaluation: counts, Wilson interval, accuracy in eight classes of length up to
+/// `length`.
+Accuracy accuracy_of(const Evaluation& evaluation, int64_t length);
+
+/// A record with what is known before training: task, attention, protocol, seed, data, machine,
+/// software.
+Result result_of(const TrainRequest& request, const Manifest& manifest, const Split& test);
+
+/// The record of a run that ended at `at`; `model` is null where it could not be made.
+Result result_of(const TrainRequest& request, const PreparedData& data, const TrainState& at,
+                 const Model* model, const Outcome& outcome);
+
+}  // namespace lra

@@ -1,0 +1,126 @@
+#include "harness/training/run_folder.h"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "attention_variants/base/files.h"
+
+namespace lra {
+
+namespace fs = std::filesystem;
+
+json run_identity(const Config& config, const Manifest& manifest) {
+  json identity = config_identity(config.to_json());
+  identity["fingerprint"] = manifest.fingerprint();
+  return identity;
+}
+
+RunFolder::RunFolder(fs::path path, json identity, Resume resume, Access access)
+    : path_(std::move(path)), identity_(std::move(identity)) {
+  if (access == Access::write) {
+    std::error_code error;
+    fs::create_directories(path_, error);
+    if (error) throw Error("cannot create the run folder " + text() + ": " + error.message());
+    lock_.emplace(path_);
+  }
+  check_identity(resume);
+}
+
+// A folder with a run in it is continued only when asked, and only by the same configuration.
+void RunFolder::check_identity(Resume resume) const {
+  const fs::path path = path_ / kConfigFile;
+  if (!fs::exists(path)) return;
+  if (resume == Resume::no) {
+    throw Error(text() +
+                " holds a run already; continue it with --resume, or choose another --run folder");
+  }
+  const json saved = read_json(path);
+  if (!saved.is_object() || !saved.contains("identity")) {
+    throw Error(path.string() +
+                " is not the configuration of a run; remove it, or choose another --run folder");
+  }
+  const std::string different = differences_text(config_identity(saved["identity"]), identity_);
+  if (different.empty()) return;
+  throw Error(
+      fmt::format("{} holds a run of another configuration ({}); use the same options or another "
+                  "--run folder",
+                  text(), different));
+}
+
+bool RunFolder::is_finished() const {
+  const fs::path result = path_ / kResultFile;
+  return fs::exists(result) && read_result(result).status == "ok";
+}
+
+void RunFolder::begin(const json& config, const TrainState& at) {
+  write_json(path_ / kConfigFile, config);
+  cut_metrics(path_ / kMetricsFile, at);
+  metrics_.open(path_ / kMetricsFile, std::ios::app);
+  if (!metrics_) throw Error("cannot append to " + (path_ / kMetricsFile).string());
+}
+
+void RunFolder::log(const LogLine& line) {
+  const json value = {{"step", line.step},
+                      {"split", line.train ? "train" : "dev"},
+                      {"loss", line.loss},
+                      {"accuracy", line.accuracy},
+                      {"learning_rate", line.learning_rate},
+                      {"seconds", line.seconds}};
+  metrics_ << value.dump() << '\n' << std::flush;
+  if (!metrics_) {
+    throw Error("cannot write to " + (path_ / kMetricsFile).string() + "; is the disk full?");
+  }
+}
+
+void RunFolder::save(const char* checkpoint, const TrainState& at, Model& model,
+                     const torch::optim::AdamW* optimizer, torch::Device device) const {
+  save_checkpoint(path_ / checkpoint, identity_, at, model, optimizer, device);
+}
+
+std::optional<TrainState> RunFolder::load(const char* checkpoint, Model& model,
+                                          torch::optim::AdamW* optimizer,
+                                          torch::Device device) const {
+  if (!fs::exists(path_ / checkpoint)) return std::nullopt;
+  return load_checkpoint(path_ / checkpoint, identity_, model, optimizer, device);
+}
+
+void RunFolder::write_result(const Result& result, const std::optional<Evaluation>& tested) const {
+  if (tested) write_file(path_ / kPredictionsFile, tested->predictions_csv());
+  write_json(path_ / kResultFile, make_result(result));
+}
+
+std::optional<int64_t> threads_of_run(const fs::path& run) {
+  std::ifstream in(run / kConfigFile);
+  const json value = json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (!value.is_object() || !value.contains("threads") || !value["threads"].is_number_integer())
+    return std::nullopt;
+  return value["threads"].get<int64_t>();
+}
+
+Result read_result(const fs::path& path) {
+  try {
+    return parse_result(read_json(path));
+  } catch (const std::runtime_error& error) {
+    if (dynamic_cast<const Error*>(&error) != nullptr) throw;  // names the file already
+    throw Error(path.string() + ": " + error.what());
+  }
+}
+
+void cut_metrics(const fs::path& path, const TrainState& at) {
+  if (!fs::exists(path)) return;
+  std::istringstream in(read_file(path));
+  std::string kept;
+  for (std::string line; std::getline(in, line);) {
+    const json value = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const bool counted =
+        value.is_object() && value.contains("step") && value["step"].is_number_integer();
+    if (!counted || value["step"].get<int64_t>() > at.step) continue;
+    const bool pending = at.evaluation_pending && value["step"].get<int64_t>() == at.step &&
+                         value.value("split", json()) == "dev";
+    if (!pending) kept += line + "\n";
+  }
+  write_file(path, kept);
+}
+
+}  // namespace lra

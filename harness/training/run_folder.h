@@ -1,0 +1,76 @@
+// The folder of a run: what it holds, and who may write there.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "harness/host/folder_lock.h"
+#include "harness/training/checkpoint.h"
+#include "harness/training/evaluation.h"
+#include "lra/config/protocol.h"
+#include "lra/data/prepared.h"
+#include "results/records/records.h"
+#include "results/records/run_folder.h"
+#include "results/records/run_log.h"
+
+namespace lra {
+
+inline constexpr const char* kLastCheckpoint = "checkpoint-last.safetensors";
+inline constexpr const char* kBestCheckpoint = "checkpoint-best.safetensors";
+
+enum class Resume { no, yes };
+enum class Access { read, write };
+
+/// What decides a run's numbers, and so what a checkpoint belongs to: the configuration and the
+/// data's fingerprint.
+json run_identity(const Config& config, const Manifest& manifest);
+
+/// config.json, metrics.jsonl, checkpoints, predictions and result.json of one run.
+class RunFolder {
+ public:
+  /// Opens the folder for the run of that identity; to write, makes and locks it. Throws Error
+  /// where it is in use or holds another run, or any run without Resume::yes.
+  RunFolder(std::filesystem::path path, json identity, Resume resume, Access access);
+
+  const json& identity() const { return identity_; }
+  std::string text() const { return path_.string(); }
+  /// True where its result is ok.
+  bool is_finished() const;
+
+  /// Writes config.json, and metrics.jsonl goes on from `at`.
+  void begin(const json& config, const TrainState& at);
+  /// A line of metrics.jsonl, at once.
+  void log(const LogLine& line);
+
+  void save(const char* checkpoint, const TrainState& at, Model& model,
+            const torch::optim::AdamW* optimizer, torch::Device device) const;
+  /// Nothing where there is no such checkpoint yet.
+  std::optional<TrainState> load(const char* checkpoint, Model& model,
+                                 torch::optim::AdamW* optimizer, torch::Device device) const;
+
+  /// result.json, and the predictions where there are any.
+  void write_result(const Result& result, const std::optional<Evaluation>& tested) const;
+
+ private:
+  void check_identity(Resume resume) const;
+
+  std::filesystem::path path_;
+  json identity_;
+  std::optional<FolderLock> lock_;  // of the writer
+  std::ofstream metrics_;
+};
+
+/// The threads of the run in that folder, by its config.json; nothing where that does not say.
+std::optional<int64_t> threads_of_run(const std::filesystem::path& run);
+
+/// Reads a result.json; throws Error that names the file.
+Result read_result(const std::filesystem::path& path);
+
+/// Keeps the whole lines of metrics.jsonl that a run at `at` has behind it (a killed run may have
+/// written more, or half a line): an evaluation that is pending is made again, and writes its line
+/// again.
+void cut_metrics(const std::filesystem::path& path, const TrainState& at);
+
+}  // namespace lra

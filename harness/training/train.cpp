@@ -1,0 +1,364 @@
+#include "harness/training/train.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <optional>
+
+#include "attention_variants/base/files.h"
+#include "harness/host/memory.h"
+#include "harness/host/progress.h"
+#include "harness/host/signals.h"
+#include "harness/processes/data_parallel.h"
+#include "harness/processes/processes.h"
+#include "harness/training/evaluation.h"
+#include "harness/training/learner.h"
+#include "harness/training/result.h"
+
+namespace lra {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// What would leave nothing to train on or to evaluate.
+void check_splits(const PreparedData& data, const Config& config) {
+  const EvaluationOptions& e = config.settings.evaluation;
+  for (const char* name : kSplits) {
+    const int64_t size = evaluation_split(data, config, name).size(),
+                  least = e.drop_last && std::string(name) != "train" ? e.batch : 1;
+    if (size < least) {
+      throw Error(fmt::format(
+          "the {} split has {} samples, fewer than {}{}", name, size, least,
+          least > 1 ? ", an evaluation batch: with evaluation.drop_last nothing is left" : ""));
+    }
+  }
+}
+
+json config_json(const TrainRequest& request, const Manifest& manifest, const json& identity) {
+  json value = request.config.to_json();
+  value["identity"] = identity;
+  value["data"] = {{"directory", std::filesystem::absolute(request.data).string()},
+                   {"fingerprint", manifest.fingerprint()}};
+  value["device"] = request.device.str();
+  value["threads"] = request.threads;
+  if (request.processes != nullptr) {
+    value["processes"] = request.processes->size();
+    value["engine"] = request.processes->engine();
+  }
+  return value;
+}
+
+void say_start(const TrainRequest& request, const PreparedData& data, const Model& model) {
+  const Config& config = request.config;
+  const Settings& settings = config.settings;
+  int64_t training_size = 0;
+  for (const Split& split : training_splits(data, config)) training_size += split.size();
+  say(fmt::format(
+      "{} · {} · {} · seed {} · {} parameters · {} steps of {} · {} train, {} dev, {} test{}",
+      config.task, config.attention.text(), config.protocol, config.seed, model.parameter_count(),
+      settings.training.steps, settings.training.batch, training_size,
+      evaluation_split(data, config, "dev").size(), data.split("test").size(),
+      data.manifest().synthetic ? " · SYNTHETIC data" : ""));
+  if (const Processes* all = request.processes) {
+    const Range largest = share_of(settings.training.batch, 0, all->size());
+    say(fmt::format("{} processes by {}, {} threads each; up to {} samples of a batch each",
+                    all->size(), all->engine(), request.threads, largest.end));
+  }
+  if (settings.evaluation.dev != "dev") {
+    say("evaluation.dev is \"" + settings.evaluation.dev +
+        "\": that split chooses the checkpoint, and dev is trained on");
+  }
+}
+
+void say_evaluation(int64_t step, const Evaluation& dev, bool better) {
+  say(fmt::format("step {}: dev accuracy {:.2f}% ({}/{}), loss {:.4f}{}", step,
+                  100 * dev.accuracy(), dev.correct, dev.count, dev.loss,
+                  better ? ", the best so far" : ""));
+}
+
+void say_end(const Result& result) {
+  if (!result.test) {
+    say(result.status + ": " + result.reason);
+    return;
+  }
+  say(fmt::format(
+      "test accuracy {:.2f}% (95% interval {:.2f} to {:.2f}) with the checkpoint of step {} · "
+      "{:.3g} steps/s",
+      100 * result.test->accuracy, 100 * result.test->ci95.low, 100 * result.test->ci95.high,
+      result.best_step.value_or(-1), result.training.steps_per_second.value_or(0)));
+}
+
+// As the first process sees it.
+bool is_finished(const RunFolder& folder, Processes* all) {
+  bool finished = false;
+  run_collective(all, [&] { finished = folder.is_finished(); });
+  return all == nullptr ? finished : all->gather(finished ? 1 : 0).front() != 0;
+}
+
+// Makes CPU tensors beyond the limit of this process an error.
+void limit_memory(const TrainRequest& request) {
+  if (!request.device.is_cpu()) return;
+  const int64_t sharers =
+      request.processes == nullptr ? 1 : colocated_ranks(*request.processes).on_host;
+  const int64_t limit =
+      request.memory_limit > 0 ? request.memory_limit : default_memory_limit() / sharers;
+  set_cpu_memory_limit(live_bytes(request.device) + limit);
+}
+
+std::string out_of_memory(const Settings& settings, int64_t step, bool trained) {
+  if (trained) {
+    return fmt::format(
+        "memory ran out in the test: batches of {}, length {}; a smaller evaluation.batch takes "
+        "less",
+        settings.evaluation.batch, settings.input.length);
+  }
+  return fmt::format(
+      "memory ran out at step {}: batch {}, length {}; training.micro_batch makes parts", step,
+      settings.training.batch, settings.input.length);
+}
+
+// What an error in a handler makes of the run; throws it on where it is no end of a run.
+Outcome outcome_of(const std::exception& error, const TrainRequest& request, int64_t step,
+                   bool trained) {
+  if (dynamic_cast<const Unsupported*>(&error) != nullptr)
+    return {.status = "unsupported", .reason = error.what()};
+  if (!is_out_of_memory(error)) throw;
+  Outcome outcome{.status = "oom", .reason = out_of_memory(request.config.settings, step, trained)};
+  if (request.processes != nullptr) outcome.reason += fmt::format(" ({})", first_line(error));
+  return outcome;
+}
+
+// This process's share of each batch, from step `step` on.
+TrainingStream training_stream(const TrainRequest& request, const PreparedData& data,
+                               int64_t step) {
+  LoaderOptions options = loader_options(request.config);
+  options.batch = request.config.settings.training.batch;
+  if (const Processes* all = request.processes)
+    options.samples = share_of(options.batch, all->rank(), all->size());
+  options.shuffle = true;
+  return TrainingStream(training_splits(data, request.config), options, step);
+}
+
+// Whether an evaluation at this step may choose the checkpoint that is tested.
+bool chooses(const Settings& settings, int64_t step) {
+  const int64_t steps = settings.training.steps;
+  return step == steps ||
+         static_cast<double>(step) > settings.evaluation.select_after * static_cast<double>(steps);
+}
+
+[[noreturn]] void throw_stopped(int64_t step, int64_t steps) {
+  throw Interrupted(fmt::format("stopped at step {} of {}; continue with --resume", step, steps));
+}
+
+// The order of a run: steps, evaluations, the choice of the best, the test, and the status.
+class TrainingLoop {
+ public:
+  explicit TrainingLoop(const TrainRequest& request)
+      : request_(request),
+        settings_(request.config.settings),
+        all_(request.processes),
+        data_(open_data(request.data, request.config.task, /*check_hashes=*/true)),
+        micro_batches_(all_ == nullptr
+                           ? 1
+                           : micro_batch_count(settings_.training.batch,
+                                               settings_.training.micro_batch, all_->size())),
+        folder_(request.run, run_identity(request.config, data_.manifest()), request.resume,
+                is_rank_zero(all_) ? Access::write : Access::read) {
+    check_splits(data_, request.config);
+  }
+
+  std::string run() {
+    if (is_finished(folder_, all_)) {
+      say(folder_.text() + " is finished already; its result.json stands");
+      return "ok";
+    }
+    limit_memory(request_);
+    Outcome outcome;
+    bool trained = false;
+    try {
+      run_collective(all_, [&] { make_learner(); });
+      start();
+      trained = fit();
+      if (trained) {
+        outcome.tested = test();
+      } else {
+        outcome.status = "diverged";
+        outcome.reason = fmt::format("the loss or a gradient was not finite by step {}", at_.step);
+      }
+    } catch (const std::exception& error) {
+      outcome = outcome_of(error, request_, at_.step, trained);
+    }
+    if (!trained) count_costs();
+    on_rank_zero(all_, [&] { write_result(outcome); });
+    return outcome.status;
+  }
+
+ private:
+  void make_learner() {
+    learner_.emplace(request_.config, request_.device, all_, micro_batches_);
+    const auto last =
+        folder_.load(kLastCheckpoint, learner_->model(), &learner_->optimizer(), request_.device);
+    if (!last) return;
+    at_ = *last;
+    say(fmt::format("resuming {} at step {}", folder_.text(), at_.step));
+  }
+
+  void start() {
+    check_same_model();
+    on_rank_zero(all_, [&] {
+      folder_.begin(config_json(request_, data_.manifest(), folder_.identity()), at_);
+    });
+    say_start(request_, data_, learner_->model());
+  }
+
+  // Parameters, buffers and what else decides the next step are the same bits in all processes.
+  void check_same_model() const {
+    if (all_ == nullptr) return;
+    check_same(*all_,
+               fmt::format("{} {} {}", at_.step, sha256(folder_.identity().dump()),
+                           state_sha256(learner_->model())),
+               fmt::format("the run at step {}", at_.step));
+  }
+
+  // False when the loss or a gradient stops being finite.
+  bool fit() {
+    TrainingStream stream = training_stream(request_, data_, at_.step);
+    const TrainingOptions& t = settings_.training;
+    const int64_t checkpoint_every = t.checkpoint_every > 0 ? t.checkpoint_every : t.evaluate_every;
+    reset_peak_bytes(request_.device);
+    Progress progress("train", t.steps, at_.step);
+    begin_ = Clock::now();
+    learner_->model().train();
+    std::string note;
+    if (at_.evaluation_pending && !evaluate_dev()) return false;
+    while (at_.step < t.steps) {
+      const auto step_begin = Clock::now();
+      const Learner::Step step = learner_->step(stream, at_);
+      ++at_.step;
+      at_.train_seconds += seconds_since(step_begin);
+      const bool evaluates = at_.step == t.steps || at_.step % t.evaluate_every == 0;
+      if (at_.step % t.log_every == 0 || evaluates) {
+        if (!std::isfinite(at_.window_loss)) return false;
+        note = log_window(step.learning_rate);
+      }
+      if (evaluates) {
+        at_.evaluation_pending = true;
+        if (!evaluate_dev()) return false;
+      } else if (step.stop || at_.step % checkpoint_every == 0) {
+        if (!std::isfinite(at_.window_loss)) return false;
+        save_last();
+      }
+      if (step.stop && at_.step < t.steps)
+        run_collective(all_, [&] { throw_stopped(at_.step, t.steps); });
+      progress.update(at_.step, note);
+    }
+    progress.finish();
+    return true;
+  }
+
+  // Logs the steps since the last such line, and says how they went.
+  std::string log_window(double learning_rate) {
+    const double count = static_cast<double>(at_.window_count), loss = at_.window_loss / count,
+                 accuracy = static_cast<double>(at_.window_correct) / count;
+    log({.train = true, .loss = loss, .accuracy = accuracy, .learning_rate = learning_rate});
+    const std::string note = fmt::format("loss {:.4f} acc {:.1f}%", loss,
+                                         100.0 * static_cast<double>(at_.window_correct) / count);
+    at_.window_loss = 0;
+    at_.window_correct = at_.window_count = 0;
+    return note;
+  }
+
+  void log(LogLine line) {
+    line.step = at_.step;
+    line.seconds = at_.seconds + seconds_since(begin_);
+    on_rank_zero(all_, [&] { folder_.log(line); });
+  }
+
+  // Evaluates dev at this step and keeps the best; false when its loss is not finite.
+  bool evaluate_dev() {
+    check_same_model();
+    Evaluation dev;
+    try {
+      dev = evaluate(learner_->model(), evaluation_split(data_, request_.config, "dev"),
+                     request_.config, request_.device, "dev", all_);
+    } catch (const Interrupted&) {
+      save_last();
+      throw_stopped(at_.step, settings_.training.steps);
+    }
+    if (!std::isfinite(dev.loss)) return false;
+    const SchedulePoint point = schedule_at(at_.step - 1, settings_.training.steps,
+                                            settings_.optimizer, settings_.schedule);
+    log({.loss = dev.loss, .accuracy = dev.accuracy(), .learning_rate = point.lr});
+    at_.evaluation_pending = false;
+    const bool better = chooses(settings_, at_.step) && dev.accuracy() > at_.best_accuracy;
+    if (better) {
+      at_.best_accuracy = dev.accuracy();
+      at_.best_step = at_.step;
+      at_.best_dev = accuracy_of(dev, settings_.input.length);
+    }
+    say_evaluation(at_.step, dev, better);
+    // The best goes first: killed in between, the run repeats this step and writes the same tensors
+    // again.
+    if (better) save(kBestCheckpoint, nullptr);
+    save_last();
+    return true;
+  }
+
+  // The clock and the peak up to now.
+  void count_costs() {
+    at_.seconds += seconds_since(begin_);
+    begin_ = Clock::now();
+    at_.peak_bytes = std::max(at_.peak_bytes, peak_bytes(request_.device));
+  }
+
+  void save_last() {
+    count_costs();
+    save(kLastCheckpoint, &learner_->optimizer());
+  }
+
+  void save(const char* checkpoint, const torch::optim::AdamW* optimizer) {
+    on_rank_zero(all_, [&] {
+      folder_.save(checkpoint, at_, learner_->model(), optimizer, request_.device);
+    });
+  }
+
+  // The best checkpoint on the test split.
+  Evaluation test() {
+    Model& model = learner_->model();
+    on_rank_zero(all_, [&] { folder_.load(kBestCheckpoint, model, nullptr, request_.device); });
+    if (all_ != nullptr) broadcast_state(*all_, model);
+    return evaluate(model, data_.split("test"), request_.config, request_.device, "test", all_);
+  }
+
+  void write_result(const Outcome& outcome) const {
+    const Result result =
+        result_of(request_, data_, at_, learner_ ? &learner_->model() : nullptr, outcome);
+    folder_.write_result(result, outcome.tested);
+    say_end(result);
+  }
+
+  const TrainRequest& request_;
+  const Settings& settings_;
+  Processes* all_;  // that train together; null = this one alone
+  PreparedData data_;
+  int64_t micro_batches_;
+  RunFolder folder_;
+  std::optional<Learner> learner_;
+  TrainState at_;
+  Clock::time_point begin_ = Clock::now();
+};
+
+}  // namespace
+
+std::string train(const TrainRequest& request) {
+  std::optional<TrainingLoop> loop;
+  run_collective(request.processes, [&] { loop.emplace(request); });
+  return loop->run();
+}
+
+}  // namespace lra
