@@ -47,9 +47,6 @@ inline constexpr double kMostWork = 8;
 /// Q K̃ᵀ (Q̃ K̃ᵀ)⁺ Q̃ Kᵀ [..,n,n] of q and k [..,n,d] with their first m rows as Q̃ and K̃.
 torch::Tensor raw_score_approximation(const torch::Tensor& q, const torch::Tensor& k, int64_t m);
 
-/// ‖x − exact‖_F / ‖exact‖_F of each sample of x and exact [T,...].
-std::vector<double> relative_errors(const torch::Tensor& x, const torch::Tensor& exact);
-
 /// Powers of two up to `length`, and `length`; from 8, or from an eighth of the option's default
 /// where that is less, but at least 1.
 std::vector<int64_t> swept_budgets(int64_t default_value, int64_t length);

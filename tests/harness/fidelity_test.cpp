@@ -3,6 +3,7 @@
 
 #include "harness/fidelity/fidelity_file.h"
 #include "harness/fidelity/fidelity_inputs.h"
+#include "harness/fidelity/measures.h"
 #include "harness/host/memory.h"
 #include "results/records/store.h"
 #include "tests/harness/program.h"

@@ -1,0 +1,79 @@
+#include "harness/fidelity/experiments.h"
+
+#include "attention_variants/ops/reference/landmark_attention.h"
+
+namespace lra {
+namespace {
+
+struct MatrixInputs {
+  FidelityInputs inputs;
+  torch::Tensor values;  // [T,1,n,n+d]: the identity, whose output is the attention matrix, and v
+  torch::Tensor exact;   // [T,1,n,n+d]
+};
+
+MatrixInputs matrix_inputs(FidelityInputs inputs) {
+  const int64_t length = inputs.length();
+  const torch::Tensor values = torch::cat(
+      {torch::eye(length, inputs.v.options()).expand({inputs.trials(), 1, -1, -1}), inputs.v}, -1);
+  torch::Tensor exact = exact_attention(inputs.q, inputs.k, values, inputs.mask);
+  return {std::move(inputs), values, std::move(exact)};
+}
+
+// Errors of every trial with `m` landmarks of a kind and an inverse by `steps` iterations (0:
+// exact).
+Measures matrix_errors(const MatrixInputs& given, const std::string& kind, int64_t m, int64_t steps,
+                       uint64_t seed) {
+  const int64_t length = given.inputs.length(), width = given.inputs.head_dim();
+  Measures measures = {{"matrix", {}}, {"output", {}}};
+  for (int64_t t = 0; t < given.inputs.trials(); ++t) {
+    const FidelityInputs one = sample(given.inputs, t);
+    const ops::reference::Landmarks landmarks = ops::reference::make_landmarks(
+        one.q, one.k, one.mask,
+        {.count = m, .kind = kind, .seed = seed + static_cast<uint64_t>(t)});
+    const torch::Tensor a = ops::reference::landmark_matrix(landmarks);
+    const torch::Tensor z = steps == 0 ? ops::reference::exact_landmark_inverse(a)
+                                       : ops::reference::landmark_inverse(a, steps);
+    const torch::Tensor x = ops::reference::landmark_product(
+        one.q, one.k, given.values.narrow(0, t, 1), one.mask, landmarks, z);
+    const torch::Tensor right = given.exact.narrow(0, t, 1);
+    append(measures[0].second,
+           relative_errors(x.narrow(-1, 0, length), right.narrow(-1, 0, length)));
+    append(measures[1].second,
+           relative_errors(x.narrow(-1, length, width), right.narrow(-1, length, width)));
+  }
+  return measures;
+}
+
+}  // namespace
+
+AttentionRecord landmark_record(const json& options) {
+  return {.name = ops::reference::kNystrom,
+          .label = AttentionSpec{.name = ops::reference::kNystrom, .options = options}.text(),
+          .options = attention_entry(ops::reference::kNystrom).effective_options(options)};
+}
+
+void landmark_matrices(Session& session, const FidelityRequest& request) {
+  for (const int64_t length : lengths_of(request, {256})) {
+    const MatrixInputs given = matrix_inputs(session.random(10, 1, length, 32));
+    session.begin(2, given.inputs, 2 * std::ssize(ops::reference::landmark_kinds()) * length);
+    for (const std::string& kind : ops::reference::landmark_kinds()) {
+      for (const char* pinv : {"iterative", "exact"}) {
+        for (int64_t m = 1; m <= length; ++m) {
+          Fidelity record = session.cell(2, given.inputs, "float64");
+          record.attention = landmark_record({{"landmarks", kind}, {"pinv", pinv}});
+          record.attention.options["num_landmarks"] = m;
+          record.budget = "num_landmarks";
+          record.budget_value = m;
+          session.add(record, [&](Fidelity& cell, Measures& measures) {
+            const bool exact = pinv == std::string("exact");
+            const int64_t steps = cell.attention.options["pinv_iterations"];
+            measures = matrix_errors(given, kind, m, exact ? 0 : steps, request.seed);
+            return true;
+          });
+        }
+      }
+    }
+  }
+}
+
+}  // namespace lra
