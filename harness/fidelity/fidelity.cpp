@@ -9,6 +9,7 @@
 #include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/landmark_attention.h"
 #include "attention_variants/ops/reference/softmax_attention.h"
+#include "attention_variants/registry.h"
 #include "harness/fidelity/fidelity_file.h"
 #include "harness/fidelity/fidelity_inputs.h"
 #include "harness/host/memory.h"
@@ -167,9 +168,14 @@ class FidelityRunner {
 
   // The record of Nyström's matrices with these options, which the label names.
   static AttentionRecord matrices(const json& options) {
-    return {.name = ops::reference::kNystrom,
-            .label = AttentionSpec{.name = ops::reference::kNystrom, .options = options}.text(),
-            .options = attention_entry(ops::reference::kNystrom).effective_options(options)};
+    const auto entries = attention_entries();
+    const auto found = std::ranges::find_if(
+        entries, [](const AttentionEntry* entry) { return entry->info.landmark_study; });
+    if (found == entries.end()) throw Error("no attention is one of landmark matrices");
+    const std::string& name = (*found)->info.name;
+    return {.name = name,
+            .label = AttentionSpec{.name = name, .options = options}.text(),
+            .options = (*found)->effective_options(options)};
   }
 
   void softmax_matrices() {

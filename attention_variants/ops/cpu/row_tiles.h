@@ -9,7 +9,7 @@
 #include "attention_variants/ops/cpu/kernels/row_ops.h"
 #include "attention_variants/torch.h"
 
-namespace lra::ops {
+namespace lra::ops::cpu {
 
 /// Rows a tile: with 128 columns 128 KiB, which stay in a core's cache from one step to the next.
 inline constexpr int64_t kRowTile = 256;
@@ -48,8 +48,8 @@ torch::Tensor sum_over_workers(const std::vector<Part>& parts, Member member,
                                const torch::Tensor& like) {
   torch::Tensor total = torch::zeros_like(like);
   float* to = total.mutable_data_ptr<float>();
-  for (const Part& part : parts) cpu::add(to, std::invoke(member, part).data(), total.numel(), to);
+  for (const Part& part : parts) add(to, std::invoke(member, part).data(), total.numel(), to);
   return total;
 }
 
-}  // namespace lra::ops
+}  // namespace lra::ops::cpu
