@@ -11,18 +11,21 @@
 
 namespace lra::ops::cpu {
 
-/// A linear layer as the loops see it: y = x Wᵀ + b. W and b are contiguous float32.
+/// A linear layer as the loops see it: y = x Wᵀ + b. W and b are float32, laid out in any way.
 struct LinearTile {
   int64_t in, out;
-  ConstMatrix weight;  // [out,in]
+  torch::Tensor own_weight, own_bias;  // contiguous
+  ConstMatrix weight;                  // [out,in]
   const float* bias;
   torch::Tensor transposed;  // Wᵀ [in,out]: once, and not for every tile
 
   LinearTile(const torch::Tensor& w, const torch::Tensor& b)
       : in(w.size(1)),
         out(w.size(0)),
-        weight{w.const_data_ptr<float>(), in},
-        bias(b.const_data_ptr<float>()),
+        own_weight(w.contiguous()),
+        own_bias(b.contiguous()),
+        weight{own_weight.const_data_ptr<float>(), in},
+        bias(own_bias.const_data_ptr<float>()),
         transposed(w.t().contiguous()) {}
 
   /// x [rows,in] -> y [rows,out].

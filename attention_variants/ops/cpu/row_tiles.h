@@ -42,11 +42,11 @@ inline const bool* mask_data(const torch::Tensor& kept) {
 }
 
 /// The sums of every part, a std::vector<float> that `member` finds in it, added up in the order of
-/// the parts, as a tensor like `like`.
+/// the parts, as a contiguous tensor like `like`.
 template <class Part, class Member>
 torch::Tensor sum_over_workers(const std::vector<Part>& parts, Member member,
                                const torch::Tensor& like) {
-  torch::Tensor total = torch::zeros_like(like);
+  torch::Tensor total = torch::zeros_like(like, at::MemoryFormat::Contiguous);
   float* to = total.mutable_data_ptr<float>();
   for (const Part& part : parts) add(to, std::invoke(member, part).data(), total.numel(), to);
   return total;

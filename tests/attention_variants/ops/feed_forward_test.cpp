@@ -222,5 +222,21 @@ TEST(FeedForward, APartOfABatchIsThatPartOfTheWhole) {
   EXPECT_TRUE(torch::allclose(y_gradient, whole_gradient.slice(0, 1), 1e-5, 1e-5));
 }
 
+// A parameter may be a view: a column of a table, say.
+TEST(FeedForward, ReadsABiasWhereItsElementsLieApart) {
+  torch::manual_seed(31);
+  const Tensor x = torch::randn({2, 9, 12}), y = torch::randn({2, 9, 5}), w = torch::randn({12, 5}),
+               bias = torch::randn({12, 4}).select(1, 2);
+  ASSERT_EQ(bias.stride(0), 4);
+  EXPECT_TRUE(torch::allclose(
+      ops::add_projected(Kernels::fused, x, y, {.weight = w, .bias = bias}, 0, /*training=*/false),
+      x + torch::linear(y, w, bias), 1e-5, 1e-5));
+  ops::FeedForwardWeights weights = make_weights(12, 20, true);
+  const Tensor exact = ops::feed_forward(Kernels::fused, x, weights, 0, /*training=*/false);
+  weights.out_bias = torch::stack({weights.out_bias, bias}, 1).select(1, 0);
+  EXPECT_TRUE(
+      torch::equal(ops::feed_forward(Kernels::fused, x, weights, 0, /*training=*/false), exact));
+}
+
 }  // namespace
 }  // namespace lra

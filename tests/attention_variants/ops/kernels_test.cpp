@@ -352,6 +352,20 @@ TEST(LinearRows, LeaveTilesOfPaddingOut) {
     EXPECT_TRUE(torch::allclose(given[i], exact[i], 1e-4, 1e-4)) << i;
 }
 
+// A parameter may be a view: a column of a table, say.
+TEST(LinearRows, ReadABiasWhereItsElementsLieApart) {
+  torch::manual_seed(6);
+  const torch::Tensor x = torch::randn({2, 9, 10}), table = torch::randn({6, 3}),
+                      mask = torch::ones({2, 9}, torch::kBool);
+  const ops::LinearWeights layer{.weight = torch::randn({6, 10}), .bias = table.select(1, 1)};
+  ASSERT_EQ(layer.bias.stride(0), 3);
+  const torch::Tensor plain = torch::linear(x, layer.weight, layer.bias);
+  EXPECT_TRUE(
+      torch::allclose(ops::linear(Kernels::fused, x, nullptr, {layer}).y[0], plain, 1e-5, 1e-5));
+  EXPECT_TRUE(
+      torch::allclose(ops::masked_linear(Kernels::fused, x, layer, mask), plain, 1e-5, 1e-5));
+}
+
 TEST(Dispatch, PicksTheFirstThatTakesTheCall) {
   struct Call {
     using Result = torch::Tensor;
