@@ -97,8 +97,11 @@ class NystromAttention : public ProjectedAttention {
     const int64_t product =
         v * vector +
         ops::softmax_attention_bytes(context_.kernels, {rows, length, length, d, d, element_size});
-    // The attention's output stands while the convolution lays out its input and writes its result.
-    return conv_ == nullptr ? product : std::max(product, (v + 3) * vector);
+    if (conv_ == nullptr) return product;
+    // The attention's output stands while the convolution runs.
+    return std::max(product, (v + 1) * vector + ops::reference::depthwise_conv_bytes(
+                                                    batch, context_.heads, length, d,
+                                                    options_.conv_kernel_size, element_size));
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {

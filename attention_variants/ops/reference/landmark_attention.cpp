@@ -174,8 +174,11 @@ int64_t bytes(const LandmarkShape& shape) {
   const int64_t inner = rows * (4 * m * d + 2 * m * m) * shape.element_size;
   const int64_t product = (3 * zeroed + 1) * vector + inner +
                           fused_attention_bytes(rows, shape.length, m, d, shape.element_size);
-  // The attention's output stands while the convolution lays out its input and writes its result.
-  return shape.conv_kernel == 0 ? product : std::max(product, (zeroed + 3) * vector);
+  if (shape.conv_kernel == 0) return product;
+  // The attention's output stands while the convolution runs.
+  return std::max(product, (zeroed + 1) * vector +
+                               depthwise_conv_bytes(shape.batch, shape.heads, shape.length, d,
+                                                    shape.conv_kernel, shape.element_size));
 }
 
 }  // namespace lra::ops::reference
