@@ -24,6 +24,8 @@ torch::Tensor Attention::attend(const torch::Tensor&, const torch::Tensor&, cons
   throw Unsupported("this attention has no form that takes q, k and v: call forward(x, mask)");
 }
 
+Unprojected Attention::attend_unprojected(NormedInput&, const torch::Tensor&) { return {}; }
+
 int64_t Attention::analytic_bytes(int64_t, int64_t, int64_t, bool) const { return -1; }
 
 int64_t Attention::flops(int64_t, int64_t) const { return -1; }

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "attention_variants/base/fields.h"
-#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/linear.h"
+#include "attention_variants/ops/types.h"
 #include "attention_variants/torch.h"
 
 namespace lra {
@@ -31,6 +32,19 @@ enum class Projections {
   value_only,        // q and k are v: attend() reads v alone
 };
 
+/// The rows that an attention layer reads: x [B,N,D], which go through a layer normalisation first
+/// where one is given.
+struct NormedInput {
+  torch::Tensor x;
+  const ops::RowNorm* norm = nullptr;
+};
+
+/// What an output projection reads, [B,N,H*d], and that projection.
+struct Unprojected {
+  torch::Tensor joined;
+  ops::LinearWeights output = {};
+};
+
 /// Self-attention over a batch of sequences.
 class Attention : public torch::nn::Module {
  public:
@@ -40,6 +54,13 @@ class Attention : public torch::nn::Module {
   /// What stands at padded positions, and the other samples of the batch, change nothing at real
   /// ones.
   virtual torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& mask) = 0;
+
+  /// forward() as far as its output projection, for a model that computes what stands around it in
+  /// the same passes. Whoever goes on with `rows.x` afterwards, as a residual does, lets its
+  /// gradient be added in the pass of attend_unprojected(). `joined` is undefined where an
+  /// attention has no such form, which is the default. Throws Error where x, mask, or what attend()
+  /// gives, is of another shape.
+  virtual Unprojected attend_unprojected(NormedInput& rows, const torch::Tensor& mask);
 
   /// The attention itself, without projections: q, k, v [B,H,N,d], mask [B,N] bool -> [B,H,N,d],
   /// same dtype. Throws Error where the variant has no such form.

@@ -26,40 +26,29 @@ ProjectedAttention::ProjectedAttention(const AttentionContext& context, Projecti
 
 torch::Tensor ProjectedAttention::forward(const torch::Tensor& x, const torch::Tensor& mask) {
   NormedInput rows{.x = x};
-  const torch::Tensor joined = attend_unprojected(rows, mask);
-  if (ops::has_cpu_kernels(context_.kernels, joined))
-    return ops::masked_linear_rows(joined, output(), mask);
+  const auto [joined, output] = attend_unprojected(rows, mask);
   // The output projection has a bias, so padded rows are zeroed once more.
-  return output_->forward(joined).masked_fill(~mask.unsqueeze(-1), 0);
+  return ops::masked_linear(context_.kernels, joined, output, mask);
 }
 
-torch::Tensor ProjectedAttention::attend_unprojected(NormedInput& rows, const torch::Tensor& mask) {
+Unprojected ProjectedAttention::attend_unprojected(NormedInput& rows, const torch::Tensor& mask) {
   check_input(rows.x, mask);
   const int64_t batch = rows.x.size(0), length = rows.x.size(1);
   const torch::Tensor mixed = mix_heads(rows, mask);
   check_attention_result(mixed, rows.x, {batch, context_.heads, length, context_.head_dim});
-  return mixed.transpose(1, 2).reshape({batch, length, -1});
+  return {.joined = mixed.transpose(1, 2).reshape({batch, length, -1}), .output = output()};
 }
 
 torch::Tensor ProjectedAttention::mix_heads(NormedInput& rows, const torch::Tensor& mask) {
-  torch::Tensor q, k, v;
-  if (ops::has_cpu_kernels(context_.kernels, rows.x)) {
-    std::vector<ops::LinearWeights> layers;
-    for (const torch::nn::Linear& layer : {query_, key_, value_}) {
-      if (!layer.is_empty()) layers.push_back({.weight = layer->weight, .bias = layer->bias});
-    }
-    const auto [y, x] =
-        ops::linear(rows.x, rows.norm, layers, reads_padding() ? torch::Tensor() : mask);
-    rows.x = x;
-    q = split_heads(y.front());
-    k = layers.size() == 3 ? split_heads(y[1]) : q;
-    v = layers.size() == 1 ? q : split_heads(y.back());
-  } else {
-    const torch::Tensor x = normed(rows, mask);
-    v = project_value(x);
-    q = query_.is_empty() ? v : split_heads(query_->forward(x));
-    k = key_.is_empty() ? q : split_heads(key_->forward(x));
+  std::vector<ops::LinearWeights> layers;
+  for (const torch::nn::Linear& layer : {query_, key_, value_}) {
+    if (!layer.is_empty()) layers.push_back({.weight = layer->weight, .bias = layer->bias});
   }
+  const auto [y, x] = ops::linear(context_.kernels, rows.x, rows.norm, layers,
+                                  reads_padding() ? torch::Tensor() : mask);
+  rows.x = x;
+  const torch::Tensor q = split_heads(y.front()), k = layers.size() == 3 ? split_heads(y[1]) : q,
+                      v = layers.size() == 1 ? q : split_heads(y.back());
   return attend(q, k, v, mask);
 }
 
@@ -84,10 +73,8 @@ torch::Tensor ProjectedAttention::project_value(const torch::Tensor& x) {
 
 torch::Tensor ProjectedAttention::normed(const NormedInput& rows, const torch::Tensor& mask) const {
   if (rows.norm == nullptr) return rows.x;
-  const auto& [weight, bias, eps] = *rows.norm;
-  return ops::has_cpu_kernels(context_.kernels, rows.x)
-             ? ops::layer_norm(rows.x, weight, bias, eps, reads_padding() ? torch::Tensor() : mask)
-             : torch::layer_norm(rows.x, {rows.x.size(2)}, weight, bias, eps);
+  return ops::layer_norm(context_.kernels, rows.x, *rows.norm,
+                         reads_padding() ? torch::Tensor() : mask);
 }
 
 bool is_projection(const std::string& state_name) {

@@ -4,17 +4,9 @@
 #include <string>
 
 #include "attention_variants/attention.h"
-#include "attention_variants/ops/linear.h"
 #include "attention_variants/torch.h"
 
 namespace lra {
-
-/// The rows that an attention layer reads: x [B,N,D], which go through a layer normalisation first
-/// where one is given.
-struct NormedInput {
-  torch::Tensor x;
-  const ops::RowNorm* norm = nullptr;
-};
 
 /// Owns the projections query, key, value [D -> H*d] and output [H*d -> D]; a variant overrides
 /// attend() alone, or mix_heads() where it reads more than q, k and v.
@@ -28,12 +20,7 @@ class ProjectedAttention : public Attention {
                        const torch::Tensor& mask) override = 0;
   Projections projections() const override;
 
-  /// forward() in two parts, for a model that computes what stands around it in the same passes:
-  /// what the output projection reads, [B,N,H*d], and that projection. Whoever goes on with
-  /// `rows.x` afterwards, as a residual does, lets its gradient be added in the pass of
-  /// attend_unprojected(). Throws Error where x, mask, or what attend() gives, is of another shape.
-  torch::Tensor attend_unprojected(NormedInput& rows, const torch::Tensor& mask);
-  ops::LinearWeights output() const { return {.weight = output_->weight, .bias = output_->bias}; }
+  Unprojected attend_unprojected(NormedInput& rows, const torch::Tensor& mask) final;
 
  protected:
   /// attend_unprojected() before its heads are joined, [B,H,N,d]: attend() of the projections of
@@ -46,6 +33,7 @@ class ProjectedAttention : public Attention {
   const AttentionContext context_;
 
  private:
+  ops::LinearWeights output() const { return {.weight = output_->weight, .bias = output_->bias}; }
   void check_input(const torch::Tensor& x, const torch::Tensor& mask) const;  // throws Error
   torch::Tensor split_heads(const torch::Tensor& joined) const;  // [B,N,H*d] -> [B,H,N,d], a view
 

@@ -33,6 +33,8 @@ struct AttentionInfo {
   // Options under which it computes its approximation of softmax alone, where its defaults add
   // something to it (a convolution, say).
   json approximation = json::object();
+  // Whether the experiments on landmark matrices are on its own; at most one variant's are.
+  bool landmark_study = false;
 };
 
 /// An attention and its options as a user names it: nystrom[num_landmarks=32].

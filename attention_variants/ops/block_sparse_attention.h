@@ -1,26 +1,48 @@
-// Softmax attention over a pattern of keys on CPUs as one operator; see cpu/pattern_head.h.
+// Softmax attention over a pattern of keys.
 #pragma once
 
+#include <functional>
 #include <vector>
 
-#include "attention_variants/ops/cpu/kernels/block_sparse_attention.h"
+#include "attention_variants/ops/types.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops {
 
 /// Of each head, or one for all.
-using Patterns = std::vector<cpu::SparsityPattern>;
+using Patterns = std::vector<SparsityPattern>;
 
-/// softmax(q kᵀ / √d) v over the tokens that each query sees by the pattern: q, k, v [B,H,N,d]
-/// float32 on a CPU, mask [B,N] bool -> [B,H,N,d], laid out as [B,N,H,d]; rows of padding, and of
-/// queries that see no token, are zero. Differentiable once.
-torch::Tensor block_sparse_attention(const torch::Tensor& q, const torch::Tensor& k,
-                                     const torch::Tensor& v, const torch::Tensor& mask,
-                                     Patterns patterns);
+struct BlockSparseShape {
+  int64_t batch = 0, heads = 0, length = 0, head_dim = 0, element_size = 4;
+  std::function<Patterns()> patterns;  // made where an implementation reads them
+  std::function<int64_t()> fallback_bytes;
+};
 
-/// Bytes that block_sparse_attention() holds above its inputs without gradients, the result among
-/// them.
-int64_t block_sparse_attention_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,
-                                     const Patterns& patterns);
+/// softmax(q kᵀ / √d) v over the tokens that each query sees by the pattern: q, k, v [B,H,N,d],
+/// mask [B,N] bool -> [B,H,N,d]; rows of padding, and of queries that see no token, are zero. The
+/// formula of LibTorch's operators that suits the pattern is the caller's, and what kernels are
+/// compared with. The own kernel is differentiable once.
+struct BlockSparseCall {
+  using Result = torch::Tensor;
+  using Shape = BlockSparseShape;
+  torch::Tensor q, k, v, mask;
+  std::function<Patterns()> patterns;
+  std::function<torch::Tensor()> fallback;
+
+  Shape shape() const {
+    return {.batch = q.size(0),
+            .heads = q.size(1),
+            .length = q.size(2),
+            .head_dim = q.size(3),
+            .element_size = q.element_size(),
+            .patterns = patterns,
+            .fallback_bytes = {}};
+  }
+};
+
+torch::Tensor block_sparse_attention(Kernels asked, const BlockSparseCall& call);
+
+/// Bytes above the inputs without gradients, the result among them.
+int64_t block_sparse_attention_bytes(Kernels asked, const BlockSparseShape& shape);
 
 }  // namespace lra::ops

@@ -1,33 +1,48 @@
-// Which arithmetic runs where there is a choice: kernels of this project's own, or LibTorch's
-// operators, formula by formula.
+// Which implementation of an operator runs: each of ops/dispatch lists those of one operator, in
+// order of preference.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
+#include "attention_variants/ops/types.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops {
 
-namespace cpu {
-enum class GemmPrecision : int;  // kernels/cpu/matrix.h
-}
+/// Where a call runs, or is accounted for.
+struct Place {
+  torch::DeviceType device = torch::kCPU;
+  torch::ScalarType type = torch::kFloat;
+  bool autocast_ok = true;  // off, or to bfloat16
 
-enum class Kernels {
-  fused,      // own kernels where there is one for the device and the type; the default
-  reference,  // LibTorch's operators alone, to compare with
+  static Place of(const torch::Tensor& x);
+  /// On a CPU, without autocast.
+  static Place of_bytes(int64_t element_size);
 };
 
-/// Whether own CPU kernels compute on x: float32 on a CPU, under autocast to bfloat16 too, unless
-/// switched off.
-bool has_cpu_kernels(Kernels chosen, const torch::Tensor& x);
+/// Float32 on a CPU, under autocast to bfloat16 too: what the own CPU kernels compute on.
+bool is_cpu_float(const Place& place);
 
-/// The same for an account of bytes: whether own kernels compute on elements of `element_size`
-/// bytes.
-inline bool has_cpu_kernels(Kernels chosen, int64_t element_size) {
-  return chosen == Kernels::fused && element_size == sizeof(float);
+/// One way to compute a Call (tensors and options), whose Call::Shape is the sizes and options.
+template <class Call>
+struct Implementation {
+  bool (*takes)(const Place&, const typename Call::Shape&);  // null: everything
+  typename Call::Result (*run)(const Call&);
+  /// Bytes above the inputs without gradients, the result among them; -1: no account.
+  int64_t (*bytes)(const typename Call::Shape&) = nullptr;
+};
+
+/// The first that takes the call; the last one, LibTorch's operators, where `asked` says so.
+template <class Call, size_t n>
+const Implementation<Call>& pick(const Implementation<Call> (&all)[n], Kernels asked,
+                                 const Place& place, const typename Call::Shape& shape) {
+  if (asked == Kernels::fused) {
+    for (const Implementation<Call>& one : all) {
+      if (one.takes == nullptr || one.takes(place, shape)) return one;
+    }
+  }
+  return all[n - 1];
 }
-
-/// How an operator's forward pass multiplies, kept for its backward pass: with operands rounded to
-/// bfloat16 under autocast, whatever is stored between products staying float32.
-cpu::GemmPrecision save_gemm_precision(torch::autograd::AutogradContext& context);
-cpu::GemmPrecision saved_gemm_precision(const torch::autograd::AutogradContext& context);
 
 }  // namespace lra::ops

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "attention_variants/ops/cpu/kernels/dropout_bits.h"
+#include "attention_variants/ops/types.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops {
@@ -28,7 +28,7 @@ struct DropoutMask {
   int64_t first = 0;       // the index of the tensor's first element in that of the whole batch
   torch::Tensor bits;      // which elements were kept; undefined: they are drawn each time
 
-  double scale() const { return cpu::dropout_scale(threshold); }
+  double scale() const { return dropout_scale(threshold); }
 };
 
 /// Whether the bits of a dropout are kept for the backward pass, where one may follow, or drawn

@@ -1,20 +1,38 @@
-// What the model reads of tokens and positions, as one operator on CPUs.
+// What the model reads of tokens and positions.
 #pragma once
 
+#include "attention_variants/ops/types.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops {
 
-/// The tables of an embedding: tokens [V,D], positions [at least N,D] (learned, or fixed).
+/// The tables of an embedding: tokens [V,D], positions [at least L,D] (learned, or fixed), and the
+/// vector [D] that stands before the tokens (undefined: none).
 struct EmbeddingTables {
   torch::Tensor tokens, positions;
+  torch::Tensor first = {};
 };
 
-/// philox_dropout(tokens[id] + positions[n]) for ids [B,N] int64 on a CPU -> [B,N,D] float32, in
-/// one pass; each thread adds up gradients for itself. Rows where mask [B,N] (undefined: all true)
-/// is false are anything finite, and their gradient should be zero. Throws c10::Error where an id
-/// is not in [0, V). Differentiable once.
-torch::Tensor embed(const torch::Tensor& ids, const EmbeddingTables& tables, double dropout,
-                    bool training, const torch::Tensor& mask = {});
+struct EmbeddingShape {
+  double dropout = 0;
+  bool first = false;  // whether a vector stands before the tokens
+};
+
+struct EmbeddingCall {
+  using Result = torch::Tensor;
+  using Shape = EmbeddingShape;
+  torch::Tensor ids;
+  EmbeddingTables tables;
+  double dropout = 0;
+  bool training = false;
+  torch::Tensor mask;
+};
+
+/// philox_dropout([first, tokens[id]] + positions) for ids [B,N] int64 -> [B,L,D], L = N, or N + 1
+/// with a first vector. The own kernel is one pass, each thread adding up gradients for itself,
+/// throws c10::Error where an id is not in [0, V), and is differentiable once. Rows where mask
+/// [B,N] (undefined: all true) is false are anything finite, and their gradient should be zero.
+torch::Tensor embed(Kernels asked, const torch::Tensor& ids, const EmbeddingTables& tables,
+                    double dropout, bool training, const torch::Tensor& mask = {});
 
 }  // namespace lra::ops

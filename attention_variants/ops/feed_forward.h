@@ -1,7 +1,10 @@
-// The feed-forward block of the model as one operator on CPUs.
+// What the model adds to its rows: the feed-forward block, an attention's output projection, or a
+// dropout of what an attention made. The own kernels need a dropout below 1, drop the same numbers
+// as philox_dropout(), and are differentiable once.
 #pragma once
 
 #include "attention_variants/ops/linear.h"
+#include "attention_variants/ops/types.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops {
@@ -14,22 +17,55 @@ struct FeedForwardWeights {
   double norm_eps = 1e-5;
 };
 
-/// x + dropout(W2 dropout(GELU(W1 norm(x) + b1)) + b2) for x [...,D], float32 on a CPU: the same
-/// numbers are dropped as by philox_dropout() in that order. A tile of rows at a time, so that
-/// nothing of width F is ever stored; the backward pass computes it anew. Rows where mask [...]
-/// (undefined: all true) is false are anything finite. Differentiable once.
-torch::Tensor feed_forward(const torch::Tensor& x, const FeedForwardWeights& weights,
+struct DroppedRows {
+  double dropout = 0;
+  bool same_type = true;  // of what is added up
+};
+
+struct FeedForwardCall {
+  using Result = torch::Tensor;
+  using Shape = DroppedRows;
+  torch::Tensor x;
+  FeedForwardWeights weights;
+  double dropout = 0;
+  bool training = false;
+  torch::Tensor mask;
+};
+
+/// x + dropout(W2 dropout(GELU(W1 norm(x) + b1)) + b2) for x [...,D]. The own kernel computes a
+/// tile of rows at a time, so that nothing of width F is ever stored; its backward pass computes it
+/// anew. Rows where mask [...] (undefined: all true) is false are anything finite.
+torch::Tensor feed_forward(Kernels asked, const torch::Tensor& x, const FeedForwardWeights& weights,
                            double dropout, bool training, const torch::Tensor& mask = {});
 
-/// x + philox_dropout(y Wᵀ + b), x [...,D], y [...,E], weight [D,E], float32 on a CPU. Rows where
-/// mask [...] (undefined: all true) is false are anything finite. Differentiable once.
-torch::Tensor add_projected(const torch::Tensor& x, const torch::Tensor& y,
+struct AddProjectedCall {
+  using Result = torch::Tensor;
+  using Shape = DroppedRows;
+  torch::Tensor x, y;
+  LinearWeights layer;
+  double dropout = 0;
+  bool training = false;
+  torch::Tensor mask;
+};
+
+/// x + philox_dropout(y Wᵀ + b), x [...,D], y [...,E], weight [D,E]. Rows where mask [...]
+/// (undefined: all true) is false are anything finite.
+torch::Tensor add_projected(Kernels asked, const torch::Tensor& x, const torch::Tensor& y,
                             const LinearWeights& layer, double dropout, bool training,
                             const torch::Tensor& mask = {});
 
-/// x + philox_dropout(y), x and y [...,D], float32 on a CPU. Rows where mask [...] (undefined: all
-/// true) is false are anything finite. Differentiable once.
-torch::Tensor add_dropped_out(const torch::Tensor& x, const torch::Tensor& y, double dropout,
-                              bool training, const torch::Tensor& mask = {});
+struct AddDroppedOutCall {
+  using Result = torch::Tensor;
+  using Shape = DroppedRows;
+  torch::Tensor x, y;
+  double dropout = 0;
+  bool training = false;
+  torch::Tensor mask;
+};
+
+/// x + philox_dropout(y), x and y [...,D]. Rows where mask [...] (undefined: all true) is false are
+/// anything finite.
+torch::Tensor add_dropped_out(Kernels asked, const torch::Tensor& x, const torch::Tensor& y,
+                              double dropout, bool training, const torch::Tensor& mask = {});
 
 }  // namespace lra::ops

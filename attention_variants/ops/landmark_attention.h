@@ -1,26 +1,65 @@
-// Nyström attention on CPUs as one operator; see cpu/nystrom_head.h.
+// Nyström attention with fewer landmarks than tokens: out = F (Z (B V)) + conv(V) with F =
+// softmax(s Q K̃ᵀ), A = softmax(s Q̃ K̃ᵀ), B = softmax(s Q̃ Kᵀ), Z ≈ A⁺.
+//
+// Xiong et al., "Nyströmformer: A Nyström-Based Algorithm for Approximating Self-Attention", AAAI
+// 2021.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
+#include "attention_variants/ops/types.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops {
 
+/// Where the norm of the iteration's first Z is taken: of each matrix, or the maximum over the
+/// batch.
+enum class InverseStart { per_matrix, global };
+
+/// How padded positions enter the landmarks: not at all, as zeros, or as they are.
+enum class LandmarkPadding { masked, zeroed, ignored };
+
 struct LandmarkOptions {
-  int64_t landmarks = 64;  // m, fewer than N
-  int64_t iterations = 6;  // of the inverse
+  int64_t landmarks = 64;              // m, fewer than N
+  std::string kind = "segment_means";  // one of reference::landmark_kinds()
+  uint64_t seed = 0;                   // of random ones
+  bool exact_inverse = false;          // by singular values, not by iteration
+  int64_t iterations = 6;
+  InverseStart start = InverseStart::per_matrix;
+  LandmarkPadding padding = LandmarkPadding::masked;
 };
 
-/// Nyström attention with masked segment means, each matrix inverted by iteration by itself: q, k,
-/// v [B,H,N,d] float32 on a CPU, mask [B,N] bool, taps [H,K] of the convolution (K = 0:
-/// none) -> [B,H,N,d], laid out as [B,N,H,d]; rows of padded positions are zero. Differentiable
-/// once.
-torch::Tensor landmark_attention(const torch::Tensor& q, const torch::Tensor& k,
-                                 const torch::Tensor& v, const torch::Tensor& mask,
-                                 const torch::Tensor& conv_weight, const LandmarkOptions& options);
+struct LandmarkShape {
+  int64_t batch = 0, heads = 0, length = 0, head_dim = 0;
+  int64_t conv_kernel = 0;  // K; 0 = no convolution
+  int64_t element_size = 4;
+  LandmarkOptions options = {};
+};
 
-/// Bytes that landmark_attention() holds above its inputs without gradients, the result among them,
-/// where no padding stands before a token.
-int64_t landmark_attention_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,
-                                 int64_t conv_weight, const LandmarkOptions& options);
+/// q, k, v [B,H,N,d], mask [B,N] bool, conv_weight [H,K] (K = 0: no convolution) -> [B,H,N,d] with
+/// the rows of padded positions zero. The own kernel is differentiable once.
+struct LandmarkCall {
+  using Result = torch::Tensor;
+  using Shape = LandmarkShape;
+  torch::Tensor q, k, v, mask, conv_weight;
+  LandmarkOptions options = {};
+
+  Shape shape() const {
+    return {.batch = q.size(0),
+            .heads = q.size(1),
+            .length = q.size(2),
+            .head_dim = q.size(3),
+            .conv_kernel = conv_weight.size(1),
+            .element_size = q.element_size(),
+            .options = options};
+  }
+};
+
+torch::Tensor landmark_attention(Kernels asked, const LandmarkCall& call);
+
+/// Bytes above the inputs without gradients, the result among them, where no padding stands before
+/// a token.
+int64_t landmark_attention_bytes(Kernels asked, const LandmarkShape& shape);
 
 }  // namespace lra::ops

@@ -1,8 +1,10 @@
-// Linear layers over the rows of one tensor, a tile of rows at a time.
+// Linear layers over the rows of one tensor.
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "attention_variants/ops/types.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops {
@@ -18,20 +20,42 @@ struct RowNorm {
   double eps = 1e-5;
 };
 
-/// norm(x) Wᵀ + b (without a norm x Wᵀ + b) for each of several layers, x [B,N,in] float32 on a CPU
-/// -> a [B,N,out] each, and x again: what that one's gradient is, of a residual say, is added in
-/// the same pass. x is read once, and its gradient written once; what is normalised is not stored.
-/// Rows where mask [B,N] (undefined: all true) is false are anything finite. Differentiable once.
+/// y of each layer, [B,N,out], and x again.
 struct LinearRows {
   std::vector<torch::Tensor> y;
   torch::Tensor x;
 };
-LinearRows linear(const torch::Tensor& x, const RowNorm* norm,
+
+/// Of operators over rows, what they can be asked for depends on nothing but their place.
+struct AnyRows {};
+
+struct LinearCall {
+  using Result = LinearRows;
+  using Shape = AnyRows;
+  torch::Tensor x;
+  std::optional<RowNorm> norm;
+  std::vector<LinearWeights> layers;
+  torch::Tensor mask;
+};
+
+/// norm(x) Wᵀ + b (without a norm x Wᵀ + b) for each of several layers, x [B,N,in] -> a [B,N,out]
+/// each, and x again: what that one's gradient is, of a residual say, is added in the same pass of
+/// the own kernel, which reads x once, writes its gradient once, stores nothing normalised, and is
+/// differentiable once. Rows where mask [B,N] (undefined: all true) is false are anything finite.
+LinearRows linear(Kernels asked, const torch::Tensor& x, const RowNorm* norm,
                   const std::vector<LinearWeights>& layers, const torch::Tensor& mask = {});
 
-/// x Wᵀ + b, x [B,N,in] float32 on a CPU -> [B,N,out], with rows zero where mask [B,N] is false.
-/// Differentiable once.
-torch::Tensor masked_linear_rows(const torch::Tensor& x, const LinearWeights& layer,
-                                 const torch::Tensor& mask);
+struct MaskedLinearCall {
+  using Result = torch::Tensor;
+  using Shape = AnyRows;
+  torch::Tensor x;
+  LinearWeights layer;
+  torch::Tensor mask;
+};
+
+/// x Wᵀ + b, x [B,N,in] -> [B,N,out], with rows zero where mask [B,N] is false. The own kernel is
+/// differentiable once.
+torch::Tensor masked_linear(Kernels asked, const torch::Tensor& x, const LinearWeights& layer,
+                            const torch::Tensor& mask);
 
 }  // namespace lra::ops

@@ -1,31 +1,57 @@
-// Attention whose kernel is a product of features on CPUs as one operator; see cpu/feature_head.h.
+// Attention whose kernel is a product of features, computed from the right: φ(Q) (φ(K)ᵀ V).
 #pragma once
 
-#include "attention_variants/ops/cpu/kernels/linear_attention.h"
+#include "attention_variants/ops/types.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops {
 
 struct LinearAttentionOptions {
-  cpu::FeatureMap map = cpu::FeatureMap::elu;
+  FeatureMap map = FeatureMap::elu;
   double norm = 0;             // of softmax: what ‖x‖² is multiplied by
   double offset = 0;           // of all features
-  bool normalise = true;       // false: the sums over keys are divided by √N instead
+  bool normalise = true;       // false, of elu: the sums over keys are divided by √N instead
   double denominator_min = 0;  // of the denominator
   bool count_padding = false;  // padded keys count as tokens with k = v = 0
 };
 
-/// φ(Q) (φ(K)ᵀ V) / (φ(Q)·Σ φ(K)): q, k, v [B,H,N,d] float32 on a CPU, mask [B,N] bool ->
-/// [B,H,N,d], laid out as [B,N,H,d]; rows of padded positions are zero. Of the maps relu and
-/// softmax, `table` is W [f,d]; of cosine, the positions' sines and cosines [B,N,2]; else it is
-/// empty. Differentiable once towards q, k, v.
-torch::Tensor linear_attention(const torch::Tensor& q, const torch::Tensor& k,
-                               const torch::Tensor& v, const torch::Tensor& mask,
-                               const torch::Tensor& table, const LinearAttentionOptions& options);
+struct LinearAttentionShape {
+  int64_t batch = 0, heads = 0, length = 0, head_dim = 0;
+  int64_t width = 0;  // f features
+  int64_t element_size = 4;
+  bool float_table = true;
+  LinearAttentionOptions options = {};
+};
 
-/// Bytes that linear_attention() with `width` features holds above its inputs without gradients,
-/// the result among them.
-int64_t linear_attention_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,
-                               int64_t width);
+/// φ(Q) (φ(K)ᵀ V) / (φ(Q)·Σ φ(K)): q, k, v [B,H,N,d], mask [B,N] bool -> [B,H,N,d]; rows of padded
+/// positions are zero. Of the maps relu and softmax, `table` is W [f,d], at least float32; of
+/// cosine, the positions' sines and cosines [B,N,2]; else it is undefined. The own kernel is
+/// differentiable once, towards q, k and v.
+struct LinearAttentionCall {
+  using Result = torch::Tensor;
+  using Shape = LinearAttentionShape;
+  torch::Tensor q, k, v, mask, table;
+  LinearAttentionOptions options = {};
+
+  Shape shape() const {
+    const int64_t d = q.size(3);
+    const bool projected = options.map == FeatureMap::relu || options.map == FeatureMap::softmax;
+    return {.batch = q.size(0),
+            .heads = q.size(1),
+            .length = q.size(2),
+            .head_dim = d,
+            .width = projected                           ? table.size(0)
+                     : options.map == FeatureMap::cosine ? 2 * d
+                                                         : d,
+            .element_size = q.element_size(),
+            .float_table = !table.defined() || table.scalar_type() == torch::kFloat,
+            .options = options};
+  }
+};
+
+torch::Tensor linear_attention(Kernels asked, const LinearAttentionCall& call);
+
+/// Bytes above the inputs and the table without gradients, the result among them.
+int64_t linear_attention_bytes(Kernels asked, const LinearAttentionShape& shape);
 
 }  // namespace lra::ops

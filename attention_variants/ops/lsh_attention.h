@@ -1,11 +1,12 @@
-// Attention within the chunks of hashed and sorted tokens on CPUs as one operator; see
-// cpu/lsh_head.h.
+// Attention within the chunks of hashed and sorted tokens.
+//
+// Kitaev et al., "Reformer: The Efficient Transformer", ICLR 2020.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "attention_variants/ops/cpu/kernels/lsh_attention.h"
+#include "attention_variants/ops/types.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops {
@@ -14,19 +15,37 @@ struct LshOptions {
   int64_t rounds = 1;
   int64_t chunk = 0;  // tokens
   int64_t before = 0, after = 0;
-  cpu::KeyScale key_scale = cpu::KeyScale::rms;
+  KeyScale key_scale = KeyScale::rms;
   std::vector<int64_t> bucket_factors;  // none = one bucket
 };
 
-/// x [B,H,N,d], the queries and unscaled keys, v [B,H,N,d], both float32 on a CPU, mask [B,N] bool,
-/// rotations [H,R,Σ factors/2,d] float32, contiguous -> [B,H,N,d], laid out as [B,N,H,d]; rows of
-/// padding are zero. Differentiable once.
-torch::Tensor lsh_attention(const torch::Tensor& x, const torch::Tensor& v,
-                            const torch::Tensor& mask, const torch::Tensor& rotations,
-                            const LshOptions& settings);
+struct LshShape {
+  int64_t batch = 0, heads = 0, length = 0, head_dim = 0, element_size = 4;
+  LshOptions options = {};
+};
 
-/// Bytes that lsh_attention() holds above its inputs without gradients, the result among them.
-int64_t lsh_attention_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,
-                            const LshOptions& settings);
+/// x [B,H,N,d], the queries and unscaled keys, v [B,H,N,d], mask [B,N] bool, rotations [H,R,Σ
+/// factors/2,d] of at least float32, contiguous -> [B,H,N,d]; rows of padding are zero.
+/// Differentiable once.
+struct LshCall {
+  using Result = torch::Tensor;
+  using Shape = LshShape;
+  torch::Tensor x, v, mask, rotations;
+  LshOptions options = {};
+
+  Shape shape() const {
+    return {.batch = x.size(0),
+            .heads = x.size(1),
+            .length = x.size(2),
+            .head_dim = x.size(3),
+            .element_size = x.element_size(),
+            .options = options};
+  }
+};
+
+torch::Tensor lsh_attention(Kernels asked, const LshCall& call);
+
+/// Bytes above the inputs without gradients, the result among them; -1 for types that are widened.
+int64_t lsh_attention_bytes(Kernels asked, const LshShape& shape);
 
 }  // namespace lra::ops

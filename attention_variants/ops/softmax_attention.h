@@ -1,38 +1,55 @@
-// Softmax attention on CPUs as one operator; see cpu/softmax_head.h.
+// Softmax attention, a tile at a time: neither weights nor scores of all pairs are stored.
 #pragma once
 
-#include "attention_variants/ops/dispatch.h"
-#include "attention_variants/ops/dropout.h"
+#include "attention_variants/ops/types.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops {
 
-/// softmax(q kᵀ / √d) v: q [B,H,M,d], k [B,H,N,d], v [B,H,N,e] float32 on a CPU; keys [B,N] bool
-/// (true = seen; undefined = all) -> [B,H,M,e], laid out as [B,M,H,e]. Where `queries` [B,M] is
-/// given, the rows that it leaves out are zero and cost nothing. Rows of a sample without any key
-/// are zero. The weights that `dropout`, of draw_weight_dropout(), drops are zero and the others
-/// scaled; no more than a tile of either is ever held. Differentiable once.
-torch::Tensor softmax_attention(const torch::Tensor& q, const torch::Tensor& k,
-                                const torch::Tensor& v, const torch::Tensor& keys,
-                                const torch::Tensor& queries = {}, const DropoutMask& dropout = {});
+struct SoftmaxAttentionOptions {
+  double dropout = 0;     // of the weights, in training, below 1
+  bool training = false;  // an account is then of a forward and a backward pass
+  /// On LibTorch's operators and a CPU: computes a padded sample at its own length, where its
+  /// padding stands behind it and mask and queries are one.
+  bool per_sample = false;
+};
 
-/// A dropout with probability p, below 1, of the weights between queries q [B,H,M,d] and keys
-/// k [B,H,N,d]; its seed as make_dropout_mask() draws it.
-DropoutMask draw_weight_dropout(double p, bool training, const torch::Tensor& q,
-                                const torch::Tensor& k);
+struct SoftmaxAttentionShape {
+  int64_t rows = 0;  // B*H
+  int64_t queries = 0, keys = 0, depth = 0, values = 0;
+  int64_t element_size = 4;
+  bool key_mask = true;  // whether there is one
+  SoftmaxAttentionOptions options = {};
+};
 
-/// Weights [B,H,M,N] in memory with that dropout: on CPUs the same are dropped. On GPUs this is
-/// LibTorch's own dropout.
-torch::Tensor drop_weights(const torch::Tensor& weights, double p, bool training);
+/// softmax(q kᵀ / √d) v: q [B,H,M,d], k [B,H,N,d], v [B,H,N,e] -> [B,H,M,e] in the type of q. Rows
+/// that `queries` leaves out are zero, and so are all rows of a sample without any key. The weights
+/// that a dropout drops are zero and the others scaled; on a CPU the same are dropped by all
+/// implementations. The own kernel is differentiable once.
+struct SoftmaxAttentionCall {
+  using Result = torch::Tensor;
+  using Shape = SoftmaxAttentionShape;
+  torch::Tensor q, k, v;
+  torch::Tensor keys;     // [B,N] bool, true = seen; undefined = all
+  torch::Tensor queries;  // [B,M] bool; undefined = all
+  SoftmaxAttentionOptions options = {};
 
-/// Softmax attention of all tokens to all, q, k and v [B,H,N,d], mask [B,N] -> [B,H,N,d] with the
-/// rows of padding zero: by softmax_attention() where there are kernels for q, else by LibTorch's.
-torch::Tensor full_attention(Kernels chosen, const torch::Tensor& q, const torch::Tensor& k,
-                             const torch::Tensor& v, const torch::Tensor& mask);
+  Shape shape() const {
+    return {.rows = q.size(0) * q.size(1),
+            .queries = q.size(2),
+            .keys = k.size(2),
+            .depth = q.size(3),
+            .values = v.size(3),
+            .element_size = q.element_size(),
+            .key_mask = keys.defined(),
+            .options = options};
+  }
+};
 
-/// Bytes that softmax_attention() holds above its inputs without gradients, the result among them,
-/// for `rows` = B*H heads, where no padding stands before a token.
-int64_t softmax_attention_bytes(int64_t rows, int64_t queries, int64_t keys, int64_t depth,
-                                int64_t values);
+torch::Tensor softmax_attention(Kernels asked, const SoftmaxAttentionCall& call);
+
+/// Bytes above the inputs, the result among them, where no padding stands before a token; -1: no
+/// account.
+int64_t softmax_attention_bytes(Kernels asked, const SoftmaxAttentionShape& shape);
 
 }  // namespace lra::ops

@@ -51,10 +51,13 @@ class BigbirdAttention : public ProjectedAttention {
           q.size(1), count, options_.random_blocks, q.size(1), count,
           fmt::join(given_.sizes(), ",")));
     }
-    if (sees_all(count)) return ops::full_attention(context_.kernels, q, k, v, mask);
-    if (ops::has_cpu_kernels(context_.kernels, q))
-      return ops::block_sparse_attention(q, k, v, mask, patterns(q.size(1), q.size(2)));
-    return ops::zero_padded_rows(by_blocks(q, k, v, mask).to(q.scalar_type()), mask);
+    if (sees_all(count)) return ops::softmax_attention(context_.kernels, {q, k, v, mask, mask});
+    return ops::block_sparse_attention(
+        context_.kernels, {q, k, v, mask, [&] { return patterns(q.size(1), q.size(2)); },
+                           [&] {
+                             return ops::zero_padded_rows(
+                                 by_blocks(q, k, v, mask).to(q.scalar_type()), mask);
+                           }});
   }
 
   std::vector<std::string> tables() const override { return {"random_blocks"}; }
@@ -83,13 +86,15 @@ class BigbirdAttention : public ProjectedAttention {
 
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
-    // Training depends on when autograd frees what.
-    if (training || !ops::has_cpu_kernels(context_.kernels, element_size)) return -1;
+    if (training) return -1;  // depends on when autograd frees what
     const int64_t heads = context_.heads, d = context_.head_dim;
-    return sees_all(ops::reference::block_count(length, options_.block))
-               ? ops::softmax_attention_bytes(batch * heads, length, length, d, d)
-               : ops::block_sparse_attention_bytes(batch, heads, length, d,
-                                                   patterns(heads, length));
+    if (sees_all(ops::reference::block_count(length, options_.block))) {
+      return ops::softmax_attention_bytes(context_.kernels,
+                                          {batch * heads, length, length, d, d, element_size});
+    }
+    return ops::block_sparse_attention_bytes(
+        context_.kernels,
+        {batch, heads, length, d, element_size, [&] { return patterns(heads, length); }, {}});
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
@@ -114,13 +119,13 @@ class BigbirdAttention : public ProjectedAttention {
   ops::Patterns patterns(int64_t heads, int64_t length) const {
     const int64_t block = options_.block, count = ops::reference::block_count(length, block);
     const auto range = [&](int64_t i) {
-      return ops::cpu::Range{i * block, std::min((i + 1) * block, length)};
+      return ops::KeyRange{i * block, std::min((i + 1) * block, length)};
     };
     const torch::Tensor table = count > 2 ? seen_blocks(heads, count) : torch::Tensor();
     ops::Patterns patterns(static_cast<size_t>(heads));
     for (int64_t h = 0; h < heads; ++h) {
       for (int64_t i = 0; i < count; ++i) {
-        ops::cpu::SparsityTile tile{.queries = range(i), .keys = {}};
+        ops::SparsityTile tile{.queries = range(i), .keys = {}};
         if (i == 0 || i == count - 1) {
           tile.keys = {{0, length}};
         } else {

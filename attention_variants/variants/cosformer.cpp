@@ -7,8 +7,6 @@
 #include <numbers>
 
 #include "attention_variants/ops/linear_attention.h"
-#include "attention_variants/ops/padding.h"
-#include "attention_variants/ops/reference/linear_attention.h"
 #include "attention_variants/projected_attention.h"
 #include "attention_variants/registry.h"
 
@@ -22,14 +20,14 @@ struct CosformerOptions {
   void fields(Fields&) {}
 };
 
-// sin and cos of πi/2M: mask [B,N] -> [B,1,N,2,1]. Counted at least in float32: bfloat16 does not
+// sin and cos of πi/2M: mask [B,N] -> [B,N,2]. Counted at least in float32: bfloat16 does not
 // count beyond 256.
 torch::Tensor phases(const torch::Tensor& mask, torch::ScalarType type) {
   const torch::Tensor rank =
       mask.cumsum(1, type == torch::kDouble ? torch::kDouble : torch::kFloat);
   const torch::Tensor count = rank.narrow(1, mask.size(1) - 1, 1).clamp_min(1);  // M [B,1]
   const torch::Tensor angle = rank / count * (std::numbers::pi / 2);
-  return torch::stack({angle.sin(), angle.cos()}, -1).to(type).unsqueeze(1).unsqueeze(-1);
+  return torch::stack({angle.sin(), angle.cos()}, -1).to(type);
 }
 
 class CosformerAttention : public ProjectedAttention {
@@ -40,21 +38,8 @@ class CosformerAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
-    const torch::Tensor phase = phases(mask, q.scalar_type());
-    if (ops::has_cpu_kernels(context_.kernels, q)) {
-      return ops::linear_attention(
-          q, k, v, mask, phase.view({mask.size(0), mask.size(1), 2}),
-          {.map = ops::cpu::FeatureMap::cosine, .denominator_min = kCosformerLeast});
-    }
-    const auto features = [&](const torch::Tensor& x) {  // [B,H,N,d] -> [B,H,N,2d]
-      return (torch::relu(x).unsqueeze(-2) * phase).flatten(-2);
-    };
-    const torch::Tensor sums = ops::reference::key_value_sums(
-        features(k), ops::reference::values_with_ones(v, mask), /*offset=*/0);  // [B,H,2d,d+1]
-    // The rows of padded queries come out as zero because their features are.
-    return ops::reference::normalised_readout(features(ops::zero_padding(q, mask)), sums,
-                                              /*offset=*/0, kCosformerLeast)
-        .to(q.scalar_type());
+    return ops::linear_attention(context_.kernels,
+                                 {q, k, v, mask, phases(mask, q.scalar_type()), linear_options()});
   }
 
   bool length_invariant() const override { return true; }
@@ -64,14 +49,10 @@ class CosformerAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
-    const int64_t rows = batch * context_.heads, d = context_.head_dim;
-    if (ops::has_cpu_kernels(context_.kernels, element_size)) {
-      return ops::linear_attention_bytes(batch, context_.heads, length, d, 2 * d) +
-             batch * length * 2 * element_size;  // and the phases
-    }
-    // The phases and, while the queries are read: zeroed, their features of twice the width, the
-    // numerator with its denominator, and the output.
-    return (rows * length * (d + 2 * d + (d + 1) + d) + batch * length * 2) * element_size;
+    const int64_t d = context_.head_dim;
+    return ops::linear_attention_bytes(context_.kernels, {batch, context_.heads, length, d, 2 * d,
+                                                          element_size, true, linear_options()}) +
+           batch * length * 2 * element_size;  // and the phases
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
@@ -81,6 +62,10 @@ class CosformerAttention : public ProjectedAttention {
   }
 
  private:
+  static ops::LinearAttentionOptions linear_options() {
+    return {.map = ops::FeatureMap::cosine, .denominator_min = kCosformerLeast};
+  }
+
   const CosformerOptions options_;
 };
 

@@ -3,11 +3,7 @@
 //
 // Katharopoulos et al., "Transformers are RNNs: Fast Autoregressive Transformers with Linear
 // Attention", ICML 2020. Cost: O(N d²) time, O(N d) memory.
-#include <cmath>
-
 #include "attention_variants/ops/linear_attention.h"
-#include "attention_variants/ops/padding.h"
-#include "attention_variants/ops/reference/linear_attention.h"
 #include "attention_variants/projected_attention.h"
 #include "attention_variants/registry.h"
 
@@ -30,9 +26,6 @@ struct LinearOptions {
   }
 };
 
-// elu(x) + 1 as exp(min(x, 0)) + max(x, 0): elu(x) itself rounds to -1 from x = -6 on in bfloat16.
-torch::Tensor features(const torch::Tensor& x) { return x.clamp_max(0).exp_() + torch::relu(x); }
-
 class LinearAttention : public ProjectedAttention {
  public:
   LinearAttention(const AttentionContext& context, const LinearOptions& options)
@@ -41,26 +34,7 @@ class LinearAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
-    if (ops::has_cpu_kernels(context_.kernels, q)) {
-      return ops::linear_attention(q, k, v, mask, torch::empty({0}, q.options()),
-                                   {.map = ops::cpu::FeatureMap::elu,
-                                    .normalise = options_.normalise,
-                                    .denominator_min = kLinearLeast});
-    }
-    torch::Tensor sums;  // [B,H,d,d+1], or [B,H,d,d] without the denominator
-    if (options_.normalise) {
-      sums = ops::reference::key_value_sums(features(k), ops::reference::values_with_ones(v, mask),
-                                            /*offset=*/0);
-    } else {
-      const double share = 1 / std::sqrt(static_cast<double>(q.size(2)));
-      sums = torch::matmul(features(k).transpose(-2, -1), ops::zero_padding(v, mask)) * share;
-    }
-    // The rows of padded queries come out as zero because their features are.
-    const torch::Tensor q_features = ops::zero_padded_rows(features(q), mask);
-    const torch::Tensor out = options_.normalise ? ops::reference::normalised_readout(
-                                                       q_features, sums, /*offset=*/0, kLinearLeast)
-                                                 : torch::matmul(q_features, sums);
-    return out.to(q.scalar_type());
+    return ops::linear_attention(context_.kernels, {q, k, v, mask, {}, linear_options()});
   }
 
   bool length_invariant() const override { return options_.normalise; }
@@ -70,14 +44,9 @@ class LinearAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
-    if (ops::has_cpu_kernels(context_.kernels, element_size)) {
-      return ops::linear_attention_bytes(batch, context_.heads, length, context_.head_dim,
-                                         context_.head_dim);
-    }
-    const int64_t rows = batch * context_.heads, d = context_.head_dim;
-    // The values, with a column of ones where they are counted, stand while the features of the
-    // keys are made: two parts and their sum.
-    return rows * length * (3 * d + d + (options_.normalise ? 1 : 0)) * element_size;
+    const int64_t d = context_.head_dim;
+    return ops::linear_attention_bytes(context_.kernels, {batch, context_.heads, length, d, d,
+                                                          element_size, true, linear_options()});
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
@@ -87,6 +56,12 @@ class LinearAttention : public ProjectedAttention {
   }
 
  private:
+  ops::LinearAttentionOptions linear_options() const {
+    return {.map = ops::FeatureMap::elu,
+            .normalise = options_.normalise,
+            .denominator_min = kLinearLeast};
+  }
+
   const LinearOptions options_;
 };
 

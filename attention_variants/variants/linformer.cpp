@@ -7,10 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/project_length.h"
-#include "attention_variants/ops/reference/account.h"
-#include "attention_variants/ops/reference/softmax_attention.h"
 #include "attention_variants/ops/softmax_attention.h"
 #include "attention_variants/projected_attention.h"
 #include "attention_variants/registry.h"
@@ -56,28 +53,6 @@ struct LengthProjection : torch::nn::Module {
   torch::Tensor key, value;  // [k,Nmax] or [H,k,Nmax]; the same tensor where E = F
 };
 
-// Table times positions: x [B,H,N,d], table [k,Nmax] or [H,k,Nmax] -> [B,H,k,d]. Samples, and heads
-// where they share the table, stand side by side in one product: the gradient of the table then is
-// one product too, and not one a sample that would have to be summed.
-torch::Tensor project(const torch::Tensor& x, const torch::Tensor& table,
-                      const torch::Tensor& mask) {
-  const int64_t batch = x.size(0), heads = x.size(1), length = x.size(2), d = x.size(3);
-  const torch::Tensor used = table.narrow(-1, 0, length);
-  const torch::Tensor padded = mask.t().logical_not().unsqueeze(-1);  // [N,B,1]
-  if (table.dim() == 2) {
-    const torch::Tensor columns = x.permute({2, 1, 0, 3})
-                                      .clone(at::MemoryFormat::Contiguous)
-                                      .masked_fill_(padded.unsqueeze(1), 0)  // [N,H,B,d]
-                                      .flatten(1);
-    return torch::mm(used, columns).view({-1, heads, batch, d}).permute({2, 1, 0, 3});
-  }
-  const torch::Tensor columns = x.permute({1, 2, 0, 3})
-                                    .clone(at::MemoryFormat::Contiguous)
-                                    .masked_fill_(padded, 0)  // [H,N,B,d]
-                                    .flatten(2);
-  return torch::bmm(used, columns).view({heads, -1, batch, d}).permute({2, 0, 1, 3});
-}
-
 class LinformerAttention : public ProjectedAttention {
  public:
   LinformerAttention(const AttentionContext& context, const LinformerOptions& options)
@@ -99,17 +74,11 @@ class LinformerAttention : public ProjectedAttention {
       throw Error(
           fmt::format("linformer was made for {} heads, not {}", context_.heads, q.size(1)));
     }
-    if (ops::has_cpu_kernels(context_.kernels, q) &&
-        projection_->key.scalar_type() == torch::kFloat) {
-      return ops::softmax_attention(q, ops::project_length(k, projection_->key, mask),
-                                    ops::project_length(v, projection_->value, mask),
-                                    /*keys=*/torch::Tensor(), /*queries=*/mask);
-    }
-    const torch::Tensor keys = project(k, projection_->key, mask),
-                        values = project(v, projection_->value, mask);  // [B,H,k,d]
-    const torch::Tensor out = ops::reference::softmax_attention(ops::zero_padding(q, mask), keys,
-                                                                values, /*keys=*/torch::Tensor());
-    return ops::zero_padded_rows(out.to(q.scalar_type()), mask);
+    const torch::Tensor keys = ops::project_length(context_.kernels, {k, projection_->key, mask}),
+                        values = ops::project_length(context_.kernels,
+                                                     {v, projection_->value, mask});  // [B,H,k,d]
+    return ops::softmax_attention(context_.kernels,
+                                  {q, keys, values, /*keys=*/torch::Tensor(), /*queries=*/mask});
   }
 
   bool length_invariant() const override { return true; }
@@ -119,15 +88,12 @@ class LinformerAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
-    const int64_t rows = batch * context_.heads, d = context_.head_dim;
-    if (ops::has_cpu_kernels(context_.kernels, element_size)) {
-      return 2 * rows * options_.projected_length * d * element_size +
-             ops::softmax_attention_bytes(rows, length, options_.projected_length, d, d);
-    }
-    // Zeroed queries, the output, and both projections.
-    return 2 * rows * (length + options_.projected_length) * d * element_size +
-           ops::reference::fused_attention_bytes(rows, length, options_.projected_length, d,
-                                                 element_size);
+    const int64_t rows = batch * context_.heads, d = context_.head_dim,
+                  k = options_.projected_length;
+    return 2 * ops::project_length_bytes(context_.kernels,
+                                         {batch, context_.heads, length, d, k, element_size}) +
+           ops::softmax_attention_bytes(context_.kernels,
+                                        {rows, length, k, d, d, element_size, /*key_mask=*/false});
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {

@@ -31,14 +31,9 @@ class LocalAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
-    if (ops::has_cpu_kernels(context_.kernels, q))
-      return ops::block_sparse_attention(q, k, v, mask, {pattern(q.size(2))});
-    const int64_t block = block_of(q.size(2));
-    const torch::Tensor out = ops::reference::softmax_attention(
-        ops::reference::split_blocks(q, mask, block), ops::reference::split_blocks(k, mask, block),
-        ops::reference::split_blocks(v, mask, block), ops::reference::split_mask(mask, block));
-    return ops::zero_padded_rows(
-        ops::reference::join_blocks(out, q.size(0), q.size(2)).to(q.scalar_type()), mask);
+    return ops::block_sparse_attention(
+        context_.kernels, {q, k, v, mask, [&] { return ops::Patterns{pattern(q.size(2))}; },
+                           [&] { return by_blocks(q, k, v, mask); }});
   }
 
   bool length_invariant() const override { return true; }
@@ -48,16 +43,16 @@ class LocalAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
-    if (ops::has_cpu_kernels(context_.kernels, element_size)) {
-      return ops::block_sparse_attention_bytes(batch, context_.heads, length, context_.head_dim,
-                                               {pattern(length)});
-    }
-    const int64_t rows = batch * context_.heads, block = block_of(length);
-    const int64_t count = ops::reference::block_count(length, block);
-    // q, k and v in blocks, and the output.
-    return 4 * rows * count * block * context_.head_dim * element_size +
-           ops::reference::fused_attention_bytes(rows * count, block, block, context_.head_dim,
-                                                 element_size);
+    const int64_t rows = batch * context_.heads, d = context_.head_dim, block = block_of(length),
+                  count = ops::reference::block_count(length, block);
+    const auto by_blocks_bytes = [=] {
+      // q, k and v in blocks, and the output.
+      return 4 * rows * count * block * d * element_size +
+             ops::reference::fused_attention_bytes(rows * count, block, block, d, element_size);
+    };
+    return ops::block_sparse_attention_bytes(
+        context_.kernels, {batch, context_.heads, length, d, element_size,
+                           [&] { return ops::Patterns{pattern(length)}; }, by_blocks_bytes});
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
@@ -67,10 +62,20 @@ class LocalAttention : public ProjectedAttention {
   }
 
  private:
-  ops::cpu::SparsityPattern pattern(int64_t length) const {
-    ops::cpu::SparsityPattern pattern;
+  torch::Tensor by_blocks(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                          const torch::Tensor& mask) const {
+    const int64_t block = block_of(q.size(2));
+    const torch::Tensor out = ops::reference::softmax_attention(
+        ops::reference::split_blocks(q, mask, block), ops::reference::split_blocks(k, mask, block),
+        ops::reference::split_blocks(v, mask, block), ops::reference::split_mask(mask, block));
+    return ops::zero_padded_rows(
+        ops::reference::join_blocks(out, q.size(0), q.size(2)).to(q.scalar_type()), mask);
+  }
+
+  ops::SparsityPattern pattern(int64_t length) const {
+    ops::SparsityPattern pattern;
     for (int64_t begin = 0; begin < length; begin += options_.block) {
-      const ops::cpu::Range own{begin, std::min(begin + options_.block, length)};
+      const ops::KeyRange own{begin, std::min(begin + options_.block, length)};
       pattern.tiles.push_back({.queries = own, .keys = {own}, .unbounded = 1});
     }
     return pattern;

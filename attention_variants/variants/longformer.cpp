@@ -47,18 +47,11 @@ class LongformerAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
-    const int64_t length = q.size(2), g = options_.global_tokens;
-    if (sees_all(length)) return ops::full_attention(context_.kernels, q, k, v, mask);
-    if (ops::has_cpu_kernels(context_.kernels, q))
-      return ops::block_sparse_attention(q, k, v, mask, {pattern(length)});
-    torch::Tensor out = banded(q, k, v, mask);
-    if (g > 0) {
-      const torch::Tensor global = ops::reference::softmax_attention(
-          ops::zero_padding(q.narrow(2, 0, g), mask.narrow(1, 0, g)), ops::zero_padding(k, mask),
-          ops::zero_padding(v, mask), mask);
-      out = torch::cat({global, out.narrow(2, g, length - g)}, 2);
-    }
-    return ops::zero_padded_rows(out.to(q.scalar_type()), mask);
+    const int64_t length = q.size(2);
+    if (sees_all(length)) return ops::softmax_attention(context_.kernels, {q, k, v, mask, mask});
+    return ops::block_sparse_attention(
+        context_.kernels, {q, k, v, mask, [&] { return ops::Patterns{pattern(length)}; },
+                           [&] { return by_bands(q, k, v, mask); }});
   }
 
   bool length_invariant() const override { return true; }
@@ -69,26 +62,14 @@ class LongformerAttention : public ProjectedAttention {
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
-    if (ops::has_cpu_kernels(context_.kernels, element_size)) {
-      return sees_all(length) ? ops::softmax_attention_bytes(rows, length, length, d, d)
-                              : ops::block_sparse_attention_bytes(batch, context_.heads, length, d,
-                                                                  {pattern(length)});
-    }
     if (sees_all(length)) {
-      return 4 * rows * length * d * element_size +
-             ops::reference::fused_attention_bytes(rows, length, length, d, element_size);
+      return ops::softmax_attention_bytes(context_.kernels,
+                                          {rows, length, length, d, d, element_size});
     }
-    if (options_.global_tokens > 0) return -1;
-    const Layout layout = lay_out(length);
-    const int64_t width = wider(d), span = layout.block + 2 * layout.half;
-    // q, k, v and the output in blocks, k and v with a margin to each side.
-    const int64_t blocks = 4 * rows * layout.count * layout.block * width,
-                  margins = 4 * layout.half * context_.heads * width;
-    // What a row sees: counted as int64, as bool, and as the kernel's own numbers.
-    const int64_t seen = layout.block * span * (8 + 1 + element_size);
-    return (blocks + margins) * element_size + seen +
-           ops::reference::fused_attention_bytes(rows * layout.count, layout.block, span, width,
-                                                 element_size);
+    return ops::block_sparse_attention_bytes(
+        context_.kernels, {batch, context_.heads, length, d, element_size,
+                           [&] { return ops::Patterns{pattern(length)}; },
+                           [&] { return by_bands_bytes(rows, length, element_size); }});
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
@@ -101,18 +82,47 @@ class LongformerAttention : public ProjectedAttention {
   }
 
  private:
-  ops::cpu::SparsityPattern pattern(int64_t length) const {
+  // Of `rows` heads, without global tokens.
+  int64_t by_bands_bytes(int64_t rows, int64_t length, int64_t element_size) const {
+    if (options_.global_tokens > 0) return -1;
+    const int64_t d = context_.head_dim;
+    const Layout layout = lay_out(length);
+    const int64_t width = wider(d), span = layout.block + 2 * layout.half;
+    // q, k, v and the output in blocks, k and v with a margin to each side.
+    const int64_t blocks = 4 * rows * layout.count * layout.block * width,
+                  margins = 4 * layout.half * context_.heads * width;
+    // What a row sees: counted as int64, as bool, and as the kernel's own numbers.
+    const int64_t seen = layout.block * span * (8 + 1 + element_size);
+    return (blocks + margins) * element_size + seen +
+           ops::reference::fused_attention_bytes(rows * layout.count, layout.block, span, width,
+                                                 element_size);
+  }
+
+  ops::SparsityPattern pattern(int64_t length) const {
     const int64_t g = options_.global_tokens, half = options_.window / 2,
                   block = lay_out(length).block;
-    ops::cpu::SparsityPattern pattern{.tiles = {}, .before = half, .after = half};
+    ops::SparsityPattern pattern{.tiles = {}, .before = half, .after = half};
     if (g > 0) pattern.tiles.push_back({.queries = {0, g}, .keys = {{0, length}}, .unbounded = 1});
     for (int64_t begin = g; begin < length; begin += block) {
       const int64_t end = std::min(begin + block, length);
-      const ops::cpu::Range band{std::max(g, begin - half), std::min(length, end + half)};
+      const ops::KeyRange band{std::max(g, begin - half), std::min(length, end + half)};
       // The band leaves the global tokens out: each pair counts once.
       pattern.tiles.push_back({.queries = {begin, end}, .keys = {{0, g}, band}, .unbounded = 1});
     }
     return pattern;
+  }
+
+  torch::Tensor by_bands(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                         const torch::Tensor& mask) const {
+    const int64_t length = q.size(2), g = options_.global_tokens;
+    torch::Tensor out = banded(q, k, v, mask);
+    if (g > 0) {
+      const torch::Tensor global = ops::reference::softmax_attention(
+          ops::zero_padding(q.narrow(2, 0, g), mask.narrow(1, 0, g)), ops::zero_padding(k, mask),
+          ops::zero_padding(v, mask), mask);
+      out = torch::cat({global, out.narrow(2, g, length - g)}, 2);
+    }
+    return ops::zero_padded_rows(out.to(q.scalar_type()), mask);
   }
 
   // How a sequence is cut: `count` blocks of queries, each with a stretch of block + 2 half keys.

@@ -12,7 +12,6 @@
 
 #include "attention_variants/ops/landmark_attention.h"
 #include "attention_variants/ops/padding.h"
-#include "attention_variants/ops/reference/account.h"
 #include "attention_variants/ops/reference/depthwise_conv.h"
 #include "attention_variants/ops/reference/landmark_attention.h"
 #include "attention_variants/ops/softmax_attention.h"
@@ -64,26 +63,19 @@ class NystromAttention : public ProjectedAttention {
     }
   }
 
-  torch::Tensor attend(const torch::Tensor& q_given, const torch::Tensor& k_given,
-                       const torch::Tensor& v_given, const torch::Tensor& mask) override {
-    check_attend_inputs(q_given, k_given, v_given, mask);
-    if (conv_ != nullptr && q_given.size(1) != context_.heads) {
-      throw Error(
-          fmt::format("nystrom was made for {} heads, not {}", context_.heads, q_given.size(1)));
+  torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                       const torch::Tensor& mask) override {
+    check_attend_inputs(q, k, v, mask);
+    if (conv_ != nullptr && q.size(1) != context_.heads) {
+      throw Error(fmt::format("nystrom was made for {} heads, not {}", context_.heads, q.size(1)));
     }
-    if (has_kernel(q_given)) {
-      return ops::landmark_attention(q_given, k_given, v_given, mask, conv_weight(q_given),
-                                     kernel_options());
+    if (!is_exact(q.size(2))) {
+      return ops::landmark_attention(context_.kernels,
+                                     {q, k, v, mask, conv_weight(q), landmark_options()});
     }
-    const auto read = [&](const torch::Tensor& x) {
-      return options_.padding == "ignored" ? x : ops::zero_padding(x, mask);
-    };
-    const torch::Tensor v = read(v_given);
-    torch::Tensor out = (is_exact(q_given.size(2))
-                             ? ops::full_attention(context_.kernels, q_given, k_given, v, mask)
-                             : approximate(read(q_given), read(k_given), v, mask))
-                            .to(q_given.scalar_type());
-    if (conv_ != nullptr) out = out + ops::reference::depthwise_conv(v, conv_->weight);
+    const torch::Tensor values = options_.padding == "ignored" ? v : ops::zero_padding(v, mask);
+    torch::Tensor out = ops::softmax_attention(context_.kernels, {q, k, values, mask, mask});
+    if (conv_ != nullptr) out = out + ops::reference::depthwise_conv(values, conv_->weight);
     return ops::zero_padded_rows(out, mask);
   }
 
@@ -94,25 +86,22 @@ class NystromAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
-    if (ops::has_cpu_kernels(context_.kernels, element_size) && kernel_computes(length)) {
-      return ops::landmark_attention_bytes(batch, context_.heads, length, context_.head_dim,
-                                           options_.conv_kernel_size, kernel_options());
-    }
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
+    if (!is_exact(length)) {
+      return ops::landmark_attention_bytes(
+          context_.kernels, {batch, context_.heads, length, d, options_.conv_kernel_size,
+                             element_size, landmark_options()});
+    }
     const int64_t vector = rows * length * d * element_size;  // one [B,H,N,d]
     const int64_t v = options_.padding == "ignored" ? 0 : 1;  // with padding zeroed
-    const int64_t m = std::min(options_.num_landmarks, length);
-    // Both landmarks, B V and Z B V; A and Z.
-    const int64_t inner = m == length ? 0 : rows * (4 * m * d + 2 * m * m) * element_size;
-    const bool by_kernel = is_exact(length) && ops::has_cpu_kernels(context_.kernels, element_size);
-    // q and k as well, and of full_attention() by LibTorch v once more.
-    const int64_t beside = by_kernel ? 0 : is_exact(length) ? 3 : 2 * v;
-    const int64_t attention = by_kernel ? ops::softmax_attention_bytes(rows, length, length, d, d)
-                                        : vector + ops::reference::fused_attention_bytes(
-                                                       rows, length, m, d, element_size);
-    const int64_t product = (v + beside) * vector + inner + attention;
-    // The attention's output stands while the convolution lays out its input and writes its result.
-    return conv_ == nullptr ? product : std::max(product, (v + 3) * vector);
+    const int64_t product =
+        v * vector +
+        ops::softmax_attention_bytes(context_.kernels, {rows, length, length, d, d, element_size});
+    if (conv_ == nullptr) return product;
+    // The attention's output stands while the convolution runs.
+    return std::max(product, (v + 1) * vector + ops::reference::depthwise_conv_bytes(
+                                                    batch, context_.heads, length, d,
+                                                    options_.conv_kernel_size, element_size));
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
@@ -130,18 +119,17 @@ class NystromAttention : public ProjectedAttention {
   // As many landmarks as tokens, or more, are the tokens themselves.
   bool is_exact(int64_t length) const { return length <= options_.num_landmarks; }
 
-  bool has_kernel(const torch::Tensor& q) const {
-    return ops::has_cpu_kernels(context_.kernels, q) && kernel_computes(q.size(2));
-  }
-
-  bool kernel_computes(int64_t length) const {
-    return !is_exact(length) && options_.padding == "masked" &&
-           options_.landmarks == "segment_means" && options_.init == "per_matrix" &&
-           options_.pinv == "iterative";
-  }
-
-  ops::LandmarkOptions kernel_options() const {
-    return {.landmarks = options_.num_landmarks, .iterations = options_.pinv_iterations};
+  ops::LandmarkOptions landmark_options() const {
+    return {.landmarks = options_.num_landmarks,
+            .kind = options_.landmarks,
+            .seed = context_.seed,
+            .exact_inverse = options_.pinv == "exact",
+            .iterations = options_.pinv_iterations,
+            .start = options_.init == "global" ? ops::InverseStart::global
+                                               : ops::InverseStart::per_matrix,
+            .padding = options_.padding == "masked"   ? ops::LandmarkPadding::masked
+                       : options_.padding == "zeroed" ? ops::LandmarkPadding::zeroed
+                                                      : ops::LandmarkPadding::ignored};
   }
 
   // [H,K]
@@ -150,30 +138,13 @@ class NystromAttention : public ProjectedAttention {
                             : conv_->weight.view({context_.heads, options_.conv_kernel_size});
   }
 
-  torch::Tensor approximate(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                            const torch::Tensor& mask) const {
-    const torch::Tensor tokens = options_.padding == "masked" ? mask : torch::Tensor();
-    const ops::reference::Landmarks landmarks = ops::reference::make_landmarks(
-        q, k, tokens,
-        {.count = options_.num_landmarks, .kind = options_.landmarks, .seed = context_.seed});
-    const torch::Tensor a = ops::reference::landmark_matrix(landmarks);  // [B,H,m,m]
-    const torch::Tensor z =
-        options_.pinv == "exact"
-            ? ops::reference::exact_landmark_inverse(a)
-            : ops::reference::landmark_inverse(a, options_.pinv_iterations,
-                                               options_.init == "global"
-                                                   ? ops::reference::InverseStart::global
-                                                   : ops::reference::InverseStart::per_matrix);
-    return ops::reference::landmark_product(q, k, v, mask, landmarks, z);
-  }
-
   const NystromOptions options_;
   std::shared_ptr<ConvWeight> conv_;
 };
 
 [[maybe_unused]] const bool nystrom_registered =
     register_attention<NystromAttention, NystromOptions>({
-        .name = ops::reference::kNystrom,
+        .name = "nystrom",
         .title = "Nyström",
         .paper = "Xiong et al., AAAI 2021",
         .complexity = "O(N m)",
@@ -183,6 +154,7 @@ class NystromAttention : public ProjectedAttention {
         .state = "conv.weight [H,1,K,1]",
         .peer = "transformers, nystrom-attention",
         .approximation = {{"conv_kernel_size", 0}},
+        .landmark_study = true,
     });
 
 }  // namespace

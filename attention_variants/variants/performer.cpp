@@ -9,14 +9,10 @@
 // m) memory: one [B,H,N,m] of features each for queries and keys.
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <tuple>
 
 #include <fmt/format.h>
 
 #include "attention_variants/ops/linear_attention.h"
-#include "attention_variants/ops/padding.h"
-#include "attention_variants/ops/reference/linear_attention.h"
 #include "attention_variants/projected_attention.h"
 #include "attention_variants/registry.h"
 
@@ -88,29 +84,11 @@ class PerformerAttention : public ProjectedAttention {
                               q.size(3)));
     }
     if (redraw_ != nullptr && is_training()) count_forward();
-    const bool relu = options_.kernel == "relu";
-    const double offset = relu ? 1e-3 : 1e-4;
-    if (ops::has_cpu_kernels(context_.kernels, q)) {
-      return ops::linear_attention(
-          q, k, v, mask, projection_.to(torch::kFloat) * scale(),
-          {.map = relu ? ops::cpu::FeatureMap::relu : ops::cpu::FeatureMap::softmax,
-           .norm = scale() * scale() / 2,
-           .offset = offset,
-           .denominator_min = kPerformerLeast,
-           .count_padding = options_.prescale});
-    }
-    const torch::Tensor seen = options_.prescale ? torch::ones_like(mask) : mask;
-    const torch::Tensor values = ops::reference::values_with_ones(
-        options_.prescale ? ops::zero_padding(v, mask) : v, seen);  // [B,H,N,d+1]
-    // The features of the keys are gone before those of the queries are made. m^-½ is left out: it
+    // A fresh tensor: autograd keeps it, and the next redraw leaves it alone. m^-½ is left out: it
     // cancels.
-    const torch::Tensor sums = ops::reference::key_value_sums(
-        features(ops::zero_padding(k, mask), seen).to(v.scalar_type()), values,
-        offset);  // [B,H,m,d+1]
-    const torch::Tensor out = ops::reference::normalised_readout(
-        features(ops::zero_padding(q, mask), torch::Tensor()).to(v.scalar_type()), sums, offset,
-        kPerformerLeast);
-    return ops::zero_padded_rows(out.to(q.scalar_type()), mask);
+    const auto type = q.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+    return ops::linear_attention(context_.kernels,
+                                 {q, k, v, mask, projection_.to(type) * scale(), linear_options()});
   }
 
   bool length_invariant() const override { return !options_.prescale; }
@@ -120,16 +98,10 @@ class PerformerAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
-    const int64_t rows = batch * context_.heads, d = context_.head_dim, m = options_.num_features;
-    if (ops::has_cpu_kernels(context_.kernels, element_size)) {
-      return ops::linear_attention_bytes(batch, context_.heads, length, d, m) +
-             m * d * element_size;  // and the scaled projection
-    }
-    // While the queries are read: the values with their column of ones, the keys' sums, and of the
-    // queries themselves, their features, and the numerator with its denominator before and after
-    // its offset. Features are of float32 at least.
-    const int64_t features = rows * length * m * std::max<int64_t>(element_size, 4);
-    return features + rows * (length * (3 * (d + 1) + d) + m * (d + 1)) * element_size;
+    const int64_t d = context_.head_dim, m = options_.num_features;
+    return ops::linear_attention_bytes(context_.kernels, {batch, context_.heads, length, d, m,
+                                                          element_size, true, linear_options()}) +
+           m * d * std::max<int64_t>(element_size, 4);  // and the scaled projection
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
@@ -140,6 +112,15 @@ class PerformerAttention : public ProjectedAttention {
   }
 
  private:
+  ops::LinearAttentionOptions linear_options() const {
+    const bool relu = options_.kernel == "relu";
+    return {.map = relu ? ops::FeatureMap::relu : ops::FeatureMap::softmax,
+            .norm = scale() * scale() / 2,
+            .offset = relu ? 1e-3 : 1e-4,
+            .denominator_min = kPerformerLeast,
+            .count_padding = options_.prescale};
+  }
+
   // x̂ is x times it.
   double scale() const {
     return std::pow(static_cast<double>(context_.head_dim), options_.prescale ? -0.5 : -0.25);
@@ -160,56 +141,6 @@ class PerformerAttention : public ProjectedAttention {
     if (done > 0 && done % options_.redraw_interval == 0)
       projection_.copy_(draw(done / options_.redraw_interval));
     redraw_->forwards.add_(1);
-  }
-
-  // φ without its offset, x [B,H,N,d] -> [B,H,N,m], at least in float32 whatever the type of x: an
-  // exponent of 80 in bfloat16 is off by a quarter. Of queries where `seen` is undefined, else of
-  // keys with c the maximum over the positions seen [B,N].
-  torch::Tensor features(const torch::Tensor& x_given, const torch::Tensor& seen) const {
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    const auto type = x_given.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
-    const torch::Tensor x = x_given.to(type);
-    // A fresh tensor: autograd keeps it, and the next redraw leaves it alone.
-    const torch::Tensor w = projection_.to(type) * scale();
-    torch::Tensor logits = torch::matmul(x, w.t());  // wᵀx̂ [B,H,N,m]
-    if (options_.kernel == "relu") return logits.relu_();
-    torch::Tensor shift =
-        x.square().sum(-1, /*keepdim=*/true) * (scale() * scale() / 2);  // ‖x̂‖²/2 [B,H,N,1]
-    if (!seen.defined()) {
-      shift = shift + largest(x, w, logits);
-    } else {
-      // At positions not seen x is zero; the exponential is 1 there instead of exp(-c).
-      shift = (shift + largest(x, w, logits, seen))
-                  .masked_fill(seen.logical_not().unsqueeze(1).unsqueeze(-1), 0);
-    }
-    // In place: autograd needs the exponential alone.
-    return logits.sub_(shift).exp_();
-  }
-
-  // The largest wᵀx̂ of each position [B,H,N,1]. For autograd it is computed once more from the row
-  // of w that attains it, so that its gradient needs neither logits [B,H,N,m] nor a tensor of that
-  // size.
-  static torch::Tensor largest(const torch::Tensor& x, const torch::Tensor& w,
-                               const torch::Tensor& logits) {
-    if (!logits.requires_grad()) return logits.amax(-1, /*keepdim=*/true);
-    // max() and not argmax(), which takes three times as long on CPUs.
-    const torch::Tensor feature = std::get<1>(logits.detach().max(-1));  // [B,H,N]
-    return (x * w.index_select(0, feature.flatten()).view(x.sizes())).sum(-1, /*keepdim=*/true);
-  }
-
-  // The largest of each sample and head [B,H,1,1], over the positions seen [B,N].
-  static torch::Tensor largest(const torch::Tensor& x, const torch::Tensor& w,
-                               const torch::Tensor& logits, const torch::Tensor& seen) {
-    const torch::Tensor position =
-        logits.detach()
-            .amax(-1)
-            .masked_fill(seen.logical_not().unsqueeze(1), -std::numeric_limits<double>::infinity())
-            .argmax(-1, /*keepdim=*/true)
-            .unsqueeze(-1);  // [B,H,1,1]
-    const auto row = [&](const torch::Tensor& t) {
-      return t.gather(2, position.expand({-1, -1, 1, t.size(3)}));
-    };
-    return largest(row(x), w, row(logits));
   }
 
   const PerformerOptions options_;

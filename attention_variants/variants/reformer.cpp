@@ -63,10 +63,7 @@ class ReformerAttention : public ProjectedAttention {
     if (!k.is_same(q) && !torch::equal(ops::zero_padding(k, mask), ops::zero_padding(q, mask)))
       throw Unsupported("reformer reads one tensor as queries and as keys: k should equal q");
     const ops::LshOptions settings = settings_for(q.size(2));
-    const torch::Tensor table = rotations(q, settings);
-    if (ops::has_cpu_kernels(context_.kernels, q))
-      return ops::lsh_attention(q, v, mask, table, settings);
-    return ops::reference::lsh_attention(q, v, mask, table, settings);
+    return ops::lsh_attention(context_.kernels, {q, v, mask, rotations(q, settings), settings});
   }
 
   std::vector<std::string> tables() const override { return {"rotations"}; }
@@ -85,13 +82,10 @@ class ReformerAttention : public ProjectedAttention {
 
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
-    if (training || element_size < static_cast<int64_t>(sizeof(float)))
-      return -1;  // depends on when autograd frees what, and on what is widened
-    const ops::LshOptions settings = settings_for(length);
-    const int64_t heads = context_.heads, d = context_.head_dim;
-    if (ops::has_cpu_kernels(context_.kernels, element_size))
-      return ops::lsh_attention_bytes(batch, heads, length, d, settings);
-    return ops::reference::lsh_attention_bytes(batch, heads, length, d, element_size, settings);
+    if (training) return -1;  // depends on when autograd frees what
+    return ops::lsh_attention_bytes(
+        context_.kernels,
+        {batch, context_.heads, length, context_.head_dim, element_size, settings_for(length)});
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
@@ -105,9 +99,9 @@ class ReformerAttention : public ProjectedAttention {
  private:
   // One unhashed chunk where there are no more tokens.
   ops::LshOptions settings_for(int64_t length) const {
-    ops::LshOptions settings{.chunk = length,
-                             .key_scale = options_.key_scale == "rms" ? ops::cpu::KeyScale::rms
-                                                                      : ops::cpu::KeyScale::unit};
+    ops::LshOptions settings{
+        .chunk = length,
+        .key_scale = options_.key_scale == "rms" ? ops::KeyScale::rms : ops::KeyScale::unit};
     if (length <= options_.chunk_length) return settings;
     settings.rounds = options_.num_hashes;
     settings.chunk = options_.chunk_length;

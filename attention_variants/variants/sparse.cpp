@@ -57,18 +57,11 @@ class SparseAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
-    const int64_t batch = q.size(0), length = q.size(2), block = options_.block;
-    if (sees_all(length)) return ops::full_attention(context_.kernels, q, k, v, mask);
-    if (ops::has_cpu_kernels(context_.kernels, q))
-      return ops::block_sparse_attention(q, k, v, mask, {pattern(length)});
-    const torch::Tensor queries = ops::reference::split_blocks(q, mask, block),
-                        keys = ops::reference::split_blocks(k, mask, block),
-                        values = ops::reference::split_blocks(v, mask, block),
-                        real = ops::reference::split_mask(mask, block);
-    const torch::Tensor out =
-        with_summaries(ops::reference::join_blocks(queries, batch, length), keys, values, real,
-                       own_block(queries, keys, values, real, batch, length));
-    return ops::zero_padded_rows(out.to(q.scalar_type()), mask);
+    const int64_t length = q.size(2);
+    if (sees_all(length)) return ops::softmax_attention(context_.kernels, {q, k, v, mask, mask});
+    return ops::block_sparse_attention(
+        context_.kernels, {q, k, v, mask, [&] { return ops::Patterns{pattern(length)}; },
+                           [&] { return by_summaries(q, k, v, mask); }});
   }
 
   bool length_invariant() const override { return true; }
@@ -78,28 +71,15 @@ class SparseAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
-    const int64_t rows = batch * context_.heads, d = context_.head_dim, block = options_.block;
-    if (ops::has_cpu_kernels(context_.kernels, element_size)) {
-      return sees_all(length) ? ops::softmax_attention_bytes(rows, length, length, d, d)
-                              : ops::block_sparse_attention_bytes(batch, context_.heads, length, d,
-                                                                  {pattern(length)});
+    const int64_t rows = batch * context_.heads, d = context_.head_dim;
+    if (sees_all(length)) {
+      return ops::softmax_attention_bytes(context_.kernels,
+                                          {rows, length, length, d, d, element_size});
     }
-    const int64_t vector = rows * length * d * element_size;  // one [B,H,N,d]
-    if (sees_all(length))
-      return 4 * vector +
-             ops::reference::fused_attention_bytes(rows, length, length, d, element_size);
-    const int64_t count = ops::reference::block_count(length, block);
-    const int64_t blocks = rows * count * block * d * element_size;
-    const int64_t scores = rows * count * block * block * std::max<int64_t>(element_size, 4);
-    // q, k and v in blocks; within them the scores, their softmax and what the log-sum-exp takes of
-    // them, and the output in blocks and joined.
-    const int64_t within = 5 * blocks + 3 * scores;
-    // Then the blocks' own output, queries and output with their extra columns, the summaries of k
-    // and v, and the sum of both parts.
-    const int64_t keys = 1 + count * columns();
-    const int64_t mixed =
-        3 * blocks + 3 * vector + 2 * rows * (length + keys) * wider(d) * element_size;
-    return std::max(within, mixed);
+    return ops::block_sparse_attention_bytes(
+        context_.kernels, {batch, context_.heads, length, d, element_size,
+                           [&] { return ops::Patterns{pattern(length)}; },
+                           [&] { return by_summaries_bytes(rows, length, element_size); }});
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
@@ -118,6 +98,36 @@ class SparseAttention : public ProjectedAttention {
   }
 
  private:
+  torch::Tensor by_summaries(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                             const torch::Tensor& mask) const {
+    const int64_t batch = q.size(0), length = q.size(2), block = options_.block;
+    const torch::Tensor queries = ops::reference::split_blocks(q, mask, block),
+                        keys = ops::reference::split_blocks(k, mask, block),
+                        values = ops::reference::split_blocks(v, mask, block),
+                        real = ops::reference::split_mask(mask, block);
+    const torch::Tensor out =
+        with_summaries(ops::reference::join_blocks(queries, batch, length), keys, values, real,
+                       own_block(queries, keys, values, real, batch, length));
+    return ops::zero_padded_rows(out.to(q.scalar_type()), mask);
+  }
+
+  int64_t by_summaries_bytes(int64_t rows, int64_t length, int64_t element_size) const {
+    const int64_t d = context_.head_dim, block = options_.block;
+    const int64_t vector = rows * length * d * element_size;  // one [B,H,N,d]
+    const int64_t count = ops::reference::block_count(length, block);
+    const int64_t blocks = rows * count * block * d * element_size;
+    const int64_t scores = rows * count * block * block * std::max<int64_t>(element_size, 4);
+    // q, k and v in blocks; within them the scores, their softmax and what the log-sum-exp takes of
+    // them, and the output in blocks and joined.
+    const int64_t within = 5 * blocks + 3 * scores;
+    // Then the blocks' own output, queries and output with their extra columns, the summaries of k
+    // and v, and the sum of both parts.
+    const int64_t keys = 1 + count * columns();
+    const int64_t mixed =
+        3 * blocks + 3 * vector + 2 * rows * (length + keys) * wider(d) * element_size;
+    return std::max(within, mixed);
+  }
+
   // c: the first column of a block and its last `summary`.
   int64_t columns() const { return std::min(options_.summary + 1, options_.block); }
 
@@ -125,13 +135,13 @@ class SparseAttention : public ProjectedAttention {
     return !options_.causal && (length <= options_.block || columns() == options_.block);
   }
 
-  ops::cpu::SparsityPattern pattern(int64_t length) const {
+  ops::SparsityPattern pattern(int64_t length) const {
     const int64_t block = options_.block, count = ops::reference::block_count(length, block);
-    ops::cpu::SparsityPattern pattern;
+    ops::SparsityPattern pattern;
     if (options_.causal) pattern.after = 0;
     for (int64_t i = 0; i < count; ++i) {
-      const ops::cpu::Range own{i * block, std::min((i + 1) * block, length)};
-      ops::cpu::SparsityTile tile{.queries = own, .keys = {}};
+      const ops::KeyRange own{i * block, std::min((i + 1) * block, length)};
+      ops::SparsityTile tile{.queries = own, .keys = {}};
       for (int64_t j = 0; j < (options_.causal ? i + 1 : count); ++j) {
         const int64_t begin = j * block, end = begin + block;
         if (j == i) {
@@ -139,8 +149,8 @@ class SparseAttention : public ProjectedAttention {
           continue;
         }
         tile.keys.push_back({begin, begin + 1});
-        const ops::cpu::Range last{std::max(begin + 1, end - options_.summary),
-                                   std::min(end, length)};
+        const ops::KeyRange last{std::max(begin + 1, end - options_.summary),
+                                 std::min(end, length)};
         if (last.begin < last.end) tile.keys.push_back(last);
       }
       pattern.tiles.push_back(std::move(tile));

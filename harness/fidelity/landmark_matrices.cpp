@@ -1,6 +1,8 @@
-#include "harness/fidelity/experiments.h"
+#include <algorithm>
 
 #include "attention_variants/ops/reference/landmark_attention.h"
+#include "attention_variants/registry.h"
+#include "harness/fidelity/experiments.h"
 
 namespace lra {
 namespace {
@@ -47,9 +49,14 @@ Measures matrix_errors(const MatrixInputs& given, const std::string& kind, int64
 }  // namespace
 
 AttentionRecord landmark_record(const json& options) {
-  return {.name = ops::reference::kNystrom,
-          .label = AttentionSpec{.name = ops::reference::kNystrom, .options = options}.text(),
-          .options = attention_entry(ops::reference::kNystrom).effective_options(options)};
+  const auto entries = attention_entries();
+  const auto found = std::ranges::find_if(
+      entries, [](const AttentionEntry* entry) { return entry->info.landmark_study; });
+  if (found == entries.end()) throw Error("no attention is one of landmark matrices");
+  const std::string& name = (*found)->info.name;
+  return {.name = name,
+          .label = AttentionSpec{.name = name, .options = options}.text(),
+          .options = (*found)->effective_options(options)};
 }
 
 void landmark_matrices(Session& session, const FidelityRequest& request) {

@@ -10,7 +10,7 @@
 #include "harness/fidelity/fidelity_inputs.h"
 #include "harness/fidelity/measures.h"
 #include "harness/host/progress.h"
-#include "results/records/records.h"
+#include "results/records/fidelity.h"
 
 namespace lra {
 

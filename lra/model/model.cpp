@@ -8,6 +8,7 @@
 #include "attention_variants/ops/embedding.h"
 #include "attention_variants/ops/feed_forward.h"
 #include "attention_variants/ops/layer_norm.h"
+#include "attention_variants/ops/linear.h"
 #include "attention_variants/projected_attention.h"
 
 namespace lra {
@@ -36,6 +37,10 @@ int64_t row_flops(const torch::nn::Sequential& layers) {
     if (parameter.dim() == 2) flops += 2 * parameter.numel();
   }
   return flops;
+}
+
+ops::RowNorm weights_of(const torch::nn::LayerNorm& norm) {
+  return {.weight = norm->weight, .bias = norm->bias, .eps = norm->options.eps()};
 }
 
 }  // namespace
@@ -111,37 +116,29 @@ torch::Tensor Model::add_attention(size_t i, const torch::Tensor& x, const torch
                                    const torch::Tensor& real, std::vector<torch::Tensor>* seen) {
   const bool normed = options_.norm == "pre",
              alone = options_.attention_dtype == "float32" &&
-                     at::autocast::is_autocast_enabled(x.device().type()),
-             fused = ops::has_cpu_kernels(kernels_, x) && options_.dropout < 1;
+                     at::autocast::is_autocast_enabled(x.device().type());
   torch::nn::LayerNorm& norm = attention_norms_[i];
-  if (auto* projected = dynamic_cast<ProjectedAttention*>(attentions_[i].get());
-      projected != nullptr && !projected->reads_padding() && fused && !alone && seen == nullptr) {
-    const ops::RowNorm row_norm{
-        .weight = norm->weight, .bias = norm->bias, .eps = norm->options.eps()};
+  Attention& attention = *attentions_[i];
+  const ops::RowNorm row_norm = weights_of(norm);
+  if (!attention.reads_padding() && !alone && seen == nullptr) {
     NormedInput rows{.x = x, .norm = normed ? &row_norm : nullptr};
-    // Of bfloat16 where an attention of LibTorch's operators runs under autocast.
-    const torch::Tensor mixed = projected->attend_unprojected(rows, mask).to(x.scalar_type());
-    return ops::add_projected(rows.x, mixed, projected->output(), options_.dropout, is_training(),
-                              real);
+    const auto [joined, output] = attention.attend_unprojected(rows, mask);
+    if (joined.defined()) {
+      return ops::add_projected(kernels_, rows.x, joined, output, options_.dropout, is_training(),
+                                real);
+    }
   }
-  torch::Tensor given = x;
-  if (normed) {
-    given = ops::has_cpu_kernels(kernels_, x)
-                ? ops::layer_norm(x, norm->weight, norm->bias, norm->options.eps(), real)
-                : norm->forward(x);
-  }
+  const torch::Tensor given = normed ? ops::layer_norm(kernels_, x, row_norm, real) : x;
   if (seen != nullptr) seen->push_back(has_cls() ? given.slice(1, 1) : given);
   torch::Tensor y;
   if (alone) {
     const WithoutAutocast guard(x.device().type());
-    y = attentions_[i]->forward(given.to(torch::kFloat32), mask);
+    y = attention.forward(given.to(torch::kFloat32), mask);
   } else {
-    y = attentions_[i]->forward(given, mask);
+    y = attention.forward(given, mask);
   }
   check_attention_result(y, x, x.sizes());
-  if (fused && y.scalar_type() == x.scalar_type())
-    return ops::add_dropped_out(x, y, options_.dropout, is_training(), real);
-  return x + dropout_->forward(y);
+  return ops::add_dropped_out(kernels_, x, y, options_.dropout, is_training(), real);
 }
 
 torch::Tensor Model::add_feed_forward(size_t i, const torch::Tensor& x, const torch::Tensor& real) {
@@ -149,12 +146,10 @@ torch::Tensor Model::add_feed_forward(size_t i, const torch::Tensor& x, const to
   nn::Sequential& layers = feed_forwards_[i];
   nn::LayerNorm& norm = feed_forward_norms_[i];
   const bool normed = options_.norm == "pre";
-  if (!ops::has_cpu_kernels(kernels_, x) || options_.dropout >= 1)
-    return x + layers->forward(normed ? norm->forward(x) : x);
   const auto& in = layers->at<nn::LinearImpl>(0);
   const auto& out = layers->at<nn::LinearImpl>(3);
   const torch::Tensor none = torch::empty({0}, x.options());
-  return ops::feed_forward(x,
+  return ops::feed_forward(kernels_, x,
                            {.norm_weight = normed ? norm->weight : none,
                             .norm_bias = normed ? norm->bias : none,
                             .in_weight = in.weight,
@@ -181,24 +176,14 @@ torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& ma
   auto real = mask.flatten(0, 1);  // [B*inputs,N]
   const torch::Tensor ids = tokens.flatten(0, 1),
                       positions = positions_ ? positions_->weight : fixed_positions_;
-  torch::Tensor x;  // [B*inputs,N,D]
-  if (!has_cls() && ops::has_cpu_kernels(kernels_, tokens_->weight) && options_.dropout < 1) {
-    x = ops::embed(ids, {.tokens = tokens_->weight, .positions = positions}, options_.dropout,
-                   is_training(), without(real));
-  } else {
-    x = tokens_->forward(ids);
-    if (has_cls()) {
-      const int64_t rows = x.size(0);
-      x = torch::cat({cls_.to(x.scalar_type()).expand({rows, 1, -1}), x}, 1);
-      real = torch::cat({torch::ones({rows, 1}, real.options()), real}, 1);
-    }
-    x = dropout_->forward(x + positions.slice(0, 0, x.size(1)));
-  }
+  torch::Tensor x =
+      ops::embed(kernels_, ids, {.tokens = tokens_->weight, .positions = positions, .first = cls_},
+                 options_.dropout, is_training(),
+                 has_cls() ? torch::Tensor() : without(real));  // [B*inputs,L,D]
+  if (has_cls()) real = torch::cat({torch::ones({x.size(0), 1}, real.options()), real}, 1);
   const torch::Tensor rows = without(real);
   const auto normed = [&](torch::nn::LayerNorm& norm) {
-    return ops::has_cpu_kernels(kernels_, x)
-               ? ops::layer_norm(x, norm->weight, norm->bias, norm->options.eps(), rows)
-               : norm->forward(x);
+    return ops::layer_norm(kernels_, x, weights_of(norm), rows);
   };
   const bool pre = options_.norm == "pre";
   for (size_t i = 0; i < attentions_.size(); ++i) {
@@ -221,11 +206,9 @@ torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& m
   if (has_cls()) {
     pooled = normed(x.select(1, 0));
   } else {
-    const bool fused = final_norm_ && ops::has_cpu_kernels(kernels_, x);
     const auto weight = real.unsqueeze(-1).to(x.scalar_type());  // [B*inputs,N,1]
-    const auto sum = fused ? ops::layer_norm_sum(x, final_norm_->weight, final_norm_->bias,
-                                                 final_norm_->options.eps(), real)
-                           : (normed(x) * weight).sum(1);
+    const auto sum = final_norm_ ? ops::layer_norm_sum(kernels_, x, weights_of(final_norm_), real)
+                                 : (x * weight).sum(1);
     pooled = options_.mean_over == "length" ? sum / static_cast<double>(length)
                                             : sum / weight.sum(1).clamp_min(1);
   }

@@ -17,7 +17,7 @@ BenchWork softmax_work(int64_t queries, int64_t keys, Kernels kernels) {
   const auto mask = torch::ones({1, keys}, torch::kBool);
   return differentiable(
       [=](bool) {
-        return kernels == Kernels::fused ? ops::softmax_attention(q, k, v, mask)
+        return kernels == Kernels::fused ? ops::softmax_attention(kernels, {q, k, v, mask})
                                          : ops::reference::softmax_attention(q, k, v, mask);
       },
       {q, k, v}, 4.0 * kHeads * static_cast<double>(queries * keys) * kWidth);

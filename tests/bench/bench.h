@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/types.h"
 #include "attention_variants/torch.h"
 
 namespace lra {

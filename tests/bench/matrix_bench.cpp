@@ -18,7 +18,7 @@ constexpr int64_t kIterations = 6, kTaps = 35;
 
 ops::cpu::Matrix rows_of(float* data, int64_t width) { return {data, width}; }
 ops::cpu::ConstMatrix rows_of(const torch::Tensor& x, int64_t head) {
-  return ops::head_rows(x, 0, head);
+  return ops::cpu::head_rows(x, 0, head);
 }
 
 // q kᵀ of a tile of m rows, and the products of its gradients.
@@ -29,11 +29,12 @@ BenchWork product_work(int64_t m, const Multiply& gemm) {
              grad_q = torch::empty_like(q), grad_k = torch::empty_like(k);
   const auto forward = [=](int64_t head) {
     gemm(Transposed::b, m, kWidth, kWidth, rows_of(q, head), rows_of(k, head),
-         ops::mutable_head_rows(scores, 0, head));
+         ops::cpu::mutable_head_rows(scores, 0, head));
   };
   const auto each = [=](const auto& work) {
     return [=] {
-      ops::parallel_for_items(kHeads, 0, q.options(), [&](int64_t head, float*) { work(head); });
+      ops::cpu::parallel_for_items(kHeads, 0, q.options(),
+                                   [&](int64_t head, float*) { work(head); });
     };
   };
   return {.forward = each(forward),
@@ -41,9 +42,9 @@ BenchWork product_work(int64_t m, const Multiply& gemm) {
             forward(head);
             const ops::cpu::ConstMatrix grad = rows_of(scores, head);
             gemm(Transposed::none, m, kWidth, kWidth, grad, rows_of(k, head),
-                 ops::mutable_head_rows(grad_q, 0, head));
+                 ops::cpu::mutable_head_rows(grad_q, 0, head));
             gemm(Transposed::a, kWidth, kWidth, m, grad, rows_of(q, head),
-                 ops::mutable_head_rows(grad_k, 0, head));
+                 ops::cpu::mutable_head_rows(grad_k, 0, head));
           }),
           .flops = 2.0 * static_cast<double>(q.numel() * kWidth),
           .least_bytes = static_cast<double>(2 * q.nbytes() + k.nbytes())};
@@ -88,24 +89,24 @@ BenchWork inverse_work(int64_t m, Kernels kernels) {
                 backward = ops::cpu::inverse_backward_scratch(m, kIterations) + m * m;
   return {.forward =
               [=] {
-                ops::parallel_for_items(
+                ops::cpu::parallel_for_items(
                     kHeads, forward, a.options(), [&](int64_t head, float* scratch) {
                       ops::cpu::inverse(m, kIterations, rows_of(a, head),
-                                        ops::mutable_head_rows(z, 0, head), scratch);
+                                        ops::cpu::mutable_head_rows(z, 0, head), scratch);
                     });
               },
           .training =
               [=] {
-                ops::parallel_for_items(
+                ops::cpu::parallel_for_items(
                     kHeads, backward, a.options(), [&](int64_t head, float* scratch) {
                       float* iterates = scratch + m * m;
                       ops::cpu::inverse_iterates(m, kIterations, rows_of(a, head),
-                                                 ops::mutable_head_rows(z, 0, head), iterates);
+                                                 ops::cpu::mutable_head_rows(z, 0, head), iterates);
                       const float* given = rows_of(grad_z, head).data;
                       std::copy(given, given + m * m, scratch);  // it is spoilt
-                      ops::cpu::inverse_backward(m, kIterations, rows_of(a, head),
-                                                 rows_of(scratch, m),
-                                                 ops::mutable_head_rows(grad_a, 0, head), iterates);
+                      ops::cpu::inverse_backward(
+                          m, kIterations, rows_of(a, head), rows_of(scratch, m),
+                          ops::cpu::mutable_head_rows(grad_a, 0, head), iterates);
                     });
               },
           .flops = flops,
@@ -130,12 +131,13 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
     ops::cpu::pad_tile(rows_of(x, head), n, 0, n, kWidth, kTaps, ops::cpu::KernelOrder::no,
                        between);
     ops::cpu::add_convolution(conv_weight(weight, head), kTaps, ops::cpu::KernelOrder::no, between,
-                              n, kWidth, ops::mutable_head_rows(out, 0, head));
+                              n, kWidth, ops::cpu::mutable_head_rows(out, 0, head));
   };
-  return {.forward = [=] { ops::parallel_for_items(kHeads, scratch_floats, x.options(), forward); },
+  return {.forward =
+              [=] { ops::cpu::parallel_for_items(kHeads, scratch_floats, x.options(), forward); },
           .training =
               [=] {
-                ops::parallel_for_items(
+                ops::cpu::parallel_for_items(
                     kHeads, scratch_floats, x.options(), [&](int64_t head, float* scratch) {
                       forward(head, scratch);
                       const ops::cpu::Matrix given = rows_of(scratch + laid_out, kWidth);
@@ -143,7 +145,7 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
                                          ops::cpu::KernelOrder::yes, given);
                       ops::cpu::add_convolution(conv_weight(weight, head), kTaps,
                                                 ops::cpu::KernelOrder::yes, given, n, kWidth,
-                                                ops::mutable_head_rows(grad_x, 0, head));
+                                                ops::cpu::mutable_head_rows(grad_x, 0, head));
                       float* const sums = scratch + 2 * laid_out;
                       std::fill(sums, sums + ops::cpu::tap_sum_floats(kTaps), 0.0F);
                       ops::cpu::add_conv_weight_grad(given.from(ops::cpu::pad_after(kTaps)),

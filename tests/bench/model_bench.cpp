@@ -33,7 +33,9 @@ BenchWork feed_forward_work(int64_t batch, Kernels kernels) {
                                        kDropout, training);
     return x + torch::dropout(torch::linear(hidden, w.out_weight, w.out_bias), kDropout, training);
   };
-  const auto block = [=](bool training) { return ops::feed_forward(x, w, kDropout, training); };
+  const auto block = [=](bool training) {
+    return ops::feed_forward(kernels, x, w, kDropout, training);
+  };
   return differentiable(
       kernels == Kernels::fused ? std::function<torch::Tensor(bool)>(block) : formula,
       {x, w.norm_weight, w.norm_bias, w.in_weight, w.in_bias, w.out_weight, w.out_bias},
@@ -54,7 +56,7 @@ BenchWork projections_work(int64_t batch, Kernels kernels) {
   return differentiable(
       [=](bool) {
         if (kernels == Kernels::fused) {
-          return torch::cat(linear(x, &norm, layers).y, -1);
+          return torch::cat(linear(kernels, x, &norm, layers).y, -1);
         }
         const auto normal = torch::layer_norm(x, {kModel}, norm.weight, norm.bias);
         std::vector<torch::Tensor> parts;
@@ -69,7 +71,7 @@ BenchWork residual_work(int64_t batch, Kernels kernels) {
   const auto x = torch::randn({batch, kLength, kModel}), y = torch::randn_like(x);
   return differentiable(
       [=](bool training) {
-        return kernels == Kernels::fused ? ops::add_dropped_out(x, y, kDropout, training)
+        return kernels == Kernels::fused ? ops::add_dropped_out(kernels, x, y, kDropout, training)
                                          : x + torch::dropout(y, kDropout, training);
       },
       {x, y}, static_cast<double>(x.numel()));  // the additions: there is nothing else
@@ -82,7 +84,7 @@ BenchWork projection_work(int64_t batch, Kernels kernels) {
   return differentiable(
       [=](bool training) {
         return kernels == Kernels::fused
-                   ? ops::add_projected(x, y, layer, kDropout, training)
+                   ? ops::add_projected(kernels, x, y, layer, kDropout, training)
                    : x + torch::dropout(torch::linear(y, layer.weight, layer.bias), kDropout,
                                         training);
       },
@@ -94,7 +96,7 @@ BenchWork norm_work(int64_t batch, Kernels kernels) {
              bias = torch::zeros({kModel});
   return differentiable(
       [=](bool) {
-        return kernels == Kernels::fused ? ops::layer_norm(x, of, bias, 1e-5)
+        return kernels == Kernels::fused ? ops::layer_norm(kernels, x, {.weight = of, .bias = bias})
                                          : torch::layer_norm(x, {kModel}, of, bias);
       },
       {x, of, bias}, 7 * static_cast<double>(x.numel()));  // a mean, a variance, what is written
@@ -107,7 +109,7 @@ BenchWork embedding_work(int64_t batch, Kernels kernels) {
   return differentiable(
       [=](bool training) {
         return kernels == Kernels::fused
-                   ? ops::embed(ids, tables, kDropout, training)
+                   ? ops::embed(kernels, ids, tables, kDropout, training)
                    : torch::dropout(torch::embedding(tables.tokens, ids) + tables.positions,
                                     kDropout, training);
       },

@@ -1,13 +1,12 @@
-#include "attention_variants/ops/embedding.h"
-
 #include <vector>
 
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/cpu/kernels/row_ops.h"
+#include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/row_tiles.h"
 #include "attention_variants/ops/dropout.h"
 
-namespace lra::ops {
+namespace lra::ops::cpu {
 namespace {
 
 using torch::autograd::AutogradContext;
@@ -28,7 +27,7 @@ class Embedding : public torch::autograd::Function<Embedding> {
     float* to = y.mutable_data_ptr<float>();
     const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
       for (int64_t r = begin; r < begin + rows; ++r)
-        cpu::add(token + id[r] * width, position + r % length * width, width, to + r * width);
+        add(token + id[r] * width, position + r % length * width, width, to + r * width);
       float* from = to + begin * width;
       apply_dropout(dropout, begin * width, rows * width, from, from);
     };
@@ -69,10 +68,10 @@ class Embedding : public torch::autograd::Function<Embedding> {
       for (int64_t r = 0; r < rows; ++r) {
         const float* row = dropped + r * width;
         float* of = tokens + id[begin + r] * width;
-        cpu::add(of, row, width, of);
+        add(of, row, width, of);
         if (!learned) continue;
         float* at = positions + (begin + r) % length * width;
-        cpu::add(at, row, width, at);
+        add(at, row, width, at);
       }
     };
     parallel_for_row_tiles(ids.numel(), mask_data(mask), tile, [](int64_t, int64_t) {});
@@ -86,8 +85,12 @@ class Embedding : public torch::autograd::Function<Embedding> {
 
 }  // namespace
 
-torch::Tensor embed(const torch::Tensor& ids, const EmbeddingTables& tables, double dropout,
-                    bool training, const torch::Tensor& mask) {
+bool takes(const Place& place, const EmbeddingShape& shape) {
+  return is_cpu_float(place) && !shape.first && shape.dropout < 1;
+}
+
+torch::Tensor run(const EmbeddingCall& call) {
+  const auto& [ids, tables, dropout, training, mask] = call;
   const int64_t vocabulary = tables.tokens.size(0), width = tables.tokens.size(1);
   TORCH_CHECK(ids.dim() == 2 && ids.size(1) <= tables.positions.size(0),
               "ids should be [B,N] with N of at most ", tables.positions.size(0), ", not ",
@@ -102,4 +105,4 @@ torch::Tensor embed(const torch::Tensor& ids, const EmbeddingTables& tables, dou
                           make_dropout_mask(dropout, training, ids.numel() * width));
 }
 
-}  // namespace lra::ops
+}  // namespace lra::ops::cpu

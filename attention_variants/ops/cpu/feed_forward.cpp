@@ -1,15 +1,14 @@
-#include "attention_variants/ops/feed_forward.h"
-
 #include <algorithm>
 #include <vector>
 
 #include "attention_variants/ops/autograd_state.h"
+#include "attention_variants/ops/cpu/gemm_precision.h"
 #include "attention_variants/ops/cpu/kernels/row_ops.h"
 #include "attention_variants/ops/cpu/layer_tile.h"
-#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/dropout.h"
 
-namespace lra::ops {
+namespace lra::ops::cpu {
 namespace {
 
 using torch::autograd::AutogradContext;
@@ -63,12 +62,12 @@ void backward_tile(const Block& b, const float* x, const float* grad, int64_t be
   float *const before = own.scratch.before.data(), *const after = own.scratch.after.data(),
                *const grad_out = own.grad_out.data(), *const grad_hidden = own.grad_hidden.data();
   const float* input = expand(b, x, rows, own.norm, own.scratch);
-  cpu::gelu_and_slope(before, count, after);
+  gelu_and_slope(before, count, after);
   reapply_dropout(first, begin * hidden, count, after, after);
   reapply_dropout(second, begin * width, rows * width, grad, grad_out);
   own.out.backward(b.out, after, grad_out, rows, /*old=*/0, grad_hidden);
   reapply_dropout(first, begin * hidden, count, grad_hidden, grad_hidden);
-  cpu::multiply_elements(grad_hidden, before, count, grad_hidden);
+  multiply_elements(grad_hidden, before, count, grad_hidden);
   std::copy(grad, grad + rows * width, grad_x);  // past the block
   if (!b.norm) {
     own.in.backward(b.in, input, grad_hidden, rows, /*old=*/1, grad_x);
@@ -86,7 +85,7 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
                                const torch::Tensor& out_weight, const torch::Tensor& out_bias,
                                const torch::Tensor& mask, double eps, DropoutMask first,
                                DropoutMask second) {
-    const cpu::GemmPrecisionScope scope(save_gemm_precision(*context));
+    const GemmPrecisionScope scope(save_gemm_precision(*context));
     const torch::Tensor x = x_given.contiguous();
     const variable_list weights = {norm_weight.contiguous(), norm_bias.contiguous(),
                                    in_weight.contiguous(),   in_bias.contiguous(),
@@ -104,11 +103,11 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
       float *const before = scratch[p].before.data(), *const after = scratch[p].after.data(),
                    *const out = to + begin * width;
       expand(block, from + begin * width, n, norms[p], scratch[p]);
-      cpu::gelu(before, n * hidden, after);
+      gelu(before, n * hidden, after);
       apply_dropout(first, begin * hidden, n * hidden, after, after);
       block.out.forward(after, n, out);
       apply_dropout(second, begin * width, n * width, out, out);
-      cpu::add(from + begin * width, out, n * width, out);
+      add(from + begin * width, out, n * width, out);
     };
     parallel_for_row_tiles(rows, mask_data(mask), tile, zero_skipped_rows(to, width));
     variable_list kept = weights;
@@ -122,7 +121,7 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const cpu::GemmPrecisionScope scope(saved_gemm_precision(*context));
+    const GemmPrecisionScope scope(saved_gemm_precision(*context));
     variable_list weights = saved_tensors(*context);
     const torch::Tensor x = weights.back(), grad = gradients[0].contiguous();
     weights.pop_back();
@@ -167,7 +166,7 @@ class AddProjected : public torch::autograd::Function<AddProjected> {
                                const torch::Tensor& y_given, const torch::Tensor& weight_given,
                                const torch::Tensor& bias, const torch::Tensor& mask,
                                DropoutMask dropout) {
-    const cpu::GemmPrecisionScope scope(save_gemm_precision(*context));
+    const GemmPrecisionScope scope(save_gemm_precision(*context));
     const torch::Tensor x = x_given.contiguous(), y = y_given.contiguous(),
                         weight = weight_given.contiguous(), sum = torch::empty_like(x);
     const LinearTile layer(weight, bias);
@@ -177,7 +176,7 @@ class AddProjected : public torch::autograd::Function<AddProjected> {
       const int64_t start = begin * layer.out, count = rows * layer.out;
       layer.forward(from + begin * layer.in, rows, to + start);
       apply_dropout(dropout, start, count, to + start, to + start);
-      cpu::add(past + start, to + start, count, to + start);
+      add(past + start, to + start, count, to + start);
     };
     parallel_for_row_tiles(x.numel() / layer.out, mask_data(mask), tile,
                            zero_skipped_rows(to, layer.out));
@@ -187,7 +186,7 @@ class AddProjected : public torch::autograd::Function<AddProjected> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const cpu::GemmPrecisionScope scope(saved_gemm_precision(*context));
+    const GemmPrecisionScope scope(saved_gemm_precision(*context));
     const variable_list kept = saved_tensors(*context);
     const torch::Tensor& y = kept[0];
     const LinearTile layer(kept[1], kept[2]);
@@ -230,7 +229,7 @@ class AddDroppedOut : public torch::autograd::Function<AddDroppedOut> {
     const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
       const int64_t start = begin * width, count = rows * width;
       apply_dropout(dropout, start, count, b + start, to + start);
-      cpu::add(a + start, to + start, count, to + start);
+      add(a + start, to + start, count, to + start);
     };
     parallel_for_row_tiles(x.numel() / width, mask_data(mask), tile, zero_skipped_rows(to, width));
     save_dropout(*context, "dropout", dropout);
@@ -257,26 +256,30 @@ class AddDroppedOut : public torch::autograd::Function<AddDroppedOut> {
 
 }  // namespace
 
-torch::Tensor feed_forward(const torch::Tensor& x, const FeedForwardWeights& w, double dropout,
-                           bool training, const torch::Tensor& mask) {
-  const int64_t hidden = x.numel() / w.in_weight.size(1) * w.in_weight.size(0);
-  const DropoutMask first = make_dropout_mask(dropout, training, hidden),
-                    second = make_dropout_mask(dropout, training, x.numel());
-  return FeedForward::apply(x, w.norm_weight, w.norm_bias, w.in_weight, w.in_bias, w.out_weight,
-                            w.out_bias, kept_mask(mask), w.norm_eps, first, second);
+bool takes(const Place& place, const DroppedRows& shape) {
+  return is_cpu_float(place) && shape.same_type && shape.dropout < 1;
 }
 
-torch::Tensor add_projected(const torch::Tensor& x, const torch::Tensor& y,
-                            const LinearWeights& layer, double dropout, bool training,
-                            const torch::Tensor& mask) {
-  return AddProjected::apply(x, y, layer.weight, layer.bias, kept_mask(mask),
-                             make_dropout_mask(dropout, training, x.numel()));
+torch::Tensor run(const FeedForwardCall& call) {
+  const FeedForwardWeights& w = call.weights;
+  const int64_t hidden = call.x.numel() / w.in_weight.size(1) * w.in_weight.size(0);
+  const DropoutMask first = make_dropout_mask(call.dropout, call.training, hidden),
+                    second = make_dropout_mask(call.dropout, call.training, call.x.numel());
+  return FeedForward::apply(call.x, w.norm_weight, w.norm_bias, w.in_weight, w.in_bias,
+                            w.out_weight, w.out_bias, kept_mask(call.mask), w.norm_eps, first,
+                            second);
 }
 
-torch::Tensor add_dropped_out(const torch::Tensor& x, const torch::Tensor& y, double dropout,
-                              bool training, const torch::Tensor& mask) {
-  return AddDroppedOut::apply(x, y, kept_mask(mask),
-                              make_dropout_mask(dropout, training, y.numel()));
+torch::Tensor run(const AddProjectedCall& call) {
+  // y is of bfloat16 where an attention of LibTorch's operators runs under autocast.
+  return AddProjected::apply(call.x, call.y.to(call.x.scalar_type()), call.layer.weight,
+                             call.layer.bias, kept_mask(call.mask),
+                             make_dropout_mask(call.dropout, call.training, call.x.numel()));
 }
 
-}  // namespace lra::ops
+torch::Tensor run(const AddDroppedOutCall& call) {
+  return AddDroppedOut::apply(call.x, call.y, kept_mask(call.mask),
+                              make_dropout_mask(call.dropout, call.training, call.y.numel()));
+}
+
+}  // namespace lra::ops::cpu

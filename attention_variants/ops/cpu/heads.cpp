@@ -4,7 +4,7 @@
 
 #include "attention_variants/ops/cpu/parallel.h"
 
-namespace lra::ops {
+namespace lra::ops::cpu {
 
 torch::Tensor with_contiguous_rows(const torch::Tensor& x) {
   const bool side_by_side = x.stride(3) == 1 || x.size(3) == 1;
@@ -18,20 +18,20 @@ torch::Tensor empty_heads_like(const torch::Tensor& x, int64_t width) {
   return torch::empty({batch, length, heads, width}, x.options()).transpose(1, 2);
 }
 
-cpu::ConstMatrix head_rows(const torch::Tensor& x, int64_t b, int64_t h) {
+ConstMatrix head_rows(const torch::Tensor& x, int64_t b, int64_t h) {
   return {x.const_data_ptr<float>() + b * x.stride(0) + h * x.stride(1), x.stride(2)};
 }
 
-cpu::Matrix mutable_head_rows(const torch::Tensor& x, int64_t b, int64_t h) {
+Matrix mutable_head_rows(const torch::Tensor& x, int64_t b, int64_t h) {
   return {x.mutable_data_ptr<float>() + b * x.stride(0) + h * x.stride(1), x.stride(2)};
 }
 
-cpu::InnerPadding holes_of(const torch::Tensor& mask) {
+InnerPadding holes_of(const torch::Tensor& mask) {
   for (int64_t b = 0; mask.numel() > 0 && b < mask.size(0); ++b) {
     const bool *row = mask.const_data_ptr<bool>() + b * mask.size(1), *end = row + mask.size(1);
-    if (std::find(std::find(row, end, false), end, true) != end) return cpu::InnerPadding::yes;
+    if (std::find(std::find(row, end, false), end, true) != end) return InnerPadding::yes;
   }
-  return cpu::InnerPadding::no;
+  return InnerPadding::no;
 }
 
 void parallel_for_items(int64_t count, int64_t scratch, const torch::TensorOptions& options,
@@ -45,4 +45,4 @@ void parallel_for_items(int64_t count, int64_t scratch, const torch::TensorOptio
                        [&](int64_t item, int64_t thread) { body(item, first + thread * stride); });
 }
 
-}  // namespace lra::ops
+}  // namespace lra::ops::cpu

@@ -7,7 +7,7 @@
 #include "attention_variants/ops/cpu/kernels/scratch.h"
 #include "attention_variants/torch.h"
 
-namespace lra::ops {
+namespace lra::ops::cpu {
 
 /// x [B,H,N,d], copied unless the elements of a row lie side by side and rows do not overlap.
 torch::Tensor with_contiguous_rows(const torch::Tensor& x);
@@ -21,16 +21,16 @@ inline torch::Tensor empty_heads_like(const torch::Tensor& x) {
 }
 
 /// Head h of sample b of x [B,H,N,d] float32 with unit rows: [N,d].
-cpu::ConstMatrix head_rows(const torch::Tensor& x, int64_t b, int64_t h);
-cpu::Matrix mutable_head_rows(const torch::Tensor& x, int64_t b, int64_t h);
+ConstMatrix head_rows(const torch::Tensor& x, int64_t b, int64_t h);
+Matrix mutable_head_rows(const torch::Tensor& x, int64_t b, int64_t h);
 
 /// Whether a sample of a mask [B,N], true where there is a token, has holes; none without a mask
 /// (no elements). Contiguous.
-cpu::InnerPadding holes_of(const torch::Tensor& mask);
+InnerPadding holes_of(const torch::Tensor& mask);
 
 /// Calls body(item, scratch) as parallel_for_dynamic() does, each thread with `scratch` floats of
 /// its own, of `options`.
 void parallel_for_items(int64_t count, int64_t scratch, const torch::TensorOptions& options,
                         const std::function<void(int64_t item, float* scratch)>& body);
 
-}  // namespace lra::ops
+}  // namespace lra::ops::cpu

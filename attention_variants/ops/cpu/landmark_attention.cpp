@@ -1,122 +1,106 @@
-#include "attention_variants/ops/landmark_attention.h"
-
-#include "attention_variants/ops/autograd_state.h"
-#include "attention_variants/ops/cpu/heads.h"
 #include "attention_variants/ops/cpu/kernels/landmark_attention.h"
-#include "attention_variants/ops/cpu/parallel.h"
-#include "attention_variants/ops/dispatch.h"
 
-namespace lra::ops {
+#include "attention_variants/ops/cpu/head_function.h"
+#include "attention_variants/ops/cpu/operators.h"
+#include "attention_variants/ops/cpu/parallel.h"
+
+namespace lra::ops::cpu {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-cpu::NystromShape shape_of(const torch::Tensor& q, const torch::Tensor& conv_weight,
-                           const LandmarkOptions& options) {
-  return {.length = q.size(2),
-          .landmarks = options.landmarks,
-          .depth = q.size(3),
-          .iterations = options.iterations,
-          .kernel = conv_weight.size(1)};
-}
-
-// What head h of sample b reads.
-cpu::NystromInputs nystrom_inputs(const torch::Tensor& q, const torch::Tensor& k,
-                                  const torch::Tensor& v, const torch::Tensor& mask,
-                                  const torch::Tensor& conv_weight, int64_t b, int64_t h) {
-  return {.q = head_rows(q, b, h),
-          .k = head_rows(k, b, h),
-          .v = head_rows(v, b, h),
-          .mask = mask.const_data_ptr<bool>() + b * mask.size(1),
-          .conv_weight = conv_weight.const_data_ptr<float>() + h * conv_weight.size(1)};
-}
-
-void for_each_head(const torch::Tensor& x, int64_t scratch,
-                   const std::function<void(int64_t b, int64_t h, float* scratch)>& body) {
-  const int64_t heads = x.size(1);
-  parallel_for_items(x.size(0) * heads, scratch, x.options(),
-                     [&](int64_t i, float* at) { body(i / heads, i % heads, at); });
-}
-
-class NystromKernel : public torch::autograd::Function<NystromKernel> {
+// q, k, v, mask [B,N] and conv_weight [H,K]; what nystrom_forward() saves, where a backward pass
+// follows.
+class LandmarkOp : public HeadOp {
  public:
-  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& q_given,
-                               const torch::Tensor& k_given, const torch::Tensor& v_given,
-                               const torch::Tensor& mask_given, const torch::Tensor& taps_given,
-                               const LandmarkOptions& options, bool differentiated) {
-    const cpu::GemmPrecisionScope scope(save_gemm_precision(*context));
-    const torch::Tensor q = with_contiguous_rows(q_given), k = with_contiguous_rows(k_given),
-                        v = with_contiguous_rows(v_given), mask = mask_given.contiguous(),
-                        conv_weight = taps_given.contiguous();
-    const cpu::NystromShape shape = shape_of(q, conv_weight, options);
-    const torch::Tensor out = empty_heads_like(q);
-    const torch::Tensor saved =
-        differentiated
-            ? torch::empty({q.size(0), q.size(1), cpu::nystrom_saved(shape)}, q.options())
-            : torch::Tensor();
-    for_each_head(
-        q, cpu::nystrom_scratch(shape, holes_of(mask)), [&](int64_t b, int64_t h, float* scratch) {
-          cpu::nystrom_forward(
-              shape, nystrom_inputs(q, k, v, mask, conv_weight, b, h), mutable_head_rows(out, b, h),
-              saved.defined() ? saved[b][h].mutable_data_ptr<float>() : nullptr, scratch);
-        });
-    if (differentiated) {
-      context->save_for_backward({q, k, v, mask, conv_weight, saved});
-      save_settings(*context, options);
-    }
-    return out;
+  using Options = LandmarkOptions;
+  static constexpr size_t kInputs = 5, kHeadInputs = 3, kKept = 5;
+  static constexpr bool kReadsOut = false;
+
+  LandmarkOp(const HeadTensors& tensors, const Options& options)
+      : HeadOp(tensors),
+        shape_{.length = tensors.in[0].size(2),
+               .landmarks = options.landmarks,
+               .depth = tensors.in[0].size(3),
+               .iterations = options.iterations,
+               .kernel = tensors.in[4].size(1)} {}
+
+  void allocate(HeadTensors& tensors, bool differentiated) const {
+    const torch::Tensor& q = tensors.in[0];
+    tensors.out = empty_heads_like(q);
+    if (differentiated)
+      tensors.state = {torch::empty({batch_, heads_, nystrom_saved(shape_)}, q.options())};
   }
 
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const cpu::GemmPrecisionScope scope(saved_gemm_precision(*context));
-    const variable_list kept = saved_tensors(*context);
-    const torch::Tensor &q = kept[0], &k = kept[1], &v = kept[2], &mask = kept[3],
-                        &conv_weight = kept[4], &saved = kept[5];
-    const cpu::NystromShape shape =
-        shape_of(q, conv_weight, saved_settings<LandmarkOptions>(*context));
-    const torch::Tensor grad_out = with_contiguous_rows(gradients[0]);
-    const torch::Tensor grad_q = empty_heads_like(q), grad_k = empty_heads_like(k),
-                        grad_v = empty_heads_like(v);
-    // By sample, and then summed: the same for any number of threads.
-    const torch::Tensor grad_taps = torch::empty({q.size(0), q.size(1), shape.kernel}, q.options());
-    for_each_head(q, cpu::nystrom_backward_scratch(shape, holes_of(mask)),
-                  [&](int64_t b, int64_t h, float* scratch) {
-                    cpu::nystrom_backward(
-                        shape, nystrom_inputs(q, k, v, mask, conv_weight, b, h),
-                        saved[b][h].const_data_ptr<float>(), head_rows(grad_out, b, h),
-                        {.q = mutable_head_rows(grad_q, b, h),
-                         .k = mutable_head_rows(grad_k, b, h),
-                         .v = mutable_head_rows(grad_v, b, h),
-                         .conv_weight = grad_taps[b][h].mutable_data_ptr<float>()},
-                        scratch);
-                  });
-    return {grad_q, grad_k, grad_v, {}, grad_taps.sum(0), {}, {}};
+  int64_t scratch(Pass pass) const {
+    const InnerPadding holes = holes_of(tensors_.in[3]);
+    return pass == Pass::forward ? nystrom_scratch(shape_, holes)
+                                 : nystrom_backward_scratch(shape_, holes);
   }
+
+  void forward(int64_t item, float* scratch) const {
+    nystrom_forward(shape_, inputs(item), rows(tensors_.out, item), saved(item), scratch);
+  }
+
+  // By sample, and then summed: the same for any number of threads.
+  void allocate_gradients(torch::autograd::variable_list& gradients) const {
+    gradients[4] = torch::empty({batch_, heads_, shape_.kernel}, tensors_.in[0].options());
+  }
+
+  void backward(int64_t item, const torch::Tensor& grad_out,
+                const torch::autograd::variable_list& gradients, float* scratch) const {
+    nystrom_backward(shape_, inputs(item), saved(item), head(grad_out, item),
+                     {.q = rows(gradients[0], item),
+                      .k = rows(gradients[1], item),
+                      .v = rows(gradients[2], item),
+                      .conv_weight = gradients[4].mutable_data_ptr<float>() + item * shape_.kernel},
+                     scratch);
+  }
+
+  void finish(torch::autograd::variable_list& gradients) const {
+    gradients[4] = gradients[4].sum(0);
+  }
+
+ private:
+  NystromInputs inputs(int64_t item) const {
+    return {.q = input(0, item),
+            .k = input(1, item),
+            .v = input(2, item),
+            .mask = mask_row(tensors_.in[3], item),
+            .conv_weight = tensors_.in[4].const_data_ptr<float>() + item % heads_ * shape_.kernel};
+  }
+
+  float* saved(int64_t item) const {
+    if (tensors_.state.empty()) return nullptr;
+    const torch::Tensor& all = tensors_.state[0];
+    return all.mutable_data_ptr<float>() + item * all.size(2);
+  }
+
+  const NystromShape shape_;
 };
 
 }  // namespace
 
-torch::Tensor landmark_attention(const torch::Tensor& q, const torch::Tensor& k,
-                                 const torch::Tensor& v, const torch::Tensor& mask,
-                                 const torch::Tensor& conv_weight, const LandmarkOptions& options) {
-  const bool differentiated =
-      torch::GradMode::is_enabled() &&
-      (q.requires_grad() || k.requires_grad() || v.requires_grad() || conv_weight.requires_grad());
-  return NystromKernel::apply(q, k, v, mask, conv_weight, options, differentiated);
+bool takes(const Place& place, const ops::LandmarkShape& shape) {
+  const LandmarkOptions& o = shape.options;
+  return is_cpu_float(place) && shape.length > o.landmarks && o.kind == "segment_means" &&
+         o.padding == LandmarkPadding::masked && o.start == InverseStart::per_matrix &&
+         !o.exact_inverse;
 }
 
-int64_t landmark_attention_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,
-                                 int64_t conv_weight, const LandmarkOptions& options) {
-  const cpu::NystromShape shape{.length = length,
-                                .landmarks = options.landmarks,
-                                .depth = head_dim,
-                                .iterations = options.iterations,
-                                .kernel = conv_weight};
-  const int64_t floats =
-      batch * heads * length * head_dim +
-      threads_for(batch * heads) * cpu::nystrom_scratch(shape, cpu::InnerPadding::no);
-  return floats * static_cast<int64_t>(sizeof(float));
+torch::Tensor run(const LandmarkCall& call) {
+  return HeadFunction<LandmarkOp>::call({call.q, call.k, call.v, call.mask, call.conv_weight},
+                                        call.options);
 }
 
-}  // namespace lra::ops
+int64_t bytes(const ops::LandmarkShape& given) {
+  const NystromShape shape{.length = given.length,
+                           .landmarks = given.options.landmarks,
+                           .depth = given.head_dim,
+                           .iterations = given.options.iterations,
+                           .kernel = given.conv_kernel};
+  const int64_t items = given.batch * given.heads;
+  return (items * given.length * given.head_dim +
+          threads_for(items) * nystrom_scratch(shape, InnerPadding::no)) *
+         static_cast<int64_t>(sizeof(float));
+}
+
+}  // namespace lra::ops::cpu

@@ -1,13 +1,12 @@
-#include "attention_variants/ops/layer_norm.h"
-
 #include <algorithm>
 #include <vector>
 
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/cpu/layer_tile.h"
+#include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/parallel.h"
 
-namespace lra::ops {
+namespace lra::ops::cpu {
 namespace {
 
 using torch::autograd::AutogradContext;
@@ -32,9 +31,9 @@ void backward_tile(const NormTile& norm, const float* x, const Moments& moments,
                    int64_t begin, int64_t rows, float* grad_x, Sums& sums) {
   const int64_t at = begin * norm.width;
   std::fill(grad_x + at, grad_x + at + rows * norm.width, 0.0F);
-  cpu::normalise_rows_backward(x + at, grad, rows, norm.width, norm.weight, moments.mean + begin,
-                               moments.inverse_sd + begin, grad_x + at, sums.weight.data(),
-                               sums.bias.data());
+  normalise_rows_backward(x + at, grad, rows, norm.width, norm.weight, moments.mean + begin,
+                          moments.inverse_sd + begin, grad_x + at, sums.weight.data(),
+                          sums.bias.data());
 }
 
 class LayerNorm : public torch::autograd::Function<LayerNorm> {
@@ -50,9 +49,8 @@ class LayerNorm : public torch::autograd::Function<LayerNorm> {
     const float* from = x.const_data_ptr<float>();
     float* to = y.mutable_data_ptr<float>();
     const auto tile = [&](int64_t, int64_t begin, int64_t n) {
-      cpu::normalise_rows(from + begin * norm.width, n, norm.width, norm.weight, norm.bias,
-                          norm.eps, to + begin * norm.width, moments.mean + begin,
-                          moments.inverse_sd + begin);
+      normalise_rows(from + begin * norm.width, n, norm.width, norm.weight, norm.bias, norm.eps,
+                     to + begin * norm.width, moments.mean + begin, moments.inverse_sd + begin);
     };
     parallel_for_row_tiles(rows, mask_data(mask), tile, zero_skipped_rows(to, norm.width));
     context->save_for_backward({x, weight, bias, mask, kept});
@@ -98,12 +96,11 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
     parallel_for_dynamic(batch, [&](int64_t b, int64_t) {
       std::vector<float> normal(static_cast<size_t>(kRowTile * norm.width)), weights(kRowTile);
       for_tiles_with_tokens(mask, b, [&](int64_t begin, int64_t rows, const bool* tokens) {
-        cpu::normalise_rows(from + begin * norm.width, rows, norm.width, norm.weight, norm.bias,
-                            norm.eps, normal.data(), moments.mean + begin,
-                            moments.inverse_sd + begin);
+        normalise_rows(from + begin * norm.width, rows, norm.width, norm.weight, norm.bias,
+                       norm.eps, normal.data(), moments.mean + begin, moments.inverse_sd + begin);
         std::copy(tokens, tokens + rows, weights.begin());
-        cpu::add_column_sums({normal.data(), norm.width}, rows, norm.width, to + b * norm.width,
-                             weights.data());
+        add_column_sums({normal.data(), norm.width}, rows, norm.width, to + b * norm.width,
+                        weights.data());
       });
     });
     context->save_for_backward({x, weight, bias, mask, kept});
@@ -157,14 +154,14 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
 
 }  // namespace
 
-torch::Tensor layer_norm(const torch::Tensor& x, const torch::Tensor& weight,
-                         const torch::Tensor& bias, double eps, const torch::Tensor& mask) {
-  return LayerNorm::apply(x, weight.contiguous(), bias.contiguous(), kept_mask(mask), eps);
+torch::Tensor run(const LayerNormCall& call) {
+  return LayerNorm::apply(call.x, call.norm.weight.contiguous(), call.norm.bias.contiguous(),
+                          kept_mask(call.mask), call.norm.eps);
 }
 
-torch::Tensor layer_norm_sum(const torch::Tensor& x, const torch::Tensor& weight,
-                             const torch::Tensor& bias, double eps, const torch::Tensor& mask) {
-  return LayerNormSum::apply(x, weight.contiguous(), bias.contiguous(), mask, eps);
+torch::Tensor run(const LayerNormSumCall& call) {
+  return LayerNormSum::apply(call.x, call.norm.weight.contiguous(), call.norm.bias.contiguous(),
+                             call.mask, call.norm.eps);
 }
 
-}  // namespace lra::ops
+}  // namespace lra::ops::cpu

@@ -9,26 +9,29 @@
 #include "attention_variants/ops/cpu/row_tiles.h"
 #include "attention_variants/torch.h"
 
-namespace lra::ops {
+namespace lra::ops::cpu {
 
-/// A linear layer as the loops see it: y = x Wᵀ + b. W and b are contiguous float32.
+/// A linear layer as the loops see it: y = x Wᵀ + b. W and b are float32, laid out in any way.
 struct LinearTile {
   int64_t in, out;
-  cpu::ConstMatrix weight;  // [out,in]
+  torch::Tensor own_weight, own_bias;  // contiguous
+  ConstMatrix weight;                  // [out,in]
   const float* bias;
   torch::Tensor transposed;  // Wᵀ [in,out]: once, and not for every tile
 
   LinearTile(const torch::Tensor& w, const torch::Tensor& b)
       : in(w.size(1)),
         out(w.size(0)),
-        weight{w.const_data_ptr<float>(), in},
-        bias(b.const_data_ptr<float>()),
+        own_weight(w.contiguous()),
+        own_bias(b.contiguous()),
+        weight{own_weight.const_data_ptr<float>(), in},
+        bias(own_bias.const_data_ptr<float>()),
         transposed(w.t().contiguous()) {}
 
   /// x [rows,in] -> y [rows,out].
   void forward(const float* x, int64_t rows, float* y) const {
-    cpu::gemm(rows, out, in, {x, in}, {transposed.const_data_ptr<float>(), out}, {y, out});
-    cpu::add_bias(y, rows, out, bias);
+    gemm(rows, out, in, {x, in}, {transposed.const_data_ptr<float>(), out}, {y, out});
+    add_bias(y, rows, out, bias);
   }
 };
 
@@ -43,11 +46,11 @@ struct LinearGrad {
   /// to the sums; grad_x [rows,in] = old * grad_x + the gradient of x.
   void backward(const LinearTile& layer, const float* x, const float* grad, int64_t rows, float old,
                 float* grad_x) {
-    cpu::add_column_sums({grad, layer.out}, rows, layer.out, bias.data());
-    cpu::gemm_tn(layer.out, layer.in, rows, {grad, layer.out}, {x, layer.in},
-                 {weight.data(), layer.in}, {.old = 1});
-    cpu::gemm(rows, layer.in, layer.out, {grad, layer.out}, layer.weight, {grad_x, layer.in},
-              {.old = old});
+    add_column_sums({grad, layer.out}, rows, layer.out, bias.data());
+    gemm_tn(layer.out, layer.in, rows, {grad, layer.out}, {x, layer.in}, {weight.data(), layer.in},
+            {.old = 1});
+    gemm(rows, layer.in, layer.out, {grad, layer.out}, layer.weight, {grad_x, layer.in},
+         {.old = old});
   }
 };
 
@@ -79,17 +82,17 @@ struct NormSums {
   /// norm(x), or x itself where there is none: what stands after the norm reads.
   const float* forward(const NormTile& norm, const float* x, int64_t count) {
     if (!norm) return x;
-    cpu::normalise_rows(x, count, norm.width, norm.weight, norm.bias, norm.eps, rows.data(),
-                        mean.data(), inverse_sd.data());
+    normalise_rows(x, count, norm.width, norm.weight, norm.bias, norm.eps, rows.data(), mean.data(),
+                   inverse_sd.data());
     return rows.data();
   }
 
   /// After forward() of the same x, given the gradient of norm(x): adds to the sums and to grad_x.
   void backward(const NormTile& norm, const float* x, const float* grad, int64_t count,
                 float* grad_x) {
-    cpu::normalise_rows_backward(x, grad, count, norm.width, norm.weight, mean.data(),
-                                 inverse_sd.data(), grad_x, weight.data(), bias.data());
+    normalise_rows_backward(x, grad, count, norm.width, norm.weight, mean.data(), inverse_sd.data(),
+                            grad_x, weight.data(), bias.data());
   }
 };
 
-}  // namespace lra::ops
+}  // namespace lra::ops::cpu

@@ -1,15 +1,14 @@
-#include "attention_variants/ops/linear.h"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "attention_variants/ops/autograd_state.h"
+#include "attention_variants/ops/cpu/gemm_precision.h"
 #include "attention_variants/ops/cpu/layer_tile.h"
+#include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/row_tiles.h"
-#include "attention_variants/ops/dispatch.h"
 
-namespace lra::ops {
+namespace lra::ops::cpu {
 namespace {
 
 using torch::autograd::AutogradContext;
@@ -43,7 +42,7 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
   static variable_list forward(AutogradContext* context, const torch::Tensor& x,
                                const torch::Tensor& norm_weight, const torch::Tensor& norm_bias,
                                const torch::Tensor& mask, at::TensorList parameters, double eps) {
-    const cpu::GemmPrecisionScope scope(save_gemm_precision(*context));
+    const GemmPrecisionScope scope(save_gemm_precision(*context));
     const std::vector<LinearTile> layers = layers_of(parameters);
     const NormTile norm(norm_weight, norm_bias, eps);
     const int64_t width = x.size(-1);
@@ -72,7 +71,7 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const cpu::GemmPrecisionScope scope(saved_gemm_precision(*context));
+    const GemmPrecisionScope scope(saved_gemm_precision(*context));
     const variable_list kept = saved_tensors(*context);
     const torch::Tensor &x = kept[0], &mask = kept[3];
     const at::TensorList parameters = at::TensorList(kept).slice(4);
@@ -122,7 +121,7 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
                                const torch::Tensor& weight, const torch::Tensor& bias,
                                const torch::Tensor& mask_given) {
-    const cpu::GemmPrecisionScope scope(save_gemm_precision(*context));
+    const GemmPrecisionScope scope(save_gemm_precision(*context));
     const torch::Tensor x = x_given.contiguous(), mask = mask_given.contiguous();
     const LinearTile layer(weight, bias);
     const torch::Tensor y = empty_rows(x, layer.out);
@@ -138,7 +137,7 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const cpu::GemmPrecisionScope scope(saved_gemm_precision(*context));
+    const GemmPrecisionScope scope(saved_gemm_precision(*context));
     const variable_list kept = saved_tensors(*context);
     const torch::Tensor &x = kept[0], &mask = kept[3];
     const LinearTile layer(kept[1], kept[2]);
@@ -169,25 +168,26 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
 
 }  // namespace
 
-LinearRows linear(const torch::Tensor& x, const RowNorm* norm,
-                  const std::vector<LinearWeights>& layers, const torch::Tensor& mask) {
-  const torch::Tensor none = torch::empty({0}, x.options());
+bool takes(const Place& place, const AnyRows&) { return is_cpu_float(place); }
+
+LinearRows run(const LinearCall& call) {
+  const torch::Tensor none = torch::empty({0}, call.x.options());
+  const auto& norm = call.norm;
   variable_list parameters;
-  for (const LinearWeights& layer : layers)
+  for (const LinearWeights& layer : call.layers)
     parameters.insert(parameters.end(), {layer.weight.contiguous(), layer.bias.contiguous()});
   variable_list outputs =
-      LinearLayers::apply(x.contiguous(), norm == nullptr ? none : norm->weight.contiguous(),
-                          norm == nullptr ? none : norm->bias.contiguous(), kept_mask(mask),
-                          at::TensorList(parameters), norm == nullptr ? 0.0 : norm->eps);
-  LinearRows rows{.x = outputs.back()};
+      LinearLayers::apply(call.x.contiguous(), norm ? norm->weight.contiguous() : none,
+                          norm ? norm->bias.contiguous() : none, kept_mask(call.mask),
+                          at::TensorList(parameters), norm ? norm->eps : 0.0);
+  LinearRows rows{.y = {}, .x = outputs.back()};
   outputs.pop_back();
   rows.y = std::move(outputs);
   return rows;
 }
 
-torch::Tensor masked_linear_rows(const torch::Tensor& x, const LinearWeights& layer,
-                                 const torch::Tensor& mask) {
-  return MaskedLayer::apply(x, layer.weight.contiguous(), layer.bias, mask);
+torch::Tensor run(const MaskedLinearCall& call) {
+  return MaskedLayer::apply(call.x, call.layer.weight.contiguous(), call.layer.bias, call.mask);
 }
 
-}  // namespace lra::ops
+}  // namespace lra::ops::cpu

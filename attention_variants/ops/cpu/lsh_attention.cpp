@@ -1,112 +1,102 @@
-#include "attention_variants/ops/lsh_attention.h"
+#include "attention_variants/ops/cpu/kernels/lsh_attention.h"
 
-#include "attention_variants/ops/autograd_state.h"
-#include "attention_variants/ops/cpu/heads.h"
+#include "attention_variants/ops/cpu/head_function.h"
+#include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/parallel.h"
-#include "attention_variants/ops/dispatch.h"
 
-namespace lra::ops {
+namespace lra::ops::cpu {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-cpu::LshShape shape_of(int64_t length, int64_t head_dim, const LshOptions& settings) {
+LshShape shape_of(int64_t length, int64_t head_dim, const LshOptions& options) {
   return {.length = length,
           .depth = head_dim,
           .values = head_dim,
-          .rounds = settings.rounds,
-          .chunk = settings.chunk,
-          .before = settings.before,
-          .after = settings.after,
-          .key_scale = settings.key_scale};
+          .rounds = options.rounds,
+          .chunk = options.chunk,
+          .before = options.before,
+          .after = options.after,
+          .key_scale = options.key_scale};
 }
 
-cpu::LshInputs inputs_of(const torch::Tensor& x, const torch::Tensor& v, const torch::Tensor& mask,
-                         int64_t b, int64_t h) {
-  return {.x = head_rows(x, b, h),
-          .v = head_rows(v, b, h),
-          .mask = mask.const_data_ptr<bool>() + b * mask.size(1)};
-}
-
-class LshKernel : public torch::autograd::Function<LshKernel> {
+// x, v, mask [B,N] and the rotations, which the backward pass does not need; the rounds' order
+// [B,H,R·places] int32, and of each softmax its largest score and its inverse sum [B,H,N].
+class LshOp : public HeadOp {
  public:
-  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
-                               const torch::Tensor& v_given, const torch::Tensor& mask_given,
-                               const torch::Tensor& rotations, const LshOptions& settings) {
-    const cpu::GemmPrecisionScope scope(save_gemm_precision(*context));
-    const torch::Tensor x = with_contiguous_rows(x_given), v = with_contiguous_rows(v_given),
-                        mask = mask_given.contiguous();
-    const cpu::LshShape shape = shape_of(x.size(2), x.size(3), settings);
-    const int64_t batch = x.size(0), heads = x.size(1), sorted = shape.rounds * shape.places();
-    const torch::Tensor order =
-        torch::empty({batch, heads, sorted}, x.options().dtype(torch::kInt32));
-    const torch::Tensor out = empty_heads_like(x),
-                        top = torch::empty({batch, heads, shape.length}, x.options()),
-                        inverse = torch::empty_like(top);
-    const auto buckets = [&](int64_t head) {
-      const int64_t table = rotations.numel() / heads;
-      return cpu::LshBuckets{.factors = settings.bucket_factors,
-                             .rotations = rotations.const_data_ptr<float>() + head * table};
-    };
-    parallel_for_items(batch * heads, cpu::lsh_scratch(shape, buckets(0), /*backward=*/false),
-                       x.options(), [&](int64_t i, float* scratch) {
-                         const int64_t b = i / heads, h = i % heads;
-                         const cpu::LshInputs in = inputs_of(x, v, mask, b, h);
-                         int32_t* const places = order.mutable_data_ptr<int32_t>() + i * sorted;
-                         cpu::lsh_sort(shape, in, buckets(h), places, scratch);
-                         cpu::lsh_forward(shape, in, places, mutable_head_rows(out, b, h),
-                                          top.mutable_data_ptr<float>() + i * shape.length,
-                                          inverse.mutable_data_ptr<float>() + i * shape.length,
-                                          scratch);
-                       });
-    context->save_for_backward({x, v, mask, order, out, top, inverse});
-    save_settings(*context, settings);
-    return out;
+  using Options = LshOptions;
+  static constexpr size_t kInputs = 4, kHeadInputs = 2, kKept = 3;
+  static constexpr bool kReadsOut = true;
+
+  LshOp(const HeadTensors& tensors, const Options& options)
+      : HeadOp(tensors),
+        shape_(shape_of(tensors.in[0].size(2), tensors.in[0].size(3), options)),
+        options_(options),
+        places_(shape_.rounds * shape_.places()) {}
+
+  void allocate(HeadTensors& tensors, bool) const {
+    const torch::Tensor& x = tensors.in[0];
+    tensors.out = empty_heads_like(x);
+    tensors.state = {torch::empty({batch_, heads_, places_}, x.options().dtype(torch::kInt32)),
+                     torch::empty({batch_, heads_, shape_.length}, x.options()),
+                     torch::empty({batch_, heads_, shape_.length}, x.options())};
   }
 
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const cpu::GemmPrecisionScope scope(saved_gemm_precision(*context));
-    const variable_list kept = saved_tensors(*context);
-    const torch::Tensor &x = kept[0], &v = kept[1], &mask = kept[2], &order = kept[3],
-                        &out = kept[4], &top = kept[5], &inverse = kept[6];
-    const cpu::LshShape shape =
-        shape_of(x.size(2), x.size(3), saved_settings<LshOptions>(*context));
-    const torch::Tensor grad_out = with_contiguous_rows(gradients[0]), grad_x = empty_heads_like(x),
-                        grad_v = empty_heads_like(v);
-    const int64_t heads = x.size(1);
-    parallel_for_items(x.size(0) * heads, cpu::lsh_scratch(shape, {}, /*backward=*/true),
-                       x.options(), [&](int64_t i, float* scratch) {
-                         const int64_t b = i / heads, h = i % heads;
-                         cpu::lsh_backward(
-                             shape, inputs_of(x, v, mask, b, h),
-                             order.const_data_ptr<int32_t>() + i * order.size(2),
-                             head_rows(out, b, h), top.const_data_ptr<float>() + i * shape.length,
-                             inverse.const_data_ptr<float>() + i * shape.length,
-                             head_rows(grad_out, b, h), mutable_head_rows(grad_x, b, h),
-                             mutable_head_rows(grad_v, b, h), scratch);
-                       });
-    return {grad_x, grad_v, {}, {}, {}};
+  int64_t scratch(Pass pass) const {
+    return pass == Pass::forward ? lsh_scratch(shape_, buckets(0), /*backward=*/false)
+                                 : lsh_scratch(shape_, {}, /*backward=*/true);
   }
+
+  void forward(int64_t item, float* scratch) const {
+    lsh_sort(shape_, inputs(item), buckets(item % heads_), order(item), scratch);
+    lsh_forward(shape_, inputs(item), order(item), rows(tensors_.out, item), row(1, item),
+                row(2, item), scratch);
+  }
+
+  void backward(int64_t item, const torch::Tensor& grad_out,
+                const torch::autograd::variable_list& gradients, float* scratch) const {
+    lsh_backward(shape_, inputs(item), order(item), rows(tensors_.out, item), row(1, item),
+                 row(2, item), head(grad_out, item), rows(gradients[0], item),
+                 rows(gradients[1], item), scratch);
+  }
+
+ private:
+  LshInputs inputs(int64_t item) const {
+    return {.x = input(0, item), .v = input(1, item), .mask = mask_row(tensors_.in[2], item)};
+  }
+
+  LshBuckets buckets(int64_t head) const {
+    const torch::Tensor& rotations = tensors_.in[3];
+    return {.factors = options_.bucket_factors,
+            .rotations = rotations.const_data_ptr<float>() + head * (rotations.numel() / heads_)};
+  }
+
+  int32_t* order(int64_t item) const {
+    return tensors_.state[0].mutable_data_ptr<int32_t>() + item * places_;
+  }
+  float* row(size_t i, int64_t item) const {
+    return tensors_.state[i].mutable_data_ptr<float>() + item * shape_.length;
+  }
+
+  const LshShape shape_;
+  const LshOptions& options_;
+  const int64_t places_;
 };
 
 }  // namespace
 
-torch::Tensor lsh_attention(const torch::Tensor& x, const torch::Tensor& v,
-                            const torch::Tensor& mask, const torch::Tensor& rotations,
-                            const LshOptions& settings) {
-  return LshKernel::apply(x, v, mask, rotations, settings);
+bool takes(const Place& place, const ops::LshShape&) { return is_cpu_float(place); }
+
+torch::Tensor run(const LshCall& call) {
+  return HeadFunction<LshOp>::call({call.x, call.v, call.mask, call.rotations}, call.options);
 }
 
-int64_t lsh_attention_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,
-                            const LshOptions& settings) {
-  const cpu::LshShape shape = shape_of(length, head_dim, settings);
-  const int64_t items = batch * heads;
-  const cpu::LshBuckets buckets{.factors = settings.bucket_factors};
+int64_t bytes(const ops::LshShape& given) {
+  const LshShape shape = shape_of(given.length, given.head_dim, given.options);
+  const int64_t items = given.batch * given.heads;
+  const LshBuckets buckets{.factors = given.options.bucket_factors};
   // The result, the rounds' order, and of each softmax its largest score and its sum.
-  return (items * (length * (head_dim + 2) + shape.rounds * shape.places()) +
-          threads_for(items) * cpu::lsh_scratch(shape, buckets, /*backward=*/false)) *
+  return (items * (given.length * (given.head_dim + 2) + shape.rounds * shape.places()) +
+          threads_for(items) * lsh_scratch(shape, buckets, /*backward=*/false)) *
          static_cast<int64_t>(sizeof(float));
 }
 
-}  // namespace lra::ops
+}  // namespace lra::ops::cpu

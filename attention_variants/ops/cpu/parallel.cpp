@@ -8,19 +8,19 @@
 #include "attention_variants/ops/cpu/kernels/gemm.h"
 #include "attention_variants/ops/cpu/kernels/serial_blas.h"
 
-namespace lra::ops {
+namespace lra::ops::cpu {
 
 int64_t threads_for(int64_t count) { return std::clamp<int64_t>(count, 1, at::get_num_threads()); }
 
 void parallel_for_dynamic(int64_t count,
                           const std::function<void(int64_t item, int64_t thread)>& body) {
-  const cpu::GemmPrecision products = cpu::detail::products;
+  const GemmPrecision products = detail::products;
   const int64_t threads = threads_for(count),
                 together = std::clamp<int64_t>(count / (8 * threads), 1, 4);
   std::atomic<int64_t> next = 0;
   at::parallel_for(0, threads, 1, [&](int64_t first, int64_t last) {
     const SerialBlas serial;
-    const cpu::GemmPrecisionScope scope(products);
+    const GemmPrecisionScope scope(products);
     for (int64_t thread = first; thread < last; ++thread) {
       for (;;) {
         const int64_t begin = next.fetch_add(together);
@@ -32,4 +32,4 @@ void parallel_for_dynamic(int64_t count,
   });
 }
 
-}  // namespace lra::ops
+}  // namespace lra::ops::cpu

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-namespace lra::ops {
+namespace lra::ops::cpu {
 
 /// Threads that parallel_for_dynamic() uses: LibTorch's, at most one an item.
 int64_t threads_for(int64_t count);
@@ -17,4 +17,4 @@ int64_t threads_for(int64_t count);
 void parallel_for_dynamic(int64_t count,
                           const std::function<void(int64_t item, int64_t thread)>& body);
 
-}  // namespace lra::ops
+}  // namespace lra::ops::cpu

@@ -1,15 +1,14 @@
-#include "attention_variants/ops/project_length.h"
-
 #include <algorithm>
 #include <vector>
 
 #include "attention_variants/ops/autograd_state.h"
+#include "attention_variants/ops/cpu/gemm_precision.h"
 #include "attention_variants/ops/cpu/heads.h"
 #include "attention_variants/ops/cpu/kernels/scratch.h"
+#include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/parallel.h"
-#include "attention_variants/ops/dispatch.h"
 
-namespace lra::ops {
+namespace lra::ops::cpu {
 namespace {
 
 using torch::autograd::AutogradContext;
@@ -33,7 +32,7 @@ struct Lengths {
         length(x.size(2)),
         depth(x.size(3)),
         rows(table.size(-2)) {
-    for (int64_t b = 0; b < batch; ++b) ends.push_back(cpu::extent_of(tokens(b, 0), length).length);
+    for (int64_t b = 0; b < batch; ++b) ends.push_back(extent_of(tokens(b, 0), length).length);
   }
 
   const bool* tokens(int64_t b, int64_t from) const {
@@ -43,14 +42,12 @@ struct Lengths {
   int64_t table_at(int64_t h, int64_t column) const {
     return (table.dim() == 3 ? h * rows * table.size(-1) : 0) + column;
   }
-  cpu::ConstMatrix columns(int64_t h, int64_t from) const {
+  ConstMatrix columns(int64_t h, int64_t from) const {
     return {table.const_data_ptr<float>() + table_at(h, from), table.size(-1)};
   }
   // Rows [begin, begin + count) of a head, those of padding zero.
-  cpu::ConstMatrix positions(int64_t b, int64_t h, int64_t begin, int64_t count,
-                             float* copy) const {
-    return cpu::without_padding(head_rows(x, b, h).from(begin), tokens(b, begin), count, depth,
-                                copy);
+  ConstMatrix positions(int64_t b, int64_t h, int64_t begin, int64_t count, float* copy) const {
+    return without_padding(head_rows(x, b, h).from(begin), tokens(b, begin), count, depth, copy);
   }
 };
 
@@ -58,7 +55,7 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x,
                                const torch::Tensor& table, const torch::Tensor& mask) {
-    const cpu::GemmPrecisionScope scope(save_gemm_precision(*context));
+    const GemmPrecisionScope scope(save_gemm_precision(*context));
     const Lengths of(x, table, mask);
     const torch::Tensor out = torch::zeros({of.batch, of.heads, of.rows, of.depth}, x.options());
     // Groups of heads, each of which goes over the table once.
@@ -69,9 +66,8 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
           const int64_t b = item / of.heads, h = item % of.heads,
                         count = std::min(kPositions, of.ends[static_cast<size_t>(b)] - begin);
           if (count <= 0) continue;
-          cpu::gemm(of.rows, of.depth, count, of.columns(h, begin),
-                    of.positions(b, h, begin, count, copy), mutable_head_rows(out, b, h),
-                    {.old = 1});
+          gemm(of.rows, of.depth, count, of.columns(h, begin),
+               of.positions(b, h, begin, count, copy), mutable_head_rows(out, b, h), {.old = 1});
         }
       }
     });
@@ -80,7 +76,7 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const cpu::GemmPrecisionScope scope(saved_gemm_precision(*context));
+    const GemmPrecisionScope scope(saved_gemm_precision(*context));
     const variable_list kept = saved_tensors(*context);
     const Lengths of(kept[0], kept[1], kept[2]);
     const torch::Tensor grad = gradients[0].contiguous(), grad_x = empty_heads_like(of.x),
@@ -94,15 +90,15 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
             const int64_t count =
                 std::clamp<int64_t>(of.ends[static_cast<size_t>(b)] - begin, 0, most);
             for (int64_t h = 0; h < of.heads; ++h) {
-              const cpu::Matrix to = mutable_head_rows(grad_x, b, h).from(begin);
-              cpu::zero_rows(to, count, most, of.depth);
+              const Matrix to = mutable_head_rows(grad_x, b, h).from(begin);
+              zero_rows(to, count, most, of.depth);
               if (count == 0) continue;
-              const cpu::ConstMatrix given = head_rows(grad, b, h);
-              cpu::gemm_tn(count, of.depth, of.rows, of.columns(h, begin), given, to);
+              const ConstMatrix given = head_rows(grad, b, h);
+              gemm_tn(count, of.depth, of.rows, of.columns(h, begin), given, to);
               for (int64_t t = 0; t < count; ++t) {
-                if (!of.tokens(b, begin)[t]) cpu::zero_rows(to, t, t + 1, of.depth);
+                if (!of.tokens(b, begin)[t]) zero_rows(to, t, t + 1, of.depth);
               }
-              cpu::gemm_nt(
+              gemm_nt(
                   of.rows, count, of.depth, given, of.positions(b, h, begin, count, copy),
                   {grad_table.mutable_data_ptr<float>() + of.table_at(h, begin), of.table.size(-1)},
                   {.old = 1});
@@ -115,9 +111,17 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
 
 }  // namespace
 
-torch::Tensor project_length(const torch::Tensor& x, const torch::Tensor& table,
-                             const torch::Tensor& mask) {
-  return ProjectLength::apply(with_contiguous_rows(x), table.contiguous(), mask.contiguous());
+bool takes(const Place& place, const ProjectLengthShape& shape) {
+  return is_cpu_float(place) && shape.float_table;
 }
 
-}  // namespace lra::ops
+torch::Tensor run(const ProjectLengthCall& call) {
+  return ProjectLength::apply(with_contiguous_rows(call.x), call.table.contiguous(),
+                              call.mask.contiguous());
+}
+
+int64_t bytes(const ProjectLengthShape& shape) {
+  return shape.batch * shape.heads * shape.rows * shape.head_dim * shape.element_size;
+}
+
+}  // namespace lra::ops::cpu

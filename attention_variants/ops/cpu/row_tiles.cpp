@@ -4,7 +4,7 @@
 
 #include "attention_variants/ops/cpu/parallel.h"
 
-namespace lra::ops {
+namespace lra::ops::cpu {
 namespace {
 
 int64_t tiles_of(int64_t rows) { return (rows + kRowTile - 1) / kRowTile; }
@@ -31,4 +31,4 @@ void parallel_for_row_tiles(
   });
 }
 
-}  // namespace lra::ops
+}  // namespace lra::ops::cpu

@@ -9,7 +9,7 @@
 #include "attention_variants/ops/cpu/kernels/row_ops.h"
 #include "attention_variants/torch.h"
 
-namespace lra::ops {
+namespace lra::ops::cpu {
 
 /// Rows a tile: with 128 columns 128 KiB, which stay in a core's cache from one step to the next.
 inline constexpr int64_t kRowTile = 256;
@@ -42,14 +42,14 @@ inline const bool* mask_data(const torch::Tensor& kept) {
 }
 
 /// The sums of every part, a std::vector<float> that `member` finds in it, added up in the order of
-/// the parts, as a tensor like `like`.
+/// the parts, as a contiguous tensor like `like`.
 template <class Part, class Member>
 torch::Tensor sum_over_workers(const std::vector<Part>& parts, Member member,
                                const torch::Tensor& like) {
-  torch::Tensor total = torch::zeros_like(like);
+  torch::Tensor total = torch::zeros_like(like, at::MemoryFormat::Contiguous);
   float* to = total.mutable_data_ptr<float>();
-  for (const Part& part : parts) cpu::add(to, std::invoke(member, part).data(), total.numel(), to);
+  for (const Part& part : parts) add(to, std::invoke(member, part).data(), total.numel(), to);
   return total;
 }
 
-}  // namespace lra::ops
+}  // namespace lra::ops::cpu

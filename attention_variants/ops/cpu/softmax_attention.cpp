@@ -1,159 +1,117 @@
-#include "attention_variants/ops/softmax_attention.h"
-
 #include <cmath>
 
-#include "attention_variants/ops/autograd_state.h"
-#include "attention_variants/ops/cpu/heads.h"
+#include "attention_variants/ops/cpu/head_function.h"
 #include "attention_variants/ops/cpu/kernels/softmax_attention.h"
+#include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/parallel.h"
-#include "attention_variants/ops/dispatch.h"
-#include "attention_variants/ops/padding.h"
-#include "attention_variants/ops/reference/softmax_attention.h"
+#include "attention_variants/ops/dropout.h"
 
-namespace lra::ops {
+namespace lra::ops::cpu {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
+static_assert(kQueryTile == kWeightDropoutTile);
 
-cpu::SoftmaxShape shape_of(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v) {
-  return {.queries = q.size(2),
-          .keys = k.size(2),
-          .depth = q.size(3),
-          .values = v.size(3),
-          .scale = 1 / std::sqrt(static_cast<float>(q.size(3)))};
-}
+int64_t query_tiles(int64_t queries) { return (queries + kQueryTile - 1) / kQueryTile; }
 
-// Row b of a mask; an empty one stands for none.
-const bool* mask_row(const torch::Tensor& mask, int64_t b) {
-  return mask.numel() == 0 ? nullptr : mask.const_data_ptr<bool>() + b * mask.size(1);
-}
-
-cpu::SoftmaxInputs softmax_inputs(const torch::Tensor& q, const torch::Tensor& k,
-                                  const torch::Tensor& v, const torch::Tensor& keys,
-                                  const torch::Tensor& queries, int64_t b, int64_t h) {
-  return {.q = head_rows(q, b, h),
-          .k = head_rows(k, b, h),
-          .v = head_rows(v, b, h),
-          .key_mask = mask_row(keys, b),
-          .query_mask = mask_row(queries, b)};
-}
-
-int64_t query_tiles(int64_t queries) { return (queries + cpu::kQueryTile - 1) / cpu::kQueryTile; }
-
-// Of head number `head` of all samples' heads: every tile of queries has a block for each key.
-cpu::WeightDropout dropout_of(const DropoutMask& mask, const cpu::SoftmaxShape& shape,
-                              int64_t head) {
-  return {.seed = mask.seed,
-          .threshold = mask.threshold,
-          .first_block =
-              mask.first / cpu::kDropoutBlock + head * query_tiles(shape.queries) * shape.keys};
-}
-
-class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
+// q, k, v, keys [B,N] and queries [B,M], both without elements where there is none; the logarithms
+// of the softmaxes' sums [B,H,M].
+class SoftmaxOp : public HeadOp {
  public:
-  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& q_given,
-                               const torch::Tensor& k_given, const torch::Tensor& v_given,
-                               const torch::Tensor& keys_given, const torch::Tensor& queries_given,
-                               DropoutMask dropout) {
-    const cpu::GemmPrecisionScope scope(save_gemm_precision(*context));
-    const torch::Tensor q = with_contiguous_rows(q_given), k = with_contiguous_rows(k_given),
-                        v = with_contiguous_rows(v_given), keys = keys_given.contiguous(),
-                        queries = queries_given.contiguous();
-    const cpu::SoftmaxShape shape = shape_of(q, k, v);
-    const int64_t batch = q.size(0), heads = q.size(1), tiles = query_tiles(shape.queries);
-    const torch::Tensor out = empty_heads_like(q, shape.values);
-    const torch::Tensor log2_sum = torch::zeros({batch, heads, shape.queries}, q.options());
-    parallel_for_items(batch * heads * tiles, cpu::softmax_scratch(shape, holes_of(keys)),
-                       q.options(), [&](int64_t item, float* scratch) {
-                         const int64_t head = item / tiles, b = head / heads, h = head % heads;
-                         cpu::SoftmaxInputs inputs = softmax_inputs(q, k, v, keys, queries, b, h);
-                         inputs.dropout = dropout_of(dropout, shape, head);
-                         cpu::softmax_forward(
-                             shape, inputs, item % tiles * cpu::kQueryTile,
-                             mutable_head_rows(out, b, h),
-                             log2_sum.mutable_data_ptr<float>() + head * shape.queries, scratch);
-                       });
-    context->save_for_backward({q, k, v, keys, queries, out, log2_sum});
-    save_dropout(*context, "dropout", dropout);
-    return out;
+  struct Options {
+    DropoutMask dropout;
+  };
+  static constexpr size_t kInputs = 5, kHeadInputs = 3, kKept = 5;
+  static constexpr bool kReadsOut = true;
+
+  SoftmaxOp(const HeadTensors& tensors, const Options& options)
+      : HeadOp(tensors),
+        shape_{.queries = tensors.in[0].size(2),
+               .keys = tensors.in[1].size(2),
+               .depth = tensors.in[0].size(3),
+               .values = tensors.in[2].size(3),
+               .scale = 1 / std::sqrt(static_cast<float>(tensors.in[0].size(3)))},
+        tiles_(query_tiles(shape_.queries)),
+        dropout_(options.dropout) {}
+
+  void allocate(HeadTensors& tensors, bool) const {
+    tensors.out = empty_heads_like(tensors.in[0], shape_.values);
+    tensors.state = {torch::zeros({batch_, heads_, shape_.queries}, tensors.in[0].options())};
   }
 
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const cpu::GemmPrecisionScope scope(saved_gemm_precision(*context));
-    const variable_list kept = saved_tensors(*context);
-    const torch::Tensor &q = kept[0], &k = kept[1], &v = kept[2], &keys = kept[3],
-                        &queries = kept[4], &out = kept[5], &log2_sum = kept[6];
-    const DropoutMask dropout = saved_dropout(*context, "dropout");
-    const cpu::SoftmaxShape shape = shape_of(q, k, v);
-    const int64_t batch = q.size(0), heads = q.size(1);
-    const torch::Tensor grad_out = with_contiguous_rows(gradients[0]), grad_q = empty_heads_like(q),
-                        grad_k = empty_heads_like(k), grad_v = empty_heads_like(v);
-    parallel_for_items(batch * heads, cpu::softmax_backward_scratch(shape, holes_of(keys)),
-                       q.options(), [&](int64_t head, float* scratch) {
-                         const int64_t b = head / heads, h = head % heads;
-                         cpu::SoftmaxInputs inputs = softmax_inputs(q, k, v, keys, queries, b, h);
-                         inputs.dropout = dropout_of(dropout, shape, head);
-                         cpu::softmax_backward(
-                             shape, inputs, head_rows(out, b, h),
-                             log2_sum.const_data_ptr<float>() + head * shape.queries,
-                             head_rows(grad_out, b, h),
-                             {.q = mutable_head_rows(grad_q, b, h),
-                              .k = mutable_head_rows(grad_k, b, h),
-                              .v = mutable_head_rows(grad_v, b, h)},
-                             scratch);
-                       });
-    return {grad_q, grad_k, grad_v, {}, {}, {}};
+  // Tiles of queries are independent forwards.
+  int64_t items(Pass pass) const { return batch_ * heads_ * (pass == Pass::forward ? tiles_ : 1); }
+
+  int64_t scratch(Pass pass) const {
+    const InnerPadding holes = holes_of(tensors_.in[3]);
+    return pass == Pass::forward ? softmax_scratch(shape_, holes)
+                                 : softmax_backward_scratch(shape_, holes);
   }
+
+  void forward(int64_t item, float* scratch) const {
+    const int64_t at = item / tiles_;
+    softmax_forward(shape_, inputs(at), item % tiles_ * kQueryTile, rows(tensors_.out, at),
+                    log2_sum(at), scratch);
+  }
+
+  void backward(int64_t item, const torch::Tensor& grad_out,
+                const torch::autograd::variable_list& gradients, float* scratch) const {
+    softmax_backward(shape_, inputs(item), rows(tensors_.out, item), log2_sum(item),
+                     head(grad_out, item),
+                     {.q = rows(gradients[0], item),
+                      .k = rows(gradients[1], item),
+                      .v = rows(gradients[2], item)},
+                     scratch);
+  }
+
+ private:
+  SoftmaxInputs inputs(int64_t item) const {
+    return {
+        .q = input(0, item),
+        .k = input(1, item),
+        .v = input(2, item),
+        .key_mask = mask_row(tensors_.in[3], item),
+        .query_mask = mask_row(tensors_.in[4], item),
+        // Every tile of queries has a block for each key.
+        .dropout = {.seed = dropout_.seed,
+                    .threshold = dropout_.threshold,
+                    .first_block = dropout_.first / kDropoutBlock + item * tiles_ * shape_.keys}};
+  }
+
+  float* log2_sum(int64_t item) const {
+    return tensors_.state[0].mutable_data_ptr<float>() + item * shape_.queries;
+  }
+
+  const SoftmaxShape shape_;
+  const int64_t tiles_;
+  const DropoutMask dropout_;
 };
 
 }  // namespace
 
-torch::Tensor softmax_attention(const torch::Tensor& q, const torch::Tensor& k,
-                                const torch::Tensor& v, const torch::Tensor& keys,
-                                const torch::Tensor& queries, const DropoutMask& dropout) {
-  const torch::Tensor none = torch::empty({0}, q.options().dtype(torch::kBool));
-  return SoftmaxKernel::apply(q, k, v, keys.defined() ? keys : none,
-                              queries.defined() ? queries : none, dropout);
+bool takes(const Place& place, const SoftmaxAttentionShape&) { return is_cpu_float(place); }
+
+torch::Tensor run(const SoftmaxAttentionCall& call) {
+  const torch::Tensor none = torch::empty({0}, call.q.options().dtype(torch::kBool));
+  const auto [dropout, training, per_sample] = call.options;
+  const int64_t blocks =
+      call.q.size(0) * call.q.size(1) * query_tiles(call.q.size(2)) * call.k.size(2);
+  return HeadFunction<SoftmaxOp>::call(
+      {call.q, call.k, call.v, call.keys.defined() ? call.keys : none,
+       call.queries.defined() ? call.queries : none},
+      {.dropout =
+           make_dropout_mask(dropout, training, blocks * kDropoutBlock, DropoutBits::drawn_anew)});
 }
 
-DropoutMask draw_weight_dropout(double p, bool training, const torch::Tensor& q,
-                                const torch::Tensor& k) {
-  const int64_t blocks = q.size(0) * q.size(1) * query_tiles(q.size(2)) * k.size(2);
-  return make_dropout_mask(p, training, blocks * cpu::kDropoutBlock, DropoutBits::drawn_anew);
+int64_t bytes(const SoftmaxAttentionShape& given) {
+  const SoftmaxShape shape{
+      .queries = given.queries, .keys = given.keys, .depth = given.depth, .values = given.values};
+  const int64_t forward = given.rows * given.queries * (given.values + 1) +
+                          threads_for(given.rows * query_tiles(given.queries)) *
+                              softmax_scratch(shape, InnerPadding::no);
+  // Training: the gradients of q, k and v too; the scratch is the output's no more.
+  const int64_t gradients =
+      given.rows * (given.queries * given.depth + given.keys * (given.depth + given.values));
+  return (forward + (given.options.training ? gradients : 0)) * static_cast<int64_t>(sizeof(float));
 }
 
-torch::Tensor drop_weights(const torch::Tensor& weights, double p, bool training) {
-  if (!training || p == 0) return weights;
-  if (!weights.is_cpu()) return torch::dropout(weights, p, training);
-  const int64_t batch = weights.size(0), heads = weights.size(1), queries = weights.size(2),
-                keys = weights.size(3), tiles = query_tiles(queries);
-  torch::Tensor factors;
-  {
-    const torch::NoGradGuard no_grad;
-    factors = philox_dropout(
-        torch::ones({batch, heads, tiles, keys, cpu::kQueryTile}, weights.options()), p, training);
-    factors = factors.transpose(3, 4).reshape({batch, heads, tiles * cpu::kQueryTile, keys});
-  }
-  return weights * factors.narrow(2, 0, queries);
-}
-
-torch::Tensor full_attention(Kernels chosen, const torch::Tensor& q, const torch::Tensor& k,
-                             const torch::Tensor& v, const torch::Tensor& mask) {
-  if (has_cpu_kernels(chosen, q)) return softmax_attention(q, k, v, mask, mask);
-  const torch::Tensor out = reference::softmax_attention(
-      zero_padding(q, mask), zero_padding(k, mask), zero_padding(v, mask), mask);
-  return zero_padded_rows(out.to(q.scalar_type()), mask);
-}
-
-int64_t softmax_attention_bytes(int64_t rows, int64_t queries, int64_t keys, int64_t depth,
-                                int64_t values) {
-  const cpu::SoftmaxShape shape{
-      .queries = queries, .keys = keys, .depth = depth, .values = values, .scale = 1};
-  const int64_t floats =
-      rows * queries * (values + 1) +
-      threads_for(rows * query_tiles(queries)) * cpu::softmax_scratch(shape, cpu::InnerPadding::no);
-  return floats * static_cast<int64_t>(sizeof(float));
-}
-
-}  // namespace lra::ops
+}  // namespace lra::ops::cpu

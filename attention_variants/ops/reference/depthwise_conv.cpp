@@ -24,10 +24,14 @@ struct Slots {
   int64_t blocks = 0;  // of one head: B * slot / T
 };
 
+int64_t slot_rows(int64_t length, int64_t kernel) {
+  return (length + kernel - 1 + kConvBlock - 1) / kConvBlock * kConvBlock;
+}
+
 Slots lay_out(const torch::Tensor& x, int64_t kernel, int64_t left) {
   const int64_t batch = x.size(0), heads = x.size(1), length = x.size(2), width = x.size(3);
   Slots slots;
-  slots.slot = (length + kernel - 1 + kConvBlock - 1) / kConvBlock * kConvBlock;
+  slots.slot = slot_rows(length, kernel);
   slots.blocks = batch * slots.slot / kConvBlock;
   const int64_t rows = batch * slots.slot + kernel - 1;
   slots.data = torch::zeros({heads, rows, width}, x.options());
@@ -119,6 +123,13 @@ class DepthwiseConv : public torch::autograd::Function<DepthwiseConv> {
 
 torch::Tensor depthwise_conv(const torch::Tensor& x, const torch::Tensor& weight) {
   return DepthwiseConv::apply(x, weight.view({weight.size(0), weight.size(2)}).to(x.scalar_type()));
+}
+
+int64_t depthwise_conv_bytes(int64_t batch, int64_t heads, int64_t length, int64_t width,
+                             int64_t kernel, int64_t element_size) {
+  const int64_t rows = batch * slot_rows(length, kernel),
+                bands = kConvBlock * (kConvBlock + kernel);  // of one head
+  return heads * ((2 * rows + kernel - 1) * width + bands) * element_size;
 }
 
 }  // namespace lra::ops::reference

@@ -10,4 +10,9 @@ namespace lra::ops::reference {
 /// Differentiable once, in x and weight.
 torch::Tensor depthwise_conv(const torch::Tensor& x, const torch::Tensor& weight);
 
+/// Bytes that depthwise_conv() holds above x [B,H,N,d] without gradients, the result among them: it
+/// works on whole blocks of positions, padded by the kernel's width.
+int64_t depthwise_conv_bytes(int64_t batch, int64_t heads, int64_t length, int64_t width,
+                             int64_t kernel, int64_t element_size);
+
 }  // namespace lra::ops::reference

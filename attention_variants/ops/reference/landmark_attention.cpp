@@ -1,10 +1,15 @@
 #include "attention_variants/ops/reference/landmark_attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "attention_variants/base/error.h"
+#include "attention_variants/ops/padding.h"
+#include "attention_variants/ops/reference/account.h"
+#include "attention_variants/ops/reference/depthwise_conv.h"
 #include "attention_variants/ops/reference/iterative_inverse.h"
+#include "attention_variants/ops/reference/operators.h"
 #include "attention_variants/ops/reference/softmax_attention.h"
 
 namespace lra::ops::reference {
@@ -140,6 +145,40 @@ torch::Tensor landmark_product(const torch::Tensor& q, const torch::Tensor& k,
     x = torch::matmul(z, bv.to(z.scalar_type())).to(q.scalar_type());
   }
   return softmax_attention(q, landmarks.k, x, landmarks.real);
+}
+
+torch::Tensor run(const LandmarkCall& call) {
+  const LandmarkOptions& options = call.options;
+  const auto read = [&](const torch::Tensor& x) {
+    return options.padding == LandmarkPadding::ignored ? x : zero_padding(x, call.mask);
+  };
+  const torch::Tensor v = read(call.v), q = read(call.q), k = read(call.k);
+  const Landmarks landmarks =
+      make_landmarks(q, k, options.padding == LandmarkPadding::masked ? call.mask : torch::Tensor(),
+                     {.count = options.landmarks, .kind = options.kind, .seed = options.seed});
+  const torch::Tensor a = landmark_matrix(landmarks);  // [B,H,m,m]
+  const torch::Tensor z = options.exact_inverse
+                              ? exact_landmark_inverse(a)
+                              : landmark_inverse(a, options.iterations, options.start);
+  torch::Tensor out = landmark_product(q, k, v, call.mask, landmarks, z).to(call.q.scalar_type());
+  const torch::Tensor& taps = call.conv_weight;
+  if (taps.size(1) > 0) out = out + depthwise_conv(v, taps.view({taps.size(0), 1, -1, 1}));
+  return zero_padded_rows(out, call.mask);
+}
+
+int64_t bytes(const LandmarkShape& shape) {
+  const int64_t rows = shape.batch * shape.heads, d = shape.head_dim, m = shape.options.landmarks,
+                vector = rows * shape.length * d * shape.element_size,  // one [B,H,N,d]
+      zeroed = shape.options.padding == LandmarkPadding::ignored ? 0 : 1;
+  // Both landmarks, B V and Z B V; A and Z.
+  const int64_t inner = rows * (4 * m * d + 2 * m * m) * shape.element_size;
+  const int64_t product = (3 * zeroed + 1) * vector + inner +
+                          fused_attention_bytes(rows, shape.length, m, d, shape.element_size);
+  if (shape.conv_kernel == 0) return product;
+  // The attention's output stands while the convolution runs.
+  return std::max(product, (zeroed + 1) * vector +
+                               depthwise_conv_bytes(shape.batch, shape.heads, shape.length, d,
+                                                    shape.conv_kernel, shape.element_size));
 }
 
 }  // namespace lra::ops::reference

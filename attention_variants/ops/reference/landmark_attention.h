@@ -9,16 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "attention_variants/ops/landmark_attention.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops::reference {
-
-/// The name of the variant that these matrices are those of.
-inline constexpr const char* kNystrom = "nystrom";
-
-/// Where the norm of the iteration's first Z is taken: of each matrix, or the maximum over the
-/// batch.
-enum class InverseStart { per_matrix, global };
 
 struct LandmarkMatrixOptions {
   int64_t count = 64;                  // m, at most N

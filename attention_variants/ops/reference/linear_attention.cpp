@@ -1,5 +1,13 @@
 #include "attention_variants/ops/reference/linear_attention.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "attention_variants/ops/padding.h"
+#include "attention_variants/ops/reference/operators.h"
+
 namespace lra::ops::reference {
 
 torch::Tensor values_with_ones(const torch::Tensor& v, const torch::Tensor& mask) {
@@ -20,6 +28,142 @@ torch::Tensor normalised_readout(const torch::Tensor& q_features, const torch::T
   if (offset != 0) both = both + offset * sums.sum(2, /*keepdim=*/true);
   const int64_t d = sums.size(-1) - 1;
   return both.narrow(-1, 0, d) / both.narrow(-1, d, 1).clamp_min(denominator_min);
+}
+
+namespace {
+
+// elu(x) + 1 as exp(min(x, 0)) + max(x, 0): elu(x) itself rounds to -1 from x = -6 on in bfloat16.
+torch::Tensor elu_features(const torch::Tensor& x) {
+  return x.clamp_max(0).exp_() + torch::relu(x);
+}
+
+torch::Tensor elu_attention(const LinearAttentionCall& call) {
+  const auto& [q, k, v, mask, table, options] = call;
+  torch::Tensor sums;  // [B,H,d,d+1], or [B,H,d,d] without the denominator
+  if (options.normalise) {
+    sums = key_value_sums(elu_features(k), values_with_ones(v, mask), options.offset);
+  } else {
+    const double share = 1 / std::sqrt(static_cast<double>(q.size(2)));
+    sums = torch::matmul(elu_features(k).transpose(-2, -1), zero_padding(v, mask)) * share;
+  }
+  // The rows of padded queries come out as zero because their features are.
+  const torch::Tensor features = zero_padded_rows(elu_features(q), mask);
+  return options.normalise
+             ? normalised_readout(features, sums, options.offset, options.denominator_min)
+             : torch::matmul(features, sums);
+}
+
+torch::Tensor cosine_attention(const LinearAttentionCall& call) {
+  const auto& [q, k, v, mask, table, options] = call;
+  const torch::Tensor phase = table.view({table.size(0), 1, table.size(1), 2, 1});
+  const auto features = [&](const torch::Tensor& x) {  // [B,H,N,d] -> [B,H,N,2d]
+    return (torch::relu(x).unsqueeze(-2) * phase).flatten(-2);
+  };
+  const torch::Tensor sums =
+      key_value_sums(features(k), values_with_ones(v, mask), options.offset);  // [B,H,2d,d+1]
+  // The rows of padded queries come out as zero because their features are.
+  return normalised_readout(features(zero_padding(q, mask)), sums, options.offset,
+                            options.denominator_min);
+}
+
+// The largest W x of each position [B,H,N,1]. For autograd it is computed once more from the row of
+// W that attains it, so that its gradient needs neither logits [B,H,N,f] nor a tensor of that size.
+torch::Tensor largest_logit(const torch::Tensor& x, const torch::Tensor& w,
+                            const torch::Tensor& logits) {
+  if (!logits.requires_grad()) return logits.amax(-1, /*keepdim=*/true);
+  // max() and not argmax(), which takes three times as long on CPUs.
+  const torch::Tensor feature = std::get<1>(logits.detach().max(-1));  // [B,H,N]
+  return (x * w.index_select(0, feature.flatten()).view(x.sizes())).sum(-1, /*keepdim=*/true);
+}
+
+// The largest of each sample and head [B,H,1,1], over the positions seen [B,N].
+torch::Tensor largest_logit(const torch::Tensor& x, const torch::Tensor& w,
+                            const torch::Tensor& logits, const torch::Tensor& seen) {
+  const torch::Tensor position =
+      logits.detach()
+          .amax(-1)
+          .masked_fill(seen.logical_not().unsqueeze(1), -std::numeric_limits<double>::infinity())
+          .argmax(-1, /*keepdim=*/true)
+          .unsqueeze(-1);  // [B,H,1,1]
+  const auto row = [&](const torch::Tensor& t) {
+    return t.gather(2, position.expand({-1, -1, 1, t.size(3)}));
+  };
+  return largest_logit(row(x), w, row(logits));
+}
+
+// φ without its offset, x [B,H,N,d] -> [B,H,N,f], in the type of W, at least float32 whatever that
+// of x: an exponent of 80 in bfloat16 is off by a quarter. Of queries where `seen` is undefined,
+// else of keys with c the maximum over the positions seen [B,N].
+torch::Tensor projected_features(const torch::Tensor& x_given, const torch::Tensor& w,
+                                 const torch::Tensor& seen, const LinearAttentionOptions& options) {
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  const torch::Tensor x = x_given.to(w.scalar_type());
+  torch::Tensor logits = torch::matmul(x, w.t());  // W x [B,H,N,f]
+  if (options.map == FeatureMap::relu) return logits.relu_();
+  torch::Tensor shift = x.square().sum(-1, /*keepdim=*/true) * options.norm;  // norm ‖x‖² [B,H,N,1]
+  if (!seen.defined()) {
+    shift = shift + largest_logit(x, w, logits);
+  } else {
+    // At positions not seen x is zero; the exponential is 1 there instead of exp(-c).
+    shift = (shift + largest_logit(x, w, logits, seen))
+                .masked_fill(seen.logical_not().unsqueeze(1).unsqueeze(-1), 0);
+  }
+  // In place: autograd needs the exponential alone.
+  return logits.sub_(shift).exp_();
+}
+
+torch::Tensor projected_attention(const LinearAttentionCall& call) {
+  const auto& [q, k, v, mask, table, options] = call;
+  const torch::Tensor seen = options.count_padding ? torch::ones_like(mask) : mask;
+  const torch::Tensor values =
+      values_with_ones(options.count_padding ? zero_padding(v, mask) : v, seen);  // [B,H,N,d+1]
+  // The features of the keys are gone before those of the queries are made.
+  const torch::Tensor sums = key_value_sums(
+      projected_features(zero_padding(k, mask), table, seen, options).to(v.scalar_type()), values,
+      options.offset);  // [B,H,f,d+1]
+  const torch::Tensor out =
+      normalised_readout(projected_features(zero_padding(q, mask), table, torch::Tensor(), options)
+                             .to(v.scalar_type()),
+                         sums, options.offset, options.denominator_min);
+  return zero_padded_rows(out.to(q.scalar_type()), mask);
+}
+
+}  // namespace
+
+torch::Tensor run(const LinearAttentionCall& call) {
+  switch (call.options.map) {
+    case FeatureMap::elu:
+      return elu_attention(call).to(call.q.scalar_type());
+    case FeatureMap::cosine:
+      return cosine_attention(call).to(call.q.scalar_type());
+    case FeatureMap::relu:
+    case FeatureMap::softmax:
+      break;
+  }
+  return projected_attention(call);
+}
+
+int64_t bytes(const LinearAttentionShape& shape) {
+  const int64_t rows = shape.batch * shape.heads, d = shape.head_dim, f = shape.width,
+                length = shape.length, element_size = shape.element_size;
+  switch (shape.options.map) {
+    case FeatureMap::elu:
+      // The values, with a column of ones where they are counted, stand while the features of the
+      // keys are made: two parts and their sum.
+      return rows * length * (3 * d + d + (shape.options.normalise ? 1 : 0)) * element_size;
+    case FeatureMap::cosine:
+      // While the queries are read: zeroed, their features of twice the width, the numerator with
+      // its denominator, and the output.
+      return rows * length * (d + 2 * d + (d + 1) + d) * element_size;
+    case FeatureMap::relu:
+    case FeatureMap::softmax:
+      break;
+  }
+  // While the queries are read: the values with their column of ones, the keys' sums, and of the
+  // queries themselves, their features, and the numerator with its denominator before and after its
+  // offset. Features are of float32 at least.
+  const int64_t features = rows * length * f * std::max<int64_t>(element_size, 4);
+  return features + rows * (length * (3 * (d + 1) + d) + f * (d + 1)) * element_size;
 }
 
 }  // namespace lra::ops::reference

@@ -7,6 +7,7 @@
 
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/padding.h"
+#include "attention_variants/ops/reference/operators.h"
 
 namespace lra::ops::reference {
 namespace {
@@ -185,7 +186,7 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
                                  const torch::Tensor& bias) {
       scores_ = product(slab.queries(x), slab.keys(k));
       scores_.add_(slab.keys(bias).transpose(1, 2));
-      slab.fill_self(scores_, cpu::kSelfScore);
+      slab.fill_self(scores_, kSelfScore);
       return scores_;
     }
 
@@ -224,10 +225,10 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
 };
 
 // Keys such that x·k are the logits [B,H,L,d].
-torch::Tensor keys_of(const torch::Tensor& x, cpu::KeyScale scale) {
+torch::Tensor keys_of(const torch::Tensor& x, KeyScale scale) {
   const torch::Tensor w = x.to(lsh_wide_type(x));
   const double root = std::sqrt(static_cast<double>(x.size(-1)));
-  if (scale == cpu::KeyScale::rms) {
+  if (scale == KeyScale::rms) {
     const torch::Tensor mean_square = w.square().mean(-1, /*keepdim=*/true);
     return (w * ((mean_square + 1e-6).rsqrt() / root)).to(x.scalar_type());
   }
@@ -274,9 +275,8 @@ torch::ScalarType lsh_wide_type(const torch::Tensor& x) {
   return x.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
 }
 
-torch::Tensor lsh_attention(const torch::Tensor& x_given, const torch::Tensor& v,
-                            const torch::Tensor& mask, const torch::Tensor& rotations,
-                            const LshOptions& settings) {
+torch::Tensor run(const LshCall& call) {
+  const auto& [x_given, v, mask, rotations, settings] = call;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   torch::Tensor x = zero_padding(x_given, mask), values = zero_padding(v, mask), real = mask;
   const int64_t length = x.size(2), padding = padded_length(length, settings) - length;
@@ -290,7 +290,7 @@ torch::Tensor lsh_attention(const torch::Tensor& x_given, const torch::Tensor& v
                                         .expand({x.size(0), x.size(1), 1, length})
                                   : sorted_rounds(x, real, rotations, settings);  // [B,H,R,L]
   const torch::Tensor bias = torch::zeros(real.sizes(), x.options().dtype(lsh_wide_type(x)))
-                                 .masked_fill_(real.logical_not(), cpu::kPaddedScore)
+                                 .masked_fill_(real.logical_not(), kPaddedScore)
                                  .unsqueeze(1)
                                  .expand({-1, x.size(1), -1})
                                  .unsqueeze(-1);  // [B,H,L,1]
@@ -301,8 +301,9 @@ torch::Tensor lsh_attention(const torch::Tensor& x_given, const torch::Tensor& v
   return zero_padded_rows(out.unflatten(0, {x.size(0), x.size(1)}).narrow(2, 0, length), mask);
 }
 
-int64_t lsh_attention_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,
-                            int64_t element_size, const LshOptions& settings) {
+int64_t bytes(const LshShape& shape) {
+  const auto& [batch, heads, length, head_dim, element_size, settings] = shape;
+  if (element_size < static_cast<int64_t>(sizeof(float))) return -1;  // is widened
   const int64_t pairs = batch * heads, d = head_dim, tokens = padded_length(length, settings),
                 slots = slots_of(settings), sorted = settings.rounds * tokens,
                 slab = std::min(pairs, pairs_at_a_time(sorted, settings, /*cuda=*/false)) * sorted,

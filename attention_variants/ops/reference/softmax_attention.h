@@ -1,4 +1,4 @@
-// Softmax attention in linear memory, the building block of the variants.
+// Softmax attention by LibTorch's operators, the building block of the variants.
 #pragma once
 
 #include "attention_variants/torch.h"
@@ -12,5 +12,11 @@ namespace lra::ops::reference {
 torch::Tensor softmax_attention(const torch::Tensor& q, const torch::Tensor& k,
                                 const torch::Tensor& v, const torch::Tensor& keys,
                                 double dropout = 0);
+
+/// The same of all tokens to all, q, k, v [B,H,N,d] and mask [B,N], by storing the weights
+/// [B,H,N,N], with a dropout of them in training; rows of padding are zero.
+torch::Tensor materialized_attention(const torch::Tensor& q, const torch::Tensor& k,
+                                     const torch::Tensor& v, const torch::Tensor& mask,
+                                     double dropout, bool training);
 
 }  // namespace lra::ops::reference

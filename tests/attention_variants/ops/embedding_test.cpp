@@ -10,6 +10,7 @@
 namespace lra {
 namespace {
 
+using ops::Kernels;
 using torch::Tensor;
 
 struct Case {
@@ -38,7 +39,8 @@ TEST_P(EmbeddingParity, OfResultAndGradients) {
     torch::manual_seed(9);
     Tensor y;
     if (fused) {
-      y = ops::embed(ids, {.tokens = leaves[0], .positions = table}, c.p, /*training=*/true);
+      y = ops::embed(Kernels::fused, ids, {.tokens = leaves[0], .positions = table}, c.p,
+                     /*training=*/true);
     } else {
       const Tensor kept =
           ops::philox_dropout(torch::ones(gradient.sizes()), c.p, /*training=*/true);
@@ -78,8 +80,8 @@ TEST(Embedding, LeavesPaddingOut) {
     const std::vector<Tensor> leaves = {tokens.clone().requires_grad_(),
                                         positions.clone().requires_grad_()};
     torch::manual_seed(4);
-    const Tensor y =
-        ops::embed(ids, {.tokens = leaves[0], .positions = leaves[1]}, 0.2, true, given_mask);
+    const Tensor y = ops::embed(Kernels::fused, ids, {.tokens = leaves[0], .positions = leaves[1]},
+                                0.2, true, given_mask);
     std::vector<Tensor> all = torch::autograd::grad({y}, leaves, {gradient});
     all.insert(all.begin(), y.detach());
     return all;
@@ -96,10 +98,10 @@ TEST(Embedding, RefusesIdsAndLengthsThatTheTablesLack) {
   const auto ids = [](int64_t value, int64_t length) {
     return torch::full({1, length}, value, torch::kInt64);
   };
-  EXPECT_NO_THROW(ops::embed(ids(8, 5), tables, 0, false));
-  EXPECT_THROW(ops::embed(ids(9, 5), tables, 0, false), c10::Error);
-  EXPECT_THROW(ops::embed(ids(-1, 5), tables, 0, false), c10::Error);
-  EXPECT_THROW(ops::embed(ids(8, 6), tables, 0, false), c10::Error);
+  EXPECT_NO_THROW(ops::embed(Kernels::fused, ids(8, 5), tables, 0, false));
+  EXPECT_THROW(ops::embed(Kernels::fused, ids(9, 5), tables, 0, false), c10::Error);
+  EXPECT_THROW(ops::embed(Kernels::fused, ids(-1, 5), tables, 0, false), c10::Error);
+  EXPECT_THROW(ops::embed(Kernels::fused, ids(8, 6), tables, 0, false), c10::Error);
 }
 
 }  // namespace

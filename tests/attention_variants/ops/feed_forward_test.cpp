@@ -59,8 +59,8 @@ std::vector<Tensor> results(const Tensor& given, const ops::FeedForwardWeights& 
   std::vector<Tensor> leaves = list(weights);
   for (Tensor& w : leaves) w = w.to(type).detach().requires_grad_();
   torch::manual_seed(11);
-  const Tensor y =
-      fused ? ops::feed_forward(x, from(leaves), p, /*training=*/true) : plain(x, from(leaves), p);
+  const Tensor y = fused ? ops::feed_forward(Kernels::fused, x, from(leaves), p, /*training=*/true)
+                         : plain(x, from(leaves), p);
   leaves.insert(leaves.begin(), x);
   std::vector<Tensor> used;
   for (const Tensor& leaf : leaves) {
@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, FeedForwardParity,
 TEST(FeedForward, EvaluationDropsNothing) {
   const ops::FeedForwardWeights weights = make_weights(16, 32, true);
   const Tensor x = torch::randn({3, 50, 16});
-  const Tensor y = ops::feed_forward(x, weights, 0.5, /*training=*/false);
+  const Tensor y = ops::feed_forward(Kernels::fused, x, weights, 0.5, /*training=*/false);
   EXPECT_LT((y - plain(x, weights, 0)).abs().max().item<double>(), 1e-5);
 }
 
@@ -128,7 +128,7 @@ TEST(AddDroppedOut, IsTheSumAndItsGradients) {
                y = torch::randn({3, 1001, 7}).requires_grad_(),
                gradient = torch::randn({3, 1001, 7});
   torch::manual_seed(6);
-  const Tensor fused = ops::add_dropped_out(x, y, 0.3, /*training=*/true);
+  const Tensor fused = ops::add_dropped_out(Kernels::fused, x, y, 0.3, /*training=*/true);
   const auto fused_gradients = torch::autograd::grad({fused}, {x, y}, {gradient});
   torch::manual_seed(6);
   const Tensor sum = x + ops::philox_dropout(y, 0.3, /*training=*/true);
@@ -136,7 +136,8 @@ TEST(AddDroppedOut, IsTheSumAndItsGradients) {
   EXPECT_TRUE(torch::equal(fused, sum));
   EXPECT_TRUE(torch::equal(fused_gradients[0], gradients[0]));
   EXPECT_TRUE(torch::equal(fused_gradients[1], gradients[1]));
-  EXPECT_TRUE(torch::equal(ops::add_dropped_out(x, y, 0.3, /*training=*/false), x + y));
+  EXPECT_TRUE(
+      torch::equal(ops::add_dropped_out(Kernels::fused, x, y, 0.3, /*training=*/false), x + y));
 }
 
 TEST(AddProjected, IsTheFormulaAndItsGradients) {
@@ -151,8 +152,8 @@ TEST(AddProjected, IsTheFormulaAndItsGradients) {
     const Tensor drawn = ops::philox_dropout(torch::ones({3, 1001, 7}), 0.3, /*training=*/true);
     torch::manual_seed(6);
     const Tensor y =
-        fused ? ops::add_projected(leaves[0], leaves[1], {.weight = leaves[2], .bias = leaves[3]},
-                                   0.3,
+        fused ? ops::add_projected(Kernels::fused, leaves[0], leaves[1],
+                                   {.weight = leaves[2], .bias = leaves[3]}, 0.3,
                                    /*training=*/true)
               : leaves[0] + torch::linear(leaves[1], leaves[2], leaves[3]) * drawn.to(type);
     std::vector<Tensor> all = torch::autograd::grad({y}, leaves, {gradient.to(type)});
@@ -179,11 +180,12 @@ TEST(FeedForward, LeavesPaddingOut) {
     std::vector<Tensor> leaves = {x.clone().requires_grad_()};
     for (const Tensor& w : list(weights)) leaves.push_back(w.clone().requires_grad_());
     torch::manual_seed(9);
-    const Tensor inner = ops::feed_forward(leaves[0], from({leaves.begin() + 1, leaves.end()}), 0.2,
-                                           /*training=*/true, given_mask);
-    const Tensor between =
-                     ops::add_dropped_out(leaves[0], inner, 0.2, /*training=*/true, given_mask),
-                 y = ops::add_projected(leaves[0], between,
+    const Tensor inner =
+        ops::feed_forward(Kernels::fused, leaves[0], from({leaves.begin() + 1, leaves.end()}), 0.2,
+                          /*training=*/true, given_mask);
+    const Tensor between = ops::add_dropped_out(Kernels::fused, leaves[0], inner, 0.2,
+                                                /*training=*/true, given_mask),
+                 y = ops::add_projected(Kernels::fused, leaves[0], between,
                                         {.weight = torch::eye(12) * 0.5, .bias = torch::ones({12})},
                                         0.2,
                                         /*training=*/true, given_mask);
@@ -205,8 +207,9 @@ TEST(FeedForward, APartOfABatchIsThatPartOfTheWhole) {
   const Tensor x = torch::randn({3, 301, 12}), gradient = torch::randn_like(x);
   const auto gradients = [&](const Tensor& given, const Tensor& of) {
     const Tensor leaf = given.clone().requires_grad_();
-    const Tensor y =
-        ops::add_dropped_out(leaf, ops::feed_forward(leaf, weights, 0.2, true), 0.2, true);
+    const Tensor y = ops::add_dropped_out(
+        Kernels::fused, leaf, ops::feed_forward(Kernels::fused, leaf, weights, 0.2, true), 0.2,
+        true);
     return std::pair{y.detach(), torch::autograd::grad({y}, {leaf}, {of})[0]};
   };
   torch::manual_seed(8);
@@ -217,6 +220,22 @@ TEST(FeedForward, APartOfABatchIsThatPartOfTheWhole) {
   // elsewhere would differ by about 1.
   EXPECT_TRUE(torch::allclose(y, whole.slice(0, 1), 1e-5, 1e-5));
   EXPECT_TRUE(torch::allclose(y_gradient, whole_gradient.slice(0, 1), 1e-5, 1e-5));
+}
+
+// A parameter may be a view: a column of a table, say.
+TEST(FeedForward, ReadsABiasWhereItsElementsLieApart) {
+  torch::manual_seed(31);
+  const Tensor x = torch::randn({2, 9, 12}), y = torch::randn({2, 9, 5}), w = torch::randn({12, 5}),
+               bias = torch::randn({12, 4}).select(1, 2);
+  ASSERT_EQ(bias.stride(0), 4);
+  EXPECT_TRUE(torch::allclose(
+      ops::add_projected(Kernels::fused, x, y, {.weight = w, .bias = bias}, 0, /*training=*/false),
+      x + torch::linear(y, w, bias), 1e-5, 1e-5));
+  ops::FeedForwardWeights weights = make_weights(12, 20, true);
+  const Tensor exact = ops::feed_forward(Kernels::fused, x, weights, 0, /*training=*/false);
+  weights.out_bias = torch::stack({weights.out_bias, bias}, 1).select(1, 0);
+  EXPECT_TRUE(
+      torch::equal(ops::feed_forward(Kernels::fused, x, weights, 0, /*training=*/false), exact));
 }
 
 }  // namespace

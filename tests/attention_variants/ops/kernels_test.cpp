@@ -20,6 +20,7 @@
 #include "attention_variants/ops/cpu/kernels/simd.h"
 #include "attention_variants/ops/cpu/kernels/vector_math.h"
 #include "attention_variants/ops/cpu/parallel.h"
+#include "attention_variants/ops/dispatch.h"
 #include "attention_variants/ops/linear.h"
 #include "attention_variants/projected_attention.h"
 #include "attention_variants/registry.h"
@@ -338,7 +339,7 @@ TEST(LinearRows, LeaveTilesOfPaddingOut) {
   const std::vector<torch::Tensor> gradients = {torch::randn({3, 700, 6}) * real,
                                                 torch::randn({3, 700, 6}) * real,
                                                 torch::randn({3, 700, 6}) * real};
-  const auto some = ops::linear(x, nullptr, layers, mask).y;
+  const auto some = ops::linear(Kernels::fused, x, nullptr, layers, mask).y;
   std::vector<torch::Tensor> plain;
   for (size_t i = 0; i < 3; ++i) {
     plain.push_back(torch::linear(x, layers[i].weight, layers[i].bias));
@@ -349,6 +350,46 @@ TEST(LinearRows, LeaveTilesOfPaddingOut) {
              exact = torch::autograd::grad(plain, leaves, gradients);
   for (size_t i = 0; i < given.size(); ++i)
     EXPECT_TRUE(torch::allclose(given[i], exact[i], 1e-4, 1e-4)) << i;
+}
+
+// A parameter may be a view: a column of a table, say.
+TEST(LinearRows, ReadABiasWhereItsElementsLieApart) {
+  torch::manual_seed(6);
+  const torch::Tensor x = torch::randn({2, 9, 10}), table = torch::randn({6, 3}),
+                      mask = torch::ones({2, 9}, torch::kBool);
+  const ops::LinearWeights layer{.weight = torch::randn({6, 10}), .bias = table.select(1, 1)};
+  ASSERT_EQ(layer.bias.stride(0), 3);
+  const torch::Tensor plain = torch::linear(x, layer.weight, layer.bias);
+  EXPECT_TRUE(
+      torch::allclose(ops::linear(Kernels::fused, x, nullptr, {layer}).y[0], plain, 1e-5, 1e-5));
+  EXPECT_TRUE(
+      torch::allclose(ops::masked_linear(Kernels::fused, x, layer, mask), plain, 1e-5, 1e-5));
+}
+
+TEST(Dispatch, PicksTheFirstThatTakesTheCall) {
+  struct Call {
+    using Result = torch::Tensor;
+    using Shape = int;
+  };
+  using Way = ops::Implementation<Call>;
+  static const Way ways[] = {{[](const ops::Place& place, const int& size) {
+                                return ops::is_cpu_float(place) && size > 1;
+                              },
+                              [](const Call&) { return torch::zeros({1}); }},
+                             {nullptr, [](const Call&) { return torch::ones({1}); }}};
+  const ops::Place here, wide{.type = torch::kDouble}, elsewhere{.device = torch::kCUDA},
+      halved{.autocast_ok = false};
+  const auto picked = [&](Kernels asked, const ops::Place& place, int size) {
+    return &ops::pick(ways, asked, place, size) - ways;
+  };
+  EXPECT_EQ(picked(Kernels::fused, here, 2), 0);
+  EXPECT_EQ(picked(Kernels::reference, here, 2), 1);
+  EXPECT_EQ(picked(Kernels::fused, here, 1), 1);
+  for (const ops::Place& place : {wide, elsewhere, halved})
+    EXPECT_EQ(picked(Kernels::fused, place, 2), 1);
+  EXPECT_TRUE(ops::is_cpu_float(ops::Place::of_bytes(4)));
+  EXPECT_FALSE(ops::is_cpu_float(ops::Place::of_bytes(8)));
+  EXPECT_FALSE(ops::is_cpu_float(ops::Place::of_bytes(2)));
 }
 
 class SomeLinearRows : public testing::TestWithParam<int64_t> {};
@@ -375,7 +416,7 @@ TEST_P(SomeLinearRows, NormaliseFirstAndPassTheRowsOn) {
     std::vector<torch::Tensor> all;
     if (fused) {
       const ops::RowNorm norm{.weight = leaves[1], .bias = leaves[2]};
-      const auto [y, x] = ops::linear(leaves[0], &norm, layers);
+      const auto [y, x] = ops::linear(Kernels::fused, leaves[0], &norm, layers);
       all = y;
       all.push_back(x);
     } else {
@@ -431,9 +472,9 @@ TEST(InTurn, EveryItemIsTakenOnceByAThreadThereIs) {
     at::set_num_threads(threads);
     for (const int64_t count : {0, 1, 3, 64, 1000}) {
       std::vector<std::atomic<int>> taken(static_cast<size_t>(count));
-      std::vector<std::atomic<int>> busy(static_cast<size_t>(ops::threads_for(count)));
+      std::vector<std::atomic<int>> busy(static_cast<size_t>(ops::cpu::threads_for(count)));
       std::atomic<int> failures = 0;
-      ops::parallel_for_dynamic(count, [&](int64_t item, int64_t thread) {
+      ops::cpu::parallel_for_dynamic(count, [&](int64_t item, int64_t thread) {
         ++taken[static_cast<size_t>(item)];
         std::atomic<int>& own = busy.at(static_cast<size_t>(thread));
         if (++own != 1) ++failures;  // two at once under one number
@@ -451,7 +492,7 @@ TEST(InTurn, EveryThreadRoundsProductsAsTheCallerDoes) {
   const ops::cpu::GemmPrecisionScope scope(ops::cpu::GemmPrecision::bfloat16);
   std::atomic<int> others = 0;
   std::array<std::atomic<bool>, 2> here{};
-  ops::parallel_for_dynamic(2, [&](int64_t, int64_t thread) {
+  ops::cpu::parallel_for_dynamic(2, [&](int64_t, int64_t thread) {
     here.at(static_cast<size_t>(thread)) = true;
     if (ops::cpu::detail::products != ops::cpu::GemmPrecision::bfloat16) ++others;
     // Neither takes both items.

@@ -8,6 +8,7 @@
 namespace lra {
 namespace {
 
+using ops::Kernels;
 using torch::Tensor;
 
 constexpr double kEps = 1e-5;
@@ -73,7 +74,7 @@ TEST_P(LayerNormParity, OfRows) {
     return torch::layer_norm(x, {x.size(-1)}, w, b, kEps);
   };
   const auto fused = [](const Tensor& x, const Tensor& w, const Tensor& b) {
-    return ops::layer_norm(x, w, b, kEps);
+    return ops::layer_norm(Kernels::fused, x, {.weight = w, .bias = b, .eps = kEps});
   };
   expect_close(with_gradients(in, torch::kFloat, gradient, fused),
                with_gradients(in, torch::kFloat, gradient, plain),
@@ -88,7 +89,7 @@ TEST_P(LayerNormParity, OfTheSumOfTokens) {
     return (y * in.mask.unsqueeze(-1).to(x.scalar_type())).sum(1);
   };
   const auto fused = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
-    return ops::layer_norm_sum(x, w, b, kEps, in.mask);
+    return ops::layer_norm_sum(Kernels::fused, x, {.weight = w, .bias = b, .eps = kEps}, in.mask);
   };
   expect_close(with_gradients(in, torch::kFloat, gradient, fused),
                with_gradients(in, torch::kFloat, gradient, plain),
@@ -106,10 +107,10 @@ TEST(LayerNorm, LeavesPaddingOut) {
   const NormInputs in(NormCase{3, 700, 12, 0});
   const Tensor real = in.mask.unsqueeze(-1), gradient = torch::randn_like(in.x) * real;
   const auto with = [&](const Tensor& mask) {
-    return with_gradients(in, torch::kFloat, gradient,
-                          [&](const Tensor& x, const Tensor& w, const Tensor& b) {
-                            return ops::layer_norm(x, w, b, kEps, mask);
-                          });
+    return with_gradients(
+        in, torch::kFloat, gradient, [&](const Tensor& x, const Tensor& w, const Tensor& b) {
+          return ops::layer_norm(Kernels::fused, x, {.weight = w, .bias = b, .eps = kEps}, mask);
+        });
   };
   const auto all = with({}), some = with(in.mask);
   EXPECT_TRUE(torch::equal(all[0] * real, some[0] * real));
@@ -126,7 +127,8 @@ TEST(LayerNorm, TheSumIsTheSameForAnyNumberOfThreads) {
     at::set_num_threads(threads);
     return with_gradients(in, torch::kFloat, gradient,
                           [&](const Tensor& x, const Tensor& w, const Tensor& b) {
-                            return ops::layer_norm_sum(x, w, b, kEps, in.mask);
+                            return ops::layer_norm_sum(
+                                Kernels::fused, x, {.weight = w, .bias = b, .eps = kEps}, in.mask);
                           });
   };
   const int before = at::get_num_threads();

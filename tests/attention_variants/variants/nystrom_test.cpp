@@ -201,5 +201,30 @@ TEST(Nystrom, AnalyticBytesAreWhatTheAllocatorSees) {
       0.3);
 }
 
+// The convolution lays out whole blocks of positions, more than so short a sample has.
+TEST(Nystrom, AnalyticBytesHoldForFewTokensAndAConvolution) {
+  for (const int64_t n : {64, 40}) {
+    for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
+      const auto attention = make("nystrom", torch::kFloat,
+                                  {.width = 128,
+                                   .heads = 4,
+                                   .head_dim = 32,
+                                   .max_length = n,
+                                   .seed = 0,
+                                   .kernels = kernels});
+      const Inputs in =
+          make_inputs(std::vector<int64_t>(64, n), n, torch::kFloat, /*heads=*/4, /*width=*/32);
+      const int64_t peak = peak_bytes([&] {
+        const torch::NoGradGuard no_grad;
+        attend(*attention, in);
+      });
+      EXPECT_NEAR(static_cast<double>(attention->analytic_bytes(64, n, 4, false)) /
+                      static_cast<double>(peak),
+                  1, 0.1)
+          << n << " tokens, " << (kernels == Kernels::fused ? "fused" : "reference");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lra

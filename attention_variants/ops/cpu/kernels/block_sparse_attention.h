@@ -5,31 +5,13 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "attention_variants/ops/cpu/kernels/gemm.h"
+#include "attention_variants/ops/types.h"
 
 namespace lra::ops::cpu {
 
-/// Positions [begin, end).
-struct Range {
-  int64_t begin = 0, end = 0;
-};
-
-struct SparsityTile {
-  Range queries;
-  /// What they see; a range given twice counts twice.
-  std::vector<Range> keys;
-  /// The first `unbounded` ranges are seen whole, the others, which must ascend, within the bounds.
-  int64_t unbounded = 0;
-};
-
-/// Which keys each query of a head sees. Every query is in one tile.
-struct SparsityPattern {
-  std::vector<SparsityTile> tiles;
-  /// Of a query i in bounded ranges: keys i - before to i + after.
-  int64_t before = INT32_MAX, after = INT32_MAX;
-};
+using Range = KeyRange;
 
 struct PatternShape {
   int64_t length = 0;  // N

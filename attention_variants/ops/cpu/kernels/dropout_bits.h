@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "attention_variants/ops/types.h"
+
 namespace lra::ops::cpu {
 
 /// Counters that are computed side by side, and the elements they serve: 8 halves of 4 words each.
@@ -10,9 +12,6 @@ namespace lra::ops::cpu {
 /// l of the block's number h says so.
 inline constexpr int64_t kDropoutLanes = 16, kDropoutHalves = 8,
                          kDropoutBlock = kDropoutHalves * kDropoutLanes;
-
-/// What kept elements are multiplied with, where `threshold` of 65536 are dropped.
-inline double dropout_scale(uint32_t threshold) { return 65536.0 / (65536.0 - threshold); }
 
 /// Writes the bits [8 blocks] of blocks of philox() under key `seed`.
 void philox_keep_bits(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,

@@ -7,16 +7,9 @@
 #include <cstdint>
 
 #include "attention_variants/ops/cpu/kernels/gemm.h"
+#include "attention_variants/ops/types.h"
 
 namespace lra::ops::cpu {
-
-enum class FeatureMap {
-  elu,     // φ(x) = elu(x) + 1, as wide as x (Katharopoulos et al., ICML 2020)
-  cosine,  // [relu(x) sin θ, relu(x) cos θ] with the position's θ (Qin et al., ICLR 2022)
-  relu,    // relu(W x) + offset
-  softmax,  // exp(W x - norm ‖x‖² - c) + offset (Choromanski et al., ICLR 2021); c is the largest
-            // W x, of a query over its features, of the keys over features and positions
-};
 
 struct FeatureShape {
   FeatureMap map = FeatureMap::elu;

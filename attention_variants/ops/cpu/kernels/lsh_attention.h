@@ -8,17 +8,9 @@
 #include <span>
 
 #include "attention_variants/ops/cpu/kernels/gemm.h"
+#include "attention_variants/ops/types.h"
 
 namespace lra::ops::cpu {
-
-/// Scores of a query x_i and a key x_j: x_i·x_j times
-enum class KeyScale : int {
-  rms,   // 1 / (√d √(mean of x_j² + 1e-6))
-  unit,  // 1 / (√d ‖x_j‖)
-};
-
-/// Scores of a padded key, and of a token with itself: above padding, below all else.
-inline constexpr float kPaddedScore = -1e9F, kSelfScore = -1e5F;
 
 struct LshShape {
   int64_t length = 0;  // N

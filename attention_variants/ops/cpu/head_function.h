@@ -1,0 +1,115 @@
+// An operator that computes one head of one sample at a time, as a function of autograd.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "attention_variants/ops/autograd_state.h"
+#include "attention_variants/ops/cpu/gemm_precision.h"
+#include "attention_variants/ops/cpu/heads.h"
+#include "attention_variants/torch.h"
+
+namespace lra::ops::cpu {
+
+enum class Pass { forward, backward };
+
+/// The tensors of one call. `in` is as given, the first Op::kHeadInputs of them [B,H,N,d] with
+/// contiguous rows, the others contiguous.
+struct HeadTensors {
+  torch::autograd::variable_list in;
+  torch::Tensor out;                     // [B,H,M,e]
+  torch::autograd::variable_list state;  // what the backward pass reads beside
+};
+
+/// Op is made of HeadTensors and its Options and has
+///   kInputs, kHeadInputs, kKept: tensors given; of heads, first; kept for the backward pass, first
+///   kReadsOut: whether the backward pass reads the result
+///   allocate(tensors, differentiated): out and state; it may change both
+///   items(Pass) and scratch(Pass): how many items there are, and the floats that one works in
+///   forward(item, scratch)
+///   allocate_gradients(gradients) of inputs that are not heads, where there are any
+///   backward(item, grad_out, gradients, scratch)
+///   finish(gradients), on the caller's thread
+template <class Op>
+class HeadFunction : public torch::autograd::Function<HeadFunction<Op>> {
+  using Context = torch::autograd::AutogradContext;
+  using List = torch::autograd::variable_list;
+  using Options = typename Op::Options;
+
+ public:
+  static torch::Tensor call(const List& given, const Options& options) {
+    const bool differentiated =
+        torch::GradMode::is_enabled() &&
+        std::ranges::any_of(given, [](const torch::Tensor& t) { return t.requires_grad(); });
+    return HeadFunction::apply(at::TensorList(given), options, differentiated);
+  }
+
+  static torch::Tensor forward(Context* context, at::TensorList given, const Options& options,
+                               bool differentiated) {
+    const GemmPrecisionScope scope(save_gemm_precision(*context));
+    HeadTensors tensors;
+    for (size_t i = 0; i < given.size(); ++i) {
+      tensors.in.push_back(i < Op::kHeadInputs ? with_contiguous_rows(given[i])
+                                               : given[i].contiguous());
+    }
+    Op op(tensors, options);
+    op.allocate(tensors, differentiated);
+    parallel_for_items(op.items(Pass::forward), op.scratch(Pass::forward), tensors.in[0].options(),
+                       [&](int64_t item, float* scratch) { op.forward(item, scratch); });
+    if (differentiated) {
+      List kept(tensors.in.begin(), tensors.in.begin() + Op::kKept);
+      if (Op::kReadsOut) kept.push_back(tensors.out);
+      kept.insert(kept.end(), tensors.state.begin(), tensors.state.end());
+      context->save_for_backward(kept);
+      save_settings(*context, options);
+    }
+    return tensors.out;
+  }
+
+  static List backward(Context* context, List given) {
+    const GemmPrecisionScope scope(saved_gemm_precision(*context));
+    const List kept = saved_tensors(*context);
+    const auto inputs = kept.begin() + Op::kKept, state = inputs + (Op::kReadsOut ? 1 : 0);
+    const HeadTensors tensors{.in = {kept.begin(), inputs},
+                              .out = Op::kReadsOut ? *inputs : torch::Tensor(),
+                              .state = {state, kept.end()}};
+    const Op op(tensors, saved_settings<Options>(*context));
+    const torch::Tensor grad_out = with_contiguous_rows(given[0]);
+    List gradients(Op::kInputs + 2);  // undefined of what is not differentiated, and of the options
+    for (size_t i = 0; i < Op::kHeadInputs; ++i) gradients[i] = empty_heads_like(tensors.in[i]);
+    op.allocate_gradients(gradients);
+    parallel_for_items(
+        op.items(Pass::backward), op.scratch(Pass::backward), tensors.in[0].options(),
+        [&](int64_t item, float* scratch) { op.backward(item, grad_out, gradients, scratch); });
+    op.finish(gradients);
+    return gradients;
+  }
+};
+
+/// What most Ops are: an item is a head of a sample, and gradients are those of heads.
+class HeadOp {
+ public:
+  explicit HeadOp(const HeadTensors& tensors)
+      : tensors_(tensors), batch_(tensors.in[0].size(0)), heads_(tensors.in[0].size(1)) {}
+  int64_t items(Pass) const { return batch_ * heads_; }
+  void allocate_gradients(torch::autograd::variable_list&) const {}
+  void finish(torch::autograd::variable_list&) const {}
+
+ protected:
+  ConstMatrix head(const torch::Tensor& x, int64_t item) const {
+    return head_rows(x, item / heads_, item % heads_);
+  }
+  ConstMatrix input(size_t i, int64_t item) const { return head(tensors_.in[i], item); }
+  Matrix rows(const torch::Tensor& x, int64_t item) const {
+    return mutable_head_rows(x, item / heads_, item % heads_);
+  }
+  /// The sample's row of a mask [B,N]; null where it has no elements, which stands for none.
+  const bool* mask_row(const torch::Tensor& mask, int64_t item) const {
+    return mask.numel() == 0 ? nullptr : mask.const_data_ptr<bool>() + item / heads_ * mask.size(1);
+  }
+
+  const HeadTensors& tensors_;
+  const int64_t batch_, heads_;
+};
+
+}  // namespace lra::ops::cpu

@@ -1,0 +1,52 @@
+// The operators that own CPU kernels compute, for ops/dispatch. Each is differentiable once.
+#pragma once
+
+#include <cstdint>
+
+#include "attention_variants/ops/block_sparse_attention.h"
+#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/embedding.h"
+#include "attention_variants/ops/feed_forward.h"
+#include "attention_variants/ops/landmark_attention.h"
+#include "attention_variants/ops/layer_norm.h"
+#include "attention_variants/ops/linear.h"
+#include "attention_variants/ops/linear_attention.h"
+#include "attention_variants/ops/lsh_attention.h"
+#include "attention_variants/ops/project_length.h"
+#include "attention_variants/ops/softmax_attention.h"
+
+namespace lra::ops::cpu {
+
+bool takes(const Place& place, const ops::SoftmaxAttentionShape& shape);
+bool takes(const Place& place, const ops::LinearAttentionShape& shape);
+bool takes(const Place& place, const ops::LandmarkShape& shape);
+bool takes(const Place& place, const ops::LshShape& shape);
+bool takes(const Place& place, const ops::BlockSparseShape& shape);
+bool takes(const Place& place, const ops::ProjectLengthShape& shape);
+bool takes(const Place& place, const AnyRows& shape);
+bool takes(const Place& place, const DroppedRows& shape);
+bool takes(const Place& place, const EmbeddingShape& shape);
+
+torch::Tensor run(const SoftmaxAttentionCall& call);
+torch::Tensor run(const LinearAttentionCall& call);
+torch::Tensor run(const LandmarkCall& call);
+torch::Tensor run(const LshCall& call);
+torch::Tensor run(const BlockSparseCall& call);
+torch::Tensor run(const ProjectLengthCall& call);
+LinearRows run(const LinearCall& call);
+torch::Tensor run(const MaskedLinearCall& call);
+torch::Tensor run(const LayerNormCall& call);
+torch::Tensor run(const LayerNormSumCall& call);
+torch::Tensor run(const FeedForwardCall& call);
+torch::Tensor run(const AddProjectedCall& call);
+torch::Tensor run(const AddDroppedOutCall& call);
+torch::Tensor run(const EmbeddingCall& call);
+
+int64_t bytes(const ops::SoftmaxAttentionShape& shape);
+int64_t bytes(const ops::LinearAttentionShape& shape);
+int64_t bytes(const ops::LandmarkShape& shape);
+int64_t bytes(const ops::LshShape& shape);
+int64_t bytes(const ops::BlockSparseShape& shape);
+int64_t bytes(const ops::ProjectLengthShape& shape);
+
+}  // namespace lra::ops::cpu

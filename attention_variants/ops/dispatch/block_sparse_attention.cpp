@@ -1,0 +1,24 @@
+#include "attention_variants/ops/block_sparse_attention.h"
+
+#include "attention_variants/ops/cpu/operators.h"
+#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/reference/operators.h"
+
+namespace lra::ops {
+namespace {
+
+constexpr Implementation<BlockSparseCall> kBlockSparseAttention[] = {
+    {cpu::takes, cpu::run, cpu::bytes}, {nullptr, reference::run, reference::bytes}};
+
+}  // namespace
+
+torch::Tensor block_sparse_attention(Kernels asked, const BlockSparseCall& call) {
+  return pick(kBlockSparseAttention, asked, Place::of(call.q), call.shape()).run(call);
+}
+
+int64_t block_sparse_attention_bytes(Kernels asked, const BlockSparseShape& shape) {
+  return pick(kBlockSparseAttention, asked, Place::of_bytes(shape.element_size), shape)
+      .bytes(shape);
+}
+
+}  // namespace lra::ops

@@ -1,0 +1,23 @@
+#include "attention_variants/ops/landmark_attention.h"
+
+#include "attention_variants/ops/cpu/operators.h"
+#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/reference/operators.h"
+
+namespace lra::ops {
+namespace {
+
+constexpr Implementation<LandmarkCall> kLandmarkAttention[] = {
+    {cpu::takes, cpu::run, cpu::bytes}, {nullptr, reference::run, reference::bytes}};
+
+}  // namespace
+
+torch::Tensor landmark_attention(Kernels asked, const LandmarkCall& call) {
+  return pick(kLandmarkAttention, asked, Place::of(call.q), call.shape()).run(call);
+}
+
+int64_t landmark_attention_bytes(Kernels asked, const LandmarkShape& shape) {
+  return pick(kLandmarkAttention, asked, Place::of_bytes(shape.element_size), shape).bytes(shape);
+}
+
+}  // namespace lra::ops

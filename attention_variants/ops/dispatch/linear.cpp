@@ -1,0 +1,29 @@
+#include "attention_variants/ops/linear.h"
+
+#include "attention_variants/ops/cpu/operators.h"
+#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/reference/operators.h"
+
+namespace lra::ops {
+namespace {
+
+constexpr Implementation<LinearCall> kLinear[] = {{cpu::takes, cpu::run},
+                                                  {nullptr, reference::run}};
+constexpr Implementation<MaskedLinearCall> kMaskedLinear[] = {{cpu::takes, cpu::run},
+                                                              {nullptr, reference::run}};
+
+}  // namespace
+
+LinearRows linear(Kernels asked, const torch::Tensor& x, const RowNorm* norm,
+                  const std::vector<LinearWeights>& layers, const torch::Tensor& mask) {
+  LinearCall call{.x = x, .norm = {}, .layers = layers, .mask = mask};
+  if (norm != nullptr) call.norm = *norm;
+  return pick(kLinear, asked, Place::of(x), {}).run(call);
+}
+
+torch::Tensor masked_linear(Kernels asked, const torch::Tensor& x, const LinearWeights& layer,
+                            const torch::Tensor& mask) {
+  return pick(kMaskedLinear, asked, Place::of(x), {}).run({x, layer, mask});
+}
+
+}  // namespace lra::ops

@@ -1,0 +1,23 @@
+#include "attention_variants/ops/lsh_attention.h"
+
+#include "attention_variants/ops/cpu/operators.h"
+#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/reference/operators.h"
+
+namespace lra::ops {
+namespace {
+
+constexpr Implementation<LshCall> kLshAttention[] = {{cpu::takes, cpu::run, cpu::bytes},
+                                                     {nullptr, reference::run, reference::bytes}};
+
+}  // namespace
+
+torch::Tensor lsh_attention(Kernels asked, const LshCall& call) {
+  return pick(kLshAttention, asked, Place::of(call.x), call.shape()).run(call);
+}
+
+int64_t lsh_attention_bytes(Kernels asked, const LshShape& shape) {
+  return pick(kLshAttention, asked, Place::of_bytes(shape.element_size), shape).bytes(shape);
+}
+
+}  // namespace lra::ops

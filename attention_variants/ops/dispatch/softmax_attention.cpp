@@ -1,0 +1,23 @@
+#include "attention_variants/ops/softmax_attention.h"
+
+#include "attention_variants/ops/cpu/operators.h"
+#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/reference/operators.h"
+
+namespace lra::ops {
+namespace {
+
+constexpr Implementation<SoftmaxAttentionCall> kSoftmaxAttention[] = {
+    {cpu::takes, cpu::run, cpu::bytes}, {nullptr, reference::run, reference::bytes}};
+
+}  // namespace
+
+torch::Tensor softmax_attention(Kernels asked, const SoftmaxAttentionCall& call) {
+  return pick(kSoftmaxAttention, asked, Place::of(call.q), call.shape()).run(call);
+}
+
+int64_t softmax_attention_bytes(Kernels asked, const SoftmaxAttentionShape& shape) {
+  return pick(kSoftmaxAttention, asked, Place::of_bytes(shape.element_size), shape).bytes(shape);
+}
+
+}  // namespace lra::ops

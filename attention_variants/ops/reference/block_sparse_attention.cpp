@@ -1,0 +1,11 @@
+#include "attention_variants/ops/reference/operators.h"
+
+namespace lra::ops::reference {
+
+torch::Tensor run(const BlockSparseCall& call) { return call.fallback(); }
+
+int64_t bytes(const BlockSparseShape& shape) {
+  return shape.fallback_bytes ? shape.fallback_bytes() : -1;
+}
+
+}  // namespace lra::ops::reference

@@ -1,0 +1,42 @@
+// The operators by LibTorch's own, formula by formula, for ops/dispatch: on any device, in any
+// floating-point type.
+#pragma once
+
+#include <cstdint>
+
+#include "attention_variants/ops/block_sparse_attention.h"
+#include "attention_variants/ops/embedding.h"
+#include "attention_variants/ops/feed_forward.h"
+#include "attention_variants/ops/landmark_attention.h"
+#include "attention_variants/ops/layer_norm.h"
+#include "attention_variants/ops/linear.h"
+#include "attention_variants/ops/linear_attention.h"
+#include "attention_variants/ops/lsh_attention.h"
+#include "attention_variants/ops/project_length.h"
+#include "attention_variants/ops/softmax_attention.h"
+
+namespace lra::ops::reference {
+
+torch::Tensor run(const SoftmaxAttentionCall& call);
+torch::Tensor run(const LinearAttentionCall& call);
+torch::Tensor run(const LandmarkCall& call);
+torch::Tensor run(const LshCall& call);
+torch::Tensor run(const BlockSparseCall& call);
+torch::Tensor run(const ProjectLengthCall& call);
+LinearRows run(const LinearCall& call);
+torch::Tensor run(const MaskedLinearCall& call);
+torch::Tensor run(const LayerNormCall& call);
+torch::Tensor run(const LayerNormSumCall& call);
+torch::Tensor run(const FeedForwardCall& call);
+torch::Tensor run(const AddProjectedCall& call);
+torch::Tensor run(const AddDroppedOutCall& call);
+torch::Tensor run(const EmbeddingCall& call);
+
+int64_t bytes(const ops::SoftmaxAttentionShape& shape);
+int64_t bytes(const ops::LinearAttentionShape& shape);
+int64_t bytes(const ops::LandmarkShape& shape);
+int64_t bytes(const ops::LshShape& shape);
+int64_t bytes(const ops::BlockSparseShape& shape);
+int64_t bytes(const ops::ProjectLengthShape& shape);
+
+}  // namespace lra::ops::reference
