@@ -47,12 +47,12 @@ class CosformerAttention : public ProjectedAttention {
           {.map = ops::cpu::FeatureMap::cosine, .denominator_min = kCosformerLeast});
     }
     const auto features = [&](const torch::Tensor& x) {  // [B,H,N,d] -> [B,H,N,2d]
-      return (torch::relu(x).unsqueeze(-2) * phase).flatten(-2);
+      return (torch::relu(ops::zero_padding(x, mask)).unsqueeze(-2) * phase).flatten(-2);
     };
     const torch::Tensor sums = ops::reference::key_value_sums(
         features(k), ops::reference::values_with_ones(v, mask), /*offset=*/0);  // [B,H,2d,d+1]
     // The rows of padded queries come out as zero because their features are.
-    return ops::reference::normalised_readout(features(ops::zero_padding(q, mask)), sums,
+    return ops::reference::normalised_readout(features(q), sums,
                                               /*offset=*/0, kCosformerLeast)
         .to(q.scalar_type());
   }

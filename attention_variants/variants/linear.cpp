@@ -47,16 +47,21 @@ class LinearAttention : public ProjectedAttention {
                                     .normalise = options_.normalise,
                                     .denominator_min = kLinearLeast});
     }
+    // Replaced before the features too: the gradient of exp at infinity is no zero.
+    const auto real_features = [&](const torch::Tensor& x) {
+      return features(ops::zero_padding(x, mask));
+    };
     torch::Tensor sums;  // [B,H,d,d+1], or [B,H,d,d] without the denominator
     if (options_.normalise) {
-      sums = ops::reference::key_value_sums(features(k), ops::reference::values_with_ones(v, mask),
+      sums = ops::reference::key_value_sums(real_features(k),
+                                            ops::reference::values_with_ones(v, mask),
                                             /*offset=*/0);
     } else {
       const double share = 1 / std::sqrt(static_cast<double>(q.size(2)));
-      sums = torch::matmul(features(k).transpose(-2, -1), ops::zero_padding(v, mask)) * share;
+      sums = torch::matmul(real_features(k).transpose(-2, -1), ops::zero_padding(v, mask)) * share;
     }
     // The rows of padded queries come out as zero because their features are.
-    const torch::Tensor q_features = ops::zero_padded_rows(features(q), mask);
+    const torch::Tensor q_features = ops::zero_padded_rows(real_features(q), mask);
     const torch::Tensor out = options_.normalise ? ops::reference::normalised_readout(
                                                        q_features, sums, /*offset=*/0, kLinearLeast)
                                                  : torch::matmul(q_features, sums);
@@ -76,8 +81,8 @@ class LinearAttention : public ProjectedAttention {
     }
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
     // The values, with a column of ones where they are counted, stand while the features of the
-    // keys are made: two parts and their sum.
-    return rows * length * (3 * d + d + (options_.normalise ? 1 : 0)) * element_size;
+    // keys are made: the keys without padding, two parts and their sum.
+    return rows * length * (4 * d + d + (options_.normalise ? 1 : 0)) * element_size;
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {

@@ -70,7 +70,8 @@ torch::Tensor fused(const torch::Tensor& q, const torch::Tensor& k, const torch:
                     const torch::Tensor& mask, double dropout) {
   const std::vector<int64_t> lengths = mask.is_cpu() ? lengths_of(mask) : std::vector<int64_t>{};
   if (lengths.empty())
-    return ops::reference::softmax_attention(queries(q, mask), k, v, mask, dropout);
+    return ops::reference::softmax_attention(queries(q, mask), ops::zero_padding(k, mask),
+                                             ops::zero_padding(v, mask), mask, dropout);
   if (*std::ranges::min_element(lengths) == q.size(2))
     return ops::reference::softmax_attention(q, k, v, {});
   return attend_per_sample(q, k, v, lengths);
@@ -96,13 +97,14 @@ class StandardAttention : public ProjectedAttention {
         return ops::zero_padded_rows(fused(q, k, v, mask, dropout).to(q.scalar_type()), mask);
     }
     const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
-    torch::Tensor scores =
-        torch::matmul(queries(q, mask) * scale, k.transpose(-2, -1));  // [B,H,N,N]
+    torch::Tensor scores = torch::matmul(
+        queries(q, mask) * scale, ops::zero_padding(k, mask).transpose(-2, -1));  // [B,H,N,N]
     scores.masked_fill_(ops::nonempty_rows(mask).logical_not().unsqueeze(1).unsqueeze(1),
                         -std::numeric_limits<double>::infinity());
     torch::Tensor weights = torch::softmax(scores, -1);  // [B,H,N,N]
     weights = ops::drop_weights(weights, options_.dropout, is_training());
-    return ops::zero_padded_rows(torch::matmul(weights, v).to(q.scalar_type()), mask);
+    return ops::zero_padded_rows(
+        torch::matmul(weights, ops::zero_padding(v, mask)).to(q.scalar_type()), mask);
   }
 
   bool length_invariant() const override { return true; }
@@ -127,12 +129,14 @@ class StandardAttention : public ProjectedAttention {
     if (options_.implementation == "fused") {
       const int64_t beside = ops::reference::fused_attention_bytes(
           batch * context_.heads, length, length, context_.head_dim, element_size);
+      // Without padding, or with padding behind the tokens; else copies of k and v are added.
       // Training: the output before and after zeroing, then its gradient, those of q, k and v, and
       // a working copy; the tiles of the backward pass are left out.
       return beside + (training ? 7 : 1) * vector;
     }
-    // Two matrices at a time forwards; in training the weights stay and two more pass backwards.
-    return training ? 3 * matrix + 4 * vector : 2 * matrix + vector;
+    // Two matrices at a time forwards, and v without padding; in training the weights stay, as k
+    // and v without padding do, and two more pass backwards.
+    return training ? 3 * matrix + 6 * vector : 2 * matrix + 2 * vector;
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
