@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <future>
 #include <limits>
 
 #include "attention_variants/projected_attention.h"
@@ -58,6 +59,37 @@ TEST_P(Contract, PaddingChangesNothingByLibTorchsOperators) {
     const Verdict verdict = check_clause(clause, subject);
     const bool declared = verdict.clause == "padding invariance" && !given.breaks_padding.empty();
     EXPECT_NE(verdict.holds, declared) << clause << ": " << verdict.measured;
+  }
+}
+
+// What attend() draws from the seed for a shape, and keeps, is guarded.
+TEST(ContractThreads, TwoMayCallOneAttention) {
+  std::vector<torch::Tensor> given;  // [1,2,N,4]
+  for (int64_t n = 32; n < 128; n += 4) given.push_back(torch::randn({1, 2, n, 4}));
+  const auto attend = [&](Attention& attention, const torch::Tensor& x) {
+    const torch::NoGradGuard no_grad;
+    return attention.attend(x, x, x, torch::ones({1, x.size(2)}, torch::kBool));
+  };
+  for (const char* spec : {"bigbird[block=4,random_blocks=2]", "reformer[chunk_length=4]"}) {
+    const AttentionContext context{
+        .width = 8, .heads = 2, .head_dim = 4, .max_length = 128, .seed = 3};
+    const auto alone = make_attention(parse_attention(spec), context);
+    std::vector<torch::Tensor> expected;
+    for (const torch::Tensor& x : given) expected.push_back(attend(*alone, x));
+    for (int trial = 0; trial < 20; ++trial) {
+      const auto shared = make_attention(parse_attention(spec), context);
+      const auto differing = [&](bool backwards) {
+        int count = 0;
+        for (size_t i = 0; i < given.size(); ++i) {
+          const size_t at = backwards ? given.size() - 1 - i : i;
+          count += torch::equal(attend(*shared, given[at]), expected[at]) ? 0 : 1;
+        }
+        return count;
+      };
+      auto other = std::async(std::launch::async, differing, /*backwards=*/true);
+      EXPECT_EQ(differing(/*backwards=*/false), 0) << spec;
+      EXPECT_EQ(other.get(), 0) << spec;
+    }
   }
 }
 
