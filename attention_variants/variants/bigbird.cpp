@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <set>
 
 #include "attention_variants/ops/block_sparse_attention.h"
@@ -200,14 +201,12 @@ class BigbirdAttention : public ProjectedAttention {
 
   // random_blocks [H,count,r] from the seed, without repetition among the blocks that a block does
   // not see anyway; -1 where there are no more of those.
-  const torch::Tensor& drawn(int64_t heads, int64_t count) const {
-    torch::Tensor& table = drawn_[{heads, count}];
-    if (table.defined()) return table;
+  torch::Tensor draw_blocks(int64_t heads, int64_t count) const {
     const int64_t r = options_.random_blocks;
     const uint64_t seed = options_.seed < 0 ? context_.seed : static_cast<uint64_t>(options_.seed);
     auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
     const torch::Tensor draw = torch::rand({heads, count, r}, generator, torch::kDouble);
-    table = torch::full({heads, count, r}, -1, torch::kLong);
+    torch::Tensor table = torch::full({heads, count, r}, -1, torch::kLong);
     const auto uniform = draw.accessor<double, 3>();
     auto chosen = table.accessor<int64_t, 3>();
     for (int64_t h = 0; h < heads; ++h) {
@@ -226,8 +225,17 @@ class BigbirdAttention : public ProjectedAttention {
     return table;
   }
 
+  // The same, kept: several threads may call attend().
+  torch::Tensor drawn(int64_t heads, int64_t count) const {
+    const std::scoped_lock lock(drawing_);
+    torch::Tensor& table = drawn_[{heads, count}];
+    if (!table.defined()) table = draw_blocks(heads, count);
+    return table;
+  }
+
   const BigbirdOptions options_;
-  torch::Tensor given_;                                                 // undefined: drawn
+  torch::Tensor given_;  // undefined: drawn
+  mutable std::mutex drawing_;
   mutable std::map<std::pair<int64_t, int64_t>, torch::Tensor> drawn_;  // by heads and blocks
 };
 

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <mutex>
 #include <numeric>
 
 #include <fmt/ranges.h>
@@ -132,6 +133,15 @@ class ReformerAttention : public ProjectedAttention {
     if (settings.bucket_factors.empty()) return torch::empty({0}, x.options());
     const std::vector<int64_t> sizes = {x.size(1), x.size(3), settings.rounds,
                                         rotation_width(settings)};
+    return rotation_table(sizes, x.device())
+        .to(ops::reference::lsh_wide_type(x))
+        .permute({0, 2, 3, 1})
+        .contiguous();
+  }
+
+  // The table given, or one drawn and kept; several threads may call attend().
+  torch::Tensor rotation_table(const std::vector<int64_t>& sizes, torch::Device device) {
+    const std::scoped_lock lock(drawing_);
     if (given_ && rotations_.sizes() != sizes) {
       throw Error(fmt::format("table rotations should be [{}] for this length, not [{}]",
                               fmt::join(sizes, ","), fmt::join(rotations_.sizes(), ",")));
@@ -140,11 +150,12 @@ class ReformerAttention : public ProjectedAttention {
       auto generator = at::make_generator<at::CPUGeneratorImpl>(context_.seed);
       rotations_ = torch::randn(sizes, generator, torch::kDouble);
     }
-    if (rotations_.device() != x.device()) rotations_ = rotations_.to(x.device());
-    return rotations_.to(ops::reference::lsh_wide_type(x)).permute({0, 2, 3, 1}).contiguous();
+    if (rotations_.device() != device) rotations_ = rotations_.to(device);
+    return rotations_;
   }
 
   const ReformerOptions options_;
+  std::mutex drawing_;
   torch::Tensor rotations_;  // the table given, or the last one drawn
   bool given_ = false;
 };

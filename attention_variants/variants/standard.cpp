@@ -54,8 +54,9 @@ class StandardAttention : public ProjectedAttention {
     if (training && options_.dropout > 0) return -1;  // the dropout, and what autograd keeps
     const int64_t vector = rows * length * d * element_size;       // one [B,H,N,d]
     const int64_t matrix = rows * length * length * element_size;  // one [B,H,N,N]
-    // Two matrices at a time forwards; in training the weights stay and two more pass backwards.
-    return training ? 3 * matrix + 4 * vector : 2 * matrix + vector;
+    // Two matrices at a time forwards, and v without padding; in training the weights stay, as k
+    // and v without padding do, and two more pass backwards.
+    return training ? 3 * matrix + 6 * vector : 2 * matrix + 2 * vector;
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <future>
 #include <limits>
 
 #include "attention_variants/projected_attention.h"
@@ -48,6 +49,50 @@ TEST_P(Contract, Holds) {
   }
 }
 
+// On a CPU, float32 has kernels of its own; LibTorch's operators run there only where asked for.
+TEST_P(Contract, PaddingChangesNothingByLibTorchsOperators) {
+  const ContractCase& given = GetParam();
+  ContractSubject subject = contract_subject(parse_attention(given.spec));
+  subject.context.kernels = Kernels::reference;
+  for (const char* clause :
+       {"padded rows", "all-padding samples", "one real token", "padding invariance"}) {
+    const Verdict verdict = check_clause(clause, subject);
+    const bool declared = verdict.clause == "padding invariance" && !given.breaks_padding.empty();
+    EXPECT_NE(verdict.holds, declared) << clause << ": " << verdict.measured;
+  }
+}
+
+// What attend() draws from the seed for a shape, and keeps, is guarded.
+TEST(ContractThreads, TwoMayCallOneAttention) {
+  std::vector<torch::Tensor> given;  // [1,2,N,4]
+  for (int64_t n = 32; n < 128; n += 4) given.push_back(torch::randn({1, 2, n, 4}));
+  const auto attend = [&](Attention& attention, const torch::Tensor& x) {
+    const torch::NoGradGuard no_grad;
+    return attention.attend(x, x, x, torch::ones({1, x.size(2)}, torch::kBool));
+  };
+  for (const char* spec : {"bigbird[block=4,random_blocks=2]", "reformer[chunk_length=4]"}) {
+    const AttentionContext context{
+        .width = 8, .heads = 2, .head_dim = 4, .max_length = 128, .seed = 3};
+    const auto alone = make_attention(parse_attention(spec), context);
+    std::vector<torch::Tensor> expected;
+    for (const torch::Tensor& x : given) expected.push_back(attend(*alone, x));
+    for (int trial = 0; trial < 20; ++trial) {
+      const auto shared = make_attention(parse_attention(spec), context);
+      const auto differing = [&](bool backwards) {
+        int count = 0;
+        for (size_t i = 0; i < given.size(); ++i) {
+          const size_t at = backwards ? given.size() - 1 - i : i;
+          count += torch::equal(attend(*shared, given[at]), expected[at]) ? 0 : 1;
+        }
+        return count;
+      };
+      auto other = std::async(std::launch::async, differing, /*backwards=*/true);
+      EXPECT_EQ(differing(/*backwards=*/false), 0) << spec;
+      EXPECT_EQ(other.get(), 0) << spec;
+    }
+  }
+}
+
 TEST(ContractCases, VaryEveryOptionOfEveryVariant) {
   int found = 0;
   for (const AttentionEntry* entry : attention_entries()) {
@@ -79,6 +124,7 @@ enum class Fault {
   nan_on_all_padding,
   nan_on_one_token,
   ignores_mask,
+  multiplies_padding_by_zero,
   adds_to_padded_logits,
   depends_on_length,
   leaks_across_batch,
@@ -122,7 +168,15 @@ class Faulty : public ProjectedAttention {
     if (fault_ == Fault::wrong_gradient) q = q.detach() + 0.5 * (q - q.detach());
     if (fault_ == Fault::ignores_strides)
       q = q.as_strided(q.sizes(), torch::empty(q.sizes()).strides());
+    const auto without_padding = [&](const torch::Tensor& x) {
+      const bool left = fault_ == Fault::ignores_mask || fault_ == Fault::adds_to_padded_logits ||
+                        fault_ == Fault::nan_on_all_padding;
+      return left ? x : x.masked_fill(padded, 0);
+    };
     q = q.masked_fill(padded, 0);
+    k = without_padding(k);
+    v = fault_ == Fault::multiplies_padding_by_zero ? v * real.unsqueeze(1).unsqueeze(-1)
+                                                    : without_padding(v);
     torch::Tensor keys = real;  // [B,N]
     if (fault_ == Fault::ignores_mask) {
       keys = torch::ones_like(real);
@@ -140,7 +194,7 @@ class Faulty : public ProjectedAttention {
     if (fault_ == Fault::overflows) weights = scores.exp() / scores.exp().sum(-1, true);
     torch::Tensor out = torch::matmul(weights, v);
     if (fault_ == Fault::depends_on_length) out = out + 1e-6 / static_cast<double>(n);
-    if (fault_ == Fault::leaks_across_batch) out = out + 1e-6 * v.mean(0, /*keepdim=*/true);
+    if (fault_ == Fault::leaks_across_batch) out = out + 1e-6 * v_given.mean(0, /*keepdim=*/true);
     if (fault_ == Fault::draws_noise) out = out + 1e-9 * torch::randn_like(out);
     if (table_.defined()) out = out * table_.to(out.scalar_type());
     if (fault_ != Fault::leaves_padded_rows) out = out.masked_fill(padded, 0);
@@ -193,6 +247,7 @@ TEST(ContractClauses, EachCatchesWhatItIsThereFor) {
       {Fault::nan_on_all_padding, "all-padding samples"},
       {Fault::nan_on_one_token, "one real token"},
       {Fault::ignores_mask, "padding invariance"},
+      {Fault::multiplies_padding_by_zero, "padding invariance"},
       {Fault::adds_to_padded_logits, "padding invariance"},
       {Fault::depends_on_length, "length invariance"},
       {Fault::leaks_across_batch, "batch invariance"},
@@ -224,6 +279,7 @@ TEST(ContractClauses, CatchNothingElse) {
   EXPECT_EQ(failing(faulty(Fault::leaves_padded_rows)), Names{"padded rows"});
   EXPECT_EQ(failing(faulty(Fault::leaks_across_batch)),
             (Names{"padding invariance", "batch invariance"}));
+  EXPECT_EQ(failing(faulty(Fault::multiplies_padding_by_zero)), Names{"padding invariance"});
   EXPECT_EQ(failing(faulty(Fault::depends_on_length)), Names{"length invariance"});
   EXPECT_EQ(failing(faulty(Fault::rounds_inside)), Names{"types agree"});
   EXPECT_EQ(failing(faulty(Fault::unused_parameter)), Names{"gradients of every parameter"});

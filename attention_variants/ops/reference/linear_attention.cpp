@@ -33,7 +33,9 @@ torch::Tensor normalised_readout(const torch::Tensor& q_features, const torch::T
 namespace {
 
 // elu(x) + 1 as exp(min(x, 0)) + max(x, 0): elu(x) itself rounds to -1 from x = -6 on in bfloat16.
-torch::Tensor elu_features(const torch::Tensor& x) {
+// Padding is replaced before: the gradient of exp at infinity is no zero.
+torch::Tensor elu_features(const torch::Tensor& given, const torch::Tensor& mask) {
+  const torch::Tensor x = zero_padding(given, mask);
   return x.clamp_max(0).exp_() + torch::relu(x);
 }
 
@@ -41,13 +43,13 @@ torch::Tensor elu_attention(const LinearAttentionCall& call) {
   const auto& [q, k, v, mask, table, options] = call;
   torch::Tensor sums;  // [B,H,d,d+1], or [B,H,d,d] without the denominator
   if (options.normalise) {
-    sums = key_value_sums(elu_features(k), values_with_ones(v, mask), options.offset);
+    sums = key_value_sums(elu_features(k, mask), values_with_ones(v, mask), options.offset);
   } else {
     const double share = 1 / std::sqrt(static_cast<double>(q.size(2)));
-    sums = torch::matmul(elu_features(k).transpose(-2, -1), zero_padding(v, mask)) * share;
+    sums = torch::matmul(elu_features(k, mask).transpose(-2, -1), zero_padding(v, mask)) * share;
   }
   // The rows of padded queries come out as zero because their features are.
-  const torch::Tensor features = zero_padded_rows(elu_features(q), mask);
+  const torch::Tensor features = zero_padded_rows(elu_features(q, mask), mask);
   return options.normalise
              ? normalised_readout(features, sums, options.offset, options.denominator_min)
              : torch::matmul(features, sums);
@@ -57,13 +59,12 @@ torch::Tensor cosine_attention(const LinearAttentionCall& call) {
   const auto& [q, k, v, mask, table, options] = call;
   const torch::Tensor phase = table.view({table.size(0), 1, table.size(1), 2, 1});
   const auto features = [&](const torch::Tensor& x) {  // [B,H,N,d] -> [B,H,N,2d]
-    return (torch::relu(x).unsqueeze(-2) * phase).flatten(-2);
+    return (torch::relu(zero_padding(x, mask)).unsqueeze(-2) * phase).flatten(-2);
   };
   const torch::Tensor sums =
       key_value_sums(features(k), values_with_ones(v, mask), options.offset);  // [B,H,2d,d+1]
   // The rows of padded queries come out as zero because their features are.
-  return normalised_readout(features(zero_padding(q, mask)), sums, options.offset,
-                            options.denominator_min);
+  return normalised_readout(features(q), sums, options.offset, options.denominator_min);
 }
 
 // The largest W x of each position [B,H,N,1]. For autograd it is computed once more from the row of
@@ -149,8 +150,8 @@ int64_t bytes(const LinearAttentionShape& shape) {
   switch (shape.options.map) {
     case FeatureMap::elu:
       // The values, with a column of ones where they are counted, stand while the features of the
-      // keys are made: two parts and their sum.
-      return rows * length * (3 * d + d + (shape.options.normalise ? 1 : 0)) * element_size;
+      // keys are made: the keys without padding, two parts and their sum.
+      return rows * length * (4 * d + d + (shape.options.normalise ? 1 : 0)) * element_size;
     case FeatureMap::cosine:
       // While the queries are read: zeroed, their features of twice the width, the numerator with
       // its denominator, and the output.

@@ -52,7 +52,9 @@ torch::Tensor finite_queries(const torch::Tensor& q, const torch::Tensor& mask) 
 torch::Tensor attend_by_length(const torch::Tensor& q, const torch::Tensor& k,
                                const torch::Tensor& v, const torch::Tensor& mask, double dropout) {
   const std::vector<int64_t> lengths = mask.is_cpu() ? lengths_of(mask) : std::vector<int64_t>{};
-  if (lengths.empty()) return softmax_attention(finite_queries(q, mask), k, v, mask, dropout);
+  if (lengths.empty())
+    return softmax_attention(finite_queries(q, mask), zero_padding(k, mask), zero_padding(v, mask),
+                             mask, dropout);
   if (*std::ranges::min_element(lengths) == q.size(2)) return softmax_attention(q, k, v, {});
   return attend_per_sample(q, k, v, lengths);
 }
@@ -91,13 +93,13 @@ torch::Tensor materialized_attention(const torch::Tensor& q, const torch::Tensor
                                      const torch::Tensor& v, const torch::Tensor& mask,
                                      double dropout, bool training) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
-  torch::Tensor scores =
-      torch::matmul(finite_queries(q, mask) * scale, k.transpose(-2, -1));  // [B,H,N,N]
+  torch::Tensor scores = torch::matmul(finite_queries(q, mask) * scale,
+                                       zero_padding(k, mask).transpose(-2, -1));  // [B,H,N,N]
   scores.masked_fill_(nonempty_rows(mask).logical_not().unsqueeze(1).unsqueeze(1),
                       -std::numeric_limits<double>::infinity());
   torch::Tensor weights = torch::softmax(scores, -1);  // [B,H,N,N]
   weights = drop_weights(weights, dropout, training);
-  return zero_padded_rows(torch::matmul(weights, v).to(q.scalar_type()), mask);
+  return zero_padded_rows(torch::matmul(weights, zero_padding(v, mask)).to(q.scalar_type()), mask);
 }
 
 torch::Tensor run(const SoftmaxAttentionCall& call) {
@@ -129,6 +131,7 @@ int64_t bytes(const SoftmaxAttentionShape& shape) {
                     shape.rows * shape.keys * (shape.depth + shape.values) * shape.element_size,
                 beside = fused_attention_bytes(shape.rows, shape.queries, shape.keys, shape.depth,
                                                shape.element_size);
+  // Without padding, or with padding behind the tokens; else copies of k and v are added.
   // Training: the output before and after zeroing, then its gradient, those of q, k and v, and a
   // working copy; the tiles of the backward pass are left out.
   if (per_sample) return beside + (training ? 7 : 1) * out;
