@@ -13,6 +13,7 @@
 #include <regex>
 #include <vector>
 
+#include "attention_variants/ops/cpu_isa.h"
 #include "harness/host/memory.h"
 #include "harness/host/signals.h"
 
@@ -113,7 +114,8 @@ json software_json() {
   return {{"lra", LRA_VERSION},
           {"torch", TORCH_VERSION},
           {"compiler", "g++ " __VERSION__},
-          {"cpu_capability", at::get_cpu_capability()}};
+          {"cpu_capability", at::get_cpu_capability()},
+          {"kernels", ops::cpu_isa()}};
 }
 
 }  // namespace lra

@@ -28,7 +28,7 @@ int exit_status(const std::exception& error);
 
 /// The machine line of a record.
 Machine machine_of(torch::Device device);
-/// {"lra", "torch", "compiler", "cpu_capability"}.
+/// {"lra", "torch", "compiler", "cpu_capability", "kernels"}.
 json software_json();
 
 }  // namespace lra

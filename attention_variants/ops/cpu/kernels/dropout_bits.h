@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "attention_variants/ops/cpu/kernels/isa.h"
+
 namespace lra::ops::cpu {
 
 /// Counters that are computed side by side, and the elements they serve: 8 halves of 4 words each.
@@ -12,15 +14,15 @@ inline constexpr int64_t kDropoutLanes = 16, kDropoutHalves = 8,
                          kDropoutBlock = kDropoutHalves * kDropoutLanes;
 
 /// What kept elements are multiplied with, where `threshold` of 65536 are dropped.
-inline double dropout_scale(uint32_t threshold) { return 65536.0 / (65536.0 - threshold); }
+LRA_INLINE double dropout_scale(uint32_t threshold) { return 65536.0 / (65536.0 - threshold); }
+
+}  // namespace lra::ops::cpu
+
+namespace lra::ops::LRA_KERNELS {
 
 /// Writes the bits [8 blocks] of blocks of philox() under key `seed`.
 void philox_keep_bits(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
                       uint16_t* bits);
-
-/// The same without the instructions that a processor may lack.
-void draw_bits_anywhere(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
-                        uint16_t* bits);
 
 /// y [count] = x * scale where the element is kept, else 0, of blocks and a tail; y may be x. The
 /// third is of bfloat16.
@@ -29,4 +31,4 @@ void apply_keep_bits(const double* x, double* y, const uint16_t* bits, int64_t c
 void apply_keep_bits(const uint16_t* x, uint16_t* y, const uint16_t* bits, int64_t count,
                      float scale);
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::LRA_KERNELS
