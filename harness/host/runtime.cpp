@@ -11,6 +11,7 @@
 #include <fstream>
 #include <regex>
 
+#include "attention_variants/ops/cpu_isa.h"
 #include "harness/host/gpu.h"
 #include "harness/host/memory.h"
 #include "harness/host/signals.h"
@@ -106,7 +107,8 @@ json software_json() {
   return {{"lra", LRA_VERSION},
           {"torch", TORCH_VERSION},
           {"compiler", compiler_text(__VERSION__)},
-          {"cpu_capability", at::get_cpu_capability()}};
+          {"cpu_capability", at::get_cpu_capability()},
+          {"kernels", ops::cpu_isa()}};
 }
 
 }  // namespace lra

@@ -31,7 +31,7 @@ int exit_status(const std::exception& error);
 Machine machine_of(torch::Device device);
 /// "g++ 12.2.0" or "clang++ 14.0.6", of what a compiler defines as __VERSION__.
 std::string compiler_text(std::string_view version);
-/// {"lra", "torch", "compiler", "cpu_capability"}.
+/// {"lra", "torch", "compiler", "cpu_capability", "kernels"}.
 json software_json();
 
 }  // namespace lra

@@ -9,7 +9,7 @@
 namespace lra {
 namespace {
 
-#if LRA_HAS_X86_CODES
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 
 constexpr int64_t kSums = 12;  // registers; enough that none waits for its last sum
 
@@ -29,17 +29,17 @@ LRA_INLINE void multiply_add(int64_t times) {
   }
 }
 
-LRA_AVX512 void by_avx512(int64_t times) { multiply_add<16>(times); }
-LRA_AVX2 void by_avx2(int64_t times) { multiply_add<8>(times); }
+__attribute__((target("avx512f,fma"))) void by_avx512(int64_t times) { multiply_add<16>(times); }
+__attribute__((target("avx2,fma"))) void by_avx2(int64_t times) { multiply_add<8>(times); }
 
 #endif
 
 }  // namespace
 
 double peak_gflops() {
-#if LRA_HAS_X86_CODES
-  const bool avx512 = ops::cpu::has_avx512();
-  if (!avx512 && !ops::cpu::has_avx2()) return 0;
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+  const bool avx512 = __builtin_cpu_supports("avx512f") != 0;
+  if (!avx512 && __builtin_cpu_supports("avx2") == 0) return 0;
   constexpr int64_t kTimes = 1'000'000;
   constexpr int kRuns = 20;
   using Clock = std::chrono::steady_clock;

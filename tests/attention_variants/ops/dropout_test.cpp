@@ -10,7 +10,7 @@
 #include <limits>
 #include <vector>
 
-#include "attention_variants/ops/cpu/kernels/dropout_bits.h"
+#include "attention_variants/ops/cpu/kernels/kernels.h"
 
 namespace lra {
 namespace {
@@ -45,12 +45,15 @@ TEST(Dropout, KeepsByThePhiloxNumbersOfLibTorch) {
 TEST(Dropout, BitsAreTheSameByAnyInstructions) {
   for (const int64_t blocks : {1, 2, 7}) {
     for (const int64_t first : {int64_t{0}, int64_t{3}, (int64_t{1} << 28) - 2}) {
-      std::vector<uint16_t> fast(static_cast<size_t>(blocks * ops::cpu::kDropoutHalves + 1), 7),
-          plain = fast;
-      ops::cpu::philox_keep_bits(0x0123456789ABCDEF, first, blocks, 6554, fast.data());
-      ops::cpu::draw_bits_anywhere(0x0123456789ABCDEF, first, blocks, 6554, plain.data());
-      EXPECT_EQ(fast, plain) << blocks << " from " << first;
-      EXPECT_EQ(fast.back(), 7);
+      const auto bits_of = [&](const ops::cpu::KernelTable& table) {
+        std::vector<uint16_t> bits(static_cast<size_t>(blocks * ops::cpu::kDropoutHalves + 1), 7);
+        table.philox_keep_bits(0x0123456789ABCDEF, first, blocks, 6554, bits.data());
+        return bits;
+      };
+      const std::vector<uint16_t> plain = bits_of(*ops::cpu::kernel_tables().front());
+      EXPECT_EQ(plain.back(), 7);
+      for (const ops::cpu::KernelTable* const table : ops::cpu::kernel_tables())
+        EXPECT_EQ(bits_of(*table), plain) << table->isa << ": " << blocks << " from " << first;
     }
   }
 }

@@ -8,7 +8,7 @@
 #include "attention_variants/ops/cpu/kernels/scratch.h"
 #include "attention_variants/ops/cpu/kernels/vector_math.h"
 
-namespace lra::ops::cpu {
+namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
 constexpr int64_t kScores = 64 * 1024;  // at a time: 256 KiB
@@ -45,8 +45,8 @@ LRA_INLINE void zero_unseen(float* x, const Seen& seen, int64_t keys) {
 
 // scores [rows,keys] become exp(score - their maximum), 0 where a query does not see a key; log_sum
 // [rows] of them, and one over their sums.
-LRA_FOR_EACH_CPU void weights_of(float* scores, int64_t rows, int64_t keys, const Seen* seen,
-                                 float* log_sum, float* inverse) {
+void weights_of(float* scores, int64_t rows, int64_t keys, const Seen* seen, float* log_sum,
+                float* inverse) {
   for (int64_t r = 0; r < rows; ++r) {
     float* row = scores + r * keys;
     const Range whole{0, seen[r].whole}, bounded{seen[r].begin, seen[r].end};
@@ -62,9 +62,8 @@ LRA_FOR_EACH_CPU void weights_of(float* scores, int64_t rows, int64_t keys, cons
 // scores become softmaxes again, and grad [rows,keys], their gradient, that of the products q kᵀ
 // before they were scaled;
 // along [rows] is the product of each result with its gradient.
-LRA_FOR_EACH_CPU void weights_backward(float* scores, float* grad, int64_t rows, int64_t keys,
-                                       const Seen* seen, float scale, const float* log_sum,
-                                       const float* along) {
+void weights_backward(float* scores, float* grad, int64_t rows, int64_t keys, const Seen* seen,
+                      float scale, const float* log_sum, const float* along) {
   for (int64_t r = 0; r < rows; ++r) {
     float *row = scores + r * keys, *to = grad + r * keys;
     exponentials(row, {0, seen[r].whole}, log_sum[r]);
@@ -78,38 +77,36 @@ LRA_FOR_EACH_CPU void weights_backward(float* scores, float* grad, int64_t rows,
 // The keys that a tile's queries see, without those of padding, side by side.
 class Gathered {
  public:
-  Gathered(const PatternShape& shape, const SparsityPattern& pattern, float* scratch, int64_t most)
+  Gathered(const PatternShape& shape, const SparsityPattern& pattern, Arena& arena, int64_t most)
       : shape_(shape),
         pattern_(pattern),
-        k{scratch, shape.depth},
-        v{scratch + most * shape.depth, shape.values} {
-    at_.reserve(static_cast<size_t>(most));
-  }
+        at_(reinterpret_cast<int32_t*>(arena.take(most))),
+        k(arena.matrix(most, shape.depth)),
+        v(arena.matrix(most, shape.values)) {}
 
   void read(const SparsityTile& tile, const PatternInputs& in) {
-    at_.clear();
+    count_ = 0;
     whole_ = 0;
     for (size_t i = 0; i < tile.keys.size(); ++i) {
       for (int64_t j = tile.keys[i].begin; j < tile.keys[i].end; ++j) {
         if (!in.mask[j]) continue;
-        const int64_t to = count();
-        std::copy(in.k[j], in.k[j] + shape_.depth, k[to]);
-        std::copy(in.v[j], in.v[j] + shape_.values, v[to]);
-        at_.push_back(j);
+        std::copy(in.k[j], in.k[j] + shape_.depth, k[count_]);
+        std::copy(in.v[j], in.v[j] + shape_.values, v[count_]);
+        at_[count_++] = static_cast<int32_t>(j);
       }
-      if (static_cast<int64_t>(i) < tile.unbounded) whole_ = count();
+      if (static_cast<int64_t>(i) < tile.unbounded) whole_ = count_;
     }
   }
 
-  int64_t count() const { return std::ssize(at_); }
+  int64_t count() const { return count_; }
 
   // What queries [begin, begin + rows) see; those of padding see nothing.
   void seen_by(int64_t begin, int64_t rows, const bool* mask, Seen* seen) const {
     int64_t first = whole_, end = whole_;
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t i = begin + r;
-      while (first < count() && at_[static_cast<size_t>(first)] < i - pattern_.before) ++first;
-      while (end < count() && at_[static_cast<size_t>(end)] <= i + pattern_.after) ++end;
+      while (first < count() && at_[first] < i - pattern_.before) ++first;
+      while (end < count() && at_[end] <= i + pattern_.after) ++end;
       seen[r] = mask[i] ? Seen{whole_, first, std::max(first, end)} : Seen{};
     }
   }
@@ -117,7 +114,7 @@ class Gathered {
   // to [N,width], at the keys' positions, += from.
   void scatter(ConstMatrix from, int64_t width, Matrix to) const {
     for (int64_t j = 0; j < count(); ++j) {
-      float* sum = to[at_[static_cast<size_t>(j)]];
+      float* sum = to[at_[j]];
       add(sum, from[j], width, sum);
     }
   }
@@ -125,8 +122,9 @@ class Gathered {
  private:
   const PatternShape& shape_;
   const SparsityPattern& pattern_;
-  std::vector<int64_t> at_;  // positions
-  int64_t whole_ = 0;        // of them seen by all queries
+  int32_t* const at_;  // positions
+  int64_t count_ = 0;
+  int64_t whole_ = 0;  // of them seen by all queries
 
  public:
   const Matrix k, v;  // [count,d], [count,e]
@@ -176,7 +174,7 @@ Sizes sizes_of(const SparsityPattern& pattern) {
 int64_t pattern_scratch(const PatternShape& shape, const SparsityPattern& pattern, bool backward) {
   const Sizes sizes = sizes_of(pattern);
   const int64_t width = shape.depth + shape.values;
-  return (sizes.keys * width + sizes.scores) * (backward ? 2 : 1) + sizes.rows +
+  return (sizes.keys * width + sizes.scores) * (backward ? 2 : 1) + sizes.keys + sizes.rows +
          (backward ? sizes.rows * width : 0);
 }
 
@@ -185,7 +183,7 @@ void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
   const int64_t d = shape.depth, e = shape.values;
   const Sizes sizes = sizes_of(pattern);
   Arena arena(scratch);
-  Gathered keys(shape, pattern, arena.take(sizes.keys * (d + e)), sizes.keys);
+  Gathered keys(shape, pattern, arena, sizes.keys);
   float *const scores = arena.take(sizes.scores), *const inverse = arena.take(sizes.rows);
   zero_rows(out, 0, shape.length, e);
   const auto part = [&](int64_t begin, int64_t rows, const Seen* seen) {
@@ -204,7 +202,7 @@ void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
   const int64_t d = shape.depth, e = shape.values;
   const Sizes sizes = sizes_of(pattern);
   Arena arena(scratch);
-  Gathered keys(shape, pattern, arena.take(sizes.keys * (d + e)), sizes.keys);
+  Gathered keys(shape, pattern, arena, sizes.keys);
   const Matrix grad_k = arena.matrix(sizes.keys, d), grad_v = arena.matrix(sizes.keys, e);
   float *const scores = arena.take(sizes.scores), *const grad_scores = arena.take(sizes.scores),
                *const along = arena.take(sizes.rows), *const q_copy = arena.take(sizes.rows * d),
@@ -233,4 +231,4 @@ void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
   });
 }
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::cpu::LRA_ISA

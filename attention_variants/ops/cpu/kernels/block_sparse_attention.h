@@ -25,6 +25,14 @@ struct PatternInputs {
   const bool* mask = nullptr;  // [N]
 };
 
+struct PatternGradients {
+  Matrix q, k, v;
+};
+
+}  // namespace lra::ops::cpu
+
+namespace lra::ops::LRA_KERNELS {
+
 /// Floats of scratch, a thread, of the forward or the backward pass.
 int64_t pattern_scratch(const PatternShape& shape, const SparsityPattern& pattern, bool backward);
 
@@ -33,13 +41,9 @@ int64_t pattern_scratch(const PatternShape& shape, const SparsityPattern& patter
 void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
                      const PatternInputs& inputs, Matrix out, float* log_sum, float* scratch);
 
-struct PatternGradients {
-  Matrix q, k, v;
-};
-
 /// Writes all gradients, given out and its gradient.
 void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
                       const PatternInputs& inputs, ConstMatrix out, const float* log_sum,
                       ConstMatrix grad_out, const PatternGradients& grad, float* scratch);
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::LRA_KERNELS

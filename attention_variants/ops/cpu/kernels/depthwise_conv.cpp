@@ -5,7 +5,7 @@
 
 #include "attention_variants/ops/cpu/kernels/simd.h"
 
-namespace lra::ops::cpu {
+namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
 constexpr int64_t kMostColumns = 16;
@@ -139,10 +139,8 @@ void pad_tile(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_
               int64_t kernel, KernelOrder transposed, Matrix to) {
   if (kernel == 0) return;
   const int64_t before = transposed == KernelOrder::yes ? pad_after(kernel) : pad_before(kernel);
-  by_width([&](auto columns) __attribute__((always_inline)) {
-    lay_out_from<columns>(begin - before, x, length, rows + pad_before(kernel) + pad_after(kernel),
-                          width, to);
-  });
+  lay_out_from<kSimdWidth>(begin - before, x, length, rows + pad_before(kernel) + pad_after(kernel),
+                           width, to);
 }
 
 void add_convolution(const float* conv_weight, int64_t kernel, KernelOrder transposed,
@@ -150,18 +148,14 @@ void add_convolution(const float* conv_weight, int64_t kernel, KernelOrder trans
   if (kernel == 0) return;
   const Taps in_order =
       transposed == KernelOrder::yes ? Taps{conv_weight + kernel - 1, -1} : Taps{conv_weight, 1};
-  by_width([&](auto columns) __attribute__((always_inline)) {
-    convolve_all<columns>(in_order, kernel, laid_out, rows, width, out);
-  });
+  convolve_all<kSimdWidth>(in_order, kernel, laid_out, rows, width, out);
 }
 
 int64_t tap_sum_floats(int64_t kernel) { return kernel * kMostColumns; }
 
 void add_conv_weight_grad(ConstMatrix gradient, ConstMatrix laid_out, int64_t kernel, int64_t rows,
                           int64_t width, float* sums) {
-  by_width([&](auto columns) __attribute__((always_inline)) {
-    correlate_all<columns>(gradient, laid_out, kernel, rows, width, sums);
-  });
+  correlate_all<kSimdWidth>(gradient, laid_out, kernel, rows, width, sums);
 }
 
 void tap_gradients(const float* sums, int64_t kernel, float* grad_taps) {
@@ -169,4 +163,4 @@ void tap_gradients(const float* sums, int64_t kernel, float* grad_taps) {
     grad_taps[j] = std::accumulate(sums + j * kMostColumns, sums + (j + 1) * kMostColumns, 0.0F);
 }
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::cpu::LRA_ISA

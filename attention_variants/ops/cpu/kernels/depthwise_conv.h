@@ -8,13 +8,17 @@
 
 namespace lra::ops::cpu {
 
+/// Whether taps are taken from the last to the first, and lead and trail exchanged.
+enum class KernelOrder { no, yes };
+
+}  // namespace lra::ops::cpu
+
+namespace lra::ops::LRA_KERNELS {
+
 /// Rows that a row of the result reads before its own: (K - 1) / 2, and after it: K / 2; 0 without
 /// a kernel (K = 0).
 int64_t pad_before(int64_t kernel);
 int64_t pad_after(int64_t kernel);
-
-/// Whether taps are taken from the last to the first, and lead and trail exchanged.
-enum class KernelOrder { no, yes };
 
 /// to [lead + rows + trail, width]: rows [begin - lead, begin + rows + trail) of x [length,width],
 /// and zeros where it has none; nothing without a kernel.
@@ -34,4 +38,4 @@ void add_conv_weight_grad(ConstMatrix gradient, ConstMatrix laid_out, int64_t ke
 /// grad_taps [K]: the parts of each tap added up.
 void tap_gradients(const float* sums, int64_t kernel, float* grad_taps);
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::LRA_KERNELS

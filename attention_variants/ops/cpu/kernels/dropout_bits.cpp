@@ -7,11 +7,11 @@
 #include "attention_variants/base/philox.h"
 #include "attention_variants/ops/cpu/kernels/vector_math.h"
 
-#if LRA_HAS_X86_CODES
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
-namespace lra::ops::cpu {
+namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
 constexpr int64_t kLanes = kDropoutLanes;
@@ -45,12 +45,11 @@ LRA_INLINE void keep_rows(const T* x, T* y, const uint16_t* bits, int64_t count,
 
 }  // namespace
 
-LRA_FOR_EACH_CPU void apply_keep_bits(const float* x, float* y, const uint16_t* bits, int64_t count,
-                                      float scale) {
+void apply_keep_bits(const float* x, float* y, const uint16_t* bits, int64_t count, float scale) {
   keep_rows(x, y, bits, count, scale);
 }
-LRA_FOR_EACH_CPU void apply_keep_bits(const uint16_t* x, uint16_t* y, const uint16_t* bits,
-                                      int64_t count, float scale) {
+void apply_keep_bits(const uint16_t* x, uint16_t* y, const uint16_t* bits, int64_t count,
+                     float scale) {
   keep_rows(x, y, bits, count, scale);
 }
 void apply_keep_bits(const double* x, double* y, const uint16_t* bits, int64_t count,
@@ -58,8 +57,10 @@ void apply_keep_bits(const double* x, double* y, const uint16_t* bits, int64_t c
   keep_rows(x, y, bits, count, scale);
 }
 
-LRA_FOR_EACH_CPU void draw_bits_anywhere(uint64_t seed, int64_t first_block, int64_t blocks,
-                                         uint32_t threshold, uint16_t* bits) {
+#if !defined(__AVX2__)
+
+void philox_keep_bits(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
+                      uint16_t* bits) {
   const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed),
                                        static_cast<uint32_t>(seed >> 32)};
   for (int64_t b = 0; b < blocks; ++b) {
@@ -82,7 +83,8 @@ LRA_FOR_EACH_CPU void draw_bits_anywhere(uint64_t seed, int64_t first_block, int
   }
 }
 
-#if LRA_HAS_X86_CODES
+#else
+
 namespace {
 
 // Both halves of the key, as each round has them.
@@ -100,14 +102,18 @@ struct RoundKeys {
   }
 };
 
+}  // namespace
+
+#if defined(__AVX512F__)
+
 // GCC's own header, inlined here, sets off this warning (its bug 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
 // By intrinsics: compilers make no use of the instruction that multiplies 32 bits by 32 to 64.
 // Words stand in lanes of 64 bits, whose upper halves hold anything. Two blocks at a time, so that
 // no multiplication is waited for.
-LRA_AVX512 void draw_bits_avx512(uint64_t seed, int64_t first_block, int64_t blocks,
-                                 uint32_t threshold, uint16_t* bits) {
+void philox_keep_bits(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
+                      uint16_t* bits) {
   const RoundKeys keys(seed);
   __m512i key0[10], key1[10];
   for (int round = 0; round < 10; ++round) {
@@ -150,9 +156,11 @@ LRA_AVX512 void draw_bits_avx512(uint64_t seed, int64_t first_block, int64_t blo
   }
 }
 
+#else
+
 // The same with narrower registers, half a block at a time: as many words as they hold.
-LRA_AVX2 void draw_bits_avx2(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
-                             uint16_t* bits) {
+void philox_keep_bits(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
+                      uint16_t* bits) {
   const RoundKeys keys(seed);
   __m256i key0[10], key1[10];
   for (int round = 0; round < 10; ++round) {
@@ -188,7 +196,7 @@ LRA_AVX2 void draw_bits_avx2(uint64_t seed, int64_t first_block, int64_t blocks,
     }
     const int64_t block = part / 2, shift = part % 2 * 8;
     uint16_t* to = bits + block * kDropoutHalves;
-    const auto put = [&](__m256i halves) __attribute__((always_inline, target("avx2,fma"))) {
+    const auto put = [&](__m256i halves) __attribute__((always_inline)) {
       const auto kept = static_cast<uint32_t>(
           _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(halves, below))));
       *to = static_cast<uint16_t>((shift == 0 ? 0 : *to) | kept << shift);
@@ -203,19 +211,8 @@ LRA_AVX2 void draw_bits_avx2(uint64_t seed, int64_t first_block, int64_t blocks,
   }
 }
 
-}  // namespace
-#endif
+#endif  // AVX-512
 
-void philox_keep_bits(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
-                      uint16_t* bits) {
-#if LRA_HAS_X86_CODES
-  static const auto chosen = has_avx512() ? draw_bits_avx512
-                             : has_avx2() ? draw_bits_avx2
-                                          : draw_bits_anywhere;
-  return chosen(seed, first_block, blocks, threshold, bits);
-#else
-  draw_bits_anywhere(seed, first_block, blocks, threshold, bits);
-#endif
-}
+#endif  // AVX2
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::cpu::LRA_ISA

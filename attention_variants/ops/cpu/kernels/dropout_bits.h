@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "attention_variants/ops/cpu/kernels/isa.h"
 #include "attention_variants/ops/types.h"
 
 namespace lra::ops::cpu {
@@ -13,13 +14,13 @@ namespace lra::ops::cpu {
 inline constexpr int64_t kDropoutLanes = 16, kDropoutHalves = 8,
                          kDropoutBlock = kDropoutHalves * kDropoutLanes;
 
+}  // namespace lra::ops::cpu
+
+namespace lra::ops::LRA_KERNELS {
+
 /// Writes the bits [8 blocks] of blocks of philox() under key `seed`.
 void philox_keep_bits(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
                       uint16_t* bits);
-
-/// The same without the instructions that a processor may lack.
-void draw_bits_anywhere(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
-                        uint16_t* bits);
 
 /// y [count] = x * scale where the element is kept, else 0, of blocks and a tail; y may be x. The
 /// third is of bfloat16.
@@ -28,4 +29,4 @@ void apply_keep_bits(const double* x, double* y, const uint16_t* bits, int64_t c
 void apply_keep_bits(const uint16_t* x, uint16_t* y, const uint16_t* bits, int64_t count,
                      float scale);
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::LRA_KERNELS

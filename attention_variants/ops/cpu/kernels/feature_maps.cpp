@@ -5,7 +5,7 @@
 
 #include "attention_variants/ops/cpu/kernels/vector_math.h"
 
-namespace lra::ops::cpu {
+namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
 LRA_INLINE float squared_norm(const float* x, int64_t width) {
@@ -24,7 +24,7 @@ LRA_INLINE int32_t place_of(float value, const float* row, int64_t width) {
   return at;
 }
 
-LRA_FOR_EACH_CPU void elu_features(const FeatureTile& tile, int64_t width) {
+void elu_features(const FeatureTile& tile, int64_t width) {
   for (int64_t r = 0; r < tile.rows; ++r) {
     const float* x = tile.x.data + r * tile.x.stride;
     float* to = tile.e + r * width;
@@ -33,7 +33,7 @@ LRA_FOR_EACH_CPU void elu_features(const FeatureTile& tile, int64_t width) {
   }
 }
 
-LRA_FOR_EACH_CPU void cosine_features(const FeatureTile& tile, int64_t depth) {
+void cosine_features(const FeatureTile& tile, int64_t depth) {
   for (int64_t r = 0; r < tile.rows; ++r) {
     const float* x = tile.x.data + r * tile.x.stride;
     float* to = tile.e + r * 2 * depth;
@@ -46,14 +46,14 @@ LRA_FOR_EACH_CPU void cosine_features(const FeatureTile& tile, int64_t depth) {
   }
 }
 
-LRA_FOR_EACH_CPU void relu_features(float* e, int64_t count) {
+void relu_features(float* e, int64_t count) {
   for (int64_t i = 0; i < count; ++i) e[i] = std::max(e[i], 0.0F);
 }
 
 // e = exp(e - norm ‖x‖² - c), c being each row's largest, whose number `largest` gets unless it is
 // null (a float holds those of 2^24 features), or that of all.
-LRA_FOR_EACH_CPU void softmax_features(const FeatureTile& tile, int64_t depth, int64_t width,
-                                       float norm, const float* of_all, float* largest) {
+void softmax_features(const FeatureTile& tile, int64_t depth, int64_t width, float norm,
+                      const float* of_all, float* largest) {
   for (int64_t r = 0; r < tile.rows; ++r) {
     float* row = tile.e + r * width;
     const float c = of_all == nullptr ? cpu::largest(row, width) : *of_all;
@@ -63,8 +63,8 @@ LRA_FOR_EACH_CPU void softmax_features(const FeatureTile& tile, int64_t depth, i
   }
 }
 
-LRA_FOR_EACH_CPU void elu_backward(const FeatureTile& tile, const FeatureGradient& gradient,
-                                   int64_t width, Matrix grad_x) {
+void elu_backward(const FeatureTile& tile, const FeatureGradient& gradient, int64_t width,
+                  Matrix grad_x) {
   for (int64_t r = 0; r < tile.rows; ++r) {
     const float *x = tile.x.data + r * tile.x.stride, *e = tile.e + r * width,
                 *grad = gradient.grad + r * width;
@@ -75,8 +75,8 @@ LRA_FOR_EACH_CPU void elu_backward(const FeatureTile& tile, const FeatureGradien
   }
 }
 
-LRA_FOR_EACH_CPU void cosine_backward(const FeatureTile& tile, const FeatureGradient& gradient,
-                                      int64_t depth, Matrix grad_x) {
+void cosine_backward(const FeatureTile& tile, const FeatureGradient& gradient, int64_t depth,
+                     Matrix grad_x) {
   for (int64_t r = 0; r < tile.rows; ++r) {
     const float *x = tile.x.data + r * tile.x.stride, *grad = gradient.grad + r * 2 * depth;
     const float weight = gradient.weights == nullptr ? 1.0F : gradient.weights[r],
@@ -91,8 +91,7 @@ LRA_FOR_EACH_CPU void cosine_backward(const FeatureTile& tile, const FeatureGrad
 }
 
 // grad becomes that of W x.
-LRA_FOR_EACH_CPU void relu_backward(const FeatureTile& tile, const FeatureGradient& gradient,
-                                    int64_t width) {
+void relu_backward(const FeatureTile& tile, const FeatureGradient& gradient, int64_t width) {
   for (int64_t r = 0; r < tile.rows; ++r) {
     const float* e = tile.e + r * width;
     float* grad = gradient.grad + r * width;
@@ -107,9 +106,8 @@ LRA_FOR_EACH_CPU void relu_backward(const FeatureTile& tile, const FeatureGradie
 
 // grad becomes that of W x, and the row of grad_x that of norm ‖x‖² alone; returns the sum of all
 // rows' gradients.
-LRA_FOR_EACH_CPU float softmax_backward(const FeatureTile& tile, const FeatureGradient& gradient,
-                                        int64_t depth, int64_t width, float norm,
-                                        const float* largest, Matrix grad_x) {
+float softmax_backward(const FeatureTile& tile, const FeatureGradient& gradient, int64_t depth,
+                       int64_t width, float norm, const float* largest, Matrix grad_x) {
   float total = 0;
   for (int64_t r = 0; r < tile.rows; ++r) {
     const float *x = tile.x.data + r * tile.x.stride, *e = tile.e + r * width;
@@ -140,8 +138,7 @@ void project(const FeatureShape& shape, ConstMatrix transposed, const FeatureTil
   gemm(tile.rows, shape.width, shape.depth, tile.x, transposed, {tile.e, shape.width});
 }
 
-LRA_FOR_EACH_CPU Largest largest_of(const float* e, const bool* seen, int64_t rows,
-                                    int64_t features) {
+Largest largest_of(const float* e, const bool* seen, int64_t rows, int64_t features) {
   Largest found{.value = -std::numeric_limits<float>::infinity()};
   for (int64_t r = 0; r < rows; ++r) {
     if (seen != nullptr && !seen[r]) continue;
@@ -204,4 +201,4 @@ float features_backward(const FeatureShape& shape, const FeatureTile& tile,
   return sum;
 }
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::cpu::LRA_ISA

@@ -1,4 +1,4 @@
-// The feature maps of feature_head.h on a tile of positions in cache, forward and backward. What is
+// The feature maps of linear_attention.h on a tile of positions in cache, forward and backward. What is
 // called e here is φ without its offset.
 #pragma once
 
@@ -13,13 +13,26 @@ struct FeatureTile {
   float* e = nullptr;             // [rows,f]
 };
 
-/// e = W x, where the map has a projection; `turned` is Wᵀ [d,f].
-void project(const FeatureShape& shape, ConstMatrix transposed, const FeatureTile& tile);
-
 struct Largest {
   float value = 0;  // -inf where nothing is seen
   int64_t row = 0, feature = 0;
 };
+
+/// The gradient of e [rows,f]: grad + weight * row, a weight a row (null: 1). `grad` is written
+/// over.
+struct FeatureGradient {
+  float* grad = nullptr;           // [rows,f]
+  const float* weights = nullptr;  // [rows]
+  const float* row = nullptr;      // [f]
+};
+
+}  // namespace lra::ops::cpu
+
+namespace lra::ops::LRA_KERNELS {
+
+/// e = W x, where the map has a projection; `turned` is Wᵀ [d,f].
+void project(const FeatureShape& shape, ConstMatrix transposed, const FeatureTile& tile);
+
 /// Of e [rows,f] over the rows where `seen` is true (null = all).
 Largest largest_of(const float* e, const bool* seen, int64_t rows, int64_t features);
 
@@ -31,17 +44,9 @@ void key_features(const FeatureShape& shape, const FeatureTile& tile, const bool
 /// row's largest feature, of softmax.
 void query_features(const FeatureShape& shape, const FeatureTile& tile, float* largest);
 
-/// The gradient of e [rows,f]: grad + weight * row, a weight a row (null: 1). `grad` is written
-/// over.
-struct FeatureGradient {
-  float* grad = nullptr;           // [rows,f]
-  const float* weights = nullptr;  // [rows]
-  const float* row = nullptr;      // [f]
-};
-
 /// Writes grad_x [rows,d]. With `largest`, of query_features(), c is each row's own and is
 /// differentiated; else it is not, and minus its gradient is returned.
 float features_backward(const FeatureShape& shape, const FeatureTile& tile,
                         const FeatureGradient& gradient, const float* largest, Matrix grad_x);
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::LRA_KERNELS

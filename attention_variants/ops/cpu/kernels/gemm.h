@@ -1,11 +1,13 @@
 // Small matrices in cache: views by pointer and row stride, and their products, by the BLAS that
-// LibTorch brings or by code of their own (product.h). Measured on one core of an Intel Xeon with
+// LibTorch brings or by code of their own (gemm_f32.h). Measured on one core of an Intel Xeon with
 // AVX-512: 135 to 170 GFLOP/s from 64 x 32 x 256 on, as much as large products reach; so tiles of a
 // few hundred rows lose nothing, and what is done to their elements in between costs no memory
 // traffic.
 #pragma once
 
 #include <cstdint>
+
+#include "attention_variants/ops/cpu/kernels/isa.h"
 
 namespace lra::ops::cpu {
 
@@ -22,10 +24,10 @@ extern constinit thread_local GemmPrecision products;  // of the products below 
 /// While it lives, products on its thread round their operands so.
 class GemmPrecisionScope {
  public:
-  explicit GemmPrecisionScope(GemmPrecision products) : before_(detail::products) {
+  LRA_INLINE explicit GemmPrecisionScope(GemmPrecision products) : before_(detail::products) {
     detail::products = products;
   }
-  ~GemmPrecisionScope() { detail::products = before_; }
+  LRA_INLINE ~GemmPrecisionScope() { detail::products = before_; }
   GemmPrecisionScope(const GemmPrecisionScope&) = delete;
   GemmPrecisionScope& operator=(const GemmPrecisionScope&) = delete;
 
@@ -39,10 +41,12 @@ struct Rows {
   T* data = nullptr;
   int64_t stride = 0;
 
-  T* operator[](int64_t row) const { return data + row * stride; }
+  LRA_INLINE T* operator[](int64_t row) const { return data + row * stride; }
   /// The same from a later row on.
-  Rows from(int64_t row) const { return {data + row * stride, stride}; }
-  operator Rows<const T>() const { return {data, stride}; }  // NOLINT: as a pointer converts
+  LRA_INLINE Rows from(int64_t row) const { return {data + row * stride, stride}; }
+  LRA_INLINE operator Rows<const T>() const {
+    return {data, stride};
+  }  // NOLINT: as a pointer converts
 };
 using Matrix = Rows<float>;
 using ConstMatrix = Rows<const float>;
@@ -50,8 +54,7 @@ using ConstMatrix = Rows<const float>;
 /// Asks for rows that are to be read soon, unless they lie side by side, as the processor foresees
 /// them then; one head's of many it does not. They may lie past the last one, where often a later
 /// tile's are.
-[[gnu::always_inline]] inline void prefetch_rows(ConstMatrix x, int64_t row, int64_t count,
-                                                 int64_t columns) {
+LRA_INLINE void prefetch_rows(ConstMatrix x, int64_t row, int64_t count, int64_t columns) {
   constexpr int64_t kLine = 16;
   if (x.stride == columns) return;
   for (int64_t r = 0; r < count; ++r) {
@@ -72,19 +75,24 @@ void gemm(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
           Matrix c, GemmScale scale);
 }  // namespace detail
 
+/// Scratch of this thread's products, of at least `count` floats, whose contents are lost. At a
+/// cache line's beginning: BLAS may add up in another order elsewhere.
+enum class GemmBuffer : int { left, right, transposed, sums };
+float* gemm_buffer(GemmBuffer which, int64_t count);
+
 /// c [m,n] = a [m,k] b [k,n]. With scale.old 0, c is written, whatever it held.
-inline void gemm(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
-                 GemmScale scale = {}) {
+LRA_INLINE void gemm(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
+                     GemmScale scale = {}) {
   detail::gemm(Transposed::none, m, n, k, a, b, c, scale);
 }
 /// c [m,n] = a [m,k] bᵀ, b [n,k].
-inline void gemm_nt(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
-                    GemmScale scale = {}) {
+LRA_INLINE void gemm_nt(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
+                        GemmScale scale = {}) {
   detail::gemm(Transposed::b, m, n, k, a, b, c, scale);
 }
 /// c [m,n] = aᵀ b, a [k,m], b [k,n].
-inline void gemm_tn(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
-                    GemmScale scale = {}) {
+LRA_INLINE void gemm_tn(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
+                        GemmScale scale = {}) {
   detail::gemm(Transposed::a, m, n, k, a, b, c, scale);
 }
 

@@ -16,7 +16,7 @@ enum class GemmBf16Backend : int {
 /// "float32", "avx512", "onednn"
 const char* name_of(GemmBf16Backend code);
 
-/// Those that this processor and LibTorch run, float32 first.
+/// Those that the chosen instruction set (kernels.h) and LibTorch run, float32 first.
 std::vector<GemmBf16Backend> rounded_codes();
 
 /// The one that gemm() takes under Products::bfloat16: onednn with AMX, else avx512 where there

@@ -19,7 +19,8 @@ enum class GemmBackend : int {
 /// "blas", "avx2", "avx512"
 const char* name_of(GemmBackend code);
 
-/// Those that this processor runs, BLAS first.
+/// Those that the processor runs, by the chosen instruction set (kernels.h) or a lower one, BLAS
+/// first.
 std::vector<GemmBackend> product_codes();
 
 /// The one that gemm() takes: the last of those where LibTorch's BLAS is MKL and the processor

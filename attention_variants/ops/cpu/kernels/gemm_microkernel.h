@@ -1,9 +1,9 @@
-// Products of small matrices by sums in registers: what product.cpp and rounded_product.cpp compile
-// for each instruction set. `Code` says how wide its registers are (Registers), how many hold sums
-// beside what is multiplied (sums), whether so narrow that blocks of b's columns are packed
+// Products of small matrices by sums in registers: what gemm_f32.cpp and gemm_bf16_pairs.cpp make
+// of it for each instruction set. `Code` says how wide its registers are (Registers), how many hold
+// sums beside what is multiplied (sums), whether so narrow that blocks of b's columns are packed
 // (packs), how the product of an element of a and a vector of b is added to one (add), and calls
-// multiply_columns() compiled for its instructions (the same name), not inlined: within one
-// function of all the blocks GCC's code for some is up to a fifth slower. Elements are 32 bits of
+// multiply_columns() (the same name), not inlined: within one function of all the blocks GCC's code
+// for some is up to a fifth slower. Elements are 32 bits of
 // any meaning.
 #pragma once
 
@@ -12,8 +12,6 @@
 #include "attention_variants/ops/cpu/kernels/gemm.h"
 #include "attention_variants/ops/cpu/kernels/simd.h"
 #include "attention_variants/ops/cpu/kernels/transpose.h"
-
-#if LRA_HAS_X86_CODES
 
 namespace lra::ops::cpu::registers {
 
@@ -183,5 +181,3 @@ LRA_INLINE void multiply_all(int64_t m, int64_t n, int64_t k, ConstMatrix a, B b
 }
 
 }  // namespace lra::ops::cpu::registers
-
-#endif

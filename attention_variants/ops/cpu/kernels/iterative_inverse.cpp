@@ -5,18 +5,18 @@
 
 #include "attention_variants/ops/cpu/kernels/vector_math.h"
 
-namespace lra::ops::cpu {
+namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
 constexpr float kLeastNorm = 0.5F;  // below it A is zero: a sample with no landmark at all
 
 // to = diagonal * I - from, all [m,m].
-LRA_FOR_EACH_CPU void from_diagonal(int64_t m, float diagonal, const float* from, float* to) {
+void from_diagonal(int64_t m, float diagonal, const float* from, float* to) {
   for (int64_t i = 0; i < m * m; ++i) to[i] = -from[i];
   for (int64_t i = 0; i < m; ++i) to[i * m + i] += diagonal;
 }
 
-LRA_FOR_EACH_CPU void column_sums(int64_t m, const float* a, float* sums) {
+void column_sums(int64_t m, const float* a, float* sums) {
   std::fill(sums, sums + m, 0.0F);
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < m; ++j) sums[j] += a[i * m + j];
@@ -121,4 +121,4 @@ void inverse_backward(int64_t m, int64_t iterations, ConstMatrix a, Matrix grad_
   }
 }
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::cpu::LRA_ISA

@@ -7,7 +7,7 @@
 
 #include "attention_variants/ops/cpu/kernels/gemm.h"
 
-namespace lra::ops::cpu {
+namespace lra::ops::LRA_KERNELS {
 
 /// Floats of scratch, for matrices [m,m].
 int64_t inverse_scratch(int64_t m);
@@ -25,4 +25,4 @@ void inverse_iterates(int64_t m, int64_t iterations, ConstMatrix a, Matrix z, fl
 void inverse_backward(int64_t m, int64_t iterations, ConstMatrix a, Matrix grad_z, Matrix grad_a,
                       float* iterates);
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::LRA_KERNELS

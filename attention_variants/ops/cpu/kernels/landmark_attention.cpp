@@ -10,7 +10,7 @@
 #include "attention_variants/ops/cpu/kernels/softmax_tiles.h"
 #include "attention_variants/ops/cpu/kernels/vector_math.h"
 
-namespace lra::ops::cpu {
+namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
 // Segment i of the positions: [begin, end).
@@ -25,8 +25,8 @@ int64_t tokens_between(const bool* mask, int64_t begin, int64_t end) {
 }
 
 // sum [width] += factor times the rows [begin, end) of x where `mask` is true.
-LRA_FOR_EACH_CPU void add_rows(ConstMatrix x, const bool* mask, int64_t begin, int64_t end,
-                               int64_t width, float factor, float* sum) {
+void add_rows(ConstMatrix x, const bool* mask, int64_t begin, int64_t end, int64_t width,
+              float factor, float* sum) {
   for (int64_t t = begin; t < end; ++t) {
     if (!mask[t]) continue;
     prefetch_rows(x, t + 16, 1, width);
@@ -36,8 +36,8 @@ LRA_FOR_EACH_CPU void add_rows(ConstMatrix x, const bool* mask, int64_t begin, i
 }
 
 // Those rows of x += factor * of.
-LRA_FOR_EACH_CPU void add_to_rows(const float* of, const bool* mask, int64_t begin, int64_t end,
-                                  int64_t width, float factor, Matrix x) {
+void add_to_rows(const float* of, const bool* mask, int64_t begin, int64_t end, int64_t width,
+                 float factor, Matrix x) {
   for (int64_t t = begin; t < end; ++t) {
     if (!mask[t]) continue;
     float* row = x.data + t * x.stride;
@@ -251,4 +251,4 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
     zero_padding(of, in.mask, extent, shape.length, d);
 }
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::cpu::LRA_ISA

@@ -28,6 +28,15 @@ struct NystromInputs {
   const float* conv_weight = nullptr;  // [kernel]
 };
 
+struct NystromGradients {
+  Matrix q, k, v;                // [N,d]
+  float* conv_weight = nullptr;  // [kernel]
+};
+
+}  // namespace lra::ops::cpu
+
+namespace lra::ops::LRA_KERNELS {
+
 /// Floats that the forward pass leaves for the backward pass, a head.
 int64_t nystrom_saved(const NystromShape& shape);
 
@@ -39,13 +48,8 @@ int64_t nystrom_backward_scratch(const NystromShape& shape, InnerPadding holes);
 void nystrom_forward(const NystromShape& shape, const NystromInputs& inputs, Matrix out,
                      float* saved, float* scratch);
 
-struct NystromGradients {
-  Matrix q, k, v;                // [N,d]
-  float* conv_weight = nullptr;  // [kernel]
-};
-
 /// Writes all gradients, given that of out [N,d].
 void nystrom_backward(const NystromShape& shape, const NystromInputs& inputs, const float* saved,
                       ConstMatrix grad_out, const NystromGradients& gradients, float* scratch);
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::LRA_KERNELS

@@ -10,14 +10,13 @@
 #include "attention_variants/ops/cpu/kernels/transpose.h"
 #include "attention_variants/ops/cpu/kernels/vector_math.h"
 
-namespace lra::ops::cpu {
+namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
 constexpr int64_t kTile = 128;  // positions: with 256 features 128 KiB
 
 // x [rows,width] = (x + row) * factor.
-LRA_FOR_EACH_CPU void add_and_scale(Matrix x, int64_t rows, int64_t width, const float* row,
-                                    float factor) {
+void add_and_scale(Matrix x, int64_t rows, int64_t width, const float* row, float factor) {
   for (int64_t r = 0; r < rows; ++r) {
     float* to = x.data + r * x.stride;
     for (int64_t c = 0; c < width; ++c) to[c] = (to[c] + row[c]) * factor;
@@ -26,9 +25,8 @@ LRA_FOR_EACH_CPU void add_and_scale(Matrix x, int64_t rows, int64_t width, const
 
 // out [rows,width] = (out + row) / max(e z + share, least), e [rows,features]; the divisor without
 // its bound is kept.
-LRA_FOR_EACH_CPU void divide(const float* e, int64_t features, const float* z, float share,
-                             float denominator_min, const float* row, Matrix out, int64_t rows,
-                             int64_t width, float* denominators) {
+void divide(const float* e, int64_t features, const float* z, float share, float denominator_min,
+            const float* row, Matrix out, int64_t rows, int64_t width, float* denominators) {
   for (int64_t r = 0; r < rows; ++r) {
     const float* from = e + r * features;
     float sum = 0;
@@ -43,9 +41,9 @@ LRA_FOR_EACH_CPU void divide(const float* e, int64_t features, const float* z, f
 
 // The gradients of what divide() divides, to [rows,width], and of the divisors; 0 where `mask` is
 // false.
-LRA_FOR_EACH_CPU void divide_backward(ConstMatrix out, ConstMatrix grad, const float* denominators,
-                                      float denominator_min, const bool* mask, int64_t rows,
-                                      int64_t width, float* to, float* grad_denominators) {
+void divide_backward(ConstMatrix out, ConstMatrix grad, const float* denominators,
+                     float denominator_min, const bool* mask, int64_t rows, int64_t width,
+                     float* to, float* grad_denominators) {
   for (int64_t r = 0; r < rows; ++r) {
     const float *given = grad.data + r * grad.stride, *result = out.data + r * out.stride;
     float* row = to + r * width;
@@ -90,7 +88,6 @@ struct Pass {
   }
   // Of keys; null = all.
   const bool* seen(int64_t begin) const { return shape.count_padding ? nullptr : in.mask + begin; }
-  void project(const FeatureTile& tile) const { cpu::project(shape, w, tile); }
   // xᵀ of x [f,d], until the next one: once, and not for every tile.
   ConstMatrix turn(ConstMatrix x) const {
     transpose(x, shape.width, shape.depth, transposed);
@@ -133,7 +130,7 @@ void sum_keys(Pass& pass, const FeatureState& state) {
     const bool* seen = pass.seen(begin);
     const FeatureTile tile = pass.tile(pass.in.k, begin, rows);
     const ConstMatrix v = pass.values(begin, rows);
-    pass.project(tile);
+    project(shape, pass.w, tile);
     if (shape.map == FeatureMap::softmax) {
       const Largest found = largest_of(tile.e, seen, rows, f);
       if (found.value > *state.largest) {
@@ -180,7 +177,7 @@ void feature_forward(const FeatureShape& shape, const FeatureInputs& in, Matrix 
   for (int64_t begin = 0; begin < pass.extent.length; begin += kTile) {
     const int64_t rows = std::min(kTile, pass.extent.length - begin);
     const FeatureTile tile = pass.tile(in.q, begin, rows);
-    pass.project(tile);
+    project(shape, pass.w, tile);
     query_features(shape, tile, nullptr);
     gemm(rows, d, f, {tile.e, f}, s, out.from(begin));
     if (shape.normalise) {
@@ -212,7 +209,7 @@ void feature_backward(const FeatureShape& shape, const FeatureInputs& in, ConstM
     const int64_t rows = std::min(kTile, pass.extent.length - begin);
     const bool* mask = in.mask + begin;
     const FeatureTile tile = pass.tile(in.q, begin, rows);
-    pass.project(tile);
+    project(shape, pass.w, tile);
     query_features(shape, tile, largest);
     ConstMatrix g = grad_row;
     if (shape.normalise) {
@@ -240,7 +237,7 @@ void feature_backward(const FeatureShape& shape, const FeatureInputs& in, ConstM
   for (int64_t begin = 0; begin < pass.keys; begin += kTile) {
     const int64_t rows = std::min(kTile, pass.keys - begin);
     const FeatureTile tile = pass.tile(in.k, begin, rows);
-    pass.project(tile);
+    project(shape, pass.w, tile);
     key_features(shape, tile, pass.seen(begin), *state.largest);
     gemm(rows, f, d, pass.values(begin, rows), grad_s_turned, grad_e);
     gemm(rows, d, f, {tile.e, f}, grad_s, grad.v.from(begin));
@@ -258,4 +255,4 @@ void feature_backward(const FeatureShape& shape, const FeatureInputs& in, ConstM
     zero_padding(of, in.mask, pass.extent, shape.length, d);
 }
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::cpu::LRA_ISA

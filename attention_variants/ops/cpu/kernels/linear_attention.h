@@ -39,6 +39,14 @@ struct FeatureState {
   float* denominators = nullptr;  // [N]
 };
 
+struct FeatureGradients {
+  Matrix q, k, v;  // [N,d]
+};
+
+}  // namespace lra::ops::cpu
+
+namespace lra::ops::LRA_KERNELS {
+
 /// Floats of FeatureState::sums.
 int64_t feature_sums(const FeatureShape& shape);
 /// Floats of scratch, a thread.
@@ -48,13 +56,9 @@ int64_t feature_scratch(const FeatureShape& shape);
 void feature_forward(const FeatureShape& shape, const FeatureInputs& inputs, Matrix out,
                      const FeatureState& state, float* scratch);
 
-struct FeatureGradients {
-  Matrix q, k, v;  // [N,d]
-};
-
 /// Writes all gradients, given out and its gradient.
 void feature_backward(const FeatureShape& shape, const FeatureInputs& inputs, ConstMatrix out,
                       const FeatureState& state, ConstMatrix grad_out, const FeatureGradients& grad,
                       float* scratch);
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::LRA_KERNELS

@@ -4,13 +4,12 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <vector>
 
 #include "attention_variants/ops/cpu/kernels/row_ops.h"
 #include "attention_variants/ops/cpu/kernels/scratch.h"
 #include "attention_variants/ops/cpu/kernels/vector_math.h"
 
-namespace lra::ops::cpu {
+namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
 constexpr int64_t kHashed = 256;        // tokens at a time
@@ -29,9 +28,8 @@ int64_t bucket_count(const LshBuckets& buckets) {
 
 // bucket [count] += stride times the argmax of [rotated; -rotated], rotated [half,count]. Scratch
 // of 2 count.
-LRA_FOR_EACH_CPU void add_argmax(const float* rotated, int64_t half, int64_t count, int32_t stride,
-                                 float* high, float* low, int32_t* high_at, int32_t* low_at,
-                                 int32_t* bucket) {
+void add_argmax(const float* rotated, int64_t half, int64_t count, int32_t stride, float* high,
+                float* low, int32_t* high_at, int32_t* low_at, int32_t* bucket) {
   for (int64_t t = 0; t < count; ++t) {
     high[t] = low[t] = rotated[t];
     high_at[t] = low_at[t] = 0;
@@ -76,9 +74,8 @@ void hash(const LshShape& shape, ConstMatrix x, const LshBuckets& buckets, int64
 
 // scores [rows,keys], products of x, become exp(score - top), where a query's own position gives
 // kSelfScore; top and sum [rows] of them.
-LRA_FOR_EACH_CPU void weights_of(float* scores, int64_t rows, int64_t keys, const float* scale,
-                                 const float* bias, const int32_t* at, const int32_t* asking,
-                                 float* top, float* sum) {
+void weights_of(float* scores, int64_t rows, int64_t keys, const float* scale, const float* bias,
+                const int32_t* at, const int32_t* asking, float* top, float* sum) {
   for (int64_t r = 0; r < rows; ++r) {
     float* row = scores + r * keys;
     const int32_t self = asking[r];
@@ -94,10 +91,9 @@ LRA_FOR_EACH_CPU void weights_of(float* scores, int64_t rows, int64_t keys, cons
 
 // scores, products of x, become weights again, and grad [rows,keys], their gradient, that of the
 // products.
-LRA_FOR_EACH_CPU void weights_backward(float* scores, float* grad, int64_t rows, int64_t keys,
-                                       const float* scale, const float* bias, const int32_t* at,
-                                       const int32_t* asking, const float* top,
-                                       const float* inverse, const float* along) {
+void weights_backward(float* scores, float* grad, int64_t rows, int64_t keys, const float* scale,
+                      const float* bias, const int32_t* at, const int32_t* asking, const float* top,
+                      const float* inverse, const float* along) {
   for (int64_t r = 0; r < rows; ++r) {
     float *row = scores + r * keys, *to = grad + r * keys;
     const int32_t self = asking[r];
@@ -113,7 +109,7 @@ LRA_FOR_EACH_CPU void weights_backward(float* scores, float* grad, int64_t rows,
 }
 
 // to = to * old + from * weight.
-LRA_FOR_EACH_CPU void blend(const float* from, int64_t width, float weight, float old, float* to) {
+void blend(const float* from, int64_t width, float weight, float old, float* to) {
   for (int64_t c = 0; c < width; ++c) to[c] = to[c] * old + from[c] * weight;
 }
 
@@ -161,13 +157,15 @@ class Ring {
         scale(arena.take(shape.window())),
         bias(arena.take(shape.window())),
         slope(arena.take(shape.window())),
-        at(static_cast<size_t>(shape.window()), -1),
+        at(reinterpret_cast<int32_t*>(arena.take(shape.window()))),
         shape_(shape),
         in_(in),
-        order_(order) {}
+        order_(order) {
+    std::fill(at, at + shape.window(), -1);
+  }
 
   static int64_t floats(const LshShape& shape) {
-    return shape.window() * (shape.depth + shape.values + 3);
+    return shape.window() * (shape.depth + shape.values + 4);
   }
 
   // Calls body(first row in the ring, queries) for the chunks with tokens, in the order of the
@@ -193,13 +191,13 @@ class Ring {
 
   // Tokens of the chunk that stands at `row`: the first of its rows.
   int64_t tokens_at(int64_t row) const {
-    const int32_t* first = at.data() + row;
+    const int32_t* first = at + row;
     return std::find(first, first + shape_.chunk, -1) - first;
   }
 
   const Matrix x, v;
   float *const scale, *const bias, *const slope;
-  std::vector<int32_t> at;  // positions, -1 for padding
+  int32_t* const at;  // positions, -1 for padding
 
  private:
   int64_t row_of(int64_t chunk) const {
@@ -210,7 +208,7 @@ class Ring {
   void read(int64_t chunk, int64_t row) {
     for (int64_t t = 0; t < shape_.chunk; ++t, ++row) {
       const int32_t from = order_[chunk * shape_.chunk + t];
-      at[static_cast<size_t>(row)] = from;
+      at[row] = from;
       if (from < 0) {
         std::fill(x[row], x[row] + shape_.depth, 0.0F);
         std::fill(v[row], v[row] + shape_.values, 0.0F);
@@ -243,26 +241,31 @@ int64_t lsh_scratch(const LshShape& shape, const LshBuckets& buckets, bool backw
   if (backward) {
     return forward + sizes.scores + shape.window() * width + sizes.rows * (shape.depth + 1);
   }
-  return std::max(forward, kHashed * (rotation_width(buckets) + 2));
+  return std::max(
+      forward, kHashed * (rotation_width(buckets) + 2) + shape.length + bucket_count(buckets) + 1);
 }
 
 void lsh_sort(const LshShape& shape, const LshInputs& in, const LshBuckets& buckets, int32_t* order,
               float* scratch) {
   const GemmPrecisionScope exact(GemmPrecision::float32);
-  std::vector<int32_t> bucket(static_cast<size_t>(shape.length), 0);
-  std::vector<int32_t> next(static_cast<size_t>(bucket_count(buckets)) + 1);
+  Arena arena(scratch);
+  int32_t* const bucket = reinterpret_cast<int32_t*>(arena.take(shape.length));
+  int32_t* const next = reinterpret_cast<int32_t*>(arena.take(bucket_count(buckets) + 1));
+  int32_t* const next_end = next + bucket_count(buckets) + 1;
+  float* const rest = arena.take(0);
+  std::fill(bucket, bucket + shape.length, 0);
   for (int64_t round = 0; round < shape.rounds; ++round) {
-    if (!buckets.factors.empty()) hash(shape, in.x, buckets, round, bucket.data(), scratch);
-    std::fill(next.begin(), next.end(), 0);
+    if (!buckets.factors.empty()) hash(shape, in.x, buckets, round, bucket, rest);
+    std::fill(next, next_end, 0);
     for (int64_t i = 0; i < shape.length; ++i) {
-      if (in.mask[i]) ++next[static_cast<size_t>(bucket[static_cast<size_t>(i)]) + 1];
+      if (in.mask[i]) ++next[bucket[i] + 1];
     }
-    std::partial_sum(next.begin(), next.end(), next.begin());  // where each bucket begins
+    std::partial_sum(next, next_end, next);  // where each bucket begins
     int32_t* to = order + round * shape.places();
-    std::fill(to + next.back(), to + shape.places(), -1);
+    std::fill(to + next_end[-1], to + shape.places(), -1);
     for (int64_t i = 0; i < shape.length; ++i) {
       if (!in.mask[i]) continue;
-      to[next[static_cast<size_t>(bucket[static_cast<size_t>(i)])]++] = static_cast<int32_t>(i);
+      to[next[bucket[i]]++] = static_cast<int32_t>(i);
     }
   }
 }
@@ -282,9 +285,9 @@ void lsh_forward(const LshShape& shape, const LshInputs& in, const int32_t* orde
   const auto chunk = [&](int64_t first, int64_t queries) {
     for (int64_t begin = first; begin < first + queries; begin += sizes.rows) {
       const int64_t rows = std::min(sizes.rows, first + queries - begin);
-      const int32_t* asking = ring.at.data() + begin;
+      const int32_t* asking = ring.at + begin;
       gemm_nt(rows, keys, d, ring.x.from(begin), ring.x, {scores, keys});
-      weights_of(scores, rows, keys, ring.scale, ring.bias, ring.at.data(), asking, high, sum);
+      weights_of(scores, rows, keys, ring.scale, ring.bias, ring.at, asking, high, sum);
       gemm(rows, e, keys, {scores, keys}, ring.v, mixed);
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t i = asking[r];
@@ -321,7 +324,7 @@ void lsh_backward(const LshShape& shape, const LshInputs& in, const int32_t* ord
   const auto chunk = [&](int64_t first, int64_t queries) {
     for (int64_t begin = first; begin < first + queries; begin += sizes.rows) {
       const int64_t rows = std::min(sizes.rows, first + queries - begin);
-      const int32_t* asking = ring.at.data() + begin;
+      const int32_t* asking = ring.at + begin;
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t i = asking[r];
         std::copy(grad_out[i], grad_out[i] + e, given[r]);
@@ -332,8 +335,8 @@ void lsh_backward(const LshShape& shape, const LshInputs& in, const int32_t* ord
       const ConstMatrix x = ring.x.from(begin);
       gemm_nt(rows, keys, d, x, ring.x, {scores, keys});
       gemm_nt(rows, keys, e, given, ring.v, {grad_scores, keys});
-      weights_backward(scores, grad_scores, rows, keys, ring.scale, ring.bias, ring.at.data(),
-                       asking, high, share, along);
+      weights_backward(scores, grad_scores, rows, keys, ring.scale, ring.bias, ring.at, asking,
+                       high, share, along);
       gemm(rows, d, keys, {grad_scores, keys}, ring.x, grad_query);
       for (int64_t r = 0; r < rows; ++r)
         add(grad_x[asking[r]], grad_query[r], d, grad_x[asking[r]]);
@@ -347,7 +350,7 @@ void lsh_backward(const LshShape& shape, const LshInputs& in, const int32_t* ord
   };
   const auto leaves = [&](int64_t row) {
     for (const int64_t end = row + ring.tokens_at(row); row < end; ++row) {
-      const int64_t i = ring.at[static_cast<size_t>(row)];
+      const int64_t i = ring.at[row];
       add(grad_v[i], ring_grad_v[row], e, grad_v[i]);
       const float slope = ring.slope[row] * product(ring_grad_x[row], ring.x[row], d);
       add(grad_x[i], ring_grad_x[row], d, grad_x[i]);
@@ -357,4 +360,4 @@ void lsh_backward(const LshShape& shape, const LshInputs& in, const int32_t* ord
   ring.turn(chunk, enters, leaves);
 }
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::cpu::LRA_ISA

@@ -22,9 +22,11 @@ struct LshShape {
   int64_t after = 0;
   KeyScale key_scale = KeyScale::rms;
 
-  int64_t chunks() const { return (length + chunk - 1) / chunk; }  // of a round
-  int64_t places() const { return chunks() * chunk; }              // of a round
-  int64_t window() const { return (before + 1 + after) * chunk; }  // keys that a chunk sees
+  LRA_INLINE int64_t chunks() const { return (length + chunk - 1) / chunk; }  // of a round
+  LRA_INLINE int64_t places() const { return chunks() * chunk; }              // of a round
+  LRA_INLINE int64_t window() const {
+    return (before + 1 + after) * chunk;
+  }  // keys that a chunk sees
 };
 
 struct LshInputs {
@@ -36,6 +38,10 @@ struct LshBuckets {
   std::span<const int64_t> factors;  // of their number, all even; none = one bucket
   const float* rotations = nullptr;  // [R,Σ factors/2,d]
 };
+
+}  // namespace lra::ops::cpu
+
+namespace lra::ops::LRA_KERNELS {
 
 /// Floats of scratch, a thread, of hashing and of the forward or the backward pass.
 int64_t lsh_scratch(const LshShape& shape, const LshBuckets& buckets, bool backward);
@@ -57,4 +63,4 @@ void lsh_backward(const LshShape& shape, const LshInputs& inputs, const int32_t*
                   ConstMatrix out, const float* top, const float* inverse, ConstMatrix grad_out,
                   Matrix grad_x, Matrix grad_v, float* scratch);
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::LRA_KERNELS

@@ -2,7 +2,7 @@
 
 #include "attention_variants/ops/cpu/kernels/vector_math.h"
 
-namespace lra::ops::cpu {
+namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
 // Rows whose sums are made one after the other before anything waits for one of them.
@@ -10,9 +10,8 @@ constexpr int64_t kRows = 16;
 
 }  // namespace
 
-LRA_FOR_EACH_CPU void normalise_rows(const float* x, int64_t rows, int64_t width,
-                                     const float* weight, const float* bias, float eps, float* to,
-                                     float* mean, float* inverse_sd) {
+void normalise_rows(const float* x, int64_t rows, int64_t width, const float* weight,
+                    const float* bias, float eps, float* to, float* mean, float* inverse_sd) {
   const float share = 1.0F / static_cast<float>(width);
   for (int64_t begin = 0; begin < rows; begin += kRows) {
     const int64_t end = std::min(begin + kRows, rows);
@@ -44,10 +43,9 @@ LRA_FOR_EACH_CPU void normalise_rows(const float* x, int64_t rows, int64_t width
   }
 }
 
-LRA_FOR_EACH_CPU void normalise_rows_backward(const float* x, const float* grad, int64_t rows,
-                                              int64_t width, const float* weight, const float* mean,
-                                              const float* inverse_sd, float* grad_x,
-                                              float* grad_weight, float* grad_bias) {
+void normalise_rows_backward(const float* x, const float* grad, int64_t rows, int64_t width,
+                             const float* weight, const float* mean, const float* inverse_sd,
+                             float* grad_x, float* grad_weight, float* grad_bias) {
   const float share = 1.0F / static_cast<float>(width);
   for (int64_t r = 0; r < rows; ++r) {
     const float *from = x + r * width, *given = grad + r * width;
@@ -86,18 +84,18 @@ LRA_FOR_EACH_CPU void normalise_rows_backward(const float* x, const float* grad,
   }
 }
 
-LRA_FOR_EACH_CPU void add_bias(float* x, int64_t rows, int64_t width, const float* bias) {
+void add_bias(float* x, int64_t rows, int64_t width, const float* bias) {
   for (int64_t r = 0; r < rows; ++r) {
     float* row = x + r * width;
     for (int64_t c = 0; c < width; ++c) row[c] += bias[c];
   }
 }
 
-LRA_FOR_EACH_CPU void gelu(const float* x, int64_t count, float* to) {
+void gelu(const float* x, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = 0.5F * x[i] * (1.0F + erf(x[i] * 0.70710678F));
 }
 
-LRA_FOR_EACH_CPU void gelu_and_slope(float* x, int64_t count, float* to) {
+void gelu_and_slope(float* x, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) {
     const float given = x[i], below = 0.5F * (1.0F + erf(given * 0.70710678F)),
                 density = 0.39894228F * exp(-0.5F * given * given);
@@ -106,8 +104,8 @@ LRA_FOR_EACH_CPU void gelu_and_slope(float* x, int64_t count, float* to) {
   }
 }
 
-LRA_FOR_EACH_CPU void add_column_sums(ConstMatrix x, int64_t rows, int64_t width, float* sums,
-                                      const float* weights) {
+void add_column_sums(ConstMatrix x, int64_t rows, int64_t width, float* sums,
+                     const float* weights) {
   // By themselves first, so that the rounding of a long sum grows with the tiles and not the rows.
   constexpr int64_t kColumns = 64;
   for (int64_t begin = 0; begin < width; begin += kColumns) {
@@ -122,7 +120,7 @@ LRA_FOR_EACH_CPU void add_column_sums(ConstMatrix x, int64_t rows, int64_t width
   }
 }
 
-LRA_FOR_EACH_CPU void scale_rows(Matrix x, int64_t rows, int64_t width, const float* factors) {
+void scale_rows(Matrix x, int64_t rows, int64_t width, const float* factors) {
   for (int64_t r = 0; r < rows; ++r) {
     float* row = x.data + r * x.stride;
     const float factor = factors[r];
@@ -130,8 +128,7 @@ LRA_FOR_EACH_CPU void scale_rows(Matrix x, int64_t rows, int64_t width, const fl
   }
 }
 
-LRA_FOR_EACH_CPU void row_products(ConstMatrix a, ConstMatrix b, int64_t rows, int64_t width,
-                                   float* to) {
+void row_products(ConstMatrix a, ConstMatrix b, int64_t rows, int64_t width, float* to) {
   for (int64_t r = 0; r < rows; ++r) {
     const float *x = a.data + r * a.stride, *y = b.data + r * b.stride;
     float sum = 0;
@@ -141,12 +138,12 @@ LRA_FOR_EACH_CPU void row_products(ConstMatrix a, ConstMatrix b, int64_t rows, i
   }
 }
 
-LRA_FOR_EACH_CPU void multiply_elements(const float* a, const float* b, int64_t count, float* to) {
+void multiply_elements(const float* a, const float* b, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = a[i] * b[i];
 }
 
-LRA_FOR_EACH_CPU void add(const float* a, const float* b, int64_t count, float* to) {
+void add(const float* a, const float* b, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
 }
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::cpu::LRA_ISA

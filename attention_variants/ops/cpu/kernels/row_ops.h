@@ -6,7 +6,7 @@
 
 #include "attention_variants/ops/cpu/kernels/gemm.h"
 
-namespace lra::ops::cpu {
+namespace lra::ops::LRA_KERNELS {
 
 /// to = (x - mean) / sd * weight + bias by row, x [rows,width]; inverse_sd and mean [rows] are
 /// kept.
@@ -45,4 +45,4 @@ void multiply_elements(const float* a, const float* b, int64_t count, float* to)
 /// to = a + b.
 void add(const float* a, const float* b, int64_t count, float* to);
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::LRA_KERNELS

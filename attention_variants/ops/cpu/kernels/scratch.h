@@ -8,6 +8,13 @@
 
 namespace lra::ops::cpu {
 
+/// Whether a sample has padding before a token, so that its rows have to be copied without it.
+enum class InnerPadding { no, yes };
+
+}  // namespace lra::ops::cpu
+
+namespace lra::ops::LRA_KERNELS {
+
 // Hands out a buffer from the front.
 class Arena {
  public:
@@ -22,9 +29,6 @@ class Arena {
  private:
   float* next_;
 };
-
-/// Whether a sample has padding before a token, so that its rows have to be copied without it.
-enum class InnerPadding { no, yes };
 
 // What one head of one sample looks like under its mask.
 struct TokenSpan {
@@ -80,4 +84,4 @@ inline void zero_padding(Matrix x, const bool* mask, const TokenSpan& extent, in
   zero_rows(x, extent.length, length, width);
 }
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::LRA_KERNELS

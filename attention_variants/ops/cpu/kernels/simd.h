@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "attention_variants/ops/cpu/kernels/vector_math.h"
 
@@ -42,34 +41,17 @@ struct Simd {
   }
 };
 
-/// How many floats a register holds, when compiled and when run.
-template <int64_t kWidth>
-using Width = std::integral_constant<int64_t, kWidth>;
-
-#if LRA_HAS_X86_CODES
-namespace detail {
-template <class Body>
-LRA_AVX512 [[gnu::noinline]] void call_with_avx512(const Body& body) {
-  body(Width<16>());
-}
-template <class Body>
-LRA_AVX2 [[gnu::noinline]] void call_with_avx2(const Body& body) {
-  body(Width<8>());
-}
-}  // namespace detail
-#endif
-
-/// Calls body(Width), always inlined itself, compiled for the widest registers of this processor:
-/// where LRA_FOR_EACH_CPU will not do, as how much is held in registers depends on them. `body`
-/// should hand what it captures to a function by value: else it is read again after each write.
-template <class Body>
-LRA_INLINE void by_width(const Body& body) {
-#if LRA_HAS_X86_CODES
-  static const int64_t widest = has_avx512() ? 16 : has_avx2() ? 8 : 4;
-  if (widest == 16) return detail::call_with_avx512(body);
-  if (widest == 8) return detail::call_with_avx2(body);
-#endif
-  body(Width<4>());
-}
-
 }  // namespace lra::ops::cpu
+
+namespace lra::ops::LRA_KERNELS {
+
+/// Floats that a register of this instruction set holds.
+#if defined(__AVX512F__)
+constexpr int64_t kSimdWidth = 16;
+#elif defined(__AVX2__)
+constexpr int64_t kSimdWidth = 8;
+#else
+constexpr int64_t kSimdWidth = 4;
+#endif
+
+}  // namespace lra::ops::LRA_KERNELS

@@ -4,7 +4,7 @@
 
 #include "attention_variants/ops/cpu/kernels/scratch.h"
 
-namespace lra::ops::cpu {
+namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
 SmallAttentionShape tile_shape(const SoftmaxShape& shape, int64_t keys, int64_t queries) {
@@ -102,4 +102,4 @@ void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& in, ConstM
   }
 }
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::cpu::LRA_ISA

@@ -30,6 +30,14 @@ struct SoftmaxInputs {
 inline constexpr int64_t kQueryTile = 128;
 static_assert(kQueryTile == kDropoutBlock);
 
+struct SoftmaxGradients {
+  Matrix q, k, v;
+};
+
+}  // namespace lra::ops::cpu
+
+namespace lra::ops::LRA_KERNELS {
+
 /// Floats of scratch, a thread.
 int64_t softmax_scratch(const SoftmaxShape& shape, InnerPadding holes);
 int64_t softmax_backward_scratch(const SoftmaxShape& shape, InnerPadding holes);
@@ -39,13 +47,9 @@ int64_t softmax_backward_scratch(const SoftmaxShape& shape, InnerPadding holes);
 void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, int64_t begin,
                      Matrix out, float* log2_sum, float* scratch);
 
-struct SoftmaxGradients {
-  Matrix q, k, v;
-};
-
 /// Writes all gradients of a head.
 void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, ConstMatrix out,
                       const float* log2_sum, ConstMatrix grad_out, const SoftmaxGradients& grad,
                       float* scratch);
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::LRA_KERNELS

@@ -4,7 +4,7 @@
 
 #include "attention_variants/ops/cpu/kernels/simd.h"
 
-namespace lra::ops::cpu {
+namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
 constexpr float kLowest = std::numeric_limits<float>::lowest();
@@ -220,40 +220,31 @@ TileDropout::TileDropout(const WeightDropout& dropout, int64_t begin, int64_t ro
 
 void online_softmax_columns(Matrix s, const TileRows& of, int64_t columns, float* column_max,
                             float* sums, float* rescale) {
-  by_width([&](auto width) __attribute__((always_inline)) {
-    if (of.bits == nullptr) return running<width, false>(s, of, columns, column_max, sums, rescale);
-    running<width, true>(s, of, columns, column_max, sums, rescale);
-  });
+  if (of.bits == nullptr)
+    return running<kSimdWidth, false>(s, of, columns, column_max, sums, rescale);
+  running<kSimdWidth, true>(s, of, columns, column_max, sums, rescale);
 }
 
 void column_probabilities(Matrix s, const TileRows& of, int64_t columns, const float* log2_sum,
                           Matrix kept) {
-  by_width([&](auto width) __attribute__((always_inline)) {
-    if (of.bits == nullptr) return probabilities<width, false>(s, of, columns, log2_sum, kept);
-    probabilities<width, true>(s, of, columns, log2_sum, kept);
-  });
+  if (of.bits == nullptr) return probabilities<kSimdWidth, false>(s, of, columns, log2_sum, kept);
+  probabilities<kSimdWidth, true>(s, of, columns, log2_sum, kept);
 }
 
 void column_gradient(ConstMatrix p, Matrix grad, const TileRows& of, int64_t columns,
                      const float* dot, float scale) {
-  by_width([&](auto width) __attribute__((always_inline)) {
-    if (of.bits == nullptr) return gradient<width, false>(p, grad, of, columns, dot, scale);
-    gradient<width, true>(p, grad, of, columns, dot, scale);
-  });
+  if (of.bits == nullptr) return gradient<kSimdWidth, false>(p, grad, of, columns, dot, scale);
+  gradient<kSimdWidth, true>(p, grad, of, columns, dot, scale);
 }
 
 void exp_columns(Matrix s, int64_t m, int64_t columns, const float* bias, float* column_max,
                  float* inverse) {
-  by_width([&](auto width) __attribute__((always_inline)) {
-    exponentials_of<width>(s, m, columns, bias, column_max, inverse);
-  });
+  exponentials_of<kSimdWidth>(s, m, columns, bias, column_max, inverse);
 }
 
 void columns_backward(Matrix s, Matrix grad, int64_t m, int64_t columns, const float* bias,
                       const float* column_max, const float* inverse, float scale) {
-  by_width([&](auto width) __attribute__((always_inline)) {
-    backward_of<width>(s, grad, m, columns, bias, column_max, inverse, scale);
-  });
+  backward_of<kSimdWidth>(s, grad, m, columns, bias, column_max, inverse, scale);
 }
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::cpu::LRA_ISA

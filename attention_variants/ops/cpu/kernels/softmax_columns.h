@@ -23,6 +23,18 @@ struct WeightDropout {
   int64_t first_block = 0;  // the first position's
 };
 
+/// What of a tile's rows takes part: those where `mask` is true (null = all), and of their weights
+/// those that `bits`, kDropoutHalves a row (null = all), keep.
+struct TileRows {
+  int64_t rows;
+  const bool* mask = nullptr;
+  const uint16_t* bits = nullptr;
+};
+
+}  // namespace lra::ops::cpu
+
+namespace lra::ops::LRA_KERNELS {
+
 /// The bits of a tile's rows, those of positions from `begin` on.
 class TileDropout {
  public:
@@ -36,14 +48,6 @@ class TileDropout {
   bool drops_;
   float scale_;
   std::array<uint16_t, kTile * kDropoutHalves> bits_;
-};
-
-/// What of a tile's rows takes part: those where `mask` is true (null = all), and of their weights
-/// those that `bits`, kDropoutHalves a row (null = all), keep.
-struct TileRows {
-  int64_t rows;
-  const bool* mask = nullptr;
-  const uint16_t* bits = nullptr;
 };
 
 /// Tile by tile: s [rows,columns] becomes the powers of s - tops, zero where a weight is dropped or
@@ -72,4 +76,4 @@ void exp_columns(Matrix s, int64_t m, int64_t columns, const float* bias, float*
 void columns_backward(Matrix s, Matrix grad, int64_t m, int64_t columns, const float* bias,
                       const float* column_max, const float* inverse, float scale);
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::LRA_KERNELS

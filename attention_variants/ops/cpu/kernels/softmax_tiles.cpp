@@ -8,7 +8,7 @@
 #include "attention_variants/ops/cpu/kernels/row_ops.h"
 #include "attention_variants/ops/cpu/kernels/vector_math.h"
 
-namespace lra::ops::cpu {
+namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
 // Of scores whose powers of two are wanted.
@@ -22,7 +22,7 @@ constexpr int64_t kRowStride = kTile + 16;
 
 }  // namespace
 
-LRA_FOR_EACH_CPU void softmax_rows(float* s, int64_t rows, int64_t m, const float* bias) {
+void softmax_rows(float* s, int64_t rows, int64_t m, const float* bias) {
   for (int64_t r = 0; r < rows; ++r) {
     float* row = s + r * m;
     for (int64_t j = 0; j < m; ++j) row[j] += bias[j];
@@ -32,8 +32,7 @@ LRA_FOR_EACH_CPU void softmax_rows(float* s, int64_t rows, int64_t m, const floa
   }
 }
 
-LRA_FOR_EACH_CPU void softmax_rows_backward(const float* p, float* grad, int64_t rows, int64_t m,
-                                            float scale) {
+void softmax_rows_backward(const float* p, float* grad, int64_t rows, int64_t m, float scale) {
   for (int64_t r = 0; r < rows; ++r) {
     const float* from = p + r * m;
     float* row = grad + r * m;
@@ -128,4 +127,4 @@ void few_queries_backward(const SmallAttentionShape& shape, ConstMatrix q, Const
   }
 }
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::cpu::LRA_ISA

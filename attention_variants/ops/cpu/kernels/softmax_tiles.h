@@ -21,6 +21,13 @@ struct SmallAttentionShape {
   WeightDropout dropout = {};  // attend_small_q() and its backward pass alone
 };
 
+/// Whether a gradient is written or added to what stands there.
+enum class Gradient { write, add };
+
+}  // namespace lra::ops::cpu
+
+namespace lra::ops::LRA_KERNELS {
+
 /// Scratch of each function here, in floats.
 int64_t tile_scratch(const SmallAttentionShape& shape);
 
@@ -42,9 +49,6 @@ void few_keys_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMat
 void attend_small_q(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
                     const bool* mask, Matrix out, float* log2_sum, float* scratch);
 
-/// Whether a gradient is written or added to what stands there.
-enum class Gradient { write, add };
-
 /// Given the gradient of out: adds to grad_q [m,d]; writes, or adds to, grad_k [N,d] and grad_v
 /// [N,e]; zero where `mask` is false.
 void few_queries_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
@@ -59,4 +63,4 @@ void softmax_rows(float* s, int64_t rows, int64_t m, const float* bias);
 /// went into them.
 void softmax_rows_backward(const float* p, float* grad, int64_t rows, int64_t m, float scale);
 
-}  // namespace lra::ops::cpu
+}  // namespace lra::ops::LRA_KERNELS

@@ -10,7 +10,7 @@ namespace lra::ops::cpu {
 
 /// The stride of a transposed matrix's rows: with one that is a power of two, what is written one
 /// below the other falls into the same few sets of the cache. An odd number of cache lines.
-inline int64_t transposed_stride(int64_t columns) { return ((columns + 15) / 16 | 1) * 16; }
+LRA_INLINE int64_t transposed_stride(int64_t columns) { return ((columns + 15) / 16 | 1) * 16; }
 
 /// to = xᵀ of x [rows,columns], four by four.
 LRA_INLINE void transpose(ConstMatrix x, int64_t rows, int64_t columns, Matrix to) {

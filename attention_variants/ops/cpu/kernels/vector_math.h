@@ -1,6 +1,5 @@
 // Functions of one float, of plain arithmetic alone, so that the compiler turns loops over them
-// into vector instructions, and the attribute that has such a loop compiled for each instruction
-// set, to be picked when the program starts.
+// into vector instructions.
 #pragma once
 
 #include <algorithm>
@@ -9,32 +8,9 @@
 #include <cstdint>
 #include <limits>
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define LRA_HAS_X86_CODES 1
-#define LRA_AVX512 __attribute__((target("avx512f,fma")))
-#define LRA_AVX2 __attribute__((target("avx2,fma")))
-#if __GNUC__ >= 12
-#define LRA_FOR_EACH_CPU __attribute__((target_clones("avx512f", "arch=x86-64-v3", "default")))
-#else  // which has no name for AVX2 together with FMA
-#define LRA_FOR_EACH_CPU __attribute__((target_clones("avx512f", "avx2", "default")))
-#endif
-#else
-#define LRA_HAS_X86_CODES 0
-#define LRA_FOR_EACH_CPU
-#endif
-#define LRA_INLINE [[gnu::always_inline]] inline
+#include "attention_variants/ops/cpu/kernels/isa.h"
 
 namespace lra::ops::cpu {
-
-#if LRA_HAS_X86_CODES
-/// Whether this processor runs what LRA_AVX512, and LRA_AVX2, are put before.
-inline bool has_avx512() {
-  return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("fma") != 0;
-}
-inline bool has_avx2() {
-  return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-}
-#endif
 
 /// exp(x), to 2 units in the last place; 0 below -87.3 and about 2e38 above 88.
 LRA_INLINE float exp(float x) {

@@ -1,0 +1,16 @@
+// How the sources of this folder are compiled: once for each instruction set, LRA_ISA (baseline,
+// avx2, avx512), whose name is the innermost namespace of all that they define. What calls them
+// sees the same declarations without it: functions that pass calls on to the chosen set
+// (kernels.cpp).
+//
+// An inline function that two sets share would be linked once, maybe with instructions that the
+// processor lacks: those of lra::ops::cpu have to be LRA_INLINE (tests/checks/kernel_symbols).
+#pragma once
+
+#define LRA_INLINE [[gnu::always_inline]] inline
+
+#ifdef LRA_ISA
+#define LRA_KERNELS cpu::LRA_ISA
+#else
+#define LRA_KERNELS cpu
+#endif

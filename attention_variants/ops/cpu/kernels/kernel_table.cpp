@@ -1,0 +1,67 @@
+// The table of one instruction set.
+#include "attention_variants/ops/cpu/kernels/kernels.h"
+
+namespace lra::ops::cpu::LRA_ISA {
+
+#define LRA_TEXT_OF(name) #name
+#define LRA_TEXT(name) LRA_TEXT_OF(name)
+
+const KernelTable table = {
+    .isa = LRA_TEXT(LRA_ISA),
+    .softmax_scratch = softmax_scratch,
+    .softmax_backward_scratch = softmax_backward_scratch,
+    .softmax_forward = softmax_forward,
+    .softmax_backward = softmax_backward,
+    .feature_sums = feature_sums,
+    .feature_scratch = feature_scratch,
+    .feature_forward = feature_forward,
+    .feature_backward = feature_backward,
+    .nystrom_saved = nystrom_saved,
+    .nystrom_scratch = nystrom_scratch,
+    .nystrom_backward_scratch = nystrom_backward_scratch,
+    .nystrom_forward = nystrom_forward,
+    .nystrom_backward = nystrom_backward,
+    .lsh_scratch = lsh_scratch,
+    .lsh_sort = lsh_sort,
+    .lsh_forward = lsh_forward,
+    .lsh_backward = lsh_backward,
+    .pattern_scratch = pattern_scratch,
+    .pattern_forward = pattern_forward,
+    .pattern_backward = pattern_backward,
+    .inverse_scratch = inverse_scratch,
+    .inverse_backward_scratch = inverse_backward_scratch,
+    .inverse = inverse,
+    .inverse_iterates = inverse_iterates,
+    .inverse_backward = inverse_backward,
+    .pad_before = pad_before,
+    .pad_after = pad_after,
+    .pad_tile = pad_tile,
+    .add_convolution = add_convolution,
+    .tap_sum_floats = tap_sum_floats,
+    .add_conv_weight_grad = add_conv_weight_grad,
+    .tap_gradients = tap_gradients,
+    .normalise_rows = normalise_rows,
+    .normalise_rows_backward = normalise_rows_backward,
+    .add_bias = add_bias,
+    .gelu = gelu,
+    .gelu_and_slope = gelu_and_slope,
+    .add_column_sums = add_column_sums,
+    .scale_rows = scale_rows,
+    .row_products = row_products,
+    .multiply_elements = multiply_elements,
+    .add = add,
+    .philox_keep_bits = philox_keep_bits,
+    .apply_keep_bits_float = apply_keep_bits,
+    .apply_keep_bits_double = apply_keep_bits,
+    .apply_keep_bits_bfloat16 = apply_keep_bits,
+    .round_to_bfloat16 = round_to_bfloat16,
+#if defined(__AVX2__)
+    .gemm_f32_registers = gemm_f32_registers,
+#else
+    .gemm_f32_registers = nullptr,
+#endif
+    .gemm_bf16_registers = nullptr,
+    .gemm_bf16_onednn = nullptr,
+};
+
+}  // namespace lra::ops::cpu::LRA_ISA

@@ -1,0 +1,279 @@
+// The choice of the instruction set, and the functions that call the chosen one's.
+#include "attention_variants/ops/cpu/kernels/kernels.h"
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "attention_variants/base/error.h"
+
+namespace lra::ops::cpu {
+
+namespace baseline {
+extern const KernelTable table;
+}
+#if LRA_X86_KERNELS
+namespace avx2 {
+extern const KernelTable table;
+}
+namespace avx512 {
+extern const KernelTable table;
+}
+namespace avx512_bf16 {
+GemmKernel gemm_bf16_registers, gemm_bf16_onednn;
+}
+#endif
+
+namespace {
+
+using Tables = std::vector<const KernelTable*>;
+
+// All that this processor runs, each of which has the instructions of those before it.
+Tables tables_that_run() {
+  Tables tables = {&baseline::table};
+#if LRA_X86_KERNELS
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return tables;
+  tables.push_back(&avx2::table);
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+      !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
+    return tables;
+  tables.push_back(&avx512::table);
+  if (!__builtin_cpu_supports("avx512bf16")) return tables;
+  static const KernelTable with_bfloat16 = [] {
+    KernelTable table = avx512::table;
+    table.isa = "avx512_bf16";
+    table.gemm_bf16_registers = avx512_bf16::gemm_bf16_registers;
+    table.gemm_bf16_onednn = avx512_bf16::gemm_bf16_onednn;
+    return table;
+  }();
+  tables.push_back(&with_bfloat16);
+#endif
+  return tables;
+}
+
+// Those up to the one that LRA_CPU_ISA names.
+Tables tables_asked_for() {
+  Tables tables = tables_that_run();
+  const char* const asked = std::getenv("LRA_CPU_ISA");
+  if (asked == nullptr || *asked == '\0') return tables;
+  std::string names;
+  for (size_t i = 0; i < tables.size(); ++i) {
+    if (std::string_view(asked) == tables[i]->isa) {
+      tables.resize(i + 1);
+      return tables;
+    }
+    names += std::string(i == 0 ? "" : ", ") + tables[i]->isa;
+  }
+  throw UsageError("LRA_CPU_ISA: this processor and this build have no kernels for '" +
+                   std::string(asked) + "'; they have: " + names);
+}
+
+const Tables& chosen_tables() {
+  static const Tables chosen = tables_asked_for();
+  return chosen;
+}
+
+}  // namespace
+
+const KernelTable& kernels() {
+  static const KernelTable& chosen = *chosen_tables().back();
+  return chosen;
+}
+
+std::span<const KernelTable* const> kernel_tables() { return chosen_tables(); }
+
+int64_t softmax_scratch(const SoftmaxShape& shape, InnerPadding holes) {
+  return kernels().softmax_scratch(shape, holes);
+}
+
+int64_t softmax_backward_scratch(const SoftmaxShape& shape, InnerPadding holes) {
+  return kernels().softmax_backward_scratch(shape, holes);
+}
+
+void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, int64_t begin,
+                     Matrix out, float* log2_sum, float* scratch) {
+  kernels().softmax_forward(shape, inputs, begin, out, log2_sum, scratch);
+}
+
+void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, ConstMatrix out,
+                      const float* log2_sum, ConstMatrix grad_out, const SoftmaxGradients& grad,
+                      float* scratch) {
+  kernels().softmax_backward(shape, inputs, out, log2_sum, grad_out, grad, scratch);
+}
+
+int64_t feature_sums(const FeatureShape& shape) { return kernels().feature_sums(shape); }
+
+int64_t feature_scratch(const FeatureShape& shape) { return kernels().feature_scratch(shape); }
+
+void feature_forward(const FeatureShape& shape, const FeatureInputs& inputs, Matrix out,
+                     const FeatureState& state, float* scratch) {
+  kernels().feature_forward(shape, inputs, out, state, scratch);
+}
+
+void feature_backward(const FeatureShape& shape, const FeatureInputs& inputs, ConstMatrix out,
+                      const FeatureState& state, ConstMatrix grad_out, const FeatureGradients& grad,
+                      float* scratch) {
+  kernels().feature_backward(shape, inputs, out, state, grad_out, grad, scratch);
+}
+
+int64_t nystrom_saved(const NystromShape& shape) { return kernels().nystrom_saved(shape); }
+
+int64_t nystrom_scratch(const NystromShape& shape, InnerPadding holes) {
+  return kernels().nystrom_scratch(shape, holes);
+}
+
+int64_t nystrom_backward_scratch(const NystromShape& shape, InnerPadding holes) {
+  return kernels().nystrom_backward_scratch(shape, holes);
+}
+
+void nystrom_forward(const NystromShape& shape, const NystromInputs& inputs, Matrix out,
+                     float* saved, float* scratch) {
+  kernels().nystrom_forward(shape, inputs, out, saved, scratch);
+}
+
+void nystrom_backward(const NystromShape& shape, const NystromInputs& inputs, const float* saved,
+                      ConstMatrix grad_out, const NystromGradients& gradients, float* scratch) {
+  kernels().nystrom_backward(shape, inputs, saved, grad_out, gradients, scratch);
+}
+
+int64_t lsh_scratch(const LshShape& shape, const LshBuckets& buckets, bool backward) {
+  return kernels().lsh_scratch(shape, buckets, backward);
+}
+
+void lsh_sort(const LshShape& shape, const LshInputs& inputs, const LshBuckets& buckets,
+              int32_t* order, float* scratch) {
+  kernels().lsh_sort(shape, inputs, buckets, order, scratch);
+}
+
+void lsh_forward(const LshShape& shape, const LshInputs& inputs, const int32_t* order, Matrix out,
+                 float* top, float* inverse, float* scratch) {
+  kernels().lsh_forward(shape, inputs, order, out, top, inverse, scratch);
+}
+
+void lsh_backward(const LshShape& shape, const LshInputs& inputs, const int32_t* order,
+                  ConstMatrix out, const float* top, const float* inverse, ConstMatrix grad_out,
+                  Matrix grad_x, Matrix grad_v, float* scratch) {
+  kernels().lsh_backward(shape, inputs, order, out, top, inverse, grad_out, grad_x, grad_v,
+                         scratch);
+}
+
+int64_t pattern_scratch(const PatternShape& shape, const SparsityPattern& pattern, bool backward) {
+  return kernels().pattern_scratch(shape, pattern, backward);
+}
+
+void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
+                     const PatternInputs& inputs, Matrix out, float* log_sum, float* scratch) {
+  kernels().pattern_forward(shape, pattern, inputs, out, log_sum, scratch);
+}
+
+void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
+                      const PatternInputs& inputs, ConstMatrix out, const float* log_sum,
+                      ConstMatrix grad_out, const PatternGradients& grad, float* scratch) {
+  kernels().pattern_backward(shape, pattern, inputs, out, log_sum, grad_out, grad, scratch);
+}
+
+int64_t inverse_scratch(int64_t m) { return kernels().inverse_scratch(m); }
+
+void inverse(int64_t m, int64_t iterations, ConstMatrix a, Matrix z, float* scratch) {
+  kernels().inverse(m, iterations, a, z, scratch);
+}
+
+int64_t inverse_backward_scratch(int64_t m, int64_t iterations) {
+  return kernels().inverse_backward_scratch(m, iterations);
+}
+
+void inverse_iterates(int64_t m, int64_t iterations, ConstMatrix a, Matrix z, float* iterates) {
+  kernels().inverse_iterates(m, iterations, a, z, iterates);
+}
+
+void inverse_backward(int64_t m, int64_t iterations, ConstMatrix a, Matrix grad_z, Matrix grad_a,
+                      float* iterates) {
+  kernels().inverse_backward(m, iterations, a, grad_z, grad_a, iterates);
+}
+
+int64_t pad_before(int64_t kernel) { return kernels().pad_before(kernel); }
+
+int64_t pad_after(int64_t kernel) { return kernels().pad_after(kernel); }
+
+void pad_tile(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
+              int64_t kernel, KernelOrder transposed, Matrix to) {
+  kernels().pad_tile(x, length, begin, rows, width, kernel, transposed, to);
+}
+
+void add_convolution(const float* conv_weight, int64_t kernel, KernelOrder transposed,
+                     ConstMatrix laid_out, int64_t rows, int64_t width, Matrix out) {
+  kernels().add_convolution(conv_weight, kernel, transposed, laid_out, rows, width, out);
+}
+
+int64_t tap_sum_floats(int64_t kernel) { return kernels().tap_sum_floats(kernel); }
+
+void add_conv_weight_grad(ConstMatrix gradient, ConstMatrix laid_out, int64_t kernel, int64_t rows,
+                          int64_t width, float* sums) {
+  kernels().add_conv_weight_grad(gradient, laid_out, kernel, rows, width, sums);
+}
+
+void tap_gradients(const float* sums, int64_t kernel, float* grad_taps) {
+  kernels().tap_gradients(sums, kernel, grad_taps);
+}
+
+void normalise_rows(const float* x, int64_t rows, int64_t width, const float* weight,
+                    const float* bias, float eps, float* to, float* mean, float* inverse_sd) {
+  kernels().normalise_rows(x, rows, width, weight, bias, eps, to, mean, inverse_sd);
+}
+
+void normalise_rows_backward(const float* x, const float* grad, int64_t rows, int64_t width,
+                             const float* weight, const float* mean, const float* inverse_sd,
+                             float* grad_x, float* grad_weight, float* grad_bias) {
+  kernels().normalise_rows_backward(x, grad, rows, width, weight, mean, inverse_sd, grad_x,
+                                    grad_weight, grad_bias);
+}
+
+void add_bias(float* x, int64_t rows, int64_t width, const float* bias) {
+  kernels().add_bias(x, rows, width, bias);
+}
+
+void gelu(const float* x, int64_t count, float* to) { kernels().gelu(x, count, to); }
+
+void gelu_and_slope(float* x, int64_t count, float* to) { kernels().gelu_and_slope(x, count, to); }
+
+void add_column_sums(ConstMatrix x, int64_t rows, int64_t width, float* sums,
+                     const float* weights) {
+  kernels().add_column_sums(x, rows, width, sums, weights);
+}
+
+void scale_rows(Matrix x, int64_t rows, int64_t width, const float* factors) {
+  kernels().scale_rows(x, rows, width, factors);
+}
+
+void row_products(ConstMatrix a, ConstMatrix b, int64_t rows, int64_t width, float* to) {
+  kernels().row_products(a, b, rows, width, to);
+}
+
+void multiply_elements(const float* a, const float* b, int64_t count, float* to) {
+  kernels().multiply_elements(a, b, count, to);
+}
+
+void add(const float* a, const float* b, int64_t count, float* to) {
+  kernels().add(a, b, count, to);
+}
+
+void philox_keep_bits(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
+                      uint16_t* bits) {
+  kernels().philox_keep_bits(seed, first_block, blocks, threshold, bits);
+}
+
+void apply_keep_bits(const float* x, float* y, const uint16_t* bits, int64_t count, float scale) {
+  kernels().apply_keep_bits_float(x, y, bits, count, scale);
+}
+
+void apply_keep_bits(const double* x, double* y, const uint16_t* bits, int64_t count,
+                     double scale) {
+  kernels().apply_keep_bits_double(x, y, bits, count, scale);
+}
+
+void apply_keep_bits(const uint16_t* x, uint16_t* y, const uint16_t* bits, int64_t count,
+                     float scale) {
+  kernels().apply_keep_bits_bfloat16(x, y, bits, count, scale);
+}
+
+}  // namespace lra::ops::cpu

@@ -1,0 +1,112 @@
+// What the sources of this folder hand out: a table of their functions for each instruction set
+// that they are compiled for, of which one is chosen when the first is called. The functions in the
+// headers beside this one call the chosen table's.
+#pragma once
+
+#include <span>
+
+#include "attention_variants/ops/cpu/kernels/block_sparse_attention.h"
+#include "attention_variants/ops/cpu/kernels/depthwise_conv.h"
+#include "attention_variants/ops/cpu/kernels/dropout_bits.h"
+#include "attention_variants/ops/cpu/kernels/gemm.h"
+#include "attention_variants/ops/cpu/kernels/iterative_inverse.h"
+#include "attention_variants/ops/cpu/kernels/landmark_attention.h"
+#include "attention_variants/ops/cpu/kernels/linear_attention.h"
+#include "attention_variants/ops/cpu/kernels/lsh_attention.h"
+#include "attention_variants/ops/cpu/kernels/row_ops.h"
+#include "attention_variants/ops/cpu/kernels/softmax_attention.h"
+
+namespace lra::ops::cpu {
+
+using GemmKernel = void(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
+                        ConstMatrix b, Matrix c, GemmScale scale);
+
+struct KernelTable {
+  const char* isa;  // "baseline", "avx2", "avx512", "avx512_bf16"
+
+  decltype(LRA_KERNELS::softmax_scratch)* softmax_scratch;
+  decltype(LRA_KERNELS::softmax_backward_scratch)* softmax_backward_scratch;
+  decltype(LRA_KERNELS::softmax_forward)* softmax_forward;
+  decltype(LRA_KERNELS::softmax_backward)* softmax_backward;
+
+  decltype(LRA_KERNELS::feature_sums)* feature_sums;
+  decltype(LRA_KERNELS::feature_scratch)* feature_scratch;
+  decltype(LRA_KERNELS::feature_forward)* feature_forward;
+  decltype(LRA_KERNELS::feature_backward)* feature_backward;
+
+  decltype(LRA_KERNELS::nystrom_saved)* nystrom_saved;
+  decltype(LRA_KERNELS::nystrom_scratch)* nystrom_scratch;
+  decltype(LRA_KERNELS::nystrom_backward_scratch)* nystrom_backward_scratch;
+  decltype(LRA_KERNELS::nystrom_forward)* nystrom_forward;
+  decltype(LRA_KERNELS::nystrom_backward)* nystrom_backward;
+
+  decltype(LRA_KERNELS::lsh_scratch)* lsh_scratch;
+  decltype(LRA_KERNELS::lsh_sort)* lsh_sort;
+  decltype(LRA_KERNELS::lsh_forward)* lsh_forward;
+  decltype(LRA_KERNELS::lsh_backward)* lsh_backward;
+
+  decltype(LRA_KERNELS::pattern_scratch)* pattern_scratch;
+  decltype(LRA_KERNELS::pattern_forward)* pattern_forward;
+  decltype(LRA_KERNELS::pattern_backward)* pattern_backward;
+
+  decltype(LRA_KERNELS::inverse_scratch)* inverse_scratch;
+  decltype(LRA_KERNELS::inverse_backward_scratch)* inverse_backward_scratch;
+  decltype(LRA_KERNELS::inverse)* inverse;
+  decltype(LRA_KERNELS::inverse_iterates)* inverse_iterates;
+  decltype(LRA_KERNELS::inverse_backward)* inverse_backward;
+
+  decltype(LRA_KERNELS::pad_before)* pad_before;
+  decltype(LRA_KERNELS::pad_after)* pad_after;
+  decltype(LRA_KERNELS::pad_tile)* pad_tile;
+  decltype(LRA_KERNELS::add_convolution)* add_convolution;
+  decltype(LRA_KERNELS::tap_sum_floats)* tap_sum_floats;
+  decltype(LRA_KERNELS::add_conv_weight_grad)* add_conv_weight_grad;
+  decltype(LRA_KERNELS::tap_gradients)* tap_gradients;
+
+  decltype(LRA_KERNELS::normalise_rows)* normalise_rows;
+  decltype(LRA_KERNELS::normalise_rows_backward)* normalise_rows_backward;
+  decltype(LRA_KERNELS::add_bias)* add_bias;
+  decltype(LRA_KERNELS::gelu)* gelu;
+  decltype(LRA_KERNELS::gelu_and_slope)* gelu_and_slope;
+  decltype(LRA_KERNELS::add_column_sums)* add_column_sums;
+  decltype(LRA_KERNELS::scale_rows)* scale_rows;
+  decltype(LRA_KERNELS::row_products)* row_products;
+  decltype(LRA_KERNELS::multiply_elements)* multiply_elements;
+  decltype(LRA_KERNELS::add)* add;
+
+  decltype(LRA_KERNELS::philox_keep_bits)* philox_keep_bits;
+  void (*apply_keep_bits_float)(const float* x, float* y, const uint16_t* bits, int64_t count,
+                                float scale);
+  void (*apply_keep_bits_double)(const double* x, double* y, const uint16_t* bits, int64_t count,
+                                 double scale);
+  void (*apply_keep_bits_bfloat16)(const uint16_t* x, uint16_t* y, const uint16_t* bits,
+                                   int64_t count, float scale);
+
+  void (*round_to_bfloat16)(const float* x, int64_t count, float* to);
+  // Null where the set has none.
+  GemmKernel* gemm_f32_registers;
+  GemmKernel* gemm_bf16_registers;
+  GemmKernel* gemm_bf16_onednn;
+};
+
+/// The best set that this processor runs, or the one that the environment's LRA_CPU_ISA names.
+/// Throws UsageError where there is none of that name.
+const KernelTable& kernels();
+
+/// That one, after all lower ones.
+std::span<const KernelTable* const> kernel_tables();
+
+}  // namespace lra::ops::cpu
+
+#ifdef LRA_ISA
+
+// What the headers beside this one do not declare.
+namespace lra::ops::cpu::LRA_ISA {
+
+void round_to_bfloat16(const float* x, int64_t count, float* to);
+GemmKernel gemm_f32_registers, gemm_bf16_registers, gemm_bf16_onednn;
+extern const KernelTable table;
+
+}  // namespace lra::ops::cpu::LRA_ISA
+
+#endif
