@@ -6,12 +6,13 @@
 #include <set>
 
 #include "attention_variants/base/text.h"
+#include "lra/data/byte_tokens.h"
 #include "lra/tasks/text/imdb.h"
 #include "tests/support/archives.h"
 #include "tests/support/scratch.h"
 #include "tests/support/small_disk.h"
 
-namespace lra::imdb {
+namespace lra::text {
 namespace {
 
 namespace fs = std::filesystem;
@@ -307,4 +308,4 @@ TEST(TextRealData, HasTheStatisticsOfTheReference) {
 }
 
 }  // namespace
-}  // namespace lra::imdb
+}  // namespace lra::text
