@@ -1,5 +1,7 @@
 #include "attention_variants/base/json_text.h"
 
+#include <fmt/format.h>
+
 #include "attention_variants/base/text.h"
 
 namespace lra {
@@ -29,9 +31,25 @@ void collect(const json& left, const json& right, const std::string& path,
 std::string printable_json(const json& value) { return printable(value.dump(), 200); }
 
 std::vector<JsonDifference> json_differences(const json& left, const json& right) {
-  std::vector<JsonDifference> differences;
-  collect(left, right, "", differences);
-  return differences;
+  std::vector<JsonDifference> found;
+  collect(left, right, "", found);
+  return found;
+}
+
+std::vector<std::string> differences(const json& a, const json& b) {
+  std::vector<std::string> out;
+  for (const auto& [path, left, right] : json_differences(a, b)) {
+    // A key that is not there says the same as null.
+    const json from = left.value_or(json()), to = right.value_or(json());
+    if (from != to) out.push_back(fmt::format("{}: {} -> {}", path, from.dump(), to.dump()));
+  }
+  return out;
+}
+
+std::string differences_text(const json& a, const json& b) {
+  const std::vector<std::string> all = differences(a, b);
+  if (all.empty()) return "";
+  return all.front() + (all.size() > 1 ? " and " + std::to_string(all.size() - 1) + " more" : "");
 }
 
 }  // namespace lra

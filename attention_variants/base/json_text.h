@@ -9,7 +9,7 @@
 
 namespace lra {
 
-/// A value of unknown origin for a message: printable() (bytes.h), its first 200 bytes.
+/// A value of unknown origin for a message: printable() (text.h), its first 200 bytes.
 std::string printable_json(const json& value);
 
 struct JsonDifference {
@@ -20,5 +20,11 @@ struct JsonDifference {
 /// Every key, however deep, whose values differ, in the order of `left`, then of `right`. Lists are
 /// compared as a whole.
 std::vector<JsonDifference> json_differences(const json& left, const json& right);
+
+/// The dotted paths at which two JSON objects differ, as "a.b: 1 -> 2".
+std::vector<std::string> differences(const json& a, const json& b);
+
+/// The first of them and how many more, for a message; "" where there is none.
+std::string differences_text(const json& a, const json& b);
 
 }  // namespace lra

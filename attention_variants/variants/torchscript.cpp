@@ -10,7 +10,6 @@
 // Their state names are module.<name in the script>.
 #include <ATen/autocast_mode.h>
 #include <fmt/ranges.h>
-#include <openssl/evp.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/script.h>
 
@@ -21,6 +20,7 @@
 #include <set>
 #include <sstream>
 
+#include "attention_variants/base/files.h"
 #include "attention_variants/projected_attention.h"
 #include "attention_variants/registry.h"
 
@@ -42,14 +42,6 @@ struct TorchScriptOptions {
 
 std::string where_of(const TorchScriptOptions& options) {
   return std::string(kName) + ":" + options.file;
-}
-
-std::string sha256_of(const std::string& bytes) {
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned int size = 0;
-  if (EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha256(), nullptr) != 1)
-    throw Error("OpenSSL cannot compute SHA-256 on this machine");
-  return fmt::format("{:02x}", fmt::join(digest, digest + size, ""));
 }
 
 // What a message of TorchScript's says, in one sentence: the line after a traceback, else the
@@ -109,7 +101,7 @@ LoadedScript load_script(TorchScriptOptions options) {
   std::ifstream in(options.file, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(in), {}};
   if (!in.is_open() || in.bad()) throw Error(where + ": the file cannot be read");
-  const std::string found = sha256_of(bytes);
+  const std::string found = sha256(bytes);
   if (!options.sha256.empty() && options.sha256 != found) {
     throw Error(
         fmt::format("{}: the file has SHA-256 {}, not the {} that was asked for; it has "

@@ -1,11 +1,8 @@
 #include "lra/config/protocol.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <set>
 
-#include "attention_variants/base/json_text.h"
 #include "embedded_protocols.h"
 #include "lra/config/embedded.h"
 #include "lra/data/task.h"
@@ -45,15 +42,6 @@ struct AttentionPart {
 };
 
 constexpr const char* kAttentions = "attentions";  // the key of a task's entries for variants
-
-// Settings that came after the first runs, and what those did.
-constexpr std::pair<const char*, const char*> kSettingsSince[] = {
-    {"model.positions", "\"learned\""}, {"model.position_sd", "0.02"},
-    {"model.norm", "\"pre\""},          {"model.pooling", "\"mean\""},
-    {"optimizer.clip_value", "0.0"},    {"schedule.kind", "\"one_cycle\""},
-    {"schedule.decay_every", "20000"},  {"schedule.decay_factor", "0.5"},
-    {"evaluation.dev", "\"dev\""},      {"evaluation.select_after", "0.0"},
-    {"kernels", "\"reference\""},       {"by_attention", "[]"}};
 
 // Objects merge key by key; anything else replaces.
 void merge(json& below, const json& above) {
@@ -291,87 +279,6 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   merge(options, attention.options);
   config.attention_options = attention_entry(attention.name).effective_options(options);
   return config;
-}
-
-json Config::to_json() const {
-  json value = {
-      {"task", task},
-      {"attention",
-       {{"name", attention.name}, {"given", attention.options}, {"options", attention_options}}},
-      {"protocol", protocol},
-      {"seed", seed},
-      {"dtype", dtype}};
-  value.update(write_fields(settings));
-  value["overridden"] = overridden;
-  value["by_attention"] = by_attention;
-  return value;
-}
-
-json config_identity(json config) {
-  if (!config.is_object()) return config;  // of a file that is not what it should be
-  config.erase("overridden");              // its values are there themselves
-  for (const auto& [path, before] : kSettingsSince) {
-    const std::string key = path;
-    const size_t dot = key.find('.');
-    json* group = &config;
-    if (dot != std::string::npos) {
-      const auto it = config.find(key.substr(0, dot));
-      if (it == config.end() || !it->is_object()) continue;
-      group = &*it;
-    }
-    const std::string name = dot == std::string::npos ? key : key.substr(dot + 1);
-    const auto it = group->find(name);
-    if (it != group->end() && *it == json::parse(before)) group->erase(it);
-  }
-  return config;
-}
-
-Config Config::from_json(const json& value, const std::string& where) {
-  Config config;
-  try {
-    config.task = value.at("task");
-    config.attention = {.name = value.at("attention").at("name"),
-                        .options = value.at("attention").at("given")};
-    config.attention_options = value.at("attention").at("options");
-    config.protocol = value.at("protocol");
-    config.seed = value.at("seed");
-    config.dtype = value.at("dtype");
-    config.overridden = value.at("overridden").get<std::vector<std::string>>();
-    // Runs from before protocols had entries for variants lack it.
-    config.by_attention = value.value("by_attention", std::vector<std::string>{});
-  } catch (const json::exception& e) {
-    throw Error(where + " is not a run's configuration: " + e.what());
-  }
-  json rest = json::object();
-  for (const std::string& name : field_names<Settings>()) {
-    const auto* const later =
-        std::ranges::find(kSettingsSince, name, &std::pair<const char*, const char*>::first);
-    if (value.contains(name)) {
-      rest[name] = value[name];
-    } else if (later != std::end(kSettingsSince)) {
-      rest[name] = json::parse(later->second);
-    } else {
-      throw Error(where + " is not a run's configuration: no '" + name + "'");
-    }
-  }
-  read_fields(rest, config.settings, where);
-  return config;
-}
-
-std::vector<std::string> differences(const json& a, const json& b) {
-  std::vector<std::string> out;
-  for (const auto& [path, left, right] : json_differences(a, b)) {
-    // A key that is not there says the same as null.
-    const json from = left.value_or(json()), to = right.value_or(json());
-    if (from != to) out.push_back(fmt::format("{}: {} -> {}", path, from.dump(), to.dump()));
-  }
-  return out;
-}
-
-std::string differences_text(const json& a, const json& b) {
-  const std::vector<std::string> all = differences(a, b);
-  if (all.empty()) return "";
-  return all.front() + (all.size() > 1 ? " and " + std::to_string(all.size() - 1) + " more" : "");
 }
 
 }  // namespace lra

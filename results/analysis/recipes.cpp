@@ -10,6 +10,8 @@
 #include <tuple>
 #include <utility>
 
+#include "embedded_earlier.h"
+
 namespace lra {
 namespace {
 
@@ -18,14 +20,6 @@ constexpr std::string_view kNotSettings[] = {"task",  "attention",  "protocol", 
                                              "dtype", "overridden", "by_attention"};
 constexpr std::string_view kRoundingOnly[] = {"training.micro_batch", "training.log_every",
                                               "training.checkpoint_every", "kernels"};
-
-// Settings that came after the first records, and what runs did before.
-constexpr std::pair<const char*, const char*> kSettingsSince[] = {
-    {"model.positions", "\"learned\""}, {"model.position_sd", "0.02"},
-    {"model.norm", "\"pre\""},          {"model.pooling", "\"mean\""},
-    {"optimizer.clip_value", "0.0"},    {"schedule.kind", "\"one_cycle\""},
-    {"schedule.decay_every", "20000"},  {"schedule.decay_factor", "0.5"},
-    {"evaluation.dev", "\"dev\""},      {"evaluation.select_after", "0.0"}};
 
 using Recipe = std::tuple<std::string, std::string, bool,
                           std::vector<std::string>>;  // protocol, dtype, synthetic, keys
@@ -52,11 +46,23 @@ std::pair<std::string, std::string> split_override(const std::string& text) {
   return {text.substr(0, equals), equals == std::string::npos ? "" : text.substr(equals + 1)};
 }
 
+// Settings that came after the first records, and what runs did before.
+const Settings& settings_since() {
+  static const Settings since = [] {
+    Settings values;
+    for (const auto& [stem, text] : embedded_earlier) {
+      if (stem == "settings") flatten(json::parse(text), "", values);
+    }
+    return values;
+  }();
+  return since;
+}
+
 Settings settings_of(const Result& r) {
   Settings settings;
   flatten(r.config, "", settings);
   if (settings.empty()) return settings;
-  for (const auto& [key, value] : kSettingsSince) settings.try_emplace(key, value);
+  settings.insert(settings_since().begin(), settings_since().end());
   // What the protocol itself gives every variant its own value of belongs to the variant.
   std::set<std::string> own;
   if (const auto it = r.config.find("by_attention"); it != r.config.end() && it->is_array()) {

@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::require(others, "the other files are there");
   fuzz::write("data_batch_1.bin", fuzz::text_of(data, size));
   fuzz::accepted([&] {
-    const cifar::Cifar cifar = cifar::read({.source = fuzz::folder()});
+    const image::Cifar cifar = image::read({.source = fuzz::folder()});
     const size_t records = size / 3073 + 4;
     fuzz::require(cifar.train.label.size() == records, "every record is there");
     fuzz::require(cifar.train.pixels.size() == records * 1024, "every pixel is there");

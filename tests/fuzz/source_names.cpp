@@ -28,14 +28,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::accepted([&] {
     switch (data[0] % 3) {
       case 0: {
-        const imdb::Reviews reviews = imdb::read(options);
-        const imdb::Splits splits = imdb::split(reviews, options);
+        const text::Reviews reviews = text::read(options);
+        const text::Splits splits = text::split(reviews, options);
         fuzz::require(splits.train.size() + splits.dev.size() == reviews.train.size(),
                       "train and dev share out the training half");
         break;
       }
       case 1:
-        cifar::read(options);
+        image::read(options);
         break;
       default: {
         const pathfinder::Release release = pathfinder::read_release(options, 32, "hard");

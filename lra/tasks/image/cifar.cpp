@@ -9,7 +9,7 @@
 
 #include "lra/data/reading.h"
 
-namespace lra::cifar {
+namespace lra::image {
 namespace {
 
 constexpr int64_t kTrainSize = 45'000;  // of the 50,000; the others are dev
@@ -132,4 +132,4 @@ std::string render(std::span<const uint16_t> ids) {
   return text;
 }
 
-}  // namespace lra::cifar
+}  // namespace lra::image

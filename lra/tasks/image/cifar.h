@@ -12,7 +12,7 @@
 
 #include "lra/data/task.h"
 
-namespace lra::cifar {
+namespace lra::image {
 
 inline constexpr int64_t kSide = 32;
 inline constexpr int64_t kPixels = kSide * kSide;
@@ -54,4 +54,4 @@ Cifar read(const PrepareOptions& options);
 /// An image as rows of characters, darkest to lightest.
 std::string render(std::span<const uint16_t> ids);
 
-}  // namespace lra::cifar
+}  // namespace lra::image

@@ -10,7 +10,7 @@
 #include "lra/formats/image_files.h"
 #include "lra/tasks/image/cifar.h"
 
-namespace lra::cifar {
+namespace lra::image {
 namespace {
 
 namespace fs = std::filesystem;
@@ -225,4 +225,4 @@ Cifar read(const PrepareOptions& options) {
   return from_files(files, options);
 }
 
-}  // namespace lra::cifar
+}  // namespace lra::image

@@ -22,28 +22,20 @@ int64_t apply(uint16_t op, std::span<uint8_t> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-void prepare_listops(const PrepareOptions& options) {
-  refuse_other_options(options, "listops", {"lengths"});
-  constexpr int64_t kDefaults[] = {96'000, 2'000, 2'000};
-  const int64_t given[] = {options.train, options.dev, options.test};
-  Manifest manifest;
-  manifest.task = "listops";
-  manifest.vocabulary = kTokens.size();
-  manifest.classes = 10;
-  if (!options.source.empty()) {
-    if (options.min_length >= 0 || options.max_length >= 0) {
-      throw UsageError(
-          "--min-length and --max-length choose what is generated; with --source lengths are as "
-          "they come");
-    }
-    const std::map<std::string, SplitWriter> splits = read_tsv(options);
-    manifest.source = "LRA's TSV, from " + source_name(options);
-    manifest.generator = "listops-tsv/1";
-    for (const char* split : kSplits) manifest.options[split] = splits.at(split).size();
-    write_prepared(options.out, manifest, splits);
-    return;
+void prepare_from_tsv(const PrepareOptions& options, Manifest manifest) {
+  if (options.min_length >= 0 || options.max_length >= 0) {
+    throw UsageError(
+        "--min-length and --max-length choose what is generated; with --source lengths are as "
+        "they come");
   }
+  const std::map<std::string, SplitWriter> splits = read_tsv(options);
+  manifest.source = "LRA's TSV, from " + source_name(options);
+  manifest.generator = "listops-tsv/1";
+  for (const char* split : kSplits) manifest.options[split] = splits.at(split).size();
+  write_prepared(options.out, manifest, splits);
+}
 
+TreeOptions tree_options(const PrepareOptions& options) {
   TreeOptions tree;
   if (options.min_length >= 0) tree.min_length = options.min_length;
   if (options.max_length >= 0) tree.max_length = options.max_length;
@@ -56,6 +48,20 @@ void prepare_listops(const PrepareOptions& options) {
     throw UsageError("--max-length should be at most 1000000, not " +
                      std::to_string(tree.max_length));
   }
+  return tree;
+}
+
+void prepare_listops(const PrepareOptions& options) {
+  refuse_other_options(options, "listops", {"lengths"});
+  constexpr int64_t kDefaults[] = {96'000, 2'000, 2'000};
+  const int64_t given[] = {options.train, options.dev, options.test};
+  Manifest manifest;
+  manifest.task = "listops";
+  manifest.vocabulary = kTokens.size();
+  manifest.classes = 10;
+  if (!options.source.empty()) return prepare_from_tsv(options, manifest);
+
+  const TreeOptions tree = tree_options(options);
   int64_t counts[3], total = 0;
   manifest.source = "generated";
   manifest.generator = "listops/1";

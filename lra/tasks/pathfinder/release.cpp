@@ -149,6 +149,52 @@ std::vector<uint8_t> decode(const std::string& bytes, int64_t side, const std::s
   return std::move(image.pixels);
 }
 
+// The rows of all lists whose images are not empty; the others are counted in `skipped`.
+std::vector<Row> read_rows(Files& files, int64_t& skipped) {
+  std::vector<Row> rows;
+  for (const auto& [number, list] : files.lists) {
+    const std::string where = files.where + printable(list.first);
+    int64_t line = 0;
+    for (const std::vector<std::string>& columns : rows_of(list.second, where)) {
+      ++line;
+      try {
+        if (std::optional<Row> row = read_row(columns, files)) {
+          rows.push_back(std::move(*row));
+        } else {
+          ++skipped;
+        }
+      } catch (const Error& error) {
+        throw Error(where + ":" + std::to_string(line) + ": " + error.what());
+      }
+    }
+  }
+  return rows;
+}
+
+// Decodes the images of `chosen` and adds them to a split, a few thousand at a time.
+void decode_split(const PrepareOptions& options, int64_t resolution, const Files& files,
+                  const std::string& name, const std::vector<const Row*>& chosen,
+                  SplitWriter& writer) {
+  constexpr size_t kBatch = 4096;
+  const auto count = static_cast<int64_t>(chosen.size());
+  writer.reserve(count * resolution * resolution);
+  for (size_t done = 0; done < chosen.size(); done += kBatch) {
+    if (options.stop != nullptr && *options.stop)
+      throw Error("stopped while reading " + options.source.string() + "; nothing was written");
+    std::vector<std::vector<uint8_t>> batch(std::min(kBatch, chosen.size() - done));
+    parallel_for(batch.size(), thread_count(options.threads), [&](size_t j) {
+      const std::string& image = chosen[done + j]->image;
+      batch[j] = decode(files.images.at(image).bytes, resolution, files.where + printable(image));
+    });
+    for (size_t j = 0; j < batch.size(); ++j) {
+      writer.tokens(std::span<const uint8_t>(batch[j]));
+      writer.label(chosen[done + j]->label);
+    }
+    if (options.progress)
+      options.progress(static_cast<int64_t>(done + batch.size()), count, "decode " + name);
+  }
+}
+
 }  // namespace
 
 Release read_release(const PrepareOptions& options, int64_t resolution,
@@ -160,59 +206,23 @@ Release read_release(const PrepareOptions& options, int64_t resolution,
   Release release;
   release.part = "pathfinder" + std::to_string(resolution) + "/" + kFolders.at(difficulty);
   Files files = read_files(options, release.part);
-
-  std::vector<Row> rows;
-  for (const auto& [number, list] : files.lists) {
-    const std::string where = files.where + printable(list.first);
-    int64_t line = 0;
-    for (const std::vector<std::string>& columns : rows_of(list.second, where)) {
-      ++line;
-      try {
-        if (std::optional<Row> row = read_row(columns, files)) {
-          rows.push_back(std::move(*row));
-        } else {
-          ++release.skipped;
-        }
-      } catch (const Error& error) {
-        throw Error(where + ":" + std::to_string(line) + ": " + error.what());
-      }
-    }
-  }
+  const std::vector<Row> rows = read_rows(files, release.skipped);
 
   const auto total = static_cast<int64_t>(rows.size());
   const torch::Tensor order =
       torch::randperm(total, at::make_generator<at::CPUGeneratorImpl>(42), torch::kInt64);
+  const int64_t* next = order.const_data_ptr<int64_t>();
   const int64_t tenth = total / 10;
   const int64_t sizes[] = {total - 2 * tenth, tenth, tenth};
   const int64_t limits[] = {options.train, options.dev, options.test};
-  int64_t begin = 0;
   for (int i = 0; i < 3; ++i) {
     const std::string split = kSplits[i];
     check_rows(sizes[i], limits[i], options.source.string() + ": " + release.part, split);
     const int64_t count = limits[i] < 0 ? sizes[i] : limits[i];
-    SplitWriter& writer = release.splits[split];
-    writer.reserve(count * resolution * resolution);
-    std::vector<std::vector<uint8_t>> batch(4096);
-    for (int64_t done = 0; done < count; done += static_cast<int64_t>(batch.size())) {
-      if (options.stop != nullptr && *options.stop)
-        throw Error("stopped while reading " + options.source.string() + "; nothing was written");
-      const auto row = [&](size_t j) -> const Row& {
-        const int64_t at = order.const_data_ptr<int64_t>()[begin + done + static_cast<int64_t>(j)];
-        return rows[static_cast<size_t>(at)];
-      };
-      batch.resize(std::min(batch.size(), static_cast<size_t>(count - done)));
-      parallel_for(batch.size(), thread_count(options.threads), [&](size_t j) {
-        const std::string& image = row(j).image;
-        batch[j] = decode(files.images.at(image).bytes, resolution, files.where + printable(image));
-      });
-      for (size_t j = 0; j < batch.size(); ++j) {
-        writer.tokens(std::span<const uint8_t>(batch[j]));
-        writer.label(row(j).label);
-      }
-      if (options.progress)
-        options.progress(done + static_cast<int64_t>(batch.size()), count, "decode " + split);
-    }
-    begin += sizes[i];
+    std::vector<const Row*> chosen;
+    for (int64_t j = 0; j < count; ++j) chosen.push_back(&rows[static_cast<size_t>(next[j])]);
+    decode_split(options, resolution, files, split, chosen, release.splits[split]);
+    next += sizes[i];
   }
   return release;
 }

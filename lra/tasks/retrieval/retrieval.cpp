@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "attention_variants/base/text.h"
+#include "lra/data/byte_tokens.h"
 #include "lra/data/reading.h"
 #include "lra/formats/archive.h"
 

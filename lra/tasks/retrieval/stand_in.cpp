@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "attention_variants/base/text.h"
+#include "lra/data/byte_tokens.h"
 #include "lra/data/loader.h"
 #include "lra/tasks/retrieval/retrieval.h"
 #include "lra/tasks/text/imdb.h"
@@ -29,7 +30,7 @@ Halves halves_of(std::string_view text) {
 }
 
 // Two reviews give two pairs, either both of label 1 or both of label 0.
-SplitWriter pairs_of(const std::vector<imdb::Review>& reviews, std::vector<size_t> chosen,
+SplitWriter pairs_of(const std::vector<text::Review>& reviews, std::vector<size_t> chosen,
                      const std::string& split, const PrepareOptions& options, uint64_t stream) {
   if (chosen.size() % 2 != 0) {
     throw UsageError("pairs are made of two reviews each, so --" + split + " should be even, not " +
@@ -61,8 +62,8 @@ SplitWriter pairs_of(const std::vector<imdb::Review>& reviews, std::vector<size_
 }  // namespace
 
 std::map<std::string, SplitWriter> make_stand_in(const PrepareOptions& options) {
-  const imdb::Reviews reviews = imdb::read(options);
-  const imdb::Splits splits = imdb::split(reviews, options);
+  const text::Reviews reviews = text::read(options);
+  const text::Splits splits = text::split(reviews, options);
   // Streams of their own: 0 and 1 drew the splits.
   std::map<std::string, SplitWriter> pairs;
   pairs["train"] = pairs_of(reviews.train, splits.train, "train", options, 2);

@@ -1,17 +1,14 @@
-// The reviews, and the task `text` made of them: is a review positive?
 #include "lra/tasks/text/imdb.h"
 
 #include <algorithm>
 #include <charconv>
-#include <map>
-#include <set>
 
 #include "attention_variants/base/text.h"
 #include "lra/data/loader.h"
 #include "lra/data/reading.h"
 #include "lra/formats/archive.h"
 
-namespace lra::imdb {
+namespace lra::text {
 namespace {
 
 constexpr const char* kFolders[] = {"/neg", "/pos"};  // by label
@@ -74,53 +71,6 @@ std::vector<std::vector<size_t>> draw(const std::vector<Review>& reviews,
   }
   return draws;
 }
-
-void prepare_imdb(const PrepareOptions& options) {
-  refuse_other_options(options, "text", {});
-  if (options.source.empty()) {
-    throw UsageError(
-        "text is made of the reviews of aclImdb_v1.tar.gz "
-        "(https://ai.stanford.edu/~amaas/data/sentiment/): give the archive, or its folder "
-        "aclImdb, "
-        "with --source");
-  }
-  const Reviews reviews = read(options);
-  const Splits splits = split(reviews, options);
-  Manifest manifest;
-  manifest.task = "text";
-  manifest.source = "IMDB reviews, from " + source_name(options);
-  manifest.generator = "imdb/1";
-  manifest.vocabulary = kByteVocabulary;
-  manifest.classes = 2;
-  manifest.options = {{"seed", options.seed}};
-  std::map<std::string, SplitWriter> writers;
-  const auto write = [&](const char* name, const std::vector<Review>& from,
-                         const std::vector<size_t>& chosen) {
-    manifest.options[name] = chosen.size();
-    for (const size_t i : chosen) {
-      writers[name].tokens(byte_ids(from[i].text));
-      writers[name].label(from[i].label);
-    }
-  };
-  write("train", reviews.train, splits.train);
-  write("dev", reviews.train, splits.dev);
-  write("test", reviews.test, splits.test);
-  manifest.options["empty_files_skipped"] = reviews.empty;
-  write_prepared(options.out, manifest, writers);
-}
-
-[[maybe_unused]] const bool imdb_registered = register_task({
-    .name = "text",
-    .title = "Text",
-    .classes = 2,
-    .vocabulary = kByteVocabulary,
-    .inputs = 1,
-    .length = 4096,
-    .description = "is a film review positive? IMDB, byte by byte",
-    .source = "aclImdb_v1.tar.gz or its folder aclImdb",
-    .prepare = prepare_imdb,
-    .render = render_bytes,
-});
 
 }  // namespace
 
@@ -185,4 +135,4 @@ Splits split(const Reviews& reviews, const PrepareOptions& options) {
           .test = draw(reviews.test, {test}, options.seed).front()};
 }
 
-}  // namespace lra::imdb
+}  // namespace lra::text

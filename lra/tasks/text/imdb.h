@@ -9,7 +9,7 @@
 
 #include "lra/data/task.h"
 
-namespace lra::imdb {
+namespace lra::text {
 
 struct Review {
   int64_t label = 0;  // 0 = negative, 1 = positive
@@ -37,4 +37,4 @@ struct Splits {
 /// labels' shares. Throws UsageError where more is asked for than there is.
 Splits split(const Reviews& reviews, const PrepareOptions& options);
 
-}  // namespace lra::imdb
+}  // namespace lra::text

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "attention_variants/base/files.h"
+#include "embedded_earlier.h"
 #include "lra/config/budget.h"
 #include "tests/support/scratch.h"
 
@@ -147,6 +149,27 @@ TEST(ProtocolTest, AConfigurationReadsBackAsItWasWritten) {
   const Config config = strict_listops({"training.steps=2000"}, "nystrom[num_landmarks=32]");
   const Config again = Config::from_json(json::parse(config.to_json().dump()), "config.json");
   EXPECT_EQ(again.to_json(), config.to_json());
+}
+
+// Runs from before a setting go on: what they did is no part of a configuration's identity.
+TEST(ProtocolTest, WhatRunsDidBeforeASettingLeavesTheirIdentity) {
+  ASSERT_EQ(std::size(embedded_earlier), 1u);
+  const json earlier = json::parse(embedded_earlier[0].second);
+  EXPECT_GE(earlier.size(), 12u);
+  json config = strict_listops().to_json();
+  const auto pointer = [](std::string path) {
+    std::ranges::replace(path, '.', '/');
+    return json::json_pointer("/" + path);
+  };
+  for (const auto& [path, before] : earlier.items()) {
+    ASSERT_TRUE(config.contains(pointer(path))) << path;
+    EXPECT_STREQ(config.at(pointer(path)).type_name(), before.type_name()) << path;
+    config[pointer(path)] = before;
+  }
+  const json identity = config_identity(config);
+  for (const auto& [path, before] : earlier.items())
+    EXPECT_FALSE(identity.contains(pointer(path))) << path;
+  EXPECT_TRUE(identity.contains(pointer("model.width")));
 }
 
 TEST(ProtocolTest, RefusesWhatItDoesNotKnow) {

@@ -1,9 +1,8 @@
-// CIFAR-10: grey values, LRA's split, the three forms of the source, bad sources; contact sheets.
+// CIFAR-10: grey values, LRA's split, the three forms of the source, bad sources.
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-#include "lra/data/contact_sheet.h"
 #include "lra/formats/image_files.h"
 #include "lra/tasks/image/cifar.h"
 #include "tests/support/archives.h"
@@ -12,7 +11,7 @@
 #include "tests/support/small_disk.h"
 #include "tests/support/test_data.h"
 
-namespace lra::cifar {
+namespace lra::image {
 namespace {
 
 namespace fs = std::filesystem;
@@ -299,124 +298,5 @@ TEST(SlowImageRealData, TheJpegCopyIsUnpackedAsPillowDoesAndLabelled) {
             "cc1fd7588d712fa413b2d070805846e0811fef7c9d11eb33377fa41fb2aa5f31");
 }
 
-TEST(ImageFiles, APngComesBackAsItWasWritten) {
-  for (const int64_t channels : {1, 3}) {
-    Image image(7, 5, channels);
-    std::iota(image.pixels.begin(), image.pixels.end(), uint8_t{100});
-    const Image back = read_png(write_png(image), "x");
-    EXPECT_EQ(back.width, 7);
-    EXPECT_EQ(back.height, 5);
-    EXPECT_EQ(back.channels, channels);
-    EXPECT_EQ(back.pixels, image.pixels);
-  }
-}
-
-TEST(ImageFiles, JpegIsReadAsRgb) {
-  Image image(32, 24, 3);
-  for (size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = i % 3 == 0 ? 200 : 60;
-  for (const JpegKind kind : {JpegKind::kBaseline, JpegKind::kProgressive}) {
-    const Image back = read_jpeg(write_jpeg(image, kind), "x");
-    ASSERT_EQ(back.pixels.size(), image.pixels.size());
-    EXPECT_EQ(back.width, 32);
-    EXPECT_EQ(back.height, 24);
-    for (size_t i = 0; i < image.pixels.size(); ++i)
-      EXPECT_NEAR(back.pixels[i], image.pixels[i], 4) << i;
-  }
-  Image grey(8, 8, 1);
-  std::ranges::fill(grey.pixels, 100);
-  EXPECT_EQ(read_jpeg(write_jpeg(grey), "x").pixels, std::vector<uint8_t>(8 * 8 * 3, 100));
-}
-
-// A few bytes of a scan may take a whole image's time.
-TEST(ImageFiles, AJpegOfManyScansIsRefused) {
-  const std::string grey = write_jpeg(Image(8, 8, 1), JpegKind::kManyScans),  // 64 scans
-      coloured = write_jpeg(Image(8, 8, 3), JpegKind::kManyScans);            // 190
-  EXPECT_EQ(error_text([&] { read_jpeg(grey, "a.jpg"); }), "(no error)");
-  EXPECT_EQ(error_text([&] { read_jpeg(coloured, "a.jpg"); }),
-            "a.jpg cannot be read as JPEG: it has more than 100 scans");
-}
-
-TEST(ImageFiles, ACutJpegIsNamed) {
-  const std::string good = write_jpeg(Image(40, 40, 3));
-  for (size_t size = 0; size + 1 < good.size(); ++size) {
-    EXPECT_EQ(error_text([&] {
-                read_jpeg(good.substr(0, size), "a.jpg");
-              }).rfind("a.jpg cannot be read as JPEG: ", 0),
-              0u)
-        << size;
-  }
-}
-
-TEST(ImageFiles, DamageIsNamed) {
-  const std::string good = write_png(Image(40, 40, 1));
-  for (size_t size = 0; size < good.size(); ++size) {
-    EXPECT_EQ(error_text([&] {
-                read_png(good.substr(0, size), "a.png");
-              }).rfind("a.png cannot be read as PNG: ", 0),
-              0u)
-        << size;
-  }
-  std::string damaged = good;
-  damaged[good.find("IDAT") + 8] ^= 1;
-  EXPECT_NE(error_text([&] { read_png(damaged, "a.png"); }), "(no error)");
-  EXPECT_EQ(error_text([] { read_jpeg("", "a.jpg"); }).rfind("a.jpg cannot be read as JPEG: ", 0),
-            0u);
-}
-
-class Sheet : public ::testing::Test {
- protected:
-  Split split(const std::vector<std::vector<uint16_t>>& images) {
-    SplitWriter writer;
-    int64_t label = 0;
-    for (const auto& ids : images) {
-      writer.tokens(ids);
-      writer.label(label++);
-    }
-    const fs::path path = scratch_.path() / "s.safetensors";
-    writer.write(path, 256);
-    return Split(path, 1, 10, 256);
-  }
-  Scratch scratch_;
-};
-
-TEST_F(Sheet, DrawsEachPixelEnlargedAndItsLabel) {
-  std::vector<uint16_t> image(1024, 0);
-  image[0] = 200;        // top left
-  image[31] = 150;       // top right
-  image[32 * 31] = 100;  // bottom left
-  const Split three = split({image, image, image});
-  const Image sheet = contact_sheet(three, 3);
-  EXPECT_EQ(sheet.channels, 1);
-  ASSERT_EQ(sheet.width, 8 + 3 * (6 * 32 + 8));
-  const auto at = [&](int64_t x, int64_t y) {
-    return sheet.pixels[static_cast<size_t>(y * sheet.width + x)];
-  };
-  for (int64_t i = 0; i < 3; ++i) {
-    const int64_t x = 8 + i * 200;
-    EXPECT_EQ(at(x, 8), 200);
-    EXPECT_EQ(at(x + 5, 13), 200);
-    EXPECT_EQ(at(x + 6, 8), 0);
-    EXPECT_EQ(at(x + 191, 8), 150);
-    EXPECT_EQ(at(x, 8 + 191), 100);
-    EXPECT_EQ(at(x - 1, 8), 72);
-    // The topmost row of the digits 0, 1 and 2: dots at the left for 0 and 2.
-    EXPECT_EQ(at(x, 8 + 192 + 4), i == 1 ? 72 : 255);
-    EXPECT_EQ(at(x + 4, 8 + 192 + 4), 255);
-  }
-  EXPECT_EQ(contact_sheet(three, 40).pixels, sheet.pixels);
-}
-
-TEST_F(Sheet, WhatIsNoSquareIsNamed) {
-  EXPECT_EQ(error_text([&] {
-              contact_sheet(split({{1, 2, 3}}), 1);
-            }),
-            "sample 0 is no square image like the first: it has 3 ids");
-  EXPECT_EQ(error_text([&] {
-              contact_sheet(split({{1}, {1, 2, 3, 4}}), 2);
-            }),
-            "sample 1 is no square image like the first: it has 4 ids");
-  EXPECT_EQ(error_text([&] { contact_sheet(split({{1}}), 0); }), "there is no image to draw");
-}
-
 }  // namespace
-}  // namespace lra::cifar
+}  // namespace lra::image

@@ -6,13 +6,14 @@
 #include <set>
 
 #include "attention_variants/base/text.h"
+#include "lra/data/byte_tokens.h"
 #include "lra/tasks/text/imdb.h"
 #include "tests/support/archives.h"
 #include "tests/support/scratch.h"
 #include "tests/support/small_disk.h"
 #include "tests/support/test_data.h"
 
-namespace lra::imdb {
+namespace lra::text {
 namespace {
 
 namespace fs = std::filesystem;
@@ -304,4 +305,4 @@ TEST(TextRealData, HasTheStatisticsOfTheReference) {
 }
 
 }  // namespace
-}  // namespace lra::imdb
+}  // namespace lra::text

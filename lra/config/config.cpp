@@ -1,0 +1,79 @@
+#include "lra/config/config.h"
+
+#include "embedded_earlier.h"
+#include "lra/config/embedded.h"
+
+namespace lra {
+namespace {
+
+// Settings that came after the first runs, by path, and what those did.
+const json& settings_since() {
+  static const json since = load_named_json("earlier", "settings", embedded_earlier).value;
+  return since;
+}
+
+}  // namespace
+
+json Config::to_json() const {
+  json value = {
+      {"task", task},
+      {"attention",
+       {{"name", attention.name}, {"given", attention.options}, {"options", attention_options}}},
+      {"protocol", protocol},
+      {"seed", seed},
+      {"dtype", dtype}};
+  value.update(write_fields(settings));
+  value["overridden"] = overridden;
+  value["by_attention"] = by_attention;
+  return value;
+}
+
+json config_identity(json config) {
+  if (!config.is_object()) return config;  // of a file that is not what it should be
+  config.erase("overridden");              // its values are there themselves
+  for (const auto& [key, before] : settings_since().items()) {
+    const size_t dot = key.find('.');
+    json* group = &config;
+    if (dot != std::string::npos) {
+      const auto it = config.find(key.substr(0, dot));
+      if (it == config.end() || !it->is_object()) continue;
+      group = &*it;
+    }
+    const std::string name = dot == std::string::npos ? key : key.substr(dot + 1);
+    const auto it = group->find(name);
+    if (it != group->end() && *it == before) group->erase(it);
+  }
+  return config;
+}
+
+Config Config::from_json(const json& value, const std::string& where) {
+  Config config;
+  try {
+    config.task = value.at("task");
+    config.attention = {.name = value.at("attention").at("name"),
+                        .options = value.at("attention").at("given")};
+    config.attention_options = value.at("attention").at("options");
+    config.protocol = value.at("protocol");
+    config.seed = value.at("seed");
+    config.dtype = value.at("dtype");
+    config.overridden = value.at("overridden").get<std::vector<std::string>>();
+    // Runs from before protocols had entries for variants lack it.
+    config.by_attention = value.value("by_attention", std::vector<std::string>{});
+  } catch (const json::exception& e) {
+    throw Error(where + " is not a run's configuration: " + e.what());
+  }
+  json rest = json::object();
+  for (const std::string& name : field_names<Settings>()) {
+    if (value.contains(name)) {
+      rest[name] = value[name];
+    } else if (settings_since().contains(name)) {
+      rest[name] = settings_since()[name];
+    } else {
+      throw Error(where + " is not a run's configuration: no '" + name + "'");
+    }
+  }
+  read_fields(rest, config.settings, where);
+  return config;
+}
+
+}  // namespace lra

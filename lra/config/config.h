@@ -1,0 +1,39 @@
+// The configuration of one run, and what makes two runs one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "attention_variants/registry.h"
+#include "lra/config/settings.h"
+
+namespace lra {
+
+/// One run's configuration: a protocol applied to a task and an attention, with overrides.
+struct Config {
+  std::string task;
+  AttentionSpec attention;  // as named by the user
+  json attention_options;   // all effective ones
+  std::string protocol;
+  uint64_t seed = 0;              // initialisation, order, dropout, projections, hashes
+  std::string dtype = "float32";  // or "bfloat16": autocast
+  Settings settings;
+  std::vector<std::string> overridden;  // the keys that --set gave another value than the
+                                        // protocol's, sorted, as "training.steps"
+  std::vector<std::string>
+      by_attention;  // the keys that the protocol sets by variant in this task:
+                     // two runs that differ in them alone are of one recipe
+
+  /// All effective values.
+  json to_json() const;
+  /// Reads what to_json() wrote; `where` names the file in messages.
+  static Config from_json(const json& value, const std::string& where);
+};
+
+/// The values of Config::to_json() that make a run what it is, and what a checkpoint belongs to.
+/// Settings that came after the first runs are left out where they hold what runs did before: those
+/// still resume. Other values pass, and of an identity comes the same identity.
+json config_identity(json config);
+
+}  // namespace lra

@@ -1,0 +1,37 @@
+// What a folder of prepared data says of itself.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "attention_variants/base/fields.h"
+
+namespace lra {
+
+inline constexpr const char* kSplits[] = {"train", "dev", "test"};
+
+/// manifest.json
+struct Manifest {
+  std::string task;
+  std::string source;             // "generated", or the path given and what it was
+  bool synthetic = false;         // stand-in data: records and tables say so
+  std::string generator;          // name and version of what made it: "listops/1"
+  json options = json::object();  // of the generator: seed, counts, lengths
+  int64_t vocabulary = 0;         // ids are below it
+  int64_t classes = 0;
+  int64_t inputs = 1;  // sequences a sample
+  struct File {
+    std::string name, sha256;
+    int64_t count = 0;
+  };
+  std::map<std::string, File> splits;  // by split name
+
+  /// SHA-256 over the files' hashes, in the order train, dev, test.
+  std::string fingerprint() const;
+  json to_json() const;
+  static Manifest read(const std::filesystem::path& path);
+};
+
+}  // namespace lra

@@ -1,0 +1,143 @@
+#include "lra/data/split.h"
+
+#include <algorithm>
+
+#include "attention_variants/base/error.h"
+#include "lra/formats/safetensors.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+const torch::Tensor& column(const TensorFile& file, const std::string& name, const fs::path& path,
+                            std::initializer_list<torch::ScalarType> types) {
+  const torch::Tensor* tensor = file.find(name);
+  if (tensor == nullptr)
+    throw Error(path.string() + " has no tensor '" + name + "': no split file");
+  if (tensor->dim() != 1 || std::ranges::find(types, tensor->scalar_type()) == types.end()) {
+    throw Error(path.string() + ": '" + name + "' should be a list of " +
+                torch::toString(*types.begin()) + ", not " +
+                torch::toString(tensor->scalar_type()) + " of " + std::to_string(tensor->dim()) +
+                " dimensions");
+  }
+  return *tensor;
+}
+
+int64_t highest_id(const torch::Tensor& tokens) {
+  const auto top = [&]<class T>(const T* ids) {
+    T highest = 0;
+    for (int64_t i = 0; i < tokens.numel(); ++i) highest = std::max(highest, ids[i]);
+    return static_cast<int64_t>(highest);
+  };
+  return tokens.scalar_type() == torch::kUInt8 ? top(tokens.const_data_ptr<uint8_t>())
+                                               : top(tokens.const_data_ptr<uint16_t>());
+}
+
+}  // namespace
+
+Split::Split(const fs::path& path, int64_t inputs, int64_t classes, int64_t vocabulary)
+    : inputs_(inputs) {
+  const TensorFile file = read_tensors(path);
+  tokens_ = column(file, "tokens", path, {torch::kUInt8, torch::kUInt16});
+  offsets_tensor_ = column(file, "offsets", path, {torch::kInt64});
+  labels_tensor_ = column(file, "labels", path, {torch::kInt64});
+  if (file.tensors.size() != 3) {
+    throw Error(path.string() + " should hold tokens, offsets and labels alone");
+  }
+  count_ = labels_tensor_.numel();
+  offsets_ = offsets_tensor_.const_data_ptr<int64_t>();
+  labels_ = labels_tensor_.const_data_ptr<int64_t>();
+  const int64_t sequences = count_ * inputs;
+  if (offsets_tensor_.numel() != sequences + 1) {
+    throw Error(path.string() + ": " + std::to_string(count_) + " labels of " +
+                std::to_string(inputs) + " inputs need " + std::to_string(sequences + 1) +
+                " offsets, not " + std::to_string(offsets_tensor_.numel()));
+  }
+  if (offsets_[0] != 0 || offsets_[sequences] != tokens_.numel() ||
+      !std::is_sorted(offsets_, offsets_ + sequences + 1)) {
+    throw Error(path.string() + ": offsets should ascend from 0 to " +
+                std::to_string(tokens_.numel()));
+  }
+  for (int64_t i = 0; i < count_; ++i) {
+    if (labels_[i] < 0 || labels_[i] >= classes) {
+      throw Error(path.string() + ": label of sample " + std::to_string(i) +
+                  " should be from 0 to " + std::to_string(classes - 1) + ", not " +
+                  std::to_string(labels_[i]));
+    }
+  }
+  if (const int64_t id = highest_id(tokens_); id >= vocabulary) {
+    throw Error(path.string() + ": token ids should be below " + std::to_string(vocabulary) +
+                ", but there is " + std::to_string(id));
+  }
+}
+
+int64_t Split::length(int64_t index, int64_t input) const {
+  const int64_t* offset = offsets_ + index * inputs_ + input;
+  return offset[1] - offset[0];
+}
+
+int64_t Split::copy(int64_t index, int64_t input, int64_t limit, int64_t* out) const {
+  const int64_t begin = offsets_[index * inputs_ + input];
+  const int64_t count = std::min(limit, length(index, input));
+  if (tokens_.scalar_type() == torch::kUInt8) {
+    std::copy_n(tokens_.const_data_ptr<uint8_t>() + begin, count, out);
+  } else {
+    std::copy_n(tokens_.const_data_ptr<uint16_t>() + begin, count, out);
+  }
+  return count;
+}
+
+void SplitWriter::tokens(std::span<const uint16_t> ids) {
+  if (wide_.empty() && std::ranges::all_of(ids, [](uint16_t id) { return id < 256; })) {
+    narrow_.insert(narrow_.end(), ids.begin(), ids.end());
+  } else {
+    widen();
+    wide_.insert(wide_.end(), ids.begin(), ids.end());
+  }
+  offsets_.push_back(offsets_.back() + static_cast<int64_t>(ids.size()));
+}
+
+void SplitWriter::tokens(std::span<const uint8_t> ids) {
+  if (wide_.empty()) {
+    narrow_.insert(narrow_.end(), ids.begin(), ids.end());
+  } else {
+    wide_.insert(wide_.end(), ids.begin(), ids.end());
+  }
+  offsets_.push_back(offsets_.back() + static_cast<int64_t>(ids.size()));
+}
+
+void SplitWriter::widen() {
+  wide_.insert(wide_.end(), narrow_.begin(), narrow_.end());
+  narrow_ = {};
+}
+
+void SplitWriter::label(int64_t label) {
+  labels_.push_back(label);
+  if (offsets_.size() != labels_.size() * static_cast<size_t>(inputs_) + 1) {
+    throw Error("a sample needs " + std::to_string(inputs_) + " calls of tokens() before label()");
+  }
+}
+
+void SplitWriter::write(const fs::path& path, int64_t vocabulary) const {
+  const int64_t highest =
+      std::max<int64_t>(narrow_.empty() ? 0 : *std::ranges::max_element(narrow_),
+                        wide_.empty() ? 0 : *std::ranges::max_element(wide_));
+  if (offsets_.back() > 0 && highest >= vocabulary) {
+    throw Error("cannot write " + path.string() + ": token id " + std::to_string(highest) +
+                " is not below the vocabulary's " + std::to_string(vocabulary));
+  }
+  // from_blob takes pointers to non-const; write_tensors() only reads.
+  const auto list = [](const auto& values, torch::ScalarType type) {
+    return torch::from_blob(const_cast<void*>(static_cast<const void*>(values.data())),
+                            {static_cast<int64_t>(values.size())}, type);
+  };
+  torch::Tensor tokens = wide_.empty() ? list(narrow_, torch::kUInt8) : list(wide_, torch::kUInt16);
+  if (vocabulary > 256) tokens = tokens.to(torch::kUInt16);
+  write_tensors(path, {.tensors = {{"tokens", tokens},
+                                   {"offsets", list(offsets_, torch::kInt64)},
+                                   {"labels", list(labels_, torch::kInt64)}},
+                       .metadata = {}});
+}
+
+}  // namespace lra

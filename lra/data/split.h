@@ -1,0 +1,62 @@
+// Split files: `tokens` (U8 or U16 [total]), `offsets` (I64 [count * inputs + 1]) and `labels` (I64
+// [count]); the tokens of input j of sample i are tokens[offsets[i * inputs + j] .. offsets[i *
+// inputs + j + 1]).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "attention_variants/torch.h"
+
+namespace lra {
+
+/// One split, mapped into memory.
+class Split {
+ public:
+  Split() = default;
+  /// Opens and checks one split file (offsets ascending, labels below `classes`, ids below
+  /// `vocabulary`); throws Error that names the file.
+  Split(const std::filesystem::path& path, int64_t inputs, int64_t classes,
+        int64_t vocabulary = 65536);
+
+  int64_t size() const { return count_; }
+  int64_t inputs() const { return inputs_; }
+  int64_t label(int64_t index) const { return labels_[index]; }
+  /// The number of tokens of one input of one sample.
+  int64_t length(int64_t index, int64_t input = 0) const;
+  /// Copies up to `limit` tokens of one input to `out` and returns how many.
+  int64_t copy(int64_t index, int64_t input, int64_t limit, int64_t* out) const;
+
+ private:
+  torch::Tensor tokens_, offsets_tensor_, labels_tensor_;
+  const int64_t* offsets_ = nullptr;
+  const int64_t* labels_ = nullptr;
+  int64_t count_ = 0, inputs_ = 1;
+};
+
+/// Collects samples and writes a split file.
+class SplitWriter {
+ public:
+  explicit SplitWriter(int64_t inputs = 1) : inputs_(inputs) {}
+  /// One call an input, `inputs` calls a sample, then label().
+  void tokens(std::span<const uint16_t> ids);
+  void tokens(std::span<const uint8_t> ids);
+  void label(int64_t label);
+  int64_t size() const { return static_cast<int64_t>(labels_.size()); }
+  /// Room for so many tokens, where their number is known.
+  void reserve(int64_t tokens) { narrow_.reserve(static_cast<size_t>(tokens)); }
+  /// Writes atomically, as U8 where `vocabulary` <= 256.
+  void write(const std::filesystem::path& path, int64_t vocabulary) const;
+
+ private:
+  void widen();
+
+  int64_t inputs_;
+  std::vector<uint8_t> narrow_;  // the tokens, as long as all are below 256
+  std::vector<uint16_t> wide_;   // all tokens, from the first above that on
+  std::vector<int64_t> offsets_{0}, labels_;
+};
+
+}  // namespace lra
