@@ -55,7 +55,9 @@ lra::UsageError with_nearest(const CLI::App& app, const CLI::ParseError& error) 
       return lra::unknown_name("option", word.substr(0, word.find('=')), options, path);
   }
   std::vector<std::string> commands;
-  for (const CLI::App* sub : command->get_subcommands({})) commands.push_back(sub->get_name());
+  for (const CLI::App* sub : command->get_subcommands({})) {
+    if (!sub->get_group().empty()) commands.push_back(sub->get_name());  // it is no hidden one
+  }
   if (!commands.empty()) {
     if (!words.empty()) return lra::unknown_name("command", words.front(), commands, path);
     std::string list;

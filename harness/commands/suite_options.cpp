@@ -266,7 +266,8 @@ void add_suite_options(CLI::App& command, SuiteOptions& options) {
   add_suite_cell_options(command, options);
   add_folder_options(command, options);
   add_runner_options(command, options);
-  command.add_option("--child", options.child)->group("");  // of our own processes
+  // Of our own processes.
+  command.add_subcommand("child", "")->group("")->add_option("JOB", options.child)->required();
 }
 
 void add_plan_options(CLI::App& command, SuiteOptions& options) {

@@ -17,7 +17,8 @@ inline constexpr const char* kClaim = "claim";
 /// One line of JSON a try: {"begin", "host", "pid", "device", "threads", "seconds", "ended"}. Not
 /// called *.jsonl, as files of records are.
 inline constexpr const char* kTriesFile = "tries.log";
-/// What a cell's process printed, where several run at a time.
+/// What a cell's process printed, where several run at a time; the error that ended it, where it
+/// ran alone.
 inline constexpr const char* kLogFile = "log.txt";
 
 /// How a cell's result.json ended, "" where there is none (or none that can be read, which `bad`

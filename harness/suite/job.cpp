@@ -2,21 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
+
 #include "attention_variants/base/files.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
+#include "harness/host/signals.h"
 #include "harness/training/train.h"
 
 namespace lra {
+namespace {
 
-std::vector<std::string> child_words(const TrainJob& job) {
-  return {"suite", "--child", write_fields(job).dump()};
-}
-
-void run_train_job(const std::string& word) {
-  TrainJob job;
-  read_fields(parse_json(word, "--child"), job, "a training job");
-  set_quiet(job.quiet);
+void run_job(const TrainJob& job) {
   TrainRequest request{
       .config = make_config(load_protocol(job.protocol), job.task,
                             {.name = job.attention, .options = job.attention_options}, job.sets,
@@ -30,6 +27,27 @@ void run_train_job(const std::string& word) {
   const std::string status = train(request);
   if (status != "ok")
     throw Error(fmt::format("the run in {} ended as {}; see its result.json", job.run, status));
+}
+
+}  // namespace
+
+std::vector<std::string> child_words(const TrainJob& job) {
+  return {"suite", "child", write_fields(job).dump()};
+}
+
+void run_train_job(const std::string& word) {
+  TrainJob job;
+  read_fields(parse_json(word, "a training job"), job, "a training job");
+  set_quiet(job.quiet);
+  try {
+    run_job(job);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (!job.error_log.empty())
+      std::ofstream(job.error_log, std::ios::app) << "lra: " << first_line(error) << '\n';
+    throw;
+  }
 }
 
 }  // namespace lra

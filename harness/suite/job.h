@@ -18,6 +18,7 @@ struct TrainJob {
   int64_t threads = 1;
   int64_t memory_limit = 0;  // bytes of tensors on a CPU; 0 = 80 % of what is free
   bool quiet = false;
+  std::string error_log;  // the file that gets the error that ends it; "" = none
 
   template <class Fields>
   void fields(Fields& f) {
@@ -34,6 +35,7 @@ struct TrainJob {
     f("threads", threads);
     f("memory_limit", memory_limit);
     f("quiet", quiet);
+    f("error_log", error_log);
   }
 };
 

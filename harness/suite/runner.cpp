@@ -150,22 +150,23 @@ class SuiteRunner {
       say(fmt::format("{}: {}; it is left out and the cell runs again", label(i), bad));
     fs::remove(run(i) / kResultFile);
     queue_.begin(i);
-    const fs::path log = slots_.size() > 1 ? run(i) / kLogFile : fs::path();
+    const fs::path log = run(i) / kLogFile;
+    const bool alone = slots_.size() == 1;  // and its progress is the terminal's
     if (tries_[i] == 0) say(label(i));
     std::error_code none;
     const auto size = fs::file_size(log, none);
-    Job job{
-        .cell = i,
-        .slot = slot,
-        .claim = std::move(*claim),
-        .child = Child(child_words(job_of(suite_, i, data(i), slots_[slot].device, memory_limit_)),
-                       {.timeout = options_.timeout > 0 ? left : 0,
-                        .grace = kGrace,
-                        .log = log,
-                        .oom_preferred = true}),
-        .begin = utc_now(),
-        .checkpoint = stamp_of(run(i) / kLastCheckpoint),
-        .log_from = none ? 0 : size};
+    TrainJob process = job_of(suite_, i, data(i), slots_[slot].device, memory_limit_);
+    if (alone) process.error_log = log.string();
+    Job job{.cell = i,
+            .slot = slot,
+            .claim = std::move(*claim),
+            .child = Child(child_words(process), {.timeout = options_.timeout > 0 ? left : 0,
+                                                  .grace = kGrace,
+                                                  .log = alone ? fs::path() : log,
+                                                  .oom_preferred = true}),
+            .begin = utc_now(),
+            .checkpoint = stamp_of(run(i) / kLastCheckpoint),
+            .log_from = none ? 0 : size};
     slots_[slot].busy = true;
     jobs_.push_back(std::move(job));
   }
@@ -231,7 +232,7 @@ class SuiteRunner {
   // The last line of its part of the log.
   std::string said_last(const Job& job) const {
     std::ifstream in(run(job.cell) / kLogFile);
-    if (slots_.size() == 1 || !in.seekg(static_cast<std::streamoff>(job.log_from))) return "";
+    if (!in.seekg(static_cast<std::streamoff>(job.log_from))) return "";
     return last_line({std::istreambuf_iterator<char>(in), {}});
   }
 

@@ -103,6 +103,19 @@ TEST_F(SuiteRunTest, ACellThatOnlyDiesIsTriedSoOftenAndTheOthersGoOn) {
   EXPECT_EQ(final_status(run("s", "standard")), "ok");
 }
 
+// Its process writes to the terminal then, not to a log.
+TEST_F(SuiteRunTest, ACellThatRunsAloneLeavesTheReasonItDiedFor) {
+  fs::create_directories(run("s", "standard") / kMetricsFile);
+  const ProgramResult result =
+      run_program(with(words("s", "standard"), {"--tries", "1", "--only", "0"}));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_TRUE(has(result.err, "lra: cannot read")) << result.err;
+  const json record = read_json(run("s", "standard") / kResultFile);
+  EXPECT_EQ(record["status"], "crash");
+  EXPECT_TRUE(has(record["reason"], "exit status 1: lra: cannot read")) << record["reason"];
+  EXPECT_EQ(read_lines(run("s", "standard") / kTriesFile)[0]["ended"], record["reason"]);
+}
+
 TEST_F(SuiteRunTest, ACellHasItsTime) {
   write_budget(1'000'000);
   const auto w = with(words("s", "standard"), {"--timeout", "5", "--only", "0"});

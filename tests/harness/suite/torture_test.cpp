@@ -55,7 +55,7 @@ struct Victim {
 
 // The run of a cell's process, by its command line; "" for any other.
 fs::path run_of(const std::vector<std::string>& words) {
-  if (words.size() < 4 || words[2] != "--child") return {};
+  if (words.size() < 4 || words[2] != "child") return {};
   const json job = json::parse(words[3], nullptr, /*allow_exceptions=*/false);
   return job.is_object() ? job.value("run", "") : "";
 }
