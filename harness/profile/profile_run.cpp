@@ -64,8 +64,9 @@ Request parse_request(const json& value) {
 }
 
 struct Answer {
-  json value;  // null where there is none
-  std::string status, reason;
+  json value;  // null where there is none; then also:
+  Status status = Status::ok;
+  std::string reason;
 };
 
 // `program`: another than this one, for a peer; "" = this one.
@@ -82,23 +83,24 @@ Answer run_in_child(const Request& request, double timeout, const std::string& p
                         .oom_preferred = true});
   if (ended.timed_out)
     return {.value = nullptr,
-            .status = "timeout",
+            .status = Status::timeout,
             .reason = fmt::format("took longer than {:g} s", timeout)};
   if (ended.out_of_memory) {
-    return {.value = nullptr, .status = "oom", .reason = "out of memory: killed by the kernel"};
+    return {
+        .value = nullptr, .status = Status::oom, .reason = "out of memory: killed by the kernel"};
   }
   const std::string said = last_line(ended.err);
   if (ended.signal != 0 || ended.exit != 0) {
     return {.value = nullptr,
-            .status = "crash",
+            .status = Status::crash,
             .reason = fmt::format("{}{}", ended.text(), said.empty() ? "" : ": " + said)};
   }
   try {
     return {.value = parse_json(last_line(ended.out), "a measuring process's answer"),
-            .status = "",
+            .status = Status::ok,
             .reason = ""};
   } catch (const Error& error) {
-    return {.value = nullptr, .status = "crash", .reason = error.what()};
+    return {.value = nullptr, .status = Status::crash, .reason = error.what()};
   }
 }
 
@@ -123,7 +125,7 @@ class ProfileRunner {
     }
     if (plan.again) {
       std::erase_if(records_, [](const Profile& record) {
-        return record.status != "ok" || !record.noisy.empty();
+        return record.status != Status::ok || !record.noisy.empty();
       });
     }
     for (const ProfileCell& cell : plan.cells) {
@@ -176,7 +178,7 @@ class ProfileRunner {
   // Whether a cell is as good as it will get. Records without passes are of other programs, or of
   // an older version of this one.
   bool done(const Profile& record) const {
-    if (record.status != "ok" || !record.time || record.time->passes.empty()) return true;
+    if (record.status != Status::ok || !record.time || record.time->passes.empty()) return true;
     if (passes(record) >= 2 * plan_.passes || record.method.contains(kStopped)) return true;
     return quiet_passes(record) >= plan_.passes && record.noisy.empty();
   }
@@ -244,7 +246,7 @@ class ProfileRunner {
       try {
         pass = peer_record(answer.value, pass);
       } catch (const Error& error) {
-        pass.status = "crash";
+        pass.status = Status::crash;
         pass.reason = error.what();
       }
     }
@@ -261,7 +263,7 @@ class ProfileRunner {
   }
 
   static void merge(Profile pass, Profile& record) {
-    if (pass.status != "ok") {
+    if (pass.status != Status::ok) {
       // It ran before: what ended it now is the machine's doing, and no more is tried.
       record.method[kStopped] =
           fmt::format("a later process ended in {}: {}", pass.status, pass.reason);
@@ -291,7 +293,7 @@ class ProfileRunner {
       if (record.method.contains(kept)) now[kept] = record.method[kept];
     }
     record.method = std::move(now);
-    if (record.status != "ok" || !record.time) return;
+    if (record.status != Status::ok || !record.time) return;
     ProfileTime& time = *record.time;
     const auto used = passes_of(time, plan_.passes);
     std::vector<double> samples;
@@ -361,7 +363,7 @@ class ProfileRunner {
                                          record.length, record.scope, record.mode);
     if (done(record)) ++finished_;
     const std::string count = fmt::format("{}/{}", finished_, plan_.cells.size());
-    if (record.status != "ok") {
+    if (record.status != Status::ok) {
       say(fmt::format("{} {}: {} ({})", count, what, record.status, record.reason));
       return;
     }

@@ -35,7 +35,7 @@ struct Rates {
   std::optional<double> evaluation;  // of dev, seconds
   std::optional<double> memory_mib;
   std::string from;
-  std::string status = "ok";  // or what such a cell will end as
+  Status status = Status::ok;  // or what such a cell will end as
 };
 
 bool same_machine(const Machine& a, const Machine& b) {
@@ -86,7 +86,7 @@ std::optional<Rates> rates_of(const Result& result) {
 }
 
 // Whether a call would run the cell.
-bool is_open(const Prediction& p) { return p.status == "pending" || is_retryable(p.status); }
+bool is_open(const Prediction& p) { return p.status == Status::pending || is_retryable(p.status); }
 
 class Predictor {
  public:
@@ -114,16 +114,16 @@ class Predictor {
 
  private:
   Prediction predict(const SuiteCell& cell) {
-    Prediction p{.status = "pending"};
-    if (const std::string status = final_status(cell.run); !status.empty()) {
+    Prediction p{.status = Status::pending};
+    if (const auto status = final_status(cell.run)) {
       const Result result = read_result(cell.run / kResultFile);
-      p = {.status = status,
+      p = {.status = *status,
            .seconds = result.training.seconds,
            .left = 0,
            .memory_mib = result.training.peak_memory_mib,
            .from = "its own run"};
-      if (status == "ok" || status == "diverged") return p;
-      if (is_retryable(status)) p = {.status = status, .memory_mib = p.memory_mib};
+      if (status == Status::ok || status == Status::diverged) return p;
+      if (is_retryable(*status)) p = {.status = *status, .memory_mib = p.memory_mib};
     }
     const bool open = is_open(p);
     const auto known = rates(cell);
@@ -132,7 +132,7 @@ class Predictor {
       return p;
     }
     const Settings& s = cell.config.settings;
-    if (known->status != "ok") {
+    if (known->status != Status::ok) {
       if (open) p = {.status = p.status, .seconds = 0, .left = 0, .from = known->from};
       return p;
     }
@@ -220,8 +220,8 @@ class Predictor {
       if (!same) continue;
       Rates rates{.from = profile.path, .status = profile.status};
       if (fs::path(profile.path).filename() == kProbeFile) rates.from = "a probe";
-      if (profile.status != "ok") {
-        rates.from += ": " + profile.status;
+      if (profile.status != Status::ok) {
+        rates.from += ": " + text(profile.status);
         return rates;
       }
       rates.step = profile.time->median / 1000 * static_cast<double>(s.training.batch) /
@@ -382,7 +382,7 @@ Table plan_table(const Suite& suite, const std::vector<Prediction>& predictions,
     const Prediction& p = predictions[i];
     table.rows.push_back(
         {std::to_string(i), config.task, config.attention.text(), std::to_string(config.seed),
-         std::to_string(config.settings.training.steps), p.status, time_text(p.seconds),
+         std::to_string(config.settings.training.steps), text(p.status), time_text(p.seconds),
          time_text(p.left), p.memory_mib ? fmt::format("{:.0f}", *p.memory_mib) : "?", p.from});
   }
   const Totals totals = totals_of(predictions, jobs);

@@ -66,8 +66,8 @@ class SuiteRunner {
     for (size_t i = 0; i < suite.cells.size(); ++i) {
       if (!options.only.empty() && std::ranges::count(options.only, i) == 0) continue;
       chosen_.push_back(i);
-      const std::string status = final_status(run(i));
-      if (status == "crash" || (status == "timeout" && time_left(i) > 0))
+      const auto status = final_status(run(i));
+      if (status == Status::crash || (status == Status::timeout && time_left(i) > 0))
         again_[i] = *stamp_of(run(i) / kResultFile);
     }
   }
@@ -95,7 +95,8 @@ class SuiteRunner {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     if (progress) progress->finish();
-    return std::ranges::count_if(chosen_, [&](size_t i) { return final_status(run(i)) != "ok"; });
+    return std::ranges::count_if(chosen_,
+                                 [&](size_t i) { return final_status(run(i)) != Status::ok; });
   }
 
  private:
@@ -117,8 +118,8 @@ class SuiteRunner {
   // tried again where it was there when this runner began; one that appears later, from another
   // runner, stands: else two would try a hopeless cell in turns for ever.
   bool has_ended(size_t i) const {
-    const std::string status = final_status(run(i));
-    if (status.empty()) return false;
+    const auto status = final_status(run(i));
+    if (!status) return false;
     const auto it = again_.find(i);
     return it == again_.end() || stamp_of(run(i) / kResultFile) != it->second;
   }
@@ -152,11 +153,11 @@ class SuiteRunner {
     const fs::path& directory = data.at(cell.config.task);
     const double left = time_left(i);
     if (left <= 0) {
-      end(i, directory, slots_[slot].device, "timeout", timeout_reason());
+      end(i, directory, slots_[slot].device, Status::timeout, timeout_reason());
       return;
     }
     std::string bad;
-    if (final_status(cell.run, &bad).empty() && !bad.empty())
+    if (!final_status(cell.run, &bad) && !bad.empty())
       say(fmt::format("{}: {}; it is left out and the cell runs again", label(i), bad));
     fs::remove(cell.run / kResultFile);
     again_.erase(i);
@@ -228,36 +229,37 @@ class SuiteRunner {
   // What the end of a process means for its cell.
   void settle(const Job& job, const ChildStatus& ended, const fs::path& data) {
     const size_t i = job.cell;
-    const std::string device = slots_[job.slot].device, status = final_status(run(i));
+    const std::string device = slots_[job.slot].device;
+    const auto status = final_status(run(i));
     Attempt one{.begin = job.begin,
                 .device = device,
                 .threads = suite_.request.threads,
                 .seconds = ended.seconds,
-                .ended = status};
-    if (!status.empty()) {
+                .ended = status ? text(*status) : ""};
+    if (status) {
       append_try(run(i), one);
       ended_[i] = true;
-      say(label(i) + ": " + status);
+      say(label(i) + ": " + text(*status));
       return;
     }
     const bool asked = ended.exit == 130 || ended.signal == SIGTERM || ended.signal == SIGINT;
     const std::string said = said_last(job);
-    one.ended = ended.timed_out       ? "timeout"
-                : ended.out_of_memory ? "oom"
+    one.ended = ended.timed_out       ? text(Status::timeout)
+                : ended.out_of_memory ? text(Status::oom)
                 : asked               ? "asked to stop"
                                       : ended.text() + (said.empty() ? "" : ": " + said);
     append_try(run(i), one);
     if (ended.timed_out) {
-      end(i, data, device, "timeout", timeout_reason());
+      end(i, data, device, Status::timeout, timeout_reason());
     } else if (ended.out_of_memory) {
-      end(i, data, device, "oom", "out of memory: killed by the kernel");
+      end(i, data, device, Status::oom, "out of memory: killed by the kernel");
     } else if (!asked && !stop_requested()) {
       // As long as a run gets further between two deaths, it will end.
       const bool further = stamp_of(run(i) / kLastCheckpoint) != job.checkpoint;
       tries_[i] = further ? 1 : tries_[i] + 1;
       const bool hopeless = ended.exit == 2 || tries_[i] >= options_.tries;
       if (hopeless) {
-        end(i, data, device, "crash",
+        end(i, data, device, Status::crash,
             tries_[i] > 1 ? fmt::format("{} tries without a new checkpoint; the last: {}",
                                         tries_[i], one.ended)
                           : one.ended);
@@ -267,7 +269,7 @@ class SuiteRunner {
     }
   }
 
-  void end(size_t i, const fs::path& data, const std::string& device, const std::string& status,
+  void end(size_t i, const fs::path& data, const std::string& device, Status status,
            const std::string& reason) {
     record_failure(suite_.cells[i], data, device, status, reason);
     ended_[i] = true;

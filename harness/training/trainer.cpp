@@ -50,10 +50,10 @@ class Run {
     check_splits();
   }
 
-  std::string go() {
+  Status go() {
     if (is_finished()) {
       say(request_.run.string() + " is finished already; its result.json stands");
-      return "ok";
+      return Status::ok;
     }
     if (request_.device.is_cpu()) {
       const int64_t sharers = all_ == nullptr ? 1 : colocated_ranks(*all_).on_host;
@@ -61,7 +61,8 @@ class Run {
           request_.memory_limit > 0 ? request_.memory_limit : default_memory_limit() / sharers;
       set_cpu_memory_limit(live_bytes(request_.device) + limit);
     }
-    std::string status = "ok", reason;
+    Status status = Status::ok;
+    std::string reason;
     try {
       run_collective(all_, [&] {
         make_model();
@@ -69,15 +70,15 @@ class Run {
       });
       start();
       if (!fit()) {
-        status = "diverged";
+        status = Status::diverged;
         reason = fmt::format("the loss or a gradient was not finite by step {}", at_.step);
       }
     } catch (const Unsupported& error) {
-      status = "unsupported";
+      status = Status::unsupported;
       reason = error.what();
     } catch (const std::exception& error) {
       if (!is_out_of_memory(error)) throw;
-      status = "oom";
+      status = Status::oom;
       reason = fmt::format(
           "memory ran out at step {}: batch {}, length {}; training.micro_batch makes parts",
           at_.step, settings_.training.batch, settings_.input.length);
@@ -102,7 +103,7 @@ class Run {
     bool finished = false;
     run_collective(all_, [&] {
       const fs::path result = request_.run / kResultFile;
-      finished = fs::exists(result) && read_result(result).status == "ok";
+      finished = fs::exists(result) && read_result(result).status == Status::ok;
     });
     return all_ == nullptr ? finished : all_->gather(finished ? 1 : 0).front() != 0;
   }
@@ -421,14 +422,14 @@ class Run {
   }
 
   // Tests the best checkpoint once and writes the result.
-  void finish(const std::string& status, const std::string& reason) {
-    if (status != "ok") count_costs();
+  void finish(Status status, const std::string& reason) {
+    if (status != Status::ok) count_costs();
     std::optional<Evaluation> tested;
-    if (status == "ok") tested = test();
+    if (status == Status::ok) tested = test();
     on_rank_zero(all_, [&] { write_result(status, reason, tested); });
   }
 
-  void write_result(const std::string& status, const std::string& reason,
+  void write_result(Status status, const std::string& reason,
                     const std::optional<Evaluation>& tested) const {
     Result result = result_of(request_, data_.manifest(), data_.split("test"));
     result.status = status;
@@ -469,7 +470,7 @@ class Run {
           100 * result.test->accuracy, 100 * result.test->ci95.low, 100 * result.test->ci95.high,
           at_.best_step, result.training.steps_per_second.value_or(0)));
     } else {
-      say(status + ": " + reason);
+      say(text(status) + ": " + reason);
     }
   }
 
@@ -491,7 +492,7 @@ class Run {
 
 }  // namespace
 
-std::string train(const TrainRequest& request) {
+Status train(const TrainRequest& request) {
   std::optional<Run> run;
   run_collective(request.processes, [&] { run.emplace(request); });
   return run->go();

@@ -141,7 +141,7 @@ Fidelity parse_fidelity(const json& record) {
   f.data = parse_data(reader.at("data"));
   f.layer = reader.integer_if("layer", 0);
   f.threads = reader.integer_if("threads", 0);
-  f.status = reader.word("status", kStatusWords);
+  f.status = read_status(reader);
   f.reason = reader.text_or("reason", "");
   const RecordReader measures(reader.at("measures"), "measures");
   for (const MeasureName& measure : kMeasures) {
@@ -149,7 +149,7 @@ Fidelity parse_fidelity(const json& record) {
     if (const json* value = measures.find(name.c_str()))
       f.measures.emplace_back(name, parse_estimate(*value, "measures." + name));
   }
-  if (f.status == "ok" && f.measures.empty())
+  if (f.status == Status::ok && f.measures.empty())
     bad_record("field 'measures' holds none that is known");
   if (const json* time = reader.find("time_ms")) f.time = parse_time(*time);
   if (const json* memory = reader.find("memory_mib")) f.memory = parse_memory(*memory);

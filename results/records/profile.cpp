@@ -147,9 +147,9 @@ Profile parse_profile(const json& record) {
   profile.mode = reader.word("mode", kModes);
   profile.dtype = reader.text("dtype");
   profile.device = reader.text("device");
-  profile.status = reader.word("status", kStatusWords);
+  profile.status = read_status(reader);
   profile.reason = reader.text_or("reason", "");
-  const bool ok = profile.status == "ok";
+  const bool ok = profile.status == Status::ok;
   if (ok || reader.find("time_ms")) profile.time = parse_time(reader.at("time_ms"));
   if (ok || reader.find("memory_mib")) profile.memory = parse_memory(reader.at("memory_mib"));
   profile.package = reader.text_or("package", "");

@@ -16,6 +16,10 @@ void set_if(json& object, const char* name, const std::optional<int64_t>& value)
   if (value) object[name] = *value;
 }
 
+Status read_status(const RecordReader& reader) {
+  return *parse_status(reader.word("status", status_words()));
+}
+
 void check_schema(const RecordReader& reader, const char* expected) {
   const std::string schema = reader.text("schema");
   if (schema != expected) {

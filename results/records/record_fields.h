@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "results/records/json_line.h"
+#include "results/records/status.h"
 #include "results/statistics/interval.h"
 
 namespace lra {
@@ -146,6 +147,9 @@ json make_interval(const stats::Interval& interval);
 /// Sets object[name] where there is a value.
 void set_if(json& object, const char* name, const std::optional<double>& value);
 void set_if(json& object, const char* name, const std::optional<int64_t>& value);
+
+/// The record's "status".
+Status read_status(const RecordReader& reader);
 
 /// Throws unless the record's "schema" is `expected`.
 void check_schema(const RecordReader& reader, const char* expected);

@@ -150,9 +150,9 @@ Result parse_result(const json& record) {
   result.attention = parse_attention_record(reader.at("attention"));
   result.protocol = reader.text("protocol");
   result.seed = reader.natural("seed");
-  result.status = reader.word("status", kStatusWords);
+  result.status = read_status(reader);
   result.reason = reader.text_or("reason", "");
-  const bool ok = result.status == "ok";
+  const bool ok = result.status == Status::ok;
   if (ok || reader.find("test")) result.test = parse_accuracy(reader.at("test"), "test");
   if (const json* dev = reader.find("dev")) result.dev = parse_accuracy(*dev, "dev");
   result.best_step = reader.integer_if("best_step", 0);

@@ -149,7 +149,7 @@ Table results_long(std::span<const Result> results) {
                                  fmt::format("{}", fmt::join(r.overridden(), "; ")),
                                  r.dtype(),
                                  fmt::format("{}", r.seed),
-                                 r.status,
+                                 text(r.status),
                                  r.reason};
     if (r.test) {
       row.insert(row.end(),

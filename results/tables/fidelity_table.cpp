@@ -149,10 +149,10 @@ std::string estimate_text(const Estimate& estimate) {
 std::vector<std::string> reasons(const Group& group) {
   std::map<std::string, std::set<std::string>> texts;  // by status
   for (const Fidelity* f : group.cells) {
-    if (f->status == "ok" || f->reason.empty()) continue;
+    if (f->status == Status::ok || f->reason.empty()) continue;
     const std::string budget =
         f->budget.empty() ? "" : fmt::format(" at {}={}", f->budget, f->budget_value);
-    texts[f->status].insert(f->attention.label + budget + ": " + f->reason);
+    texts[text(f->status)].insert(f->attention.label + budget + ": " + f->reason);
   }
   std::vector<std::string> notes;
   for (const auto& [status, found] : texts) {
@@ -176,7 +176,9 @@ Table budget_table(const Group& group, const std::string& title, const Text& tex
   for (const auto& [name, row] : group.rows) {
     std::vector<std::string> cells{name};
     const auto add = [&](const Fidelity* f) {
-      cells.push_back(f == nullptr ? "–" : f->status != "ok" ? f->status : text(*f));
+      cells.push_back(f == nullptr              ? "–"
+                      : f->status != Status::ok ? lra::text(f->status)
+                                                : text(*f));
     };
     if (group.has_fixed) add(row.fixed);
     for (const int64_t value : abbreviated) {
@@ -208,7 +210,7 @@ std::vector<PlotSeries> series_of(const Group& group, std::string_view measure, 
   for (const auto& [name, row] : group.rows) {
     PlotSeries one{.name = name, .points = {}};
     const auto add = [&](const Fidelity* f) {
-      const Estimate* estimate = f->status == "ok" ? f->find(measure) : nullptr;
+      const Estimate* estimate = f->status == Status::ok ? f->find(measure) : nullptr;
       const std::optional<double> at = x(*f);
       if (estimate == nullptr || !at) return;
       if (const auto p = point(*at, *estimate)) one.points.push_back(*p);
@@ -301,7 +303,7 @@ Table fidelity_long(std::span<const Fidelity> cells) {
                             integer(f.layer),
                             run ? (f.data.synthetic ? "true" : "false") : "",
                             f.data.fingerprint,
-                            f.status,
+                            text(f.status),
                             f.reason,
                             measure,
                             of(estimate.mean),

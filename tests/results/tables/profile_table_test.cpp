@@ -25,7 +25,7 @@ std::vector<Table> of_title(const std::vector<Table>& tables, const std::string&
 
 std::vector<Profile> table1_shaped() {
   Profile oom = example_profile("standard", 2048, 1, 1);
-  oom.status = "oom";
+  oom.status = Status::oom;
   oom.reason = "needs 12 GiB";
   oom.time.reset();
   oom.memory.reset();
