@@ -20,6 +20,7 @@ constexpr const char* kColumns[] = {"source",
                                     "mode",
                                     "protocol",
                                     "task",
+                                    "sets",
                                     "batch",
                                     "batch_policy",
                                     "heads",
@@ -58,6 +59,10 @@ std::string plain_number(const std::optional<double>& value) {
 
 std::string integer(int64_t value) { return fmt::format("{}", value); }
 
+std::vector<std::string> sets_of(const Profile& p) {
+  return p.sets.get<std::vector<std::string>>();
+}
+
 LongRow measured_row(const Profile& p) {
   LongRow row = {{"source", "measured"},
                  {"attention", p.attention.label},
@@ -67,6 +72,7 @@ LongRow measured_row(const Profile& p) {
                  {"mode", p.mode},
                  {"protocol", p.protocol},
                  {"task", p.task},
+                 {"sets", fmt::format("{}", fmt::join(sets_of(p), "; "))},
                  {"batch", integer(p.batch)},
                  {"batch_policy", p.batch_policy},
                  {"heads", integer(p.heads)},
