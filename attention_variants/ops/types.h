@@ -52,7 +52,9 @@ struct SparsityPattern {
 };
 
 /// What kept elements of a dropout are multiplied with, where `threshold` of 65536 are dropped.
-[[gnu::always_inline]] inline double dropout_scale(uint32_t threshold) { return 65536.0 / (65536.0 - threshold); }
+[[gnu::always_inline]] inline double dropout_scale(uint32_t threshold) {
+  return 65536.0 / (65536.0 - threshold);
+}
 
 /// Queries that share a block of a dropout of attention weights, which has as many elements.
 inline constexpr int64_t kWeightDropoutTile = 128;

@@ -54,8 +54,8 @@ void run_train(const TrainOptions& options, Processes* processes) {
   request.data = options.data;
   request.resume = options.resume ? Resume::yes : Resume::no;
   request.processes = processes;
-  const std::string status = train(request);
-  if (status == "ok") return;
+  const Status status = train(request);
+  if (status == Status::ok) return;
   run_collective(processes, [&] {
     throw Error(fmt::format("the run in {} ended as {}; see its result.json", options.run, status));
   });

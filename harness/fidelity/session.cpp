@@ -93,7 +93,7 @@ bool Session::attempt(Fidelity& record,
         record.measures.emplace_back(name, estimate_of(std::move(samples)));
         continue;
       }
-      record.status = "diverged";
+      record.status = Status::diverged;
       if (!record.reason.empty()) record.reason += "; ";
       record.reason +=
           fmt::format("{}: {} of {} samples are not finite", name, wild, samples.size());

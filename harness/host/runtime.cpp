@@ -72,11 +72,11 @@ void synchronize(torch::Device device) {
   if (device.is_cuda()) torch::cuda::synchronize(device.index());
 }
 
-std::string status_of(const std::exception& error) {
-  if (is_out_of_memory(error)) return "oom";
+Status status_of(const std::exception& error) {
+  if (is_out_of_memory(error)) return Status::oom;
   const bool refused = dynamic_cast<const Unsupported*>(&error) != nullptr ||
                        dynamic_cast<const UsageError*>(&error) != nullptr;
-  return refused ? "unsupported" : "crash";
+  return refused ? Status::unsupported : Status::crash;
 }
 
 int exit_status(const std::exception& error) {

@@ -7,6 +7,7 @@
 #include "attention_variants/base/fields.h"
 #include "attention_variants/torch.h"
 #include "results/records/machine.h"
+#include "results/records/status.h"
 
 namespace lra {
 
@@ -20,9 +21,9 @@ int64_t use_threads(int64_t threads);
 /// Waits for a GPU's work; nothing on a CPU.
 void synchronize(torch::Device device);
 
-/// The status word of a cell that ended in this error: "oom", "unsupported" (the variant cannot
-/// take the shape, or these options together) or "crash".
-std::string status_of(const std::exception& error);
+/// The status of a cell that ended in this error: oom, unsupported (the variant cannot
+/// take the shape, or these options together) or crash.
+Status status_of(const std::exception& error);
 
 /// The exit status of the program for an error: 130 after Ctrl-C, 2 for a UsageError, else 1.
 int exit_status(const std::exception& error);

@@ -53,23 +53,24 @@ MeasureAnswer run_in_child(const MeasureRequest& request, double timeout,
                         .oom_preferred = true});
   if (ended.timed_out)
     return {.value = nullptr,
-            .status = "timeout",
+            .status = Status::timeout,
             .reason = fmt::format("took longer than {:g} s", timeout)};
   if (ended.out_of_memory) {
-    return {.value = nullptr, .status = "oom", .reason = "out of memory: killed by the kernel"};
+    return {
+        .value = nullptr, .status = Status::oom, .reason = "out of memory: killed by the kernel"};
   }
   const std::string said = last_line(ended.err);
   if (ended.signal != 0 || ended.exit != 0) {
     return {.value = nullptr,
-            .status = "crash",
+            .status = Status::crash,
             .reason = fmt::format("{}{}", ended.text(), said.empty() ? "" : ": " + said)};
   }
   try {
     return {.value = parse_json(last_line(ended.out), "a measuring process's answer"),
-            .status = "",
+            .status = std::nullopt,
             .reason = ""};
   } catch (const Error& error) {
-    return {.value = nullptr, .status = "crash", .reason = error.what()};
+    return {.value = nullptr, .status = Status::crash, .reason = error.what()};
   }
 }
 

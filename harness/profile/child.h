@@ -19,8 +19,9 @@ struct MeasureRequest {
 };
 
 struct MeasureAnswer {
-  json value;  // null where there is none
-  std::string status, reason;
+  json value;                    // null where there is none
+  std::optional<Status> status;  // none where it answered
+  std::string reason;
 };
 
 /// Asks a process of this program, or, for a peer, of another. Throws Interrupted after Ctrl-C.

@@ -45,13 +45,13 @@ int64_t pass_count(const Profile& record) {
 
 bool is_done(const Profile& record, int64_t passes) {
   // Records without passes are of other programs, or of an older version of this one.
-  if (record.status != "ok" || !record.time || record.time->passes.empty()) return true;
+  if (record.status != Status::ok || !record.time || record.time->passes.empty()) return true;
   if (pass_count(record) >= 2 * passes || record.method.contains(kStopped)) return true;
   return quiet_passes(record) >= passes && record.noisy.empty();
 }
 
 void merge_pass(Profile pass, Profile& record) {
-  if (pass.status != "ok") {
+  if (pass.status != Status::ok) {
     record.method[kStopped] =
         fmt::format("a later process ended in {}: {}", pass.status, pass.reason);
     return;
@@ -78,7 +78,7 @@ void settle(Profile& record, json method, const std::optional<Roofline>& rooflin
     if (record.method.contains(kept)) method[kept] = record.method[kept];
   }
   record.method = std::move(method);
-  if (record.status != "ok" || !record.time) return;
+  if (record.status != Status::ok || !record.time) return;
   ProfileTime& time = *record.time;
   const auto used = passes_of(time, passes);
   std::vector<double> samples;

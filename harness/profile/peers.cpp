@@ -93,7 +93,7 @@ Profile peer_record(const json& answer, Profile expected) {
   } catch (const std::exception& error) {
     throw Error(fmt::format("its answer is no line of a profile: {}", error.what()));
   }
-  if (said.status == "ok" && said.time->passes.size() != 1) {
+  if (said.status == Status::ok && said.time->passes.size() != 1) {
     throw Error(fmt::format("its answer should hold the samples of one pass, not of {}",
                             said.time->passes.size()));
   }

@@ -133,7 +133,7 @@ class ProfileRunner {
     const MeasureAnswer answer = run_in_child(request, plan_.timeout, ours ? "" : plan_.peers);
     Profile pass = profile_record(request.cell, device_, threads_);
     if (answer.value.is_null()) {
-      pass.status = answer.status;
+      pass.status = *answer.status;
       pass.reason = answer.reason;
     } else if (ours) {
       Machine machine = pass.machine;  // a pinned process sees fewer processors
@@ -143,7 +143,7 @@ class ProfileRunner {
       try {
         pass = peer_record(answer.value, pass);
       } catch (const Error& error) {
-        pass.status = "crash";
+        pass.status = Status::crash;
         pass.reason = error.what();
       }
     }
@@ -185,7 +185,7 @@ class ProfileRunner {
                                          record.length, record.scope, record.mode);
     if (is_done(record, plan_.passes)) ++finished_;
     const std::string count = fmt::format("{}/{}", finished_, plan_.cells.size());
-    if (record.status != "ok") {
+    if (record.status != Status::ok) {
       say(fmt::format("{} {}: {} ({})", count, what, record.status, record.reason));
       return;
     }

@@ -29,7 +29,7 @@ ProfileStore::ProfileStore(std::filesystem::path file, std::vector<std::string> 
 
 void ProfileStore::drop_failed() {
   std::erase_if(records_, [](const Profile& record) {
-    return record.status != "ok" || !record.noisy.empty();
+    return record.status != Status::ok || !record.noisy.empty();
   });
 }
 

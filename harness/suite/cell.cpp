@@ -14,24 +14,24 @@ namespace lra {
 
 namespace fs = std::filesystem;
 
-std::string final_status(const fs::path& run, std::string* bad) {
+std::optional<Status> final_status(const fs::path& run, std::string* bad) {
   const fs::path path = run / kResultFile;
-  if (!fs::exists(path)) return "";
+  if (!fs::exists(path)) return std::nullopt;
   try {
     return read_result(path).status;
   } catch (const Error& error) {
     if (bad != nullptr) *bad = error.what();
-    return "";
+    return std::nullopt;
   }
 }
 
-bool is_retryable(const std::string& status) { return status == "crash" || status == "timeout"; }
+bool is_retryable(Status status) { return status == Status::crash || status == Status::timeout; }
 
 std::vector<size_t> open_cells(const Suite& suite) {
   std::vector<size_t> open;
   for (size_t i = 0; i < suite.cells.size(); ++i) {
-    const std::string status = final_status(suite.cells[i].run);
-    if (status.empty() || is_retryable(status)) open.push_back(i);
+    const auto status = final_status(suite.cells[i].run);
+    if (!status || is_retryable(*status)) open.push_back(i);
   }
   return open;
 }
@@ -62,7 +62,7 @@ double attempt_seconds(const fs::path& run) {
 }
 
 void record_failure(const SuiteCell& cell, const fs::path& data, const std::string& device,
-                    const std::string& status, const std::string& reason) {
+                    Status status, const std::string& reason) {
   const PreparedData prepared = open_data(data, cell.config.task, /*check_hashes=*/false);
   const TrainRequest train{
       .config = cell.config, .run = cell.run, .data = data, .device = parse_device(device)};

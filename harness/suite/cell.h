@@ -8,6 +8,7 @@
 #include "harness/host/child.h"
 #include "harness/host/folder_lock.h"
 #include "harness/suite/suite.h"
+#include "results/records/status.h"
 
 namespace lra {
 
@@ -21,12 +22,12 @@ inline constexpr const char* kTriesFile = "tries.log";
 /// ran alone.
 inline constexpr const char* kLogFile = "log.txt";
 
-/// How a cell's result.json ended, "" where there is none (or none that can be read, which `bad`
-/// then tells).
-std::string final_status(const std::filesystem::path& run, std::string* bad = nullptr);
+/// How a cell's result.json ended, nothing where there is none (or none that can be read, which
+/// `bad` then tells).
+std::optional<Status> final_status(const std::filesystem::path& run, std::string* bad = nullptr);
 
 /// Whether a new call takes up a cell again that ended so: a crash, or a time that was too short.
-bool is_retryable(const std::string& status);
+bool is_retryable(Status status);
 
 /// The cells that a new call would run: those without a result, and those it takes up again.
 std::vector<size_t> open_cells(const Suite& suite);
@@ -48,7 +49,6 @@ double attempt_seconds(const std::filesystem::path& run);
 
 /// Writes the result of a cell whose process left none, with this status and reason.
 void record_failure(const SuiteCell& cell, const std::filesystem::path& data,
-                    const std::string& device, const std::string& status,
-                    const std::string& reason);
+                    const std::string& device, Status status, const std::string& reason);
 
 }  // namespace lra

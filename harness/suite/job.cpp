@@ -24,8 +24,8 @@ void run_job(const TrainJob& job) {
       .memory_limit = job.memory_limit,
       .resume = Resume::yes};
   request.threads = use_threads(job.threads);
-  const std::string status = train(request);
-  if (status != "ok")
+  const Status status = train(request);
+  if (status != Status::ok)
     throw Error(fmt::format("the run in {} ended as {}; see its result.json", job.run, status));
 }
 

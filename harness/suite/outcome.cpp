@@ -21,18 +21,20 @@ std::string timeout_reason(double timeout) {
 Outcome outcome_of(const EndOfTry& end, int64_t most_tries, double timeout) {
   const ChildStatus& child = end.child;
   using Next = Outcome::Next;
-  if (!end.status.empty())
-    return {.next = Next::done, .status = end.status, .ended = end.status, .tries = end.tries};
+  if (end.status) {
+    return {
+        .next = Next::done, .status = *end.status, .ended = text(*end.status), .tries = end.tries};
+  }
   if (child.timed_out) {
     return {.next = Next::fail,
-            .status = "timeout",
+            .status = Status::timeout,
             .reason = timeout_reason(timeout),
             .ended = "timeout",
             .tries = end.tries};
   }
   if (child.out_of_memory) {
     return {.next = Next::fail,
-            .status = "oom",
+            .status = Status::oom,
             .reason = "out of memory: killed by the kernel",
             .ended = "oom",
             .tries = end.tries};
@@ -49,7 +51,7 @@ Outcome outcome_of(const EndOfTry& end, int64_t most_tries, double timeout) {
   outcome.next = Next::retry;
   if (child.exit == kUsage || outcome.tries >= most_tries) {
     outcome.next = Next::fail;
-    outcome.status = "crash";
+    outcome.status = Status::crash;
     outcome.reason = outcome.tries > 1
                          ? fmt::format("{} tries without a new checkpoint; the last: {}",
                                        outcome.tries, outcome.ended)

@@ -10,11 +10,11 @@ namespace lra {
 /// All that is known when the process of a cell has ended.
 struct EndOfTry {
   ChildStatus child;
-  std::string status;           // of the result it left, "" = none
-  std::string last_line;        // of what it wrote, "" where that is not known
-  bool new_checkpoint = false;  // it wrote one
-  bool stopping = false;        // the runner was asked to stop
-  int64_t tries = 0;            // that ended before without a new checkpoint, in a row
+  std::optional<Status> status;  // of the result it left
+  std::string last_line;         // of what it wrote, "" where that is not known
+  bool new_checkpoint = false;   // it wrote one
+  bool stopping = false;         // the runner was asked to stop
+  int64_t tries = 0;             // that ended before without a new checkpoint, in a row
 };
 
 struct Outcome {
@@ -24,7 +24,8 @@ struct Outcome {
     retry,  // once more
     leave,  // it was asked to stop: whoever goes on with the suite takes it up
   } next = Next::done;
-  std::string status, reason;
+  Status status = Status::ok;
+  std::string reason;
   std::string ended;  // the try, for tries.log
   int64_t tries = 0;  // as EndOfTry::tries, with this one
 };

@@ -80,16 +80,16 @@ class Predictor {
       : records_(suite, options.records), probe_(options.probe) {}
 
   Prediction predict(const SuiteCell& cell) {
-    Prediction p{.status = "pending"};
-    if (const std::string status = final_status(cell.run); !status.empty()) {
+    Prediction p{.status = Status::pending};
+    if (const auto status = final_status(cell.run)) {
       const Result result = read_result(cell.run / kResultFile);
-      p = {.status = status,
+      p = {.status = *status,
            .seconds = result.training.seconds,
            .left = 0,
            .memory_mib = result.training.peak_memory_mib,
            .from = "its own run"};
-      if (status == "ok" || status == "diverged") return p;
-      if (is_retryable(status)) p = {.status = status, .memory_mib = p.memory_mib};
+      if (status == Status::ok || status == Status::diverged) return p;
+      if (is_retryable(*status)) p = {.status = *status, .memory_mib = p.memory_mib};
     }
     const bool open = is_open(p);
     const auto known = rates(cell);
@@ -98,7 +98,7 @@ class Predictor {
       return p;
     }
     const Settings& s = cell.config.settings;
-    if (known->status != "ok") {
+    if (known->status != Status::ok) {
       if (open) p = {.status = p.status, .seconds = 0, .left = 0, .from = known->from};
       return p;
     }
@@ -140,7 +140,7 @@ class Predictor {
 
 }  // namespace
 
-bool is_open(const Prediction& p) { return p.status == "pending" || is_retryable(p.status); }
+bool is_open(const Prediction& p) { return p.status == Status::pending || is_retryable(p.status); }
 
 std::vector<Prediction> predict(const Suite& suite, const PredictOptions& options) {
   Predictor predictor(suite, options);

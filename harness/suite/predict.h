@@ -12,7 +12,7 @@
 namespace lra {
 
 struct Prediction {
-  std::string status;                // "pending", or what the cell ended as
+  Status status = Status::pending;   // or what the cell ended as
   std::optional<double> seconds;     // of the whole cell; nothing where nothing is known
   std::optional<double> left;        // of them, still to come
   std::optional<double> memory_mib;  // tensors at most

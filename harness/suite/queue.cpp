@@ -19,8 +19,8 @@ CellQueue::CellQueue(const Suite& suite, const std::vector<size_t>& only, double
   for (size_t i = 0; i < suite.cells.size(); ++i) {
     if (!only.empty() && std::ranges::count(only, i) == 0) continue;
     chosen_.push_back(i);
-    const std::string status = final_status(suite.cells[i].run);
-    if (status == "crash" || (status == "timeout" && time_left(i) > 0))
+    const auto status = final_status(suite.cells[i].run);
+    if (status == Status::crash || (status == Status::timeout && time_left(i) > 0))
       again_[i] = *stamp_of(suite.cells[i].run / kResultFile);
   }
 }
@@ -30,7 +30,7 @@ CellQueue::CellQueue(const Suite& suite, const std::vector<size_t>& only, double
 // runners would retry a failing cell alternately without end.
 bool CellQueue::has_ended(size_t cell) const {
   const std::filesystem::path& run = suite_.cells[cell].run;
-  if (final_status(run).empty()) return false;
+  if (!final_status(run)) return false;
   const auto it = again_.find(cell);
   return it == again_.end() || stamp_of(run / kResultFile) != it->second;
 }

@@ -158,8 +158,8 @@ std::optional<Rates> rates_from_profiles(const SuiteCell& cell, const RateRecord
     if (!same) continue;
     Rates rates{.from = profile.path, .status = profile.status};
     if (fs::path(profile.path).filename() == kProbeFile) rates.from = "a probe";
-    if (profile.status != "ok") {
-      rates.from += ": " + profile.status;
+    if (profile.status != Status::ok) {
+      rates.from += ": " + text(profile.status);
       return rates;
     }
     rates.step = profile.time->median / 1000 * static_cast<double>(s.training.batch) /

@@ -16,8 +16,8 @@ struct Rates {
   double step = 0;                   // seconds
   std::optional<double> evaluation;  // of dev, seconds
   std::optional<double> memory_mib;
-  std::string from;           // what says so
-  std::string status = "ok";  // or what such a cell will end as
+  std::string from;            // what says so
+  Status status = Status::ok;  // or what such a cell will end as
 };
 
 /// What rates are read from.

@@ -142,11 +142,11 @@ class SuiteRunner {
     if (queue_.look(i)) return;  // another may have ended it since we looked
     const double left = queue_.time_left(i);
     if (left <= 0) {
-      fail(i, slots_[slot].device, "timeout", timeout_reason(options_.timeout));
+      fail(i, slots_[slot].device, Status::timeout, timeout_reason(options_.timeout));
       return;
     }
     std::string bad;
-    if (final_status(run(i), &bad).empty() && !bad.empty())
+    if (!final_status(run(i), &bad) && !bad.empty())
       say(fmt::format("{}: {}; it is left out and the cell runs again", label(i), bad));
     fs::remove(run(i) / kResultFile);
     queue_.begin(i);
@@ -209,7 +209,7 @@ class SuiteRunner {
     switch (outcome.next) {
       case Outcome::Next::done:
         queue_.end(i);
-        say(label(i) + ": " + outcome.status);
+        say(label(i) + ": " + text(outcome.status));
         break;
       case Outcome::Next::fail:
         fail(i, device, outcome.status, outcome.reason);
@@ -222,8 +222,7 @@ class SuiteRunner {
     }
   }
 
-  void fail(size_t i, const std::string& device, const std::string& status,
-            const std::string& reason) {
+  void fail(size_t i, const std::string& device, Status status, const std::string& reason) {
     record_failure(suite_.cells[i], data(i), device, status, reason);
     queue_.end(i);
     say(fmt::format("{}: {} ({})", label(i), status, reason));

@@ -30,7 +30,7 @@ CellStatus read_cell(const json& config, const fs::path& run, size_t index) {
                                    .text(),
                   .seed = config.at("seed"),
                   .run = run,
-                  .state = "pending",
+                  .state = Status::pending,
                   .steps = config.at("training").at("steps")};
   if (fs::exists(run / kResultFile)) {
     try {
@@ -50,7 +50,7 @@ CellStatus read_cell(const json& config, const fs::path& run, size_t index) {
   }
   const auto holder = cell_holder(run);
   if (holder) {
-    cell.state = "running";
+    cell.state = Status::running;
     cell.by = holder->text();
   }
   const MetricsTail tail = read_metrics(run / kMetricsFile);
@@ -68,8 +68,8 @@ CellStatus read_cell(const json& config, const fs::path& run, size_t index) {
 class Costs {
  public:
   void add(const CellStatus& cell) {
-    const auto seconds = cell.seconds && cell.state == "ok" ? cell.seconds
-                         : cell.rate && cell.state == "running"
+    const auto seconds = cell.seconds && cell.state == Status::ok ? cell.seconds
+                         : cell.rate && cell.state == Status::running
                              ? std::optional(static_cast<double>(cell.steps) / *cell.rate)
                              : std::nullopt;
     if (!seconds) return;
@@ -93,28 +93,28 @@ class Costs {
 
 std::string accuracy_text(const CellStatus& cell) {
   if (!cell.accuracy) return "";
-  return fmt::format("{:.2f}{}", 100 * *cell.accuracy, cell.state == "ok" ? "" : " (dev)");
+  return fmt::format("{:.2f}{}", 100 * *cell.accuracy, cell.state == Status::ok ? "" : " (dev)");
 }
 
 std::vector<std::string> row_of(const CellStatus& cell, bool queue) {
   const double share =
-      cell.state == "ok"
+      cell.state == Status::ok
           ? 1
           : static_cast<double>(cell.step) / static_cast<double>(std::max<int64_t>(cell.steps, 1));
   std::string time;
   if (cell.eta) time = duration_text(*cell.eta);
-  if (cell.state == "ok" && cell.seconds) time = "took " + duration_text(*cell.seconds);
+  if (cell.state == Status::ok && cell.seconds) time = "took " + duration_text(*cell.seconds);
   std::vector<std::string> row = {std::to_string(cell.index),
                                   cell.task,
                                   cell.attention,
                                   std::to_string(cell.seed),
-                                  cell.state,
+                                  text(cell.state),
                                   "[" + bar_text(share, 10) + "]",
                                   fmt::format("{}/{}", cell.step, cell.steps),
                                   accuracy_text(cell),
                                   cell.rate ? fmt::format("{:.3g}", *cell.rate) : "",
                                   time,
-                                  cell.state == "running" ? cell.by : cell.reason};
+                                  cell.state == Status::running ? cell.by : cell.reason};
   if (queue) row.push_back(cell.queue);
   return row;
 }
@@ -148,8 +148,9 @@ MetricsTail read_metrics(const fs::path& path) {
 }
 
 bool SuiteStatus::all_ended() const {
-  return std::ranges::none_of(
-      cells, [](const CellStatus& c) { return c.state == "pending" || c.state == "running"; });
+  return std::ranges::none_of(cells, [](const CellStatus& c) {
+    return c.state == Status::pending || c.state == Status::running;
+  });
 }
 
 SuiteStatus suite_status(const fs::path& out) {
@@ -177,8 +178,8 @@ SuiteStatus suite_status(const fs::path& out) {
   double left = 0;
   bool known = true;
   for (const CellStatus& cell : status.cells) {
-    ++status.counts[cell.state];
-    const bool open = cell.state == "pending" || cell.state == "running";
+    ++status.counts[text(cell.state)];
+    const bool open = cell.state == Status::pending || cell.state == Status::running;
     status.steps += cell.steps;
     status.steps_done += open ? cell.step : cell.steps;
     if (!open) continue;
@@ -192,7 +193,7 @@ SuiteStatus suite_status(const fs::path& out) {
       known = false;
     }
   }
-  const size_t running = status.counts.contains("running") ? status.counts.at("running") : 0;
+  const auto running = std::ranges::count(status.cells, Status::running, &CellStatus::state);
   if (known && running > 0) status.eta = left / static_cast<double>(running);
   return status;
 }
@@ -223,10 +224,10 @@ std::string status_text(const SuiteStatus& status, size_t rows) {
   size_t left_out = 0;
   if (rows > 0 && shown.size() > rows) {
     const auto rank = [](const CellStatus* cell) {
-      return cell->state == "running"   ? 0
-             : cell->state == "ok"      ? 3
-             : cell->state == "pending" ? 2
-                                        : 1;
+      return cell->state == Status::running   ? 0
+             : cell->state == Status::ok      ? 3
+             : cell->state == Status::pending ? 2
+                                              : 1;
     };
     std::ranges::stable_sort(shown, {}, rank);
     left_out = shown.size() - rows;

@@ -9,6 +9,7 @@
 
 #include "attention_variants/base/fields.h"
 #include "harness/host/folder_lock.h"
+#include "results/records/status.h"
 
 namespace lra {
 
@@ -25,7 +26,7 @@ struct CellStatus {
   std::string task, attention;
   uint64_t seed = 0;
   std::filesystem::path run;
-  std::string state;  // a status word of the records: "pending", "running", "ok", ...
+  Status state = Status::pending;
   std::string reason;
   int64_t step = 0, steps = 0;
   std::optional<double> accuracy;   // of test where it ended, else of dev so far

@@ -13,7 +13,8 @@ namespace lra {
 
 /// How a run ended.
 struct Outcome {
-  std::string status = "ok", reason;
+  Status status = Status::ok;
+  std::string reason;
   std::optional<Evaluation> tested;  // the best checkpoint on the test split, where that was done
 };
 

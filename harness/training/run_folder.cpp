@@ -50,7 +50,7 @@ void RunFolder::check_identity(Resume resume) const {
 
 bool RunFolder::is_finished() const {
   const fs::path result = path_ / kResultFile;
-  return fs::exists(result) && read_result(result).status == "ok";
+  return fs::exists(result) && read_result(result).status == Status::ok;
 }
 
 void RunFolder::begin(const json& config, const TrainState& at) {

@@ -83,7 +83,7 @@ void say_evaluation(int64_t step, const Evaluation& dev, bool better) {
 
 void say_end(const Result& result) {
   if (!result.test) {
-    say(result.status + ": " + result.reason);
+    say(text(result.status) + ": " + result.reason);
     return;
   }
   say(fmt::format(
@@ -126,9 +126,10 @@ std::string out_of_memory(const Settings& settings, int64_t step, bool trained) 
 Outcome outcome_of(const std::exception& error, const TrainRequest& request, int64_t step,
                    bool trained) {
   if (dynamic_cast<const Unsupported*>(&error) != nullptr)
-    return {.status = "unsupported", .reason = error.what()};
+    return {.status = Status::unsupported, .reason = error.what()};
   if (!is_out_of_memory(error)) throw;
-  Outcome outcome{.status = "oom", .reason = out_of_memory(request.config.settings, step, trained)};
+  Outcome outcome{.status = Status::oom,
+                  .reason = out_of_memory(request.config.settings, step, trained)};
   if (request.processes != nullptr) outcome.reason += fmt::format(" ({})", first_line(error));
   return outcome;
 }
@@ -172,10 +173,10 @@ class TrainingLoop {
     check_splits(data_, request.config);
   }
 
-  std::string run() {
+  Status run() {
     if (is_finished(folder_, all_)) {
       say(folder_.text() + " is finished already; its result.json stands");
-      return "ok";
+      return Status::ok;
     }
     limit_memory(request_);
     Outcome outcome;
@@ -187,7 +188,7 @@ class TrainingLoop {
       if (trained) {
         outcome.tested = test();
       } else {
-        outcome.status = "diverged";
+        outcome.status = Status::diverged;
         outcome.reason = fmt::format("the loss or a gradient was not finite by step {}", at_.step);
       }
     } catch (const std::exception& error) {
@@ -355,7 +356,7 @@ class TrainingLoop {
 
 }  // namespace
 
-std::string train(const TrainRequest& request) {
+Status train(const TrainRequest& request) {
   std::optional<TrainingLoop> loop;
   run_collective(request.processes, [&] { loop.emplace(request); });
   return loop->run();

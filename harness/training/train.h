@@ -8,6 +8,7 @@
 #include "attention_variants/torch.h"
 #include "harness/training/run_folder.h"
 #include "lra/config/protocol.h"
+#include "results/records/status.h"
 
 namespace lra {
 
@@ -25,11 +26,11 @@ struct TrainRequest {
   Processes* processes = nullptr;  // that train together; null = this one alone
 };
 
-/// Runs to the end and returns the status written to result.json ("ok", "diverged", "oom",
-/// "unsupported"). Throws Error where the folder is in use or holds another run, data are missing
+/// Runs to the end and returns the status written to result.json (ok, diverged, oom,
+/// unsupported). Throws Error where the folder is in use or holds another run, data are missing
 /// or broken, or the disk is full; Interrupted after Ctrl-C, with a checkpoint written. Several
 /// processes share out each batch and each evaluation, and the first writes all files; what any of
 /// them throws, all do.
-std::string train(const TrainRequest& request);
+Status train(const TrainRequest& request);
 
 }  // namespace lra

@@ -53,7 +53,7 @@ AccuracyCells accuracy_cells(const RecipeGroup& group) {
   AccuracyCells cells;
   for (const Result* r : group.results) {
     AccuracyCell& cell = cells[{names.at(r), r->task}];
-    if (r->status == "ok" && r->test) {
+    if (r->status == Status::ok && r->test) {
       const auto same = [r](const Result* other) { return other->seed == r->seed; };
       if (std::any_of(cell.ok.begin(), cell.ok.end(), same)) {
         ++cell.repeated;
@@ -61,7 +61,7 @@ AccuracyCells accuracy_cells(const RecipeGroup& group) {
         cell.ok.push_back(r);
       }
     } else {
-      ++cell.other[r->status];
+      ++cell.other[text(r->status)];
     }
   }
   return cells;

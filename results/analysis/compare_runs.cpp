@@ -74,7 +74,7 @@ std::vector<const Result*> finished(const char* which, std::span<const Result> r
       return other->seed == r.seed && other->attention.label == r.attention.label &&
              other->attention.options == r.attention.options;
     };
-    if (r.status != "ok" || !r.test) {
+    if (r.status != Status::ok || !r.test) {
       notes.push_back(fmt::format("left out: {} is {}", r.path, r.status));
     } else if (std::ranges::any_of(kept, same_seed)) {
       notes.push_back(fmt::format("left out: {} repeats seed {}", r.path, r.seed));

@@ -33,7 +33,7 @@ std::string identity(const Profile& p) {
 }
 
 bool measured(const Profile* p) {
-  return p != nullptr && p->status == "ok" && p->time && p->memory;
+  return p != nullptr && p->status == Status::ok && p->time && p->memory;
 }
 
 std::vector<std::vector<double>> passes_of(const ProfileTime& time, int64_t fewest) {

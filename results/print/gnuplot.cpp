@@ -43,50 +43,66 @@ std::string style_text(const PlotSeries& series, bool bars) {
   return "1:2 with steps linewidth 1.2 linecolor rgb '#808080'";
 }
 
-}  // namespace
+// Intervals are drawn where no series has so many points that they would hide the lines.
+bool draws_intervals(const Plot& plot) {
+  return std::ranges::all_of(plot.series,
+                             [](const PlotSeries& series) { return series.points.size() <= 24; });
+}
 
-std::string plot_script(const Plot& plot) {
-  const std::string& name = plot.name;
-  std::string script = fmt::format("# gnuplot {0}.gp: writes {0}.svg{1}\n", name,
-                                   plot.pdf ? fmt::format(" and {}.pdf", name) : "");
+// The points that can be drawn, a line each.
+std::string data_lines(const PlotSeries& series) {
   std::string lines;
-  bool any = false;
-  const bool bars = std::ranges::all_of(
-      plot.series, [](const PlotSeries& series) { return series.points.size() <= 24; });
+  for (const auto& [x, y, low, high] : series.points) {
+    if (!drawable(x) || !drawable(y)) continue;
+    lines += fmt::format("{:.6g} {:.6g} {:.6g} {:.6g}\n", x, y, drawable(low) ? low : y,
+                         drawable(high) ? high : y);
+  }
+  return lines;
+}
+
+// How the i-th series looks apart from its colour: after the last colour they begin anew with other
+// symbols and dashes.
+std::string look(const PlotSeries& series, size_t i, bool bars) {
+  const size_t round = i / kColours;
+  std::string look;
+  if (series.dashed) look += " dashtype 3";
+  if (round > 0 && series.style != PlotStyle::steps) {
+    const bool marks =
+        series.style == PlotStyle::points || (series.style == PlotStyle::marked && bars);
+    look += fmt::format(" linecolor {}{}{}", i % kColours + 1,
+                        marks ? fmt::format(" pointtype {}", 1 + (i + 3 * round) % 15) : "",
+                        series.dashed ? "" : fmt::format(" dashtype {}", round + 1));
+  }
+  return look;
+}
+
+// The command that draws all series.
+std::string plot_command(const Plot& plot) {
+  const bool bars = draws_intervals(plot);
+  std::string command;
   for (size_t i = 0; i < plot.series.size(); ++i) {
     const PlotSeries& series = plot.series[i];
-    script += fmt::format("$d{} << EOD\n", i);
-    for (const auto& [x, y, low, high] : series.points) {
-      if (!drawable(x) || !drawable(y)) continue;
-      any = true;
-      script += fmt::format("{:.6g} {:.6g} {:.6g} {:.6g}\n", x, y, drawable(low) ? low : y,
-                            drawable(high) ? high : y);
-    }
-    script += "EOD\n";
-    const size_t round = i / kColours;
-    std::string style;
-    if (series.dashed) style += " dashtype 3";
-    if (round > 0 && series.style != PlotStyle::steps) {
-      const bool marks =
-          series.style == PlotStyle::points || (series.style == PlotStyle::marked && bars);
-      style += fmt::format(" linecolor {}{}{}", i % kColours + 1,
-                           marks ? fmt::format(" pointtype {}", 1 + (i + 3 * round) % 15) : "",
-                           series.dashed ? "" : fmt::format(" dashtype {}", round + 1));
-    }
-    lines += fmt::format("{}$d{} using {}{} title {}", i == 0 ? "plot " : ", \\\n     ", i,
-                         style_text(series, bars), style, quoted(series.name));
+    command += fmt::format("{}$d{} using {}{} title {}", i == 0 ? "plot " : ", \\\n     ", i,
+                           style_text(series, bars), look(series, i, bars), quoted(series.name));
   }
-  const auto set = [&script](const std::string& what) { script += "set " + what + "\n"; };
-  set("encoding utf8");
+  return command;
+}
+
+std::string set(const std::string& what) { return "set " + what + "\n"; }
+
+// Titles of the picture and its axes, and the key.
+std::string title_settings(const Plot& plot) {
+  std::string text;
   // Over the middle of the picture: a title stands over that of the axes, and runs out of it.
   const int font = plot.width < 1000 ? 11 : 9;  // small pictures are shown beside each other
   const double line = 16.0 / plot.height;
   for (size_t i = 0; i < plot.title.size(); ++i)
-    set(fmt::format("label {} {} at screen 0.5, screen {:g} center noenhanced font ',{}'", i + 1,
-                    quoted(plot.title[i]), 1 - line * static_cast<double>(i + 1), font));
-  set(fmt::format("tmargin {:g}", 1.5 + 1.1 * static_cast<double>(plot.title.size())));
-  set("xlabel " + quoted(plot.x_title) + " noenhanced");
-  set("ylabel " + quoted(plot.y_title) + " noenhanced");
+    text +=
+        set(fmt::format("label {} {} at screen 0.5, screen {:g} center noenhanced font ',{}'",
+                        i + 1, quoted(plot.title[i]), 1 - line * static_cast<double>(i + 1), font));
+  text += set(fmt::format("tmargin {:g}", 1.5 + 1.1 * static_cast<double>(plot.title.size())));
+  text += set("xlabel " + quoted(plot.x_title) + " noenhanced");
+  text += set("ylabel " + quoted(plot.y_title) + " noenhanced");
   const bool many = plot.series.size() > kColours;
   // Long names beside the axes would leave them no room; below them, their width is an estimate,
   // and in a PDF too small a one.
@@ -94,32 +110,51 @@ std::string plot_script(const Plot& plot) {
       many && plot.width >= 1000 && std::ranges::all_of(plot.series, [](const PlotSeries& series) {
         return series.name.size() <= 30;
       });
-  set(beside ? "key outside right top vertical noenhanced font ',8'"
-      : many ? "key below height 1 width 1 samplen 2 noenhanced font ',8'"
-             : fmt::format("key below height 1 noenhanced font ',{}'", font));
-  for (size_t i = 0; i < kColours; ++i)
-    set(fmt::format("linetype {} linecolor rgb '{}'", i + 1, kPalette[i]));
-  set(fmt::format("linetype cycle {}", kColours));
-  set("grid");
-  if (plot.log_y) set("logscale y");
-  set(plot.powers ? "format y '%.0e'" : "format y '%g'");
-  if (plot.log_x) set("logscale x 2");
+  text += set(beside ? "key outside right top vertical noenhanced font ',8'"
+              : many ? "key below height 1 width 1 samplen 2 noenhanced font ',8'"
+                     : fmt::format("key below height 1 noenhanced font ',{}'", font));
+  return text;
+}
+
+std::string axis_settings(const Plot& plot) {
+  std::string text = set("grid");
+  if (plot.log_y) text += set("logscale y");
+  text += set(plot.powers ? "format y '%.0e'" : "format y '%g'");
+  if (plot.log_x) text += set("logscale x 2");
   if (!plot.x_marks.empty()) {
     std::string marks;
     for (const double x : plot.x_marks) marks += fmt::format("{}{:g}", marks.empty() ? "" : ",", x);
-    set("xtics (" + marks + ")");
-    set(fmt::format("xrange [{:g}:{:g}]", plot.x_marks.front() / 1.15, plot.x_marks.back() * 1.15));
+    text += set("xtics (" + marks + ")");
+    text += set(
+        fmt::format("xrange [{:g}:{:g}]", plot.x_marks.front() / 1.15, plot.x_marks.back() * 1.15));
+  } else if (plot.x_range) {
+    text += set(fmt::format("xrange [{:g}:{:g}]", plot.x_range->low, plot.x_range->high));
   }
-  if (plot.x_marks.empty() && plot.x_range)
-    set(fmt::format("xrange [{:g}:{:g}]", plot.x_range->low, plot.x_range->high));
-  if (!any) {
-    set("xrange [1:2]");
-    set("yrange [1:2]");
-    lines = "plot 1/0 title 'nothing that can be drawn'";
+  return text;
+}
+
+}  // namespace
+
+std::string plot_script(const Plot& plot) {
+  const std::string& name = plot.name;
+  std::string script = fmt::format("# gnuplot {0}.gp: writes {0}.svg{1}\n", name,
+                                   plot.pdf ? fmt::format(" and {}.pdf", name) : "");
+  bool any = false;
+  for (size_t i = 0; i < plot.series.size(); ++i) {
+    const std::string lines = data_lines(plot.series[i]);
+    any |= !lines.empty();
+    script += fmt::format("$d{} << EOD\n{}EOD\n", i, lines);
   }
+  script += set("encoding utf8") + title_settings(plot);
+  for (size_t i = 0; i < kColours; ++i)
+    script += set(fmt::format("linetype {} linecolor rgb '{}'", i + 1, kPalette[i]));
+  script += set(fmt::format("linetype cycle {}", kColours)) + axis_settings(plot);
+  if (!any) script += set("xrange [1:2]") + set("yrange [1:2]");
+  const std::string command =
+      any ? plot_command(plot) : "plot 1/0 title 'nothing that can be drawn'";
   const auto output = [&](const std::string& terminal, const char* extension) {
     return fmt::format("set terminal {}\nset output '{}.{}'\n{}\nset output\n", terminal, name,
-                       extension, lines);
+                       extension, command);
   };
   script += output(
       fmt::format("svg size {},{} noenhanced background 'white'", plot.width, plot.height), "svg");

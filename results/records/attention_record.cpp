@@ -3,19 +3,29 @@
 #include "results/records/record_fields.h"
 
 namespace lra {
+namespace {
+
+template <class Fields, class Record>
+void attention_fields(Fields& f, Record& attention) {
+  f("name", attention.name);
+  f("label", attention.label, Presence::optional);
+  f("options", attention.options, Presence::optional);
+}
+
+}  // namespace
 
 json make_attention_record(const AttentionRecord& attention) {
-  return {{"name", attention.name},
-          {"label", attention.label.empty() ? attention.name : attention.label},
-          {"options", attention.options}};
+  RecordWriter writer;
+  attention_fields(writer, attention);
+  if (attention.label.empty()) writer.object["label"] = attention.name;
+  return writer.object;
 }
 
 AttentionRecord parse_attention_record(const json& value) {
-  const RecordReader reader(value, "attention");
   AttentionRecord attention;
-  attention.name = reader.text("name");
-  attention.label = reader.text_or("label", attention.name);
-  attention.options = reader.object_or_empty("options");
+  const RecordReader reader(value, "attention");
+  attention_fields(reader, attention);
+  if (reader.find("label") == nullptr) attention.label = attention.name;
   return attention;
 }
 

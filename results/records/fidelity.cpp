@@ -12,14 +12,14 @@ namespace {
 constexpr const char* kRun = "run";
 
 json make_estimate(const Estimate& estimate) {
-  json value = {{"mean", finite_or_null(estimate.mean)}};
-  set_if(value, "sd", estimate.sd);
-  if (estimate.ci95) value["ci95"] = make_interval(*estimate.ci95);
-  value["median"] = finite_or_null(estimate.median);
-  value["worst"] = finite_or_null(estimate.worst);
-  value["samples"] = json::array();
-  for (const double sample : estimate.samples) value["samples"].push_back(finite_or_null(sample));
-  return value;
+  RecordWriter writer;
+  writer("mean", estimate.mean);
+  writer("sd", estimate.sd);
+  writer("ci95", estimate.ci95);
+  writer("median", estimate.median);
+  writer("worst", estimate.worst);
+  writer("samples", estimate.samples);
+  return writer.object;
 }
 
 // Everything else follows from the samples, so that a file cannot contradict itself.
@@ -30,54 +30,72 @@ Estimate parse_estimate(const json& value, const std::string& where) {
     bad_record(fmt::format("field '{}' should be an array of numbers, not {}",
                            reader.path("samples"), abbreviated(samples)));
   std::vector<double> numbers;
-  for (const json& sample : samples)
-    numbers.push_back(reader.as_number("samples", sample, 0, kHuge));
+  reader("samples", numbers);
   return estimate_of(std::move(numbers));
 }
 
-json make_data(const FidelityData& data) {
-  json value = {{"source", data.source}};
-  if (data.source != kRun) return value;
-  value.update({{"task", data.task},
-                {"attention", data.attention},
-                {"protocol", data.protocol},
-                {"seed", data.seed},
-                {"step", data.step},
-                {"synthetic", data.synthetic},
-                {"fingerprint", data.fingerprint},
-                {"identity", data.identity}});
-  return value;
+template <class Fields, class Record>
+void data_fields_of_run(Fields& f, Record& data) {
+  f("source", data.source);
+  if (data.source != kRun) return;
+  f("task", data.task);
+  f("attention", data.attention);
+  f("protocol", data.protocol);
+  f("seed", data.seed);
+  f("step", data.step);
+  f("synthetic", data.synthetic);
+  f("fingerprint", data.fingerprint);
+  f("identity", data.identity);
 }
 
-FidelityData parse_data(const json& value) {
-  const RecordReader reader(value, "data");
-  FidelityData data{.source = reader.text("source")};
-  if (data.source != kRun) return data;
-  data.task = reader.text("task");
-  data.attention = reader.text("attention");
-  data.protocol = reader.text("protocol");
-  data.seed = reader.natural("seed");
-  data.step = reader.integer("step", 0);
-  data.synthetic = reader.flag("synthetic");
-  data.fingerprint = reader.text("fingerprint");
-  data.identity = reader.text("identity");
-  return data;
+// What a cell is apart from what came out.
+template <class Fields, class Record>
+void identity_fields(Fields& f, Record& cell) {
+  f("experiment", cell.experiment, Presence::required, {.least = 1});
+  f.part("attention", cell.attention, make_attention_record, parse_attention_record);
+  if (Fields::kReads || !cell.budget.empty()) {
+    f.group("budget", Presence::optional, [&cell](auto& budget) {
+      budget("option", cell.budget);
+      budget("value", cell.budget_value);
+    });
+  }
+  f("length", cell.length, Presence::required, {.least = 1});
+  f("heads", cell.heads, Presence::required, {.least = 1});
+  f("head_dim", cell.head_dim, Presence::required, {.least = 1});
+  f("trials", cell.trials, Presence::required, {.least = 1});
+  f("seed", cell.seed);
+  f("dtype", cell.dtype);
+  f("device", cell.device);
+  f.group("data", Presence::required, [&cell](auto& data) { data_fields_of_run(data, cell.data); });
+  f("layer", cell.layer);
+  f("threads", cell.threads);
 }
 
-json identity_json(const Fidelity& f) {
-  json value = {{"experiment", f.experiment}, {"attention", make_attention_record(f.attention)}};
-  if (!f.budget.empty()) value["budget"] = {{"option", f.budget}, {"value", f.budget_value}};
-  value.update({{"length", f.length},
-                {"heads", f.heads},
-                {"head_dim", f.head_dim},
-                {"trials", f.trials},
-                {"seed", f.seed},
-                {"dtype", f.dtype},
-                {"device", f.device},
-                {"data", make_data(f.data)}});
-  set_if(value, "layer", f.layer);
-  set_if(value, "threads", f.threads);
-  return value;
+template <class Fields, class Record>
+void measure_fields(Fields& f, Record& cell) {
+  if constexpr (Fields::kReads) {
+    for (const MeasureName& measure : kMeasures) {
+      const std::string name(measure.name);
+      if (const json* value = f.find(name.c_str()))
+        cell.measures.emplace_back(name, parse_estimate(*value, f.path(name.c_str())));
+    }
+  } else {
+    for (const auto& [name, estimate] : cell.measures) f.object[name] = make_estimate(estimate);
+  }
+}
+
+template <class Fields, class Record>
+void fidelity_fields(Fields& f, Record& cell) {
+  f.schema(kFidelitySchema);
+  identity_fields(f, cell);
+  f("status", cell.status);
+  f("reason", cell.reason, Presence::optional);
+  f.group("measures", Presence::required, [&cell](auto& inner) { measure_fields(inner, cell); });
+  f.part("time_ms", cell.time, make_time, parse_time);
+  f.part("memory_mib", cell.memory, make_memory, parse_memory);
+  f("flops", cell.flops);
+  f.part("machine", cell.machine, make_machine, parse_machine, Presence::optional);
+  f("software", cell.software, Presence::optional);
 }
 
 }  // namespace
@@ -101,62 +119,24 @@ const Estimate* Fidelity::find(std::string_view measure) const {
 }
 
 std::string Fidelity::identity() const {
-  return json_line(identity_json(*this)) + machine_text(machine);
+  RecordWriter writer;
+  identity_fields(writer, *this);
+  return json_line(writer.object) + machine_text(machine);
 }
 
 json make_fidelity(const Fidelity& fidelity) {
-  json value = {{"schema", kFidelitySchema}};
-  value.update(identity_json(fidelity));
-  value["status"] = fidelity.status;
-  value["reason"] = fidelity.reason;
-  value["measures"] = json::object();
-  for (const auto& [name, estimate] : fidelity.measures)
-    value["measures"][name] = make_estimate(estimate);
-  if (fidelity.time) value["time_ms"] = make_time(*fidelity.time);
-  if (fidelity.memory) value["memory_mib"] = make_memory(*fidelity.memory);
-  set_if(value, "flops", fidelity.flops);
-  value["machine"] = make_machine(fidelity.machine);
-  value["software"] = fidelity.software;
-  return value;
+  RecordWriter writer;
+  fidelity_fields(writer, fidelity);
+  return writer.object;
 }
 
 Fidelity parse_fidelity(const json& record) {
+  Fidelity fidelity;
   const RecordReader reader(record, "");
-  check_schema(reader, kFidelitySchema);
-  Fidelity f;
-  f.experiment = reader.integer("experiment", 1);
-  f.attention = parse_attention_record(reader.at("attention"));
-  if (const json* budget = reader.find("budget")) {
-    const RecordReader inner(*budget, "budget");
-    f.budget = inner.text("option");
-    f.budget_value = inner.integer("value", 0);
-  }
-  f.length = reader.integer("length", 1);
-  f.heads = reader.integer("heads", 1);
-  f.head_dim = reader.integer("head_dim", 1);
-  f.trials = reader.integer("trials", 1);
-  f.seed = reader.natural("seed");
-  f.dtype = reader.text("dtype");
-  f.device = reader.text("device");
-  f.data = parse_data(reader.at("data"));
-  f.layer = reader.integer_if("layer", 0);
-  f.threads = reader.integer_if("threads", 0);
-  f.status = reader.word("status", kStatusWords);
-  f.reason = reader.text_or("reason", "");
-  const RecordReader measures(reader.at("measures"), "measures");
-  for (const MeasureName& measure : kMeasures) {
-    const std::string name(measure.name);
-    if (const json* value = measures.find(name.c_str()))
-      f.measures.emplace_back(name, parse_estimate(*value, "measures." + name));
-  }
-  if (f.status == "ok" && f.measures.empty())
+  fidelity_fields(reader, fidelity);
+  if (fidelity.status == Status::ok && fidelity.measures.empty())
     bad_record("field 'measures' holds none that is known");
-  if (const json* time = reader.find("time_ms")) f.time = parse_time(*time);
-  if (const json* memory = reader.find("memory_mib")) f.memory = parse_memory(*memory);
-  f.flops = reader.number_if("flops", 0, kHuge);
-  if (const json* machine = reader.find("machine")) f.machine = parse_machine(*machine);
-  f.software = reader.object_or_empty("software");
-  return f;
+  return fidelity;
 }
 
 }  // namespace lra

@@ -62,7 +62,7 @@ struct Fidelity {
   std::string dtype, device;
   FidelityData data;
   std::optional<int64_t> layer;  // of a run, from 0
-  std::string status = "ok";
+  Status status = Status::ok;
   std::string reason;
   std::vector<std::pair<std::string, Estimate>> measures;  // by kMeasures' names; some where ok
   std::optional<ProfileTime> time;                         // "time_ms"

@@ -7,23 +7,28 @@ namespace {
 
 constexpr double kMostGib = 1e12;  // of memory, as tables spell it out
 
+template <class Fields, class Record>
+void machine_fields(Fields& f, Record& machine) {
+  f("processor", machine.processor, Presence::optional);
+  f("cores", machine.cores, Presence::optional);
+  f("usable_cores", machine.usable_cores, Presence::nullable);
+  f("memory_gib", machine.memory_gib, Presence::optional, {.most = kMostGib});
+  f("gpu", machine.gpu, Presence::nullable);
+}
+
 }  // namespace
 
 json make_machine(const Machine& machine) {
-  return {{"processor", machine.processor},
-          {"cores", machine.cores},
-          {"usable_cores", machine.usable_cores > 0 ? json(machine.usable_cores) : json(nullptr)},
-          {"memory_gib", finite_or_null(machine.memory_gib)},
-          {"gpu", machine.gpu.empty() ? json(nullptr) : json(machine.gpu)}};
+  RecordWriter writer;
+  machine_fields(writer, machine);
+  return writer.object;
 }
 
-Machine parse_machine(const json& machine) {
-  const RecordReader reader(machine, "machine");
-  return {.processor = reader.text_or("processor", ""),
-          .cores = reader.integer_if("cores", 0).value_or(0),
-          .usable_cores = reader.integer_if("usable_cores", 0).value_or(0),
-          .memory_gib = reader.number_if("memory_gib", 0, kMostGib).value_or(0),
-          .gpu = reader.text_or("gpu", "")};
+Machine parse_machine(const json& value) {
+  Machine machine;
+  const RecordReader reader(value, "machine");
+  machine_fields(reader, machine);
+  return machine;
 }
 
 std::string machine_text(const Machine& machine) {

@@ -59,7 +59,7 @@ struct Profile {
   std::string dtype;    // "float32"
   std::string device;   // "cpu", "cuda:0"
   std::string package;  // whose code ran, with its version; "" = this program's
-  std::string status = "ok";
+  Status status = Status::ok;
   std::string reason;
   std::optional<ProfileTime> time;      // "time_ms"; required where the status is ok
   std::optional<ProfileMemory> memory;  // "memory_mib"; required where the status is ok

@@ -1,18 +1,26 @@
-// What the readers and writers of all record schemas share: strict fields of a JSON object.
+// Reading and writing records. Each schema lists its fields once, in a function template that both
+// a RecordReader and a RecordWriter visit:
+//   template <class Fields, class Record>
+//   void pass_fields(Fields& f, Record& pass) {
+//     f("samples", pass.samples, Presence::required, {.least = 1});
+//     f("noisy", pass.noisy, Presence::sparse);
+//   }
+// A reader passes over keys it does not know and takes null for absent.
 #pragma once
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cmath>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <vector>
 
 #include "results/records/json_line.h"
+#include "results/records/status.h"
 #include "results/statistics/interval.h"
 
 namespace lra {
@@ -22,119 +30,125 @@ namespace lra {
 /// What nothing measured reaches: beyond it sums and squares would overflow.
 inline constexpr double kHuge = 1e150;
 
-/// Reads the fields of one object; `where` is its dotted path, "" at the top.
+/// What an absent field means, and when a field is written.
+enum class Presence {
+  required,  // absent: an error; always written
+  optional,  // absent: the default; always written
+  nullable,  // absent: the default; written as null where it is empty
+  sparse,    // absent: the default; left out where it is empty
+};
+
+inline constexpr Presence required_if(bool condition) {
+  return condition ? Presence::required : Presence::sparse;
+}
+
+/// Of a number, both included.
+struct Limits {
+  double least = 0, most = kHuge;
+};
+
+template <class T>
+inline constexpr bool kIsOptional = false;
+template <class T>
+inline constexpr bool kIsOptional<std::optional<T>> = true;
+
+/// std::optional has a state for absence; everything else is required unless a schema says so.
+template <class T>
+inline constexpr Presence kUsual = kIsOptional<T> ? Presence::sparse : Presence::required;
+
+/// Reads the fields of one object; `where` is its dotted path, "" at the top. Throws
+/// std::runtime_error that names the field, what was expected and what was found.
 class RecordReader {
  public:
-  RecordReader(const json& object, std::string where) : object_(object), where_(std::move(where)) {
-    if (!object_.is_object())
-      bad_record(fmt::format("{} should be an object, not {}",
-                             where_.empty() ? "the record" : where_, abbreviated(object_)));
-  }
+  static constexpr bool kReads = true;
 
-  const json* find(const char* name) const {
-    const auto it = object_.find(name);
-    return it == object_.end() || it->is_null() ? nullptr : &*it;
-  }
-  const json& at(const char* name) const {
-    const json* value = find(name);
-    if (value == nullptr) bad_record(fmt::format("field '{}' is missing", path(name)));
-    return *value;
-  }
+  RecordReader(const json& object, std::string where);
+
+  const json* find(const char* name) const;
+  const json& at(const char* name) const;
   std::string path(const char* name) const { return where_.empty() ? name : where_ + "." + name; }
 
-  std::string text(const char* name) const { return as_text(name, at(name)); }
-  std::string text_or(const char* name, const std::string& fallback) const {
-    const json* value = find(name);
-    return value == nullptr ? fallback : as_text(name, *value);
-  }
-  std::string word(const char* name, std::span<const std::string_view> words) const {
-    const std::string value = text(name);
-    if (std::find(words.begin(), words.end(), value) == words.end()) {
-      bad_record(fmt::format("field '{}' should be one of {}, not {}", path(name),
-                             fmt::join(words, ", "), abbreviated(json(value))));
-    }
-    return value;
-  }
-  int64_t integer(const char* name, int64_t least) const {
-    return as_integer(name, at(name), least);
-  }
-  std::optional<int64_t> integer_if(const char* name, int64_t least) const {
-    const json* value = find(name);
-    if (value == nullptr) return std::nullopt;
-    return as_integer(name, *value, least);
-  }
-  uint64_t natural(const char* name) const {
-    const json& value = at(name);
-    if (!value.is_number_unsigned())
-      bad_record(fmt::format("field '{}' should be an integer of at least 0, not {}", path(name),
-                             abbreviated(value)));
-    return value.get<uint64_t>();
-  }
-  bool flag(const char* name) const {
-    const json& value = at(name);
-    if (!value.is_boolean())
-      bad_record(fmt::format("field '{}' should be true or false, not {}", path(name),
-                             abbreviated(value)));
-    return value.get<bool>();
-  }
-  double number(const char* name, double least, double most) const {
-    return as_number(name, at(name), least, most);
-  }
-  std::optional<double> number_if(const char* name, double least, double most) const {
-    const json* value = find(name);
-    if (value == nullptr) return std::nullopt;
-    return as_number(name, *value, least, most);
-  }
-  std::optional<stats::Interval> interval_if(const char* name, double least, double most) const {
-    const json* value = find(name);
-    if (value == nullptr) return std::nullopt;
-    if (!value->is_array() || value->size() != 2)
-      bad_record(
-          fmt::format("field '{}' should be [low, high], not {}", path(name), abbreviated(*value)));
-    const stats::Interval interval{as_number(name, (*value)[0], least, most),
-                                   as_number(name, (*value)[1], least, most)};
-    if (interval.low > interval.high)
-      bad_record(fmt::format("field '{}' has its ends the wrong way round", path(name)));
-    return interval;
-  }
-  json object_or_empty(const char* name) const {
-    const json* value = find(name);
-    if (value == nullptr) return json::object();
-    if (!value->is_object())
-      bad_record(
-          fmt::format("field '{}' should be an object, not {}", path(name), abbreviated(*value)));
-    return *value;
+  template <class T>
+  void operator()(const char* name, T& value, Presence presence = kUsual<T>,
+                  const Limits& limits = {}) const {
+    if (const json* found = sought(name, presence)) set(name, *found, value, limits);
   }
 
-  std::string as_text(const char* name, const json& value) const {
-    if (!value.is_string())
-      bad_record(
-          fmt::format("field '{}' should be a string, not {}", path(name), abbreviated(value)));
-    return value.get<std::string>();
+  /// A text that is one of `words`.
+  void word(const char* name, std::string& value, std::span<const std::string_view> words) const {
+    value = as_word(name, at(name), words);
   }
-  int64_t as_integer(const char* name, const json& value, int64_t least) const {
-    const bool fits = value.is_number_unsigned()
-                          ? value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)
-                          : value.is_number_integer();
-    if (!fits || value.get<int64_t>() < least) {
-      bad_record(fmt::format("field '{}' should be an integer of at least {}, not {}", path(name),
-                             least, abbreviated(value)));
-    }
-    return value.get<int64_t>();
+  /// An array of texts.
+  void texts(const char* name, json& value) const;
+  /// Two numbers in any order; `what` names them: "[before, after]".
+  void pair(const char* name, std::optional<stats::Interval>& value, const char* what) const;
+
+  /// What `parse` makes of the field.
+  template <class T, class Make, class Parse>
+  void part(const char* name, T& value, const Make&, const Parse& parse,
+            Presence presence = kUsual<T>) const {
+    if (const json* found = sought(name, presence)) value = parse(*found);
   }
-  double as_number(const char* name, const json& value, double least, double most) const {
-    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < least ||
-        value.get<double>() > most) {
-      const bool above = value.is_number() && value.get<double>() > most;
-      const std::string range = most >= kHuge && !above ? fmt::format("of at least {}", least)
-                                                        : fmt::format("from {} to {}", least, most);
-      bad_record(fmt::format("field '{}' should be a number {}, not {}", path(name), range,
-                             abbreviated(value)));
-    }
-    return value.get<double>();
+  template <class T, class Make, class Parse>
+  void list(const char* name, std::vector<T>& value, const Make&, const Parse& parse,
+            Presence presence) const {
+    const json* found = sought(name, presence);
+    if (found == nullptr) return;
+    check_array(name, *found);
+    for (const json& one : *found) value.push_back(parse(one));
   }
+  /// An object whose fields `visit` lists.
+  template <class Visit>
+  void group(const char* name, Presence presence, const Visit& visit) const {
+    const json* found = sought(name, presence);
+    if (found == nullptr) return;
+    RecordReader inner(*found, path(name));
+    visit(inner);
+  }
+  /// A field that decides how others before it are read.
+  template <class T>
+  void ahead(const char* name, T& value) const {
+    (*this)(name, value);
+  }
+  /// What is there for people alone.
+  void note(const char*, const char*) const {}
+  /// Throws unless the field "schema" is `expected`.
+  void schema(const char* expected) const;
+
+  std::string as_text(const char* name, const json& value) const;
+  std::string as_word(const char* name, const json& value,
+                      std::span<const std::string_view> words) const;
+  int64_t as_integer(const char* name, const json& value, int64_t least) const;
+  double as_number(const char* name, const json& value, double least, double most) const;
+  void check_array(const char* name, const json& value) const;
 
  private:
+  const json* sought(const char* name, Presence presence) const {
+    return presence == Presence::required ? &at(name) : find(name);
+  }
+
+  void set(const char* name, const json& found, std::string& value, const Limits&) const {
+    value = as_text(name, found);
+  }
+  void set(const char* name, const json& found, int64_t& value, const Limits& limits) const {
+    value = as_integer(name, found, static_cast<int64_t>(limits.least));
+  }
+  void set(const char* name, const json& found, double& value, const Limits& limits) const {
+    value = as_number(name, found, limits.least, limits.most);
+  }
+  void set(const char* name, const json& found, uint64_t& value, const Limits&) const;
+  void set(const char* name, const json& found, bool& value, const Limits&) const;
+  void set(const char* name, const json& found, Status& value, const Limits&) const;
+  void set(const char* name, const json& found, stats::Interval& value, const Limits& limits) const;
+  void set(const char* name, const json& found, json& object, const Limits&) const;
+  void set(const char* name, const json& found, std::vector<double>& value,
+           const Limits& limits) const;
+  template <class T>
+  void set(const char* name, const json& found, std::optional<T>& value,
+           const Limits& limits) const {
+    set(name, found, value.emplace(), limits);
+  }
+
   const json& object_;
   std::string where_;
 };
@@ -143,11 +157,77 @@ class RecordReader {
 json finite_or_null(double value);
 json make_interval(const stats::Interval& interval);
 
-/// Sets object[name] where there is a value.
-void set_if(json& object, const char* name, const std::optional<double>& value);
-void set_if(json& object, const char* name, const std::optional<int64_t>& value);
+/// Writes the fields into `object`, in the order in which they are visited.
+class RecordWriter {
+ public:
+  static constexpr bool kReads = false;
 
-/// Throws unless the record's "schema" is `expected`.
-void check_schema(const RecordReader& reader, const char* expected);
+  json object = json::object();
+
+  template <class T>
+  void operator()(const char* name, const T& value, Presence presence = kUsual<T>,
+                  const Limits& = {}) {
+    if constexpr (kIsOptional<T>) {
+      if (value) object[name] = json_of(*value);
+    } else {
+      const bool empty = is_empty(value);
+      if (empty && presence == Presence::sparse) return;
+      object[name] = empty && presence == Presence::nullable ? json(nullptr) : json_of(value);
+    }
+  }
+
+  void word(const char* name, const std::string& value, std::span<const std::string_view>) {
+    object[name] = value;
+  }
+  void texts(const char* name, const json& value) {
+    if (!value.empty()) object[name] = value;
+  }
+  void pair(const char* name, const std::optional<stats::Interval>& value, const char*) {
+    if (value) object[name] = make_interval(*value);
+  }
+  template <class T, class Make, class Parse>
+  void part(const char* name, const T& value, const Make& make, const Parse&,
+            Presence = kUsual<T>) {
+    if constexpr (kIsOptional<T>) {
+      if (value) object[name] = make(*value);
+    } else {
+      object[name] = make(value);
+    }
+  }
+  template <class T, class Make, class Parse>
+  void list(const char* name, const std::vector<T>& value, const Make& make, const Parse&,
+            Presence presence) {
+    if (value.empty() && presence == Presence::sparse) return;
+    json& array = object[name] = json::array();
+    for (const T& one : value) array.push_back(make(one));
+  }
+  template <class Visit>
+  void group(const char* name, Presence, const Visit& visit) {
+    RecordWriter inner;
+    visit(inner);
+    object[name] = std::move(inner.object);
+  }
+  template <class T>
+  void ahead(const char*, const T&) {}
+  void note(const char* name, const char* text) { object[name] = text; }
+  void schema(const char* name) { object["schema"] = name; }
+
+ private:
+  template <class T>
+  static bool is_empty(const T& value) {
+    if constexpr (requires { value.empty(); }) {
+      return value.empty();
+    } else {
+      return false;
+    }
+  }
+  template <class T>
+  static json json_of(const T& value) {
+    return value;
+  }
+  static json json_of(double value) { return finite_or_null(value); }
+  static json json_of(const stats::Interval& value) { return make_interval(value); }
+  static json json_of(const std::vector<double>& value);
+};
 
 }  // namespace lra

@@ -1,6 +1,7 @@
 #include "results/records/result.h"
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "results/records/json_line.h"
@@ -8,6 +9,106 @@
 #include "results/statistics/statistics.h"
 
 namespace lra {
+
+namespace {
+
+template <class Fields, class Record>
+void length_fields(Fields& f, Record& bucket) {
+  f("from", bucket.from);
+  f("to", bucket.to);
+  f.ahead("count", bucket.count);
+  // Of no example there may be none.
+  f("accuracy", bucket.accuracy, bucket.count == 0 ? Presence::optional : Presence::required,
+    {.most = 1});
+  f("count", bucket.count);
+}
+
+template <class Fields, class Record>
+void accuracy_fields(Fields& f, Record& accuracy, const std::string& where) {
+  f("accuracy", accuracy.accuracy, Presence::required, {.most = 1});
+  f("correct", accuracy.correct);
+  f("count", accuracy.count, Presence::required, {.least = 1});
+  f("ci95", accuracy.ci95, Presence::optional, {.most = 1});
+  const auto make = [](const LengthAccuracy& bucket) {
+    RecordWriter writer;
+    length_fields(writer, bucket);
+    return writer.object;
+  };
+  const auto parse = [&where](const json& value) {
+    LengthAccuracy bucket;
+    const RecordReader reader(value, where + ".by_length");
+    length_fields(reader, bucket);
+    return bucket;
+  };
+  f.list("by_length", accuracy.by_length, make, parse, Presence::optional);
+}
+
+template <class Fields, class Record>
+void training_fields(Fields& f, Record& training) {
+  f("seconds", training.seconds);
+  f("steps_per_second", training.steps_per_second);
+  f("tokens_per_second", training.tokens_per_second);
+  f("peak_memory_mib", training.peak_memory_mib);
+  f("threads", training.threads, Presence::sparse, {.least = 1});
+  if (!Fields::kReads && training.processes <= 1) return;
+  f.note("peak_memory_of", "process 0");
+  f("processes", training.processes, Presence::optional, {.least = 1});
+  f("engine", training.engine, Presence::optional);
+}
+
+template <class Fields, class Record>
+void data_fields(Fields& f, Record& data, bool ok) {
+  const Presence presence = ok ? Presence::required : Presence::optional;
+  f("source", data.source, Presence::optional);
+  f("synthetic", data.synthetic, presence);
+  f("fingerprint", data.fingerprint, presence);
+  f("majority", data.majority, Presence::sparse, {.most = 1});
+}
+
+template <class Fields, class Record>
+void result_fields(Fields& f, Record& r) {
+  f.schema(kResultSchema);
+  f("task", r.task);
+  f.part("attention", r.attention, make_attention_record, parse_attention_record);
+  f("protocol", r.protocol);
+  f("seed", r.seed);
+  f("status", r.status);
+  f("reason", r.reason, Presence::sparse);
+  const bool ok = r.status == Status::ok;
+  const auto accuracy = [&f](const char* name, auto& value, Presence presence) {
+    const auto parse = [name](const json& found) { return parse_accuracy(found, name); };
+    f.part(name, value, make_accuracy, parse, presence);
+  };
+  accuracy("test", r.test, required_if(ok));
+  accuracy("dev", r.dev, Presence::sparse);
+  f("best_step", r.best_step);
+  f("steps", r.steps);
+  f("parameters", r.parameters);
+  f.group("training", Presence::optional,
+          [&r](auto& inner) { training_fields(inner, r.training); });
+  f.group("data", ok ? Presence::required : Presence::optional,
+          [&r, ok](auto& inner) { data_fields(inner, r.data, ok); });
+  f.part("machine", r.machine, make_machine, parse_machine, Presence::optional);
+  f("software", r.software, Presence::optional);
+  f("config", r.config, Presence::optional);
+}
+
+// An accuracy that contradicts its own counts is refused.
+void check_counts(const Accuracy& accuracy, const RecordReader& reader) {
+  if (accuracy.correct > accuracy.count) {
+    bad_record(fmt::format("field '{}' is {} of {} examples", reader.path("correct"),
+                           accuracy.correct, accuracy.count));
+  }
+  const double expected =
+      static_cast<double>(accuracy.correct) / static_cast<double>(accuracy.count);
+  if (std::abs(accuracy.accuracy - expected) > 1e-4) {
+    bad_record(fmt::format("field '{}' is {}, but {} of {} examples make {:.6f}",
+                           reader.path("accuracy"), accuracy.accuracy, accuracy.correct,
+                           accuracy.count, expected));
+  }
+}
+
+}  // namespace
 
 std::vector<std::string> Result::overridden() const {
   std::vector<std::string> keys;
@@ -37,57 +138,23 @@ std::string Result::dtype() const {
 }
 
 json make_accuracy(const Accuracy& accuracy) {
+  Accuracy whole = accuracy;
   const bool empty = accuracy.ci95.low == 0 && accuracy.ci95.high == 0;
   const bool valid =
       accuracy.count >= 1 && accuracy.correct >= 0 && accuracy.correct <= accuracy.count;
-  json value = {{"accuracy", finite_or_null(accuracy.accuracy)},
-                {"correct", accuracy.correct},
-                {"count", accuracy.count},
-                {"ci95", make_interval(empty && valid ? stats::wilson_interval(accuracy.correct,
-                                                                               accuracy.count)
-                                                      : accuracy.ci95)},
-                {"by_length", json::array()}};
-  for (const LengthAccuracy& bucket : accuracy.by_length) {
-    value["by_length"].push_back({{"from", bucket.from},
-                                  {"to", bucket.to},
-                                  {"accuracy", finite_or_null(bucket.accuracy)},
-                                  {"count", bucket.count}});
-  }
-  return value;
+  if (empty && valid) whole.ci95 = stats::wilson_interval(accuracy.correct, accuracy.count);
+  RecordWriter writer;
+  accuracy_fields(writer, whole, "");
+  return writer.object;
 }
 
 Accuracy parse_accuracy(const json& value, const std::string& where) {
-  const RecordReader reader(value, where);
   Accuracy accuracy;
-  accuracy.accuracy = reader.number("accuracy", 0, 1);
-  accuracy.correct = reader.integer("correct", 0);
-  accuracy.count = reader.integer("count", 1);
-  if (accuracy.correct > accuracy.count) {
-    bad_record(fmt::format("field '{}' is {} of {} examples", reader.path("correct"),
-                           accuracy.correct, accuracy.count));
-  }
-  const double expected =
-      static_cast<double>(accuracy.correct) / static_cast<double>(accuracy.count);
-  if (std::abs(accuracy.accuracy - expected) > 1e-4) {
-    bad_record(fmt::format("field '{}' is {}, but {} of {} examples make {:.6f}",
-                           reader.path("accuracy"), accuracy.accuracy, accuracy.correct,
-                           accuracy.count, expected));
-  }
-  const auto interval = reader.interval_if("ci95", 0, 1);
-  accuracy.ci95 = interval ? *interval : stats::wilson_interval(accuracy.correct, accuracy.count);
-  if (const json* buckets = reader.find("by_length")) {
-    if (!buckets->is_array())
-      bad_record(fmt::format("field '{}' should be an array, not {}", reader.path("by_length"),
-                             abbreviated(*buckets)));
-    for (const json& bucket : *buckets) {
-      const RecordReader inner(bucket, reader.path("by_length"));
-      LengthAccuracy entry{.from = inner.integer("from", 0), .to = inner.integer("to", 0)};
-      entry.count = inner.integer("count", 0);
-      entry.accuracy = entry.count == 0 ? inner.number_if("accuracy", 0, 1).value_or(0)
-                                        : inner.number("accuracy", 0, 1);
-      accuracy.by_length.push_back(entry);
-    }
-  }
+  const RecordReader reader(value, where);
+  accuracy_fields(reader, accuracy, where);
+  check_counts(accuracy, reader);
+  if (reader.find("ci95") == nullptr)
+    accuracy.ci95 = stats::wilson_interval(accuracy.correct, accuracy.count);
   return accuracy;
 }
 
@@ -108,76 +175,15 @@ std::string machine_setting_text(const Result& result) {
 }
 
 json make_result(const Result& result) {
-  json value = {{"schema", kResultSchema},
-                {"task", result.task},
-                {"attention", make_attention_record(result.attention)},
-                {"protocol", result.protocol},
-                {"seed", result.seed},
-                {"status", result.status}};
-  if (!result.reason.empty()) value["reason"] = result.reason;
-  if (result.test) value["test"] = make_accuracy(*result.test);
-  if (result.dev) value["dev"] = make_accuracy(*result.dev);
-  set_if(value, "best_step", result.best_step);
-  set_if(value, "steps", result.steps);
-  set_if(value, "parameters", result.parameters);
-  json training = json::object();
-  set_if(training, "seconds", result.training.seconds);
-  set_if(training, "steps_per_second", result.training.steps_per_second);
-  set_if(training, "tokens_per_second", result.training.tokens_per_second);
-  set_if(training, "peak_memory_mib", result.training.peak_memory_mib);
-  set_if(training, "threads", result.training.threads);
-  if (result.training.processes > 1) {
-    training["peak_memory_of"] = "process 0";
-    training["processes"] = result.training.processes;
-    training["engine"] = result.training.engine;
-  }
-  value["training"] = training;
-  value["data"] = {{"source", result.data.source},
-                   {"synthetic", result.data.synthetic},
-                   {"fingerprint", result.data.fingerprint}};
-  set_if(value["data"], "majority", result.data.majority);
-  value["machine"] = make_machine(result.machine);
-  value["software"] = result.software;
-  value["config"] = result.config;
-  return value;
+  RecordWriter writer;
+  result_fields(writer, result);
+  return writer.object;
 }
 
 Result parse_result(const json& record) {
-  const RecordReader reader(record, "");
-  check_schema(reader, kResultSchema);
   Result result;
-  result.task = reader.text("task");
-  result.attention = parse_attention_record(reader.at("attention"));
-  result.protocol = reader.text("protocol");
-  result.seed = reader.natural("seed");
-  result.status = reader.word("status", kStatusWords);
-  result.reason = reader.text_or("reason", "");
-  const bool ok = result.status == "ok";
-  if (ok || reader.find("test")) result.test = parse_accuracy(reader.at("test"), "test");
-  if (const json* dev = reader.find("dev")) result.dev = parse_accuracy(*dev, "dev");
-  result.best_step = reader.integer_if("best_step", 0);
-  result.steps = reader.integer_if("steps", 0);
-  result.parameters = reader.integer_if("parameters", 0);
-  if (const json* training = reader.find("training")) {
-    const RecordReader inner(*training, "training");
-    result.training = {.seconds = inner.number_if("seconds", 0, kHuge),
-                       .steps_per_second = inner.number_if("steps_per_second", 0, kHuge),
-                       .tokens_per_second = inner.number_if("tokens_per_second", 0, kHuge),
-                       .peak_memory_mib = inner.number_if("peak_memory_mib", 0, kHuge),
-                       .threads = inner.integer_if("threads", 1),
-                       .processes = inner.integer_if("processes", 1).value_or(1),
-                       .engine = inner.text_or("engine", "")};
-  }
-  if (ok || reader.find("data")) {
-    const RecordReader inner(reader.at("data"), "data");
-    result.data.source = inner.text_or("source", "");
-    if (ok || inner.find("synthetic") != nullptr) result.data.synthetic = inner.flag("synthetic");
-    result.data.fingerprint = ok ? inner.text("fingerprint") : inner.text_or("fingerprint", "");
-    result.data.majority = inner.number_if("majority", 0, 1);
-  }
-  if (const json* machine = reader.find("machine")) result.machine = parse_machine(*machine);
-  result.software = reader.object_or_empty("software");
-  result.config = reader.object_or_empty("config");
+  const RecordReader reader(record, "");
+  result_fields(reader, result);
   return result;
 }
 

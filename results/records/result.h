@@ -58,9 +58,9 @@ struct DataRecord {
 struct Result {
   std::string task;  // "listops"
   AttentionRecord attention;
-  std::string protocol;          // "lra-strict"
-  uint64_t seed = 0;             // of initialisation, order, dropout, projections
-  std::string status = "ok";     // one of kStatusWords
+  std::string protocol;  // "lra-strict"
+  uint64_t seed = 0;     // of initialisation, order, dropout, projections
+  Status status = Status::ok;
   std::string reason;            // one line, where the status is not ok
   std::optional<Accuracy> test;  // required where the status is ok
   std::optional<Accuracy> dev;   // of the best checkpoint

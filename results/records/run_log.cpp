@@ -1,5 +1,7 @@
 #include "results/records/run_log.h"
 
+#include <algorithm>
+
 #include "results/records/record_fields.h"
 
 namespace lra {
@@ -14,12 +16,14 @@ LogLine read_line(std::string_view line) {
       json::parse(brackets > 8 ? "" : line, /*cb=*/nullptr, /*allow_exceptions=*/false);
   if (value.is_discarded()) bad_record("not valid JSON (cut short?)");
   const RecordReader reader(value, "");
-  return {.step = reader.integer("step", 0),
-          .train = reader.word("split", kSplits) == "train",
-          .loss = reader.number("loss", 0, kHuge),
-          .accuracy = reader.number("accuracy", 0, 1),
-          .learning_rate = reader.number("learning_rate", 0, kHuge),
-          .seconds = reader.number("seconds", 0, kHuge)};
+  LogLine entry;
+  reader("step", entry.step);
+  entry.train = reader.as_word("split", reader.at("split"), kSplits) == "train";
+  reader("loss", entry.loss);
+  reader("accuracy", entry.accuracy, Presence::required, {.most = 1});
+  reader("learning_rate", entry.learning_rate);
+  reader("seconds", entry.seconds);
+  return entry;
 }
 
 }  // namespace

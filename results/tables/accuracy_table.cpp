@@ -60,19 +60,16 @@ void note_standing(const std::vector<Standing>& all, const std::string& task,
   notes.push_back(text);
 }
 
-std::vector<std::string> accuracy_notes(const RecipeGroup& group, const AccuracyCells& cells,
-                                        const std::vector<std::string>& tasks,
-                                        const Published* reference) {
-  std::vector<std::string> notes;
+// What the runs are, whatever they are compared with.
+void note_runs(const RecipeGroup& group, const AccuracyCells& cells,
+               std::vector<std::string>& notes) {
   bool single = false, several = false, repeated = false;
-  std::set<std::string> machines;
   std::map<std::string, std::set<std::string>> sources;  // of what is not generated, by task
   for (const auto& [key, cell] : cells) {
     single |= cell.ok.size() == 1;
     several |= cell.ok.size() > 1;
     repeated |= cell.repeated > 0;
     for (const Result* r : cell.ok) {
-      machines.insert(machine_text(r->machine));
       const std::string& source = r->data.source;
       if (!source.empty() && source != "generated") sources[key.second].insert(source);
     }
@@ -91,31 +88,44 @@ std::vector<std::string> accuracy_notes(const RecipeGroup& group, const Accuracy
     notes.push_back(fmt::format("smoke or overridden run, not the recipe of {}: {}", group.protocol,
                                 fmt::join(group.overridden, ", ")));
   }
+}
+
+// Where the published numbers are from, and what differs from the runs here.
+void note_published(const RecipeGroup& group, const AccuracyCells& cells,
+                    const std::vector<std::string>& tasks, const Published& reference,
+                    std::vector<std::string>& notes) {
+  const PublishedAccuracy& accuracy = *reference.accuracy;
+  notes.push_back(fmt::format("published: {}, {}", reference.source, accuracy.where));
+  if (const auto it = accuracy.differences.find(group.protocol); it != accuracy.differences.end()) {
+    notes.push_back(fmt::format("difference of protocol, {} against {}: {}", group.protocol,
+                                reference.name, it->second));
+  }
+  for (const std::string& task : tasks) {
+    const auto published_count = accuracy.test_examples.find(task);
+    if (published_count == accuracy.test_examples.end()) continue;
+    std::set<int64_t> counts;
+    for (const auto& [key, cell] : cells) {
+      for (const Result* r : cell.ok) {
+        if (key.second == task) counts.insert(r->test->count);
+      }
+    }
+    counts.erase(published_count->second);
+    if (!counts.empty()) {
+      notes.push_back(fmt::format("{}: {} test examples here, {} in the published runs", task,
+                                  fmt::join(counts, " or "), published_count->second));
+    }
+  }
+}
+
+std::vector<std::string> accuracy_notes(const RecipeGroup& group, const AccuracyCells& cells,
+                                        const std::vector<std::string>& tasks,
+                                        const Published* reference) {
+  std::vector<std::string> notes;
+  note_runs(group, cells, notes);
   if (reference == nullptr) {
     notes.push_back("no published numbers for protocol " + group.protocol);
   } else {
-    const PublishedAccuracy& accuracy = *reference->accuracy;
-    notes.push_back(fmt::format("published: {}, {}", reference->source, accuracy.where));
-    if (const auto it = accuracy.differences.find(group.protocol);
-        it != accuracy.differences.end()) {
-      notes.push_back(fmt::format("difference of protocol, {} against {}: {}", group.protocol,
-                                  reference->name, it->second));
-    }
-    for (const std::string& task : tasks) {
-      const auto published_count = accuracy.test_examples.find(task);
-      std::set<int64_t> counts;
-      for (const auto& [key, cell] : cells) {
-        for (const Result* r : cell.ok) {
-          if (key.second == task) counts.insert(r->test->count);
-        }
-      }
-      if (published_count == accuracy.test_examples.end()) continue;
-      counts.erase(published_count->second);
-      if (!counts.empty()) {
-        notes.push_back(fmt::format("{}: {} test examples here, {} in the published runs", task,
-                                    fmt::join(counts, " or "), published_count->second));
-      }
-    }
+    note_published(group, cells, tasks, *reference, notes);
   }
   for (const std::string& task : tasks) note_unlearned(group, cells, task, notes);
   const std::vector<Standing> all = standings(cells);
@@ -126,6 +136,10 @@ std::vector<std::string> accuracy_notes(const RecipeGroup& group, const Accuracy
         fmt::format("best: the highest mean; differences to it are tested at {:g} % (single runs: "
                     "exact McNemar test; seeds: Welch's t test), Holm's correction over {} test{}",
                     100 * kSignificance, tests, tests == 1 ? "" : "s"));
+  }
+  std::set<std::string> machines;
+  for (const auto& [key, cell] : cells) {
+    for (const Result* r : cell.ok) machines.insert(machine_text(r->machine));
   }
   if (!machines.empty()) notes.push_back(fmt::format("trained on: {}", fmt::join(machines, "; ")));
   return notes;
@@ -239,7 +253,7 @@ std::vector<Table> training_tables(std::span<const Result> results) {
           if (r->training.seconds) seconds.push_back(*r->training.seconds);
           if (r->parameters) parameters.push_back(static_cast<double>(*r->parameters));
           if (r->steps) steps.push_back(static_cast<double>(*r->steps));
-          statuses.insert(r->status);
+          statuses.insert(text(r->status));
         }
         table.rows.push_back({key.first, key.second, median_text(speed, "{:.3g}"),
                               median_text(tokens, "{:.0f}"), median_text(memory, "{:.1f}"),

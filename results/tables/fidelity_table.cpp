@@ -149,10 +149,10 @@ std::string estimate_text(const Estimate& estimate) {
 std::vector<std::string> reasons(const Group& group) {
   std::map<std::string, std::set<std::string>> texts;  // by status
   for (const Fidelity* f : group.cells) {
-    if (f->status == "ok" || f->reason.empty()) continue;
+    if (f->status == Status::ok || f->reason.empty()) continue;
     const std::string budget =
         f->budget.empty() ? "" : fmt::format(" at {}={}", f->budget, f->budget_value);
-    texts[f->status].insert(f->attention.label + budget + ": " + f->reason);
+    texts[text(f->status)].insert(f->attention.label + budget + ": " + f->reason);
   }
   std::vector<std::string> notes;
   for (const auto& [status, found] : texts) {
@@ -176,7 +176,9 @@ Table budget_table(const Group& group, const std::string& title, const Text& tex
   for (const auto& [name, row] : group.rows) {
     std::vector<std::string> cells{name};
     const auto add = [&](const Fidelity* f) {
-      cells.push_back(f == nullptr ? "–" : f->status != "ok" ? f->status : text(*f));
+      cells.push_back(f == nullptr              ? "–"
+                      : f->status != Status::ok ? lra::text(f->status)
+                                                : text(*f));
     };
     if (group.has_fixed) add(row.fixed);
     for (const int64_t value : abbreviated) {
@@ -208,7 +210,7 @@ std::vector<PlotSeries> series_of(const Group& group, std::string_view measure, 
   for (const auto& [name, row] : group.rows) {
     PlotSeries one{.name = name, .points = {}};
     const auto add = [&](const Fidelity* f) {
-      const Estimate* estimate = f->status == "ok" ? f->find(measure) : nullptr;
+      const Estimate* estimate = f->status == Status::ok ? f->find(measure) : nullptr;
       const std::optional<double> at = x(*f);
       if (estimate == nullptr || !at) return;
       if (const auto p = point(*at, *estimate)) one.points.push_back(*p);
@@ -218,6 +220,59 @@ std::vector<PlotSeries> series_of(const Group& group, std::string_view measure, 
     if (!one.points.empty()) series.push_back(std::move(one));
   }
   return series;
+}
+
+constexpr const char* kFidelityColumns[] = {
+    "experiment", "attention", "options",     "budget", "budget_value", "length",  "heads",
+    "head_dim",   "trials",    "seed",        "dtype",  "device",       "threads", "data",
+    "layer",      "synthetic", "fingerprint", "status", "reason",       "measure", "mean",
+    "sd",         "ci95_low",  "ci95_high",   "median", "worst",        "time_ms", "peak_mib",
+    "flops",      "machine",   "path"};
+
+// One row of the long form; `e` is null where the cell has no such measure.
+std::vector<std::string> long_row(const Fidelity& f, const std::string& measure,
+                                  const Estimate* e) {
+  const auto number = [](const std::optional<double>& value) {
+    return value ? fmt::format("{:.9g}", *value) : std::string();
+  };
+  const auto integer = [](const std::optional<int64_t>& value) {
+    return value ? fmt::format("{}", *value) : std::string();
+  };
+  const auto of = [&](double value) { return e == nullptr ? "" : fmt::format("{:.9g}", value); };
+  const Estimate none;
+  const Estimate& estimate = e == nullptr ? none : *e;
+  const bool run = f.data.source == "run";
+  return {integer(f.experiment),
+          f.attention.label,
+          json_line(f.attention.options),
+          f.budget,
+          f.budget.empty() ? "" : integer(f.budget_value),
+          integer(f.length),
+          integer(f.heads),
+          integer(f.head_dim),
+          integer(f.trials),
+          fmt::format("{}", f.seed),
+          f.dtype,
+          f.device,
+          integer(f.threads),
+          data_text(f.data),
+          integer(f.layer),
+          run ? (f.data.synthetic ? "true" : "false") : "",
+          f.data.fingerprint,
+          text(f.status),
+          f.reason,
+          measure,
+          of(estimate.mean),
+          number(estimate.sd),
+          estimate.ci95 ? of(estimate.ci95->low) : "",
+          estimate.ci95 ? of(estimate.ci95->high) : "",
+          of(estimate.median),
+          of(estimate.worst),
+          f.time ? number(f.time->median) : "",
+          f.memory ? number(f.memory->peak) : "",
+          number(f.flops),
+          machine_text(f.machine),
+          f.path};
 }
 
 }  // namespace
@@ -259,65 +314,12 @@ std::vector<Table> fidelity_tables(std::span<const Fidelity> cells) {
 }
 
 Table fidelity_long(std::span<const Fidelity> cells) {
-  Table table{
-      .title = "Fidelity",
-      .columns = {{"experiment"}, {"attention"},   {"options"},  {"budget"},    {"budget_value"},
-                  {"length"},     {"heads"},       {"head_dim"}, {"trials"},    {"seed"},
-                  {"dtype"},      {"device"},      {"threads"},  {"data"},      {"layer"},
-                  {"synthetic"},  {"fingerprint"}, {"status"},   {"reason"},    {"measure"},
-                  {"mean"},       {"sd"},          {"ci95_low"}, {"ci95_high"}, {"median"},
-                  {"worst"},      {"time_ms"},     {"peak_mib"}, {"flops"},     {"machine"},
-                  {"path"}},
-      .rows = {},
-      .notes = {}};
-  const auto number = [](const std::optional<double>& value) {
-    return value ? fmt::format("{:.9g}", *value) : std::string();
-  };
-  const auto integer = [](const std::optional<int64_t>& value) {
-    return value ? fmt::format("{}", *value) : std::string();
-  };
+  Table table{.title = "Fidelity", .columns = {}, .rows = {}, .notes = {}};
+  for (const char* column : kFidelityColumns) table.columns.push_back({column});
   for (const Fidelity& f : cells) {
-    const bool run = f.data.source == "run";
-    const auto add = [&](const std::string& measure, const Estimate* e) {
-      const auto of = [&](double value) {
-        return e == nullptr ? "" : fmt::format("{:.9g}", value);
-      };
-      const Estimate none;
-      const Estimate& estimate = e == nullptr ? none : *e;
-      table.rows.push_back({integer(f.experiment),
-                            f.attention.label,
-                            json_line(f.attention.options),
-                            f.budget,
-                            f.budget.empty() ? "" : integer(f.budget_value),
-                            integer(f.length),
-                            integer(f.heads),
-                            integer(f.head_dim),
-                            integer(f.trials),
-                            fmt::format("{}", f.seed),
-                            f.dtype,
-                            f.device,
-                            integer(f.threads),
-                            data_text(f.data),
-                            integer(f.layer),
-                            run ? (f.data.synthetic ? "true" : "false") : "",
-                            f.data.fingerprint,
-                            f.status,
-                            f.reason,
-                            measure,
-                            of(estimate.mean),
-                            number(estimate.sd),
-                            estimate.ci95 ? of(estimate.ci95->low) : "",
-                            estimate.ci95 ? of(estimate.ci95->high) : "",
-                            of(estimate.median),
-                            of(estimate.worst),
-                            f.time ? number(f.time->median) : "",
-                            f.memory ? number(f.memory->peak) : "",
-                            number(f.flops),
-                            machine_text(f.machine),
-                            f.path});
-    };
-    if (f.measures.empty()) add("", nullptr);
-    for (const auto& [name, estimate] : f.measures) add(name, &estimate);
+    if (f.measures.empty()) table.rows.push_back(long_row(f, "", nullptr));
+    for (const auto& [name, estimate] : f.measures)
+      table.rows.push_back(long_row(f, name, &estimate));
   }
   return table;
 }

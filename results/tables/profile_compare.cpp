@@ -59,8 +59,8 @@ Comparison compare_profiles(std::span<const Profile> before, std::span<const Pro
                                     p.mode};
     if (!measured(&old) || !measured(&p)) {
       const bool fails = measured(&old) && !measured(&p);
-      row.insert(row.end(), {measured(&old) ? short_number(old.time->median) : old.status,
-                             measured(&p) ? short_number(p.time->median) : p.status, "–", "–",
+      row.insert(row.end(), {measured(&old) ? short_number(old.time->median) : text(old.status),
+                             measured(&p) ? short_number(p.time->median) : text(p.status), "–", "–",
                              fails          ? "fails"
                              : measured(&p) ? "runs now"
                                             : "–"});

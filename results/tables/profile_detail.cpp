@@ -28,7 +28,7 @@ void add_table(const std::string& title, const ProfileGroup& group, const Text& 
     bool any = false;
     for (const int64_t length : group.lengths) {
       const Profile* p = group.at(name, length);
-      std::string cell = measured(p) ? text(name, *p) : p == nullptr ? "–" : p->status;
+      std::string cell = measured(p) ? text(name, *p) : p == nullptr ? "–" : lra::text(p->status);
       any |= measured(p) && !cell.empty();
       row.push_back(cell.empty() ? "–" : std::move(cell));
     }

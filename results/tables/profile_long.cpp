@@ -20,6 +20,7 @@ constexpr const char* kColumns[] = {"source",
                                     "mode",
                                     "protocol",
                                     "task",
+                                    "sets",
                                     "batch",
                                     "batch_policy",
                                     "heads",
@@ -58,6 +59,10 @@ std::string plain_number(const std::optional<double>& value) {
 
 std::string integer(int64_t value) { return fmt::format("{}", value); }
 
+std::vector<std::string> sets_of(const Profile& p) {
+  return p.sets.get<std::vector<std::string>>();
+}
+
 LongRow measured_row(const Profile& p) {
   LongRow row = {{"source", "measured"},
                  {"attention", p.attention.label},
@@ -67,6 +72,7 @@ LongRow measured_row(const Profile& p) {
                  {"mode", p.mode},
                  {"protocol", p.protocol},
                  {"task", p.task},
+                 {"sets", fmt::format("{}", fmt::join(sets_of(p), "; "))},
                  {"batch", integer(p.batch)},
                  {"batch_policy", p.batch_policy},
                  {"heads", integer(p.heads)},
@@ -76,7 +82,7 @@ LongRow measured_row(const Profile& p) {
                  {"threads", p.threads ? integer(*p.threads) : ""},
                  {"machine", machine_text(p.machine)},
                  {"length", integer(p.length)},
-                 {"status", p.status},
+                 {"status", text(p.status)},
                  {"reason", p.reason},
                  {"memory_unit", "MiB"},
                  {"time_unit", "ms"},
@@ -119,7 +125,7 @@ LongRow published_row(const Published& reference, const PublishedCost::Row& from
           {"head_dim", integer(cost.head_dim)},
           {"machine", cost.machine},
           {"length", integer(cost.lengths[i])},
-          {"status", "ok"},
+          {"status", text(Status::ok)},
           {"peak_memory", plain_number(from.memory[i])},
           {"memory_unit", cost.memory_unit},
           {"time", plain_number(from.time[i])},

@@ -66,9 +66,9 @@ std::vector<std::string> reasons(const ProfileGroup& group) {
   std::map<std::string, std::set<std::string>> texts;  // by status, or "noisy"
   for (const auto& [name, cells] : group.rows) {
     for (const auto& [length, p] : cells) {
-      if (p->status != "ok" && !p->reason.empty())
-        texts[p->status].insert(fmt::format("{} at {}: {}", name, length, p->reason));
-      if (p->status == "ok" && !p->noisy.empty())
+      if (p->status != Status::ok && !p->reason.empty())
+        texts[text(p->status)].insert(fmt::format("{} at {}: {}", name, length, p->reason));
+      if (p->status == Status::ok && !p->noisy.empty())
         texts["~ noisy"].insert(fmt::format("{} at {}: {}", name, length, p->noisy));
     }
   }
@@ -86,7 +86,7 @@ std::string method_note(const ProfileGroup& group) {
   std::set<std::string> texts;
   for (const auto& [name, cells] : group.rows) {
     for (const auto& [length, p] : cells) {
-      if (!p->package.empty() || p->status != "ok") continue;
+      if (!p->package.empty() || p->status != Status::ok) continue;
       const json& m = p->method;
       if (!m.contains("passes") || !m.contains("seconds")) return "";
       texts.insert(fmt::format("{} interleaved processes a cell, up to {} s of samples, {}",
@@ -105,7 +105,7 @@ std::vector<std::string> row_of(const ProfileGroup& group, const std::string& na
   for (const int64_t length : group.lengths) {
     const Profile* p = group.at(name, length);
     if (!measured(p)) {
-      row.push_back(p == nullptr ? "–" : p->status);
+      row.push_back(p == nullptr ? "–" : lra::text(p->status));
       continue;
     }
     row.push_back(fmt::format("{} / {}{}{}", short_number(p->memory->peak),

@@ -80,7 +80,7 @@ TEST_F(FidelityTest, SoftmaxIsExactWithAllLandmarksAndTheExactInverse) {
   ASSERT_EQ(all.size(), 4u * 2 * n);
   int64_t exact = 0;
   for (const Fidelity& cell : all) {
-    EXPECT_EQ(cell.status, "ok");
+    EXPECT_EQ(cell.status, Status::ok);
     EXPECT_EQ(cell.attention.options["num_landmarks"], cell.budget_value);
     if (cell.budget_value < n) {
       EXPECT_GT(mean_of(cell, "matrix"), 1e-4);
@@ -144,10 +144,10 @@ TEST_F(FidelityTest, EveryApproximationStandsOnOneScale) {
   std::map<std::string, std::vector<const Fidelity*>> rows;
   for (const Fidelity& cell : all) {
     rows[cell.attention.name].push_back(&cell);
-    EXPECT_TRUE(cell.status == "ok" || cell.status == "unsupported")
+    EXPECT_TRUE(cell.status == Status::ok || cell.status == Status::unsupported)
         << cell.attention.label << ": " << cell.reason;
-    EXPECT_EQ(cell.status == "ok", cell.reason.empty());
-    if (cell.status != "ok") continue;
+    EXPECT_EQ(cell.status == Status::ok, cell.reason.empty());
+    if (cell.status != Status::ok) continue;
     EXPECT_GT(cell.time->median, 0);
     EXPECT_GT(cell.memory->peak, 0);
   }
@@ -172,7 +172,7 @@ TEST_F(FidelityTest, WhatCannotRunIsACellWithItsReason) {
   const auto all = measure(
       {.experiments = {4}, .lengths = {16}, .trials = 1, .attentions = parse_attentions("fnet")});
   ASSERT_EQ(all.size(), 1u);
-  EXPECT_EQ(all[0].status, "unsupported");
+  EXPECT_EQ(all[0].status, Status::unsupported);
   EXPECT_FALSE(all[0].reason.empty());
 }
 
@@ -275,13 +275,13 @@ TEST_F(TrainedFidelityTest, RecordsLayersAndTheRun) {
     EXPECT_EQ(cell.data.fingerprint.size(), 64u);
     EXPECT_EQ(cell.heads, 2);
     if (cell.length == 128) {  // the model reads 64
-      EXPECT_EQ(cell.status, "unsupported");
+      EXPECT_EQ(cell.status, Status::unsupported);
       EXPECT_EQ(cell.reason, "the run's model reads 64 tokens, not 128");
       ++refused;
     } else {
       // Trained attention is so ill-conditioned that bfloat16 may end in infinity.
       const bool may_diverge = cell.attention.options.contains("iterated_in");
-      EXPECT_TRUE(cell.status == "ok" || (may_diverge && cell.status == "diverged"))
+      EXPECT_TRUE(cell.status == Status::ok || (may_diverge && cell.status == Status::diverged))
           << cell.attention.label << ": " << cell.reason;
       EXPECT_TRUE(cell.layer == 0 || cell.layer == 1);
       ++trained;

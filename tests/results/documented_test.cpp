@@ -61,7 +61,7 @@ TEST(Documented, EveryFieldOfAFidelityLine) {
             .fingerprint = "f",
             .identity = "i"};
   f.layer = 0;
-  f.status = "oom";
+  f.status = Status::oom;
   f.reason = "why";
   f.threads = 1;
   f.flops = 1;

@@ -49,7 +49,7 @@ TEST_F(ExampleTest, TrainsAndIsMeasured) {
   const Records records = find_records({out});
   ASSERT_EQ(records.profiles.size(), 2u);
   EXPECT_EQ(records.profiles[0].attention.label, "softplus");
-  EXPECT_EQ(records.profiles[0].status, "ok") << records.profiles[0].reason;
+  EXPECT_EQ(records.profiles[0].status, Status::ok) << records.profiles[0].reason;
 }
 
 // Every line of C++ that the README shows stands in the example, in that order.

@@ -83,7 +83,7 @@ TEST_F(TorchScriptRun, TrainsEvaluatesAndSaysWhatItWas) {
   const ProgramResult trained = run_program(words("a", attention));
   ASSERT_EQ(trained.status, 0) << trained.err;
   const Result result = parse_result(read_json(run("a") / kResultFile));
-  EXPECT_EQ(result.status, "ok");
+  EXPECT_EQ(result.status, Status::ok);
   EXPECT_EQ(result.steps, 20);
   EXPECT_EQ(result.attention.label, attention);
   EXPECT_EQ(result.attention.options["file"], file.string());
@@ -149,7 +149,7 @@ TEST_F(TorchScriptRun, IsMeasured) {
   ASSERT_EQ(records.profiles.size(), 6u);
   for (const Profile& cell : records.profiles) {
     const bool layer_alone = cell.attention.label == named("mixer") && cell.scope == "core";
-    EXPECT_EQ(cell.status, layer_alone ? "unsupported" : "ok") << cell.reason;
+    EXPECT_EQ(cell.status, layer_alone ? Status::unsupported : Status::ok) << cell.reason;
     if (layer_alone) {
       EXPECT_NE(cell.reason.find("no form that takes q, k and v"), std::string::npos);
     }

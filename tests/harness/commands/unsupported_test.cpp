@@ -48,10 +48,10 @@ class UnsupportedTest : public testing::TestWithParam<const char*> {};
 TEST_P(UnsupportedTest, IsAStatusOfTheProfileCell) {
   ProfileCell cell{.attention = parse_attention(GetParam()), .length = 64};
   const Profile refused = profile_cell(cell, torch::kCPU, 1, 0, {.seconds = 0.01});
-  EXPECT_EQ(refused.status, "unsupported");
+  EXPECT_EQ(refused.status, Status::unsupported);
   EXPECT_EQ(refused.reason, "picky takes lengths that 48 divides, not 64");
   cell.length = 96;
-  EXPECT_EQ(profile_cell(cell, torch::kCPU, 1, 0, {.seconds = 0.01}).status, "ok");
+  EXPECT_EQ(profile_cell(cell, torch::kCPU, 1, 0, {.seconds = 0.01}).status, Status::ok);
 }
 
 TEST_P(UnsupportedTest, IsAStatusOfTheRun) {
@@ -62,9 +62,9 @@ TEST_P(UnsupportedTest, IsAStatusOfTheRun) {
                             tiny_settings(), 0, "float32"),
       .run = scratch.path() / "run",
       .data = scratch.path()};
-  EXPECT_EQ(train(request), "unsupported");
+  EXPECT_EQ(train(request), Status::unsupported);
   const Result result = parse_result(read_json(scratch.path() / "run" / kResultFile));
-  EXPECT_EQ(result.status, "unsupported");
+  EXPECT_EQ(result.status, Status::unsupported);
   EXPECT_EQ(result.reason, "picky takes lengths that 48 divides, not 64");
 }
 

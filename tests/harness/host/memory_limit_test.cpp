@@ -83,7 +83,7 @@ TEST(AddressSpaceTest, HoldsForWhatIsNoTensor) {
         const std::vector<char> taken(static_cast<size_t>(bytes), 'x');
         text += fmt::format("{} ", taken.back());
       } catch (const std::exception& error) {
-        text += status_of(error);
+        text += lra::text(status_of(error));
       }
     }
     return text;

@@ -336,7 +336,7 @@ TEST_F(ParallelTest, ProcessesThatDifferEndTogether) {
   ASSERT_EQ(lines.size(), 1U) << less_memory.err;
   EXPECT_NE(lines[0].find("ended as oom"), std::string::npos) << lines[0];
   const Result record = parse_result(read_json(run("r") / kResultFile));
-  EXPECT_EQ(record.status, "oom");
+  EXPECT_EQ(record.status, Status::oom);
   EXPECT_NE(record.reason.find("process 1 of 2"), std::string::npos) << record.reason;
 }
 
@@ -379,7 +379,7 @@ TEST_F(SuiteUnderALauncherTest, ItsCellsAreAlone) {
   const ProgramResult result = run_program(words("s", "standard"));
   ASSERT_EQ(result.status, 0) << result.text();
   const Result record = parse_result(read_json(run("s", "standard") / kResultFile));
-  EXPECT_EQ(record.status, "ok");
+  EXPECT_EQ(record.status, Status::ok);
   EXPECT_EQ(record.training.processes, 1);
 }
 

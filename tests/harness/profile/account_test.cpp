@@ -50,8 +50,8 @@ TEST(Account, IsWithinTenPerCentOfWhatTheAllocatorSees) {
                              .head_dim = head_dim};
       const Profile record =
           profile_cell(cell, torch::kCPU, 1, 0, {.seconds = 0, .fewest = 1, .least_seconds = 0});
-      if (record.status == "unsupported") continue;  // has no form without projections
-      ASSERT_EQ(record.status, "ok") << spec << ": " << record.reason;
+      if (record.status == Status::unsupported) continue;  // has no form without projections
+      ASSERT_EQ(record.status, Status::ok) << spec << ": " << record.reason;
       ASSERT_TRUE(record.memory->analytic) << spec << " gives no account";
       EXPECT_NEAR(*record.memory->analytic / record.memory->peak, 1, 0.1)
           << spec << " at " << length << ": " << *record.memory->analytic << " MiB by its account, "

@@ -73,7 +73,7 @@ TEST_F(PeersTest, StandBehindTheAttentionWithTheSameEffectiveOptions) {
   ASSERT_EQ(result.status, 0) << result.err;
   std::vector<std::string> rows;
   for (const Profile& cell : cells()) {
-    EXPECT_EQ(cell.status, "ok") << cell.reason;
+    EXPECT_EQ(cell.status, Status::ok) << cell.reason;
     rows.push_back(cell.attention.label + "|" + cell.package);
   }
   EXPECT_EQ(rows,
@@ -183,10 +183,10 @@ TEST_F(PeersTest, WhateverBecomesOfThemTheOthersGoOn) {
         profile(program, {"--attentions", "standard,linear", "--passes", "1"});
     ASSERT_EQ(result.status, 0) << result.err;
     ASSERT_EQ(cells().size(), 3u);
-    EXPECT_EQ(cells()[0].status, "ok");
-    EXPECT_EQ(cells()[1].status, status) << answer;
+    EXPECT_EQ(cells()[0].status, Status::ok);
+    EXPECT_EQ(text(cells()[1].status), status) << answer;
     EXPECT_NE(cells()[1].reason.find(reason), std::string::npos) << cells()[1].reason;
-    EXPECT_EQ(cells()[2].status, "ok");
+    EXPECT_EQ(cells()[2].status, Status::ok);
   }
 }
 
@@ -316,9 +316,9 @@ TEST(SlowPeersTest, ThePackagesMeasureInEveryScopeAndMode) {
     ASSERT_EQ(result.status, 0) << result.err;
     size_t peers = 0;
     for (const Profile& cell : find_records({out}).profiles) {
-      EXPECT_EQ(cell.status, "ok") << cell.attention.label << " " << cell.package << " " << scope
-                                   << " " << mode << ": " << cell.reason;
-      if (cell.status != "ok" || cell.package.empty()) continue;
+      EXPECT_EQ(cell.status, Status::ok) << cell.attention.label << " " << cell.package << " "
+                                         << scope << " " << mode << ": " << cell.reason;
+      if (cell.status != Status::ok || cell.package.empty()) continue;
       ++peers;
       EXPECT_GT(cell.time->median, 0);
       // At least the result, and with gradients those of its inputs.

@@ -38,7 +38,7 @@ TEST_F(ProfileTest, MeasuresEveryAttentionLengthScopeAndMode) {
   const auto all = cells();
   ASSERT_EQ(all.size(), 4u * 2);
   for (const Profile& cell : all) {
-    EXPECT_EQ(cell.status, "ok") << cell.reason;
+    EXPECT_EQ(cell.status, Status::ok) << cell.reason;
     EXPECT_GT(cell.time->median, 0);
     EXPECT_GE(cell.time->samples.size(), 1u);
     EXPECT_GT(cell.memory->peak, 0);
@@ -146,12 +146,12 @@ TEST_F(ProfileTest, WhatNeedsTooMuchMemoryIsOomAndTheOthersGoOn) {
   ASSERT_EQ(result.status, 0) << result.err;
   const auto all = cells();
   ASSERT_EQ(all.size(), 4u);
-  EXPECT_EQ(all[0].status, "ok");
-  EXPECT_EQ(all[1].status, "ok");
-  EXPECT_EQ(all[2].status, "oom");
+  EXPECT_EQ(all[0].status, Status::ok);
+  EXPECT_EQ(all[1].status, Status::ok);
+  EXPECT_EQ(all[2].status, Status::oom);
   EXPECT_NE(all[2].reason.find("out of memory"), std::string::npos) << all[2].reason;
   EXPECT_FALSE(all[2].time.has_value());
-  EXPECT_EQ(all[3].status, "ok");
+  EXPECT_EQ(all[3].status, Status::ok);
 }
 
 TEST_F(ProfileTest, ASecondCallMeasuresOnlyWhatIsMissing) {
@@ -216,13 +216,13 @@ TEST_F(ProfileTest, AProcessThatTakesTooLongIsATimeout) {
       profile({"--lengths", "64", "--attentions", "standard", "--timeout", "0.01"});
   ASSERT_EQ(result.status, 0) << result.err;
   ASSERT_EQ(cells().size(), 1u);
-  EXPECT_EQ(cells()[0].status, "timeout");
+  EXPECT_EQ(cells()[0].status, Status::timeout);
   EXPECT_EQ(cells()[0].reason, "took longer than 0.01 s");
   // Measured again on request alone.
   ASSERT_EQ(profile({"--lengths", "64", "--attentions", "standard"}).status, 0);
-  EXPECT_EQ(cells().at(0).status, "timeout");
+  EXPECT_EQ(cells().at(0).status, Status::timeout);
   ASSERT_EQ(profile({"--lengths", "64", "--attentions", "standard", "--again"}).status, 0);
-  EXPECT_EQ(cells().at(0).status, "ok");
+  EXPECT_EQ(cells().at(0).status, Status::ok);
 }
 
 pid_t child_of(pid_t process) {
@@ -255,9 +255,9 @@ TEST_F(ProfileTest, ACrashIsALineAndTheOthersGoOn) {
   const ProgramResult result = program.wait();
   ASSERT_EQ(result.status, 0) << result.err;
   ASSERT_EQ(cells().size(), 2u);
-  EXPECT_EQ(cells()[0].status, "crash");
+  EXPECT_EQ(cells()[0].status, Status::crash);
   EXPECT_NE(cells()[0].reason.find("ended by signal 11"), std::string::npos) << cells()[0].reason;
-  EXPECT_EQ(cells()[1].status, "ok");
+  EXPECT_EQ(cells()[1].status, Status::ok);
 }
 
 TEST_F(ProfileTest, CtrlCKeepsWhatIsMeasuredAndASecondCallGoesOn) {
@@ -273,7 +273,7 @@ TEST_F(ProfileTest, CtrlCKeepsWhatIsMeasuredAndASecondCallGoesOn) {
   const auto before = cells();
   ASSERT_GE(before.size(), 1u);
   ASSERT_LT(before.size(), 4u);
-  EXPECT_EQ(before[0].status, "ok");
+  EXPECT_EQ(before[0].status, Status::ok);
   ASSERT_EQ(profile(words).status, 0);
   const auto after = cells();
   ASSERT_EQ(after.size(), 4u);
@@ -301,7 +301,7 @@ TEST_F(ProfileTest, ChoosesTheBatchByTokensOrByMemory) {
                      "--mode", "inference", "--memory-limit", "14MiB"})
                 .status,
             0);
-  EXPECT_EQ(cells().at(0).status, "ok") << cells()[0].reason;
+  EXPECT_EQ(cells().at(0).status, Status::ok) << cells()[0].reason;
   EXPECT_EQ(cells()[0].batch, 8);
   EXPECT_EQ(cells()[0].batch_policy, "largest");
 }

@@ -80,8 +80,8 @@ inline std::vector<json> read_lines(const std::filesystem::path& path) {
 /// Holds two run folders to the same end: every bit of it that is no clock.
 inline void expect_same_run(const std::filesystem::path& a, const std::filesystem::path& b) {
   SCOPED_TRACE(a.string());
-  ASSERT_EQ(final_status(a), "ok");
-  ASSERT_EQ(final_status(b), "ok");
+  ASSERT_EQ(final_status(a), Status::ok);
+  ASSERT_EQ(final_status(b), Status::ok);
   EXPECT_EQ(read_file(a / kPredictionsFile), read_file(b / kPredictionsFile));
   const json left = read_json(a / kResultFile), right = read_json(b / kResultFile);
   for (const char* key : {"test", "dev", "best_step", "steps", "config", "data"})

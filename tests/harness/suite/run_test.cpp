@@ -62,7 +62,7 @@ TEST_F(SuiteRunTest, TheFolderAloneSaysWhatTheSuiteIs) {
   const ProgramResult rest = run_program({"suite", "--out", out("s").string(), "--resume"});
   ASSERT_EQ(rest.status, 0) << rest.err;
   EXPECT_TRUE(has(rest.err, "1 of 2 cells have ended already")) << rest.err;
-  EXPECT_EQ(final_status(run("s", "standard")), "ok");
+  EXPECT_EQ(final_status(run("s", "standard")), Status::ok);
   EXPECT_TRUE(fs::exists(out("s") / "report" / "report.md"));
   EXPECT_EQ(read_lines(run("s", "standard") / kTriesFile)[0]["threads"], 1)
       << "as the suite began, whatever this runner has";
@@ -88,7 +88,7 @@ TEST_F(SuiteRunTest, ACellThatOnlyDiesIsTriedSoOftenAndTheOthersGoOn) {
   const ProgramResult result = run_program(w);
   EXPECT_EQ(result.status, 1);
   EXPECT_TRUE(has(result.err, "1 part(s) of the suite did not end as ok")) << result.err;
-  EXPECT_EQ(final_status(run("s", "nystrom[num_landmarks=8]")), "ok");
+  EXPECT_EQ(final_status(run("s", "nystrom[num_landmarks=8]")), Status::ok);
   EXPECT_EQ(read_lines(run("s", "standard") / kTriesFile).size(), 2u);
   const json record = read_json(run("s", "standard") / kResultFile);
   EXPECT_EQ(record["status"], "crash");
@@ -100,7 +100,7 @@ TEST_F(SuiteRunTest, ACellThatOnlyDiesIsTriedSoOftenAndTheOthersGoOn) {
   // What ails it is gone: the next call tries it again.
   remove_tree(run("s", "standard") / kMetricsFile);
   EXPECT_EQ(run_program(w).status, 0);
-  EXPECT_EQ(final_status(run("s", "standard")), "ok");
+  EXPECT_EQ(final_status(run("s", "standard")), Status::ok);
 }
 
 // Its process writes to the terminal then, not to a log.
@@ -154,9 +154,9 @@ TEST_F(SuiteRunTest, ARunKeepsToItsMemory) {
   prepare_tiny_listops(out("data"));
   const auto w = tiny_train(out("data"), out("run"), "standard");
   EXPECT_EQ(run_program(with(w, {"--memory-limit", "256KiB"})).status, 1);
-  EXPECT_EQ(final_status(out("run")), "oom");
+  EXPECT_EQ(final_status(out("run")), Status::oom);
   EXPECT_EQ(run_program(with(w, {"--memory-limit", "1GiB"})).status, 0);
-  EXPECT_EQ(final_status(out("run")), "ok");
+  EXPECT_EQ(final_status(out("run")), Status::ok);
   EXPECT_TRUE(has(run_program(with(w, {"--memory-limit", "much"})).err,
                   "--memory-limit should be a size such as 8GiB or 512MiB, not 'much'"));
 }

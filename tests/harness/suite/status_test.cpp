@@ -56,7 +56,7 @@ TEST_F(SuiteStatusTest, ShowsEveryCellAsItStands) {
        {"[###.......]", "4/12", "25.00 (dev)", "nystrom[num_landmarks=8]",
         "27.8 % of the steps · 6 cells: 1 ok, 4 pending, 1 running", "0 runners"})
     EXPECT_TRUE(has(table.out, part)) << part << "\n" << table.out;
-  EXPECT_EQ(final_status(run("s", "standard", 1)), "") << "looking changes nothing";
+  EXPECT_FALSE(final_status(run("s", "standard", 1))) << "looking changes nothing";
 
   // One that was ended for its time says how far it got.
   json timeout = read_json(run("s", "standard") / kResultFile);
@@ -111,9 +111,9 @@ TEST(SuiteStatusText, FitsAScreen) {
                             .task = "listops",
                             .attention = "standard",
                             .seed = i,
-                            .state = i == 40   ? "running"
-                                     : i == 30 ? "crash"
-                                               : "ok",
+                            .state = i == 40   ? Status::running
+                                     : i == 30 ? Status::crash
+                                               : Status::ok,
                             .step = 5,
                             .steps = 10});
   }

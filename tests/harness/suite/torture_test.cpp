@@ -102,7 +102,7 @@ class SlowSuiteTorture : public SuiteTest {
     const auto look = [&] {
       for (const fs::path& cell : cells) {
         const fs::path run = out(name) / cell;
-        if (final_status(run) == "ok") results.emplace(run, read_file(run / kResultFile));
+        if (final_status(run) == Status::ok) results.emplace(run, read_file(run / kResultFile));
       }
     };
     const auto start = [&] {

@@ -105,7 +105,7 @@ TEST_P(EveryProtocolTask, MakesAModelOfEveryVariant) {
 TEST_P(EveryProtocolTask, TrainsAtReducedSize) {
   const auto& [name, task_name] = GetParam();
   const TrainRequest request = small_run(name, task_name, "nystrom", scratch_.path());
-  ASSERT_EQ(train(request), "ok");
+  ASSERT_EQ(train(request), Status::ok);
   const json result = read_json(request.run / kResultFile);
   EXPECT_EQ(result["steps"], 3);
   EXPECT_EQ(result["test"]["count"], 6);
@@ -119,7 +119,7 @@ TEST_P(EveryProtocolTask, TrainsAtReducedSize) {
 TEST(ProtocolRuns, AnEntryForAVariantIsWhatRuns) {
   const Scratch scratch;
   const TrainRequest request = small_run("tay2020", "image", "sinkhorn", scratch.path());
-  ASSERT_EQ(train(request), "ok");
+  ASSERT_EQ(train(request), Status::ok);
   const json config = read_json(request.run / kConfigFile);
   EXPECT_EQ(config["optimizer"]["weight_decay"], 0.7);
   EXPECT_EQ(config["model"]["heads"], 1);
@@ -144,7 +144,7 @@ TEST(ProtocolRuns, TheScheduleRuns) {
   const Scratch scratch;
   const TrainRequest request =
       small_run("tay2020", "listops", "linear", scratch.path(), {"schedule.warmup=2"});
-  ASSERT_EQ(train(request), "ok");
+  ASSERT_EQ(train(request), Status::ok);
   std::vector<double> rates;
   std::istringstream lines(read_file(request.run / kMetricsFile));
   for (std::string line; std::getline(lines, line);) {
@@ -164,7 +164,7 @@ TEST(ProtocolRuns, GradientValuesAreClipped) {
     const Scratch scratch;
     const TrainRequest request = small_run("lra-strict", "listops", "linear", scratch.path(),
                                            {"training.steps=2", "optimizer.clip_value=" + clip});
-    EXPECT_EQ(train(request), "ok");
+    EXPECT_EQ(train(request), Status::ok);
     double largest = 0;
     for (const auto& [name, tensor] : read_tensors(request.run / kLastCheckpoint).tensors) {
       if (name.starts_with("optimizer.exp_avg."))
@@ -186,7 +186,7 @@ TEST(ProtocolRuns, TheTestedCheckpointIsOfTheStepsThatMayChoose) {
     const TrainRequest request =
         small_run("lra-strict", "listops", "linear", scratch.path(),
                   {"optimizer.lr=1e-30", "evaluation.select_after=" + after});
-    EXPECT_EQ(train(request), "ok");
+    EXPECT_EQ(train(request), Status::ok);
     return read_json(request.run / kResultFile)["best_step"].get<int64_t>();
   };
   EXPECT_EQ(best_step("0"), 1);

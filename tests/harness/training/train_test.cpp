@@ -63,7 +63,7 @@ TEST_F(TrainTest, LeavesTheFilesOfTheDesign) {
   }
   const json record = read_json(run("a") / kResultFile);
   const Result parsed = parse_result(record);
-  EXPECT_EQ(parsed.status, "ok");
+  EXPECT_EQ(parsed.status, Status::ok);
   EXPECT_EQ(parsed.task, "listops");
   EXPECT_EQ(parsed.attention.label, "nystrom[num_landmarks=8]");
   EXPECT_EQ(parsed.attention.options["num_landmarks"], 8);
@@ -207,7 +207,7 @@ TEST_F(TrainTest, ALossThatIsNotFiniteEndsAsDiverged) {
   const ProgramResult result = run_program(w);
   EXPECT_EQ(result.status, 1);
   EXPECT_NE(result.err.find("diverged"), std::string::npos) << result.err;
-  EXPECT_EQ(parse_result(read_json(run("nan") / kResultFile)).status, "diverged");
+  EXPECT_EQ(parse_result(read_json(run("nan") / kResultFile)).status, Status::diverged);
 }
 
 TEST_F(TrainTest, BfloatTrainsAndSaysSo) {

@@ -129,7 +129,7 @@ TEST(CompareRuns, RefusesWhatIsNotComparable) {
 
 TEST(CompareRuns, RefusesSidesThatAreNotOneAttentionsFinishedRuns) {
   Result failed = compared_run("standard", 360);
-  failed.status = "oom";
+  failed.status = Status::oom;
   failed.test.reset();
   EXPECT_EQ(refusal({compared_run("nystrom", 400)}, {failed}),
             "the second side holds no finished run: runs/standard/seed0/result.json is oom");
@@ -146,7 +146,7 @@ TEST(CompareRuns, RefusesSidesThatAreNotOneAttentionsFinishedRuns) {
 TEST(CompareRuns, SaysWhatIsLeftOutAndWhatIsNotThere) {
   Result failed = compared_run("standard", 360, 1), again = compared_run("standard", 350),
          bare = compared_run("nystrom", 400);
-  failed.status = "diverged";
+  failed.status = Status::diverged;
   failed.test.reset();
   bare.predictions = nullptr;
   bare.machine.cores = 64;

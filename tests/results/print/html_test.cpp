@@ -163,7 +163,7 @@ TEST(Pages, OfARunSayWhatCannotBeShown) {
   r.predictions = nullptr;
   EXPECT_FALSE(contains(run_page(r, "n", {}, {}), "Confusion"));
   r = example_result();
-  r.status = "oom";
+  r.status = Status::oom;
   r.reason = "at step 3";
   r.test.reset();
   EXPECT_TRUE(contains(run_page(r, "n", {}, {}), "<td>reason</td><td>at step 3</td>"));
@@ -191,7 +191,7 @@ TEST(Pages, HostileRecordsStayText) {
   r.config["overridden"] = {kHostileText};
   r.config[kHostileText] = {{kHostileText, {kHostileText}}};
   Result failed = r;
-  failed.status = "oom";
+  failed.status = Status::oom;
   failed.reason = kHostileText;
   Profile p = example_profile("standard", 512, 1, 1);
   p.attention.label = p.dtype = p.device = p.machine.processor = p.noisy = kHostileText;

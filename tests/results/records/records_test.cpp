@@ -70,15 +70,15 @@ TEST(Records, AProfileComesBackAsItWasWritten) {
 
 TEST(Records, ACellWithoutNumbersNeedsOnlyItsStatusAndReason) {
   Profile p = example_profile("standard", 512, 1, 1);
-  p.status = "oom";
+  p.status = Status::oom;
   p.reason = "needs 12 GiB";
   p.time.reset();
   p.memory.reset();
   EXPECT_EQ(parse_profile(make_profile(p)).reason, "needs 12 GiB");
   Result r = example_result();
-  r.status = "pending";
+  r.status = Status::pending;
   r.test.reset();
-  EXPECT_EQ(parse_result(make_result(r)).status, "pending");
+  EXPECT_EQ(parse_result(make_result(r)).status, Status::pending);
 }
 
 TEST(Records, TheLargestSeedSurvives) {

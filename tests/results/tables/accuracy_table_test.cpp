@@ -57,10 +57,10 @@ TEST(AccuracyTable, ARepeatedSeedCountsOnce) {
 
 TEST(AccuracyTable, OtherStatusesShowAsTheirWord) {
   Result bad = example_result("standard");
-  bad.status = "diverged";
+  bad.status = Status::diverged;
   bad.test.reset();
   Result seed1 = example_result("nystrom", 1);
-  seed1.status = "oom";
+  seed1.status = Status::oom;
   seed1.test.reset();
   const auto tables = accuracy_tables(std::vector<Result>{bad, example_result("nystrom"), seed1});
   EXPECT_EQ(cell(tables[0], "standard", "listops %"), "diverged");
@@ -69,7 +69,7 @@ TEST(AccuracyTable, OtherStatusesShowAsTheirWord) {
 
 TEST(AccuracyTable, ARunThatNeverSawItsDataStandsWithTheOthersOfItsRecipe) {
   Result pending = example_result("standard");
-  pending.status = "pending";
+  pending.status = Status::pending;
   pending.test.reset();
   pending.data = {};
   const auto tables = accuracy_tables(std::vector<Result>{example_result("nystrom"), pending});

@@ -77,7 +77,7 @@ TEST(FidelityRecord, EstimatesAreThoseOfTheSamples) {
 TEST(FidelityRecord, IdentityIsTheCellAndNotWhatCameOut) {
   const Fidelity f = cell("a", 8, {0.5, 0.25});
   Fidelity other = timed(cell("a", 8, {9, 9}), 1, 1);
-  other.status = "oom";
+  other.status = Status::oom;
   other.software = {{"lra", "9"}};
   EXPECT_EQ(other.identity(), f.identity());
   for (const auto& change : std::vector<std::function<void(Fidelity&)>>{
@@ -115,7 +115,7 @@ TEST(FidelityRecord, RefusesWhatIsMissingOrWrong) {
 TEST(FidelityTables, HoldMeansWithIntervalsByBudget) {
   Fidelity failed = cell("b", 16, {1, 1});
   failed.measures.clear();
-  failed.status = "unsupported";
+  failed.status = Status::unsupported;
   failed.reason = "too long";
   Fidelity exact = cell("exact", 0, {0.001, 0.001});
   exact.budget.clear();
@@ -215,7 +215,7 @@ TEST(FidelityPlots, HoldTheirDataAndNameTheirFiles) {
 
 TEST(FidelityPlots, LeaveOutWhatHasNoPlace) {
   Fidelity failed = cell("b", 8, {1});
-  failed.status = "diverged";
+  failed.status = Status::diverged;
   const std::vector<Fidelity> cells = {cell("a", 8, {0}), failed};
   EXPECT_TRUE(fidelity_plots(cells).empty());
 }

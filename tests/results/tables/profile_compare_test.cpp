@@ -44,7 +44,7 @@ TEST(Compare, CountsMemoryAndFailures) {
   EXPECT_EQ(verdict(cell(kTen, 12), cell(kTen)), "same, less memory");
   EXPECT_EQ(verdict(cell(kTen), cell(kTen, 10.5)), "same");
   Profile failed = cell(kTen);
-  failed.status = "oom";
+  failed.status = Status::oom;
   failed.time.reset();
   failed.memory.reset();
   EXPECT_EQ(verdict(cell(kTen), failed), "fails !");

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/results/examples.h"
 
 namespace lra {
@@ -25,7 +27,7 @@ std::vector<Table> of_title(const std::vector<Table>& tables, const std::string&
 
 std::vector<Profile> table1_shaped() {
   Profile oom = example_profile("standard", 2048, 1, 1);
-  oom.status = "oom";
+  oom.status = Status::oom;
   oom.reason = "needs 12 GiB";
   oom.time.reset();
   oom.memory.reset();
@@ -204,6 +206,17 @@ TEST(LongForm, HoldsEveryCellAndThePublishedOnes) {
   const Table table = memory_time_long(table1_shaped());
   EXPECT_EQ(table.rows.size(), 5u + 5 * 5 + 9 * 4);
   for (const auto& cells : table.rows) EXPECT_EQ(cells.size(), table.columns.size());
+}
+
+TEST(LongForm, TellsApartCellsOfOtherSettings) {
+  Profile plain = example_profile("standard", 512, 1, 1), deep = plain;
+  deep.sets = {"model.layers=4", "model.dropout=0"};
+  const Table table = memory_time_long(std::vector{plain, deep}, {});
+  const auto sets = std::ranges::find(table.columns, "sets", &Column::header);
+  ASSERT_NE(sets, table.columns.end());
+  const auto at = static_cast<size_t>(sets - table.columns.begin());
+  EXPECT_EQ(table.rows[0][at], "");
+  EXPECT_EQ(table.rows[1][at], "model.layers=4; model.dropout=0");
 }
 
 }  // namespace

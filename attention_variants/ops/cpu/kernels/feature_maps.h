@@ -1,5 +1,5 @@
-// The feature maps of linear_attention.h on a tile of positions in cache, forward and backward. What is
-// called e here is φ without its offset.
+// The feature maps of linear_attention.h on a tile of positions in cache, forward and backward.
+// What is called e here is φ without its offset.
 #pragma once
 
 #include "attention_variants/ops/cpu/kernels/linear_attention.h"
