@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "attention_variants/base/error.h"
 #include "attention_variants/torch.h"
 #include "harness/host/launch.h"
 

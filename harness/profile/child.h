@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "harness/profile/profiler.h"
+#include "results/records/status.h"
 
 namespace lra {
 

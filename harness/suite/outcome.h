@@ -4,6 +4,7 @@
 #include <string>
 
 #include "harness/host/child.h"
+#include "results/records/status.h"
 
 namespace lra {
 

@@ -9,6 +9,7 @@
 
 #include "harness/suite/suite.h"
 #include "results/records/profile.h"
+#include "results/records/store.h"
 
 namespace lra {
 

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "attention_variants/base/files.h"
 #include "attention_variants/base/sha256.h"
 #include "lra/formats/safetensors.h"
 

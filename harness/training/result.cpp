@@ -44,7 +44,8 @@ Accuracy accuracy_of(const Evaluation& evaluation, int64_t length) {
   }
   Accuracy accuracy{
       .accuracy = evaluation.accuracy(), .correct = evaluation.correct, .count = evaluation.count};
-  if (evaluation.count > 0) accuracy.ci95 = wilson_interval(evaluation.correct, evaluation.count);
+  if (evaluation.count > 0)
+    accuracy.ci95 = stats::wilson_interval(evaluation.correct, evaluation.count);
   for (const auto& [index, counts] : classes) {
     accuracy.by_length.push_back(
         {.from = index * width + 1,
@@ -78,7 +79,7 @@ Result result_of(const TrainRequest& request, const Manifest& manifest, const Sp
 }
 
 Result result_of(const TrainRequest& request, const PreparedData& data, const TrainState& at,
-                 const Model* model, const Outcome& outcome) {
+                 const Model* model, const RunOutcome& outcome) {
   Result result = result_of(request, data.manifest(), data.split("test"));
   result.status = outcome.status;
   result.reason = outcome.reason;

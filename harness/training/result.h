@@ -12,7 +12,7 @@
 namespace lra {
 
 /// How a run ended.
-struct Outcome {
+struct RunOutcome {
   Status status = Status::ok;
   std::string reason;
   std::optional<Evaluation> tested;  // the best checkpoint on the test split, where that was done
@@ -28,6 +28,6 @@ Result result_of(const TrainRequest& request, const Manifest& manifest, const Sp
 
 /// The record of a run that ended at `at`; `model` is null where it could not be made.
 Result result_of(const TrainRequest& request, const PreparedData& data, const TrainState& at,
-                 const Model* model, const Outcome& outcome);
+                 const Model* model, const RunOutcome& outcome);
 
 }  // namespace lra

@@ -123,13 +123,13 @@ std::string out_of_memory(const Settings& settings, int64_t step, bool trained) 
 }
 
 // What an error in a handler makes of the run; throws it on where it is no end of a run.
-Outcome outcome_of(const std::exception& error, const TrainRequest& request, int64_t step,
-                   bool trained) {
+RunOutcome outcome_of(const std::exception& error, const TrainRequest& request, int64_t step,
+                      bool trained) {
   if (dynamic_cast<const Unsupported*>(&error) != nullptr)
     return {.status = Status::unsupported, .reason = error.what()};
   if (!is_out_of_memory(error)) throw;
-  Outcome outcome{.status = Status::oom,
-                  .reason = out_of_memory(request.config.settings, step, trained)};
+  RunOutcome outcome{.status = Status::oom,
+                     .reason = out_of_memory(request.config.settings, step, trained)};
   if (request.processes != nullptr) outcome.reason += fmt::format(" ({})", first_line(error));
   return outcome;
 }
@@ -179,7 +179,7 @@ class TrainingLoop {
       return Status::ok;
     }
     limit_memory(request_);
-    Outcome outcome;
+    RunOutcome outcome;
     bool trained = false;
     try {
       run_collective(all_, [&] { make_learner(); });
@@ -336,7 +336,7 @@ class TrainingLoop {
     return evaluate(model, data_.split("test"), request_.config, request_.device, "test", all_);
   }
 
-  void write_result(const Outcome& outcome) const {
+  void write_result(const RunOutcome& outcome) const {
     const Result result =
         result_of(request_, data_, at_, learner_ ? &learner_->model() : nullptr, outcome);
     folder_.write_result(result, outcome.tested);

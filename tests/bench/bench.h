@@ -11,6 +11,8 @@
 
 namespace lra {
 
+using ops::Kernels;
+
 /// One size of an operator, its inputs made.
 struct BenchWork {
   std::function<void()> forward, training;  // training: forward and backward

@@ -5,8 +5,9 @@
 namespace lra::ops::reference {
 namespace {
 
+// As torch::nn::Linear computes it, which rounds otherwise than torch::linear().
 torch::Tensor linear_of(const torch::Tensor& x, const LinearWeights& layer) {
-  return torch::linear(x, layer.weight, layer.bias);
+  return torch::nn::functional::linear(x, layer.weight, layer.bias);
 }
 
 torch::Tensor norm_of(const torch::Tensor& x, const RowNorm& norm) {
@@ -40,10 +41,11 @@ torch::Tensor run(const FeedForwardCall& call) {
       w.norm_weight.numel() == 0
           ? call.x
           : norm_of(call.x, {.weight = w.norm_weight, .bias = w.norm_bias, .eps = w.norm_eps});
-  const torch::Tensor hidden = philox_dropout(torch::gelu(torch::linear(x, w.in_weight, w.in_bias)),
-                                              call.dropout, call.training);
-  return call.x + philox_dropout(torch::linear(hidden, w.out_weight, w.out_bias), call.dropout,
-                                 call.training);
+  const torch::Tensor hidden =
+      philox_dropout(torch::gelu(linear_of(x, {.weight = w.in_weight, .bias = w.in_bias})),
+                     call.dropout, call.training);
+  return call.x + philox_dropout(linear_of(hidden, {.weight = w.out_weight, .bias = w.out_bias}),
+                                 call.dropout, call.training);
 }
 
 torch::Tensor run(const AddProjectedCall& call) {

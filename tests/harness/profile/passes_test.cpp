@@ -66,7 +66,7 @@ TEST(ProfilePasses, AFailureAfterAPassEndsTheCell) {
   failed.reason = "too much";
   merge_pass(failed, record);
   record = settled(std::move(record), 3);
-  EXPECT_EQ(record.status, "ok");
+  EXPECT_EQ(record.status, Status::ok);
   EXPECT_EQ(pass_count(record), 1);
   EXPECT_EQ(record.noisy, "a later process ended in oom: too much");
   EXPECT_TRUE(is_done(record, 3));

@@ -15,18 +15,18 @@ Outcome after(const EndOfTry& end) { return outcome_of(end, /*most_tries=*/3, /*
 TEST(SuiteOutcome, AResultStandsHoweverItsProcessEnded) {
   const Outcome outcome = after({.child = {.exit = 1}, .status = "diverged", .tries = 2});
   EXPECT_EQ(outcome.next, Next::done);
-  EXPECT_EQ(outcome.status, "diverged");
+  EXPECT_EQ(outcome.status, Status::diverged);
   EXPECT_EQ(outcome.ended, "diverged");
 }
 
 TEST(SuiteOutcome, TimeAndMemoryEndACell) {
   const Outcome late = after({.child = {.signal = SIGKILL, .timed_out = true}});
   EXPECT_EQ(late.next, Next::fail);
-  EXPECT_EQ(late.status, "timeout");
+  EXPECT_EQ(late.status, Status::timeout);
   EXPECT_EQ(late.reason, "took longer than 5 s");
   const Outcome large = after({.child = {.signal = SIGKILL, .out_of_memory = true}});
   EXPECT_EQ(large.next, Next::fail);
-  EXPECT_EQ(large.status, "oom");
+  EXPECT_EQ(large.status, Status::oom);
   EXPECT_EQ(large.reason, "out of memory: killed by the kernel");
 }
 
@@ -54,7 +54,7 @@ TEST(SuiteOutcome, DeathsWithoutACheckpointAreCounted) {
   last.tries = 2;
   const Outcome third = after(last);
   EXPECT_EQ(third.next, Next::fail);
-  EXPECT_EQ(third.status, "crash");
+  EXPECT_EQ(third.status, Status::crash);
   EXPECT_EQ(third.reason,
             "3 tries without a new checkpoint; the last: ended by signal 11: lra: why");
   last.new_checkpoint = true;
@@ -65,7 +65,7 @@ TEST(SuiteOutcome, DeathsWithoutACheckpointAreCounted) {
 TEST(SuiteOutcome, AWrongJobIsNotTriedAgain) {
   const Outcome outcome = after({.child = {.exit = 2}, .last_line = "lra: unknown task 'x'"});
   EXPECT_EQ(outcome.next, Next::fail);
-  EXPECT_EQ(outcome.status, "crash");
+  EXPECT_EQ(outcome.status, Status::crash);
   EXPECT_EQ(outcome.reason, "exit status 2: lra: unknown task 'x'");
 }
 

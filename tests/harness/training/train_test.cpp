@@ -237,7 +237,7 @@ TEST_F(TrainTest, MemoryThatRunsOutInTheTestIsOom) {
   EXPECT_NE(result.err.find("ended as oom"), std::string::npos) << result.err;
   ASSERT_TRUE(fs::exists(run("oom") / kResultFile)) << result.err;
   const Result record = parse_result(read_json(run("oom") / kResultFile));
-  EXPECT_EQ(record.status, "oom");
+  EXPECT_EQ(record.status, Status::oom);
   EXPECT_NE(record.reason.find("test"), std::string::npos) << record.reason;
   EXPECT_EQ(record.steps, 8);
   EXPECT_TRUE(record.dev.has_value()) << "what is known of the run stays";
