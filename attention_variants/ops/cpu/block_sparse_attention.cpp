@@ -52,16 +52,15 @@ class PatternKernel : public torch::autograd::Function<PatternKernel> {
     const cpu::PatternShape shape = shape_of(q.size(2), q.size(3));
     const int64_t heads = q.size(1);
     const torch::Tensor out = empty_heads_like(q),
-                        log_sum = torch::zeros({q.size(0), heads, shape.length}, q.options());
+                        stats = torch::zeros({q.size(0), heads, 2, shape.length}, q.options());
     parallel_for_items(q.size(0) * heads, scratch_of(shape, patterns, /*backward=*/false),
                        q.options(), [&](int64_t i, float* scratch) {
                          const int64_t b = i / heads, h = i % heads;
                          cpu::pattern_forward(
                              shape, pattern_of(patterns, h), inputs_of(q, k, v, mask, b, h),
-                             mutable_head_rows(out, b, h),
-                             log_sum.mutable_data_ptr<float>() + i * shape.length, scratch);
+                             mutable_head_rows(out, b, h), softmax_stats(stats, i), scratch);
                        });
-    context->save_for_backward({q, k, v, mask, out, log_sum});
+    context->save_for_backward({q, k, v, mask, out, stats});
     save_settings(*context, std::move(patterns));
     return out;
   }
@@ -70,7 +69,7 @@ class PatternKernel : public torch::autograd::Function<PatternKernel> {
     const cpu::GemmPrecisionScope scope(saved_gemm_precision(*context));
     const variable_list kept = saved_tensors(*context);
     const torch::Tensor &q = kept[0], &k = kept[1], &v = kept[2], &mask = kept[3], &out = kept[4],
-                        &log_sum = kept[5];
+                        &stats = kept[5];
     const auto& patterns = saved_settings<Patterns>(*context);
     const cpu::PatternShape shape = shape_of(q.size(2), q.size(3));
     const torch::Tensor grad_out = with_contiguous_rows(gradients[0]), grad_q = empty_heads_like(q),
@@ -81,8 +80,7 @@ class PatternKernel : public torch::autograd::Function<PatternKernel> {
                          const int64_t b = i / heads, h = i % heads;
                          cpu::pattern_backward(shape, pattern_of(patterns, h),
                                                inputs_of(q, k, v, mask, b, h), head_rows(out, b, h),
-                                               log_sum.const_data_ptr<float>() + i * shape.length,
-                                               head_rows(grad_out, b, h),
+                                               softmax_stats(stats, i), head_rows(grad_out, b, h),
                                                {.q = mutable_head_rows(grad_q, b, h),
                                                 .k = mutable_head_rows(grad_k, b, h),
                                                 .v = mutable_head_rows(grad_v, b, h)},
@@ -103,7 +101,7 @@ torch::Tensor block_sparse_attention(const torch::Tensor& q, const torch::Tensor
 int64_t block_sparse_attention_bytes(int64_t batch, int64_t heads, int64_t length, int64_t head_dim,
                                      const Patterns& patterns) {
   const int64_t items = batch * heads;
-  return (items * length * (head_dim + 1) +
+  return (items * length * (head_dim + 2) +
           threads_for(items) *
               scratch_of(shape_of(length, head_dim), patterns, /*backward=*/false)) *
          static_cast<int64_t>(sizeof(float));

@@ -63,18 +63,17 @@ class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
     const cpu::SoftmaxShape shape = shape_of(q, k, v);
     const int64_t batch = q.size(0), heads = q.size(1), tiles = query_tiles(shape.queries);
     const torch::Tensor out = empty_heads_like(q, shape.values);
-    const torch::Tensor log2_sum = torch::zeros({batch, heads, shape.queries}, q.options());
+    const torch::Tensor stats = torch::zeros({batch, heads, 2, shape.queries}, q.options());
     parallel_for_items(batch * heads * tiles, cpu::softmax_scratch(shape, holes_of(keys)),
                        q.options(), [&](int64_t item, float* scratch) {
                          const int64_t head = item / tiles, b = head / heads, h = head % heads;
                          cpu::SoftmaxInputs inputs = softmax_inputs(q, k, v, keys, queries, b, h);
                          inputs.dropout = dropout_of(dropout, shape, head);
-                         cpu::softmax_forward(
-                             shape, inputs, item % tiles * cpu::kQueryTile,
-                             mutable_head_rows(out, b, h),
-                             log2_sum.mutable_data_ptr<float>() + head * shape.queries, scratch);
+                         cpu::softmax_forward(shape, inputs, item % tiles * cpu::kQueryTile,
+                                              mutable_head_rows(out, b, h),
+                                              softmax_stats(stats, head), scratch);
                        });
-    context->save_for_backward({q, k, v, keys, queries, out, log2_sum});
+    context->save_for_backward({q, k, v, keys, queries, out, stats});
     save_dropout(*context, "dropout", dropout);
     return out;
   }
@@ -83,7 +82,7 @@ class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
     const cpu::GemmPrecisionScope scope(saved_gemm_precision(*context));
     const variable_list kept = saved_tensors(*context);
     const torch::Tensor &q = kept[0], &k = kept[1], &v = kept[2], &keys = kept[3],
-                        &queries = kept[4], &out = kept[5], &log2_sum = kept[6];
+                        &queries = kept[4], &out = kept[5], &stats = kept[6];
     const DropoutMask dropout = saved_dropout(*context, "dropout");
     const cpu::SoftmaxShape shape = shape_of(q, k, v);
     const int64_t batch = q.size(0), heads = q.size(1);
@@ -94,14 +93,13 @@ class SoftmaxKernel : public torch::autograd::Function<SoftmaxKernel> {
                          const int64_t b = head / heads, h = head % heads;
                          cpu::SoftmaxInputs inputs = softmax_inputs(q, k, v, keys, queries, b, h);
                          inputs.dropout = dropout_of(dropout, shape, head);
-                         cpu::softmax_backward(
-                             shape, inputs, head_rows(out, b, h),
-                             log2_sum.const_data_ptr<float>() + head * shape.queries,
-                             head_rows(grad_out, b, h),
-                             {.q = mutable_head_rows(grad_q, b, h),
-                              .k = mutable_head_rows(grad_k, b, h),
-                              .v = mutable_head_rows(grad_v, b, h)},
-                             scratch);
+                         cpu::softmax_backward(shape, inputs, head_rows(out, b, h),
+                                               softmax_stats(stats, head),
+                                               head_rows(grad_out, b, h),
+                                               {.q = mutable_head_rows(grad_q, b, h),
+                                                .k = mutable_head_rows(grad_k, b, h),
+                                                .v = mutable_head_rows(grad_v, b, h)},
+                                               scratch);
                        });
     return {grad_q, grad_k, grad_v, {}, {}, {}};
   }
@@ -151,7 +149,7 @@ int64_t softmax_attention_bytes(int64_t rows, int64_t queries, int64_t keys, int
   const cpu::SoftmaxShape shape{
       .queries = queries, .keys = keys, .depth = depth, .values = values, .scale = 1};
   const int64_t floats =
-      rows * queries * (values + 1) +
+      rows * queries * (values + 2) +
       threads_for(rows * query_tiles(queries)) * cpu::softmax_scratch(shape, cpu::InnerPadding::no);
   return floats * static_cast<int64_t>(sizeof(float));
 }
