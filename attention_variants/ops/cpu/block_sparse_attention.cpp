@@ -24,7 +24,7 @@ int64_t scratch_of(const PatternShape& shape, const Patterns& patterns, bool bac
   return most;
 }
 
-// q, k, v and mask [B,N]; the logarithms of the softmaxes' sums [B,H,N].
+// q, k, v and mask [B,N]; the softmaxes' statistics [B,H,2,N].
 class BlockSparseOp : public HeadOp {
  public:
   struct Options {
@@ -40,7 +40,7 @@ class BlockSparseOp : public HeadOp {
 
   void allocate(HeadTensors& tensors, bool) const {
     tensors.out = empty_heads_like(tensors.in[0]);
-    tensors.state = {torch::zeros({batch_, heads_, shape_.length}, tensors.in[0].options())};
+    tensors.state = {torch::zeros({batch_, heads_, 2, shape_.length}, tensors.in[0].options())};
   }
 
   int64_t scratch(Pass pass) const {
@@ -48,13 +48,13 @@ class BlockSparseOp : public HeadOp {
   }
 
   void forward(int64_t item, float* scratch) const {
-    pattern_forward(shape_, pattern(item), inputs(item), rows(tensors_.out, item), log_sum(item),
+    pattern_forward(shape_, pattern(item), inputs(item), rows(tensors_.out, item), stats(item),
                     scratch);
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
                 const torch::autograd::variable_list& gradients, float* scratch) const {
-    pattern_backward(shape_, pattern(item), inputs(item), rows(tensors_.out, item), log_sum(item),
+    pattern_backward(shape_, pattern(item), inputs(item), rows(tensors_.out, item), stats(item),
                      head(grad_out, item),
                      {.q = rows(gradients[0], item),
                       .k = rows(gradients[1], item),
@@ -74,9 +74,7 @@ class BlockSparseOp : public HeadOp {
     return patterns_[patterns_.size() == 1 ? 0 : static_cast<size_t>(item % heads_)];
   }
 
-  float* log_sum(int64_t item) const {
-    return tensors_.state[0].mutable_data_ptr<float>() + item * shape_.length;
-  }
+  SoftmaxStats stats(int64_t item) const { return softmax_stats(tensors_.state[0], item); }
 
   const PatternShape shape_;
   const Patterns& patterns_;
@@ -94,7 +92,7 @@ torch::Tensor run(const BlockSparseCall& call) {
 int64_t bytes(const BlockSparseShape& given) {
   const int64_t items = given.batch * given.heads;
   const PatternShape shape = shape_of(given.length, given.head_dim);
-  return (items * given.length * (given.head_dim + 1) +
+  return (items * given.length * (given.head_dim + 2) +
           threads_for(items) * scratch_of(shape, given.patterns(), /*backward=*/false)) *
          static_cast<int64_t>(sizeof(float));
 }

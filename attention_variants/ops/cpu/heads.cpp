@@ -34,6 +34,12 @@ InnerPadding holes_of(const torch::Tensor& mask) {
   return InnerPadding::no;
 }
 
+SoftmaxStats softmax_stats(const torch::Tensor& x, int64_t head) {
+  const int64_t length = x.size(-1);
+  float* const max = x.mutable_data_ptr<float>() + 2 * head * length;
+  return {.max = max, .inverse_sum = max + length};
+}
+
 void parallel_for_items(int64_t count, int64_t scratch, const torch::TensorOptions& options,
                         const std::function<void(int64_t item, float* scratch)>& body) {
   // At a cache line's beginning: BLAS may add up in another order elsewhere.

@@ -5,6 +5,7 @@
 
 #include "attention_variants/ops/cpu/kernels/gemm.h"
 #include "attention_variants/ops/cpu/kernels/scratch.h"
+#include "attention_variants/ops/cpu/kernels/softmax_columns.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops::cpu {
@@ -27,6 +28,9 @@ Matrix mutable_head_rows(const torch::Tensor& x, int64_t b, int64_t h);
 /// Whether a sample of a mask [B,N], true where there is a token, has holes; none without a mask
 /// (no elements). Contiguous.
 InnerPadding holes_of(const torch::Tensor& mask);
+
+/// Of head number `head` of x [heads..,2,N], allocated for the statistics of N softmaxes a head.
+SoftmaxStats softmax_stats(const torch::Tensor& x, int64_t head);
 
 /// Calls body(item, scratch) as parallel_for_dynamic() does, each thread with `scratch` floats of
 /// its own, of `options`.

@@ -13,8 +13,8 @@ static_assert(kQueryTile == kWeightDropoutTile);
 
 int64_t query_tiles(int64_t queries) { return (queries + kQueryTile - 1) / kQueryTile; }
 
-// q, k, v, keys [B,N] and queries [B,M], both without elements where there is none; the logarithms
-// of the softmaxes' sums [B,H,M].
+// q, k, v, keys [B,N] and queries [B,M], both without elements where there is none; the softmaxes'
+// statistics [B,H,2,M].
 class SoftmaxOp : public HeadOp {
  public:
   struct Options {
@@ -35,7 +35,7 @@ class SoftmaxOp : public HeadOp {
 
   void allocate(HeadTensors& tensors, bool) const {
     tensors.out = empty_heads_like(tensors.in[0], shape_.values);
-    tensors.state = {torch::zeros({batch_, heads_, shape_.queries}, tensors.in[0].options())};
+    tensors.state = {torch::zeros({batch_, heads_, 2, shape_.queries}, tensors.in[0].options())};
   }
 
   // Tiles of queries are independent forwards.
@@ -50,12 +50,12 @@ class SoftmaxOp : public HeadOp {
   void forward(int64_t item, float* scratch) const {
     const int64_t at = item / tiles_;
     softmax_forward(shape_, inputs(at), item % tiles_ * kQueryTile, rows(tensors_.out, at),
-                    log2_sum(at), scratch);
+                    stats(at), scratch);
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
                 const torch::autograd::variable_list& gradients, float* scratch) const {
-    softmax_backward(shape_, inputs(item), rows(tensors_.out, item), log2_sum(item),
+    softmax_backward(shape_, inputs(item), rows(tensors_.out, item), stats(item),
                      head(grad_out, item),
                      {.q = rows(gradients[0], item),
                       .k = rows(gradients[1], item),
@@ -77,9 +77,7 @@ class SoftmaxOp : public HeadOp {
                     .first_block = dropout_.first / kDropoutBlock + item * tiles_ * shape_.keys}};
   }
 
-  float* log2_sum(int64_t item) const {
-    return tensors_.state[0].mutable_data_ptr<float>() + item * shape_.queries;
-  }
+  SoftmaxStats stats(int64_t item) const { return softmax_stats(tensors_.state[0], item); }
 
   const SoftmaxShape shape_;
   const int64_t tiles_;
@@ -105,7 +103,7 @@ torch::Tensor run(const SoftmaxAttentionCall& call) {
 int64_t bytes(const SoftmaxAttentionShape& given) {
   const SoftmaxShape shape{
       .queries = given.queries, .keys = given.keys, .depth = given.depth, .values = given.values};
-  const int64_t forward = given.rows * given.queries * (given.values + 1) +
+  const int64_t forward = given.rows * given.queries * (given.values + 2) +
                           threads_for(given.rows * query_tiles(given.queries)) *
                               softmax_scratch(shape, InnerPadding::no);
   // Training: the gradients of q, k and v too; the scratch is the output's no more.

@@ -79,6 +79,39 @@ INSTANTIATE_TEST_SUITE_P(
                     "reformer[chunk_length=8]", "local[block=8]", "longformer[window=8]",
                     "longformer[window=8,global_tokens=2]", "bigbird[block=4]", "sparse"));
 
+class HugeEqualLogits : public KernelEdges {};
+
+// All keys of a head alike: each query weighs what it sees alike, however large the logits are, and
+// the rounding of a score cannot explain an error.
+TEST_P(HugeEqualLogits, WeighKeysAlikeInTheBackwardPass) {
+  for (const double scale : {32.0, 256.0, 2048.0}) {  // logits of 1e4 to 1e8
+    auto leaves = leaves_of(*attention_, 2, 4);
+    // Whole numbers times a power of two: sums of their products are exact in any order.
+    for (size_t i = 0; i < 2; ++i) leaves[i] = leaves[i].detach().round().mul(scale);
+    leaves[0].requires_grad_();
+    leaves[1] = leaves[1].narrow(2, 0, 1).expand_as(leaves[1]).contiguous();
+    leaves[1].requires_grad_();
+    const torch::Tensor gradient = torch::randn_like(leaves[2]);
+    const auto values_gradient = [&](Attention& attention, const std::vector<torch::Tensor>& from) {
+      const torch::Tensor out = attend(attention, from);
+      return torch::autograd::grad({out}, {from[2]}, {gradient.to(out.scalar_type())})[0];
+    };
+    std::vector<torch::Tensor> exact_leaves;
+    for (const torch::Tensor& leaf : leaves)
+      exact_leaves.push_back(leaf.detach().to(torch::kDouble).requires_grad_());
+    const torch::Tensor given = values_gradient(*attention_, leaves),
+                        exact = values_gradient(*make(GetParam(), torch::kDouble, kContext),
+                                                exact_leaves);
+    EXPECT_LT((given - exact).abs().max().item<double>(), 1e-5 * exact.abs().max().item<double>())
+        << scale;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, HugeEqualLogits,
+                         testing::Values("standard", "local[block=8]", "longformer[window=8]",
+                                         "longformer[window=8,global_tokens=2]", "bigbird[block=4]",
+                                         "sparse"));
+
 TEST(NystromKernel, RefusesOtherHeadsThanItsConvolutionHas) {
   const auto attention = make("nystrom[num_landmarks=8]", torch::kFloat, kContext);
   const torch::Tensor x = torch::randn({2, 6, kLength, kDepth});

@@ -43,10 +43,10 @@ LRA_INLINE void zero_unseen(float* x, const Seen& seen, int64_t keys) {
   std::fill(x + std::max(seen.end, seen.whole), x + keys, 0.0F);
 }
 
-// scores [rows,keys] become exp(score - their maximum), 0 where a query does not see a key; log_sum
-// [rows] of them, and one over their sums.
-void weights_of(float* scores, int64_t rows, int64_t keys, const Seen* seen, float* log_sum,
-                float* inverse) {
+// scores [rows,keys] become exp(score - their maximum), 0 where a query does not see a key; stats
+// [rows] of them.
+void weights_of(float* scores, int64_t rows, int64_t keys, const Seen* seen,
+                const SoftmaxStats& stats) {
   for (int64_t r = 0; r < rows; ++r) {
     float* row = scores + r * keys;
     const Range whole{0, seen[r].whole}, bounded{seen[r].begin, seen[r].end};
@@ -54,8 +54,8 @@ void weights_of(float* scores, int64_t rows, int64_t keys, const Seen* seen, flo
     const float sum = exponentials(row, whole, most) + exponentials(row, bounded, most);
     zero_unseen(row, seen[r], keys);
     const bool nothing = seen[r].whole == 0 && seen[r].begin >= seen[r].end;
-    log_sum[r] = nothing ? 0.0F : most + std::log(sum);
-    inverse[r] = nothing ? 0.0F : 1 / sum;
+    stats.max[r] = nothing ? 0.0F : most;
+    stats.inverse_sum[r] = nothing ? 0.0F : 1 / sum;
   }
 }
 
@@ -63,14 +63,17 @@ void weights_of(float* scores, int64_t rows, int64_t keys, const Seen* seen, flo
 // before they were scaled;
 // along [rows] is the product of each result with its gradient.
 void weights_backward(float* scores, float* grad, int64_t rows, int64_t keys, const Seen* seen,
-                      float scale, const float* log_sum, const float* along) {
+                      float scale, const SoftmaxStats& stats, const float* along) {
   for (int64_t r = 0; r < rows; ++r) {
     float *row = scores + r * keys, *to = grad + r * keys;
-    exponentials(row, {0, seen[r].whole}, log_sum[r]);
-    exponentials(row, {seen[r].begin, seen[r].end}, log_sum[r]);
+    exponentials(row, {0, seen[r].whole}, stats.max[r]);
+    exponentials(row, {seen[r].begin, seen[r].end}, stats.max[r]);
     zero_unseen(row, seen[r], keys);
-    const float shift = along[r];
-    for (int64_t c = 0; c < keys; ++c) to[c] = row[c] * (to[c] - shift) * scale;
+    const float shift = along[r], share = stats.inverse_sum[r];
+    for (int64_t c = 0; c < keys; ++c) {
+      row[c] *= share;
+      to[c] = row[c] * (to[c] - shift) * scale;
+    }
   }
 }
 
@@ -174,30 +177,31 @@ Sizes sizes_of(const SparsityPattern& pattern) {
 int64_t pattern_scratch(const PatternShape& shape, const SparsityPattern& pattern, bool backward) {
   const Sizes sizes = sizes_of(pattern);
   const int64_t width = shape.depth + shape.values;
-  return (sizes.keys * width + sizes.scores) * (backward ? 2 : 1) + sizes.keys + sizes.rows +
-         (backward ? sizes.rows * width : 0);
+  return (sizes.keys * width + sizes.scores) * (backward ? 2 : 1) + sizes.keys +
+         (backward ? sizes.rows * (width + 1) : 0);
 }
 
 void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
-                     const PatternInputs& in, Matrix out, float* log_sum, float* scratch) {
+                     const PatternInputs& in, Matrix out, const SoftmaxStats& stats,
+                     float* scratch) {
   const int64_t d = shape.depth, e = shape.values;
   const Sizes sizes = sizes_of(pattern);
   Arena arena(scratch);
   Gathered keys(shape, pattern, arena, sizes.keys);
-  float *const scores = arena.take(sizes.scores), *const inverse = arena.take(sizes.rows);
+  float* const scores = arena.take(sizes.scores);
   zero_rows(out, 0, shape.length, e);
   const auto part = [&](int64_t begin, int64_t rows, const Seen* seen) {
     const int64_t n = keys.count();
     gemm_nt(rows, n, d, in.q.from(begin), keys.k, {scores, n}, {.product = shape.scale});
-    weights_of(scores, rows, n, seen, log_sum + begin, inverse);
+    weights_of(scores, rows, n, seen, stats.from(begin));
     gemm(rows, e, n, {scores, n}, keys.v, out.from(begin));
-    scale_rows(out.from(begin), rows, e, inverse);
+    scale_rows(out.from(begin), rows, e, stats.inverse_sum + begin);
   };
   for_each_part(pattern, in, keys, part, [] {});
 }
 
 void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
-                      const PatternInputs& in, ConstMatrix out, const float* log_sum,
+                      const PatternInputs& in, ConstMatrix out, const SoftmaxStats& stats,
                       ConstMatrix grad_out, const PatternGradients& grad, float* scratch) {
   const int64_t d = shape.depth, e = shape.values;
   const Sizes sizes = sizes_of(pattern);
@@ -218,7 +222,7 @@ void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
     gemm_nt(rows, n, d, q, keys.k, {scores, n}, {.product = shape.scale});
     gemm_nt(rows, n, e, g, keys.v, {grad_scores, n});
     row_products(out.from(begin), g, rows, e, along);
-    weights_backward(scores, grad_scores, rows, n, seen, shape.scale, log_sum + begin, along);
+    weights_backward(scores, grad_scores, rows, n, seen, shape.scale, stats.from(begin), along);
     gemm(rows, d, n, {grad_scores, n}, keys.k, grad.q.from(begin));
     gemm_tn(n, d, rows, {grad_scores, n}, q, grad_k, {.old = kept});
     gemm_tn(n, e, rows, {scores, n}, g, grad_v, {.old = kept});

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "attention_variants/ops/cpu/kernels/gemm.h"
+#include "attention_variants/ops/cpu/kernels/softmax_columns.h"
 #include "attention_variants/ops/types.h"
 
 namespace lra::ops::cpu {
@@ -36,14 +37,15 @@ namespace lra::ops::LRA_KERNELS {
 /// Floats of scratch, a thread, of the forward or the backward pass.
 int64_t pattern_scratch(const PatternShape& shape, const SparsityPattern& pattern, bool backward);
 
-/// Writes out [N,e], softmax(scale q kᵀ) v over the tokens each query sees, and the logarithms of
-/// the softmaxes' sums, log_sum [N]. Rows of padding, and of queries that see no token, are zero.
+/// Writes out [N,e], softmax(scale q kᵀ) v over the tokens each query sees, and stats [N].
+/// Rows of padding, and of queries that see no token, are zero.
 void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
-                     const PatternInputs& inputs, Matrix out, float* log_sum, float* scratch);
+                     const PatternInputs& inputs, Matrix out, const SoftmaxStats& stats,
+                     float* scratch);
 
 /// Writes all gradients, given out and its gradient.
 void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
-                      const PatternInputs& inputs, ConstMatrix out, const float* log_sum,
+                      const PatternInputs& inputs, ConstMatrix out, const SoftmaxStats& stats,
                       ConstMatrix grad_out, const PatternGradients& grad, float* scratch);
 
 }  // namespace lra::ops::LRA_KERNELS

@@ -91,14 +91,14 @@ int64_t softmax_backward_scratch(const SoftmaxShape& shape, InnerPadding holes) 
 }
 
 void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, int64_t begin,
-                     Matrix out, float* log2_sum, float* scratch) {
-  kernels().softmax_forward(shape, inputs, begin, out, log2_sum, scratch);
+                     Matrix out, const SoftmaxStats& stats, float* scratch) {
+  kernels().softmax_forward(shape, inputs, begin, out, stats, scratch);
 }
 
 void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, ConstMatrix out,
-                      const float* log2_sum, ConstMatrix grad_out, const SoftmaxGradients& grad,
+                      const SoftmaxStats& stats, ConstMatrix grad_out, const SoftmaxGradients& grad,
                       float* scratch) {
-  kernels().softmax_backward(shape, inputs, out, log2_sum, grad_out, grad, scratch);
+  kernels().softmax_backward(shape, inputs, out, stats, grad_out, grad, scratch);
 }
 
 int64_t feature_sums(const FeatureShape& shape) { return kernels().feature_sums(shape); }
@@ -162,14 +162,15 @@ int64_t pattern_scratch(const PatternShape& shape, const SparsityPattern& patter
 }
 
 void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
-                     const PatternInputs& inputs, Matrix out, float* log_sum, float* scratch) {
-  kernels().pattern_forward(shape, pattern, inputs, out, log_sum, scratch);
+                     const PatternInputs& inputs, Matrix out, const SoftmaxStats& stats,
+                     float* scratch) {
+  kernels().pattern_forward(shape, pattern, inputs, out, stats, scratch);
 }
 
 void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
-                      const PatternInputs& inputs, ConstMatrix out, const float* log_sum,
+                      const PatternInputs& inputs, ConstMatrix out, const SoftmaxStats& stats,
                       ConstMatrix grad_out, const PatternGradients& grad, float* scratch) {
-  kernels().pattern_backward(shape, pattern, inputs, out, log_sum, grad_out, grad, scratch);
+  kernels().pattern_backward(shape, pattern, inputs, out, stats, grad_out, grad, scratch);
 }
 
 int64_t inverse_scratch(int64_t m) { return kernels().inverse_scratch(m); }

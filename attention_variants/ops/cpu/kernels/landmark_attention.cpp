@@ -92,17 +92,18 @@ SmallAttentionShape tiles(const NystromShape& shape, int64_t length) {
           .scale = 1 / std::sqrt(static_cast<float>(shape.depth))};
 }
 
-// What a head saves: landmarks, B V and the logarithms (base 2) of its sums, and what softmaxes F
-// was made of.
+// What a head saves: landmarks, B V and of which softmaxes it is made, and those of F.
 struct Saved {
   Matrix q, k, bv;
-  float *log2_sum, *bias, *top, *inverse;
+  SoftmaxStats b;
+  float *bias, *top, *inverse;
   Saved(const NystromShape& shape, float* at) {
     Arena arena(at);
     q = arena.matrix(shape.landmarks, shape.depth);
     k = arena.matrix(shape.landmarks, shape.depth);
     bv = arena.matrix(shape.landmarks, shape.depth);
-    log2_sum = arena.take(shape.landmarks);
+    b.max = arena.take(shape.landmarks);
+    b.inverse_sum = arena.take(shape.landmarks);
     bias = arena.take(shape.landmarks);
     top = arena.take(shape.length);
     inverse = arena.take(shape.length);
@@ -117,7 +118,7 @@ int64_t laid_out_rows(const NystromShape& shape) {
 }  // namespace
 
 int64_t nystrom_saved(const NystromShape& shape) {
-  return shape.landmarks * (3 * shape.depth + 2) + 2 * shape.length;
+  return shape.landmarks * (3 * shape.depth + 3) + 2 * shape.length;
 }
 
 int64_t nystrom_scratch(const NystromShape& shape, InnerPadding holes) {
@@ -160,7 +161,7 @@ void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix 
     inverse(m, shape.iterations, a, z, rest);
   }
   attend_small_q(tiles(shape, extent.length), keep.q, k, v, extent.holes ? in.mask : nullptr,
-                 keep.bv, keep.log2_sum, rest);
+                 keep.bv, keep.b, rest);
   {
     const GemmPrecisionScope exact(GemmPrecision::float32);
     gemm(m, d, m, z, keep.bv, x);
@@ -228,8 +229,8 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
   for (int64_t begin = 0; begin < extent.length; begin += kTile) {
     const int64_t rows = std::min(kTile, extent.length - begin);
     few_queries_backward(tiles(shape, rows), kept.q, k.from(begin), v.from(begin),
-                         extent.holes ? in.mask + begin : nullptr, kept.bv, kept.log2_sum, x,
-                         grad_q, grad.k.from(begin), grad.v.from(begin), Gradient::write, rest);
+                         extent.holes ? in.mask + begin : nullptr, kept.bv, kept.b, x, grad_q,
+                         grad.k.from(begin), grad.v.from(begin), Gradient::write, rest);
     pad_tile(v, extent.length, begin, rows, d, shape.kernel, KernelOrder::no, v_laid_out);
     pad_tile(g, extent.length, begin, rows, d, shape.kernel, KernelOrder::yes, g_laid_out);
     add_convolution(in.conv_weight, shape.kernel, KernelOrder::yes, g_laid_out, rows, d,

@@ -51,7 +51,7 @@ int64_t softmax_backward_scratch(const SoftmaxShape& shape, InnerPadding holes) 
 }
 
 void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& in, int64_t begin, Matrix out,
-                     float* log2_sum, float* scratch) {
+                     const SoftmaxStats& stats, float* scratch) {
   const int64_t rows = std::min(kQueryTile, shape.queries - begin);
   const TokenSpan keys = extent_or_all(in.key_mask, shape.keys);
   if (keys.length == 0 ||
@@ -69,12 +69,12 @@ void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& in, int64_t
   SmallAttentionShape tile = tile_shape(shape, keys.length, rows);
   tile.dropout = dropout_from(shape, in.dropout, begin);
   attend_small_q(tile, q, k, v, keys.holes ? in.key_mask : nullptr, out.from(begin),
-                 log2_sum + begin, arena.take(0));
+                 stats.from(begin), arena.take(0));
   clear_silent(out, in.query_mask, begin, rows, shape.values);
 }
 
 void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& in, ConstMatrix out,
-                      const float* log2_sum, ConstMatrix grad_out, const SoftmaxGradients& grad,
+                      const SoftmaxStats& stats, ConstMatrix grad_out, const SoftmaxGradients& grad,
                       float* scratch) {
   const TokenSpan keys = extent_or_all(in.key_mask, shape.keys);
   zero_rows(grad.q, 0, shape.queries, shape.depth);
@@ -96,7 +96,7 @@ void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& in, ConstM
     SmallAttentionShape tile = tile_shape(shape, keys.length, rows);
     tile.dropout = dropout_from(shape, in.dropout, begin);
     few_queries_backward(tile, asking(in.q, in.query_mask, begin, rows, shape.depth, q_copy), k, v,
-                         keys.holes ? in.key_mask : nullptr, out.from(begin), log2_sum + begin,
+                         keys.holes ? in.key_mask : nullptr, out.from(begin), stats.from(begin),
                          asking(grad_out, in.query_mask, begin, rows, shape.values, grad_copy),
                          grad.q.from(begin), grad.k, grad.v, Gradient::add, rest);
   }

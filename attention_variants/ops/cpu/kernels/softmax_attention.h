@@ -42,14 +42,13 @@ namespace lra::ops::LRA_KERNELS {
 int64_t softmax_scratch(const SoftmaxShape& shape, InnerPadding holes);
 int64_t softmax_backward_scratch(const SoftmaxShape& shape, InnerPadding holes);
 
-/// Writes rows [begin, begin + kQueryTile) of out [M,e], and of log2_sum [M], the logarithms
-/// (base 2) of the softmaxes' sums.
+/// Writes rows [begin, begin + kQueryTile) of out [M,e], and of stats [M], of scores times log2 e.
 void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, int64_t begin,
-                     Matrix out, float* log2_sum, float* scratch);
+                     Matrix out, const SoftmaxStats& stats, float* scratch);
 
 /// Writes all gradients of a head.
 void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, ConstMatrix out,
-                      const float* log2_sum, ConstMatrix grad_out, const SoftmaxGradients& grad,
+                      const SoftmaxStats& stats, ConstMatrix grad_out, const SoftmaxGradients& grad,
                       float* scratch);
 
 }  // namespace lra::ops::LRA_KERNELS

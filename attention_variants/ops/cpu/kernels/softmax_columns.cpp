@@ -115,8 +115,9 @@ LRA_INLINE void running(Matrix s, const TileRows& of, int64_t columns, float* co
 }
 
 template <int64_t kWidth, bool kDropped>
-LRA_INLINE void probabilities(Matrix s, const TileRows& of, int64_t columns, const float* log2_sum,
-                              Matrix kept) {
+LRA_INLINE void probabilities(Matrix s, const TileRows& of, int64_t columns,
+                              const SoftmaxStats& stats, Matrix kept) {
+  const float *const max = stats.max, *const inverse_sum = stats.inverse_sum;
   for_strips<kWidth>(
       columns, [&](auto strip, int64_t c) __attribute__((always_inline)) {
         using S = decltype(strip);
@@ -128,8 +129,9 @@ LRA_INLINE void probabilities(Matrix s, const TileRows& of, int64_t columns, con
             continue;
           }
           for (int64_t v = 0; v < S::vectors; ++v) {
-            typename S::Vector p = S::at(row, v) - S::at(log2_sum + c, v);
+            typename S::Vector p = S::at(row, v) - S::at(max + c, v);
             S::C::exp2_in_place(p);
+            p *= S::at(inverse_sum + c, v);
             S::at(row, v) = p;
             if constexpr (kDropped) {
               S::drop(p, row_bits(of, r), c, v);
@@ -225,10 +227,10 @@ void online_softmax_columns(Matrix s, const TileRows& of, int64_t columns, float
   running<kSimdWidth, true>(s, of, columns, column_max, sums, rescale);
 }
 
-void column_probabilities(Matrix s, const TileRows& of, int64_t columns, const float* log2_sum,
+void column_probabilities(Matrix s, const TileRows& of, int64_t columns, const SoftmaxStats& stats,
                           Matrix kept) {
-  if (of.bits == nullptr) return probabilities<kSimdWidth, false>(s, of, columns, log2_sum, kept);
-  probabilities<kSimdWidth, true>(s, of, columns, log2_sum, kept);
+  if (of.bits == nullptr) return probabilities<kSimdWidth, false>(s, of, columns, stats, kept);
+  probabilities<kSimdWidth, true>(s, of, columns, stats, kept);
 }
 
 void column_gradient(ConstMatrix p, Matrix grad, const TileRows& of, int64_t columns,

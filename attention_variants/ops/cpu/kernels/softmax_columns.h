@@ -23,6 +23,17 @@ struct WeightDropout {
   int64_t first_block = 0;  // the first position's
 };
 
+/// Of each softmax the largest score and one over the sum of the exponentials above it. Never
+/// max + log(sum) in one float, which at scores of 1e5 is off by 1 % of the sum.
+struct SoftmaxStats {
+  float* max = nullptr;
+  float* inverse_sum = nullptr;
+
+  LRA_INLINE SoftmaxStats from(int64_t softmax) const {
+    return {max + softmax, inverse_sum + softmax};
+  }
+};
+
 /// What of a tile's rows takes part: those where `mask` is true (null = all), and of their weights
 /// those that `bits`, kDropoutHalves a row (null = all), keep.
 struct TileRows {
@@ -56,9 +67,10 @@ class TileDropout {
 void online_softmax_columns(Matrix s, const TileRows& of, int64_t columns, float* column_max,
                             float* sums, float* rescale);
 
-/// s [rows,columns] becomes probabilities, given log2_sum [columns] (of base 2); zero where a row
-/// is masked. Where weights are dropped, kept [rows,columns] gets those that are not, and zeros.
-void column_probabilities(Matrix s, const TileRows& of, int64_t columns, const float* log2_sum,
+/// s [rows,columns] becomes probabilities, given the largest score and one over the sum of each of
+/// the columns; zero where a row is masked. Where weights are dropped, kept [rows,columns] gets
+/// those that are not, and zeros.
+void column_probabilities(Matrix s, const TileRows& of, int64_t columns, const SoftmaxStats& stats,
                           Matrix kept);
 
 /// grad [rows,columns], the gradient of what was kept of p [rows,columns], becomes

@@ -1,7 +1,6 @@
 #include "attention_variants/ops/cpu/kernels/softmax_tiles.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <numbers>
 
@@ -43,7 +42,7 @@ void softmax_rows_backward(const float* p, float* grad, int64_t rows, int64_t m,
   }
 }
 
-int64_t tile_scratch(const SmallAttentionShape& shape) { return (2 * kRowStride + 3) * shape.few; }
+int64_t tile_scratch(const SmallAttentionShape& shape) { return (2 * kRowStride + 1) * shape.few; }
 
 void attend_small_kv(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix x,
                      const float* bias, Matrix out, float* top, float* inverse, float* scratch) {
@@ -78,11 +77,11 @@ void few_keys_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMat
 }
 
 void attend_small_q(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
-                    const bool* mask, Matrix out, float* log2_sum, float* scratch) {
+                    const bool* mask, Matrix out, const SoftmaxStats& stats, float* scratch) {
   const int64_t m = shape.few;
   const Matrix s{scratch, m};
-  float* top = scratch + 2 * kRowStride * m;
-  float *sum = top + m, *shrink = sum + m;
+  float *const top = stats.max, *const sum = stats.inverse_sum,  // inverted in the end
+                                    *const shrink = scratch + 2 * kRowStride * m;
   std::fill(top, top + m, std::numeric_limits<float>::lowest());
   std::fill(sum, sum + m, 0.0F);
   for (int64_t j = 0; j < m; ++j) std::fill(out[j], out[j] + shape.values, 0.0F);
@@ -95,17 +94,14 @@ void attend_small_q(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix
     scale_rows(out, m, shape.values, shrink);
     gemm_tn(m, shape.values, rows, s, v.from(begin), out, {.product = dropout.scale(), .old = 1});
   }
-  for (int64_t j = 0; j < m; ++j) {
-    log2_sum[j] = top[j] + std::log2(sum[j]);
-    sum[j] = 1 / sum[j];
-  }
+  for (int64_t j = 0; j < m; ++j) sum[j] = 1 / sum[j];
   scale_rows(out, m, shape.values, sum);
 }
 
 void few_queries_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
-                          ConstMatrix v, const bool* mask, ConstMatrix out, const float* log2_sum,
-                          ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_v,
-                          Gradient gradient, float* scratch) {
+                          ConstMatrix v, const bool* mask, ConstMatrix out,
+                          const SoftmaxStats& stats, ConstMatrix grad_out, Matrix grad_q,
+                          Matrix grad_k, Matrix grad_v, Gradient gradient, float* scratch) {
   const float old = gradient == Gradient::add ? 1.0F : 0.0F;
   const int64_t m = shape.few;
   const Matrix p{scratch, m}, grad{scratch + kRowStride * m, m};
@@ -117,7 +113,7 @@ void few_queries_backward(const SmallAttentionShape& shape, ConstMatrix q, Const
     const TileDropout dropout(shape.dropout, begin, rows);
     const TileRows of{rows, mask == nullptr ? nullptr : mask + begin, dropout.bits()};
     gemm_nt(rows, m, shape.depth, tile, q, p, {.product = score_scale(shape)});
-    column_probabilities(p, of, m, log2_sum, /*kept=*/grad);
+    column_probabilities(p, of, m, stats, /*kept=*/grad);
     gemm(rows, shape.values, m, of.bits == nullptr ? p : grad, grad_out, grad_v.from(begin),
          {.product = dropout.scale(), .old = old});
     gemm_nt(rows, m, shape.values, v.from(begin), grad_out, grad, {.product = dropout.scale()});

@@ -44,17 +44,17 @@ void few_keys_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMat
                        float* scratch);
 
 /// out [m,e] = softmax(scale q kᵀ) v with q [m,d], k [N,d], v [N,e] over the keys where `mask` [N]
-/// is true (null = all), at least one; log2_sum [m] gets the logarithms (base 2) of the softmaxes'
-/// sums. Rows of k and v where `mask` is false should be finite.
+/// is true (null = all), at least one; stats [m] are of scores times log2 e. Rows of k and v where
+/// `mask` is false should be finite.
 void attend_small_q(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
-                    const bool* mask, Matrix out, float* log2_sum, float* scratch);
+                    const bool* mask, Matrix out, const SoftmaxStats& stats, float* scratch);
 
 /// Given the gradient of out: adds to grad_q [m,d]; writes, or adds to, grad_k [N,d] and grad_v
 /// [N,e]; zero where `mask` is false.
 void few_queries_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
-                          ConstMatrix v, const bool* mask, ConstMatrix out, const float* log2_sum,
-                          ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_v,
-                          Gradient gradient, float* scratch);
+                          ConstMatrix v, const bool* mask, ConstMatrix out,
+                          const SoftmaxStats& stats, ConstMatrix grad_out, Matrix grad_q,
+                          Matrix grad_k, Matrix grad_v, Gradient gradient, float* scratch);
 
 /// s [rows,m], contiguous: each row becomes softmax(row + bias), bias [m].
 void softmax_rows(float* s, int64_t rows, int64_t m, const float* bias);
