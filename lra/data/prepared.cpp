@@ -1,5 +1,7 @@
 #include "lra/data/prepared.h"
 
+#include <initializer_list>
+
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/json_text.h"
 #include "attention_variants/base/text.h"
@@ -18,11 +20,10 @@ void check_hash(const fs::path& path, const std::string& expected) {
   }
 }
 
-// What of two manifests differs, the files aside: "options.seed is 1 there and 2 here", or "".
-std::string difference(json there, json here) {
+// What of two manifests differs, some keys aside: "options.seed is 1 there and 2 here", or "".
+std::string difference(json there, json here, std::initializer_list<const char*> aside) {
   for (json* manifest : {&there, &here}) {
-    manifest->erase("splits");
-    manifest->erase("fingerprint");
+    for (const char* key : aside) manifest->erase(key);
   }
   const std::vector<JsonDifference> all = json_differences(there, here);
   if (all.empty()) return "";
@@ -35,6 +36,23 @@ std::string difference(json there, json here) {
 
 [[noreturn]] void refuse(const fs::path& folder, const std::string& reason) {
   throw Error(folder.string() + " " + reason + "; choose another --out or remove that folder");
+}
+
+// Whether DIR/<task> holds data whose manifest is this one, some keys aside.
+bool holds_data(const fs::path& directory, const Manifest& manifest,
+                std::initializer_list<const char*> aside) {
+  const fs::path folder = directory / manifest.task;
+  if (!fs::exists(folder)) return false;
+  if (!fs::is_directory(folder)) refuse(folder, "is in the way: it is no folder");
+  if (!fs::exists(folder / "manifest.json")) {
+    if (fs::is_empty(folder)) return false;
+    refuse(folder, "exists and holds no prepared data");
+  }
+  const Manifest there = Manifest::read(folder / "manifest.json");
+  const std::string differs = difference(there.to_json(), manifest.to_json(), aside);
+  if (!differs.empty()) refuse(folder, "already holds other data: " + differs);
+  for (const auto& [name, file] : there.splits) check_hash(folder / file.name, file.sha256);
+  return true;
 }
 
 }  // namespace
@@ -69,24 +87,14 @@ const Split& PreparedData::split(const std::string& name) const {
 }
 
 bool already_prepared(const fs::path& directory, const Manifest& manifest) {
-  const fs::path folder = directory / manifest.task;
-  if (!fs::exists(folder)) return false;
-  if (!fs::is_directory(folder)) refuse(folder, "is in the way: it is no folder");
-  if (!fs::exists(folder / "manifest.json")) {
-    if (fs::is_empty(folder)) return false;
-    refuse(folder, "exists and holds no prepared data");
-  }
-  const Manifest there = Manifest::read(folder / "manifest.json");
-  const std::string differs = difference(there.to_json(), manifest.to_json());
-  if (!differs.empty()) refuse(folder, "already holds other data: " + differs);
-  for (const auto& [name, file] : there.splits) check_hash(folder / file.name, file.sha256);
-  return true;
+  return holds_data(directory, manifest, {"splits", "fingerprint"});
 }
 
 void write_prepared(const fs::path& directory, Manifest manifest,
                     const std::map<std::string, SplitWriter>& splits) {
   const fs::path target = directory / manifest.task;
-  const bool exists = already_prepared(directory, manifest);
+  // The same data may come from a file of another name: their fingerprint decides, below.
+  const bool exists = holds_data(directory, manifest, {"splits", "fingerprint", "source"});
   AtomicFolder folder(target);
   for (const std::string name : kSplits) {
     const auto it = splits.find(name);

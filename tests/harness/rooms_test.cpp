@@ -57,30 +57,19 @@ TEST(Rooms, AreDeclaredWithAllTheirFiles) {
   expect_none(undeclared_rooms(this_house()));
 }
 
-TEST(Rooms, IncludeWhatTheyDeclare) {
-  // To be emptied as the files concerned are mended.
-  const Edges for_now = {
-      {"attention_variants/ops", kKernels},  // structs on their way to ops/types.h
-      {"attention_variants/ops/cpu",
-       "attention_variants/ops/reference"},       // fallbacks: ops/dispatch
-      {"results/statistics", "results/records"},  // Interval
-      {"results/analysis", "results/print"},      // comparison_table()
-      {"results/print", "results/records"},
-  };
-  expect_none(undeclared_includes(this_house(), for_now));
-}
+TEST(Rooms, IncludeWhatTheyDeclare) { expect_none(undeclared_includes(this_house())); }
 
 TEST(Rooms, HaveNoCircle) { expect_none(circles(this_house())); }
 
 TEST(Rooms, AreOfASizeToOversee) {
-  const Strings for_now = {"harness: one unit",                      // the program itself
-                           "lra/model: one unit", kKernels + ": "};  // many files by its nature
-  expect_none(beyond(ill_sized(this_house()), for_now));
+  const Strings known = {"harness: one unit",                      // the program itself
+                         "lra/model: one unit", kKernels + ": "};  // many files by its nature
+  expect_none(beyond(ill_sized(this_house()), known));
 }
 
 TEST(Rooms, OfPlainCodeDoWithoutLibTorch) {
   // Products by oneDNN, which LibTorch carries.
-  const Strings known = {kKernels + "/gemm_bf16.cpp:", kKernels + "/onednn.cpp:"};
+  const Strings known = {kKernels + "/onednn.cpp:"};
   expect_none(beyond(torch_includes(this_house()), known));
 }
 

@@ -128,6 +128,18 @@ TEST_F(Prepared, PreparingTheSameAgainChangesNothing) {
   EXPECT_EQ(fs::last_write_time(manifest_path_), before);
 }
 
+TEST_F(Prepared, TheSameDataUnderAnotherLabelAreTheSame) {
+  const fs::file_time_type before = fs::last_write_time(manifest_path_);
+  Manifest moved = manifest();
+  moved.source = "moved/archive.tar.gz";
+  write_prepared(dir_, moved, writers());
+  EXPECT_EQ(fs::last_write_time(manifest_path_), before);
+  EXPECT_EQ(Manifest::read(manifest_path_).source, "generated");
+  const std::string message = error_text([&] { write_prepared(dir_, moved, writers(2)); });
+  EXPECT_NE(message.find("already holds other data: its fingerprint is "), std::string::npos)
+      << message;
+}
+
 TEST_F(Prepared, OtherDataInTheWayIsNamed) {
   const std::string hint = "; choose another --out or remove that folder";
   Manifest other = manifest();
