@@ -60,8 +60,8 @@ double CellQueue::time_left(size_t cell) const {
 }
 
 int64_t CellQueue::failed() const {
-  return std::ranges::count_if(chosen_,
-                               [&](size_t i) { return final_status(suite_.cells[i].run) != "ok"; });
+  return std::ranges::count_if(
+      chosen_, [&](size_t i) { return final_status(suite_.cells[i].run) != Status::ok; });
 }
 
 }  // namespace lra
