@@ -13,7 +13,7 @@
 
 #include "attention_variants/base/files.h"
 #include "lra/data/task.h"
-#include "results/records/result.h"
+#include "results/records/profile.h"
 #include "tests/harness/program.h"
 
 namespace lra {

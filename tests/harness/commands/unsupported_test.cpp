@@ -5,6 +5,7 @@
 #include "attention_variants/registry.h"
 #include "harness/profile/profiler.h"
 #include "harness/training/run_folder.h"
+#include "harness/training/train.h"
 #include "tests/harness/program.h"
 
 namespace lra {

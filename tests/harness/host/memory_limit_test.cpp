@@ -53,7 +53,7 @@ std::string measured(const std::string& attention, int64_t length) {
   const Profile record =
       profile_cell({.attention = parse_attention(attention), .length = length}, torch::kCPU, 1,
                    /*memory_limit=*/0, {.seconds = 0, .fewest = 1, .least_seconds = 0});
-  return record.status + (record.reason.empty() ? "" : ": " + record.reason) + "\n";
+  return text(record.status) + (record.reason.empty() ? "" : ": " + record.reason) + "\n";
 }
 
 TEST(AddressSpaceTest, ACellBeyondItIsOutOfMemoryAndTheNextOneRuns) {

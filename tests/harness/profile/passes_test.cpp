@@ -62,7 +62,7 @@ TEST(ProfilePasses, TwiceAsManyAreTheMost) {
 TEST(ProfilePasses, AFailureAfterAPassEndsTheCell) {
   Profile record = settled(one_pass(1), 3);
   Profile failed = one_pass(1);
-  failed.status = "oom";
+  failed.status = Status::oom;
   failed.reason = "too much";
   merge_pass(failed, record);
   record = settled(std::move(record), 3);
@@ -74,7 +74,7 @@ TEST(ProfilePasses, AFailureAfterAPassEndsTheCell) {
 
 TEST(ProfilePasses, AFailureAtFirstIsTheRecord) {
   Profile record = one_pass(1);
-  record.status = "crash";
+  record.status = Status::crash;
   record.time.reset();
   EXPECT_TRUE(is_done(record, 3));
   EXPECT_EQ(pass_count(record), 0);

@@ -13,7 +13,7 @@ using Next = Outcome::Next;
 Outcome after(const EndOfTry& end) { return outcome_of(end, /*most_tries=*/3, /*timeout=*/5); }
 
 TEST(SuiteOutcome, AResultStandsHoweverItsProcessEnded) {
-  const Outcome outcome = after({.child = {.exit = 1}, .status = "diverged", .tries = 2});
+  const Outcome outcome = after({.child = {.exit = 1}, .status = Status::diverged, .tries = 2});
   EXPECT_EQ(outcome.next, Next::done);
   EXPECT_EQ(outcome.status, Status::diverged);
   EXPECT_EQ(outcome.ended, "diverged");
