@@ -17,7 +17,6 @@
 #include "harness/profile/peers.h"
 #include "harness/profile/store.h"
 #include "results/analysis/profile_cells.h"
-#include "results/records/store.h"
 #include "results/statistics/bootstrap.h"
 
 namespace lra {

@@ -11,7 +11,8 @@ template <class Fields, class Record>
 void machine_fields(Fields& f, Record& machine) {
   f("processor", machine.processor, Presence::optional);
   f("cores", machine.cores, Presence::optional);
-  f("usable_cores", machine.usable_cores, Presence::sparse);
+  if (Fields::kReads || machine.usable_cores > 0)
+    f("usable_cores", machine.usable_cores, Presence::sparse);
   f("memory_gib", machine.memory_gib, Presence::optional, {.most = kMostGib});
   f("gpu", machine.gpu, Presence::nullable);
 }

@@ -1,5 +1,4 @@
-#include "attention_variants/ops/reference/linear_attention.h"
-
+// Attention whose kernel is a product of features, computed from the right: φ(Q) (φ(K)ᵀ V).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,19 +8,29 @@
 #include "attention_variants/ops/reference/operators.h"
 
 namespace lra::ops::reference {
+namespace {
 
+// [v, 1] with the rows of padded positions (mask [B,N] false) zero, whatever stood there: v
+// [B,H,N,d] -> [B,H,N,d+1], the values of key_value_sums().
 torch::Tensor values_with_ones(const torch::Tensor& v, const torch::Tensor& mask) {
   // Padding makes a fresh tensor, so the fill is in place, and reaches the column of ones too.
   return at::constant_pad_nd(v, {0, 1}, 1)
       .masked_fill_(mask.logical_not().unsqueeze(1).unsqueeze(-1), 0);
 }
 
+// Σ_j (φ(k_j) + offset) [v_j, n_j]: k_features [B,H,N,f] are φ, values [B,H,N,d+1] are [v, n],
+// where n is what a key counts for (1, or 0 for a padded one) -> [B,H,f,d+1]. A key that counts
+// for nothing must have v = 0; its features need be finite only. The offset is added to the sums,
+// so that no second [B,H,N,f] is made for it. O(N f d) time.
 torch::Tensor key_value_sums(const torch::Tensor& k_features, const torch::Tensor& values,
                              double offset) {
   const torch::Tensor sums = torch::matmul(k_features.transpose(-2, -1), values);
   return offset == 0 ? sums : sums + offset * values.sum(2, /*keepdim=*/true);
 }
 
+// (φ(q_i) + offset)·sums, its first d columns divided by the last, which counts as
+// `denominator_min` at least: q_features [B,H,N,f], sums of key_value_sums() [B,H,f,d+1] ->
+// [B,H,N,d]. O(N f d) time.
 torch::Tensor normalised_readout(const torch::Tensor& q_features, const torch::Tensor& sums,
                                  double offset, double denominator_min) {
   torch::Tensor both = torch::matmul(q_features, sums);  // numerator and denominator [B,H,N,d+1]
@@ -29,8 +38,6 @@ torch::Tensor normalised_readout(const torch::Tensor& q_features, const torch::T
   const int64_t d = sums.size(-1) - 1;
   return both.narrow(-1, 0, d) / both.narrow(-1, d, 1).clamp_min(denominator_min);
 }
-
-namespace {
 
 // elu(x) + 1 as exp(min(x, 0)) + max(x, 0): elu(x) itself rounds to -1 from x = -6 on in bfloat16.
 // Padding is replaced before: the gradient of exp at infinity is no zero.

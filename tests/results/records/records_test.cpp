@@ -57,6 +57,7 @@ TEST(Records, AMachineTellsItsCoresFromThoseThatCouldBeUsed) {
   json old = make_machine(machine);
   old.erase("usable_cores");
   EXPECT_EQ(parse_machine(old).usable_cores, 0);
+  EXPECT_EQ(make_machine(parse_machine(old)), old) << "unknown is left out";
   EXPECT_EQ(parse_machine(old).usable(), 64) << "what older records call cores";
   EXPECT_EQ(machine_text(parse_machine(old)), "Xeon, 64 cores, 8 GiB");
 }
