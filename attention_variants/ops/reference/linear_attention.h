@@ -16,8 +16,9 @@ torch::Tensor values_with_ones(const torch::Tensor& v, const torch::Tensor& mask
 torch::Tensor key_value_sums(const torch::Tensor& k_features, const torch::Tensor& values,
                              double offset);
 
-/// (φ(q_i) + offset)·sums, its first d columns divided by the last, which counts as `least` at
-/// least: q_features [B,H,N,f], sums of key_value_sums() [B,H,f,d+1] -> [B,H,N,d]. O(N f d) time.
+/// (φ(q_i) + offset)·sums, its first d columns divided by the last, which counts as
+/// `denominator_min` at least: q_features [B,H,N,f], sums of key_value_sums() [B,H,f,d+1] ->
+/// [B,H,N,d]. O(N f d) time.
 torch::Tensor normalised_readout(const torch::Tensor& q_features, const torch::Tensor& sums,
                                  double offset, double denominator_min);
 
