@@ -1,5 +1,5 @@
-// Own CPU kernels against the plain formulas, which stay in the variants: float32 kernels may be
-// off from float64 by little more than LibTorch's float32 operators are.
+// Own CPU kernels against the plain formulas of LibTorch's operators: float32 kernels may be off
+// from float64 by little more than those in float32 are.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>

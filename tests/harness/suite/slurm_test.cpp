@@ -1,5 +1,5 @@
-// lra suite submit: the scripts, what is asked of Slurm, and its queue in the status. tests/slurm
-// runs them on a real one.
+// lra suite submit: the scripts, what is asked of Slurm, and its queue in the status.
+// tests/checks/slurm runs them on a real one.
 #include "harness/suite/slurm.h"
 
 #include <cstdlib>

@@ -26,8 +26,8 @@ LRA_INLINE uint16_t kept_or_zero(bool kept, uint16_t x, float scale) {
   return static_cast<uint16_t>(kept ? bits : 0);
 }
 
-template <class T, class GemmScale>
-LRA_INLINE void keep_rows(const T* x, T* y, const uint16_t* bits, int64_t count, GemmScale scale) {
+template <class T, class Factor>
+LRA_INLINE void keep_rows(const T* x, T* y, const uint16_t* bits, int64_t count, Factor scale) {
   for (int64_t row = 0; row < count; row += kLanes) {
     const uint32_t of = bits[row / kLanes];
     const auto some = [&](int64_t n) {

@@ -30,7 +30,7 @@ struct FeatureGradient {
 
 namespace lra::ops::LRA_KERNELS {
 
-/// e = W x, where the map has a projection; `turned` is Wᵀ [d,f].
+/// e = W x, where the map has a projection; `transposed` is Wᵀ [d,f].
 void project(const FeatureShape& shape, ConstMatrix transposed, const FeatureTile& tile);
 
 /// Of e [rows,f] over the rows where `seen` is true (null = all).

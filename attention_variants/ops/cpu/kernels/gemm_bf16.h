@@ -19,8 +19,8 @@ const char* name_of(GemmBf16Backend code);
 /// Those that the chosen instruction set (kernels.h) and LibTorch run, float32 first.
 std::vector<GemmBf16Backend> rounded_codes();
 
-/// The one that gemm() takes under Products::bfloat16: onednn with AMX, else avx512 where there
-/// are such instructions. Chosen once, as product_code() is.
+/// The one that gemm() takes under GemmPrecision::bfloat16: onednn with AMX, else avx512 where
+/// there are such instructions. Chosen once, as product_code() is.
 GemmBf16Backend rounded_code();
 
 /// c = op(a) op(b) as gemm() and its like say, of operands rounded to bfloat16 (to the nearest,

@@ -3,8 +3,7 @@
 // sums beside what is multiplied (sums), whether so narrow that blocks of b's columns are packed
 // (packs), how the product of an element of a and a vector of b is added to one (add), and calls
 // multiply_columns() (the same name), not inlined: within one function of all the blocks GCC's code
-// for some is up to a fifth slower. Elements are 32 bits of
-// any meaning.
+// for some is up to a fifth slower. Elements are 32 bits of any meaning.
 #pragma once
 
 #include <algorithm>

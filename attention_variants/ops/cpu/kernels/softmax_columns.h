@@ -61,9 +61,9 @@ class TileDropout {
   std::array<uint16_t, kTile * kDropoutHalves> bits_;
 };
 
-/// Tile by tile: s [rows,columns] becomes the powers of s - tops, zero where a weight is dropped or
-/// a row masked; tops and sums [columns] take the tile in, dropped weights too; shrinks [columns]
-/// are what earlier results have to be multiplied by.
+/// Tile by tile: s [rows,columns] becomes the powers of s - column_max, zero where a weight is
+/// dropped or a row masked; column_max and sums [columns] take the tile in, dropped weights too;
+/// rescale [columns] is what earlier results have to be multiplied by.
 void online_softmax_columns(Matrix s, const TileRows& of, int64_t columns, float* column_max,
                             float* sums, float* rescale);
 
@@ -78,8 +78,9 @@ void column_probabilities(Matrix s, const TileRows& of, int64_t columns, const S
 void column_gradient(ConstMatrix p, Matrix grad, const TileRows& of, int64_t columns,
                      const float* dot, float scale);
 
-/// s [m,columns] becomes the powers of s - tops, 0 in rows where bias [m] is not 0; of each column,
-/// tops [columns] gets the largest score, and inverse [columns] one over the sum of what s becomes.
+/// s [m,columns] becomes the powers of s - column_max, 0 in rows where bias [m] is not 0; of each
+/// column, column_max [columns] gets the largest score, and inverse [columns] one over the sum of
+/// what s becomes.
 void exp_columns(Matrix s, int64_t m, int64_t columns, const float* bias, float* column_max,
                  float* inverse);
 
