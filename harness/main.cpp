@@ -24,8 +24,8 @@ void keep_freed_pages() {
 }
 
 int fail(const std::exception& error) {
-  lra::say_error(lra::first_line(error));
-  return lra::exit_status(error);
+  lra::host::say_error(lra::first_line(error));
+  return lra::host::exit_status(error);
 }
 
 // CLI11 says that a word is not expected, or a subcommand missing, but not what was meant.
@@ -78,7 +78,7 @@ int main(int argc, char** argv) {
       "torchscript:FILE.pt is a TorchScript module of your own.",
       "lra"};
   app.set_version_flag("--version", [] {
-    const lra::json software = lra::software_json();
+    const lra::json software = lra::host::software_json();
     std::string text = "lra " LRA_VERSION;
     for (const auto& [name, version] : software.items()) {
       if (name != "lra") text += fmt::format(" · {} {}", name, version.get<std::string>());
@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
   app.add_flag("--quiet", quiet, "No progress and no notes on stderr, errors alone");
   app.require_subcommand(1);
   app.fallthrough();
-  app.parse_complete_callback([&quiet] { lra::set_quiet(quiet); });
+  app.parse_complete_callback([&quiet] { lra::host::set_quiet(quiet); });
 
   lra::add_list_command(app);
   lra::add_data_command(app);
@@ -104,8 +104,8 @@ int main(int argc, char** argv) {
   lra::add_attend_command(app);
   lra::add_check_command(app);
 
-  lra::install_signal_handlers();
-  lra::install_counting_allocator();
+  lra::host::install_signal_handlers();
+  lra::host::install_counting_allocator();
   keep_freed_pages();
   try {
     app.parse(argc, argv);

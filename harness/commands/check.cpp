@@ -18,11 +18,11 @@ struct CheckOptions {
 void run_check(const CheckOptions& given) {
   const AttentionSpec spec = attention_given(given.attention, given.options);
   ContractSubject subject = contract_subject(spec);
-  subject.device = parse_device(given.device);
+  subject.device = host::parse_device(given.device);
   subject.context.heads = given.heads;
   subject.context.head_dim = given.head_dim;
   subject.context.width = given.width > 0 ? given.width : given.heads * given.head_dim;
-  use_threads(given.threads);
+  host::use_threads(given.threads);
 
   json record = {{"attention", {{"name", spec.name}, {"options", subject.options}}},
                  {"holds", true},

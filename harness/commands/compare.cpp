@@ -31,7 +31,7 @@ std::vector<Result> runs_of(const std::string& path) {
             : fmt::format("{}: {}", records.bad[0].path, records.bad[0].reason));
   }
   const std::string bad = bad_files_text(records);
-  if (!bad.empty()) say("left out, or in part:\n" + bad.substr(0, bad.size() - 1));
+  if (!bad.empty()) host::say("left out, or in part:\n" + bad.substr(0, bad.size() - 1));
   return records.results;
 }
 

@@ -57,8 +57,8 @@ void print_summary(const Manifest& manifest, const fs::path& folder) {
 }
 
 void prepare(const std::string& name, const PrepareOptions& options) {
-  if (prepare_data(name, options)) {
-    say("already prepared: the files match their hashes and what was asked for");
+  if (suite::prepare_data(name, options)) {
+    host::say("already prepared: the files match their hashes and what was asked for");
   }
   print_summary(Manifest::read(options.out / name / "manifest.json"), options.out / name);
 }

@@ -21,14 +21,14 @@ struct FidelityOptions {
 void run(const FidelityOptions& options) {
   if (!options.out.ends_with(".jsonl"))
     throw UsageError("--out should name a .jsonl file, not '" + options.out + "'");
-  FidelityRequest request{.lengths = options.lengths,
-                          .head_dim = options.head_dim,
-                          .trials = options.trials,
-                          .seed = options.seed,
-                          .run = options.run,
-                          .data = options.data,
-                          .seconds = options.seconds,
-                          .out = options.out};
+  fidelity::FidelityRequest request{.lengths = options.lengths,
+                                    .head_dim = options.head_dim,
+                                    .trials = options.trials,
+                                    .seed = options.seed,
+                                    .run = options.run,
+                                    .data = options.data,
+                                    .seconds = options.seconds,
+                                    .out = options.out};
   request.experiments = {options.experiment};
   if (options.experiment == 0) request.experiments = {1, 2, 3, 4};
   const bool trained = options.experiment == 0 || options.experiment >= 3;
@@ -44,10 +44,10 @@ void run(const FidelityOptions& options) {
     for (const AttentionSpec& spec : request.attentions)
       attention_entry(spec.name).effective_options(spec.options);
   }
-  request.device = parse_device(options.device);
-  request.threads = use_threads(options.threads);
-  request.memory_limit = default_memory_limit();
-  say(fmt::format("{} cells in {}", run_fidelity(request), options.out));
+  request.device = host::parse_device(options.device);
+  request.threads = host::use_threads(options.threads);
+  request.memory_limit = host::default_memory_limit();
+  host::say(fmt::format("{} cells in {}", fidelity::run_fidelity(request), options.out));
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ namespace lra {
 namespace {
 
 struct ProfileOptions {
-  ProfileRequest request;
-  ProfilePlan plan;
+  profile::ProfileRequest request;
+  profile::ProfilePlan plan;
   std::string memory_limit, flush, out, compare, child;
   double tolerance = 0.1;
   bool no_pin = false;
@@ -28,22 +28,22 @@ struct ProfileOptions {
 // What a size may be at most: a number of bytes that a double and an int64_t both hold.
 constexpr double kMostBytes = 9e15;
 
-ProfilePlan planned_profile(const ProfileOptions& given) {
+profile::ProfilePlan planned_profile(const ProfileOptions& given) {
   if (!given.out.ends_with(".jsonl"))
     throw UsageError("--out should name a .jsonl file, not '" + given.out + "'");
-  ProfilePlan plan = given.plan;
+  profile::ProfilePlan plan = given.plan;
   plan.out = given.out;
   plan.pin = !given.no_pin;
   if (!given.memory_limit.empty())
     plan.memory_limit = parse_bytes("--memory-limit", given.memory_limit);
   if (!given.flush.empty()) plan.flush_bytes = parse_bytes("--flush", given.flush);
-  return plan_profile(given.request, std::move(plan));
+  return profile::plan_profile(given.request, std::move(plan));
 }
 
 // What a comparison says; throws where something got worse.
 void compare(const ProfileOptions& options, const std::vector<Profile>& now) {
   const Comparison comparison =
-      compare_profiles(read_profile(options.compare), now, options.tolerance);
+      compare_profiles(profile::read_profile(options.compare), now, options.tolerance);
   if (comparison.table.rows.empty()) {
     throw Error(
         fmt::format("--compare {}: has no cell in common with {}: attention, options, "
@@ -58,16 +58,16 @@ void compare(const ProfileOptions& options, const std::vector<Profile>& now) {
   }
 }
 
-void profile(const ProfileOptions& options) {
+void run_profile_command(const ProfileOptions& options) {
   if (!options.child.empty()) {
-    run_profile_child(options.child);
+    profile::run_profile_child(options.child);
     return;
   }
   if (options.out.empty()) throw UsageError("--out is required: the JSONL file to write");
   if (!options.compare.empty() && !std::filesystem::exists(options.compare))
     throw UsageError("--compare " + options.compare + ": no such file");
-  const std::vector<Profile> records = run_profile(planned_profile(options));
-  say(fmt::format("{} cells in {}", records.size(), options.out));
+  const std::vector<Profile> records = profile::run_profile(planned_profile(options));
+  host::say(fmt::format("{} cells in {}", records.size(), options.out));
   if (!options.compare.empty()) compare(options, records);
 }
 
@@ -177,8 +177,8 @@ int64_t parse_bytes(const std::string& option, const std::string& text) {
   in >> rest;
   const double scale = unit.empty() || unit == "B" ? 1
                        : unit == "KiB"             ? 1024.0
-                       : unit == "MiB"             ? kMiB
-                       : unit == "GiB"             ? 1024 * kMiB
+                       : unit == "MiB"             ? host::kMiB
+                       : unit == "GiB"             ? 1024 * host::kMiB
                                                    : 0;
   if (!(value > 0) || scale == 0 || !rest.empty() || value * scale > kMostBytes)
     throw UsageError(option + " should be a size such as 8GiB or 512MiB, not '" + text + "'");
@@ -191,7 +191,7 @@ void add_profile_command(CLI::App& app) {
   add_cell_options(*command, *options);
   add_measuring_options(*command, *options);
   add_comparison_options(*command, *options);
-  command->callback([options] { profile(*options); });
+  command->callback([options] { run_profile_command(*options); });
 }
 
 }  // namespace lra

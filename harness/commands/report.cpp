@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 // to be reported. A probe file that is named itself is taken.
 Records records_to_report(const std::vector<std::string>& paths) {
   const auto is_probe = [&](const std::string& path) {
-    return fs::path(path).filename() == kProbeFile && std::ranges::count(paths, path) == 0;
+    return fs::path(path).filename() == suite::kProbeFile && std::ranges::count(paths, path) == 0;
   };
   Records records = find_records({paths.begin(), paths.end()});
   std::erase_if(records.profiles, [&](const Profile& profile) { return is_probe(profile.path); });

@@ -22,24 +22,24 @@ namespace lra {
 namespace {
 
 // Makes the suite's folder or joins what is there.
-Suite opened_suite(const SuiteOptions& options, const Suite& planned, int64_t threads_given,
-                   int64_t jobs) {
-  suite_data(planned);  // what is missing is found before anything is written
+suite::Suite opened_suite(const SuiteOptions& options, const suite::Suite& planned,
+                          int64_t threads_given, int64_t jobs) {
+  suite::suite_data(planned);  // what is missing is found before anything is written
   const auto resume = options.resume ? Resume::yes : Resume::no;
-  return open_suite(planned, resume, threads_given, [&](const Suite& suite) {
-    return predicted_hours(suite, predict(suite, {.records = records_of(options), .probe = true}),
-                           jobs);
+  return suite::open_suite(planned, resume, threads_given, [&](const suite::Suite& suite) {
+    return suite::predicted_hours(
+        suite, suite::predict(suite, {.records = records_of(options), .probe = true}), jobs);
   });
 }
 
 void run(const SuiteOptions& options) {
-  RunnerOptions runner = runner_of(options);
+  suite::RunnerOptions runner = runner_of(options);
   const int64_t threads = cell_threads(runner);
-  const Suite planned = planned_suite(options, threads, runner.devices.front());
+  const suite::Suite planned = planned_suite(options, threads, runner.devices.front());
   if (options.command->count("--only") > 0)
     runner.only = parse_cells(options.only, planned.cells.size());
   for (const std::string& device : runner.devices) {
-    parse_device(device);
+    host::parse_device(device);
     if (device.substr(0, device.find(':')) != planned.request.device) {
       throw UsageError(
           fmt::format("the suite in {} is of device {}, not {}; choose it, or another "
@@ -47,36 +47,36 @@ void run(const SuiteOptions& options) {
                       options.out, planned.request.device, device));
     }
   }
-  const Suite suite =
+  const suite::Suite suite =
       opened_suite(options, planned, options.threads > 0 ? threads : 0, runner.jobs);
   if (suite.request.threads != threads)
-    say(fmt::format("cells run with {} thread{} each, as the suite began", suite.request.threads,
-                    suite.request.threads == 1 ? "" : "s"));
-  const int64_t failed = run_suite(suite, runner);
+    host::say(fmt::format("cells run with {} thread{} each, as the suite began",
+                          suite.request.threads, suite.request.threads == 1 ? "" : "s"));
+  const int64_t failed = suite::run_suite(suite, runner);
   if (failed > 0)
     throw Error(fmt::format(
         "{} part(s) of the suite did not end as ok; see the table and their result.json", failed));
 }
 
 void show_plan(const SuiteOptions& options) {
-  const RunnerOptions runner = runner_of(options);
-  Suite suite = planned_suite(options, cell_threads(runner), runner.devices.front());
-  const PredictOptions from{.records = records_of(options),
-                            .probe = options.probe || suite.request.max_hours > 0};
-  std::vector<Prediction> predictions = predict(suite, from);
+  const suite::RunnerOptions runner = runner_of(options);
+  suite::Suite suite = planned_suite(options, cell_threads(runner), runner.devices.front());
+  const suite::PredictOptions from{.records = records_of(options),
+                                   .probe = options.probe || suite.request.max_hours > 0};
+  std::vector<suite::Prediction> predictions = suite::predict(suite, from);
   // What a run would cut, where none has begun.
   const double limit = suite.request.max_hours;
   if (limit > 0 && suite.fraction == 1) {
-    const double whole = predicted_hours(suite, predictions, runner.jobs);
+    const double whole = suite::predicted_hours(suite, predictions, runner.jobs);
     if (whole > limit) {
-      suite = plan_suite(suite.request, limit / whole);
-      predictions = predict(suite, from);
+      suite = suite::plan_suite(suite.request, limit / whole);
+      predictions = suite::predict(suite, from);
     }
   }
   if (options.as_json) {
-    fmt::print("{}\n", plan_json(suite, predictions, runner.jobs).dump(2));
+    fmt::print("{}\n", suite::plan_json(suite, predictions, runner.jobs).dump(2));
   } else {
-    fmt::print("{}", to_text(plan_table(suite, predictions, runner.jobs)));
+    fmt::print("{}", to_text(suite::plan_table(suite, predictions, runner.jobs)));
   }
 }
 
@@ -89,27 +89,27 @@ void show_status(const SuiteOptions& options) {
   if (options.out.empty()) throw UsageError("--out is required: the suite's folder");
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   for (;;) {
-    SuiteStatus status = suite_status(options.out);
-    const std::string trouble = add_queue(status);
+    suite::SuiteStatus status = suite::suite_status(options.out);
+    const std::string trouble = suite::add_queue(status);
     if (options.as_json) {
-      fmt::print("{}\n", status_json(status).dump(2));
+      fmt::print("{}\n", suite::status_json(status).dump(2));
     } else if (options.watch && terminal) {
       // The table, what is below it, and the line of the cursor.
       const size_t rows = terminal_rows();
-      fmt::print("\x1b[H\x1b[2J{}{}", status_text(status, rows > 8 ? rows - 7 : 1),
+      fmt::print("\x1b[H\x1b[2J{}{}", suite::status_text(status, rows > 8 ? rows - 7 : 1),
                  trouble.empty() ? "" : trouble + "\n");
     } else if (options.watch) {
-      fmt::print("{}\n", status_line(status));
+      fmt::print("{}\n", suite::status_line(status));
     } else {
-      fmt::print("{}", status_text(status));
-      if (!trouble.empty()) say(trouble);
+      fmt::print("{}", suite::status_text(status));
+      if (!trouble.empty()) host::say(trouble);
     }
     std::fflush(stdout);
     if (!options.watch || status.all_ended()) return;
     const auto pause = std::chrono::seconds(terminal ? 2 : 30);
     for (const auto until = std::chrono::steady_clock::now() + pause;
          std::chrono::steady_clock::now() < until;) {
-      if (stop_requested()) return;
+      if (host::stop_requested()) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
   }
@@ -121,34 +121,37 @@ void submit_suite(const SuiteOptions& options) {
     throw UsageError(
         "--jobs and --devices are for one host; --array-limit says how many jobs run "
         "at a time, --gpus what each gets");
-  const SlurmOptions& cluster = options.cluster;
+  const suite::SlurmOptions& cluster = options.cluster;
   const int64_t threads = cluster.cpus > 0      ? cluster.cpus
                           : options.threads > 0 ? options.threads
                                                 : 1;
   const std::string device = cluster.gpus.empty() ? options.device : "cuda";
-  const Suite planned = planned_suite(options, threads, device);
-  const bool exists = std::filesystem::exists(planned.request.out / kSuiteFile);
+  const suite::Suite planned = planned_suite(options, threads, device);
+  const bool exists = std::filesystem::exists(planned.request.out / suite::kSuiteFile);
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
-  SlurmOptions asked = cluster;
+  suite::SlurmOptions asked = cluster;
   asked.timeout = options.timeout;
   if (options.dry_run) {
-    if (!exists) suite_data(planned);
-    const Suite suite = exists ? load_suite(planned.request.out) : planned;
-    for (const SlurmScript& script : slurm_scripts(suite, open_cells(suite), asked, program))
+    if (!exists) suite::suite_data(planned);
+    const suite::Suite suite = exists ? suite::load_suite(planned.request.out) : planned;
+    for (const suite::SlurmScript& script :
+         suite::slurm_scripts(suite, suite::open_cells(suite), asked, program))
       fmt::print("# {}\n{}\n", script.path.string(), script.text);
     return;
   }
-  const Suite suite = opened_suite(options, planned, cluster.cpus, /*jobs=*/1);
-  const std::vector<size_t> cells = open_cells(suite);
-  const std::vector<std::string> jobs = submit(suite, slurm_scripts(suite, cells, asked, program));
+  const suite::Suite suite = opened_suite(options, planned, cluster.cpus, /*jobs=*/1);
+  const std::vector<size_t> cells = suite::open_cells(suite);
+  const std::vector<std::string> jobs =
+      suite::submit(suite, suite::slurm_scripts(suite, cells, asked, program));
   fmt::print("{} cells to run, in job{} {}\n", cells.size(), jobs.size() == 1 ? "" : "s",
              fmt::join(jobs, ", "));
-  say(fmt::format("lra suite status --out {} shows where they stand", suite.request.out.string()));
+  host::say(
+      fmt::format("lra suite status --out {} shows where they stand", suite.request.out.string()));
 }
 
-void suite(const SuiteOptions& options) {
+void run_suite_command(const SuiteOptions& options) {
   if (!options.child.empty()) {
-    run_train_job(options.child);
+    suite::run_train_job(options.child);
   } else if (options.command->got_subcommand("plan")) {
     show_plan(options);
   } else if (options.command->got_subcommand("status")) {
@@ -176,7 +179,7 @@ void add_suite_command(CLI::App& app) {
   auto* submit = command->add_subcommand(
       "submit", "Hand the suite to a cluster: one job a cell, then one for profile and report");
   add_submit_options(*submit, *options);
-  command->callback([options] { suite(*options); });
+  command->callback([options] { run_suite_command(*options); });
 }
 
 }  // namespace lra

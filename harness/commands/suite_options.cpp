@@ -58,14 +58,14 @@ bool defines(const SuiteOptions& options) {
   return false;
 }
 
-SuiteRequest request_of(const SuiteOptions& options) {
-  SuiteRequest request;
+suite::SuiteRequest request_of(const SuiteOptions& options) {
+  suite::SuiteRequest request;
   request.budget = load_budget(options.budget);
   request.protocol = options.protocol;
   const Protocol protocol = load_protocol(options.protocol);
   request.out = options.out.empty() ? "runs/suite-" + request.budget.name : options.out;
   request.data = {.given = options.data,
-                  .folder = suite_data_folder(request.out),
+                  .folder = suite::suite_data_folder(request.out),
                   .sources = parse_sources(options.sources),
                   .synthetic = options.synthetic,
                   .threads = options.threads};
@@ -74,7 +74,7 @@ SuiteRequest request_of(const SuiteOptions& options) {
       if (protocol.tasks.contains(name)) request.tasks.push_back(name);
     }
     if (request.budget.skip_missing) {
-      request.tasks = tasks_with_data(request.tasks, request.budget, request.data);
+      request.tasks = suite::tasks_with_data(request.tasks, request.budget, request.data);
       if (request.tasks.empty())
         throw UsageError("there are no data of any task of budget " + request.budget.name);
     }
@@ -217,8 +217,8 @@ std::vector<size_t> parse_cells(const std::string& text, size_t count) {
   return cells;
 }
 
-RunnerOptions runner_of(const SuiteOptions& options) {
-  RunnerOptions runner{
+suite::RunnerOptions runner_of(const SuiteOptions& options) {
+  suite::RunnerOptions runner{
       .devices = devices_of(options), .tries = options.tries, .timeout = options.timeout};
   const auto devices = static_cast<int64_t>(runner.devices.size());
   const bool gpus = runner.devices.front() != "cpu";
@@ -229,26 +229,27 @@ RunnerOptions runner_of(const SuiteOptions& options) {
         options.jobs, devices));
   }
   runner.jobs = gpus ? devices : std::max<int64_t>(options.jobs, 1);
-  runner.threads = use_threads(options.threads);
+  runner.threads = host::use_threads(options.threads);
   return runner;
 }
 
-int64_t cell_threads(const RunnerOptions& runner) {
+int64_t cell_threads(const suite::RunnerOptions& runner) {
   return std::max<int64_t>(runner.threads / runner.jobs, 1);
 }
 
-Suite planned_suite(const SuiteOptions& options, int64_t threads, const std::string& device) {
+suite::Suite planned_suite(const SuiteOptions& options, int64_t threads,
+                           const std::string& device) {
   if (!options.out.empty() && !defines(options) &&
-      std::filesystem::exists(std::filesystem::path(options.out) / kSuiteFile)) {
-    return load_suite(options.out);
+      std::filesystem::exists(std::filesystem::path(options.out) / suite::kSuiteFile)) {
+    return suite::load_suite(options.out);
   }
-  SuiteRequest request = request_of(options);
+  suite::SuiteRequest request = request_of(options);
   request.threads = threads;
   request.device = device.substr(0, device.find(':'));
-  const Suite planned = plan_suite(request);
-  return std::filesystem::exists(request.out / kSuiteFile) &&
+  const suite::Suite planned = suite::plan_suite(request);
+  return std::filesystem::exists(request.out / suite::kSuiteFile) &&
                  (options.resume || options.command->got_subcommand("plan"))
-             ? join_suite(planned)
+             ? suite::join_suite(planned)
              : planned;
 }
 
@@ -287,7 +288,7 @@ void add_status_options(CLI::App& command, SuiteOptions& options) {
 }
 
 void add_submit_options(CLI::App& command, SuiteOptions& options) {
-  SlurmOptions& cluster = options.cluster;
+  suite::SlurmOptions& cluster = options.cluster;
   command.footer(kMore);
   command.add_flag("--slurm", options.slurm, "To Slurm, as job arrays");
   command.add_flag("--dry-run", options.dry_run, "Print the scripts; write and submit nothing");

@@ -21,7 +21,7 @@ struct SuiteOptions {
   int64_t threads = 0, jobs = 0, tries = 3;
   double timeout = 0, max_hours = 0;
   bool probe = false, as_json = false, watch = false, slurm = false, dry_run = false;
-  SlurmOptions cluster;
+  suite::SlurmOptions cluster;
   CLI::App* command = nullptr;
 };
 
@@ -35,13 +35,13 @@ void add_submit_options(CLI::App& command, SuiteOptions& options);
 std::vector<size_t> parse_cells(const std::string& text, size_t count);
 
 /// How the runner works, by its options.
-RunnerOptions runner_of(const SuiteOptions& options);
+suite::RunnerOptions runner_of(const SuiteOptions& options);
 
 /// A runner's threads, shared out over the cells that it runs at a time.
-int64_t cell_threads(const RunnerOptions& runner);
+int64_t cell_threads(const suite::RunnerOptions& runner);
 
 /// The suite as its options say it, or as the folder that it goes on in does.
-Suite planned_suite(const SuiteOptions& options, int64_t threads, const std::string& device);
+suite::Suite planned_suite(const SuiteOptions& options, int64_t threads, const std::string& device);
 
 /// The files that costs are predicted from. Throws UsageError where one is not there.
 std::vector<std::filesystem::path> records_of(const SuiteOptions& options);

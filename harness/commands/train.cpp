@@ -32,8 +32,8 @@ int64_t resumed_threads(const TrainOptions& options) {
   if (!had || *had < 1) return options.threads;
   if (options.threads == 0) return *had;
   if (options.threads != *had) {
-    say(fmt::format("the run in {} had {} thread{} and goes on with {}: not to the same bits",
-                    options.run, *had, *had == 1 ? "" : "s", options.threads));
+    host::say(fmt::format("the run in {} had {} thread{} and goes on with {}: not to the same bits",
+                          options.run, *had, *had == 1 ? "" : "s", options.threads));
   }
   return options.threads;
 }

@@ -5,7 +5,7 @@
 #include "harness/host/memory.h"
 #include "harness/measure/measure.h"
 
-namespace lra {
+namespace lra::fidelity {
 namespace {
 
 // What experiment 4 puts on one scale, each with the options that leave its approximation alone.
@@ -68,14 +68,15 @@ bool approximate(const FidelityRequest& request, const AttentionSpec& spec,
            relative_errors(attention->attend(one.q, one.k, one.v, one.mask), right));
   }
   const FidelityInputs one = sample(inputs, 0);
-  const Measurement m = measure([&] { first->attend(one.q, one.k, one.v, one.mask); },
-                                request.device, {.seconds = request.seconds});
+  const measure::Measurement m =
+      measure::measure([&] { first->attend(one.q, one.k, one.v, one.mask); }, request.device,
+                       {.seconds = request.seconds});
   record.time = ProfileTime{.median = m.time.median,
                             .min = m.time.min,
                             .iqr = m.time.iqr,
                             .ci95 = m.time.interval,
                             .samples = m.samples};
-  record.memory = ProfileMemory{.peak = static_cast<double>(m.peak_bytes) / kMiB};
+  record.memory = ProfileMemory{.peak = static_cast<double>(m.peak_bytes) / host::kMiB};
   return true;
 }
 
@@ -148,4 +149,4 @@ std::vector<int64_t> swept_budgets(int64_t default_value, int64_t length) {
   return budgets;
 }
 
-}  // namespace lra
+}  // namespace lra::fidelity

@@ -6,7 +6,7 @@
 
 #include "harness/fidelity/session.h"
 
-namespace lra {
+namespace lra::fidelity {
 
 void raw_scores(Session& session, const FidelityRequest& request);
 void landmark_matrices(Session& session, const FidelityRequest& request);
@@ -19,4 +19,4 @@ std::vector<int64_t> lengths_of(const FidelityRequest& request, std::vector<int6
 /// The record of attention by landmark matrices with these options, which the label names.
 AttentionRecord landmark_record(const json& options);
 
-}  // namespace lra
+}  // namespace lra::fidelity

@@ -2,7 +2,7 @@
 
 #include "harness/fidelity/experiments.h"
 
-namespace lra {
+namespace lra::fidelity {
 namespace {
 
 using Experiment = void (*)(Session& session, const FidelityRequest& request);
@@ -23,4 +23,4 @@ std::vector<int64_t> lengths_of(const FidelityRequest& request, std::vector<int6
   return request.lengths.empty() ? own : request.lengths;
 }
 
-}  // namespace lra
+}  // namespace lra::fidelity

@@ -7,7 +7,7 @@
 #include "attention_variants/registry.h"
 #include "attention_variants/torch.h"
 
-namespace lra {
+namespace lra::fidelity {
 
 struct FidelityRequest {
   std::vector<int64_t> experiments;  // of 1 to 4, in this order
@@ -51,4 +51,4 @@ torch::Tensor raw_score_approximation(const torch::Tensor& q, const torch::Tenso
 /// where that is less, but at least 1.
 std::vector<int64_t> swept_budgets(int64_t default_value, int64_t length);
 
-}  // namespace lra
+}  // namespace lra::fidelity

@@ -11,7 +11,7 @@
 #include "attention_variants/base/files.h"
 #include "results/records/json_line.h"
 
-namespace lra {
+namespace lra::fidelity {
 namespace {
 
 // How every line begins.
@@ -71,4 +71,4 @@ void FidelityFile::append(const Fidelity& cell) {
   cells_.insert(cell.identity());
 }
 
-}  // namespace lra
+}  // namespace lra::fidelity

@@ -8,7 +8,7 @@
 
 #include "results/records/fidelity.h"
 
-namespace lra {
+namespace lra::fidelity {
 
 class FidelityFile {
  public:
@@ -30,4 +30,4 @@ class FidelityFile {
   int descriptor_ = -1;
 };
 
-}  // namespace lra
+}  // namespace lra::fidelity

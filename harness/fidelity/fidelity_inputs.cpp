@@ -6,7 +6,7 @@
 #include "harness/training/evaluation.h"
 #include "harness/training/run_folder.h"
 
-namespace lra {
+namespace lra::fidelity {
 namespace {
 
 // x [B,N,D] -> [B,H,N,d], by the layer's projection "query", "key" or "value"
@@ -106,4 +106,4 @@ std::vector<FidelityInputs> TrainedInputs::layers(int64_t trials, int64_t length
   return layers;
 }
 
-}  // namespace lra
+}  // namespace lra::fidelity

@@ -10,7 +10,7 @@
 #include "harness/training/open_run.h"
 #include "results/records/fidelity.h"
 
-namespace lra {
+namespace lra::fidelity {
 
 /// One setting; a trial is one sample.
 struct FidelityInputs {
@@ -52,4 +52,4 @@ class TrainedInputs {
   torch::Device device_;
 };
 
-}  // namespace lra
+}  // namespace lra::fidelity

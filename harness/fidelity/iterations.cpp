@@ -3,7 +3,7 @@
 #include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/landmark_attention.h"
 
-namespace lra {
+namespace lra::fidelity {
 namespace {
 
 constexpr int64_t kMostIterations = 20;
@@ -94,4 +94,4 @@ void iterations(Session& session, const FidelityRequest& request) {
   }
 }
 
-}  // namespace lra
+}  // namespace lra::fidelity

@@ -4,7 +4,7 @@
 #include "attention_variants/registry.h"
 #include "harness/fidelity/experiments.h"
 
-namespace lra {
+namespace lra::fidelity {
 namespace {
 
 struct MatrixInputs {
@@ -83,4 +83,4 @@ void landmark_matrices(Session& session, const FidelityRequest& request) {
   }
 }
 
-}  // namespace lra
+}  // namespace lra::fidelity

@@ -3,7 +3,7 @@
 #include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/softmax_attention.h"
 
-namespace lra {
+namespace lra::fidelity {
 
 torch::Tensor exact_attention(const torch::Tensor& q, const torch::Tensor& k,
                               const torch::Tensor& v, const torch::Tensor& mask) {
@@ -32,4 +32,4 @@ std::vector<double> relative_errors(const torch::Tensor& x, const torch::Tensor&
   return numbers((x.to(torch::kDouble).flatten(1) - right).norm(2, 1) / right.norm(2, 1));
 }
 
-}  // namespace lra
+}  // namespace lra::fidelity

@@ -8,7 +8,7 @@
 #include "attention_variants/torch.h"
 #include "harness/fidelity/fidelity_inputs.h"
 
-namespace lra {
+namespace lra::fidelity {
 
 using Measures = std::vector<std::pair<std::string, std::vector<double>>>;  // name -> samples
 
@@ -27,4 +27,4 @@ void append(std::vector<double>& to, const std::vector<double>& from);
 /// ‖x − exact‖_F / ‖exact‖_F of each sample of x and exact [T,...].
 std::vector<double> relative_errors(const torch::Tensor& x, const torch::Tensor& exact);
 
-}  // namespace lra
+}  // namespace lra::fidelity

@@ -1,6 +1,6 @@
 #include "harness/fidelity/experiments.h"
 
-namespace lra {
+namespace lra::fidelity {
 
 void raw_scores(Session& session, const FidelityRequest& request) {
   for (const int64_t length : lengths_of(request, {50})) {
@@ -28,4 +28,4 @@ torch::Tensor raw_score_approximation(const torch::Tensor& q, const torch::Tenso
   return q.matmul(kl.mT()).matmul(at::linalg_pinv(ql.matmul(kl.mT()))).matmul(ql.matmul(k.mT()));
 }
 
-}  // namespace lra
+}  // namespace lra::fidelity

@@ -9,11 +9,11 @@
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
 
-namespace lra {
+namespace lra::fidelity {
 
 Session::Session(const FidelityRequest& request)
     : request_(request),
-      machine_(machine_of(request.device)),
+      machine_(host::machine_of(request.device)),
       trained_(request.run.empty()
                    ? std::nullopt
                    : std::make_optional<TrainedInputs>(request.run, request.data, request.device)),
@@ -61,7 +61,7 @@ Fidelity Session::cell(int64_t experiment, const FidelityInputs& inputs, const c
           .layer = inputs.layer,
           .threads = request_.threads,
           .machine = machine_,
-          .software = software_json()};
+          .software = host::software_json()};
 }
 
 void Session::begin(int64_t experiment, const FidelityInputs& inputs, int64_t count) {
@@ -73,7 +73,7 @@ void Session::begin(int64_t experiment, const FidelityInputs& inputs, int64_t co
 }
 
 void Session::add(Fidelity record, const std::function<bool(Fidelity&, Measures&)>& work) {
-  if (stop_requested()) throw Interrupted("stopped; the same command goes on");
+  if (host::stop_requested()) throw host::Interrupted("stopped; the same command goes on");
   if (!file_.has(record)) {
     if (attempt(record, work)) file_.append(record);
   }
@@ -82,7 +82,7 @@ void Session::add(Fidelity record, const std::function<bool(Fidelity&, Measures&
 
 bool Session::attempt(Fidelity& record,
                       const std::function<bool(Fidelity&, Measures&)>& work) const {
-  set_cpu_memory_limit(request_.memory_limit);
+  host::set_cpu_memory_limit(request_.memory_limit);
   bool wanted = true;
   try {
     Measures measures;
@@ -98,15 +98,15 @@ bool Session::attempt(Fidelity& record,
       record.reason +=
           fmt::format("{}: {} of {} samples are not finite", name, wild, samples.size());
     }
-  } catch (const Interrupted&) {
-    set_cpu_memory_limit(0);
+  } catch (const host::Interrupted&) {
+    host::set_cpu_memory_limit(0);
     throw;
   } catch (const std::exception& error) {
-    record.status = status_of(error);
+    record.status = host::status_of(error);
     record.reason = first_line(error);
   }
-  set_cpu_memory_limit(0);
+  host::set_cpu_memory_limit(0);
   return wanted;
 }
 
-}  // namespace lra
+}  // namespace lra::fidelity

@@ -12,7 +12,7 @@
 #include "harness/host/progress.h"
 #include "results/records/fidelity.h"
 
-namespace lra {
+namespace lra::fidelity {
 
 class Session {
  public:
@@ -46,8 +46,8 @@ class Session {
   const Machine machine_;
   const std::optional<TrainedInputs> trained_;
   FidelityFile file_;  // after what may refuse: nothing is begun then
-  std::optional<Progress> progress_;
+  std::optional<host::Progress> progress_;
   int64_t done_ = 0;
 };
 
-}  // namespace lra
+}  // namespace lra::fidelity

@@ -18,7 +18,7 @@
 #include "harness/host/launch.h"
 #include "harness/host/signals.h"
 
-namespace lra {
+namespace lra::host {
 namespace {
 
 std::vector<char*> pointers(const std::vector<std::string>& words) {
@@ -218,4 +218,4 @@ std::string last_line(std::string text) {
   return at == std::string::npos ? text : text.substr(at + 1);
 }
 
-}  // namespace lra
+}  // namespace lra::host

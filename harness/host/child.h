@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace lra {
+namespace lra::host {
 
 /// What a child is run with besides its arguments.
 struct ChildOptions {
@@ -66,4 +66,4 @@ ChildStatus run_child(const std::vector<std::string>& arguments, const ChildOpti
 /// The last line of what a process wrote, "" where it wrote nothing.
 std::string last_line(std::string text);
 
-}  // namespace lra
+}  // namespace lra::host

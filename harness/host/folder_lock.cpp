@@ -16,7 +16,7 @@
 #include "harness/host/progress.h"
 #include "harness/host/signals.h"
 
-namespace lra {
+namespace lra::host {
 namespace {
 
 struct flock whole_file(short type) {
@@ -141,4 +141,4 @@ std::optional<LockHolder> lock_holder(const std::filesystem::path& folder,
   return holder;
 }
 
-}  // namespace lra
+}  // namespace lra::host

@@ -14,7 +14,7 @@
 #include <optional>
 #include <string>
 
-namespace lra {
+namespace lra::host {
 
 /// Who holds a lock, as it wrote itself down: for messages, never for a decision.
 struct LockHolder {
@@ -58,4 +58,4 @@ std::optional<LockHolder> lock_holder(const std::filesystem::path& folder,
 std::string host_name();
 std::string utc_now();
 
-}  // namespace lra
+}  // namespace lra::host

@@ -6,7 +6,7 @@
 #include <cctype>
 #include <fstream>
 
-namespace lra {
+namespace lra::host {
 
 BusOfDevice runtime_bus_of_device() {
   return reinterpret_cast<BusOfDevice>(dlsym(RTLD_DEFAULT, "cudaDeviceGetPCIBusId"));
@@ -33,4 +33,4 @@ std::string gpu_name(const std::string& bus, const std::filesystem::path& gpus) 
   return "unknown";
 }
 
-}  // namespace lra
+}  // namespace lra::host

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-namespace lra {
+namespace lra::host {
 
 /// cudaDeviceGetPCIBusId() of CUDA's runtime; 0 is success.
 using BusOfDevice = int (*)(char* bus, int length, int device);
@@ -25,4 +25,4 @@ std::optional<std::string> gpu_bus(int64_t index, BusOfDevice bus_of = runtime_b
 std::string gpu_name(const std::string& bus,
                      const std::filesystem::path& gpus = "/proc/driver/nvidia/gpus");
 
-}  // namespace lra
+}  // namespace lra::host

@@ -7,7 +7,7 @@
 
 #include "attention_variants/base/error.h"
 
-namespace lra {
+namespace lra::host {
 namespace {
 
 // The variables of one launcher.
@@ -80,4 +80,4 @@ std::vector<std::string> launch_variables() {
   return names;
 }
 
-}  // namespace lra
+}  // namespace lra::host

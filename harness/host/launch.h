@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace lra {
+namespace lra::host {
 
 /// One of several processes that were started together.
 struct Launch {
@@ -33,4 +33,4 @@ std::optional<Launch> find_launch(const Environment& environment = environment_v
 /// The variables by which find_launch() knows of others: without them a child is on its own.
 std::vector<std::string> launch_variables();
 
-}  // namespace lra
+}  // namespace lra::host

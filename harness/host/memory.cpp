@@ -26,7 +26,7 @@
 // What a whole GPU has in use: known to be asked this way in 2.11.
 #define LRA_DEVICE_MEMORY (TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 11)
 
-namespace lra {
+namespace lra::host {
 namespace {
 
 std::atomic<int64_t> g_live{0}, g_peak{0}, g_limit{0};
@@ -180,4 +180,4 @@ bool is_out_of_memory(const std::exception& error) {
          std::string::npos;
 }
 
-}  // namespace lra
+}  // namespace lra::host

@@ -10,7 +10,7 @@
 
 #include "attention_variants/torch.h"
 
-namespace lra {
+namespace lra::host {
 
 /// Puts the counting allocator before LibTorch's own. Call from main(), before the first tensor;
 /// a second call does nothing.
@@ -47,4 +47,4 @@ bool is_out_of_memory(const std::exception& error);
 
 inline constexpr double kMiB = 1024.0 * 1024.0;
 
-}  // namespace lra
+}  // namespace lra::host

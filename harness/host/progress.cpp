@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdio>
 
-namespace lra {
+namespace lra::host {
 namespace {
 
 std::atomic<bool> g_quiet{false};
@@ -84,4 +84,4 @@ void Progress::finish() {
   if (open_ && terminal_ && !g_quiet) fmt::print(stderr, "\r\x1b[K");
 }
 
-}  // namespace lra
+}  // namespace lra::host

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-namespace lra {
+namespace lra::host {
 
 /// --quiet: nothing is shown at all.
 void set_quiet(bool quiet);
@@ -46,4 +46,4 @@ std::string bar_text(double share, size_t width);
 /// 75 -> "1m15s", 4000 -> "1h06m".
 std::string duration_text(double seconds);
 
-}  // namespace lra
+}  // namespace lra::host

@@ -16,7 +16,7 @@
 #include "harness/host/memory.h"
 #include "harness/host/signals.h"
 
-namespace lra {
+namespace lra::host {
 namespace {
 
 std::string processor_name() {
@@ -111,4 +111,4 @@ json software_json() {
           {"kernels", ops::cpu_isa()}};
 }
 
-}  // namespace lra
+}  // namespace lra::host

@@ -9,7 +9,7 @@
 #include "results/records/machine.h"
 #include "results/records/status.h"
 
-namespace lra {
+namespace lra::host {
 
 /// "cpu", "cuda" or "cuda:n"; throws UsageError on another word, Error where there is no such
 /// device.
@@ -35,4 +35,4 @@ std::string compiler_text(std::string_view version);
 /// {"lra", "torch", "compiler", "cpu_capability", "kernels"}.
 json software_json();
 
-}  // namespace lra
+}  // namespace lra::host

@@ -2,7 +2,7 @@
 
 #include <csignal>
 
-namespace lra {
+namespace lra::host {
 namespace {
 
 std::atomic<bool> g_stop{false};
@@ -24,4 +24,4 @@ void install_signal_handlers() {
 
 const std::atomic<bool>& stop_requested() { return g_stop; }
 
-}  // namespace lra
+}  // namespace lra::host

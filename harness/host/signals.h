@@ -6,7 +6,7 @@
 
 #include "attention_variants/base/error.h"
 
-namespace lra {
+namespace lra::host {
 
 /// Installs the handlers. Call once from main().
 void install_signal_handlers();
@@ -20,4 +20,4 @@ class Interrupted : public Error {
   using Error::Error;
 };
 
-}  // namespace lra
+}  // namespace lra::host

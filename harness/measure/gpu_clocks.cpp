@@ -4,7 +4,7 @@
 
 #include "harness/host/gpu.h"
 
-namespace lra {
+namespace lra::measure {
 namespace {
 
 // nvmlClockType_t, and what slows a GPU down of nvmlClocksEventReasons. The limit on its power is
@@ -51,10 +51,10 @@ std::optional<GpuClocks> gpu_clocks(const Nvml& nvml, const std::string& bus) {
 }
 
 std::optional<GpuClocks> gpu_clocks(int index) {
-  const std::optional<std::string> bus = gpu_bus(index);
+  const std::optional<std::string> bus = host::gpu_bus(index);
   if (!bus) return std::nullopt;
   static const std::optional<Nvml> nvml = load_nvml();
   return nvml ? gpu_clocks(*nvml, *bus) : std::nullopt;
 }
 
-}  // namespace lra
+}  // namespace lra::measure

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace lra {
+namespace lra::measure {
 
 struct GpuClocks {
   unsigned mhz = 0, memory_mhz = 0;  // of the multiprocessors, and of the memory
@@ -31,4 +31,4 @@ std::optional<GpuClocks> gpu_clocks(const Nvml& nvml, const std::string& bus);
 /// The same of CUDA device `index` of this process, by the system's library.
 std::optional<GpuClocks> gpu_clocks(int index);
 
-}  // namespace lra
+}  // namespace lra::measure

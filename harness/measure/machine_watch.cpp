@@ -16,7 +16,7 @@
 
 #include "results/statistics/statistics.h"
 
-namespace lra {
+namespace lra::measure {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -199,4 +199,4 @@ std::optional<double> process_peak_mib() {
   return std::nullopt;
 }
 
-}  // namespace lra
+}  // namespace lra::measure

@@ -9,7 +9,7 @@
 
 #include "results/statistics/interval.h"
 
-namespace lra {
+namespace lra::measure {
 
 /// The processors that this process may use, those that others use least first (watched for
 /// `seconds`), in the system's order where that is equal.
@@ -59,4 +59,4 @@ double timer_overhead();
 /// not say.
 std::optional<double> process_peak_mib();
 
-}  // namespace lra
+}  // namespace lra::measure

@@ -12,7 +12,7 @@
 #include "harness/host/signals.h"
 #include "results/statistics/bootstrap.h"
 
-namespace lra {
+namespace lra::measure {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -61,24 +61,24 @@ Measurement measure(const std::function<void()>& work, torch::Device device,
     flushed = torch::empty({limits.flush_bytes},
                            torch::TensorOptions().dtype(torch::kByte).device(device));
   const auto timed = [&] {
-    if (stop_requested()) throw Interrupted("stopped while measuring");
+    if (host::stop_requested()) throw host::Interrupted("stopped while measuring");
     if (flushed.defined()) flushed.zero_();
-    synchronize(device);
+    host::synchronize(device);
     const auto begin = Clock::now();
     timer.start();
     work();
     timer.stop();
-    synchronize(device);
+    host::synchronize(device);
     return milliseconds_since(begin);
   };
 
   Measurement result;
   const auto warm_up = Clock::now();
   std::vector<double> calls = {timed()};
-  const int64_t start = live_bytes(device);
-  reset_peak_bytes(device);
+  const int64_t start = host::live_bytes(device);
+  host::reset_peak_bytes(device);
   calls.push_back(timed());
-  result.peak_bytes = peak_bytes(device) - start;
+  result.peak_bytes = host::peak_bytes(device) - start;
   const auto stable = [&] {
     if (calls.size() < 3) return false;
     const auto [low, high] = std::minmax_element(calls.end() - 3, calls.end());
@@ -108,4 +108,4 @@ Measurement measure(const std::function<void()>& work, torch::Device device,
   return result;
 }
 
-}  // namespace lra
+}  // namespace lra::measure

@@ -8,7 +8,7 @@
 #include "attention_variants/torch.h"
 #include "results/statistics/statistics.h"
 
-namespace lra {
+namespace lra::measure {
 
 struct MeasureLimits {
   double seconds = 3;  // stop sampling after this long, warm-up apart
@@ -34,4 +34,4 @@ struct Measurement {
 Measurement measure(const std::function<void()>& work, torch::Device device,
                     const MeasureLimits& limits);
 
-}  // namespace lra
+}  // namespace lra::measure

@@ -7,7 +7,7 @@
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
 
-namespace lra {
+namespace lra::measure {
 namespace {
 
 // Seconds of the fastest call in that time, and of at least three.
@@ -16,14 +16,14 @@ double fastest(torch::Device device, double seconds, const std::function<void()>
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
   work();
-  synchronize(device);
+  host::synchronize(device);
   double best = 0;
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 3 || since(start) < seconds; ++i) {
-    if (stop_requested()) throw Interrupted("stopped while measuring");
+    if (host::stop_requested()) throw host::Interrupted("stopped while measuring");
     const auto begin = std::chrono::steady_clock::now();
     work();
-    synchronize(device);
+    host::synchronize(device);
     const double taken = since(begin);
     best = i == 0 ? taken : std::min(best, taken);
   }
@@ -55,4 +55,4 @@ Roofline measure_roofline(torch::Device device, torch::Dtype dtype, int64_t memo
   return roofline;
 }
 
-}  // namespace lra
+}  // namespace lra::measure

@@ -4,7 +4,7 @@
 #include "attention_variants/torch.h"
 #include "results/records/profile.h"
 
-namespace lra {
+namespace lra::measure {
 
 /// The fastest of several large matrix products (2048 x 2048 x 2048, GFLOP/s) and copies (512 MiB
 /// to 512 MiB, less where `memory_limit` bytes are little; bytes read and written) with LibTorch's
@@ -13,4 +13,4 @@ namespace lra {
 Roofline measure_roofline(torch::Device device, torch::Dtype dtype, int64_t memory_limit,
                           double seconds);
 
-}  // namespace lra
+}  // namespace lra::measure

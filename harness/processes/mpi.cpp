@@ -35,7 +35,7 @@ void in_pieces(const torch::Tensor& values, int64_t count, int64_t size, const C
 // Errors of MPI itself end all processes: that is its default.
 class MpiProcesses final : public Processes {
  public:
-  explicit MpiProcesses(const Launch& launch) : Processes(launch, "mpi") {}
+  explicit MpiProcesses(const host::Launch& launch) : Processes(launch, "mpi") {}
   ~MpiProcesses() override { MPI_Finalize(); }
 
   void sum(const torch::Tensor& values) override {
@@ -59,7 +59,7 @@ class MpiProcesses final : public Processes {
 
 }  // namespace
 
-std::unique_ptr<Processes> start_mpi(const Launch& launch) {
+std::unique_ptr<Processes> start_mpi(const host::Launch& launch) {
   int provided = 0, rank = 0, size = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

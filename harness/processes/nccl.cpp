@@ -16,8 +16,8 @@
 namespace lra {
 namespace {
 
-std::string needed(const Launch& launch, const std::string& name) {
-  const std::optional<std::string> value = environment_variable(name);
+std::string needed(const host::Launch& launch, const std::string& name) {
+  const std::optional<std::string> value = host::environment_variable(name);
   if (value && !value->empty()) return *value;
   throw UsageError(fmt::format(
       "{} started {} processes, and on GPUs they find each other at MASTER_ADDR:MASTER_PORT, but "
@@ -33,13 +33,14 @@ uint16_t port_of(const std::string& text) {
   return port;
 }
 
-c10::intrusive_ptr<c10d::Store> meet(const Launch& launch) {
+c10::intrusive_ptr<c10d::Store> meet(const host::Launch& launch) {
   const std::string address = needed(launch, "MASTER_ADDR");
   c10d::TCPStoreOptions options;
   options.port = port_of(needed(launch, "MASTER_PORT"));
   // torchrun's agent may serve itself.
-  options.isServer = launch.rank == 0 &&
-                     environment_variable("TORCHELASTIC_USE_AGENT_STORE").value_or("") != "True";
+  options.isServer =
+      launch.rank == 0 &&
+      host::environment_variable("TORCHELASTIC_USE_AGENT_STORE").value_or("") != "True";
   options.numWorkers = static_cast<size_t>(launch.size);
   return c10::make_intrusive<c10d::PrefixStore>(
       "lra", c10::make_intrusive<c10d::TCPStore>(address, options));
@@ -47,9 +48,9 @@ c10::intrusive_ptr<c10d::Store> meet(const Launch& launch) {
 
 class NcclProcesses final : public Processes {
  public:
-  explicit NcclProcesses(const Launch& launch)
+  explicit NcclProcesses(const host::Launch& launch)
       : Processes(launch, "nccl"),
-        device_(parse_device(fmt::format("cuda:{}", launch.local_rank))),
+        device_(host::parse_device(fmt::format("cuda:{}", launch.local_rank))),
         group_(c10::make_intrusive<c10d::ProcessGroupNCCL>(
             meet(launch), static_cast<int>(launch.rank), static_cast<int>(launch.size))) {}
   ~NcclProcesses() override { group_->shutdown(); }
@@ -82,7 +83,7 @@ class NcclProcesses final : public Processes {
 
 }  // namespace
 
-std::unique_ptr<Processes> start_nccl(const Launch& launch) {
+std::unique_ptr<Processes> start_nccl(const host::Launch& launch) {
   return std::make_unique<NcclProcesses>(launch);
 }
 

@@ -3,7 +3,9 @@
 
 namespace lra {
 
-std::unique_ptr<Processes> start_mpi(const Launch& launch) { throw without_engine(launch, "MPI"); }
+std::unique_ptr<Processes> start_mpi(const host::Launch& launch) {
+  throw without_engine(launch, "MPI");
+}
 
 std::string mpi_version() { return "none"; }
 

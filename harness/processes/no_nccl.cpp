@@ -3,7 +3,7 @@
 
 namespace lra {
 
-std::unique_ptr<Processes> start_nccl(const Launch& launch) {
+std::unique_ptr<Processes> start_nccl(const host::Launch& launch) {
   throw without_engine(launch, "NCCL");
 }
 

@@ -22,8 +22,8 @@ namespace {
 enum class Failure : int64_t { none, error, usage, unsupported, interrupted, memory };
 
 Failure failure_of(const std::exception& error) {
-  if (is_out_of_memory(error)) return Failure::memory;
-  if (dynamic_cast<const Interrupted*>(&error) != nullptr) return Failure::interrupted;
+  if (host::is_out_of_memory(error)) return Failure::memory;
+  if (dynamic_cast<const host::Interrupted*>(&error) != nullptr) return Failure::interrupted;
   if (dynamic_cast<const Unsupported*>(&error) != nullptr) return Failure::unsupported;
   if (dynamic_cast<const UsageError*>(&error) != nullptr) return Failure::usage;
   return Failure::error;
@@ -44,7 +44,7 @@ class OutOfMemory : public std::bad_alloc {
     case Failure::memory:
       throw OutOfMemory(message);
     case Failure::interrupted:
-      throw Interrupted(message);
+      throw host::Interrupted(message);
     case Failure::unsupported:
       throw Unsupported(message);
     case Failure::usage:
@@ -77,7 +77,7 @@ std::string processors_text() {
   return text;
 }
 
-std::unique_ptr<Processes> start(const Launch& launch, const std::string& device) {
+std::unique_ptr<Processes> start(const host::Launch& launch, const std::string& device) {
   if (device.starts_with("cuda")) {
     if (device != "cuda") {
       throw UsageError(fmt::format(
@@ -154,7 +154,7 @@ void check_same(Processes& processes, const std::string& digest, const std::stri
 }
 
 Neighbours colocated_ranks(Processes& processes) {
-  const std::string host = host_name();
+  const std::string host = host::host_name();
   const auto like_mine = [&](const std::string& text) {
     return std::ranges::count(processes.gather(number_of(text)), number_of(text));
   };
@@ -163,21 +163,21 @@ Neighbours colocated_ranks(Processes& processes) {
 
 int64_t use_threads(int64_t asked, Processes* processes) {
   int64_t all = 0;
-  run_collective(processes, [&] { all = use_threads(asked); });
+  run_collective(processes, [&] { all = host::use_threads(asked); });
   if (processes == nullptr || asked > 0) return all;
   const int64_t mine = std::max<int64_t>(all / colocated_ranks(*processes).on_processors, 1);
-  return use_threads(std::ranges::min(processes->gather(mine)));
+  return host::use_threads(std::ranges::min(processes->gather(mine)));
 }
 
 torch::Device own_device(const std::string& text, const Processes* processes) {
-  if (processes == nullptr || text != "cuda") return parse_device(text);
-  return parse_device(fmt::format("cuda:{}", processes->local_rank()));
+  if (processes == nullptr || text != "cuda") return host::parse_device(text);
+  return host::parse_device(fmt::format("cuda:{}", processes->local_rank()));
 }
 
 bool rank_zero_reports() {
-  std::optional<Launch> launch;
+  std::optional<host::Launch> launch;
   try {
-    launch = find_launch();
+    launch = host::find_launch();
   } catch (const UsageError&) {  // it is what is to be said
   }
   if (!launch || launch->rank == 0) return false;
@@ -187,33 +187,34 @@ bool rank_zero_reports() {
 }
 
 void run_together(const std::string& device, const std::function<void(Processes*)>& work) {
-  const std::optional<Launch> launch = find_launch();
+  const std::optional<host::Launch> launch = host::find_launch();
   if (!launch) return work(nullptr);
-  const bool quiet = is_quiet();
-  if (launch->rank > 0) set_quiet(true);
+  const bool quiet = host::is_quiet();
+  if (launch->rank > 0) host::set_quiet(true);
   std::unique_ptr<Processes> processes;
   try {
     processes = start(*launch, device);
   } catch (const std::exception& error) {
-    if (rank_zero_reports()) throw AlreadyReported(exit_status(error));
+    if (rank_zero_reports()) throw AlreadyReported(host::exit_status(error));
     throw;
   }
   try {
     work(processes.get());
   } catch (const std::exception& error) {
-    const int status = exit_status(error);
+    const int status = host::exit_status(error);
     if (processes->agreed()) {
-      if (processes->is_rank_zero()) say_error(first_line(error));
+      if (processes->is_rank_zero()) host::say_error(first_line(error));
       processes.reset();  // not before: a launcher ends the others when it sees one end so
       throw AlreadyReported(status);
     }
-    say_error(fmt::format("process {} of {}: {}", launch->rank, launch->size, first_line(error)));
+    host::say_error(
+        fmt::format("process {} of {}: {}", launch->rank, launch->size, first_line(error)));
     processes->abort(status);
   }
-  set_quiet(quiet);
+  host::set_quiet(quiet);
 }
 
-Error without_engine(const Launch& launch, const std::string& engine) {
+Error without_engine(const host::Launch& launch, const std::string& engine) {
   return Error(fmt::format(
       "{} started {} processes, but this lra was built without {}; see docs/parallel.md for what "
       "to install, then build it again, or start it alone",

@@ -22,7 +22,7 @@ namespace lra {
 /// is called by all of them, in the same order.
 class Processes {
  public:
-  Processes(const Launch& launch, std::string engine)
+  Processes(const host::Launch& launch, std::string engine)
       : launch_(launch), engine_(std::move(engine)) {}
   virtual ~Processes() = default;
   Processes(const Processes&) = delete;
@@ -55,7 +55,7 @@ class Processes {
   bool agreed() const { return agreed_; }
 
  private:
-  Launch launch_;
+  host::Launch launch_;
   std::string engine_;
   bool agreed_ = false;
 };
@@ -112,18 +112,18 @@ bool rank_zero_reports();
 
 /// Throws Error where this program was built without MPI, or MPI knows of another number of
 /// processes than the launcher.
-std::unique_ptr<Processes> start_mpi(const Launch& launch);
+std::unique_ptr<Processes> start_mpi(const host::Launch& launch);
 /// "Open MPI v4.1.4", or "none".
 std::string mpi_version();
 
 /// Processes on GPUs, of which this one has cuda:<local rank>; they find each other at
 /// MASTER_ADDR:MASTER_PORT. Throws UsageError where these are not set, Error where this program was
 /// built without NCCL.
-std::unique_ptr<Processes> start_nccl(const Launch& launch);
+std::unique_ptr<Processes> start_nccl(const host::Launch& launch);
 /// "2.28.9", or "none".
 std::string nccl_version();
 
 /// What to say where this program was built without the engine.
-Error without_engine(const Launch& launch, const std::string& engine);
+Error without_engine(const host::Launch& launch, const std::string& engine);
 
 }  // namespace lra

@@ -9,7 +9,7 @@
 #include "harness/measure/machine_watch.h"
 #include "harness/measure/roofline.h"
 
-namespace lra {
+namespace lra::profile {
 namespace {
 
 // Samples of one process: more only make files larger.
@@ -43,14 +43,14 @@ MeasureAnswer run_in_child(const MeasureRequest& request, double timeout,
                            const std::string& program) {
   std::vector<std::string> words = {"--child", request_json(request).dump()};
   if (program.empty()) words.insert(words.begin(), "profile");
-  const ChildStatus ended =
-      run_child(words, {.environment = request.processors.empty()
-                                           ? std::vector<std::pair<std::string, std::string>>{}
-                                           : pinned_environment(request.processors),
-                        .timeout = timeout,
-                        .capture = true,
-                        .program = program,
-                        .oom_preferred = true});
+  const host::ChildStatus ended = host::run_child(
+      words, {.environment = request.processors.empty()
+                                 ? std::vector<std::pair<std::string, std::string>>{}
+                                 : measure::pinned_environment(request.processors),
+              .timeout = timeout,
+              .capture = true,
+              .program = program,
+              .oom_preferred = true});
   if (ended.timed_out)
     return {.value = nullptr,
             .status = Status::timeout,
@@ -59,14 +59,14 @@ MeasureAnswer run_in_child(const MeasureRequest& request, double timeout,
     return {
         .value = nullptr, .status = Status::oom, .reason = "out of memory: killed by the kernel"};
   }
-  const std::string said = last_line(ended.err);
+  const std::string said = host::last_line(ended.err);
   if (ended.signal != 0 || ended.exit != 0) {
     return {.value = nullptr,
             .status = Status::crash,
             .reason = fmt::format("{}{}", ended.text(), said.empty() ? "" : ": " + said)};
   }
   try {
-    return {.value = parse_json(last_line(ended.out), "a measuring process's answer"),
+    return {.value = parse_json(host::last_line(ended.out), "a measuring process's answer"),
             .status = std::nullopt,
             .reason = ""};
   } catch (const Error& error) {
@@ -77,15 +77,15 @@ MeasureAnswer run_in_child(const MeasureRequest& request, double timeout,
 void run_profile_child(const std::string& word) {
   const MeasureRequest request = parse_request(parse_json(word, "--child"));
   // Before the first thread: what each starts with is what it inherits.
-  if (!request.processors.empty()) pin_process(request.processors);
-  const torch::Device device = parse_device(request.device);
-  use_threads(request.threads);
+  if (!request.processors.empty()) measure::pin_process(request.processors);
+  const torch::Device device = host::parse_device(request.device);
+  host::use_threads(request.threads);
   if (device.is_cpu() && request.memory_limit > 0)
-    limit_address_space(request.memory_limit, request.threads);
+    host::limit_address_space(request.memory_limit, request.threads);
   json answer;
   if (request.kind == "roofline") {
-    const Roofline roofline = measure_roofline(device, dtype_of(request.cell.dtype),
-                                               request.memory_limit, request.seconds);
+    const Roofline roofline = measure::measure_roofline(device, dtype_of(request.cell.dtype),
+                                                        request.memory_limit, request.seconds);
     answer = {{"gflops", roofline.gflops}, {"gigabytes_per_second", roofline.gigabytes_per_second}};
   } else if (request.kind == "bytes") {
     answer = {{"bytes", peak_bytes_of_call(request.cell, device, request.memory_limit)}};
@@ -100,4 +100,4 @@ void run_profile_child(const std::string& word) {
   fmt::print("{}\n", answer.dump());
 }
 
-}  // namespace lra
+}  // namespace lra::profile

@@ -7,7 +7,7 @@
 #include "harness/profile/profiler.h"
 #include "results/records/status.h"
 
-namespace lra {
+namespace lra::profile {
 
 /// What a measuring process is asked.
 struct MeasureRequest {
@@ -32,4 +32,4 @@ MeasureAnswer run_in_child(const MeasureRequest& request, double timeout,
 /// What the process does with the word that it was given: measures, and prints the answer.
 void run_profile_child(const std::string& word);
 
-}  // namespace lra
+}  // namespace lra::profile

@@ -8,7 +8,7 @@
 #include "results/analysis/profile_cells.h"
 #include "results/statistics/bootstrap.h"
 
-namespace lra {
+namespace lra::profile {
 namespace {
 
 // An interval wider than this part of its median, to either side, is no result to rely on.
@@ -92,4 +92,4 @@ void settle(Profile& record, json method, const std::optional<Roofline>& rooflin
   record.noisy = noise(record, estimate, passes);
 }
 
-}  // namespace lra
+}  // namespace lra::profile

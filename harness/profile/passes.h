@@ -5,7 +5,7 @@
 
 #include "results/records/profile.h"
 
-namespace lra {
+namespace lra::profile {
 
 /// Whether a cell is as good as it will get with `passes` quiet passes wanted.
 bool is_done(const Profile& record, int64_t passes);
@@ -21,4 +21,4 @@ void merge_pass(Profile pass, Profile& record);
 /// noisy. `method`: how it was measured; what merge_pass() noted of it stays.
 void settle(Profile& record, json method, const std::optional<Roofline>& roofline, int64_t passes);
 
-}  // namespace lra
+}  // namespace lra::profile

@@ -9,7 +9,7 @@
 #include "harness/host/child.h"
 #include "harness/host/progress.h"
 
-namespace lra {
+namespace lra::profile {
 namespace {
 
 constexpr const char* kExample = "harness/profile/peers/profile_peers.py";
@@ -23,11 +23,13 @@ UsageError bad_program(const std::string& program, const std::string& what) {
 }  // namespace
 
 std::vector<Peer> list_peers(const std::string& program) {
-  const ChildStatus ended = run_child({"--list"}, {.capture = true, .program = program});
-  if (ended.signal == 0 && ended.exit == kNotFound)
+  const host::ChildStatus ended =
+      host::run_child({"--list"}, {.capture = true, .program = program});
+  if (ended.signal == 0 && ended.exit == host::kNotFound)
     throw bad_program(program, "no such program, or its interpreter is missing");
   if (ended.signal != 0 || ended.exit != 0)
-    throw bad_program(program, fmt::format("--list: {}: {}", ended.text(), last_line(ended.err)));
+    throw bad_program(program,
+                      fmt::format("--list: {}: {}", ended.text(), host::last_line(ended.err)));
   std::vector<Peer> peers;
   std::vector<std::string> missing;
   try {
@@ -62,7 +64,7 @@ std::vector<Peer> list_peers(const std::string& program) {
     throw UsageError(
         fmt::format("--peers {}: none is there: {}", program, fmt::join(missing, "; ")));
   if (peers.empty()) throw bad_program(program, "--list names no peer");
-  if (!missing.empty()) say(fmt::format("left out: {}", fmt::join(missing, "; ")));
+  if (!missing.empty()) host::say(fmt::format("left out: {}", fmt::join(missing, "; ")));
   return peers;
 }
 
@@ -105,4 +107,4 @@ Profile peer_record(const json& answer, Profile expected) {
   return expected;
 }
 
-}  // namespace lra
+}  // namespace lra::profile

@@ -7,7 +7,7 @@
 
 #include "harness/profile/profiler.h"
 
-namespace lra {
+namespace lra::profile {
 
 /// What another package has that stands for an attention.
 struct Peer {
@@ -31,4 +31,4 @@ std::vector<ProfileCell> with_peers(const std::vector<ProfileCell>& cells,
 /// which status, reason, time, memory and software are taken over. Throws Error on another answer.
 Profile peer_record(const json& answer, Profile expected);
 
-}  // namespace lra
+}  // namespace lra::profile

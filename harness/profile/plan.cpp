@@ -15,7 +15,7 @@
 #include "lra/config/protocol.h"
 #include "lra/data/task.h"
 
-namespace lra {
+namespace lra::profile {
 namespace {
 
 // How the batch of each cell is found.
@@ -109,12 +109,12 @@ int64_t largest_batch(const ProfileCell& cell, const ProfilePlan& plan, int64_t 
 }
 
 void find_largest_batches(ProfilePlan& plan) {
-  parse_device(plan.device);
-  const int64_t limit = plan.memory_limit > 0 ? plan.memory_limit : default_memory_limit();
+  host::parse_device(plan.device);
+  const int64_t limit = plan.memory_limit > 0 ? plan.memory_limit : host::default_memory_limit();
   for (ProfileCell& cell : plan.cells) {
     cell.batch = 1;
     cell.batch = std::max<int64_t>(largest_batch(cell, plan, limit), 1);
-    say(fmt::format("{} N={}: batch {}", cell.attention.text(), cell.length, cell.batch));
+    host::say(fmt::format("{} N={}: batch {}", cell.attention.text(), cell.length, cell.batch));
   }
 }
 
@@ -130,7 +130,7 @@ ProfilePlan plan_profile(const ProfileRequest& request, ProfilePlan plan) {
       request.batch.empty() ? BatchRule{.count = usual} : parse_batch(request.batch);
   if (!plan.peers.empty() && plan.device != "cpu")
     throw UsageError("--peers measures on the CPU: choose --device cpu");
-  plan.threads = use_threads(plan.threads);
+  plan.threads = host::use_threads(plan.threads);
   if (plan.passes == 0) plan.passes = plan.seconds < kRough ? 1 : 3;
   const std::string list = request.attentions.empty() ? preset.attentions : request.attentions;
   for (const int64_t length : request.lengths.empty() ? preset.length_list() : request.lengths) {
@@ -152,4 +152,4 @@ ProfilePlan plan_profile(const ProfileRequest& request, ProfilePlan plan) {
   return plan;
 }
 
-}  // namespace lra
+}  // namespace lra::profile

@@ -7,7 +7,7 @@
 
 #include "harness/profile/profiler.h"
 
-namespace lra {
+namespace lra::profile {
 
 struct ProfilePlan {
   std::vector<ProfileCell> cells;
@@ -41,4 +41,4 @@ struct ProfileRequest {
 /// names and values.
 ProfilePlan plan_profile(const ProfileRequest& request, ProfilePlan plan);
 
-}  // namespace lra
+}  // namespace lra::profile

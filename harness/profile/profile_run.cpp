@@ -19,13 +19,13 @@
 #include "results/analysis/profile_cells.h"
 #include "results/statistics/bootstrap.h"
 
-namespace lra {
+namespace lra::profile {
 namespace {
 
 // The processors to pin `threads` threads to, those that are idle first; none where there are too
 // few.
 std::vector<int> processors_for(int64_t threads) {
-  std::vector<int> processors = idle_processors();
+  std::vector<int> processors = measure::idle_processors();
   if (static_cast<int64_t>(processors.size()) < threads) return {};
   processors.resize(static_cast<size_t>(threads));
   std::ranges::sort(processors);
@@ -37,8 +37,8 @@ class ProfileRunner {
  public:
   explicit ProfileRunner(const ProfilePlan& plan)
       : plan_(plan),
-        device_(parse_device(plan.device)),
-        threads_(use_threads(plan.threads)),
+        device_(host::parse_device(plan.device)),
+        threads_(host::use_threads(plan.threads)),
         random_(plan.seed),
         store_(plan.out, keys()) {
     if (plan.pin) processors_ = processors_for(threads_);
@@ -60,10 +60,11 @@ class ProfileRunner {
       for (const int64_t length : lengths) measured += run_length(length);
       if (measured == 0) break;
       if (round == 1 && plan_.passes > 1)
-        say(fmt::format("a pass over {} cells took {:.1f} min", measured, minutes_since(begin)));
+        host::say(
+            fmt::format("a pass over {} cells took {:.1f} min", measured, minutes_since(begin)));
     }
     if (late() && finished_ < static_cast<int64_t>(plan_.cells.size())) {
-      say(fmt::format(
+      host::say(fmt::format(
           "the time is over: {} of {} cells have fewer passes than {} and are marked; "
           "the same command goes on",
           plan_.cells.size() - static_cast<size_t>(finished_), plan_.cells.size(), plan_.passes));
@@ -86,7 +87,7 @@ class ProfileRunner {
   }
 
   int64_t memory_limit() const {
-    return plan_.memory_limit > 0 ? plan_.memory_limit : default_memory_limit();
+    return plan_.memory_limit > 0 ? plan_.memory_limit : host::default_memory_limit();
   }
 
   // One pass of each cell of that length that lacks one; says of how many.
@@ -152,7 +153,7 @@ class ProfileRunner {
   json method() const {
     return {{"seconds", plan_.seconds},
             {"passes", plan_.passes},
-            {"precision", MeasureLimits{}.precision},
+            {"precision", measure::MeasureLimits{}.precision},
             {"interval", "95 %, bootstrap of the median of the passes' medians"},
             {"order_seed", plan_.seed},
             {"pinned", processors_.empty() ? json(nullptr) : json(processors_)},
@@ -173,7 +174,8 @@ class ProfileRunner {
     if (answer.value.is_null()) return std::nullopt;
     const Roofline roofline{.gflops = answer.value.at("gflops"),
                             .gigabytes_per_second = answer.value.at("gigabytes_per_second")};
-    say(fmt::format("this machine at best: {:.0f} GFLOP/s (matrix product), {:.1f} GB/s (copy)",
+    host::say(
+        fmt::format("this machine at best: {:.0f} GFLOP/s (matrix product), {:.1f} GB/s (copy)",
                     roofline.gflops, roofline.gigabytes_per_second));
     return roofline;
   }
@@ -185,11 +187,11 @@ class ProfileRunner {
     if (is_done(record, plan_.passes)) ++finished_;
     const std::string count = fmt::format("{}/{}", finished_, plan_.cells.size());
     if (record.status != Status::ok) {
-      say(fmt::format("{} {}: {} ({})", count, what, record.status, record.reason));
+      host::say(fmt::format("{} {}: {} ({})", count, what, record.status, record.reason));
       return;
     }
     const auto estimate = stats::median_over_passes(passes_of(*record.time, plan_.passes));
-    say(fmt::format(
+    host::say(fmt::format(
         "{} {}, pass {}: {:.4g} ms ±{:.1f} %, {:.1f} MiB{}", count, what, pass_count(record),
         record.time->median, 100 * estimate.precision(), record.memory->peak,
         is_done(record, plan_.passes) && !record.noisy.empty() ? ", noisy: " + record.noisy : ""));
@@ -199,7 +201,7 @@ class ProfileRunner {
   const torch::Device device_;
   const int64_t threads_;
   const Clock::time_point start_ = Clock::now();
-  const double timer_ms_ = timer_overhead();
+  const double timer_ms_ = measure::timer_overhead();
   std::mt19937_64 random_;
   std::vector<int> processors_;
   ProfileStore store_;
@@ -212,10 +214,10 @@ class ProfileRunner {
 std::vector<Profile> run_profile(const ProfilePlan& plan) {
   try {
     return ProfileRunner(plan).run();
-  } catch (const Interrupted&) {
-    throw Interrupted(fmt::format(
+  } catch (const host::Interrupted&) {
+    throw host::Interrupted(fmt::format(
         "stopped; {} keeps what was measured, and the same command goes on", plan.out.string()));
   }
 }
 
-}  // namespace lra
+}  // namespace lra::profile

@@ -16,7 +16,7 @@
 #include "harness/measure/machine_watch.h"
 #include "lra/model/model.h"
 
-namespace lra {
+namespace lra::profile {
 namespace {
 
 int64_t parameter_bytes(const torch::nn::Module& module) {
@@ -173,16 +173,16 @@ Work work_of(const ProfileCell& cell, torch::Device device) {
 // A limit on tensors for a scope.
 class MemoryLimit {
  public:
-  explicit MemoryLimit(int64_t bytes) { set_cpu_memory_limit(bytes); }
-  ~MemoryLimit() { set_cpu_memory_limit(0); }
+  explicit MemoryLimit(int64_t bytes) { host::set_cpu_memory_limit(bytes); }
+  ~MemoryLimit() { host::set_cpu_memory_limit(0); }
   MemoryLimit(const MemoryLimit&) = delete;
   MemoryLimit& operator=(const MemoryLimit&) = delete;
 };
 
-double mib(int64_t bytes) { return static_cast<double>(bytes) / kMiB; }
+double mib(int64_t bytes) { return static_cast<double>(bytes) / host::kMiB; }
 
-void fill(const Work& work, torch::Device device, const Measurement& m,
-          const MachineWatch::Seen& seen, Profile& record) {
+void fill(const Work& work, torch::Device device, const measure::Measurement& m,
+          const measure::MachineWatch::Seen& seen, Profile& record) {
   record.attention.options = work.options;
   if (work.flops >= 0) record.flops = static_cast<double>(work.flops);
   if (work.least_bytes >= 0) record.least_bytes = static_cast<double>(work.least_bytes);
@@ -204,14 +204,14 @@ void fill(const Work& work, torch::Device device, const Measurement& m,
   record.memory = ProfileMemory{.peak = mib(m.peak_bytes), .parameters = mib(work.parameter_bytes)};
   if (work.analytic_bytes >= 0) record.memory->analytic = mib(work.analytic_bytes);
   if (work.optimizer_bytes) record.memory->optimizer = mib(work.optimizer_bytes());
-  record.memory->process_peak = process_peak_mib();
-  if (const auto use = device_memory(device)) {
+  record.memory->process_peak = measure::process_peak_mib();
+  if (const auto use = host::device_memory(device)) {
     record.memory->reserved = mib(use->reserved_peak);
     record.memory->device = mib(use->in_use);
   }
 }
 
-void fill_clocks(const GpuClocks& clocks, Profile& record) {
+void fill_clocks(const measure::GpuClocks& clocks, Profile& record) {
   json seen = {{"mhz", clocks.mhz}, {"memory_mhz", clocks.memory_mhz}};
   if (!clocks.slowed.empty()) {
     seen["slowed"] = clocks.slowed;
@@ -314,8 +314,8 @@ Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t th
   record.dtype = cell.dtype;
   record.device = device.str();
   record.threads = threads;
-  record.machine = machine_of(device);
-  record.software = software_json();
+  record.machine = host::machine_of(device);
+  record.software = host::software_json();
   record.attention.options = effective_options(cell);
   if (cell.scope == "model") {
     record.protocol = load_protocol(cell.protocol).name;
@@ -330,23 +330,23 @@ Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t th
 }
 
 Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t threads,
-                     int64_t memory_limit, const MeasureLimits& limits,
+                     int64_t memory_limit, const measure::MeasureLimits& limits,
                      const std::vector<int>& processors) {
   validated_cell(cell);  // names and options are wrong before any work, not a status of the cell
   Profile record = profile_record(cell, device, threads);
   try {
     const MemoryLimit limited(memory_limit);
     const Work work = work_of(cell, device);
-    const MachineWatch watch(processors);
-    const Measurement m = measure(work.call, device, limits);
+    const measure::MachineWatch watch(processors);
+    const measure::Measurement m = measure::measure(work.call, device, limits);
     // Read first: a GPU that has nothing to do slows down.
-    const auto clocks = device.is_cuda() ? gpu_clocks(device.index()) : std::nullopt;
+    const auto clocks = device.is_cuda() ? measure::gpu_clocks(device.index()) : std::nullopt;
     fill(work, device, m, watch.stop(), record);
     if (clocks) fill_clocks(*clocks, record);
-  } catch (const Interrupted&) {
+  } catch (const host::Interrupted&) {
     throw;
   } catch (const std::exception& error) {
-    record.status = status_of(error);
+    record.status = host::status_of(error);
     record.reason = first_line(error);
   }
   return record;
@@ -354,10 +354,10 @@ Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t thre
 
 int64_t peak_bytes_of_call(const ProfileCell& cell, torch::Device device, int64_t memory_limit) {
   const MemoryLimit limited(memory_limit);
-  const int64_t start = live_bytes(device);
-  reset_peak_bytes(device);
+  const int64_t start = host::live_bytes(device);
+  host::reset_peak_bytes(device);
   work_of(cell, device).call();
-  return peak_bytes(device) - start;
+  return host::peak_bytes(device) - start;
 }
 
-}  // namespace lra
+}  // namespace lra::profile

@@ -9,7 +9,7 @@
 #include "harness/measure/measure.h"
 #include "results/records/profile.h"
 
-namespace lra {
+namespace lra::profile {
 
 /// What is measured: `core` is attend(q, k, v, mask), `module` forward(x, mask) with its
 /// projections, `model` the whole model of a protocol; `training` is forward and backward (for
@@ -47,7 +47,7 @@ Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t th
 /// the shape, "crash" for other errors. All tokens are real; inputs are standard normal.
 /// `processors`: where its threads are pinned, to watch what else runs there; empty = any.
 Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t threads,
-                     int64_t memory_limit, const MeasureLimits& limits,
+                     int64_t memory_limit, const measure::MeasureLimits& limits,
                      const std::vector<int>& processors = {});
 
 /// The most bytes of tensors that one call of this cell holds, weights and inputs included; throws
@@ -57,4 +57,4 @@ int64_t peak_bytes_of_call(const ProfileCell& cell, torch::Device device, int64_
 /// The number type of that name; throws UsageError on another word.
 torch::Dtype dtype_of(const std::string& name);
 
-}  // namespace lra
+}  // namespace lra::profile

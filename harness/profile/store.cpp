@@ -9,7 +9,7 @@
 #include "results/analysis/profile_cells.h"
 #include "results/records/store.h"
 
-namespace lra {
+namespace lra::profile {
 
 std::vector<Profile> read_profile(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file)) return {};
@@ -57,4 +57,4 @@ void ProfileStore::write() const {
   write_file(file_, text);
 }
 
-}  // namespace lra
+}  // namespace lra::profile

@@ -7,7 +7,7 @@
 
 #include "results/records/profile.h"
 
-namespace lra {
+namespace lra::profile {
 
 /// The records of a profile's file, none where there is no file; throws Error where it is something
 /// else.
@@ -38,4 +38,4 @@ class ProfileStore {
   std::vector<Profile> records_;
 };
 
-}  // namespace lra
+}  // namespace lra::profile

@@ -27,7 +27,7 @@ int run_gnuplot(const std::filesystem::path& folder, const std::string& script) 
     const int null = open("/dev/null", O_RDWR);
     for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, stream);
     if (chdir(path.c_str()) == 0) execlp("gnuplot", "gnuplot", script.c_str(), nullptr);
-    _exit(kNotFound);
+    _exit(host::kNotFound);
   }
   int status = 0;
   while (waitpid(child, &status, 0) < 0) {
@@ -44,7 +44,7 @@ std::vector<std::string> draw_plots(const std::filesystem::path& folder,
   std::vector<std::string> failures;
   for (const std::string& script : scripts) {
     const int status = run_gnuplot(folder, script);
-    if (status == kNotFound) {
+    if (status == host::kNotFound) {
       return {
           fmt::format("no plots: gnuplot is not installed; with it, `gnuplot *.gp` in {} draws "
                       "them",

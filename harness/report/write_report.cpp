@@ -60,12 +60,12 @@ void write_report(const Records& records, const fs::path& out) {
   const size_t pages = write_pages(records, out, scripts);
   fmt::print("{}", summary_text(records));
   const std::string bad = bad_files_text(records);
-  if (!bad.empty()) say("left out, or in part:\n" + bad.substr(0, bad.size() - 1));
-  for (const std::string& failure : failures) say(failure);
+  if (!bad.empty()) host::say("left out, or in part:\n" + bad.substr(0, bad.size() - 1));
+  for (const std::string& failure : failures) host::say(failure);
   const size_t plots = failures.empty() ? 2 * scripts.size() : 0;
-  say(fmt::format("wrote {} files to {}{}; {} is the page to open", files.size() + plots + pages,
-                  out.string(), plots > 0 ? fmt::format(", {} of them plots", plots) : "",
-                  (out / "report.html").string()));
+  host::say(fmt::format(
+      "wrote {} files to {}{}; {} is the page to open", files.size() + plots + pages, out.string(),
+      plots > 0 ? fmt::format(", {} of them plots", plots) : "", (out / "report.html").string()));
 }
 
 void write_event_files(const Records& records, const fs::path& folder) {
@@ -79,8 +79,8 @@ void write_event_files(const Records& records, const fs::path& folder) {
     write_file(run / "events.out.tfevents.0.lra", event_file(*log));
     ++written;
   }
-  say(fmt::format("wrote the logs of {} runs to {}; see them with: tensorboard --logdir {}",
-                  written, folder.string(), folder.string()));
+  host::say(fmt::format("wrote the logs of {} runs to {}; see them with: tensorboard --logdir {}",
+                        written, folder.string(), folder.string()));
 }
 
 }  // namespace lra

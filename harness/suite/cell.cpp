@@ -10,7 +10,7 @@
 #include "harness/training/result.h"
 #include "harness/training/run_folder.h"
 
-namespace lra {
+namespace lra::suite {
 
 namespace fs = std::filesystem;
 
@@ -36,14 +36,14 @@ std::vector<size_t> open_cells(const Suite& suite) {
   return open;
 }
 
-std::optional<LockHolder> cell_holder(const fs::path& run) {
-  auto holder = lock_holder(run);
-  return holder ? holder : lock_holder(run, kClaim);
+std::optional<host::LockHolder> cell_holder(const fs::path& run) {
+  auto holder = host::lock_holder(run);
+  return holder ? holder : host::lock_holder(run, kClaim);
 }
 
 void append_try(const fs::path& run, const Attempt& one) {
-  const json line = {{"begin", one.begin},   {"host", host_name()},    {"pid", getpid()},
-                     {"device", one.device}, {"threads", one.threads}, {"seconds", one.seconds},
+  const json line = {{"begin", one.begin},   {"host", host::host_name()}, {"pid", getpid()},
+                     {"device", one.device}, {"threads", one.threads},    {"seconds", one.seconds},
                      {"ended", one.ended}};
   std::ofstream out(run / kTriesFile, std::ios::app);
   out << line.dump(-1, ' ', true, json::error_handler_t::replace) << '\n' << std::flush;
@@ -65,7 +65,7 @@ void record_failure(const SuiteCell& cell, const fs::path& data, const std::stri
                     Status status, const std::string& reason) {
   const PreparedData prepared = open_data(data, cell.config.task, /*check_hashes=*/false);
   const TrainRequest train{
-      .config = cell.config, .run = cell.run, .data = data, .device = parse_device(device)};
+      .config = cell.config, .run = cell.run, .data = data, .device = host::parse_device(device)};
   Result result = result_of(train, prepared.manifest(), prepared.split("test"));
   result.status = status;
   result.reason = reason;
@@ -73,4 +73,4 @@ void record_failure(const SuiteCell& cell, const fs::path& data, const std::stri
   write_json(cell.run / kResultFile, make_result(result));
 }
 
-}  // namespace lra
+}  // namespace lra::suite

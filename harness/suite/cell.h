@@ -10,7 +10,7 @@
 #include "harness/suite/suite.h"
 #include "results/records/status.h"
 
-namespace lra {
+namespace lra::suite {
 
 /// The runner that has a cell holds this lock of the run folder; the training process itself holds
 /// FolderLock::kName.
@@ -33,7 +33,7 @@ bool is_retryable(Status status);
 std::vector<size_t> open_cells(const Suite& suite);
 
 /// Who is at a cell: the training process, or the runner that has it; nothing where nobody is.
-std::optional<LockHolder> cell_holder(const std::filesystem::path& run);
+std::optional<host::LockHolder> cell_holder(const std::filesystem::path& run);
 
 /// A try as it ended.
 struct Attempt {
@@ -51,4 +51,4 @@ double attempt_seconds(const std::filesystem::path& run);
 void record_failure(const SuiteCell& cell, const std::filesystem::path& data,
                     const std::string& device, Status status, const std::string& reason);
 
-}  // namespace lra
+}  // namespace lra::suite

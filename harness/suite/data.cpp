@@ -8,7 +8,7 @@
 #include "harness/host/progress.h"
 #include "harness/host/signals.h"
 
-namespace lra {
+namespace lra::suite {
 namespace {
 
 namespace fs = std::filesystem;
@@ -103,7 +103,7 @@ std::optional<TaskData> find_data(const std::string& name, const Budget& budget,
 bool prepare_data(const std::string& name, PrepareOptions options) {
   const Task& chosen = task(name);
   const bool existed = std::filesystem::exists(options.out / name / "manifest.json");
-  std::optional<Progress> progress;
+  std::optional<host::Progress> progress;
   std::string current;
   options.progress = [&](int64_t done, int64_t total, const std::string& what) {
     if (!progress || what != current) {
@@ -113,13 +113,13 @@ bool prepare_data(const std::string& name, PrepareOptions options) {
     }
     progress->update(done);
   };
-  options.stop = &stop_requested();
+  options.stop = &host::stop_requested();
   try {
     chosen.prepare(options);
   } catch (const UsageError&) {
     throw;
   } catch (const Error& error) {
-    if (stop_requested()) throw Interrupted(error.what());
+    if (host::stop_requested()) throw host::Interrupted(error.what());
     throw;
   }
   if (progress) progress->finish();
@@ -149,7 +149,7 @@ std::vector<std::string> tasks_with_data(const std::vector<std::string>& names,
     if (find_data(name, budget, from)) {
       found.push_back(name);
     } else {
-      say("left out, there are no data: " + remedy(task(name), from));
+      host::say("left out, there are no data: " + remedy(task(name), from));
     }
   }
   return found;
@@ -158,9 +158,9 @@ std::vector<std::string> tasks_with_data(const std::vector<std::string>& names,
 void make_data(const std::vector<TaskData>& plan) {
   for (const TaskData& data : plan) {
     if (!data.make) continue;
-    say("data: " + data.task + (data.make->synthetic ? " (synthetic stand-in)" : ""));
+    host::say("data: " + data.task + (data.make->synthetic ? " (synthetic stand-in)" : ""));
     prepare_data(data.task, *data.make);
   }
 }
 
-}  // namespace lra
+}  // namespace lra::suite

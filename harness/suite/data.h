@@ -11,7 +11,7 @@
 #include "lra/config/budget.h"
 #include "lra/data/task.h"
 
-namespace lra {
+namespace lra::suite {
 
 /// Prepares `options.out`/<name> with a progress line; Ctrl-C stops it with Interrupted and leaves
 /// nothing. True where it was there already.
@@ -50,4 +50,4 @@ std::vector<std::string> tasks_with_data(const std::vector<std::string>& names,
 /// Makes what the plan says is to be made, or checks that it is there as it would be made.
 void make_data(const std::vector<TaskData>& plan);
 
-}  // namespace lra
+}  // namespace lra::suite

@@ -14,7 +14,7 @@
 #include "harness/profile/profile_run.h"
 #include "harness/report/write_report.h"
 
-namespace lra {
+namespace lra::suite {
 namespace {
 
 namespace fs = std::filesystem;
@@ -41,49 +41,49 @@ void measure_profile(const Suite& suite, const RunnerOptions& options) {
   std::vector<std::string> attentions;
   for (const AttentionSpec& attention : suite.request.attentions)
     attentions.push_back(attention.text());
-  const ProfilePlan plan =
-      plan_profile({.preset = budget.preset,
-                    .attentions = fmt::format("{}", fmt::join(attentions, ",")),
-                    .scope = budget.scope,
-                    .mode = budget.mode,
-                    .dtype = suite.request.dtype,
-                    .lengths = lengths_of(budget.lengths)},
-                   {.out = suite.request.out / kProfileFile,
-                    .device = options.devices.front(),
-                    .threads = options.threads,
-                    .seconds = budget.seconds});
-  say(fmt::format("{} cells in {}", run_profile(plan).size(), plan.out.string()));
+  const profile::ProfilePlan plan =
+      profile::plan_profile({.preset = budget.preset,
+                             .attentions = fmt::format("{}", fmt::join(attentions, ",")),
+                             .scope = budget.scope,
+                             .mode = budget.mode,
+                             .dtype = suite.request.dtype,
+                             .lengths = lengths_of(budget.lengths)},
+                            {.out = suite.request.out / kProfileFile,
+                             .device = options.devices.front(),
+                             .threads = options.threads,
+                             .seconds = budget.seconds});
+  host::say(fmt::format("{} cells in {}", profile::run_profile(plan).size(), plan.out.string()));
 }
 
 }  // namespace
 
 bool profile_suite(const Suite& suite, const RunnerOptions& options) {
   const fs::path& out = suite.request.out;
-  const FolderLock lock = FolderLock::wait(out, "profile.lock", "the profile");
+  const host::FolderLock lock = host::FolderLock::wait(out, "profile.lock", "the profile");
   const fs::path done = out / "profile.done";
   if (fs::exists(done) && fs::exists(out / kProfileFile)) return true;
-  say("profile");
+  host::say("profile");
   try {
     measure_profile(suite, options);
-  } catch (const Interrupted&) {
-    throw Interrupted("stopped; the same command with --resume goes on");
+  } catch (const host::Interrupted&) {
+    throw host::Interrupted("stopped; the same command with --resume goes on");
   } catch (const std::exception& error) {
-    say_error(first_line(error));
-    say("the profile did not finish; the table holds the cells it measured");
+    host::say_error(first_line(error));
+    host::say("the profile did not finish; the table holds the cells it measured");
     return false;
   }
-  write_json(done, {{"host", host_name()}, {"at", utc_now()}});
+  write_json(done, {{"host", host::host_name()}, {"at", host::utc_now()}});
   return true;
 }
 
 void report_suite(const Suite& suite) {
   const fs::path &out = suite.request.out, folder = out / "report";
-  const FolderLock lock = FolderLock::wait(out, "report.lock", "the report");
+  const host::FolderLock lock = host::FolderLock::wait(out, "report.lock", "the report");
   std::vector<fs::path> paths = {out / "runs"};
   if (fs::exists(out / kProfileFile)) paths.push_back(out / kProfileFile);
   try {
     write_report(find_records(paths), folder);
-  } catch (const Interrupted&) {
+  } catch (const host::Interrupted&) {
     throw;
   } catch (const std::exception& error) {
     throw Error(fmt::format("the report was not made ({}); lra report {} {} --out {} makes it",
@@ -92,4 +92,4 @@ void report_suite(const Suite& suite) {
   }
 }
 
-}  // namespace lra
+}  // namespace lra::suite

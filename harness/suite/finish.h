@@ -3,7 +3,7 @@
 
 #include "harness/suite/runner.h"
 
-namespace lra {
+namespace lra::suite {
 
 /// Measures the suite's profile into OUT/profile.jsonl, once, whichever runner comes first: beside
 /// training, times would say nothing. False where it did not finish. Throws Interrupted after
@@ -14,4 +14,4 @@ bool profile_suite(const Suite& suite, const RunnerOptions& options);
 /// has all. Throws Error where that fails.
 void report_suite(const Suite& suite);
 
-}  // namespace lra
+}  // namespace lra::suite

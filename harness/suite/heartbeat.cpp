@@ -10,7 +10,7 @@
 #include "attention_variants/base/error.h"
 #include "attention_variants/base/files.h"
 
-namespace lra {
+namespace lra::suite {
 namespace {
 
 namespace fs = std::filesystem;
@@ -20,7 +20,7 @@ constexpr const char* kBeats = ".beat";  // beside the lock file, which holds it
 
 std::string made(const fs::path& folder) {
   fs::create_directories(folder);
-  return fmt::format("{}-{}", host_name(), getpid());
+  return fmt::format("{}-{}", host::host_name(), getpid());
 }
 
 std::string beat_of(const fs::path& folder, const std::string& name) {
@@ -50,8 +50,8 @@ void check_others(const fs::path& folder, const std::string& own, std::chrono::m
   for (const std::string& name : names_in(folder)) {
     if (name == own) continue;
     const std::string number = beat_of(folder, name);
-    if (lock_holder(folder, name)) continue;
-    if (name.substr(0, name.rfind('-')) == host_name()) {
+    if (host::lock_holder(folder, name)) continue;
+    if (name.substr(0, name.rfind('-')) == host::host_name()) {
       remove_mark(folder, name);
     } else {
       suspects.emplace_back(name, number);
@@ -66,7 +66,7 @@ void check_others(const fs::path& folder, const std::string& own, std::chrono::m
           "hosts with locks (NFS without nolock and local_lock), or run on one host",
           name, folder.parent_path().string()));
     }
-    if (!lock_holder(folder, name)) remove_mark(folder, name);
+    if (!host::lock_holder(folder, name)) remove_mark(folder, name);
   }
 }
 
@@ -97,12 +97,12 @@ RunnerHeartbeat::~RunnerHeartbeat() {
   remove_mark(folder_, name_);
 }
 
-std::vector<LockHolder> runners(const fs::path& out) {
-  std::vector<LockHolder> alive;
+std::vector<host::LockHolder> runners(const fs::path& out) {
+  std::vector<host::LockHolder> alive;
   for (const std::string& name : names_in(out / kFolder)) {
-    if (auto holder = lock_holder(out / kFolder, name)) alive.push_back(std::move(*holder));
+    if (auto holder = host::lock_holder(out / kFolder, name)) alive.push_back(std::move(*holder));
   }
   return alive;
 }
 
-}  // namespace lra
+}  // namespace lra::suite

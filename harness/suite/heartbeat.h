@@ -9,7 +9,7 @@
 
 #include "harness/host/folder_lock.h"
 
-namespace lra {
+namespace lra::suite {
 
 /// A runner's mark: a locked file with a number that goes up. The lock says that its runner lives;
 /// the number shows those who can take the lock nevertheless that locks do not reach from host to
@@ -29,11 +29,11 @@ class RunnerHeartbeat {
  private:
   std::filesystem::path folder_;
   std::string name_;
-  FolderLock lock_;
+  host::FolderLock lock_;
   std::jthread beat_;
 };
 
 /// The runners that live.
-std::vector<LockHolder> runners(const std::filesystem::path& out);
+std::vector<host::LockHolder> runners(const std::filesystem::path& out);
 
-}  // namespace lra
+}  // namespace lra::suite

@@ -10,7 +10,7 @@
 #include "harness/host/signals.h"
 #include "harness/training/train.h"
 
-namespace lra {
+namespace lra::suite {
 namespace {
 
 void run_job(const TrainJob& job) {
@@ -20,10 +20,10 @@ void run_job(const TrainJob& job) {
                             job.seed, job.dtype),
       .run = job.run,
       .data = job.data,
-      .device = parse_device(job.device),
+      .device = host::parse_device(job.device),
       .memory_limit = job.memory_limit,
       .resume = Resume::yes};
-  request.threads = use_threads(job.threads);
+  request.threads = host::use_threads(job.threads);
   const Status status = train(request);
   if (status != Status::ok)
     throw Error(fmt::format("the run in {} ended as {}; see its result.json", job.run, status));
@@ -38,10 +38,10 @@ std::vector<std::string> child_words(const TrainJob& job) {
 void run_train_job(const std::string& word) {
   TrainJob job;
   read_fields(parse_json(word, "a training job"), job, "a training job");
-  set_quiet(job.quiet);
+  host::set_quiet(job.quiet);
   try {
     run_job(job);
-  } catch (const Interrupted&) {
+  } catch (const host::Interrupted&) {
     throw;
   } catch (const std::exception& error) {
     if (!job.error_log.empty())
@@ -50,4 +50,4 @@ void run_train_job(const std::string& word) {
   }
 }
 
-}  // namespace lra
+}  // namespace lra::suite

@@ -6,7 +6,7 @@
 
 #include "attention_variants/base/fields.h"
 
-namespace lra {
+namespace lra::suite {
 
 struct TrainJob {
   std::string task, attention;
@@ -46,4 +46,4 @@ std::vector<std::string> child_words(const TrainJob& job);
 /// does, and Error where the run did not end as "ok".
 void run_train_job(const std::string& word);
 
-}  // namespace lra
+}  // namespace lra::suite

@@ -4,7 +4,7 @@
 
 #include <csignal>
 
-namespace lra {
+namespace lra::suite {
 namespace {
 
 // A process whose command line is wrong, and stays so.
@@ -19,7 +19,7 @@ std::string timeout_reason(double timeout) {
 }
 
 Outcome outcome_of(const EndOfTry& end, int64_t most_tries, double timeout) {
-  const ChildStatus& child = end.child;
+  const host::ChildStatus& child = end.child;
   using Next = Outcome::Next;
   if (end.status) {
     return {
@@ -60,4 +60,4 @@ Outcome outcome_of(const EndOfTry& end, int64_t most_tries, double timeout) {
   return outcome;
 }
 
-}  // namespace lra
+}  // namespace lra::suite

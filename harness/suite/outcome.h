@@ -6,11 +6,11 @@
 #include "harness/host/child.h"
 #include "results/records/status.h"
 
-namespace lra {
+namespace lra::suite {
 
 /// All that is known when the process of a cell has ended.
 struct EndOfTry {
-  ChildStatus child;
+  host::ChildStatus child;
   std::optional<Status> status;  // of the result it left
   std::string last_line;         // of what it wrote, "" where that is not known
   bool new_checkpoint = false;   // it wrote one
@@ -37,4 +37,4 @@ Outcome outcome_of(const EndOfTry& end, int64_t most_tries, double timeout);
 /// Why a cell is "timeout".
 std::string timeout_reason(double timeout);
 
-}  // namespace lra
+}  // namespace lra::suite

@@ -6,11 +6,11 @@
 
 #include "harness/host/progress.h"
 
-namespace lra {
+namespace lra::suite {
 namespace {
 
 std::string time_text(const std::optional<double>& seconds) {
-  return seconds ? duration_text(*seconds) : "?";
+  return seconds ? host::duration_text(*seconds) : "?";
 }
 
 struct Totals {
@@ -65,8 +65,9 @@ Table plan_table(const Suite& suite, const std::vector<Prediction>& predictions,
   const Totals totals = totals_of(predictions, jobs);
   std::string line = fmt::format("{} cell{}: {} ended, {} to run, about {} of work",
                                  suite.cells.size(), suite.cells.size() == 1 ? "" : "s",
-                                 totals.ended, totals.pending, duration_text(totals.left));
-  if (jobs > 1) line += fmt::format(", {} with {} at a time", duration_text(totals.span), jobs);
+                                 totals.ended, totals.pending, host::duration_text(totals.left));
+  if (jobs > 1)
+    line += fmt::format(", {} with {} at a time", host::duration_text(totals.span), jobs);
   table.notes.push_back(line);
   if (totals.unknown > 0) {
     table.notes.push_back(fmt::format(
@@ -129,4 +130,4 @@ double predicted_hours(const Suite& suite, const std::vector<Prediction>& predic
   return makespan(seconds, jobs) / 3600;
 }
 
-}  // namespace lra
+}  // namespace lra::suite

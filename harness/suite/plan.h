@@ -7,7 +7,7 @@
 #include "harness/suite/predict.h"
 #include "results/print/table.h"
 
-namespace lra {
+namespace lra::suite {
 
 /// Seconds until the last of `pending` seconds of work is done, taken in their order by `jobs`
 /// workers.
@@ -22,4 +22,4 @@ json plan_json(const Suite& suite, const std::vector<Prediction>& predictions, i
 double predicted_hours(const Suite& suite, const std::vector<Prediction>& predictions,
                        int64_t jobs);
 
-}  // namespace lra
+}  // namespace lra::suite

@@ -15,7 +15,7 @@
 #include "harness/training/run_folder.h"
 #include "results/records/store.h"
 
-namespace lra {
+namespace lra::suite {
 namespace {
 
 namespace fs = std::filesystem;
@@ -28,13 +28,13 @@ constexpr double kStart = 3;
 // Nothing on stderr for as long as it lives.
 class Quiet {
  public:
-  Quiet() { set_quiet(true); }
-  ~Quiet() { set_quiet(before_); }
+  Quiet() { host::set_quiet(true); }
+  ~Quiet() { host::set_quiet(before_); }
   Quiet(const Quiet&) = delete;
   Quiet& operator=(const Quiet&) = delete;
 
  private:
-  const bool before_ = is_quiet();
+  const bool before_ = host::is_quiet();
 };
 
 // Measures a few training steps of a cell, as one cell of a profile.
@@ -42,33 +42,33 @@ std::optional<Rates> probe(const SuiteCell& cell, const RateRecords& from) {
   const Suite& suite = from.suite;
   const Settings& s = cell.config.settings;
   fs::create_directories(suite.request.out);
-  say(fmt::format("probe: {} {}", cell.config.task, cell.config.attention.text()));
+  host::say(fmt::format("probe: {} {}", cell.config.task, cell.config.attention.text()));
   try {
     const Quiet quiet;
-    const ProfileCell step = validated_cell({.attention = cell.config.attention,
-                                             .length = s.input.length,
-                                             .batch = pass_batch(s),
-                                             .heads = s.model.heads,
-                                             .head_dim = s.model.head_dim,
-                                             .scope = "model",
-                                             .mode = "training",
-                                             .dtype = cell.config.dtype,
-                                             .protocol = suite.request.protocol,
-                                             .task = cell.config.task,
-                                             .sets = cell.sets});
+    const profile::ProfileCell step = profile::validated_cell({.attention = cell.config.attention,
+                                                               .length = s.input.length,
+                                                               .batch = pass_batch(s),
+                                                               .heads = s.model.heads,
+                                                               .head_dim = s.model.head_dim,
+                                                               .scope = "model",
+                                                               .mode = "training",
+                                                               .dtype = cell.config.dtype,
+                                                               .protocol = suite.request.protocol,
+                                                               .task = cell.config.task,
+                                                               .sets = cell.sets});
     const fs::path file = suite.request.out / kProbeFile;
-    run_profile({.cells = {step},
-                 .out = file,
-                 .device = suite.request.device,
-                 .threads = suite.request.threads,
-                 .seconds = kProbeSeconds,
-                 .timeout = kProbeTimeout,
-                 .passes = 1});
+    profile::run_profile({.cells = {step},
+                          .out = file,
+                          .device = suite.request.device,
+                          .threads = suite.request.threads,
+                          .seconds = kProbeSeconds,
+                          .timeout = kProbeTimeout,
+                          .passes = 1});
     return rates_from_profiles(cell, from, find_records({file}).profiles);
-  } catch (const Interrupted&) {
+  } catch (const host::Interrupted&) {
     throw;
   } catch (const std::exception& error) {
-    say(fmt::format("the probe failed: {}", first_line(error)));
+    host::say(fmt::format("the probe failed: {}", first_line(error)));
     return std::nullopt;
   }
 }
@@ -149,4 +149,4 @@ std::vector<Prediction> predict(const Suite& suite, const PredictOptions& option
   return all;
 }
 
-}  // namespace lra
+}  // namespace lra::suite

@@ -9,7 +9,7 @@
 
 #include "harness/suite/suite.h"
 
-namespace lra {
+namespace lra::suite {
 
 struct Prediction {
   Status status = Status::pending;   // or what the cell ended as
@@ -33,4 +33,4 @@ bool is_open(const Prediction& prediction);
 /// One a cell, in their order.
 std::vector<Prediction> predict(const Suite& suite, const PredictOptions& options);
 
-}  // namespace lra
+}  // namespace lra::suite

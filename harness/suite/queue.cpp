@@ -5,7 +5,7 @@
 #include "harness/suite/cell.h"
 #include "harness/training/run_folder.h"
 
-namespace lra {
+namespace lra::suite {
 
 std::optional<FileStamp> stamp_of(const std::filesystem::path& path) {
   std::error_code missing;
@@ -64,4 +64,4 @@ int64_t CellQueue::failed() const {
       chosen_, [&](size_t i) { return final_status(suite_.cells[i].run) != Status::ok; });
 }
 
-}  // namespace lra
+}  // namespace lra::suite

@@ -10,7 +10,7 @@
 
 #include "harness/suite/suite.h"
 
-namespace lra {
+namespace lra::suite {
 
 /// Two files of one name with equal stamps are one file, unchanged.
 struct FileStamp {
@@ -58,4 +58,4 @@ class CellQueue {
   size_t left_ = 0;
 };
 
-}  // namespace lra
+}  // namespace lra::suite

@@ -9,7 +9,7 @@
 #include "harness/suite/status.h"
 #include "harness/training/run_folder.h"
 
-namespace lra {
+namespace lra::suite {
 namespace {
 
 namespace fs = std::filesystem;
@@ -123,7 +123,7 @@ std::optional<int64_t> dev_count(const TaskData& data) {
 }  // namespace
 
 RateRecords::RateRecords(const Suite& of, const std::vector<fs::path>& paths)
-    : suite(of), here(machine_of(parse_device(of.request.device))) {
+    : suite(of), here(host::machine_of(host::parse_device(of.request.device))) {
   for (const TaskData& task_data : suite_data(suite)) data[task_data.task] = task_data;
   const auto existing = [](std::vector<fs::path> all) {
     std::erase_if(all, [](const fs::path& path) { return !fs::exists(path); });
@@ -183,4 +183,4 @@ std::optional<Rates> known_rates(const SuiteCell& cell, const RateRecords& from)
   return found;
 }
 
-}  // namespace lra
+}  // namespace lra::suite

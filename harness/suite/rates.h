@@ -11,7 +11,7 @@
 #include "results/records/profile.h"
 #include "results/records/store.h"
 
-namespace lra {
+namespace lra::suite {
 
 struct Rates {
   double step = 0;                   // seconds
@@ -46,4 +46,4 @@ int64_t pass_batch(const Settings& settings);
 /// The evaluations of dev in a run.
 int64_t evaluation_count(const TrainingOptions& training);
 
-}  // namespace lra
+}  // namespace lra::suite

@@ -23,7 +23,7 @@
 #include "harness/suite/queue.h"
 #include "harness/training/run_folder.h"
 
-namespace lra {
+namespace lra::suite {
 namespace {
 
 namespace fs = std::filesystem;
@@ -36,8 +36,8 @@ constexpr std::chrono::milliseconds kLook{500};
 
 struct Job {
   size_t cell, slot;
-  FolderLock claim;
-  Child child;
+  host::FolderLock claim;
+  host::Child child;
   std::string begin;
   std::optional<FileStamp> checkpoint;  // before it began
   uintmax_t log_from;                   // where its part of the log begins
@@ -73,7 +73,7 @@ TrainJob job_of(const Suite& suite, size_t i, const fs::path& data, const std::s
           .device = device,
           .threads = suite.request.threads,
           .memory_limit = memory_limit,
-          .quiet = is_quiet()};
+          .quiet = host::is_quiet()};
 }
 
 // Keeps the slots busy with cells, each in a process of its own.
@@ -87,7 +87,7 @@ class SuiteRunner {
         queue_(suite, options.only, options.timeout),
         slots_(slots_of(options)) {
     if (slots_.size() > 1 && slots_.front().device == "cpu")
-      memory_limit_ = default_memory_limit() / static_cast<int64_t>(slots_.size());
+      memory_limit_ = host::default_memory_limit() / static_cast<int64_t>(slots_.size());
   }
 
   // The number of chosen cells that did not end as ok.
@@ -95,14 +95,15 @@ class SuiteRunner {
     queue_.look();
     const size_t count = queue_.chosen().size();
     if (queue_.done() > 0)
-      say(fmt::format("{} of {} cells have ended already", queue_.done(), count));
-    std::optional<Progress> progress;
+      host::say(fmt::format("{} of {} cells have ended already", queue_.done(), count));
+    std::optional<host::Progress> progress;
     if (slots_.size() > 1) progress.emplace("cells", count, queue_.done());
     auto looked = Clock::now() - kLook;
     for (;;) {
       const bool freed = reap();
-      if (stop_requested()) {
-        if (jobs_.empty()) throw Interrupted("stopped; the same command with --resume goes on");
+      if (host::stop_requested()) {
+        if (jobs_.empty())
+          throw host::Interrupted("stopped; the same command with --resume goes on");
       } else if (freed || Clock::now() - looked >= kLook) {
         queue_.look();
         looked = Clock::now();
@@ -136,9 +137,9 @@ class SuiteRunner {
 
   void start(size_t i, size_t slot) {
     fs::create_directories(run(i));
-    auto claim = FolderLock::try_lock(run(i), kClaim);
+    auto claim = host::FolderLock::try_lock(run(i), kClaim);
     // The process of a runner that was killed may still be writing its last checkpoint.
-    if (!claim || lock_holder(run(i))) return;
+    if (!claim || host::lock_holder(run(i))) return;
     if (queue_.look(i)) return;  // another may have ended it since we looked
     const double left = queue_.time_left(i);
     if (left <= 0) {
@@ -147,12 +148,12 @@ class SuiteRunner {
     }
     std::string bad;
     if (!final_status(run(i), &bad) && !bad.empty())
-      say(fmt::format("{}: {}; it is left out and the cell runs again", label(i), bad));
+      host::say(fmt::format("{}: {}; it is left out and the cell runs again", label(i), bad));
     fs::remove(run(i) / kResultFile);
     queue_.begin(i);
     const fs::path log = run(i) / kLogFile;
     const bool alone = slots_.size() == 1;  // and its progress is the terminal's
-    if (tries_[i] == 0) say(label(i));
+    if (tries_[i] == 0) host::say(label(i));
     std::error_code none;
     const auto size = fs::file_size(log, none);
     TrainJob process = job_of(suite_, i, data(i), slots_[slot].device, memory_limit_);
@@ -160,11 +161,11 @@ class SuiteRunner {
     Job job{.cell = i,
             .slot = slot,
             .claim = std::move(*claim),
-            .child = Child(child_words(process), {.timeout = options_.timeout > 0 ? left : 0,
-                                                  .grace = kGrace,
-                                                  .log = alone ? fs::path() : log,
-                                                  .oom_preferred = true}),
-            .begin = utc_now(),
+            .child = host::Child(child_words(process), {.timeout = options_.timeout > 0 ? left : 0,
+                                                        .grace = kGrace,
+                                                        .log = alone ? fs::path() : log,
+                                                        .oom_preferred = true}),
+            .begin = host::utc_now(),
             .checkpoint = stamp_of(run(i) / kLastCheckpoint),
             .log_from = none ? 0 : size};
     slots_[slot].busy = true;
@@ -189,7 +190,7 @@ class SuiteRunner {
   }
 
   // What the end of a process means for its cell.
-  void settle_cell(const Job& job, const ChildStatus& ended) {
+  void settle_cell(const Job& job, const host::ChildStatus& ended) {
     const size_t i = job.cell;
     const std::string device = slots_[job.slot].device;
     const Outcome outcome =
@@ -197,7 +198,7 @@ class SuiteRunner {
                     .status = final_status(run(i)),
                     .last_line = said_last(job),
                     .new_checkpoint = stamp_of(run(i) / kLastCheckpoint) != job.checkpoint,
-                    .stopping = stop_requested(),
+                    .stopping = host::stop_requested(),
                     .tries = tries_[i]},
                    options_.tries, options_.timeout);
     tries_[i] = outcome.tries;
@@ -209,13 +210,13 @@ class SuiteRunner {
     switch (outcome.next) {
       case Outcome::Next::done:
         queue_.end(i);
-        say(label(i) + ": " + text(outcome.status));
+        host::say(label(i) + ": " + text(outcome.status));
         break;
       case Outcome::Next::fail:
         fail(i, device, outcome.status, outcome.reason);
         break;
       case Outcome::Next::retry:
-        say(fmt::format("{}: {}; once more", label(i), outcome.ended));
+        host::say(fmt::format("{}: {}; once more", label(i), outcome.ended));
         break;
       case Outcome::Next::leave:
         break;
@@ -225,22 +226,22 @@ class SuiteRunner {
   void fail(size_t i, const std::string& device, Status status, const std::string& reason) {
     record_failure(suite_.cells[i], data(i), device, status, reason);
     queue_.end(i);
-    say(fmt::format("{}: {} ({})", label(i), status, reason));
+    host::say(fmt::format("{}: {} ({})", label(i), status, reason));
   }
 
   // The last line of its part of the log.
   std::string said_last(const Job& job) const {
     std::ifstream in(run(job.cell) / kLogFile);
     if (!in.seekg(static_cast<std::streamoff>(job.log_from))) return "";
-    return last_line({std::istreambuf_iterator<char>(in), {}});
+    return host::last_line({std::istreambuf_iterator<char>(in), {}});
   }
 
   void tell_waiting() {
     const std::optional<size_t> open = queue_.first_open();
     const auto holder = waiting_ || !open ? std::nullopt : cell_holder(run(*open));
     if (!holder) return;
-    say(fmt::format("waiting for {} of {} cells that others have, {} at {}", queue_.left(),
-                    queue_.chosen().size(), holder->text(), label(*open)));
+    host::say(fmt::format("waiting for {} of {} cells that others have, {} at {}", queue_.left(),
+                          queue_.chosen().size(), holder->text(), label(*open)));
     waiting_ = true;
   }
 
@@ -265,12 +266,12 @@ class SuiteRunner {
 }  // namespace
 
 int64_t run_suite(const Suite& suite, const RunnerOptions& options) {
-  for (const std::string& device : options.devices) parse_device(device);
+  for (const std::string& device : options.devices) host::parse_device(device);
   const fs::path& out = suite.request.out;
   const RunnerHeartbeat mark(out);
   const std::vector<TaskData> data = suite_data(suite);
   {
-    const FolderLock lock = FolderLock::wait(out, "data.lock", "the data");
+    const host::FolderLock lock = host::FolderLock::wait(out, "data.lock", "the data");
     make_data(data);
   }
   std::map<std::string, fs::path> folders;  // by task
@@ -285,4 +286,4 @@ int64_t run_suite(const Suite& suite, const RunnerOptions& options) {
   return failed;
 }
 
-}  // namespace lra
+}  // namespace lra::suite

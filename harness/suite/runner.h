@@ -8,7 +8,7 @@
 
 #include "harness/suite/suite.h"
 
-namespace lra {
+namespace lra::suite {
 
 /// How this runner works; none of it changes a result.
 struct RunnerOptions {
@@ -27,4 +27,4 @@ struct RunnerOptions {
 /// fails is a record with its status; the others go on. Throws Interrupted after Ctrl-C.
 int64_t run_suite(const Suite& suite, const RunnerOptions& options);
 
-}  // namespace lra
+}  // namespace lra::suite

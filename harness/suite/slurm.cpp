@@ -10,7 +10,7 @@
 #include "attention_variants/base/files.h"
 #include "harness/host/child.h"
 
-namespace lra {
+namespace lra::suite {
 namespace {
 
 namespace fs = std::filesystem;
@@ -141,13 +141,14 @@ std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScrip
     if (i + 1 == scripts.size() && !ids.empty())
       words.push_back(fmt::format("--dependency=afterany:{}", fmt::join(ids, ":")));
     words.push_back(script.path.string());
-    const ChildStatus ended = run_child(words, {.capture = true, .program = "sbatch"});
+    const host::ChildStatus ended = host::run_child(words, {.capture = true, .program = "sbatch"});
     if (ended.exit != 0 || ended.signal != 0) {
-      if (!ids.empty()) run_child(ids, {.capture = true, .program = "scancel"});
-      throw Error(ended.exit == kNotFound
+      if (!ids.empty()) host::run_child(ids, {.capture = true, .program = "scancel"});
+      throw Error(ended.exit == host::kNotFound
                       ? "there is no sbatch here: submit on a host of the cluster, or look at the "
                         "scripts with --dry-run"
-                      : fmt::format("sbatch {}: {}{}", script.path.string(), last_line(ended.err),
+                      : fmt::format("sbatch {}: {}{}", script.path.string(),
+                                    host::last_line(ended.err),
                                     ids.empty() ? "" : " (the jobs before it were cancelled)"));
     }
     // "123", or "123;cluster"
@@ -200,11 +201,12 @@ std::string add_queue(SuiteStatus& status) {
     ids.push_back(array.value("job", ""));
   if (ids.empty()) return "";
   // Job numbers that have left the queue are an error where they are asked for, so all are listed.
-  const ChildStatus ended = run_child({"--noheader", "--array", "--format=%i|%T|%r|%N"},
-                                      {.timeout = 20, .capture = true, .program = "squeue"});
-  if (ended.exit == kNotFound)
+  const host::ChildStatus ended =
+      host::run_child({"--noheader", "--array", "--format=%i|%T|%r|%N"},
+                      {.timeout = 20, .capture = true, .program = "squeue"});
+  if (ended.exit == host::kNotFound)
     return "there is no squeue here: what the queue says of the cells is left out";
-  if (ended.exit != 0 || ended.signal != 0) return "squeue: " + last_line(ended.err);
+  if (ended.exit != 0 || ended.signal != 0) return "squeue: " + host::last_line(ended.err);
   for (const auto& [cell, text] : queue_of(jobs, ended.out)) {
     for (CellStatus& of : status.cells) {
       if (of.index == cell) of.queue = text;
@@ -213,4 +215,4 @@ std::string add_queue(SuiteStatus& status) {
   return "";
 }
 
-}  // namespace lra
+}  // namespace lra::suite

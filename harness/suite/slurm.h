@@ -9,7 +9,7 @@
 #include "harness/suite/status.h"
 #include "harness/suite/suite.h"
 
-namespace lra {
+namespace lra::suite {
 
 /// What the jobs ask Slurm for; an empty word leaves the choice to Slurm.
 struct SlurmOptions {
@@ -46,4 +46,4 @@ std::map<size_t, std::string> queue_of(const json& jobs, const std::string& sque
 /// could be asked, "" where all is well or nothing was submitted.
 std::string add_queue(SuiteStatus& status);
 
-}  // namespace lra
+}  // namespace lra::suite

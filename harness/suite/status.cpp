@@ -14,7 +14,7 @@
 #include "harness/training/run_folder.h"
 #include "results/print/table.h"
 
-namespace lra {
+namespace lra::suite {
 namespace {
 
 namespace fs = std::filesystem;
@@ -102,14 +102,14 @@ std::vector<std::string> row_of(const CellStatus& cell, bool queue) {
           ? 1
           : static_cast<double>(cell.step) / static_cast<double>(std::max<int64_t>(cell.steps, 1));
   std::string time;
-  if (cell.eta) time = duration_text(*cell.eta);
-  if (cell.state == Status::ok && cell.seconds) time = "took " + duration_text(*cell.seconds);
+  if (cell.eta) time = host::duration_text(*cell.eta);
+  if (cell.state == Status::ok && cell.seconds) time = "took " + host::duration_text(*cell.seconds);
   std::vector<std::string> row = {std::to_string(cell.index),
                                   cell.task,
                                   cell.attention,
                                   std::to_string(cell.seed),
                                   text(cell.state),
-                                  "[" + bar_text(share, 10) + "]",
+                                  "[" + host::bar_text(share, 10) + "]",
                                   fmt::format("{}/{}", cell.step, cell.steps),
                                   accuracy_text(cell),
                                   cell.rate ? fmt::format("{:.3g}", *cell.rate) : "",
@@ -205,9 +205,10 @@ std::string status_line(const SuiteStatus& status) {
   std::string counts;
   for (const auto& [state, count] : status.counts)
     counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, state);
-  std::string text = fmt::format("[{}] {:.1f} % of the steps · {} cells: {}", bar_text(share, 20),
-                                 100 * share, status.cells.size(), counts);
-  if (status.eta) text += fmt::format(" · ETA {}", duration_text(*status.eta));
+  std::string text =
+      fmt::format("[{}] {:.1f} % of the steps · {} cells: {}", host::bar_text(share, 20),
+                  100 * share, status.cells.size(), counts);
+  if (status.eta) text += fmt::format(" · ETA {}", host::duration_text(*status.eta));
   text +=
       fmt::format(" · {} runner{}", status.runners.size(), status.runners.size() == 1 ? "" : "s");
   if (status.all_ended())
@@ -268,7 +269,7 @@ json status_json(const SuiteStatus& status) {
                 {"reported", status.reported},
                 {"runners", json::array()},
                 {"cells", json::array()}};
-  for (const LockHolder& runner : status.runners)
+  for (const host::LockHolder& runner : status.runners)
     value["runners"].push_back(
         {{"host", runner.host}, {"pid", runner.pid}, {"since", runner.since}});
   for (const CellStatus& cell : status.cells) {
@@ -290,4 +291,4 @@ json status_json(const SuiteStatus& status) {
   return value;
 }
 
-}  // namespace lra
+}  // namespace lra::suite

@@ -11,7 +11,7 @@
 #include "harness/host/folder_lock.h"
 #include "results/records/status.h"
 
-namespace lra {
+namespace lra::suite {
 
 /// The end of a run's metrics.jsonl.
 struct MetricsTail {
@@ -39,7 +39,7 @@ struct CellStatus {
 struct SuiteStatus {
   std::filesystem::path out;
   std::vector<CellStatus> cells;
-  std::vector<LockHolder> runners;
+  std::vector<host::LockHolder> runners;
   bool profiled = false, reported = false;
   int64_t steps_done = 0, steps = 0;
   std::optional<double> eta;  // seconds until all cells have ended, with those that run now
@@ -59,4 +59,4 @@ std::string status_text(const SuiteStatus& status, size_t rows = 0);
 std::string status_line(const SuiteStatus& status);
 json status_json(const SuiteStatus& status);
 
-}  // namespace lra
+}  // namespace lra::suite

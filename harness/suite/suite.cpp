@@ -12,7 +12,7 @@
 #include "harness/host/folder_lock.h"
 #include "harness/host/progress.h"
 
-namespace lra {
+namespace lra::suite {
 namespace {
 
 namespace fs = std::filesystem;
@@ -235,7 +235,8 @@ Suite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
   std::error_code error;
   fs::create_directories(out, error);
   if (error) throw Error("cannot create " + out.string() + ": " + error.message());
-  const FolderLock lock = FolderLock::wait(out, FolderLock::kName, "the plan in " + out.string());
+  const host::FolderLock lock =
+      host::FolderLock::wait(out, host::FolderLock::kName, "the plan in " + out.string());
   const fs::path path = out / kSuiteFile;
   if (!fs::exists(path)) {
     Suite suite = planned;
@@ -243,7 +244,8 @@ Suite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
     if (limit > 0) {
       const double whole = hours(planned);
       if (whole > limit) suite = plan_suite(planned.request, limit / whole);
-      say(whole > limit
+      host::say(
+          whole > limit
               ? fmt::format("about {:.3g} hours in full: cut to {:.3g} % of every cell's steps",
                             whole, 100 * suite.fraction)
               : fmt::format("about {:.3g} hours in full: nothing to cut", whole));
@@ -281,4 +283,4 @@ std::vector<TaskData> suite_data(const Suite& suite) {
   return locate_data(suite.request.tasks, suite.request.budget, sources);
 }
 
-}  // namespace lra
+}  // namespace lra::suite

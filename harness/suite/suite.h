@@ -12,7 +12,7 @@
 #include "harness/training/train.h"
 #include "lra/config/budget.h"
 
-namespace lra {
+namespace lra::suite {
 
 /// What decides a suite's results.
 struct SuiteRequest {
@@ -84,4 +84,4 @@ std::filesystem::path suite_data_folder(const std::filesystem::path& out);
 /// Where each task's data are or will be, by task.
 std::vector<TaskData> suite_data(const Suite& suite);
 
-}  // namespace lra
+}  // namespace lra::suite

@@ -23,9 +23,9 @@ void add_batches(Model& model, const Split& split, const LoaderOptions& options,
   int64_t share = 0, done = 0, number = options.batches.index;  // samples of these turns
   for (int64_t i = number; i < batches; i += options.batches.of)
     share += std::min(options.batch, result.count - i * options.batch);
-  Progress progress("evaluate " + what, share);
+  host::Progress progress("evaluate " + what, share);
   for (Batch batch; pass.next(batch); number += options.batches.of) {
-    if (stop_requested()) throw Interrupted("stopped while evaluating " + what);
+    if (host::stop_requested()) throw host::Interrupted("stopped while evaluating " + what);
     torch::Tensor logits;  // [B,classes]
     {
       const ops::AutocastScope autocast(device, dtype);

@@ -58,7 +58,7 @@ Learner::Step Learner::step(TrainingStream& stream, TrainState& at) {
     clip_gradients();
     optimizer_.step();
   });
-  if (processes_ == nullptr) stop = stop_requested();
+  if (processes_ == nullptr) stop = host::stop_requested();
   return {.learning_rate = point.lr, .stop = stop};
 }
 
@@ -89,7 +89,7 @@ bool Learner::share_gradients(TrainingStream& stream, TrainState& at) {
                          [&](Range part) { add_part(samples, part, loss, correct); });
   });
   const torch::Tensor sums = torch::tensor(
-      {loss, static_cast<double>(correct), stop_requested() ? 1.0 : 0.0}, torch::kDouble);
+      {loss, static_cast<double>(correct), host::stop_requested() ? 1.0 : 0.0}, torch::kDouble);
   processes_->sum(sums);
   at.window_loss += sums[0].item<double>();
   at.window_correct += sums[1].item<int64_t>();

@@ -21,7 +21,7 @@ TrainingCost cost_of(const TrainRequest& request, const TrainState& at) {
     cost = {.seconds = at.seconds,
             .steps_per_second = steps / at.train_seconds,
             .tokens_per_second = steps * tokens / at.train_seconds,
-            .peak_memory_mib = static_cast<double>(at.peak_bytes) / kMiB};
+            .peak_memory_mib = static_cast<double>(at.peak_bytes) / host::kMiB};
   }
   if (request.threads > 0) cost.threads = request.threads;
   if (request.processes != nullptr) {
@@ -73,8 +73,8 @@ Result result_of(const TrainRequest& request, const Manifest& manifest, const Sp
   for (const auto& [label, count] : labels) most = std::max(most, count);
   if (test.size() > 0)
     result.data.majority = static_cast<double>(most) / static_cast<double>(test.size());
-  result.machine = machine_of(request.device);
-  result.software = software_json();
+  result.machine = host::machine_of(request.device);
+  result.software = host::software_json();
   return result;
 }
 

@@ -58,7 +58,7 @@ class RunFolder {
 
   std::filesystem::path path_;
   json identity_;
-  std::optional<FolderLock> lock_;  // of the writer
+  std::optional<host::FolderLock> lock_;  // of the writer
   std::ofstream metrics_;
 };
 

@@ -58,7 +58,7 @@ void say_start(const TrainRequest& request, const PreparedData& data, const Mode
   const Settings& settings = config.settings;
   int64_t training_size = 0;
   for (const Split& split : training_splits(data, config)) training_size += split.size();
-  say(fmt::format(
+  host::say(fmt::format(
       "{} · {} · {} · seed {} · {} parameters · {} steps of {} · {} train, {} dev, {} test{}",
       config.task, config.attention.text(), config.protocol, config.seed, model.parameter_count(),
       settings.training.steps, settings.training.batch, training_size,
@@ -66,27 +66,27 @@ void say_start(const TrainRequest& request, const PreparedData& data, const Mode
       data.manifest().synthetic ? " · SYNTHETIC data" : ""));
   if (const Processes* all = request.processes) {
     const Range largest = share_of(settings.training.batch, 0, all->size());
-    say(fmt::format("{} processes by {}, {} threads each; up to {} samples of a batch each",
-                    all->size(), all->engine(), request.threads, largest.end));
+    host::say(fmt::format("{} processes by {}, {} threads each; up to {} samples of a batch each",
+                          all->size(), all->engine(), request.threads, largest.end));
   }
   if (settings.evaluation.dev != "dev") {
-    say("evaluation.dev is \"" + settings.evaluation.dev +
-        "\": that split chooses the checkpoint, and dev is trained on");
+    host::say("evaluation.dev is \"" + settings.evaluation.dev +
+              "\": that split chooses the checkpoint, and dev is trained on");
   }
 }
 
 void say_evaluation(int64_t step, const Evaluation& dev, bool better) {
-  say(fmt::format("step {}: dev accuracy {:.2f}% ({}/{}), loss {:.4f}{}", step,
-                  100 * dev.accuracy(), dev.correct, dev.count, dev.loss,
-                  better ? ", the best so far" : ""));
+  host::say(fmt::format("step {}: dev accuracy {:.2f}% ({}/{}), loss {:.4f}{}", step,
+                        100 * dev.accuracy(), dev.correct, dev.count, dev.loss,
+                        better ? ", the best so far" : ""));
 }
 
 void say_end(const Result& result) {
   if (!result.test) {
-    say(text(result.status) + ": " + result.reason);
+    host::say(text(result.status) + ": " + result.reason);
     return;
   }
-  say(fmt::format(
+  host::say(fmt::format(
       "test accuracy {:.2f}% (95% interval {:.2f} to {:.2f}) with the checkpoint of step {} · "
       "{:.3g} steps/s",
       100 * result.test->accuracy, 100 * result.test->ci95.low, 100 * result.test->ci95.high,
@@ -106,8 +106,8 @@ void limit_memory(const TrainRequest& request) {
   const int64_t sharers =
       request.processes == nullptr ? 1 : colocated_ranks(*request.processes).on_host;
   const int64_t limit =
-      request.memory_limit > 0 ? request.memory_limit : default_memory_limit() / sharers;
-  set_cpu_memory_limit(live_bytes(request.device) + limit);
+      request.memory_limit > 0 ? request.memory_limit : host::default_memory_limit() / sharers;
+  host::set_cpu_memory_limit(host::live_bytes(request.device) + limit);
 }
 
 std::string out_of_memory(const Settings& settings, int64_t step, bool trained) {
@@ -127,7 +127,7 @@ RunOutcome outcome_of(const std::exception& error, const TrainRequest& request, 
                       bool trained) {
   if (dynamic_cast<const Unsupported*>(&error) != nullptr)
     return {.status = Status::unsupported, .reason = error.what()};
-  if (!is_out_of_memory(error)) throw;
+  if (!host::is_out_of_memory(error)) throw;
   RunOutcome outcome{.status = Status::oom,
                      .reason = out_of_memory(request.config.settings, step, trained)};
   if (request.processes != nullptr) outcome.reason += fmt::format(" ({})", first_line(error));
@@ -153,7 +153,8 @@ bool chooses(const Settings& settings, int64_t step) {
 }
 
 [[noreturn]] void throw_stopped(int64_t step, int64_t steps) {
-  throw Interrupted(fmt::format("stopped at step {} of {}; continue with --resume", step, steps));
+  throw host::Interrupted(
+      fmt::format("stopped at step {} of {}; continue with --resume", step, steps));
 }
 
 // The order of a run: steps, evaluations, the choice of the best, the test, and the status.
@@ -175,7 +176,7 @@ class TrainingLoop {
 
   Status run() {
     if (is_finished(folder_, all_)) {
-      say(folder_.text() + " is finished already; its result.json stands");
+      host::say(folder_.text() + " is finished already; its result.json stands");
       return Status::ok;
     }
     limit_memory(request_);
@@ -206,7 +207,7 @@ class TrainingLoop {
         folder_.load(kLastCheckpoint, learner_->model(), &learner_->optimizer(), request_.device);
     if (!last) return;
     at_ = *last;
-    say(fmt::format("resuming {} at step {}", folder_.text(), at_.step));
+    host::say(fmt::format("resuming {} at step {}", folder_.text(), at_.step));
   }
 
   void start() {
@@ -231,8 +232,8 @@ class TrainingLoop {
     TrainingStream stream = training_stream(request_, data_, at_.step);
     const TrainingOptions& t = settings_.training;
     const int64_t checkpoint_every = t.checkpoint_every > 0 ? t.checkpoint_every : t.evaluate_every;
-    reset_peak_bytes(request_.device);
-    Progress progress("train", t.steps, at_.step);
+    host::reset_peak_bytes(request_.device);
+    host::Progress progress("train", t.steps, at_.step);
     begin_ = Clock::now();
     learner_->model().train();
     std::string note;
@@ -287,7 +288,7 @@ class TrainingLoop {
     try {
       dev = evaluate(learner_->model(), evaluation_split(data_, request_.config, "dev"),
                      request_.config, request_.device, "dev", all_);
-    } catch (const Interrupted&) {
+    } catch (const host::Interrupted&) {
       save_last();
       throw_stopped(at_.step, settings_.training.steps);
     }
@@ -314,7 +315,7 @@ class TrainingLoop {
   void count_costs() {
     at_.seconds += seconds_since(begin_);
     begin_ = Clock::now();
-    at_.peak_bytes = std::max(at_.peak_bytes, peak_bytes(request_.device));
+    at_.peak_bytes = std::max(at_.peak_bytes, host::peak_bytes(request_.device));
   }
 
   void save_last() {

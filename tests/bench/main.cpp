@@ -96,7 +96,7 @@ void register_all(const Roofline& roofline) {
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  const lra::Roofline roofline = lra::measure_roofline(torch::kCPU, torch::kFloat32, 0, 1);
+  const lra::Roofline roofline = lra::measure::measure_roofline(torch::kCPU, torch::kFloat32, 0, 1);
   benchmark::AddCustomContext(
       "roofline", fmt::format("{:.6g} GFLOP/s, {:.6g} GB/s, {} threads", roofline.gflops,
                               roofline.gigabytes_per_second, at::get_num_threads()));

@@ -14,7 +14,7 @@ namespace {
 TEST(RawScores, OneLandmarkReproducesTheFirstRowAndColumn) {
   const torch::Tensor q = torch::tensor({{1., 2.}, {3., -1.}, {0., 2.}, {-2., 1.}, {1., 1.}}),
                       k = torch::tensor({{2., 1.}, {1., 0.}, {-1., 3.}, {0., 1.}, {2., -2.}});
-  const torch::Tensor a = q.matmul(k.mT()), close = raw_score_approximation(q, k, 1);
+  const torch::Tensor a = q.matmul(k.mT()), close = fidelity::raw_score_approximation(q, k, 1);
   EXPECT_LT((close[0] - a[0]).abs().max().item<double>(), 1e-6);
   EXPECT_LT((close.select(1, 0) - a.select(1, 0)).abs().max().item<double>(), 1e-6);
   EXPECT_GT((close - a).abs().max().item<double>(), 1) << "and not the rest";
@@ -23,24 +23,24 @@ TEST(RawScores, OneLandmarkReproducesTheFirstRowAndColumn) {
 TEST(RelativeErrors, AreOfEachSample) {
   const torch::Tensor exact = torch::tensor({{3., 4.}, {1., 0.}}),
                       x = torch::tensor({{3., 4.}, {1., 2.}});
-  EXPECT_EQ(relative_errors(x, exact), (std::vector<double>{0, 2}));
+  EXPECT_EQ(fidelity::relative_errors(x, exact), (std::vector<double>{0, 2}));
 }
 
 TEST(SweptBudgets, ArePowersOfTwoAndEverything) {
   using Values = std::vector<int64_t>;
-  EXPECT_EQ(swept_budgets(64, 64), (Values{8, 16, 32, 64}));
-  EXPECT_EQ(swept_budgets(2, 10), (Values{1, 2, 4, 8, 10}));
-  EXPECT_EQ(swept_budgets(32, 10), (Values{4, 8, 10}));
-  EXPECT_EQ(swept_budgets(64, 5), (Values{5}));
+  EXPECT_EQ(fidelity::swept_budgets(64, 64), (Values{8, 16, 32, 64}));
+  EXPECT_EQ(fidelity::swept_budgets(2, 10), (Values{1, 2, 4, 8, 10}));
+  EXPECT_EQ(fidelity::swept_budgets(32, 10), (Values{4, 8, 10}));
+  EXPECT_EQ(fidelity::swept_budgets(64, 5), (Values{5}));
 }
 
 class FidelityTest : public testing::Test {
  protected:
-  void SetUp() override { install_counting_allocator(); }
-  std::vector<Fidelity> measure(FidelityRequest request) {
+  void SetUp() override { host::install_counting_allocator(); }
+  std::vector<Fidelity> measure(fidelity::FidelityRequest request) {
     request.seconds = 0.001;
     request.out = out_;
-    run_fidelity(request);
+    fidelity::run_fidelity(request);
     return cells();
   }
   std::vector<Fidelity> cells() const {
@@ -189,7 +189,7 @@ TEST_F(FidelityTest, AGivenBudgetIsTheOnlyOne) {
 }
 
 TEST_F(FidelityTest, ASecondCallAddsOnlyWhatIsMissing) {
-  const FidelityRequest request{.experiments = {1}, .lengths = {6}, .trials = 2};
+  const fidelity::FidelityRequest request{.experiments = {1}, .lengths = {6}, .trials = 2};
   measure(request);
   const std::string whole = read_file(out_);
   measure(request);
@@ -207,7 +207,7 @@ TEST_F(FidelityTest, OtherFilesAreLeftAlone) {
   for (const char* text : {"notes", "notes\n", "{\"schema\": \"lra.profile/1\"}\n", "{}"}) {
     write_file(out_, text);
     try {
-      const FidelityFile file(out_);
+      const fidelity::FidelityFile file(out_);
       FAIL() << text;
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("is not a fidelity file of this program"),
@@ -231,7 +231,7 @@ class TrainedFidelityTest : public FidelityTest {
 
 TEST_F(TrainedFidelityTest, SeesWhatTheModelsLayersSee) {
   const torch::NoGradGuard no_grad;
-  const auto layers = TrainedInputs(run_, {}, torch::kCPU).layers(3, 20);
+  const auto layers = fidelity::TrainedInputs(run_, {}, torch::kCPU).layers(3, 20);
   const OpenedRun run = open_run(run_, {}, "best", torch::kCPU);
   run.model->eval();
   ASSERT_EQ(layers.size(), 2u);
@@ -246,7 +246,7 @@ TEST_F(TrainedFidelityTest, SeesWhatTheModelsLayersSee) {
   const torch::Tensor tokens = torch::cat(rows), mask = torch::ones({3, 20}, torch::kBool);
   const auto seen = run.model->attention_inputs(tokens, mask.unsqueeze(1));
   for (size_t layer = 0; layer < 2; ++layer) {
-    const FidelityInputs& in = layers[layer];
+    const fidelity::FidelityInputs& in = layers[layer];
     Attention& attention = *run.model->attentions()[layer];
     EXPECT_EQ(in.q.sizes(), (std::vector<int64_t>{3, 2, 20, 32}));
     EXPECT_EQ(in.layer, static_cast<int64_t>(layer));

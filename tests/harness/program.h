@@ -165,7 +165,7 @@ inline bool kill_in_training(const std::vector<std::string>& words,
   for (const auto& run : runs) {
     for (int attempt = 0; std::filesystem::exists(run) && attempt < 6000; ++attempt) {
       try {
-        const FolderLock lock(run);
+        const host::FolderLock lock(run);
         break;
       } catch (const Error&) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -47,12 +47,12 @@ class PickyAttention : public ProjectedAttention {
 class UnsupportedTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(UnsupportedTest, IsAStatusOfTheProfileCell) {
-  ProfileCell cell{.attention = parse_attention(GetParam()), .length = 64};
-  const Profile refused = profile_cell(cell, torch::kCPU, 1, 0, {.seconds = 0.01});
+  profile::ProfileCell cell{.attention = parse_attention(GetParam()), .length = 64};
+  const Profile refused = profile::profile_cell(cell, torch::kCPU, 1, 0, {.seconds = 0.01});
   EXPECT_EQ(refused.status, Status::unsupported);
   EXPECT_EQ(refused.reason, "picky takes lengths that 48 divides, not 64");
   cell.length = 96;
-  EXPECT_EQ(profile_cell(cell, torch::kCPU, 1, 0, {.seconds = 0.01}).status, Status::ok);
+  EXPECT_EQ(profile::profile_cell(cell, torch::kCPU, 1, 0, {.seconds = 0.01}).status, Status::ok);
 }
 
 TEST_P(UnsupportedTest, IsAStatusOfTheRun) {

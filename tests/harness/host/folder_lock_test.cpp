@@ -17,7 +17,7 @@ pid_t hold(const std::filesystem::path& folder) {
   if (pipe(ready) != 0) return -1;
   const pid_t child = fork();
   if (child == 0) {
-    const FolderLock lock(folder);
+    const host::FolderLock lock(folder);
     const char byte = 1;
     if (write(ready[1], &byte, 1) != 1) _exit(1);
     for (;;) pause();
@@ -31,47 +31,47 @@ pid_t hold(const std::filesystem::path& folder) {
 
 TEST(FolderLockTest, DiesWithItsHolderAndNamesIt) {
   const Scratch scratch;
-  EXPECT_FALSE(lock_holder(scratch.path())) << "never taken";
+  EXPECT_FALSE(host::lock_holder(scratch.path())) << "never taken";
   const pid_t child = hold(scratch.path());
   ASSERT_GT(child, 0);
-  const auto holder = lock_holder(scratch.path());
+  const auto holder = host::lock_holder(scratch.path());
   ASSERT_TRUE(holder);
   EXPECT_EQ(holder->pid, child);
-  EXPECT_EQ(holder->host, host_name());
+  EXPECT_EQ(holder->host, host::host_name());
   EXPECT_EQ(holder->text(), "process " + std::to_string(child));
-  EXPECT_FALSE(FolderLock::try_lock(scratch.path()));
+  EXPECT_FALSE(host::FolderLock::try_lock(scratch.path()));
   EXPECT_NE(error_text([&] {
-              FolderLock lock(scratch.path());
+              host::FolderLock lock(scratch.path());
             }).find("is in use by process " + std::to_string(child)),
             std::string::npos);
 
   // Stopped is not dead: the lock stays.
   kill(child, SIGSTOP);
-  EXPECT_FALSE(FolderLock::try_lock(scratch.path()));
+  EXPECT_FALSE(host::FolderLock::try_lock(scratch.path()));
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
-  EXPECT_FALSE(lock_holder(scratch.path()));
-  EXPECT_TRUE(FolderLock::try_lock(scratch.path()));
+  EXPECT_FALSE(host::lock_holder(scratch.path()));
+  EXPECT_TRUE(host::FolderLock::try_lock(scratch.path()));
 }
 
 TEST(FolderLockTest, HoldsWithinAProcessAndLookingTakesNothing) {
   const Scratch scratch;
-  auto lock = FolderLock::try_lock(scratch.path());
+  auto lock = host::FolderLock::try_lock(scratch.path());
   ASSERT_TRUE(lock);
-  EXPECT_FALSE(FolderLock::try_lock(scratch.path())) << "not by the process, by its holder";
-  EXPECT_TRUE(FolderLock::try_lock(scratch.path(), "other"));
+  EXPECT_FALSE(host::FolderLock::try_lock(scratch.path())) << "not by the process, by its holder";
+  EXPECT_TRUE(host::FolderLock::try_lock(scratch.path(), "other"));
   {
-    const FolderLock moved = std::move(*lock);
+    const host::FolderLock moved = std::move(*lock);
     lock.reset();
-    EXPECT_TRUE(lock_holder(scratch.path()));
+    EXPECT_TRUE(host::lock_holder(scratch.path()));
   }
-  EXPECT_FALSE(lock_holder(scratch.path()));
-  EXPECT_FALSE(lock_holder(scratch.path() / "no" / "such"));
+  EXPECT_FALSE(host::lock_holder(scratch.path()));
+  EXPECT_FALSE(host::lock_holder(scratch.path() / "no" / "such"));
 }
 
 TEST(FolderLockTest, NamesTheHostOfAnother) {
-  EXPECT_EQ((LockHolder{.host = "elsewhere", .pid = 7}.text()), "process 7 on elsewhere");
-  EXPECT_EQ(LockHolder{}.text(), "another process");
+  EXPECT_EQ((host::LockHolder{.host = "elsewhere", .pid = 7}.text()), "process 7 on elsewhere");
+  EXPECT_EQ(host::LockHolder{}.text(), "another process");
 }
 
 }  // namespace

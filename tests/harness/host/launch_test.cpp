@@ -12,8 +12,8 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-std::optional<Launch> launch(const Variables& variables) {
-  return find_launch([&](const std::string& name) -> std::optional<std::string> {
+std::optional<host::Launch> launch(const Variables& variables) {
+  return host::find_launch([&](const std::string& name) -> std::optional<std::string> {
     const auto found = variables.find(name);
     if (found == variables.end()) return std::nullopt;
     return found->second;
@@ -98,7 +98,7 @@ TEST(LaunchVariables, WithoutThemAChildIsAlone) {
         "PMI_SIZE", "RANK", "WORLD_SIZE", "LOCAL_RANK", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"})
     all[name] = name.ends_with("SIZE") || name.ends_with("TASKS") ? "2" : "1";
   ASSERT_TRUE(launch(all));
-  for (const std::string& name : launch_variables()) all.erase(name);
+  for (const std::string& name : host::launch_variables()) all.erase(name);
   EXPECT_FALSE(launch(all));
 }
 

@@ -50,9 +50,9 @@ std::string said_in_child(const std::function<std::string()>& work) {
 
 // One sample of a cell of 2 heads of 32, whose matrix takes 8 N² bytes; no limit on tensors.
 std::string measured(const std::string& attention, int64_t length) {
-  const Profile record =
-      profile_cell({.attention = parse_attention(attention), .length = length}, torch::kCPU, 1,
-                   /*memory_limit=*/0, {.seconds = 0, .fewest = 1, .least_seconds = 0});
+  const Profile record = profile::profile_cell(
+      {.attention = parse_attention(attention), .length = length}, torch::kCPU, 1,
+      /*memory_limit=*/0, {.seconds = 0, .fewest = 1, .least_seconds = 0});
   return text(record.status) + (record.reason.empty() ? "" : ": " + record.reason) + "\n";
 }
 
@@ -62,7 +62,7 @@ TEST(AddressSpaceTest, ACellBeyondItIsOutOfMemoryAndTheNextOneRuns) {
 #endif
   const std::string said = said_in_child([] {
     // With the room for two threads' arenas 320 MiB; the matrix of 8192 takes 512 MiB.
-    limit_address_space(64 * kMiBytes, 1);
+    host::limit_address_space(64 * kMiBytes, 1);
     return measured("standard[implementation=materialized]", 8192) +
            measured("standard[implementation=materialized]", 128);
   });
@@ -76,14 +76,14 @@ TEST(AddressSpaceTest, HoldsForWhatIsNoTensor) {
   GTEST_SKIP() << "AddressSanitizer ends a process that is out of memory";
 #endif
   const std::string said = said_in_child([] {
-    limit_address_space(64 * kMiBytes, 1);
+    host::limit_address_space(64 * kMiBytes, 1);
     std::string text;
     for (const int64_t bytes : {32 * kMiBytes, 1024 * kMiBytes}) {
       try {
         const std::vector<char> taken(static_cast<size_t>(bytes), 'x');
         text += fmt::format("{} ", taken.back());
       } catch (const std::exception& error) {
-        text += lra::text(status_of(error));
+        text += lra::text(host::status_of(error));
       }
     }
     return text;

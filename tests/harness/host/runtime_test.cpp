@@ -26,18 +26,18 @@ TEST(MachineOf, TellsTheCoresOfTheMachineFromThoseThatMayBeUsed) {
     CPU_ZERO(&set);
     CPU_SET(first, &set);
     ASSERT_EQ(sched_setaffinity(0, sizeof set, &set), 0);
-    machine = machine_of(torch::kCPU);
+    machine = host::machine_of(torch::kCPU);
   }).join();
   EXPECT_EQ(machine.cores, sysconf(_SC_NPROCESSORS_ONLN));
   EXPECT_EQ(machine.usable_cores, 1);
 }
 
 TEST(CompilerText, NamesTheCompilerThatItWas) {
-  EXPECT_EQ(compiler_text("12.2.0"), "g++ 12.2.0");
-  EXPECT_EQ(compiler_text("Clang 15.0.7 (https://github.com/llvm/llvm-project 8dfdcc7)"),
+  EXPECT_EQ(host::compiler_text("12.2.0"), "g++ 12.2.0");
+  EXPECT_EQ(host::compiler_text("Clang 15.0.7 (https://github.com/llvm/llvm-project 8dfdcc7)"),
             "clang++ 15.0.7 (https://github.com/llvm/llvm-project 8dfdcc7)");
-  EXPECT_EQ(compiler_text("Debian Clang 14.0.6"), "clang++ 14.0.6");
-  EXPECT_EQ(software_json()["compiler"], compiler_text(__VERSION__));
+  EXPECT_EQ(host::compiler_text("Debian Clang 14.0.6"), "clang++ 14.0.6");
+  EXPECT_EQ(host::software_json()["compiler"], host::compiler_text(__VERSION__));
 }
 
 // CUDA's runtime in a process with CUDA_VISIBLE_DEVICES=1,0 of two GPUs.
@@ -57,24 +57,24 @@ TEST(GpuName, IsOfTheDeviceThatTheProcessSees) {
                std::string("Model: \t\t ") + model + "\nIRQ:   \t\t 105\n");
   }
   const auto name = [&](int64_t index) {
-    return gpu_name(gpu_bus(index, second_then_first).value_or("none"), scratch.path());
+    return host::gpu_name(host::gpu_bus(index, second_then_first).value_or("none"), scratch.path());
   };
   EXPECT_EQ(name(0), "NVIDIA H100");
   EXPECT_EQ(name(1), "NVIDIA A100");
   EXPECT_EQ(name(2), "unknown");
-  EXPECT_EQ(gpu_bus(0, second_then_first), "0000:af:00.0");
-  EXPECT_FALSE(gpu_bus(0, nullptr).has_value()) << "no runtime";
+  EXPECT_EQ(host::gpu_bus(0, second_then_first), "0000:af:00.0");
+  EXPECT_FALSE(host::gpu_bus(0, nullptr).has_value()) << "no runtime";
 }
 
 TEST(GpuName, IsFoundWithALongDomain) {
   const Scratch scratch;
   std::filesystem::create_directories(scratch.path() / "0000:3b:00.0");
   write_file(scratch.path() / "0000:3b:00.0" / "information", "Model: NVIDIA A100\n");
-  const auto bus = gpu_bus(0, [](char* to, int length, int) {
+  const auto bus = host::gpu_bus(0, [](char* to, int length, int) {
     std::snprintf(to, static_cast<size_t>(length), "00000000:3B:00.0");
     return 0;
   });
-  EXPECT_EQ(gpu_name(bus.value(), scratch.path()), "NVIDIA A100");
+  EXPECT_EQ(host::gpu_name(bus.value(), scratch.path()), "NVIDIA A100");
 }
 
 }  // namespace

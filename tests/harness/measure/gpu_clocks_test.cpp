@@ -10,7 +10,7 @@ namespace {
 
 unsigned long long g_reasons = 0;
 
-Nvml made_up() {
+measure::Nvml made_up() {
   return {.init = [] { return 0; },
           .by_bus =
               [](const char* bus, void** gpu) {
@@ -32,18 +32,18 @@ Nvml made_up() {
 
 TEST(GpuClocks, AreThoseOfTheMultiprocessorsAndOfTheMemory) {
   g_reasons = 0;
-  const auto clocks = gpu_clocks(made_up(), "0000:3b:00.0");
+  const auto clocks = measure::gpu_clocks(made_up(), "0000:3b:00.0");
   ASSERT_TRUE(clocks.has_value());
   EXPECT_EQ(clocks->mhz, 1980u);
   EXPECT_EQ(clocks->memory_mhz, 2619u);
   EXPECT_EQ(clocks->slowed, "");
-  EXPECT_FALSE(gpu_clocks(made_up(), "0000:00:00.0").has_value()) << "another bus";
+  EXPECT_FALSE(measure::gpu_clocks(made_up(), "0000:00:00.0").has_value()) << "another bus";
 }
 
 TEST(GpuClocks, SayWhatSlowsTheGpuDown) {
   const auto slowed = [](unsigned long long reasons) {
     g_reasons = reasons;
-    return gpu_clocks(made_up(), "0000:3b:00.0").value().slowed;
+    return measure::gpu_clocks(made_up(), "0000:3b:00.0").value().slowed;
   };
   EXPECT_EQ(slowed(0x1), "") << "idle";
   EXPECT_EQ(slowed(0x4), "") << "the limit on its power sets the clock under any load";
@@ -54,16 +54,16 @@ TEST(GpuClocks, SayWhatSlowsTheGpuDown) {
 }
 
 TEST(GpuClocks, AreAbsentWithoutALibraryOrItsFunctions) {
-  EXPECT_FALSE(load_nvml("libnothing-of-this-name.so.1").has_value());
-  EXPECT_FALSE(load_nvml("libc.so.6").has_value());
+  EXPECT_FALSE(measure::load_nvml("libnothing-of-this-name.so.1").has_value());
+  EXPECT_FALSE(measure::load_nvml("libc.so.6").has_value());
 }
 
 TEST(GpuClocks, OfTheFirstGpuHere) {
   if (!torch::cuda::is_available()) {
-    EXPECT_FALSE(gpu_clocks(0).has_value());
+    EXPECT_FALSE(measure::gpu_clocks(0).has_value());
     GTEST_SKIP() << "no GPU here: what NVIDIA's library says was not tried";
   }
-  const auto clocks = gpu_clocks(0);
+  const auto clocks = measure::gpu_clocks(0);
   ASSERT_TRUE(clocks.has_value());
   EXPECT_GT(clocks->mhz, 0u);
   EXPECT_GT(clocks->memory_mhz, 0u);

@@ -23,32 +23,32 @@ using Clock = std::chrono::steady_clock;
 // The counting allocator goes in before any tensor, as in main().
 class CountedEnvironment : public testing::Environment {
  public:
-  void SetUp() override { install_counting_allocator(); }
+  void SetUp() override { host::install_counting_allocator(); }
 };
 const auto* const g_counted = testing::AddGlobalTestEnvironment(new CountedEnvironment);
 
 torch::Tensor bytes(int64_t count) { return torch::empty({count}, torch::kUInt8); }
 
 TEST(MemoryTest, CountsEveryByteOfAScriptedPattern) {
-  const int64_t start = live_bytes(torch::kCPU);
-  reset_peak_bytes(torch::kCPU);
+  const int64_t start = host::live_bytes(torch::kCPU);
+  host::reset_peak_bytes(torch::kCPU);
   {
     const auto a = bytes(1000);
-    EXPECT_EQ(live_bytes(torch::kCPU) - start, 1000);
+    EXPECT_EQ(host::live_bytes(torch::kCPU) - start, 1000);
     {
       const auto b = bytes(50'000);
       const auto view = b.slice(0, 0, 10);
-      EXPECT_EQ(live_bytes(torch::kCPU) - start, 51'000) << "a view is no allocation";
+      EXPECT_EQ(host::live_bytes(torch::kCPU) - start, 51'000) << "a view is no allocation";
     }
     const auto c = bytes(300);
-    EXPECT_EQ(live_bytes(torch::kCPU) - start, 1300);
+    EXPECT_EQ(host::live_bytes(torch::kCPU) - start, 1300);
   }
-  EXPECT_EQ(live_bytes(torch::kCPU), start);
-  EXPECT_EQ(peak_bytes(torch::kCPU) - start, 51'000);
+  EXPECT_EQ(host::live_bytes(torch::kCPU), start);
+  EXPECT_EQ(host::peak_bytes(torch::kCPU) - start, 51'000);
 }
 
 TEST(MemoryTest, CountsAcrossThreads) {
-  const int64_t start = live_bytes(torch::kCPU);
+  const int64_t start = host::live_bytes(torch::kCPU);
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([] {
@@ -56,27 +56,27 @@ TEST(MemoryTest, CountsAcrossThreads) {
     });
   }
   for (auto& thread : threads) thread.join();
-  EXPECT_EQ(live_bytes(torch::kCPU), start);
+  EXPECT_EQ(host::live_bytes(torch::kCPU), start);
   torch::Tensor kept;
   std::thread([&] { kept = bytes(777); }).join();
-  EXPECT_EQ(live_bytes(torch::kCPU) - start, 777) << "made on one thread, alive on another";
+  EXPECT_EQ(host::live_bytes(torch::kCPU) - start, 777) << "made on one thread, alive on another";
 }
 
 TEST(MemoryTest, BeyondTheLimitIsOutOfMemoryNotADeath) {
-  set_cpu_memory_limit(live_bytes(torch::kCPU) + 1'000'000);
+  host::set_cpu_memory_limit(host::live_bytes(torch::kCPU) + 1'000'000);
   EXPECT_NO_THROW(bytes(900'000));
   try {
     bytes(1'100'000);
     ADD_FAILURE() << "no error";
   } catch (const std::exception& error) {
-    EXPECT_TRUE(is_out_of_memory(error)) << error.what();
+    EXPECT_TRUE(host::is_out_of_memory(error)) << error.what();
   }
-  set_cpu_memory_limit(0);
-  EXPECT_FALSE(is_out_of_memory(std::runtime_error("something else")));
+  host::set_cpu_memory_limit(0);
+  EXPECT_FALSE(host::is_out_of_memory(std::runtime_error("something else")));
 }
 
 TEST(MeasureTest, KnowsTheDurationOfASpinAndItsBytes) {
-  const Measurement m = measure(
+  const measure::Measurement m = measure::measure(
       [] {
         // The spin ends at a time set before, so that the allocation is within the known duration.
         const auto end = Clock::now() + std::chrono::milliseconds(5);
@@ -102,7 +102,8 @@ void spin(std::chrono::milliseconds time) {
 TEST(MeasureTest, StopsOnceTheMedianIsKnown) {
   const auto work = [] { spin(std::chrono::milliseconds(2)); };
   const auto samples = [&](double precision) {
-    return measure(work, torch::kCPU, {.seconds = 0.2, .precision = precision, .least_seconds = 0})
+    return measure::measure(work, torch::kCPU,
+                            {.seconds = 0.2, .precision = precision, .least_seconds = 0})
         .samples.size();
   };
   EXPECT_EQ(samples(1e9), 6u);
@@ -112,17 +113,18 @@ TEST(MeasureTest, StopsOnceTheMedianIsKnown) {
 TEST(MeasureTest, SamplesForAShortTimeAtLeast) {
   const auto work = [] { spin(std::chrono::milliseconds(2)); };
   const auto begin = Clock::now();
-  const Measurement m =
-      measure(work, torch::kCPU, {.seconds = 10, .precision = 1e9, .least_seconds = 0.2});
+  const measure::Measurement m =
+      measure::measure(work, torch::kCPU, {.seconds = 10, .precision = 1e9, .least_seconds = 0.2});
   EXPECT_GE(std::chrono::duration<double>(Clock::now() - begin).count(), 0.2);
   EXPECT_GT(m.samples.size(), 6u);
-  EXPECT_EQ(measure(work, torch::kCPU, {.seconds = 10, .precision = -1, .most = 20}).samples.size(),
+  EXPECT_EQ(measure::measure(work, torch::kCPU, {.seconds = 10, .precision = -1, .most = 20})
+                .samples.size(),
             20u);
 }
 
 TEST(MeasureTest, WarmsUpUntilItIsStable) {
   int call = 0;
-  const Measurement m = measure(
+  const measure::Measurement m = measure::measure(
       [&] {
         // 64 ms, 32, 16, then 8: as caches and clocks settle.
         spin(std::chrono::milliseconds(std::max(64 >> call++, 8)));
@@ -133,28 +135,28 @@ TEST(MeasureTest, WarmsUpUntilItIsStable) {
 }
 
 TEST(MeasureTest, TheClockItselfTakesNextToNothing) {
-  EXPECT_LT(timer_overhead(), 0.005) << "milliseconds; the shortest calls take about 0.05";
-  EXPECT_GE(timer_overhead(), 0);
+  EXPECT_LT(measure::timer_overhead(), 0.005) << "milliseconds; the shortest calls take about 0.05";
+  EXPECT_GE(measure::timer_overhead(), 0);
 }
 
 // In a process of its own, pinned to one processor with a second thread that competes for it.
 TEST(MachineWatchTest, SeesWorkThatTakesTheProcessor) {
-  const std::vector<int> one = {idle_processors().front()};
+  const std::vector<int> one = {measure::idle_processors().front()};
   const auto seen_beside = [&](bool rival) {
     int result[2];
     EXPECT_EQ(pipe(result), 0);
     const pid_t other = rival ? fork() : 0;
     if (rival && other == 0) {
-      pin_process(one);
+      measure::pin_process(one);
       for (;;) spin(std::chrono::milliseconds(100));
     }
     const pid_t child = fork();
     if (child == 0) {
-      pin_process(one);
+      measure::pin_process(one);
       spin(std::chrono::milliseconds(50));
-      const MachineWatch watch(one);
+      const measure::MachineWatch watch(one);
       spin(std::chrono::milliseconds(400));
-      const MachineWatch::Seen seen = watch.stop();
+      const measure::MachineWatch::Seen seen = watch.stop();
       const double others = seen.others.value_or(-1);
       _exit(write(result[1], &others, sizeof others) == sizeof others ? 0 : 1);
     }
@@ -176,28 +178,29 @@ TEST(MachineWatchTest, SeesWorkThatTakesTheProcessor) {
 }
 
 TEST(MachineWatchTest, TheReferenceIsTheSameEachTime) {
-  double least = reference_work(), most = least;
+  double least = measure::reference_work(), most = least;
   for (int i = 0; i < 5; ++i) {
-    least = std::min(least, reference_work());
-    most = std::max(most, reference_work());
+    least = std::min(least, measure::reference_work());
+    most = std::max(most, measure::reference_work());
   }
   EXPECT_GT(least, 0.1) << "the loop was left out";
   EXPECT_LT(most, 3 * least);
 }
 
 TEST(MachineWatchTest, KnowsThePeakOfTheProcess) {
-  const double before = process_peak_mib().value();
+  const double before = measure::process_peak_mib().value();
   {
     const auto touched = torch::ones({64 << 20}, torch::kUInt8);
-    EXPECT_GE(process_peak_mib().value(), before);
+    EXPECT_GE(measure::process_peak_mib().value(), before);
   }
-  EXPECT_GE(process_peak_mib().value(), 64);
+  EXPECT_GE(measure::process_peak_mib().value(), 64);
 }
 
 TEST(MeasureTest, StopsAtItsTimeWithAFewSamples) {
   const auto begin = Clock::now();
-  const Measurement m = measure([] { std::this_thread::sleep_for(std::chrono::milliseconds(60)); },
-                                torch::kCPU, {.seconds = 0.05, .fewest = 3});
+  const measure::Measurement m =
+      measure::measure([] { std::this_thread::sleep_for(std::chrono::milliseconds(60)); },
+                       torch::kCPU, {.seconds = 0.05, .fewest = 3});
   EXPECT_GE(m.samples.size(), 3u);
   EXPECT_LT(std::chrono::duration<double>(Clock::now() - begin).count(), 2.0);
 }

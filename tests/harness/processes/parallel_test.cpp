@@ -14,6 +14,8 @@
 namespace lra {
 namespace {
 
+using namespace suite;
+
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 

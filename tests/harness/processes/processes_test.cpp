@@ -97,8 +97,8 @@ TEST(Together, ThrowsInAllWhatOneThrows) {
               if (rank > 0) throw Unsupported("too long");
             }),
             three("process 1 of 3: too long"));
-  EXPECT_EQ(messages<Interrupted>([](int64_t rank) {
-              if (rank == 2) throw Interrupted("");
+  EXPECT_EQ(messages<host::Interrupted>([](int64_t rank) {
+              if (rank == 2) throw host::Interrupted("");
             }),
             three("process 2 of 3: "));
   const auto memory = messages<std::bad_alloc>([](int64_t rank) {

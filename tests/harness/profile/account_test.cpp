@@ -7,7 +7,7 @@
 
 #include "harness/profile/profiler.h"
 
-namespace lra {
+namespace lra::profile {
 namespace {
 
 // Every variant as it is, and the forms whose tensors are others.
@@ -61,4 +61,4 @@ TEST(Account, IsWithinTenPerCentOfWhatTheAllocatorSees) {
 }
 
 }  // namespace
-}  // namespace lra
+}  // namespace lra::profile

@@ -8,7 +8,7 @@
 #include "results/analysis/profile_cells.h"
 #include "tests/support/scratch.h"
 
-namespace lra {
+namespace lra::profile {
 namespace {
 
 Profile one_pass(double ms, const std::string& noisy = "") {
@@ -110,4 +110,4 @@ TEST(ProfileStore, KeepsThePlansOrderBehindWhatOthersLeft) {
 }
 
 }  // namespace
-}  // namespace lra
+}  // namespace lra::profile

@@ -10,7 +10,7 @@
 #include "results/records/store.h"
 #include "tests/harness/profile/profile_fixture.h"
 
-namespace lra {
+namespace lra::profile {
 namespace {
 
 constexpr const char* kTwoSamples =
@@ -349,4 +349,4 @@ TEST(PeersScriptTest, SaysWhatIsNotInstalled) {
 }
 
 }  // namespace
-}  // namespace lra
+}  // namespace lra::profile

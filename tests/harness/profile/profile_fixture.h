@@ -6,7 +6,7 @@
 #include "results/records/store.h"
 #include "tests/harness/program.h"
 
-namespace lra {
+namespace lra::profile {
 
 class ProfileFileTest : public testing::Test {
  protected:
@@ -20,4 +20,4 @@ class ProfileFileTest : public testing::Test {
   std::string out_ = (scratch_.path() / "p.jsonl").string();
 };
 
-}  // namespace lra
+}  // namespace lra::profile

@@ -7,7 +7,7 @@
 
 #include "tests/harness/profile/profile_fixture.h"
 
-namespace lra {
+namespace lra::profile {
 namespace {
 
 class ProfileTest : public ProfileFileTest {
@@ -378,4 +378,4 @@ TEST_F(ProfileTest, RefusesWithOneLineThatHelps) {
 }
 
 }  // namespace
-}  // namespace lra
+}  // namespace lra::profile

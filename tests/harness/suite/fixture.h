@@ -12,7 +12,7 @@
 #include "harness/training/run_folder.h"
 #include "tests/harness/program.h"
 
-namespace lra {
+namespace lra::suite {
 
 class SuiteTest : public testing::Test {
  protected:
@@ -93,4 +93,4 @@ inline void expect_same_run(const std::filesystem::path& a, const std::filesyste
   EXPECT_EQ(x, y) << "every step once, with the same losses";
 }
 
-}  // namespace lra
+}  // namespace lra::suite

@@ -5,7 +5,7 @@
 
 #include <csignal>
 
-namespace lra {
+namespace lra::suite {
 namespace {
 
 using Next = Outcome::Next;
@@ -31,8 +31,9 @@ TEST(SuiteOutcome, TimeAndMemoryEndACell) {
 }
 
 TEST(SuiteOutcome, WhatWasAskedToStopDidNotFail) {
-  for (const ChildStatus& child :
-       {ChildStatus{.exit = 130}, ChildStatus{.signal = SIGTERM}, ChildStatus{.signal = SIGINT}}) {
+  for (const host::ChildStatus& child :
+       {host::ChildStatus{.exit = 130}, host::ChildStatus{.signal = SIGTERM},
+        host::ChildStatus{.signal = SIGINT}}) {
     const Outcome outcome = after({.child = child, .tries = 2});
     EXPECT_EQ(outcome.next, Next::leave);
     EXPECT_EQ(outcome.ended, "asked to stop");
@@ -70,4 +71,4 @@ TEST(SuiteOutcome, AWrongJobIsNotTriedAgain) {
 }
 
 }  // namespace
-}  // namespace lra
+}  // namespace lra::suite

@@ -2,7 +2,7 @@
 #include "harness/suite/plan.h"
 #include "tests/harness/suite/fixture.h"
 
-namespace lra {
+namespace lra::suite {
 namespace {
 
 namespace fs = std::filesystem;
@@ -161,4 +161,4 @@ TEST(SuiteMakespan, IsThatOfWorkersTakingTheCellsInTheirOrder) {
 }
 
 }  // namespace
-}  // namespace lra
+}  // namespace lra::suite

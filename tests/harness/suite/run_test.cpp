@@ -6,7 +6,7 @@
 #include "harness/suite/heartbeat.h"
 #include "tests/harness/suite/fixture.h"
 
-namespace lra {
+namespace lra::suite {
 namespace {
 
 namespace fs = std::filesystem;
@@ -37,7 +37,7 @@ TEST_F(SuiteRunTest, SeveralAtATimeOrSeveralRunnersEndAsOne) {
     ASSERT_EQ(tries.size(), 1u);
     EXPECT_EQ(tries[0]["ended"], "ok");
     EXPECT_EQ(tries[0]["threads"], 1);
-    EXPECT_EQ(tries[0]["host"], host_name());
+    EXPECT_EQ(tries[0]["host"], host::host_name());
     EXPECT_TRUE(has(read_file(run("two", attention) / kLogFile), "test accuracy"));
   }
 
@@ -130,9 +130,9 @@ TEST_F(SuiteRunTest, ACellHasItsTime) {
   EXPECT_EQ(run_program(w).status, 1);
   EXPECT_EQ(read_lines(run("s", "standard") / kTriesFile).size(), 1u);
   Program on(words("s", "standard"));
-  for (int i = 0; i < 3000 && !lock_holder(run("s", "standard")); ++i)
+  for (int i = 0; i < 3000 && !host::lock_holder(run("s", "standard")); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  EXPECT_TRUE(lock_holder(run("s", "standard")));
+  EXPECT_TRUE(host::lock_holder(run("s", "standard")));
   on.send(SIGTERM);
   EXPECT_EQ(on.wait().status, 130);
 }
@@ -198,13 +198,13 @@ TEST(SuiteRunners, LocksThatDoNotReachFromHostToHostAreFound) {
     EXPECT_TRUE(runners(scratch.path()).empty()) << "what refuses leaves no mark";
   }
   // A dead one is cleared away, here and elsewhere.
-  write_file(folder / (host_name() + "-999999999"), "");
+  write_file(folder / (host::host_name() + "-999999999"), "");
   const RunnerHeartbeat mark(scratch.path(), std::chrono::milliseconds(20));
   EXPECT_FALSE(fs::exists(folder / "elsewhere-77"));
-  EXPECT_FALSE(fs::exists(folder / (host_name() + "-999999999")));
+  EXPECT_FALSE(fs::exists(folder / (host::host_name() + "-999999999")));
   ASSERT_EQ(runners(scratch.path()).size(), 1u);
   EXPECT_EQ(runners(scratch.path())[0].pid, getpid());
 }
 
 }  // namespace
-}  // namespace lra
+}  // namespace lra::suite

@@ -6,7 +6,7 @@
 
 #include "tests/harness/suite/fixture.h"
 
-namespace lra {
+namespace lra::suite {
 namespace {
 
 namespace fs = std::filesystem;
@@ -151,4 +151,4 @@ TEST_F(SuiteSlurmTest, ManyCellsAreSeveralArrays) {
 }
 
 }  // namespace
-}  // namespace lra
+}  // namespace lra::suite

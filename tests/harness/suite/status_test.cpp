@@ -4,7 +4,7 @@
 #include "harness/suite/cell.h"
 #include "tests/harness/suite/fixture.h"
 
-namespace lra {
+namespace lra::suite {
 namespace {
 
 namespace fs = std::filesystem;
@@ -28,7 +28,7 @@ TEST_F(SuiteStatusTest, ShowsEveryCellAsItStands) {
     fs::create_directories(run("s", "standard", seed));
     write_file(run("s", "standard", seed) / kMetricsFile, log + (seed == 2 ? "{\"step\":9" : ""));
   }
-  const FolderLock working(run("s", "standard", 1));
+  const host::FolderLock working(run("s", "standard", 1));
   const ProgramResult result =
       run_program({"suite", "status", "--out", out("s").string(), "--json"});
   ASSERT_EQ(result.status, 0) << result.err;
@@ -176,4 +176,4 @@ TEST(SlowSuiteStatus, OfAThousandRunFoldersTakesSeconds) {
 }
 
 }  // namespace
-}  // namespace lra
+}  // namespace lra::suite

@@ -6,7 +6,7 @@
 #include "harness/training/run_folder.h"
 #include "tests/harness/suite/fixture.h"
 
-namespace lra {
+namespace lra::suite {
 namespace {
 
 namespace fs = std::filesystem;
@@ -99,4 +99,4 @@ TEST_F(SuiteTest, RefusesWithOneLineThatHelps) {
 }
 
 }  // namespace
-}  // namespace lra
+}  // namespace lra::suite

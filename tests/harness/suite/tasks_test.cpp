@@ -6,7 +6,7 @@
 #include "tests/harness/program.h"
 #include "tests/support/archives.h"
 
-namespace lra {
+namespace lra::suite {
 namespace {
 
 namespace fs = std::filesystem;
@@ -252,4 +252,4 @@ TEST(SuiteBudgets, GoOverEveryProtocol) {
 }
 
 }  // namespace
-}  // namespace lra
+}  // namespace lra::suite

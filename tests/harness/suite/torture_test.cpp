@@ -11,7 +11,7 @@
 #include "harness/suite/suite.h"
 #include "tests/harness/suite/fixture.h"
 
-namespace lra {
+namespace lra::suite {
 namespace {
 
 namespace fs = std::filesystem;
@@ -198,4 +198,4 @@ TEST_F(SlowSuiteTorture, OneRunnerOrTwoEndAsIfUndisturbed) {
 }
 
 }  // namespace
-}  // namespace lra
+}  // namespace lra::suite

@@ -29,10 +29,10 @@ TEST(CheckpointDigest, IsMadeWithoutACopyOfTheState) {
   ASSERT_GT(mib, 100);
   state_sha256(model);  // what the first call alone takes
   if (!reset_process_peak()) GTEST_SKIP() << "the peak of this process cannot be reset here";
-  const double before = process_peak_mib().value();
+  const double before = measure::process_peak_mib().value();
   const std::string digest = state_sha256(model);
   EXPECT_EQ(digest.size(), 64u);
-  EXPECT_LT(process_peak_mib().value() - before, mib / 8);
+  EXPECT_LT(measure::process_peak_mib().value() - before, mib / 8);
 }
 
 }  // namespace

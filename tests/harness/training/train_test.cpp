@@ -315,7 +315,7 @@ TEST_F(TrainTest, RefusesCudaWithoutADevice) {
 
 TEST_F(TrainTest, RefusesAFolderInUse) {
   fs::create_directories(run("a"));
-  const FolderLock lock(run("a"));
+  const host::FolderLock lock(run("a"));
   const ProgramResult result = run_program(words("a"));
   EXPECT_EQ(result.status, 1);
   EXPECT_NE(result.err.find("is in use by process " + std::to_string(getpid())), std::string::npos)
