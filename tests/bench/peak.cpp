@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "attention_variants/ops/cpu/kernels/simd.h"
+#include "attention_variants/ops/cpu/kernels/rows/simd.h"
 #include "attention_variants/torch.h"
 
 namespace lra {

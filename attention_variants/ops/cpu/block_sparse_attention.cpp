@@ -1,4 +1,4 @@
-#include "attention_variants/ops/cpu/kernels/block_sparse_attention.h"
+#include "attention_variants/ops/cpu/kernels/heads/block_sparse_attention.h"
 
 #include <algorithm>
 #include <cmath>

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "attention_variants/ops/autograd_state.h"
-#include "attention_variants/ops/cpu/kernels/dropout_bits.h"
+#include "attention_variants/ops/cpu/kernels/rows/dropout_bits.h"
 
 namespace lra::ops {
 namespace {

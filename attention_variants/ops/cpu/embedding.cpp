@@ -1,7 +1,7 @@
 #include <vector>
 
 #include "attention_variants/ops/autograd_state.h"
-#include "attention_variants/ops/cpu/kernels/row_ops.h"
+#include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/row_tiles.h"
 #include "attention_variants/ops/dropout.h"

@@ -3,7 +3,7 @@
 
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/cpu/gemm_precision.h"
-#include "attention_variants/ops/cpu/kernels/row_ops.h"
+#include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 #include "attention_variants/ops/cpu/layer_tile.h"
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/dropout.h"

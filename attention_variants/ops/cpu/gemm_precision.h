@@ -2,7 +2,7 @@
 // bfloat16 under autocast, whatever is stored between products staying float32.
 #pragma once
 
-#include "attention_variants/ops/cpu/kernels/gemm.h"
+#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops::cpu {

@@ -3,9 +3,9 @@
 
 #include <functional>
 
-#include "attention_variants/ops/cpu/kernels/gemm.h"
-#include "attention_variants/ops/cpu/kernels/scratch.h"
-#include "attention_variants/ops/cpu/kernels/softmax_columns.h"
+#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+#include "attention_variants/ops/cpu/kernels/rows/scratch.h"
+#include "attention_variants/ops/cpu/kernels/rows/softmax_columns.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops::cpu {

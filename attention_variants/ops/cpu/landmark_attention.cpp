@@ -1,4 +1,4 @@
-#include "attention_variants/ops/cpu/kernels/landmark_attention.h"
+#include "attention_variants/ops/cpu/kernels/heads/landmark_attention.h"
 
 #include "attention_variants/ops/cpu/head_function.h"
 #include "attention_variants/ops/cpu/operators.h"

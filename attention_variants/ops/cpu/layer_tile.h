@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "attention_variants/ops/cpu/kernels/gemm.h"
-#include "attention_variants/ops/cpu/kernels/row_ops.h"
+#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+#include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 #include "attention_variants/ops/cpu/row_tiles.h"
 #include "attention_variants/torch.h"
 

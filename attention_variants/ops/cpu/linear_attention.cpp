@@ -1,4 +1,4 @@
-#include "attention_variants/ops/cpu/kernels/linear_attention.h"
+#include "attention_variants/ops/cpu/kernels/heads/linear_attention.h"
 
 #include <cmath>
 

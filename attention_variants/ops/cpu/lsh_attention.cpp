@@ -1,4 +1,4 @@
-#include "attention_variants/ops/cpu/kernels/lsh_attention.h"
+#include "attention_variants/ops/cpu/kernels/heads/lsh_attention.h"
 
 #include "attention_variants/ops/cpu/head_function.h"
 #include "attention_variants/ops/cpu/operators.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <atomic>
 
-#include "attention_variants/ops/cpu/kernels/gemm.h"
-#include "attention_variants/ops/cpu/kernels/serial_blas.h"
+#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+#include "attention_variants/ops/cpu/kernels/gemm/serial_blas.h"
 
 namespace lra::ops::cpu {
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "attention_variants/ops/cpu/kernels/row_ops.h"
+#include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops::cpu {

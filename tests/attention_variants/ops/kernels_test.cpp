@@ -15,10 +15,10 @@
 #include <thread>
 
 #include "attention_variants/ops/autocast.h"
-#include "attention_variants/ops/cpu/kernels/gemm.h"
-#include "attention_variants/ops/cpu/kernels/row_ops.h"
-#include "attention_variants/ops/cpu/kernels/simd.h"
-#include "attention_variants/ops/cpu/kernels/vector_math.h"
+#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+#include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
+#include "attention_variants/ops/cpu/kernels/rows/simd.h"
+#include "attention_variants/ops/cpu/kernels/rows/vector_math.h"
 #include "attention_variants/ops/cpu/parallel.h"
 #include "attention_variants/ops/dispatch.h"
 #include "attention_variants/ops/linear.h"

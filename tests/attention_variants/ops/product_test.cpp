@@ -1,5 +1,5 @@
 // Products of small matrices, by every code that this processor runs, against float64.
-#include "attention_variants/ops/cpu/kernels/gemm_f32.h"
+#include "attention_variants/ops/cpu/kernels/gemm/gemm_f32.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "attention_variants/ops/cpu/kernels/gemm_bf16.h"
+#include "attention_variants/ops/cpu/kernels/gemm/gemm_bf16.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops::cpu {

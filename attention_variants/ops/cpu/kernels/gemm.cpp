@@ -1,15 +1,15 @@
 // Which code multiplies: BLAS or registers, oneDNN, AVX-512 BF16 or float32.
-#include "attention_variants/ops/cpu/kernels/gemm.h"
+#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
 
 #include <array>
 #include <memory>
 #include <vector>
 
-#include "attention_variants/ops/cpu/kernels/gemm_bf16.h"
-#include "attention_variants/ops/cpu/kernels/gemm_f32.h"
+#include "attention_variants/ops/cpu/kernels/gemm/gemm_bf16.h"
+#include "attention_variants/ops/cpu/kernels/gemm/gemm_f32.h"
 #include "attention_variants/ops/cpu/kernels/kernels.h"
-#include "attention_variants/ops/cpu/kernels/onednn.h"
-#include "attention_variants/ops/cpu/kernels/serial_blas.h"
+#include "attention_variants/ops/cpu/kernels/gemm/onednn.h"
+#include "attention_variants/ops/cpu/kernels/gemm/serial_blas.h"
 
 // BLAS, Fortran's interface: column-major, so that what it calls the first matrix is our second.
 extern "C" void sgemm_(const char* transpose_a, const char* transpose_b, const int* m, const int* n,

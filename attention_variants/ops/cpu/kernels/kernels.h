@@ -5,16 +5,16 @@
 
 #include <span>
 
-#include "attention_variants/ops/cpu/kernels/block_sparse_attention.h"
-#include "attention_variants/ops/cpu/kernels/depthwise_conv.h"
-#include "attention_variants/ops/cpu/kernels/dropout_bits.h"
-#include "attention_variants/ops/cpu/kernels/gemm.h"
-#include "attention_variants/ops/cpu/kernels/iterative_inverse.h"
-#include "attention_variants/ops/cpu/kernels/landmark_attention.h"
-#include "attention_variants/ops/cpu/kernels/linear_attention.h"
-#include "attention_variants/ops/cpu/kernels/lsh_attention.h"
-#include "attention_variants/ops/cpu/kernels/row_ops.h"
-#include "attention_variants/ops/cpu/kernels/softmax_attention.h"
+#include "attention_variants/ops/cpu/kernels/heads/block_sparse_attention.h"
+#include "attention_variants/ops/cpu/kernels/rows/depthwise_conv.h"
+#include "attention_variants/ops/cpu/kernels/rows/dropout_bits.h"
+#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+#include "attention_variants/ops/cpu/kernels/heads/iterative_inverse.h"
+#include "attention_variants/ops/cpu/kernels/heads/landmark_attention.h"
+#include "attention_variants/ops/cpu/kernels/heads/linear_attention.h"
+#include "attention_variants/ops/cpu/kernels/heads/lsh_attention.h"
+#include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
+#include "attention_variants/ops/cpu/kernels/heads/softmax_attention.h"
 
 namespace lra::ops::cpu {
 

@@ -1,0 +1,31 @@
+// Products of small matrices whose operands are rounded to bfloat16 and whose sums are float32.
+#pragma once
+
+#include <vector>
+
+#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+
+namespace lra::ops::cpu {
+
+enum class GemmBf16Backend : int {
+  float32,  // by gemm_f32() of the rounded numbers, on any processor
+  avx512,   // sums in registers, by AVX-512 BF16's instruction for two terms at once
+  onednn,   // LibTorch's brgemm(), by AMX where there is any, else by AVX-512 BF16
+};
+
+/// "float32", "avx512", "onednn"
+const char* name_of(GemmBf16Backend code);
+
+/// Those that the chosen instruction set (kernels.h) and LibTorch run, float32 first.
+std::vector<GemmBf16Backend> rounded_codes();
+
+/// The one that gemm() takes under GemmPrecision::bfloat16: onednn with AMX, else avx512 where
+/// there are such instructions. Chosen once, as product_code() is.
+GemmBf16Backend rounded_code();
+
+/// c = op(a) op(b) as gemm() and its like say, of operands rounded to bfloat16 (to the nearest,
+/// ties to even), by one of rounded_codes().
+void gemm_bf16(GemmBf16Backend code, Transposed transposed, int64_t m, int64_t n, int64_t k,
+               ConstMatrix a, ConstMatrix b, Matrix c, GemmScale scale);
+
+}  // namespace lra::ops::cpu

@@ -1,0 +1,238 @@
+#include "attention_variants/ops/cpu/kernels/heads/block_sparse_attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
+#include "attention_variants/ops/cpu/kernels/rows/scratch.h"
+#include "attention_variants/ops/cpu/kernels/rows/vector_math.h"
+
+namespace lra::ops::cpu::LRA_ISA {
+namespace {
+
+constexpr int64_t kScores = 64 * 1024;  // at a time: 256 KiB
+constexpr int64_t kLeastRows = 16, kMostRows = 128;
+
+int64_t key_count(const SparsityTile& tile) {
+  int64_t count = 0;
+  for (const Range& range : tile.keys) count += range.end - range.begin;
+  return count;
+}
+
+// Queries at a time where they see that many keys.
+int64_t rows_at_a_time(int64_t keys) {
+  return std::clamp(kScores / std::max<int64_t>(keys, 1), kLeastRows, kMostRows);
+}
+
+// What one query sees among the gathered keys: [0, whole) and [begin, end).
+struct Seen {
+  int64_t whole = 0, begin = 0, end = 0;
+};
+
+LRA_INLINE float largest(const float* x, Range of) {
+  return cpu::largest(x + of.begin, of.end - of.begin);
+}
+
+LRA_INLINE float exponentials(float* x, Range of, float shift) {
+  return cpu::exponentials(x + of.begin, of.end - of.begin, 1, shift);
+}
+
+LRA_INLINE void zero_unseen(float* x, const Seen& seen, int64_t keys) {
+  std::fill(x + seen.whole, x + std::max(seen.begin, seen.whole), 0.0F);
+  std::fill(x + std::max(seen.end, seen.whole), x + keys, 0.0F);
+}
+
+// scores [rows,keys] become exp(score - their maximum), 0 where a query does not see a key; stats
+// [rows] of them.
+void weights_of(float* scores, int64_t rows, int64_t keys, const Seen* seen,
+                const SoftmaxStats& stats) {
+  for (int64_t r = 0; r < rows; ++r) {
+    float* row = scores + r * keys;
+    const Range whole{0, seen[r].whole}, bounded{seen[r].begin, seen[r].end};
+    const float most = std::max(largest(row, whole), largest(row, bounded));
+    const float sum = exponentials(row, whole, most) + exponentials(row, bounded, most);
+    zero_unseen(row, seen[r], keys);
+    const bool nothing = seen[r].whole == 0 && seen[r].begin >= seen[r].end;
+    stats.max[r] = nothing ? 0.0F : most;
+    stats.inverse_sum[r] = nothing ? 0.0F : 1 / sum;
+  }
+}
+
+// scores become softmaxes again, and grad [rows,keys], their gradient, that of the products q kᵀ
+// before they were scaled;
+// along [rows] is the product of each result with its gradient.
+void weights_backward(float* scores, float* grad, int64_t rows, int64_t keys, const Seen* seen,
+                      float scale, const SoftmaxStats& stats, const float* along) {
+  for (int64_t r = 0; r < rows; ++r) {
+    float *row = scores + r * keys, *to = grad + r * keys;
+    exponentials(row, {0, seen[r].whole}, stats.max[r]);
+    exponentials(row, {seen[r].begin, seen[r].end}, stats.max[r]);
+    zero_unseen(row, seen[r], keys);
+    const float shift = along[r], share = stats.inverse_sum[r];
+    for (int64_t c = 0; c < keys; ++c) {
+      row[c] *= share;
+      to[c] = row[c] * (to[c] - shift) * scale;
+    }
+  }
+}
+
+// The keys that a tile's queries see, without those of padding, side by side.
+class Gathered {
+ public:
+  Gathered(const PatternShape& shape, const SparsityPattern& pattern, Arena& arena, int64_t most)
+      : shape_(shape),
+        pattern_(pattern),
+        at_(reinterpret_cast<int32_t*>(arena.take(most))),
+        k(arena.matrix(most, shape.depth)),
+        v(arena.matrix(most, shape.values)) {}
+
+  void read(const SparsityTile& tile, const PatternInputs& in) {
+    count_ = 0;
+    whole_ = 0;
+    for (size_t i = 0; i < tile.keys.size(); ++i) {
+      for (int64_t j = tile.keys[i].begin; j < tile.keys[i].end; ++j) {
+        if (!in.mask[j]) continue;
+        std::copy(in.k[j], in.k[j] + shape_.depth, k[count_]);
+        std::copy(in.v[j], in.v[j] + shape_.values, v[count_]);
+        at_[count_++] = static_cast<int32_t>(j);
+      }
+      if (static_cast<int64_t>(i) < tile.unbounded) whole_ = count_;
+    }
+  }
+
+  int64_t count() const { return count_; }
+
+  // What queries [begin, begin + rows) see; those of padding see nothing.
+  void seen_by(int64_t begin, int64_t rows, const bool* mask, Seen* seen) const {
+    int64_t first = whole_, end = whole_;
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t i = begin + r;
+      while (first < count() && at_[first] < i - pattern_.before) ++first;
+      while (end < count() && at_[end] <= i + pattern_.after) ++end;
+      seen[r] = mask[i] ? Seen{whole_, first, std::max(first, end)} : Seen{};
+    }
+  }
+
+  // to [N,width], at the keys' positions, += from.
+  void scatter(ConstMatrix from, int64_t width, Matrix to) const {
+    for (int64_t j = 0; j < count(); ++j) {
+      float* sum = to[at_[j]];
+      add(sum, from[j], width, sum);
+    }
+  }
+
+ private:
+  const PatternShape& shape_;
+  const SparsityPattern& pattern_;
+  int32_t* const at_;  // positions
+  int64_t count_ = 0;
+  int64_t whole_ = 0;  // of them seen by all queries
+
+ public:
+  const Matrix k, v;  // [count,d], [count,e]
+};
+
+// Calls body(tile's keys, begin, rows, seen) for a few queries at a time, as long as there are
+// tokens among them; `done`(keys) at the end of each tile.
+template <class Body, class Done>
+void for_each_part(const SparsityPattern& pattern, const PatternInputs& in, Gathered& keys,
+                   Body body, Done done) {
+  Seen seen[kMostRows];
+  for (const SparsityTile& tile : pattern.tiles) {
+    const auto [first, end] = tile.queries;
+    if (std::find(in.mask + first, in.mask + end, true) == in.mask + end) continue;
+    keys.read(tile, in);
+    if (keys.count() == 0) continue;
+    const int64_t most = rows_at_a_time(keys.count());
+    for (int64_t begin = first; begin < end; begin += most) {
+      const int64_t rows = std::min(most, end - begin);
+      keys.seen_by(begin, rows, in.mask, seen);
+      body(begin, rows, seen);
+    }
+    done();
+  }
+}
+
+struct Sizes {
+  int64_t keys = 0, scores = 0, rows = 0;  // the most at a time
+};
+
+Sizes sizes_of(const SparsityPattern& pattern) {
+  Sizes sizes;
+  for (const SparsityTile& tile : pattern.tiles) {
+    // With padding left out there may be fewer keys, and more rows at a time: kScores bounds those.
+    const int64_t keys = key_count(tile),
+                  rows = std::min(kMostRows, tile.queries.end - tile.queries.begin);
+    sizes.keys = std::max(sizes.keys, keys);
+    sizes.scores =
+        std::max(sizes.scores, std::min(rows * keys, std::max(kScores, kLeastRows * keys)));
+    sizes.rows = std::max(sizes.rows, rows);
+  }
+  return sizes;
+}
+
+}  // namespace
+
+int64_t pattern_scratch(const PatternShape& shape, const SparsityPattern& pattern, bool backward) {
+  const Sizes sizes = sizes_of(pattern);
+  const int64_t width = shape.depth + shape.values;
+  return (sizes.keys * width + sizes.scores) * (backward ? 2 : 1) + sizes.keys +
+         (backward ? sizes.rows * (width + 1) : 0);
+}
+
+void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
+                     const PatternInputs& in, Matrix out, const SoftmaxStats& stats,
+                     float* scratch) {
+  const int64_t d = shape.depth, e = shape.values;
+  const Sizes sizes = sizes_of(pattern);
+  Arena arena(scratch);
+  Gathered keys(shape, pattern, arena, sizes.keys);
+  float* const scores = arena.take(sizes.scores);
+  zero_rows(out, 0, shape.length, e);
+  const auto part = [&](int64_t begin, int64_t rows, const Seen* seen) {
+    const int64_t n = keys.count();
+    gemm_nt(rows, n, d, in.q.from(begin), keys.k, {scores, n}, {.product = shape.scale});
+    weights_of(scores, rows, n, seen, stats.from(begin));
+    gemm(rows, e, n, {scores, n}, keys.v, out.from(begin));
+    scale_rows(out.from(begin), rows, e, stats.inverse_sum + begin);
+  };
+  for_each_part(pattern, in, keys, part, [] {});
+}
+
+void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
+                      const PatternInputs& in, ConstMatrix out, const SoftmaxStats& stats,
+                      ConstMatrix grad_out, const PatternGradients& grad, float* scratch) {
+  const int64_t d = shape.depth, e = shape.values;
+  const Sizes sizes = sizes_of(pattern);
+  Arena arena(scratch);
+  Gathered keys(shape, pattern, arena, sizes.keys);
+  const Matrix grad_k = arena.matrix(sizes.keys, d), grad_v = arena.matrix(sizes.keys, e);
+  float *const scores = arena.take(sizes.scores), *const grad_scores = arena.take(sizes.scores),
+               *const along = arena.take(sizes.rows), *const q_copy = arena.take(sizes.rows * d),
+               *const g_copy = arena.take(sizes.rows * e);
+  for (const Matrix& of : {grad.q, grad.k}) zero_rows(of, 0, shape.length, d);
+  zero_rows(grad.v, 0, shape.length, e);
+  float kept = 0;  // what the tile's gradients of keys are multiplied by before more is added
+  const auto part = [&](int64_t begin, int64_t rows, const Seen* seen) {
+    const int64_t n = keys.count();
+    const bool* mask = in.mask + begin;
+    const ConstMatrix q = without_padding(in.q.from(begin), mask, rows, d, q_copy),
+                      g = without_padding(grad_out.from(begin), mask, rows, e, g_copy);
+    gemm_nt(rows, n, d, q, keys.k, {scores, n}, {.product = shape.scale});
+    gemm_nt(rows, n, e, g, keys.v, {grad_scores, n});
+    row_products(out.from(begin), g, rows, e, along);
+    weights_backward(scores, grad_scores, rows, n, seen, shape.scale, stats.from(begin), along);
+    gemm(rows, d, n, {grad_scores, n}, keys.k, grad.q.from(begin));
+    gemm_tn(n, d, rows, {grad_scores, n}, q, grad_k, {.old = kept});
+    gemm_tn(n, e, rows, {scores, n}, g, grad_v, {.old = kept});
+    kept = 1;
+  };
+  for_each_part(pattern, in, keys, part, [&] {
+    keys.scatter(grad_k, d, grad.k);
+    keys.scatter(grad_v, e, grad.v);
+    kept = 0;
+  });
+}
+
+}  // namespace lra::ops::cpu::LRA_ISA

@@ -1,0 +1,124 @@
+#include "attention_variants/ops/cpu/kernels/heads/iterative_inverse.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "attention_variants/ops/cpu/kernels/rows/vector_math.h"
+
+namespace lra::ops::cpu::LRA_ISA {
+namespace {
+
+constexpr float kLeastNorm = 0.5F;  // below it A is zero: a sample with no landmark at all
+
+// to = diagonal * I - from, all [m,m].
+void from_diagonal(int64_t m, float diagonal, const float* from, float* to) {
+  for (int64_t i = 0; i < m * m; ++i) to[i] = -from[i];
+  for (int64_t i = 0; i < m; ++i) to[i * m + i] += diagonal;
+}
+
+void column_sums(int64_t m, const float* a, float* sums) {
+  std::fill(sums, sums + m, 0.0F);
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < m; ++j) sums[j] += a[i * m + j];
+  }
+}
+
+// z = aᵀ / norm; returns the norm. sums [m] gets the sums of a's columns.
+float start(int64_t m, ConstMatrix a, Matrix z, float* sums) {
+  column_sums(m, a.data, sums);
+  const float norm = std::max(*std::max_element(sums, sums + m), kLeastNorm);
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < m; ++j) z[j][i] = a[i][j] / norm;
+  }
+  return norm;
+}
+
+// What one iteration makes on its way.
+struct Iterate {
+  Matrix z, az, seven, fifteen, thirteen;  // of Z; A Z; 7I - AZ; 15I - AZ (..); 13I - AZ (..)
+  static constexpr int64_t kParts = 5;
+  Iterate(int64_t m, float* at)
+      : z{at, m},
+        az{at + m * m, m},
+        seven{at + 2 * m * m, m},
+        fifteen{at + 3 * m * m, m},
+        thirteen{at + 4 * m * m, m} {}
+};
+
+// From step.z to the next Z.
+void iterate(int64_t m, ConstMatrix a, const Iterate& step, Matrix next) {
+  gemm(m, m, m, a, step.z, step.az);
+  from_diagonal(m, 7, step.az.data, step.seven.data);
+  gemm(m, m, m, step.az, step.seven, step.thirteen);  // for a moment
+  from_diagonal(m, 15, step.thirteen.data, step.fifteen.data);
+  gemm(m, m, m, step.az, step.fifteen, next);  // for a moment
+  from_diagonal(m, 13, next.data, step.thirteen.data);
+  gemm(m, m, m, step.z, step.thirteen, next, {.product = 0.25F});
+}
+
+}  // namespace
+
+int64_t inverse_scratch(int64_t m) { return (Iterate::kParts)*m * m + m; }
+
+void inverse(int64_t m, int64_t iterations, ConstMatrix a, Matrix z, float* scratch) {
+  Iterate step(m, scratch);
+  float* sums = scratch + Iterate::kParts * m * m;
+  start(m, a, z, sums);
+  for (int64_t i = 0; i < iterations; ++i) {
+    std::copy(z.data, z.data + m * m, step.z.data);
+    iterate(m, a, step, z);
+  }
+}
+
+int64_t inverse_backward_scratch(int64_t m, int64_t iterations) {
+  return (iterations * Iterate::kParts + 4) * m * m + m;
+}
+
+void inverse_iterates(int64_t m, int64_t iterations, ConstMatrix a, Matrix z, float* iterates) {
+  float* sums = iterates + (iterations * Iterate::kParts + 4) * m * m;
+  const auto at = [&](int64_t i) { return Iterate(m, iterates + i * Iterate::kParts * m * m); };
+  start(m, a, iterations > 0 ? at(0).z : z, sums);
+  for (int64_t i = 0; i < iterations; ++i)
+    iterate(m, a, at(i), i + 1 < iterations ? at(i + 1).z : z);
+}
+
+void inverse_backward(int64_t m, int64_t iterations, ConstMatrix a, Matrix grad_z, Matrix grad_a,
+                      float* iterates) {
+  const int64_t count = m * m;
+  float* spare = iterates + iterations * Iterate::kParts * count;
+  const Matrix grad_az{spare, m}, outer{spare + count, m}, inner{spare + 2 * count, m},
+      grad_next{spare + 3 * count, m};
+  const float* sums = spare + 4 * count;
+  std::fill(grad_a.data, grad_a.data + count, 0.0F);
+  for (int64_t i = iterations - 1; i >= 0; --i) {
+    const Iterate step(m, iterates + i * Iterate::kParts * count);
+    // next = Z T / 4, T = 13I - AZ U, U = 15I - AZ W, W = 7I - AZ.
+    gemm_tn(m, m, m, step.z, grad_z, outer, {.product = -0.25F});  // of AZ U
+    gemm_nt(m, m, m, grad_z, step.thirteen, grad_next, {.product = 0.25F});
+    gemm_nt(m, m, m, outer, step.fifteen, grad_az);
+    gemm_tn(m, m, m, step.az, outer, inner, {.product = -1});  // of AZ W
+    gemm_nt(m, m, m, inner, step.seven, grad_az, {.old = 1});
+    gemm_tn(m, m, m, step.az, inner, grad_az, {.product = -1, .old = 1});
+    gemm_nt(m, m, m, grad_az, step.z, grad_a, {.old = 1});
+    gemm_tn(m, m, m, a, grad_az, grad_next, {.old = 1});
+    std::copy(grad_next.data, grad_next.data + count, grad_z.data);
+  }
+  // Z of the start: Aᵀ / norm, and the norm is the largest sum of a column, shared where there are
+  // several.
+  const float largest = *std::max_element(sums, sums + m), norm = std::max(largest, kLeastNorm);
+  float along = 0;
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < m; ++j) {
+      grad_a[i][j] += grad_z[j][i] / norm;
+      along += grad_z[j][i] * a[i][j];
+    }
+  }
+  if (largest < kLeastNorm) return;
+  const auto ties = static_cast<float>(std::count(sums, sums + m, largest));
+  for (int64_t j = 0; j < m; ++j) {
+    if (sums[j] != largest) continue;
+    for (int64_t i = 0; i < m; ++i) grad_a[i][j] -= along / (norm * norm) / ties;
+  }
+}
+
+}  // namespace lra::ops::cpu::LRA_ISA

@@ -1,0 +1,64 @@
+// Attention whose kernel is a product of features, of one head of one sample, forward and backward,
+// a tile of positions at a time: S = Σ_j φ(k_j) [v_j 1] over the tokens, and each query's result is
+// φ(q) S, its first part divided by its last number. No features of all positions are stored; the
+// backward pass computes them anew.
+#pragma once
+
+#include <cstdint>
+
+#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+#include "attention_variants/ops/types.h"
+
+namespace lra::ops::cpu {
+
+struct FeatureShape {
+  FeatureMap map = FeatureMap::elu;
+  int64_t length = 0;                 // N
+  int64_t depth = 0;                  // d
+  int64_t width = 0;                  // f features
+  const float* projection = nullptr;  // W [f,d], of relu and softmax
+  float norm = 0;
+  float offset = 0;
+  bool normalise = true;  // false: no denominator, S times `share`
+  float share = 1;
+  float denominator_min = 0;   // of the denominator
+  bool count_padding = false;  // padded keys count as tokens with k = v = 0
+};
+
+struct FeatureInputs {
+  ConstMatrix q, k, v;            // [N,d]
+  const bool* mask = nullptr;     // [N]
+  const float* phases = nullptr;  // [N,2] sin θ, cos θ, of cosine
+};
+
+/// What the backward pass needs of the forward pass.
+struct FeatureState {
+  float* sums = nullptr;          // [f,d] of S, then [f] of its last column
+  float* largest = nullptr;       // [1] c of the keys, of softmax
+  int64_t* where = nullptr;       // [2] its position and feature
+  float* denominators = nullptr;  // [N]
+};
+
+struct FeatureGradients {
+  Matrix q, k, v;  // [N,d]
+};
+
+}  // namespace lra::ops::cpu
+
+namespace lra::ops::LRA_KERNELS {
+
+/// Floats of FeatureState::sums.
+int64_t feature_sums(const FeatureShape& shape);
+/// Floats of scratch, a thread.
+int64_t feature_scratch(const FeatureShape& shape);
+
+/// Writes out [N,d], rows of padded positions zero, and `state`.
+void feature_forward(const FeatureShape& shape, const FeatureInputs& inputs, Matrix out,
+                     const FeatureState& state, float* scratch);
+
+/// Writes all gradients, given out and its gradient.
+void feature_backward(const FeatureShape& shape, const FeatureInputs& inputs, ConstMatrix out,
+                      const FeatureState& state, ConstMatrix grad_out, const FeatureGradients& grad,
+                      float* scratch);
+
+}  // namespace lra::ops::LRA_KERNELS

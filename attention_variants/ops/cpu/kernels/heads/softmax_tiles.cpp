@@ -1,0 +1,126 @@
+#include "attention_variants/ops/cpu/kernels/heads/softmax_tiles.h"
+
+#include <algorithm>
+#include <limits>
+#include <numbers>
+
+#include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
+#include "attention_variants/ops/cpu/kernels/rows/vector_math.h"
+
+namespace lra::ops::cpu::LRA_ISA {
+namespace {
+
+// Of scores whose powers of two are wanted.
+float score_scale(const SmallAttentionShape& shape) {
+  return shape.scale * std::numbers::log2e_v<float>;
+}
+
+// From row to row of a tile's scores; with one that is a power of two, columns fall into few sets
+// of the cache.
+constexpr int64_t kRowStride = kTile + 16;
+
+}  // namespace
+
+void softmax_rows(float* s, int64_t rows, int64_t m, const float* bias) {
+  for (int64_t r = 0; r < rows; ++r) {
+    float* row = s + r * m;
+    for (int64_t j = 0; j < m; ++j) row[j] += bias[j];
+    const float top = largest(row, m);
+    const float share = 1 / exponentials(row, m, 1, top);
+    for (int64_t j = 0; j < m; ++j) row[j] *= share;
+  }
+}
+
+void softmax_rows_backward(const float* p, float* grad, int64_t rows, int64_t m, float scale) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* from = p + r * m;
+    float* row = grad + r * m;
+    float dot = 0;
+#pragma omp simd reduction(+ : dot)
+    for (int64_t j = 0; j < m; ++j) dot += from[j] * row[j];
+    for (int64_t j = 0; j < m; ++j) row[j] = from[j] * (row[j] - dot) * scale;
+  }
+}
+
+int64_t tile_scratch(const SmallAttentionShape& shape) { return (2 * kRowStride + 1) * shape.few; }
+
+void attend_small_kv(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix x,
+                     const float* bias, Matrix out, float* top, float* inverse, float* scratch) {
+  const int64_t m = shape.few;
+  const Matrix p{scratch, kRowStride};  // [m,rows]
+  for (int64_t begin = 0; begin < shape.length; begin += kTile) {
+    const int64_t rows = std::min(kTile, shape.length - begin);
+    const Matrix to = out.from(begin);
+    gemm_nt(m, rows, shape.depth, k, q.from(begin), p, {.product = score_scale(shape)});
+    exp_columns(p, m, rows, bias, top + begin, inverse + begin);
+    gemm_tn(rows, shape.values, m, p, x, to);
+    scale_rows(to, rows, shape.values, inverse + begin);
+  }
+}
+
+void few_keys_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
+                       ConstMatrix x, const float* bias, const float* top, const float* inverse,
+                       ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_x,
+                       float* scratch) {
+  const int64_t m = shape.few;
+  const Matrix p{scratch, kRowStride}, grad{scratch + kRowStride * m, kRowStride};  // [m,rows]
+  for (int64_t begin = 0; begin < shape.length; begin += kTile) {
+    const int64_t rows = std::min(kTile, shape.length - begin);
+    const ConstMatrix tile = q.from(begin), grad_tile = grad_out.from(begin);
+    gemm_nt(m, rows, shape.depth, k, tile, p, {.product = score_scale(shape)});
+    gemm_nt(m, rows, shape.values, x, grad_tile, grad);
+    columns_backward(p, grad, m, rows, bias, top + begin, inverse + begin, shape.scale);
+    gemm(m, shape.values, rows, p, grad_tile, grad_x, {.old = 1});
+    gemm_tn(rows, shape.depth, m, grad, k, grad_q.from(begin));
+    gemm(m, shape.depth, rows, grad, tile, grad_k, {.old = 1});
+  }
+}
+
+void attend_small_q(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
+                    const bool* mask, Matrix out, const SoftmaxStats& stats, float* scratch) {
+  const int64_t m = shape.few;
+  const Matrix s{scratch, m};
+  float *const top = stats.max, *const sum = stats.inverse_sum,  // inverted in the end
+                                    *const shrink = scratch + 2 * kRowStride * m;
+  std::fill(top, top + m, std::numeric_limits<float>::lowest());
+  std::fill(sum, sum + m, 0.0F);
+  for (int64_t j = 0; j < m; ++j) std::fill(out[j], out[j] + shape.values, 0.0F);
+  for (int64_t begin = 0; begin < shape.length; begin += kTile) {
+    const int64_t rows = std::min(kTile, shape.length - begin);
+    const TileDropout dropout(shape.dropout, begin, rows);
+    gemm_nt(rows, m, shape.depth, k.from(begin), q, s, {.product = score_scale(shape)});
+    online_softmax_columns(s, {rows, mask == nullptr ? nullptr : mask + begin, dropout.bits()}, m,
+                           top, sum, shrink);
+    scale_rows(out, m, shape.values, shrink);
+    gemm_tn(m, shape.values, rows, s, v.from(begin), out, {.product = dropout.scale(), .old = 1});
+  }
+  for (int64_t j = 0; j < m; ++j) sum[j] = 1 / sum[j];
+  scale_rows(out, m, shape.values, sum);
+}
+
+void few_queries_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
+                          ConstMatrix v, const bool* mask, ConstMatrix out,
+                          const SoftmaxStats& stats, ConstMatrix grad_out, Matrix grad_q,
+                          Matrix grad_k, Matrix grad_v, Gradient gradient, float* scratch) {
+  const float old = gradient == Gradient::add ? 1.0F : 0.0F;
+  const int64_t m = shape.few;
+  const Matrix p{scratch, m}, grad{scratch + kRowStride * m, m};
+  float* dot = scratch + 2 * kRowStride * m;
+  row_products(out, grad_out, m, shape.values, dot);
+  for (int64_t begin = 0; begin < shape.length; begin += kTile) {
+    const int64_t rows = std::min(kTile, shape.length - begin);
+    const ConstMatrix tile = k.from(begin);
+    const TileDropout dropout(shape.dropout, begin, rows);
+    const TileRows of{rows, mask == nullptr ? nullptr : mask + begin, dropout.bits()};
+    gemm_nt(rows, m, shape.depth, tile, q, p, {.product = score_scale(shape)});
+    column_probabilities(p, of, m, stats, /*kept=*/grad);
+    gemm(rows, shape.values, m, of.bits == nullptr ? p : grad, grad_out, grad_v.from(begin),
+         {.product = dropout.scale(), .old = old});
+    gemm_nt(rows, m, shape.values, v.from(begin), grad_out, grad, {.product = dropout.scale()});
+    column_gradient(p, grad, of, m, dot, shape.scale);
+    gemm(rows, shape.depth, m, grad, q, grad_k.from(begin), {.old = old});
+    gemm_tn(m, shape.depth, rows, grad, tile, grad_q, {.old = 1});
+  }
+}
+
+}  // namespace lra::ops::cpu::LRA_ISA

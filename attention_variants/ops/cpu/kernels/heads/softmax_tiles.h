@@ -1,0 +1,66 @@
+// Softmax attention of one head between few landmarks and many positions, forward and backward, a
+// tile of positions at a time: the scores of a tile stay in cache, and no M x N matrix is stored.
+// The backward pass computes the scores anew.
+//
+// One thread; every function says how much scratch it needs. Scores are scale * q kᵀ.
+#pragma once
+
+#include <cstdint>
+
+#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+#include "attention_variants/ops/cpu/kernels/rows/softmax_columns.h"
+
+namespace lra::ops::cpu {
+
+struct SmallAttentionShape {
+  int64_t length = 0;  // N positions
+  int64_t few = 0;     // m landmarks
+  int64_t depth = 0;   // d of queries and keys
+  int64_t values = 0;  // e of values
+  float scale = 1;
+  WeightDropout dropout = {};  // attend_small_q() and its backward pass alone
+};
+
+/// Whether a gradient is written or added to what stands there.
+enum class Gradient { write, add };
+
+}  // namespace lra::ops::cpu
+
+namespace lra::ops::LRA_KERNELS {
+
+/// Scratch of each function here, in floats.
+int64_t tile_scratch(const SmallAttentionShape& shape);
+
+/// out [N,e] = softmax(scale q kᵀ + bias) x with q [N,d], k [m,d], x [m,e]; bias [m], -inf where a
+/// key is absent, at least one being present. Of each softmax, top [N] gets log2 e times the
+/// largest score, and inverse [N] one over its sum.
+void attend_small_kv(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix x,
+                     const float* bias, Matrix out, float* top, float* inverse, float* scratch);
+
+/// Given these and the gradient of out: writes grad_q [N,d]; adds to grad_k [m,d] and grad_x [m,e].
+void few_keys_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
+                       ConstMatrix x, const float* bias, const float* top, const float* inverse,
+                       ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_x,
+                       float* scratch);
+
+/// out [m,e] = softmax(scale q kᵀ) v with q [m,d], k [N,d], v [N,e] over the keys where `mask` [N]
+/// is true (null = all), at least one; stats [m] are of scores times log2 e. Rows of k and v where
+/// `mask` is false should be finite.
+void attend_small_q(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
+                    const bool* mask, Matrix out, const SoftmaxStats& stats, float* scratch);
+
+/// Given the gradient of out: adds to grad_q [m,d]; writes, or adds to, grad_k [N,d] and grad_v
+/// [N,e]; zero where `mask` is false.
+void few_queries_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
+                          ConstMatrix v, const bool* mask, ConstMatrix out,
+                          const SoftmaxStats& stats, ConstMatrix grad_out, Matrix grad_q,
+                          Matrix grad_k, Matrix grad_v, Gradient gradient, float* scratch);
+
+/// s [rows,m], contiguous: each row becomes softmax(row + bias), bias [m].
+void softmax_rows(float* s, int64_t rows, int64_t m, const float* bias);
+
+/// p [rows,m] such softmaxes, grad [rows,m] their gradient: grad becomes scale times that of what
+/// went into them.
+void softmax_rows_backward(const float* p, float* grad, int64_t rows, int64_t m, float scale);
+
+}  // namespace lra::ops::LRA_KERNELS

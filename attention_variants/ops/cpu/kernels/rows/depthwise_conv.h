@@ -1,0 +1,41 @@
+// Depthwise convolution over the positions of one head, a tile at a time that is laid out with the
+// rows beside it: result[t] = Σ_j taps[j] x[t + j - lead(K)].
+#pragma once
+
+#include <cstdint>
+
+#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+
+namespace lra::ops::cpu {
+
+/// Whether taps are taken from the last to the first, and lead and trail exchanged.
+enum class KernelOrder { no, yes };
+
+}  // namespace lra::ops::cpu
+
+namespace lra::ops::LRA_KERNELS {
+
+/// Rows that a row of the result reads before its own: (K - 1) / 2, and after it: K / 2; 0 without
+/// a kernel (K = 0).
+int64_t pad_before(int64_t kernel);
+int64_t pad_after(int64_t kernel);
+
+/// to [lead + rows + trail, width]: rows [begin - lead, begin + rows + trail) of x [length,width],
+/// and zeros where it has none; nothing without a kernel.
+void pad_tile(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
+              int64_t kernel, KernelOrder transposed, Matrix to);
+
+/// out [rows,width] += the convolution of what pad_tile() made. Turned, of the result's gradient:
+/// the input's gradient.
+void add_convolution(const float* conv_weight, int64_t kernel, KernelOrder transposed,
+                     ConstMatrix laid_out, int64_t rows, int64_t width, Matrix out);
+
+/// Floats of the sums towards the taps' gradient: each tap's in parts.
+int64_t tap_sum_floats(int64_t kernel);
+/// sums += those of the rows of a result's gradient [rows,width] and of what pad_tile() made.
+void add_conv_weight_grad(ConstMatrix gradient, ConstMatrix laid_out, int64_t kernel, int64_t rows,
+                          int64_t width, float* sums);
+/// grad_taps [K]: the parts of each tap added up.
+void tap_gradients(const float* sums, int64_t kernel, float* grad_taps);
+
+}  // namespace lra::ops::LRA_KERNELS

@@ -1,0 +1,48 @@
+// Arithmetic on rows of float32 in cache, compiled for each instruction set: what stands between
+// the matrix products of a block.
+#pragma once
+
+#include <cstdint>
+
+#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+
+namespace lra::ops::LRA_KERNELS {
+
+/// to = (x - mean) / sd * weight + bias by row, x [rows,width]; inverse_sd and mean [rows] are
+/// kept.
+void normalise_rows(const float* x, int64_t rows, int64_t width, const float* weight,
+                    const float* bias, float eps, float* to, float* mean, float* inverse_sd);
+
+/// grad_x += the gradient through normalise_rows(), given grad [rows,width] of its result; adds to
+/// grad_weight and grad_bias [width] what it has summed over the rows.
+void normalise_rows_backward(const float* x, const float* grad, int64_t rows, int64_t width,
+                             const float* weight, const float* mean, const float* inverse_sd,
+                             float* grad_x, float* grad_weight, float* grad_bias);
+
+/// x [rows,width] += bias [width].
+void add_bias(float* x, int64_t rows, int64_t width, const float* bias);
+
+/// to = GELU(x), x Φ(x).
+void gelu(const float* x, int64_t count, float* to);
+
+/// The same, and x becomes GELU'(x).
+void gelu_and_slope(float* x, int64_t count, float* to);
+
+/// sums [width] += the sum of the rows of x [rows,width], each times its weight where there are
+/// any.
+void add_column_sums(ConstMatrix x, int64_t rows, int64_t width, float* sums,
+                     const float* weights = nullptr);
+
+/// Each row of x [rows,width] times its factor [rows].
+void scale_rows(Matrix x, int64_t rows, int64_t width, const float* factors);
+
+/// to [rows]: the products of the rows of a and b [rows,width].
+void row_products(ConstMatrix a, ConstMatrix b, int64_t rows, int64_t width, float* to);
+
+/// to = a * b.
+void multiply_elements(const float* a, const float* b, int64_t count, float* to);
+
+/// to = a + b.
+void add(const float* a, const float* b, int64_t count, float* to);
+
+}  // namespace lra::ops::LRA_KERNELS

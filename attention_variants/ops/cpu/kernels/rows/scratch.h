@@ -1,0 +1,87 @@
+// What the kernels of one head share: scratch, and how they leave padding out.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+
+namespace lra::ops::cpu {
+
+/// Whether a sample has padding before a token, so that its rows have to be copied without it.
+enum class InnerPadding { no, yes };
+
+}  // namespace lra::ops::cpu
+
+namespace lra::ops::LRA_KERNELS {
+
+// Hands out a buffer from the front.
+class Arena {
+ public:
+  explicit Arena(float* begin) : next_(begin) {}
+  float* take(int64_t count) {
+    float* taken = next_;
+    next_ += count;
+    return taken;
+  }
+  Matrix matrix(int64_t rows, int64_t columns) { return {take(rows * columns), columns}; }
+
+ private:
+  float* next_;
+};
+
+// What one head of one sample looks like under its mask.
+struct TokenSpan {
+  int64_t length = 0;  // positions up to the last token
+  bool holes = false;  // whether padding stands before it
+};
+
+inline TokenSpan extent_of(const bool* mask, int64_t length) {
+  TokenSpan extent;
+  int64_t tokens = 0;
+  for (int64_t i = 0; i < length; ++i) {
+    if (!mask[i]) continue;
+    extent.length = i + 1;
+    ++tokens;
+  }
+  extent.holes = tokens < extent.length;
+  return extent;
+}
+
+// x with its padded rows zero: itself where there are none, else a copy.
+inline ConstMatrix without_padding(ConstMatrix x, const bool* mask, const TokenSpan& extent,
+                                   int64_t width, float* copy) {
+  if (!extent.holes) return x;
+  for (int64_t t = 0; t < extent.length; ++t) {
+    float* row = copy + t * width;
+    if (mask[t]) {
+      std::copy(x[t], x[t] + width, row);
+    } else {
+      std::fill(row, row + width, 0.0F);
+    }
+  }
+  return {copy, width};
+}
+
+// Rows [0, rows) of x with those of padding zero: x itself where there are none, else a copy.
+inline ConstMatrix without_padding(ConstMatrix x, const bool* mask, int64_t rows, int64_t width,
+                                   float* copy) {
+  const bool holes = std::find(mask, mask + rows, false) != mask + rows;
+  return without_padding(x, mask, TokenSpan{.length = rows, .holes = holes}, width, copy);
+}
+
+inline void zero_rows(Matrix x, int64_t begin, int64_t end, int64_t width) {
+  for (int64_t t = begin; t < end; ++t) std::fill(x[t], x[t] + width, 0.0F);
+}
+
+inline void zero_padding(Matrix x, const bool* mask, const TokenSpan& extent, int64_t length,
+                         int64_t width) {
+  if (extent.holes) {
+    for (int64_t t = 0; t < extent.length; ++t) {
+      if (!mask[t]) std::fill(x[t], x[t] + width, 0.0F);
+    }
+  }
+  zero_rows(x, extent.length, length, width);
+}
+
+}  // namespace lra::ops::LRA_KERNELS
