@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "attention_variants/ops/cpu/heads.h"
-#include "attention_variants/ops/cpu/kernels/rows/depthwise_conv.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_bf16.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_f32.h"
 #include "attention_variants/ops/cpu/kernels/heads/iterative_inverse.h"
+#include "attention_variants/ops/cpu/kernels/rows/depthwise_conv.h"
 #include "attention_variants/ops/reference/depthwise_conv.h"
 #include "attention_variants/ops/reference/landmark_attention.h"
 #include "tests/bench/bench.h"

@@ -178,7 +178,7 @@ Strings ill_sized(const House& house) {
 Strings torch_includes(const House& house) {
   Strings found;
   for (const auto& [file, code] : house.files) {
-    if (room_of(house, file) != kBase && room_of(house, file) != kKernels &&
+    if (room_of(house, file) != kBase && !file.starts_with(kKernels + "/") &&
         !file.starts_with("results/"))
       continue;
     for (const Include& include : includes(code)) {

@@ -3,8 +3,8 @@
 
 #include <functional>
 
-#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
-#include "attention_variants/ops/cpu/kernels/rows/scratch.h"
+#include "attention_variants/ops/cpu/kernels/rows/matrix.h"
+#include "attention_variants/ops/cpu/kernels/rows/padding.h"
 #include "attention_variants/ops/cpu/kernels/rows/softmax_columns.h"
 #include "attention_variants/torch.h"
 

@@ -7,9 +7,9 @@
 
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_bf16.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_f32.h"
-#include "attention_variants/ops/cpu/kernels/kernels.h"
 #include "attention_variants/ops/cpu/kernels/gemm/onednn.h"
 #include "attention_variants/ops/cpu/kernels/gemm/serial_blas.h"
+#include "attention_variants/ops/cpu/kernels/kernels.h"
 
 // BLAS, Fortran's interface: column-major, so that what it calls the first matrix is our second.
 extern "C" void sgemm_(const char* transpose_a, const char* transpose_b, const int* m, const int* n,

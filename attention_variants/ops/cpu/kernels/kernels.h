@@ -5,21 +5,18 @@
 
 #include <span>
 
+#include "attention_variants/ops/cpu/kernels/gemm/gemm_isa.h"
 #include "attention_variants/ops/cpu/kernels/heads/block_sparse_attention.h"
-#include "attention_variants/ops/cpu/kernels/rows/depthwise_conv.h"
-#include "attention_variants/ops/cpu/kernels/rows/dropout_bits.h"
-#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
 #include "attention_variants/ops/cpu/kernels/heads/iterative_inverse.h"
 #include "attention_variants/ops/cpu/kernels/heads/landmark_attention.h"
 #include "attention_variants/ops/cpu/kernels/heads/linear_attention.h"
 #include "attention_variants/ops/cpu/kernels/heads/lsh_attention.h"
-#include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 #include "attention_variants/ops/cpu/kernels/heads/softmax_attention.h"
+#include "attention_variants/ops/cpu/kernels/rows/depthwise_conv.h"
+#include "attention_variants/ops/cpu/kernels/rows/dropout_bits.h"
+#include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 
 namespace lra::ops::cpu {
-
-using GemmKernel = void(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
-                        ConstMatrix b, Matrix c, GemmScale scale);
 
 struct KernelTable {
   const char* isa;  // "baseline", "avx2", "avx512", "avx512_bf16"
@@ -100,13 +97,8 @@ std::span<const KernelTable* const> kernel_tables();
 
 #ifdef LRA_ISA
 
-// What the headers beside this one do not declare.
 namespace lra::ops::cpu::LRA_ISA {
-
-void round_to_bfloat16(const float* x, int64_t count, float* to);
-GemmKernel gemm_f32_registers, gemm_bf16_registers, gemm_bf16_onednn;
 extern const KernelTable table;
-
-}  // namespace lra::ops::cpu::LRA_ISA
+}
 
 #endif

@@ -1,5 +1,5 @@
-// Small matrices in cache: views by pointer and row stride, and their products, by the BLAS that
-// LibTorch brings or by code of their own (gemm_f32.h). Measured on one core of an Intel Xeon with
+// Products of small matrices in cache, by the BLAS that LibTorch brings or by code of their own
+// (gemm_f32.h). Measured on one core of an Intel Xeon with
 // AVX-512: 135 to 170 GFLOP/s from 64 x 32 x 256 on, as much as large products reach; so tiles of a
 // few hundred rows lose nothing, and what is done to their elements in between costs no memory
 // traffic.
@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "attention_variants/ops/cpu/kernels/rows/isa.h"
+#include "attention_variants/ops/cpu/kernels/rows/matrix.h"
 
 namespace lra::ops::cpu {
 
@@ -34,33 +34,6 @@ class GemmPrecisionScope {
  private:
   GemmPrecision before_;
 };
-
-/// A row-major matrix somewhere: element (i, j) is data[i * stride + j].
-template <class T>
-struct Rows {
-  T* data = nullptr;
-  int64_t stride = 0;
-
-  LRA_INLINE T* operator[](int64_t row) const { return data + row * stride; }
-  /// The same from a later row on.
-  LRA_INLINE Rows from(int64_t row) const { return {data + row * stride, stride}; }
-  LRA_INLINE operator Rows<const T>() const {
-    return {data, stride};
-  }  // NOLINT: as a pointer converts
-};
-using Matrix = Rows<float>;
-using ConstMatrix = Rows<const float>;
-
-/// Asks for rows that are to be read soon, unless they lie side by side, as the processor foresees
-/// them then; one head's of many it does not. They may lie past the last one, where often a later
-/// tile's are.
-LRA_INLINE void prefetch_rows(ConstMatrix x, int64_t row, int64_t count, int64_t columns) {
-  constexpr int64_t kLine = 16;
-  if (x.stride == columns) return;
-  for (int64_t r = 0; r < count; ++r) {
-    for (int64_t c = 0; c < columns; c += kLine) __builtin_prefetch(x[row + r] + c);
-  }
-}
 
 struct GemmScale {
   float product = 1;  // of the product

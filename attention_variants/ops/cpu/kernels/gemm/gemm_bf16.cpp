@@ -1,6 +1,6 @@
 #include <bit>
 
-#include "attention_variants/ops/cpu/kernels/kernels.h"
+#include "attention_variants/ops/cpu/kernels/gemm/gemm_isa.h"
 #include "attention_variants/ops/cpu/kernels/rows/vector_math.h"
 
 namespace lra::ops::cpu::LRA_ISA {

@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_bf16.h"
+#include "attention_variants/ops/cpu/kernels/gemm/gemm_isa.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_microkernel.h"
-#include "attention_variants/ops/cpu/kernels/kernels.h"
 #include "attention_variants/ops/cpu/kernels/gemm/onednn.h"
 
 namespace lra::ops::cpu::LRA_ISA {

@@ -1,7 +1,7 @@
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_f32.h"
 
+#include "attention_variants/ops/cpu/kernels/gemm/gemm_isa.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_microkernel.h"
-#include "attention_variants/ops/cpu/kernels/kernels.h"
 
 // Without FMA and wide registers BLAS is the faster one.
 #if defined(__AVX2__)

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+#include "attention_variants/ops/cpu/kernels/rows/arena.h"
+#include "attention_variants/ops/cpu/kernels/rows/padding.h"
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
-#include "attention_variants/ops/cpu/kernels/rows/scratch.h"
 #include "attention_variants/ops/cpu/kernels/rows/vector_math.h"
 
 namespace lra::ops::cpu::LRA_ISA {

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+#include "attention_variants/ops/cpu/kernels/rows/matrix.h"
 #include "attention_variants/ops/cpu/kernels/rows/softmax_columns.h"
 #include "attention_variants/ops/types.h"
 

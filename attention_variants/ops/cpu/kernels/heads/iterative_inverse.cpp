@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
 #include "attention_variants/ops/cpu/kernels/rows/vector_math.h"
 
 namespace lra::ops::cpu::LRA_ISA {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+#include "attention_variants/ops/cpu/kernels/rows/matrix.h"
 
 namespace lra::ops::LRA_KERNELS {
 

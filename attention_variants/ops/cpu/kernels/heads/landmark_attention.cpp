@@ -4,10 +4,12 @@
 #include <cmath>
 #include <limits>
 
-#include "attention_variants/ops/cpu/kernels/rows/depthwise_conv.h"
+#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
 #include "attention_variants/ops/cpu/kernels/heads/iterative_inverse.h"
-#include "attention_variants/ops/cpu/kernels/rows/scratch.h"
 #include "attention_variants/ops/cpu/kernels/heads/softmax_tiles.h"
+#include "attention_variants/ops/cpu/kernels/rows/arena.h"
+#include "attention_variants/ops/cpu/kernels/rows/depthwise_conv.h"
+#include "attention_variants/ops/cpu/kernels/rows/padding.h"
 #include "attention_variants/ops/cpu/kernels/rows/vector_math.h"
 
 namespace lra::ops::cpu::LRA_ISA {

@@ -8,8 +8,8 @@
 
 #include <cstdint>
 
-#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
-#include "attention_variants/ops/cpu/kernels/rows/scratch.h"
+#include "attention_variants/ops/cpu/kernels/rows/matrix.h"
+#include "attention_variants/ops/cpu/kernels/rows/padding.h"
 
 namespace lra::ops::cpu {
 

@@ -4,9 +4,11 @@
 #include <cmath>
 #include <limits>
 
+#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
 #include "attention_variants/ops/cpu/kernels/heads/feature_maps.h"
+#include "attention_variants/ops/cpu/kernels/rows/arena.h"
+#include "attention_variants/ops/cpu/kernels/rows/padding.h"
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
-#include "attention_variants/ops/cpu/kernels/rows/scratch.h"
 #include "attention_variants/ops/cpu/kernels/rows/transpose.h"
 #include "attention_variants/ops/cpu/kernels/rows/vector_math.h"
 

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "attention_variants/ops/cpu/kernels/rows/scratch.h"
+#include "attention_variants/ops/cpu/kernels/rows/arena.h"
+#include "attention_variants/ops/cpu/kernels/rows/padding.h"
 
 namespace lra::ops::cpu::LRA_ISA {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
-#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
-#include "attention_variants/ops/cpu/kernels/rows/scratch.h"
 #include "attention_variants/ops/cpu/kernels/heads/softmax_tiles.h"
+#include "attention_variants/ops/cpu/kernels/rows/matrix.h"
+#include "attention_variants/ops/cpu/kernels/rows/padding.h"
 
 namespace lra::ops::cpu {
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numbers>
 
+#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 #include "attention_variants/ops/cpu/kernels/rows/vector_math.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+#include "attention_variants/ops/cpu/kernels/rows/matrix.h"
 #include "attention_variants/ops/cpu/kernels/rows/simd.h"
 
 namespace lra::ops::cpu {

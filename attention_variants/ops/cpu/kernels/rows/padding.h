@@ -1,10 +1,10 @@
-// What the kernels of one head share: scratch, and how they leave padding out.
+// How the kernels of one head leave padding out.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
-#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+#include "attention_variants/ops/cpu/kernels/rows/matrix.h"
 
 namespace lra::ops::cpu {
 
@@ -14,21 +14,6 @@ enum class InnerPadding { no, yes };
 }  // namespace lra::ops::cpu
 
 namespace lra::ops::LRA_KERNELS {
-
-// Hands out a buffer from the front.
-class Arena {
- public:
-  explicit Arena(float* begin) : next_(begin) {}
-  float* take(int64_t count) {
-    float* taken = next_;
-    next_ += count;
-    return taken;
-  }
-  Matrix matrix(int64_t rows, int64_t columns) { return {take(rows * columns), columns}; }
-
- private:
-  float* next_;
-};
 
 // What one head of one sample looks like under its mask.
 struct TokenSpan {

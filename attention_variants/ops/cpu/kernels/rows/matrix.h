@@ -1,0 +1,36 @@
+// Views of matrices by pointer and row stride.
+#pragma once
+
+#include <cstdint>
+
+#include "attention_variants/ops/cpu/kernels/rows/isa.h"
+
+namespace lra::ops::cpu {
+
+/// A row-major matrix somewhere: element (i, j) is data[i * stride + j].
+template <class T>
+struct Rows {
+  T* data = nullptr;
+  int64_t stride = 0;
+
+  LRA_INLINE T* operator[](int64_t row) const { return data + row * stride; }
+  /// The same from a later row on.
+  LRA_INLINE Rows from(int64_t row) const { return {data + row * stride, stride}; }
+  LRA_INLINE operator Rows<const T>() const {
+    return {data, stride};
+  }  // NOLINT: as a pointer converts
+};
+using Matrix = Rows<float>;
+using ConstMatrix = Rows<const float>;
+
+/// Prefetches rows that are to be read soon; contiguous rows are left to the hardware prefetcher.
+/// They may lie past the last row.
+LRA_INLINE void prefetch_rows(ConstMatrix x, int64_t row, int64_t count, int64_t columns) {
+  constexpr int64_t kLine = 16;
+  if (x.stride == columns) return;
+  for (int64_t r = 0; r < count; ++r) {
+    for (int64_t c = 0; c < columns; c += kLine) __builtin_prefetch(x[row + r] + c);
+  }
+}
+
+}  // namespace lra::ops::cpu
