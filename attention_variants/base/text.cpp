@@ -27,8 +27,13 @@ std::string escaped(unsigned char byte) {
 
 bool is_printable(unsigned char byte) { return byte >= 0x20 && byte < 0x7f; }
 
+// Controls that reorder the text after them on a terminal.
+bool is_bidirectional_control(uint32_t code) {
+  return (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
 // The number of bytes of the UTF-8 character at the start of `text`; 0 where there is none, or one
-// of the controls from 0x80 to 0x9f, which terminals obey.
+// of the controls from 0x80 to 0x9f, which terminals obey, or of the direction of writing.
 size_t character(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -41,7 +46,10 @@ size_t character(std::string_view text) {
     code = code << 6 | (byte(i) & 0x3f);
   }
   constexpr uint32_t kLeast[] = {0, 0, 0xa0, 0x800, 0x10000};
-  if (code < kLeast[size] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return 0;
+  if (code < kLeast[size] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ||
+      is_bidirectional_control(code)) {
+    return 0;
+  }
   return size;
 }
 

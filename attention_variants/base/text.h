@@ -6,8 +6,9 @@
 
 namespace lra {
 
-/// Text of unknown origin for a message: one line of UTF-8, in which controls and what is no UTF-8
-/// stand as "\n", "\x93"; of more than `limit` bytes the first ones and "...".
+/// Text of unknown origin for a message: one line of UTF-8, in which controls, those of the
+/// direction of writing too (U+202A to U+202E, U+2066 to U+2069), and what is no UTF-8 stand as
+/// "\n", "\x93"; of more than `limit` bytes the first ones and "...".
 std::string printable(std::string_view text, size_t limit = std::string_view::npos);
 
 /// Without the white space of ASCII at both ends, as Python's bytes.strip().
