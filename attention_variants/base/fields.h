@@ -3,10 +3,10 @@
 // A struct lists its fields once:
 //   struct NystromOptions {
 //     int64_t num_landmarks = 64;
-//     std::string pinv = "iterative";
+//     PseudoInverse pinv = PseudoInverse::iterative;  // an enumeration with names()
 //     template <class Fields> void fields(Fields& f) {
 //       f("num_landmarks", num_landmarks, at_least(1));
-//       f("pinv", pinv, one_of({"iterative", "exact"}));
+//       f("pinv", pinv);
 //     }
 //   };
 // read_fields() then accepts a JSON object with those keys only (each optional: absent keeps the
@@ -22,6 +22,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "attention_variants/base/enum_names.h"
 #include "attention_variants/base/error.h"
 
 namespace lra {
@@ -97,7 +98,14 @@ struct FieldReader {
           bad_value(where, name, check.holds ? check.expected : "a string", *it);
       }
       if (check.holds && !check.holds(*it)) bad_value(where, name, check.expected, *it);
-      value = it->template get<T>();
+      if constexpr (HasNames<T>) {
+        const auto named =
+            it->is_string() ? parse_name<T>(it->template get<std::string>()) : std::optional<T>();
+        if (!named) bad_value(where, name, one_of(all_names<T>()).expected, *it);
+        value = *named;
+      } else {
+        value = it->template get<T>();
+      }
     }
   }
 };
@@ -110,6 +118,8 @@ struct FieldWriter {
       FieldWriter inner;
       value.fields(inner);
       object[name] = inner.object;
+    } else if constexpr (HasNames<T>) {
+      object[name] = to_string(value);
     } else {
       object[name] = value;
     }

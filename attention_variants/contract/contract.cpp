@@ -248,7 +248,7 @@ void autocast(const ContractProbe& trial, ClauseReport& f) {
     const Inputs in = trial.inputs(form, first({41, 20, 0}, 41), type);
     torch::Tensor out;
     {
-      const ops::AutocastScope scope(trial.subject().device, "bfloat16");
+      const ops::AutocastScope scope(trial.subject().device, ops::Dtype::bfloat16);
       out = trial.call(*attention, form, in);
     }
     // A layer without a matrix product has nothing that autocast would change.

@@ -4,8 +4,8 @@
 
 namespace lra::ops {
 
-AutocastScope::AutocastScope(torch::Device device, const std::string& dtype)
-    : device_(device), active_(dtype == "bfloat16") {
+AutocastScope::AutocastScope(torch::Device device, Dtype dtype)
+    : device_(device), active_(dtype == Dtype::bfloat16) {
   if (!active_) return;
   at::autocast::set_autocast_dtype(device_.type(), torch::kBFloat16);
   at::autocast::set_autocast_enabled(device_.type(), true);

@@ -16,15 +16,28 @@ namespace lra::ops {
 /// Where the norm of the iteration's first Z is taken: of each matrix, or the maximum over the
 /// batch.
 enum class InverseStart { per_matrix, global };
+constexpr auto names(InverseStart) { return std::array{"per_matrix", "global"}; }
 
 /// How padded positions enter the landmarks: not at all, as zeros, or as they are.
 enum class LandmarkPadding { masked, zeroed, ignored };
+constexpr auto names(LandmarkPadding) { return std::array{"masked", "zeroed", "ignored"}; }
+
+/// What the landmarks Q̃, K̃ are made of.
+enum class LandmarkKind {
+  segment_means,  // means of segments of ⌊N/m⌋ positions first, then of one more
+  adaptive_pool,  // means of the segments ⌊iN/m⌋..⌈(i+1)N/m⌉
+  strided,        // tokens, evenly spaced
+  random,         // tokens, drawn without repetition
+};
+constexpr auto names(LandmarkKind) {
+  return std::array{"segment_means", "adaptive_pool", "strided", "random"};
+}
 
 struct LandmarkOptions {
-  int64_t landmarks = 64;              // m, fewer than N
-  std::string kind = "segment_means";  // one of reference::landmark_kinds()
-  uint64_t seed = 0;                   // of random ones
-  bool exact_inverse = false;          // by singular values, not by iteration
+  int64_t landmarks = 64;  // m, fewer than N
+  LandmarkKind kind = LandmarkKind::segment_means;
+  uint64_t seed = 0;           // of random ones
+  bool exact_inverse = false;  // by singular values, not by iteration
   int64_t iterations = 6;
   InverseStart start = InverseStart::per_matrix;
   LandmarkPadding padding = LandmarkPadding::masked;

@@ -1,6 +1,7 @@
 // What operators are told, and the loops under them too: no LibTorch.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -11,6 +12,11 @@ enum class Kernels {
   fused,      // own kernels where there is one for the device and the type; the default
   reference,  // LibTorch's operators alone, to compare with
 };
+constexpr auto names(Kernels) { return std::array{"fused", "reference"}; }
+
+/// Number types that programs run in; bfloat16 by autocast where there are parameters in float32.
+enum class Dtype { float32, float64, bfloat16 };
+constexpr auto names(Dtype) { return std::array{"float32", "float64", "bfloat16"}; }
 
 /// Features of linear attention.
 enum class FeatureMap {
@@ -26,6 +32,7 @@ enum class KeyScale : int {
   rms,   // 1 / (√d √(mean of x_j² + 1e-6))
   unit,  // 1 / (√d ‖x_j‖)
 };
+constexpr auto names(KeyScale) { return std::array{"rms", "unit"}; }
 
 /// Scores of hashed attention of a padded key, and of a token with itself: above padding, below all
 /// else.

@@ -15,17 +15,32 @@
 namespace lra {
 namespace {
 
+enum class ProjectionSharing {
+  headwise,    // E and F for all heads
+  none,        // E and F for each head
+  key_value,   // E = F for all heads
+  heads_only,  // E = F for each head
+};
+constexpr auto names(ProjectionSharing) {
+  return std::array{"headwise", "none", "key_value", "heads_only"};
+}
+
+enum class ProjectionInit {
+  normal,   // of standard deviation 0.02
+  uniform,  // within ±1/√k
+};
+constexpr auto names(ProjectionInit) { return std::array{"normal", "uniform"}; }
+
 struct LinformerOptions {
-  int64_t projected_length = 256;    // k
-  std::string sharing = "headwise";  // headwise: E and F for all heads; none: for each head;
-                                     // key_value: E = F for all heads; heads_only: E = F for each
-  std::string init = "normal";       // of standard deviation 0.02; uniform: within ±1/√k
+  int64_t projected_length = 256;  // k
+  ProjectionSharing sharing = ProjectionSharing::headwise;
+  ProjectionInit init = ProjectionInit::normal;
 
   template <class Fields>
   void fields(Fields& f) {
     f("projected_length", projected_length, at_least(1));
-    f("sharing", sharing, one_of({"headwise", "none", "key_value", "heads_only"}));
-    f("init", init, one_of({"normal", "uniform"}));
+    f("sharing", sharing);
+    f("init", init);
   }
 };
 
@@ -36,18 +51,20 @@ struct LengthProjection : torch::nn::Module {
     auto generator = at::make_generator<at::CPUGeneratorImpl>(context.seed);
     const int64_t k = options.projected_length;
     const auto draw = [&] {
-      const bool per_head = options.sharing == "none" || options.sharing == "heads_only";
+      const bool per_head = options.sharing == ProjectionSharing::none ||
+                            options.sharing == ProjectionSharing::heads_only;
       const std::vector<int64_t> shape =
           per_head ? std::vector<int64_t>{context.heads, k, context.max_length}
                    : std::vector<int64_t>{k, context.max_length};
       const auto type = torch::get_default_dtype_as_scalartype();
-      if (options.init == "normal")
+      if (options.init == ProjectionInit::normal)
         return (0.02 * torch::randn(shape, generator, torch::kDouble)).to(type);
       const double bound = 1 / std::sqrt(static_cast<double>(k));
       return (torch::rand(shape, generator, torch::kDouble) * (2 * bound) - bound).to(type);
     };
     key = register_parameter("key", draw());
-    const bool one = options.sharing == "key_value" || options.sharing == "heads_only";
+    const bool one = options.sharing == ProjectionSharing::key_value ||
+                     options.sharing == ProjectionSharing::heads_only;
     value = one ? key : register_parameter("value", draw());
   }
   torch::Tensor key, value;  // [k,Nmax] or [H,k,Nmax]; the same tensor where E = F

@@ -21,24 +21,29 @@
 namespace lra {
 namespace {
 
+enum class PseudoInverse { iterative, exact };  // exact: by SVD
+constexpr auto names(PseudoInverse) { return std::array{"iterative", "exact"}; }
+
 struct NystromOptions {
   int64_t num_landmarks = 64;  // m; N <= m is computed exactly
   int64_t pinv_iterations = 6;
-  int64_t conv_kernel_size = 35;            // K; 0 = no convolution
-  std::string pinv = "iterative";           // or exact: by SVD
-  std::string landmarks = "segment_means";  // what Q̃ and K̃ are made of
-  std::string init = "per_matrix";  // of the iteration; global couples the samples of a batch
-  std::string padding = "masked";   // how padded positions enter the landmarks
+  int64_t conv_kernel_size = 35;  // K; 0 = no convolution
+  PseudoInverse pinv = PseudoInverse::iterative;
+  ops::LandmarkKind landmarks = ops::LandmarkKind::segment_means;
+  // Of the iteration; global couples the samples of a batch.
+  ops::InverseStart init = ops::InverseStart::per_matrix;
+  // How padded positions enter the landmarks.
+  ops::LandmarkPadding padding = ops::LandmarkPadding::masked;
 
   template <class Fields>
   void fields(Fields& f) {
     f("num_landmarks", num_landmarks, at_least(1));
     f("pinv_iterations", pinv_iterations, at_least(0));
     f("conv_kernel_size", conv_kernel_size, at_least(0));
-    f("pinv", pinv, one_of({"iterative", "exact"}));
-    f("landmarks", landmarks, one_of(ops::reference::landmark_kinds()));
-    f("init", init, one_of({"per_matrix", "global"}));
-    f("padding", padding, one_of({"masked", "zeroed", "ignored"}));
+    f("pinv", pinv);
+    f("landmarks", landmarks);
+    f("init", init);
+    f("padding", padding);
   }
 };
 
@@ -73,13 +78,14 @@ class NystromAttention : public ProjectedAttention {
       return ops::landmark_attention(context_.kernels,
                                      {q, k, v, mask, conv_weight(q), landmark_options()});
     }
-    const torch::Tensor values = options_.padding == "ignored" ? v : ops::zero_padding(v, mask);
+    const torch::Tensor values =
+        options_.padding == ops::LandmarkPadding::ignored ? v : ops::zero_padding(v, mask);
     torch::Tensor out = ops::softmax_attention(context_.kernels, {q, k, values, mask, mask});
     if (conv_ != nullptr) out = out + ops::reference::depthwise_conv(values, conv_->weight);
     return ops::zero_padded_rows(out, mask);
   }
 
-  bool reads_padding() const override { return options_.padding == "ignored"; }
+  bool reads_padding() const override { return options_.padding == ops::LandmarkPadding::ignored; }
 
   json options() const override { return write_fields(options_); }
 
@@ -93,7 +99,8 @@ class NystromAttention : public ProjectedAttention {
                              element_size, landmark_options()});
     }
     const int64_t vector = rows * length * d * element_size;  // one [B,H,N,d]
-    const int64_t v = options_.padding == "ignored" ? 0 : 1;  // with padding zeroed
+    const int64_t v =
+        options_.padding == ops::LandmarkPadding::ignored ? 0 : 1;  // with padding zeroed
     const int64_t product =
         v * vector +
         ops::softmax_attention_bytes(context_.kernels, {rows, length, length, d, d, element_size});
@@ -108,7 +115,8 @@ class NystromAttention : public ProjectedAttention {
     const int64_t m = options_.num_landmarks, d = context_.head_dim;
     const int64_t conv = 2 * length * d * options_.conv_kernel_size;
     if (is_exact(length)) return batch * context_.heads * (4 * length * length * d + conv);
-    if (options_.pinv == "exact") return -1;   // the work of an SVD depends on its convergence
+    if (options_.pinv == PseudoInverse::exact)
+      return -1;                               // the work of an SVD depends on its convergence
     const int64_t outer = 8 * length * m * d;  // Q̃Kᵀ, BV, QK̃ᵀ, FX
     const int64_t inner =
         4 * m * m * d + options_.pinv_iterations * 8 * m * m * m;  // Q̃K̃ᵀ, ZX and the iteration
@@ -123,13 +131,10 @@ class NystromAttention : public ProjectedAttention {
     return {.landmarks = options_.num_landmarks,
             .kind = options_.landmarks,
             .seed = context_.seed,
-            .exact_inverse = options_.pinv == "exact",
+            .exact_inverse = options_.pinv == PseudoInverse::exact,
             .iterations = options_.pinv_iterations,
-            .start = options_.init == "global" ? ops::InverseStart::global
-                                               : ops::InverseStart::per_matrix,
-            .padding = options_.padding == "masked"   ? ops::LandmarkPadding::masked
-                       : options_.padding == "zeroed" ? ops::LandmarkPadding::zeroed
-                                                      : ops::LandmarkPadding::ignored};
+            .start = options_.init,
+            .padding = options_.padding};
   }
 
   // [H,K]

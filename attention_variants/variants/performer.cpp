@@ -22,18 +22,21 @@ namespace {
 // Of the denominator: out of reach but for a sample without tokens, whose sums are zero.
 constexpr double kPerformerLeast = 1e-30;
 
+enum class PerformerKernel { softmax, relu };
+constexpr auto names(PerformerKernel) { return std::array{"softmax", "relu"}; }
+
 struct PerformerOptions {
-  int64_t num_features = 256;      // m
-  std::string kernel = "softmax";  // or relu
-  bool orthogonal = true;          // blocks of d rows of w are orthogonal; false: independent rows
-  int64_t redraw_interval = 0;     // training forwards between two draws of w; 0 = never
+  int64_t num_features = 256;  // m
+  PerformerKernel kernel = PerformerKernel::softmax;
+  bool orthogonal = true;       // blocks of d rows of w are orthogonal; false: independent rows
+  int64_t redraw_interval = 0;  // training forwards between two draws of w; 0 = never
   bool prescale = false;  // q and k times d^-¼ once more, and zeroed padded keys kept in the sums,
                           // as the released code of the Nyströmformer's LRA experiments calls it
 
   template <class Fields>
   void fields(Fields& f) {
     f("num_features", num_features, at_least(1));
-    f("kernel", kernel, one_of({"softmax", "relu"}));
+    f("kernel", kernel);
     f("orthogonal", orthogonal);
     f("redraw_interval", redraw_interval, at_least(0));
     f("prescale", prescale);
@@ -113,7 +116,7 @@ class PerformerAttention : public ProjectedAttention {
 
  private:
   ops::LinearAttentionOptions linear_options() const {
-    const bool relu = options_.kernel == "relu";
+    const bool relu = options_.kernel == PerformerKernel::relu;
     return {.map = relu ? ops::FeatureMap::relu : ops::FeatureMap::softmax,
             .norm = scale() * scale() / 2,
             .offset = relu ? 1e-3 : 1e-4,

@@ -33,7 +33,8 @@ struct ReformerOptions {
   int64_t num_buckets = 0;    // even; 0 = chosen from N, about two a chunk
   int64_t chunks_before = 1;
   int64_t chunks_after = 0;
-  std::string key_scale = "rms";  // logits x·y/‖y‖; unit: divided by √d once more
+  // Logits x·y/‖y‖; unit: divided by √d once more.
+  ops::KeyScale key_scale = ops::KeyScale::rms;
 
   template <class Fields>
   void fields(Fields& f) {
@@ -42,7 +43,7 @@ struct ReformerOptions {
     f("num_buckets", num_buckets, at_least(0));
     f("chunks_before", chunks_before, at_least(0));
     f("chunks_after", chunks_after, at_least(0));
-    f("key_scale", key_scale, one_of({"rms", "unit"}));
+    f("key_scale", key_scale);
   }
 
   void settle() const {
@@ -100,9 +101,7 @@ class ReformerAttention : public ProjectedAttention {
  private:
   // One unhashed chunk where there are no more tokens.
   ops::LshOptions settings_for(int64_t length) const {
-    ops::LshOptions settings{
-        .chunk = length,
-        .key_scale = options_.key_scale == "rms" ? ops::KeyScale::rms : ops::KeyScale::unit};
+    ops::LshOptions settings{.chunk = length, .key_scale = options_.key_scale};
     if (length <= options_.chunk_length) return settings;
     settings.rounds = options_.num_hashes;
     settings.chunk = options_.chunk_length;

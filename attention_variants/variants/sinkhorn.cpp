@@ -28,17 +28,20 @@
 namespace lra {
 namespace {
 
+enum class BlockSort { softmax, sinkhorn };  // sinkhorn: rows and columns normalised in turn
+constexpr auto names(BlockSort) { return std::array{"softmax", "sinkhorn"}; }
+
 struct SinkhornOptions {
-  int64_t block = 64;            // b
-  std::string sort = "softmax";  // or sinkhorn: rows and columns normalised in turn
-  int64_t iterations = 8;        // of sort=sinkhorn
-  double temperature = 0.75;     // of sort=sinkhorn
-  int64_t max_blocks = 0;        // columns of W; 0 = ⌈max_length/b⌉
+  int64_t block = 64;  // b
+  BlockSort sort = BlockSort::softmax;
+  int64_t iterations = 8;     // of sort=sinkhorn
+  double temperature = 0.75;  // of sort=sinkhorn
+  int64_t max_blocks = 0;     // columns of W; 0 = ⌈max_length/b⌉
 
   template <class Fields>
   void fields(Fields& f) {
     f("block", block, at_least(1));
-    f("sort", sort, one_of({"softmax", "sinkhorn"}));
+    f("sort", sort);
     f("iterations", iterations, at_least(1));
     f("temperature", temperature, more_than(0));
     f("max_blocks", max_blocks, at_least(0));
@@ -162,7 +165,7 @@ class SinkhornAttention : public ProjectedAttention {
     const torch::Tensor sums = k.sum(2, /*keepdim=*/false, type);  // [B*H,n,d]
     torch::Tensor logits = torch::matmul(sums, sort_->weight.narrow(1, 0, n).to(type)) +
                            sort_->bias.narrow(0, 0, n).to(type);  // [B*H,n,n]
-    if (options_.sort == "softmax") return torch::softmax(logits, -1).transpose(1, 2);
+    if (options_.sort == BlockSort::softmax) return torch::softmax(logits, -1).transpose(1, 2);
     logits = logits / options_.temperature;
     for (int64_t i = 0; i < options_.iterations; ++i)
       logits = torch::log_softmax(torch::log_softmax(logits, 2), 1);

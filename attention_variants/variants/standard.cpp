@@ -12,14 +12,17 @@
 namespace lra {
 namespace {
 
+enum class SoftmaxImplementation { fused, materialized };
+constexpr auto names(SoftmaxImplementation) { return std::array{"fused", "materialized"}; }
+
 struct StandardOptions {
-  std::string implementation = "fused";
+  SoftmaxImplementation implementation = SoftmaxImplementation::fused;
   double dropout = 0;  // of the attention weights, in training; 0 = off. The same weights in both
                        // implementations on a CPU
 
   template <class Fields>
   void fields(Fields& f) {
-    f("implementation", implementation, one_of({"fused", "materialized"}));
+    f("implementation", implementation);
     f("dropout", dropout, between(0, 0.999));
   }
 };
@@ -32,7 +35,7 @@ class StandardAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
-    if (options_.implementation == "materialized") {
+    if (options_.implementation == SoftmaxImplementation::materialized) {
       return ops::reference::materialized_attention(q, k, v, mask, options_.dropout, is_training());
     }
     return ops::softmax_attention(context_.kernels,
@@ -46,7 +49,7 @@ class StandardAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
-    if (options_.implementation == "fused") {
+    if (options_.implementation == SoftmaxImplementation::fused) {
       return ops::softmax_attention_bytes(
           context_.kernels,
           {rows, length, length, d, d, element_size, true, softmax_options(training)});

@@ -24,13 +24,16 @@
 namespace lra {
 namespace {
 
+enum class SynthesizerKind { factorized, random, dense };
+constexpr auto names(SynthesizerKind) { return std::array{"factorized", "random", "dense"}; }
+
 struct SynthesizerOptions {
-  std::string kind = "factorized";
+  SynthesizerKind kind = SynthesizerKind::factorized;
   int64_t rank = 32;  // r, of the factorized kind alone
 
   template <class Fields>
   void fields(Fields& f) {
-    f("kind", kind, one_of({"factorized", "random", "dense"}));
+    f("kind", kind);
     f("rank", rank, at_least(1));
   }
 };
@@ -64,9 +67,9 @@ class SynthesizerAttention : public ProjectedAttention {
       return register_parameter(
           name, torch::randn({heads, rows, columns}) / std::sqrt(static_cast<double>(fan_in)));
     };
-    if (options.kind == "random") {
+    if (options.kind == SynthesizerKind::random) {
       r_ = add("r", length, length, length);
-    } else if (options.kind == "factorized") {
+    } else if (options.kind == SynthesizerKind::factorized) {
       r1_ = add("r1", length, options.rank, length);
       r2_ = add("r2", length, options.rank, options.rank);
     } else {
@@ -78,7 +81,7 @@ class SynthesizerAttention : public ProjectedAttention {
   }
 
   torch::Tensor mix_heads(NormedInput& rows, const torch::Tensor& mask) override {
-    if (options_.kind != "dense") return ProjectedAttention::mix_heads(rows, mask);
+    if (options_.kind != SynthesizerKind::dense) return ProjectedAttention::mix_heads(rows, mask);
     check_length(rows.x.size(1));
     const torch::Tensor x = normed(rows, mask);
     const torch::Tensor real = x.masked_fill(mask.logical_not().unsqueeze(-1), 0);
@@ -91,12 +94,12 @@ class SynthesizerAttention : public ProjectedAttention {
 
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v_given,
                        const torch::Tensor& mask) override {
-    if (options_.kind == "dense") return Attention::attend(q, k, v_given, mask);
+    if (options_.kind == SynthesizerKind::dense) return Attention::attend(q, k, v_given, mask);
     check_attend_inputs(q, k, v_given, mask);
     check_length(v_given.size(2));
     const int64_t length = v_given.size(2);
     const torch::Tensor v = ops::zero_padding(v_given, mask);
-    const torch::Tensor out = options_.kind == "random"
+    const torch::Tensor out = options_.kind == SynthesizerKind::random
                                   ? random_attention(cut(r_, length).narrow(3, 0, length), v, mask)
                                   : product_attention(cut(r1_, length), cut(r2_, length), v, mask);
     return ops::zero_padded_rows(out.to(v.scalar_type()), mask);
@@ -108,12 +111,12 @@ class SynthesizerAttention : public ProjectedAttention {
 
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
-    if (training) return -1;                  // depends on when autograd frees what
-    if (options_.kind == "dense") return -1;  // has no attend()
+    if (training) return -1;                                 // depends on when autograd frees what
+    if (options_.kind == SynthesizerKind::dense) return -1;  // has no attend()
     const int64_t heads = context_.heads, d = context_.head_dim;
     const int64_t vector = batch * heads * length * d * element_size;
     // The scores of each sample, and their softmax; zeroed values and the output.
-    if (options_.kind == "random")
+    if (options_.kind == SynthesizerKind::random)
       return 2 * (batch * heads * length * length * element_size + vector);
     // One factor scaled; both, and the values, widened where they differ in width.
     const int64_t rank = options_.rank, width = std::max(rank, d);
@@ -128,8 +131,9 @@ class SynthesizerAttention : public ProjectedAttention {
   int64_t flops(int64_t batch, int64_t length) const override {
     const int64_t d = context_.head_dim, square = length * length;
     int64_t scores = 0;  // of one head
-    if (options_.kind == "factorized") scores = 2 * square * options_.rank;
-    if (options_.kind == "dense") scores = 2 * length * context_.width * d + 2 * square * d;
+    if (options_.kind == SynthesizerKind::factorized) scores = 2 * square * options_.rank;
+    if (options_.kind == SynthesizerKind::dense)
+      scores = 2 * length * context_.width * d + 2 * square * d;
     return batch * context_.heads * (scores + 2 * square * d);
   }
 

@@ -20,6 +20,7 @@ namespace {
 struct ProfileOptions {
   profile::ProfileRequest request;
   profile::ProfilePlan plan;
+  std::string scope, mode;  // "" = the preset's
   std::string memory_limit, flush, out, compare, child;
   double tolerance = 0.1;
   bool no_pin = false;
@@ -37,7 +38,10 @@ profile::ProfilePlan planned_profile(const ProfileOptions& given) {
   if (!given.memory_limit.empty())
     plan.memory_limit = parse_bytes("--memory-limit", given.memory_limit);
   if (!given.flush.empty()) plan.flush_bytes = parse_bytes("--flush", given.flush);
-  return profile::plan_profile(given.request, std::move(plan));
+  profile::ProfileRequest request = given.request;
+  request.scope = parse_name<ProfileScope>(given.scope);
+  request.mode = parse_name<ProfileMode>(given.mode);
+  return profile::plan_profile(request, std::move(plan));
 }
 
 // What a comparison says; throws where something got worse.
@@ -84,13 +88,12 @@ void add_cell_options(CLI::App& command, ProfileOptions& options) {
       ->delimiter(',')
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   command
-      .add_option("--scope", options.request.scope,
-                  "core (q, k, v), module (with projections) or model")
-      ->check(CLI::IsMember({"core", "module", "model"}));
+      .add_option("--scope", options.scope, "core (q, k, v), module (with projections) or model")
+      ->check(CLI::IsMember(all_names<ProfileScope>()));
   command
-      .add_option("--mode", options.request.mode,
+      .add_option("--mode", options.mode,
                   "inference or training (forward + backward; of a model, optimizer step too)")
-      ->check(CLI::IsMember({"inference", "training"}));
+      ->check(CLI::IsMember(all_names<ProfileMode>()));
   command.add_option("--batch", options.request.batch,
                      "Samples; tokens=T: T tokens a batch; largest: the largest power of two that "
                      "fits --memory-limit; default: the preset's");

@@ -23,7 +23,7 @@ MatrixInputs matrix_inputs(FidelityInputs inputs) {
 
 // Errors of every trial with `m` landmarks of a kind and an inverse by `steps` iterations (0:
 // exact).
-Measures matrix_errors(const MatrixInputs& given, const std::string& kind, int64_t m, int64_t steps,
+Measures matrix_errors(const MatrixInputs& given, ops::LandmarkKind kind, int64_t m, int64_t steps,
                        uint64_t seed) {
   const int64_t length = given.inputs.length(), width = given.inputs.head_dim();
   Measures measures = {{"matrix", {}}, {"output", {}}};
@@ -60,19 +60,20 @@ AttentionRecord landmark_record(const json& options) {
 }
 
 void landmark_matrices(Session& session, const FidelityRequest& request) {
+  const auto kinds = all_values<ops::LandmarkKind>();
   for (const int64_t length : lengths_of(request, {256})) {
     const MatrixInputs given = matrix_inputs(session.random(10, 1, length, 32));
-    session.begin(2, given.inputs, 2 * std::ssize(ops::reference::landmark_kinds()) * length);
-    for (const std::string& kind : ops::reference::landmark_kinds()) {
-      for (const char* pinv : {"iterative", "exact"}) {
+    session.begin(2, given.inputs, 2 * std::ssize(kinds) * length);
+    for (const ops::LandmarkKind kind : kinds) {
+      for (const bool exact : {false, true}) {
         for (int64_t m = 1; m <= length; ++m) {
           Fidelity record = session.cell(2, given.inputs, "float64");
-          record.attention = landmark_record({{"landmarks", kind}, {"pinv", pinv}});
+          record.attention = landmark_record(
+              {{"landmarks", to_string(kind)}, {"pinv", exact ? "exact" : "iterative"}});
           record.attention.options["num_landmarks"] = m;
           record.budget = "num_landmarks";
           record.budget_value = m;
           session.add(record, [&](Fidelity& cell, Measures& measures) {
-            const bool exact = pinv == std::string("exact");
             const int64_t steps = cell.attention.options["pinv_iterations"];
             measures = matrix_errors(given, kind, m, exact ? 0 : steps, request.seed);
             return true;

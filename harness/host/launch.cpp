@@ -12,16 +12,18 @@ namespace {
 
 // The variables of one launcher.
 struct Variables {
-  const char *by, *rank, *size, *local_rank;
+  Launcher by;
+  const char *rank, *size, *local_rank;
 };
 
 // mpirun comes first: inside a job of Slurm it starts its processes through srun.
 constexpr Variables kVariables[] = {
-    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-    {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+    {Launcher::mpirun, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK"},
+    {Launcher::mpirun, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+    {Launcher::torchrun, "RANK", "WORLD_SIZE", "LOCAL_RANK"},
     // Not SLURM_NTASKS, which a batch script has too.
-    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
+    {Launcher::srun, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
 };
 
 std::optional<int64_t> number(const Environment& environment, const char* name) {
@@ -45,31 +47,31 @@ std::optional<std::string> environment_variable(const std::string& name) {
 }
 
 std::optional<Launch> find_launch(const Environment& environment) {
-  for (const Variables& names : kVariables) {
-    const std::optional<int64_t> size = number(environment, names.size),
-                                 rank = number(environment, names.rank);
-    const bool torchrun = std::string(names.by) == "torchrun";
+  for (const Variables& variables : kVariables) {
+    const std::optional<int64_t> size = number(environment, variables.size),
+                                 rank = number(environment, variables.rank);
+    const bool torchrun = variables.by == Launcher::torchrun;
     // RANK alone is an ordinary word, as is a rank of Slurm's outside a step.
     if (!size) continue;
     if (!rank) {
       throw UsageError(fmt::format(
           "{} is set to {} but {} is not: give each process its number, from 0 to {}, or unset {} "
           "for a process on its own",
-          names.size, *size, names.rank, std::max<int64_t>(*size - 1, 0), names.size));
+          variables.size, *size, variables.rank, std::max<int64_t>(*size - 1, 0), variables.size));
     }
     if (*rank >= *size) {
-      throw UsageError(
-          fmt::format("{} should be below {} ({}), not {}", names.rank, names.size, *size, *rank));
+      throw UsageError(fmt::format("{} should be below {} ({}), not {}", variables.rank,
+                                   variables.size, *size, *rank));
     }
     if (*size == 1) return std::nullopt;
-    const std::optional<int64_t> local_rank = number(environment, names.local_rank);
+    const std::optional<int64_t> local_rank = number(environment, variables.local_rank);
     if (torchrun && !local_rank) {
       throw UsageError(fmt::format(
           "{} and {} are set but {} is not: give each process the number of its GPU on its host",
-          names.size, names.rank, names.local_rank));
+          variables.size, variables.rank, variables.local_rank));
     }
     return Launch{
-        .by = names.by, .rank = *rank, .size = *size, .local_rank = local_rank.value_or(0)};
+        .by = variables.by, .rank = *rank, .size = *size, .local_rank = local_rank.value_or(0)};
   }
   return std::nullopt;
 }

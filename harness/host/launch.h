@@ -8,11 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "attention_variants/base/enum_names.h"
+
 namespace lra::host {
+
+enum class Launcher { mpirun, srun, torchrun };
+constexpr auto names(Launcher) { return std::array{"mpirun", "srun", "torchrun"}; }
 
 /// One of several processes that were started together.
 struct Launch {
-  std::string by;          // "mpirun", "srun" or "torchrun"
+  Launcher by = Launcher::mpirun;
   int64_t rank = 0;        // which one this is
   int64_t size = 1;        // how many there are: at least 2
   int64_t local_rank = 0;  // which one on this host: the GPU it takes

@@ -87,7 +87,7 @@ std::unique_ptr<Processes> start(const host::Launch& launch, const std::string& 
     }
     return start_nccl(launch);
   }
-  if (launch.by == "torchrun") {
+  if (launch.by == host::Launcher::torchrun) {
     throw UsageError(fmt::format(
         "WORLD_SIZE={} starts processes on GPUs, with --device cuda; on CPUs use mpirun -n {} "
         "lra ..., or unset WORLD_SIZE for a process on its own",

@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kMostSamples = 300;
 
 json request_json(const MeasureRequest& request) {
-  return {{"kind", request.kind},
+  return {{"kind", to_string(request.kind)},
           {"cell", cell_json(request.cell)},
           {"device", request.device},
           {"threads", request.threads},
@@ -27,7 +27,7 @@ json request_json(const MeasureRequest& request) {
 }
 
 MeasureRequest parse_request(const json& value) {
-  return {.kind = value.at("kind"),
+  return {.kind = parse_name<MeasureKind>(value.at("kind").get<std::string>()).value(),
           .cell = parse_cell(value.at("cell")),
           .device = value.at("device"),
           .threads = value.at("threads"),
@@ -83,11 +83,11 @@ void run_profile_child(const std::string& word) {
   if (device.is_cpu() && request.memory_limit > 0)
     host::limit_address_space(request.memory_limit, request.threads);
   json answer;
-  if (request.kind == "roofline") {
+  if (request.kind == MeasureKind::roofline) {
     const Roofline roofline = measure::measure_roofline(device, dtype_of(request.cell.dtype),
                                                         request.memory_limit, request.seconds);
     answer = {{"gflops", roofline.gflops}, {"gigabytes_per_second", roofline.gigabytes_per_second}};
-  } else if (request.kind == "bytes") {
+  } else if (request.kind == MeasureKind::bytes) {
     answer = {{"bytes", peak_bytes_of_call(request.cell, device, request.memory_limit)}};
   } else {
     answer = make_profile(profile_cell(request.cell, device, request.threads, request.memory_limit,

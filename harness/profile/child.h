@@ -9,9 +9,12 @@
 
 namespace lra::profile {
 
+enum class MeasureKind { cell, roofline, bytes };
+constexpr auto names(MeasureKind) { return std::array{"cell", "roofline", "bytes"}; }
+
 /// What a measuring process is asked.
 struct MeasureRequest {
-  std::string kind;  // "cell", "roofline" or "bytes"
+  MeasureKind kind = MeasureKind::cell;
   ProfileCell cell;
   std::string device;
   int64_t threads = 0, memory_limit = 0, flush_bytes = 0;

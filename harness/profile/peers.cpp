@@ -75,8 +75,8 @@ std::vector<ProfileCell> with_peers(const std::vector<ProfileCell>& cells,
     all.push_back(cell);
     for (const Peer& peer : peers) {
       if (peer.attention.name != cell.attention.name ||
-          std::ranges::find(peer.scopes, cell.scope) == peer.scopes.end() ||
-          std::ranges::find(peer.dtypes, cell.dtype) == peer.dtypes.end() ||
+          std::ranges::find(peer.scopes, to_string(cell.scope)) == peer.scopes.end() ||
+          std::ranges::find(peer.dtypes, to_string(cell.dtype)) == peer.dtypes.end() ||
           attention_entry(peer.attention.name).effective_options(peer.attention.options) !=
               effective_options(cell))
         continue;

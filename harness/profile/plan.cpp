@@ -60,20 +60,27 @@ void check_given(const char* option, int64_t given, const char* key, int64_t use
   }
 }
 
+ops::Dtype parse_dtype(const std::string& word) {
+  const auto dtype = parse_name<ops::Dtype>(word);
+  if (!dtype)
+    throw UsageError("--dtype should be float32, float64 or bfloat16, not '" + word + "'");
+  return *dtype;
+}
+
 // What all cells of a request have in common; `length`, `batch` and `attention` are still to come.
 ProfileCell common_cell(const ProfileRequest& given, const Preset& preset) {
   ProfileCell cell{.heads = preset.heads,
                    .head_dim = preset.head_dim,
-                   .scope = given.scope.empty() ? preset.scope : given.scope,
-                   .mode = given.mode.empty() ? preset.mode : given.mode,
-                   .dtype = given.dtype,
+                   .scope = given.scope.value_or(preset.scope),
+                   .mode = given.mode.value_or(preset.mode),
+                   .dtype = parse_dtype(given.dtype),
                    .protocol = given.protocol.empty() ? preset.protocol : given.protocol,
                    .task = !given.task.empty()    ? task(given.task).name
                            : !preset.task.empty() ? preset.task
                                                   : tasks().front()->name};
   if (cell.scope == preset.scope) {
     cell.sets = preset.set_words();
-  } else if (cell.scope == "model") {
+  } else if (cell.scope == ProfileScope::model) {
     cell.heads = cell.head_dim = 0;  // the protocol's
   }
   // What is given later stands.
@@ -88,7 +95,7 @@ ProfileCell common_cell(const ProfileRequest& given, const Preset& preset) {
 // processes of their own.
 int64_t largest_batch(const ProfileCell& cell, const ProfilePlan& plan, int64_t memory_limit) {
   const auto bytes = [&](int64_t batch) -> std::optional<int64_t> {
-    MeasureRequest request{.kind = "bytes",
+    MeasureRequest request{.kind = MeasureKind::bytes,
                            .cell = cell,
                            .device = plan.device,
                            .threads = plan.threads,

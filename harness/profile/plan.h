@@ -27,9 +27,11 @@ struct ProfilePlan {
   bool again = false;        // drop what the file holds of cells that failed or stayed noisy
 };
 
-/// The cells that are wanted. Empty or 0: the preset's, or of scope model the protocol's.
+/// The cells that are wanted. Empty, absent or 0: the preset's, or of scope model the protocol's.
 struct ProfileRequest {
-  std::string preset = "lra", attentions, scope, mode, protocol, task, dtype = "float32";
+  std::string preset = "lra", attentions, protocol, task, dtype = "float32";
+  std::optional<ProfileScope> scope;
+  std::optional<ProfileMode> mode;
   std::string batch;  // samples, "tokens=T" (T tokens a batch) or "largest"
   std::vector<int64_t> lengths;
   std::vector<std::string> sets;  // of scope model: "a.b=v" over the protocol

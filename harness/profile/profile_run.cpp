@@ -109,7 +109,7 @@ class ProfileRunner {
   }
 
   void run_pass(size_t i) {
-    Profile pass = measured_pass({.kind = "cell",
+    Profile pass = measured_pass({.kind = MeasureKind::cell,
                                   .cell = plan_.cells[i],
                                   .device = plan_.device,
                                   .threads = threads_,
@@ -163,7 +163,7 @@ class ProfileRunner {
 
   std::optional<Roofline> ask_roofline() const {
     if (plan_.cells.empty()) return std::nullopt;
-    const MeasureAnswer answer = run_in_child({.kind = "roofline",
+    const MeasureAnswer answer = run_in_child({.kind = MeasureKind::roofline,
                                                .cell = plan_.cells.front(),
                                                .device = plan_.device,
                                                .threads = threads_,

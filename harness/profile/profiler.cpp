@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "attention_variants/ops/adamw.h"
 #include "attention_variants/ops/autocast.h"
@@ -57,7 +56,7 @@ std::function<void()> attention_call(std::function<torch::Tensor()> forward,
 }
 
 Work attention_work(const ProfileCell& cell, torch::Device device) {
-  const bool training = cell.mode == "training";
+  const bool training = cell.mode == ProfileMode::training;
   const auto options = torch::TensorOptions().dtype(dtype_of(cell.dtype)).device(device);
   const AttentionContext context{.width = cell.heads * cell.head_dim,
                                  .heads = cell.heads,
@@ -72,7 +71,7 @@ Work attention_work(const ProfileCell& cell, torch::Device device) {
   work.options = attention->options();
   work.parameter_bytes = parameter_bytes(*attention);
   std::vector<torch::Tensor> leaves = attention->parameters();
-  if (cell.scope == "core") {
+  if (cell.scope == ProfileScope::core) {
     const auto input = [&] {
       leaves.push_back(torch::randn({cell.batch, cell.heads, cell.length, cell.head_dim}, options)
                            .set_requires_grad(training));
@@ -123,7 +122,7 @@ Work model_work(const ProfileCell& cell, const Config& config, torch::Device dev
   work.flops = model->flops(cell.batch, cell.length);
   work.least_bytes = bytes_of(tokens) + bytes_of(mask) + work.parameter_bytes +
                      cell.batch * info.classes * 4;  // logits, float32
-  if (cell.mode == "inference") {
+  if (cell.mode == ProfileMode::inference) {
     model->eval();
     work.call = [=, dtype = cell.dtype] {
       const torch::NoGradGuard no_grad;
@@ -161,13 +160,13 @@ Config config_of(const ProfileCell& cell) {
   if (cell.head_dim > 0) sets.push_back(fmt::format("model.head_dim={}", cell.head_dim));
   sets.insert(sets.end(), cell.sets.begin(), cell.sets.end());
   return make_config(load_protocol(cell.protocol), cell.task, cell.attention, sets, /*seed=*/0,
-                     cell.dtype);
+                     to_string(cell.dtype));
 }
 
 Work work_of(const ProfileCell& cell, torch::Device device) {
   torch::manual_seed(0);
-  return cell.scope == "model" ? model_work(cell, config_of(cell), device)
-                               : attention_work(cell, device);
+  return cell.scope == ProfileScope::model ? model_work(cell, config_of(cell), device)
+                                           : attention_work(cell, device);
 }
 
 // A limit on tensors for a scope.
@@ -221,15 +220,23 @@ void fill_clocks(const measure::GpuClocks& clocks, Profile& record) {
   record.method[kGpuClocks] = json::array({seen});
 }
 
+template <HasNames E>
+E named(const json& value, const char* key) {
+  return parse_name<E>(value.at(key).get<std::string>()).value();
+}
+
 }  // namespace
 
-torch::Dtype dtype_of(const std::string& name) {
-  static const std::map<std::string, torch::Dtype> known = {
-      {"float32", torch::kFloat32}, {"float64", torch::kFloat64}, {"bfloat16", torch::kBFloat16}};
-  const auto it = known.find(name);
-  if (it == known.end())
-    throw UsageError("--dtype should be float32, float64 or bfloat16, not '" + name + "'");
-  return it->second;
+torch::Dtype dtype_of(ops::Dtype dtype) {
+  switch (dtype) {
+    case ops::Dtype::float64:
+      return torch::kFloat64;
+    case ops::Dtype::bfloat16:
+      return torch::kBFloat16;
+    case ops::Dtype::float32:
+      break;
+  }
+  return torch::kFloat32;
 }
 
 json cell_json(const ProfileCell& cell) {
@@ -241,14 +248,14 @@ json cell_json(const ProfileCell& cell) {
                 {"head_dim", cell.head_dim},
                 {"scope", cell.scope},
                 {"mode", cell.mode},
-                {"dtype", cell.dtype},
+                {"dtype", to_string(cell.dtype)},
                 {"protocol", cell.protocol},
                 {"task", cell.task},
                 {"sets", cell.sets},
                 {"batch_policy", cell.batch_policy},
                 {"peer", cell.peer},
                 {"package", cell.package}};
-  if (!cell.peer.empty() && cell.scope == "model") {  // what it is to build
+  if (!cell.peer.empty() && cell.scope == ProfileScope::model) {  // what it is to build
     const Task& info = task(cell.task);
     value["model"] = {{"vocabulary", info.vocabulary},
                       {"classes", info.classes},
@@ -264,9 +271,9 @@ ProfileCell parse_cell(const json& value) {
           .batch = value.at("batch"),
           .heads = value.at("heads"),
           .head_dim = value.at("head_dim"),
-          .scope = value.at("scope"),
-          .mode = value.at("mode"),
-          .dtype = value.at("dtype"),
+          .scope = named<ProfileScope>(value, "scope"),
+          .mode = named<ProfileMode>(value, "mode"),
+          .dtype = named<ops::Dtype>(value, "dtype"),
           .protocol = value.at("protocol"),
           .task = value.at("task"),
           .sets = value.at("sets"),
@@ -276,20 +283,19 @@ ProfileCell parse_cell(const json& value) {
 }
 
 json effective_options(const ProfileCell& cell) {
-  return cell.scope == "model"
+  return cell.scope == ProfileScope::model
              ? config_of(cell).attention_options
              : attention_entry(cell.attention.name).effective_options(cell.attention.options);
 }
 
 ProfileCell validated_cell(ProfileCell cell) {
-  dtype_of(cell.dtype);
   attention_entry(cell.attention.name).effective_options(cell.attention.options);
-  if (cell.scope != "model") {
+  if (cell.scope != ProfileScope::model) {
     if (!cell.sets.empty())
       throw UsageError("--set is of --scope model; the other scopes have no protocol");
     return cell;
   }
-  if (cell.dtype == "float64")
+  if (cell.dtype == ops::Dtype::float64)
     throw UsageError("--scope model runs in float32 or bfloat16 (autocast), not in float64");
   const Settings settings = config_of(cell).settings;
   if (settings.input.length != cell.length) {
@@ -311,13 +317,13 @@ Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t th
   record.head_dim = cell.head_dim;
   record.scope = cell.scope;
   record.mode = cell.mode;
-  record.dtype = cell.dtype;
+  record.dtype = to_string(cell.dtype);
   record.device = device.str();
   record.threads = threads;
   record.machine = host::machine_of(device);
   record.software = host::software_json();
   record.attention.options = effective_options(cell);
-  if (cell.scope == "model") {
+  if (cell.scope == ProfileScope::model) {
     record.protocol = load_protocol(cell.protocol).name;
     record.task = cell.task;
     for (const std::string& set : cell.sets) record.sets.push_back(set);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "attention_variants/base/profile_scope.h"
 #include "attention_variants/registry.h"
 #include "attention_variants/torch.h"
 #include "harness/measure/measure.h"
@@ -11,13 +12,13 @@
 
 namespace lra::profile {
 
-/// What is measured: `core` is attend(q, k, v, mask), `module` forward(x, mask) with its
-/// projections, `model` the whole model of a protocol; `training` is forward and backward (for
-/// `model` with the optimizer's step).
+/// What is measured.
 struct ProfileCell {
   AttentionSpec attention;
   int64_t length = 512, batch = 1, heads = 2, head_dim = 32;
-  std::string scope = "core", mode = "inference", dtype = "float32";
+  ProfileScope scope = ProfileScope::core;
+  ProfileMode mode = ProfileMode::inference;
+  ops::Dtype dtype = ops::Dtype::float32;
   std::string protocol = "lra-strict", task;  // of scope model
   std::vector<std::string> sets;              // of scope model: "a.b=v" over the protocol
   std::string batch_policy;                   // how the batch was chosen; "" = it is fixed
@@ -54,7 +55,6 @@ Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t thre
 /// what the call throws.
 int64_t peak_bytes_of_call(const ProfileCell& cell, torch::Device device, int64_t memory_limit);
 
-/// The number type of that name; throws UsageError on another word.
-torch::Dtype dtype_of(const std::string& name);
+torch::Dtype dtype_of(ops::Dtype dtype);
 
 }  // namespace lra::profile

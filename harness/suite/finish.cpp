@@ -44,9 +44,9 @@ void measure_profile(const Suite& suite, const RunnerOptions& options) {
   const profile::ProfilePlan plan =
       profile::plan_profile({.preset = budget.preset,
                              .attentions = fmt::format("{}", fmt::join(attentions, ",")),
+                             .dtype = suite.request.dtype,
                              .scope = budget.scope,
                              .mode = budget.mode,
-                             .dtype = suite.request.dtype,
                              .lengths = lengths_of(budget.lengths)},
                             {.out = suite.request.out / kProfileFile,
                              .device = options.devices.front(),

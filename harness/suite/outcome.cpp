@@ -22,8 +22,10 @@ Outcome outcome_of(const EndOfTry& end, int64_t most_tries, double timeout) {
   const host::ChildStatus& child = end.child;
   using Next = Outcome::Next;
   if (end.status) {
-    return {
-        .next = Next::done, .status = *end.status, .ended = text(*end.status), .tries = end.tries};
+    return {.next = Next::done,
+            .status = *end.status,
+            .ended = to_string(*end.status),
+            .tries = end.tries};
   }
   if (child.timed_out) {
     return {.next = Next::fail,

@@ -59,7 +59,7 @@ Table plan_table(const Suite& suite, const std::vector<Prediction>& predictions,
     const Prediction& p = predictions[i];
     table.rows.push_back(
         {std::to_string(i), config.task, config.attention.text(), std::to_string(config.seed),
-         std::to_string(config.settings.training.steps), text(p.status), time_text(p.seconds),
+         std::to_string(config.settings.training.steps), to_string(p.status), time_text(p.seconds),
          time_text(p.left), p.memory_mib ? fmt::format("{:.0f}", *p.memory_mib) : "?", p.from});
   }
   const Totals totals = totals_of(predictions, jobs);

@@ -148,9 +148,10 @@ std::optional<Rates> rates_from_profiles(const SuiteCell& cell, const RateRecord
   const Settings& s = config.settings;
   const int64_t batch = pass_batch(s);
   for (const Profile& profile : profiles) {
-    const bool same = profile.scope == "model" && profile.mode == "training" &&
-                      profile.task == config.task && profile.length == s.input.length &&
-                      profile.batch == batch && profile.dtype == config.dtype &&
+    const bool same = profile.scope == ProfileScope::model &&
+                      profile.mode == ProfileMode::training && profile.task == config.task &&
+                      profile.length == s.input.length && profile.batch == batch &&
+                      profile.dtype == to_string(config.dtype) &&
                       profile.threads.value_or(0) == from.suite.request.threads &&
                       profile.attention.name == config.attention.name &&
                       profile.attention.options == config.attention_options &&
@@ -159,7 +160,7 @@ std::optional<Rates> rates_from_profiles(const SuiteCell& cell, const RateRecord
     Rates rates{.from = profile.path, .status = profile.status};
     if (fs::path(profile.path).filename() == kProbeFile) rates.from = "a probe";
     if (profile.status != Status::ok) {
-      rates.from += ": " + text(profile.status);
+      rates.from += ": " + to_string(profile.status);
       return rates;
     }
     rates.step = profile.time->median / 1000 * static_cast<double>(s.training.batch) /

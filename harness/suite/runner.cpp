@@ -210,7 +210,7 @@ class SuiteRunner {
     switch (outcome.next) {
       case Outcome::Next::done:
         queue_.end(i);
-        host::say(label(i) + ": " + text(outcome.status));
+        host::say(label(i) + ": " + to_string(outcome.status));
         break;
       case Outcome::Next::fail:
         fail(i, device, outcome.status, outcome.reason);

@@ -108,7 +108,7 @@ std::vector<std::string> row_of(const CellStatus& cell, bool queue) {
                                   cell.task,
                                   cell.attention,
                                   std::to_string(cell.seed),
-                                  text(cell.state),
+                                  to_string(cell.state),
                                   "[" + host::bar_text(share, 10) + "]",
                                   fmt::format("{}/{}", cell.step, cell.steps),
                                   accuracy_text(cell),
@@ -178,7 +178,7 @@ SuiteStatus suite_status(const fs::path& out) {
   double left = 0;
   bool known = true;
   for (const CellStatus& cell : status.cells) {
-    ++status.counts[text(cell.state)];
+    ++status.counts[to_string(cell.state)];
     const bool open = cell.state == Status::pending || cell.state == Status::running;
     status.steps += cell.steps;
     status.steps_done += open ? cell.step : cell.steps;

@@ -107,7 +107,7 @@ std::vector<std::string> cut_sets(const Config& config, double fraction) {
     sets.push_back(
         fmt::format("schedule.warmup={}", std::min(scaled(s.warmup, fraction, 1), steps - 1)));
   }
-  if (s.kind == "step")
+  if (s.kind == ScheduleKind::step)
     sets.push_back(fmt::format("schedule.decay_every={}", scaled(s.decay_every, fraction, 1)));
   return sets;
 }

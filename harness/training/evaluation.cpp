@@ -15,9 +15,9 @@ namespace {
 
 // Evaluates the batches that `options` name and puts into `result` what stands at their samples;
 // and into `losses`, one a batch, their sums of losses.
-void add_batches(Model& model, const Split& split, const LoaderOptions& options,
-                 const std::string& dtype, torch::Device device, const std::string& what,
-                 std::vector<double>& losses, Evaluation& result) {
+void add_batches(Model& model, const Split& split, const LoaderOptions& options, ops::Dtype dtype,
+                 torch::Device device, const std::string& what, std::vector<double>& losses,
+                 Evaluation& result) {
   EvaluationPass pass(split, options);
   const int64_t batches = std::ssize(losses);
   int64_t share = 0, done = 0, number = options.batches.index;  // samples of these turns
@@ -84,7 +84,7 @@ LoaderOptions loader_options(const Config& config) {
   return {.batch = config.settings.evaluation.batch,
           .length = config.settings.input.length,
           .shuffle = false,
-          .nonzero_mask = config.settings.input.mask == "nonzero",
+          .nonzero_mask = config.settings.input.mask == InputMask::nonzero,
           .drop_last = config.settings.evaluation.drop_last,
           .seed = config.seed};
 }
@@ -97,13 +97,13 @@ LoaderOptions evaluation_options(const Model& model, const Config& config) {
 
 std::vector<Split> training_splits(const PreparedData& data, const Config& config) {
   std::vector<Split> splits = {data.split("train")};
-  if (config.settings.evaluation.dev != "dev") splits.push_back(data.split("dev"));
+  if (config.settings.evaluation.dev != DevSplit::dev) splits.push_back(data.split("dev"));
   return splits;
 }
 
 const Split& evaluation_split(const PreparedData& data, const Config& config,
                               const std::string& name) {
-  return data.split(name == "dev" ? config.settings.evaluation.dev : name);
+  return data.split(name == "dev" ? to_string(config.settings.evaluation.dev) : name);
 }
 
 Evaluation evaluate(Model& model, const Split& split, const Config& config, torch::Device device,

@@ -29,16 +29,16 @@ SchedulePoint one_cycle(double at, int64_t steps, const OptimizerOptions& optimi
 SchedulePoint schedule_at(int64_t step, int64_t steps, const OptimizerOptions& optimizer,
                           const ScheduleOptions& schedule) {
   const double at = static_cast<double>(step);
-  if (schedule.kind == "one_cycle") return one_cycle(at, steps, optimizer, schedule);
+  if (schedule.kind == ScheduleKind::one_cycle) return one_cycle(at, steps, optimizer, schedule);
 
   const double warmup = static_cast<double>(schedule.warmup);
   double lr = optimizer.lr * (warmup > 0 ? std::min(1.0, at / warmup) : 1);
-  if (schedule.kind == "rsqrt") {
+  if (schedule.kind == ScheduleKind::rsqrt) {
     lr /= std::sqrt(std::max(at, warmup));
-  } else if (schedule.kind == "cosine") {
+  } else if (schedule.kind == ScheduleKind::cosine) {
     const double part = std::max(0.0, at - warmup) / static_cast<double>(steps);
     lr *= 0.5 * (1 + std::cos(std::numbers::pi * part));
-  } else if (schedule.kind == "step") {
+  } else if (schedule.kind == ScheduleKind::step) {
     lr *=
         std::pow(schedule.decay_factor, std::floor(at / static_cast<double>(schedule.decay_every)));
   }

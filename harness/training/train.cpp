@@ -69,8 +69,8 @@ void say_start(const TrainRequest& request, const PreparedData& data, const Mode
     host::say(fmt::format("{} processes by {}, {} threads each; up to {} samples of a batch each",
                           all->size(), all->engine(), request.threads, largest.end));
   }
-  if (settings.evaluation.dev != "dev") {
-    host::say("evaluation.dev is \"" + settings.evaluation.dev +
+  if (settings.evaluation.dev != DevSplit::dev) {
+    host::say("evaluation.dev is \"" + to_string(settings.evaluation.dev) +
               "\": that split chooses the checkpoint, and dev is trained on");
   }
 }
@@ -83,7 +83,7 @@ void say_evaluation(int64_t step, const Evaluation& dev, bool better) {
 
 void say_end(const Result& result) {
   if (!result.test) {
-    host::say(text(result.status) + ": " + result.reason);
+    host::say(to_string(result.status) + ": " + result.reason);
     return;
   }
   host::say(fmt::format(

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "attention_variants/base/fields.h"
+#include "attention_variants/base/profile_scope.h"
 
 namespace lra {
 
@@ -36,7 +37,8 @@ struct TaskBudget {
 /// What `lra profile` measures at the end of a suite.
 struct ProfileBudget {
   std::string preset = "table1";
-  std::string scope = "module", mode = "inference";
+  ProfileScope scope = ProfileScope::module;
+  ProfileMode mode = ProfileMode::inference;
   std::string lengths = "512,1024,2048,4096,8192";
   double seconds = 3;  // a cell
 
@@ -44,7 +46,7 @@ struct ProfileBudget {
   void fields(Fields& f) {
     f("preset", preset);
     f("scope", scope, one_of({"core", "module"}));
-    f("mode", mode, one_of({"inference", "training"}));
+    f("mode", mode);
     f("lengths", lengths);
     f("seconds", seconds, more_than(0));
   }

@@ -21,7 +21,7 @@ json Config::to_json() const {
        {{"name", attention.name}, {"given", attention.options}, {"options", attention_options}}},
       {"protocol", protocol},
       {"seed", seed},
-      {"dtype", dtype}};
+      {"dtype", to_string(dtype)}};
   value.update(write_fields(settings));
   value["overridden"] = overridden;
   value["by_attention"] = by_attention;
@@ -55,7 +55,10 @@ Config Config::from_json(const json& value, const std::string& where) {
     config.attention_options = value.at("attention").at("options");
     config.protocol = value.at("protocol");
     config.seed = value.at("seed");
-    config.dtype = value.at("dtype");
+    const std::string dtype = value.at("dtype");
+    const auto number_type = parse_name<ops::Dtype>(dtype);
+    if (!number_type) throw Error(where + " is not a run's configuration: dtype '" + dtype + "'");
+    config.dtype = *number_type;
     config.overridden = value.at("overridden").get<std::vector<std::string>>();
     // Runs from before protocols had entries for variants lack it.
     config.by_attention = value.value("by_attention", std::vector<std::string>{});

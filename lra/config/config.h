@@ -16,8 +16,8 @@ struct Config {
   AttentionSpec attention;  // as named by the user
   json attention_options;   // all effective ones
   std::string protocol;
-  uint64_t seed = 0;              // initialisation, order, dropout, projections, hashes
-  std::string dtype = "float32";  // or "bfloat16": autocast
+  uint64_t seed = 0;                       // initialisation, order, dropout, projections, hashes
+  ops::Dtype dtype = ops::Dtype::float32;  // or bfloat16: autocast
   Settings settings;
   std::vector<std::string> overridden;  // the keys that --set gave another value than the
                                         // protocol's, sorted, as "training.steps"

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "attention_variants/base/profile_scope.h"
 #include "attention_variants/registry.h"
 
 namespace lra {
@@ -15,7 +16,8 @@ struct Preset {
   json lengths = json::array();      // N
   int64_t batch = 1;                 // B; 0 = the protocol's of the task
   int64_t heads = 2, head_dim = 32;  // H, d
-  std::string scope = "core", mode = "inference";
+  ProfileScope scope = ProfileScope::core;
+  ProfileMode mode = ProfileMode::inference;
   std::string protocol = "lra-strict";  // of scope model
   std::string task;                     // likewise, and of the protocol's batch; "" = the first
   json set = json::object();            // of scope model: dotted key -> value
@@ -31,8 +33,8 @@ struct Preset {
     f("batch", batch, at_least(0));
     f("heads", heads, at_least(1));
     f("head_dim", head_dim, at_least(1));
-    f("scope", scope, one_of({"core", "module", "model"}));
-    f("mode", mode, one_of({"inference", "training"}));
+    f("scope", scope);
+    f("mode", mode);
     f("protocol", protocol);
     f("task", task);
     f("set", set);

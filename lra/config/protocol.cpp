@@ -202,10 +202,10 @@ std::vector<std::string> keys_by_attention(const Protocol& protocol, const std::
 // What each value alone cannot show.
 void check_settings(const Settings& s) {
   const ScheduleOptions& schedule = s.schedule;
-  const bool one_cycle = schedule.kind == "one_cycle";
-  if ((one_cycle || schedule.kind == "rsqrt") && schedule.warmup < 1) {
+  const bool one_cycle = schedule.kind == ScheduleKind::one_cycle;
+  if ((one_cycle || schedule.kind == ScheduleKind::rsqrt) && schedule.warmup < 1) {
     throw UsageError("schedule.warmup should be at least 1 where schedule.kind is " +
-                     schedule.kind + ", not " + std::to_string(schedule.warmup));
+                     to_string(schedule.kind) + ", not " + std::to_string(schedule.warmup));
   }
   if (one_cycle && schedule.warmup >= s.training.steps) {
     throw UsageError("schedule.warmup (" + std::to_string(schedule.warmup) +
@@ -216,9 +216,10 @@ void check_settings(const Settings& s) {
     throw UsageError("schedule.beta1_low should be at most schedule.beta1_high");
   }
   if (schedule.beta1_high > 0 && !one_cycle) {
-    throw UsageError("schedule.beta1_high needs schedule.kind one_cycle, not " + schedule.kind);
+    throw UsageError("schedule.beta1_high needs schedule.kind one_cycle, not " +
+                     to_string(schedule.kind));
   }
-  if (s.model.positions == "sinusoidal" && s.model.width % 2 != 0) {
+  if (s.model.positions == Positions::sinusoidal && s.model.width % 2 != 0) {
     throw UsageError("model.positions sinusoidal needs an even model.width, not " +
                      std::to_string(s.model.width));
   }
@@ -254,10 +255,11 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   config.attention = attention;
   config.protocol = protocol.name;
   config.seed = seed;
-  if (dtype != "float32" && dtype != "bfloat16") {
+  const auto number_type = parse_name<ops::Dtype>(dtype);
+  if (!number_type || number_type == ops::Dtype::float64) {
     throw UsageError("--dtype should be float32 or bfloat16, not '" + dtype + "'");
   }
-  config.dtype = dtype;
+  config.dtype = *number_type;
 
   json merged = merged_settings(protocol, task_name, attention.name);
   std::set<std::string> keys;

@@ -2,21 +2,74 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "attention_variants/base/fields.h"
+#include "attention_variants/ops/types.h"
 
 namespace lra {
 
+/// Which tokens are real.
+enum class InputMask {
+  length,   // as many as the sample is long, from the first on
+  nonzero,  // every id but 0
+};
+constexpr auto names(InputMask) { return std::array{"length", "nonzero"}; }
+
+enum class Positions { learned, sinusoidal };  // sinusoidal: fixed sines and cosines
+constexpr auto names(Positions) { return std::array{"learned", "sinusoidal"}; }
+
+/// Where a layer normalises.
+enum class NormPlacement {
+  pre,   // before attention and feed-forward
+  post,  // after their sum with the input, and not at the end of the model
+};
+constexpr auto names(NormPlacement) { return std::array{"pre", "post"}; }
+
+/// What the classifier reads.
+enum class Pooling {
+  mean,
+  cls,  // the output of a learned vector that goes before the tokens
+};
+constexpr auto names(Pooling) { return std::array{"mean", "cls"}; }
+
+/// What mean pooling divides by.
+enum class MeanOver { real, length };  // the real tokens, or the padded length
+constexpr auto names(MeanOver) { return std::array{"real", "length"}; }
+
+enum class AttentionDtype {
+  model,
+  float32,  // attention leaves autocast, as the first released code does
+};
+constexpr auto names(AttentionDtype) { return std::array{"model", "float32"}; }
+
+/// w(step) = min(1, step / warmup)
+enum class ScheduleKind {
+  one_cycle,  // linear up in `warmup` steps, linear down to the end
+  rsqrt,      // lr w / sqrt(max(step, warmup))
+  cosine,     // lr w times half a cosine from `warmup` on
+  constant,   // lr w
+  step,       // lr w decay_factor^floor(step / decay_every)
+};
+constexpr auto names(ScheduleKind) {
+  return std::array{"one_cycle", "rsqrt", "cosine", "constant", "step"};
+}
+
+/// The split that chooses the checkpoint.
+enum class DevSplit {
+  dev,   // the data's own
+  test,  // the test split, and dev joins train, as where code knows no dev set of its own. Test
+         // accuracy is then a selected one.
+};
+constexpr auto names(DevSplit) { return std::array{"dev", "test"}; }
+
 struct InputOptions {
   int64_t length = 2048;  // N; longer samples are cut, shorter ones padded
-  std::string mask =
-      "length";  // real tokens: "length" = the first `length` ones, "nonzero" = every id but 0
+  InputMask mask = InputMask::length;
 
   template <class Fields>
   void fields(Fields& f) {
     f("length", length, at_least(1));
-    f("mask", mask, one_of({"length", "nonzero"}));
+    f("mask", mask);
   }
 };
 
@@ -29,16 +82,12 @@ struct ModelOptions {
   int64_t classifier = 128;  // hidden width of the head
   double dropout = 0.1;      // 0 = off
   double embedding_sd = 0.02;
-  std::string positions = "learned";  // or "sinusoidal": fixed sines and cosines
-  double position_sd = 0.02;          // of learned positions at the start
-  std::string norm = "pre";           // LayerNorm before attention and feed-forward; "post": after
-                                      // their sum with the input, and none at the end
-  std::string pooling = "mean";  // "cls": a learned vector goes before the tokens, and its output
-                                 // is what the head reads
-  std::string mean_over =
-      "real";  // MEAN pooling divides by the real tokens, or by the padded "length"
-  std::string attention_dtype =
-      "model";  // "float32": attention leaves autocast, as the first released code does
+  Positions positions = Positions::learned;
+  double position_sd = 0.02;  // of learned positions at the start
+  NormPlacement norm = NormPlacement::pre;
+  Pooling pooling = Pooling::mean;
+  MeanOver mean_over = MeanOver::real;
+  AttentionDtype attention_dtype = AttentionDtype::model;
 
   template <class Fields>
   void fields(Fields& f) {
@@ -50,12 +99,12 @@ struct ModelOptions {
     f("classifier", classifier, at_least(1));
     f("dropout", dropout, between(0, 0.999));
     f("embedding_sd", embedding_sd, more_than(0));
-    f("positions", positions, one_of({"learned", "sinusoidal"}));
+    f("positions", positions);
     f("position_sd", position_sd, more_than(0));
-    f("norm", norm, one_of({"pre", "post"}));
-    f("pooling", pooling, one_of({"mean", "cls"}));
-    f("mean_over", mean_over, one_of({"real", "length"}));
-    f("attention_dtype", attention_dtype, one_of({"model", "float32"}));
+    f("norm", norm);
+    f("pooling", pooling);
+    f("mean_over", mean_over);
+    f("attention_dtype", attention_dtype);
   }
 };
 
@@ -83,13 +132,10 @@ struct OptimizerOptions {
 /// The learning rate over the steps, numbered from 0. Every kind but one_cycle begins with w(step)
 /// = min(1, step / warmup); see harness/training/schedule.h for the formulas.
 struct ScheduleOptions {
-  std::string kind = "one_cycle";  // linear up in `warmup` steps, linear down to the end
-                                   // rsqrt: lr w / sqrt(max(step, warmup)); constant: lr w
-                                   // cosine: lr w times half a cosine from `warmup` on
-                                   // step: lr w decay_factor^floor(step / decay_every)
-  int64_t warmup = 1000;           // steps; 0 = none
-  double start_divisor = 25;       // one_cycle begins at lr / start_divisor and ends at
-  double final_divisor = 1e4;      // lr / start_divisor / final_divisor
+  ScheduleKind kind = ScheduleKind::one_cycle;
+  int64_t warmup = 1000;       // steps; 0 = none
+  double start_divisor = 25;   // one_cycle begins at lr / start_divisor and ends at
+  double final_divisor = 1e4;  // lr / start_divisor / final_divisor
   // Where beta1_high > 0, beta1 runs against the learning rate between the two, as torch's
   // OneCycleLR does unless told not to.
   double beta1_low = 0, beta1_high = 0;
@@ -98,7 +144,7 @@ struct ScheduleOptions {
 
   template <class Fields>
   void fields(Fields& f) {
-    f("kind", kind, one_of({"one_cycle", "rsqrt", "cosine", "constant", "step"}));
+    f("kind", kind);
     f("warmup", warmup, at_least(0));
     f("start_divisor", start_divisor, at_least(1));
     f("final_divisor", final_divisor, at_least(1));
@@ -132,9 +178,7 @@ struct TrainingOptions {
 struct EvaluationOptions {
   int64_t batch = 32;
   bool drop_last = false;  // leave out the last incomplete batch, as some released code does
-  // "dev": the data's dev split chooses the checkpoint. "test": the test split does, and dev joins
-  // train, as where code knows no dev set of its own. Its test accuracy is then a selected one.
-  std::string dev = "dev";
+  DevSplit dev = DevSplit::dev;
   // Only evaluations after this share of the steps choose the checkpoint that is tested, and the
   // last one always may: 0 = all do, 1 = the last alone.
   double select_after = 0;
@@ -143,7 +187,7 @@ struct EvaluationOptions {
   void fields(Fields& f) {
     f("batch", batch, at_least(1));
     f("drop_last", drop_last);
-    f("dev", dev, one_of({"dev", "test"}));
+    f("dev", dev);
     f("select_after", select_after, between(0, 1));
   }
 };
@@ -156,7 +200,7 @@ struct Settings {
   ScheduleOptions schedule;
   TrainingOptions training;
   EvaluationOptions evaluation;
-  std::string kernels = "fused";  // or reference: LibTorch's operators alone
+  ops::Kernels kernels = ops::Kernels::fused;
 
   template <class Fields>
   void fields(Fields& f) {
@@ -166,7 +210,7 @@ struct Settings {
     f("schedule", schedule);
     f("training", training);
     f("evaluation", evaluation);
-    f("kernels", kernels, one_of({"fused", "reference"}));
+    f("kernels", kernels);
   }
 };
 

@@ -68,15 +68,15 @@ torch::Tensor sinusoidal_positions(int64_t length, int64_t width) {
 
 Model::Model(const Task& task, const Config& config)
     : options_(config.settings.model),
-      kernels_(config.settings.kernels == "reference" ? Kernels::reference : Kernels::fused),
+      kernels_(config.settings.kernels),
       inputs_(task.inputs),
       length_(config.settings.input.length) {
   namespace nn = torch::nn;
   const ModelOptions& o = options_;
-  const bool cls = o.pooling == "cls";
+  const bool cls = o.pooling == Pooling::cls;
   const int64_t length = length_ + (cls ? 1 : 0);
   tokens_ = register_module("tokens", nn::Embedding(task.vocabulary, o.width));
-  if (o.positions == "learned") {
+  if (o.positions == Positions::learned) {
     positions_ = register_module("positions", nn::Embedding(length, o.width));
   } else {
     fixed_positions_ = register_buffer("fixed_positions", sinusoidal_positions(length, o.width));
@@ -105,7 +105,8 @@ Model::Model(const Task& task, const Config& config)
         nn::Sequential(nn::Linear(o.width, o.feed_forward), nn::GELU(), ops::Dropout(o.dropout),
                        nn::Linear(o.feed_forward, o.width), ops::Dropout(o.dropout))));
   }
-  if (o.norm == "pre") final_norm_ = register_module("final_norm", nn::LayerNorm(norm));
+  if (o.norm == NormPlacement::pre)
+    final_norm_ = register_module("final_norm", nn::LayerNorm(norm));
   const int64_t features = inputs_ == 1 ? o.width : 4 * o.width;
   classifier_ =
       register_module("classifier", nn::Sequential(nn::Linear(features, o.classifier), nn::ReLU(),
@@ -114,8 +115,8 @@ Model::Model(const Task& task, const Config& config)
 
 torch::Tensor Model::add_attention(size_t i, const torch::Tensor& x, const torch::Tensor& mask,
                                    const torch::Tensor& real, std::vector<torch::Tensor>* seen) {
-  const bool normed = options_.norm == "pre",
-             alone = options_.attention_dtype == "float32" &&
+  const bool normed = options_.norm == NormPlacement::pre,
+             alone = options_.attention_dtype == AttentionDtype::float32 &&
                      at::autocast::is_autocast_enabled(x.device().type());
   torch::nn::LayerNorm& norm = attention_norms_[i];
   Attention& attention = *attentions_[i];
@@ -145,7 +146,7 @@ torch::Tensor Model::add_feed_forward(size_t i, const torch::Tensor& x, const to
   namespace nn = torch::nn;
   nn::Sequential& layers = feed_forwards_[i];
   nn::LayerNorm& norm = feed_forward_norms_[i];
-  const bool normed = options_.norm == "pre";
+  const bool normed = options_.norm == NormPlacement::pre;
   const auto& in = layers->at<nn::LinearImpl>(0);
   const auto& out = layers->at<nn::LinearImpl>(3);
   const torch::Tensor none = torch::empty({0}, x.options());
@@ -185,7 +186,7 @@ torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& ma
   const auto normed = [&](torch::nn::LayerNorm& norm) {
     return ops::layer_norm(kernels_, x, weights_of(norm), rows);
   };
-  const bool pre = options_.norm == "pre";
+  const bool pre = options_.norm == NormPlacement::pre;
   for (size_t i = 0; i < attentions_.size(); ++i) {
     x = add_attention(i, x, real, rows, seen);
     if (!pre) x = normed(attention_norms_[i]);
@@ -209,8 +210,8 @@ torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& m
     const auto weight = real.unsqueeze(-1).to(x.scalar_type());  // [B*inputs,N,1]
     const auto sum = final_norm_ ? ops::layer_norm_sum(kernels_, x, weights_of(final_norm_), real)
                                  : (x * weight).sum(1);
-    pooled = options_.mean_over == "length" ? sum / static_cast<double>(length)
-                                            : sum / weight.sum(1).clamp_min(1);
+    pooled = options_.mean_over == MeanOver::length ? sum / static_cast<double>(length)
+                                                    : sum / weight.sum(1).clamp_min(1);
   }
   if (inputs_ == 2) {
     const auto both = pooled.reshape({batch, 2, -1});
@@ -228,7 +229,7 @@ std::vector<torch::Tensor> Model::attention_inputs(const torch::Tensor& tokens,
 }
 
 bool Model::length_invariant() const {
-  return (has_cls() || options_.mean_over != "length") &&
+  return (has_cls() || options_.mean_over != MeanOver::length) &&
          std::ranges::all_of(attentions_,
                              [](const auto& attention) { return attention->length_invariant(); });
 }

@@ -61,7 +61,7 @@ AccuracyCells accuracy_cells(const RecipeGroup& group) {
         cell.ok.push_back(r);
       }
     } else {
-      ++cell.other[text(r->status)];
+      ++cell.other[to_string(r->status)];
     }
   }
   return cells;

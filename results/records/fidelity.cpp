@@ -37,7 +37,7 @@ Estimate parse_estimate(const json& value, const std::string& where) {
 template <class Fields, class Record>
 void data_fields_of_run(Fields& f, Record& data) {
   f("source", data.source);
-  if (data.source != kRun) return;
+  if (!data.from_run()) return;
   f("task", data.task);
   f("attention", data.attention);
   f("protocol", data.protocol);
@@ -99,6 +99,8 @@ void fidelity_fields(Fields& f, Record& cell) {
 }
 
 }  // namespace
+
+bool FidelityData::from_run() const { return source == kRun; }
 
 Estimate estimate_of(std::vector<double> samples) {
   Estimate estimate{.mean = stats::mean(samples),

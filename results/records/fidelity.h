@@ -48,6 +48,8 @@ struct FidelityData {
   bool synthetic = false;
   std::string fingerprint;  // of the data
   std::string identity;     // SHA-256 over the run's whole configuration
+
+  bool from_run() const;
 };
 
 /// One cell of a fidelity experiment: one line of a JSONL file.

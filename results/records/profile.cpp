@@ -5,9 +5,6 @@
 namespace lra {
 namespace {
 
-constexpr std::string_view kScopes[] = {"core", "module", "model"};
-constexpr std::string_view kModes[] = {"inference", "training"};
-
 template <class Fields, class Record>
 void pass_fields(Fields& f, Record& pass) {
   f("samples", pass.samples, Presence::required, {.least = 1});
@@ -81,8 +78,8 @@ void profile_fields(Fields& f, Record& p) {
   f("batch", p.batch, Presence::required, {.least = 1});
   f("heads", p.heads, Presence::required, {.least = 1});
   f("head_dim", p.head_dim, Presence::required, {.least = 1});
-  f.word("scope", p.scope, kScopes);
-  f.word("mode", p.mode, kModes);
+  f("scope", p.scope);
+  f("mode", p.mode);
   f("dtype", p.dtype);
   f("device", p.device);
   f("status", p.status);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "attention_variants/base/profile_scope.h"
 #include "results/records/attention_record.h"
 #include "results/records/machine.h"
 #include "results/records/status.h"
@@ -54,8 +55,8 @@ struct Roofline {
 struct Profile {
   AttentionRecord attention;
   int64_t length = 0, batch = 0, heads = 0, head_dim = 0;  // N, B, H, d: at least 1
-  std::string scope;                                       // core, module or model
-  std::string mode;     // inference or training (forward and backward)
+  ProfileScope scope = ProfileScope::core;
+  ProfileMode mode = ProfileMode::inference;
   std::string dtype;    // "float32"
   std::string device;   // "cpu", "cuda:0"
   std::string package;  // whose code ran, with its version; "" = this program's

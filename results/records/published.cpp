@@ -44,6 +44,16 @@ class Strict {
     if (!object_.at(key).is_string()) fail(fmt::format("'{}' should be a string", key));
     return object_.at(key).get<std::string>();
   }
+  template <HasNames E>
+  E named(const char* key, const std::string& word) const {
+    const auto value = parse_name<E>(word);
+    if (!value) fail(fmt::format("'{}' should be one of {}", key, fmt::join(all_names<E>(), ", ")));
+    return *value;
+  }
+  template <HasNames E>
+  E named(const char* key) const {
+    return named<E>(key, text(key));
+  }
   int64_t integer(const char* key) const { return integer_of(key, object_.at(key)); }
   int64_t integer_of(const std::string& key, const json& value) const {
     if (!value.is_number_integer() || value.get<int64_t>() < 1)
@@ -119,17 +129,19 @@ PublishedCost read_cost(const json& value, const std::string& file) {
   PublishedCost cost{.where = object.text("where"),
                      .machine = object.text("machine"),
                      .what = object.text("what"),
-                     .scopes = object.texts("scopes"),
-                     .mode = object.text("mode"),
+                     .scopes = {},
+                     .mode = object.named<ProfileMode>("mode"),
                      .batch = object.integer("batch"),
                      .heads = object.integer("heads"),
                      .head_dim = object.integer("head_dim"),
                      .memory_unit = object.text("memory_unit"),
-                     .time_unit = object.text("time_unit"),
+                     .time_unit = object.named<TimeUnit>("time_unit"),
                      .note = object.text("note"),
                      .baseline = parse_variant(object.text("baseline")),
                      .lengths = {},
                      .rows = {}};
+  for (const std::string& scope : object.texts("scopes"))
+    cost.scopes.push_back(object.named<ProfileScope>("scopes", scope));
   for (const json& length : object.array("lengths"))
     cost.lengths.push_back(object.integer_of("lengths", length));
   for (const json& entry : object.array("rows")) {

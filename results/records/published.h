@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "attention_variants/base/profile_scope.h"
 #include "results/records/attention_record.h"
 
 namespace lra {
@@ -45,6 +46,9 @@ struct PublishedAccuracy {
   std::optional<double> value(const std::string& task, const AttentionRecord& attention) const;
 };
 
+enum class TimeUnit { milliseconds, steps_per_second };
+constexpr auto names(TimeUnit) { return std::array{"ms", "steps/s"}; }
+
 struct PublishedCost {
   struct Row {
     std::string name;
@@ -52,13 +56,13 @@ struct PublishedCost {
     std::vector<double> memory, time;  // by length
   };
   std::string where;
-  std::string machine;              // "GTX 1080 Ti"
-  std::string what;                 // one line: what was measured
-  std::vector<std::string> scopes;  // profile scopes that it may stand beside
-  std::string mode;                 // inference or training
+  std::string machine;               // "GTX 1080 Ti"
+  std::string what;                  // one line: what was measured
+  std::vector<ProfileScope> scopes;  // that it may stand beside
+  ProfileMode mode = ProfileMode::inference;
   int64_t batch = 0, heads = 0, head_dim = 0;
-  std::string memory_unit;    // "MB", "GB"
-  std::string time_unit;      // "ms", or "steps/s"
+  std::string memory_unit;  // "MB", "GB"
+  TimeUnit time_unit = TimeUnit::milliseconds;
   std::string note;           // what to know of it; may be empty
   PublishedVariant baseline;  // what the others are compared with
   std::vector<int64_t> lengths;

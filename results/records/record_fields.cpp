@@ -63,7 +63,7 @@ std::string RecordReader::as_text(const char* name, const json& value) const {
 }
 
 std::string RecordReader::as_word(const char* name, const json& value,
-                                  std::span<const std::string_view> words) const {
+                                  const std::vector<std::string>& words) const {
   const std::string word = as_text(name, value);
   if (std::ranges::find(words, word) == words.end()) {
     bad_record(fmt::format("field '{}' should be one of {}, not {}", path(name),
@@ -114,10 +114,6 @@ void RecordReader::set(const char* name, const json& found, bool& value, const L
     bad_record(
         fmt::format("field '{}' should be true or false, not {}", path(name), abbreviated(found)));
   value = found.get<bool>();
-}
-
-void RecordReader::set(const char* name, const json& found, Status& value, const Limits&) const {
-  value = *parse_status(as_word(name, found, status_words()));
 }
 
 void RecordReader::set(const char* name, const json& found, stats::Interval& value,

@@ -74,10 +74,6 @@ class RecordReader {
     if (const json* found = sought(name, presence)) set(name, *found, value, limits);
   }
 
-  /// A text that is one of `words`.
-  void word(const char* name, std::string& value, std::span<const std::string_view> words) const {
-    value = as_word(name, at(name), words);
-  }
   /// An array of texts.
   void texts(const char* name, json& value) const;
   /// Two numbers in any order; `what` names them: "[before, after]".
@@ -117,7 +113,7 @@ class RecordReader {
 
   std::string as_text(const char* name, const json& value) const;
   std::string as_word(const char* name, const json& value,
-                      std::span<const std::string_view> words) const;
+                      const std::vector<std::string>& words) const;
   int64_t as_integer(const char* name, const json& value, int64_t least) const;
   double as_number(const char* name, const json& value, double least, double most) const;
   void check_array(const char* name, const json& value) const;
@@ -138,7 +134,10 @@ class RecordReader {
   }
   void set(const char* name, const json& found, uint64_t& value, const Limits&) const;
   void set(const char* name, const json& found, bool& value, const Limits&) const;
-  void set(const char* name, const json& found, Status& value, const Limits&) const;
+  template <HasNames E>
+  void set(const char* name, const json& found, E& value, const Limits&) const {
+    value = *parse_name<E>(as_word(name, found, all_names<E>()));
+  }
   void set(const char* name, const json& found, stats::Interval& value, const Limits& limits) const;
   void set(const char* name, const json& found, json& object, const Limits&) const;
   void set(const char* name, const json& found, std::vector<double>& value,
@@ -176,9 +175,6 @@ class RecordWriter {
     }
   }
 
-  void word(const char* name, const std::string& value, std::span<const std::string_view>) {
-    object[name] = value;
-  }
   void texts(const char* name, const json& value) {
     if (!value.empty()) object[name] = value;
   }

@@ -41,7 +41,7 @@ std::string runs_html(const Records& records, const std::vector<std::string>& na
         "<td class=\"n\">{4}</td><td>{5}</td><td class=\"n\">{6}</td><td "
         "class=\"n\">{7}</td></tr>\n",
         names[i], html_text(r.task), html_text(r.attention.label), html_text(r.protocol), r.seed,
-        text(r.status), r.test ? fmt::format("{:.2f}", 100 * r.test->accuracy) : "–",
+        to_string(r.status), r.test ? fmt::format("{:.2f}", 100 * r.test->accuracy) : "–",
         r.training.steps_per_second ? short_number(*r.training.steps_per_second) : "–");
   }
   return html + "</tbody></table></div>\n";

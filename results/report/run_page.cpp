@@ -45,7 +45,7 @@ Table result_table(const Result& r) {
   };
   std::optional<double> chance;
   if (r.predictions) chance = 1.0 / static_cast<double>(r.predictions->classes().size());
-  Table table = facts("Result", {{"status", text(r.status)},
+  Table table = facts("Result", {{"status", to_string(r.status)},
                                  {"reason", r.reason},
                                  {"test accuracy [95 % interval]", accuracy_text(r.test)},
                                  {"dev accuracy [95 % interval]", accuracy_text(r.dev)},

@@ -190,7 +190,7 @@ Table results_long(std::span<const Result> results) {
                   fmt::format("{}", fmt::join(r.overridden(), "; ")),
                   r.dtype(),
                   fmt::format("{}", r.seed),
-                  text(r.status),
+                  to_string(r.status),
                   r.reason};
     append(row, test_cells(r.test));
     append(row, {r.dev ? fmt::format("{}", r.dev->accuracy) : "", integer_text(r.best_step),

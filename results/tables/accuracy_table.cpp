@@ -253,7 +253,7 @@ std::vector<Table> training_tables(std::span<const Result> results) {
           if (r->training.seconds) seconds.push_back(*r->training.seconds);
           if (r->parameters) parameters.push_back(static_cast<double>(*r->parameters));
           if (r->steps) steps.push_back(static_cast<double>(*r->steps));
-          statuses.insert(text(r->status));
+          statuses.insert(to_string(r->status));
         }
         table.rows.push_back({key.first, key.second, median_text(speed, "{:.3g}"),
                               median_text(tokens, "{:.0f}"), median_text(memory, "{:.1f}"),

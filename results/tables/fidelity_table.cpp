@@ -24,7 +24,7 @@ using Setting = std::tuple<int64_t, std::string, int64_t, int64_t, int64_t, int6
                            uint64_t, std::string, std::string, int64_t, std::string>;
 
 std::string data_text(const FidelityData& data) {
-  if (data.source != "run") return data.source;
+  if (!data.from_run()) return data.source;
   return fmt::format("{} trained on {} ({}, seed {}, step {}), data {}{}", data.attention,
                      data.task, data.protocol, data.seed, data.step, data.fingerprint.substr(0, 12),
                      data.synthetic ? ", SYNTHETIC" : "");
@@ -152,7 +152,7 @@ std::vector<std::string> reasons(const Group& group) {
     if (f->status == Status::ok || f->reason.empty()) continue;
     const std::string budget =
         f->budget.empty() ? "" : fmt::format(" at {}={}", f->budget, f->budget_value);
-    texts[text(f->status)].insert(f->attention.label + budget + ": " + f->reason);
+    texts[to_string(f->status)].insert(f->attention.label + budget + ": " + f->reason);
   }
   std::vector<std::string> notes;
   for (const auto& [status, found] : texts) {
@@ -177,7 +177,7 @@ Table budget_table(const Group& group, const std::string& title, const Text& tex
     std::vector<std::string> cells{name};
     const auto add = [&](const Fidelity* f) {
       cells.push_back(f == nullptr              ? "–"
-                      : f->status != Status::ok ? lra::text(f->status)
+                      : f->status != Status::ok ? to_string(f->status)
                                                 : text(*f));
     };
     if (group.has_fixed) add(row.fixed);
@@ -241,7 +241,7 @@ std::vector<std::string> long_row(const Fidelity& f, const std::string& measure,
   const auto of = [&](double value) { return e == nullptr ? "" : fmt::format("{:.9g}", value); };
   const Estimate none;
   const Estimate& estimate = e == nullptr ? none : *e;
-  const bool run = f.data.source == "run";
+  const bool run = f.data.from_run();
   return {integer(f.experiment),
           f.attention.label,
           json_line(f.attention.options),
@@ -259,7 +259,7 @@ std::vector<std::string> long_row(const Fidelity& f, const std::string& measure,
           integer(f.layer),
           run ? (f.data.synthetic ? "true" : "false") : "",
           f.data.fingerprint,
-          text(f.status),
+          to_string(f.status),
           f.reason,
           measure,
           of(estimate.mean),

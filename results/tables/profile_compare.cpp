@@ -55,15 +55,16 @@ Comparison compare_profiles(std::span<const Profile> before, std::span<const Pro
     const auto it = known.find(identity(p));
     if (it == known.end()) continue;
     const Profile& old = *it->second;
-    std::vector<std::string> row = {p.attention.label, fmt::format("{}", p.length), p.scope,
-                                    p.mode};
+    std::vector<std::string> row = {p.attention.label, fmt::format("{}", p.length),
+                                    to_string(p.scope), to_string(p.mode)};
     if (!measured(&old) || !measured(&p)) {
       const bool fails = measured(&old) && !measured(&p);
-      row.insert(row.end(), {measured(&old) ? short_number(old.time->median) : text(old.status),
-                             measured(&p) ? short_number(p.time->median) : text(p.status), "–", "–",
-                             fails          ? "fails"
-                             : measured(&p) ? "runs now"
-                                            : "–"});
+      row.insert(row.end(),
+                 {measured(&old) ? short_number(old.time->median) : to_string(old.status),
+                  measured(&p) ? short_number(p.time->median) : to_string(p.status), "–", "–",
+                  fails          ? "fails"
+                  : measured(&p) ? "runs now"
+                                 : "–"});
       comparison.worse += fails ? 1 : 0;
     } else {
       const stats::BootstrapEstimate ratio = stats::ratio_over_passes(passes_of(p), passes_of(old));

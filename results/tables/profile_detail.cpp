@@ -28,7 +28,7 @@ void add_table(const std::string& title, const ProfileGroup& group, const Text& 
     bool any = false;
     for (const int64_t length : group.lengths) {
       const Profile* p = group.at(name, length);
-      std::string cell = measured(p) ? text(name, *p) : p == nullptr ? "–" : lra::text(p->status);
+      std::string cell = measured(p) ? text(name, *p) : p == nullptr ? "–" : to_string(p->status);
       any |= measured(p) && !cell.empty();
       row.push_back(cell.empty() ? "–" : std::move(cell));
     }
@@ -161,7 +161,7 @@ void add_crossings(const ProfileGroup& group, const std::vector<std::string>& ba
 }
 
 // A training step is counted as three forwards: its backward does each product twice over.
-double work_of(const Profile& p) { return *p.flops * (p.mode == "training" ? 3 : 1); }
+double work_of(const Profile& p) { return *p.flops * (p.mode == ProfileMode::training ? 3 : 1); }
 
 void add_roofline(const ProfileGroup& group, std::vector<Table>& tables) {
   add_table(

@@ -67,7 +67,7 @@ std::vector<std::string> reasons(const ProfileGroup& group) {
   for (const auto& [name, cells] : group.rows) {
     for (const auto& [length, p] : cells) {
       if (p->status != Status::ok && !p->reason.empty())
-        texts[text(p->status)].insert(fmt::format("{} at {}: {}", name, length, p->reason));
+        texts[to_string(p->status)].insert(fmt::format("{} at {}: {}", name, length, p->reason));
       if (p->status == Status::ok && !p->noisy.empty())
         texts["~ noisy"].insert(fmt::format("{} at {}: {}", name, length, p->noisy));
     }
@@ -105,7 +105,7 @@ std::vector<std::string> row_of(const ProfileGroup& group, const std::string& na
   for (const int64_t length : group.lengths) {
     const Profile* p = group.at(name, length);
     if (!measured(p)) {
-      row.push_back(p == nullptr ? "–" : lra::text(p->status));
+      row.push_back(p == nullptr ? "–" : to_string(p->status));
       continue;
     }
     row.push_back(fmt::format("{} / {}{}{}", short_number(p->memory->peak),
@@ -123,7 +123,7 @@ std::vector<std::string> row_of(const ProfileGroup& group, const std::string& na
 }  // namespace
 
 bool comparable(const PublishedCost& cost, const Profile& front) {
-  return cost.time_unit == "ms" &&
+  return cost.time_unit == TimeUnit::milliseconds &&
          std::ranges::find(cost.scopes, front.scope) != cost.scopes.end() &&
          cost.mode == front.mode && front.batch_policy.empty() && cost.batch == front.batch &&
          cost.heads == front.heads && cost.head_dim == front.head_dim;
@@ -147,7 +147,7 @@ std::vector<Table> memory_time_tables(std::span<const Profile> profiles,
     for (const auto& [name, cells] : group.rows) table.rows.push_back(row_of(group, name));
     if (const std::string note = method_note(group); !note.empty()) table.notes.push_back(note);
     for (const Published& reference : references) {
-      if (!reference.cost || reference.cost->time_unit != "ms") continue;
+      if (!reference.cost || reference.cost->time_unit != TimeUnit::milliseconds) continue;
       const PublishedCost& cost = *reference.cost;
       if (comparable(cost, *group.front)) {
         abbreviated.insert(&reference);
@@ -169,7 +169,7 @@ std::vector<Table> memory_time_tables(std::span<const Profile> profiles,
     tables.push_back(table);
   }
   for (const Published& reference : references) {
-    if (groups.empty() || !reference.cost || reference.cost->time_unit != "ms" ||
+    if (groups.empty() || !reference.cost || reference.cost->time_unit != TimeUnit::milliseconds ||
         abbreviated.contains(&reference))
       continue;
     tables.push_back(published_table(reference));

@@ -55,7 +55,7 @@ class FidelityTest : public testing::Test {
 
 double mean_of(const Fidelity& cell, const char* measure) {
   const Estimate* estimate = cell.find(measure);
-  EXPECT_NE(estimate, nullptr) << cell.attention.label << ": " << text(cell.status) << " "
+  EXPECT_NE(estimate, nullptr) << cell.attention.label << ": " << to_string(cell.status) << " "
                                << cell.reason;
   return estimate == nullptr ? -1 : estimate->mean;
 }

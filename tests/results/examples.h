@@ -72,8 +72,8 @@ inline Profile example_profile(const std::string& attention, int64_t length, dou
   p.batch = 1;
   p.heads = 12;
   p.head_dim = 64;
-  p.scope = "core";
-  p.mode = "inference";
+  p.scope = ProfileScope::core;
+  p.mode = ProfileMode::inference;
   p.dtype = "float32";
   p.device = "cpu";
   p.time = ProfileTime{.median = ms,

@@ -81,9 +81,9 @@ class LandmarkOp : public HeadOp {
 
 bool takes(const Place& place, const ops::LandmarkShape& shape) {
   const LandmarkOptions& o = shape.options;
-  return is_cpu_float(place) && shape.length > o.landmarks && o.kind == "segment_means" &&
-         o.padding == LandmarkPadding::masked && o.start == InverseStart::per_matrix &&
-         !o.exact_inverse;
+  return is_cpu_float(place) && shape.length > o.landmarks &&
+         o.kind == LandmarkKind::segment_means && o.padding == LandmarkPadding::masked &&
+         o.start == InverseStart::per_matrix && !o.exact_inverse;
 }
 
 torch::Tensor run(const LandmarkCall& call) {

@@ -40,7 +40,7 @@ torch::Tensor adaptive_means(const torch::Tensor& x, int64_t m) {
 Landmarks mean_landmarks(const torch::Tensor& q, const torch::Tensor& k,
                          const torch::Tensor& tokens, const LandmarkMatrixOptions& options) {
   const int64_t m = options.count;
-  const auto means = options.kind == "segment_means" ? segment_means : adaptive_means;
+  const auto means = options.kind == LandmarkKind::segment_means ? segment_means : adaptive_means;
   Landmarks landmarks{means(q, m), means(k, m), {}};
   if (!tokens.defined()) return landmarks;
   // The other rows are zero, so the mean over the tokens is the mean over all, by the share that
@@ -64,7 +64,7 @@ Landmarks picked_landmarks(const torch::Tensor& q, const torch::Tensor& k,
   torch::Tensor rank;                                           // [B,m] into order
   torch::Tensor real;                                           // [B,m]
   const torch::Tensor steps = torch::arange(m, count.options());
-  if (options.kind == "strided") {
+  if (options.kind == LandmarkKind::strided) {
     order = torch::argsort(tokens.to(torch::kInt), /*stable=*/true, /*dim=*/1, /*descending=*/true);
     rank = (steps * count).div(m, "floor");  // [B,m]
     // With L < m some ranks repeat; one of each stays.
@@ -86,18 +86,10 @@ Landmarks picked_landmarks(const torch::Tensor& q, const torch::Tensor& k,
 
 }  // namespace
 
-const std::vector<std::string>& landmark_kinds() {
-  static const std::vector<std::string> kinds = {"segment_means", "adaptive_pool", "strided",
-                                                 "random"};
-  return kinds;
-}
-
 Landmarks make_landmarks(const torch::Tensor& q, const torch::Tensor& k,
                          const torch::Tensor& tokens, const LandmarkMatrixOptions& options) {
-  if (options.kind == "segment_means" || options.kind == "adaptive_pool")
+  if (options.kind == LandmarkKind::segment_means || options.kind == LandmarkKind::adaptive_pool)
     return mean_landmarks(q, k, tokens, options);
-  if (options.kind != "strided" && options.kind != "random")
-    throw unknown_name("kind of landmarks", options.kind, landmark_kinds());
   const torch::Tensor all =
       tokens.defined() ? tokens
                        : torch::ones({q.size(0), q.size(2)}, q.options().dtype(torch::kBool));

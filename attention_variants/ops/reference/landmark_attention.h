@@ -6,23 +6,16 @@
 // 2021.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "attention_variants/ops/landmark_attention.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops::reference {
 
 struct LandmarkMatrixOptions {
-  int64_t count = 64;                  // m, at most N
-  std::string kind = "segment_means";  // one of landmark_kinds()
-  uint64_t seed = 0;                   // of random ones
+  int64_t count = 64;  // m, at most N
+  LandmarkKind kind = LandmarkKind::segment_means;
+  uint64_t seed = 0;  // of random ones
 };
-
-/// segment_means (segments of ⌊N/m⌋ positions first, then of one more), adaptive_pool (segments
-/// ⌊iN/m⌋..⌈(i+1)N/m⌉), strided and random (tokens themselves).
-const std::vector<std::string>& landmark_kinds();
 
 /// The landmarks of a batch. Samples may have fewer real ones than m; which are real is the same
 /// for Q and K.

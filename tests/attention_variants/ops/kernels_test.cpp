@@ -94,7 +94,7 @@ TEST(VectorMath, ErfIsWithinTwoUlps) {
 std::vector<torch::Tensor> evaluate(const AttentionSpec& spec, const AttentionContext& context,
                                     torch::ScalarType type, std::vector<torch::Tensor> inputs,
                                     const torch::Tensor& mask, const torch::Tensor& gradient,
-                                    const std::string& autocast = "") {
+                                    ops::Dtype autocast = ops::Dtype::float32) {
   torch::manual_seed(3);
   auto attention = make_attention(spec, context);
   attention->to(type);
@@ -157,7 +157,7 @@ struct Given {
   }
 
   std::vector<torch::Tensor> results(const Case& c, Kernels kernels, torch::ScalarType type,
-                                     const std::string& autocast = "") {
+                                     ops::Dtype autocast = ops::Dtype::float32) {
     context.kernels = kernels;
     return evaluate(parse_attention(c.attention), context, type, inputs, mask, gradient, autocast);
   }
@@ -193,9 +193,9 @@ TEST_P(KernelParity, OfResultAndGradients) {
 TEST_P(KernelParity, UnderAutocast) {
   const Case& c = GetParam();
   Given given(c);
-  const auto fused = given.results(c, Kernels::fused, torch::kFloat, "bfloat16"),
+  const auto fused = given.results(c, Kernels::fused, torch::kFloat, ops::Dtype::bfloat16),
              float32 = given.results(c, Kernels::fused, torch::kFloat),
-             plain = given.results(c, Kernels::reference, torch::kFloat, "bfloat16"),
+             plain = given.results(c, Kernels::reference, torch::kFloat, ops::Dtype::bfloat16),
              exact = given.results(c, Kernels::reference, torch::kDouble);
   for (size_t i = 0; i < exact.size(); ++i) {
     EXPECT_EQ(fused[i].scalar_type(), torch::kFloat) << i;
@@ -515,7 +515,7 @@ TEST(Kernels, AreTheSameForAnyNumberOfThreads) {
        {"nystrom[num_landmarks=8]", "standard", "standard[dropout=0.2]", "linear", "performer",
         "cosformer", "bigbird[block=8]", "reformer[chunk_length=16]", "linformer",
         "linformer[sharing=heads_only]"}) {
-    for (const char* autocast : {"", "bfloat16"}) {
+    for (const ops::Dtype autocast : {ops::Dtype::float32, ops::Dtype::bfloat16}) {
       const auto with = [&](int threads) {
         at::set_num_threads(threads);
         return evaluate(parse_attention(spec), context, torch::kFloat, inputs, mask, gradient,
@@ -525,7 +525,8 @@ TEST(Kernels, AreTheSameForAnyNumberOfThreads) {
       for (const int threads : {2, 5}) {
         const auto many = with(threads);
         for (size_t i = 0; i < one.size(); ++i)
-          EXPECT_TRUE(torch::equal(one[i], many[i])) << spec << " " << autocast << " " << i;
+          EXPECT_TRUE(torch::equal(one[i], many[i]))
+              << spec << " " << to_string(autocast) << " " << i;
       }
     }
   }

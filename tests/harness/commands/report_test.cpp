@@ -67,8 +67,8 @@ std::string a_profile(int64_t length) {
   p.length = length;
   p.batch = p.heads = 1;
   p.head_dim = 8;
-  p.scope = "model";
-  p.mode = "training";
+  p.scope = ProfileScope::model;
+  p.mode = ProfileMode::training;
   p.dtype = "float32";
   p.device = "cpu";
   p.time = ProfileTime{.median = 1, .samples = {1}};

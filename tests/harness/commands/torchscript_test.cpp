@@ -148,7 +148,8 @@ TEST_F(TorchScriptRun, IsMeasured) {
   const Records records = find_records({out});
   ASSERT_EQ(records.profiles.size(), 6u);
   for (const Profile& cell : records.profiles) {
-    const bool layer_alone = cell.attention.label == named("mixer") && cell.scope == "core";
+    const bool layer_alone =
+        cell.attention.label == named("mixer") && cell.scope == ProfileScope::core;
     EXPECT_EQ(cell.status, layer_alone ? Status::unsupported : Status::ok) << cell.reason;
     if (layer_alone) {
       EXPECT_NE(cell.reason.find("no form that takes q, k and v"), std::string::npos);

@@ -63,7 +63,7 @@ TEST(FindLaunch, KnowsTheLaunchers) {
   for (const auto& c : cases) {
     const auto found = launch(c.variables);
     ASSERT_TRUE(found.has_value());
-    EXPECT_EQ(found->by, c.by);
+    EXPECT_EQ(to_string(found->by), c.by);
     EXPECT_EQ(found->rank, c.rank);
     EXPECT_EQ(found->size, c.size);
     EXPECT_EQ(found->local_rank, c.local_rank);

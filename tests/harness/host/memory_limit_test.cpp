@@ -53,7 +53,7 @@ std::string measured(const std::string& attention, int64_t length) {
   const Profile record = profile::profile_cell(
       {.attention = parse_attention(attention), .length = length}, torch::kCPU, 1,
       /*memory_limit=*/0, {.seconds = 0, .fewest = 1, .least_seconds = 0});
-  return text(record.status) + (record.reason.empty() ? "" : ": " + record.reason) + "\n";
+  return to_string(record.status) + (record.reason.empty() ? "" : ": " + record.reason) + "\n";
 }
 
 TEST(AddressSpaceTest, ACellBeyondItIsOutOfMemoryAndTheNextOneRuns) {
@@ -83,7 +83,7 @@ TEST(AddressSpaceTest, HoldsForWhatIsNoTensor) {
         const std::vector<char> taken(static_cast<size_t>(bytes), 'x');
         text += fmt::format("{} ", taken.back());
       } catch (const std::exception& error) {
-        text += lra::text(host::status_of(error));
+        text += to_string(host::status_of(error));
       }
     }
     return text;

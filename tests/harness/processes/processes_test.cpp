@@ -26,7 +26,8 @@ struct Meeting {
 class ThreadProcess final : public Processes {
  public:
   ThreadProcess(int64_t rank, int64_t size, Meeting& meeting)
-      : Processes({.by = "test", .rank = rank, .size = size}, "threads"), meeting_(meeting) {}
+      : Processes({.by = host::Launcher::mpirun, .rank = rank, .size = size}, "threads"),
+        meeting_(meeting) {}
 
   void sum(const torch::Tensor& values) override {
     exchange(values, [&] { return torch::stack(meeting_.values).sum(0); });
@@ -189,7 +190,7 @@ TEST(PartCount, RefusesAShareWithoutSamples) {
 }
 
 TEST(WithoutEngine, SaysWhatToDo) {
-  EXPECT_STREQ(without_engine({.by = "mpirun", .rank = 0, .size = 4}, "MPI").what(),
+  EXPECT_STREQ(without_engine({.by = host::Launcher::mpirun, .rank = 0, .size = 4}, "MPI").what(),
                "mpirun started 4 processes, but this lra was built without MPI; see "
                "docs/parallel.md for what to install, then build it again, or start it alone");
 }

@@ -16,8 +16,8 @@ Profile one_pass(double ms, const std::string& noisy = "") {
   pass.attention = {.name = "standard", .label = "standard", .options = json::object()};
   pass.length = 64;
   pass.batch = pass.heads = pass.head_dim = 1;
-  pass.scope = "core";
-  pass.mode = "inference";
+  pass.scope = ProfileScope::core;
+  pass.mode = ProfileMode::inference;
   pass.dtype = "float32";
   pass.device = "cpu";
   pass.time =

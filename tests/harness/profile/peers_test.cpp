@@ -184,7 +184,7 @@ TEST_F(PeersTest, WhateverBecomesOfThemTheOthersGoOn) {
     ASSERT_EQ(result.status, 0) << result.err;
     ASSERT_EQ(cells().size(), 3u);
     EXPECT_EQ(cells()[0].status, Status::ok);
-    EXPECT_EQ(text(cells()[1].status), status) << answer;
+    EXPECT_EQ(to_string(cells()[1].status), status) << answer;
     EXPECT_NE(cells()[1].reason.find(reason), std::string::npos) << cells()[1].reason;
     EXPECT_EQ(cells()[2].status, Status::ok);
   }

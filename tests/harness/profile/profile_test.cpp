@@ -47,7 +47,7 @@ TEST_F(ProfileTest, MeasuresEveryAttentionLengthScopeAndMode) {
     EXPECT_EQ(cell.threads, 1);
     EXPECT_GT(cell.roofline.value().gflops, 0);
     EXPECT_GT(cell.roofline->gigabytes_per_second, 0);
-    const bool optimizer = cell.scope == "model" && cell.mode == "training";
+    const bool optimizer = cell.scope == ProfileScope::model && cell.mode == ProfileMode::training;
     EXPECT_EQ(cell.memory->optimizer.has_value(), optimizer);
     if (optimizer) {  // two moments a weight; buffers have none
       EXPECT_LE(*cell.memory->optimizer, 2 * *cell.memory->parameters);

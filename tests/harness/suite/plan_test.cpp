@@ -143,7 +143,7 @@ TEST(SuiteCut, ScalesTheScheduleAndKeepsTheEvaluationsApart) {
   EXPECT_EQ(cut_sets(config, 0.004),
             (std::vector<std::string>{"training.steps=20", "training.evaluate_every=20",
                                       "schedule.warmup=4"}));
-  config.settings.schedule.kind = "step";
+  config.settings.schedule.kind = ScheduleKind::step;
   config.settings.schedule.warmup = 0;
   config.settings.schedule.decay_every = 2000;
   EXPECT_EQ(cut_sets(config, 0.5),

@@ -43,18 +43,19 @@ TEST_F(EvaluationTest, GivesEachSampleItsOwnResultInTheOrderOfTheSplit) {
   const Split split = make_split();
   struct Case {
     const char* attention;
-    const char* mean_over;
+    MeanOver mean_over;
     bool drop_last, by_length;
-    const char* pooling = "mean";
+    Pooling pooling = Pooling::mean;
   };
   for (const Case& c :
-       {Case{"standard", "real", false, true}, Case{"standard", "real", true, true},
-        Case{"standard", "length", false, false}, Case{"standard", "length", false, true, "cls"},
-        Case{"longformer[window=32,global_tokens=2]", "real", false, true},
-        Case{"linformer[projected_length=8]", "real", false, true},
-        Case{"nystrom[num_landmarks=4,conv_kernel_size=3]", "real", false, false},
-        Case{"performer[num_features=8]", "real", false, true},
-        Case{"performer[num_features=8,prescale=true]", "real", false, false}}) {
+       {Case{"standard", MeanOver::real, false, true}, Case{"standard", MeanOver::real, true, true},
+        Case{"standard", MeanOver::length, false, false},
+        Case{"standard", MeanOver::length, false, true, Pooling::cls},
+        Case{"longformer[window=32,global_tokens=2]", MeanOver::real, false, true},
+        Case{"linformer[projected_length=8]", MeanOver::real, false, true},
+        Case{"nystrom[num_landmarks=4,conv_kernel_size=3]", MeanOver::real, false, false},
+        Case{"performer[num_features=8]", MeanOver::real, false, true},
+        Case{"performer[num_features=8,prescale=true]", MeanOver::real, false, false}}) {
     Config config = config_of(c.attention);
     config.settings.model.mean_over = c.mean_over;
     config.settings.model.pooling = c.pooling;

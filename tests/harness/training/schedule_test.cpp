@@ -35,17 +35,18 @@ TEST(ScheduleTest, EqualsThePeersThatWarmUp) {
   std::set<std::string> kinds;
   for (const json& item : fixture["cases"]) {
     const OptimizerOptions optimizer{.lr = item["lr"]};
-    const ScheduleOptions schedule{.kind = item["kind"],
-                                   .warmup = item["warmup"],
-                                   .decay_every = item["decay_every"],
-                                   .decay_factor = item["decay_factor"]};
-    kinds.insert(schedule.kind);
+    const ScheduleOptions schedule{
+        .kind = *parse_name<ScheduleKind>(item["kind"].get<std::string>()),
+        .warmup = item["warmup"],
+        .decay_every = item["decay_every"],
+        .decay_factor = item["decay_factor"]};
+    kinds.insert(to_string(schedule.kind));
     const std::vector<double> points = item["points"];
     ASSERT_EQ(std::ssize(points), item["steps"].get<int64_t>());
     for (int64_t step = 0; step < std::ssize(points); ++step) {
       const SchedulePoint point = schedule_at(step, item["steps"], optimizer, schedule);
       EXPECT_NEAR(point.lr, points[static_cast<size_t>(step)], 1e-12 * optimizer.lr)
-          << schedule.kind << " " << schedule.warmup << " step " << step;
+          << to_string(schedule.kind) << " " << schedule.warmup << " step " << step;
       EXPECT_EQ(point.beta1, optimizer.beta1);
     }
   }

@@ -34,7 +34,7 @@ TEST(ProtocolTest, StrictHasTheSizesOfTheRecipe) {
   EXPECT_EQ(s.training.evaluate_every, 50);
   EXPECT_EQ(s.schedule.warmup, 1000);
   EXPECT_EQ(s.input.length, 2048);
-  EXPECT_EQ(s.model.mean_over, "real");
+  EXPECT_EQ(s.model.mean_over, MeanOver::real);
 }
 
 TEST(ProtocolTest, TheReleasedRecipeDiffersInItsQuirksAlone) {
@@ -71,8 +71,9 @@ TEST(ProtocolTest, EveryTaskHasTheRecipesSchedule) {
       EXPECT_EQ(s.training.evaluate_every, row.every) << row.task;
       EXPECT_EQ(s.evaluation.batch, row.evaluation_batch) << row.task;
       const bool released = std::string(name) == "nystromformer2021";
-      EXPECT_EQ(s.input.mask, released ? "nonzero" : "length");
-      EXPECT_EQ(s.evaluation.dev, released && std::string(row.task) == "text" ? "test" : "dev");
+      EXPECT_EQ(s.input.mask, released ? InputMask::nonzero : InputMask::length);
+      EXPECT_EQ(s.evaluation.dev,
+                released && std::string(row.task) == "text" ? DevSplit::test : DevSplit::dev);
     }
   }
 }
@@ -99,7 +100,7 @@ TEST(ProtocolTest, AnOverrideOfAGroupIsOfItsKeysAlone) {
   };
   const Config config = of({R"(schedule={"warmup":7})", R"(model={"layers":1})"});
   EXPECT_EQ(config.settings.schedule.warmup, 7);
-  EXPECT_EQ(config.settings.schedule.kind, "rsqrt") << "not the default of no protocol";
+  EXPECT_EQ(config.settings.schedule.kind, ScheduleKind::rsqrt) << "not the default of no protocol";
   EXPECT_EQ(config.settings.model.width, 512);
   EXPECT_EQ(config.overridden, (std::vector<std::string>{"model.layers", "schedule.warmup"}));
   EXPECT_EQ(config.to_json(), of({"model.layers=1", "schedule.warmup=7"}).to_json());

@@ -31,7 +31,13 @@ struct Sizes {
 Sizes sizes_of(const Config& config) {
   const ModelOptions& m = config.settings.model;
   EXPECT_EQ(m.classifier, m.feed_forward);
-  return {m.layers, m.heads, m.width, m.heads * m.head_dim, m.feed_forward, m.dropout, m.pooling};
+  return {m.layers,
+          m.heads,
+          m.width,
+          m.heads * m.head_dim,
+          m.feed_forward,
+          m.dropout,
+          to_string(m.pooling)};
 }
 
 TEST(Tay2020Test, TextTasksHaveOneSizeForAllVariants) {
@@ -90,8 +96,8 @@ TEST(Tay2020Test, TrainsAsTheConfigurationFilesSay) {
         Row{"image", "cosine", "learned", 1024, 256, 175, 35000, 5e-4, 0},
         Row{"pathfinder", "cosine", "sinusoidal", 1024, 512, 312, 62400, 1e-3, 0}}) {
     const Settings s = tay(row.task, "standard").settings;
-    EXPECT_EQ(s.schedule.kind, row.kind) << row.task;
-    EXPECT_EQ(s.model.positions, row.positions) << row.task;
+    EXPECT_EQ(to_string(s.schedule.kind), row.kind) << row.task;
+    EXPECT_EQ(to_string(s.model.positions), row.positions) << row.task;
     EXPECT_EQ(s.input.length, row.length) << row.task;
     EXPECT_EQ(s.training.batch, row.batch) << row.task;
     EXPECT_EQ(s.schedule.warmup, row.warmup) << row.task;
@@ -102,7 +108,7 @@ TEST(Tay2020Test, TrainsAsTheConfigurationFilesSay) {
     EXPECT_EQ(s.optimizer.beta2, .98);
     EXPECT_EQ(s.optimizer.eps, 1e-9);
   }
-  EXPECT_EQ(tay("text", "standard").settings.evaluation.dev, "test");
+  EXPECT_EQ(tay("text", "standard").settings.evaluation.dev, DevSplit::test);
   EXPECT_EQ(tay("image", "sinkhorn").settings.optimizer.weight_decay, .7);
 }
 
@@ -149,7 +155,7 @@ TEST(SkyformerTest, HasThePapersTable) {
     EXPECT_EQ(s.input.length, row.length) << row.task;
     EXPECT_EQ(s.optimizer.clip_value, 1) << row.task;
     EXPECT_EQ(s.evaluation.select_after, .2) << row.task;
-    EXPECT_EQ(s.model.mean_over, "length") << "what it extends stands";
+    EXPECT_EQ(s.model.mean_over, MeanOver::length) << "what it extends stands";
   }
   const auto options = [&](const char* attention) {
     return make_config(protocol, "listops", parse_attention(attention), {}, 0, "float32")

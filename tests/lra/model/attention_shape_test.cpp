@@ -55,7 +55,7 @@ class ShorteningLayer : public Attention {
                                                             .paper = "test",
                                                             .complexity = "O(1)"});
 
-std::string refusal(const std::string& attention, const std::string& kernels) {
+std::string refusal(const std::string& attention, ops::Kernels kernels) {
   const ToyBatch batch;
   Config config = toy_config(attention);
   config.settings.kernels = kernels;
@@ -69,9 +69,10 @@ std::string refusal(const std::string& attention, const std::string& kernels) {
 }
 
 TEST(AttentionShape, IsCheckedByTheModel) {
-  for (const char* kernels : {"fused", "reference"}) {
+  for (const ops::Kernels kernels : all_values<ops::Kernels>()) {
     const auto expect = [&](const char* attention, const char* what) {
-      EXPECT_EQ(refusal(attention, kernels), what) << attention << ", kernels=" << kernels;
+      EXPECT_EQ(refusal(attention, kernels), what)
+          << attention << ", kernels=" << to_string(kernels);
     };
     expect("shortening",
            "this attention should give [3,2,16,4] of x [3,16,8], not [3,2,15,4] Float");

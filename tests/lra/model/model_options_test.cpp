@@ -10,7 +10,7 @@ namespace {
 
 Config cls_config(const std::string& attention = "standard") {
   Config config = toy_config(attention, 0);
-  config.settings.model.pooling = "cls";
+  config.settings.model.pooling = Pooling::cls;
   config.settings.model.embedding_sd = 1;
   return config;
 }
@@ -49,7 +49,7 @@ TEST(PositionsTest, EqualLrasSinusoids) {
 
 TEST(PositionsTest, SinusoidalOnesAreNoParametersAndStandInTheCheckpoint) {
   Config learned = toy_config("standard", 0), fixed = toy_config("standard", 0);
-  fixed.settings.model.positions = "sinusoidal";
+  fixed.settings.model.positions = Positions::sinusoidal;
   const auto a = make_model(learned), b = make_model(fixed);
   EXPECT_EQ(a->parameter_count() - b->parameter_count(), 16 * 8);
   EXPECT_FALSE(b->named_parameters().contains("positions.weight"));
@@ -60,7 +60,7 @@ TEST(PositionsTest, SinusoidalOnesAreNoParametersAndStandInTheCheckpoint) {
 // Attention and mean pooling alone cannot tell an order: what does are the positions.
 TEST(PositionsTest, SinusoidalOnesTellOrder) {
   Config config = toy_config("standard", 0);
-  config.settings.model.positions = "sinusoidal";
+  config.settings.model.positions = Positions::sinusoidal;
   config.settings.model.embedding_sd = 1;
   const ToyBatch batch;
   const auto all = torch::ones_like(batch.mask);
@@ -85,7 +85,7 @@ TEST(ClassTokenTest, IsOneMoreLearnedVectorAndPosition) {
 TEST(ClassTokenTest, WhatStandsAtPaddedPositionsChangesNothing) {
   for (const char* attention :
        {"standard", "nystrom[num_landmarks=4,conv_kernel_size=3]", "local[block=4]"}) {
-    for (const char* positions : {"learned", "sinusoidal"}) {
+    for (const Positions positions : all_values<Positions>()) {
       Config config = cls_config(attention);
       config.settings.model.positions = positions;
       const ToyBatch batch;
@@ -177,7 +177,7 @@ TEST(ClassTokenTest, RunsInBfloat16) {
 // After a norm at the end of a block its output has mean 0 and variance 1 in every row; before it,
 // only what goes into the attention has.
 TEST(NormTest, StandsBeforeOrBehind) {
-  for (const char* norm : {"pre", "post"}) {
+  for (const NormPlacement norm : all_values<NormPlacement>()) {
     Config config = toy_config("standard", 0);
     config.settings.model.norm = norm;
     config.settings.model.embedding_sd = 3;
@@ -185,19 +185,19 @@ TEST(NormTest, StandsBeforeOrBehind) {
     const ToyBatch batch;
     const torch::NoGradGuard no_grad;
     const auto given = model->attention_inputs(batch.tokens, batch.mask);
-    const bool pre = std::string(norm) == "pre";
+    const bool pre = norm == NormPlacement::pre;
     EXPECT_EQ(model->named_parameters().contains("final_norm.weight"), pre);
     const auto spread = [&](size_t layer) {
       return given[layer].var(-1, /*unbiased=*/false).sub(1).abs().max().item<double>();
     };
     EXPECT_EQ(spread(0) < 1e-2, pre) << "a bare embedding goes into the first layer of post";
-    EXPECT_LT(spread(1), 1e-2) << norm;
+    EXPECT_LT(spread(1), 1e-2) << to_string(norm);
   }
 }
 
 TEST(NormTest, PaddingChangesNothingBehindEither) {
   Config config = toy_config("standard", 0);
-  config.settings.model.norm = "post";
+  config.settings.model.norm = NormPlacement::post;
   const ToyBatch batch;
   const auto other = torch::where(batch.mask, batch.tokens, torch::full_like(batch.tokens, 6));
   EXPECT_LT(distance(run(config, batch.tokens, batch.mask), run(config, other, batch.mask)), 1e-6);

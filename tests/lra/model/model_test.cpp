@@ -47,7 +47,7 @@ TEST_F(ModelTest, CountsItsOperations) {
   // Two inputs are twice the rows of the encoder, and [x1, x2, x1*x2, x1-x2] for the head.
   EXPECT_EQ(flops(toy_config(), 2, 3, 10), layers(6, 10) + 3 * 2 * (32 * 12 + 12 * 3));
   Config cls = toy_config();
-  cls.settings.model.pooling = "cls";
+  cls.settings.model.pooling = Pooling::cls;
   EXPECT_EQ(flops(cls, 1, 3, 10), layers(3, 11) + 3 * 264) << "the class token is a position";
   EXPECT_EQ(flops(toy_config("nystrom[num_landmarks=4,pinv=exact]"), 1, 3, 10), -1)
       << "what a singular value decomposition takes is not known beforehand";
@@ -57,7 +57,7 @@ TEST_F(ModelTest, TheMeanOverRealTokensDiffersFromTheReleasedOneByTheirShare) {
   // With one real token of 16 the pooled vector is 16 times the released one; the classifier's
   // first layer shows it.
   Config real = toy_config(), padded = toy_config();
-  padded.settings.model.mean_over = "length";
+  padded.settings.model.mean_over = MeanOver::length;
   const ToyBatch batch;
   torch::manual_seed(2);
   Model a(toy_task(1), real);

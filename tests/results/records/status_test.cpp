@@ -2,22 +2,24 @@
 
 #include <gtest/gtest.h>
 
+#include "results/records/record_fields.h"
+
 namespace lra {
 namespace {
 
 TEST(StatusWords, ComeBackAsTheyWereWritten) {
-  ASSERT_EQ(status_words().size(), 8u);
-  for (const std::string_view word : status_words()) {
-    const auto status = parse_status(word);
+  ASSERT_EQ(all_names<Status>().size(), 8u);
+  for (const std::string& word : all_names<Status>()) {
+    const auto status = parse_name<Status>(word);
     ASSERT_TRUE(status) << word;
-    EXPECT_EQ(text(*status), word);
+    EXPECT_EQ(to_string(*status), word);
     EXPECT_EQ(json(*status), word);
     EXPECT_EQ(fmt::format("{}", *status), word);
   }
-  EXPECT_EQ(parse_status("ok"), Status::ok);
-  EXPECT_EQ(parse_status("running"), Status::running);
-  EXPECT_EQ(parse_status("fine"), std::nullopt);
-  EXPECT_EQ(parse_status(""), std::nullopt);
+  EXPECT_EQ(parse_name<Status>("ok"), Status::ok);
+  EXPECT_EQ(parse_name<Status>("running"), Status::running);
+  EXPECT_EQ(parse_name<Status>("fine"), std::nullopt);
+  EXPECT_EQ(parse_name<Status>(""), std::nullopt);
 }
 
 }  // namespace

@@ -59,9 +59,10 @@ TEST(MemoryTimeTable, PublishedRowsStandBesideTheShapesOfTheirTable) {
 }
 
 TEST(MemoryTimeTable, PublishedRowsStandApartFromOtherShapes) {
-  for (auto change : {+[](Profile& p) { p.heads = 2; }, +[](Profile& p) { p.head_dim = 32; },
-                      +[](Profile& p) { p.batch = 8; }, +[](Profile& p) { p.mode = "training"; },
-                      +[](Profile& p) { p.scope = "model"; }}) {
+  for (auto change :
+       {+[](Profile& p) { p.heads = 2; }, +[](Profile& p) { p.head_dim = 32; },
+        +[](Profile& p) { p.batch = 8; }, +[](Profile& p) { p.mode = ProfileMode::training; },
+        +[](Profile& p) { p.scope = ProfileScope::model; }}) {
     std::vector<Profile> profiles = table1_shaped();
     for (Profile& p : profiles) change(p);
     const auto tables = memory_time_tables(profiles);
@@ -78,11 +79,11 @@ TEST(MemoryTimeTable, PublishedRowsStandApartFromOtherShapes) {
 
 TEST(MemoryTimeTable, NeverMixesWhatWasMeasuredDifferently) {
   for (auto change :
-       {+[](Profile& p) { p.scope = "module"; }, +[](Profile& p) { p.mode = "training"; },
-        +[](Profile& p) { p.batch = 2; }, +[](Profile& p) { p.heads = 2; },
-        +[](Profile& p) { p.head_dim = 8; }, +[](Profile& p) { p.dtype = "bfloat16"; },
-        +[](Profile& p) { p.device = "cuda:0"; }, +[](Profile& p) { p.threads = 1; },
-        +[](Profile& p) { p.machine.gpu = "H100"; }}) {
+       {+[](Profile& p) { p.scope = ProfileScope::module; },
+        +[](Profile& p) { p.mode = ProfileMode::training; }, +[](Profile& p) { p.batch = 2; },
+        +[](Profile& p) { p.heads = 2; }, +[](Profile& p) { p.head_dim = 8; },
+        +[](Profile& p) { p.dtype = "bfloat16"; }, +[](Profile& p) { p.device = "cuda:0"; },
+        +[](Profile& p) { p.threads = 1; }, +[](Profile& p) { p.machine.gpu = "H100"; }}) {
     std::vector<Profile> profiles{example_profile("standard", 512, 10, 2),
                                   example_profile("nystrom", 512, 5, 1)};
     change(profiles[1]);
@@ -151,7 +152,7 @@ TEST(ProfileTables, GiveTheRateAndItsPartOfTheRoofline) {
   EXPECT_EQ(cell(), "1, 500, 50 % (arithmetic)");
   p.least_bytes = 4e7;  // 25 a byte: 500 GFLOP/s at most
   EXPECT_EQ(cell(), "1, 500, 100 % (memory)");
-  p.mode = "training";
+  p.mode = ProfileMode::training;
   EXPECT_EQ(cell(), "3, 1500, 300 % (memory)") << "nothing is cut off at 100 %";
 }
 
