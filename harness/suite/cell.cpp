@@ -9,10 +9,27 @@
 #include "harness/host/runtime.h"
 #include "harness/training/result.h"
 #include "harness/training/run_folder.h"
+#include "results/records/json_line.h"
+#include "results/records/record_fields.h"
 
 namespace lra::suite {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+template <class Fields, class Record>
+void attempt_fields(Fields& f, Record& one) {
+  f("begin", one.begin, Presence::optional);
+  f("host", one.host, Presence::optional);
+  f("pid", one.pid, Presence::optional);
+  f("device", one.device, Presence::optional);
+  f("threads", one.threads, Presence::optional);
+  f("seconds", one.seconds);
+  f("ended", one.ended, Presence::optional);
+}
+
+}  // namespace
 
 std::optional<Status> final_status(const fs::path& run, std::string* bad) {
   const fs::path path = run / kResultFile;
@@ -41,12 +58,13 @@ std::optional<host::LockHolder> cell_holder(const fs::path& run) {
   return holder ? holder : host::lock_holder(run, kClaim);
 }
 
-void append_try(const fs::path& run, const Attempt& one) {
-  const json line = {{"begin", one.begin},   {"host", host::host_name()}, {"pid", getpid()},
-                     {"device", one.device}, {"threads", one.threads},    {"seconds", one.seconds},
-                     {"ended", one.ended}};
+void append_try(const fs::path& run, Attempt one) {
+  one.host = host::host_name();
+  one.pid = getpid();
+  RecordWriter writer;
+  attempt_fields(writer, one);
   std::ofstream out(run / kTriesFile, std::ios::app);
-  out << line.dump(-1, ' ', true, json::error_handler_t::replace) << '\n' << std::flush;
+  out << json_line(writer.object) << '\n' << std::flush;
   if (!out) throw Error("cannot write to " + (run / kTriesFile).string() + "; is the disk full?");
 }
 
@@ -54,9 +72,15 @@ double attempt_seconds(const fs::path& run) {
   double seconds = 0;
   std::ifstream in(run / kTriesFile);
   for (std::string line; std::getline(in, line);) {
-    const json value = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (value.is_object() && value.contains("seconds") && value["seconds"].is_number())
-      seconds += value["seconds"].get<double>();
+    Attempt one;
+    try {
+      const json value = json::parse(line);
+      const RecordReader reader(value, "");
+      attempt_fields(reader, one);
+    } catch (const std::exception&) {  // half a line
+      continue;
+    }
+    seconds += one.seconds;
   }
   return seconds;
 }

@@ -15,8 +15,7 @@ namespace lra::suite {
 /// The runner that has a cell holds this lock of the run folder; the training process itself holds
 /// FolderLock::kName.
 inline constexpr const char* kClaim = "claim";
-/// One line of JSON a try: {"begin", "host", "pid", "device", "threads", "seconds", "ended"}. Not
-/// called *.jsonl, as files of records are.
+/// One line of JSON a try, an Attempt. Not called *.jsonl, as files of records are.
 inline constexpr const char* kTriesFile = "tries.log";
 /// What a cell's process printed, where several run at a time; the error that ended it, where it
 /// ran alone.
@@ -37,12 +36,15 @@ std::optional<host::LockHolder> cell_holder(const std::filesystem::path& run);
 
 /// A try as it ended.
 struct Attempt {
-  std::string begin, device;
+  std::string begin, host;
+  int64_t pid = 0;  // of the runner
+  std::string device;
   int64_t threads = 0;
   double seconds = 0;
   std::string ended;  // "ok" or another status, "asked to stop", "ended by signal 9", ...
 };
-void append_try(const std::filesystem::path& run, const Attempt& one);
+/// As a try of this process.
+void append_try(const std::filesystem::path& run, Attempt one);
 
 /// The seconds of all tries in the file. A try whose runner was killed with it has left no line.
 double attempt_seconds(const std::filesystem::path& run);

@@ -117,7 +117,7 @@ class Predictor {
  private:
   // Of the steps, by the run's log.
   static double share_done(const SuiteCell& cell) {
-    const int64_t step = read_metrics(cell.run / kMetricsFile).step;
+    const int64_t step = read_log_tail(cell.run / kMetricsFile).step;
     return std::clamp(
         static_cast<double>(step) / static_cast<double>(cell.config.settings.training.steps), 0.0,
         1.0);

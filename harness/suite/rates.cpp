@@ -85,7 +85,7 @@ std::optional<Rates> from_metrics(const SuiteCell& cell, const RateRecords& from
     if (other.config.task != cell.config.task ||
         other.config.attention.text() != cell.config.attention.text())
       continue;
-    const MetricsTail tail = read_metrics(other.run / kMetricsFile);
+    const LogTail tail = read_log_tail(other.run / kMetricsFile);
     if (tail.rate > 0)
       return Rates{.step = 1 / tail.rate,
                    .from = fmt::format("seed {} of this suite so far", other.config.seed)};

@@ -9,6 +9,7 @@
 
 #include "attention_variants/base/files.h"
 #include "harness/host/child.h"
+#include "results/records/record_fields.h"
 
 namespace lra::suite {
 namespace {
@@ -16,8 +17,33 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kSlurmSchema = "lra.slurm/1";
+constexpr const char* kJobsFile = "jobs.json";
 // Slurm's own default allows array indices up to 1,000.
 constexpr size_t kArray = 1000;
+
+template <class Fields, class Record>
+void array_fields(Fields& f, Record& array) {
+  f("job", array.job);
+  f("first", array.first);
+}
+
+template <class Fields, class Record>
+void jobs_fields(Fields& f, Record& jobs) {
+  const auto make = [](const SlurmJobs::Array& array) {
+    RecordWriter writer;
+    array_fields(writer, array);
+    return writer.object;
+  };
+  const auto parse = [](const json& value) {
+    SlurmJobs::Array array;
+    const RecordReader reader(value, "arrays");
+    array_fields(reader, array);
+    return array;
+  };
+  f.schema(kSlurmSchema);
+  f.list("arrays", jobs.arrays, make, parse, Presence::optional);
+  f("report", jobs.report, Presence::optional);
+}
 
 // A word for bash, whatever is in it.
 std::string quoted(const std::string& word) {
@@ -133,7 +159,7 @@ std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScrip
   const fs::path folder = suite.request.out / "slurm";
   fs::create_directories(folder);
   std::vector<std::string> ids;
-  json arrays = json::array();
+  SlurmJobs jobs;
   for (size_t i = 0; i < scripts.size(); ++i) {
     const SlurmScript& script = scripts[i];
     write_file(script.path, script.text);
@@ -156,15 +182,28 @@ std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScrip
     ids.push_back(id);
     if (i + 1 < scripts.size()) {
       const std::string name = script.path.stem().string();  // cells-1000
-      arrays.push_back({{"job", id}, {"first", std::stoul(name.substr(name.find('-') + 1))}});
+      jobs.arrays.push_back({.job = id, .first = std::stol(name.substr(name.find('-') + 1))});
     }
   }
-  write_json(folder / "jobs.json",
-             {{"schema", kSlurmSchema}, {"arrays", arrays}, {"report", ids.back()}});
+  jobs.report = ids.back();
+  write_json(folder / kJobsFile, make_slurm_jobs(jobs));
   return ids;
 }
 
-std::map<size_t, std::string> queue_of(const json& jobs, const std::string& squeue) {
+json make_slurm_jobs(const SlurmJobs& jobs) {
+  RecordWriter writer;
+  jobs_fields(writer, jobs);
+  return writer.object;
+}
+
+SlurmJobs parse_slurm_jobs(const json& value) {
+  SlurmJobs jobs;
+  const RecordReader reader(value, "");
+  jobs_fields(reader, jobs);
+  return jobs;
+}
+
+std::map<size_t, std::string> queue_of(const SlurmJobs& jobs, const std::string& squeue) {
   std::map<size_t, std::string> queue;
   std::istringstream in(squeue);
   for (std::string line; std::getline(in, line);) {
@@ -178,9 +217,9 @@ std::map<size_t, std::string> queue_of(const json& jobs, const std::string& sque
     if (index.empty() || index.size() > 9 ||
         !std::ranges::all_of(index, [](unsigned char c) { return std::isdigit(c); }))
       continue;
-    for (const json& array : jobs.value("arrays", json::array())) {
-      if (array.value("job", "") != fields[0].substr(0, underscore)) continue;
-      const size_t cell = array.value("first", size_t{0}) + std::stoul(index);
+    for (const SlurmJobs::Array& array : jobs.arrays) {
+      if (array.job != fields[0].substr(0, underscore)) continue;
+      const size_t cell = static_cast<size_t>(array.first) + std::stoul(index);
       const bool placed = fields.size() > 3 && !fields[3].empty();
       queue[cell] = fields[1] + (placed                ? " on " + fields[3]
                                  : fields[2] != "None" ? " (" + fields[2] + ")"
@@ -191,14 +230,17 @@ std::map<size_t, std::string> queue_of(const json& jobs, const std::string& sque
 }
 
 std::string add_queue(SuiteStatus& status) {
-  const fs::path file = status.out / "slurm" / "jobs.json";
+  const fs::path file = status.out / "slurm" / kJobsFile;
   if (!fs::exists(file)) return "";
-  const json jobs = read_json(file);
-  if (!jobs.is_object() || jobs.value("schema", "") != kSlurmSchema)
+  const json value = read_json(file);
+  SlurmJobs jobs;
+  try {
+    jobs = parse_slurm_jobs(value);
+  } catch (const std::runtime_error&) {
     return file.string() + " is not what lra suite submit writes; the queue is left out";
+  }
   std::vector<std::string> ids;
-  for (const json& array : jobs.value("arrays", json::array()))
-    ids.push_back(array.value("job", ""));
+  for (const SlurmJobs::Array& array : jobs.arrays) ids.push_back(array.job);
   if (ids.empty()) return "";
   // Job numbers that have left the queue are an error where they are asked for, so all are listed.
   const host::ChildStatus ended =

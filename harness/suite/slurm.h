@@ -38,9 +38,22 @@ std::vector<SlurmScript> slurm_scripts(const Suite& suite, const std::vector<siz
 /// and then takes back what it had submitted.
 std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScript>& scripts);
 
+/// OUT/slurm/jobs.json: what was submitted.
+struct SlurmJobs {
+  struct Array {
+    std::string job;
+    int64_t first = 0;  // cell of the array's task 0
+  };
+  std::vector<Array> arrays;
+  std::string report;  // the last job
+};
+json make_slurm_jobs(const SlurmJobs& jobs);
+/// Throws std::runtime_error that says what is wrong.
+SlurmJobs parse_slurm_jobs(const json& value);
+
 /// Cell -> what squeue says of its job ("PENDING (Resources)", "RUNNING on node7"), from squeue's
-/// lines "ARRAYJOB_TASK|STATE|REASON|NODES" and jobs.json.
-std::map<size_t, std::string> queue_of(const json& jobs, const std::string& squeue);
+/// lines "ARRAYJOB_TASK|STATE|REASON|NODES".
+std::map<size_t, std::string> queue_of(const SlurmJobs& jobs, const std::string& squeue);
 
 /// Fills `queue` of the cells of a suite that was submitted. Returns a line that says why nothing
 /// could be asked, "" where all is well or nothing was submitted.

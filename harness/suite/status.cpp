@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "attention_variants/base/files.h"
 #include "attention_variants/registry.h"
@@ -18,9 +17,6 @@ namespace lra::suite {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Of a log of any length, so much is read: more than a thousand lines.
-constexpr std::streamoff kTail = 1 << 17;
 
 CellStatus read_cell(const json& config, const fs::path& run, size_t index) {
   CellStatus cell{.index = index,
@@ -39,7 +35,7 @@ CellStatus read_cell(const json& config, const fs::path& run, size_t index) {
       cell.reason = result.reason;
       // A cell that others ended leaves its steps in the log alone.
       cell.step = result.steps ? *result.steps
-                               : std::min(read_metrics(run / kMetricsFile).step, cell.steps);
+                               : std::min(read_log_tail(run / kMetricsFile).step, cell.steps);
       if (result.test) cell.accuracy = result.test->accuracy;
       cell.rate = result.training.steps_per_second;
       cell.seconds = result.training.seconds;
@@ -53,7 +49,7 @@ CellStatus read_cell(const json& config, const fs::path& run, size_t index) {
     cell.state = Status::running;
     cell.by = holder->text();
   }
-  const MetricsTail tail = read_metrics(run / kMetricsFile);
+  const LogTail tail = read_log_tail(run / kMetricsFile);
   cell.step = std::min(tail.step, cell.steps);
   cell.accuracy = tail.accuracy;
   if (tail.rate > 0) {
@@ -120,32 +116,6 @@ std::vector<std::string> row_of(const CellStatus& cell, bool queue) {
 }
 
 }  // namespace
-
-MetricsTail read_metrics(const fs::path& path) {
-  MetricsTail tail;
-  std::ifstream in(path, std::ios::ate);
-  if (!in) return tail;
-  const std::streamoff size = in.tellg();
-  in.seekg(std::max<std::streamoff>(size - kTail, 0));
-  std::optional<std::pair<int64_t, double>> first;
-  std::string line;
-  if (size > kTail) std::getline(in, line);  // begins anywhere
-  while (std::getline(in, line)) {
-    const json value = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    const auto number = [&](const char* name) {
-      return value.is_object() && value.contains(name) && value[name].is_number();
-    };
-    if (!number("step") || !number("seconds")) continue;
-    const auto at = std::pair(value["step"].get<int64_t>(), value["seconds"].get<double>());
-    tail.step = at.first;
-    if (number("accuracy") && value.value("split", json()) == "dev")
-      tail.accuracy = value["accuracy"].get<double>();
-    if (!first) first = size > kTail ? at : std::pair<int64_t, double>(0, 0);
-    if (at.first > first->first && at.second > first->second)
-      tail.rate = static_cast<double>(at.first - first->first) / (at.second - first->second);
-  }
-  return tail;
-}
 
 bool SuiteStatus::all_ended() const {
   return std::ranges::none_of(cells, [](const CellStatus& c) {

@@ -13,14 +13,6 @@
 
 namespace lra::suite {
 
-/// The end of a run's metrics.jsonl.
-struct MetricsTail {
-  int64_t step = 0;
-  std::optional<double> accuracy;  // of dev at the last evaluation, a fraction
-  double rate = 0;                 // steps a second lately, evaluations included; 0 = not known
-};
-MetricsTail read_metrics(const std::filesystem::path& path);
-
 struct CellStatus {
   size_t index = 0;
   std::string task, attention;

@@ -17,8 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kSuiteSchema = "lra.suite/1";
-
 // A folder name for an attention: letters, digits and what is safe beside them.
 std::string folder_name(const std::string& text) {
   std::string name;
@@ -56,33 +54,25 @@ int64_t scaled(int64_t value, double fraction, int64_t least) {
   return std::max<int64_t>(std::llround(static_cast<double>(value) * fraction), least);
 }
 
-std::vector<std::string> words_of(const json& list) { return list.get<std::vector<std::string>>(); }
-
-SuiteRequest request_of(const json& file, const fs::path& out) {
+SuiteRequest request_of(const SuiteFile& file, const fs::path& out) {
   SuiteRequest request;
-  request.tasks = words_of(file.at("tasks"));
-  for (const std::string& text : words_of(file.at("attentions")))
+  request.tasks = file.tasks;
+  for (const std::string& text : file.attentions)
     request.attentions.push_back(parse_attention(text));
-  request.seeds = file.at("seeds").get<std::vector<uint64_t>>();
-  request.protocol = file.at("protocol");
-  read_fields(file.at("budget"), request.budget, (out / kSuiteFile).string() + ": budget");
-  request.sets = words_of(file.at("sets"));
-  request.data.given = file.at("data").get<std::string>();
-  for (const auto& [task_name, path] : file.at("sources").items())
+  request.seeds = file.seeds;
+  request.protocol = file.protocol;
+  read_fields(file.budget, request.budget, (out / kSuiteFile).string() + ": budget");
+  request.sets = file.sets;
+  request.data.given = file.data;
+  for (const auto& [task_name, path] : file.sources.items())
     request.data.sources[task_name] = path.get<std::string>();
-  request.data.synthetic = file.at("synthetic");
+  request.data.synthetic = file.synthetic;
   request.out = out;
-  request.device = file.at("device");
-  request.dtype = file.at("dtype");
-  request.threads = file.at("threads");
-  if (const json& hours = file.at("max_hours"); !hours.is_null()) request.max_hours = hours;
+  request.device = file.device;
+  request.dtype = file.dtype;
+  request.threads = file.threads;
+  request.max_hours = file.max_hours.value_or(0);
   return request;
-}
-
-// The part of a suite's file that cutting added; 1 where nothing was cut.
-double fraction_of(const json& file) {
-  const auto cut = file.find("cut");
-  return cut != file.end() && cut->is_object() ? cut->value("fraction", 1.0) : 1.0;
 }
 
 }  // namespace
@@ -151,34 +141,28 @@ json suite_json(const Suite& suite) {
   const auto absolute = [](const fs::path& path) {
     return path.empty() ? "" : fs::absolute(path).lexically_normal().string();
   };
-  json value = {
-      {"schema", kSuiteSchema},
-      {"protocol", request.protocol},
-      {"budget", write_fields(request.budget)},
-      {"data", request.data.given.empty() ? "" : fs::absolute(request.data.given).string()},
-      {"dtype", request.dtype},
-      {"device", request.device},
-      {"threads", request.threads},
-      {"max_hours", request.max_hours > 0 ? json(request.max_hours) : json()},
-      {"cut", nullptr},
-      {"tasks", request.tasks},
-      {"attentions", json::array()},
-      {"seeds", request.seeds},
-      {"sets", request.sets},
-      {"sources", json::object()},
-      {"synthetic", request.data.synthetic},
-      {"runs", json::array()},
-      {"cells", json::array()}};
-  if (suite.fraction < 1) value["cut"] = {{"fraction", suite.fraction}};
+  SuiteFile file{
+      .protocol = request.protocol,
+      .budget = write_fields(request.budget),
+      .data = request.data.given.empty() ? "" : fs::absolute(request.data.given).string(),
+      .dtype = request.dtype,
+      .device = request.device,
+      .threads = request.threads,
+      .tasks = request.tasks,
+      .seeds = request.seeds,
+      .sets = request.sets,
+      .synthetic = request.data.synthetic};
+  if (request.max_hours > 0) file.max_hours = request.max_hours;
+  if (suite.fraction < 1) file.fraction = suite.fraction;
   for (const AttentionSpec& attention : request.attentions)
-    value["attentions"].push_back(attention.text());
+    file.attentions.push_back(attention.text());
   for (const auto& [task_name, path] : request.data.sources)
-    value["sources"][task_name] = absolute(path);
+    file.sources[task_name] = absolute(path);
   for (const SuiteCell& cell : suite.cells) {
-    value["runs"].push_back(cell.run.lexically_relative(request.out).string());
-    value["cells"].push_back(cell.config.to_json());
+    file.runs.push_back(cell.run.lexically_relative(request.out).string());
+    file.cells.push_back(cell.config.to_json());
   }
-  return value;
+  return make_suite_file(file);
 }
 
 Suite load_suite(const fs::path& out) {
@@ -188,17 +172,17 @@ Suite load_suite(const fs::path& out) {
                 "); lra suite --out makes one there");
   }
   const json file = read_json(path);
-  Suite suite;
+  if (file.is_object() && file.contains("schema") && file["schema"] != kSuiteSchema)
+    throw Error(fmt::format("{} should hold \"schema\": \"{}\"", path.string(), kSuiteSchema));
+  SuiteFile held;
   try {
-    if (file.at("schema") != kSuiteSchema)
-      throw Error(fmt::format("{} should hold \"schema\": \"{}\"", path.string(), kSuiteSchema));
-    suite = plan_suite(request_of(file, out), fraction_of(file));
-  } catch (const json::exception& error) {
-    const std::string text = error.what();
+    held = parse_suite_file(file);
+  } catch (const std::runtime_error& error) {
     throw Error(fmt::format(
         "{} is not the file of a suite of this version ({}); give the suite's options again",
-        path.string(), text.substr(std::min(text.find("] ") + 2, text.size()))));
+        path.string(), error.what()));
   }
+  const Suite suite = plan_suite(request_of(held, out), held.fraction.value_or(1));
   const std::string different = differences_text(comparable(file), comparable(suite_json(suite)));
   if (!different.empty()) {
     throw Error(fmt::format(
@@ -212,19 +196,25 @@ Suite load_suite(const fs::path& out) {
 Suite join_suite(const Suite& planned) {
   const fs::path& out = planned.request.out;
   const json file = read_json(out / kSuiteFile);
-  if (!file.is_object()) throw Error((out / kSuiteFile).string() + " is not the file of a suite");
-  Suite suite = plan_suite(planned.request, fraction_of(file));
+  SuiteFile held;
+  try {
+    held = parse_suite_file(file);
+  } catch (const std::runtime_error& error) {
+    throw Error(fmt::format("{} is not the file of a suite ({})", (out / kSuiteFile).string(),
+                            error.what()));
+  }
+  Suite suite = plan_suite(planned.request, held.fraction.value_or(1));
   const std::string different = differences_text(comparable(file), comparable(suite_json(suite)));
   if (!different.empty()) {
     throw Error(
         fmt::format("{} holds another suite ({}); use the same options or another --out folder",
                     out.string(), different));
   }
-  suite.request.threads = file.value("threads", suite.request.threads);
-  if (suite.request.data.sources.empty() && file.contains("sources")) {
-    for (const auto& [task_name, source] : file["sources"].items())
+  suite.request.threads = held.threads;
+  if (suite.request.data.sources.empty()) {
+    for (const auto& [task_name, source] : held.sources.items())
       suite.request.data.sources[task_name] = source.get<std::string>();
-    suite.request.data.synthetic |= file.value("synthetic", false);
+    suite.request.data.synthetic |= held.synthetic;
   }
   return suite;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harness/suite/data.h"
+#include "harness/suite/suite_file.h"
 #include "harness/training/train.h"
 #include "lra/config/budget.h"
 
@@ -45,7 +46,6 @@ struct Suite {
   std::vector<SuiteCell> cells;
 };
 
-inline constexpr const char* kSuiteFile = "suite.json";
 inline constexpr const char* kProfileFile = "profile.jsonl";
 /// Training steps that a plan measured to predict the cells' times.
 inline constexpr const char* kProbeFile = "probe.jsonl";

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <sstream>
-
 #include "attention_variants/base/files.h"
 
 namespace lra {
@@ -55,19 +53,16 @@ bool RunFolder::is_finished() const {
 
 void RunFolder::begin(const json& config, const TrainState& at) {
   write_json(path_ / kConfigFile, config);
-  cut_metrics(path_ / kMetricsFile, at);
+  if (fs::exists(path_ / kMetricsFile)) {
+    write_file(path_ / kMetricsFile,
+               cut_run_log(read_file(path_ / kMetricsFile), at.step, at.evaluation_pending));
+  }
   metrics_.open(path_ / kMetricsFile, std::ios::app);
   if (!metrics_) throw Error("cannot append to " + (path_ / kMetricsFile).string());
 }
 
 void RunFolder::log(const LogLine& line) {
-  const json value = {{"step", line.step},
-                      {"split", line.train ? "train" : "dev"},
-                      {"loss", line.loss},
-                      {"accuracy", line.accuracy},
-                      {"learning_rate", line.learning_rate},
-                      {"seconds", line.seconds}};
-  metrics_ << value.dump() << '\n' << std::flush;
+  metrics_ << make_log_line(line) << std::flush;
   if (!metrics_) {
     throw Error("cannot write to " + (path_ / kMetricsFile).string() + "; is the disk full?");
   }
@@ -105,22 +100,6 @@ Result read_result(const fs::path& path) {
     if (dynamic_cast<const Error*>(&error) != nullptr) throw;  // names the file already
     throw Error(path.string() + ": " + error.what());
   }
-}
-
-void cut_metrics(const fs::path& path, const TrainState& at) {
-  if (!fs::exists(path)) return;
-  std::istringstream in(read_file(path));
-  std::string kept;
-  for (std::string line; std::getline(in, line);) {
-    const json value = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    const bool counted =
-        value.is_object() && value.contains("step") && value["step"].is_number_integer();
-    if (!counted || value["step"].get<int64_t>() > at.step) continue;
-    const bool pending = at.evaluation_pending && value["step"].get<int64_t>() == at.step &&
-                         value.value("split", json()) == "dev";
-    if (!pending) kept += line + "\n";
-  }
-  write_file(path, kept);
 }
 
 }  // namespace lra

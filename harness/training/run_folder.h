@@ -68,9 +68,4 @@ std::optional<int64_t> threads_of_run(const std::filesystem::path& run);
 /// Reads a result.json; throws Error that names the file.
 Result read_result(const std::filesystem::path& path);
 
-/// Keeps the whole lines of metrics.jsonl that a run at `at` has behind it (a killed run may have
-/// written more, or half a line): an evaluation that is pending is made again, and writes its line
-/// again.
-void cut_metrics(const std::filesystem::path& path, const TrainState& at);
-
 }  // namespace lra

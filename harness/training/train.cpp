@@ -267,7 +267,7 @@ class TrainingLoop {
   std::string log_window(double learning_rate) {
     const double count = static_cast<double>(at_.window_count), loss = at_.window_loss / count,
                  accuracy = static_cast<double>(at_.window_correct) / count;
-    log({.train = true, .loss = loss, .accuracy = accuracy, .learning_rate = learning_rate});
+    log({.split = LogSplit::train, .loss = loss, .accuracy = accuracy, .learning_rate = learning_rate});
     const std::string note = fmt::format("loss {:.4f} acc {:.1f}%", loss,
                                          100.0 * static_cast<double>(at_.window_correct) / count);
     at_.window_loss = 0;

@@ -143,6 +143,11 @@ class RecordReader {
   void set(const char* name, const json& found, std::vector<double>& value,
            const Limits& limits) const;
   template <class T>
+  void set(const char* name, const json& found, std::vector<T>& value, const Limits& limits) const {
+    check_array(name, found);
+    for (const json& one : found) set(name, one, value.emplace_back(), limits);
+  }
+  template <class T>
   void set(const char* name, const json& found, std::optional<T>& value,
            const Limits& limits) const {
     set(name, found, value.emplace(), limits);
@@ -168,6 +173,7 @@ class RecordWriter {
                   const Limits& = {}) {
     if constexpr (kIsOptional<T>) {
       if (value) object[name] = json_of(*value);
+      if (!value && presence == Presence::nullable) object[name] = nullptr;
     } else {
       const bool empty = is_empty(value);
       if (empty && presence == Presence::sparse) return;
@@ -183,9 +189,10 @@ class RecordWriter {
   }
   template <class T, class Make, class Parse>
   void part(const char* name, const T& value, const Make& make, const Parse&,
-            Presence = kUsual<T>) {
+            Presence presence = kUsual<T>) {
     if constexpr (kIsOptional<T>) {
       if (value) object[name] = make(*value);
+      if (!value && presence == Presence::nullable) object[name] = nullptr;
     } else {
       object[name] = make(value);
     }

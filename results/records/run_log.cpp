@@ -1,13 +1,24 @@
 #include "results/records/run_log.h"
 
 #include <algorithm>
+#include <fstream>
 
 #include "results/records/record_fields.h"
 
 namespace lra {
 namespace {
 
-constexpr std::string_view kSplits[] = {"train", "dev"};
+constexpr std::streamoff kTail = 1 << 17;  // bytes: more than a thousand lines
+
+template <class Fields, class Line>
+void line_fields(Fields& f, Line& line) {
+  f("step", line.step);
+  f("split", line.split);
+  f("loss", line.loss);
+  f("accuracy", line.accuracy, Presence::required, {.most = 1});
+  f("learning_rate", line.learning_rate);
+  f("seconds", line.seconds);
+}
 
 LogLine read_line(std::string_view line) {
   // A hostile line of a million brackets must not exhaust the stack: a whole one has a pair.
@@ -17,34 +28,85 @@ LogLine read_line(std::string_view line) {
   if (value.is_discarded()) bad_record("not valid JSON (cut short?)");
   const RecordReader reader(value, "");
   LogLine entry;
-  reader("step", entry.step);
-  entry.train = reader.as_word("split", reader.at("split"), kSplits) == "train";
-  reader("loss", entry.loss);
-  reader("accuracy", entry.accuracy, Presence::required, {.most = 1});
-  reader("learning_rate", entry.learning_rate);
-  reader("seconds", entry.seconds);
+  line_fields(reader, entry);
   return entry;
 }
 
-}  // namespace
-
-std::vector<LogLine> parse_run_log(std::string_view text, std::string& reason) {
-  std::vector<LogLine> lines;
-  int64_t number = 0, bad = 0;
+// Calls `use(line, text)` for every line, and `refuse(number, error)` where it cannot be used.
+template <class Use, class Refuse>
+void for_each_line(std::string_view text, const Use& use, const Refuse& refuse) {
+  int64_t number = 0;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    LogLine entry;
     try {
-      lines.push_back(read_line(line));
+      entry = read_line(line);
     } catch (const std::exception& error) {
-      if (bad++ == 0) reason = fmt::format("line {}: {}", number, error.what());
+      refuse(number, error);
+      continue;
     }
+    use(entry, line);
   }
+}
+
+}  // namespace
+
+std::string make_log_line(const LogLine& line) {
+  RecordWriter writer;
+  line_fields(writer, line);
+  return writer.object.dump() + "\n";
+}
+
+std::vector<LogLine> parse_run_log(std::string_view text, std::string& reason) {
+  std::vector<LogLine> lines;
+  int64_t bad = 0;
+  for_each_line(
+      text, [&](const LogLine& entry, std::string_view) { lines.push_back(entry); },
+      [&](int64_t number, const std::exception& error) {
+        if (bad++ == 0) reason = fmt::format("line {}: {}", number, error.what());
+      });
   if (bad > 1) reason += fmt::format(" (and {} more lines)", bad - 1);
   return lines;
+}
+
+std::string cut_run_log(std::string_view text, int64_t step, bool pending) {
+  std::string kept;
+  for_each_line(
+      text,
+      [&](const LogLine& entry, std::string_view line) {
+        const bool again = pending && entry.step == step && entry.split == LogSplit::dev;
+        if (entry.step <= step && !again) kept += std::string(line) + "\n";
+      },
+      [](int64_t, const std::exception&) {});
+  return kept;
+}
+
+LogTail read_log_tail(const std::filesystem::path& path) {
+  LogTail tail;
+  std::ifstream in(path, std::ios::ate);
+  if (!in) return tail;
+  const std::streamoff size = in.tellg();
+  in.seekg(std::max<std::streamoff>(size - kTail, 0));
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  if (size > kTail) text.erase(0, std::min(text.find('\n'), text.size()));  // begins anywhere
+  std::optional<LogLine> first;
+  for_each_line(
+      text,
+      [&](const LogLine& line, std::string_view) {
+        tail.step = line.step;
+        if (line.split == LogSplit::dev) tail.accuracy = line.accuracy;
+        if (!first) first = size > kTail ? line : LogLine{};
+        if (line.step > first->step && line.seconds > first->seconds) {
+          tail.rate =
+              static_cast<double>(line.step - first->step) / (line.seconds - first->seconds);
+        }
+      },
+      [](int64_t, const std::exception&) {});
+  return tail;
 }
 
 }  // namespace lra

@@ -76,9 +76,9 @@ std::string event_file(std::span<const LogLine> log) {
   put_record(file, first);
   for (const LogLine& line : log) {
     std::string summary;
-    put_scalar(summary, line.train ? "train/loss" : "dev/loss", line.loss);
-    put_scalar(summary, line.train ? "train/accuracy" : "dev/accuracy", line.accuracy);
-    if (line.train) put_scalar(summary, "learning_rate", line.learning_rate);
+    put_scalar(summary, line.split == LogSplit::train ? "train/loss" : "dev/loss", line.loss);
+    put_scalar(summary, line.split == LogSplit::train ? "train/accuracy" : "dev/accuracy", line.accuracy);
+    if (line.split == LogSplit::train) put_scalar(summary, "learning_rate", line.learning_rate);
     std::string message = event(line.seconds, line.step);
     put_bytes(message, 5, summary);
     put_record(file, message);

@@ -22,11 +22,11 @@ constexpr size_t kMostPoints = 150;         // of a line: more are not seen
 constexpr int kWidth = 600, kHeight = 430;  // pixels: two stand beside each other
 
 // One split's values, the mean of neighbouring lines where there are too many.
-std::vector<PlotPoint> curve(const std::vector<LogLine>& log, bool train, Value value) {
+std::vector<PlotPoint> curve(const std::vector<LogLine>& log, LogSplit split, Value value) {
   std::vector<PlotPoint> points;
   for (const LogLine& line : log) {
     const double y = value(line);
-    if (line.train == train && y < kDrawable)
+    if (line.split == split && y < kDrawable)
       points.push_back({static_cast<double>(line.step), y, y, y});
   }
   const size_t part = (points.size() + kMostPoints - 1) / kMostPoints;
@@ -77,13 +77,13 @@ std::vector<std::string> titles(const std::string& what, const RecipeGroup& grou
   return lines;
 }
 
-std::vector<PlotSeries> curve_series(const RecipeGroup& group, const std::string& task, bool train,
-                                     Value value) {
+std::vector<PlotSeries> curve_series(const RecipeGroup& group, const std::string& task,
+                                     LogSplit split, Value value) {
   std::map<std::string, std::vector<std::vector<PlotPoint>>> rows;
   const auto names = row_names(group);
   for (const Result* r : group.results) {
     if (r->task != task || !r->log) continue;
-    std::vector<PlotPoint> points = curve(*r->log, train, value);
+    std::vector<PlotPoint> points = curve(*r->log, split, value);
     if (!points.empty()) rows[names.at(r)].push_back(std::move(points));
   }
   std::vector<PlotSeries> all;
@@ -189,8 +189,8 @@ std::vector<Plot> curve_plots(std::span<const Result> results) {
   for (const RecipeGroup& group : group_by_recipe(results)) {
     for (const std::string& task : task_order(group, {})) {
       const size_t before = plots.size();
-      const auto add = [&](const char* name, const char* title, bool train, Value value) {
-        std::vector<PlotSeries> series = curve_series(group, task, train, value);
+      const auto add = [&](const char* name, const char* title, LogSplit split, Value value) {
+        std::vector<PlotSeries> series = curve_series(group, task, split, value);
         if (series.empty()) return;
         plots.push_back({.name = fmt::format("curves-{}-{}", count + 1, name),
                          .title = titles(fmt::format("{}: {}", task, title), group, task),
@@ -203,9 +203,9 @@ std::vector<Plot> curve_plots(std::span<const Result> results) {
                          .width = kWidth,
                          .height = kHeight});
       };
-      add("dev-accuracy", "dev accuracy, %", /*train=*/false, percent);
-      add("dev-loss", "dev loss", /*train=*/false, loss);
-      add("train-loss", "training loss", /*train=*/true, loss);
+      add("dev-accuracy", "dev accuracy, %", LogSplit::dev, percent);
+      add("dev-loss", "dev loss", LogSplit::dev, loss);
+      add("train-loss", "training loss", LogSplit::train, loss);
       count += plots.size() > before ? 1 : 0;
     }
   }
@@ -248,10 +248,10 @@ std::vector<Plot> run_plots(const Result& result, const std::string& name) {
               .width = 560,
               .height = 340,
               .pdf = false};
-    for (const bool train : {true, false}) {
-      std::vector<PlotPoint> points = curve(*result.log, train, value);
+    for (const LogSplit split : all_values<LogSplit>()) {
+      std::vector<PlotPoint> points = curve(*result.log, split, value);
       if (!points.empty())
-        plot.series.push_back({.name = train ? "training" : "dev",
+        plot.series.push_back({.name = split == LogSplit::train ? "training" : "dev",
                                .points = std::move(points),
                                .style = PlotStyle::line});
     }

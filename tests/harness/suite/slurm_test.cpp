@@ -143,7 +143,7 @@ TEST_F(SuiteSlurmTest, ManyCellsAreSeveralArrays) {
   EXPECT_EQ(scripts[2].path.filename(), "report.sh");
   EXPECT_FALSE(has(scripts[2].text, "--array"));
 
-  const json jobs = {{"arrays", {{{"job", "7"}, {"first", 2000}}}}};
+  const SlurmJobs jobs{.arrays = {{.job = "7", .first = 2000}}, .report = "8"};
   const auto queue =
       queue_of(jobs, "7_499|RUNNING|None|n1\nhalf a line\n7_x|PENDING|None|\n8|R|N|");
   ASSERT_EQ(queue.size(), 1u);

@@ -123,25 +123,6 @@ TEST(SuiteStatusText, FitsAScreen) {
   EXPECT_EQ(status_text(status).find("more"), std::string::npos);
 }
 
-TEST(MetricsTailTest, ReadsTheEndOfALongLog) {
-  const Scratch scratch;
-  const fs::path path = scratch.path() / "metrics.jsonl";
-  EXPECT_EQ(read_metrics(path).step, 0);
-  std::ofstream file(path);
-  for (int64_t step = 1; step <= 20000; ++step) {
-    // It became twice as fast at half of the way.
-    const double seconds = step <= 10000 ? 0.2 * static_cast<double>(step)
-                                         : 2000 + 0.1 * static_cast<double>(step - 10000);
-    file << json{{"step", step}, {"split", "train"}, {"accuracy", 0.5}, {"seconds", seconds}}.dump()
-         << "\n";
-  }
-  file.close();
-  const MetricsTail tail = read_metrics(path);
-  EXPECT_EQ(tail.step, 20000);
-  EXPECT_NEAR(tail.rate, 10, 1e-6) << "lately";
-  EXPECT_FALSE(tail.accuracy);
-}
-
 // A thousand cells, the clock included: what someone with a cluster looks at all day.
 TEST(SlowSuiteStatus, OfAThousandRunFoldersTakesSeconds) {
   const Scratch scratch;

@@ -32,14 +32,14 @@ std::vector<LogLine> example_log() {
   for (int64_t step = 10; step <= 100; step += 10) {
     const double x = static_cast<double>(step);
     log.push_back({.step = step,
-                   .train = true,
+                   .split = LogSplit::train,
                    .loss = 100 / x,
                    .accuracy = x / 200,
                    .learning_rate = 0.001,
                    .seconds = x});
     if (step % 50 == 0)
       log.push_back({.step = step,
-                     .train = false,
+                     .split = LogSplit::dev,
                      .loss = 110 / x,
                      .accuracy = x / 250,
                      .learning_rate = 0.001,

@@ -224,7 +224,7 @@ TEST(FindRecords, ReadWhatStandsBesideAResult) {
   ASSERT_EQ(records.results[0].log->size(), 1u);
   const LogLine line = records.results[0].log->front();
   EXPECT_EQ(line.step, 10);
-  EXPECT_TRUE(line.train);
+  EXPECT_EQ(line.split, LogSplit::train);
   EXPECT_EQ(line.loss, 2.5);
   EXPECT_EQ(line.accuracy, 0.125);
   EXPECT_EQ(line.learning_rate, 0.001);

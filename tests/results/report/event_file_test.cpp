@@ -39,13 +39,13 @@ TEST(EventFile, ChecksumsAreTheCastagnoliOnes) {
 
 TEST(EventFile, HoldsAVersionAndAnEventALine) {
   const std::vector<LogLine> log{{.step = 300,
-                                  .train = true,
+                                  .split = LogSplit::train,
                                   .loss = 2.5,
                                   .accuracy = 0.25,
                                   .learning_rate = 0.5,
                                   .seconds = 1},
                                  {.step = 300,
-                                  .train = false,
+                                  .split = LogSplit::dev,
                                   .loss = 1.5,
                                   .accuracy = 0.5,
                                   .learning_rate = 0.5,

@@ -24,7 +24,7 @@ void add_log(Result& r, int64_t lines, int64_t every, double loss) {
   for (int64_t i = 1; i <= lines; ++i) {
     for (const bool train : {true, false})
       log->push_back({.step = every * i,
-                      .train = train,
+                      .split = train ? LogSplit::train : LogSplit::dev,
                       .loss = train ? loss : loss + 1,
                       .accuracy = 0.25,
                       .learning_rate = 0.001,

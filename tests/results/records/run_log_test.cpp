@@ -1,0 +1,68 @@
+#include "results/records/run_log.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/support/scratch.h"
+
+namespace lra {
+namespace {
+
+std::string line(int64_t step, LogSplit split, double accuracy = 0.5, double seconds = 1) {
+  return make_log_line({.step = step,
+                        .split = split,
+                        .loss = 0.25,
+                        .accuracy = accuracy,
+                        .learning_rate = 0.001,
+                        .seconds = seconds});
+}
+
+TEST(RunLog, ALineHoldsItsKeysInTheirOrder) {
+  EXPECT_EQ(line(3, LogSplit::train),
+            R"({"step":3,"split":"train","loss":0.25,"accuracy":0.5,"learning_rate":0.001,)"
+            R"("seconds":1.0})"
+            "\n");
+}
+
+TEST(RunLog, IsCutToWhatTheRunHasBehindIt) {
+  const std::string train = line(10, LogSplit::train), dev = line(10, LogSplit::dev),
+                    later = line(20, LogSplit::train);
+  const std::string all = train + dev + later + R"({"step":5,"spl)";
+  EXPECT_EQ(cut_run_log(all, 10, /*pending=*/false), train + dev);
+  EXPECT_EQ(cut_run_log(all, 10, /*pending=*/true), train) << "dev is evaluated again";
+  EXPECT_EQ(cut_run_log(all, 20, /*pending=*/true), train + dev + later);
+  EXPECT_EQ(cut_run_log(all, 9, /*pending=*/false), "");
+}
+
+TEST(MetricsTailTest, ReadsTheEndOfALongLog) {
+  const Scratch scratch;
+  const std::filesystem::path path = scratch.path() / "metrics.jsonl";
+  EXPECT_EQ(read_log_tail(path).step, 0);
+  std::ofstream file(path);
+  for (int64_t step = 1; step <= 20000; ++step) {
+    // It became twice as fast at half of the way.
+    const double seconds = step <= 10000 ? 0.2 * static_cast<double>(step)
+                                         : 2000 + 0.1 * static_cast<double>(step - 10000);
+    file << line(step, LogSplit::train, 0.5, seconds);
+  }
+  file.close();
+  const LogTail tail = read_log_tail(path);
+  EXPECT_EQ(tail.step, 20000);
+  EXPECT_NEAR(tail.rate, 10, 1e-6) << "lately";
+  EXPECT_FALSE(tail.accuracy);
+}
+
+TEST(MetricsTailTest, OfAShortLogCountsFromTheStart) {
+  const Scratch scratch;
+  const std::filesystem::path path = scratch.path() / "metrics.jsonl";
+  std::ofstream(path) << line(10, LogSplit::train, 0.5, 5) << line(10, LogSplit::dev, 0.75, 5)
+                      << line(20, LogSplit::train, 0.5, 10) << R"({"step":30)";
+  const LogTail tail = read_log_tail(path);
+  EXPECT_EQ(tail.step, 20);
+  EXPECT_EQ(tail.accuracy, 0.75);
+  EXPECT_NEAR(tail.rate, 2, 1e-9);
+}
+
+}  // namespace
+}  // namespace lra
