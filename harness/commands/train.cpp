@@ -4,6 +4,7 @@
 #include <charconv>
 #include <limits>
 
+#include "attention_variants/ops/cpu_isa.h"
 #include "harness/commands/commands.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
@@ -28,7 +29,7 @@ struct TrainOptions {
 // Float sums depend on the number of threads: a run goes on with the one it had, unless another is
 // asked for.
 int64_t resumed_threads(const TrainOptions& options) {
-  const auto had = options.resume ? threads_of_run(options.run) : std::nullopt;
+  const auto had = options.resume ? read_run_setting(options.run).threads : std::nullopt;
   if (!had || *had < 1) return options.threads;
   if (options.threads == 0) return *had;
   if (options.threads != *had) {
@@ -36,6 +37,15 @@ int64_t resumed_threads(const TrainOptions& options) {
                           options.run, *had, *had == 1 ? "" : "s", options.threads));
   }
   return options.threads;
+}
+
+// A run goes on with the kernels that are there, which round as their instruction set does.
+void say_other_kernels(const std::string& run) {
+  const std::string had = read_run_setting(run).kernels(), now = ops::cpu_isa();
+  if (had.empty() || had == now) return;
+  host::say(fmt::format(
+      "the run in {} had the kernels of {} and goes on with those of {}: not to the same bits", run,
+      had, now));
 }
 
 void run_train(const TrainOptions& options, Processes* processes) {
@@ -49,6 +59,7 @@ void run_train(const TrainOptions& options, Processes* processes) {
       request.memory_limit = parse_bytes("--memory-limit", options.memory_limit);
   });
   const int64_t threads = processes == nullptr ? resumed_threads(options) : options.threads;
+  if (options.resume && is_rank_zero(processes)) say_other_kernels(options.run);
   request.threads = use_threads(threads, processes);
   request.run = options.run;
   request.data = options.data;

@@ -68,7 +68,7 @@ std::optional<Rates> from_results(const SuiteCell& cell, const RateRecords& from
     if (!same_step(result.config, config)) continue;
     const auto threads = result.training.threads
                              ? result.training.threads
-                             : threads_of_run(fs::path(result.path).parent_path());
+                             : read_run_setting(fs::path(result.path).parent_path()).threads;
     if (threads && *threads != from.suite.request.threads) continue;
     if (auto found = rates_of(result)) {
       found->from = same_suite ? fmt::format("seed {} of this suite", result.seed)

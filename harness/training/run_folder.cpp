@@ -3,10 +3,24 @@
 #include <fmt/format.h>
 
 #include "attention_variants/base/files.h"
+#include "results/records/record_fields.h"
 
 namespace lra {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+template <class Fields, class Record>
+void setting_fields(Fields& f, Record& setting) {
+  f("device", setting.device, Presence::optional);
+  f("threads", setting.threads);
+  f("processes", setting.processes);
+  f("engine", setting.engine, Presence::sparse);
+  f("software", setting.software, Presence::sparse);
+}
+
+}  // namespace
 
 json run_identity(const Config& config, const Manifest& manifest) {
   json identity = config_identity(config.to_json());
@@ -85,12 +99,28 @@ void RunFolder::write_result(const Result& result, const std::optional<Evaluatio
   write_json(path_ / kResultFile, make_result(result));
 }
 
-std::optional<int64_t> threads_of_run(const fs::path& run) {
+std::string RunSetting::kernels() const {
+  const auto it = software.find("kernels");
+  return it != software.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+json make_run_setting(const RunSetting& setting) {
+  RecordWriter writer;
+  setting_fields(writer, setting);
+  return writer.object;
+}
+
+RunSetting read_run_setting(const fs::path& run) {
   std::ifstream in(run / kConfigFile);
-  const json value = json::parse(in, nullptr, /*allow_exceptions=*/false);
-  if (!value.is_object() || !value.contains("threads") || !value["threads"].is_number_integer())
-    return std::nullopt;
-  return value["threads"].get<int64_t>();
+  RunSetting setting;
+  try {
+    const json value = json::parse(in);
+    const RecordReader reader(value, "");
+    setting_fields(reader, setting);
+  } catch (const std::exception&) {  // none, or not the file of a run
+    return {};
+  }
+  return setting;
 }
 
 Result read_result(const fs::path& path) {

@@ -62,8 +62,21 @@ class RunFolder {
   std::ofstream metrics_;
 };
 
-/// The threads of the run in that folder, by its config.json; nothing where that does not say.
-std::optional<int64_t> threads_of_run(const std::filesystem::path& run);
+/// What config.json says of how and where a run is trained, beside its configuration: its numbers
+/// depend on it to the bit.
+struct RunSetting {
+  std::string device;
+  std::optional<int64_t> threads;    // of each process
+  std::optional<int64_t> processes;  // that train together
+  std::string engine;                // what carries their sums; "" = one process
+  json software = json::object();    // name -> version; of runs from before it was kept: empty
+
+  /// The instruction set of the project's own kernels; "" where it is not known.
+  std::string kernels() const;
+};
+json make_run_setting(const RunSetting& setting);
+/// That of the run in a folder; empty where its config.json does not say, or there is none.
+RunSetting read_run_setting(const std::filesystem::path& run);
 
 /// Reads a result.json; throws Error that names the file.
 Result read_result(const std::filesystem::path& path);

@@ -9,6 +9,7 @@
 #include "attention_variants/base/files.h"
 #include "harness/host/memory.h"
 #include "harness/host/progress.h"
+#include "harness/host/runtime.h"
 #include "harness/host/signals.h"
 #include "harness/processes/data_parallel.h"
 #include "harness/processes/processes.h"
@@ -44,12 +45,14 @@ json config_json(const TrainRequest& request, const Manifest& manifest, const js
   value["identity"] = identity;
   value["data"] = {{"directory", std::filesystem::absolute(request.data).string()},
                    {"fingerprint", manifest.fingerprint()}};
-  value["device"] = request.device.str();
-  value["threads"] = request.threads;
+  RunSetting setting{.device = request.device.str(),
+                     .threads = request.threads,
+                     .software = host::software_json()};
   if (request.processes != nullptr) {
-    value["processes"] = request.processes->size();
-    value["engine"] = request.processes->engine();
+    setting.processes = request.processes->size();
+    setting.engine = request.processes->engine();
   }
+  value.update(make_run_setting(setting));
   return value;
 }
 

@@ -338,6 +338,28 @@ TEST_F(TrainTest, RefusesAFolderOfAnotherRun) {
       << other.err;
 }
 
+TEST_F(TrainTest, SaysWhatAResumedRunNoLongerHas) {
+  ASSERT_EQ(run_program(words("a")).status, 0);
+  const fs::path file = run("a") / kConfigFile;
+  json config = read_json(file);
+  ASSERT_TRUE(config["software"].contains("kernels")) << config;
+  EXPECT_EQ(read_json(run("a") / kResultFile)["software"], config["software"]);
+  const auto said = [&] { return run_program(words("a")).err; };
+  EXPECT_EQ(said().find("not to the same bits"), std::string::npos);
+  const std::string now = config["software"]["kernels"];
+  config["software"]["kernels"] = "earlier";
+  write_json(file, config);
+  EXPECT_NE(said().find("had the kernels of earlier and goes on with those of " + now +
+                        ": not to the same bits"),
+            std::string::npos)
+      << said();
+  config.erase("software");  // of a run from before it was kept
+  write_json(file, config);
+  const ProgramResult old = run_program(words("a"));
+  EXPECT_EQ(old.status, 0) << old.err;
+  EXPECT_EQ(old.err.find("not to the same bits"), std::string::npos) << old.err;
+}
+
 TEST_F(TrainTest, RefusesABrokenOrForeignCheckpoint) {
   ASSERT_EQ(run_program(words("a")).status, 0);
   fs::remove(run("a") / kResultFile);
