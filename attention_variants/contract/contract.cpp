@@ -3,36 +3,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <sstream>
-#include <utility>
 
+#include "attention_variants/contract/gradients.h"
 #include "attention_variants/contract/padding.h"
 #include "attention_variants/contract/trial.h"
-#include "attention_variants/ops/autocast.h"
-#include "attention_variants/projected_attention.h"
+#include "attention_variants/contract/types.h"
 
-namespace lra {
+namespace lra::contract {
 namespace {
-
-using namespace contract;  // NOLINT: this file is that namespace's other half
-
-const char* type_name(torch::ScalarType type) { return c10::toString(type); }
-
-// ---- The clauses --------------------------------------------------------------------------------
-
-void shape_and_type(const ContractProbe& trial, ClauseReport& f) {
-  for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
-    const auto attention = trial.make(type);
-    for (const EntryPoint& form : trial.forms()) {
-      const Inputs in = trial.inputs(form, first({48, 0, 1, 24}, 48), type);
-      const torch::Tensor out = trial.call(*attention, form, in);
-      f.that(
-          out.defined() && out.sizes() == in.leaves[0].sizes() && out.scalar_type() == type,
-          fmt::format("{} of {} gives {}", form.name(), shape_text(in.leaves[0]), shape_text(out)));
-    }
-  }
-}
 
 void any_length(const ContractProbe& trial, ClauseReport& f) {
   const auto attention = trial.make();
@@ -63,21 +42,6 @@ void batch_invariance(const ContractProbe& trial, ClauseReport& f) {
           fmt::format("{}: change of sample {} alone against in a batch of 7", form.name(), b),
           difference(trial.call(*attention, form, one), together.narrow(0, b, 1)), 1e-10);
     }
-  }
-}
-
-void types_agree(const ContractProbe& trial, ClauseReport& f) {
-  const EntryPoint& form = trial.core();
-  for (const auto& [type, limit] : {std::pair{torch::kFloat, 1e-4}, {torch::kBFloat16, 6e-2}}) {
-    // float64 with the same rounded parameters and inputs: rounding them once more may move a
-    // token into another bucket or order.
-    const auto attention = trial.make(type), reference = trial.make(type);
-    reference->to(torch::kDouble);
-    const Inputs in = trial.inputs(form, first({37, 20}, 37), type);
-    const Inputs exact{in.changed([](const auto& t) { return t.to(torch::kDouble); }), in.mask};
-    f.at_most(fmt::format("{} against float64:", type_name(type)),
-              difference(trial.call(*attention, form, in), trial.call(*reference, form, exact)),
-              limit);
   }
 }
 
@@ -135,93 +99,6 @@ void inputs_unchanged(const ContractProbe& trial, ClauseReport& f) {
   }
 }
 
-void large_logits(const ContractProbe& trial, ClauseReport& f) {
-  const EntryPoint& form = trial.core();
-  for (const auto type : {torch::kFloat, torch::kBFloat16}) {
-    const auto attention = trial.make(type);
-    Inputs in = trial.inputs(form, first({41, 30, 0}, 41), type);
-    // |q·k|/√d reaches 80·d/√d.
-    for (size_t i = 0; i < in.leaves.size(); ++i) {
-      if (form.leaves[i] != "v") in.leaves[i] = in.leaves[i].sign() * std::sqrt(80.0);
-    }
-    trial.check_finite(f, *attention, form, in, type_name(type));
-  }
-}
-
-void parameter_gradients(const ContractProbe& trial, ClauseReport& f) {
-  // Longer than the blocks, landmarks and windows of most defaults, and shorter for those that
-  // refuse it.
-  constexpr int64_t kLong = 160, kShort = 41;
-  AttentionContext context = trial.subject().context;
-  context.max_length = std::max(context.max_length, kLong);
-  const auto attention = trial.make(torch::kDouble, context, context.seed);
-  attention->train();
-  const EntryPoint& form = trial.layer();
-  const auto parameters = attention->named_parameters();
-  for (const int64_t n : {kLong, kShort}) {
-    const Inputs in = trial.inputs(form, first({n, n / 2, 0}, n));
-    try {
-      const torch::Tensor out = attention->forward(in.leaves[0], in.mask);
-      if (!parameters.is_empty()) weighted_sum(out).backward();  // adds to the gradients
-    } catch (const Unsupported&) {
-      if (n <= trial.subject().context.max_length) throw;
-    }
-  }
-  f.that(true, "");
-  for (const auto& parameter : parameters) {
-    const torch::Tensor& gradient = parameter.value().grad();
-    if (!gradient.defined()) {
-      f.that(false, parameter.key() + " gets no gradient");
-      continue;
-    }
-    f.finite("the gradient of " + parameter.key(), gradient);
-    // The bias of the keys moves all logits of a row alike: in softmax attention its gradient is
-    // zero but for rounding.
-    f.that(parameter.key() == "key.bias" || gradient.abs().max().item<double>() > 1e-9,
-           "the gradient of " + parameter.key() + " is zero");
-  }
-}
-
-// Central differences along random directions, in the inputs and in the attention's own parameters.
-void finite_differences(const ContractProbe& trial, ClauseReport& f) {
-  const EntryPoint& form = trial.core();
-  const auto attention = trial.make();
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(uint64_t{29});
-  for (const int64_t n : {4, 11}) {
-    const Inputs in =
-        trial.inputs(form, first({n, n - 2, 0}, n), torch::kDouble, /*seed=*/5).needing_gradients();
-    std::vector<std::string> names = form.leaves;
-    Tensors leaves = in.leaves;
-    for (const auto& parameter : attention->named_parameters()) {
-      if (form.attends && is_projection(parameter.key())) continue;
-      names.push_back(parameter.key());
-      leaves.push_back(parameter.value());
-    }
-    const auto loss = [&] { return weighted_sum(trial.call(*attention, form, in)); };
-    const Tensors exact = gradients(loss(), leaves);
-    const torch::NoGradGuard no_grad;
-    for (size_t i = 0; i < leaves.size(); ++i) {
-      const torch::Tensor old = leaves[i].clone();
-      for (int trial_number = 0; trial_number < 3; ++trial_number) {
-        const torch::Tensor direction =
-            torch::randn(old.sizes(), generator, torch::kDouble).to(old.device());
-        // Fourth order: an ill-conditioned inverse bends within a step.
-        const double step = 1e-5;
-        const auto at = [&](double t) {
-          leaves[i].copy_(old + t * direction);
-          return loss().item<double>();
-        };
-        const double numeric =
-            (8 * (at(step) - at(-step)) - (at(2 * step) - at(-2 * step))) / (12 * step);
-        const double analytic = (exact[i] * direction).sum().item<double>();
-        f.at_most(fmt::format("N = {}: error of the gradient of {}", n, names[i]),
-                  std::abs(analytic - numeric) / std::max(1.0, std::abs(numeric)), 1e-6);
-      }
-      leaves[i].copy_(old);
-    }
-  }
-}
-
 void state_round_trip(const ContractProbe& trial, ClauseReport& f) {
   const EntryPoint& form = trial.layer();
   const Inputs in = trial.inputs(form, first({41, 30}, 41));
@@ -238,37 +115,6 @@ void state_round_trip(const ContractProbe& trial, ClauseReport& f) {
   other->load(loaded);
   f.at_most("change of the output by saving and loading",
             difference(trial.call(*other, form, in), trial.call(*attention, form, in)), 0);
-}
-
-void autocast(const ContractProbe& trial, ClauseReport& f) {
-  const auto attention = trial.make(torch::kFloat), reference = trial.make(torch::kFloat);
-  reference->to(torch::kDouble);
-  for (const EntryPoint& form : trial.forms()) {
-    const auto type = form.attends ? torch::kBFloat16 : torch::kFloat;
-    const Inputs in = trial.inputs(form, first({41, 20, 0}, 41), type);
-    torch::Tensor out;
-    {
-      const ops::AutocastScope scope(trial.subject().device, ops::Dtype::bfloat16);
-      out = trial.call(*attention, form, in);
-    }
-    // A layer without a matrix product has nothing that autocast would change.
-    f.that(out.scalar_type() == torch::kBFloat16 || out.scalar_type() == type,
-           fmt::format("{} under autocast gives {}", form.name(), shape_text(out)));
-    f.finite(form.name() + " under autocast", out);
-    // forward() rounds what attend() is given: only where there is no attend() is it compared.
-    if (form.attends == trial.core().attends) {
-      const Inputs exact{in.changed([](const auto& t) { return t.to(torch::kDouble); }), in.mask};
-      f.at_most(form.name() + " under autocast against float64:",
-                difference(out, trial.call(*reference, form, exact)), 6e-2);
-    }
-    if (form.attends || attention->parameters().empty()) continue;
-    weighted_sum(out).backward();
-    for (const auto& parameter : attention->named_parameters()) {
-      if (parameter.value().grad().defined())
-        f.finite("the gradient of " + parameter.key() + " under autocast",
-                 parameter.value().grad());
-    }
-  }
 }
 
 void options_in_effect(const ContractProbe& trial, ClauseReport& f) {
@@ -392,4 +238,4 @@ std::vector<Verdict> check_contract(const ContractSubject& subject) {
   return verdicts;
 }
 
-}  // namespace lra
+}  // namespace lra::contract

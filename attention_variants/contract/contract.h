@@ -9,7 +9,7 @@
 #include "attention_variants/registry.h"
 #include "attention_variants/torch.h"
 
-namespace lra {
+namespace lra::contract {
 
 /// What is tried: makes an attention for a context, and names the options that it should report.
 struct ContractSubject {
@@ -44,4 +44,4 @@ Verdict check_clause(const std::string& clause, const ContractSubject& subject);
 /// Tries them all.
 std::vector<Verdict> check_contract(const ContractSubject& subject);
 
-}  // namespace lra
+}  // namespace lra::contract

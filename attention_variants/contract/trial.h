@@ -87,6 +87,9 @@ class ContractProbe {
   std::vector<EntryPoint> forms_;
 };
 
+/// "Float", "BFloat16"
+inline const char* type_name(torch::ScalarType type) { return c10::toString(type); }
+
 /// mask [B,N] with the first lengths[b] positions of sample b real.
 torch::Tensor first(const std::vector<int64_t>& lengths, int64_t n);
 

@@ -23,8 +23,8 @@ const char* word(Softmax softmax) {
 }
 
 // "yes", or what the clause measured.
-std::string tried(const char* clause, const ContractSubject& subject) {
-  const Verdict verdict = check_clause(clause, subject);
+std::string tried(const char* clause, const contract::ContractSubject& subject) {
+  const contract::Verdict verdict = contract::check_clause(clause, subject);
   return verdict.holds ? "yes" : "no: " + verdict.measured;
 }
 
@@ -32,7 +32,7 @@ json capability(const AttentionEntry& entry, const Protocol& protocol,
                 const std::string& task_name) {
   const AttentionInfo& info = entry.info;
   const AttentionSpec spec{.name = info.name};
-  ContractSubject subject = contract_subject(spec);
+  contract::ContractSubject subject = contract::contract_subject(spec);
   const std::string mask = tried("padding invariance", subject),
                     bfloat16 = tried("types agree", subject);
   std::string cuda = "not tried";

@@ -17,7 +17,7 @@ struct CheckOptions {
 
 void run_check(const CheckOptions& given) {
   const AttentionSpec spec = attention_given(given.attention, given.options);
-  ContractSubject subject = contract_subject(spec);
+  contract::ContractSubject subject = contract::contract_subject(spec);
   subject.device = host::parse_device(given.device);
   subject.context.heads = given.heads;
   subject.context.head_dim = given.head_dim;
@@ -29,9 +29,9 @@ void run_check(const CheckOptions& given) {
                  {"clauses", json::array()}};
   std::string broken;
   int64_t held = 0;
-  const std::vector<ContractClause> clauses = contract_clauses();
-  for (const ContractClause& clause : clauses) {
-    const Verdict verdict = check_clause(clause.name, subject);
+  const std::vector<contract::ContractClause> clauses = contract::contract_clauses();
+  for (const contract::ContractClause& clause : clauses) {
+    const contract::Verdict verdict = contract::check_clause(clause.name, subject);
     held += verdict.holds ? 1 : 0;
     if (!verdict.holds) broken += (broken.empty() ? "" : ", ") + clause.name;
     record["clauses"].push_back({{"clause", clause.name},

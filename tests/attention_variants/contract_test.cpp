@@ -20,6 +20,8 @@ void PrintTo(const ContractCase& given, std::ostream* out) { *out << given.spec;
 
 namespace {
 
+using namespace contract;  // NOLINT: what is under test
+
 class Contract : public testing::TestWithParam<ContractCase> {};
 
 std::string case_name(const testing::TestParamInfo<ContractCase>& info) {

@@ -64,7 +64,8 @@ TEST(TorchScript, IsNotAmongThoseThatRunByNameAlone) {
 
 TEST(TorchScript, RightFilesKeepTheContract) {
   for (const char* name : {"softmax", "linear", "mixer"}) {
-    for (const Verdict& verdict : check_contract(contract_subject(parse_attention(named(name)))))
+    for (const contract::Verdict& verdict :
+         contract::check_contract(contract::contract_subject(parse_attention(named(name)))))
       EXPECT_TRUE(verdict.holds) << name << ", " << verdict.clause << ": " << verdict.measured;
   }
 }

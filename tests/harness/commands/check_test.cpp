@@ -34,7 +34,7 @@ TEST(CheckTest, SaysOfEveryClauseThatItHolds) {
   EXPECT_EQ(result.status, 0) << result.text();
   EXPECT_EQ(result.err, "");
   const std::vector<std::string> lines = text_lines(result.out);
-  const auto clauses = contract_clauses();
+  const auto clauses = contract::contract_clauses();
   ASSERT_EQ(lines.size(), clauses.size() + 1);
   for (size_t i = 0; i < clauses.size(); ++i)
     EXPECT_TRUE(lines[i].starts_with(clauses[i].name + ": holds (")) << lines[i];
@@ -58,7 +58,7 @@ TEST(CheckTest, AsJson) {
   const json record = json::parse(result.out);
   EXPECT_EQ(record["holds"], true);
   EXPECT_EQ(record["attention"]["options"]["sha256"].get<std::string>().size(), 64u);
-  const auto clauses = contract_clauses();
+  const auto clauses = contract::contract_clauses();
   ASSERT_EQ(record["clauses"].size(), clauses.size());
   for (size_t i = 0; i < clauses.size(); ++i) {
     EXPECT_EQ(record["clauses"][i]["clause"], clauses[i].name);

@@ -1,0 +1,99 @@
+#include "attention_variants/contract/gradients.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "attention_variants/projected_attention.h"
+
+namespace lra::contract {
+
+void large_logits(const ContractProbe& trial, ClauseReport& f) {
+  const EntryPoint& form = trial.core();
+  for (const auto type : {torch::kFloat, torch::kBFloat16}) {
+    const auto attention = trial.make(type);
+    Inputs in = trial.inputs(form, first({41, 30, 0}, 41), type);
+    // |q·k|/√d reaches 80·d/√d.
+    for (size_t i = 0; i < in.leaves.size(); ++i) {
+      if (form.leaves[i] != "v") in.leaves[i] = in.leaves[i].sign() * std::sqrt(80.0);
+    }
+    trial.check_finite(f, *attention, form, in, type_name(type));
+  }
+}
+
+void parameter_gradients(const ContractProbe& trial, ClauseReport& f) {
+  // Longer than the blocks, landmarks and windows of most defaults, and shorter for those that
+  // refuse it.
+  constexpr int64_t kLong = 160, kShort = 41;
+  AttentionContext context = trial.subject().context;
+  context.max_length = std::max(context.max_length, kLong);
+  const auto attention = trial.make(torch::kDouble, context, context.seed);
+  attention->train();
+  const EntryPoint& form = trial.layer();
+  const auto parameters = attention->named_parameters();
+  for (const int64_t n : {kLong, kShort}) {
+    const Inputs in = trial.inputs(form, first({n, n / 2, 0}, n));
+    try {
+      const torch::Tensor out = attention->forward(in.leaves[0], in.mask);
+      if (!parameters.is_empty()) weighted_sum(out).backward();  // adds to the gradients
+    } catch (const Unsupported&) {
+      if (n <= trial.subject().context.max_length) throw;
+    }
+  }
+  f.that(true, "");
+  for (const auto& parameter : parameters) {
+    const torch::Tensor& gradient = parameter.value().grad();
+    if (!gradient.defined()) {
+      f.that(false, parameter.key() + " gets no gradient");
+      continue;
+    }
+    f.finite("the gradient of " + parameter.key(), gradient);
+    // The bias of the keys moves all logits of a row alike: in softmax attention its gradient is
+    // zero but for rounding.
+    f.that(parameter.key() == "key.bias" || gradient.abs().max().item<double>() > 1e-9,
+           "the gradient of " + parameter.key() + " is zero");
+  }
+}
+
+// Central differences along random directions, in the inputs and in the attention's own parameters.
+void finite_differences(const ContractProbe& trial, ClauseReport& f) {
+  const EntryPoint& form = trial.core();
+  const auto attention = trial.make();
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(uint64_t{29});
+  for (const int64_t n : {4, 11}) {
+    const Inputs in =
+        trial.inputs(form, first({n, n - 2, 0}, n), torch::kDouble, /*seed=*/5).needing_gradients();
+    std::vector<std::string> names = form.leaves;
+    Tensors leaves = in.leaves;
+    for (const auto& parameter : attention->named_parameters()) {
+      if (form.attends && is_projection(parameter.key())) continue;
+      names.push_back(parameter.key());
+      leaves.push_back(parameter.value());
+    }
+    const auto loss = [&] { return weighted_sum(trial.call(*attention, form, in)); };
+    const Tensors exact = gradients(loss(), leaves);
+    const torch::NoGradGuard no_grad;
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      const torch::Tensor old = leaves[i].clone();
+      for (int trial_number = 0; trial_number < 3; ++trial_number) {
+        const torch::Tensor direction =
+            torch::randn(old.sizes(), generator, torch::kDouble).to(old.device());
+        // Fourth order: an ill-conditioned inverse bends within a step.
+        const double step = 1e-5;
+        const auto at = [&](double t) {
+          leaves[i].copy_(old + t * direction);
+          return loss().item<double>();
+        };
+        const double numeric =
+            (8 * (at(step) - at(-step)) - (at(2 * step) - at(-2 * step))) / (12 * step);
+        const double analytic = (exact[i] * direction).sum().item<double>();
+        f.at_most(fmt::format("N = {}: error of the gradient of {}", n, names[i]),
+                  std::abs(analytic - numeric) / std::max(1.0, std::abs(numeric)), 1e-6);
+      }
+      leaves[i].copy_(old);
+    }
+  }
+}
+
+}  // namespace lra::contract

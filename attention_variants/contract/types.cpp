@@ -1,0 +1,70 @@
+#include "attention_variants/contract/types.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "attention_variants/ops/autocast.h"
+
+namespace lra::contract {
+
+void shape_and_type(const ContractProbe& trial, ClauseReport& f) {
+  for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
+    const auto attention = trial.make(type);
+    for (const EntryPoint& form : trial.forms()) {
+      const Inputs in = trial.inputs(form, first({48, 0, 1, 24}, 48), type);
+      const torch::Tensor out = trial.call(*attention, form, in);
+      f.that(
+          out.defined() && out.sizes() == in.leaves[0].sizes() && out.scalar_type() == type,
+          fmt::format("{} of {} gives {}", form.name(), shape_text(in.leaves[0]), shape_text(out)));
+    }
+  }
+}
+
+void types_agree(const ContractProbe& trial, ClauseReport& f) {
+  const EntryPoint& form = trial.core();
+  for (const auto& [type, limit] : {std::pair{torch::kFloat, 1e-4}, {torch::kBFloat16, 6e-2}}) {
+    // float64 with the same rounded parameters and inputs: rounding them once more may move a
+    // token into another bucket or order.
+    const auto attention = trial.make(type), reference = trial.make(type);
+    reference->to(torch::kDouble);
+    const Inputs in = trial.inputs(form, first({37, 20}, 37), type);
+    const Inputs exact{in.changed([](const auto& t) { return t.to(torch::kDouble); }), in.mask};
+    f.at_most(fmt::format("{} against float64:", type_name(type)),
+              difference(trial.call(*attention, form, in), trial.call(*reference, form, exact)),
+              limit);
+  }
+}
+
+void autocast(const ContractProbe& trial, ClauseReport& f) {
+  const auto attention = trial.make(torch::kFloat), reference = trial.make(torch::kFloat);
+  reference->to(torch::kDouble);
+  for (const EntryPoint& form : trial.forms()) {
+    const auto type = form.attends ? torch::kBFloat16 : torch::kFloat;
+    const Inputs in = trial.inputs(form, first({41, 20, 0}, 41), type);
+    torch::Tensor out;
+    {
+      const ops::AutocastScope scope(trial.subject().device, ops::Dtype::bfloat16);
+      out = trial.call(*attention, form, in);
+    }
+    // A layer without a matrix product has nothing that autocast would change.
+    f.that(out.scalar_type() == torch::kBFloat16 || out.scalar_type() == type,
+           fmt::format("{} under autocast gives {}", form.name(), shape_text(out)));
+    f.finite(form.name() + " under autocast", out);
+    // forward() rounds what attend() is given: only where there is no attend() is it compared.
+    if (form.attends == trial.core().attends) {
+      const Inputs exact{in.changed([](const auto& t) { return t.to(torch::kDouble); }), in.mask};
+      f.at_most(form.name() + " under autocast against float64:",
+                difference(out, trial.call(*reference, form, exact)), 6e-2);
+    }
+    if (form.attends || attention->parameters().empty()) continue;
+    weighted_sum(out).backward();
+    for (const auto& parameter : attention->named_parameters()) {
+      if (parameter.value().grad().defined())
+        f.finite("the gradient of " + parameter.key() + " under autocast",
+                 parameter.value().grad());
+    }
+  }
+}
+
+}  // namespace lra::contract
