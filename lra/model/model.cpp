@@ -1,61 +1,13 @@
 #include "lra/model/model.h"
 
-#include <ATen/autocast_mode.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "attention_variants/ops/embedding.h"
-#include "attention_variants/ops/feed_forward.h"
 #include "attention_variants/ops/layer_norm.h"
-#include "attention_variants/ops/linear.h"
-#include "attention_variants/projected_attention.h"
+#include "attention_variants/registry.h"
 
 namespace lra {
-namespace {
-
-// Leaves autocast for a scope, on the device of the tensor given.
-class WithoutAutocast {
- public:
-  explicit WithoutAutocast(c10::DeviceType device)
-      : device_(device), enabled_(at::autocast::is_autocast_enabled(device)) {
-    at::autocast::set_autocast_enabled(device_, false);
-  }
-  ~WithoutAutocast() { at::autocast::set_autocast_enabled(device_, enabled_); }
-  WithoutAutocast(const WithoutAutocast&) = delete;
-  WithoutAutocast& operator=(const WithoutAutocast&) = delete;
-
- private:
-  c10::DeviceType device_;
-  bool enabled_;
-};
-
-// Of one row through the linear layers of a block: two operations a weight.
-int64_t row_flops(const torch::nn::Sequential& layers) {
-  int64_t flops = 0;
-  for (const auto& parameter : layers->parameters()) {
-    if (parameter.dim() == 2) flops += 2 * parameter.numel();
-  }
-  return flops;
-}
-
-ops::RowNorm weights_of(const torch::nn::LayerNorm& norm) {
-  return {.weight = norm->weight, .bias = norm->bias, .eps = norm->options.eps()};
-}
-
-}  // namespace
-
-int64_t layer_flops(const Attention& attention, int64_t batch, int64_t length) {
-  const int64_t inner = attention.flops(batch, length);
-  if (inner < 0) return -1;
-  int64_t a_position = 0;
-  for (const auto& parameter : attention.named_parameters()) {
-    if (is_projection(parameter.key()) && parameter.value().dim() == 2)
-      a_position += 2 * parameter.value().numel();
-  }
-  return inner + batch * length * a_position;
-}
-
 torch::Tensor sinusoidal_positions(int64_t length, int64_t width) {
   TORCH_CHECK(length >= 0 && width > 0 && width % 2 == 0,
               "sinusoidal positions should have an even width, not [", length, ",", width, "]");
@@ -95,15 +47,12 @@ Model::Model(const Task& task, const Config& config)
                                    .max_length = length,
                                    .seed = config.seed * 1000003 + static_cast<uint64_t>(i),
                                    .kernels = kernels_};
-    attention_norms_.push_back(register_module(layer + "attention_norm", nn::LayerNorm(norm)));
     const AttentionSpec spec{.name = config.attention.name, .options = config.attention_options};
-    attentions_.push_back(register_module(layer + "attention", make_attention(spec, context)));
-    feed_forward_norms_.push_back(
-        register_module(layer + "feed_forward_norm", nn::LayerNorm(norm)));
-    feed_forwards_.push_back(register_module(
-        layer + "feed_forward",
-        nn::Sequential(nn::Linear(o.width, o.feed_forward), nn::GELU(), ops::Dropout(o.dropout),
-                       nn::Linear(o.feed_forward, o.width), ops::Dropout(o.dropout))));
+    layers_.push_back(make_layer(o, make_attention(spec, context)));
+    register_module(layer + "attention_norm", layers_.back().attention_norm);
+    register_module(layer + "attention", layers_.back().attention);
+    register_module(layer + "feed_forward_norm", layers_.back().feed_forward_norm);
+    register_module(layer + "feed_forward", layers_.back().feed_forward);
   }
   if (o.norm == NormPlacement::pre)
     final_norm_ = register_module("final_norm", nn::LayerNorm(norm));
@@ -111,54 +60,6 @@ Model::Model(const Task& task, const Config& config)
   classifier_ =
       register_module("classifier", nn::Sequential(nn::Linear(features, o.classifier), nn::ReLU(),
                                                    nn::Linear(o.classifier, task.classes)));
-}
-
-torch::Tensor Model::add_attention(size_t i, const torch::Tensor& x, const torch::Tensor& mask,
-                                   const torch::Tensor& real, std::vector<torch::Tensor>* seen) {
-  const bool normed = options_.norm == NormPlacement::pre,
-             alone = options_.attention_dtype == AttentionDtype::float32 &&
-                     at::autocast::is_autocast_enabled(x.device().type());
-  torch::nn::LayerNorm& norm = attention_norms_[i];
-  Attention& attention = *attentions_[i];
-  const ops::RowNorm row_norm = weights_of(norm);
-  if (!attention.reads_padding() && !alone && seen == nullptr) {
-    NormedInput rows{.x = x, .norm = normed ? &row_norm : nullptr};
-    const auto [joined, output] = attention.attend_unprojected(rows, mask);
-    if (joined.defined()) {
-      return ops::add_projected(kernels_, rows.x, joined, output, options_.dropout, is_training(),
-                                real);
-    }
-  }
-  const torch::Tensor given = normed ? ops::layer_norm(kernels_, x, row_norm, real) : x;
-  if (seen != nullptr) seen->push_back(has_cls() ? given.slice(1, 1) : given);
-  torch::Tensor y;
-  if (alone) {
-    const WithoutAutocast guard(x.device().type());
-    y = attention.forward(given.to(torch::kFloat32), mask);
-  } else {
-    y = attention.forward(given, mask);
-  }
-  check_attention_result(y, x, x.sizes());
-  return ops::add_dropped_out(kernels_, x, y, options_.dropout, is_training(), real);
-}
-
-torch::Tensor Model::add_feed_forward(size_t i, const torch::Tensor& x, const torch::Tensor& real) {
-  namespace nn = torch::nn;
-  nn::Sequential& layers = feed_forwards_[i];
-  nn::LayerNorm& norm = feed_forward_norms_[i];
-  const bool normed = options_.norm == NormPlacement::pre;
-  const auto& in = layers->at<nn::LinearImpl>(0);
-  const auto& out = layers->at<nn::LinearImpl>(3);
-  const torch::Tensor none = torch::empty({0}, x.options());
-  return ops::feed_forward(kernels_, x,
-                           {.norm_weight = normed ? norm->weight : none,
-                            .norm_bias = normed ? norm->bias : none,
-                            .in_weight = in.weight,
-                            .in_bias = in.bias,
-                            .out_weight = out.weight,
-                            .out_bias = out.bias,
-                            .norm_eps = norm->options.eps()},
-                           options_.dropout, is_training(), real);
 }
 
 torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& mask,
@@ -170,7 +71,7 @@ torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& ma
               tokens.size(2));
   // Nothing reads what the layers make of padding, unless an attention does.
   const bool padding_read = std::ranges::any_of(
-      attentions_, [](const auto& attention) { return attention->reads_padding(); });
+      layers_, [](const Layer& layer) { return layer.attention->reads_padding(); });
   const auto without = [&](const torch::Tensor& rows) {
     return padding_read ? torch::Tensor() : rows;
   };
@@ -187,11 +88,14 @@ torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& ma
     return ops::layer_norm(kernels_, x, weights_of(norm), rows);
   };
   const bool pre = options_.norm == NormPlacement::pre;
-  for (size_t i = 0; i < attentions_.size(); ++i) {
-    x = add_attention(i, x, real, rows, seen);
-    if (!pre) x = normed(attention_norms_[i]);
-    x = add_feed_forward(i, x, rows);
-    if (!pre) x = normed(feed_forward_norms_[i]);
+  const LayerPass pass{.options = options_, .kernels = kernels_, .training = is_training()};
+  for (Layer& layer : layers_) {
+    torch::Tensor given;
+    x = add_attention(layer, pass, x, real, rows, seen == nullptr ? nullptr : &given);
+    if (seen != nullptr) seen->push_back(has_cls() ? given.slice(1, 1) : given);
+    if (!pre) x = normed(layer.attention_norm);
+    x = add_feed_forward(layer, pass, x, rows);
+    if (!pre) x = normed(layer.feed_forward_norm);
   }
   return x;
 }
@@ -221,6 +125,12 @@ torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& m
   return classifier_->forward(pooled);
 }
 
+std::vector<std::shared_ptr<Attention>> Model::attentions() const {
+  std::vector<std::shared_ptr<Attention>> all;
+  for (const Layer& layer : layers_) all.push_back(layer.attention);
+  return all;
+}
+
 std::vector<torch::Tensor> Model::attention_inputs(const torch::Tensor& tokens,
                                                    const torch::Tensor& mask) {
   std::vector<torch::Tensor> seen;
@@ -230,8 +140,8 @@ std::vector<torch::Tensor> Model::attention_inputs(const torch::Tensor& tokens,
 
 bool Model::length_invariant() const {
   return (has_cls() || options_.mean_over != MeanOver::length) &&
-         std::ranges::all_of(attentions_,
-                             [](const auto& attention) { return attention->length_invariant(); });
+         std::ranges::all_of(
+             layers_, [](const Layer& layer) { return layer.attention->length_invariant(); });
 }
 
 int64_t Model::parameter_count() const {
@@ -243,10 +153,10 @@ int64_t Model::parameter_count() const {
 int64_t Model::flops(int64_t batch, int64_t length) const {
   const int64_t rows = batch * inputs_, positions = length + (has_cls() ? 1 : 0);
   int64_t flops = batch * row_flops(classifier_);
-  for (size_t i = 0; i < attentions_.size(); ++i) {
-    const int64_t layer = layer_flops(*attentions_[i], rows, positions);
-    if (layer < 0) return -1;
-    flops += layer + rows * positions * row_flops(feed_forwards_[i]);
+  for (const Layer& layer : layers_) {
+    const int64_t attention = layer_flops(*layer.attention, rows, positions);
+    if (attention < 0) return -1;
+    flops += attention + rows * positions * row_flops(layer.feed_forward);
   }
   return flops;
 }

@@ -18,17 +18,13 @@
 #include "attention_variants/torch.h"
 #include "lra/config/protocol.h"
 #include "lra/data/task.h"
+#include "lra/model/layer.h"
 
 namespace lra {
 
 /// Sinusoidal positions [length,width], width even, in float32: columns 2i and 2i + 1 of row p are
 /// sin and cos of p / 10000^(2i / width) (Vaswani et al. 2017, section 3.5).
 torch::Tensor sinusoidal_positions(int64_t length, int64_t width);
-
-/// Floating-point operations of one forward() of an attention layer on [batch,length,D]: those of
-/// attend(), and two a weight of the projections for each position. -1 where the variant has no
-/// account.
-int64_t layer_flops(const Attention& attention, int64_t batch, int64_t length);
 
 class Model : public torch::nn::Module {
  public:
@@ -41,14 +37,15 @@ class Model : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& mask);
 
   /// The effective options of its attention layers.
-  json attention_options() const { return attentions_.front()->options(); }
+  json attention_options() const { return layers_.front().attention->options(); }
 
   /// What each attention layer is given for these tokens, in the layers' order: [B*inputs,N,D],
   /// without the class token. For a look inside trained models.
   std::vector<torch::Tensor> attention_inputs(const torch::Tensor& tokens,
                                               const torch::Tensor& mask);
 
-  const std::vector<std::shared_ptr<Attention>>& attentions() const { return attentions_; }
+  /// In the layers' order.
+  std::vector<std::shared_ptr<Attention>> attentions() const;
 
   /// Whether its logits are the same, but for rounding, however far inputs are padded.
   bool length_invariant() const;
@@ -68,12 +65,6 @@ class Model : public torch::nn::Module {
   // layer is given.
   torch::Tensor encode(const torch::Tensor& tokens, const torch::Tensor& mask,
                        std::vector<torch::Tensor>* seen);
-  // x + dropout(attention of layer i, of norm(x) where it has a norm of its own). Rows where `real`
-  // [B*inputs,L] (undefined: all true) is false are anything. `seen` as in encode().
-  torch::Tensor add_attention(size_t i, const torch::Tensor& x, const torch::Tensor& mask,
-                              const torch::Tensor& real, std::vector<torch::Tensor>* seen);
-  // x + the feed-forward block of layer i, of norm(x) where it has a norm of its own; likewise.
-  torch::Tensor add_feed_forward(size_t i, const torch::Tensor& x, const torch::Tensor& real);
 
   ModelOptions options_;
   Kernels kernels_;
@@ -82,9 +73,7 @@ class Model : public torch::nn::Module {
   torch::Tensor cls_;              // [D]; undefined without a class token
   torch::Tensor fixed_positions_;  // [L,D]; undefined where positions are learned
   ops::Dropout dropout_{nullptr};
-  std::vector<std::shared_ptr<Attention>> attentions_;
-  std::vector<torch::nn::LayerNorm> attention_norms_, feed_forward_norms_;
-  std::vector<torch::nn::Sequential> feed_forwards_;
+  std::vector<Layer> layers_;
   torch::nn::LayerNorm final_norm_{nullptr};  // empty where model.norm is "post"
   torch::nn::Sequential classifier_{nullptr};
 };

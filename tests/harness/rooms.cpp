@@ -128,6 +128,21 @@ Strings undeclared_includes(const House& house, const Edges& allowed) {
   return found;
 }
 
+Strings unused_edges(const House& house) {
+  Edges used;
+  for (const auto& [file, code] : house.files) {
+    for (const Include& include : includes(code))
+      used.emplace(room_of(house, file), room_of(house, include.target));
+  }
+  Strings found;
+  for (const auto& [room, others] : house.rooms) {
+    for (const std::string& other : others) {
+      if (!used.contains({room, other})) found.push_back(room + ": " + other);
+    }
+  }
+  return found;
+}
+
 Strings undeclared_rooms(const House& house) {
   Strings found;
   for (const auto& [file, code] : house.files) {

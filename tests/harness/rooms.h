@@ -36,6 +36,9 @@ using Edges = std::set<std::pair<std::string, std::string>>;
 /// pass all the same.
 Strings undeclared_includes(const House& house, const Edges& allowed = {});
 
+/// Declared edges "FROM: TO" that no include of FROM uses.
+Strings unused_edges(const House& house);
+
 /// Files of no room, and rooms whose declaration names one that is not declared.
 Strings undeclared_rooms(const House& house);
 
