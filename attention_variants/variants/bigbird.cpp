@@ -37,6 +37,30 @@ struct BigbirdOptions {
   }
 };
 
+// random_blocks [H,count,r] from the seed, without repetition among the blocks that a block does
+// not see anyway; -1 where there are no more of those.
+torch::Tensor draw_blocks(int64_t heads, int64_t count, int64_t r, uint64_t seed) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  const torch::Tensor draw = torch::rand({heads, count, r}, generator, torch::kDouble);
+  torch::Tensor table = torch::full({heads, count, r}, -1, torch::kLong);
+  const auto uniform = draw.accessor<double, 3>();
+  auto chosen = table.accessor<int64_t, 3>();
+  for (int64_t h = 0; h < heads; ++h) {
+    for (int64_t i = 1; i < count - 1; ++i) {
+      std::set<int64_t> taken = {0, i - 1, i, i + 1, count - 1};
+      const int64_t others = count - std::ssize(taken);
+      for (int64_t j = 0; j < std::min(r, others); ++j) {
+        // The rank of the block among those not taken.
+        int64_t block = static_cast<int64_t>(uniform[h][i][j] * static_cast<double>(others - j));
+        for (const int64_t t : taken) block += t <= block ? 1 : 0;
+        chosen[h][i][j] = block;
+        taken.insert(block);
+      }
+    }
+  }
+  return table;
+}
+
 class BigbirdAttention : public ProjectedAttention {
  public:
   BigbirdAttention(const AttentionContext& context, const BigbirdOptions& options)
@@ -199,37 +223,12 @@ class BigbirdAttention : public ProjectedAttention {
         {always.unsqueeze(0).expand({heads, inner, fixed}), random.narrow(1, 1, inner)}, 2);
   }
 
-  // random_blocks [H,count,r] from the seed, without repetition among the blocks that a block does
-  // not see anyway; -1 where there are no more of those.
-  torch::Tensor draw_blocks(int64_t heads, int64_t count) const {
-    const int64_t r = options_.random_blocks;
-    const uint64_t seed = options_.seed < 0 ? context_.seed : static_cast<uint64_t>(options_.seed);
-    auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-    const torch::Tensor draw = torch::rand({heads, count, r}, generator, torch::kDouble);
-    torch::Tensor table = torch::full({heads, count, r}, -1, torch::kLong);
-    const auto uniform = draw.accessor<double, 3>();
-    auto chosen = table.accessor<int64_t, 3>();
-    for (int64_t h = 0; h < heads; ++h) {
-      for (int64_t i = 1; i < count - 1; ++i) {
-        std::set<int64_t> taken = {0, i - 1, i, i + 1, count - 1};
-        const int64_t others = count - std::ssize(taken);
-        for (int64_t j = 0; j < std::min(r, others); ++j) {
-          // The rank of the block among those not taken.
-          int64_t block = static_cast<int64_t>(uniform[h][i][j] * static_cast<double>(others - j));
-          for (const int64_t t : taken) block += t <= block ? 1 : 0;
-          chosen[h][i][j] = block;
-          taken.insert(block);
-        }
-      }
-    }
-    return table;
-  }
-
-  // The same, kept: several threads may call attend().
+  // draw_blocks(), kept: several threads may call attend().
   torch::Tensor drawn(int64_t heads, int64_t count) const {
     const std::scoped_lock lock(drawing_);
     torch::Tensor& table = drawn_[{heads, count}];
-    if (!table.defined()) table = draw_blocks(heads, count);
+    const uint64_t seed = options_.seed < 0 ? context_.seed : static_cast<uint64_t>(options_.seed);
+    if (!table.defined()) table = draw_blocks(heads, count, options_.random_blocks, seed);
     return table;
   }
 

@@ -144,6 +144,15 @@ class LongformerAttention : public ProjectedAttention {
   // Room for one column beyond d, in the multiples of 8 that the kernels of GPUs want.
   static int64_t wider(int64_t d) { return (d / 8 + 1) * 8; }
 
+  // Which of the keys of its stretch each query of a block sees, [block,block + 2 half] bool.
+  static torch::Tensor band(int64_t block, int64_t half, const torch::TensorOptions& options) {
+    const auto positions = [&](int64_t count) {
+      return torch::arange(count, options.dtype(torch::kLong));
+    };
+    const torch::Tensor step = positions(block + 2 * half) - positions(block).unsqueeze(1);
+    return step.ge(0).logical_and(step.le(2 * half));
+  }
+
   // Which keys a row sees is the same in every block; which keys are there is not, and a mask of
   // both would hold B x N x (block + window). So their absence is a column of the keys, times 1 in
   // the queries: kAbsentLogit, or 0.
@@ -183,10 +192,7 @@ class LongformerAttention : public ProjectedAttention {
     torch::Tensor keys = stretches(flat(k, half, ops::reference::kAbsentLogit, in_band)),
                   values = stretches(flat(v, half, 0, none));
 
-    const torch::Tensor step =
-        torch::arange(span, mask.options().dtype(torch::kLong)) -
-        torch::arange(block, mask.options().dtype(torch::kLong)).unsqueeze(1);
-    torch::Tensor seen = step.ge(0).logical_and(step.le(2 * half));  // [block,span]
+    torch::Tensor seen = band(block, half, mask.options());  // [block,span]
     if (g > 0) {
       const auto with_global = [&](const torch::Tensor& x, const torch::Tensor& column,
                                    const torch::Tensor& others) {

@@ -1,47 +1,18 @@
-// One cell of the memory and time tables.
+// Measuring one cell of the memory and time tables.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "attention_variants/base/profile_scope.h"
-#include "attention_variants/registry.h"
 #include "attention_variants/torch.h"
 #include "harness/measure/measure.h"
+#include "harness/profile/cell.h"
 #include "results/records/profile.h"
 
 namespace lra::profile {
 
-/// What is measured.
-struct ProfileCell {
-  AttentionSpec attention;
-  int64_t length = 512, batch = 1, heads = 2, head_dim = 32;
-  ProfileScope scope = ProfileScope::core;
-  ProfileMode mode = ProfileMode::inference;
-  ops::Dtype dtype = ops::Dtype::float32;
-  std::string protocol = "lra-strict", task;  // of scope model
-  std::vector<std::string> sets;              // of scope model: "a.b=v" over the protocol
-  std::string batch_policy;                   // how the batch was chosen; "" = it is fixed
-  std::string peer, package;  // another package's layer, and that package; "" = our own attention
-};
-
 /// Of Profile::method: a GPU's clocks at the end of each pass, [{"mhz", "memory_mhz", "slowed"}].
 inline constexpr const char* kGpuClocks = "gpu_clocks";
-
-/// For handing a cell to another process.
-json cell_json(const ProfileCell& cell);
-ProfileCell parse_cell(const json& value);
-
-/// Every option that its attention runs with; of scope model the protocol's are among them.
-json effective_options(const ProfileCell& cell);
-
-/// The cell with the heads it runs with: of scope model the protocol's where `heads` or `head_dim`
-/// is 0, and above both what its `sets` say. Throws UsageError where its number type, names,
-/// options or settings are wrong.
-ProfileCell validated_cell(ProfileCell cell);
-
-/// The record of a cell before anything is measured: what it is, where, and the given options.
-Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t threads);
 
 /// Measures one cell in this process. What cannot run is a record with its status and reason:
 /// "oom" beyond `memory_limit` bytes of tensors (0 = none), "unsupported" where the variant refuses

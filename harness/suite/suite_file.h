@@ -18,9 +18,9 @@ struct SuiteFile {
   json budget = json::object();
   std::string data;  // "" = none was given
   std::string dtype, device;
-  int64_t threads = 0;               // of each cell
-  std::optional<double> max_hours;   // null = no limit
-  std::optional<double> fraction;    // "cut": of the steps; null = nothing was cut
+  int64_t threads = 0;              // of each cell
+  std::optional<double> max_hours;  // null = no limit
+  std::optional<double> fraction;   // "cut": of the steps; null = nothing was cut
   std::vector<std::string> tasks, attentions;
   std::vector<uint64_t> seeds;
   std::vector<std::string> sets;

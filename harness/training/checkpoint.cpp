@@ -82,10 +82,10 @@ void save_checkpoint(const std::filesystem::path& path, const json& config,
   write_tensors(path, file);
 }
 
-TrainState load_checkpoint(const std::filesystem::path& path, const json& config, Model& model,
-                           torch::optim::AdamW* optimizer, torch::Device device) {
-  const std::string where = path.string();
-  const TensorFile file = read_tensors(path);
+namespace {
+
+// Throws unless the file is whole and of this configuration.
+void check_checkpoint(const TensorFile& file, const json& config, const std::string& where) {
   const auto schema = file.metadata.find("schema");
   if (schema == file.metadata.end() || schema->second != kSchema) {
     throw Error(where + " is not a checkpoint of this program (no schema " + kSchema + ")");
@@ -105,10 +105,13 @@ TrainState load_checkpoint(const std::filesystem::path& path, const json& config
     throw Error(where + " belongs to another configuration (" + different +
                 "); use the same options, or another --run folder");
   }
+}
+
+TrainState read_state(const TensorFile& file, const std::string& where) {
   const json saved = parse_json(file.metadata.at("progression"), where);
-  TrainState progression;
+  TrainState state;
   try {
-    read_fields(saved, progression, where);
+    read_fields(saved, state, where);
   } catch (const Error&) {
     throw;
   } catch (const std::runtime_error& error) {
@@ -116,6 +119,17 @@ TrainState load_checkpoint(const std::filesystem::path& path, const json& config
   }
   if (saved.size() != field_names<TrainState>().size())
     throw Error(where + " does not say all of its run's progress");
+  return state;
+}
+
+}  // namespace
+
+TrainState load_checkpoint(const std::filesystem::path& path, const json& config, Model& model,
+                           torch::optim::AdamW* optimizer, torch::Device device) {
+  const std::string where = path.string();
+  const TensorFile file = read_tensors(path);
+  check_checkpoint(file, config, where);
+  const TrainState state = read_state(file, where);
   const auto tensor = [&](const std::string& name) {
     const torch::Tensor* found = file.find(name);
     if (found == nullptr)
@@ -141,7 +155,7 @@ TrainState load_checkpoint(const std::filesystem::path& path, const json& config
     set_random_state(torch::kCPU, tensor("random.cpu").clone());
     if (device.is_cuda()) set_random_state(device, tensor("random.cuda").clone());
   }
-  return progression;
+  return state;
 }
 
 std::string state_sha256(const Model& model) {

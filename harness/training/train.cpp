@@ -13,6 +13,7 @@
 #include "harness/host/signals.h"
 #include "harness/processes/data_parallel.h"
 #include "harness/processes/processes.h"
+#include "harness/training/console.h"
 #include "harness/training/evaluation.h"
 #include "harness/training/learner.h"
 #include "harness/training/result.h"
@@ -56,46 +57,6 @@ json config_json(const TrainRequest& request, const Manifest& manifest, const js
   return value;
 }
 
-void say_start(const TrainRequest& request, const PreparedData& data, const Model& model) {
-  const Config& config = request.config;
-  const Settings& settings = config.settings;
-  int64_t training_size = 0;
-  for (const Split& split : training_splits(data, config)) training_size += split.size();
-  host::say(fmt::format(
-      "{} · {} · {} · seed {} · {} parameters · {} steps of {} · {} train, {} dev, {} test{}",
-      config.task, config.attention.text(), config.protocol, config.seed, model.parameter_count(),
-      settings.training.steps, settings.training.batch, training_size,
-      evaluation_split(data, config, "dev").size(), data.split("test").size(),
-      data.manifest().synthetic ? " · SYNTHETIC data" : ""));
-  if (const Processes* all = request.processes) {
-    const Range largest = share_of(settings.training.batch, 0, all->size());
-    host::say(fmt::format("{} processes by {}, {} threads each; up to {} samples of a batch each",
-                          all->size(), all->engine(), request.threads, largest.end));
-  }
-  if (settings.evaluation.dev != DevSplit::dev) {
-    host::say("evaluation.dev is \"" + to_string(settings.evaluation.dev) +
-              "\": that split chooses the checkpoint, and dev is trained on");
-  }
-}
-
-void say_evaluation(int64_t step, const Evaluation& dev, bool better) {
-  host::say(fmt::format("step {}: dev accuracy {:.2f}% ({}/{}), loss {:.4f}{}", step,
-                        100 * dev.accuracy(), dev.correct, dev.count, dev.loss,
-                        better ? ", the best so far" : ""));
-}
-
-void say_end(const Result& result) {
-  if (!result.test) {
-    host::say(to_string(result.status) + ": " + result.reason);
-    return;
-  }
-  host::say(fmt::format(
-      "test accuracy {:.2f}% (95% interval {:.2f} to {:.2f}) with the checkpoint of step {} · "
-      "{:.3g} steps/s",
-      100 * result.test->accuracy, 100 * result.test->ci95.low, 100 * result.test->ci95.high,
-      result.best_step.value_or(-1), result.training.steps_per_second.value_or(0)));
-}
-
 // As the first process sees it.
 bool is_finished(const RunFolder& folder, Processes* all) {
   bool finished = false;
@@ -111,18 +72,6 @@ void limit_memory(const TrainRequest& request) {
   const int64_t limit =
       request.memory_limit > 0 ? request.memory_limit : host::default_memory_limit() / sharers;
   host::set_cpu_memory_limit(host::live_bytes(request.device) + limit);
-}
-
-std::string out_of_memory(const Settings& settings, int64_t step, bool trained) {
-  if (trained) {
-    return fmt::format(
-        "memory ran out in the test: batches of {}, length {}; a smaller evaluation.batch takes "
-        "less",
-        settings.evaluation.batch, settings.input.length);
-  }
-  return fmt::format(
-      "memory ran out at step {}: batch {}, length {}; training.micro_batch makes parts", step,
-      settings.training.batch, settings.input.length);
 }
 
 // What an error in a handler makes of the run; throws it on where it is no end of a run.
@@ -270,7 +219,10 @@ class TrainingLoop {
   std::string log_window(double learning_rate) {
     const double count = static_cast<double>(at_.window_count), loss = at_.window_loss / count,
                  accuracy = static_cast<double>(at_.window_correct) / count;
-    log({.split = LogSplit::train, .loss = loss, .accuracy = accuracy, .learning_rate = learning_rate});
+    log({.split = LogSplit::train,
+         .loss = loss,
+         .accuracy = accuracy,
+         .learning_rate = learning_rate});
     const std::string note = fmt::format("loss {:.4f} acc {:.1f}%", loss,
                                          100.0 * static_cast<double>(at_.window_correct) / count);
     at_.window_loss = 0;

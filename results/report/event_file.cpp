@@ -77,7 +77,8 @@ std::string event_file(std::span<const LogLine> log) {
   for (const LogLine& line : log) {
     std::string summary;
     put_scalar(summary, line.split == LogSplit::train ? "train/loss" : "dev/loss", line.loss);
-    put_scalar(summary, line.split == LogSplit::train ? "train/accuracy" : "dev/accuracy", line.accuracy);
+    put_scalar(summary, line.split == LogSplit::train ? "train/accuracy" : "dev/accuracy",
+               line.accuracy);
     if (line.split == LogSplit::train) put_scalar(summary, "learning_rate", line.learning_rate);
     std::string message = event(line.seconds, line.step);
     put_bytes(message, 5, summary);

@@ -75,9 +75,9 @@ inline std::vector<ContractCase> performer_cases() {
   return cases;
 }
 
-/// Every registered variant has its defaults here; those named below have their options varied too.
-inline std::vector<ContractCase> contract_cases() {
-  std::map<std::string, std::vector<ContractCase>> varied = {
+/// Variant name -> its options, varied.
+inline std::map<std::string, std::vector<ContractCase>> varied_cases() {
+  return {
       {"standard",
        {{"standard[implementation=fused]", "", ""},
         {"standard[implementation=materialized]", "", ""},
@@ -130,6 +130,11 @@ inline std::vector<ContractCase> contract_cases() {
         {"sinkhorn[block=4,sort=sinkhorn,iterations=2,temperature=1.5]", "", ""},
         {"sinkhorn[block=2,sort=sinkhorn]", "", ""}}},
   };
+}
+
+/// Every registered variant with its defaults, and those of varied_cases().
+inline std::vector<ContractCase> contract_cases() {
+  std::map<std::string, std::vector<ContractCase>> varied = varied_cases();
   std::vector<ContractCase> cases;
   for (const AttentionEntry* entry : attention_entries()) {
     cases.push_back({entry->info.name, "", ""});

@@ -263,6 +263,17 @@ TEST_F(PeersTest, RefusesWithOneLineThatHelps) {
               "--list names standard of a 1.0 twice");
 }
 
+// What a package's cell of batch 2, length 512 and 2 heads of 32 says.
+void expect_measured(const Profile& cell) {
+  EXPECT_GT(cell.time->median, 0);
+  // At least the result, and with gradients those of its inputs.
+  const double result_mib = 2.0 * 512 * 64 * 4 / (1 << 20);
+  EXPECT_GE(cell.memory->peak, (cell.mode == ProfileMode::training ? 2 : 1) * result_mib)
+      << cell.package;
+  EXPECT_EQ(cell.task, cell.scope == ProfileScope::model ? "listops" : "");
+  EXPECT_EQ(cell.software.count("torch"), 1u);
+}
+
 // The packages themselves, where this machine's python3 has them.
 TEST(SlowPeersTest, ThePackagesMeasureInEveryScopeAndMode) {
   const std::string program = LRA_SOURCE_DIR "/harness/profile/peers/profile_peers.py";
@@ -286,33 +297,15 @@ TEST(SlowPeersTest, ThePackagesMeasureInEveryScopeAndMode) {
                                     {"model", "inference"},
                                     {"model", "training"}}) {
     const std::string out = (scratch.path() / fmt::format("{}-{}.jsonl", scope, mode)).string();
-    const ProgramResult result = run_program(
-        {"profile",
-         "--peers",
-         program,
-         "--out",
-         out,
-         "--threads",
-         "1",
-         "--seconds",
-         "0.03",
-         "--passes",
-         "1",
-         "--batch",
-         "2",
-         "--heads",
-         "2",
-         "--head-dim",
-         "32",
-         "--lengths",
-         "512",
-         "--scope",
-         scope,
-         "--mode",
-         mode,
-         "--attentions",
-         "standard,standard[implementation=materialized],nystrom,longformer,linformer,performer,"
-         "reformer,linear"});
+    std::vector<std::string> words = {"profile", "--batch",   "2",   "--heads",   "2", "--head-dim",
+                                      "32",      "--lengths", "512", "--threads", "1", "--seconds",
+                                      "0.03",    "--passes",  "1"};
+    words.insert(
+        words.end(),
+        {"--peers", program, "--out", out, "--scope", scope, "--mode", mode, "--attentions",
+         "standard,standard[implementation=materialized],nystrom,longformer,linformer,"
+         "performer,reformer,linear"});
+    const ProgramResult result = run_program(words);
     ASSERT_EQ(result.status, 0) << result.err;
     size_t peers = 0;
     for (const Profile& cell : find_records({out}).profiles) {
@@ -320,13 +313,9 @@ TEST(SlowPeersTest, ThePackagesMeasureInEveryScopeAndMode) {
                                          << scope << " " << mode << ": " << cell.reason;
       if (cell.status != Status::ok || cell.package.empty()) continue;
       ++peers;
-      EXPECT_GT(cell.time->median, 0);
-      // At least the result, and with gradients those of its inputs.
-      const double result_mib = 2.0 * 512 * 64 * 4 / (1 << 20);
-      EXPECT_GE(cell.memory->peak, (std::string(mode) == "training" ? 2 : 1) * result_mib)
-          << cell.package;
-      EXPECT_EQ(cell.task, std::string(scope) == "model" ? "listops" : "");
-      EXPECT_EQ(cell.software.count("torch"), 1u);
+      EXPECT_EQ(to_string(cell.scope), scope);
+      EXPECT_EQ(to_string(cell.mode), mode);
+      expect_measured(cell);
     }
     EXPECT_EQ(peers, there[scope]) << scope;
   }

@@ -28,8 +28,9 @@ TEST_F(SuitePlanTest, SaysWhatIsKnownAndFromWhere) {
   EXPECT_EQ(unknown["cells"][1]["attention"], "nystrom[num_landmarks=8]");
   EXPECT_EQ(unknown["cells"][1]["steps"], 12);
   EXPECT_FALSE(fs::exists(out("s"))) << "a plan writes nothing";
+}
 
-  // One cell of one suite tells the other seed's, and, by its record, another suite's.
+TEST_F(SuitePlanTest, ACellTellsThoseOfOtherSeeds) {
   ASSERT_EQ(run_program(with(words("s"), {"--seeds", "0,1", "--only", "0"})).status, 0);
   const json own = plan("s", {"--seeds", "0,1", "--jobs", "2"}, /*threads=*/2);
   ASSERT_EQ(own["cells"].size(), 4u);
@@ -60,6 +61,18 @@ TEST_F(SuitePlanTest, SaysWhatIsKnownAndFromWhere) {
   EXPECT_EQ(again["pending"], 3);
   fs::remove(run("s", "standard", 1) / kResultFile);
 
+  auto w = words("s");
+  w.insert(w.begin() + 1, "plan");
+  const ProgramResult table = run_program(with(w, {"--seeds", "0,1"}));
+  for (const char* part : {"4 cells: 1 ended, 3 to run, about ",
+                           "2 of them not counted: nothing is known of them on this machine with 1 "
+                           "thread a cell; --probe measures them",
+                           "nystrom[num_landmarks=8]"})
+    EXPECT_NE(table.out.find(part), std::string::npos) << part << "\n" << table.out;
+}
+
+TEST_F(SuitePlanTest, ARecordTellsOfAnotherSuiteOfTheSameStep) {
+  ASSERT_EQ(run_program(with(words("s"), {"--only", "0"})).status, 0);
   const json elsewhere = plan("t", {"--records", (out("s") / "runs").string()});
   EXPECT_EQ(elsewhere["cells"][0]["from"], (run("s", "standard") / kResultFile).string());
   EXPECT_EQ(elsewhere["unknown"], 1);
@@ -73,15 +86,6 @@ TEST_F(SuitePlanTest, SaysWhatIsKnownAndFromWhere) {
       plan("t", {"--records", (out("s") / "runs").string(), "--set", "training.steps=12000"});
   EXPECT_GT(longer["cells"][0]["seconds"].get<double>(),
             2 * elsewhere["cells"][0]["seconds"].get<double>());
-
-  auto w = words("s");
-  w.insert(w.begin() + 1, "plan");
-  const ProgramResult table = run_program(with(w, {"--seeds", "0,1"}));
-  for (const char* part : {"4 cells: 1 ended, 3 to run, about ",
-                           "2 of them not counted: nothing is known of them on this machine with 1 "
-                           "thread a cell; --probe measures them",
-                           "nystrom[num_landmarks=8]"})
-    EXPECT_NE(table.out.find(part), std::string::npos) << part << "\n" << table.out;
 }
 
 TEST_F(SuitePlanTest, AProbeMeasuresWhatIsNotKnownOnce) {

@@ -86,107 +86,137 @@ class SlowSuiteTorture : public SuiteTest {
     return with(with_threads(words(name, kAttentions), 2), {"--seeds", "0,1", "--jobs", "2"});
   }
 
-  // Runs the suite with `runners` at a time and kills 30 of their processes at random, spread over
-  // the suite; a runner that was killed is called again, until one call says that all is done.
-  void torture(const std::string& name, size_t count) {
-    const auto seed = std::random_device{}();
-    SCOPED_TRACE("seed of the kills: " + std::to_string(seed));
-    std::mt19937 random(seed);
-    std::vector<std::unique_ptr<Program>> programs(count);
-    std::map<fs::path, std::string> results;  // as they first appeared
-    std::set<fs::path> hit;                   // cells whose workers were killed
-    int kills = 0, of_runners = 0, in_training = 0, runners_died = 0;
+  // One suite, its runners, and what became of both.
+  struct Trial {
+    std::string name;
+    std::mt19937 random;
     std::vector<fs::path> cells;  // their folders, within a suite's
-    for (const SuiteCell& cell : load_suite(out("whole")).cells)
-      cells.push_back(cell.run.lexically_relative(out("whole")));
-    const auto look = [&] {
-      for (const fs::path& cell : cells) {
-        const fs::path run = out(name) / cell;
-        if (final_status(run) == Status::ok) results.emplace(run, read_file(run / kResultFile));
-      }
-    };
-    const auto start = [&] {
-      for (auto& program : programs) {
-        if (program && program->ended()) {
-          const ProgramResult result = program->wait();
-          runners_died += result.status == 128 + SIGKILL ? 1 : 0;
-          EXPECT_TRUE(result.status == 128 + SIGKILL || result.status == 1) << result.err;
-          program.reset();
-        }
-        if (!program) program = std::make_unique<Program>(call(name));
-      }
-    };
-    while (kills < kKills) {
-      // A third of the kills are of runners; of those of workers, two thirds are in training.
-      const std::string kind = random() % 3 == 0 ? "suite" : "train";
-      const bool trains = kind == "train" && random() % 3 != 0;
-      const auto candidates = [&] {
-        std::vector<Victim> all = processes_of(out(name), kind);
-        if (trains) std::erase_if(all, [](const Victim& victim) { return !victim.in_training(); });
-        return all;
-      };
-      const auto due = static_cast<size_t>(kills) * (cells.size() - 2) / kKills;
-      do {
-        start();
-        look();
-        ASSERT_LT(results.size(), cells.size())
-            << "over after " << kills << " kills: give it more steps";
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      } while (results.size() < due || candidates().empty());
-      std::this_thread::sleep_for(std::chrono::milliseconds(
-          std::uniform_int_distribution<int>(0, trains ? 200 : 1000)(random)));
-      const std::vector<Victim> victims = candidates();
-      if (victims.empty()) continue;
-      const Victim& victim = victims[random() % victims.size()];
-      const bool mid = kind == "train" && victim.in_training();
-      // Only what lived a moment ago was hit.
-      if (!victim.alive() || kill(victim.pid, SIGKILL) != 0) continue;
-      for (int i = 0; i < 3000 && victim.alive(); ++i)
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      ASSERT_FALSE(victim.alive()) << victim.pid;
-      ++kills;
-      of_runners += kind == "suite" ? 1 : 0;
-      in_training += mid ? 1 : 0;
-      if (kind == "train") hit.insert(victim.run);
+    std::vector<std::unique_ptr<Program>> programs;
+    std::map<fs::path, std::string> results = {};  // as they first appeared
+    std::set<fs::path> hit = {};                   // cells whose workers were killed
+    int kills = 0, of_runners = 0, in_training = 0, runners_died = 0;
+  };
+
+  void look(Trial& trial) const {
+    for (const fs::path& cell : trial.cells) {
+      const fs::path run = out(trial.name) / cell;
+      if (final_status(run) == Status::ok) trial.results.emplace(run, read_file(run / kResultFile));
     }
-    look();
+  }
+
+  // Starts the runners that are not at work.
+  void start(Trial& trial) const {
+    for (auto& program : trial.programs) {
+      if (program && program->ended()) {
+        const ProgramResult result = program->wait();
+        trial.runners_died += result.status == 128 + SIGKILL ? 1 : 0;
+        EXPECT_TRUE(result.status == 128 + SIGKILL || result.status == 1) << result.err;
+        program.reset();
+      }
+      if (!program) program = std::make_unique<Program>(call(trial.name));
+    }
+  }
+
+  std::vector<Victim> candidates(const Trial& trial, const std::string& kind, bool trains) const {
+    std::vector<Victim> all = processes_of(out(trial.name), kind);
+    if (trains) std::erase_if(all, [](const Victim& victim) { return !victim.in_training(); });
+    return all;
+  }
+
+  // Waits until the next kill is due, and kills one process, if one can be had.
+  void kill_one(Trial& trial) const {
+    // A third of the kills are of runners; of those of workers, two thirds are in training.
+    const std::string kind = trial.random() % 3 == 0 ? "suite" : "train";
+    const bool trains = kind == "train" && trial.random() % 3 != 0;
+    const auto due = static_cast<size_t>(trial.kills) * (trial.cells.size() - 2) / kKills;
+    do {
+      start(trial);
+      look(trial);
+      ASSERT_LT(trial.results.size(), trial.cells.size())
+          << "over after " << trial.kills << " kills: give it more steps";
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    } while (trial.results.size() < due || candidates(trial, kind, trains).empty());
+    std::this_thread::sleep_for(std::chrono::milliseconds(
+        std::uniform_int_distribution<int>(0, trains ? 200 : 1000)(trial.random)));
+    const std::vector<Victim> victims = candidates(trial, kind, trains);
+    if (victims.empty()) return;
+    const Victim& victim = victims[trial.random() % victims.size()];
+    const bool mid = kind == "train" && victim.in_training();
+    // Only what lived a moment ago was hit.
+    if (!victim.alive() || kill(victim.pid, SIGKILL) != 0) return;
+    for (int i = 0; i < 3000 && victim.alive(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ASSERT_FALSE(victim.alive()) << victim.pid;
+    ++trial.kills;
+    trial.of_runners += kind == "suite" ? 1 : 0;
+    trial.in_training += mid ? 1 : 0;
+    if (kind == "train") trial.hit.insert(victim.run);
+  }
+
+  // Calls the suite until one call says that all is done; returns how many it took.
+  int finish(Trial& trial) const {
     // Killed as often as this, a cell may stand as crash: the next call takes it up again.
     int calls = 0;
     for (bool ended = false; !ended && calls < 5; ++calls) {
       ended = true;
-      for (auto& program : programs) {
-        if (!program) program = std::make_unique<Program>(call(name));
+      for (auto& program : trial.programs) {
+        if (!program) program = std::make_unique<Program>(call(trial.name));
       }
-      for (auto& program : programs) {
+      for (auto& program : trial.programs) {
         const int status = program->wait().status;
-        runners_died += status == 128 + SIGKILL ? 1 : 0;
+        trial.runners_died += status == 128 + SIGKILL ? 1 : 0;
         ended &= status == 0;
         program.reset();
       }
     }
-    EXPECT_EQ(run_program(call(name)).status, 0);
-    for (const auto& [run, text] : results)
+    EXPECT_EQ(run_program(call(trial.name)).status, 0);
+    return calls;
+  }
+
+  // Every cell is as in the suite that nothing disturbed; returns the kills of workers that their
+  // runners saw.
+  int expect_undisturbed(const Trial& trial) const {
+    for (const auto& [run, text] : trial.results)
       EXPECT_EQ(read_file(run / kResultFile), text) << "ended once: " << run;
-    int logged = 0;  // kills of workers that their runners saw
-    for (const fs::path& cell : cells) {
-      expect_same_run(out("whole") / cell, out(name) / cell);
+    int logged = 0;
+    for (const fs::path& cell : trial.cells) {
+      expect_same_run(out("whole") / cell, out(trial.name) / cell);
       int ok = 0;
-      for (const json& one : read_lines(out(name) / cell / kTriesFile)) {
+      for (const json& one : read_lines(out(trial.name) / cell / kTriesFile)) {
         ok += one["ended"] == "ok" ? 1 : 0;
         logged += one["ended"].get<std::string>().starts_with("ended by signal 9") ? 1 : 0;
       }
       EXPECT_LE(ok, 1) << "ended once: " << cell;
     }
+    return logged;
+  }
+
+  // Runs the suite with `count` runners at a time and kills 30 of their processes at random, spread
+  // over the suite; a runner that was killed is called again, until one call says that all is done.
+  void torture(const std::string& name, size_t count) {
+    const auto seed = std::random_device{}();
+    SCOPED_TRACE("seed of the kills: " + std::to_string(seed));
+    Trial trial{.name = name,
+                .random = std::mt19937(seed),
+                .cells = {},
+                .programs = std::vector<std::unique_ptr<Program>>(count)};
+    for (const SuiteCell& cell : load_suite(out("whole")).cells)
+      trial.cells.push_back(cell.run.lexically_relative(out("whole")));
+    while (trial.kills < kKills) ASSERT_NO_FATAL_FAILURE(kill_one(trial));
+    look(trial);
+    const int calls = finish(trial), logged = expect_undisturbed(trial);
+    const int of_workers = trial.kills - trial.of_runners;
     fmt::print(
         "{}: {} kills: {} of runners; {} of workers of {} cells, {} of them past a checkpoint, {} "
         "seen by their runners; {} calls more\n",
-        name, kills, of_runners, kills - of_runners, hit.size(), in_training, logged, calls);
-    EXPECT_EQ(runners_died, of_runners) << "every kill of a runner ended one";
-    EXPECT_GT(of_runners, 0);
-    EXPECT_GT(in_training, kKills / 5);
-    EXPECT_GE(hit.size(), cells.size() / 3);
+        name, trial.kills, trial.of_runners, of_workers, trial.hit.size(), trial.in_training,
+        logged, calls);
+    EXPECT_EQ(trial.runners_died, trial.of_runners) << "every kill of a runner ended one";
+    EXPECT_GT(trial.of_runners, 0);
+    EXPECT_GT(trial.in_training, kKills / 5);
+    EXPECT_GE(trial.hit.size(), trial.cells.size() / 3);
     // A runner that was killed right after its worker has seen nothing.
-    EXPECT_GT(logged, (kills - of_runners) / 2);
+    EXPECT_GT(logged, of_workers / 2);
   }
 };
 

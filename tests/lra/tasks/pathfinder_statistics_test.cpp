@@ -28,6 +28,26 @@ using Values = std::map<std::string, std::vector<double>>;  // name -> a number 
 
 double distance(Point a, Point b) { return std::hypot(a.y - b.y, a.x - b.x); }
 
+// Where what was drawn stands.
+void describe_places(const Image& image, Values& values) {
+  const auto add = [&](const char* name, double value) { values[name].push_back(value); };
+  const auto& [o1, o2] = image.origins;
+  const auto& [t1, t2] = image.terminals;
+  add("first origin", o1.y * 1000 + o1.x);
+  add("second origin y", o2.y);
+  add("second origin x", o2.x);
+  add("second origin from the first y", o2.y - o1.y);
+  add("second origin from the first x", o2.x - o1.x);
+  add("between the origins", distance(o1, o2));
+  add("terminal y", t1.y);
+  add("terminal x", t1.x);
+  add("second terminal y", t2.y);
+  add("second terminal x", t2.x);
+  add("to the first's terminal", distance(o1, t1));
+  add("to the own terminal", (distance(o1, t1) + distance(o2, t2)) / 2);
+  add("to the other terminal", (distance(o1, t2) + distance(o2, t1)) / 2);
+}
+
 // What can be said of one image; `side` pixels.
 void describe(const Image& image, int side, Values& values) {
   const auto add = [&](const std::string& name, double value) { values[name].push_back(value); };
@@ -74,21 +94,7 @@ void describe(const Image& image, int side, Values& values) {
   add("distractors", image.distractors);
   add("attempts", static_cast<double>(image.attempts));
   add("brightest", std::round(image.brightest * 1e6) / 1e6);
-  const auto& [o1, o2] = image.origins;
-  const auto& [t1, t2] = image.terminals;
-  add("first origin", o1.y * 1000 + o1.x);
-  add("second origin y", o2.y);
-  add("second origin x", o2.x);
-  add("second origin from the first y", o2.y - o1.y);
-  add("second origin from the first x", o2.x - o1.x);
-  add("between the origins", distance(o1, o2));
-  add("terminal y", t1.y);
-  add("terminal x", t1.x);
-  add("second terminal y", t2.y);
-  add("second terminal x", t2.x);
-  add("to the first's terminal", distance(o1, t1));
-  add("to the own terminal", (distance(o1, t1) + distance(o2, t2)) / 2);
-  add("to the other terminal", (distance(o1, t2) + distance(o2, t1)) / 2);
+  describe_places(image, values);
 }
 
 Values draw(const Config& config, int64_t count) {

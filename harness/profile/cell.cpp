@@ -1,0 +1,124 @@
+#include "harness/profile/cell.h"
+
+#include <fmt/format.h>
+
+#include "harness/host/runtime.h"
+#include "lra/config/protocol.h"
+#include "lra/data/task.h"
+
+namespace lra::profile {
+namespace {
+
+template <HasNames E>
+E named(const json& value, const char* key) {
+  return parse_name<E>(value.at(key).get<std::string>()).value();
+}
+
+}  // namespace
+
+Config config_of(const ProfileCell& cell) {
+  std::vector<std::string> sets = {fmt::format("input.length={}", cell.length)};
+  if (cell.heads > 0) sets.push_back(fmt::format("model.heads={}", cell.heads));
+  if (cell.head_dim > 0) sets.push_back(fmt::format("model.head_dim={}", cell.head_dim));
+  sets.insert(sets.end(), cell.sets.begin(), cell.sets.end());
+  return make_config(load_protocol(cell.protocol), cell.task, cell.attention, sets, /*seed=*/0,
+                     to_string(cell.dtype));
+}
+
+json cell_json(const ProfileCell& cell) {
+  json value = {{"attention", cell.attention.name},
+                {"options", cell.attention.options},
+                {"length", cell.length},
+                {"batch", cell.batch},
+                {"heads", cell.heads},
+                {"head_dim", cell.head_dim},
+                {"scope", cell.scope},
+                {"mode", cell.mode},
+                {"dtype", to_string(cell.dtype)},
+                {"protocol", cell.protocol},
+                {"task", cell.task},
+                {"sets", cell.sets},
+                {"batch_policy", cell.batch_policy},
+                {"peer", cell.peer},
+                {"package", cell.package}};
+  if (!cell.peer.empty() && cell.scope == ProfileScope::model) {  // what it is to build
+    const Task& info = task(cell.task);
+    value["model"] = {{"vocabulary", info.vocabulary},
+                      {"classes", info.classes},
+                      {"inputs", info.inputs},
+                      {"sizes", write_fields(config_of(cell).settings.model)}};
+  }
+  return value;
+}
+
+ProfileCell parse_cell(const json& value) {
+  return {.attention = {.name = value.at("attention"), .options = value.at("options")},
+          .length = value.at("length"),
+          .batch = value.at("batch"),
+          .heads = value.at("heads"),
+          .head_dim = value.at("head_dim"),
+          .scope = named<ProfileScope>(value, "scope"),
+          .mode = named<ProfileMode>(value, "mode"),
+          .dtype = named<ops::Dtype>(value, "dtype"),
+          .protocol = value.at("protocol"),
+          .task = value.at("task"),
+          .sets = value.at("sets"),
+          .batch_policy = value.at("batch_policy"),
+          .peer = value.at("peer"),
+          .package = value.at("package")};
+}
+
+json effective_options(const ProfileCell& cell) {
+  return cell.scope == ProfileScope::model
+             ? config_of(cell).attention_options
+             : attention_entry(cell.attention.name).effective_options(cell.attention.options);
+}
+
+ProfileCell validated_cell(ProfileCell cell) {
+  attention_entry(cell.attention.name).effective_options(cell.attention.options);
+  if (cell.scope != ProfileScope::model) {
+    if (!cell.sets.empty())
+      throw UsageError("--set is of --scope model; the other scopes have no protocol");
+    return cell;
+  }
+  if (cell.dtype == ops::Dtype::float64)
+    throw UsageError("--scope model runs in float32 or bfloat16 (autocast), not in float64");
+  const Settings settings = config_of(cell).settings;
+  if (settings.input.length != cell.length) {
+    throw UsageError(fmt::format("--set input.length={}: the lengths to measure are --lengths",
+                                 settings.input.length));
+  }
+  cell.heads = settings.model.heads;
+  cell.head_dim = settings.model.head_dim;
+  return cell;
+}
+
+Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t threads) {
+  Profile record;
+  record.attention = {.name = cell.attention.name, .label = cell.attention.text()};
+  record.length = cell.length;
+  record.batch = cell.batch;
+  record.batch_policy = cell.batch_policy;
+  record.heads = cell.heads;
+  record.head_dim = cell.head_dim;
+  record.scope = cell.scope;
+  record.mode = cell.mode;
+  record.dtype = to_string(cell.dtype);
+  record.device = device.str();
+  record.threads = threads;
+  record.machine = host::machine_of(device);
+  record.software = host::software_json();
+  record.attention.options = effective_options(cell);
+  if (cell.scope == ProfileScope::model) {
+    record.protocol = load_protocol(cell.protocol).name;
+    record.task = cell.task;
+    for (const std::string& set : cell.sets) record.sets.push_back(set);
+  }
+  if (!cell.peer.empty()) {
+    record.package = cell.package;
+    record.attention.options = json::object();  // it has its own, by other names
+  }
+  return record;
+}
+
+}  // namespace lra::profile

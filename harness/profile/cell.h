@@ -1,0 +1,46 @@
+// One cell of the memory and time tables: what is measured.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "attention_variants/base/profile_scope.h"
+#include "attention_variants/registry.h"
+#include "attention_variants/torch.h"
+#include "lra/config/config.h"
+#include "results/records/profile.h"
+
+namespace lra::profile {
+
+/// What is measured.
+struct ProfileCell {
+  AttentionSpec attention;
+  int64_t length = 512, batch = 1, heads = 2, head_dim = 32;
+  ProfileScope scope = ProfileScope::core;
+  ProfileMode mode = ProfileMode::inference;
+  ops::Dtype dtype = ops::Dtype::float32;
+  std::string protocol = "lra-strict", task;  // of scope model
+  std::vector<std::string> sets;              // of scope model: "a.b=v" over the protocol
+  std::string batch_policy;                   // how the batch was chosen; "" = it is fixed
+  std::string peer, package;  // another package's layer, and that package; "" = our own attention
+};
+
+/// For handing a cell to another process.
+json cell_json(const ProfileCell& cell);
+ProfileCell parse_cell(const json& value);
+
+/// Every option that its attention runs with; of scope model the protocol's are among them.
+json effective_options(const ProfileCell& cell);
+
+/// The cell with the heads it runs with: of scope model the protocol's where `heads` or `head_dim`
+/// is 0, and above both what its `sets` say. Throws UsageError where its number type, names,
+/// options or settings are wrong.
+ProfileCell validated_cell(ProfileCell cell);
+
+/// The record of a cell before anything is measured: what it is, where, and the given options.
+Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t threads);
+
+/// Of scope model: the protocol's configuration with the cell's sizes.
+Config config_of(const ProfileCell& cell);
+
+}  // namespace lra::profile

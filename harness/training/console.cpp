@@ -1,0 +1,62 @@
+#include "harness/training/console.h"
+
+#include <fmt/format.h>
+
+#include "harness/host/progress.h"
+#include "harness/processes/processes.h"
+
+namespace lra {
+
+void say_start(const TrainRequest& request, const PreparedData& data, const Model& model) {
+  const Config& config = request.config;
+  const Settings& settings = config.settings;
+  int64_t training_size = 0;
+  for (const Split& split : training_splits(data, config)) training_size += split.size();
+  host::say(fmt::format(
+      "{} · {} · {} · seed {} · {} parameters · {} steps of {} · {} train, {} dev, {} test{}",
+      config.task, config.attention.text(), config.protocol, config.seed, model.parameter_count(),
+      settings.training.steps, settings.training.batch, training_size,
+      evaluation_split(data, config, "dev").size(), data.split("test").size(),
+      data.manifest().synthetic ? " · SYNTHETIC data" : ""));
+  if (const Processes* all = request.processes) {
+    const Range largest = share_of(settings.training.batch, 0, all->size());
+    host::say(fmt::format("{} processes by {}, {} threads each; up to {} samples of a batch each",
+                          all->size(), all->engine(), request.threads, largest.end));
+  }
+  if (settings.evaluation.dev != DevSplit::dev) {
+    host::say("evaluation.dev is \"" + to_string(settings.evaluation.dev) +
+              "\": that split chooses the checkpoint, and dev is trained on");
+  }
+}
+
+void say_evaluation(int64_t step, const Evaluation& dev, bool better) {
+  host::say(fmt::format("step {}: dev accuracy {:.2f}% ({}/{}), loss {:.4f}{}", step,
+                        100 * dev.accuracy(), dev.correct, dev.count, dev.loss,
+                        better ? ", the best so far" : ""));
+}
+
+void say_end(const Result& result) {
+  if (!result.test) {
+    host::say(to_string(result.status) + ": " + result.reason);
+    return;
+  }
+  host::say(fmt::format(
+      "test accuracy {:.2f}% (95% interval {:.2f} to {:.2f}) with the checkpoint of step {} · "
+      "{:.3g} steps/s",
+      100 * result.test->accuracy, 100 * result.test->ci95.low, 100 * result.test->ci95.high,
+      result.best_step.value_or(-1), result.training.steps_per_second.value_or(0)));
+}
+
+std::string out_of_memory(const Settings& settings, int64_t step, bool trained) {
+  if (trained) {
+    return fmt::format(
+        "memory ran out in the test: batches of {}, length {}; a smaller evaluation.batch takes "
+        "less",
+        settings.evaluation.batch, settings.input.length);
+  }
+  return fmt::format(
+      "memory ran out at step {}: batch {}, length {}; training.micro_batch makes parts", step,
+      settings.training.batch, settings.input.length);
+}
+
+}  // namespace lra

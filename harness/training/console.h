@@ -1,0 +1,23 @@
+// What a run says on the terminal.
+#pragma once
+
+#include <string>
+
+#include "harness/training/evaluation.h"
+#include "harness/training/train.h"
+#include "lra/data/prepared.h"
+#include "lra/model/model.h"
+#include "results/records/result.h"
+
+namespace lra {
+
+void say_start(const TrainRequest& request, const PreparedData& data, const Model& model);
+
+void say_evaluation(int64_t step, const Evaluation& dev, bool better);
+
+void say_end(const Result& result);
+
+/// Why a run is "oom": in the test where it was `trained`, else at `step`.
+std::string out_of_memory(const Settings& settings, int64_t step, bool trained);
+
+}  // namespace lra

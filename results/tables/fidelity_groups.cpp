@@ -1,0 +1,96 @@
+#include "results/tables/fidelity_groups.h"
+
+#include <fmt/format.h>
+
+#include "results/records/json_line.h"
+
+namespace lra {
+namespace {
+
+constexpr const char* kNames[] = {"Landmarks on raw scores", "Landmarks on softmax attention",
+                                  "Iterations of the inverse", "All approximations"};
+
+FidelitySetting setting_of(const Fidelity& f) {
+  return {f.experiment,
+          fidelity_data_text(f.data) + f.data.identity,
+          f.layer.value_or(-1),
+          f.length,
+          f.heads,
+          f.head_dim,
+          f.trials,
+          f.seed,
+          f.budget,
+          f.device,
+          f.threads.value_or(0),
+          machine_text(f.machine)};
+}
+
+// Labels that were measured with several sets of options or number types are several rows.
+void add_rows(FidelityGroup& group) {
+  std::map<std::string, std::set<std::string>> dtypes, options;
+  // The budget is among the effective options, and is no difference.
+  const auto options_text = [](const Fidelity& f) {
+    json rest = f.attention.options;
+    rest.erase(f.budget);
+    return json_line(rest);
+  };
+  std::set<std::string> all_types, budgets;
+  for (const Fidelity* f : group.cells) {
+    all_types.insert(f->dtype);
+    options[f->attention.label].insert(options_text(*f));
+    if (!f->budget.empty()) budgets.insert(f->budget);
+  }
+  for (const Fidelity* f : group.cells) {
+    std::string name = f->attention.label;
+    if (options[f->attention.label].size() > 1) name += fmt::format(" {}", options_text(*f));
+    if (all_types.size() > 1) name += fmt::format(", {}", f->dtype);
+    FidelityRow& row = group.rows[name];
+    if (f->budget.empty()) {
+      row.fixed = f;  // the later line stands
+      group.has_fixed = true;
+    } else {
+      row.cells[f->budget_value] = f;
+      group.values.insert(f->budget_value);
+    }
+  }
+  group.budget = budgets.size() == 1 ? *budgets.begin() : "budget";
+}
+
+}  // namespace
+
+std::string fidelity_data_text(const FidelityData& data) {
+  if (!data.from_run()) return data.source;
+  return fmt::format("{} trained on {} ({}, seed {}, step {}), data {}{}", data.attention,
+                     data.task, data.protocol, data.seed, data.step, data.fingerprint.substr(0, 12),
+                     data.synthetic ? ", SYNTHETIC" : "");
+}
+
+std::string fidelity_heading(const Fidelity& f) {
+  const std::string experiment = f.experiment <= std::ssize(kNames)
+                                     ? kNames[f.experiment - 1]
+                                     : fmt::format("Experiment {}", f.experiment);
+  const std::string layer = f.layer ? fmt::format("layer {} of ", *f.layer) : "";
+  return fmt::format("{}, {}{}", experiment, layer, fidelity_data_text(f.data));
+}
+
+std::string fidelity_setting_text(const Fidelity& f) {
+  const std::string threads =
+      f.threads ? fmt::format(", {} thread{}", *f.threads, *f.threads == 1 ? "" : "s") : "";
+  return fmt::format("length {}, {} head{} of {}, {} trial{}, seed {}, {}{}, on {}", f.length,
+                     f.heads, f.heads == 1 ? "" : "s", f.head_dim, f.trials,
+                     f.trials == 1 ? "" : "s", f.seed, f.device, threads, machine_text(f.machine));
+}
+
+std::map<FidelitySetting, FidelityGroup> fidelity_groups(std::span<const Fidelity> cells) {
+  std::map<FidelitySetting, FidelityGroup> groups;
+  for (const Fidelity& f : cells) {
+    FidelitySetting setting = setting_of(f);
+    // Every approximation has a budget of its own; they stand on one scale there.
+    if (f.experiment == 4) std::get<8>(setting).clear();
+    groups[setting].cells.push_back(&f);
+  }
+  for (auto& [setting, group] : groups) add_rows(group);
+  return groups;
+}
+
+}  // namespace lra
