@@ -14,7 +14,7 @@ namespace lra {
 
 using ops::Kernels;
 
-/// The place an attention layer stands in.
+/// The surroundings of an attention layer.
 struct AttentionContext {
   int64_t width = 64;         // D, model width
   int64_t heads = 2;          // H
@@ -67,7 +67,7 @@ class Attention : public torch::nn::Module {
   virtual torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k,
                                const torch::Tensor& v, const torch::Tensor& mask);
 
-  /// How forward() calls attend(); whoever calls attend() alone should do the same.
+  /// How forward() calls attend(); other callers of attend() should do the same.
   virtual Projections projections() const;
 
   /// Names of the tables that attend() draws from the seed for each shape it meets (hashes, random

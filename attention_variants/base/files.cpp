@@ -81,14 +81,14 @@ bool lock_new(int descriptor) {
   return false;
 }
 
-// A new name, too, should outlive a power cut; file systems that cannot do so say no here.
+// The new name, too, should survive a power failure; file systems without that refuse here.
 void sync_parent(const fs::path& path) {
   const Descriptor folder(path.has_parent_path() ? path.parent_path() : fs::path("."),
                           O_RDONLY | O_DIRECTORY);
   if (folder.get() >= 0) ::fsync(folder.get());
 }
 
-// A writer holds a lock on its partial file for as long as it lives, so a partial file that can be
+// A writer process holds a lock on its partial file until it ends, so a partial file that can be
 // locked was left by a writer that died.
 void remove_dead_partials(const fs::path& path) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
@@ -113,7 +113,7 @@ std::string read_file(const fs::path& path) {
 
 json parse_json(std::string_view text, const std::string& where) {
   // nlohmann keeps one of two equal keys without a word, and a value nested without end would
-  // overflow the stack of whoever prints it.
+  // overflow the stack where it is printed.
   std::vector<std::set<std::string>> keys;
   const auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
     if (depth > 64) throw Error(where + ": JSON is nested more than 64 deep");

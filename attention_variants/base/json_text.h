@@ -1,4 +1,4 @@
-// JSON for people: the text of a value in a message, and where two values differ.
+// JSON in messages: the text of a value, and where two values differ.
 #pragma once
 
 #include <optional>

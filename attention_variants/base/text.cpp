@@ -11,7 +11,7 @@ std::string hexadecimal(unsigned char byte) {
   return {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
 }
 
-// "\n" and its like, or "\x07".
+// "\n", "\r", "\t", or "\x07".
 std::string escaped(unsigned char byte) {
   switch (byte) {
     case '\t':

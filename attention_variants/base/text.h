@@ -1,4 +1,4 @@
-// Bytes of unknown origin as text for people, and as Python has them.
+// Bytes of unknown origin as readable text, and as Python writes them.
 #pragma once
 
 #include <string>

@@ -79,7 +79,7 @@ void finite_differences(const ContractProbe& trial, ClauseReport& f) {
       for (int trial_number = 0; trial_number < 3; ++trial_number) {
         const torch::Tensor direction =
             torch::randn(old.sizes(), generator, torch::kDouble).to(old.device());
-        // Fourth order: an ill-conditioned inverse bends within a step.
+        // Fourth order: an ill-conditioned inverse is not linear within a step.
         const double step = 1e-5;
         const auto at = [&](double t) {
           leaves[i].copy_(old + t * direction);

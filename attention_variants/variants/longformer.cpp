@@ -141,7 +141,7 @@ class LongformerAttention : public ProjectedAttention {
     return {half, block, ops::reference::block_count(length + half, block)};
   }
 
-  // Room for one column beyond d, in the multiples of 8 that the kernels of GPUs want.
+  // Room for one column beyond d, in the multiples of 8 that GPU kernels need.
   static int64_t wider(int64_t d) { return (d / 8 + 1) * 8; }
 
   // Which of the keys of its stretch each query of a block sees, [block,block + 2 half] bool.

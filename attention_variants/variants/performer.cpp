@@ -19,7 +19,7 @@
 namespace lra {
 namespace {
 
-// Of the denominator: out of reach but for a sample without tokens, whose sums are zero.
+// Of the denominator; reached by samples without tokens alone, whose sums are zero.
 constexpr double kPerformerLeast = 1e-30;
 
 enum class PerformerKernel { softmax, relu };

@@ -9,7 +9,7 @@
 // Kitaev et al., "Reformer: The Efficient Transformer", ICLR 2020. Cost: O(R N w d) time, with R
 // rounds and a window of w = (before + 1 + after) chunks of tokens, and O(R N (log N + N/c)) for
 // hashing and sorting, until there are so many buckets that they are factorised. Memory O(R N d):
-// a few (sample, head) pairs at a time, and the backward pass computes their scores anew.
+// a few (sample, head) pairs at a time, and the backward pass recomputes their scores.
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -28,7 +28,7 @@
 namespace lra {
 namespace {
 
-enum class BlockSort { softmax, sinkhorn };  // sinkhorn: rows and columns normalised in turn
+enum class BlockSort { softmax, sinkhorn };  // sinkhorn: rows and columns normalised alternately
 constexpr auto names(BlockSort) { return std::array{"softmax", "sinkhorn"}; }
 
 struct SinkhornOptions {

@@ -158,7 +158,7 @@ class SparseAttention : public ProjectedAttention {
     return pattern;
   }
 
-  // Room for two columns beyond d, in the multiples of 8 that the kernels of GPUs want.
+  // Room for two columns beyond d, in the multiples of 8 that GPU kernels need.
   static int64_t wider(int64_t d) { return (d + 2 + 7) / 8 * 8; }
 
   // queries, keys, values [B*n,H,b,d], real [B*n,b].

@@ -46,7 +46,7 @@ torch::Tensor widen(const torch::Tensor& x, int64_t width) {
 // softmax(left rightᵀ) v: left [B or 1,H,N,r], right [1,H,N,r], v [B,H,N,d] -> [B,H,N,d].
 torch::Tensor product_attention(const torch::Tensor& left, const torch::Tensor& right,
                                 const torch::Tensor& v, const torch::Tensor& mask) {
-  // The fused kernel wants one width for all three, and divides by its root.
+  // The fused kernel needs one width for all three, and divides by its root.
   const int64_t width = std::max(left.size(-1), v.size(-1));
   const auto prepare = [&](const torch::Tensor& x) {
     return widen(x, width).to(v.scalar_type()).expand({v.size(0), -1, -1, -1});

@@ -1,7 +1,7 @@
 // An attention of the user's own from a file: a TorchScript module saved from Python
 // (torch.jit.script(module).save("my.pt")), named torchscript:my.pt. Cost: its own.
 //
-// The number of tensors that its forward takes says what it is:
+// The number of arguments of its forward decides what it is:
 //   forward(q, k, v, mask): the attention itself, [B,H,N,d] and mask [B,N] bool (true = a token) ->
 //     [B,H,N,d] of q's type; it gets the four projections that every other attention has.
 //   forward(x, mask): a whole layer, x [B,N,D] -> [B,N,D] of x's type, projections included.

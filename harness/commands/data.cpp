@@ -150,7 +150,7 @@ struct DataOptions {
 };
 using SharedOptions = std::shared_ptr<DataOptions>;
 
-// What a generator is told: how many samples of what kind.
+// Options of the generators: how many samples of what kind.
 void add_generator_options(CLI::App& command, PrepareOptions& p) {
   const auto add_count = [&](const char* name, int64_t& value, const char* text) {
     command.add_option(name, value, text)

@@ -40,7 +40,7 @@ suite::RunnerOptions runner_of(const SuiteOptions& options);
 /// A runner's threads, shared out over the cells that it runs at a time.
 int64_t cell_threads(const suite::RunnerOptions& runner);
 
-/// The suite as its options say it, or as the folder that it goes on in does.
+/// The suite of these options, or the one that the folder holds already.
 suite::Suite planned_suite(const SuiteOptions& options, int64_t threads, const std::string& device);
 
 /// The files that costs are predicted from. Throws UsageError where one is not there.

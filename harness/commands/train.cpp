@@ -26,8 +26,8 @@ struct TrainOptions {
   bool resume = false;
 };
 
-// Float sums depend on the number of threads: a run goes on with the one it had, unless another is
-// asked for.
+// Float sums depend on the number of threads: a resumed run keeps the number it had unless another
+// is given.
 int64_t resumed_threads(const TrainOptions& options) {
   const auto had = options.resume ? read_run_setting(options.run).threads : std::nullopt;
   if (!had || *had < 1) return options.threads;
@@ -39,7 +39,7 @@ int64_t resumed_threads(const TrainOptions& options) {
   return options.threads;
 }
 
-// A run goes on with the kernels that are there, which round as their instruction set does.
+// A resumed run uses the kernels of this machine, whose rounding depends on their instruction set.
 void say_other_kernels(const std::string& run) {
   const std::string had = read_run_setting(run).kernels(), now = ops::cpu_isa();
   if (had.empty() || had == now) return;

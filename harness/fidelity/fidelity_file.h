@@ -1,5 +1,5 @@
 // The file that fidelity experiments write: one line a cell, synced as it is written, so that a
-// second call goes on where a killed one stopped.
+// second call continues where a killed one stopped.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,7 @@ class FidelityFile {
   FidelityFile(const FidelityFile&) = delete;
   FidelityFile& operator=(const FidelityFile&) = delete;
 
-  /// Whether it holds this cell, whatever came of it.
+  /// Whether it holds this cell, of any status.
   bool has(const Fidelity& cell) const { return cells_.contains(cell.identity()); }
   void append(const Fidelity& cell);
   size_t size() const { return cells_.size(); }

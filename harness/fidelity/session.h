@@ -32,7 +32,7 @@ class Session {
 
   /// Begins the progress of `count` cells.
   void begin(int64_t experiment, const FidelityInputs& inputs, int64_t count);
-  /// Does a cell that the file lacks, whatever comes of it. `work` gives samples and may fill in
+  /// Does a cell that the file lacks, and records any status. `work` gives samples and may fill in
   /// the rest; it returns false where the cell is not to be.
   void add(Fidelity record, const std::function<bool(Fidelity&, Measures&)>& work);
 

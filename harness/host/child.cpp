@@ -44,7 +44,7 @@ std::vector<std::string> environment_with(
   return words;
 }
 
-// How many processes the kernel has killed for want of memory so far.
+// How many processes the kernel has killed so far because memory ran out.
 int64_t memory_kills() {
   std::ifstream in("/proc/vmstat");
   std::string word;
@@ -54,7 +54,7 @@ int64_t memory_kills() {
   return 0;
 }
 
-// A file without a name, in memory: unlike a pipe it never fills up, so nobody need read along.
+// A file without a name, in memory: unlike a pipe it never fills up, so it can be read at the end.
 class Capture {
  public:
   explicit Capture(bool wanted) : descriptor_(wanted ? memfd_create("output", MFD_CLOEXEC) : -1) {

@@ -27,7 +27,7 @@ struct ChildOptions {
 
 /// How a child ended.
 struct ChildStatus {
-  int exit = 0;                // its exit status, where it ended by itself
+  int exit = 0;                // its exit status, where no signal ended it
   int signal = 0;              // the signal that ended it, or 0
   bool timed_out = false;      // it was ended for its time
   bool out_of_memory = false;  // the kernel killed it, or another process just then, for memory
@@ -38,7 +38,7 @@ struct ChildStatus {
   std::string text() const;
 };
 
-/// A running child. It dies with us: when the thread that started it ends, it gets SIGTERM.
+/// A running child. It ends with its parent: when the thread that started it ends, it gets SIGTERM.
 class Child {
  public:
   explicit Child(const std::vector<std::string>& arguments, const ChildOptions& options = {});

@@ -1,12 +1,13 @@
-// A lock on a folder that the system frees the moment its holder dies, whatever killed it.
+// A lock on a folder, which the system frees as soon as the process that holds it ends, for any
+// reason.
 //
 // It is an open-file-description lock (fcntl F_OFD_SETLK) on a file in the folder. The kernel holds
-// it for exactly as long as the holder lives: on local disks, and on NFS, where the server keeps it
-// and drops it with its client. A file with a heartbeat could promise neither: a holder that was
-// merely stopped, or slow, would be taken for dead and go on beside its successor. Unlike flock it
-// can be asked after without being taken for a moment (F_OFD_GETLK), so that looking disturbs
-// nobody. The lock file stays when the lock is freed: removing it would let two processes hold
-// locks on two files of one name.
+// it for exactly as long as the holder runs: on local disks, and on NFS, where the server keeps it
+// and drops it with its client. A file with a heartbeat could guarantee neither: a holder that was
+// merely stopped, or slow, would be taken for ended and continue beside its successor. Unlike flock
+// it can be queried without being taken (F_OFD_GETLK), so that a query disturbs no one. The lock
+// file stays when the lock is freed: removing it would let two processes hold locks on two files of
+// one name.
 #pragma once
 
 #include <cstdint>

@@ -30,12 +30,12 @@ using Environment = std::function<std::optional<std::string>(const std::string& 
 std::optional<std::string> environment_variable(const std::string& name);
 
 /// What the launcher says; nothing for a process on its own, a launcher's only one included.
-/// Reads OMPI_COMM_WORLD_* (Open MPI), PMI_* (MPICH and its kin), RANK, WORLD_SIZE and LOCAL_RANK
-/// (torchrun) and SLURM_STEP_NUM_TASKS, SLURM_PROCID and SLURM_LOCALID (srun), the first set that
-/// is there. Throws UsageError where one of a set is missing or no number.
+/// Reads OMPI_COMM_WORLD_* (Open MPI), PMI_* (MPICH and its derivatives), RANK, WORLD_SIZE and
+/// LOCAL_RANK (torchrun) and SLURM_STEP_NUM_TASKS, SLURM_PROCID and SLURM_LOCALID (srun), the first
+/// set that is there. Throws UsageError where one of a set is missing or no number.
 std::optional<Launch> find_launch(const Environment& environment = environment_variable);
 
-/// The variables by which find_launch() knows of others: without them a child is on its own.
+/// The variables by which find_launch() finds other processes; without them a child runs alone.
 std::vector<std::string> launch_variables();
 
 }  // namespace lra::host

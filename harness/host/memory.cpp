@@ -23,7 +23,7 @@
 #else
 #define LRA_DEVICE_STATISTICS 0
 #endif
-// What a whole GPU has in use: known to be asked this way in 2.11.
+// Memory in use on the whole GPU; this interface is known to work in 2.11.
 #define LRA_DEVICE_MEMORY (TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 11)
 
 namespace lra::host {
@@ -39,7 +39,7 @@ void add_bytes(int64_t bytes) {
 }
 
 // Before each tensor's bytes stands how many they are; 64 keeps LibTorch's alignment. The data
-// pointer is its own context, as LibTorch's raw allocations want it.
+// pointer is its own context, as LibTorch's raw allocations require.
 constexpr size_t kHeader = 64;
 c10::Allocator* g_inner = nullptr;
 

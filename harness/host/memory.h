@@ -25,7 +25,7 @@ void reset_peak_bytes(torch::Device device);
 /// Of a GPU.
 struct DeviceMemory {
   int64_t reserved_peak = 0;  // bytes LibTorch held at most since reset_peak_bytes()
-  int64_t in_use = 0;         // bytes of the device that are taken now, whoever by
+  int64_t in_use = 0;         // bytes of the device in use now, by all processes
 };
 /// Absent on a CPU, and where this LibTorch cannot tell.
 std::optional<DeviceMemory> device_memory(torch::Device device);

@@ -1,4 +1,4 @@
-// What else goes on on the machine while something is measured, and keeping threads in their place.
+// What else runs on the machine during a measurement, and pinning threads to processors.
 #pragma once
 
 #include <cstdint>

@@ -66,7 +66,7 @@ class NcclProcesses final : public Processes {
               [&](std::vector<torch::Tensor>& list) { return group_->broadcast(list, options); });
   }
 
-  // NCCL ends nobody else: the launcher does, as it sees this one end with an error.
+  // NCCL does not end the other processes: the launcher does when this one ends with an error.
   [[noreturn]] void abort(int status) override { std::_Exit(status); }
 
  private:

@@ -31,7 +31,7 @@ class Processes {
   int64_t rank() const { return launch_.rank; }
   int64_t size() const { return launch_.size; }
   int64_t local_rank() const { return launch_.local_rank; }
-  /// The first is the one that writes files and speaks.
+  /// The first writes the files and reports.
   bool is_rank_zero() const { return rank() == 0; }
   const std::string& engine() const { return engine_; }  // "mpi" or "nccl"
 

@@ -1,4 +1,4 @@
-// Measuring in a process of its own: what it is asked, and what came of it.
+// Measuring in a process of its own: the request and the answer.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace lra::profile {
 enum class MeasureKind { cell, roofline, bytes };
 constexpr auto names(MeasureKind) { return std::array{"cell", "roofline", "bytes"}; }
 
-/// What a measuring process is asked.
+/// The request to a measuring process.
 struct MeasureRequest {
   MeasureKind kind = MeasureKind::cell;
   ProfileCell cell;

@@ -45,7 +45,7 @@ std::vector<Peer> list_peers(const std::string& program) {
                 .package = entry.at("package"),
                 .scopes = entry.at("scopes"),
                 .dtypes = entry.at("dtypes")};
-      // An unknown name or option would otherwise match no cell, and nobody would know.
+      // An unknown name or option would otherwise silently match no cell.
       attention_entry(peer.attention.name).effective_options(peer.attention.options);
       // One row of a table each.
       if (std::ranges::any_of(peers, [&](const Peer& other) {

@@ -8,7 +8,7 @@
 namespace lra::profile {
 
 /// Measures what the file lacks, and returns its records. A pass goes through all cells, length by
-/// length, those of one length in an order drawn anew; the file is written after every process, so
+/// length, those of one length in a new random order; the file is written after every process, so
 /// that whatever ends this one costs one process's samples. Throws Interrupted after Ctrl-C.
 std::vector<Profile> run_profile(const ProfilePlan& plan);
 

@@ -52,7 +52,7 @@ void write_report(const Records& records, const fs::path& out) {
     write_file(out / name, content);
     if (!name.ends_with(kPlotScript)) continue;
     scripts.push_back(name);
-    // Where it cannot be drawn anew, an earlier report's must not stand in for it.
+    // Where it cannot be drawn again, the plot of an earlier report must not remain.
     for (const char* extension : {".svg", ".pdf"})
       remove_tree((out / name).replace_extension(extension));
   }

@@ -1,4 +1,4 @@
-// One cell of a suite in its folder: where it stands, who is at it, and the tries it took.
+// One cell of a suite in its folder: its status, the process that has it, and its tries.
 #pragma once
 
 #include <filesystem>
@@ -25,13 +25,14 @@ inline constexpr const char* kLogFile = "log.txt";
 /// `bad` then tells).
 std::optional<Status> final_status(const std::filesystem::path& run, std::string* bad = nullptr);
 
-/// Whether a new call takes up a cell again that ended so: a crash, or a time that was too short.
+/// Whether a new call retries a cell that ended so: a crash, or a time that was too short.
 bool is_retryable(Status status);
 
-/// The cells that a new call would run: those without a result, and those it takes up again.
+/// The cells that a new call would run: those without a result, and those it retries.
 std::vector<size_t> open_cells(const Suite& suite);
 
-/// Who is at a cell: the training process, or the runner that has it; nothing where nobody is.
+/// The holder of a cell: the training process, or the runner that claimed it; nothing where there
+/// is none.
 std::optional<host::LockHolder> cell_holder(const std::filesystem::path& run);
 
 /// A try as it ended.

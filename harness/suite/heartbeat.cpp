@@ -44,7 +44,7 @@ void remove_mark(const fs::path& folder, const std::string& name) {
   fs::remove(folder / name, gone);
 }
 
-// Marks whose locks can be had are of the dead, unless their number still goes up.
+// Marks whose locks are free belong to ended runners, unless their number still goes up.
 void check_others(const fs::path& folder, const std::string& own, std::chrono::milliseconds beat) {
   std::vector<std::pair<std::string, std::string>> suspects;  // of other hosts: name, number
   for (const std::string& name : names_in(folder)) {

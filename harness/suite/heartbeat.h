@@ -1,4 +1,4 @@
-// The runners at a suite: each leaves a mark in OUT/runners for as long as it lives.
+// The runners of a suite: each keeps a mark in OUT/runners while it runs.
 #pragma once
 
 #include <chrono>
@@ -11,9 +11,9 @@
 
 namespace lra::suite {
 
-/// A runner's mark: a locked file with a number that goes up. The lock says that its runner lives;
-/// the number shows those who can take the lock nevertheless that locks do not reach from host to
-/// host there (NFS mounted with nolock, say), so that no cell is run twice unseen.
+/// A runner's mark: a locked file with a number that goes up. The lock says that its runner is
+/// running; the number shows those who can take the lock nevertheless that locks do not reach from
+/// host to host there (NFS mounted with nolock, say), so that no cell is run twice unseen.
 class RunnerHeartbeat {
  public:
   /// Throws Error where a runner of another host is alive and its lock is not seen from here. What
@@ -33,7 +33,7 @@ class RunnerHeartbeat {
   std::jthread beat_;
 };
 
-/// The runners that live.
+/// The runners that are running.
 std::vector<host::LockHolder> runners(const std::filesystem::path& out);
 
 }  // namespace lra::suite

@@ -1,4 +1,4 @@
-// A cell's training in a process of its own: what the process is told, and what it does.
+// A cell's training in a process of its own: the request, and running it.
 #pragma once
 
 #include <string>

@@ -7,7 +7,7 @@
 namespace lra::suite {
 namespace {
 
-// A process whose command line is wrong, and stays so.
+// A process whose command line is wrong: retrying cannot help.
 constexpr int kUsage = 2;
 // As a shell, and Slurm's scripts, know a stop by request.
 constexpr int kStoppedByRequest = 130;

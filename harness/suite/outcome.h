@@ -23,7 +23,7 @@ struct Outcome {
     done,   // its result stands
     fail,   // it left none: `status` and `reason` are to be recorded
     retry,  // once more
-    leave,  // it was asked to stop: whoever goes on with the suite takes it up
+    leave,  // it was asked to stop: a later runner of the suite continues it
   } next = Next::done;
   Status status = Status::ok;
   std::string reason;

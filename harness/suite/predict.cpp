@@ -25,7 +25,7 @@ constexpr double kProbeSeconds = 2, kProbeTimeout = 300;
 // What a process takes before its first step.
 constexpr double kStart = 3;
 
-// Nothing on stderr for as long as it lives.
+// Suppresses stderr for a scope.
 class Quiet {
  public:
   Quiet() { host::set_quiet(true); }

@@ -125,7 +125,7 @@ class SuiteRunner {
     return fmt::format("[{}/{}] {}", i + 1, suite_.cells.size(), suite_.cells[i].label());
   }
 
-  // Starts cells until every slot is busy or none is free to be had.
+  // Starts cells until every slot is busy or no cell can be claimed.
   void fill() {
     for (const size_t i : queue_.chosen()) {
       const auto slot = std::ranges::find(slots_, false, &Slot::busy);

@@ -15,13 +15,13 @@ struct RunnerOptions {
   std::vector<std::string> devices = {"cpu"};  // one cell a device at a time; "cpu": `jobs` cells
   int64_t jobs = 1;                            // cells at a time
   int64_t threads = 1;                         // of the profile; a cell's are the suite's
-  int64_t tries = 3;                           // of a process that dies without getting any further
+  int64_t tries = 3;                           // of a process that ends without progress
   double timeout = 0;                          // seconds for a cell over all its tries; 0 = none
   std::vector<size_t> only;  // these cells alone, without profile and report; empty = everything
 };
 
 /// How often the same suite may be run at a time by other processes, on this host or others: as
-/// often as they like. Makes the data, runs what is missing and held by nobody, waits for what
+/// often as they like. Makes the data, runs what is missing and not claimed, waits for what
 /// others hold (and takes it over where they die), measures, writes OUT/report and prints its
 /// tables. Returns the number of parts (cells, the profile) that did not end as "ok". A cell that
 /// fails is a record with its status; the others go on. Throws Interrupted after Ctrl-C.

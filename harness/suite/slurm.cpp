@@ -45,7 +45,7 @@ void jobs_fields(Fields& f, Record& jobs) {
   f("report", jobs.report, Presence::optional);
 }
 
-// A word for bash, whatever is in it.
+// Any text as one word of bash.
 std::string quoted(const std::string& word) {
   std::string text = "'";
   for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);

@@ -24,7 +24,7 @@ struct CellStatus {
   std::optional<double> accuracy;   // of test where it ended, else of dev so far
   std::optional<double> rate, eta;  // steps a second; seconds
   std::optional<double> seconds;    // it took, where it ended
-  std::string by;                   // who is at it
+  std::string by;                   // who holds it
   std::string queue;                // what the cluster says of its job, "" = nothing
 };
 

@@ -25,7 +25,7 @@ struct SuiteRequest {
   std::vector<std::string> sets;  // over the budget's own
   DataSources data;               // `folder` is OUT/data whatever stands here
   std::filesystem::path out;
-  std::string device = "cpu";  // "cpu" or "cuda": which one is the runner's business
+  std::string device = "cpu";  // "cpu" or "cuda": the runner chooses which GPU
   std::string dtype = "float32";
   int64_t threads = 0;   // of each cell: float sums depend on it, so all runners use the same
   double max_hours = 0;  // 0 = no limit

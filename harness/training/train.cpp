@@ -74,7 +74,7 @@ void limit_memory(const TrainRequest& request) {
   host::set_cpu_memory_limit(host::live_bytes(request.device) + limit);
 }
 
-// What an error in a handler makes of the run; throws it on where it is no end of a run.
+// The outcome for the error being handled; rethrows errors that are not an outcome of a run.
 RunOutcome outcome_of(const std::exception& error, const TrainRequest& request, int64_t step,
                       bool trained) {
   if (dynamic_cast<const Unsupported*>(&error) != nullptr)

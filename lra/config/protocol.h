@@ -8,7 +8,7 @@
 // `settings` holds any field of Settings; a task's entry goes over it. Where a recipe has an entry
 // for a task and a variant, it stands in the task's:
 //    "image": {"attentions": {"sinkhorn": {"settings": {...}, "options": {...}}}}
-// and goes over both. `extends` puts another protocol beneath. Every key is checked. See
+// and goes over both. `extends` starts from another protocol. Every key is checked. See
 // docs/protocols.md.
 #pragma once
 

@@ -23,7 +23,7 @@ struct PrepareOptions {
   int64_t min_length = -1, max_length = -1;  // tokens a sample, both excluded; ListOps
   int64_t resolution = -1;                   // pixels a side; Pathfinder
   std::string difficulty;                    // easy, intermediate or hard; Pathfinder
-  bool synthetic = false;                    // a labelled stand-in for data that cannot be had
+  bool synthetic = false;                    // a labelled stand-in for data that cannot be obtained
   int64_t threads = 0;                       // 0 = all cores; the result does not depend on it
   /// Called now and then with (done, total, what); may be empty.
   std::function<void(int64_t, int64_t, const std::string&)> progress;

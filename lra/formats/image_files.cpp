@@ -90,7 +90,8 @@ struct JpegErrors {
   std::longjmp(errors->jump, 1);
 }
 
-// A warning is how libjpeg says that data are cut short or damaged: it would go on with grey.
+// A warning is how libjpeg says that data are cut short or damaged: it would continue with grey
+// pixels.
 void jpeg_warned(j_common_ptr info, int level) {
   if (level < 0) jpeg_failed(info);
 }

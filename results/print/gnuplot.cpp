@@ -60,7 +60,7 @@ std::string data_lines(const PlotSeries& series) {
   return lines;
 }
 
-// How the i-th series looks apart from its colour: after the last colour they begin anew with other
+// The i-th series' style besides its colour: after the last colour they start again with other
 // symbols and dashes.
 std::string look(const PlotSeries& series, size_t i, bool bars) {
   const size_t round = i / kColours;

@@ -42,7 +42,7 @@ struct ProfileMemory {
   std::optional<double> optimizer;     // MiB of the optimizer's state
   std::optional<double> process_peak;  // MiB resident at most in the whole process (VmHWM)
   std::optional<double> reserved;      // MiB that LibTorch held of a GPU at most
-  std::optional<double> device;        // MiB in use on that GPU, whoever by
+  std::optional<double> device;        // MiB in use on that GPU, by all processes
 };
 
 /// What a machine reached in this program's own measurement, with the cells' threads and type.

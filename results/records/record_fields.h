@@ -106,7 +106,7 @@ class RecordReader {
   void ahead(const char* name, T& value) const {
     (*this)(name, value);
   }
-  /// What is there for people alone.
+  /// A text for readers, which no reader of the record uses.
   void note(const char*, const char*) const {}
   /// Throws unless the field "schema" is `expected`.
   void schema(const char* expected) const;

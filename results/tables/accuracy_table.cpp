@@ -37,7 +37,7 @@ void note_unlearned(const RecipeGroup& group, const AccuracyCells& cells, const 
       fmt::join(rows, ", "), chance ? "chance" : "the most frequent label", *baseline.highest()));
 }
 
-// Who is as good as the best of a task.
+// Which rows are not distinguishable from the best of a task.
 void note_standing(const std::vector<Standing>& all, const std::string& task,
                    std::vector<std::string>& notes) {
   std::string best;
@@ -152,7 +152,7 @@ std::string percent_text(std::optional<double> percent) {
 std::string median_text(const std::vector<double>& values, const char* format) {
   if (values.empty()) return "–";
   const double median = stats::quantile(values, 0.5);
-  // A digit for every power of ten would burst the table.
+  // A digit for every power of ten would make the table too wide.
   return median < 1e15 ? fmt::format(fmt::runtime(format), median) : short_number(median);
 }
 

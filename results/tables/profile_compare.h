@@ -1,4 +1,4 @@
-// Two profiles of the same cells: what became slower, and what cannot be told.
+// Two profiles of the same cells: what became slower, and what is not certain.
 #pragma once
 
 #include <span>

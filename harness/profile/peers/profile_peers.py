@@ -422,7 +422,7 @@ def measured(request):
     if others > NOISE:
         one_pass["noisy"] = f"others took {100 * others:.0f} % of the processors"
     state = list(module.parameters()) + list(module.buffers())
-    # lra makes the median and its interval anew, of all passes.
+    # lra recomputes the median and its interval over all passes.
     return {"time_ms": {"median": sorted(samples)[len(samples) // 2], "samples": samples, "passes": [one_pass]},
             "memory_mib": {"peak": peak_bytes(call) / 2**20, "process_peak": process_peak,
                            "parameters": sum(t.numel() * t.element_size() for t in state) / 2**20}}
