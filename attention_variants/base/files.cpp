@@ -179,7 +179,7 @@ void AtomicFolder::commit() {
 
 AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   std::error_code ignored;
-  // Renaming over a link would replace the link, not the file that it stands for.
+  // Renaming over a link would replace the link, not its target.
   if (fs::is_symlink(path_, ignored)) path_ = fs::weakly_canonical(path_, ignored);
   const fs::file_status status = fs::status(path_, ignored);
   if (fs::is_directory(status)) throw system_error("write", path_, EISDIR);

@@ -84,7 +84,8 @@ void run_evaluate(const EvaluateOptions& options, Processes* processes) {
   use_threads(options.threads, processes);
   std::optional<OpenedRun> opened;
   run_collective(processes, [&] {
-    opened.emplace(open_run(options.run, options.data, options.checkpoint, device));
+    opened.emplace(open_run(options.run, options.data,
+                            *parse_name<CheckpointKind>(options.checkpoint), device));
   });
   const OpenedRun& run = *opened;
   const Evaluation evaluation =
@@ -187,7 +188,7 @@ void add_evaluate_command(CLI::App& app) {
       ->check(CLI::IsMember({"train", "dev", "test"}))
       ->capture_default_str();
   command->add_option("--checkpoint", options->checkpoint, "best or last")
-      ->check(CLI::IsMember({"best", "last"}))
+      ->check(CLI::IsMember(all_names<CheckpointKind>()))
       ->capture_default_str();
   command->add_option("--data", options->data,
                       "Folder of lra data prepare --out; default: the run's own");

@@ -16,7 +16,7 @@ struct MeasureLimits {
       0.02;  // or when the median's bootstrap 95 % interval is within this part of it, to each side
   int64_t fewest = 3;  // samples, however long they take
   int64_t most = 1000;
-  double least_seconds = 0.05;  // of sampling, so that a short moment does not stand for all
+  double least_seconds = 0.05;  // of sampling, so that one short period does not decide
   int64_t flush_bytes = 0;      // of a GPU's cache, overwritten before each sample; 0 = off
 };
 

@@ -52,7 +52,7 @@ std::vector<std::string> draw_plots(const std::filesystem::path& folder,
     }
     if (status == 0) continue;
     failures.push_back(fmt::format("gnuplot {}: exit status {}", script, status));
-    // What it had begun is no picture.
+    // A half-written file is no picture.
     for (const char* extension : {".svg", ".pdf"})
       remove_tree((folder / script).replace_extension(extension));
   }

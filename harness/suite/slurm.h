@@ -35,7 +35,7 @@ std::vector<SlurmScript> slurm_scripts(const Suite& suite, const std::vector<siz
 
 /// Writes the scripts, submits them (the last one to begin when all others have ended) and
 /// OUT/slurm/jobs.json with the jobs' numbers; returns those. Throws Error with what sbatch said,
-/// and then takes back what it had submitted.
+/// and then cancels what it had submitted.
 std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScript>& scripts);
 
 /// OUT/slurm/jobs.json: what was submitted.

@@ -6,7 +6,7 @@
 namespace lra {
 
 OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path& data,
-                   const std::string& checkpoint, torch::Device device) {
+                   CheckpointKind checkpoint, torch::Device device) {
   if (!std::filesystem::exists(run / kConfigFile)) {
     throw Error(run.string() + " is not a run folder (no " + kConfigFile +
                 "); lra train --run makes one");
@@ -22,7 +22,7 @@ OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path
   PreparedData opened = open_data(folder, config.task, /*check_hashes=*/true);
   auto model = std::make_shared<Model>(task(config.task), config);
   model->to(device);
-  const auto file = run / (checkpoint == "best" ? kBestCheckpoint : kLastCheckpoint);
+  const auto file = run / (checkpoint == CheckpointKind::best ? kBestCheckpoint : kLastCheckpoint);
   if (!std::filesystem::exists(file)) {
     throw Error(run.string() + " has no " + file.filename().string() +
                 " yet; lra train --resume goes on with the run");

@@ -12,6 +12,9 @@
 
 namespace lra {
 
+enum class CheckpointKind { best, last };
+constexpr auto names(CheckpointKind) { return std::array{"best", "last"}; }
+
 struct OpenedRun {
   Config config;
   PreparedData data;
@@ -19,10 +22,10 @@ struct OpenedRun {
   TrainState at;                 // of the checkpoint
 };
 
-/// Opens `run` at its checkpoint ("best" or "last"). `data` is the folder of the prepared data;
+/// Opens `run` at a checkpoint. `data` is the folder of the prepared data;
 /// empty: the run's own. Throws Error that says what is missing and what to do, and where
 /// checkpoint, configuration and data (by fingerprint) do not belong together.
 OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path& data,
-                   const std::string& checkpoint, torch::Device device);
+                   CheckpointKind checkpoint, torch::Device device);
 
 }  // namespace lra

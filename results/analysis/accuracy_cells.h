@@ -13,7 +13,7 @@
 
 namespace lra {
 
-/// What the seeds of one attention on one task come to.
+/// The results of the seeds of one attention on one task.
 struct AccuracyCell {
   std::vector<const Result*> ok;     // one a seed
   std::map<std::string, int> other;  // status -> count

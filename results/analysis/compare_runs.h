@@ -15,7 +15,7 @@ namespace lra {
 
 inline constexpr const char* kCompareSchema = "lra.compare/1";
 
-/// What one side's runs come to.
+/// The results of one side's runs.
 struct ComparedSide {
   std::string name;                 // as in tables: "nystrom[num_landmarks=32]"
   std::vector<const Result*> runs;  // that are ok, one a seed; into the span that was given

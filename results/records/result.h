@@ -1,5 +1,5 @@
-// result.json (schema lra.result/1): what a training run came to. A number that was not measured is
-// absent, never 0; JSON null counts as absent.
+// result.json (schema lra.result/1): the result of a training run. A number that was not measured
+// is absent, never 0; JSON null counts as absent.
 #pragma once
 
 #include <cstdint>

@@ -232,7 +232,7 @@ class TrainedFidelityTest : public FidelityTest {
 TEST_F(TrainedFidelityTest, SeesWhatTheModelsLayersSee) {
   const torch::NoGradGuard no_grad;
   const auto layers = fidelity::TrainedInputs(run_, {}, torch::kCPU).layers(3, 20);
-  const OpenedRun run = open_run(run_, {}, "best", torch::kCPU);
+  const OpenedRun run = open_run(run_, {}, CheckpointKind::best, torch::kCPU);
   run.model->eval();
   ASSERT_EQ(layers.size(), 2u);
   // The first dev samples of at least 20 tokens.

@@ -27,7 +27,7 @@ class SplitWriter;
 
 namespace lra::pathfinder {
 
-/// What the reference generator does that one would not guess. Other rules make another task: they
+/// Rules of the reference generator that are not obvious. Other rules make another task: they
 /// are here to test the tests.
 struct Rules {
   bool ceil_steps = true;      // steps end at the next higher pixel, not at the nearest
