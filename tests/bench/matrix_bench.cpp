@@ -23,7 +23,7 @@ ops::cpu::ConstMatrix rows_of(const torch::Tensor& x, int64_t head) {
 
 // q kᵀ of a tile of m rows, and the products of its gradients.
 template <class Multiply>
-BenchWork product_work(int64_t m, const Multiply& gemm) {
+BenchWork product_work(int64_t m, ops::cpu::GemmPrecision precision, const Multiply& gemm) {
   using ops::cpu::Transposed;
   const auto q = head_vectors(m), k = head_vectors(kWidth), scores = head_vectors(m),
              grad_q = torch::empty_like(q), grad_k = torch::empty_like(k);
@@ -33,6 +33,7 @@ BenchWork product_work(int64_t m, const Multiply& gemm) {
   };
   const auto each = [=](const auto& work) {
     return [=] {
+      const ops::cpu::GemmPrecisionScope scope(precision);
       ops::cpu::parallel_for_items(kHeads, 0, q.options(),
                                    [&](int64_t head, float*) { work(head); });
     };
@@ -55,7 +56,9 @@ BenchWork float32_product_work(int64_t m, Kernels kernels) {
   const ops::cpu::GemmBackend code = kernels == Kernels::reference
                                          ? ops::cpu::GemmBackend::blas
                                          : ops::cpu::product_codes().back();
-  return product_work(m, [=](auto... given) { gemm_f32(code, given..., ops::cpu::GemmScale{}); });
+  return product_work(m, ops::cpu::GemmPrecision::float32, [=](auto... given) {
+    gemm_f32(code, given..., ops::cpu::GemmScale{});
+  });
 }
 
 // By the code that gemm() takes on this processor; for reference in float32, of rounded
@@ -63,7 +66,9 @@ BenchWork float32_product_work(int64_t m, Kernels kernels) {
 BenchWork bfloat16_product_work(int64_t m, Kernels kernels) {
   const ops::cpu::GemmBf16Backend code =
       kernels == Kernels::reference ? ops::cpu::GemmBf16Backend::float32 : ops::cpu::rounded_code();
-  return product_work(m, [=](auto... given) { gemm_bf16(code, given..., ops::cpu::GemmScale{}); });
+  return product_work(m, ops::cpu::GemmPrecision::bfloat16, [=](auto... given) {
+    gemm_bf16(code, given..., ops::cpu::GemmScale{});
+  });
 }
 
 bool has_onednn() { return ops::cpu::rounded_codes().back() == ops::cpu::GemmBf16Backend::onednn; }
@@ -73,7 +78,9 @@ BenchWork onednn_product_work(int64_t m, Kernels kernels) {
   const ops::cpu::GemmBf16Backend code = kernels == Kernels::reference
                                              ? ops::cpu::GemmBf16Backend::avx512
                                              : ops::cpu::GemmBf16Backend::onednn;
-  return product_work(m, [=](auto... given) { gemm_bf16(code, given..., ops::cpu::GemmScale{}); });
+  return product_work(m, ops::cpu::GemmPrecision::bfloat16, [=](auto... given) {
+    gemm_bf16(code, given..., ops::cpu::GemmScale{});
+  });
 }
 
 // A softmax matrix [m,m] a head.
