@@ -15,6 +15,9 @@
 
 namespace lra::ops::cpu {
 
+/// Of an operator: what it takes of an arena differs.
+enum class Pass { forward, backward };
+
 namespace detail {
 /// Ends the program with the sizes, in bytes.
 [[noreturn]] void arena_overrun(int64_t size, int64_t taken, int64_t asked);
@@ -106,22 +109,3 @@ LRA_INLINE int64_t bytes_of(const Of&... of) {
 }
 
 }  // namespace lra::ops::cpu
-
-namespace lra::ops::LRA_KERNELS {
-
-// Without an end: of kernels whose sizes are counted apart.
-class OpenArena {
- public:
-  explicit OpenArena(float* begin) : next_(begin) {}
-  float* take(int64_t count) {
-    float* taken = next_;
-    next_ += count;
-    return taken;
-  }
-  Matrix matrix(int64_t rows, int64_t columns) { return {take(rows * columns), columns}; }
-
- private:
-  float* next_;
-};
-
-}  // namespace lra::ops::LRA_KERNELS
