@@ -16,14 +16,13 @@ namespace {
 
 constexpr int64_t kIterations = 6, kTaps = 35;
 
-ops::cpu::Matrix rows_of(float* data, int64_t width) { return {data, width}; }
 ops::cpu::ConstMatrix rows_of(const torch::Tensor& x, int64_t head) {
   return ops::cpu::head_rows(x, 0, head);
 }
 
 // q kᵀ of a tile of m rows, and the products of its gradients.
 template <class Multiply>
-BenchWork product_work(int64_t m, const Multiply& gemm) {
+BenchWork product_work(int64_t m, ops::cpu::GemmPrecision precision, const Multiply& gemm) {
   using ops::cpu::Transposed;
   const auto q = head_vectors(m), k = head_vectors(kWidth), scores = head_vectors(m),
              grad_q = torch::empty_like(q), grad_k = torch::empty_like(k);
@@ -33,8 +32,8 @@ BenchWork product_work(int64_t m, const Multiply& gemm) {
   };
   const auto each = [=](const auto& work) {
     return [=] {
-      ops::cpu::parallel_for_items(kHeads, 0, q.options(),
-                                   [&](int64_t head, float*) { work(head); });
+      const ops::cpu::GemmPrecisionScope scope(precision);
+      ops::cpu::parallel_for_items(kHeads, 0, [&](int64_t head, ops::cpu::Arena&) { work(head); });
     };
   };
   return {.forward = each(forward),
@@ -55,7 +54,8 @@ BenchWork float32_product_work(int64_t m, Kernels kernels) {
   const ops::cpu::GemmBackend code = kernels == Kernels::reference
                                          ? ops::cpu::GemmBackend::blas
                                          : ops::cpu::product_codes().back();
-  return product_work(m, [=](auto... given) { gemm_f32(code, given..., ops::cpu::GemmScale{}); });
+  return product_work(m, ops::cpu::GemmPrecision::float32,
+                      [=](auto... given) { gemm_f32(code, given..., ops::cpu::GemmScale{}); });
 }
 
 // By the code that gemm() takes on this processor; for reference in float32, of rounded
@@ -63,7 +63,8 @@ BenchWork float32_product_work(int64_t m, Kernels kernels) {
 BenchWork bfloat16_product_work(int64_t m, Kernels kernels) {
   const ops::cpu::GemmBf16Backend code =
       kernels == Kernels::reference ? ops::cpu::GemmBf16Backend::float32 : ops::cpu::rounded_code();
-  return product_work(m, [=](auto... given) { gemm_bf16(code, given..., ops::cpu::GemmScale{}); });
+  return product_work(m, ops::cpu::GemmPrecision::bfloat16,
+                      [=](auto... given) { gemm_bf16(code, given..., ops::cpu::GemmScale{}); });
 }
 
 bool has_onednn() { return ops::cpu::rounded_codes().back() == ops::cpu::GemmBf16Backend::onednn; }
@@ -73,8 +74,20 @@ BenchWork onednn_product_work(int64_t m, Kernels kernels) {
   const ops::cpu::GemmBf16Backend code = kernels == Kernels::reference
                                              ? ops::cpu::GemmBf16Backend::avx512
                                              : ops::cpu::GemmBf16Backend::onednn;
-  return product_work(m, [=](auto... given) { gemm_bf16(code, given..., ops::cpu::GemmScale{}); });
+  return product_work(m, ops::cpu::GemmPrecision::bfloat16,
+                      [=](auto... given) { gemm_bf16(code, given..., ops::cpu::GemmScale{}); });
 }
+
+// What a head's inverse and its backward pass take.
+struct InverseBenchScratch {
+  InverseBenchScratch(int64_t m, ops::cpu::Arena& arena)
+      : grad(arena.matrix(m, m)), iterates(m, kIterations, arena) {
+    const ops::cpu::Arena::Frame frame(arena);
+    ops::cpu::InverseGradients(m, arena);
+  }
+  ops::cpu::Matrix grad;
+  ops::cpu::InverseIterates iterates;
+};
 
 // A softmax matrix [m,m] a head.
 BenchWork inverse_work(int64_t m, Kernels kernels) {
@@ -85,33 +98,45 @@ BenchWork inverse_work(int64_t m, Kernels kernels) {
     return differentiable([=](bool) { return ops::reference::landmark_inverse(a, kIterations); },
                           {a}, flops);
   const auto z = torch::empty_like(a), grad_a = torch::empty_like(a), grad_z = torch::randn_like(a);
-  const int64_t forward = ops::cpu::inverse_scratch(m),
-                backward = ops::cpu::inverse_backward_scratch(m, kIterations) + m * m;
   return {.forward =
               [=] {
                 ops::cpu::parallel_for_items(
-                    kHeads, forward, a.options(), [&](int64_t head, float* scratch) {
+                    kHeads, ops::cpu::bytes_of<ops::cpu::InverseIterates>(m, 1),
+                    [&](int64_t head, ops::cpu::Arena& arena) {
                       ops::cpu::inverse(m, kIterations, rows_of(a, head),
-                                        ops::cpu::mutable_head_rows(z, 0, head), scratch);
+                                        ops::cpu::mutable_head_rows(z, 0, head), arena);
                     });
               },
           .training =
               [=] {
                 ops::cpu::parallel_for_items(
-                    kHeads, backward, a.options(), [&](int64_t head, float* scratch) {
-                      float* iterates = scratch + m * m;
-                      ops::cpu::inverse_iterates(m, kIterations, rows_of(a, head),
-                                                 ops::cpu::mutable_head_rows(z, 0, head), iterates);
+                    kHeads, ops::cpu::bytes_of<InverseBenchScratch>(m),
+                    [&](int64_t head, ops::cpu::Arena& arena) {
+                      const ops::cpu::Arena::Frame frame(arena);
+                      const InverseBenchScratch scratch(m, arena);
+                      ops::cpu::inverse_iterates(kIterations, rows_of(a, head),
+                                                 ops::cpu::mutable_head_rows(z, 0, head),
+                                                 scratch.iterates);
                       const float* given = rows_of(grad_z, head).data;
-                      std::copy(given, given + m * m, scratch);  // it is spoilt
-                      ops::cpu::inverse_backward(
-                          m, kIterations, rows_of(a, head), rows_of(scratch, m),
-                          ops::cpu::mutable_head_rows(grad_a, 0, head), iterates);
+                      std::copy(given, given + m * m, scratch.grad.data);  // is overwritten
+                      ops::cpu::inverse_backward(kIterations, rows_of(a, head), scratch.grad,
+                                                 ops::cpu::mutable_head_rows(grad_a, 0, head),
+                                                 scratch.iterates, arena);
                     });
               },
           .flops = flops,
           .least_bytes = 2.0 * static_cast<double>(a.nbytes())};
 }
+
+// All positions of a head's values and of the result's gradient as the convolution reads them.
+struct ConvolutionBenchScratch {
+  ConvolutionBenchScratch(int64_t n, ops::cpu::Arena& arena)
+      : values(arena.matrix(n + kTaps - 1, kWidth)),
+        given(arena.matrix(n + kTaps - 1, kWidth)),
+        sums(kTaps, arena) {}
+  ops::cpu::Matrix values, given;
+  ops::cpu::ConvWeightSums sums;
+};
 
 BenchWork convolution_work(int64_t n, Kernels kernels) {
   const auto x = head_vectors(n), weight = torch::randn({kHeads, 1, kTaps, 1});
@@ -121,37 +146,39 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
                           {x, weight}, flops);
   const auto out = torch::zeros_like(x), gradient = torch::randn_like(x),
              grad_x = torch::zeros_like(x), grad_weight = torch::zeros_like(weight);
-  const int64_t laid_out = (n + kTaps - 1) * kWidth,
-                scratch_floats = 2 * laid_out + ops::cpu::tap_sum_floats(kTaps);
   const auto conv_weight = [=](const torch::Tensor& of, int64_t head) {
     return of.mutable_data_ptr<float>() + head * kTaps;
   };
-  const auto forward = [=](int64_t head, float* scratch) {
-    const ops::cpu::Matrix between = rows_of(scratch, kWidth);
+  const auto convolve = [=](int64_t head, ops::cpu::Matrix between) {
     ops::cpu::pad_tile(rows_of(x, head), n, 0, n, kWidth, kTaps, ops::cpu::KernelOrder::no,
                        between);
     ops::cpu::add_convolution(conv_weight(weight, head), kTaps, ops::cpu::KernelOrder::no, between,
                               n, kWidth, ops::cpu::mutable_head_rows(out, 0, head));
   };
   return {.forward =
-              [=] { ops::cpu::parallel_for_items(kHeads, scratch_floats, x.options(), forward); },
+              [=] {
+                ops::cpu::parallel_for_items(kHeads, ops::cpu::bytes_of<ConvolutionBenchScratch>(n),
+                                             [&](int64_t head, ops::cpu::Arena& arena) {
+                                               convolve(head,
+                                                        ConvolutionBenchScratch(n, arena).values);
+                                             });
+              },
           .training =
               [=] {
                 ops::cpu::parallel_for_items(
-                    kHeads, scratch_floats, x.options(), [&](int64_t head, float* scratch) {
-                      forward(head, scratch);
-                      const ops::cpu::Matrix given = rows_of(scratch + laid_out, kWidth);
+                    kHeads, ops::cpu::bytes_of<ConvolutionBenchScratch>(n),
+                    [&](int64_t head, ops::cpu::Arena& arena) {
+                      const auto [values, given, sums] = ConvolutionBenchScratch(n, arena);
+                      convolve(head, values);
                       ops::cpu::pad_tile(rows_of(gradient, head), n, 0, n, kWidth, kTaps,
                                          ops::cpu::KernelOrder::yes, given);
                       ops::cpu::add_convolution(conv_weight(weight, head), kTaps,
                                                 ops::cpu::KernelOrder::yes, given, n, kWidth,
                                                 ops::cpu::mutable_head_rows(grad_x, 0, head));
-                      float* const sums = scratch + 2 * laid_out;
-                      std::fill(sums, sums + ops::cpu::tap_sum_floats(kTaps), 0.0F);
-                      ops::cpu::add_conv_weight_grad(given.from(ops::cpu::pad_after(kTaps)),
-                                                     rows_of(scratch, kWidth), kTaps, n, kWidth,
-                                                     sums);
-                      ops::cpu::tap_gradients(sums, kTaps, conv_weight(grad_weight, head));
+                      std::fill(sums.data, sums.data + sums.count, 0.0F);
+                      ops::cpu::add_conv_weight_grad(given.from(ops::cpu::pad_after(kTaps)), values,
+                                                     kTaps, n, kWidth, sums.data);
+                      ops::cpu::tap_gradients(sums.data, kTaps, conv_weight(grad_weight, head));
                     });
               },
           .flops = flops,

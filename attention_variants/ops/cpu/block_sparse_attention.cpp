@@ -17,10 +17,13 @@ PatternShape shape_of(int64_t length, int64_t head_dim) {
           .scale = 1 / std::sqrt(static_cast<float>(head_dim))};
 }
 
-int64_t scratch_of(const PatternShape& shape, const Patterns& patterns, bool backward) {
+int64_t bytes_of_most(const PatternShape& shape, const Patterns& patterns, Pass pass) {
   int64_t most = 0;
-  for (const SparsityPattern& pattern : patterns)
-    most = std::max(most, pattern_scratch(shape, pattern, backward));
+  for (const SparsityPattern& pattern : patterns) {
+    const PatternSizes sizes(pattern);
+    most = std::max(most, pass == Pass::forward ? bytes_of<PatternScratch>(shape, sizes)
+                                                : bytes_of<PatternBackwardScratch>(shape, sizes));
+  }
   return most;
 }
 
@@ -43,23 +46,21 @@ class BlockSparseOp : public HeadOp {
     tensors.state = {torch::zeros({batch_, heads_, 2, shape_.length}, tensors.in[0].options())};
   }
 
-  int64_t scratch(Pass pass) const {
-    return scratch_of(shape_, patterns_, /*backward=*/pass == Pass::backward);
-  }
+  int64_t scratch(Pass pass) const { return bytes_of_most(shape_, patterns_, pass); }
 
-  void forward(int64_t item, float* scratch) const {
+  void forward(int64_t item, Arena& arena) const {
     pattern_forward(shape_, pattern(item), inputs(item), rows(tensors_.out, item), stats(item),
-                    scratch);
+                    arena);
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
-                const torch::autograd::variable_list& gradients, float* scratch) const {
+                const torch::autograd::variable_list& gradients, Arena& arena) const {
     pattern_backward(shape_, pattern(item), inputs(item), rows(tensors_.out, item), stats(item),
                      head(grad_out, item),
                      {.q = rows(gradients[0], item),
                       .k = rows(gradients[1], item),
                       .v = rows(gradients[2], item)},
-                     scratch);
+                     arena);
   }
 
  private:
@@ -92,9 +93,8 @@ torch::Tensor run(const BlockSparseCall& call) {
 int64_t bytes(const BlockSparseShape& given) {
   const int64_t items = given.batch * given.heads;
   const PatternShape shape = shape_of(given.length, given.head_dim);
-  return (items * given.length * (given.head_dim + 2) +
-          threads_for(items) * scratch_of(shape, given.patterns(), /*backward=*/false)) *
-         static_cast<int64_t>(sizeof(float));
+  return items * given.length * (given.head_dim + 2) * static_cast<int64_t>(sizeof(float)) +
+         scratch_bytes(items, bytes_of_most(shape, given.patterns(), Pass::forward));
 }
 
 }  // namespace lra::ops::cpu

@@ -11,8 +11,6 @@
 
 namespace lra::ops::cpu {
 
-enum class Pass { forward, backward };
-
 /// The tensors of one call. `in` is as given, the first Op::kHeadInputs of them [B,H,N,d] with
 /// contiguous rows, the others contiguous.
 struct HeadTensors {
@@ -25,10 +23,10 @@ struct HeadTensors {
 ///   kInputs, kHeadInputs, kKept: tensors given; of heads, first; kept for the backward pass, first
 ///   kReadsOut: whether the backward pass reads the result
 ///   allocate(tensors, differentiated): out and state; it may change both
-///   items(Pass) and scratch(Pass): how many items there are, and the floats that one works in
-///   forward(item, scratch)
+///   items(Pass) and scratch(Pass): how many items there are, and the bytes that one works in
+///   forward(item, arena)
 ///   allocate_gradients(gradients) of inputs that are not heads, where there are any
-///   backward(item, grad_out, gradients, scratch)
+///   backward(item, grad_out, gradients, arena)
 ///   finish(gradients), on the caller's thread
 template <class Op>
 class HeadFunction : public torch::autograd::Function<HeadFunction<Op>> {
@@ -54,8 +52,8 @@ class HeadFunction : public torch::autograd::Function<HeadFunction<Op>> {
     }
     Op op(tensors, options);
     op.allocate(tensors, differentiated);
-    parallel_for_items(op.items(Pass::forward), op.scratch(Pass::forward), tensors.in[0].options(),
-                       [&](int64_t item, float* scratch) { op.forward(item, scratch); });
+    parallel_for_items(op.items(Pass::forward), op.scratch(Pass::forward),
+                       [&](int64_t item, Arena& arena) { op.forward(item, arena); });
     if (differentiated) {
       List kept(tensors.in.begin(), tensors.in.begin() + Op::kKept);
       if (Op::kReadsOut) kept.push_back(tensors.out);
@@ -79,8 +77,8 @@ class HeadFunction : public torch::autograd::Function<HeadFunction<Op>> {
     for (size_t i = 0; i < Op::kHeadInputs; ++i) gradients[i] = empty_heads_like(tensors.in[i]);
     op.allocate_gradients(gradients);
     parallel_for_items(
-        op.items(Pass::backward), op.scratch(Pass::backward), tensors.in[0].options(),
-        [&](int64_t item, float* scratch) { op.backward(item, grad_out, gradients, scratch); });
+        op.items(Pass::backward), op.scratch(Pass::backward),
+        [&](int64_t item, Arena& arena) { op.backward(item, grad_out, gradients, arena); });
     op.finish(gradients);
     return gradients;
   }

@@ -1,7 +1,9 @@
 #include "attention_variants/ops/cpu/heads.h"
 
 #include <algorithm>
+#include <deque>
 
+#include "attention_variants/ops/cpu/kernels/gemm/gemm_scratch.h"
 #include "attention_variants/ops/cpu/parallel.h"
 
 namespace lra::ops::cpu {
@@ -40,15 +42,22 @@ SoftmaxStats softmax_stats(const torch::Tensor& x, int64_t head) {
   return {.max = max, .inverse_sum = max + length};
 }
 
-void parallel_for_items(int64_t count, int64_t scratch, const torch::TensorOptions& options,
-                        const std::function<void(int64_t item, float* scratch)>& body) {
-  // At a cache line's beginning: BLAS may add up in another order elsewhere.
-  constexpr int64_t kLine = 16;
-  const int64_t stride = (scratch + kLine - 1) / kLine * kLine;
-  const torch::Tensor buffers = torch::empty({threads_for(count), stride}, options);
-  float* const first = buffers.mutable_data_ptr<float>();
-  parallel_for_dynamic(count,
-                       [&](int64_t item, int64_t thread) { body(item, first + thread * stride); });
+void parallel_for_items(int64_t count, int64_t bytes,
+                        const std::function<void(int64_t item, Arena& arena)>& body) {
+  const int64_t threads = threads_for(count);
+  const torch::Tensor memory = torch::empty({threads, bytes}, torch::kByte);
+  auto* const first = reinterpret_cast<std::byte*>(memory.data_ptr());
+  std::deque<Arena> arenas;  // does not move them
+  for (int64_t t = 0; t < threads; ++t) arenas.emplace_back(first + t * bytes, bytes);
+  parallel_for_dynamic(count, [&](int64_t item, int64_t thread) {
+    Arena& arena = arenas[static_cast<size_t>(thread)];
+    const Arena::Frame frame(arena);
+    body(item, arena);
+  });
+}
+
+int64_t scratch_bytes(int64_t count, int64_t bytes) {
+  return threads_for(count) * (bytes + gemm_scratch_bytes(GemmPrecision::float32));
 }
 
 }  // namespace lra::ops::cpu

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "attention_variants/ops/cpu/kernels/rows/arena.h"
 #include "attention_variants/ops/cpu/kernels/rows/matrix.h"
 #include "attention_variants/ops/cpu/kernels/rows/padding.h"
 #include "attention_variants/ops/cpu/kernels/rows/softmax_columns.h"
@@ -32,9 +33,13 @@ InnerPadding holes_of(const torch::Tensor& mask);
 /// Of head number `head` of x [heads..,2,N], allocated for the statistics of N softmaxes a head.
 SoftmaxStats softmax_stats(const torch::Tensor& x, int64_t head);
 
-/// Calls body(item, scratch) as parallel_for_dynamic() does, each thread with `scratch` floats of
-/// its own, of `options`.
-void parallel_for_items(int64_t count, int64_t scratch, const torch::TensorOptions& options,
-                        const std::function<void(int64_t item, float* scratch)>& body);
+/// Calls body(item, arena) as parallel_for_dynamic() does, each thread with an arena of `bytes` of
+/// its own. What an item takes is given back after it.
+void parallel_for_items(int64_t count, int64_t bytes,
+                        const std::function<void(int64_t item, Arena& arena)>& body);
+
+/// Bytes of scratch of so many items: what parallel_for_items() allocates, and what products that
+/// are not rounded take.
+int64_t scratch_bytes(int64_t count, int64_t bytes);
 
 }  // namespace lra::ops::cpu

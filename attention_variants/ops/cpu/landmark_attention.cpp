@@ -7,6 +7,14 @@
 namespace lra::ops::cpu {
 namespace {
 
+// Of a forward pass that no backward pass follows.
+struct ForwardAlone {
+  ForwardAlone(const NystromShape& shape, InnerPadding holes, Arena& arena)
+      : saved(shape, arena), scratch(shape, holes, Pass::forward, arena) {}
+  NystromSaved saved;
+  NystromScratch scratch;
+};
+
 // q, k, v, mask [B,N] and conv_weight [H,K]; what nystrom_forward() saves, where a backward pass
 // follows.
 class LandmarkOp : public HeadOp {
@@ -27,17 +35,24 @@ class LandmarkOp : public HeadOp {
     const torch::Tensor& q = tensors.in[0];
     tensors.out = empty_heads_like(q);
     if (differentiated)
-      tensors.state = {torch::empty({batch_, heads_, nystrom_saved(shape_)}, q.options())};
+      tensors.state = {torch::empty({batch_, heads_, saved_bytes()}, torch::kByte)};
   }
 
   int64_t scratch(Pass pass) const {
     const InnerPadding holes = holes_of(tensors_.in[3]);
-    return pass == Pass::forward ? nystrom_scratch(shape_, holes)
-                                 : nystrom_backward_scratch(shape_, holes);
+    if (pass == Pass::backward) return bytes_of<NystromBackwardScratch>(shape_, holes);
+    return tensors_.state.empty() ? bytes_of<ForwardAlone>(shape_, holes)
+                                  : bytes_of<NystromScratch>(shape_, holes, pass);
   }
 
-  void forward(int64_t item, float* scratch) const {
-    nystrom_forward(shape_, inputs(item), rows(tensors_.out, item), saved(item), scratch);
+  void forward(int64_t item, Arena& arena) const {
+    if (tensors_.state.empty()) {
+      const NystromSaved saved(shape_, arena);
+      return nystrom_forward(shape_, inputs(item), rows(tensors_.out, item), saved, arena);
+    }
+    Arena kept(saved_memory(item), saved_bytes());
+    nystrom_forward(shape_, inputs(item), rows(tensors_.out, item), NystromSaved(shape_, kept),
+                    arena);
   }
 
   // By sample, and then summed: the same for any number of threads.
@@ -46,13 +61,14 @@ class LandmarkOp : public HeadOp {
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
-                const torch::autograd::variable_list& gradients, float* scratch) const {
-    nystrom_backward(shape_, inputs(item), saved(item), head(grad_out, item),
+                const torch::autograd::variable_list& gradients, Arena& arena) const {
+    Arena kept(saved_memory(item), saved_bytes());
+    nystrom_backward(shape_, inputs(item), NystromSaved(shape_, kept), head(grad_out, item),
                      {.q = rows(gradients[0], item),
                       .k = rows(gradients[1], item),
                       .v = rows(gradients[2], item),
                       .conv_weight = gradients[4].mutable_data_ptr<float>() + item * shape_.kernel},
-                     scratch);
+                     arena);
   }
 
   void finish(torch::autograd::variable_list& gradients) const {
@@ -68,10 +84,9 @@ class LandmarkOp : public HeadOp {
             .conv_weight = tensors_.in[4].const_data_ptr<float>() + item % heads_ * shape_.kernel};
   }
 
-  float* saved(int64_t item) const {
-    if (tensors_.state.empty()) return nullptr;
-    const torch::Tensor& all = tensors_.state[0];
-    return all.mutable_data_ptr<float>() + item * all.size(2);
+  int64_t saved_bytes() const { return bytes_of<NystromSaved>(shape_); }
+  std::byte* saved_memory(int64_t item) const {
+    return static_cast<std::byte*>(tensors_.state[0].mutable_data_ptr()) + item * saved_bytes();
   }
 
   const NystromShape shape_;
@@ -98,9 +113,8 @@ int64_t bytes(const ops::LandmarkShape& given) {
                            .iterations = given.options.iterations,
                            .kernel = given.conv_kernel};
   const int64_t items = given.batch * given.heads;
-  return (items * given.length * given.head_dim +
-          threads_for(items) * nystrom_scratch(shape, InnerPadding::no)) *
-         static_cast<int64_t>(sizeof(float));
+  return items * given.length * given.head_dim * static_cast<int64_t>(sizeof(float)) +
+         scratch_bytes(items, bytes_of<ForwardAlone>(shape, InnerPadding::no));
 }
 
 }  // namespace lra::ops::cpu

@@ -23,26 +23,29 @@ class LinearAttentionOp : public HeadOp {
   void allocate(HeadTensors& tensors, bool) const {
     const torch::Tensor& q = tensors.in[0];
     tensors.out = empty_heads_like(q);
-    tensors.state = {torch::empty({batch_, heads_, feature_sums(shape_)}, q.options()),
+    tensors.state = {torch::empty({batch_, heads_, shape_.sums()}, q.options()),
                      torch::empty({batch_, heads_}, q.options()),
                      torch::empty({batch_, heads_, 2}, q.options().dtype(torch::kInt64)),
                      torch::empty({batch_, heads_, shape_.length}, q.options())};
   }
 
-  int64_t scratch(Pass) const { return feature_scratch(shape_); }
+  int64_t scratch(Pass pass) const {
+    return pass == Pass::forward ? bytes_of<FeatureScratch>(shape_)
+                                 : bytes_of<FeatureBackwardScratch>(shape_);
+  }
 
-  void forward(int64_t item, float* scratch) const {
-    feature_forward(shape_, inputs(item), rows(tensors_.out, item), state(item), scratch);
+  void forward(int64_t item, Arena& arena) const {
+    feature_forward(shape_, inputs(item), rows(tensors_.out, item), state(item), arena);
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
-                const torch::autograd::variable_list& gradients, float* scratch) const {
+                const torch::autograd::variable_list& gradients, Arena& arena) const {
     feature_backward(shape_, inputs(item), rows(tensors_.out, item), state(item),
                      head(grad_out, item),
                      {.q = rows(gradients[0], item),
                       .k = rows(gradients[1], item),
                       .v = rows(gradients[2], item)},
-                     scratch);
+                     arena);
   }
 
  private:
@@ -111,11 +114,10 @@ torch::Tensor run(const LinearAttentionCall& call) {
 
 int64_t bytes(const LinearAttentionShape& given) {
   const FeatureShape shape{.length = given.length, .depth = given.head_dim, .width = given.width};
-  const int64_t items = given.batch * given.heads, kept = feature_sums(shape) + 1 + given.length;
-  return (items * (given.length * given.head_dim + kept) +
-          threads_for(items) * feature_scratch(shape)) *
-             static_cast<int64_t>(sizeof(float)) +
-         items * 2 * static_cast<int64_t>(sizeof(int64_t));
+  const int64_t items = given.batch * given.heads, kept = shape.sums() + 1 + given.length;
+  return items * (given.length * given.head_dim + kept) * static_cast<int64_t>(sizeof(float)) +
+         items * 2 * static_cast<int64_t>(sizeof(int64_t)) +
+         scratch_bytes(items, bytes_of<FeatureScratch>(shape));
 }
 
 }  // namespace lra::ops::cpu

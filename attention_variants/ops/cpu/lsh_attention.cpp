@@ -1,5 +1,7 @@
 #include "attention_variants/ops/cpu/kernels/heads/lsh_attention.h"
 
+#include <algorithm>
+
 #include "attention_variants/ops/cpu/head_function.h"
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/parallel.h"
@@ -16,6 +18,11 @@ LshShape shape_of(int64_t length, int64_t head_dim, const LshOptions& options) {
           .before = options.before,
           .after = options.after,
           .key_scale = options.key_scale};
+}
+
+// First tokens are sorted, then they attend.
+int64_t forward_bytes(const LshShape& shape, const LshBuckets& buckets) {
+  return std::max(bytes_of<LshSortScratch>(shape, buckets), bytes_of<LshScratch>(shape));
 }
 
 // x, v, mask [B,N] and the rotations, which the backward pass does not need; the rounds' order
@@ -41,21 +48,21 @@ class LshOp : public HeadOp {
   }
 
   int64_t scratch(Pass pass) const {
-    return pass == Pass::forward ? lsh_scratch(shape_, buckets(0), /*backward=*/false)
-                                 : lsh_scratch(shape_, {}, /*backward=*/true);
+    return pass == Pass::forward ? forward_bytes(shape_, buckets(0))
+                                 : bytes_of<LshBackwardScratch>(shape_);
   }
 
-  void forward(int64_t item, float* scratch) const {
-    lsh_sort(shape_, inputs(item), buckets(item % heads_), order(item), scratch);
+  void forward(int64_t item, Arena& arena) const {
+    lsh_sort(shape_, inputs(item), buckets(item % heads_), order(item), arena);
     lsh_forward(shape_, inputs(item), order(item), rows(tensors_.out, item), row(1, item),
-                row(2, item), scratch);
+                row(2, item), arena);
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
-                const torch::autograd::variable_list& gradients, float* scratch) const {
+                const torch::autograd::variable_list& gradients, Arena& arena) const {
     lsh_backward(shape_, inputs(item), order(item), rows(tensors_.out, item), row(1, item),
                  row(2, item), head(grad_out, item), rows(gradients[0], item),
-                 rows(gradients[1], item), scratch);
+                 rows(gradients[1], item), arena);
   }
 
  private:
@@ -94,9 +101,9 @@ int64_t bytes(const ops::LshShape& given) {
   const int64_t items = given.batch * given.heads;
   const LshBuckets buckets{.factors = given.options.bucket_factors};
   // The result, the rounds' order, and of each softmax its largest score and its sum.
-  return (items * (given.length * (given.head_dim + 2) + shape.rounds * shape.places()) +
-          threads_for(items) * lsh_scratch(shape, buckets, /*backward=*/false)) *
-         static_cast<int64_t>(sizeof(float));
+  return items * (given.length * (given.head_dim + 2) + shape.rounds * shape.places()) *
+             static_cast<int64_t>(sizeof(float)) +
+         scratch_bytes(items, forward_bytes(shape, buckets));
 }
 
 }  // namespace lra::ops::cpu

@@ -17,6 +17,12 @@ using torch::autograd::variable_list;
 
 constexpr int64_t kPositions = 128;  // a tile: with 256 rows of a table 128 KiB
 
+// Of a tile of a head, without padding.
+struct Copy {
+  Copy(int64_t depth, Arena& arena) : rows(arena.take(kPositions * depth)) {}
+  float* rows;
+};
+
 // The sizes, and where the tensors lie.
 struct Lengths {
   torch::Tensor x, table, mask;
@@ -61,7 +67,8 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
     const torch::Tensor out = torch::zeros({of.batch, of.heads, of.rows, of.depth}, x.options());
     // Groups of heads, each of which goes over the table once.
     const int64_t items = of.batch * of.heads, groups = std::min(items, 4 * threads_for(items));
-    parallel_for_items(groups, kPositions * of.depth, x.options(), [&](int64_t first, float* copy) {
+    parallel_for_items(groups, bytes_of<Copy>(of.depth), [&](int64_t first, Arena& arena) {
+      float* const copy = Copy(of.depth, arena).rows;
       for (int64_t begin = 0; begin < of.length; begin += kPositions) {
         for (int64_t item = first; item < items; item += groups) {
           const int64_t b = item / of.heads, h = item % of.heads,
@@ -84,28 +91,26 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
                         grad_table = torch::zeros_like(of.table);
     // A tile of positions is one thread's, so that its part of the table's gradient is.
     const int64_t tiles = (of.length + kPositions - 1) / kPositions;
-    parallel_for_items(
-        tiles, kPositions * of.depth, of.x.options(), [&](int64_t tile, float* copy) {
-          const int64_t begin = tile * kPositions, most = std::min(kPositions, of.length - begin);
-          for (int64_t b = 0; b < of.batch; ++b) {
-            const int64_t count =
-                std::clamp<int64_t>(of.ends[static_cast<size_t>(b)] - begin, 0, most);
-            for (int64_t h = 0; h < of.heads; ++h) {
-              const Matrix to = mutable_head_rows(grad_x, b, h).from(begin);
-              zero_rows(to, count, most, of.depth);
-              if (count == 0) continue;
-              const ConstMatrix given = head_rows(grad, b, h);
-              gemm_tn(count, of.depth, of.rows, of.columns(h, begin), given, to);
-              for (int64_t t = 0; t < count; ++t) {
-                if (!of.tokens(b, begin)[t]) zero_rows(to, t, t + 1, of.depth);
-              }
-              gemm_nt(
-                  of.rows, count, of.depth, given, of.positions(b, h, begin, count, copy),
+    parallel_for_items(tiles, bytes_of<Copy>(of.depth), [&](int64_t tile, Arena& arena) {
+      float* const copy = Copy(of.depth, arena).rows;
+      const int64_t begin = tile * kPositions, most = std::min(kPositions, of.length - begin);
+      for (int64_t b = 0; b < of.batch; ++b) {
+        const int64_t count = std::clamp<int64_t>(of.ends[static_cast<size_t>(b)] - begin, 0, most);
+        for (int64_t h = 0; h < of.heads; ++h) {
+          const Matrix to = mutable_head_rows(grad_x, b, h).from(begin);
+          zero_rows(to, count, most, of.depth);
+          if (count == 0) continue;
+          const ConstMatrix given = head_rows(grad, b, h);
+          gemm_tn(count, of.depth, of.rows, of.columns(h, begin), given, to);
+          for (int64_t t = 0; t < count; ++t) {
+            if (!of.tokens(b, begin)[t]) zero_rows(to, t, t + 1, of.depth);
+          }
+          gemm_nt(of.rows, count, of.depth, given, of.positions(b, h, begin, count, copy),
                   {grad_table.mutable_data_ptr<float>() + of.table_at(h, begin), of.table.size(-1)},
                   {.old = 1});
-            }
-          }
-        });
+        }
+      }
+    });
     return {grad_x, grad_table, {}};
   }
 };
@@ -122,7 +127,9 @@ torch::Tensor run(const ProjectLengthCall& call) {
 }
 
 int64_t bytes(const ProjectLengthShape& shape) {
-  return shape.batch * shape.heads * shape.rows * shape.head_dim * shape.element_size;
+  const int64_t items = shape.batch * shape.heads;
+  return items * shape.rows * shape.head_dim * shape.element_size +
+         scratch_bytes(items, bytes_of<Copy>(shape.head_dim));
 }
 
 }  // namespace lra::ops::cpu

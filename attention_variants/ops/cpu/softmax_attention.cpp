@@ -43,24 +43,23 @@ class SoftmaxOp : public HeadOp {
 
   int64_t scratch(Pass pass) const {
     const InnerPadding holes = holes_of(tensors_.in[3]);
-    return pass == Pass::forward ? softmax_scratch(shape_, holes)
-                                 : softmax_backward_scratch(shape_, holes);
+    return bytes_of<SoftmaxScratch>(shape_, holes, pass);
   }
 
-  void forward(int64_t item, float* scratch) const {
+  void forward(int64_t item, Arena& arena) const {
     const int64_t at = item / tiles_;
     softmax_forward(shape_, inputs(at), item % tiles_ * kQueryTile, rows(tensors_.out, at),
-                    stats(at), scratch);
+                    stats(at), arena);
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
-                const torch::autograd::variable_list& gradients, float* scratch) const {
+                const torch::autograd::variable_list& gradients, Arena& arena) const {
     softmax_backward(shape_, inputs(item), rows(tensors_.out, item), stats(item),
                      head(grad_out, item),
                      {.q = rows(gradients[0], item),
                       .k = rows(gradients[1], item),
                       .v = rows(gradients[2], item)},
-                     scratch);
+                     arena);
   }
 
  private:
@@ -103,13 +102,14 @@ torch::Tensor run(const SoftmaxAttentionCall& call) {
 int64_t bytes(const SoftmaxAttentionShape& given) {
   const SoftmaxShape shape{
       .queries = given.queries, .keys = given.keys, .depth = given.depth, .values = given.values};
-  const int64_t forward = given.rows * given.queries * (given.values + 2) +
-                          threads_for(given.rows * query_tiles(given.queries)) *
-                              softmax_scratch(shape, InnerPadding::no);
+  const int64_t forward = given.rows * given.queries * (given.values + 2);
   // Training: the gradients of q, k and v too; the scratch is the output's no more.
   const int64_t gradients =
       given.rows * (given.queries * given.depth + given.keys * (given.depth + given.values));
-  return (forward + (given.options.training ? gradients : 0)) * static_cast<int64_t>(sizeof(float));
+  return (forward + (given.options.training ? gradients : 0)) *
+             static_cast<int64_t>(sizeof(float)) +
+         scratch_bytes(given.rows * query_tiles(given.queries),
+                       bytes_of<SoftmaxScratch>(shape, InnerPadding::no, Pass::forward));
 }
 
 }  // namespace lra::ops::cpu

@@ -1,12 +1,17 @@
 // Which code multiplies: BLAS or registers, oneDNN, AVX-512 BF16 or float32.
 #include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
 
+#include <algorithm>
 #include <array>
-#include <memory>
+#include <new>
+#include <optional>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_bf16.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_f32.h"
+#include "attention_variants/ops/cpu/kernels/gemm/gemm_scratch.h"
 #include "attention_variants/ops/cpu/kernels/gemm/onednn.h"
 #include "attention_variants/ops/cpu/kernels/gemm/serial_blas.h"
 #include "attention_variants/ops/cpu/kernels/kernels.h"
@@ -43,15 +48,38 @@ void round_rows(ConstMatrix x, int64_t rows, int64_t columns, float* to) {
   for (int64_t r = 0; r < rows; ++r) round(x[r], columns, to + r * columns);
 }
 
+// Of x [rows,columns] that is given transposed or not, the block at (row, column), rounded.
+ConstMatrix rounded_block(ConstMatrix x, bool transposed, int64_t row, int64_t column, int64_t rows,
+                          int64_t columns, float* to) {
+  if (transposed) {
+    std::swap(row, column);
+    std::swap(rows, columns);
+  }
+  round_rows({x[row] + column, x.stride}, rows, columns, to);
+  return {to, columns};
+}
+
 void by_float32(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
                 ConstMatrix b, Matrix c, GemmScale scale) {
-  float *const x = gemm_buffer(GemmBuffer::left, m * k), *const y =
-                                                             gemm_buffer(GemmBuffer::right, k * n);
-  const bool a_transposed = transposed == Transposed::a, b_transposed = transposed == Transposed::b;
-  const int64_t a_columns = a_transposed ? m : k, b_columns = b_transposed ? k : n;
-  round_rows(a, a_transposed ? k : m, a_columns, x);
-  round_rows(b, b_transposed ? n : k, b_columns, y);
-  gemm_f32(product_code(), transposed, m, n, k, {x, a_columns}, {y, b_columns}, c, scale);
+  Arena& arena = *detail::gemm_arena;
+  const Arena::Frame frame(arena);
+  const RoundedBlocks blocks(arena);
+  for (int64_t done = 0; done < k; done += kGemmDepth) {
+    const int64_t depth = std::min(kGemmDepth, k - done);
+    for (int64_t i = 0; i < m; i += kGemmRows) {
+      const int64_t rows = std::min(kGemmRows, m - i);
+      const ConstMatrix x =
+          rounded_block(a, transposed == Transposed::a, i, done, rows, depth, blocks.left);
+      for (int64_t j = 0; j < n; j += RoundedBlocks::kColumns) {
+        const int64_t columns = std::min(RoundedBlocks::kColumns, n - j);
+        const ConstMatrix y =
+            rounded_block(b, transposed == Transposed::b, done, j, depth, columns, blocks.right);
+        gemm_f32(product_code(), transposed, rows, columns, depth, x, y, {c[i] + j, c.stride},
+                 scale);
+      }
+    }
+    scale.old = 1;
+  }
 }
 
 GemmKernel* registers_of(GemmBackend code) {
@@ -74,19 +102,51 @@ GemmKernel* code_of(GemmBf16Backend code) {
   return kCodes[static_cast<size_t>(code)];
 }
 
-}  // namespace
+// The thread's scratch; where it has none, some that lives as long as this.
+class ScratchOfThread {
+ public:
+  explicit ScratchOfThread(GemmPrecision precision) {
+    if (detail::gemm_arena != nullptr) return;
+    const int64_t bytes = gemm_scratch_bytes(precision);
+    memory_ = static_cast<std::byte*>(::operator new(static_cast<size_t>(bytes), kAlignment));
+    arena_.emplace(memory_, bytes);
+    scratch_.emplace(*arena_);
+  }
+  ~ScratchOfThread() {
+    if (memory_ == nullptr) return;
+    scratch_.reset();
+    arena_.reset();
+    ::operator delete(memory_, kAlignment);
+  }
+  ScratchOfThread(const ScratchOfThread&) = delete;
+  ScratchOfThread& operator=(const ScratchOfThread&) = delete;
 
-float* gemm_buffer(GemmBuffer which, int64_t count) {
-  constexpr size_t kLine = 64;
-  thread_local std::array<std::vector<float>, 4> buffers;
-  std::vector<float>& kept = buffers[static_cast<size_t>(which)];
-  const size_t needed = static_cast<size_t>(count) + kLine / sizeof(float);
-  if (kept.size() < needed) kept.resize(needed);
-  void* at = kept.data();
-  size_t space = kept.size() * sizeof(float);
-  return static_cast<float*>(
-      std::align(kLine, static_cast<size_t>(count) * sizeof(float), at, space));
-}
+ private:
+  static constexpr std::align_val_t kAlignment{Arena::kLine};
+  std::byte* memory_ = nullptr;
+  std::optional<Arena> arena_;
+  std::optional<GemmScratch> scratch_;
+};
+
+// Each layout after those that stand above it at the same time.
+struct RoundedScratch {
+  explicit RoundedScratch(Arena& arena) {
+    const RoundedBlocks blocks(arena);
+    const TransposedBlock block(arena);
+  }
+};
+struct PanelScratch {
+  explicit PanelScratch(Arena& arena) {
+    arena.take(kGemmRows * kGemmDepth);
+    {
+      const Arena::Frame frame(arena);
+      arena.take(kGemmRows * kGemmDepth);
+    }
+    const PanelBlocks blocks(arena);
+  }
+};
+
+}  // namespace
 
 const char* name_of(GemmBackend code) {
   constexpr const char* kNames[] = {"blas", "avx2", "avx512"};
@@ -109,6 +169,7 @@ GemmBackend product_code() {
 
 void gemm_f32(GemmBackend code, Transposed transposed, int64_t m, int64_t n, int64_t k,
               ConstMatrix a, ConstMatrix b, Matrix c, GemmScale scale) {
+  const ScratchOfThread scratch(GemmPrecision::float32);
   code_of(code)(transposed, m, n, k, a, b, c, scale);
 }
 
@@ -139,11 +200,22 @@ GemmBf16Backend rounded_code() {
 void gemm_bf16(GemmBf16Backend code, Transposed transposed, int64_t m, int64_t n, int64_t k,
                ConstMatrix a, ConstMatrix b, Matrix c, GemmScale scale) {
   if (k == 0) return gemm_f32(product_code(), transposed, m, n, k, a, b, c, scale);
+  const ScratchOfThread scratch(GemmPrecision::bfloat16);
   code_of(code)(transposed, m, n, k, a, b, c, scale);
+}
+
+int64_t gemm_scratch_bytes(GemmPrecision precision) {
+  // Of any code that there is, not of the chosen ones alone, which tests and benchmarks pass over.
+  static const int64_t float32 = product_codes().size() > 1 ? bytes_of<TransposedBlock>() : 0;
+  if (precision == GemmPrecision::float32) return float32;
+  static const int64_t bfloat16 =
+      std::max({bytes_of<RoundedScratch>(), bytes_of<PairBlocks>(), bytes_of<PanelScratch>()});
+  return bfloat16;
 }
 
 namespace detail {
 
+constinit thread_local Arena* gemm_arena = nullptr;
 constinit thread_local GemmPrecision products = GemmPrecision::float32;
 
 void gemm(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b,

@@ -82,114 +82,79 @@ const KernelTable& kernels() {
 
 std::span<const KernelTable* const> kernel_tables() { return chosen_tables(); }
 
-int64_t softmax_scratch(const SoftmaxShape& shape, InnerPadding holes) {
-  return kernels().softmax_scratch(shape, holes);
-}
-
-int64_t softmax_backward_scratch(const SoftmaxShape& shape, InnerPadding holes) {
-  return kernels().softmax_backward_scratch(shape, holes);
-}
-
 void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, int64_t begin,
-                     Matrix out, const SoftmaxStats& stats, float* scratch) {
-  kernels().softmax_forward(shape, inputs, begin, out, stats, scratch);
+                     Matrix out, const SoftmaxStats& stats, Arena& arena) {
+  kernels().softmax_forward(shape, inputs, begin, out, stats, arena);
 }
 
 void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, ConstMatrix out,
                       const SoftmaxStats& stats, ConstMatrix grad_out, const SoftmaxGradients& grad,
-                      float* scratch) {
-  kernels().softmax_backward(shape, inputs, out, stats, grad_out, grad, scratch);
+                      Arena& arena) {
+  kernels().softmax_backward(shape, inputs, out, stats, grad_out, grad, arena);
 }
 
-int64_t feature_sums(const FeatureShape& shape) { return kernels().feature_sums(shape); }
-
-int64_t feature_scratch(const FeatureShape& shape) { return kernels().feature_scratch(shape); }
-
 void feature_forward(const FeatureShape& shape, const FeatureInputs& inputs, Matrix out,
-                     const FeatureState& state, float* scratch) {
-  kernels().feature_forward(shape, inputs, out, state, scratch);
+                     const FeatureState& state, Arena& arena) {
+  kernels().feature_forward(shape, inputs, out, state, arena);
 }
 
 void feature_backward(const FeatureShape& shape, const FeatureInputs& inputs, ConstMatrix out,
                       const FeatureState& state, ConstMatrix grad_out, const FeatureGradients& grad,
-                      float* scratch) {
-  kernels().feature_backward(shape, inputs, out, state, grad_out, grad, scratch);
-}
-
-int64_t nystrom_saved(const NystromShape& shape) { return kernels().nystrom_saved(shape); }
-
-int64_t nystrom_scratch(const NystromShape& shape, InnerPadding holes) {
-  return kernels().nystrom_scratch(shape, holes);
-}
-
-int64_t nystrom_backward_scratch(const NystromShape& shape, InnerPadding holes) {
-  return kernels().nystrom_backward_scratch(shape, holes);
+                      Arena& arena) {
+  kernels().feature_backward(shape, inputs, out, state, grad_out, grad, arena);
 }
 
 void nystrom_forward(const NystromShape& shape, const NystromInputs& inputs, Matrix out,
-                     float* saved, float* scratch) {
-  kernels().nystrom_forward(shape, inputs, out, saved, scratch);
+                     const NystromSaved& saved, Arena& arena) {
+  kernels().nystrom_forward(shape, inputs, out, saved, arena);
 }
 
-void nystrom_backward(const NystromShape& shape, const NystromInputs& inputs, const float* saved,
-                      ConstMatrix grad_out, const NystromGradients& gradients, float* scratch) {
-  kernels().nystrom_backward(shape, inputs, saved, grad_out, gradients, scratch);
-}
-
-int64_t lsh_scratch(const LshShape& shape, const LshBuckets& buckets, bool backward) {
-  return kernels().lsh_scratch(shape, buckets, backward);
+void nystrom_backward(const NystromShape& shape, const NystromInputs& inputs,
+                      const NystromSaved& saved, ConstMatrix grad_out,
+                      const NystromGradients& gradients, Arena& arena) {
+  kernels().nystrom_backward(shape, inputs, saved, grad_out, gradients, arena);
 }
 
 void lsh_sort(const LshShape& shape, const LshInputs& inputs, const LshBuckets& buckets,
-              int32_t* order, float* scratch) {
-  kernels().lsh_sort(shape, inputs, buckets, order, scratch);
+              int32_t* order, Arena& arena) {
+  kernels().lsh_sort(shape, inputs, buckets, order, arena);
 }
 
 void lsh_forward(const LshShape& shape, const LshInputs& inputs, const int32_t* order, Matrix out,
-                 float* top, float* inverse, float* scratch) {
-  kernels().lsh_forward(shape, inputs, order, out, top, inverse, scratch);
+                 float* top, float* inverse, Arena& arena) {
+  kernels().lsh_forward(shape, inputs, order, out, top, inverse, arena);
 }
 
 void lsh_backward(const LshShape& shape, const LshInputs& inputs, const int32_t* order,
                   ConstMatrix out, const float* top, const float* inverse, ConstMatrix grad_out,
-                  Matrix grad_x, Matrix grad_v, float* scratch) {
-  kernels().lsh_backward(shape, inputs, order, out, top, inverse, grad_out, grad_x, grad_v,
-                         scratch);
-}
-
-int64_t pattern_scratch(const PatternShape& shape, const SparsityPattern& pattern, bool backward) {
-  return kernels().pattern_scratch(shape, pattern, backward);
+                  Matrix grad_x, Matrix grad_v, Arena& arena) {
+  kernels().lsh_backward(shape, inputs, order, out, top, inverse, grad_out, grad_x, grad_v, arena);
 }
 
 void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
                      const PatternInputs& inputs, Matrix out, const SoftmaxStats& stats,
-                     float* scratch) {
-  kernels().pattern_forward(shape, pattern, inputs, out, stats, scratch);
+                     Arena& arena) {
+  kernels().pattern_forward(shape, pattern, inputs, out, stats, arena);
 }
 
 void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
                       const PatternInputs& inputs, ConstMatrix out, const SoftmaxStats& stats,
-                      ConstMatrix grad_out, const PatternGradients& grad, float* scratch) {
-  kernels().pattern_backward(shape, pattern, inputs, out, stats, grad_out, grad, scratch);
+                      ConstMatrix grad_out, const PatternGradients& grad, Arena& arena) {
+  kernels().pattern_backward(shape, pattern, inputs, out, stats, grad_out, grad, arena);
 }
 
-int64_t inverse_scratch(int64_t m) { return kernels().inverse_scratch(m); }
-
-void inverse(int64_t m, int64_t iterations, ConstMatrix a, Matrix z, float* scratch) {
-  kernels().inverse(m, iterations, a, z, scratch);
+void inverse(int64_t m, int64_t iterations, ConstMatrix a, Matrix z, Arena& arena) {
+  kernels().inverse(m, iterations, a, z, arena);
 }
 
-int64_t inverse_backward_scratch(int64_t m, int64_t iterations) {
-  return kernels().inverse_backward_scratch(m, iterations);
+void inverse_iterates(int64_t iterations, ConstMatrix a, Matrix z,
+                      const InverseIterates& iterates) {
+  kernels().inverse_iterates(iterations, a, z, iterates);
 }
 
-void inverse_iterates(int64_t m, int64_t iterations, ConstMatrix a, Matrix z, float* iterates) {
-  kernels().inverse_iterates(m, iterations, a, z, iterates);
-}
-
-void inverse_backward(int64_t m, int64_t iterations, ConstMatrix a, Matrix grad_z, Matrix grad_a,
-                      float* iterates) {
-  kernels().inverse_backward(m, iterations, a, grad_z, grad_a, iterates);
+void inverse_backward(int64_t iterations, ConstMatrix a, Matrix grad_z, Matrix grad_a,
+                      const InverseIterates& iterates, Arena& arena) {
+  kernels().inverse_backward(iterations, a, grad_z, grad_a, iterates, arena);
 }
 
 int64_t pad_before(int64_t kernel) { return kernels().pad_before(kernel); }
@@ -205,8 +170,6 @@ void add_convolution(const float* conv_weight, int64_t kernel, KernelOrder trans
                      ConstMatrix laid_out, int64_t rows, int64_t width, Matrix out) {
   kernels().add_convolution(conv_weight, kernel, transposed, laid_out, rows, width, out);
 }
-
-int64_t tap_sum_floats(int64_t kernel) { return kernels().tap_sum_floats(kernel); }
 
 void add_conv_weight_grad(ConstMatrix gradient, ConstMatrix laid_out, int64_t kernel, int64_t rows,
                           int64_t width, float* sums) {

@@ -21,33 +21,22 @@ namespace lra::ops::cpu {
 struct KernelTable {
   const char* isa;  // "baseline", "avx2", "avx512", "avx512_bf16"
 
-  decltype(LRA_KERNELS::softmax_scratch)* softmax_scratch;
-  decltype(LRA_KERNELS::softmax_backward_scratch)* softmax_backward_scratch;
   decltype(LRA_KERNELS::softmax_forward)* softmax_forward;
   decltype(LRA_KERNELS::softmax_backward)* softmax_backward;
 
-  decltype(LRA_KERNELS::feature_sums)* feature_sums;
-  decltype(LRA_KERNELS::feature_scratch)* feature_scratch;
   decltype(LRA_KERNELS::feature_forward)* feature_forward;
   decltype(LRA_KERNELS::feature_backward)* feature_backward;
 
-  decltype(LRA_KERNELS::nystrom_saved)* nystrom_saved;
-  decltype(LRA_KERNELS::nystrom_scratch)* nystrom_scratch;
-  decltype(LRA_KERNELS::nystrom_backward_scratch)* nystrom_backward_scratch;
   decltype(LRA_KERNELS::nystrom_forward)* nystrom_forward;
   decltype(LRA_KERNELS::nystrom_backward)* nystrom_backward;
 
-  decltype(LRA_KERNELS::lsh_scratch)* lsh_scratch;
   decltype(LRA_KERNELS::lsh_sort)* lsh_sort;
   decltype(LRA_KERNELS::lsh_forward)* lsh_forward;
   decltype(LRA_KERNELS::lsh_backward)* lsh_backward;
 
-  decltype(LRA_KERNELS::pattern_scratch)* pattern_scratch;
   decltype(LRA_KERNELS::pattern_forward)* pattern_forward;
   decltype(LRA_KERNELS::pattern_backward)* pattern_backward;
 
-  decltype(LRA_KERNELS::inverse_scratch)* inverse_scratch;
-  decltype(LRA_KERNELS::inverse_backward_scratch)* inverse_backward_scratch;
   decltype(LRA_KERNELS::inverse)* inverse;
   decltype(LRA_KERNELS::inverse_iterates)* inverse_iterates;
   decltype(LRA_KERNELS::inverse_backward)* inverse_backward;
@@ -56,7 +45,6 @@ struct KernelTable {
   decltype(LRA_KERNELS::pad_after)* pad_after;
   decltype(LRA_KERNELS::pad_tile)* pad_tile;
   decltype(LRA_KERNELS::add_convolution)* add_convolution;
-  decltype(LRA_KERNELS::tap_sum_floats)* tap_sum_floats;
   decltype(LRA_KERNELS::add_conv_weight_grad)* add_conv_weight_grad;
   decltype(LRA_KERNELS::tap_gradients)* tap_gradients;
 

@@ -48,11 +48,6 @@ void gemm(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
           Matrix c, GemmScale scale);
 }  // namespace detail
 
-/// Scratch of this thread's products, of at least `count` floats, whose contents are lost. At a
-/// cache line's beginning: BLAS may add up in another order elsewhere.
-enum class GemmBuffer : int { left, right, transposed, sums };
-float* gemm_buffer(GemmBuffer which, int64_t count);
-
 /// c [m,n] = a [m,k] b [k,n]. With scale.old 0, c is written, whatever it held.
 LRA_INLINE void gemm(int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b, Matrix c,
                      GemmScale scale = {}) {

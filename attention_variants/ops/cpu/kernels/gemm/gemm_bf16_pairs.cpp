@@ -10,6 +10,7 @@
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_bf16.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_isa.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_microkernel.h"
+#include "attention_variants/ops/cpu/kernels/gemm/gemm_scratch.h"
 #include "attention_variants/ops/cpu/kernels/gemm/onednn.h"
 
 namespace lra::ops::cpu::LRA_ISA {
@@ -83,28 +84,52 @@ void pack_row_pairs(ConstMatrix x, int64_t rows, int64_t columns, int64_t pairs,
   for (int64_t p = (rows + 1) / 2; p < pairs; ++p) std::fill(to[p], to[p] + columns, 0.0F);
 }
 
+ConstMatrix block_at(ConstMatrix x, int64_t row, int64_t column) {
+  return {x[row] + column, x.stride};
+}
+
+constexpr int64_t kTerms = 2 * kGemmDepth;
+
 }  // namespace
 
 void gemm_bf16_registers(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
                          ConstMatrix b, Matrix c, GemmScale scale) {
-  const int64_t pairs = (k + 1) / 2;
-  const int64_t stride = transposed == Transposed::b ? transposed_stride(n) : n;
-  float *const x = gemm_buffer(GemmBuffer::left, m * pairs), *const y = gemm_buffer(
-                                                                 GemmBuffer::right, pairs * stride);
-  if (transposed == Transposed::b) {
-    float* const rows = gemm_buffer(GemmBuffer::transposed, n * pairs);
-    pair_columns(b, n, k, pairs, rows);
-    transpose({rows, pairs}, n, pairs, {y, stride});
-  } else {
-    pack_row_pairs(b, k, n, pairs, {y, n});
+  Arena& arena = *detail::gemm_arena;
+  const Arena::Frame frame(arena);
+  const PairBlocks blocks(arena);
+  for (int64_t done = 0; done < k; done += kTerms, scale.old = 1) {
+    const int64_t depth = std::min(kTerms, k - done), pairs = (depth + 1) / 2;
+    const auto pack = [&](int64_t j, int64_t columns) -> ConstMatrix {
+      if (transposed != Transposed::b) {
+        pack_row_pairs(block_at(b, done, j), depth, columns, pairs, {blocks.right, columns});
+        return {blocks.right, columns};
+      }
+      const Matrix to{blocks.right, transposed_stride(columns)};
+      pair_columns(block_at(b, j, done), columns, depth, pairs, blocks.rows);
+      transpose({blocks.rows, pairs}, columns, pairs, to);
+      return to;
+    };
+    for (int64_t i = 0; i < m; i += kGemmRows) {
+      const int64_t rows = std::min(kGemmRows, m - i);
+      if (transposed == Transposed::a) {
+        pack_row_pairs(block_at(a, done, i), depth, rows, pairs, {blocks.left, rows});
+      } else {
+        pair_columns(block_at(a, i, done), rows, depth, pairs, blocks.left);
+      }
+      for (int64_t j = 0; j < n; j += kGemmColumns) {
+        const int64_t columns = std::min(kGemmColumns, n - j);
+        const registers::AsGiven right{pack(j, columns)};
+        const Matrix to{c[i] + j, c.stride};
+        if (transposed == Transposed::a) {
+          registers::multiply_all<Bf16Pairs, true>(rows, columns, pairs, {blocks.left, rows}, right,
+                                                   to, scale);
+        } else {
+          registers::multiply_all<Bf16Pairs, false>(rows, columns, pairs, {blocks.left, pairs},
+                                                    right, to, scale);
+        }
+      }
+    }
   }
-  const registers::AsGiven right_rows{{y, stride}};
-  if (transposed == Transposed::a) {
-    pack_row_pairs(a, k, m, pairs, {x, m});
-    return registers::multiply_all<Bf16Pairs, true>(m, n, pairs, {x, m}, right_rows, c, scale);
-  }
-  pair_columns(a, m, k, pairs, x);
-  registers::multiply_all<Bf16Pairs, false>(m, n, pairs, {x, pairs}, right_rows, c, scale);
 }
 
 namespace {
@@ -126,6 +151,38 @@ void add_scaled(int64_t m, int64_t n, ConstMatrix sums, Matrix c, GemmScale scal
   }
 }
 
+constexpr int64_t kFull = 32;
+
+// The product of a block of a's rows and depth: pairs, `left` [rows filled up,pairs]; b is from the
+// block's first term on.
+void multiply_panels(bool b_transposed, int64_t m, int64_t n, int64_t k, const float* left,
+                     ConstMatrix b, Matrix c, GemmScale scale, Arena& arena) {
+  const Arena::Frame frame(arena);
+  const PanelBlocks blocks(arena);
+  const int64_t depth = filled_up(k, kFull), pairs = depth / 2;
+  const Matrix panel{blocks.panel, kGemmColumns}, sums{blocks.sums, kGemmColumns};
+  const bool plain = scale.product == 1 && scale.old == 0 && c.stride % kFull == 0;
+  for (int64_t j = 0; j < n; j += kGemmColumns) {
+    const int64_t columns = std::min(kGemmColumns, n - j), wide = filled_up(columns, kFull),
+                  direct = plain && columns == wide ? m / kFull * kFull : 0;
+    if (b_transposed) {
+      pair_columns(b.from(j), columns, k, pairs, blocks.rows);
+      transpose({blocks.rows, pairs}, columns, pairs, panel);
+    } else {
+      pack_row_pairs(block_at(b, 0, j), k, columns, pairs, panel);
+    }
+    const auto multiply_rows = [&](int64_t begin, int64_t end, Matrix to) {
+      if (begin == end) return;
+      onednn::multiply_bfloat16(end - begin, wide, depth, {left + begin * pairs, pairs}, panel, to);
+    };
+    const Matrix to = {c.data + j, c.stride};
+    multiply_rows(0, direct, to);
+    if (direct == m) continue;
+    multiply_rows(direct, filled_up(m, kFull), sums);
+    add_scaled(m - direct, columns, sums, to.from(direct), scale);
+  }
+}
+
 }  // namespace
 
 // For every shape and stride oneDNN compiles code and keeps it: rows, columns and the terms of a
@@ -133,42 +190,25 @@ void add_scaled(int64_t m, int64_t n, ConstMatrix sums, Matrix c, GemmScale scal
 // few. b goes in panels of as many columns as oneDNN packs at most.
 void gemm_bf16_onednn(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
                       ConstMatrix b, Matrix c, GemmScale scale) {
-  constexpr int64_t kFull = 32, kPanel = 64;
-  const int64_t rows = filled_up(m, kFull), depth = filled_up(k, kFull), pairs = depth / 2,
-                panels = filled_up(n, kPanel);
-  float *const x = gemm_buffer(GemmBuffer::left, rows * pairs),
-               *const y = gemm_buffer(GemmBuffer::right, pairs * panels),
-               *const sums = gemm_buffer(GemmBuffer::sums, rows * kPanel);
-  if (transposed == Transposed::a) {
-    float* const columns = gemm_buffer(GemmBuffer::transposed, pairs * m);
-    pack_row_pairs(a, k, m, pairs, {columns, m});
-    transpose({columns, m}, pairs, m, {x, pairs});
-  } else {
-    pair_columns(a, m, k, pairs, x);
-  }
-  const auto pack = [&](int64_t j, int64_t columns, Matrix panel) {
-    if (transposed != Transposed::b)
-      return pack_row_pairs({b.data + j, b.stride}, k, columns, pairs, panel);
-    float* const as_rows = gemm_buffer(GemmBuffer::transposed, columns * pairs);
-    pair_columns(b.from(j), columns, k, pairs, as_rows);
-    transpose({as_rows, pairs}, columns, pairs, panel);
-  };
-  const bool plain = scale.product == 1 && scale.old == 0 && c.stride % kFull == 0;
-  for (int64_t j = 0; j < n; j += kPanel) {
-    const int64_t columns = std::min(kPanel, n - j), wide = filled_up(columns, kFull),
-                  direct = plain && columns == wide ? m / kFull * kFull : 0;
-    float* const panel = y + j * pairs;
-    pack(j, columns, {panel, kPanel});
-    const auto multiply_rows = [&](int64_t begin, int64_t end, Matrix to) {
-      if (begin == end) return;
-      onednn::multiply_bfloat16(end - begin, wide, depth, {x + begin * pairs, pairs},
-                                {panel, kPanel}, to);
-    };
-    const Matrix to = {c.data + j, c.stride};
-    multiply_rows(0, direct, to);
-    if (direct == m) continue;
-    multiply_rows(direct, rows, {sums, kPanel});
-    add_scaled(m - direct, columns, {sums, kPanel}, to.from(direct), scale);
+  Arena& arena = *detail::gemm_arena;
+  const Arena::Frame frame(arena);
+  float* const left = arena.take(kGemmRows * kGemmDepth);
+  const bool b_transposed = transposed == Transposed::b;
+  for (int64_t done = 0; done < k; done += kTerms, scale.old = 1) {
+    const int64_t depth = std::min(kTerms, k - done), pairs = filled_up(depth, kFull) / 2;
+    for (int64_t i = 0; i < m; i += kGemmRows) {
+      const int64_t rows = std::min(kGemmRows, m - i);
+      if (transposed == Transposed::a) {
+        const Arena::Frame turning(arena);
+        float* const columns = arena.take(kGemmRows * kGemmDepth);
+        pack_row_pairs(block_at(a, done, i), depth, rows, pairs, {columns, rows});
+        transpose({columns, rows}, pairs, rows, {left, pairs});
+      } else {
+        pair_columns(block_at(a, i, done), rows, depth, pairs, left);
+      }
+      multiply_panels(b_transposed, rows, n, depth, left,
+                      b_transposed ? block_at(b, 0, done) : b.from(done), c.from(i), scale, arena);
+    }
   }
   onednn::release();  // others on this thread shape tiles as they need them
 }

@@ -2,6 +2,7 @@
 
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_isa.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_microkernel.h"
+#include "attention_variants/ops/cpu/kernels/gemm/gemm_scratch.h"
 
 // Without FMA and wide registers BLAS is the faster one.
 #if defined(__AVX2__)
@@ -32,21 +33,33 @@ void gemm_f32_registers(Transposed transposed, int64_t m, int64_t n, int64_t k, 
     return multiply_all<Float32, true>(m, n, k, a, AsGiven{b}, c, scale);
   if (transposed == Transposed::none)
     return multiply_all<Float32, false>(m, n, k, a, AsGiven{b}, c, scale);
-  const auto scratch = [k](int64_t columns) {
-    return gemm_buffer(GemmBuffer::transposed, columns * std::max<int64_t>(k, 1));
-  };
-  if constexpr (Float32::packs) {
-    constexpr int64_t kColumns = 2 * kSimdWidth;
-    float* const panels = scratch((n + kColumns - 1) / kColumns * kColumns);
-    for (int64_t j = 0; j < n; j += kColumns)
-      transpose(b.from(j), std::min(kColumns, n - j), k, {panels + j * k, kColumns});
-    multiply_all<Float32, false>(m, n, k, a, registers::Panels<kColumns>{panels, k}, c, scale);
-  } else {
-    const int64_t stride = transposed_stride(n);
-    const Matrix to{scratch(stride), stride};
-    transpose(b, n, k, to);
-    multiply_all<Float32, false>(m, n, k, a, AsGiven{to}, c, scale);
-  }
+  // A block of bᵀ at a time, as it is needed.
+  Arena& arena = *detail::gemm_arena;
+  const Arena::Frame frame(arena);
+  float* const right = TransposedBlock(arena).right;
+  int64_t done = 0;
+  do {  // c is written even where there is no term
+    const int64_t depth = std::min(kGemmDepth, k - done);
+    for (int64_t j = 0; j < n; j += kGemmColumns) {
+      const int64_t columns = std::min(kGemmColumns, n - j);
+      const ConstMatrix given{b[j] + done, b.stride}, left{a.data + done, a.stride};
+      const Matrix to{c.data + j, c.stride};
+      if constexpr (Float32::packs) {
+        constexpr int64_t kPanel = 2 * kSimdWidth;
+        for (int64_t p = 0; p < columns; p += kPanel)
+          transpose(given.from(p), std::min(kPanel, columns - p), depth,
+                    {right + p * depth, kPanel});
+        multiply_all<Float32, false>(m, columns, depth, left,
+                                     registers::Panels<kPanel>{right, depth}, to, scale);
+      } else {
+        const Matrix turned{right, transposed_stride(columns)};
+        transpose(given, columns, depth, turned);
+        multiply_all<Float32, false>(m, columns, depth, left, AsGiven{turned}, to, scale);
+      }
+    }
+    done += depth;
+    scale.old = 1;
+  } while (done < k);
 }
 
 }  // namespace lra::ops::cpu::LRA_ISA

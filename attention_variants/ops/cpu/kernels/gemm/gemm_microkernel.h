@@ -9,13 +9,14 @@
 #include <algorithm>
 
 #include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+#include "attention_variants/ops/cpu/kernels/gemm/gemm_scratch.h"
 #include "attention_variants/ops/cpu/kernels/rows/simd.h"
 #include "attention_variants/ops/cpu/kernels/rows/transpose.h"
 
 namespace lra::ops::cpu::registers {
 
 // So many terms of a sum at a time: that much of b, for one block of columns, stays in cache.
-constexpr int64_t kDepth = 256;
+constexpr int64_t kDepth = kGemmDepth;
 
 constexpr int64_t kRowsAtOnce = 8;  // at most; enough sums to wait for none
 

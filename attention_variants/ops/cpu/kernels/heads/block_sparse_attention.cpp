@@ -13,18 +13,12 @@
 namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
-constexpr int64_t kScores = 64 * 1024;  // at a time: 256 KiB
-constexpr int64_t kLeastRows = 16, kMostRows = 128;
-
-int64_t key_count(const SparsityTile& tile) {
-  int64_t count = 0;
-  for (const Range& range : tile.keys) count += range.end - range.begin;
-  return count;
-}
+constexpr int64_t kMostRows = PatternSizes::kMostRows;
 
 // Queries at a time where they see that many keys.
 int64_t rows_at_a_time(int64_t keys) {
-  return std::clamp(kScores / std::max<int64_t>(keys, 1), kLeastRows, kMostRows);
+  return std::clamp(PatternSizes::kScores / std::max<int64_t>(keys, 1), PatternSizes::kLeastRows,
+                    kMostRows);
 }
 
 // What one query sees among the gathered keys: [0, whole) and [begin, end).
@@ -82,12 +76,8 @@ void weights_backward(float* scores, float* grad, int64_t rows, int64_t keys, co
 // The keys that a tile's queries see, without those of padding, side by side.
 class Gathered {
  public:
-  Gathered(const PatternShape& shape, const SparsityPattern& pattern, Arena& arena, int64_t most)
-      : shape_(shape),
-        pattern_(pattern),
-        at_(reinterpret_cast<int32_t*>(arena.take(most))),
-        k(arena.matrix(most, shape.depth)),
-        v(arena.matrix(most, shape.values)) {}
+  Gathered(const PatternShape& shape, const SparsityPattern& pattern, const PatternScratch& scratch)
+      : shape_(shape), pattern_(pattern), at_(scratch.at), k(scratch.k), v(scratch.v) {}
 
   void read(const SparsityTile& tile, const PatternInputs& in) {
     count_ = 0;
@@ -156,41 +146,15 @@ void for_each_part(const SparsityPattern& pattern, const PatternInputs& in, Gath
   }
 }
 
-struct Sizes {
-  int64_t keys = 0, scores = 0, rows = 0;  // the most at a time
-};
-
-Sizes sizes_of(const SparsityPattern& pattern) {
-  Sizes sizes;
-  for (const SparsityTile& tile : pattern.tiles) {
-    // With padding left out there may be fewer keys, and more rows at a time: kScores bounds those.
-    const int64_t keys = key_count(tile),
-                  rows = std::min(kMostRows, tile.queries.end - tile.queries.begin);
-    sizes.keys = std::max(sizes.keys, keys);
-    sizes.scores =
-        std::max(sizes.scores, std::min(rows * keys, std::max(kScores, kLeastRows * keys)));
-    sizes.rows = std::max(sizes.rows, rows);
-  }
-  return sizes;
-}
-
 }  // namespace
 
-int64_t pattern_scratch(const PatternShape& shape, const SparsityPattern& pattern, bool backward) {
-  const Sizes sizes = sizes_of(pattern);
-  const int64_t width = shape.depth + shape.values;
-  return (sizes.keys * width + sizes.scores) * (backward ? 2 : 1) + sizes.keys +
-         (backward ? sizes.rows * (width + 1) : 0);
-}
-
 void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
-                     const PatternInputs& in, Matrix out, const SoftmaxStats& stats,
-                     float* scratch) {
+                     const PatternInputs& in, Matrix out, const SoftmaxStats& stats, Arena& arena) {
   const int64_t d = shape.depth, e = shape.values;
-  const Sizes sizes = sizes_of(pattern);
-  Arena arena(scratch);
-  Gathered keys(shape, pattern, arena, sizes.keys);
-  float* const scores = arena.take(sizes.scores);
+  const Arena::Frame frame(arena);
+  const PatternScratch scratch(shape, PatternSizes(pattern), arena);
+  Gathered keys(shape, pattern, scratch);
+  float* const scores = scratch.scores;
   zero_rows(out, 0, shape.length, e);
   const auto part = [&](int64_t begin, int64_t rows, const Seen* seen) {
     const int64_t n = keys.count();
@@ -204,23 +168,22 @@ void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
 
 void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
                       const PatternInputs& in, ConstMatrix out, const SoftmaxStats& stats,
-                      ConstMatrix grad_out, const PatternGradients& grad, float* scratch) {
+                      ConstMatrix grad_out, const PatternGradients& grad, Arena& arena) {
   const int64_t d = shape.depth, e = shape.values;
-  const Sizes sizes = sizes_of(pattern);
-  Arena arena(scratch);
-  Gathered keys(shape, pattern, arena, sizes.keys);
-  const Matrix grad_k = arena.matrix(sizes.keys, d), grad_v = arena.matrix(sizes.keys, e);
-  float *const scores = arena.take(sizes.scores), *const grad_scores = arena.take(sizes.scores),
-               *const along = arena.take(sizes.rows), *const q_copy = arena.take(sizes.rows * d),
-               *const g_copy = arena.take(sizes.rows * e);
+  const Arena::Frame frame(arena);
+  const PatternBackwardScratch scratch(shape, PatternSizes(pattern), arena);
+  Gathered keys(shape, pattern, scratch);
+  const Matrix grad_k = scratch.grad_k, grad_v = scratch.grad_v;
+  float *const scores = scratch.scores, *const grad_scores = scratch.grad_scores,
+               *const along = scratch.along;
   for (const Matrix& of : {grad.q, grad.k}) zero_rows(of, 0, shape.length, d);
   zero_rows(grad.v, 0, shape.length, e);
   float kept = 0;  // what the tile's gradients of keys are multiplied by before more is added
   const auto part = [&](int64_t begin, int64_t rows, const Seen* seen) {
     const int64_t n = keys.count();
     const bool* mask = in.mask + begin;
-    const ConstMatrix q = without_padding(in.q.from(begin), mask, rows, d, q_copy),
-                      g = without_padding(grad_out.from(begin), mask, rows, e, g_copy);
+    const ConstMatrix q = without_padding(in.q.from(begin), mask, rows, d, scratch.q),
+                      g = without_padding(grad_out.from(begin), mask, rows, e, scratch.grad);
     gemm_nt(rows, n, d, q, keys.k, {scores, n}, {.product = shape.scale});
     gemm_nt(rows, n, e, g, keys.v, {grad_scores, n});
     row_products(out.from(begin), g, rows, e, along);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "attention_variants/ops/cpu/kernels/rows/arena.h"
 #include "attention_variants/ops/cpu/kernels/rows/matrix.h"
 #include "attention_variants/ops/cpu/kernels/rows/softmax_columns.h"
 #include "attention_variants/ops/types.h"
@@ -30,22 +31,70 @@ struct PatternGradients {
   Matrix q, k, v;
 };
 
+/// The most that a tile of the pattern has at a time.
+struct PatternSizes {
+  static constexpr int64_t kScores = 64 * 1024;  // 256 KiB
+  static constexpr int64_t kLeastRows = 16, kMostRows = 128;
+
+  LRA_INLINE explicit PatternSizes(const SparsityPattern& pattern) {
+    for (const SparsityTile& tile : pattern.tiles) {
+      int64_t seen = 0;
+      for (const Range& range : tile.keys) seen += range.end - range.begin;
+      // With padding left out there may be fewer keys, and more rows at a time: kScores bounds
+      // those.
+      const int64_t queries = least(kMostRows, tile.queries.end - tile.queries.begin);
+      keys = most(keys, seen);
+      scores = most(scores, least(queries * seen, most(kScores, kLeastRows * seen)));
+      rows = most(rows, queries);
+    }
+  }
+  int64_t keys = 0, scores = 0, rows = 0;
+
+ private:
+  LRA_INLINE static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+  LRA_INLINE static int64_t most(int64_t a, int64_t b) { return a < b ? b : a; }
+};
+
+/// The keys that a tile's queries see, their positions, and scores.
+struct PatternScratch {
+  LRA_INLINE PatternScratch(const PatternShape& shape, const PatternSizes& sizes, Arena& arena)
+      : at(arena.take<int32_t>(sizes.keys)),
+        k(arena.matrix(sizes.keys, shape.depth)),
+        v(arena.matrix(sizes.keys, shape.values)),
+        scores(arena.take(sizes.scores)) {}
+  int32_t* at;
+  Matrix k, v;  // [keys,d], [keys,e]
+  float* scores;
+};
+
+/// The same and gradients, and queries and gradients of results without padding, backward.
+struct PatternBackwardScratch : PatternScratch {
+  LRA_INLINE PatternBackwardScratch(const PatternShape& shape, const PatternSizes& sizes,
+                                    Arena& arena)
+      : PatternScratch(shape, sizes, arena),
+        grad_k(arena.matrix(sizes.keys, shape.depth)),
+        grad_v(arena.matrix(sizes.keys, shape.values)),
+        grad_scores(arena.take(sizes.scores)),
+        along(arena.take(sizes.rows)),
+        q(arena.take(sizes.rows * shape.depth)),
+        grad(arena.take(sizes.rows * shape.values)) {}
+  Matrix grad_k, grad_v;
+  float *grad_scores, *along, *q, *grad;
+};
+
 }  // namespace lra::ops::cpu
 
 namespace lra::ops::LRA_KERNELS {
-
-/// Floats of scratch, a thread, of the forward or the backward pass.
-int64_t pattern_scratch(const PatternShape& shape, const SparsityPattern& pattern, bool backward);
 
 /// Writes out [N,e], softmax(scale q kᵀ) v over the tokens each query sees, and stats [N].
 /// Rows of padding, and of queries that see no token, are zero.
 void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
                      const PatternInputs& inputs, Matrix out, const SoftmaxStats& stats,
-                     float* scratch);
+                     Arena& arena);
 
 /// Writes all gradients, given out and its gradient.
 void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
                       const PatternInputs& inputs, ConstMatrix out, const SoftmaxStats& stats,
-                      ConstMatrix grad_out, const PatternGradients& grad, float* scratch);
+                      ConstMatrix grad_out, const PatternGradients& grad, Arena& arena);
 
 }  // namespace lra::ops::LRA_KERNELS

@@ -34,65 +34,47 @@ float start(int64_t m, ConstMatrix a, Matrix z, float* sums) {
   return norm;
 }
 
-// What one iteration makes on its way.
-struct Iterate {
-  Matrix z, az, seven, fifteen, thirteen;  // of Z; A Z; 7I - AZ; 15I - AZ (..); 13I - AZ (..)
-  static constexpr int64_t kParts = 5;
-  Iterate(int64_t m, float* at)
-      : z{at, m},
-        az{at + m * m, m},
-        seven{at + 2 * m * m, m},
-        fifteen{at + 3 * m * m, m},
-        thirteen{at + 4 * m * m, m} {}
-};
-
 // From step.z to the next Z.
-void iterate(int64_t m, ConstMatrix a, const Iterate& step, Matrix next) {
+void iterate(int64_t m, ConstMatrix a, const InverseIterate& step, Matrix next) {
   gemm(m, m, m, a, step.z, step.az);
   from_diagonal(m, 7, step.az.data, step.seven.data);
-  gemm(m, m, m, step.az, step.seven, step.thirteen);  // for a moment
+  gemm(m, m, m, step.az, step.seven, step.thirteen);  // temporary
   from_diagonal(m, 15, step.thirteen.data, step.fifteen.data);
-  gemm(m, m, m, step.az, step.fifteen, next);  // for a moment
+  gemm(m, m, m, step.az, step.fifteen, next);  // temporary
   from_diagonal(m, 13, next.data, step.thirteen.data);
   gemm(m, m, m, step.z, step.thirteen, next, {.product = 0.25F});
 }
 
 }  // namespace
 
-int64_t inverse_scratch(int64_t m) { return (Iterate::kParts)*m * m + m; }
-
-void inverse(int64_t m, int64_t iterations, ConstMatrix a, Matrix z, float* scratch) {
-  Iterate step(m, scratch);
-  float* sums = scratch + Iterate::kParts * m * m;
-  start(m, a, z, sums);
+void inverse(int64_t m, int64_t iterations, ConstMatrix a, Matrix z, Arena& arena) {
+  const Arena::Frame frame(arena);
+  const InverseIterates iterates(m, 1, arena);
+  const InverseIterate step = iterates[0];
+  start(m, a, z, iterates.column_sums);
   for (int64_t i = 0; i < iterations; ++i) {
     std::copy(z.data, z.data + m * m, step.z.data);
     iterate(m, a, step, z);
   }
 }
 
-int64_t inverse_backward_scratch(int64_t m, int64_t iterations) {
-  return (iterations * Iterate::kParts + 4) * m * m + m;
-}
-
-void inverse_iterates(int64_t m, int64_t iterations, ConstMatrix a, Matrix z, float* iterates) {
-  float* sums = iterates + (iterations * Iterate::kParts + 4) * m * m;
-  const auto at = [&](int64_t i) { return Iterate(m, iterates + i * Iterate::kParts * m * m); };
-  start(m, a, iterations > 0 ? at(0).z : z, sums);
+void inverse_iterates(int64_t iterations, ConstMatrix a, Matrix z,
+                      const InverseIterates& iterates) {
+  const int64_t m = iterates.m;
+  start(m, a, iterations > 0 ? iterates[0].z : z, iterates.column_sums);
   for (int64_t i = 0; i < iterations; ++i)
-    iterate(m, a, at(i), i + 1 < iterations ? at(i + 1).z : z);
+    iterate(m, a, iterates[i], i + 1 < iterations ? iterates[i + 1].z : z);
 }
 
-void inverse_backward(int64_t m, int64_t iterations, ConstMatrix a, Matrix grad_z, Matrix grad_a,
-                      float* iterates) {
-  const int64_t count = m * m;
-  float* spare = iterates + iterations * Iterate::kParts * count;
-  const Matrix grad_az{spare, m}, outer{spare + count, m}, inner{spare + 2 * count, m},
-      grad_next{spare + 3 * count, m};
-  const float* sums = spare + 4 * count;
+void inverse_backward(int64_t iterations, ConstMatrix a, Matrix grad_z, Matrix grad_a,
+                      const InverseIterates& iterates, Arena& arena) {
+  const int64_t m = iterates.m, count = m * m;
+  const Arena::Frame frame(arena);
+  const auto [grad_az, outer, inner, grad_next] = InverseGradients(m, arena);
+  const float* const sums = iterates.column_sums;
   std::fill(grad_a.data, grad_a.data + count, 0.0F);
   for (int64_t i = iterations - 1; i >= 0; --i) {
-    const Iterate step(m, iterates + i * Iterate::kParts * count);
+    const InverseIterate step = iterates[i];
     // next = Z T / 4, T = 13I - AZ U, U = 15I - AZ W, W = 7I - AZ.
     gemm_tn(m, m, m, step.z, grad_z, outer, {.product = -0.25F});  // of AZ U
     gemm_nt(m, m, m, grad_z, step.thirteen, grad_next, {.product = 0.25F});

@@ -5,24 +5,58 @@
 
 #include <cstdint>
 
+#include "attention_variants/ops/cpu/kernels/rows/arena.h"
 #include "attention_variants/ops/cpu/kernels/rows/matrix.h"
+
+namespace lra::ops::cpu {
+
+/// What one iteration makes on its way, [m,m] each: Z; A Z; 7I - AZ; 15I - AZ (..); 13I - AZ (..).
+struct InverseIterate {
+  static constexpr int64_t kParts = 5;
+  LRA_INLINE InverseIterate(int64_t m, float* at)
+      : z{at, m},
+        az{at + m * m, m},
+        seven{at + 2 * m * m, m},
+        fifteen{at + 3 * m * m, m},
+        thirteen{at + 4 * m * m, m} {}
+  Matrix z, az, seven, fifteen, thirteen;
+};
+
+/// Those of `count` iterations, and the sums of A's columns [m].
+struct InverseIterates {
+  LRA_INLINE InverseIterates(int64_t size, int64_t count, Arena& arena)
+      : m(size),
+        first(arena.take(count * InverseIterate::kParts * m * m)),
+        column_sums(arena.take(m)) {}
+  LRA_INLINE InverseIterate operator[](int64_t i) const {
+    return {m, first + i * InverseIterate::kParts * m * m};
+  }
+  int64_t m;
+  float *first, *column_sums;
+};
+
+/// What inverse_backward() takes: [m,m] each.
+struct InverseGradients {
+  LRA_INLINE InverseGradients(int64_t m, Arena& arena)
+      : az(arena.matrix(m, m)),
+        outer(arena.matrix(m, m)),
+        inner(arena.matrix(m, m)),
+        next(arena.matrix(m, m)) {}
+  Matrix az, outer, inner, next;
+};
+
+}  // namespace lra::ops::cpu
 
 namespace lra::ops::LRA_KERNELS {
 
-/// Floats of scratch, for matrices [m,m].
-int64_t inverse_scratch(int64_t m);
+/// z [m,m] from a [m,m], both contiguous. Takes InverseIterates of one iteration.
+void inverse(int64_t m, int64_t iterations, ConstMatrix a, Matrix z, Arena& arena);
 
-/// z [m,m] from a [m,m], both contiguous.
-void inverse(int64_t m, int64_t iterations, ConstMatrix a, Matrix z, float* scratch);
+/// The same; leaves in `iterates` what inverse_backward() reads.
+void inverse_iterates(int64_t iterations, ConstMatrix a, Matrix z, const InverseIterates& iterates);
 
-/// Floats for inverse_iterates() and, after it, inverse_backward().
-int64_t inverse_backward_scratch(int64_t m, int64_t iterations);
-
-/// The same as inverse(); leaves in `iterates` what inverse_backward() reads.
-void inverse_iterates(int64_t m, int64_t iterations, ConstMatrix a, Matrix z, float* iterates);
-
-/// Writes grad_a, given grad_z, which it spoils. The gradient passes through ‖A‖₁ as well.
-void inverse_backward(int64_t m, int64_t iterations, ConstMatrix a, Matrix grad_z, Matrix grad_a,
-                      float* iterates);
+/// Writes grad_a; overwrites grad_z. The gradient passes through ‖A‖₁ as well.
+void inverse_backward(int64_t iterations, ConstMatrix a, Matrix grad_z, Matrix grad_a,
+                      const InverseIterates& iterates, Arena& arena);
 
 }  // namespace lra::ops::LRA_KERNELS

@@ -94,94 +94,109 @@ SmallAttentionShape tiles(const NystromShape& shape, int64_t length) {
           .scale = 1 / std::sqrt(static_cast<float>(shape.depth))};
 }
 
-// What a head saves: landmarks, B V and of which softmaxes it is made, and those of F.
-struct Saved {
-  Matrix q, k, bv;
-  SoftmaxStats b;
-  float *bias, *top, *inverse;
-  Saved(const NystromShape& shape, float* at) {
-    Arena arena(at);
-    q = arena.matrix(shape.landmarks, shape.depth);
-    k = arena.matrix(shape.landmarks, shape.depth);
-    bv = arena.matrix(shape.landmarks, shape.depth);
-    b.max = arena.take(shape.landmarks);
-    b.inverse_sum = arena.take(shape.landmarks);
-    bias = arena.take(shape.landmarks);
-    top = arena.take(shape.length);
-    inverse = arena.take(shape.length);
-  }
+// What a head reads: rows of padding zero where they stand among tokens.
+struct Tokens {
+  TokenSpan extent;
+  const bool* mask;  // null where no padding stands among tokens
+  ConstMatrix q, k, v;
+  Tokens(const NystromShape& shape, const NystromInputs& in, const TokenSpan& of,
+         const NystromScratch& scratch)
+      : extent(of),
+        mask(of.holes ? in.mask : nullptr),
+        q(without_padding(in.q, in.mask, of, shape.depth, scratch.q)),
+        k(without_padding(in.k, in.mask, of, shape.depth, scratch.k)),
+        v(without_padding(in.v, in.mask, of, shape.depth, scratch.v)) {}
 };
 
-// A tile laid out between what the convolution reads beside it.
-int64_t laid_out_rows(const NystromShape& shape) {
-  return kTile + pad_before(shape.kernel) + pad_after(shape.kernel);
+// From the gradient of F X, X = Z (B V): adds to those of k's landmarks and of X, writes that of q
+// [N,d] and of Z, and x becomes the gradient of B V.
+void readout_backward(const NystromShape& shape, const Tokens& in, const NystromSaved& saved,
+                      const NystromBackwardScratch& scratch, ConstMatrix g, Matrix grad_q,
+                      Arena& arena) {
+  const int64_t m = shape.landmarks, d = shape.depth;
+  few_keys_backward(tiles(shape, in.extent.length), in.q, saved.k, scratch.x, saved.bias, saved.top,
+                    saved.inverse, g, grad_q, scratch.grad_k, scratch.grad_x, arena);
+  const GemmPrecisionScope exact(GemmPrecision::float32);
+  gemm_nt(m, m, d, scratch.grad_x, saved.bv, scratch.grad_z);
+  gemm_tn(m, d, m, scratch.z, scratch.grad_x, scratch.x);
+}
+
+// From x, the gradient of B V, and that of the convolution g: writes those of k and v [N,d] and of
+// the taps, adds to that of q's landmarks.
+void values_backward(const NystromShape& shape, const NystromInputs& in, const Tokens& tokens,
+                     const NystromSaved& saved, const NystromBackwardScratch& scratch,
+                     ConstMatrix g, const NystromGradients& grad, Arena& arena) {
+  const int64_t d = shape.depth, length = tokens.extent.length;
+  const Arena::Frame frame(arena);
+  const ConvWeightSums sums(shape.kernel, arena);
+  std::fill(sums.data, sums.data + sums.count, 0.0F);
+  for (int64_t begin = 0; begin < length; begin += kTile) {
+    const int64_t rows = std::min(kTile, length - begin);
+    few_queries_backward(tiles(shape, rows), saved.q, tokens.k.from(begin), tokens.v.from(begin),
+                         tokens.mask == nullptr ? nullptr : tokens.mask + begin, saved.bv, saved.b,
+                         scratch.x, scratch.grad_q, grad.k.from(begin), grad.v.from(begin),
+                         Gradient::write, arena);
+    pad_tile(tokens.v, length, begin, rows, d, shape.kernel, KernelOrder::no, scratch.v_tile);
+    pad_tile(g, length, begin, rows, d, shape.kernel, KernelOrder::yes, scratch.g_tile);
+    add_convolution(in.conv_weight, shape.kernel, KernelOrder::yes, scratch.g_tile, rows, d,
+                    grad.v.from(begin));
+    add_conv_weight_grad(scratch.g_tile.from(pad_after(shape.kernel)), scratch.v_tile, shape.kernel,
+                         rows, d, sums.data);
+  }
+  tap_gradients(sums.data, shape.kernel, grad.conv_weight);
+}
+
+// From that of Z: adds to those of the landmarks.
+void inverse_and_landmarks_backward(const NystromShape& shape, const NystromSaved& saved,
+                                    const NystromBackwardScratch& scratch, Arena& arena) {
+  const int64_t m = shape.landmarks, d = shape.depth;
+  const GemmPrecisionScope exact(GemmPrecision::float32);
+  inverse_backward(shape.iterations, scratch.a, scratch.grad_z, scratch.grad_a, scratch.iterates,
+                   arena);
+  softmax_rows_backward(scratch.a.data, scratch.grad_a.data, m, m, tiles(shape, 0).scale);
+  gemm(m, d, m, scratch.grad_a, saved.k, scratch.grad_q, {.old = 1});
+  gemm_tn(m, d, m, scratch.grad_a, saved.q, scratch.grad_k, {.old = 1});
 }
 
 }  // namespace
 
-int64_t nystrom_saved(const NystromShape& shape) {
-  return shape.landmarks * (3 * shape.depth + 3) + 2 * shape.length;
-}
-
-int64_t nystrom_scratch(const NystromShape& shape, InnerPadding holes) {
-  const int64_t m = shape.landmarks;
-  return (holes == InnerPadding::yes ? 3 * shape.length * shape.depth : 0) + nystrom_saved(shape) +
-         laid_out_rows(shape) * shape.depth + 2 * m * m + m * shape.depth + inverse_scratch(m) +
-         tile_scratch(tiles(shape, 0));
-}
-
-int64_t nystrom_backward_scratch(const NystromShape& shape, InnerPadding holes) {
-  const int64_t m = shape.landmarks;
-  return (holes == InnerPadding::yes ? 4 * shape.length * shape.depth : 0) +
-         2 * laid_out_rows(shape) * shape.depth + 4 * m * m + 4 * m * shape.depth +
-         inverse_backward_scratch(m, shape.iterations) + tap_sum_floats(shape.kernel) +
-         tile_scratch(tiles(shape, 0));
-}
-
-void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix out, float* saved,
-                     float* scratch) {
+void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix out,
+                     const NystromSaved& saved, Arena& arena) {
   const int64_t m = shape.landmarks, d = shape.depth;
   const TokenSpan extent = extent_of(in.mask, shape.length);
   if (extent.length == 0) return zero_rows(out, 0, shape.length, d);
-  Arena arena(scratch);
-  const Saved keep(shape, saved != nullptr ? saved : arena.take(nystrom_saved(shape)));
-  const auto tokens_of = [&](ConstMatrix of) {
-    return without_padding(of, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
-  };
-  const ConstMatrix q = tokens_of(in.q);
-  const ConstMatrix k = tokens_of(in.k);
-  const ConstMatrix v = tokens_of(in.v);
-  const Matrix laid_out = arena.matrix(laid_out_rows(shape), d);
-  const Matrix a = arena.matrix(m, m), z = arena.matrix(m, m), x = arena.matrix(m, d);
-  float* const rest = arena.take(0);
+  const Arena::Frame frame(arena);
+  const NystromScratch scratch(shape, padding_of(extent), Pass::forward, arena);
+  const Tokens tokens(shape, in, extent, scratch);
 
-  segment_means(shape, q, in.mask, keep.q, keep.bias);
-  segment_means(shape, k, in.mask, keep.k, keep.bias);
+  segment_means(shape, tokens.q, in.mask, saved.q, saved.bias);
+  segment_means(shape, tokens.k, in.mask, saved.k, saved.bias);
   {
     const GemmPrecisionScope exact(GemmPrecision::float32);  // an inverse needs all digits
-    landmark_matrix(shape, keep.q, keep.k, keep.bias, a);
-    inverse(m, shape.iterations, a, z, rest);
+    landmark_matrix(shape, saved.q, saved.k, saved.bias, scratch.a);
+    inverse(m, shape.iterations, scratch.a, scratch.z, arena);
   }
-  attend_small_q(tiles(shape, extent.length), keep.q, k, v, extent.holes ? in.mask : nullptr,
-                 keep.bv, keep.b, rest);
+  attend_small_q(tiles(shape, extent.length), saved.q, tokens.k, tokens.v, tokens.mask, saved.bv,
+                 saved.b, arena);
   {
     const GemmPrecisionScope exact(GemmPrecision::float32);
-    gemm(m, d, m, z, keep.bv, x);
+    gemm(m, d, m, scratch.z, saved.bv, scratch.x);
   }
   // The convolution joins a tile of the result while that is in cache.
   for (int64_t begin = 0; begin < extent.length; begin += kTile) {
     const int64_t rows = std::min(kTile, extent.length - begin);
-    attend_small_kv(tiles(shape, rows), q.from(begin), keep.k, x, keep.bias, out.from(begin),
-                    keep.top + begin, keep.inverse + begin, rest);
-    pad_tile(v, extent.length, begin, rows, d, shape.kernel, KernelOrder::no, laid_out);
-    add_convolution(in.conv_weight, shape.kernel, KernelOrder::no, laid_out, rows, d,
+    attend_small_kv(tiles(shape, rows), tokens.q.from(begin), saved.k, scratch.x, saved.bias,
+                    out.from(begin), saved.top + begin, saved.inverse + begin, arena);
+    pad_tile(tokens.v, extent.length, begin, rows, d, shape.kernel, KernelOrder::no,
+             scratch.v_tile);
+    add_convolution(in.conv_weight, shape.kernel, KernelOrder::no, scratch.v_tile, rows, d,
                     out.from(begin));
   }
   zero_padding(out, in.mask, extent, shape.length, d);
 }
 
-void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const float* saved,
-                      ConstMatrix grad_out, const NystromGradients& grad, float* scratch) {
+void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const NystromSaved& saved,
+                      ConstMatrix grad_out, const NystromGradients& grad, Arena& arena) {
   const int64_t m = shape.landmarks, d = shape.depth;
   const TokenSpan extent = extent_of(in.mask, shape.length);
   if (shape.kernel > 0) std::fill(grad.conv_weight, grad.conv_weight + shape.kernel, 0.0F);
@@ -189,67 +204,23 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
     for (const Matrix& g : {grad.q, grad.k, grad.v}) zero_rows(g, 0, shape.length, d);
     return;
   }
-  Arena arena(scratch);
-  const Saved kept(shape, const_cast<float*>(saved));  // only read
-  const auto tokens_of = [&](ConstMatrix of) {
-    return without_padding(of, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
-  };
-  const ConstMatrix q = tokens_of(in.q);
-  const ConstMatrix k = tokens_of(in.k);
-  const ConstMatrix v = tokens_of(in.v);
-  const ConstMatrix g = tokens_of(grad_out);
-  const Matrix v_laid_out = arena.matrix(laid_out_rows(shape), d),
-               g_laid_out = arena.matrix(laid_out_rows(shape), d);
-  const Matrix a = arena.matrix(m, m), z = arena.matrix(m, m), grad_z = arena.matrix(m, m),
-               grad_a = arena.matrix(m, m);
-  const Matrix x = arena.matrix(m, d), grad_x = arena.matrix(m, d), grad_q = arena.matrix(m, d),
-               grad_k = arena.matrix(m, d);
-  float* rest = arena.take(0);
-  const SmallAttentionShape shape_of_tiles = tiles(shape, extent.length);
-
-  float* iterates = arena.take(inverse_backward_scratch(m, shape.iterations));
+  const Arena::Frame frame(arena);
+  const NystromBackwardScratch scratch(shape, padding_of(extent), arena);
+  const Tokens tokens(shape, in, extent, scratch);
+  const ConstMatrix g = without_padding(grad_out, in.mask, extent, d, scratch.g);
   {
     const GemmPrecisionScope exact(GemmPrecision::float32);
-    landmark_matrix(shape, kept.q, kept.k, kept.bias, a);
-    inverse_iterates(m, shape.iterations, a, z, iterates);
-    gemm(m, d, m, z, kept.bv, x);
+    landmark_matrix(shape, saved.q, saved.k, saved.bias, scratch.a);
+    inverse_iterates(shape.iterations, scratch.a, scratch.z, scratch.iterates);
+    gemm(m, d, m, scratch.z, saved.bv, scratch.x);
   }
-  rest = arena.take(0);
-  for (const Matrix& sum : {grad_x, grad_q, grad_k}) zero_rows(sum, 0, m, d);
-
-  // F X, then X = Z (B V), then B V.
-  few_keys_backward(shape_of_tiles, q, kept.k, x, kept.bias, kept.top, kept.inverse, g, grad.q,
-                    grad_k, grad_x, rest);
-  {
-    const GemmPrecisionScope exact(GemmPrecision::float32);
-    gemm_nt(m, m, d, grad_x, kept.bv, grad_z);
-    gemm_tn(m, d, m, z, grad_x, x);  // x is now the gradient of B V
-  }
-  float* const sums = arena.take(tap_sum_floats(shape.kernel));
-  rest = arena.take(0);
-  std::fill(sums, sums + tap_sum_floats(shape.kernel), 0.0F);
-  for (int64_t begin = 0; begin < extent.length; begin += kTile) {
-    const int64_t rows = std::min(kTile, extent.length - begin);
-    few_queries_backward(tiles(shape, rows), kept.q, k.from(begin), v.from(begin),
-                         extent.holes ? in.mask + begin : nullptr, kept.bv, kept.b, x, grad_q,
-                         grad.k.from(begin), grad.v.from(begin), Gradient::write, rest);
-    pad_tile(v, extent.length, begin, rows, d, shape.kernel, KernelOrder::no, v_laid_out);
-    pad_tile(g, extent.length, begin, rows, d, shape.kernel, KernelOrder::yes, g_laid_out);
-    add_convolution(in.conv_weight, shape.kernel, KernelOrder::yes, g_laid_out, rows, d,
-                    grad.v.from(begin));
-    add_conv_weight_grad(g_laid_out.from(pad_after(shape.kernel)), v_laid_out, shape.kernel, rows,
-                         d, sums);
-  }
-  tap_gradients(sums, shape.kernel, grad.conv_weight);
-  {  // Z, A and the landmarks
-    const GemmPrecisionScope exact(GemmPrecision::float32);
-    inverse_backward(m, shape.iterations, a, grad_z, grad_a, iterates);
-    softmax_rows_backward(a.data, grad_a.data, m, m, shape_of_tiles.scale);
-    gemm(m, d, m, grad_a, kept.k, grad_q, {.old = 1});
-    gemm_tn(m, d, m, grad_a, kept.q, grad_k, {.old = 1});
-  }
-  segment_means_backward(shape, in.mask, grad_q, grad.q);
-  segment_means_backward(shape, in.mask, grad_k, grad.k);
+  for (const Matrix& sum : {scratch.grad_x, scratch.grad_q, scratch.grad_k})
+    zero_rows(sum, 0, m, d);
+  readout_backward(shape, tokens, saved, scratch, g, grad.q, arena);
+  values_backward(shape, in, tokens, saved, scratch, g, grad, arena);
+  inverse_and_landmarks_backward(shape, saved, scratch, arena);
+  segment_means_backward(shape, in.mask, scratch.grad_q, grad.q);
+  segment_means_backward(shape, in.mask, scratch.grad_k, grad.k);
   for (const Matrix& of : {grad.q, grad.k, grad.v})
     zero_padding(of, in.mask, extent, shape.length, d);
 }

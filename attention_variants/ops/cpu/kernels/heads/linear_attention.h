@@ -6,7 +6,9 @@
 
 #include <cstdint>
 
+#include "attention_variants/ops/cpu/kernels/rows/arena.h"
 #include "attention_variants/ops/cpu/kernels/rows/matrix.h"
+#include "attention_variants/ops/cpu/kernels/rows/transpose.h"
 #include "attention_variants/ops/types.h"
 
 namespace lra::ops::cpu {
@@ -23,6 +25,8 @@ struct FeatureShape {
   float share = 1;
   float denominator_min = 0;   // of the denominator
   bool count_padding = false;  // padded keys count as tokens with k = v = 0
+
+  LRA_INLINE int64_t sums() const { return width * (depth + 1); }  // floats of FeatureState::sums
 };
 
 struct FeatureInputs {
@@ -43,22 +47,54 @@ struct FeatureGradients {
   Matrix q, k, v;  // [N,d]
 };
 
+/// Positions a tile: with 256 features 128 KiB.
+inline constexpr int64_t kFeatureTile = 128;
+
+/// Features and rows of a tile; Wᵀ; a row of sums.
+struct FeatureScratch {
+  LRA_INLINE FeatureScratch(const FeatureShape& shape, Arena& arena)
+      : e(arena.take(kFeatureTile * shape.width)),
+        x(arena.take(kFeatureTile * shape.depth)),
+        v(arena.take(kFeatureTile * shape.depth)),
+        w(transposed(shape, arena)),
+        row(arena.take(shape.depth)) {}
+  LRA_INLINE static Matrix transposed(const FeatureShape& shape, Arena& arena) {
+    const int64_t stride = transposed_stride(shape.width);
+    return {arena.take(shape.depth * stride), stride};
+  }
+  float *e, *x, *v;  // [kFeatureTile,f], [kFeatureTile,d] twice
+  Matrix w;          // [d,f]
+  float* row;        // [d]
+};
+
+/// The same and gradients, backward.
+struct FeatureBackwardScratch : FeatureScratch {
+  LRA_INLINE FeatureBackwardScratch(const FeatureShape& shape, Arena& arena)
+      : FeatureScratch(shape, arena),
+        s(transposed(shape, arena)),
+        grad_e(arena.matrix(kFeatureTile, shape.width)),
+        grad_row(arena.matrix(kFeatureTile, shape.depth)),
+        grad_denominators(arena.take(kFeatureTile)),
+        largest(arena.take(kFeatureTile)),
+        grad_s(arena.matrix(shape.width, shape.depth)),
+        grad_z(arena.take(shape.width)) {}
+  Matrix s, grad_e, grad_row;          // [d,f], [kFeatureTile,f], [kFeatureTile,d]
+  float *grad_denominators, *largest;  // [kFeatureTile]
+  Matrix grad_s;                       // [f,d]
+  float* grad_z;                       // [f]
+};
+
 }  // namespace lra::ops::cpu
 
 namespace lra::ops::LRA_KERNELS {
 
-/// Floats of FeatureState::sums.
-int64_t feature_sums(const FeatureShape& shape);
-/// Floats of scratch, a thread.
-int64_t feature_scratch(const FeatureShape& shape);
-
 /// Writes out [N,d], rows of padded positions zero, and `state`.
 void feature_forward(const FeatureShape& shape, const FeatureInputs& inputs, Matrix out,
-                     const FeatureState& state, float* scratch);
+                     const FeatureState& state, Arena& arena);
 
 /// Writes all gradients, given out and its gradient.
 void feature_backward(const FeatureShape& shape, const FeatureInputs& inputs, ConstMatrix out,
                       const FeatureState& state, ConstMatrix grad_out, const FeatureGradients& grad,
-                      float* scratch);
+                      Arena& arena);
 
 }  // namespace lra::ops::LRA_KERNELS

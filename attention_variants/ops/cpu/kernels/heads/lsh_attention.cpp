@@ -14,19 +14,8 @@
 namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
-constexpr int64_t kHashed = 256;        // tokens at a time
-constexpr int64_t kScores = 64 * 1024;  // at a time: 256 KiB
-constexpr int64_t kLeastRows = 16, kMostRows = 128;
+constexpr int64_t kHashed = LshSortScratch::kHashed;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-int64_t rotation_width(const LshBuckets& buckets) {
-  return std::accumulate(buckets.factors.begin(), buckets.factors.end(), int64_t{0}) / 2;
-}
-
-int64_t bucket_count(const LshBuckets& buckets) {
-  return std::accumulate(buckets.factors.begin(), buckets.factors.end(), int64_t{1},
-                         std::multiplies<>());
-}
 
 // bucket [count] += stride times the argmax of [rotated; -rotated], rotated [half,count]. Scratch
 // of 2 count.
@@ -54,11 +43,10 @@ void add_argmax(const float* rotated, int64_t half, int64_t count, int32_t strid
 
 // Buckets of all positions in one round; those of padding mean nothing.
 void hash(const LshShape& shape, ConstMatrix x, const LshBuckets& buckets, int64_t round,
-          int32_t* bucket, float* scratch) {
-  const int64_t width = rotation_width(buckets);
+          const LshSortScratch& scratch) {
+  const int64_t width = buckets.rotation_width();
   const float* table = buckets.rotations + round * width * shape.depth;
-  float *const rotated = scratch, *const high = rotated + kHashed * width,
-               *const low = high + kHashed;
+  const auto [bucket, next, rotated, high, low] = scratch;
   int32_t high_at[kHashed], low_at[kHashed];
   for (int64_t begin = 0; begin < shape.length; begin += kHashed) {
     const int64_t count = std::min(kHashed, shape.length - begin);
@@ -139,35 +127,13 @@ Rates rates_of(const LshShape& shape, const float* x) {
   return {.scale = 1 / (norm * std::sqrt(depth)), .slope = 1 / squares};
 }
 
-struct Sizes {
-  int64_t rows;    // queries at a time
-  int64_t scores;  // of them
-};
-
-Sizes sizes_of(const LshShape& shape) {
-  const int64_t most =
-      std::min(std::clamp(kScores / shape.window(), kLeastRows, kMostRows), shape.chunk);
-  return {.rows = most, .scores = most * shape.window()};
-}
-
 // The chunks in sight, side by side; which of them stands where turns as the queries go on.
-class Ring {
+class Ring : public LshRingScratch {
  public:
-  Ring(const LshShape& shape, const LshInputs& in, const int32_t* order, Arena& arena)
-      : x(arena.matrix(shape.window(), shape.depth)),
-        v(arena.matrix(shape.window(), shape.values)),
-        scale(arena.take(shape.window())),
-        bias(arena.take(shape.window())),
-        slope(arena.take(shape.window())),
-        at(reinterpret_cast<int32_t*>(arena.take(shape.window()))),
-        shape_(shape),
-        in_(in),
-        order_(order) {
+  Ring(const LshShape& shape, const LshInputs& in, const int32_t* order,
+       const LshRingScratch& scratch)
+      : LshRingScratch(scratch), shape_(shape), in_(in), order_(order) {
     std::fill(at, at + shape.window(), -1);
-  }
-
-  static int64_t floats(const LshShape& shape) {
-    return shape.window() * (shape.depth + shape.values + 4);
   }
 
   // Calls body(first row in the ring, queries) for the chunks with tokens, in the order of the
@@ -196,10 +162,6 @@ class Ring {
     const int32_t* first = at + row;
     return std::find(first, first + shape_.chunk, -1) - first;
   }
-
-  const Matrix x, v;
-  float *const scale, *const bias, *const slope;
-  int32_t* const at;  // positions, -1 for padding
 
  private:
   int64_t row_of(int64_t chunk) const {
@@ -236,28 +198,16 @@ void nothing(int64_t) {}
 
 }  // namespace
 
-int64_t lsh_scratch(const LshShape& shape, const LshBuckets& buckets, bool backward) {
-  const Sizes sizes = sizes_of(shape);
-  const int64_t width = shape.depth + shape.values,
-                forward = Ring::floats(shape) + sizes.scores + sizes.rows * (shape.values + 2);
-  if (backward) {
-    return forward + sizes.scores + shape.window() * width + sizes.rows * (shape.depth + 1);
-  }
-  return std::max(
-      forward, kHashed * (rotation_width(buckets) + 2) + shape.length + bucket_count(buckets) + 1);
-}
-
 void lsh_sort(const LshShape& shape, const LshInputs& in, const LshBuckets& buckets, int32_t* order,
-              float* scratch) {
+              Arena& arena) {
   const GemmPrecisionScope exact(GemmPrecision::float32);
-  Arena arena(scratch);
-  int32_t* const bucket = reinterpret_cast<int32_t*>(arena.take(shape.length));
-  int32_t* const next = reinterpret_cast<int32_t*>(arena.take(bucket_count(buckets) + 1));
-  int32_t* const next_end = next + bucket_count(buckets) + 1;
-  float* const rest = arena.take(0);
+  const Arena::Frame frame(arena);
+  const LshSortScratch scratch(shape, buckets, arena);
+  int32_t *const bucket = scratch.bucket, *const next = scratch.next,
+                 *const next_end = next + buckets.count() + 1;
   std::fill(bucket, bucket + shape.length, 0);
   for (int64_t round = 0; round < shape.rounds; ++round) {
-    if (!buckets.factors.empty()) hash(shape, in.x, buckets, round, bucket, rest);
+    if (!buckets.factors.empty()) hash(shape, in.x, buckets, round, scratch);
     std::fill(next, next_end, 0);
     for (int64_t i = 0; i < shape.length; ++i) {
       if (in.mask[i]) ++next[bucket[i] + 1];
@@ -273,20 +223,19 @@ void lsh_sort(const LshShape& shape, const LshInputs& in, const LshBuckets& buck
 }
 
 void lsh_forward(const LshShape& shape, const LshInputs& in, const int32_t* order, Matrix out,
-                 float* top, float* inverse, float* scratch) {
+                 float* top, float* inverse, Arena& arena) {
   const int64_t d = shape.depth, e = shape.values, keys = shape.window();
-  const Sizes sizes = sizes_of(shape);
-  Arena arena(scratch);
-  Ring ring(shape, in, order, arena);
-  float* const scores = arena.take(sizes.scores);
-  const Matrix mixed = arena.matrix(sizes.rows, e);
-  float *const high = arena.take(sizes.rows), *const sum = arena.take(sizes.rows);
+  const Arena::Frame frame(arena);
+  const LshScratch scratch(shape, arena);
+  Ring ring(shape, in, order, scratch.ring);
+  float *const scores = scratch.scores, *const high = scratch.top, *const sum = scratch.sum;
+  const Matrix mixed = scratch.values;
   zero_rows(out, 0, shape.length, e);
   std::fill(top, top + shape.length, -kInfinity);
   std::fill(inverse, inverse + shape.length, 0.0F);  // the sum, until the end
   const auto chunk = [&](int64_t first, int64_t queries) {
-    for (int64_t begin = first; begin < first + queries; begin += sizes.rows) {
-      const int64_t rows = std::min(sizes.rows, first + queries - begin);
+    for (int64_t begin = first; begin < first + queries; begin += scratch.rows) {
+      const int64_t rows = std::min(scratch.rows, first + queries - begin);
       const int32_t* asking = ring.at + begin;
       gemm_nt(rows, keys, d, ring.x.from(begin), ring.x, {scores, keys});
       weights_of(scores, rows, keys, ring.scale, ring.bias, ring.at, asking, high, sum);
@@ -311,21 +260,19 @@ void lsh_forward(const LshShape& shape, const LshInputs& in, const int32_t* orde
 
 void lsh_backward(const LshShape& shape, const LshInputs& in, const int32_t* order, ConstMatrix out,
                   const float* top, const float* inverse, ConstMatrix grad_out, Matrix grad_x,
-                  Matrix grad_v, float* scratch) {
+                  Matrix grad_v, Arena& arena) {
   const int64_t d = shape.depth, e = shape.values, keys = shape.window();
-  const Sizes sizes = sizes_of(shape);
-  Arena arena(scratch);
-  Ring ring(shape, in, order, arena);
-  const Matrix ring_grad_x = arena.matrix(keys, d), ring_grad_v = arena.matrix(keys, e);
-  float *const scores = arena.take(sizes.scores), *const grad_scores = arena.take(sizes.scores);
-  const Matrix given = arena.matrix(sizes.rows, e), grad_query = arena.matrix(sizes.rows, d);
-  float *const high = arena.take(sizes.rows), *const share = arena.take(sizes.rows),
-               *const along = arena.take(sizes.rows);
+  const Arena::Frame frame(arena);
+  const LshBackwardScratch scratch(shape, arena);
+  Ring ring(shape, in, order, scratch.ring);
+  float *const scores = scratch.scores, *const grad_scores = scratch.grad_scores,
+               *const high = scratch.top, *const share = scratch.sum, *const along = scratch.along;
+  const Matrix given = scratch.values, grad_query = scratch.grad_query;
   zero_rows(grad_x, 0, shape.length, d);
   zero_rows(grad_v, 0, shape.length, e);
   const auto chunk = [&](int64_t first, int64_t queries) {
-    for (int64_t begin = first; begin < first + queries; begin += sizes.rows) {
-      const int64_t rows = std::min(sizes.rows, first + queries - begin);
+    for (int64_t begin = first; begin < first + queries; begin += scratch.rows) {
+      const int64_t rows = std::min(scratch.rows, first + queries - begin);
       const int32_t* asking = ring.at + begin;
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t i = asking[r];
@@ -342,20 +289,20 @@ void lsh_backward(const LshShape& shape, const LshInputs& in, const int32_t* ord
       gemm(rows, d, keys, {grad_scores, keys}, ring.x, grad_query);
       for (int64_t r = 0; r < rows; ++r)
         add(grad_x[asking[r]], grad_query[r], d, grad_x[asking[r]]);
-      gemm_tn(keys, d, rows, {grad_scores, keys}, x, ring_grad_x, {.old = 1});
-      gemm_tn(keys, e, rows, {scores, keys}, given, ring_grad_v, {.old = 1});
+      gemm_tn(keys, d, rows, {grad_scores, keys}, x, scratch.grad_x, {.old = 1});
+      gemm_tn(keys, e, rows, {scores, keys}, given, scratch.grad_v, {.old = 1});
     }
   };
   const auto enters = [&](int64_t row) {
-    zero_rows(ring_grad_x, row, row + shape.chunk, d);
-    zero_rows(ring_grad_v, row, row + shape.chunk, e);
+    zero_rows(scratch.grad_x, row, row + shape.chunk, d);
+    zero_rows(scratch.grad_v, row, row + shape.chunk, e);
   };
   const auto leaves = [&](int64_t row) {
     for (const int64_t end = row + ring.tokens_at(row); row < end; ++row) {
       const int64_t i = ring.at[row];
-      add(grad_v[i], ring_grad_v[row], e, grad_v[i]);
-      const float slope = ring.slope[row] * product(ring_grad_x[row], ring.x[row], d);
-      add(grad_x[i], ring_grad_x[row], d, grad_x[i]);
+      add(grad_v[i], scratch.grad_v[row], e, grad_v[i]);
+      const float slope = ring.slope[row] * product(scratch.grad_x[row], ring.x[row], d);
+      add(grad_x[i], scratch.grad_x[row], d, grad_x[i]);
       blend(ring.x[row], d, -slope, 1, grad_x[i]);
     }
   };

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "attention_variants/ops/cpu/kernels/rows/arena.h"
 #include "attention_variants/ops/cpu/kernels/rows/matrix.h"
 #include "attention_variants/ops/types.h"
 
@@ -37,30 +38,105 @@ struct LshInputs {
 struct LshBuckets {
   std::span<const int64_t> factors;  // of their number, all even; none = one bucket
   const float* rotations = nullptr;  // [R,Σ factors/2,d]
+
+  LRA_INLINE int64_t rotation_width() const {
+    int64_t sum = 0;
+    for (const int64_t factor : factors) sum += factor;
+    return sum / 2;
+  }
+  LRA_INLINE int64_t count() const {
+    int64_t product = 1;
+    for (const int64_t factor : factors) product *= factor;
+    return product;
+  }
+};
+
+/// Of lsh_sort(): each token's bucket and where each bucket begins; the products of some tokens and
+/// of each the largest and the smallest.
+struct LshSortScratch {
+  static constexpr int64_t kHashed = 256;  // tokens at a time
+  LRA_INLINE LshSortScratch(const LshShape& shape, const LshBuckets& buckets, Arena& arena)
+      : bucket(arena.take<int32_t>(shape.length)),
+        next(arena.take<int32_t>(buckets.count() + 1)),
+        rotated(arena.take(kHashed * buckets.rotation_width())),
+        high(arena.take(kHashed)),
+        low(arena.take(kHashed)) {}
+  int32_t *bucket, *next;
+  float *rotated, *high, *low;
+};
+
+/// The window of keys that turns round with the queries: rows, and what scores are multiplied by,
+/// what is added to them and how the former changes; positions, -1 for padding.
+struct LshRingScratch {
+  LRA_INLINE LshRingScratch(const LshShape& shape, Arena& arena)
+      : x(arena.matrix(shape.window(), shape.depth)),
+        v(arena.matrix(shape.window(), shape.values)),
+        scale(arena.take(shape.window())),
+        bias(arena.take(shape.window())),
+        slope(arena.take(shape.window())),
+        at(arena.take<int32_t>(shape.window())) {}
+  Matrix x, v;
+  float *scale, *bias, *slope;
+  int32_t* at;
+};
+
+/// Of either pass: scores of so many queries at a time, a row and two numbers for each of them.
+struct LshScratch {
+  LRA_INLINE LshScratch(const LshShape& shape, Arena& arena)
+      : rows(rows_of(shape)),
+        ring(shape, arena),
+        scores(arena.take(rows * shape.window())),
+        values(arena.matrix(rows, shape.values)),
+        top(arena.take(rows)),
+        sum(arena.take(rows)) {}
+  LRA_INLINE static int64_t rows_of(const LshShape& shape) {
+    constexpr int64_t kScores = 64 * 1024;  // at a time: 256 KiB
+    constexpr int64_t kLeastRows = 16, kMostRows = 128;
+    int64_t rows = kScores / shape.window();
+    rows = rows < kLeastRows ? kLeastRows : rows > kMostRows ? kMostRows : rows;
+    return rows < shape.chunk ? rows : shape.chunk;
+  }
+  int64_t rows;
+  LshRingScratch ring;
+  float* scores;  // [rows,window]
+  Matrix values;  // [rows,e]: of weights and values, or the gradient of the result
+  float *top, *sum;
+};
+
+/// The same and gradients, backward.
+struct LshBackwardScratch : LshScratch {
+  LRA_INLINE LshBackwardScratch(const LshShape& shape, Arena& arena)
+      : LshScratch(shape, arena),
+        grad_x(arena.matrix(shape.window(), shape.depth)),
+        grad_v(arena.matrix(shape.window(), shape.values)),
+        grad_scores(arena.take(rows * shape.window())),
+        grad_query(arena.matrix(rows, shape.depth)),
+        along(arena.take(rows)) {}
+  Matrix grad_x, grad_v;  // of the ring
+  float* grad_scores;     // [rows,window]
+  Matrix grad_query;      // [rows,d]
+  float* along;
 };
 
 }  // namespace lra::ops::cpu
 
 namespace lra::ops::LRA_KERNELS {
 
-/// Floats of scratch, a thread, of hashing and of the forward or the backward pass.
-int64_t lsh_scratch(const LshShape& shape, const LshBuckets& buckets, bool backward);
-
 /// Writes order [R,places]: each round's tokens by (bucket, position), then -1 for padding. A
 /// bucket is argmax [Rx; -Rx], of factors the first counting least.
 void lsh_sort(const LshShape& shape, const LshInputs& inputs, const LshBuckets& buckets,
-              int32_t* order, float* scratch);
+              int32_t* order, Arena& arena);
 
 /// Writes out [N,e]: for each token one softmax over all it sees in any round, in which it sees
 /// itself only where it sees nothing else; top [N] and inverse [N], such that a weight is
 /// exp(score - top) inverse. Rows of padding of out are zero, those of top and inverse mean
 /// nothing.
 void lsh_forward(const LshShape& shape, const LshInputs& inputs, const int32_t* order, Matrix out,
-                 float* top, float* inverse, float* scratch);
+                 float* top, float* inverse, Arena& arena);
 
 /// Writes the gradients of x and v, given out and its gradient.
 void lsh_backward(const LshShape& shape, const LshInputs& inputs, const int32_t* order,
                   ConstMatrix out, const float* top, const float* inverse, ConstMatrix grad_out,
-                  Matrix grad_x, Matrix grad_v, float* scratch);
+                  Matrix grad_x, Matrix grad_v, Arena& arena);
 
 }  // namespace lra::ops::LRA_KERNELS

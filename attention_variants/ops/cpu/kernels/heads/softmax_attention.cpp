@@ -41,18 +41,8 @@ void clear_silent(Matrix x, const bool* mask, int64_t begin, int64_t rows, int64
 
 }  // namespace
 
-int64_t softmax_scratch(const SoftmaxShape& shape, InnerPadding holes) {
-  return (holes == InnerPadding::yes ? shape.keys * (shape.depth + shape.values) : 0) +
-         kQueryTile * shape.depth +
-         tile_scratch(tile_shape(shape, 0, std::min(kQueryTile, shape.queries)));
-}
-
-int64_t softmax_backward_scratch(const SoftmaxShape& shape, InnerPadding holes) {
-  return softmax_scratch(shape, holes) + kQueryTile * shape.values;
-}
-
 void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& in, int64_t begin, Matrix out,
-                     const SoftmaxStats& stats, float* scratch) {
+                     const SoftmaxStats& stats, Arena& arena) {
   const int64_t rows = std::min(kQueryTile, shape.queries - begin);
   const TokenSpan keys = extent_or_all(in.key_mask, shape.keys);
   if (keys.length == 0 ||
@@ -60,35 +50,30 @@ void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& in, int64_t
        std::count(in.query_mask + begin, in.query_mask + begin + rows, true) == 0)) {
     return zero_rows(out, begin, begin + rows, shape.values);
   }
-  Arena arena(scratch);
-  const ConstMatrix k = without_padding(in.k, in.key_mask, keys, shape.depth,
-                                        arena.take(keys.holes ? shape.keys * shape.depth : 0)),
-                    v = without_padding(in.v, in.key_mask, keys, shape.values,
-                                        arena.take(keys.holes ? shape.keys * shape.values : 0)),
-                    q = asking(in.q, in.query_mask, begin, rows, shape.depth,
-                               arena.take(kQueryTile * shape.depth));
+  const Arena::Frame frame(arena);
+  const SoftmaxScratch scratch(shape, padding_of(keys), Pass::forward, arena);
+  const ConstMatrix k = without_padding(in.k, in.key_mask, keys, shape.depth, scratch.k),
+                    v = without_padding(in.v, in.key_mask, keys, shape.values, scratch.v),
+                    q = asking(in.q, in.query_mask, begin, rows, shape.depth, scratch.q);
   SmallAttentionShape tile = tile_shape(shape, keys.length, rows);
   tile.dropout = dropout_from(shape, in.dropout, begin);
   attend_small_q(tile, q, k, v, keys.holes ? in.key_mask : nullptr, out.from(begin),
-                 stats.from(begin), arena.take(0));
+                 stats.from(begin), arena);
   clear_silent(out, in.query_mask, begin, rows, shape.values);
 }
 
 void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& in, ConstMatrix out,
                       const SoftmaxStats& stats, ConstMatrix grad_out, const SoftmaxGradients& grad,
-                      float* scratch) {
+                      Arena& arena) {
   const TokenSpan keys = extent_or_all(in.key_mask, shape.keys);
   zero_rows(grad.q, 0, shape.queries, shape.depth);
   zero_rows(grad.k, 0, shape.keys, shape.depth);
   zero_rows(grad.v, 0, shape.keys, shape.values);
   if (keys.length == 0) return;
-  Arena arena(scratch);
-  const ConstMatrix k = without_padding(in.k, in.key_mask, keys, shape.depth,
-                                        arena.take(keys.holes ? shape.keys * shape.depth : 0)),
-                    v = without_padding(in.v, in.key_mask, keys, shape.values,
-                                        arena.take(keys.holes ? shape.keys * shape.values : 0));
-  float *q_copy = arena.take(kQueryTile * shape.depth),
-        *grad_copy = arena.take(kQueryTile * shape.values), *rest = arena.take(0);
+  const Arena::Frame frame(arena);
+  const SoftmaxScratch scratch(shape, padding_of(keys), Pass::backward, arena);
+  const ConstMatrix k = without_padding(in.k, in.key_mask, keys, shape.depth, scratch.k),
+                    v = without_padding(in.v, in.key_mask, keys, shape.values, scratch.v);
   for (int64_t begin = 0; begin < shape.queries; begin += kQueryTile) {
     const int64_t rows = std::min(kQueryTile, shape.queries - begin);
     if (in.query_mask != nullptr &&
@@ -96,10 +81,10 @@ void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& in, ConstM
       continue;
     SmallAttentionShape tile = tile_shape(shape, keys.length, rows);
     tile.dropout = dropout_from(shape, in.dropout, begin);
-    few_queries_backward(tile, asking(in.q, in.query_mask, begin, rows, shape.depth, q_copy), k, v,
-                         keys.holes ? in.key_mask : nullptr, out.from(begin), stats.from(begin),
-                         asking(grad_out, in.query_mask, begin, rows, shape.values, grad_copy),
-                         grad.q.from(begin), grad.k, grad.v, Gradient::add, rest);
+    few_queries_backward(tile, asking(in.q, in.query_mask, begin, rows, shape.depth, scratch.q), k,
+                         v, keys.holes ? in.key_mask : nullptr, out.from(begin), stats.from(begin),
+                         asking(grad_out, in.query_mask, begin, rows, shape.values, scratch.grad),
+                         grad.q.from(begin), grad.k, grad.v, Gradient::add, arena);
   }
 }
 

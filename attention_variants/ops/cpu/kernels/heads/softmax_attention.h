@@ -34,21 +34,31 @@ struct SoftmaxGradients {
   Matrix q, k, v;
 };
 
+/// Keys and values without their padding, where there is some; a tile's queries, and backward the
+/// gradient of its results, without those that do not ask.
+struct SoftmaxScratch {
+  LRA_INLINE SoftmaxScratch(const SoftmaxShape& shape, InnerPadding holes, Pass pass, Arena& arena)
+      : k(holes == InnerPadding::yes ? arena.take(shape.keys * shape.depth) : nullptr),
+        v(holes == InnerPadding::yes ? arena.take(shape.keys * shape.values) : nullptr),
+        q(arena.take(kQueryTile * shape.depth)),
+        grad(pass == Pass::backward ? arena.take(kQueryTile * shape.values) : nullptr) {
+    const Arena::Frame frame(arena);
+    SmallAttentionScratch(shape.queries < kQueryTile ? shape.queries : kQueryTile, pass, arena);
+  }
+  float *k, *v, *q, *grad;
+};
+
 }  // namespace lra::ops::cpu
 
 namespace lra::ops::LRA_KERNELS {
 
-/// Floats of scratch, a thread.
-int64_t softmax_scratch(const SoftmaxShape& shape, InnerPadding holes);
-int64_t softmax_backward_scratch(const SoftmaxShape& shape, InnerPadding holes);
-
 /// Writes rows [begin, begin + kQueryTile) of out [M,e], and of stats [M], of scores times log2 e.
 void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, int64_t begin,
-                     Matrix out, const SoftmaxStats& stats, float* scratch);
+                     Matrix out, const SoftmaxStats& stats, Arena& arena);
 
 /// Writes all gradients of a head.
 void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, ConstMatrix out,
                       const SoftmaxStats& stats, ConstMatrix grad_out, const SoftmaxGradients& grad,
-                      float* scratch);
+                      Arena& arena);
 
 }  // namespace lra::ops::LRA_KERNELS

@@ -16,9 +16,7 @@ float score_scale(const SmallAttentionShape& shape) {
   return shape.scale * std::numbers::log2e_v<float>;
 }
 
-// From row to row of a tile's scores; with one that is a power of two, columns fall into few sets
-// of the cache.
-constexpr int64_t kRowStride = kTile + 16;
+constexpr int64_t kStride = SmallAttentionScratch::kStride;
 
 }  // namespace
 
@@ -43,12 +41,11 @@ void softmax_rows_backward(const float* p, float* grad, int64_t rows, int64_t m,
   }
 }
 
-int64_t tile_scratch(const SmallAttentionShape& shape) { return (2 * kRowStride + 1) * shape.few; }
-
 void attend_small_kv(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix x,
-                     const float* bias, Matrix out, float* top, float* inverse, float* scratch) {
+                     const float* bias, Matrix out, float* top, float* inverse, Arena& arena) {
   const int64_t m = shape.few;
-  const Matrix p{scratch, kRowStride};  // [m,rows]
+  const Arena::Frame frame(arena);
+  const Matrix p{SmallAttentionScratch(m, Pass::forward, arena).scores, kStride};  // [m,rows]
   for (int64_t begin = 0; begin < shape.length; begin += kTile) {
     const int64_t rows = std::min(kTile, shape.length - begin);
     const Matrix to = out.from(begin);
@@ -62,9 +59,11 @@ void attend_small_kv(const SmallAttentionShape& shape, ConstMatrix q, ConstMatri
 void few_keys_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
                        ConstMatrix x, const float* bias, const float* top, const float* inverse,
                        ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_x,
-                       float* scratch) {
+                       Arena& arena) {
   const int64_t m = shape.few;
-  const Matrix p{scratch, kRowStride}, grad{scratch + kRowStride * m, kRowStride};  // [m,rows]
+  const Arena::Frame frame(arena);
+  const SmallAttentionScratch scratch(m, Pass::backward, arena);
+  const Matrix p{scratch.scores, kStride}, grad{scratch.grad, kStride};  // [m,rows]
   for (int64_t begin = 0; begin < shape.length; begin += kTile) {
     const int64_t rows = std::min(kTile, shape.length - begin);
     const ConstMatrix tile = q.from(begin), grad_tile = grad_out.from(begin);
@@ -78,11 +77,13 @@ void few_keys_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMat
 }
 
 void attend_small_q(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
-                    const bool* mask, Matrix out, const SoftmaxStats& stats, float* scratch) {
+                    const bool* mask, Matrix out, const SoftmaxStats& stats, Arena& arena) {
   const int64_t m = shape.few;
-  const Matrix s{scratch, m};
+  const Arena::Frame frame(arena);
+  const SmallAttentionScratch scratch(m, Pass::forward, arena);
+  const Matrix s{scratch.scores, m};
   float *const top = stats.max, *const sum = stats.inverse_sum,  // inverted in the end
-                                    *const shrink = scratch + 2 * kRowStride * m;
+                                    *const shrink = scratch.row;
   std::fill(top, top + m, std::numeric_limits<float>::lowest());
   std::fill(sum, sum + m, 0.0F);
   for (int64_t j = 0; j < m; ++j) std::fill(out[j], out[j] + shape.values, 0.0F);
@@ -102,11 +103,13 @@ void attend_small_q(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix
 void few_queries_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
                           ConstMatrix v, const bool* mask, ConstMatrix out,
                           const SoftmaxStats& stats, ConstMatrix grad_out, Matrix grad_q,
-                          Matrix grad_k, Matrix grad_v, Gradient gradient, float* scratch) {
+                          Matrix grad_k, Matrix grad_v, Gradient gradient, Arena& arena) {
   const float old = gradient == Gradient::add ? 1.0F : 0.0F;
   const int64_t m = shape.few;
-  const Matrix p{scratch, m}, grad{scratch + kRowStride * m, m};
-  float* dot = scratch + 2 * kRowStride * m;
+  const Arena::Frame frame(arena);
+  const SmallAttentionScratch scratch(m, Pass::backward, arena);
+  const Matrix p{scratch.scores, m}, grad{scratch.grad, m};
+  float* const dot = scratch.row;
   row_products(out, grad_out, m, shape.values, dot);
   for (int64_t begin = 0; begin < shape.length; begin += kTile) {
     const int64_t rows = std::min(kTile, shape.length - begin);

@@ -2,11 +2,12 @@
 // tile of positions at a time: the scores of a tile stay in cache, and no M x N matrix is stored.
 // The backward pass computes the scores anew.
 //
-// One thread; every function says how much scratch it needs. Scores are scale * q kᵀ.
+// One thread; every function takes SmallAttentionScratch of its pass. Scores are scale * q kᵀ.
 #pragma once
 
 #include <cstdint>
 
+#include "attention_variants/ops/cpu/kernels/rows/arena.h"
 #include "attention_variants/ops/cpu/kernels/rows/matrix.h"
 #include "attention_variants/ops/cpu/kernels/rows/softmax_columns.h"
 
@@ -24,37 +25,46 @@ struct SmallAttentionShape {
 /// Whether a gradient is written or added to what stands there.
 enum class Gradient { write, add };
 
+/// The scores of a tile, [few,kStride] or [kTile,few]; backward their gradient, alike; a number a
+/// landmark.
+struct SmallAttentionScratch {
+  // From row to row; with one that is a power of two, columns fall into few sets of the cache.
+  static constexpr int64_t kStride = kTile + 16;
+  LRA_INLINE SmallAttentionScratch(int64_t few, Pass pass, Arena& arena)
+      : scores(arena.take(few * kStride)),
+        grad(pass == Pass::backward ? arena.take(few * kStride) : nullptr),
+        row(arena.take(few)) {}
+  float *scores, *grad, *row;
+};
+
 }  // namespace lra::ops::cpu
 
 namespace lra::ops::LRA_KERNELS {
-
-/// Scratch of each function here, in floats.
-int64_t tile_scratch(const SmallAttentionShape& shape);
 
 /// out [N,e] = softmax(scale q kᵀ + bias) x with q [N,d], k [m,d], x [m,e]; bias [m], -inf where a
 /// key is absent, at least one being present. Of each softmax, top [N] gets log2 e times the
 /// largest score, and inverse [N] one over its sum.
 void attend_small_kv(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix x,
-                     const float* bias, Matrix out, float* top, float* inverse, float* scratch);
+                     const float* bias, Matrix out, float* top, float* inverse, Arena& arena);
 
 /// Given these and the gradient of out: writes grad_q [N,d]; adds to grad_k [m,d] and grad_x [m,e].
 void few_keys_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
                        ConstMatrix x, const float* bias, const float* top, const float* inverse,
                        ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_x,
-                       float* scratch);
+                       Arena& arena);
 
 /// out [m,e] = softmax(scale q kᵀ) v with q [m,d], k [N,d], v [N,e] over the keys where `mask` [N]
 /// is true (null = all), at least one; stats [m] are of scores times log2 e. Rows of k and v where
 /// `mask` is false should be finite.
 void attend_small_q(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
-                    const bool* mask, Matrix out, const SoftmaxStats& stats, float* scratch);
+                    const bool* mask, Matrix out, const SoftmaxStats& stats, Arena& arena);
 
 /// Given the gradient of out: adds to grad_q [m,d]; writes, or adds to, grad_k [N,d] and grad_v
 /// [N,e]; zero where `mask` is false.
 void few_queries_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
                           ConstMatrix v, const bool* mask, ConstMatrix out,
                           const SoftmaxStats& stats, ConstMatrix grad_out, Matrix grad_q,
-                          Matrix grad_k, Matrix grad_v, Gradient gradient, float* scratch);
+                          Matrix grad_k, Matrix grad_v, Gradient gradient, Arena& arena);
 
 /// s [rows,m], contiguous: each row becomes softmax(row + bias), bias [m].
 void softmax_rows(float* s, int64_t rows, int64_t m, const float* bias);

@@ -8,7 +8,7 @@
 namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
-constexpr int64_t kMostColumns = 16;
+constexpr int64_t kMostColumns = ConvWeightSums::kParts;
 
 // Calls body(Columns, first column) for all columns of `width`, kWidth at a time while there are.
 template <int64_t kWidth, class Body>
@@ -150,8 +150,6 @@ void add_convolution(const float* conv_weight, int64_t kernel, KernelOrder trans
       transposed == KernelOrder::yes ? Taps{conv_weight + kernel - 1, -1} : Taps{conv_weight, 1};
   convolve_all<kSimdWidth>(in_order, kernel, laid_out, rows, width, out);
 }
-
-int64_t tap_sum_floats(int64_t kernel) { return kernel * kMostColumns; }
 
 void add_conv_weight_grad(ConstMatrix gradient, ConstMatrix laid_out, int64_t kernel, int64_t rows,
                           int64_t width, float* sums) {

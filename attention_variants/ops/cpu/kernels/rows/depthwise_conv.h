@@ -4,12 +4,25 @@
 
 #include <cstdint>
 
+#include "attention_variants/ops/cpu/kernels/rows/arena.h"
 #include "attention_variants/ops/cpu/kernels/rows/matrix.h"
 
 namespace lra::ops::cpu {
 
 /// Whether taps are taken from the last to the first, and lead and trail exchanged.
 enum class KernelOrder { no, yes };
+
+/// Rows that the rows of a tile read beside their own.
+LRA_INLINE int64_t pad_rows(int64_t kernel) { return kernel > 0 ? kernel - 1 : 0; }
+
+/// The sums towards the taps' gradient [kernel,kParts]: each tap's in parts.
+struct ConvWeightSums {
+  static constexpr int64_t kParts = 16;
+  LRA_INLINE ConvWeightSums(int64_t kernel, Arena& arena)
+      : count(kernel * kParts), data(arena.take(count)) {}
+  int64_t count;
+  float* data;
+};
 
 }  // namespace lra::ops::cpu
 
@@ -30,9 +43,8 @@ void pad_tile(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_
 void add_convolution(const float* conv_weight, int64_t kernel, KernelOrder transposed,
                      ConstMatrix laid_out, int64_t rows, int64_t width, Matrix out);
 
-/// Floats of the sums towards the taps' gradient: each tap's in parts.
-int64_t tap_sum_floats(int64_t kernel);
-/// sums += those of the rows of a result's gradient [rows,width] and of what pad_tile() made.
+/// sums, of ConvWeightSums, += those of the rows of a result's gradient [rows,width] and of what
+/// pad_tile() made.
 void add_conv_weight_grad(ConstMatrix gradient, ConstMatrix laid_out, int64_t kernel, int64_t rows,
                           int64_t width, float* sums);
 /// grad_taps [K]: the parts of each tap added up.

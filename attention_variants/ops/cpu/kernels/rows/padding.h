@@ -21,6 +21,10 @@ struct TokenSpan {
   bool holes = false;  // whether padding stands before it
 };
 
+inline InnerPadding padding_of(const TokenSpan& extent) {
+  return extent.holes ? InnerPadding::yes : InnerPadding::no;
+}
+
 inline TokenSpan extent_of(const bool* mask, int64_t length) {
   TokenSpan extent;
   int64_t tokens = 0;
