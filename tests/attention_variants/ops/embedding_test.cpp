@@ -13,20 +13,20 @@ namespace {
 using ops::Kernels;
 using torch::Tensor;
 
-struct Case {
+struct EmbeddingCase {
   int64_t batch, length, width, vocabulary, positions;
   bool learned;
   double p;
 };
-void PrintTo(const Case& c, std::ostream* to) {
+void PrintTo(const EmbeddingCase& c, std::ostream* to) {
   *to << fmt::format("{}x{}x{}, {} tokens, {} {} positions, dropout {}", c.batch, c.length, c.width,
                      c.vocabulary, c.positions, c.learned ? "learned" : "fixed", c.p);
 }
 
-class EmbeddingParity : public testing::TestWithParam<Case> {};
+class EmbeddingParity : public testing::TestWithParam<EmbeddingCase> {};
 
 TEST_P(EmbeddingParity, OfResultAndGradients) {
-  const Case& c = GetParam();
+  const EmbeddingCase& c = GetParam();
   torch::manual_seed(2);
   const Tensor ids = torch::randint(c.vocabulary, {c.batch, c.length}, torch::kInt64),
                tokens = torch::randn({c.vocabulary, c.width}),
@@ -63,10 +63,10 @@ TEST_P(EmbeddingParity, OfResultAndGradients) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, EmbeddingParity,
-                         testing::Values(Case{1, 1, 8, 1, 1, true, 0},
-                                         Case{3, 300, 64, 20, 300, true, 0.1},
-                                         Case{5, 257, 5, 260, 400, true, 0.5},
-                                         Case{4, 512, 16, 7, 512, false, 0.25}));
+                         testing::Values(EmbeddingCase{1, 1, 8, 1, 1, true, 0},
+                                         EmbeddingCase{3, 300, 64, 20, 300, true, 0.1},
+                                         EmbeddingCase{5, 257, 5, 260, 400, true, 0.5},
+                                         EmbeddingCase{4, 512, 16, 7, 512, false, 0.25}));
 
 TEST(Embedding, LeavesPaddingOut) {
   torch::manual_seed(3);

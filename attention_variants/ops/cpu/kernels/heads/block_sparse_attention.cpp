@@ -82,7 +82,8 @@ void weights_backward(float* scores, float* grad, int64_t rows, int64_t keys, co
 // The keys that a tile's queries see, without those of padding, side by side.
 class Gathered {
  public:
-  Gathered(const PatternShape& shape, const SparsityPattern& pattern, Arena& arena, int64_t most)
+  Gathered(const PatternShape& shape, const SparsityPattern& pattern, OpenArena& arena,
+           int64_t most)
       : shape_(shape),
         pattern_(pattern),
         at_(reinterpret_cast<int32_t*>(arena.take(most))),
@@ -188,7 +189,7 @@ void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
                      float* scratch) {
   const int64_t d = shape.depth, e = shape.values;
   const Sizes sizes = sizes_of(pattern);
-  Arena arena(scratch);
+  OpenArena arena(scratch);
   Gathered keys(shape, pattern, arena, sizes.keys);
   float* const scores = arena.take(sizes.scores);
   zero_rows(out, 0, shape.length, e);
@@ -207,7 +208,7 @@ void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
                       ConstMatrix grad_out, const PatternGradients& grad, float* scratch) {
   const int64_t d = shape.depth, e = shape.values;
   const Sizes sizes = sizes_of(pattern);
-  Arena arena(scratch);
+  OpenArena arena(scratch);
   Gathered keys(shape, pattern, arena, sizes.keys);
   const Matrix grad_k = arena.matrix(sizes.keys, d), grad_v = arena.matrix(sizes.keys, e);
   float *const scores = arena.take(sizes.scores), *const grad_scores = arena.take(sizes.scores),

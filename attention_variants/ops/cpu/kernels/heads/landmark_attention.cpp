@@ -100,7 +100,7 @@ struct Saved {
   SoftmaxStats b;
   float *bias, *top, *inverse;
   Saved(const NystromShape& shape, float* at) {
-    Arena arena(at);
+    OpenArena arena(at);
     q = arena.matrix(shape.landmarks, shape.depth);
     k = arena.matrix(shape.landmarks, shape.depth);
     bv = arena.matrix(shape.landmarks, shape.depth);
@@ -143,7 +143,7 @@ void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix 
   const int64_t m = shape.landmarks, d = shape.depth;
   const TokenSpan extent = extent_of(in.mask, shape.length);
   if (extent.length == 0) return zero_rows(out, 0, shape.length, d);
-  Arena arena(scratch);
+  OpenArena arena(scratch);
   const Saved keep(shape, saved != nullptr ? saved : arena.take(nystrom_saved(shape)));
   const auto tokens_of = [&](ConstMatrix of) {
     return without_padding(of, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));
@@ -189,7 +189,7 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
     for (const Matrix& g : {grad.q, grad.k, grad.v}) zero_rows(g, 0, shape.length, d);
     return;
   }
-  Arena arena(scratch);
+  OpenArena arena(scratch);
   const Saved kept(shape, const_cast<float*>(saved));  // only read
   const auto tokens_of = [&](ConstMatrix of) {
     return without_padding(of, in.mask, extent, d, arena.take(extent.holes ? shape.length * d : 0));

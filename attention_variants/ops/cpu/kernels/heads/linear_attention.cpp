@@ -106,7 +106,7 @@ struct Pass {
   const FeatureInputs& in;
   const TokenSpan extent;
   const int64_t keys;  // positions
-  Arena arena;
+  OpenArena arena;
   float *const e, *const x_copy, *const v_copy;  // [kTile,f], [kTile,d] twice
   const Matrix w, transposed;                    // [d,f]: Wᵀ, and what turn() gives
 

@@ -153,7 +153,7 @@ Sizes sizes_of(const LshShape& shape) {
 // The chunks in sight, side by side; which of them stands where turns as the queries go on.
 class Ring {
  public:
-  Ring(const LshShape& shape, const LshInputs& in, const int32_t* order, Arena& arena)
+  Ring(const LshShape& shape, const LshInputs& in, const int32_t* order, OpenArena& arena)
       : x(arena.matrix(shape.window(), shape.depth)),
         v(arena.matrix(shape.window(), shape.values)),
         scale(arena.take(shape.window())),
@@ -250,7 +250,7 @@ int64_t lsh_scratch(const LshShape& shape, const LshBuckets& buckets, bool backw
 void lsh_sort(const LshShape& shape, const LshInputs& in, const LshBuckets& buckets, int32_t* order,
               float* scratch) {
   const GemmPrecisionScope exact(GemmPrecision::float32);
-  Arena arena(scratch);
+  OpenArena arena(scratch);
   int32_t* const bucket = reinterpret_cast<int32_t*>(arena.take(shape.length));
   int32_t* const next = reinterpret_cast<int32_t*>(arena.take(bucket_count(buckets) + 1));
   int32_t* const next_end = next + bucket_count(buckets) + 1;
@@ -276,7 +276,7 @@ void lsh_forward(const LshShape& shape, const LshInputs& in, const int32_t* orde
                  float* top, float* inverse, float* scratch) {
   const int64_t d = shape.depth, e = shape.values, keys = shape.window();
   const Sizes sizes = sizes_of(shape);
-  Arena arena(scratch);
+  OpenArena arena(scratch);
   Ring ring(shape, in, order, arena);
   float* const scores = arena.take(sizes.scores);
   const Matrix mixed = arena.matrix(sizes.rows, e);
@@ -314,7 +314,7 @@ void lsh_backward(const LshShape& shape, const LshInputs& in, const int32_t* ord
                   Matrix grad_v, float* scratch) {
   const int64_t d = shape.depth, e = shape.values, keys = shape.window();
   const Sizes sizes = sizes_of(shape);
-  Arena arena(scratch);
+  OpenArena arena(scratch);
   Ring ring(shape, in, order, arena);
   const Matrix ring_grad_x = arena.matrix(keys, d), ring_grad_v = arena.matrix(keys, e);
   float *const scores = arena.take(sizes.scores), *const grad_scores = arena.take(sizes.scores);

@@ -60,7 +60,7 @@ void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& in, int64_t
        std::count(in.query_mask + begin, in.query_mask + begin + rows, true) == 0)) {
     return zero_rows(out, begin, begin + rows, shape.values);
   }
-  Arena arena(scratch);
+  OpenArena arena(scratch);
   const ConstMatrix k = without_padding(in.k, in.key_mask, keys, shape.depth,
                                         arena.take(keys.holes ? shape.keys * shape.depth : 0)),
                     v = without_padding(in.v, in.key_mask, keys, shape.values,
@@ -82,7 +82,7 @@ void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& in, ConstM
   zero_rows(grad.k, 0, shape.keys, shape.depth);
   zero_rows(grad.v, 0, shape.keys, shape.values);
   if (keys.length == 0) return;
-  Arena arena(scratch);
+  OpenArena arena(scratch);
   const ConstMatrix k = without_padding(in.k, in.key_mask, keys, shape.depth,
                                         arena.take(keys.holes ? shape.keys * shape.depth : 0)),
                     v = without_padding(in.v, in.key_mask, keys, shape.values,
