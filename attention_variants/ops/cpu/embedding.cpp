@@ -1,10 +1,10 @@
 #include <vector>
 
 #include "attention_variants/ops/autograd_state.h"
+#include "attention_variants/ops/cpu/dropout.h"
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/row_tiles.h"
-#include "attention_variants/ops/dropout.h"
 
 namespace lra::ops::cpu {
 namespace {

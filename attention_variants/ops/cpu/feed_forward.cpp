@@ -2,11 +2,11 @@
 #include <vector>
 
 #include "attention_variants/ops/autograd_state.h"
+#include "attention_variants/ops/cpu/dropout.h"
 #include "attention_variants/ops/cpu/gemm_precision.h"
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 #include "attention_variants/ops/cpu/layer_tile.h"
 #include "attention_variants/ops/cpu/operators.h"
-#include "attention_variants/ops/dropout.h"
 
 namespace lra::ops::cpu {
 namespace {
