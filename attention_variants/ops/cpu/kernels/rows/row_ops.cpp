@@ -176,4 +176,27 @@ void add(const float* a, const float* b, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
 }
 
+void add_embeddings(const float* tokens, const float* positions, const int64_t* ids, int64_t first,
+                    int64_t length, int64_t rows, int64_t width, float* to) {
+  int64_t p = first % length;
+  for (int64_t r = 0; r < rows; ++r) {
+    add(tokens + ids[r] * width, positions + p * width, width, to + r * width);
+    p = p + 1 == length ? 0 : p + 1;
+  }
+}
+
+void add_embedding_grads(const float* grad, const int64_t* ids, int64_t first, int64_t length,
+                         int64_t rows, int64_t width, float* tokens, float* positions) {
+  int64_t p = first % length;
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* row = grad + r * width;
+    float* token = tokens + ids[r] * width;
+    add(token, row, width, token);
+    if (positions == nullptr) continue;
+    float* position = positions + p * width;
+    add(position, row, width, position);
+    p = p + 1 == length ? 0 : p + 1;
+  }
+}
+
 }  // namespace lra::ops::cpu::LRA_ISA
