@@ -9,6 +9,7 @@
 // registers alone. Whole variants are measured by `lra profile`. Threads: OMP_NUM_THREADS.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <chrono>
 
@@ -94,6 +95,12 @@ void register_all(const Roofline& roofline) {
 }  // namespace lra
 
 int main(int argc, char** argv) {
+#ifdef __GLIBC__
+  // As the program does: else it depends on what lies at the heap's end whether each iteration
+  // faults its pages in anew.
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, -1);
+#endif
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   const lra::Roofline roofline = lra::measure::measure_roofline(torch::kCPU, torch::kFloat32, 0, 1);

@@ -1,4 +1,4 @@
-#include "attention_variants/ops/dropout.h"
+#include "attention_variants/ops/cpu/dropout.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Dispatch.h>
@@ -7,18 +7,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <mutex>
-#include <utility>
 
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/cpu/kernels/rows/dropout_bits.h"
+#include "attention_variants/ops/cpu/operators.h"
 
-namespace lra::ops {
+namespace lra::ops::cpu {
 namespace {
 
-constexpr int64_t kLanes = cpu::kDropoutLanes, kHalves = cpu::kDropoutHalves,
-                  kBlock = cpu::kDropoutBlock;
+constexpr int64_t kLanes = kDropoutLanes, kHalves = kDropoutHalves, kBlock = kDropoutBlock;
 
 int64_t blocks_of(int64_t count) { return (count + kBlock - 1) / kBlock; }
 
@@ -43,8 +41,8 @@ void keep_blocks(const T* x, T* y, int64_t start, int64_t count, const DropoutMa
   for (int64_t begin = 0; begin < count; begin += kChunk) {
     const int64_t n = std::min(kChunk, count - begin);
     uint16_t* bits = kept == nullptr ? chunk.data() : kept + begin / kLanes;
-    cpu::philox_keep_bits(mask.seed, (start + begin) / kBlock, blocks_of(n), mask.threshold, bits);
-    cpu::apply_keep_bits(raw(x + begin), raw(y + begin), bits, n, scale);
+    philox_keep_bits(mask.seed, (start + begin) / kBlock, blocks_of(n), mask.threshold, bits);
+    apply_keep_bits(raw(x + begin), raw(y + begin), bits, n, scale);
   }
 }
 
@@ -55,8 +53,8 @@ void keep(const T* x, T* y, int64_t start, int64_t count, const DropoutMask& mas
   if (mask.bits.defined()) {
     uint16_t* bits = mask.bits.mutable_data_ptr<uint16_t>() + start / kLanes;
     if (draw == Draw::anew) return keep_blocks(x, y, mask.first + start, count, mask, bits);
-    return cpu::apply_keep_bits(raw(x), raw(y), bits, count,
-                                static_cast<at::opmath_type<T>>(mask.scale()));
+    return apply_keep_bits(raw(x), raw(y), bits, count,
+                           static_cast<at::opmath_type<T>>(mask.scale()));
   }
   start += mask.first;
   const int64_t before = start % kBlock;
@@ -89,8 +87,6 @@ torch::Tensor masked(const torch::Tensor& given, const DropoutMask& mask, Draw d
   return y;
 }
 
-int64_t threshold_of(double p) { return std::lround(p * 65536); }
-
 class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
  public:
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
@@ -105,42 +101,34 @@ class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
   }
 };
 
-thread_local const BatchSlice* t_part = nullptr;
+void drop_out_of(const DropoutMask& mask, int64_t start, int64_t count, const float* x, float* y,
+                 Draw draw) {
+  if (mask.threshold != 0) return keep(x, y, start, count, mask, draw);
+  if (x != y) std::copy(x, x + count, y);
+}
 
 }  // namespace
 
-torch::Tensor philox_dropout(const torch::Tensor& x, double p, bool training) {
-  TORCH_CHECK(p >= 0 && p <= 1, "dropout should have a probability from 0 to 1, not ", p);
-  if (!training || p == 0) return x;
-  if (!x.is_cpu() || threshold_of(p) >= 65536) return torch::dropout(x, p, /*train=*/true);
-  return DropoutFunction::apply(x, make_dropout_mask(p, training, x.numel()));
+bool takes(const Place& place, const DropoutShape& shape) {
+  return place.device == torch::kCPU && dropout_threshold(shape.p) < 65536;
 }
 
-BatchSlice::BatchSlice(int64_t begin, int64_t count, at::Generator seeds)
-    : begin_(begin), count_(count), seeds_(std::move(seeds)) {
-  TORCH_CHECK(begin >= 0 && count >= 1 && t_part == nullptr,
-              "a part of a batch should begin at 0 or later, hold a sample and be the only one, "
-              "not begin at ",
-              begin, " and hold ", count);
-  t_part = this;
+torch::Tensor run(const DropoutCall& call) {
+  return DropoutFunction::apply(call.x,
+                                make_dropout_mask(call.p, /*training=*/true, call.x.numel()));
 }
-
-BatchSlice::~BatchSlice() { t_part = nullptr; }
 
 DropoutMask make_dropout_mask(double p, bool training, int64_t count, DropoutBits bits) {
   if (!training || p == 0) return {};
+  const BatchSlice* slice = BatchSlice::current();
   at::Generator generator =
-      t_part == nullptr ? at::detail::getDefaultCPUGenerator() : t_part->seeds_;
-  DropoutMask mask{.threshold = static_cast<uint32_t>(threshold_of(p))};
+      slice == nullptr ? at::detail::getDefaultCPUGenerator() : slice->seeds();
+  DropoutMask mask{.threshold = static_cast<uint32_t>(dropout_threshold(p))};
   {
     const std::lock_guard lock(generator.mutex());
     mask.seed = generator.get<at::CPUGeneratorImpl>()->random64();
   }
-  if (t_part != nullptr) {
-    TORCH_CHECK(count % t_part->count_ == 0, "a dropout of ", count,
-                " elements should be one of rows of ", t_part->count_, " samples");
-    mask.first = t_part->begin_ * (count / t_part->count_);
-  }
+  if (slice != nullptr) mask.first = slice->first_of(count);
   if (bits == DropoutBits::kept && at::GradMode::is_enabled() && mask.first % kBlock == 0)
     mask.bits = torch::empty({blocks_of(count) * kHalves}, torch::kUInt16);
   return mask;
@@ -165,14 +153,6 @@ DropoutMask saved_dropout(const torch::autograd::AutogradContext& context,
   return mask;
 }
 
-namespace {
-void drop_out_of(const DropoutMask& mask, int64_t start, int64_t count, const float* x, float* y,
-                 Draw draw) {
-  if (mask.threshold != 0) return keep(x, y, start, count, mask, draw);
-  if (x != y) std::copy(x, x + count, y);
-}
-}  // namespace
-
 void apply_dropout(const DropoutMask& mask, int64_t start, int64_t count, const float* x,
                    float* y) {
   drop_out_of(mask, start, count, x, y, Draw::anew);
@@ -183,4 +163,4 @@ void reapply_dropout(const DropoutMask& mask, int64_t start, int64_t count, cons
   drop_out_of(mask, start, count, x, y, Draw::as_before);
 }
 
-}  // namespace lra::ops
+}  // namespace lra::ops::cpu

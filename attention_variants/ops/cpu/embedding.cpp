@@ -1,16 +1,27 @@
 #include <vector>
 
 #include "attention_variants/ops/autograd_state.h"
+#include "attention_variants/ops/cpu/dropout.h"
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/row_tiles.h"
-#include "attention_variants/ops/dropout.h"
 
 namespace lra::ops::cpu {
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
+
+// The gradient of a tile before its dropout.
+struct TileGrad {
+  float* rows;  // [kRowTile,D]
+
+  TileGrad(int64_t width, Arena& arena) : rows(arena.take(kRowTile * width)) {}
+};
+
+struct Tables {
+  torch::Tensor tokens, positions;  // [V,D], [positions,D]
+};
 
 class Embedding : public torch::autograd::Function<Embedding> {
  public:
@@ -26,8 +37,7 @@ class Embedding : public torch::autograd::Function<Embedding> {
                 *position = positions.const_data_ptr<float>();
     float* to = y.mutable_data_ptr<float>();
     const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
-      for (int64_t r = begin; r < begin + rows; ++r)
-        add(token + id[r] * width, position + r % length * width, width, to + r * width);
+      add_embeddings(token, position, id + begin, begin, length, rows, width, to + begin * width);
       float* from = to + begin * width;
       apply_dropout(dropout, begin * width, rows * width, from, from);
     };
@@ -45,39 +55,29 @@ class Embedding : public torch::autograd::Function<Embedding> {
     const DropoutMask dropout = saved_dropout(*context, "dropout");
     const int64_t width = grad.size(-1), length = ids.size(1);
     const bool learned = context->needs_input_grad(1);
+    const int64_t workers = row_tile_workers(ids.numel());
     const auto table = [&](const char* rows) {
       return torch::zeros({context->saved_data.at(rows).toInt(), width}, grad.options());
     };
-    // A table of sums a part, added up in the order of the parts.
-    struct Sums {
-      torch::Tensor tokens, positions;
-    };
-    std::vector<Sums> sums;
-    for (int64_t part = 0; part < row_tile_workers(ids.numel()); ++part)
+    // Tables of sums a worker, added up in the order of the workers to those of the first.
+    std::vector<Tables> sums;
+    for (int64_t worker = 0; worker < workers; ++worker)
       sums.push_back({table("vocabulary"), learned ? table("positions") : torch::Tensor()});
+    RowTileWorkers<TileGrad> scratch(workers, width);
     const int64_t* id = ids.const_data_ptr<int64_t>();
     const float* from = grad.const_data_ptr<float>();
-    std::vector<std::vector<float>> scratch(
-        sums.size(), std::vector<float>(static_cast<size_t>(kRowTile * width)));
-    const auto tile = [&](int64_t part, int64_t begin, int64_t rows) {
-      const Sums& own = sums[static_cast<size_t>(part)];
-      float* dropped = scratch[static_cast<size_t>(part)].data();
+    const auto tile = [&](int64_t worker, int64_t begin, int64_t rows) {
+      const Tables& own = sums[static_cast<size_t>(worker)];
+      float* dropped = scratch[worker].rows;
       reapply_dropout(dropout, begin * width, rows * width, from + begin * width, dropped);
-      float* tokens = own.tokens.mutable_data_ptr<float>();
-      float* positions = learned ? own.positions.mutable_data_ptr<float>() : nullptr;
-      for (int64_t r = 0; r < rows; ++r) {
-        const float* row = dropped + r * width;
-        float* of = tokens + id[begin + r] * width;
-        add(of, row, width, of);
-        if (!learned) continue;
-        float* at = positions + (begin + r) % length * width;
-        add(at, row, width, at);
-      }
+      add_embedding_grads(dropped, id + begin, begin, length, rows, width,
+                          own.tokens.mutable_data_ptr<float>(),
+                          learned ? own.positions.mutable_data_ptr<float>() : nullptr);
     };
     parallel_for_row_tiles(ids.numel(), mask_data(mask), tile, [](int64_t, int64_t) {});
-    for (size_t part = 1; part < sums.size(); ++part) {
-      sums[0].tokens += sums[part].tokens;
-      if (learned) sums[0].positions += sums[part].positions;
+    for (size_t worker = 1; worker < sums.size(); ++worker) {
+      sums[0].tokens += sums[worker].tokens;
+      if (learned) sums[0].positions += sums[worker].positions;
     }
     return {sums[0].tokens, sums[0].positions, {}, {}, {}};
   }

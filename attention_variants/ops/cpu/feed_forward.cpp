@@ -1,12 +1,11 @@
 #include <algorithm>
-#include <vector>
 
 #include "attention_variants/ops/autograd_state.h"
+#include "attention_variants/ops/cpu/dropout.h"
 #include "attention_variants/ops/cpu/gemm_precision.h"
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 #include "attention_variants/ops/cpu/layer_tile.h"
 #include "attention_variants/ops/cpu/operators.h"
-#include "attention_variants/ops/dropout.h"
 
 namespace lra::ops::cpu {
 namespace {
@@ -25,43 +24,47 @@ struct Block {
       : norm(w[0], w[1], eps), in(w[2], w[3]), out(w[4], w[5]) {}
 };
 
-// What one part needs for a tile beside the norm's part.
-struct Scratch {
-  std::vector<float> before, after;  // of the GELU
-  explicit Scratch(const Block& b)
-      : before(static_cast<size_t>(kRowTile * b.in.out)), after(before) {}
+// What a worker needs for a tile: W1 norm(x) + b1, and its GELU.
+struct Expanded {
+  NormRows normed;
+  float *before, *after;  // [kRowTile,F]
+
+  Expanded(const Block& b, Arena& arena)
+      : normed(b.norm, arena),
+        before(arena.take(kRowTile * b.in.out)),
+        after(arena.take(kRowTile * b.in.out)) {}
+
+  // Returns what the product read.
+  const float* expand(const Block& b, const float* x, int64_t rows) const {
+    const float* input = normed.forward(b.norm, x, rows);
+    b.in.forward(input, rows, before);
+    return input;
+  }
 };
 
-// From rows of x to scratch: W1 norm(x) + b1. Returns what the product read.
-const float* expand(const Block& b, const float* x, int64_t rows, NormSums& norm, Scratch& s) {
-  const float* input = norm.forward(b.norm, x, rows);
-  b.in.forward(input, rows, s.before.data());
-  return input;
-}
-
 struct BackwardPart {
-  NormSums norm;
+  Expanded expanded;
+  NormGrad norm;
   LinearGrad in, out;
-  Scratch scratch;
-  std::vector<float> grad_out, grad_hidden;
+  float *grad_out, *grad_hidden;  // [kRowTile,D], [kRowTile,F]
 
-  explicit BackwardPart(const Block& b)
-      : norm(b.norm),
-        in(b.in),
-        out(b.out),
-        scratch(b),
-        grad_out(static_cast<size_t>(kRowTile * b.out.out)),
-        grad_hidden(scratch.before) {}
+  BackwardPart(const Block& b, Arena& arena)
+      : expanded(b, arena),
+        norm(b.norm, arena),
+        in(b.in, arena),
+        out(b.out, arena),
+        grad_out(arena.take(kRowTile * b.out.out)),
+        grad_hidden(arena.take(kRowTile * b.in.out)) {}
 };
 
 // Of the rows from `begin` on, at which x, grad and grad_x point.
 void backward_tile(const Block& b, const float* x, const float* grad, int64_t begin, int64_t rows,
                    const DropoutMask& first, const DropoutMask& second, float* grad_x,
-                   BackwardPart& own) {
+                   const BackwardPart& own) {
   const int64_t width = b.out.out, hidden = b.in.out, count = rows * hidden;
-  float *const before = own.scratch.before.data(), *const after = own.scratch.after.data(),
-               *const grad_out = own.grad_out.data(), *const grad_hidden = own.grad_hidden.data();
-  const float* input = expand(b, x, rows, own.norm, own.scratch);
+  const auto& [normed, before, after] = own.expanded;
+  float *const grad_out = own.grad_out, *const grad_hidden = own.grad_hidden;
+  const float* input = own.expanded.expand(b, x, rows);
   gelu_and_slope(before, count, after);
   reapply_dropout(first, begin * hidden, count, after, after);
   reapply_dropout(second, begin * width, rows * width, grad, grad_out);
@@ -74,7 +77,7 @@ void backward_tile(const Block& b, const float* x, const float* grad, int64_t be
     return;
   }
   own.in.backward(b.in, input, grad_hidden, rows, /*old=*/0, grad_out);  // of norm(x)
-  own.norm.backward(b.norm, x, grad_out, rows, grad_x);
+  own.norm.backward(b.norm, x, normed.mean, normed.inverse_sd, grad_out, rows, grad_x);
 }
 
 class FeedForward : public torch::autograd::Function<FeedForward> {
@@ -95,14 +98,11 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
     const torch::Tensor y = torch::empty_like(x);
     const float* from = x.const_data_ptr<float>();
     float* to = y.mutable_data_ptr<float>();
-    const auto parts = static_cast<size_t>(row_tile_workers(rows));
-    std::vector<NormSums> norms(parts, NormSums(block.norm));
-    std::vector<Scratch> scratch(parts, Scratch(block));
-    const auto tile = [&](int64_t part, int64_t begin, int64_t n) {
-      const auto p = static_cast<size_t>(part);
-      float *const before = scratch[p].before.data(), *const after = scratch[p].after.data(),
-                   *const out = to + begin * width;
-      expand(block, from + begin * width, n, norms[p], scratch[p]);
+    RowTileWorkers<Expanded> parts(row_tile_workers(rows), block);
+    const auto tile = [&](int64_t worker, int64_t begin, int64_t n) {
+      const auto& [normed, before, after] = parts[worker];
+      float* const out = to + begin * width;
+      parts[worker].expand(block, from + begin * width, n);
       gelu(before, n * hidden, after);
       apply_dropout(first, begin * hidden, n * hidden, after, after);
       block.out.forward(after, n, out);
@@ -132,25 +132,22 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
                       second = saved_dropout(*context, "second");
     const torch::Tensor grad_x = torch::empty_like(x);
     const int64_t width = block.out.out, rows = x.numel() / width;
-    std::vector<BackwardPart> parts(static_cast<size_t>(row_tile_workers(rows)),
-                                    BackwardPart(block));
-    const auto tile = [&](int64_t part, int64_t begin, int64_t n) {
+    RowTileWorkers<BackwardPart> parts(row_tile_workers(rows), block);
+    const auto tile = [&](int64_t worker, int64_t begin, int64_t n) {
       const int64_t start = begin * width;
       backward_tile(block, x.const_data_ptr<float>() + start, grad.const_data_ptr<float>() + start,
                     begin, n, first, second, grad_x.mutable_data_ptr<float>() + start,
-                    parts[static_cast<size_t>(part)]);
+                    parts[worker]);
     };
     parallel_for_row_tiles(rows, mask_data(mask), tile,
                            zero_skipped_rows(grad_x.mutable_data_ptr<float>(), width));
     using Part = BackwardPart;
     const auto total = [&](auto member, auto sums, size_t parameter) {
-      return sum_over_workers(
-          parts, [=](const Part& part) -> const auto& { return part.*member.*sums; },
-          weights[parameter]);
+      return parts.sum([=](const Part& part) { return part.*member.*sums; }, weights[parameter]);
     };
     variable_list result = {grad_x,
-                            total(&Part::norm, &NormSums::weight, 0),
-                            total(&Part::norm, &NormSums::bias, 1),
+                            total(&Part::norm, &NormGrad::weight, 0),
+                            total(&Part::norm, &NormGrad::bias, 1),
                             total(&Part::in, &LinearGrad::weight, 2),
                             total(&Part::in, &LinearGrad::bias, 3),
                             total(&Part::out, &LinearGrad::weight, 4),
@@ -158,6 +155,15 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
     result.resize(11);
     return result;
   }
+};
+
+// What a worker adds up in the backward pass of AddProjected.
+struct ProjectedPart {
+  LinearGrad layer;
+  float* given;  // the gradient of a tile before its dropout
+
+  ProjectedPart(const LinearTile& of, Arena& arena)
+      : layer(of, arena), given(arena.take(kRowTile * of.out)) {}
 };
 
 class AddProjected : public torch::autograd::Function<AddProjected> {
@@ -193,24 +199,21 @@ class AddProjected : public torch::autograd::Function<AddProjected> {
     const DropoutMask dropout = saved_dropout(*context, "dropout");
     const torch::Tensor grad = gradients[0].contiguous(), grad_y = torch::empty_like(y);
     const int64_t rows = grad.numel() / layer.out;
-    const auto parts = static_cast<size_t>(row_tile_workers(rows));
-    std::vector<LinearGrad> sums(parts, LinearGrad(layer));
-    std::vector<std::vector<float>> given(
-        parts, std::vector<float>(static_cast<size_t>(kRowTile * layer.out)));
-    const auto tile = [&](int64_t part, int64_t begin, int64_t n) {
-      const auto p = static_cast<size_t>(part);
+    RowTileWorkers<ProjectedPart> parts(row_tile_workers(rows), layer);
+    const auto tile = [&](int64_t worker, int64_t begin, int64_t n) {
+      const ProjectedPart& own = parts[worker];
       const int64_t start = begin * layer.out;
       reapply_dropout(dropout, start, n * layer.out, grad.const_data_ptr<float>() + start,
-                      given[p].data());
-      sums[p].backward(layer, y.const_data_ptr<float>() + begin * layer.in, given[p].data(), n,
-                       /*old=*/0, grad_y.mutable_data_ptr<float>() + begin * layer.in);
+                      own.given);
+      own.layer.backward(layer, y.const_data_ptr<float>() + begin * layer.in, own.given, n,
+                         /*old=*/0, grad_y.mutable_data_ptr<float>() + begin * layer.in);
     };
     parallel_for_row_tiles(rows, mask_data(kept[3]), tile,
                            zero_skipped_rows(grad_y.mutable_data_ptr<float>(), layer.in));
     return {grad,
             grad_y,
-            sum_over_workers(sums, &LinearGrad::weight, kept[1]),
-            sum_over_workers(sums, &LinearGrad::bias, kept[2]),
+            parts.sum([](const ProjectedPart& part) { return part.layer.weight; }, kept[1]),
+            parts.sum([](const ProjectedPart& part) { return part.layer.bias; }, kept[2]),
             {},
             {}};
   }

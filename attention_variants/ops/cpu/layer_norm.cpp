@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <vector>
 
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/cpu/layer_tile.h"
@@ -20,20 +19,13 @@ struct Moments {
       : mean(of.mutable_data_ptr<float>()), inverse_sd(mean + of.size(1)) {}
 };
 
-// Gradients of weight and bias, one part's.
-struct Sums {
-  std::vector<float> weight, bias;
-  explicit Sums(int64_t width) : weight(static_cast<size_t>(width)), bias(weight) {}
-};
-
 // Of the rows of x at `begin`; `grad` is that of their results.
 void backward_tile(const NormTile& norm, const float* x, const Moments& moments, const float* grad,
-                   int64_t begin, int64_t rows, float* grad_x, Sums& sums) {
+                   int64_t begin, int64_t rows, float* grad_x, const NormGrad& sums) {
   const int64_t at = begin * norm.width;
   std::fill(grad_x + at, grad_x + at + rows * norm.width, 0.0F);
-  normalise_rows_backward(x + at, grad, rows, norm.width, norm.weight, moments.mean + begin,
-                          moments.inverse_sd + begin, grad_x + at, sums.weight.data(),
-                          sums.bias.data());
+  sums.backward(norm, x + at, moments.mean + begin, moments.inverse_sd + begin, grad, rows,
+                grad_x + at);
 }
 
 class LayerNorm : public torch::autograd::Function<LayerNorm> {
@@ -64,20 +56,24 @@ class LayerNorm : public torch::autograd::Function<LayerNorm> {
     const NormTile norm(kept[1], kept[2], 0);
     const Moments moments(kept[4]);
     const int64_t rows = x.numel() / norm.width;
-    std::vector<Sums> sums(static_cast<size_t>(row_tile_workers(rows)), Sums(norm.width));
+    RowTileWorkers<NormGrad> sums(row_tile_workers(rows), norm);
     float* to = grad_x.mutable_data_ptr<float>();
-    const auto tile = [&](int64_t part, int64_t begin, int64_t n) {
+    const auto tile = [&](int64_t worker, int64_t begin, int64_t n) {
       backward_tile(norm, x.const_data_ptr<float>(), moments,
-                    grad.const_data_ptr<float>() + begin * norm.width, begin, n, to,
-                    sums[static_cast<size_t>(part)]);
+                    grad.const_data_ptr<float>() + begin * norm.width, begin, n, to, sums[worker]);
     };
     parallel_for_row_tiles(rows, mask_data(kept[3]), tile, zero_skipped_rows(to, norm.width));
-    return {grad_x,
-            sum_over_workers(sums, &Sums::weight, kept[1]),
-            sum_over_workers(sums, &Sums::bias, kept[2]),
-            {},
-            {}};
+    return {
+        grad_x, sums.sum(&NormGrad::weight, kept[1]), sums.sum(&NormGrad::bias, kept[2]), {}, {}};
   }
+};
+
+// What a worker needs to normalise and weigh a tile.
+struct SummedRows {
+  float *rows, *weights;  // [kRowTile,width], [kRowTile]
+
+  SummedRows(const NormTile& norm, Arena& arena)
+      : rows(arena.take(kRowTile * norm.width)), weights(arena.take(kRowTile)) {}
 };
 
 class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
@@ -93,14 +89,14 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
     const Moments moments(kept);
     const float* from = x.const_data_ptr<float>();
     float* to = sum.mutable_data_ptr<float>();
-    parallel_for_dynamic(batch, [&](int64_t b, int64_t) {
-      std::vector<float> normal(static_cast<size_t>(kRowTile * norm.width)), weights(kRowTile);
+    RowTileWorkers<SummedRows> workers(threads_for(batch), norm);
+    parallel_for_dynamic(batch, [&](int64_t b, int64_t worker) {
+      const SummedRows& own = workers[worker];
       for_tiles_with_tokens(mask, b, [&](int64_t begin, int64_t rows, const bool* tokens) {
         normalise_rows(from + begin * norm.width, rows, norm.width, norm.weight, norm.bias,
-                       norm.eps, normal.data(), moments.mean + begin, moments.inverse_sd + begin);
-        std::copy(tokens, tokens + rows, weights.begin());
-        add_column_sums({normal.data(), norm.width}, rows, norm.width, to + b * norm.width,
-                        weights.data());
+                       norm.eps, own.rows, moments.mean + begin, moments.inverse_sd + begin);
+        std::copy(tokens, tokens + rows, own.weights);
+        add_column_sums({own.rows, norm.width}, rows, norm.width, to + b * norm.width, own.weights);
       });
     });
     context->save_for_backward({x, weight, bias, mask, kept});
@@ -114,28 +110,26 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
     const NormTile norm(kept[1], kept[2], 0);
     const Moments moments(kept[4]);
     // A part a sample: the same sums for any number of threads.
-    std::vector<Sums> sums(static_cast<size_t>(x.size(0)), Sums(norm.width));
-    parallel_for_dynamic(x.size(0), [&](int64_t b, int64_t) {
-      std::vector<float> rows_grad(static_cast<size_t>(kRowTile * norm.width));
+    RowTileWorkers<NormGrad> sums(x.size(0), norm);
+    RowTileWorkers<SummedRows> workers(threads_for(x.size(0)), norm);
+    parallel_for_dynamic(x.size(0), [&](int64_t b, int64_t worker) {
+      float* rows_grad = workers[worker].rows;
       const float* given = grad.const_data_ptr<float>() + b * norm.width;
       for_tiles_with_tokens(mask, b, [&](int64_t begin, int64_t rows, const bool* tokens) {
         for (int64_t r = 0; r < rows; ++r) {
-          float* row = rows_grad.data() + r * norm.width;
+          float* row = rows_grad + r * norm.width;
           if (tokens[r]) {
             std::copy(given, given + norm.width, row);
           } else {
             std::fill(row, row + norm.width, 0.0F);
           }
         }
-        backward_tile(norm, x.const_data_ptr<float>(), moments, rows_grad.data(), begin, rows,
-                      grad_x.mutable_data_ptr<float>(), sums[static_cast<size_t>(b)]);
+        backward_tile(norm, x.const_data_ptr<float>(), moments, rows_grad, begin, rows,
+                      grad_x.mutable_data_ptr<float>(), sums[b]);
       });
     });
-    return {grad_x,
-            sum_over_workers(sums, &Sums::weight, kept[1]),
-            sum_over_workers(sums, &Sums::bias, kept[2]),
-            {},
-            {}};
+    return {
+        grad_x, sums.sum(&NormGrad::weight, kept[1]), sums.sum(&NormGrad::bias, kept[2]), {}, {}};
   }
 
  private:

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
@@ -35,19 +34,19 @@ struct LinearTile {
   }
 };
 
-/// One part's sums towards a layer's parameters.
+/// One worker's sums towards a layer's parameters.
 struct LinearGrad {
-  std::vector<float> weight, bias;
+  float *weight, *bias;  // [out,in], [out]
 
-  explicit LinearGrad(const LinearTile& layer)
-      : weight(static_cast<size_t>(layer.in * layer.out)), bias(static_cast<size_t>(layer.out)) {}
+  LinearGrad(const LinearTile& layer, Arena& arena)
+      : weight(take_zeros(arena, layer.out * layer.in)), bias(take_zeros(arena, layer.out)) {}
 
   /// Given what the layer read, x [rows,in], and the gradient of its result, grad [rows,out]: adds
   /// to the sums; grad_x [rows,in] = old * grad_x + the gradient of x.
   void backward(const LinearTile& layer, const float* x, const float* grad, int64_t rows, float old,
-                float* grad_x) {
-    add_column_sums({grad, layer.out}, rows, layer.out, bias.data());
-    gemm_tn(layer.out, layer.in, rows, {grad, layer.out}, {x, layer.in}, {weight.data(), layer.in},
+                float* grad_x) const {
+    add_column_sums({grad, layer.out}, rows, layer.out, bias);
+    gemm_tn(layer.out, layer.in, rows, {grad, layer.out}, {x, layer.in}, {weight, layer.in},
             {.old = 1});
     gemm(rows, layer.in, layer.out, {grad, layer.out}, layer.weight, {grad_x, layer.in},
          {.old = old});
@@ -68,30 +67,36 @@ struct NormTile {
   explicit operator bool() const { return width > 0; }
 };
 
-/// What one part needs to normalise a tile, and its sums towards the parameters.
-struct NormSums {
-  std::vector<float> rows, mean, inverse_sd, weight, bias;
+/// A normalised tile, and each row's mean and inverse standard deviation.
+struct NormRows {
+  float *rows, *mean, *inverse_sd;  // [kRowTile,width], [kRowTile]
 
-  explicit NormSums(const NormTile& norm)
-      : rows(static_cast<size_t>(kRowTile * norm.width)),
-        mean(static_cast<size_t>(norm ? kRowTile : 0)),
-        inverse_sd(mean),
-        weight(static_cast<size_t>(norm.width)),
-        bias(weight) {}
+  NormRows(const NormTile& norm, Arena& arena)
+      : rows(arena.take(kRowTile * norm.width)),
+        mean(arena.take(norm ? kRowTile : 0)),
+        inverse_sd(arena.take(norm ? kRowTile : 0)) {}
 
   /// norm(x), or x itself where there is none: what stands after the norm reads.
-  const float* forward(const NormTile& norm, const float* x, int64_t count) {
+  const float* forward(const NormTile& norm, const float* x, int64_t count) const {
     if (!norm) return x;
-    normalise_rows(x, count, norm.width, norm.weight, norm.bias, norm.eps, rows.data(), mean.data(),
-                   inverse_sd.data());
-    return rows.data();
+    normalise_rows(x, count, norm.width, norm.weight, norm.bias, norm.eps, rows, mean, inverse_sd);
+    return rows;
   }
+};
 
-  /// After forward() of the same x, given the gradient of norm(x): adds to the sums and to grad_x.
-  void backward(const NormTile& norm, const float* x, const float* grad, int64_t count,
-                float* grad_x) {
-    normalise_rows_backward(x, grad, count, norm.width, norm.weight, mean.data(), inverse_sd.data(),
-                            grad_x, weight.data(), bias.data());
+/// One worker's sums towards a normalisation's parameters.
+struct NormGrad {
+  float *weight, *bias;  // [width]
+
+  NormGrad(const NormTile& norm, Arena& arena)
+      : weight(take_zeros(arena, norm.width)), bias(take_zeros(arena, norm.width)) {}
+
+  /// Given what was normalised, its moments and the gradient of the result: adds to the sums and to
+  /// grad_x.
+  void backward(const NormTile& norm, const float* x, const float* mean, const float* inverse_sd,
+                const float* grad, int64_t count, float* grad_x) const {
+    normalise_rows_backward(x, grad, count, norm.width, norm.weight, mean, inverse_sd, grad_x,
+                            weight, bias);
   }
 };
 

@@ -37,6 +37,19 @@ std::vector<LinearTile> layers_of(at::TensorList parameters) {
   return layers;
 }
 
+// What a worker adds up in the backward pass of LinearLayers.
+struct LayersPart {
+  NormRows normed;
+  NormGrad norm;
+  float* normal_grad;  // of a tile after the norm
+  std::vector<LinearGrad> layers;
+
+  LayersPart(const NormTile& of, const std::vector<LinearTile>& tiles, Arena& arena)
+      : normed(of, arena), norm(of, arena), normal_grad(arena.take(kRowTile * of.width)) {
+    for (const LinearTile& tile : tiles) layers.emplace_back(tile, arena);
+  }
+};
+
 class LinearLayers : public torch::autograd::Function<LinearLayers> {
  public:
   static variable_list forward(AutogradContext* context, const torch::Tensor& x,
@@ -49,10 +62,9 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
     variable_list outputs;
     for (const LinearTile& layer : layers) outputs.push_back(empty_rows(x, layer.out));
     const float* from = x.const_data_ptr<float>();
-    std::vector<NormSums> normed(static_cast<size_t>(row_tile_workers(rows_of(x))), NormSums(norm));
-    const auto tile = [&](int64_t part, int64_t begin, int64_t rows) {
-      const float* input =
-          normed[static_cast<size_t>(part)].forward(norm, from + begin * width, rows);
+    RowTileWorkers<NormRows> normed(row_tile_workers(rows_of(x)), norm);
+    const auto tile = [&](int64_t worker, int64_t begin, int64_t rows) {
+      const float* input = normed[worker].forward(norm, from + begin * width, rows);
       for (size_t i = 0; i < layers.size(); ++i) {
         layers[i].forward(input, rows,
                           outputs[i].mutable_data_ptr<float>() + begin * layers[i].out);
@@ -80,40 +92,47 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
     for (torch::Tensor& gradient : gradients) gradient = gradient.contiguous();
     const torch::Tensor grad_x = torch::empty_like(x);
     const int64_t width = x.size(-1);
-    const auto parts = static_cast<size_t>(row_tile_workers(rows_of(x)));
-    std::vector<NormSums> normed(parts, NormSums(norm));
-    std::vector<std::vector<float>> normal_grads(
-        parts, std::vector<float>(static_cast<size_t>(kRowTile * norm.width)));
-    std::vector<std::vector<LinearGrad>> sums;
-    for (const LinearTile& layer : layers) sums.emplace_back(parts, LinearGrad(layer));
-    const auto tile = [&](int64_t part, int64_t begin, int64_t rows) {
-      const auto p = static_cast<size_t>(part);
+    RowTileWorkers<LayersPart> parts(row_tile_workers(rows_of(x)), norm, layers);
+    const auto tile = [&](int64_t worker, int64_t begin, int64_t rows) {
+      const LayersPart& own = parts[worker];
       const float *from = x.const_data_ptr<float>() + begin * width,
                   *past = gradients.back().const_data_ptr<float>() + begin * width;
       float *to = grad_x.mutable_data_ptr<float>() + begin * width,
-            *grad = norm ? normal_grads[p].data() : to;
-      const float* input = normed[p].forward(norm, from, rows);
+            *grad = norm ? own.normal_grad : to;
+      const float* input = own.normed.forward(norm, from, rows);
       std::copy(past, past + rows * width, to);
       for (size_t i = 0; i < layers.size(); ++i) {
-        sums[i][p].backward(layers[i], input,
-                            gradients[i].const_data_ptr<float>() + begin * layers[i].out, rows,
-                            /*old=*/norm && i == 0 ? 0.0F : 1.0F, grad);
+        own.layers[i].backward(layers[i], input,
+                               gradients[i].const_data_ptr<float>() + begin * layers[i].out, rows,
+                               /*old=*/norm && i == 0 ? 0.0F : 1.0F, grad);
       }
-      if (norm) normed[p].backward(norm, from, grad, rows, to);
+      if (norm)
+        own.norm.backward(norm, from, own.normed.mean, own.normed.inverse_sd, grad, rows, to);
     };
     parallel_for_row_tiles(rows_of(x), mask_data(mask), tile,
                            zero_skipped_rows(grad_x.mutable_data_ptr<float>(), width));
+    const auto sum = [&](auto of, size_t parameter) { return parts.sum(of, kept[parameter]); };
     variable_list result = {grad_x,
-                            sum_over_workers(normed, &NormSums::weight, kept[1]),
-                            sum_over_workers(normed, &NormSums::bias, kept[2]),
+                            sum([](const LayersPart& part) { return part.norm.weight; }, 1),
+                            sum([](const LayersPart& part) { return part.norm.bias; }, 2),
                             {}};
     for (size_t i = 0; i < layers.size(); ++i) {
-      result.push_back(sum_over_workers(sums[i], &LinearGrad::weight, parameters[2 * i]));
-      result.push_back(sum_over_workers(sums[i], &LinearGrad::bias, parameters[2 * i + 1]));
+      result.push_back(
+          sum([i](const LayersPart& part) { return part.layers[i].weight; }, 4 + 2 * i));
+      result.push_back(sum([i](const LayersPart& part) { return part.layers[i].bias; }, 5 + 2 * i));
     }
     result.emplace_back();
     return result;
   }
+};
+
+// What a worker adds up in the backward pass of MaskedLayer.
+struct MaskedPart {
+  LinearGrad layer;
+  float* masked;  // the given gradient of a tile with padding
+
+  MaskedPart(const LinearTile& of, Arena& arena)
+      : layer(of, arena), masked(arena.take(kRowTile * of.out)) {}
 };
 
 class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
@@ -142,26 +161,24 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
     const torch::Tensor &x = kept[0], &mask = kept[3];
     const LinearTile layer(kept[1], kept[2]);
     const torch::Tensor grad = gradients[0].contiguous(), grad_x = torch::empty_like(x);
-    std::vector<LinearGrad> sums(static_cast<size_t>(row_tile_workers(rows_of(x))),
-                                 LinearGrad(layer));
-    const auto tile = [&](int64_t part, int64_t begin, int64_t rows) {
+    RowTileWorkers<MaskedPart> parts(row_tile_workers(rows_of(x)), layer);
+    const auto tile = [&](int64_t worker, int64_t begin, int64_t rows) {
+      const MaskedPart& own = parts[worker];
       const bool* keep = mask.const_data_ptr<bool>() + begin;
       const float* given = grad.const_data_ptr<float>() + begin * layer.out;
-      std::vector<float> masked;
       if (!std::all_of(keep, keep + rows, [](bool token) { return token; })) {
-        masked.assign(given, given + rows * layer.out);
-        blank_padding(keep, rows, layer.out, masked.data());
-        given = masked.data();
+        std::copy(given, given + rows * layer.out, own.masked);
+        blank_padding(keep, rows, layer.out, own.masked);
+        given = own.masked;
       }
-      sums[static_cast<size_t>(part)].backward(layer, x.const_data_ptr<float>() + begin * layer.in,
-                                               given, rows, /*old=*/0,
-                                               grad_x.mutable_data_ptr<float>() + begin * layer.in);
+      own.layer.backward(layer, x.const_data_ptr<float>() + begin * layer.in, given, rows,
+                         /*old=*/0, grad_x.mutable_data_ptr<float>() + begin * layer.in);
     };
     parallel_for_row_tiles(rows_of(x), mask_data(mask), tile,
                            zero_skipped_rows(grad_x.mutable_data_ptr<float>(), layer.in));
     return {grad_x,
-            sum_over_workers(sums, &LinearGrad::weight, kept[1]),
-            sum_over_workers(sums, &LinearGrad::bias, kept[2]),
+            parts.sum([](const MaskedPart& part) { return part.layer.weight; }, kept[1]),
+            parts.sum([](const MaskedPart& part) { return part.layer.bias; }, kept[2]),
             {}};
   }
 };

@@ -5,6 +5,7 @@
 
 #include "attention_variants/ops/block_sparse_attention.h"
 #include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/embedding.h"
 #include "attention_variants/ops/feed_forward.h"
 #include "attention_variants/ops/landmark_attention.h"
@@ -26,6 +27,7 @@ bool takes(const Place& place, const ops::ProjectLengthShape& shape);
 bool takes(const Place& place, const AnyRows& shape);
 bool takes(const Place& place, const DroppedRows& shape);
 bool takes(const Place& place, const EmbeddingShape& shape);
+bool takes(const Place& place, const DropoutShape& shape);
 
 torch::Tensor run(const SoftmaxAttentionCall& call);
 torch::Tensor run(const LinearAttentionCall& call);
@@ -41,6 +43,7 @@ torch::Tensor run(const FeedForwardCall& call);
 torch::Tensor run(const AddProjectedCall& call);
 torch::Tensor run(const AddDroppedOutCall& call);
 torch::Tensor run(const EmbeddingCall& call);
+torch::Tensor run(const DropoutCall& call);
 
 int64_t bytes(const ops::SoftmaxAttentionShape& shape);
 int64_t bytes(const ops::LinearAttentionShape& shape);

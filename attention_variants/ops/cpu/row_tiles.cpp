@@ -15,15 +15,15 @@ int64_t row_tile_workers(int64_t rows) { return threads_for(tiles_of(rows)); }
 
 void parallel_for_row_tiles(
     int64_t rows, const bool* mask,
-    const std::function<void(int64_t part, int64_t begin, int64_t rows)>& body,
+    const std::function<void(int64_t worker, int64_t begin, int64_t rows)>& body,
     const std::function<void(int64_t begin, int64_t rows)>& blank) {
-  const int64_t tiles = tiles_of(rows), parts = row_tile_workers(rows);
-  parallel_for_dynamic(parts, [&](int64_t part, int64_t) {
-    for (int64_t tile = tiles * part / parts; tile < tiles * (part + 1) / parts; ++tile) {
+  const int64_t tiles = tiles_of(rows), workers = row_tile_workers(rows);
+  parallel_for_dynamic(workers, [&](int64_t worker, int64_t) {
+    for (int64_t tile = tiles * worker / workers; tile < tiles * (worker + 1) / workers; ++tile) {
       const int64_t begin = tile * kRowTile, count = std::min(kRowTile, rows - begin);
       if (mask == nullptr ||
           std::find(mask + begin, mask + begin + count, true) != mask + begin + count) {
-        body(part, begin, count);
+        body(worker, begin, count);
       } else {
         blank(begin, count);
       }

@@ -1,11 +1,14 @@
 // How operators that compute a tile of rows at a time share them out.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <functional>
-#include <vector>
 
+#include "attention_variants/ops/cpu/kernels/rows/arena.h"
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 #include "attention_variants/torch.h"
 
@@ -14,16 +17,16 @@ namespace lra::ops::cpu {
 /// Rows a tile: with 128 columns 128 KiB, which stay in a core's cache from one step to the next.
 inline constexpr int64_t kRowTile = 256;
 
-/// Parts that parallel_for_row_tiles() makes of the rows: one a thread of LibTorch, at most one a
-/// tile.
+/// Workers among which parallel_for_row_tiles() divides the rows: one a thread of LibTorch, at most
+/// one a tile.
 int64_t row_tile_workers(int64_t rows);
 
-/// Calls body(part, begin, rows of the tile) for every tile of [0, rows), or blank(begin, rows)
-/// where `mask` [rows] (null: all true) is false throughout. The tiles of a part run one after the
-/// other on one thread, and are the same for the same number of threads.
+/// Calls body(worker, begin, rows of the tile) for every tile of [0, rows), or blank(begin, rows)
+/// where `mask` [rows] (null: all true) is false throughout. The tiles of a worker run one after
+/// the other on one thread, and are the same for the same number of threads.
 void parallel_for_row_tiles(
     int64_t rows, const bool* mask,
-    const std::function<void(int64_t part, int64_t begin, int64_t rows)>& body,
+    const std::function<void(int64_t worker, int64_t begin, int64_t rows)>& body,
     const std::function<void(int64_t begin, int64_t rows)>& blank);
 
 /// A blank() that writes zeros, to [rows,width].
@@ -41,15 +44,53 @@ inline const bool* mask_data(const torch::Tensor& kept) {
   return kept.numel() == 0 ? nullptr : kept.const_data_ptr<bool>();
 }
 
-/// The sums of every part, a std::vector<float> that `member` finds in it, added up in the order of
-/// the parts, as a contiguous tensor like `like`.
-template <class Part, class Member>
-torch::Tensor sum_over_workers(const std::vector<Part>& parts, Member member,
-                               const torch::Tensor& like) {
-  torch::Tensor total = torch::zeros_like(like, at::MemoryFormat::Contiguous);
-  float* to = total.mutable_data_ptr<float>();
-  for (const Part& part : parts) add(to, std::invoke(member, part).data(), total.numel(), to);
-  return total;
+/// `count` floats that are zero, unless the arena counts: for sums.
+inline float* take_zeros(Arena& arena, int64_t count) {
+  float* taken = arena.take(count);
+  if (taken != nullptr) std::fill(taken, taken + count, 0.0F);
+  return taken;
 }
+
+/// What each worker works in and adds up: Parts, made of `of` and an Arena, over one tensor.
+template <class Part>
+class RowTileWorkers {
+ public:
+  template <class... Of>
+  explicit RowTileWorkers(int64_t workers, const Of&... of) {
+    const int64_t bytes = bytes_of<Part>(of...);  // whole cache lines
+    memory_ = torch::empty({workers * bytes}, torch::kByte);
+    auto* begin = reinterpret_cast<std::byte*>(memory_.mutable_data_ptr<uint8_t>());
+    for (int64_t worker = 0; worker < workers; ++worker)
+      workers_.emplace_back(begin + worker * bytes, bytes, of...);
+  }
+
+  Part& operator[](int64_t worker) { return workers_[static_cast<size_t>(worker)].part; }
+
+  /// The sums of all, floats that `member` finds in a Part, added up in the order of the workers,
+  /// as a contiguous tensor like `like`.
+  template <class Member>
+  torch::Tensor sum(Member member, const torch::Tensor& like) const {
+    torch::Tensor total = torch::empty_like(like, at::MemoryFormat::Contiguous);
+    if (workers_.empty()) return total.zero_();
+    float* to = total.mutable_data_ptr<float>();
+    const float* first = std::invoke(member, workers_.front().part);
+    std::copy(first, first + total.numel(), to);
+    for (auto worker = workers_.begin() + 1; worker != workers_.end(); ++worker)
+      add(to, std::invoke(member, worker->part), total.numel(), to);
+    return total;
+  }
+
+ private:
+  struct Worker {
+    template <class... Of>
+    Worker(std::byte* begin, int64_t bytes, const Of&... of)
+        : arena(begin, bytes), part(of..., arena) {}
+    Arena arena;
+    Part part;
+  };
+
+  torch::Tensor memory_;
+  std::deque<Worker> workers_;  // arenas stay where they are
+};
 
 }  // namespace lra::ops::cpu

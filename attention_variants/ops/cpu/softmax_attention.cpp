@@ -1,10 +1,10 @@
 #include <cmath>
 
+#include "attention_variants/ops/cpu/dropout.h"
 #include "attention_variants/ops/cpu/head_function.h"
 #include "attention_variants/ops/cpu/kernels/heads/softmax_attention.h"
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/parallel.h"
-#include "attention_variants/ops/dropout.h"
 
 namespace lra::ops::cpu {
 namespace {

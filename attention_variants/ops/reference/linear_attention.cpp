@@ -39,11 +39,15 @@ torch::Tensor normalised_readout(const torch::Tensor& q_features, const torch::T
   return both.narrow(-1, 0, d) / both.narrow(-1, d, 1).clamp_min(denominator_min);
 }
 
-// elu(x) + 1 as exp(min(x, 0)) + max(x, 0): elu(x) itself rounds to -1 from x = -6 on in bfloat16.
-// Padding is replaced before: the gradient of exp at infinity is no zero.
-torch::Tensor elu_features(const torch::Tensor& given, const torch::Tensor& mask) {
-  const torch::Tensor x = zero_padding(given, mask);
-  return x.clamp_max(0).exp_() + torch::relu(x);
+// elu(x) + 1 as exp(min(x, 0)) + max(x, 0), and zero where x is padding: elu(x) itself rounds to -1
+// from x = -6 on in bfloat16. What padding holds reaches neither the result, which is replaced, nor
+// the gradient: those of min and max are zero, not a product, wherever x is NaN.
+torch::Tensor elu_features(const torch::Tensor& x, const torch::Tensor& mask) {
+  torch::Tensor below = x.clamp_max(0).exp_();
+  const torch::Tensor above = torch::relu(x);
+  // Autograd keeps both parts; without it the sum takes the place of one.
+  const torch::Tensor sum = below.requires_grad() ? below + above : below.add_(above);
+  return sum.masked_fill_(mask.logical_not().unsqueeze(1).unsqueeze(-1), 0);
 }
 
 torch::Tensor elu_attention(const LinearAttentionCall& call) {
@@ -56,7 +60,7 @@ torch::Tensor elu_attention(const LinearAttentionCall& call) {
     sums = torch::matmul(elu_features(k, mask).transpose(-2, -1), zero_padding(v, mask)) * share;
   }
   // The rows of padded queries come out as zero because their features are.
-  const torch::Tensor features = zero_padded_rows(elu_features(q, mask), mask);
+  const torch::Tensor features = elu_features(q, mask);
   return options.normalise
              ? normalised_readout(features, sums, options.offset, options.denominator_min)
              : torch::matmul(features, sums);
@@ -156,9 +160,10 @@ int64_t bytes(const LinearAttentionShape& shape) {
                 length = shape.length, element_size = shape.element_size;
   switch (shape.options.map) {
     case FeatureMap::elu:
-      // The values, with a column of ones where they are counted, stand while the features of the
-      // keys are made: the keys without padding, two parts and their sum.
-      return rows * length * (4 * d + d + (shape.options.normalise ? 1 : 0)) * element_size;
+      // With the denominator: of the queries their features, the numerator with its denominator,
+      // this once more, and the quotient. Else the values, while two parts of the features of the
+      // keys are made.
+      return rows * length * (3 * d + (shape.options.normalise ? 2 : 0)) * element_size;
     case FeatureMap::cosine:
       // While the queries are read: zeroed, their features of twice the width, the numerator with
       // its denominator, and the output.

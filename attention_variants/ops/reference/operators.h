@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "attention_variants/ops/block_sparse_attention.h"
+#include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/embedding.h"
 #include "attention_variants/ops/feed_forward.h"
 #include "attention_variants/ops/landmark_attention.h"
@@ -31,6 +32,7 @@ torch::Tensor run(const FeedForwardCall& call);
 torch::Tensor run(const AddProjectedCall& call);
 torch::Tensor run(const AddDroppedOutCall& call);
 torch::Tensor run(const EmbeddingCall& call);
+torch::Tensor run(const DropoutCall& call);
 
 int64_t bytes(const ops::SoftmaxAttentionShape& shape);
 int64_t bytes(const ops::LinearAttentionShape& shape);

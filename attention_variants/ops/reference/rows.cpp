@@ -66,4 +66,8 @@ torch::Tensor run(const EmbeddingCall& call) {
   return philox_dropout(x + positions.slice(0, 0, x.size(1)), call.dropout, call.training);
 }
 
+torch::Tensor run(const DropoutCall& call) {
+  return torch::dropout(call.x, call.p, /*train=*/true);
+}
+
 }  // namespace lra::ops::reference

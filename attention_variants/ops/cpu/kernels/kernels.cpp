@@ -221,6 +221,16 @@ void add(const float* a, const float* b, int64_t count, float* to) {
   kernels().add(a, b, count, to);
 }
 
+void add_embeddings(const float* tokens, const float* positions, const int64_t* ids, int64_t first,
+                    int64_t length, int64_t rows, int64_t width, float* to) {
+  kernels().add_embeddings(tokens, positions, ids, first, length, rows, width, to);
+}
+
+void add_embedding_grads(const float* grad, const int64_t* ids, int64_t first, int64_t length,
+                         int64_t rows, int64_t width, float* tokens, float* positions) {
+  kernels().add_embedding_grads(grad, ids, first, length, rows, width, tokens, positions);
+}
+
 void philox_keep_bits(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
                       uint16_t* bits) {
   kernels().philox_keep_bits(seed, first_block, blocks, threshold, bits);

@@ -58,6 +58,8 @@ struct KernelTable {
   decltype(LRA_KERNELS::row_products)* row_products;
   decltype(LRA_KERNELS::multiply_elements)* multiply_elements;
   decltype(LRA_KERNELS::add)* add;
+  decltype(LRA_KERNELS::add_embeddings)* add_embeddings;
+  decltype(LRA_KERNELS::add_embedding_grads)* add_embedding_grads;
 
   decltype(LRA_KERNELS::philox_keep_bits)* philox_keep_bits;
   void (*apply_keep_bits_float)(const float* x, float* y, const uint16_t* bits, int64_t count,

@@ -1,5 +1,6 @@
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 
+#include "attention_variants/ops/cpu/kernels/rows/simd.h"
 #include "attention_variants/ops/cpu/kernels/rows/vector_math.h"
 
 namespace lra::ops::cpu::LRA_ISA {
@@ -7,6 +8,39 @@ namespace {
 
 // Rows whose sums are made one after the other before anything waits for one of them.
 constexpr int64_t kRows = 16;
+
+// Columns whose sums over rows stay in registers: kVectors vectors from column `begin` on.
+template <int64_t kWidth, int64_t kVectors>
+struct ColumnBlock {
+  using Vector = typename Simd<kWidth>::Vector;
+  int64_t begin;
+
+  LRA_INLINE Vector of(const float* row, int64_t v) const {
+    return Simd<kWidth>::at(row + begin + v * kWidth);
+  }
+
+  // sums += term(r, v) of every row, added up by themselves first, so that the rounding of a long
+  // sum grows with the tiles and not with the rows.
+  template <class Term>
+  LRA_INLINE void add_sums(int64_t rows, float* sums, const Term& term) const {
+    Vector total[kVectors] = {};
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t v = 0; v < kVectors; ++v) total[v] += term(r, v);
+    }
+    for (int64_t v = 0; v < kVectors; ++v) Simd<kWidth>::at(sums + begin + v * kWidth) += total[v];
+  }
+};
+
+template <class Body>
+LRA_INLINE void for_column_blocks(int64_t width, const Body& body) {
+  constexpr int64_t kVectors = 4;
+  int64_t c = 0;
+  for (; c + kSimdWidth * kVectors <= width; c += kSimdWidth * kVectors)
+    body(ColumnBlock<kSimdWidth, kVectors>{c});
+  for (; c + kSimdWidth <= width; c += kSimdWidth) body(ColumnBlock<kSimdWidth, 1>{c});
+  for (; c + 4 <= width; c += 4) body(ColumnBlock<4, 1>{c});
+  for (; c < width; ++c) body(ColumnBlock<1, 1>{c});
+}
 
 }  // namespace
 
@@ -47,41 +81,41 @@ void normalise_rows_backward(const float* x, const float* grad, int64_t rows, in
                              const float* weight, const float* mean, const float* inverse_sd,
                              float* grad_x, float* grad_weight, float* grad_bias) {
   const float share = 1.0F / static_cast<float>(width);
-  for (int64_t r = 0; r < rows; ++r) {
-    const float *from = x + r * width, *given = grad + r * width;
-    float* row = grad_x + r * width;
-    const float middle = mean[r], inverse = inverse_sd[r];
-    float sum = 0, along = 0;
+  float mean_grad[kRows], slope[kRows];
+  for (int64_t begin = 0; begin < rows; begin += kRows) {
+    const int64_t end = std::min(begin + kRows, rows);
+    for (int64_t r = begin; r < end; ++r) {
+      const float *from = x + r * width, *given = grad + r * width;
+      const float middle = mean[r];
+      float sum = 0, along = 0;
 #pragma omp simd reduction(+ : sum, along)
-    for (int64_t c = 0; c < width; ++c) {
-      const float scaled = given[c] * weight[c];
-      sum += scaled;
-      along += scaled * (from[c] - middle);
+      for (int64_t c = 0; c < width; ++c) {
+        const float scaled = given[c] * weight[c];
+        sum += scaled;
+        along += scaled * (from[c] - middle);
+      }
+      mean_grad[r - begin] = sum * share;
+      slope[r - begin] = along * inverse_sd[r] * inverse_sd[r] * share;
     }
     // grad_x += (scaled - mean of scaled - normal * mean of scaled normal) / sd
-    sum *= share;
-    const float slope = along * inverse * inverse * share;
+    for (int64_t r = begin; r < end; ++r) {
+      const float *from = x + r * width, *given = grad + r * width;
+      float* row = grad_x + r * width;
+      const float middle = mean[r], inverse = inverse_sd[r], offset = mean_grad[r - begin],
+                  factor = slope[r - begin];
 #pragma omp simd
-    for (int64_t c = 0; c < width; ++c)
-      row[c] += (given[c] * weight[c] - sum - (from[c] - middle) * slope) * inverse;
-  }
-  // Sums by themselves first, as in add_column_sums(), and a few columns at a time.
-  constexpr int64_t kColumns = 32;
-  for (int64_t begin = 0; begin < width; begin += kColumns) {
-    float to_weight[kColumns] = {}, to_bias[kColumns] = {};
-    const int64_t columns = std::min(kColumns, width - begin);
-    for (int64_t r = 0; r < rows; ++r) {
-      const float *from = x + r * width + begin, *given = grad + r * width + begin;
-      for (int64_t c = 0; c < columns; ++c) {
-        to_weight[c] += given[c] * ((from[c] - mean[r]) * inverse_sd[r]);
-        to_bias[c] += given[c];
-      }
-    }
-    for (int64_t c = 0; c < columns; ++c) {
-      grad_weight[begin + c] += to_weight[c];
-      grad_bias[begin + c] += to_bias[c];
+      for (int64_t c = 0; c < width; ++c)
+        row[c] += (given[c] * weight[c] - offset - (from[c] - middle) * factor) * inverse;
     }
   }
+  for_column_blocks(width, [&](const auto& columns) {
+    columns.add_sums(rows, grad_weight, [&](int64_t r, int64_t v) {
+      const float *from = x + r * width, *given = grad + r * width;
+      return columns.of(given, v) * ((columns.of(from, v) - mean[r]) * inverse_sd[r]);
+    });
+    columns.add_sums(rows, grad_bias,
+                     [&](int64_t r, int64_t v) { return columns.of(grad + r * width, v); });
+  });
 }
 
 void add_bias(float* x, int64_t rows, int64_t width, const float* bias) {
@@ -106,18 +140,14 @@ void gelu_and_slope(float* x, int64_t count, float* to) {
 
 void add_column_sums(ConstMatrix x, int64_t rows, int64_t width, float* sums,
                      const float* weights) {
-  // By themselves first, so that the rounding of a long sum grows with the tiles and not the rows.
-  constexpr int64_t kColumns = 64;
-  for (int64_t begin = 0; begin < width; begin += kColumns) {
-    const int64_t columns = std::min(kColumns, width - begin);
-    float part[kColumns] = {};
-    for (int64_t r = 0; r < rows; ++r) {
-      const float* row = x.data + r * x.stride + begin;
-      const float weight = weights == nullptr ? 1.0F : weights[r];
-      for (int64_t c = 0; c < columns; ++c) part[c] += weight * row[c];
+  for_column_blocks(width, [&](const auto& columns) {
+    if (weights == nullptr) {
+      columns.add_sums(rows, sums, [&](int64_t r, int64_t v) { return columns.of(x[r], v); });
+    } else {
+      columns.add_sums(rows, sums,
+                       [&](int64_t r, int64_t v) { return weights[r] * columns.of(x[r], v); });
     }
-    for (int64_t c = 0; c < columns; ++c) sums[begin + c] += part[c];
-  }
+  });
 }
 
 void scale_rows(Matrix x, int64_t rows, int64_t width, const float* factors) {
@@ -144,6 +174,29 @@ void multiply_elements(const float* a, const float* b, int64_t count, float* to)
 
 void add(const float* a, const float* b, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
+}
+
+void add_embeddings(const float* tokens, const float* positions, const int64_t* ids, int64_t first,
+                    int64_t length, int64_t rows, int64_t width, float* to) {
+  int64_t p = first % length;
+  for (int64_t r = 0; r < rows; ++r) {
+    add(tokens + ids[r] * width, positions + p * width, width, to + r * width);
+    p = p + 1 == length ? 0 : p + 1;
+  }
+}
+
+void add_embedding_grads(const float* grad, const int64_t* ids, int64_t first, int64_t length,
+                         int64_t rows, int64_t width, float* tokens, float* positions) {
+  int64_t p = first % length;
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* row = grad + r * width;
+    float* token = tokens + ids[r] * width;
+    add(token, row, width, token);
+    if (positions == nullptr) continue;
+    float* position = positions + p * width;
+    add(position, row, width, position);
+    p = p + 1 == length ? 0 : p + 1;
+  }
 }
 
 }  // namespace lra::ops::cpu::LRA_ISA

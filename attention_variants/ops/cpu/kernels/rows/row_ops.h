@@ -45,4 +45,12 @@ void multiply_elements(const float* a, const float* b, int64_t count, float* to)
 /// to = a + b.
 void add(const float* a, const float* b, int64_t count, float* to);
 
+/// to [rows,width] = tokens[ids[r]] + positions[(first + r) % length], rows of two tables.
+void add_embeddings(const float* tokens, const float* positions, const int64_t* ids, int64_t first,
+                    int64_t length, int64_t rows, int64_t width, float* to);
+
+/// The same rows of the tables' sums, tokens and positions (null: none), += grad [rows,width].
+void add_embedding_grads(const float* grad, const int64_t* ids, int64_t first, int64_t length,
+                         int64_t rows, int64_t width, float* tokens, float* positions);
+
 }  // namespace lra::ops::LRA_KERNELS

@@ -1,0 +1,21 @@
+#include "attention_variants/ops/dropout.h"
+
+#include "attention_variants/ops/cpu/operators.h"
+#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/reference/operators.h"
+
+namespace lra::ops {
+namespace {
+
+constexpr Implementation<DropoutCall> kDropout[] = {{cpu::takes, cpu::run},
+                                                    {nullptr, reference::run}};
+
+}  // namespace
+
+torch::Tensor philox_dropout(const torch::Tensor& x, double p, bool training) {
+  TORCH_CHECK(p >= 0 && p <= 1, "dropout should have a probability from 0 to 1, not ", p);
+  if (!training || p == 0) return x;
+  return pick(kDropout, Kernels::fused, Place::of(x), {.p = p}).run({x, p});
+}
+
+}  // namespace lra::ops
