@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "harness/commands/commands.h"
+#include "harness/host/gpu.h"
 #include "harness/host/memory.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
@@ -108,6 +109,7 @@ int main(int argc, char** argv) {
   lra::host::install_counting_allocator();
   keep_freed_pages();
   try {
+    lra::host::load_cuda();
     app.parse(argc, argv);
     return 0;
   } catch (const CLI::Success& success) {  // --help, --version

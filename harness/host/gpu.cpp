@@ -5,8 +5,18 @@
 #include <algorithm>
 #include <cctype>
 #include <fstream>
+#include <string_view>
+
+#include "attention_variants/base/error.h"
 
 namespace lra::host {
+
+void load_cuda(const char* driver) {
+  constexpr std::string_view kLibrary = LRA_TORCH_CUDA;  // "" for a LibTorch without CUDA
+  if (kLibrary.empty() || dlopen(driver, RTLD_LAZY | RTLD_LOCAL) == nullptr) return;
+  if (dlopen(kLibrary.data(), RTLD_LAZY | RTLD_GLOBAL) == nullptr)
+    throw Error(std::string("LibTorch's CUDA part cannot be loaded: ") + dlerror());
+}
 
 BusOfDevice runtime_bus_of_device() {
   return reinterpret_cast<BusOfDevice>(dlsym(RTLD_DEFAULT, "cudaDeviceGetPCIBusId"));

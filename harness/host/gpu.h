@@ -1,5 +1,5 @@
-// Which GPU a CUDA device's number means in this process, and what it is called. This program is
-// compiled without CUDA's headers.
+// LibTorch's CUDA part, which GPU a CUDA device's number means in this process, and what it is
+// called. This program is compiled without CUDA's headers.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,11 @@
 #include <string>
 
 namespace lra::host {
+
+/// Loads LibTorch's CUDA part where NVIDIA's driver is installed: it takes as long as all else of
+/// the start. Comes before all that asks LibTorch for CUDA, which remembers the first answer.
+/// Throws Error where there is a driver and the part cannot be loaded.
+void load_cuda(const char* driver = "libcuda.so.1");
 
 /// cudaDeviceGetPCIBusId() of CUDA's runtime; 0 is success.
 using BusOfDevice = int (*)(char* bus, int length, int device);

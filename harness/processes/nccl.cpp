@@ -1,16 +1,16 @@
 // Processes on GPUs, by NCCL through LibTorch's c10d. They find each other as
 // torch.distributed's env:// does.
-#include <ATen/core/ivalue.h>
+#include <dlfcn.h>
 #include <fmt/format.h>
+#include <nccl.h>
 
 #include <charconv>
 #include <cstdlib>
-#include <torch/csrc/distributed/c10d/NCCLUtils.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "harness/host/runtime.h"
+#include "harness/processes/nccl_group.h"
 #include "harness/processes/processes.h"
 
 namespace lra {
@@ -46,24 +46,27 @@ c10::intrusive_ptr<c10d::Store> meet(const host::Launch& launch) {
       "lra", c10::make_intrusive<c10d::TCPStore>(address, options));
 }
 
+std::unique_ptr<NcclGroup> make_group(const host::Launch& launch) {
+  void* library = dlopen(LRA_NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL);  // stays loaded
+  void* make = library == nullptr ? nullptr : dlsym(library, "lra_make_nccl_group");
+  if (make == nullptr) throw Error(fmt::format("NCCL cannot be loaded: {}", dlerror()));
+  return reinterpret_cast<MakeNcclGroup*>(make)(meet(launch), static_cast<int>(launch.rank),
+                                                static_cast<int>(launch.size));
+}
+
 class NcclProcesses final : public Processes {
  public:
   explicit NcclProcesses(const host::Launch& launch)
       : Processes(launch, "nccl"),
         device_(host::parse_device(fmt::format("cuda:{}", launch.local_rank))),
-        group_(c10::make_intrusive<c10d::ProcessGroupNCCL>(
-            meet(launch), static_cast<int>(launch.rank), static_cast<int>(launch.size))) {}
-  ~NcclProcesses() override { group_->shutdown(); }
+        group_(make_group(launch)) {}
 
   void sum(const torch::Tensor& values) override {
-    on_device(values, [&](std::vector<torch::Tensor>& list) { return group_->allreduce(list); });
+    on_device(values, [this](const torch::Tensor& on) { group_->sum(on); });
   }
 
   void broadcast(const torch::Tensor& values, int64_t from) override {
-    c10d::BroadcastOptions options;
-    options.rootRank = from;
-    on_device(values,
-              [&](std::vector<torch::Tensor>& list) { return group_->broadcast(list, options); });
+    on_device(values, [&](const torch::Tensor& on) { group_->broadcast(on, from); });
   }
 
   // NCCL does not end the other processes: the launcher does when this one ends with an error.
@@ -72,13 +75,13 @@ class NcclProcesses final : public Processes {
  private:
   template <class Call>
   void on_device(const torch::Tensor& values, const Call& call) {
-    std::vector<torch::Tensor> list = {values.to(device_)};
-    call(list)->wait();
-    if (values.device() != device_) values.copy_(list.front());
+    const torch::Tensor on = values.to(device_);
+    call(on);
+    if (values.device() != device_) values.copy_(on);
   }
 
   torch::Device device_;
-  c10::intrusive_ptr<c10d::ProcessGroupNCCL> group_;
+  std::unique_ptr<NcclGroup> group_;
 };
 
 }  // namespace
@@ -87,6 +90,6 @@ std::unique_ptr<Processes> start_nccl(const host::Launch& launch) {
   return std::make_unique<NcclProcesses>(launch);
 }
 
-std::string nccl_version() { return c10d::getNcclVersion(); }
+std::string nccl_version() { return fmt::format("{}.{}.{}", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH); }
 
 }  // namespace lra

@@ -1,6 +1,7 @@
 // Inputs, comparisons and a memory count for the tests of the variants.
 #pragma once
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -61,6 +62,29 @@ inline double error(const torch::Tensor& given, const torch::Tensor& exact) {
   return ((given.to(torch::kDouble) - exact).abs().max() / exact.abs().max().clamp_min(1e-30))
       .item<double>();
 }
+
+/// Each of `fused`, in float32, is off from `exact` by little more than `plain`, LibTorch's
+/// operators in float32, is. Rounding differs by luck too: by four times that, or `least`, a few
+/// units.
+inline void expect_as_exact(const std::vector<torch::Tensor>& fused,
+                            const std::vector<torch::Tensor>& plain,
+                            const std::vector<torch::Tensor>& exact, double least = 1e-6) {
+  ASSERT_EQ(fused.size(), exact.size());
+  for (size_t i = 0; i < exact.size(); ++i) {
+    EXPECT_EQ(fused[i].sizes(), exact[i].sizes()) << i;
+    EXPECT_LT(error(fused[i], exact[i]), std::max(4 * error(plain[i], exact[i]), least)) << i;
+  }
+}
+
+/// LibTorch's number of threads, as it was again at the end.
+struct RestoredThreads {
+  RestoredThreads() = default;
+  ~RestoredThreads() { at::set_num_threads(before); }
+  RestoredThreads(const RestoredThreads&) = delete;
+  RestoredThreads& operator=(const RestoredThreads&) = delete;
+
+  int before = at::get_num_threads();
+};
 
 /// max |a - b| / max(1, max |b|)
 inline double difference(const torch::Tensor& a, const torch::Tensor& b) {

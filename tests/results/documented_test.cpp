@@ -1,10 +1,11 @@
-// docs/report.md names every field that the records have.
+// docs/report.md and docs/profile.md name every field that the records have.
 #include <gtest/gtest.h>
 
 #include <sstream>
 
 #include "results/analysis/compare_runs.h"
 #include "results/records/fidelity.h"
+#include "results/records/profile.h"
 #include "tests/results/examples.h"
 
 namespace lra {
@@ -27,9 +28,7 @@ void keys_of(const json& value, std::vector<std::string>& keys) {
   }
 }
 
-void expect_documented(const json& record) {
-  static const std::string text = read_text("docs/report.md");
-  ASSERT_TRUE(contains(text, "## `result.json`"));
+void expect_documented(const json& record, const std::string& text) {
   std::vector<std::string> keys;
   keys_of(record, keys);
   ASSERT_FALSE(keys.empty());
@@ -39,6 +38,12 @@ void expect_documented(const json& record) {
                        contains(text, "`" + key + ".");
     EXPECT_TRUE(named || key == "schema") << key;
   }
+}
+
+void expect_documented(const json& record) {
+  static const std::string text = read_text("docs/report.md");
+  ASSERT_TRUE(contains(text, "## `result.json`"));
+  expect_documented(record, text);
 }
 
 TEST(Documented, EveryFieldOfAResult) {
@@ -69,6 +74,34 @@ TEST(Documented, EveryFieldOfAFidelityLine) {
     f.measures.emplace_back(measure.name, estimate_of({1, 2}));
   json line = make_fidelity(f);
   expect_documented(line);
+}
+
+// Those of `method` are the profiler's: its tests look for them.
+TEST(Documented, EveryFieldOfAProfile) {
+  Profile p = example_profile("nystrom", 1024, 1, 2);
+  p.package = "p";
+  p.reason = p.noisy = "why";
+  p.time->passes = {{.samples = 1,
+                     .warm_up = 1,
+                     .others = 0.5,
+                     .mhz = 1,
+                     .reference = stats::Interval{1, 2},
+                     .device_ms = 1,
+                     .noisy = "why"}};
+  p.memory->optimizer = p.memory->process_peak = p.memory->reserved = p.memory->device = 1;
+  p.flops = p.least_bytes = 1;
+  p.roofline = Roofline{.gflops = 1, .gigabytes_per_second = 1};
+  p.batch_policy = "tokens=16384";
+  p.protocol = p.task = "x";
+  p.sets = {"a.b=1"};
+  json line = make_profile(p);
+  for (const char* shared : {"attention", "machine"}) {
+    expect_documented(line[shared]);
+    line[shared] = nullptr;
+  }
+  const std::string text = read_text("docs/profile.md");
+  ASSERT_TRUE(contains(text, "## The record"));
+  expect_documented(line, text.substr(text.find("## The record")));
 }
 
 TEST(Documented, EveryFieldOfAComparison) {

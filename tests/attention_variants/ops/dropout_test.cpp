@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "attention_variants/ops/cpu/kernels/kernels.h"
+#include "tests/attention_variants/testing.h"
 
 namespace lra {
 namespace {
@@ -74,14 +75,13 @@ TEST(Dropout, KeepsTheStatedShareAndScalesIt) {
 
 TEST(Dropout, IsTheSameForAnyNumberOfThreads) {
   const torch::Tensor x = torch::randn({3, 1001, 67});
-  const int before = at::get_num_threads();
+  const RestoredThreads restored;
   at::set_num_threads(1);
   const torch::Tensor one = dropped(x, 0.3);
   for (const int threads : {2, 3, 7}) {
     at::set_num_threads(threads);
     EXPECT_TRUE(torch::equal(dropped(x, 0.3), one)) << threads;
   }
-  at::set_num_threads(before);
   EXPECT_FALSE(torch::equal(dropped(x, 0.3, /*seed=*/6), one));
   torch::manual_seed(5);
   ops::philox_dropout(x, 0.3, true);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "attention_variants/ops/dropout.h"
+#include "tests/attention_variants/testing.h"
 
 namespace lra {
 namespace {
@@ -52,14 +53,7 @@ TEST_P(EmbeddingParity, OfResultAndGradients) {
   };
   const auto fused = results(torch::kFloat, true), plain = results(torch::kFloat, false),
              exact = results(torch::kDouble, false);
-  for (size_t i = 0; i < exact.size(); ++i) {
-    const auto error = [&](const Tensor& given) {
-      return ((given.to(torch::kDouble) - exact[i]).abs().max() / exact[i].abs().max())
-          .item<double>();
-    };
-    EXPECT_EQ(fused[i].sizes(), exact[i].sizes()) << i;
-    EXPECT_LT(error(fused[i]), std::max(4 * error(plain[i]), 1e-6)) << i;
-  }
+  expect_as_exact(fused, plain, exact);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, EmbeddingParity,

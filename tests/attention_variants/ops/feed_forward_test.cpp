@@ -90,9 +90,7 @@ TEST_P(FeedForwardParity, OfResultAndGradients) {
   const auto fused = results(x, weights, torch::kFloat, s.p, gradient, true),
              plain32 = results(x, weights, torch::kFloat, s.p, gradient, false),
              exact = results(x, weights, torch::kDouble, s.p, gradient, false);
-  ASSERT_EQ(fused.size(), exact.size());
-  for (size_t i = 0; i < exact.size(); ++i)
-    EXPECT_LT(error(fused[i], exact[i]), std::max(4 * error(plain32[i], exact[i]), 1e-6)) << i;
+  expect_as_exact(fused, plain32, exact);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, FeedForwardParity,
@@ -112,14 +110,13 @@ TEST(FeedForward, EvaluationDropsNothing) {
 TEST(FeedForward, IsTheSameForTheSameNumberOfThreads) {
   const ops::FeedForwardWeights weights = make_weights(64, 128, true);
   const Tensor x = torch::randn({2, 1500, 64}), gradient = torch::randn_like(x);
-  const int before = at::get_num_threads();
+  const RestoredThreads restored;
   for (const int threads : {1, 3}) {
     at::set_num_threads(threads);
     const auto once = results(x, weights, torch::kFloat, 0.1, gradient, true),
                again = results(x, weights, torch::kFloat, 0.1, gradient, true);
     for (size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(torch::equal(once[i], again[i])) << i;
   }
-  at::set_num_threads(before);
 }
 
 TEST(AddDroppedOut, IsTheSumAndItsGradients) {

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "tests/attention_variants/testing.h"
+
 namespace lra {
 namespace {
 
@@ -51,17 +53,6 @@ std::vector<Tensor> with_gradients(const NormInputs& in, torch::ScalarType type,
   return all;
 }
 
-double norm_error(const Tensor& given, const Tensor& exact) {
-  return ((given.to(torch::kDouble) - exact).abs().max() / exact.abs().max()).item<double>();
-}
-
-void expect_close(const std::vector<Tensor>& fused, const std::vector<Tensor>& plain,
-                  const std::vector<Tensor>& exact) {
-  for (size_t i = 0; i < exact.size(); ++i)
-    EXPECT_LT(norm_error(fused[i], exact[i]), std::max(4 * norm_error(plain[i], exact[i]), 1e-6))
-        << i;
-}
-
 class LayerNormParity : public testing::TestWithParam<NormCase> {
  protected:
   void SetUp() override { torch::manual_seed(3); }
@@ -76,9 +67,9 @@ TEST_P(LayerNormParity, OfRows) {
   const auto fused = [](const Tensor& x, const Tensor& w, const Tensor& b) {
     return ops::layer_norm(Kernels::fused, x, {.weight = w, .bias = b, .eps = kEps});
   };
-  expect_close(with_gradients(in, torch::kFloat, gradient, fused),
-               with_gradients(in, torch::kFloat, gradient, plain),
-               with_gradients(in, torch::kDouble, gradient, plain));
+  expect_as_exact(with_gradients(in, torch::kFloat, gradient, fused),
+                  with_gradients(in, torch::kFloat, gradient, plain),
+                  with_gradients(in, torch::kDouble, gradient, plain));
 }
 
 TEST_P(LayerNormParity, OfTheSumOfTokens) {
@@ -91,9 +82,9 @@ TEST_P(LayerNormParity, OfTheSumOfTokens) {
   const auto fused = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
     return ops::layer_norm_sum(Kernels::fused, x, {.weight = w, .bias = b, .eps = kEps}, in.mask);
   };
-  expect_close(with_gradients(in, torch::kFloat, gradient, fused),
-               with_gradients(in, torch::kFloat, gradient, plain),
-               with_gradients(in, torch::kDouble, gradient, plain));
+  expect_as_exact(with_gradients(in, torch::kFloat, gradient, fused),
+                  with_gradients(in, torch::kFloat, gradient, plain),
+                  with_gradients(in, torch::kDouble, gradient, plain));
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, LayerNormParity,
@@ -131,9 +122,8 @@ TEST(LayerNorm, TheSumIsTheSameForAnyNumberOfThreads) {
                                 Kernels::fused, x, {.weight = w, .bias = b, .eps = kEps}, in.mask);
                           });
   };
-  const int before = at::get_num_threads();
+  const RestoredThreads restored;
   const auto one = results(1), three = results(3);
-  at::set_num_threads(before);
   for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(torch::equal(one[i], three[i])) << i;
 }
 

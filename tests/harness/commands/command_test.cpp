@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "attention_variants/base/files.h"
+#include "harness/host/gpu.h"
 #include "lra/config/protocol.h"
 #include "lra/formats/safetensors.h"
 #include "tests/harness/program.h"
@@ -144,6 +145,7 @@ TEST(ListTest, AttentionsWithTheirDefaults) {
 
 // docs/attentions.md holds what the program says today.
 TEST(ListTest, TheDocumentOfTheAttentionsIsCurrent) {
+  host::load_cuda();
   if (torch::cuda::is_available()) GTEST_SKIP() << "with a CUDA device its column says more";
   const std::string document = read_file(LRA_SOURCE_DIR "/docs/attentions.md");
   EXPECT_NE(document.find(output_of({"list", "attentions", "--markdown"})), std::string::npos)

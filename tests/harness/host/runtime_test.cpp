@@ -1,8 +1,11 @@
 // What records say of the machine and the compiler.
 #include "harness/host/runtime.h"
 
+#include <ATen/Parallel.h>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
@@ -75,6 +78,28 @@ TEST(GpuName, IsFoundWithALongDomain) {
     return 0;
   });
   EXPECT_EQ(host::gpu_name(bus.value(), scratch.path()), "NVIDIA A100");
+}
+
+bool has_torch_cuda() { return dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD) != nullptr; }
+
+// In a process of its own: what is loaded stays.
+bool has_torch_cuda_with(const char* driver) {
+  const pid_t child = fork();
+  if (child == 0) {
+    host::load_cuda(driver);
+    _exit(has_torch_cuda() ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(LoadCuda, BringsLibTorchsPartWhereThereIsADriver) {
+  Dl_info torch;
+  ASSERT_NE(dladdr(reinterpret_cast<const void*>(&at::get_num_threads), &torch), 0);
+  const auto folder = std::filesystem::path(torch.dli_fname).parent_path();
+  EXPECT_EQ(has_torch_cuda_with("libnothing-of-this-name.so.1"), has_torch_cuda());
+  EXPECT_EQ(has_torch_cuda_with("libm.so.6"), std::filesystem::exists(folder / "libtorch_cuda.so"));
 }
 
 }  // namespace

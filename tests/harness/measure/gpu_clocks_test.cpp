@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "attention_variants/torch.h"
+#include "harness/host/gpu.h"
 
 namespace lra {
 namespace {
@@ -59,6 +60,7 @@ TEST(GpuClocks, AreAbsentWithoutALibraryOrItsFunctions) {
 }
 
 TEST(GpuClocks, OfTheFirstGpuHere) {
+  host::load_cuda();
   if (!torch::cuda::is_available()) {
     EXPECT_FALSE(measure::gpu_clocks(0).has_value());
     GTEST_SKIP() << "no GPU here: what NVIDIA's library says was not tried";

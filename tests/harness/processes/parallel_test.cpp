@@ -1,11 +1,13 @@
 // lra train and lra evaluate as several processes under mpirun: the run of one, to rounding; the
 // same bits after a stop or a kill; one message for an error.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <map>
 #include <sstream>
 
+#include "harness/processes/processes.h"
 #include "harness/suite/cell.h"
 #include "lra/formats/safetensors.h"
 #include "tests/harness/program.h"
@@ -371,6 +373,15 @@ TEST_F(LaunchVariablesTest, OfTorchrunAreForGpus) {
     EXPECT_NE(result.status, 0);
     EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
   }
+}
+
+TEST(NcclLibrary, HasAllThatItNeedsOfLibTorch) {
+  const fs::path library = fs::path(LRA_PROGRAM).parent_path() / "lra_nccl.so";
+  EXPECT_EQ(fs::exists(library), nccl_version() != "none");
+  if (!fs::exists(library)) return;
+  void* const loaded = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(loaded, nullptr) << dlerror();
+  EXPECT_NE(dlsym(loaded, "lra_make_nccl_group"), nullptr);
 }
 
 // The cells of a suite are processes on their own, whatever started the suite.

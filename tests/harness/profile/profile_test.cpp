@@ -106,6 +106,7 @@ TEST_F(ProfileTest, TakesItsSamplesFromSeveralProcesses) {
   const ProgramResult result = profile({"--lengths", "64", "--mode", "inference", "--attentions",
                                         "standard,nystrom", "--passes", "2"});
   ASSERT_EQ(result.status, 0) << result.err;
+  const std::string documented = read_file(LRA_SOURCE_DIR "/docs/profile.md");
   for (const Profile& cell : cells()) {
     ASSERT_GE(cell.time->passes.size(), 2u);
     ASSERT_LE(cell.time->passes.size(), 4u) << "a noisy one gets as many again, no more";
@@ -120,6 +121,11 @@ TEST_F(ProfileTest, TakesItsSamplesFromSeveralProcesses) {
     EXPECT_EQ(samples, static_cast<int64_t>(cell.time->samples.size()));
     EXPECT_TRUE(quiet >= 2 || !cell.noisy.empty()) << "flagged where it stays noisy";
     EXPECT_EQ(cell.method["passes"], 2);
+    for (const auto& [key, value] : cell.method.items()) {
+      EXPECT_TRUE(documented.find("`method." + key + "`") != documented.npos ||
+                  documented.find("`" + key + "`") != documented.npos)
+          << key;
+    }
     EXPECT_LE(cell.time->ci95->low, cell.time->median);
     EXPECT_GE(cell.time->ci95->high, cell.time->median);
   }

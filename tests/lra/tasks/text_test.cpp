@@ -5,7 +5,6 @@
 #include <chrono>
 #include <set>
 
-#include "attention_variants/base/text.h"
 #include "lra/data/byte_tokens.h"
 #include "lra/tasks/text/imdb.h"
 #include "tests/support/archives.h"
@@ -225,22 +224,6 @@ TEST(Bytes, RenderingKeepsUtf8AndEscapesTheRest) {
   EXPECT_EQ(shown("\xc0\xaf \xed\xa0\x80 \xc2\x9b"),  // too long, a surrogate, a control
             "\\xc0\\xaf \\xed\\xa0\\x80 \\xc2\\x9b");
   EXPECT_EQ(byte_ids("abc", 2), (std::vector<uint16_t>{'a' + 1, 'b' + 1}));
-}
-
-TEST(Bytes, MessagesStayOnOneLineOfUtf8AndAreCut) {
-  EXPECT_EQ(printable("caf\xc3\xa9\n\x1b[2J\xff\x7f"), "caf\xc3\xa9\\n\\x1b[2J\\xff\\x7f");
-  EXPECT_EQ(printable("abc", 3), "abc");
-  EXPECT_EQ(printable("abcd", 3), "abc...");
-  EXPECT_EQ(printable("ab\xc3\xa9", 3), "ab...");  // never within a character
-  EXPECT_EQ(printable(""), "");
-}
-
-// As Python's repr() writes them.
-TEST(Bytes, LiteralsAreThoseOfPython) {
-  EXPECT_EQ(bytes_literal("it's"), R"(b"it's")");
-  EXPECT_EQ(bytes_literal(R"(a "b")"), R"(b'a "b"')");
-  EXPECT_EQ(bytes_literal(R"(a'b"c)"), R"(b'a\'b"c')");
-  EXPECT_EQ(bytes_literal("tab\t\n\r\\ \x07\xc3\xa9 \x7f"), R"(b'tab\t\n\r\\ \x07\xc3\xa9 \x7f')");
 }
 
 // numpy.percentile's linear interpolation.

@@ -1,94 +1,19 @@
-// Own CPU kernels against the plain formulas of LibTorch's operators: float32 kernels may be off
-// from float64 by little more than those in float32 are.
+// The CPU kernels of attentions against the plain formulas of LibTorch's operators: with their
+// gradients, under autocast, with padding that holds anything, on any number of threads.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <bit>
-#include <chrono>
-#include <cmath>
 #include <limits>
-#include <random>
-#include <thread>
 
 #include "attention_variants/ops/autocast.h"
-#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
-#include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
-#include "attention_variants/ops/cpu/kernels/rows/simd.h"
-#include "attention_variants/ops/cpu/kernels/rows/vector_math.h"
-#include "attention_variants/ops/cpu/parallel.h"
-#include "attention_variants/ops/dispatch.h"
-#include "attention_variants/ops/linear.h"
 #include "attention_variants/projected_attention.h"
 #include "attention_variants/registry.h"
 #include "tests/attention_variants/testing.h"
 
 namespace lra {
 namespace {
-
-TEST(VectorMath, ExpIsWithinTwoUlps) {
-  double worst = 0;
-  for (double x = -87.2; x < 88; x += 0.00037) {
-    const auto given = static_cast<float>(x);
-    const double exact = std::exp(static_cast<double>(given));
-    worst = std::max(worst, std::abs(ops::cpu::exp(given) - exact) / exact);
-  }
-  EXPECT_LT(worst, 2 * 0x1p-23);
-  EXPECT_EQ(ops::cpu::exp(-std::numeric_limits<float>::infinity()), 0.0F);
-  EXPECT_EQ(ops::cpu::exp(-200.0F), 0.0F);
-  EXPECT_EQ(ops::cpu::exp(0.0F), 1.0F);
-  EXPECT_TRUE(std::isfinite(ops::cpu::exp(1000.0F)));
-  EXPECT_TRUE(std::isnan(ops::cpu::exp(std::nanf(""))));
-}
-
-template <int64_t kWidth>
-void expect_powers_of_two() {
-  using C = ops::cpu::Simd<kWidth>;
-  const auto power = [](float given) {
-    float x[kWidth];
-    std::fill(x, x + kWidth, given);
-    C::exp2_in_place(C::at(x));
-    for (const float lane : x)
-      EXPECT_EQ(std::bit_cast<uint32_t>(lane), std::bit_cast<uint32_t>(x[0]));
-    return x[0];
-  };
-  double worst = 0;
-  for (double x = -126; x <= 126; x += 0.00137) {
-    const auto given = static_cast<float>(x);
-    const double exact = std::exp2(static_cast<double>(given));
-    worst = std::max(worst, std::abs(power(given) - exact) / exact);
-  }
-  EXPECT_LT(worst, 2 * 0x1p-23);
-  EXPECT_EQ(power(0.0F), 1.0F);
-  EXPECT_EQ(power(-126.0F), 0x1p-126F);
-  EXPECT_EQ(power(-1000.0F), 0.0F);
-  EXPECT_EQ(power(-std::numeric_limits<float>::infinity()), 0.0F);
-  EXPECT_TRUE(std::isnan(power(std::nanf(""))));
-  EXPECT_TRUE(std::isnan(power(std::nanf("12345"))));
-}
-
-TEST(VectorMath, PowersOfTwoAreWithinTwoUlps) {
-  expect_powers_of_two<16>();
-  expect_powers_of_two<8>();
-  expect_powers_of_two<4>();
-  expect_powers_of_two<1>();
-}
-
-TEST(VectorMath, ErfIsWithinTwoUlps) {
-  double worst = 0;
-  for (double x = -6; x < 6; x += 0.00013) {
-    const auto given = static_cast<float>(x);
-    const double exact = std::erf(static_cast<double>(given));
-    if (exact != 0) worst = std::max(worst, std::abs((ops::cpu::erf(given) - exact) / exact));
-  }
-  EXPECT_LT(worst, 2 * 0x1p-23);
-  EXPECT_EQ(ops::cpu::erf(100.0F), 1.0F);
-  EXPECT_EQ(ops::cpu::erf(-100.0F), -1.0F);
-  EXPECT_TRUE(std::isnan(ops::cpu::erf(std::nanf(""))));
-}
 
 // The result and the gradients towards q, k, v (or v and what is both q and k) and all parameters.
 std::vector<torch::Tensor> evaluate(const AttentionSpec& spec, const AttentionContext& context,
@@ -163,12 +88,6 @@ struct Given {
   }
 };
 
-// LibTorch's number of threads, back at the end.
-struct Threads {
-  int before = at::get_num_threads();
-  ~Threads() { at::set_num_threads(before); }
-};
-
 class KernelParity : public testing::TestWithParam<Case> {};
 
 TEST_P(KernelParity, OfResultAndGradients) {
@@ -177,11 +96,7 @@ TEST_P(KernelParity, OfResultAndGradients) {
   const auto fused = given.results(c, Kernels::fused, torch::kFloat),
              plain = given.results(c, Kernels::reference, torch::kFloat),
              exact = given.results(c, Kernels::reference, torch::kDouble);
-  ASSERT_EQ(fused.size(), exact.size());
-  for (size_t i = 0; i < exact.size(); ++i) {
-    // Rounding differs by luck too: four times the plain float32 error, or a few units.
-    EXPECT_LT(error(fused[i], exact[i]), std::max(4 * error(plain[i], exact[i]), 2e-6)) << i;
-  }
+  expect_as_exact(fused, plain, exact, 2e-6);
   // The kernel did compute: its rounding is its own, but of a few numbers that may agree.
   if (c.length > 2) {
     EXPECT_FALSE(torch::equal(fused[0], plain[0]));
@@ -323,119 +238,6 @@ INSTANTIATE_TEST_SUITE_P(Every, EveryKernel,
                                          "sparse[block=16,summary=4]",
                                          "reformer[chunk_length=16]"));
 
-TEST(LinearRows, LeaveTilesOfPaddingOut) {
-  torch::manual_seed(5);
-  torch::Tensor mask = torch::ones({3, 700}, torch::kBool);
-  mask[1].slice(0, 3).fill_(false);
-  mask[2].slice(0, 300).fill_(false);
-  const torch::Tensor real = mask.unsqueeze(-1), x = torch::randn({3, 700, 10}).requires_grad_();
-  std::vector<ops::LinearWeights> layers(3);
-  std::vector<torch::Tensor> leaves = {x};
-  for (ops::LinearWeights& layer : layers) {
-    layer = {.weight = torch::randn({6, 10}).requires_grad_(),
-             .bias = torch::randn({6}).requires_grad_()};
-    leaves.insert(leaves.end(), {layer.weight, layer.bias});
-  }
-  const std::vector<torch::Tensor> gradients = {torch::randn({3, 700, 6}) * real,
-                                                torch::randn({3, 700, 6}) * real,
-                                                torch::randn({3, 700, 6}) * real};
-  const auto some = ops::linear(Kernels::fused, x, nullptr, layers, mask).y;
-  std::vector<torch::Tensor> plain;
-  for (size_t i = 0; i < 3; ++i) {
-    plain.push_back(torch::linear(x, layers[i].weight, layers[i].bias));
-    EXPECT_TRUE(torch::allclose(some[i] * real, plain[i] * real, 1e-5, 1e-5));
-    EXPECT_EQ(some[i][1].slice(0, 100, 500).abs().max().item<float>(), 0.0F);
-  }
-  const auto given = torch::autograd::grad({some[0], some[1], some[2]}, leaves, gradients),
-             exact = torch::autograd::grad(plain, leaves, gradients);
-  for (size_t i = 0; i < given.size(); ++i)
-    EXPECT_TRUE(torch::allclose(given[i], exact[i], 1e-4, 1e-4)) << i;
-}
-
-// A parameter may be a view: a column of a table, say.
-TEST(LinearRows, ReadABiasWhereItsElementsLieApart) {
-  torch::manual_seed(6);
-  const torch::Tensor x = torch::randn({2, 9, 10}), table = torch::randn({6, 3}),
-                      mask = torch::ones({2, 9}, torch::kBool);
-  const ops::LinearWeights layer{.weight = torch::randn({6, 10}), .bias = table.select(1, 1)};
-  ASSERT_EQ(layer.bias.stride(0), 3);
-  const torch::Tensor plain = torch::linear(x, layer.weight, layer.bias);
-  EXPECT_TRUE(
-      torch::allclose(ops::linear(Kernels::fused, x, nullptr, {layer}).y[0], plain, 1e-5, 1e-5));
-  EXPECT_TRUE(
-      torch::allclose(ops::masked_linear(Kernels::fused, x, layer, mask), plain, 1e-5, 1e-5));
-}
-
-TEST(Dispatch, PicksTheFirstThatTakesTheCall) {
-  struct Call {
-    using Result = torch::Tensor;
-    using Shape = int;
-  };
-  using Way = ops::Implementation<Call>;
-  static const Way ways[] = {{[](const ops::Place& place, const int& size) {
-                                return ops::is_cpu_float(place) && size > 1;
-                              },
-                              [](const Call&) { return torch::zeros({1}); }},
-                             {nullptr, [](const Call&) { return torch::ones({1}); }}};
-  const ops::Place here, wide{.type = torch::kDouble}, elsewhere{.device = torch::kCUDA},
-      halved{.autocast_ok = false};
-  const auto picked = [&](Kernels asked, const ops::Place& place, int size) {
-    return &ops::pick(ways, asked, place, size) - ways;
-  };
-  EXPECT_EQ(picked(Kernels::fused, here, 2), 0);
-  EXPECT_EQ(picked(Kernels::reference, here, 2), 1);
-  EXPECT_EQ(picked(Kernels::fused, here, 1), 1);
-  for (const ops::Place& place : {wide, elsewhere, halved})
-    EXPECT_EQ(picked(Kernels::fused, place, 2), 1);
-  EXPECT_TRUE(ops::is_cpu_float(ops::Place::of_bytes(4)));
-  EXPECT_FALSE(ops::is_cpu_float(ops::Place::of_bytes(8)));
-  EXPECT_FALSE(ops::is_cpu_float(ops::Place::of_bytes(2)));
-}
-
-class SomeLinearRows : public testing::TestWithParam<int64_t> {};
-
-TEST_P(SomeLinearRows, NormaliseFirstAndPassTheRowsOn) {
-  const int64_t count = GetParam();
-  torch::manual_seed(8);
-  std::vector<torch::Tensor> given = {torch::randn({3, 301, 10}) + 2, torch::rand({10}) + 0.5,
-                                      torch::randn({10})};
-  std::vector<torch::Tensor> gradients;
-  for (int64_t i = 0; i < count; ++i) {
-    given.push_back(torch::randn({6 + i, 10}));
-    given.push_back(torch::randn({6 + i}));
-    gradients.push_back(torch::randn({3, 301, 6 + i}));
-  }
-  gradients.push_back(torch::randn({3, 301, 10}));
-  const auto results = [&](torch::ScalarType type, bool fused) {
-    std::vector<torch::Tensor> leaves, towards;
-    for (const torch::Tensor& t : given) leaves.push_back(t.to(type).detach().requires_grad_());
-    for (const torch::Tensor& t : gradients) towards.push_back(t.to(type));
-    std::vector<ops::LinearWeights> layers;
-    for (size_t i = 3; i < leaves.size(); i += 2)
-      layers.push_back({.weight = leaves[i], .bias = leaves[i + 1]});
-    std::vector<torch::Tensor> all;
-    if (fused) {
-      const ops::RowNorm norm{.weight = leaves[1], .bias = leaves[2]};
-      const auto [y, x] = ops::linear(Kernels::fused, leaves[0], &norm, layers);
-      all = y;
-      all.push_back(x);
-    } else {
-      const torch::Tensor normal = torch::layer_norm(leaves[0], {10}, leaves[1], leaves[2]);
-      for (const ops::LinearWeights& layer : layers)
-        all.push_back(torch::linear(normal, layer.weight, layer.bias));
-      all.push_back(leaves[0].clone());
-    }
-    const auto found = torch::autograd::grad(all, leaves, towards);
-    all.insert(all.end(), found.begin(), found.end());
-    return all;
-  };
-  const auto fused = results(torch::kFloat, true), exact = results(torch::kDouble, false);
-  ASSERT_EQ(fused.size(), exact.size());
-  for (size_t i = 0; i < exact.size(); ++i) EXPECT_LT(error(fused[i], exact[i]), 3e-6) << i;
-}
-
-INSTANTIATE_TEST_SUITE_P(Layers, SomeLinearRows, testing::Values(1, 2, 3));
-
 // The projections around attend(), of one, two and three inputs.
 TEST(Kernels, ComputeTheWholeLayer) {
   torch::manual_seed(9);
@@ -466,51 +268,13 @@ TEST(Kernels, ComputeTheWholeLayer) {
   }
 }
 
-TEST(InTurn, EveryItemIsTakenOnceByAThreadThereIs) {
-  const Threads restored;
-  for (const int threads : {1, 2, 5}) {
-    at::set_num_threads(threads);
-    for (const int64_t count : {0, 1, 3, 64, 1000}) {
-      std::vector<std::atomic<int>> taken(static_cast<size_t>(count));
-      std::vector<std::atomic<int>> busy(static_cast<size_t>(ops::cpu::threads_for(count)));
-      std::atomic<int> failures = 0;
-      ops::cpu::parallel_for_dynamic(count, [&](int64_t item, int64_t thread) {
-        ++taken[static_cast<size_t>(item)];
-        std::atomic<int>& own = busy.at(static_cast<size_t>(thread));
-        if (++own != 1) ++failures;  // two at once under one number
-        --own;
-      });
-      EXPECT_EQ(failures, 0);
-      for (const auto& times : taken) EXPECT_EQ(times, 1) << threads << " " << count;
-    }
-  }
-}
-
-TEST(InTurn, EveryThreadRoundsProductsAsTheCallerDoes) {
-  const Threads restored;
-  at::set_num_threads(2);
-  const ops::cpu::GemmPrecisionScope scope(ops::cpu::GemmPrecision::bfloat16);
-  std::atomic<int> others = 0;
-  std::array<std::atomic<bool>, 2> here{};
-  ops::cpu::parallel_for_dynamic(2, [&](int64_t, int64_t thread) {
-    here.at(static_cast<size_t>(thread)) = true;
-    if (ops::cpu::detail::products != ops::cpu::GemmPrecision::bfloat16) ++others;
-    // Neither takes both items.
-    const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (!(here[0] && here[1]) && std::chrono::steady_clock::now() < late)
-      std::this_thread::yield();
-  });
-  EXPECT_TRUE(here[0] && here[1]);
-  EXPECT_EQ(others, 0);
-}
-
 TEST(Kernels, AreTheSameForAnyNumberOfThreads) {
   torch::manual_seed(4);
   const auto draw = [] { return torch::randn({33, 2, 200, 8}); };
   const std::vector<torch::Tensor> inputs = {draw(), draw(), draw()};
   const torch::Tensor gradient = draw(), mask = torch::rand({33, 200}).gt(0.2);
   const AttentionContext context{.width = 16, .heads = 2, .head_dim = 8, .max_length = 200};
-  const Threads restored;
+  const RestoredThreads restored;
   for (const char* spec :
        {"nystrom[num_landmarks=8]", "standard", "standard[dropout=0.2]", "linear", "performer",
         "cosformer", "bigbird[block=8]", "reformer[chunk_length=16]", "linformer",

@@ -1,0 +1,98 @@
+// Linear layers of rows, with and without a normalisation before them, against LibTorch's.
+#include <gtest/gtest.h>
+
+#include "attention_variants/ops/linear.h"
+#include "tests/attention_variants/testing.h"
+
+namespace lra {
+namespace {
+
+TEST(LinearRows, LeaveTilesOfPaddingOut) {
+  torch::manual_seed(5);
+  torch::Tensor mask = torch::ones({3, 700}, torch::kBool);
+  mask[1].slice(0, 3).fill_(false);
+  mask[2].slice(0, 300).fill_(false);
+  const torch::Tensor real = mask.unsqueeze(-1), x = torch::randn({3, 700, 10}).requires_grad_();
+  std::vector<ops::LinearWeights> layers(3);
+  std::vector<torch::Tensor> leaves = {x};
+  for (ops::LinearWeights& layer : layers) {
+    layer = {.weight = torch::randn({6, 10}).requires_grad_(),
+             .bias = torch::randn({6}).requires_grad_()};
+    leaves.insert(leaves.end(), {layer.weight, layer.bias});
+  }
+  const std::vector<torch::Tensor> gradients = {torch::randn({3, 700, 6}) * real,
+                                                torch::randn({3, 700, 6}) * real,
+                                                torch::randn({3, 700, 6}) * real};
+  const auto some = ops::linear(Kernels::fused, x, nullptr, layers, mask).y;
+  std::vector<torch::Tensor> plain;
+  for (size_t i = 0; i < 3; ++i) {
+    plain.push_back(torch::linear(x, layers[i].weight, layers[i].bias));
+    EXPECT_TRUE(torch::allclose(some[i] * real, plain[i] * real, 1e-5, 1e-5));
+    EXPECT_EQ(some[i][1].slice(0, 100, 500).abs().max().item<float>(), 0.0F);
+  }
+  const auto given = torch::autograd::grad({some[0], some[1], some[2]}, leaves, gradients),
+             exact = torch::autograd::grad(plain, leaves, gradients);
+  for (size_t i = 0; i < given.size(); ++i)
+    EXPECT_TRUE(torch::allclose(given[i], exact[i], 1e-4, 1e-4)) << i;
+}
+
+// A parameter may be a view: a column of a table, say.
+TEST(LinearRows, ReadABiasWhereItsElementsLieApart) {
+  torch::manual_seed(6);
+  const torch::Tensor x = torch::randn({2, 9, 10}), table = torch::randn({6, 3}),
+                      mask = torch::ones({2, 9}, torch::kBool);
+  const ops::LinearWeights layer{.weight = torch::randn({6, 10}), .bias = table.select(1, 1)};
+  ASSERT_EQ(layer.bias.stride(0), 3);
+  const torch::Tensor plain = torch::linear(x, layer.weight, layer.bias);
+  EXPECT_TRUE(
+      torch::allclose(ops::linear(Kernels::fused, x, nullptr, {layer}).y[0], plain, 1e-5, 1e-5));
+  EXPECT_TRUE(
+      torch::allclose(ops::masked_linear(Kernels::fused, x, layer, mask), plain, 1e-5, 1e-5));
+}
+
+class SomeLinearRows : public testing::TestWithParam<int64_t> {};
+
+TEST_P(SomeLinearRows, NormaliseFirstAndPassTheRowsOn) {
+  const int64_t count = GetParam();
+  torch::manual_seed(8);
+  std::vector<torch::Tensor> given = {torch::randn({3, 301, 10}) + 2, torch::rand({10}) + 0.5,
+                                      torch::randn({10})};
+  std::vector<torch::Tensor> gradients;
+  for (int64_t i = 0; i < count; ++i) {
+    given.push_back(torch::randn({6 + i, 10}));
+    given.push_back(torch::randn({6 + i}));
+    gradients.push_back(torch::randn({3, 301, 6 + i}));
+  }
+  gradients.push_back(torch::randn({3, 301, 10}));
+  const auto results = [&](torch::ScalarType type, bool fused) {
+    std::vector<torch::Tensor> leaves, towards;
+    for (const torch::Tensor& t : given) leaves.push_back(t.to(type).detach().requires_grad_());
+    for (const torch::Tensor& t : gradients) towards.push_back(t.to(type));
+    std::vector<ops::LinearWeights> layers;
+    for (size_t i = 3; i < leaves.size(); i += 2)
+      layers.push_back({.weight = leaves[i], .bias = leaves[i + 1]});
+    std::vector<torch::Tensor> all;
+    if (fused) {
+      const ops::RowNorm norm{.weight = leaves[1], .bias = leaves[2]};
+      const auto [y, x] = ops::linear(Kernels::fused, leaves[0], &norm, layers);
+      all = y;
+      all.push_back(x);
+    } else {
+      const torch::Tensor normal = torch::layer_norm(leaves[0], {10}, leaves[1], leaves[2]);
+      for (const ops::LinearWeights& layer : layers)
+        all.push_back(torch::linear(normal, layer.weight, layer.bias));
+      all.push_back(leaves[0].clone());
+    }
+    const auto found = torch::autograd::grad(all, leaves, towards);
+    all.insert(all.end(), found.begin(), found.end());
+    return all;
+  };
+  const auto fused = results(torch::kFloat, true), exact = results(torch::kDouble, false);
+  ASSERT_EQ(fused.size(), exact.size());
+  for (size_t i = 0; i < exact.size(); ++i) EXPECT_LT(error(fused[i], exact[i]), 3e-6) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, SomeLinearRows, testing::Values(1, 2, 3));
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,56 @@
+// Items that threads take in turn.
+#include "attention_variants/ops/cpu/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+#include "tests/attention_variants/testing.h"
+
+namespace lra {
+namespace {
+
+TEST(InTurn, EveryItemIsTakenOnceByAThreadThereIs) {
+  const RestoredThreads restored;
+  for (const int threads : {1, 2, 5}) {
+    at::set_num_threads(threads);
+    for (const int64_t count : {0, 1, 3, 64, 1000}) {
+      std::vector<std::atomic<int>> taken(static_cast<size_t>(count));
+      std::vector<std::atomic<int>> busy(static_cast<size_t>(ops::cpu::threads_for(count)));
+      std::atomic<int> failures = 0;
+      ops::cpu::parallel_for_dynamic(count, [&](int64_t item, int64_t thread) {
+        ++taken[static_cast<size_t>(item)];
+        std::atomic<int>& own = busy.at(static_cast<size_t>(thread));
+        if (++own != 1) ++failures;  // two at once under one number
+        --own;
+      });
+      EXPECT_EQ(failures, 0);
+      for (const auto& times : taken) EXPECT_EQ(times, 1) << threads << " " << count;
+    }
+  }
+}
+
+TEST(InTurn, EveryThreadRoundsProductsAsTheCallerDoes) {
+  const RestoredThreads restored;
+  at::set_num_threads(2);
+  const ops::cpu::GemmPrecisionScope scope(ops::cpu::GemmPrecision::bfloat16);
+  std::atomic<int> others = 0;
+  std::array<std::atomic<bool>, 2> here{};
+  ops::cpu::parallel_for_dynamic(2, [&](int64_t, int64_t thread) {
+    here.at(static_cast<size_t>(thread)) = true;
+    if (ops::cpu::detail::products != ops::cpu::GemmPrecision::bfloat16) ++others;
+    // Neither takes both items.
+    const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!(here[0] && here[1]) && std::chrono::steady_clock::now() < late)
+      std::this_thread::yield();
+  });
+  EXPECT_TRUE(here[0] && here[1]);
+  EXPECT_EQ(others, 0);
+}
+
+}  // namespace
+}  // namespace lra
