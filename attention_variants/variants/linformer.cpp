@@ -3,6 +3,7 @@
 //
 // Wang et al., "Linformer: Self-Attention with Linear Complexity", 2020. Cost: O(N k d) time.
 // Memory O(N d): the softmax over k keys goes through the fused kernel. Parameters O(k N).
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -107,10 +108,14 @@ class LinformerAttention : public ProjectedAttention {
     if (training) return -1;  // depends on when autograd frees what
     const int64_t rows = batch * context_.heads, d = context_.head_dim,
                   k = options_.projected_length;
-    return 2 * ops::project_length_bytes(context_.kernels,
-                                         {batch, context_.heads, length, d, k, element_size}) +
-           ops::softmax_attention_bytes(context_.kernels,
-                                        {rows, length, k, d, d, element_size, /*key_mask=*/false});
+    const int64_t projected = rows * k * d * element_size;  // K', as large as V'
+    // The second projection beside the first one's result, or the softmax beside both.
+    return std::max(
+        projected + ops::project_length_bytes(context_.kernels,
+                                              {batch, context_.heads, length, d, k, element_size}),
+        2 * projected +
+            ops::softmax_attention_bytes(
+                context_.kernels, {rows, length, k, d, d, element_size, /*key_mask=*/false}));
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {

@@ -234,8 +234,7 @@ std::vector<HeapCase> row_operators() {
 
 TEST(Heap, OperatorsOverHeadsWorkInTensors) { expect_no_heap(attention_operators()); }
 
-// Until their vectors are tensors too.
-TEST(Heap, DISABLED_OperatorsOverRowsWorkInTensors) { expect_no_heap(row_operators()); }
+TEST(Heap, OperatorsOverRowsWorkInTensors) { expect_no_heap(row_operators()); }
 
 TEST(Heap, AVectorInAWorkerIsSeen) {
   const int64_t bytes = peak_heap_bytes([] {
