@@ -7,6 +7,7 @@
 #include "attention_variants/base/text.h"
 #include "lra/data/byte_tokens.h"
 #include "lra/data/reading.h"
+#include "lra/tasks/text/imdb.h"
 
 namespace lra::retrieval {
 namespace {
@@ -132,10 +133,11 @@ void prepare_retrieval(const PrepareOptions& options) {
                                        : "AAN pairs (LRA's TSV), from ") +
                     source_name(options);
   manifest.synthetic = options.synthetic;
-  manifest.generator = options.synthetic ? "retrieval-stand-in/1" : "retrieval-tsv/1";
+  manifest.generator = options.synthetic ? "retrieval-stand-in/2" : "retrieval-tsv/1";
   manifest.vocabulary = kByteVocabulary;
   manifest.classes = 2;
   manifest.inputs = 2;
+  if (options.synthetic) manifest.split = text::kSplit;
   manifest.members = files.members;
   manifest.notes = files.notes;
   if (options.synthetic) manifest.options["seed"] = options.seed;

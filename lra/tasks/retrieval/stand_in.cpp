@@ -70,6 +70,7 @@ Pairs make_stand_in(const PrepareOptions& options) {
   pairs["train"] = pairs_of(reviews.train, splits.train, "train", options, 2);
   pairs["dev"] = pairs_of(reviews.train, splits.dev, "dev", options, 3);
   pairs["test"] = pairs_of(reviews.test, splits.test, "test", options, 4);
+  stand_in.files.notes = {text::repeats(reviews, splits).text()};
   return stand_in;
 }
 
