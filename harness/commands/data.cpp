@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/base/text.h"
 #include "harness/commands/commands.h"
 #include "harness/host/progress.h"
 #include "harness/suite/data.h"
@@ -50,10 +51,19 @@ std::string counts_text(const Manifest& manifest) {
   return text;
 }
 
+// What explains the splits: how they were made, and of which files of the source.
+void print_explanation(const Manifest& manifest) {
+  if (!manifest.split.empty()) fmt::print("  split {}\n", printable(manifest.split));
+  for (const auto& [what, path] : manifest.members)
+    fmt::print("  read {} as {}\n", printable(path), printable(what));
+  for (const std::string& note : manifest.notes) fmt::print("  {}\n", printable(note));
+}
+
 void print_summary(const Manifest& manifest, const fs::path& folder) {
   fmt::print("{}: {}{}: {}\n  fingerprint {}\n  source {}\n  options {}\n", folder.string(),
              manifest.task, manifest.synthetic ? " (synthetic)" : "", counts_text(manifest),
              manifest.fingerprint(), manifest.source, manifest.options.dump());
+  print_explanation(manifest);
 }
 
 void prepare(const std::string& name, const PrepareOptions& options) {
@@ -93,6 +103,7 @@ void show(const fs::path& path, const std::string& split_name, int64_t count) {
     const PreparedData data = open_data(directory, name, /*check_hashes=*/false);
     const Split& split = data.split(split_name);
     fmt::print("{} {}: {} samples\n", name, split_name, split.size());
+    print_explanation(data.manifest());
     std::vector<int64_t> ids;
     for (int64_t i = 0; i < std::min(count, split.size()); ++i) {
       fmt::print("#{} label {}", i, split.label(i));

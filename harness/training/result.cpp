@@ -66,7 +66,9 @@ Result result_of(const TrainRequest& request, const Manifest& manifest, const Sp
   result.seed = request.config.seed;
   result.data = {.source = manifest.source,
                  .synthetic = manifest.synthetic,
-                 .fingerprint = manifest.fingerprint()};
+                 .fingerprint = manifest.fingerprint(),
+                 .split = manifest.split,
+                 .notes = manifest.notes};
   std::map<int64_t, int64_t> labels;
   for (int64_t i = 0; i < test.size(); ++i) ++labels[test.label(i)];
   int64_t most = 0;

@@ -41,12 +41,31 @@ void only_keys(const json& object, const std::vector<std::string>& names,
   }
 }
 
+// The keys that need not be there.
+void read_explanation(const json& object, Manifest& manifest, const std::string& where) {
+  if (object.contains("members")) {
+    json members;
+    member(object, "members", members, where);
+    for (const auto& [key, value] : members.items()) {
+      member(members, key.c_str(), manifest.members[key], where + ": members");
+    }
+  }
+  if (object.contains("split")) member(object, "split", manifest.split, where);
+  if (!object.contains("notes")) return;
+  const json& notes = object["notes"];
+  const bool texts = notes.is_array() &&
+                     std::ranges::all_of(notes, [](const json& note) { return note.is_string(); });
+  if (!texts)
+    throw Error(where + ": notes should be an array of strings, not " + printable_json(notes));
+  manifest.notes = notes.get<std::vector<std::string>>();
+}
+
 }  // namespace
 
 std::string Manifest::fingerprint() const {
   std::string hashes;
-  for (const char* split : kSplits) {
-    const auto it = splits.find(split);
+  for (const char* name : kSplits) {
+    const auto it = splits.find(name);
     if (it != splits.end()) hashes += it->second.sha256;
   }
   return lra::sha256(hashes);
@@ -54,23 +73,27 @@ std::string Manifest::fingerprint() const {
 
 json Manifest::to_json() const {
   json files = json::object();
-  for (const char* split : kSplits) {
-    const auto it = splits.find(split);
+  for (const char* name : kSplits) {
+    const auto it = splits.find(name);
     if (it == splits.end()) continue;
-    files[split] = {
+    files[name] = {
         {"file", it->second.name}, {"sha256", it->second.sha256}, {"count", it->second.count}};
   }
-  return {{"schema", kSchema},
-          {"task", task},
-          {"source", source},
-          {"synthetic", synthetic},
-          {"generator", generator},
-          {"options", options},
-          {"vocabulary", vocabulary},
-          {"classes", classes},
-          {"inputs", inputs},
-          {"splits", files},
-          {"fingerprint", fingerprint()}};
+  json object = {{"schema", kSchema},
+                 {"task", task},
+                 {"source", source},
+                 {"synthetic", synthetic},
+                 {"generator", generator},
+                 {"options", options},
+                 {"vocabulary", vocabulary},
+                 {"classes", classes},
+                 {"inputs", inputs},
+                 {"splits", files},
+                 {"fingerprint", fingerprint()}};
+  if (!members.empty()) object["members"] = members;
+  if (!split.empty()) object["split"] = split;
+  if (!notes.empty()) object["notes"] = notes;
+  return object;
 }
 
 Manifest Manifest::read(const fs::path& path) {
@@ -80,7 +103,7 @@ Manifest Manifest::read(const fs::path& path) {
     throw Error(where + " should be a JSON object, not " + printable_json(object));
   only_keys(object,
             {"schema", "task", "source", "synthetic", "generator", "options", "vocabulary",
-             "classes", "inputs", "splits", "fingerprint"},
+             "classes", "inputs", "splits", "fingerprint", "members", "split", "notes"},
             where);
   std::string schema, fingerprint;
   member(object, "schema", schema, where);
@@ -102,19 +125,20 @@ Manifest Manifest::read(const fs::path& path) {
   json files;
   member(object, "splits", files, where);
   only_keys(files, {std::begin(kSplits), std::end(kSplits)}, where + ": splits");
-  for (const std::string split : kSplits) {
+  for (const std::string name : kSplits) {
     json entry;
-    member(files, split.c_str(), entry, where + ": splits");
-    only_keys(entry, {"file", "sha256", "count"}, where + ": splits." + split);
-    File& file = manifest.splits[split];
-    member(entry, "file", file.name, where + ": splits." + split);
-    member(entry, "sha256", file.sha256, where + ": splits." + split);
-    member(entry, "count", file.count, where + ": splits." + split);
-    if (file.name != split + ".safetensors") {  // never a path out of the folder
-      throw Error(where + ": splits." + split + ".file should be \"" + split +
+    member(files, name.c_str(), entry, where + ": splits");
+    only_keys(entry, {"file", "sha256", "count"}, where + ": splits." + name);
+    File& file = manifest.splits[name];
+    member(entry, "file", file.name, where + ": splits." + name);
+    member(entry, "sha256", file.sha256, where + ": splits." + name);
+    member(entry, "count", file.count, where + ": splits." + name);
+    if (file.name != name + ".safetensors") {  // never a path out of the folder
+      throw Error(where + ": splits." + name + ".file should be \"" + name +
                   ".safetensors\", not " + printable_json(file.name));
     }
   }
+  read_explanation(object, manifest, where);
   member(object, "fingerprint", fingerprint, where);
   if (fingerprint != manifest.fingerprint()) {
     throw Error(where + ": fingerprint should be " + manifest.fingerprint() +

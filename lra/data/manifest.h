@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "attention_variants/base/fields.h"
 
@@ -27,6 +28,11 @@ struct Manifest {
     int64_t count = 0;
   };
   std::map<std::string, File> splits;  // by split name
+  // What explains the splits and is no part of the fingerprint; a key of the file only where there
+  // is something to say.
+  std::map<std::string, std::string> members;  // what was read -> its path within the source
+  std::string split;                           // how the samples were divided: "permutation 42"
+  std::vector<std::string> notes;              // of copies in the source, "WARNING: ..." of others
 
   /// SHA-256 over the files' hashes, in the order train, dev, test.
   std::string fingerprint() const;

@@ -87,14 +87,15 @@ const Split& PreparedData::split(const std::string& name) const {
 }
 
 bool already_prepared(const fs::path& directory, const Manifest& manifest) {
-  return holds_data(directory, manifest, {"splits", "fingerprint"});
+  return holds_data(directory, manifest, {"splits", "fingerprint", "members", "split", "notes"});
 }
 
 void write_prepared(const fs::path& directory, Manifest manifest,
                     const std::map<std::string, SplitWriter>& splits) {
   const fs::path target = directory / manifest.task;
   // The same data may come from a file of another name: their fingerprint decides, below.
-  const bool exists = holds_data(directory, manifest, {"splits", "fingerprint", "source"});
+  const bool exists = holds_data(directory, manifest,
+                                 {"splits", "fingerprint", "source", "members", "split", "notes"});
   AtomicFolder folder(target);
   for (const std::string name : kSplits) {
     const auto it = splits.find(name);

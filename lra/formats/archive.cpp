@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <map>
 #include <system_error>
 #include <vector>
 
@@ -128,31 +127,6 @@ void Source::visit(const std::function<void(SourceFile&)>& use, const VisitOptio
     visit_folder(path_, use, options);
   } else {
     visit_archive(path_, use, options);
-  }
-}
-
-void visit_named(const Source& source, const std::vector<std::string>& names,
-                 const std::vector<std::string>& optional, const std::string& who,
-                 const std::function<void(SourceFile&)>& use, const VisitOptions& options) {
-  std::map<std::string, std::string> seen;  // name -> where
-  source.visit(
-      [&](SourceFile& file) {
-        if (std::ranges::count(names, file.base()) + std::ranges::count(optional, file.base()) == 0)
-          return;
-        const auto [it, first] = seen.emplace(file.base(), file.name());
-        if (!first) {
-          throw Error(source.path().string() + " holds two files " + file.base() + " (" +
-                      printable(it->second, kLongestName) + " and " +
-                      printable(file.name(), kLongestName) + "); give the folder of one of them");
-        }
-        use(file);
-      },
-      options);
-  for (const std::string& name : names) {
-    if (seen.contains(name)) continue;
-    std::string all;
-    for (const std::string& needed : names) all += (all.empty() ? "" : ", ") + needed;
-    throw Error(source.path().string() + " holds no " + name + ": " + who + " needs " + all);
   }
 }
 

@@ -1,5 +1,6 @@
 // Public data where it lies: a folder, or an archive (tar plain or compressed by gzip or xz, zip)
-// read in place, without unpacking, through libarchive.
+// read in place, without unpacking, through libarchive. Which of several copies of a file is read:
+// copies.h.
 #pragma once
 
 #include <atomic>
@@ -71,6 +72,7 @@ class Source {
   explicit Source(std::filesystem::path path);
 
   const std::filesystem::path& path() const { return path_; }
+  bool folder() const { return folder_; }
 
   /// Shows every regular file once: those of an archive as they are stored, to its last byte, so
   /// that every checksum there is (gzip, xz, zip) has been compared when this returns; those of a
@@ -86,12 +88,5 @@ class Source {
   std::filesystem::path path_;
   bool folder_ = false;
 };
-
-/// Shows the files of these names (the last part of their paths), wherever in the source they lie.
-/// Throws Error where one stands there twice, or where one of `names` is missing, which `who` needs
-/// ("ListOps").
-void visit_named(const Source& source, const std::vector<std::string>& names,
-                 const std::vector<std::string>& optional, const std::string& who,
-                 const std::function<void(SourceFile&)>& use, const VisitOptions& options = {});
 
 }  // namespace lra

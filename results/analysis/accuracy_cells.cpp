@@ -88,7 +88,7 @@ const Published* nearest(const std::string& protocol, std::span<const Published>
   const Published* best = nullptr;
   size_t rank = SIZE_MAX;
   for (const Published& reference : references) {
-    if (!reference.accuracy) continue;
+    if (!reference.accuracy || reference.accuracy->regime == Regime::later) continue;
     const auto& protocols = reference.accuracy->protocols;
     const auto at = static_cast<size_t>(std::find(protocols.begin(), protocols.end(), protocol) -
                                         protocols.begin());
@@ -98,6 +98,15 @@ const Published* nearest(const std::string& protocol, std::span<const Published>
     }
   }
   return best;
+}
+
+bool chosen_on_test(const Result& result) {
+  const json& config = result.config;
+  const auto at = config.find("evaluation");
+  if (at == config.end() || !at->is_object() || at->value("dev", json("dev")) != "test")
+    return false;
+  const json after = at->value("select_after", json(0));
+  return !after.is_number() || after.get<double>() < 1;
 }
 
 std::optional<double> Baseline::highest() const {

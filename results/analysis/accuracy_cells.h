@@ -38,8 +38,13 @@ AccuracyCells accuracy_cells(const RecipeGroup& group);
 std::vector<std::string> task_order(const RecipeGroup& group,
                                     std::span<const Published> references);
 
-/// The paper whose recipe is nearest: listed first for this protocol, else anywhere. Null: none.
+/// The paper whose recipe is nearest: listed first for this protocol, else anywhere; never one of
+/// the regime "later". Null: none.
 const Published* nearest(const std::string& protocol, std::span<const Published> references);
+
+/// Whether the checkpoint that was tested was chosen by its accuracy on the test set:
+/// evaluation.dev is "test" and evaluation.select_after leaves a choice.
+bool chosen_on_test(const Result& result);
 
 /// What needs no learning, in per cent of a task's test split.
 struct Baseline {

@@ -91,14 +91,52 @@ class Strict {
   std::string where_;
 };
 
+constexpr Regime kRegimes[] = {Regime::official, Regime::self_reported, Regime::later};
+
+// Where a set of numbers comes from, and beside what it may stand.
+void read_provenance(const Strict& object, PublishedAccuracy& accuracy) {
+  accuracy.table = object.text("table");
+  accuracy.version = object.text("version");
+  const std::string name = object.text("regime");
+  const auto* const regime = std::ranges::find(kRegimes, name, [](Regime r) { return text(r); });
+  if (regime == std::end(kRegimes))
+    object.fail("'regime' should be official, self-reported or later, not " + name);
+  accuracy.regime = *regime;
+  accuracy.made_by = object.text("made_by");
+  accuracy.slips = object.texts("slips");
+  if (object.has("notes")) accuracy.notes = object.texts("notes");
+  if (object.has("recipe")) accuracy.recipe = object.text("recipe");
+  accuracy.protocols = object.texts("protocols");
+  if (accuracy.regime == Regime::later && !accuracy.protocols.empty())
+    object.fail("a set of regime 'later' stands beside no protocol");
+  if (accuracy.protocols.empty() == accuracy.recipe.empty())
+    object.fail("either 'protocols' or 'recipe' should say what was done");
+}
+
+PublishedAccuracy::Row read_row(const json& entry, size_t tasks, const std::string& file) {
+  const Strict row(entry, file + ": accuracy.rows", {"name", "values"}, {"variant", "average"});
+  PublishedAccuracy::Row read{.name = row.text("name"), .variant = {}, .values = {}, .average = {}};
+  if (row.has("variant")) read.variant = parse_variant(row.text("variant"));
+  if (row.has("average")) read.average = row.number_of("average", row["average"]);
+  for (const json& value : row.array("values")) {
+    std::optional<double>& percent = read.values.emplace_back();
+    if (value.is_null()) continue;
+    percent = row.number_of("values", value);
+    if (*percent > 100) row.fail(fmt::format("{} % is above 100", *percent));
+  }
+  if (read.values.size() != tasks)
+    row.fail(fmt::format("'values' should hold {} numbers, not {}", tasks, read.values.size()));
+  return read;
+}
+
 PublishedAccuracy read_accuracy(const json& value, const std::string& file) {
-  const Strict object(
-      value, file + ": accuracy",
-      {"where", "unit", "protocols", "differences", "tasks", "test_examples", "rows"});
+  const Strict object(value, file + ": accuracy",
+                      {"table", "version", "regime", "made_by", "slips", "unit", "protocols",
+                       "differences", "tasks", "test_examples", "rows"},
+                      {"notes", "recipe"});
   if (object.text("unit") != "%") object.fail("'unit' should be %");
   PublishedAccuracy accuracy;
-  accuracy.where = object.text("where");
-  accuracy.protocols = object.texts("protocols");
+  read_provenance(object, accuracy);
   accuracy.tasks = object.texts("tasks");
   const Strict differences(object["differences"], file + ": accuracy.differences", {},
                            accuracy.protocols);
@@ -108,17 +146,8 @@ PublishedAccuracy read_accuracy(const json& value, const std::string& file) {
   const Strict examples(object["test_examples"], file + ": accuracy.test_examples", accuracy.tasks);
   for (const std::string& task : accuracy.tasks)
     accuracy.test_examples[task] = examples.integer(task.c_str());
-  for (const json& entry : object.array("rows")) {
-    const Strict row(entry, file + ": accuracy.rows", {"name", "variant", "values"}, {"average"});
-    accuracy.rows.push_back({.name = row.text("name"),
-                             .variant = parse_variant(row.text("variant")),
-                             .values = row.numbers("values", accuracy.tasks.size()),
-                             .average = {}});
-    for (const double percent : accuracy.rows.back().values) {
-      if (percent > 100) row.fail(fmt::format("{} % is above 100", percent));
-    }
-    if (row.has("average")) accuracy.rows.back().average = row.number_of("average", row["average"]);
-  }
+  for (const json& entry : object.array("rows"))
+    accuracy.rows.push_back(read_row(entry, accuracy.tasks.size(), file));
   return accuracy;
 }
 
@@ -204,12 +233,36 @@ bool PublishedVariant::matches(const AttentionRecord& attention) const {
   return true;
 }
 
+std::string text(Regime regime) {
+  switch (regime) {
+    case Regime::official:
+      return "official";
+    case Regime::self_reported:
+      return "self-reported";
+    case Regime::later:
+      break;
+  }
+  return "later";
+}
+
+double PublishedAccuracy::Row::mean() const {
+  double sum = 0;
+  int count = 0;
+  for (const std::optional<double>& percent : values) {
+    if (!percent) continue;
+    sum += *percent;
+    ++count;
+  }
+  return sum / count;
+}
+
 std::optional<double> PublishedAccuracy::value(const std::string& task,
                                                const AttentionRecord& attention) const {
   const auto it = std::find(tasks.begin(), tasks.end(), task);
   if (it == tasks.end()) return std::nullopt;
   for (const Row& row : rows) {
-    if (row.variant.matches(attention)) return row.values[static_cast<size_t>(it - tasks.begin())];
+    if (row.variant && row.variant->matches(attention))
+      return row.values[static_cast<size_t>(it - tasks.begin())];
   }
   return std::nullopt;
 }
@@ -221,10 +274,10 @@ Published parse_published(std::string_view text, const std::string& file) {
   } catch (const json::exception& error) {
     throw std::runtime_error(file + ": not valid JSON: " + error.what());
   }
-  const Strict object(value, file, {"schema", "name", "source"}, {"accuracy", "cost"});
+  const Strict object(value, file, {"schema", "name", "paper"}, {"accuracy", "cost"});
   if (object.text("schema") != "lra.published/1") object.fail("'schema' should be lra.published/1");
   Published published{
-      .name = object.text("name"), .source = object.text("source"), .accuracy = {}, .cost = {}};
+      .name = object.text("name"), .paper = object.text("paper"), .accuracy = {}, .cost = {}};
   if (object.has("accuracy")) published.accuracy = read_accuracy(object["accuracy"], file);
   if (object.has("cost")) published.cost = read_cost(object["cost"], file);
   return published;

@@ -27,15 +27,29 @@ struct PublishedVariant {
 /// Reads "nystrom[num_landmarks=32]"; throws std::runtime_error where it is malformed.
 PublishedVariant parse_variant(std::string_view text);
 
+/// Whose rules a set of published numbers follows: those of LRA's authors; LRA's, as authors of
+/// other papers ran them; or none of them, each model's own.
+enum class Regime { official, self_reported, later };
+/// "official", "self-reported", "later"
+std::string text(Regime regime);
+
 struct PublishedAccuracy {
   struct Row {
-    std::string name;  // the paper's own: "Nyströmformer"
-    PublishedVariant variant;
-    std::vector<double> values;  // per cent, by task
+    std::string name;                           // the paper's own: "Nyströmformer"
+    std::optional<PublishedVariant> variant;    // nothing: no attention of ours
+    std::vector<std::optional<double>> values;  // per cent, by task; nothing: none published
     std::optional<double>
         average;  // as printed, even where the row's own numbers average otherwise
+
+    double mean() const;  // of its values
   };
-  std::string where;                   // "Table 3"
+  std::string table;    // "Table 3"
+  std::string version;  // of the paper: "arXiv 2102.03902"
+  Regime regime = Regime::official;
+  std::string made_by;                 // the code or the people
+  std::vector<std::string> slips;      // numbers printed that cannot be or differ between places
+  std::vector<std::string> notes;      // what else to know of them
+  std::string recipe;                  // where no protocol of ours is near: what was done
   std::vector<std::string> protocols;  // of ours that it may stand beside, the same recipe first
   std::map<std::string, std::string> differences;  // by protocol: what differs
   std::vector<std::string> tasks;
@@ -70,13 +84,14 @@ struct PublishedCost {
 };
 
 struct Published {
-  std::string name;    // "nystromformer2021"
-  std::string source;  // authors, title, venue
+  std::string name;   // "nystromformer2021"
+  std::string paper;  // authors, title, venue
   std::optional<PublishedAccuracy> accuracy;
   std::optional<PublishedCost> cost;
 };
 
-/// Reads one file strictly: an unknown or missing key, a list of the wrong length or a value of the
+/// Reads one file strictly (a set of regime "later" stands beside no protocol, any other names one
+/// or says its recipe): an unknown or missing key, a list of the wrong length or a value of the
 /// wrong type throws std::runtime_error that names file and key.
 Published parse_published(std::string_view text, const std::string& file);
 

@@ -63,6 +63,8 @@ void data_fields(Fields& f, Record& data, bool ok) {
   f("synthetic", data.synthetic, presence);
   f("fingerprint", data.fingerprint, presence);
   f("majority", data.majority, Presence::sparse, {.most = 1});
+  f("split", data.split, Presence::sparse);
+  f.texts("notes", data.notes);
 }
 
 template <class Fields, class Record>

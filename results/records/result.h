@@ -52,6 +52,8 @@ struct DataRecord {
   bool synthetic = false;          // stand-in data: every table made with it says so
   std::string fingerprint;         // SHA-256 over the files' hashes
   std::optional<double> majority;  // fraction of the test split's most frequent label
+  std::string split;               // how train, dev and test were divided; "" = not said
+  json notes = json::array();      // texts: what to know of the data
 };
 
 /// result.json

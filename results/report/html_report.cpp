@@ -6,6 +6,7 @@
 #include "results/print/html.h"
 #include "results/records/store.h"
 #include "results/report/report.h"
+#include "results/tables/published_table.h"
 #include "results/tables/run_plots.h"
 
 namespace lra {
@@ -89,6 +90,8 @@ std::map<std::string, std::string> make_pages(const Records& records, const Draw
                figure_row(figures(drawn, "tradeoff-", "accuracy against cost")));
   page.section("curves", "Learning curves",
                figure_row(figures(drawn, "curves-", "learning curves")));
+  page.section("other-regimes", "Published under other regimes",
+               results.empty() ? "" : all_tables(other_regime_tables()));
   page.section("training", "Training cost", all_tables(training_tables(results)));
   page.section(
       "memory-time", "Memory and time",

@@ -8,6 +8,7 @@
 
 #include "results/records/json_line.h"
 #include "results/records/store.h"
+#include "results/tables/published_table.h"
 #include "results/tables/run_plots.h"
 
 namespace lra {
@@ -62,10 +63,12 @@ std::string counts_text(const Records& records) {
 std::vector<Table> provenance_tables(const Records& records) {
   std::vector<Table> tables;
   std::set<std::vector<std::string>> data, machines;
+  std::set<std::string> notes;
   for (const Result& r : records.results) {
     if (!r.data.fingerprint.empty())
       data.insert({r.task, r.data.synthetic ? "synthetic stand-in" : "real", r.data.source,
-                   r.data.fingerprint});
+                   r.data.split.empty() ? "–" : r.data.split, r.data.fingerprint});
+    for (const json& note : r.data.notes) notes.insert(r.task + ": " + note.get<std::string>());
   }
   const auto add = [&machines](const Machine& machine, const json& software) {
     machines.insert(
@@ -79,9 +82,10 @@ std::vector<Table> provenance_tables(const Records& records) {
                       .columns = {{"task", Align::kLeft},
                                   {"kind", Align::kLeft},
                                   {"source", Align::kLeft},
+                                  {"split", Align::kLeft},
                                   {"fingerprint", Align::kLeft}},
                       .rows = {data.begin(), data.end()},
-                      .notes = {}});
+                      .notes = {notes.begin(), notes.end()}});
   if (!machines.empty())
     tables.push_back({.title = "Machines and software",
                       .columns = {{"machine", Align::kLeft}, {"software", Align::kLeft}},
@@ -119,6 +123,7 @@ std::map<std::string, std::string> make_report(const Records& records) {
     for (Table& table : difference_tables(records.results)) differences.push_back(std::move(table));
     section("Accuracy", accuracy);
     section("Differences in accuracy", differences);
+    section("Published under other regimes", other_regime_tables());
     std::map<std::string, std::string> plots;
     for (const Plot& plot : tradeoff_plots(records.results)) plots[plot.name] = plot_script(plot);
     for (const Plot& plot : curve_plots(records.results)) plots[plot.name] = plot_script(plot);

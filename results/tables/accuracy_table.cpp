@@ -12,6 +12,7 @@
 #include "results/analysis/recipes.h"
 #include "results/analysis/standings.h"
 #include "results/statistics/statistics.h"
+#include "results/tables/published_table.h"
 
 namespace lra {
 namespace {
@@ -95,7 +96,7 @@ void note_published(const RecipeGroup& group, const AccuracyCells& cells,
                     const std::vector<std::string>& tasks, const Published& reference,
                     std::vector<std::string>& notes) {
   const PublishedAccuracy& accuracy = *reference.accuracy;
-  notes.push_back(fmt::format("published: {}, {}", reference.source, accuracy.where));
+  note_provenance(reference, notes);
   if (const auto it = accuracy.differences.find(group.protocol); it != accuracy.differences.end()) {
     notes.push_back(fmt::format("difference of protocol, {} against {}: {}", group.protocol,
                                 reference.name, it->second));
@@ -117,11 +118,26 @@ void note_published(const RecipeGroup& group, const AccuracyCells& cells,
   }
 }
 
+// Whose test accuracies chose what was tested.
+void note_choice(const AccuracyCells& cells, std::vector<std::string>& notes) {
+  std::set<std::string> tasks;
+  for (const auto& [key, cell] : cells) {
+    if (std::ranges::any_of(cell.ok, [](const Result* r) { return chosen_on_test(*r); }))
+      tasks.insert(key.second);
+  }
+  if (tasks.empty()) return;
+  notes.push_back(
+      fmt::format("{}: chosen on test: evaluation.dev is the test set here, so the best checkpoint "
+                  "is the one with the best test accuracy",
+                  fmt::join(tasks, ", ")));
+}
+
 std::vector<std::string> accuracy_notes(const RecipeGroup& group, const AccuracyCells& cells,
                                         const std::vector<std::string>& tasks,
                                         const Published* reference) {
   std::vector<std::string> notes;
   note_runs(group, cells, notes);
+  note_choice(cells, notes);
   if (reference == nullptr) {
     notes.push_back("no published numbers for protocol " + group.protocol);
   } else {

@@ -83,7 +83,7 @@ std::vector<Table> published_difference_tables(std::span<const Result> results,
                 .notes = {fmt::format("published: {}, {}; the interval is that of the runs here: "
                                       "how far another run of the paper's would fall from its "
                                       "number is not known",
-                                      reference->source, reference->accuracy->where)}};
+                                      reference->paper, reference->accuracy->table)}};
     if (group.synthetic || !group.overridden.empty()) {
       table.notes.emplace_back(
           "not the published recipe or data: the difference says nothing about either");

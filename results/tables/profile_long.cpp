@@ -115,7 +115,7 @@ LongRow measured_row(const Profile& p) {
 
 LongRow published_row(const Published& reference, const PublishedCost::Row& from, size_t i) {
   const PublishedCost& cost = *reference.cost;
-  return {{"source", fmt::format("{}, {}", reference.source, cost.where)},
+  return {{"source", fmt::format("{}, {}", reference.paper, cost.where)},
           {"attention", from.name},
           {"options", json_line(from.variant.options)},
           {"scope", fmt::format("{}", fmt::join(cost.scopes, " or "))},

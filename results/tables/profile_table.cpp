@@ -14,7 +14,7 @@ namespace lra {
 namespace {
 
 std::string cost_name(const Published& reference) {
-  return fmt::format("{}, {}", reference.source, reference.cost->where);
+  return fmt::format("{}, {}", reference.paper, reference.cost->where);
 }
 
 std::string cost_shape(const PublishedCost& cost) {

@@ -28,9 +28,11 @@ void prepare_from_tsv(const PrepareOptions& options, Manifest manifest) {
         "--min-length and --max-length choose what is generated; with --source lengths are as "
         "they come");
   }
-  const std::map<std::string, SplitWriter> splits = read_tsv(options);
+  const auto [splits, files] = read_tsv(options);
   manifest.source = "LRA's TSV, from " + source_name(options);
   manifest.generator = "listops-tsv/1";
+  manifest.members = files.members;
+  manifest.notes = files.notes;
   for (const char* split : kSplits) manifest.options[split] = splits.at(split).size();
   write_prepared(options.out, manifest, splits);
 }

@@ -16,6 +16,7 @@
 
 #include "attention_variants/base/random.h"
 #include "lra/data/task.h"
+#include "lra/formats/copies.h"
 
 namespace lra::listops {
 
@@ -72,9 +73,14 @@ struct GenerateOptions {
 void generate(const GenerateOptions& options,
               const std::function<void(std::span<const uint16_t>, int64_t)>& accept);
 
+struct TsvFiles {
+  std::map<std::string, SplitWriter> splits;
+  NamedFiles files;  // where they were
+};
+
 /// Reads basic_{train,val,test}.tsv of `options.source`, a folder or an archive (LRA's release as
 /// it is, say), into split writers, the first `options.train` (dev, test) rows each, or all.
-std::map<std::string, SplitWriter> read_tsv(const PrepareOptions& options);
+TsvFiles read_tsv(const PrepareOptions& options);
 
 /// Writes basic_{train,val,test}.tsv into the folder `out`.
 void write_tsv(const PreparedData& data, const std::filesystem::path& out);

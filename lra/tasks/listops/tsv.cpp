@@ -5,7 +5,7 @@
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/text.h"
 #include "lra/data/reading.h"
-#include "lra/formats/archive.h"
+#include "lra/formats/copies.h"
 #include "lra/tasks/listops/listops.h"
 
 namespace lra::listops {
@@ -60,10 +60,10 @@ SplitWriter read_split(SourceFile& file, int64_t limit, const std::string& split
 
 }  // namespace
 
-std::map<std::string, SplitWriter> read_tsv(const PrepareOptions& options) {
+TsvFiles read_tsv(const PrepareOptions& options) {
   const int64_t limits[] = {options.train, options.dev, options.test};
   std::map<std::string, SplitWriter> splits;
-  visit_named(
+  NamedFiles files = visit_named(
       Source(options.source), {"basic_train.tsv", "basic_val.tsv", "basic_test.tsv"},
       /*optional=*/{}, "ListOps",
       [&](SourceFile& file) {
@@ -73,7 +73,7 @@ std::map<std::string, SplitWriter> read_tsv(const PrepareOptions& options) {
         }
       },
       visit_options(options));
-  return splits;
+  return {.splits = std::move(splits), .files = std::move(files)};
 }
 
 void write_tsv(const PreparedData& data, const fs::path& out) {

@@ -98,12 +98,17 @@ struct GenerateOptions {
 /// Calls `accept` for `count` images in their order. Throws Error where `stop` was set.
 void generate(const GenerateOptions& options, const std::function<void(const Image&)>& accept);
 
+/// How read_release() divides the images, as manifests and reports call it.
+inline constexpr const char* kReleaseSplit = "permutation 42 (S4's), 80/10/10";
+
 /// The images of LRA's release under `options.source` (a folder or an archive) at this size, split
 /// as S4 and most others do.
 struct Release {
   std::map<std::string, SplitWriter> splits;
-  std::string part;     // "pathfinder32/curv_contour_length_14"
-  int64_t skipped = 0;  // images left out because their file is empty
+  std::string part;                // "pathfinder32/curv_contour_length_14"
+  std::string folder;              // its path within the source
+  std::vector<std::string> notes;  // of other copies of it
+  int64_t skipped = 0;             // images left out because their file is empty
 };
 Release read_release(const PrepareOptions& options, int64_t resolution,
                      const std::string& difficulty);

@@ -14,7 +14,7 @@
 #include "attention_variants/base/text.h"
 #include "lra/data/reading.h"
 #include "lra/data/thread_loop.h"
-#include "lra/formats/archive.h"
+#include "lra/formats/copies.h"
 #include "lra/formats/image_files.h"
 #include "lra/formats/npy.h"
 #include "lra/tasks/pathfinder/pathfinder.h"
@@ -38,59 +38,119 @@ struct Row {
 
 // All files of one size and difficulty.
 struct Files {
-  std::string where;  // what to put before a path for messages
-  std::map<int64_t, std::pair<std::string, std::string>> lists;  // by number: path, content
-  std::unordered_map<std::string, Stored> images;                // by path
+  std::string where;                               // what to put before a path for messages
+  std::map<std::string, std::string> metadata;     // by path
+  std::map<int64_t, std::string> lists;            // paths of metadata, by number
+  std::unordered_map<std::string, Stored> images;  // by path
+  std::string folder;                              // where they are in the source
+  std::vector<std::string> notes;                  // of other copies
 };
 
-// The folder of `part` ("pathfinder32/curv_baseline") under the folder given: that of the release,
+// A folder of the part and its path within the source.
+struct PartFolder {
+  fs::path path;
+  std::string name;
+};
+
+// The folders of `part` ("pathfinder32/curv_baseline") in the folder given: that of the release,
 // one it was unpacked to, or pathfinder32 itself.
-fs::path folder_of(const fs::path& given, const fs::path& part) {
+std::vector<PartFolder> folders_of(const fs::path& given, const fs::path& part) {
   const fs::path source = fs::absolute(given / "").lexically_normal().parent_path();
   const fs::path nested = fs::path("lra_release") / part;
-  for (const fs::path& path : {part, nested, "lra_release" / nested}) {
-    if (fs::is_directory(source / path)) return source / path;
-  }
-  const fs::path own = source / part.filename();
-  if (source.filename() == part.parent_path() && fs::is_directory(own)) return own;
-  throw Error(given.string() + " holds no folder " + part.string());
+  std::vector<PartFolder> folders;
+  const auto add = [&](const fs::path& name) {
+    const fs::path path = source / name;
+    if (!fs::is_directory(path)) return;
+    for (const PartFolder& known : folders) {
+      if (fs::equivalent(known.path, path)) return;  // by a link
+    }
+    folders.push_back({.path = path, .name = name.string()});
+  };
+  for (const fs::path& name : {"lra_release" / nested, nested, part}) add(name);
+  if (folders.empty() && source.filename() == part.parent_path()) add(part.filename());
+  if (folders.empty()) throw Error(given.string() + " holds no folder " + part.string());
+  return folders;
 }
 
 // Takes one file, whose path within the part is `name`.
 void take(SourceFile& file, const std::string& name, Files& files) {
   constexpr size_t kLongestList = 64 << 20, kLargestImage = 1 << 20;
-  files.where = file.where().substr(0, file.where().size() - printable(name).size());
   if (name.starts_with("imgs/") && name.ends_with(".png")) {
     files.images[name].bytes = file.read_all(kLargestImage);
-  } else if (name.starts_with("metadata/") && name.ends_with(".npy")) {
-    const std::string stem = fs::path(name).stem().string();
+  } else {
+    files.metadata[name] = file.read_all(kLongestList);
+  }
+}
+
+bool is_taken(const std::string& name) {
+  return (name.starts_with("imgs/") && name.ends_with(".png")) ||
+         (name.starts_with("metadata/") && name.ends_with(".npy"));
+}
+
+// Adds the files of the part, wherever in the source it lies; `wheres` gets what stands before
+// their names in messages, by folder.
+void visit_part(const PrepareOptions& options, const std::string& part, Files& files,
+                Copies& copies, const std::vector<PartFolder>& folders,
+                std::map<std::string, std::string>& wheres) {
+  const VisitOptions visit = visit_options(options);
+  const auto add = [&](SourceFile& file, const std::string& folder, const std::string& name) {
+    if (!is_taken(name)) return;
+    wheres[folder] = file.where().substr(0, file.where().size() - printable(name).size());
+    copies.add(file, folder, name, [&](SourceFile& one) { take(one, name, files); });
+  };
+  for (const PartFolder& folder : folders) {
+    Source(folder.path)
+        .visit([&](SourceFile& file) { add(file, folder.name, file.name()); }, visit);
+  }
+  if (!folders.empty()) return;
+  const std::string inside = "/" + part + "/";
+  const auto use = [&](SourceFile& file) {
+    const std::string name = "/" + file.name();
+    const size_t at = name.find(inside), end = at + inside.size();
+    if (at == std::string::npos) return;
+    add(file, name.substr(1, end - 2), name.substr(end));
+  };
+  Source(options.source).visit(use, visit);
+}
+
+// The lists by their numbers.
+void number_lists(Files& files) {
+  for (const auto& [name, content] : files.metadata) {
+    const std::string stem = fs::path(name).stem().string(), where = files.where + printable(name);
     int64_t number = -1;
     const auto [end, error] = std::from_chars(stem.data(), stem.data() + stem.size(), number);
     if (error != std::errc() || end != stem.data() + stem.size() || number < 0)
-      throw Error(file.where() + ": lists should be named by numbers, as 0.npy");
-    if (!files.lists.try_emplace(number, name, file.read_all(kLongestList)).second) {
-      throw Error(file.where() + ": there is another list of that number");
-    }
+      throw Error(where + ": lists should be named by numbers, as 0.npy");
+    if (!files.lists.try_emplace(number, name).second)
+      throw Error(where + ": there is another list of that number");
   }
 }
 
 Files read_files(const PrepareOptions& options, const std::string& part) {
   Files files;
-  const VisitOptions visit = visit_options(options);
-  if (fs::is_directory(options.source)) {
-    const Source folder(folder_of(options.source, part));
-    folder.visit([&](SourceFile& file) { take(file, file.name(), files); }, visit);
-  } else {
-    const std::string inside = "/" + part + "/";
-    const auto use = [&](SourceFile& file) {
-      const std::string name = "/" + file.name();
-      const size_t at = name.find(inside);
-      if (at != std::string::npos) take(file, name.substr(at + inside.size()), files);
-    };
-    Source(options.source).visit(use, visit);
+  const Source source(options.source);
+  const std::vector<PartFolder> folders =
+      source.folder() ? folders_of(options.source, part) : std::vector<PartFolder>{};
+  Copies copies(source, /*compare=*/folders.size() != 1);
+  std::map<std::string, std::string> wheres;
+  visit_part(options, part, files, copies, folders, wheres);
+  const Copies::Choice choice = copies.finish();
+  files.folder = choice.copy;
+  files.notes = choice.notes;
+  if (choice.copy.empty() && copies.folders().size() > 1) {
+    throw Error(options.source.string() + " holds several folders " + part + " (" +
+                printable(copies.folders()[0], 200) + " and " +
+                printable(copies.folders()[1], 200) + "); give one of them");
   }
-  if (files.lists.empty())
+  if (choice.copy.empty() && !copies.folders().empty()) files.folder = copies.folders()[0];
+  for (const std::string& name : choice.left_out) {
+    files.images.erase(name);
+    files.metadata.erase(name);
+  }
+  if (files.metadata.empty())
     throw Error(options.source.string() + " holds no " + part + "/metadata/*.npy");
+  files.where = wheres.at(files.folder);
+  number_lists(files);
   return files;
 }
 
@@ -153,9 +213,9 @@ std::vector<uint8_t> decode(const std::string& bytes, int64_t side, const std::s
 std::vector<Row> read_rows(Files& files, int64_t& skipped) {
   std::vector<Row> rows;
   for (const auto& [number, list] : files.lists) {
-    const std::string where = files.where + printable(list.first);
+    const std::string where = files.where + printable(list);
     int64_t line = 0;
-    for (const std::vector<std::string>& columns : rows_of(list.second, where)) {
+    for (const std::vector<std::string>& columns : rows_of(files.metadata.at(list), where)) {
       ++line;
       try {
         if (std::optional<Row> row = read_row(columns, files)) {
@@ -206,6 +266,8 @@ Release read_release(const PrepareOptions& options, int64_t resolution,
   Release release;
   release.part = "pathfinder" + std::to_string(resolution) + "/" + kFolders.at(difficulty);
   Files files = read_files(options, release.part);
+  release.folder = files.folder;
+  release.notes = files.notes;
   const std::vector<Row> rows = read_rows(files, release.skipped);
 
   const auto total = static_cast<int64_t>(rows.size());

@@ -49,6 +49,9 @@ void prepare(const PrepareOptions& options, const Kind& kind) {
       manifest.source += ", empty images skipped: " + std::to_string(release.skipped);
     }
     manifest.generator = "pathfinder-release/1";
+    manifest.members[release.part] = release.folder;
+    manifest.notes = release.notes;
+    manifest.split = kReleaseSplit;
     manifest.options["skipped"] = release.skipped;
     for (const char* split : kSplits) manifest.options[split] = release.splits.at(split).size();
     write_prepared(options.out, manifest, release.splits);

@@ -7,7 +7,7 @@
 #include "attention_variants/base/text.h"
 #include "lra/data/byte_tokens.h"
 #include "lra/data/reading.h"
-#include "lra/formats/archive.h"
+#include "lra/tasks/text/imdb.h"
 
 namespace lra::retrieval {
 namespace {
@@ -84,6 +84,7 @@ void read_row(std::string_view row, const std::string& where, Rows& rows) {
 using Texts = std::unordered_map<std::string, std::string>;  // by id
 
 void read_texts(SourceFile& file, Texts& texts) {
+  texts.clear();
   SourceLines lines(file);
   for (std::string line; lines.next(line);) {
     const size_t tab = line.find('\t');
@@ -125,18 +126,20 @@ void prepare_retrieval(const PrepareOptions& options) {
         "(LRA's lra_release.gz as it is, say); or, with --synthetic, the film reviews of "
         "aclImdb_v1.tar.gz for a labelled stand-in");
   }
-  const std::map<std::string, SplitWriter> splits =
-      options.synthetic ? make_stand_in(options) : read_tsv(options);
+  const auto [splits, files] = options.synthetic ? make_stand_in(options) : read_tsv(options);
   Manifest manifest;
   manifest.task = "retrieval";
   manifest.source = (options.synthetic ? "synthetic stand-in of IMDB reviews, from "
                                        : "AAN pairs (LRA's TSV), from ") +
                     source_name(options);
   manifest.synthetic = options.synthetic;
-  manifest.generator = options.synthetic ? "retrieval-stand-in/1" : "retrieval-tsv/1";
+  manifest.generator = options.synthetic ? "retrieval-stand-in/2" : "retrieval-tsv/1";
   manifest.vocabulary = kByteVocabulary;
   manifest.classes = 2;
   manifest.inputs = 2;
+  if (options.synthetic) manifest.split = text::kSplit;
+  manifest.members = files.members;
+  manifest.notes = files.notes;
   if (options.synthetic) manifest.options["seed"] = options.seed;
   for (const char* split : kSplits) manifest.options[split] = splits.at(split).size();
   write_prepared(options.out, manifest, splits);
@@ -158,14 +161,14 @@ void prepare_retrieval(const PrepareOptions& options) {
 
 }  // namespace
 
-std::map<std::string, SplitWriter> read_tsv(const PrepareOptions& options) {
+Pairs read_tsv(const PrepareOptions& options) {
   const std::map<std::string, int64_t> limits = {
       {"train", options.train}, {"dev", options.dev}, {"test", options.test}};
   std::map<std::string, Rows> rows;
   Texts texts;
   const auto read_split = [&](SourceFile& file, const std::string& split) {
     SourceLines lines(file);
-    Rows& of_split = rows[split];
+    Rows& of_split = rows[split] = {};
     const int64_t limit = limits.at(split);
     std::string line;
     while ((limit < 0 || of_split.size() < limit) && lines.next(line)) {
@@ -180,7 +183,7 @@ std::map<std::string, SplitWriter> read_tsv(const PrepareOptions& options) {
   const Source source(options.source);
   std::vector<std::string> names;
   for (const char* split : kSplits) names.push_back(file_of(split));
-  visit_named(
+  NamedFiles files = visit_named(
       source, names, /*optional=*/{kTexts}, "retrieval",
       [&](SourceFile& file) {
         for (const char* split : kSplits) {
@@ -189,12 +192,12 @@ std::map<std::string, SplitWriter> read_tsv(const PrepareOptions& options) {
         if (file.base() == kTexts) read_texts(file, texts);
       },
       visit_options(options));
-  std::map<std::string, SplitWriter> splits;
+  Pairs read{.splits = {}, .files = std::move(files)};
   for (auto& [split, of_split] : rows) {
     join(of_split, texts);
-    splits[split] = std::move(of_split.out);
+    read.splits[split] = std::move(of_split.out);
   }
-  return splits;
+  return read;
 }
 
 }  // namespace lra::retrieval

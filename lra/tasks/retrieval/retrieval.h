@@ -6,10 +6,16 @@
 #include <string>
 
 #include "lra/data/task.h"
+#include "lra/formats/copies.h"
 
 namespace lra::retrieval {
 
 inline constexpr size_t kLongest = 10'000;  // bytes of a text that LRA reads
+
+struct Pairs {
+  std::map<std::string, SplitWriter> splits;
+  NamedFiles files;  // where they were, and what to note
+};
 
 /// Reads new_aan_pairs.{train,eval,test}.tsv, the first `options.train` (dev, test) rows each or
 /// all, from a folder or an archive (LRA's release as it is, say). Rows end in "\n"; columns are
@@ -19,13 +25,14 @@ inline constexpr size_t kLongest = 10'000;  // bytes of a text that LRA reads
 /// the same source, a document a line:
 ///   id text
 /// Throws Error with file and line on anything else.
-std::map<std::string, SplitWriter> read_tsv(const PrepareOptions& options);
+Pairs read_tsv(const PrepareOptions& options);
 
 /// A stand-in for AAN, whose texts may not be passed on: pairs of halves of film reviews
 /// (`options.source`, see imdb.h), with label 1 where both are of one review. A half is paired with
 /// one of a review of about the same length and the same label (but for one couple, where a label
 /// has an odd number), so that only the content tells. Each half is used once, and the splits share
-/// no review. Counts are pairs, and even. Texts are bytes literals, as in AAN's files.
-std::map<std::string, SplitWriter> make_stand_in(const PrepareOptions& options);
+/// no review, but for copies that IMDB has in train and test. Counts are pairs, and even. Texts are
+/// bytes literals, as in AAN's files.
+Pairs make_stand_in(const PrepareOptions& options);
 
 }  // namespace lra::retrieval

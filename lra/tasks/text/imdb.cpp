@@ -1,7 +1,11 @@
 #include "lra/tasks/text/imdb.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "attention_variants/base/text.h"
 #include "lra/data/loader.h"
@@ -38,10 +42,36 @@ int64_t id_of(const std::string& base, const SourceFile& file) {
   throw Error(file.where() + ": the name should be <id>_<rating>.txt, as 12_9.txt");
 }
 
+// Which reviews stand more than once.
+std::vector<bool> repeated(const std::vector<Review>& reviews) {
+  std::unordered_map<std::string_view, int64_t> count;
+  for (const Review& review : reviews) ++count[review.text];
+  std::vector<bool> result;
+  for (const Review& review : reviews) result.push_back(count.at(review.text) > 1);
+  return result;
+}
+
+// Moves the first `count` items that are not `kept` from `rest` to `drawn`, kept ones that come
+// before them to the end. False where there are too few.
+bool take_first(size_t count, const std::vector<bool>& kept, std::vector<size_t>& rest,
+                std::vector<size_t>& drawn) {
+  const auto is_kept = [&](size_t item) { return !kept.empty() && kept[item]; };
+  std::vector<size_t> passed;
+  auto next = rest.begin();
+  for (; count > 0 && next != rest.end(); ++next) {
+    (is_kept(*next) ? passed : drawn).push_back(*next);
+    if (!is_kept(*next)) --count;
+  }
+  rest.erase(rest.begin(), next);
+  rest.insert(rest.end(), passed.begin(), passed.end());
+  return count == 0;
+}
+
 // For each count, a draw of that many of the items not yet drawn, with the labels' shares kept
-// (largest remainders).
+// (largest remainders); the first takes none of `kept`. Empty where there are too few others.
 std::vector<std::vector<size_t>> draw(const std::vector<Review>& reviews,
-                                      const std::vector<int64_t>& counts, uint64_t seed) {
+                                      const std::vector<int64_t>& counts, uint64_t seed,
+                                      const std::vector<bool>& kept = {}) {
   std::array<std::vector<size_t>, 2> rest;  // by label, in the order in which they are drawn
   for (int64_t label = 0; label < 2; ++label) {
     std::vector<size_t> items;
@@ -61,11 +91,11 @@ std::vector<std::vector<size_t>> draw(const std::vector<Review>& reviews,
         negative == 0 ? 0
                       : (2 * count * negative + negative + positive) / (2 * (negative + positive));
     const std::array<int64_t, 2> take = {share, count - share};
+    const bool first = draws.empty();
     std::vector<size_t>& drawn = draws.emplace_back();
     for (size_t label = 0; label < 2; ++label) {
-      const auto end = rest[label].begin() + take[label];
-      drawn.insert(drawn.end(), rest[label].begin(), end);
-      rest[label].erase(rest[label].begin(), end);
+      const auto wanted = static_cast<size_t>(take[label]);
+      if (!take_first(wanted, first ? kept : std::vector<bool>{}, rest[label], drawn)) return {};
     }
     std::ranges::sort(drawn);
   }
@@ -129,10 +159,38 @@ Splits split(const Reviews& reviews, const PrepareOptions& options) {
                      std::to_string(dev) + " --test " + std::to_string(test) +
                      " cannot be made of them");
   }
-  std::vector<std::vector<size_t>> drawn = draw(reviews.train, {dev, train}, options.seed);
+  std::vector<std::vector<size_t>> drawn =
+      draw(reviews.train, {dev, train}, options.seed, repeated(reviews.train));
+  if (drawn.empty()) {
+    throw UsageError(options.source.string() + " holds too few reviews that stand once for --dev " +
+                     std::to_string(dev) + ": copies of a review stay in train");
+  }
   return {.train = std::move(drawn[1]),
           .dev = std::move(drawn[0]),
           .test = draw(reviews.test, {test}, options.seed).front()};
+}
+
+Repeats repeats(const Reviews& reviews, const Splits& splits) {
+  Repeats found;
+  std::unordered_set<std::string_view> train, test;
+  for (const std::vector<size_t>* chosen : {&splits.train, &splits.dev}) {
+    for (const size_t i : *chosen) {
+      if (!train.insert(reviews.train[i].text).second) ++found.within_train;
+    }
+  }
+  for (const size_t i : splits.test) {
+    const std::string& text = reviews.test[i].text;
+    if (train.contains(text)) ++found.test_in_train;
+    if (!test.insert(text).second) ++found.within_test;
+  }
+  return found;
+}
+
+std::string Repeats::text() const {
+  return fmt::format(
+      "test reviews that stand word for word in train or dev: {}; repeats within train and dev: "
+      "{}, within test: {}",
+      test_in_train, within_train, within_test);
 }
 
 }  // namespace lra::text

@@ -34,7 +34,21 @@ struct Splits {
 /// Dev is drawn from the official training half, a tenth of it where `options.dev` says nothing
 /// else, train is the rest or `options.train` of the rest, test is the official one or
 /// `options.test` of it. Draws are uniform under `options.seed` within each label and keep the
-/// labels' shares. Throws UsageError where more is asked for than there is.
+/// labels' shares. A review whose bytes stand twice in the training half is never drawn for dev, so
+/// that no copy of a train review is there. Throws UsageError where more is asked for than there
+/// is.
 Splits split(const Reviews& reviews, const PrepareOptions& options);
+
+/// How split() divides them, as manifests and reports call it.
+inline constexpr const char* kSplit = "dev of train, copies on one side";
+
+/// Reviews that stand word for word (byte for byte) elsewhere.
+struct Repeats {
+  int64_t test_in_train = 0;  // of test: in train or dev
+  int64_t within_train = 0;   // of train and dev: again there, the first of each not counted
+  int64_t within_test = 0;
+  std::string text() const;
+};
+Repeats repeats(const Reviews& reviews, const Splits& splits);
 
 }  // namespace lra::text

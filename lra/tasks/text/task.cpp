@@ -24,7 +24,7 @@ void prepare_text(const PrepareOptions& options) {
   Manifest manifest;
   manifest.task = "text";
   manifest.source = "IMDB reviews, from " + source_name(options);
-  manifest.generator = "imdb/1";
+  manifest.generator = "imdb/2";
   manifest.vocabulary = kByteVocabulary;
   manifest.classes = 2;
   manifest.options = {{"seed", options.seed}};
@@ -41,6 +41,10 @@ void prepare_text(const PrepareOptions& options) {
   write("dev", reviews.train, splits.dev);
   write("test", reviews.test, splits.test);
   manifest.options["empty_files_skipped"] = reviews.empty;
+  const Repeats copies = repeats(reviews, splits);
+  manifest.options["test_reviews_in_train"] = copies.test_in_train;
+  manifest.split = kSplit;
+  manifest.notes = {copies.text()};
   write_prepared(options.out, manifest, writers);
 }
 

@@ -122,6 +122,42 @@ TEST_F(DataCommand, OtherDataInTheWay) {
               "already holds other data: options.seed is 0 there and 5 here; choose another --out");
 }
 
+// How the samples were divided, which file of the source was read, and what to know of both.
+TEST_F(DataCommand, ShowSaysWhatTheManifestExplains) {
+  std::vector<ArchiveEntry> reviews;
+  for (const std::string half : {"train", "test"}) {
+    for (const std::string label : {"neg", "pos"}) {
+      for (int id = 0; id < 4; ++id) {
+        const std::string number = std::to_string(id);
+        reviews.push_back({.name = half + "/" + label + "/" + number + "_5.txt",
+                           .content = label + number + (id == 2 ? "" : half)});
+      }
+    }
+  }
+  const std::string imdb = (scratch_.path() / "imdb.tar").string();
+  write_archive(imdb, reviews);
+  ASSERT_EQ(lra_data({"prepare", "text", "--out", dir_, "--source", imdb}).status, 0);
+  const std::string copies = "test reviews that stand word for word in train or dev: 2;";
+  expect_text(lra_data({"show", dir_}), 0, copies);
+  expect_text(lra_data({"show", dir_}), 0, "  split dev of train, copies on one side\n");
+  expect_text(lra_data({"verify", dir_}), 0, copies);
+
+  std::vector<ArchiveEntry> release;
+  for (const std::string folder : {"lra_release/", "lra_release/lra_release/"}) {
+    for (const char* name : {"basic_train.tsv", "basic_val.tsv", "basic_test.tsv"}) {
+      release.push_back({.name = folder + "listops-1000/" + name,
+                         .content = "Source\tTarget\n( ( ( [SM 4 ) 7 ) ] )\t1\n"});
+    }
+  }
+  const std::string tar = (scratch_.path() / "lra_release.gz").string();
+  write_archive(tar + ".tar.gz", release);
+  fs::rename(tar + ".tar.gz", tar);
+  const ProgramResult prepared = lra_data({"prepare", "listops", "--out", dir_, "--source", tar});
+  expect_text(prepared, 0,
+              "  read lra_release/lra_release/listops-1000/basic_val.tsv as basic_val.tsv\n");
+  expect_text(prepared, 0, "  lra_release/lra_release/listops-1000 was read; ");
+}
+
 TEST_F(DataCommand, CtrlCLeavesNothing) {
   Program program({"data", "prepare", "listops", "--out", dir_, "--train", "50000000"});
   std::this_thread::sleep_for(std::chrono::seconds(4));

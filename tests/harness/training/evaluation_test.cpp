@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "harness/training/result.h"
+#include "results/statistics/statistics.h"
 #include "tests/lra/model/toy_model.h"
 #include "tests/support/scratch.h"
 
@@ -88,6 +90,12 @@ TEST_F(EvaluationTest, GivesEachSampleItsOwnResultInTheOrderOfTheSplit) {
     }
     EXPECT_NEAR(found.loss, loss / static_cast<double>(count), 1e-5) << c.attention;
     EXPECT_EQ(found.correct, correct) << c.attention;
+    // The interval of the record is of these samples, and of no other.
+    const Accuracy accuracy = accuracy_of(found, kLength);
+    EXPECT_EQ(accuracy.count, count);
+    const stats::Interval wilson = stats::wilson_interval(correct, count);
+    EXPECT_EQ(accuracy.ci95.low, wilson.low);
+    EXPECT_EQ(accuracy.ci95.high, wilson.high);
   }
 }
 

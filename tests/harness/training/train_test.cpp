@@ -118,6 +118,55 @@ TEST_F(TrainTest, TestStandsInForDevWhereTheRecipeSaysSo) {
   EXPECT_NE(run_program(words("a")).err.find("evaluation.dev"), std::string::npos);
 }
 
+// All of train and test has one label, which dev has not: what is learned lowers dev's accuracy
+// from the first evaluation on, and raises that of test.
+void write_contrary_dev(const fs::path& out) {
+  constexpr int64_t kLabel = 3;
+  std::map<std::string, SplitWriter> splits;
+  for (const char* name : kSplits) {
+    for (int64_t i = 0; i < 90; ++i) {
+      std::vector<uint16_t> ids;
+      for (int64_t j = 0; j < 20; ++j) ids.push_back(static_cast<uint16_t>(1 + (i * j + i) % 15));
+      splits[name].tokens(ids);
+      const int64_t other = i % 9 < kLabel ? i % 9 : i % 9 + 1;
+      splits[name].label(name == std::string("dev") ? other : kLabel);
+    }
+  }
+  Manifest manifest;
+  manifest.task = "listops";
+  manifest.source = "generated";
+  manifest.generator = "contrary/1";
+  manifest.vocabulary = 16;
+  manifest.classes = 10;
+  write_prepared(out, manifest, splits);
+}
+
+TEST_F(TrainTest, TheTestIsOfDevsBestThoughTestRisesAfterIt) {
+  const fs::path data = scratch_.path() / "contrary";
+  write_contrary_dev(data);
+  const auto train = [&](const std::string& name, const std::vector<std::string>& settings) {
+    auto arguments = tiny_train(data, run(name), "standard", /*steps=*/40);
+    for (const std::string& set : settings) arguments.insert(arguments.end(), {"--set", set});
+    const ProgramResult result = run_program(arguments);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return parse_result(read_json(run(name) / kResultFile));
+  };
+  const std::vector<std::string> slow = {"optimizer.lr=0.002", "schedule.warmup=30",
+                                         "training.evaluate_every=1"};
+  const Result best = train("best", slow);
+  // Seed 0 does not begin with the label that is learned.
+  ASSERT_EQ(best.best_step, 1);
+  EXPECT_GT(best.dev->correct, 0);
+  EXPECT_LT(best.test->accuracy, 0.5);
+
+  std::vector<std::string> last = slow;
+  last.emplace_back("evaluation.select_after=1");
+  const Result end = train("last", last);
+  EXPECT_EQ(end.best_step, 40);
+  EXPECT_EQ(end.dev->correct, 0);
+  EXPECT_EQ(end.test->accuracy, 1);
+}
+
 TEST_F(TrainTest, TheSameSeedGivesTheSameRunAndAnotherSeedAnother) {
   ASSERT_EQ(run_program(words("a")).status, 0);
   ASSERT_EQ(run_program(words("b")).status, 0);

@@ -216,6 +216,35 @@ TEST_F(Loader, DropLastLeavesOutTheShortBatch) {
   EXPECT_EQ(batches, 2);
 }
 
+// Image, Pathfinder, Retrieval and Text, whose last batches are not whole.
+TEST_F(Loader, DropLastCountsTheSamplesThatItGives) {
+  struct Case {
+    int64_t size;
+    std::vector<int64_t> batches;
+    int64_t count;
+  };
+  for (const Case& c : {Case{10'000, {32, 64, 256}, 9'984}, Case{20'000, {128, 256, 512}, 19'968},
+                        Case{17'437, {32}, 17'408}, Case{25'000, {32}, 24'992}}) {
+    SplitWriter writer;
+    for (int64_t i = 0; i < c.size; ++i) {
+      writer.tokens(std::vector<uint16_t>{1});
+      writer.label(0);
+    }
+    writer.write(scratch_.path() / "size.safetensors", 256);
+    const Split split(scratch_.path() / "size.safetensors", 1, 3, 256);
+    for (const int64_t batch : c.batches) {
+      const LoaderOptions options{.batch = batch, .length = 1, .drop_last = true};
+      EXPECT_EQ(EvaluationPass::sample_count(split, options), c.count) << c.size << " " << batch;
+      EvaluationPass pass(split, options);
+      Batch one;
+      int64_t given = 0;
+      while (pass.next(one)) given += one.labels.size(0);
+      EXPECT_EQ(given, c.count) << c.size << " " << batch;
+      EXPECT_EQ(EvaluationPass::sample_count(split, {.batch = batch, .length = 1}), c.size);
+    }
+  }
+}
+
 TEST_F(Loader, AStreamStartedAnywhereGoesOnAsAnUndisturbedOne) {
   const Split split = make(23);
   for (const int64_t prefetch : {0, 1, 3}) {

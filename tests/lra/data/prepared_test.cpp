@@ -121,6 +121,27 @@ TEST_F(Prepared, TheFingerprintIsOfTheHashesInOrder) {
   EXPECT_EQ(m.splits.at("dev").sha256, sha256_file(dev_));
 }
 
+// A manifest of before those keys: it is read, written as it was, and taken for the same data.
+TEST_F(Prepared, WhatExplainsTheSplitsIsNoPartOfTheFingerprint) {
+  const json before = read_json(manifest_path_);
+  EXPECT_FALSE(before.contains("members") || before.contains("split") || before.contains("notes"));
+  EXPECT_EQ(before.at("fingerprint"),
+            "22783ecae26693c3a5c7c01c567efd09285388d042eba7337d57f1a95beedf6d");
+  EXPECT_EQ(Manifest::read(manifest_path_).to_json(), before);
+  Manifest explained = manifest();
+  explained.members["a.tsv"] = "inner/a.tsv";
+  explained.split = "permutation 42";
+  explained.notes = {"WARNING: inner/a.tsv was read"};
+  write_prepared(dir_, explained, writers());
+  EXPECT_EQ(read_json(manifest_path_), before);
+  const fs::path other = scratch_.path() / "other";
+  write_prepared(other, explained, writers());
+  const json after = read_json(other / "toy" / "manifest.json");
+  EXPECT_EQ(after.at("fingerprint"), before.at("fingerprint"));
+  EXPECT_EQ(after.at("members").at("a.tsv"), "inner/a.tsv");
+  EXPECT_EQ(Manifest::read(other / "toy" / "manifest.json").to_json(), after);
+}
+
 TEST_F(Prepared, PreparingTheSameAgainChangesNothing) {
   const fs::file_time_type before = fs::last_write_time(manifest_path_);
   EXPECT_TRUE(already_prepared(dir_, manifest()));
@@ -224,6 +245,12 @@ TEST_F(Prepared, BadManifestValuesAreRefused) {
   const std::string file = manifest_path_.string();
   const std::pair<std::function<void(json&)>, std::string> cases[] = {
       {[](json& m) { m.erase("classes"); }, " has no \"classes\""},
+      {[](json& m) { m["notes"] = {1}; }, ": notes should be an array of strings, not [1]"},
+      {[](json& m) {
+         m["members"] = {{"a", 1}};
+       },
+       ": members: a should be a string, not 1"},
+      {[](json& m) { m["split"] = 1; }, ": split should be a string, not 1"},
       {[](json& m) { m["classes"] = -1; }, ": classes should be an integer of at least 0, not -1"},
       {[](json& m) { m["inputs"] = 0; }, ": inputs should be from 1 to 16, not 0"},
       {[](json& m) { m["synthetic"] = "no"; }, ": synthetic should be true or false, not \"no\""},

@@ -116,6 +116,11 @@ TEST_F(PathfinderRelease, TheSplitIsThatOfRandomSplitWithSeed42) {
   EXPECT_EQ(values("dev"), (std::vector<int>{19, 5}));
   EXPECT_EQ(values("test"), (std::vector<int>{16, 9}));
   const Manifest manifest = Manifest::read(out_ / "pathfinder" / "manifest.json");
+  EXPECT_EQ(manifest.split, "permutation 42 (S4's), 80/10/10");
+  EXPECT_EQ(manifest.members, (std::map<std::string, std::string>{{kPart, kPart}}));
+  // By the program that knew of no copies.
+  EXPECT_EQ(manifest.fingerprint(),
+            "f8c896a0c51a3bc0481d977036c1f2e5b5d125c7ca369e22b6e81372b713d869");
   EXPECT_EQ(manifest.source, "release (" + kPart + ")");
   EXPECT_EQ(manifest.generator, "pathfinder-release/1");
   EXPECT_FALSE(manifest.synthetic);
@@ -135,6 +140,25 @@ TEST_F(PathfinderRelease, FoldersTarsAndGzippedTarsGiveTheSame) {
     task("pathfinder").prepare({.out = out, .source = scratch_.path() / source});
     EXPECT_EQ(Manifest::read(out / "pathfinder" / "manifest.json").fingerprint(), expected)
         << source;
+  }
+}
+
+// The numbers of lists and the rows in them decide, whatever a file system or an archive lists
+// first, and whatever the folders above are called.
+TEST_F(PathfinderRelease, TheSplitDependsOnNoOrderOrNameOfFolders) {
+  std::vector<ArchiveEntry> entries;
+  for (const auto& [name, content] : files_)
+    entries.push_back({.name = "Copy of data/" + kPart + "/" + name, .content = content});
+  CounterRandom random(7, 0);
+  for (int order = 0; order < 4; ++order) {
+    for (size_t i = entries.size() - 1; i > 0; --i)
+      std::swap(entries[i], entries[random.below(static_cast<uint32_t>(i + 1))]);
+    const fs::path tar = scratch_.path() / ("order" + std::to_string(order) + ".tar");
+    write_archive(tar, entries);
+    remove_tree(out_);
+    task("pathfinder").prepare({.out = out_, .source = tar});
+    EXPECT_EQ(values("test"), (std::vector<int>{16, 9})) << order;
+    EXPECT_EQ(values("dev"), (std::vector<int>{19, 5})) << order;
   }
 }
 

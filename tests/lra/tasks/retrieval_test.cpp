@@ -261,6 +261,14 @@ TEST_F(StandIn, TheSeedDecidesIt) {
   EXPECT_NE(prepare({.seed = 1, .synthetic = true}).manifest().fingerprint(), first);
 }
 
+TEST_F(StandIn, SaysHowItsReviewsWereDivided) {
+  const Manifest manifest = prepare({.synthetic = true}).manifest();
+  EXPECT_EQ(manifest.generator, "retrieval-stand-in/2");
+  EXPECT_EQ(manifest.split, "dev of train, copies on one side");
+  ASSERT_EQ(manifest.notes.size(), 1u);
+  EXPECT_TRUE(manifest.notes[0].starts_with("test reviews that stand word for word in train"));
+}
+
 TEST_F(StandIn, CountsAreEven) {
   const PreparedData data = prepare({.train = 8, .dev = 4, .test = 6, .synthetic = true});
   EXPECT_EQ(data.split("train").size(), 8);

@@ -187,6 +187,64 @@ TEST_F(Text, BadSourcesAreNamed) {
   EXPECT_FALSE(fs::exists(scratch_.path() / ("out" + std::to_string(runs_))));
 }
 
+// By the program that knew of no copies: where there are none, nothing changes.
+TEST_F(Text, WithoutCopiesTheFingerprintIsAsItWas) {
+  write(small_imdb(30));
+  EXPECT_EQ(prepare().manifest().fingerprint(),
+            "a0472cc4cdc89e1d89016c2e7130b021fa285810d0fb5e973b6d2e947a9be21f");
+}
+
+// The i-th entry of a label and half gets the text of another.
+void copy_text(std::vector<ArchiveEntry>& entries, const std::string& from, const std::string& to) {
+  const auto at = std::ranges::find(entries, "aclImdb/" + from, &ArchiveEntry::name);
+  const auto copy = std::ranges::find(entries, "aclImdb/" + to, &ArchiveEntry::name);
+  ASSERT_TRUE(at != entries.end() && copy != entries.end());
+  copy->content = "\n" + at->content;  // but for white space at the ends
+}
+
+// Half of the training half are copies, one of them with the other label.
+TEST_F(Text, DevHoldsNoCopyOfATrainReview) {
+  std::vector<ArchiveEntry> entries = small_imdb(30);
+  for (int id = 8; id < 24; id += 2) {
+    for (const std::string label : {"neg", "pos"}) {
+      const std::string end = label == "neg" ? "_2.txt" : "_9.txt", begin = "train/" + label + "/";
+      copy_text(entries, begin + std::to_string(id) + end, begin + std::to_string(id + 1) + end);
+    }
+  }
+  copy_text(entries, "train/neg/30_2.txt", "train/pos/30_9.txt");
+  write(entries);
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    const PreparedData data = prepare({.seed = seed});
+    EXPECT_EQ(data.split("train").size(), 54);
+    EXPECT_EQ(data.split("dev").size(), 6);
+    const std::set<std::string> train = texts(data.split("train")), dev = texts(data.split("dev"));
+    EXPECT_EQ(train.size() + dev.size(), 43u);  // 16 + 1 repeats
+    for (const std::string& text : dev) EXPECT_FALSE(train.contains(text)) << seed << " " << text;
+    int64_t positive = 0;
+    for (int64_t i = 0; i < 6; ++i) positive += data.split("dev").label(i);
+    EXPECT_EQ(positive, 3);
+  }
+  EXPECT_EQ(error_of({.dev = 40}), where_ +
+                                       " holds too few reviews that stand once for --dev 40: "
+                                       "copies of a review stay in train");
+}
+
+TEST_F(Text, ReviewsThatStandInTrainAndTestAreCounted) {
+  std::vector<ArchiveEntry> entries = small_imdb(30);
+  copy_text(entries, "train/neg/8_2.txt", "test/neg/20_2.txt");
+  copy_text(entries, "train/neg/8_2.txt", "test/pos/9_9.txt");
+  copy_text(entries, "train/neg/8_2.txt", "train/neg/9_2.txt");
+  copy_text(entries, "test/pos/11_9.txt", "test/pos/12_9.txt");
+  write(entries);
+  const Manifest manifest = prepare().manifest();
+  EXPECT_EQ(manifest.generator, "imdb/2");
+  EXPECT_EQ(manifest.split, "dev of train, copies on one side");
+  EXPECT_EQ(manifest.options.at("test_reviews_in_train"), 2);
+  EXPECT_EQ(manifest.notes,
+            std::vector<std::string>{"test reviews that stand word for word in train or dev: 2; "
+                                     "repeats within train and dev: 1, within test: 2"});
+}
+
 TEST_F(Text, WrongUsageIsSaid) {
   write(small_imdb(3));
   EXPECT_EQ(error_of({.synthetic = true}), "the task text has no --synthetic");
@@ -285,6 +343,10 @@ TEST(TextRealData, HasTheStatisticsOfTheReference) {
   EXPECT_EQ(splits.train.size(), 22'500u);
   EXPECT_EQ(splits.dev.size(), 2'500u);
   EXPECT_EQ(splits.test.size(), 25'000u);
+  const Repeats copies = repeats(reviews, splits);
+  EXPECT_EQ(copies.test_in_train, 123);
+  EXPECT_EQ(copies.within_train, 96);
+  EXPECT_EQ(copies.within_test, 199);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <fstream>
-#include <numeric>
 #include <regex>
 #include <sstream>
 
@@ -24,7 +23,9 @@ const Published& paper(const std::string& name) {
 TEST(Published, HoldsThePapersByName) {
   std::vector<std::string> names;
   for (const Published& p : published()) names.push_back(p.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"nystromformer2021", "skyformer2021", "tay2020"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"lra-readme", "lru-2023", "mega-2023",
+                                             "nystromformer2021", "s4-2022", "s4-quoted-2022",
+                                             "s4d-2022", "s5-2023", "skyformer2021", "tay2020"}));
 }
 
 // The averages are an account of the rows that the papers made themselves.
@@ -32,10 +33,13 @@ TEST(Published, PrintedAveragesAreThoseOfTheRows) {
   for (const Published& p : published()) {
     for (const auto& row : p.accuracy->rows) {
       if (!row.average) continue;
-      const double sum = std::accumulate(row.values.begin(), row.values.end(), 0.0);
-      const double average = sum / static_cast<double>(row.values.size());
+      const double average = row.mean();
       if (p.name == "tay2020" && row.name == "Sinkhorn") {
-        EXPECT_NEAR(average, 51.476, 1e-9);  // the paper prints 51.29
+        EXPECT_NEAR(average, 51.476, 1e-9);
+        EXPECT_EQ(row.average, 51.39);  // a slip, which the set names
+        ASSERT_EQ(p.accuracy->slips.size(), 1u);
+        EXPECT_TRUE(contains(p.accuracy->slips[0], "51.39 in the paper and as 51.29"));
+        EXPECT_TRUE(contains(p.accuracy->slips[0], "51.476"));
       } else if (p.name == "tay2020" && row.name == "Linear") {
         EXPECT_NEAR(average, 50.552, 1e-9);
       } else {
@@ -43,6 +47,25 @@ TEST(Published, PrintedAveragesAreThoseOfTheRows) {
       }
     }
   }
+}
+
+TEST(Published, EverySetSaysWhereItIsFromAndWhoseRulesItFollows) {
+  std::map<std::string, Regime> regimes;
+  for (const Published& p : published()) {
+    const PublishedAccuracy& a = *p.accuracy;
+    EXPECT_FALSE(p.paper.empty() || a.table.empty() || a.version.empty() || a.made_by.empty())
+        << p.name;
+    EXPECT_NE(a.protocols.empty(), a.recipe.empty()) << p.name;
+    regimes[p.name] = a.regime;
+    EXPECT_TRUE(a.regime != Regime::later || a.protocols.empty()) << p.name;
+    for (const std::string& protocol : a.protocols)
+      EXPECT_TRUE(a.differences.contains(protocol)) << p.name << " " << protocol;
+  }
+  EXPECT_EQ(regimes.at("tay2020"), Regime::official);
+  EXPECT_EQ(regimes.at("nystromformer2021"), Regime::self_reported);
+  EXPECT_EQ(regimes.at("lra-readme"), Regime::self_reported);
+  EXPECT_EQ(regimes.at("s4-2022"), Regime::later);
+  EXPECT_EQ(paper("tay2020").accuracy->table, "Table 1");
 }
 
 // Every number stands in the papers' tables as they were copied by hand, too.
@@ -60,14 +83,26 @@ TEST(Published, NumbersAreThoseOfTheSpecification) {
   for (const char* name : {"nystromformer2021", "tay2020"}) {
     for (const auto& row : paper(name).accuracy->rows) {
       std::string line = "| " + row.name;
-      for (const double value : row.values) line.append(" | ").append(number(value, "%.2f"));
+      for (const auto& value : row.values) line.append(" | ").append(number(*value, "%.2f"));
       line.append(" | ").append(number(*row.average, "%.2f")).append(" |");
       EXPECT_TRUE(contains(text, line)) << line;
     }
   }
+  for (const Published& p : published()) {
+    if (!p.accuracy->protocols.empty()) continue;
+    for (const auto& row : p.accuracy->rows) {
+      std::vector<std::optional<double>> cells = row.values;
+      cells.resize(6);  // no Path-X
+      cells.push_back(row.average);
+      std::string line = "| " + row.name;
+      for (const auto& value : cells)
+        line.append(" | ").append(value ? number(*value, "%.2f") : "–");
+      EXPECT_TRUE(contains(text, line + " |")) << line;
+    }
+  }
   for (const auto& row : paper("skyformer2021").accuracy->rows) {
     std::string values;
-    for (const double value : row.values) values.append("\\s").append(number(value, "%.2f"));
+    for (const auto& value : row.values) values.append("\\s").append(number(*value, "%.2f"));
     EXPECT_TRUE(std::regex_search(text, std::regex(values.substr(2)))) << row.name;
   }
   const PublishedCost& table1 = *paper("nystromformer2021").cost;
@@ -120,9 +155,13 @@ TEST(Published, VariantsAreReadStrictly) {
 TEST(Published, FilesAreReadStrictly) {
   const json good = {{"schema", "lra.published/1"},
                      {"name", "n"},
-                     {"source", "s"},
+                     {"paper", "s"},
                      {"accuracy",
-                      {{"where", "w"},
+                      {{"table", "w"},
+                       {"version", "v1"},
+                       {"regime", "official"},
+                       {"made_by", "m"},
+                       {"slips", json::array()},
                        {"unit", "%"},
                        {"protocols", {"p"}},
                        {"differences", json::object()},
@@ -136,7 +175,7 @@ TEST(Published, FilesAreReadStrictly) {
     return message_of([&] { parse_published(changed.dump(), "f.json"); });
   };
   EXPECT_EQ(with("/sauce", 1),
-            "f.json: unknown key 'sauce'; valid: schema, name, source, accuracy, cost");
+            "f.json: unknown key 'sauce'; valid: schema, name, paper, accuracy, cost");
   EXPECT_EQ(with("/schema", "x"), "f.json: 'schema' should be lra.published/1");
   EXPECT_EQ(with("/accuracy/unit", "fraction"), "f.json: accuracy: 'unit' should be %");
   EXPECT_EQ(with("/accuracy/rows/0/values", {1.5, 2}),
@@ -147,6 +186,13 @@ TEST(Published, FilesAreReadStrictly) {
             "f.json: accuracy.test_examples: key 'listops' is missing");
   EXPECT_EQ(with("/accuracy/differences/q", "x"),
             "f.json: accuracy.differences: unknown key 'q'; valid: p");
+  EXPECT_EQ(with("/accuracy/regime", "x"),
+            "f.json: accuracy: 'regime' should be official, self-reported or later, not x");
+  EXPECT_EQ(with("/accuracy/regime", "later"),
+            "f.json: accuracy: a set of regime 'later' stands beside no protocol");
+  EXPECT_EQ(with("/accuracy/protocols", json::array()),
+            "f.json: accuracy: either 'protocols' or 'recipe' should say what was done");
+  EXPECT_EQ(with("/accuracy/slips", "none"), "f.json: accuracy: 'slips' should be an array");
   EXPECT_TRUE(
       contains(message_of([] { parse_published("{", "f.json"); }), "f.json: not valid JSON"));
 }

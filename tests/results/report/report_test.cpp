@@ -37,6 +37,36 @@ TEST(Report, ListsTheFilesThatCouldNotBeUsed) {
   EXPECT_EQ(bad_files_text(records), "a?[2J: cut | short\n");
 }
 
+TEST(Report, SaysHowTheDataWereDividedAndWhatToKnowOfThem) {
+  Result text = example_result();
+  text.task = "text";
+  text.data.split = "dev of train, copies on one side";
+  text.data.notes = {"test reviews that stand word for word in train or dev: 123"};
+  Records records;
+  records.results = {example_result(), parse_result(make_result(text))};
+  auto files = make_report(records);
+  EXPECT_TRUE(contains(files["report.md"], "| dev of train, copies on one side |"));
+  EXPECT_TRUE(contains(files["report.md"],
+                       "text: test reviews that stand word for word in train or dev: 123"));
+  EXPECT_FALSE(make_result(example_result())["data"].contains("split"));
+  EXPECT_FALSE(make_result(example_result())["data"].contains("notes"));
+}
+
+TEST(Report, PublishedNumbersOfOtherRegimesHaveASectionOfTheirOwn) {
+  Records records;
+  records.results = {example_result()};
+  const std::string report = make_report(records)["report.md"];
+  const size_t accuracy = report.find("## Accuracy"),
+               other = report.find("## Published under other regimes"),
+               cost = report.find("## Training cost");
+  ASSERT_NE(other, std::string::npos);
+  EXPECT_LT(accuracy, other);
+  EXPECT_LT(other, cost);
+  const size_t s5 = report.find("| S5 |");
+  EXPECT_GT(s5, other);
+  EXPECT_LT(s5, cost);
+}
+
 TEST(Report, TheSummaryIsTheTwoTables) {
   Records records;
   records.results = {example_result()};

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "results/tables/published_table.h"
 #include "tests/results/examples.h"
 
 namespace lra {
@@ -38,6 +39,93 @@ TEST(AccuracyTable, OneRunShowsWilsonsIntervalBesideThePublishedNumber) {
   EXPECT_TRUE(contains(text, "difference of protocol, lra-strict against nystromformer2021: "));
   EXPECT_TRUE(contains(text, "trained on: Xeon, 2 cores, 8 GiB"));
   EXPECT_FALSE(contains(text, "synthetic"));
+}
+
+TEST(AccuracyTable, FootnotesSayWhoMadeThePublishedNumbersAndTheirSlips) {
+  Result run = example_result("sinkhorn");
+  run.protocol = "tay2020";
+  const auto tables = accuracy_tables(std::vector<Result>{run});
+  EXPECT_EQ(cell(tables[0], "sinkhorn", "published"), "33.67");
+  const std::string text = text_of(tables);
+  EXPECT_TRUE(contains(text,
+                       "ICLR 2021, Table 1, arXiv 2011.04006 v1 (2020-11); official, made by "
+                       "LRA's authors"));
+  EXPECT_TRUE(contains(text, "slip in tay2020: Sinkhorn's average is printed as 51.39"));
+  EXPECT_TRUE(
+      contains(text, "difference of protocol, tay2020 against tay2020: the table predates"));
+}
+
+// Even where a set says that it may, and however well its name sorts.
+TEST(AccuracyTable, ALaterRegimeNeverStandsBesideIntervals) {
+  std::vector<Published> references = published();
+  Published later = references.front();
+  later.name = "aaa";
+  later.accuracy->regime = Regime::later;
+  later.accuracy->protocols = {"lra-strict"};
+  later.accuracy->tasks = {"listops"};
+  later.accuracy->rows = {
+      {.name = "x", .variant = parse_variant("nystrom"), .values = {99.5}, .average = 99.5}};
+  references.insert(references.begin(), later);
+  const std::vector<Result> runs{example_result("nystrom")};
+  EXPECT_EQ(cell(accuracy_tables(runs, references)[0], "nystrom", "published"), "37.15");
+  const std::string text = text_of(accuracy_tables(runs, references)) +
+                           text_of(published_difference_tables(runs, references)) +
+                           to_csv(accuracy_long(runs, references));
+  EXPECT_FALSE(contains(text, "99.5"));
+  for (const char* number : {"59.60", "58.35", "60.47", "62.15", "63.14", "60.20"})
+    EXPECT_FALSE(contains(text, number)) << number;
+}
+
+TEST(AccuracyTable, OtherRegimesHaveTablesOfTheirOwnThatSayWhetherPathXIsIn) {
+  const std::vector<Table> tables = other_regime_tables();
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_TRUE(contains(tables[0].title, "\"self-reported\""));
+  EXPECT_TRUE(contains(tables[1].title, "\"later\""));
+  EXPECT_TRUE(contains(tables[1].title, "no intervals"));
+  EXPECT_EQ(cell(tables[1], "S5", "pathx %"), "98.58");
+  EXPECT_EQ(cell(tables[1], "S5", "average"), "87.46");
+  EXPECT_EQ(cell(tables[1], "S5", "average of"), "6 tasks, with pathx");
+  EXPECT_EQ(cell(tables[1], "Luna-256", "pathx %"), "–");
+  EXPECT_EQ(cell(tables[1], "Luna-256", "average of"), "–");
+  EXPECT_EQ(cell(tables[1], "Transformer", "average"), "(no such cell)");
+  EXPECT_EQ(cell(tables[0], "TLB", "image %"), "57.51");
+  EXPECT_TRUE(contains(text_of(tables), "lru-2023: Image is of coloured CIFAR-10"));
+  for (const Table& table : tables) EXPECT_FALSE(contains(to_text(table), "37.15"));
+  Published five = published().front();
+  five.accuracy->rows = {{.name = "y", .variant = {}, .values = {1, 2, 3, 4, 5}, .average = 3}};
+  EXPECT_EQ(cell(other_regime_tables(std::vector<Published>{five})[0], "y", "average of"),
+            "5 tasks, without pathx");
+}
+
+// The last checkpoint was not chosen at all.
+TEST(AccuracyTable, ATestSetThatChoseTheCheckpointIsNamed) {
+  const auto with = [](const json& evaluation) {
+    Result run = example_result("nystrom");
+    run.config["evaluation"] = evaluation;
+    return contains(text_of(accuracy_tables(std::vector<Result>{run})), "listops: chosen on test");
+  };
+  EXPECT_TRUE(with({{"dev", "test"}}));
+  EXPECT_TRUE(with({{"dev", "test"}, {"select_after", 0.2}}));
+  EXPECT_FALSE(with({{"dev", "test"}, {"select_after", 1}}));
+  EXPECT_FALSE(with({{"dev", "test"}, {"select_after", 1.0}}));
+  EXPECT_FALSE(with({{"dev", "dev"}, {"select_after", 0}}));
+  EXPECT_FALSE(with(json::object()));
+}
+
+// What drop_last leaves out is in no count, so the interval is that of the examples evaluated.
+TEST(AccuracyTable, TheIntervalIsOfTheExamplesThatWereEvaluated) {
+  const auto interval = [](int64_t count) {
+    Result run = example_result("nystrom", 0, 741);
+    run.test = Accuracy{.accuracy = 0.5, .correct = count / 2, .count = count, .ci95 = {}};
+    return cell(accuracy_tables(std::vector<Result>{run})[0], "nystrom", "listops %");
+  };
+  // statsmodels' proportion_confint(count / 2, count, method='wilson')
+  EXPECT_EQ(interval(17408), "50.00 [49.26, 50.74]");
+  EXPECT_EQ(interval(2048), "50.00 [47.84, 52.16]");
+  Result run = example_result("nystrom");
+  run.test = Accuracy{.accuracy = 0.5, .correct = 992, .count = 1984, .ci95 = {}};
+  EXPECT_TRUE(contains(text_of(accuracy_tables(std::vector<Result>{run})),
+                       "listops: 1984 test examples here, 2000 in the published runs"));
 }
 
 TEST(AccuracyTable, SeveralSeedsShowTheirMeanAndStudentsInterval) {

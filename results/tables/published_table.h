@@ -1,0 +1,20 @@
+// Published numbers that stand beside no runs, and where the others come from.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "results/print/table.h"
+#include "results/records/published.h"
+
+namespace lra {
+
+/// Paper, table and version, regime and maker, then slips and notes, a footnote each.
+void note_provenance(const Published& reference, std::vector<std::string>& notes);
+
+/// A table a regime of the accuracies that stand beside no protocol of ours: never with intervals,
+/// never with official ones. Each average says whether Path-X is in it.
+std::vector<Table> other_regime_tables(std::span<const Published> references = published());
+
+}  // namespace lra
