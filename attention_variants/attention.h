@@ -2,6 +2,8 @@
 // options struct, class, one registration line. See variants/nystrom.cpp.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,10 @@
 namespace lra {
 
 using ops::Kernels;
+using ops::PaddedRows;
+
+/// Tensors that layers of one model share, by name: whoever finds none under its name puts its own.
+using SharedTensors = std::map<std::string, torch::Tensor>;
 
 /// The surroundings of an attention layer.
 struct AttentionContext {
@@ -23,6 +29,10 @@ struct AttentionContext {
   uint64_t seed =
       0;  // of projections, hashes, random patterns: the same seed gives the same function
   Kernels kernels = Kernels::fused;
+  PaddedRows padded_rows = PaddedRows::zero;
+  bool bias = true;                                 // of the projections to q, k, v and back
+  int64_t layer = 0;                                // its number in a model
+  std::shared_ptr<SharedTensors> shared = nullptr;  // of one model; null: it stands alone
 };
 
 /// Which of q, k and v are one tensor where a layer calls attend().

@@ -5,30 +5,38 @@
 #include <string>
 
 #include "attention_variants/ops/layer_norm.h"
+#include "attention_variants/ops/padding.h"
 
 namespace lra {
 
-ProjectedAttention::ProjectedAttention(const AttentionContext& context, Projections projections)
+ProjectedAttention::ProjectedAttention(const AttentionContext& context, Projections projections,
+                                       bool bias)
     : context_(context), projections_(projections) {
   const int64_t joined = context.heads * context.head_dim;
-  const auto add = [&](const char* name, int64_t from, int64_t to) {
-    return register_module(name, torch::nn::Linear(from, to));
+  const auto add = [&](const char* name, int64_t from, int64_t to, bool with_bias) {
+    return register_module(name,
+                           torch::nn::Linear(torch::nn::LinearOptions(from, to).bias(with_bias)));
+  };
+  const auto add_input = [&](const char* name) {
+    return add(name, context.width, joined, context.bias && bias);
   };
   if (projections == Projections::query_key_value) {
-    query_ = add("query", context.width, joined);
-    key_ = add("key", context.width, joined);
+    query_ = add_input("query");
+    key_ = add_input("key");
   } else if (projections == Projections::shared_query_key) {
-    query_ = add("query_key", context.width, joined);
+    query_ = add_input("query_key");
   }
-  value_ = add("value", context.width, joined);
-  output_ = add("output", joined, context.width);
+  value_ = add_input("value");
+  output_ = add("output", joined, context.width, context.bias);
 }
 
 torch::Tensor ProjectedAttention::forward(const torch::Tensor& x, const torch::Tensor& mask) {
   NormedInput rows{.x = x};
   const auto [joined, output] = attend_unprojected(rows, mask);
   // The output projection has a bias, so padded rows are zeroed once more.
-  return ops::masked_linear(context_.kernels, joined, output, mask);
+  return ops::masked_linear(
+      context_.kernels, joined, output,
+      context_.padded_rows == PaddedRows::zero ? mask : torch::ones_like(mask));
 }
 
 Unprojected ProjectedAttention::attend_unprojected(NormedInput& rows, const torch::Tensor& mask) {
@@ -42,14 +50,22 @@ Unprojected ProjectedAttention::attend_unprojected(NormedInput& rows, const torc
 torch::Tensor ProjectedAttention::mix_heads(NormedInput& rows, const torch::Tensor& mask) {
   std::vector<ops::LinearWeights> layers;
   for (const torch::nn::Linear& layer : {query_, key_, value_}) {
-    if (!layer.is_empty()) layers.push_back({.weight = layer->weight, .bias = layer->bias});
+    if (!layer.is_empty()) layers.push_back(weights_of(layer));
   }
   const auto [y, x] = ops::linear(context_.kernels, rows.x, rows.norm, layers,
-                                  reads_padding() ? torch::Tensor() : mask);
+                                  computes_padding() ? torch::Tensor() : mask);
   rows.x = x;
   const torch::Tensor q = split_heads(y.front()), k = layers.size() == 3 ? split_heads(y[1]) : q,
                       v = layers.size() == 1 ? q : split_heads(y.back());
   return attend(q, k, v, mask);
+}
+
+ops::LinearWeights ProjectedAttention::weights_of(const torch::nn::Linear& layer) {
+  // Operators read a bias in any case.
+  return {.weight = layer->weight,
+          .bias = layer->bias.defined()
+                      ? layer->bias
+                      : torch::zeros({layer->weight.size(0)}, layer->weight.options())};
 }
 
 void ProjectedAttention::check_input(const torch::Tensor& x, const torch::Tensor& mask) const {
@@ -74,7 +90,15 @@ torch::Tensor ProjectedAttention::project_value(const torch::Tensor& x) {
 torch::Tensor ProjectedAttention::normed(const NormedInput& rows, const torch::Tensor& mask) const {
   if (rows.norm == nullptr) return rows.x;
   return ops::layer_norm(context_.kernels, rows.x, *rows.norm,
-                         reads_padding() ? torch::Tensor() : mask);
+                         computes_padding() ? torch::Tensor() : mask);
+}
+
+torch::Tensor ProjectedAttention::with_padded_rows(const torch::Tensor& out, const torch::Tensor& q,
+                                                   const torch::Tensor& k, const torch::Tensor& v,
+                                                   const torch::Tensor& mask) const {
+  if (context_.padded_rows == PaddedRows::zero) return out;
+  return torch::where(mask.unsqueeze(1).unsqueeze(-1), out,
+                      ops::uniform_attention(q, k, v).to(out.scalar_type()));
 }
 
 bool is_projection(const std::string& state_name) {

@@ -12,8 +12,11 @@ namespace lra {
 /// attend() alone, or mix_heads() where it reads more than q, k and v.
 class ProjectedAttention : public Attention {
  public:
+  /// The projections to q, k and v have biases where `bias` and context.bias are true, that of the
+  /// output where context.bias is.
   explicit ProjectedAttention(const AttentionContext& context,
-                              Projections projections = Projections::query_key_value);
+                              Projections projections = Projections::query_key_value,
+                              bool bias = true);
 
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& mask) final;
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
@@ -30,10 +33,20 @@ class ProjectedAttention : public Attention {
   torch::Tensor normed(const NormedInput& rows, const torch::Tensor& mask) const;  // [B,N,D]
   torch::Tensor project_value(const torch::Tensor& x);  // [B,N,D] -> [B,H,N,d], a view
 
+  /// `out` of attend(), whose rows of padding are zero, with those that context_.padded_rows asks
+  /// for.
+  torch::Tensor with_padded_rows(const torch::Tensor& out, const torch::Tensor& q,
+                                 const torch::Tensor& k, const torch::Tensor& v,
+                                 const torch::Tensor& mask) const;
+
   const AttentionContext context_;
 
  private:
-  ops::LinearWeights output() const { return {.weight = output_->weight, .bias = output_->bias}; }
+  bool computes_padding() const {
+    return reads_padding() || context_.padded_rows == PaddedRows::uniform;
+  }
+  ops::LinearWeights output() const { return weights_of(output_); }
+  static ops::LinearWeights weights_of(const torch::nn::Linear& layer);
   void check_input(const torch::Tensor& x, const torch::Tensor& mask) const;  // throws Error
   torch::Tensor split_heads(const torch::Tensor& joined) const;  // [B,N,H*d] -> [B,H,N,d], a view
 

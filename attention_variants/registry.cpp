@@ -65,7 +65,15 @@ bool register_attention(AttentionEntry entry) {
 std::vector<const AttentionEntry*> attention_entries() {
   std::vector<const AttentionEntry*> entries;
   for (const auto& [name, entry] : registry()) {
-    if (!needs_file(entry)) entries.push_back(&entry);
+    if (!needs_file(entry) && entry.info.released_form_of.empty()) entries.push_back(&entry);
+  }
+  return entries;
+}
+
+std::vector<const AttentionEntry*> released_forms() {
+  std::vector<const AttentionEntry*> entries;
+  for (const auto& [name, entry] : registry()) {
+    if (!entry.info.released_form_of.empty()) entries.push_back(&entry);
   }
   return entries;
 }

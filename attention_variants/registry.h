@@ -30,6 +30,9 @@ struct AttentionInfo {
   std::string state;          // learned tensors beside the projections, and tables; may be empty
   bool length_bound = false;  // has parameters sized by max_length
   std::string peer;           // what outputs and gradients were checked against
+  // The variant whose name some released code gives to this function, which is another one; empty
+  // of all others. Protocols of that code choose it (docs/protocols.md).
+  std::string released_form_of;
   // Options under which it computes its approximation of softmax alone, where its defaults add
   // something to it (a convolution, say).
   json approximation = json::object();
@@ -65,8 +68,13 @@ struct AttentionEntry {
 };
 bool register_attention(AttentionEntry entry);
 
-/// The variants that run by their name alone, sorted by it; those made from a file are not here.
+/// The variants that run by their name alone, sorted by it; those made from a file are not here,
+/// nor released forms.
 std::vector<const AttentionEntry*> attention_entries();
+
+/// Functions that released code gives a variant's name to (AttentionInfo::released_form_of),
+/// sorted.
+std::vector<const AttentionEntry*> released_forms();
 
 /// The variant of that name; throws UsageError that lists the valid names and the nearest.
 const AttentionEntry& attention_entry(const std::string& name);

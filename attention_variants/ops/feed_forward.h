@@ -15,11 +15,13 @@ struct FeedForwardWeights {
   torch::Tensor in_weight, in_bias;      // [F,D], [F]
   torch::Tensor out_weight, out_bias;    // [D,F], [D]
   double norm_eps = 1e-5;
+  Gelu gelu = Gelu::exact;
 };
 
 struct DroppedRows {
   double dropout = 0;
   bool same_type = true;  // of what is added up
+  Gelu gelu = Gelu::exact;
 };
 
 struct FeedForwardCall {

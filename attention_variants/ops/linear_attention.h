@@ -12,7 +12,17 @@ struct LinearAttentionOptions {
   double offset = 0;           // of all features
   bool normalise = true;       // false, of elu: the sums over keys are divided by √N instead
   double denominator_min = 0;  // of the denominator
+  double epsilon = 0;          // added to the denominator
+  double guard = 0;            // denominators of at most it get twice as much added
   bool count_padding = false;  // padded keys count as tokens with k = v = 0
+  KeyMax key_max = KeyMax::sample;
+  MaxGradient max_gradient = MaxGradient::attached;
+
+  /// Whether all that own kernels leave to LibTorch's operators is at its default.
+  bool plain() const {
+    return epsilon == 0 && guard == 0 && key_max == KeyMax::sample &&
+           max_gradient == MaxGradient::attached;
+  }
 };
 
 struct LinearAttentionShape {

@@ -16,4 +16,11 @@ torch::Tensor zero_padding(const torch::Tensor& x, const torch::Tensor& mask);
 /// old values.
 torch::Tensor zero_padded_rows(torch::Tensor fresh, const torch::Tensor& mask);
 
+/// What a query gets where all of its logits are rounded away, as by the -1e10 that some released
+/// code adds for every key of a padded query: weights that are equal over all keys, but the
+/// gradient of a softmax of q kᵀ / √d there. q [..,M,d], k and v [..,N,d] -> [..,M,d]. O((M + N)
+/// d²).
+torch::Tensor uniform_attention(const torch::Tensor& q, const torch::Tensor& k,
+                                const torch::Tensor& v);
+
 }  // namespace lra::ops

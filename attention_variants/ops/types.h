@@ -14,6 +14,18 @@ enum class Kernels {
 };
 constexpr auto names(Kernels) { return std::array{"fused", "reference"}; }
 
+/// What an attention gives for padded positions.
+enum class PaddedRows {
+  zero,
+  uniform,  // what an added -1e10 for every key makes of them, as released code does: see
+            // uniform_attention(). Of variants that say so; others stay at zero
+};
+constexpr auto names(PaddedRows) { return std::array{"zero", "uniform"}; }
+
+/// x Φ(x), or its approximation by a hyperbolic tangent (Hendrycks & Gimpel, arXiv 2016).
+enum class Gelu { exact, tanh };
+constexpr auto names(Gelu) { return std::array{"exact", "tanh"}; }
+
 /// Number types that programs run in; bfloat16 by autocast where there are parameters in float32.
 enum class Dtype { float32, float64, bfloat16 };
 constexpr auto names(Dtype) { return std::array{"float32", "float64", "bfloat16"}; }
@@ -26,6 +38,15 @@ enum class FeatureMap {
   softmax,  // exp(W x - norm ‖x‖² - c) + offset (Choromanski et al., ICLR 2021); c is the largest
             // W x, of a query over its features, of the keys over features and positions
 };
+
+/// Where the keys' c of FeatureMap::softmax is the largest: over a sample's and head's positions,
+/// or over all of the batch's, heads and padded positions (as zeros) too.
+enum class KeyMax { sample, batch };
+constexpr auto names(KeyMax) { return std::array{"sample", "batch"}; }
+
+/// Whether c is differentiated.
+enum class MaxGradient { attached, detached };
+constexpr auto names(MaxGradient) { return std::array{"attached", "detached"}; }
 
 /// Scores of a query x_i and a key x_j of hashed attention: x_i·x_j times
 enum class KeyScale : int {

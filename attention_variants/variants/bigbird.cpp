@@ -20,20 +20,36 @@
 #include "attention_variants/ops/softmax_attention.h"
 #include "attention_variants/projected_attention.h"
 #include "attention_variants/registry.h"
+#include "attention_variants/variants/released/bigbird_blocks.h"
 
 namespace lra {
 namespace {
+
+/// What stands behind the sequence.
+enum class BigbirdAppend {
+  none,
+  block,  // zero vectors up to the next multiple of the block, a whole one where N divides, seen as
+          // keys, as in LRA's release (lra_benchmarks/models/bigbird/bigbird_attention.py:484-492)
+};
+constexpr auto names(BigbirdAppend) { return std::array{"none", "block"}; }
 
 struct BigbirdOptions {
   int64_t block = 64;         // b
   int64_t random_blocks = 3;  // r
   int64_t seed = -1;          // of the random blocks; -1 = the layer's own
+  // 0: drawn among all blocks; n: among those of the first n positions, as the code that LRA's and
+  // Skyformer's releases share draws them, by NumPy's generator, from `seed` or else the layer's
+  // number.
+  int64_t random_range = 0;
+  BigbirdAppend append = BigbirdAppend::none;
 
   template <class Fields>
   void fields(Fields& f) {
     f("block", block, at_least(1));
     f("random_blocks", random_blocks, at_least(0));
     f("seed", seed, at_least(-1));
+    f("random_range", random_range, at_least(0));
+    f("append", append);
   }
 };
 
@@ -69,20 +85,13 @@ class BigbirdAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
-    const int64_t count = ops::reference::block_count(q.size(2), options_.block);
-    if (given_.defined() && (given_.size(0) != q.size(1) || given_.size(1) != count)) {
-      throw Error(fmt::format(
-          "table random_blocks should be [{},{},{}] for {} heads and {} blocks, not [{}]",
-          q.size(1), count, options_.random_blocks, q.size(1), count,
-          fmt::join(given_.sizes(), ",")));
-    }
-    if (sees_all(count)) return ops::softmax_attention(context_.kernels, {q, k, v, mask, mask});
-    return ops::block_sparse_attention(
-        context_.kernels, {q, k, v, mask, [&] { return patterns(q.size(1), q.size(2)); },
-                           [&] {
-                             return ops::zero_padded_rows(
-                                 by_blocks(q, k, v, mask).to(q.scalar_type()), mask);
-                           }});
+    if (options_.append == BigbirdAppend::none) return of_blocks(q, k, v, mask);
+    const int64_t length = q.size(2), missing = options_.block - length % options_.block;
+    const auto more = [&](const torch::Tensor& x) {
+      return at::constant_pad_nd(ops::zero_padding(x, mask), {0, 0, 0, missing});
+    };
+    return of_blocks(more(q), more(k), more(v), at::constant_pad_nd(mask, {0, missing}, true))
+        .narrow(2, 0, length);
   }
 
   std::vector<std::string> tables() const override { return {"random_blocks"}; }
@@ -132,6 +141,24 @@ class BigbirdAttention : public ProjectedAttention {
   }
 
  private:
+  torch::Tensor of_blocks(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                          const torch::Tensor& mask) {
+    const int64_t count = ops::reference::block_count(q.size(2), options_.block);
+    if (given_.defined() && (given_.size(0) != q.size(1) || given_.size(1) != count)) {
+      throw Error(fmt::format(
+          "table random_blocks should be [{},{},{}] for {} heads and {} blocks, not [{}]",
+          q.size(1), count, options_.random_blocks, q.size(1), count,
+          fmt::join(given_.sizes(), ",")));
+    }
+    if (sees_all(count)) return ops::softmax_attention(context_.kernels, {q, k, v, mask, mask});
+    return ops::block_sparse_attention(
+        context_.kernels, {q, k, v, mask, [&] { return patterns(q.size(1), q.size(2)); },
+                           [&] {
+                             return ops::zero_padded_rows(
+                                 by_blocks(q, k, v, mask).to(q.scalar_type()), mask);
+                           }});
+  }
+
   static constexpr int64_t fixed = 5;  // the first block, the last, the one before, own, after
 
   // The second block sees four without the random ones; the others between the ends at least as
@@ -223,12 +250,25 @@ class BigbirdAttention : public ProjectedAttention {
         {always.unsqueeze(0).expand({heads, inner, fixed}), random.narrow(1, 1, inner)}, 2);
   }
 
-  // draw_blocks(), kept: several threads may call attend().
+  torch::Tensor draw(int64_t heads, int64_t count) const {
+    const bool own = options_.seed < 0;
+    if (options_.random_range == 0) {
+      return draw_blocks(heads, count, options_.random_blocks,
+                         own ? context_.seed : static_cast<uint64_t>(options_.seed));
+    }
+    return released::bigbird_blocks(
+        {.heads = heads,
+         .blocks = count,
+         .random = options_.random_blocks,
+         .range = options_.random_range / options_.block,
+         .seed = static_cast<uint32_t>(own ? context_.layer : options_.seed)});
+  }
+
+  // draw(), kept: several threads may call attend().
   torch::Tensor drawn(int64_t heads, int64_t count) const {
     const std::scoped_lock lock(drawing_);
     torch::Tensor& table = drawn_[{heads, count}];
-    const uint64_t seed = options_.seed < 0 ? context_.seed : static_cast<uint64_t>(options_.seed);
-    if (!table.defined()) table = draw_blocks(heads, count, options_.random_blocks, seed);
+    if (!table.defined()) table = draw(heads, count);
     return table;
   }
 

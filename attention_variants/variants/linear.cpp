@@ -18,11 +18,13 @@ struct LinearOptions {
   std::string feature_map = "elu";  // φ(x) = elu(x) + 1
   bool normalise = true;  // false: divided by √N instead (N with padding), as the released code of
                           // the Nyströmformer's LRA experiments does
+  double epsilon = 0;  // added to the denominator
 
   template <class Fields>
   void fields(Fields& f) {
     f("feature_map", feature_map, one_of({"elu"}));
     f("normalise", normalise);
+    f("epsilon", epsilon, at_least(0));
   }
 };
 
@@ -59,7 +61,8 @@ class LinearAttention : public ProjectedAttention {
   ops::LinearAttentionOptions linear_options() const {
     return {.map = ops::FeatureMap::elu,
             .normalise = options_.normalise,
-            .denominator_min = kLinearLeast};
+            .denominator_min = kLinearLeast,
+            .epsilon = options_.epsilon};
   }
 
   const LinearOptions options_;

@@ -29,24 +29,39 @@ constexpr auto names(ProjectionSharing) {
 enum class ProjectionInit {
   normal,   // of standard deviation 0.02
   uniform,  // within ±1/√k
+  xavier,   // within ±√(6 / (k + Nmax))
 };
-constexpr auto names(ProjectionInit) { return std::array{"normal", "uniform"}; }
+constexpr auto names(ProjectionInit) { return std::array{"normal", "uniform", "xavier"}; }
+
+/// Whose E and F are.
+enum class ProjectionOwner {
+  layer,
+  model,  // of all layers of a model
+};
+constexpr auto names(ProjectionOwner) { return std::array{"layer", "model"}; }
 
 struct LinformerOptions {
   int64_t projected_length = 256;  // k
   ProjectionSharing sharing = ProjectionSharing::headwise;
   ProjectionInit init = ProjectionInit::normal;
+  ProjectionOwner tables = ProjectionOwner::layer;
+  bool trained = true;  // false: they stay as they are drawn
+  double dropout = 0;   // of the weights, in training
 
   template <class Fields>
   void fields(Fields& f) {
     f("projected_length", projected_length, at_least(1));
     f("sharing", sharing);
     f("init", init);
+    f("tables", tables);
+    f("trained", trained);
+    f("dropout", dropout, between(0, 0.999));
   }
 };
 
 // E and F; the module exists for its state names, projection.key and projection.value. They belong
-// to one layer of one model: a projection held by a class would couple all models of a process.
+// to one layer, or to the layers of one model, whose first has them in its state: a projection held
+// by a class would couple all models of a process.
 struct LengthProjection : torch::nn::Module {
   LengthProjection(const AttentionContext& context, const LinformerOptions& options) {
     auto generator = at::make_generator<at::CPUGeneratorImpl>(context.seed);
@@ -60,13 +75,24 @@ struct LengthProjection : torch::nn::Module {
       const auto type = torch::get_default_dtype_as_scalartype();
       if (options.init == ProjectionInit::normal)
         return (0.02 * torch::randn(shape, generator, torch::kDouble)).to(type);
-      const double bound = 1 / std::sqrt(static_cast<double>(k));
+      const double bound = options.init == ProjectionInit::uniform
+                               ? 1 / std::sqrt(static_cast<double>(k))
+                               : std::sqrt(6 / static_cast<double>(k + context.max_length));
       return (torch::rand(shape, generator, torch::kDouble) * (2 * bound) - bound).to(type);
     };
-    key = register_parameter("key", draw());
+    const auto add = [&](const char* name) {
+      const bool of_model = options.tables == ProjectionOwner::model && context.shared != nullptr;
+      const std::string shared = std::string("linformer.") + name;
+      if (of_model && context.shared->contains(shared)) return context.shared->at(shared);
+      const torch::Tensor table =
+          options.trained ? register_parameter(name, draw()) : register_buffer(name, draw());
+      if (of_model) context.shared->emplace(shared, table);
+      return table;
+    };
+    key = add("key");
     const bool one = options.sharing == ProjectionSharing::key_value ||
                      options.sharing == ProjectionSharing::heads_only;
-    value = one ? key : register_parameter("value", draw());
+    value = one ? key : add("value");
   }
   torch::Tensor key, value;  // [k,Nmax] or [H,k,Nmax]; the same tensor where E = F
 };
@@ -96,7 +122,12 @@ class LinformerAttention : public ProjectedAttention {
                         values = ops::project_length(context_.kernels,
                                                      {v, projection_->value, mask});  // [B,H,k,d]
     return ops::softmax_attention(context_.kernels,
-                                  {q, keys, values, /*keys=*/torch::Tensor(), /*queries=*/mask});
+                                  {q,
+                                   keys,
+                                   values,
+                                   /*keys=*/torch::Tensor(),
+                                   /*queries=*/mask,
+                                   {.dropout = options_.dropout, .training = is_training()}});
   }
 
   bool length_invariant() const override { return true; }

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "attention_variants/ops/block_sparse_attention.h"
+#include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/account.h"
 #include "attention_variants/ops/reference/blocks.h"
@@ -20,14 +21,25 @@
 namespace lra {
 namespace {
 
+/// What `window` counts.
+enum class WindowForm {
+  sides,    // window/2 positions to each side, and the position itself beside them
+  counted,  // the position itself too: window/2 - 1 to the left, window/2 to the right
+};
+constexpr auto names(WindowForm) { return std::array{"sides", "counted"}; }
+
 struct LongformerOptions {
-  int64_t window = 256;       // in all: window/2 positions to each side, and the position itself
+  int64_t window = 256;
+  WindowForm window_form = WindowForm::sides;
   int64_t global_tokens = 0;  // g, the first positions of the sequence
+  double dropout = 0;         // of the weights, in training
 
   template <class Fields>
   void fields(Fields& f) {
     f("window", window, at_least(2));
     f("global_tokens", global_tokens, at_least(0));
+    f("window_form", window_form);
+    f("dropout", dropout, between(0, 0.999));
   }
 
   void settle() const {
@@ -47,11 +59,7 @@ class LongformerAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
-    const int64_t length = q.size(2);
-    if (sees_all(length)) return ops::softmax_attention(context_.kernels, {q, k, v, mask, mask});
-    return ops::block_sparse_attention(
-        context_.kernels, {q, k, v, mask, [&] { return ops::Patterns{pattern(length)}; },
-                           [&] { return by_bands(q, k, v, mask); }});
+    return with_padded_rows(of_tokens(q, k, v, mask), q, k, v, mask);
   }
 
   bool length_invariant() const override { return true; }
@@ -82,6 +90,20 @@ class LongformerAttention : public ProjectedAttention {
   }
 
  private:
+  torch::Tensor of_tokens(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                          const torch::Tensor& mask) const {
+    const int64_t length = q.size(2);
+    if (sees_all(length)) {
+      return ops::softmax_attention(
+          context_.kernels,
+          {q, k, v, mask, mask, {.dropout = options_.dropout, .training = is_training()}});
+    }
+    if (options_.dropout > 0 && is_training()) return by_bands(q, k, v, mask);
+    return ops::block_sparse_attention(
+        context_.kernels, {q, k, v, mask, [&] { return ops::Patterns{pattern(length)}; },
+                           [&] { return by_bands(q, k, v, mask); }});
+  }
+
   // Of `rows` heads, without global tokens.
   int64_t by_bands_bytes(int64_t rows, int64_t length, int64_t element_size) const {
     if (options_.global_tokens > 0) return -1;
@@ -101,11 +123,11 @@ class LongformerAttention : public ProjectedAttention {
   ops::SparsityPattern pattern(int64_t length) const {
     const int64_t g = options_.global_tokens, half = options_.window / 2,
                   block = lay_out(length).block;
-    ops::SparsityPattern pattern{.tiles = {}, .before = half, .after = half};
+    ops::SparsityPattern pattern{.tiles = {}, .before = left(), .after = half};
     if (g > 0) pattern.tiles.push_back({.queries = {0, g}, .keys = {{0, length}}, .unbounded = 1});
     for (int64_t begin = g; begin < length; begin += block) {
       const int64_t end = std::min(begin + block, length);
-      const ops::KeyRange band{std::max(g, begin - half), std::min(length, end + half)};
+      const ops::KeyRange band{std::max(g, begin - left()), std::min(length, end + half)};
       // The band leaves the global tokens out: each pair counts once.
       pattern.tiles.push_back({.queries = {begin, end}, .keys = {{0, g}, band}, .unbounded = 1});
     }
@@ -117,9 +139,13 @@ class LongformerAttention : public ProjectedAttention {
     const int64_t length = q.size(2), g = options_.global_tokens;
     torch::Tensor out = banded(q, k, v, mask);
     if (g > 0) {
-      const torch::Tensor global = ops::reference::softmax_attention(
-          ops::zero_padding(q.narrow(2, 0, g), mask.narrow(1, 0, g)), ops::zero_padding(k, mask),
-          ops::zero_padding(v, mask), mask);
+      const torch::Tensor global = ops::softmax_attention(
+          ops::Kernels::reference, {q.narrow(2, 0, g),
+                                    k,
+                                    v,
+                                    mask,
+                                    mask.narrow(1, 0, g),
+                                    {.dropout = options_.dropout, .training = is_training()}});
       out = torch::cat({global, out.narrow(2, g, length - g)}, 2);
     }
     return ops::zero_padded_rows(out.to(q.scalar_type()), mask);
@@ -131,7 +157,12 @@ class LongformerAttention : public ProjectedAttention {
   };
 
   bool sees_all(int64_t length) const {
-    return options_.window / 2 >= length - 1 || options_.global_tokens >= length;
+    return left() >= length - 1 || options_.global_tokens >= length;
+  }
+
+  // Positions seen to the left; to the right they are window/2.
+  int64_t left() const {
+    return options_.window / 2 - (options_.window_form == WindowForm::counted ? 1 : 0);
   }
 
   Layout lay_out(int64_t length) const {
@@ -145,12 +176,13 @@ class LongformerAttention : public ProjectedAttention {
   static int64_t wider(int64_t d) { return (d / 8 + 1) * 8; }
 
   // Which of the keys of its stretch each query of a block sees, [block,block + 2 half] bool.
-  static torch::Tensor band(int64_t block, int64_t half, const torch::TensorOptions& options) {
+  torch::Tensor band(int64_t block, const torch::TensorOptions& options) const {
+    const int64_t half = options_.window / 2;
     const auto positions = [&](int64_t count) {
       return torch::arange(count, options.dtype(torch::kLong));
     };
     const torch::Tensor step = positions(block + 2 * half) - positions(block).unsqueeze(1);
-    return step.ge(0).logical_and(step.le(2 * half));
+    return step.ge(half - left()).logical_and(step.le(2 * half));
   }
 
   // Which keys a row sees is the same in every block; which keys are there is not, and a mask of
@@ -192,7 +224,7 @@ class LongformerAttention : public ProjectedAttention {
     torch::Tensor keys = stretches(flat(k, half, ops::reference::kAbsentLogit, in_band)),
                   values = stretches(flat(v, half, 0, none));
 
-    torch::Tensor seen = band(block, half, mask.options());  // [block,span]
+    torch::Tensor seen = band(block, mask.options());  // [block,span]
     if (g > 0) {
       const auto with_global = [&](const torch::Tensor& x, const torch::Tensor& column,
                                    const torch::Tensor& others) {
@@ -209,10 +241,23 @@ class LongformerAttention : public ProjectedAttention {
       values = with_global(v, none, values);
       seen = at::constant_pad_nd(seen, {g, 0}, true);
     }
-    const torch::Tensor out = at::scaled_dot_product_attention(
-        queries, keys, values, seen.unsqueeze(0).unsqueeze(0), /*dropout_p=*/0,
-        /*is_causal=*/false, /*scale=*/1 / std::sqrt(static_cast<double>(d)));
+    const torch::Tensor out = attend_dropping(queries, keys, values, seen, d);
     return ops::reference::join_blocks(out, batch, length).narrow(3, 0, d);
+  }
+
+  // softmax(q kᵀ / √d) v over the keys that `seen` [block,span] marks, with the dropout.
+  torch::Tensor attend_dropping(const torch::Tensor& q, const torch::Tensor& k,
+                                const torch::Tensor& v, const torch::Tensor& seen,
+                                int64_t d) const {
+    const double scale = 1 / std::sqrt(static_cast<double>(d));
+    if (options_.dropout == 0 || !is_training()) {
+      return at::scaled_dot_product_attention(q, k, v, seen.unsqueeze(0).unsqueeze(0),
+                                              /*dropout_p=*/0, /*is_causal=*/false, scale);
+    }
+    const torch::Tensor scores = torch::matmul(q * scale, k.transpose(-2, -1))
+                                     .masked_fill(seen.logical_not(), ops::reference::kAbsentLogit);
+    return torch::matmul(
+        ops::philox_dropout(torch::softmax(scores, -1), options_.dropout, /*training=*/true), v);
   }
 
   const LongformerOptions options_;

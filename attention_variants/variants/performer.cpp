@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "attention_variants/forward_count.h"
 #include "attention_variants/ops/linear_attention.h"
 #include "attention_variants/projected_attention.h"
 #include "attention_variants/registry.h"
@@ -25,11 +26,22 @@ constexpr double kPerformerLeast = 1e-30;
 enum class PerformerKernel { softmax, relu };
 constexpr auto names(PerformerKernel) { return std::array{"softmax", "relu"}; }
 
+/// When w is drawn anew.
+enum class PerformerRedraw { interval, forward };  // forward: in every pass, evaluation too
+constexpr auto names(PerformerRedraw) { return std::array{"interval", "forward"}; }
+
 struct PerformerOptions {
   int64_t num_features = 256;  // m
   PerformerKernel kernel = PerformerKernel::softmax;
   bool orthogonal = true;       // blocks of d rows of w are orthogonal; false: independent rows
   int64_t redraw_interval = 0;  // training forwards between two draws of w; 0 = never
+  PerformerRedraw redraw = PerformerRedraw::interval;
+  double epsilon = 1e-4;  // ε of the softmax kernel
+  double guard = 0;       // denominators of at most it get twice as much added, as in LRA's release
+  ops::KeyMax key_max = ops::KeyMax::sample;  // where the keys' c is the largest
+  // Of c. detached: as performer-pytorch has it since 1.1.4, whose gradient is not that of what it
+  // computes, for ε is not differentiated with it.
+  ops::MaxGradient max_gradient = ops::MaxGradient::attached;
   bool prescale = false;  // q and k times d^-¼ once more, and zeroed padded keys kept in the sums,
                           // as the released code of the Nyströmformer's LRA experiments calls it
 
@@ -39,6 +51,11 @@ struct PerformerOptions {
     f("kernel", kernel);
     f("orthogonal", orthogonal);
     f("redraw_interval", redraw_interval, at_least(0));
+    f("redraw", redraw);
+    f("epsilon", epsilon, at_least(0));
+    f("guard", guard, at_least(0));
+    f("key_max", key_max);
+    f("max_gradient", max_gradient);
     f("prescale", prescale);
   }
 };
@@ -58,24 +75,12 @@ torch::Tensor draw_projection(int64_t m, int64_t d, bool orthogonal, uint64_t se
   return directions * rows.norm(2, 1, /*keepdim=*/true);
 }
 
-// Training forwards so far, and no other part of the state. Module::to(dtype) converts integer
-// buffers as well, and bfloat16 cannot count beyond 256: this one keeps its type.
-struct ForwardCount : torch::nn::Module {
-  ForwardCount() { forwards = register_buffer("forwards", torch::zeros({}, torch::kInt64)); }
-  using Module::to;
-  void to(torch::Device device, torch::Dtype, bool non_blocking) override {
-    Module::to(device, non_blocking);
-  }
-  void to(torch::Dtype, bool) override {}
-  torch::Tensor forwards;  // []
-};
-
 class PerformerAttention : public ProjectedAttention {
  public:
   PerformerAttention(const AttentionContext& context, const PerformerOptions& options)
       : ProjectedAttention(context), options_(options) {
     projection_ = register_buffer("projection", draw(0));
-    if (options_.redraw_interval > 0)
+    if (options_.redraw_interval > 0 || options_.redraw == PerformerRedraw::forward)
       redraw_ = register_module("redraw", std::make_shared<ForwardCount>());
   }
 
@@ -86,7 +91,7 @@ class PerformerAttention : public ProjectedAttention {
       throw Error(fmt::format("performer was made for heads of width {}, not {}", context_.head_dim,
                               q.size(3)));
     }
-    if (redraw_ != nullptr && is_training()) count_forward();
+    redraw();
     // A fresh tensor: autograd keeps it, and the next redraw leaves it alone. m^-½ is left out: it
     // cancels.
     const auto type = q.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
@@ -94,7 +99,9 @@ class PerformerAttention : public ProjectedAttention {
                                  {q, k, v, mask, projection_.to(type) * scale(), linear_options()});
   }
 
-  bool length_invariant() const override { return !options_.prescale; }
+  bool length_invariant() const override {
+    return !options_.prescale && options_.key_max == ops::KeyMax::sample;
+  }
 
   json options() const override { return write_fields(options_); }
 
@@ -119,9 +126,13 @@ class PerformerAttention : public ProjectedAttention {
     const bool relu = options_.kernel == PerformerKernel::relu;
     return {.map = relu ? ops::FeatureMap::relu : ops::FeatureMap::softmax,
             .norm = scale() * scale() / 2,
-            .offset = relu ? 1e-3 : 1e-4,
+            .offset = relu ? 1e-3 : options_.epsilon,
             .denominator_min = kPerformerLeast,
-            .count_padding = options_.prescale};
+            // m^-½ is left out of both features.
+            .guard = options_.guard * static_cast<double>(options_.num_features),
+            .count_padding = options_.prescale,
+            .key_max = options_.key_max,
+            .max_gradient = options_.max_gradient};
   }
 
   // x̂ is x times it.
@@ -130,20 +141,22 @@ class PerformerAttention : public ProjectedAttention {
   }
 
   torch::Tensor draw(int64_t redraws) const {
-    // The generator reads the low half of a seed: an odd factor tells all redraws apart there.
-    const uint64_t seed = context_.seed + static_cast<uint64_t>(redraws) * 0x9e3779b97f4a7c15;
-    return draw_projection(options_.num_features, context_.head_dim, options_.orthogonal, seed)
+    return draw_projection(options_.num_features, context_.head_dim, options_.orthogonal,
+                           seed_of_draw(context_.seed, redraws))
         .to(torch::kFloat);
   }
 
-  // The count is a part of the state, and a draw depends on nothing else: a resumed run goes on as
-  // if it had not stopped.
-  void count_forward() {
+  void redraw() {
+    if (redraw_ == nullptr) return;
     const torch::NoGradGuard no_grad;
-    const int64_t done = redraw_->forwards.item<int64_t>();
-    if (done > 0 && done % options_.redraw_interval == 0)
-      projection_.copy_(draw(done / options_.redraw_interval));
-    redraw_->forwards.add_(1);
+    if (options_.redraw == PerformerRedraw::forward) {
+      const int64_t done = redraw_->next();
+      if (done > 0) projection_.copy_(draw(done));
+    } else if (is_training()) {
+      const int64_t done = redraw_->next();
+      if (done > 0 && done % options_.redraw_interval == 0)
+        projection_.copy_(draw(done / options_.redraw_interval));
+    }
   }
 
   const PerformerOptions options_;
@@ -160,7 +173,7 @@ class PerformerAttention : public ProjectedAttention {
         .softmax = Softmax::approximate,
         .budget = "num_features",
         .linear = true,
-        .state = "projection [m,d]; redraw.forwards [] where redraw_interval is above 0",
+        .state = "projection [m,d]; redraw.forwards [] where it is redrawn",
         .peer = "performer-pytorch",
     });
 

@@ -18,6 +18,7 @@
 
 #include <fmt/ranges.h>
 
+#include "attention_variants/forward_count.h"
 #include "attention_variants/ops/lsh_attention.h"
 #include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/lsh_attention.h"
@@ -35,6 +36,8 @@ struct ReformerOptions {
   int64_t chunks_after = 0;
   // Logits x·y/‖y‖; unit: divided by √d once more.
   ops::KeyScale key_scale = ops::KeyScale::rms;
+  Redraw redraw = Redraw::seed;  // of the rotations
+  bool bias = true;              // of the projections to queries, keys and values
 
   template <class Fields>
   void fields(Fields& f) {
@@ -44,6 +47,8 @@ struct ReformerOptions {
     f("chunks_before", chunks_before, at_least(0));
     f("chunks_after", chunks_after, at_least(0));
     f("key_scale", key_scale);
+    f("redraw", redraw);
+    f("bias", bias);
   }
 
   void settle() const {
@@ -57,7 +62,11 @@ struct ReformerOptions {
 class ReformerAttention : public ProjectedAttention {
  public:
   ReformerAttention(const AttentionContext& context, const ReformerOptions& options)
-      : ProjectedAttention(context, Projections::shared_query_key), options_(options) {}
+      : ProjectedAttention(context, Projections::shared_query_key, options.bias),
+        options_(options) {
+    if (options.redraw == Redraw::forward)
+      redraw_ = register_module("redraw", std::make_shared<ForwardCount>());
+  }
 
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
@@ -65,6 +74,11 @@ class ReformerAttention : public ProjectedAttention {
     if (!k.is_same(q) && !torch::equal(ops::zero_padding(k, mask), ops::zero_padding(q, mask)))
       throw Unsupported("reformer reads one tensor as queries and as keys: k should equal q");
     const ops::LshOptions settings = settings_for(q.size(2));
+    if (redraw_ != nullptr) {
+      const std::scoped_lock lock(drawing_);
+      seed_ = seed_of_draw(context_.seed, redraw_->next());
+      if (!given_) rotations_ = torch::Tensor();
+    }
     return ops::lsh_attention(context_.kernels, {q, v, mask, rotations(q, settings), settings});
   }
 
@@ -146,7 +160,7 @@ class ReformerAttention : public ProjectedAttention {
                               fmt::join(sizes, ","), fmt::join(rotations_.sizes(), ",")));
     }
     if (!given_ && (!rotations_.defined() || rotations_.sizes() != sizes)) {
-      auto generator = at::make_generator<at::CPUGeneratorImpl>(context_.seed);
+      auto generator = at::make_generator<at::CPUGeneratorImpl>(seed_);
       rotations_ = torch::randn(sizes, generator, torch::kDouble);
     }
     if (rotations_.device() != device) rotations_ = rotations_.to(device);
@@ -155,21 +169,25 @@ class ReformerAttention : public ProjectedAttention {
 
   const ReformerOptions options_;
   std::mutex drawing_;
-  torch::Tensor rotations_;  // the table given, or the last one drawn
+  torch::Tensor rotations_;               // the table given, or the last one drawn
+  uint64_t seed_ = context_.seed;         // of that
+  std::shared_ptr<ForwardCount> redraw_;  // empty where it stays
   bool given_ = false;
 };
 
-[[maybe_unused]] const bool reformer_registered =
-    register_attention<ReformerAttention, ReformerOptions>({
-        .name = "reformer",
-        .title = "Reformer",
-        .paper = "Kitaev et al., ICLR 2020",
-        .complexity = "O(R N (w + log N)), R hashes, w keys a token; memory O(R N)",
-        .softmax = Softmax::different,
-        .linear = true,
-        .state = "rotations [H,d,num_hashes,num_buckets/2], drawn from the seed",
-        .peer = "transformers, reformer-pytorch",
-    });
+[[maybe_unused]] const bool reformer_registered = register_attention<ReformerAttention,
+                                                                     ReformerOptions>({
+    .name = "reformer",
+    .title = "Reformer",
+    .paper = "Kitaev et al., ICLR 2020",
+    .complexity = "O(R N (w + log N)), R hashes, w keys a token; memory O(R N)",
+    .softmax = Softmax::different,
+    .linear = true,
+    .state =
+        "rotations [H,d,num_hashes,num_buckets/2], drawn from the seed; redraw.forwards [] where "
+        "each pass draws them",
+    .peer = "transformers, reformer-pytorch",
+});
 
 }  // namespace
 }  // namespace lra

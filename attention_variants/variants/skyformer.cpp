@@ -6,13 +6,13 @@
 //
 // Chen et al., "Skyformer: Remodel Self-Attention with Gaussian Kernel and Nyström Method", NeurIPS
 // 2021, sections 4.2-4.4; the ridge 0.1 and the count of iterations are those of the released code.
-// (It starts the iteration from Aᵀ/‖A‖₁ with the maximum over the batch.)
 // Cost: O(N m d + m³) time; memory O(N m + m²).
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "attention_variants/forward_count.h"
 #include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/iterative_inverse.h"
 #include "attention_variants/projected_attention.h"
@@ -24,12 +24,32 @@ namespace {
 constexpr double kRidge = 0.1;
 constexpr int64_t kIterations = 6;
 
+/// Among which positions landmarks are drawn.
+enum class LandmarkPositions {
+  real,    // those of the sample's tokens
+  prefix,  // as many as it has tokens, from the first on: with padding between tokens, others
+};
+constexpr auto names(LandmarkPositions) { return std::array{"real", "prefix"}; }
+
+/// What the inverse's iteration starts from.
+enum class SkyformerInit {
+  matrix,  // Aᵀ/(‖A‖₁ ‖A‖∞), of each matrix
+  global,  // Aᵀ/‖A‖₁ with the maximum over the batch, as the released code
+};
+constexpr auto names(SkyformerInit) { return std::array{"matrix", "global"}; }
+
 struct SkyformerOptions {
   int64_t num_features = 128;  // m, landmarks: half of them queries, half keys
+  Redraw redraw = Redraw::seed;
+  LandmarkPositions positions = LandmarkPositions::real;
+  SkyformerInit init = SkyformerInit::matrix;
 
   template <class Fields>
   void fields(Fields& f) {
     f("num_features", num_features, at_least(1));
+    f("redraw", redraw);
+    f("positions", positions);
+    f("init", init);
   }
 };
 
@@ -50,13 +70,19 @@ torch::Tensor kernel(const torch::Tensor& rows, const torch::Tensor& landmarks) 
 class SkyformerAttention : public ProjectedAttention {
  public:
   SkyformerAttention(const AttentionContext& context, const SkyformerOptions& options)
-      : ProjectedAttention(context), options_(options) {}
+      : ProjectedAttention(context), options_(options) {
+    if (options.redraw == Redraw::forward)
+      redraw_ = register_module("redraw", std::make_shared<ForwardCount>());
+  }
 
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
     const int64_t length = q.size(2), width = q.size(3);
-    const torch::Tensor table = landmarks_.defined() ? given_landmarks(q) : draw_landmarks(mask);
+    const uint64_t seed =
+        redraw_ == nullptr ? context_.seed : seed_of_draw(context_.seed, redraw_->next());
+    const torch::Tensor table =
+        landmarks_.defined() ? given_landmarks(q) : draw_landmarks(mask, seed);
     // The exponents and the inverse lose the result in bfloat16. Autocast would bring their
     // products back to it.
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
@@ -115,9 +141,9 @@ class SkyformerAttention : public ProjectedAttention {
   // Uniform draws with repetition among each sample's own real positions: mask [B,N] -> [B,m] rows
   // of [Q;K]. The draws depend on the seed alone and the rows on them and on the sample's real
   // tokens, not on its padding or its batch.
-  torch::Tensor draw_landmarks(const torch::Tensor& mask) const {
+  torch::Tensor draw_landmarks(const torch::Tensor& mask, uint64_t seed) const {
     const int64_t m = options_.num_features, queries = m / 2, length = mask.size(1);
-    auto generator = at::make_generator<at::CPUGeneratorImpl>(context_.seed);
+    auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
     const torch::Tensor draw = torch::rand({m}, generator, torch::kDouble).to(mask.device());
     const torch::Tensor seen = mask.cumsum(1);                  // [B,N]
     const torch::Tensor count = seen.narrow(1, length - 1, 1);  // L [B,1]
@@ -125,7 +151,9 @@ class SkyformerAttention : public ProjectedAttention {
     // The position whose count of real ones up to it first exceeds the rank; a sample without any
     // takes the first, whose row is zero.
     const torch::Tensor position =
-        torch::searchsorted(seen, rank, /*out_int32=*/false, /*right=*/true);
+        options_.positions == LandmarkPositions::prefix
+            ? rank.clamp_min(0)
+            : torch::searchsorted(seen, rank, /*out_int32=*/false, /*right=*/true);
     const torch::Tensor offset =
         torch::arange(m, position.options()).ge(queries).to(torch::kLong) * length;
     return position + offset;
@@ -146,19 +174,23 @@ class SkyformerAttention : public ProjectedAttention {
   }
 
   // D^-½ Z D^-½ x: κ(X_S, X_S) [B,H,m,m] and x [B,H,m,d] -> [B,H,m,d].
-  static torch::Tensor weigh(const torch::Tensor& similarity, const torch::Tensor& x) {
+  torch::Tensor weigh(const torch::Tensor& similarity, const torch::Tensor& x) const {
     const torch::Tensor s =
         similarity + kRidge * torch::eye(similarity.size(-1), similarity.options());
     const torch::Tensor root = s.sum(-1, /*keepdim=*/true).rsqrt();  // D^-½ [B,H,m,1]
     const torch::Tensor a = root * s * root.transpose(-2, -1);
-    const torch::Tensor norms = a.sum(-2).amax(-1) * a.sum(-1).amax(-1);  // ‖A‖₁ ‖A‖∞ [B,H]
+    const torch::Tensor columns = a.sum(-2).amax(-1);  // ‖A‖₁ [B,H]
+    const torch::Tensor norms = options_.init == SkyformerInit::global
+                                    ? columns.max().expand_as(columns)
+                                    : columns * a.sum(-1).amax(-1);
     const torch::Tensor start = a.transpose(-2, -1) / norms.unsqueeze(-1).unsqueeze(-1);
     const torch::Tensor z = ops::reference::iterative_inverse(a, start, kIterations);
     return root * torch::matmul(z, root * x);
   }
 
   const SkyformerOptions options_;
-  torch::Tensor landmarks_;  // given; undefined: drawn
+  torch::Tensor landmarks_;               // given; undefined: drawn
+  std::shared_ptr<ForwardCount> redraw_;  // empty where they stay
 };
 
 [[maybe_unused]] const bool skyformer_registered =

@@ -13,6 +13,7 @@
 #include <cmath>
 
 #include "attention_variants/ops/block_sparse_attention.h"
+#include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/account.h"
 #include "attention_variants/ops/reference/blocks.h"
@@ -23,16 +24,28 @@
 namespace lra {
 namespace {
 
+/// What stands at position 0.
+enum class SparseFirst {
+  token,  // a token as the others
+  open,  // one that sees all and is seen by all, before the first block: a class token, as in LRA's
+         // release (lra_benchmarks/models/sparse_transformer/sparse_attention.py:184-191)
+};
+constexpr auto names(SparseFirst) { return std::array{"token", "open"}; }
+
 struct SparseOptions {
   int64_t block = 128;   // b
   int64_t summary = 32;  // last columns of each block that all see, beside its first
   bool causal = false;
+  SparseFirst cls = SparseFirst::token;
+  double dropout = 0;  // of the weights, in training
 
   template <class Fields>
   void fields(Fields& f) {
     f("block", block, at_least(1));
     f("summary", summary, at_least(0));
     f("causal", causal);
+    f("cls", cls);
+    f("dropout", dropout, between(0, 0.999));
   }
 
   void settle() const {
@@ -57,11 +70,7 @@ class SparseAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
-    const int64_t length = q.size(2);
-    if (sees_all(length)) return ops::softmax_attention(context_.kernels, {q, k, v, mask, mask});
-    return ops::block_sparse_attention(
-        context_.kernels, {q, k, v, mask, [&] { return ops::Patterns{pattern(length)}; },
-                           [&] { return by_summaries(q, k, v, mask); }});
+    return with_padded_rows(of_tokens(q, k, v, mask), q, k, v, mask);
   }
 
   bool length_invariant() const override { return true; }
@@ -98,8 +107,46 @@ class SparseAttention : public ProjectedAttention {
   }
 
  private:
+  torch::Tensor of_tokens(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                          const torch::Tensor& mask) const {
+    const int64_t length = q.size(2);
+    if (sees_all(length))
+      return ops::softmax_attention(context_.kernels, {q, k, v, mask, mask, softmax_options()});
+    const auto fallback = [&] {
+      return options_.cls == SparseFirst::open ? with_open_first(q, k, v, mask)
+                                               : by_summaries(q, k, v, mask, {});
+    };
+    if (options_.dropout > 0 && is_training()) return fallback();
+    return ops::block_sparse_attention(
+        context_.kernels,
+        {q, k, v, mask, [&] { return ops::Patterns{pattern(length)}; }, fallback});
+  }
+
+  ops::SoftmaxAttentionOptions softmax_options() const {
+    return {.dropout = options_.dropout, .training = is_training()};
+  }
+
+  // A key that all rows see beside their own: k and v [B,H,1,d], whether it is real [B,1].
+  struct OpenKey {
+    torch::Tensor k, v, real;
+  };
+
+  torch::Tensor with_open_first(const torch::Tensor& q, const torch::Tensor& k,
+                                const torch::Tensor& v, const torch::Tensor& mask) const {
+    const int64_t rest = q.size(2) - 1;
+    const auto first = [](const torch::Tensor& x) { return x.narrow(2, 0, 1); };
+    const auto others = [&](const torch::Tensor& x) { return x.narrow(2, 1, rest); };
+    const torch::Tensor real = mask.narrow(1, 0, 1);
+    const torch::Tensor open = ops::softmax_attention(
+        ops::Kernels::reference, {first(q), k, v, mask, real, softmax_options()});
+    return torch::cat({open, by_summaries(others(q), others(k), others(v), mask.narrow(1, 1, rest),
+                                          {ops::zero_padding(first(k), real),
+                                           ops::zero_padding(first(v), real), real})},
+                      2);
+  }
+
   torch::Tensor by_summaries(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                             const torch::Tensor& mask) const {
+                             const torch::Tensor& mask, const OpenKey& open) const {
     const int64_t batch = q.size(0), length = q.size(2), block = options_.block;
     const torch::Tensor queries = ops::reference::split_blocks(q, mask, block),
                         keys = ops::reference::split_blocks(k, mask, block),
@@ -107,7 +154,7 @@ class SparseAttention : public ProjectedAttention {
                         real = ops::reference::split_mask(mask, block);
     const torch::Tensor out =
         with_summaries(ops::reference::join_blocks(queries, batch, length), keys, values, real,
-                       own_block(queries, keys, values, real, batch, length));
+                       own_block(queries, keys, values, real, batch, length), open);
     return ops::zero_padded_rows(out.to(q.scalar_type()), mask);
   }
 
@@ -132,18 +179,26 @@ class SparseAttention : public ProjectedAttention {
   int64_t columns() const { return std::min(options_.summary + 1, options_.block); }
 
   bool sees_all(int64_t length) const {
-    return !options_.causal && (length <= options_.block || columns() == options_.block);
+    const int64_t rest = length - (options_.cls == SparseFirst::open ? 1 : 0);
+    if (rest == 0) return true;
+    return !options_.causal && (rest <= options_.block || columns() == options_.block);
   }
 
   ops::SparsityPattern pattern(int64_t length) const {
-    const int64_t block = options_.block, count = ops::reference::block_count(length, block);
+    const int64_t block = options_.block, skipped = options_.cls == SparseFirst::open ? 1 : 0,
+                  count = ops::reference::block_count(length - skipped, block);
     ops::SparsityPattern pattern;
     if (options_.causal) pattern.after = 0;
+    if (skipped > 0) pattern.tiles.push_back({{0, 1}, {{0, length}}, /*unbounded=*/1});
     for (int64_t i = 0; i < count; ++i) {
-      const ops::KeyRange own{i * block, std::min((i + 1) * block, length)};
+      const ops::KeyRange own{skipped + i * block, std::min(skipped + (i + 1) * block, length)};
       ops::SparsityTile tile{.queries = own, .keys = {}};
+      if (skipped > 0) {
+        tile.keys.push_back({0, 1});
+        tile.unbounded = 1;
+      }
       for (int64_t j = 0; j < (options_.causal ? i + 1 : count); ++j) {
-        const int64_t begin = j * block, end = begin + block;
+        const int64_t begin = skipped + j * block, end = begin + block;
         if (j == i) {
           tile.keys.push_back(own);
           continue;
@@ -179,7 +234,8 @@ class SparseAttention : public ProjectedAttention {
     const torch::Tensor scores = torch::matmul(queries * scale, keys.transpose(-2, -1))
                                      .to(type)
                                      .masked_fill(seen.logical_not(), ops::reference::kAbsentLogit);
-    const torch::Tensor weights = torch::softmax(scores, -1).to(queries.scalar_type());
+    const torch::Tensor weights = ops::philox_dropout(
+        torch::softmax(scores, -1).to(queries.scalar_type()), options_.dropout, is_training());
     return {
         ops::reference::join_blocks(torch::matmul(weights, values), batch, length),
         ops::reference::join_blocks(torch::logsumexp(scores, -1, /*keepdim=*/true), batch, length)};
@@ -190,7 +246,7 @@ class SparseAttention : public ProjectedAttention {
   // loses of it), and its value is zero but for a column of its own, where its weight comes out.
   torch::Tensor with_summaries(const torch::Tensor& q, const torch::Tensor& keys,
                                const torch::Tensor& values, const torch::Tensor& real,
-                               const OwnBlock& own) const {
+                               const OwnBlock& own, const OpenKey& open) const {
     const int64_t batch = q.size(0), heads = q.size(1), length = q.size(2), d = q.size(3);
     const int64_t block = options_.block, extra = wider(d) - d;
     const double root = std::sqrt(static_cast<double>(d));
@@ -198,8 +254,9 @@ class SparseAttention : public ProjectedAttention {
     torch::Tensor column = torch::arange(block, real.options().dtype(torch::kLong));
     column = column.index({column.eq(0).logical_or(column.ge(block - options_.summary))});  // [c]
     // The summary columns of all blocks [B,H,n*c,width] after key 0, which has `first` in its
-    // columns from d on.
-    const auto gather = [&](const torch::Tensor& x, std::initializer_list<double> first) {
+    // columns from d on, and after the open key, where there is one.
+    const auto gather = [&](const torch::Tensor& x, std::initializer_list<double> first,
+                            const torch::Tensor& open_row) {
       torch::Tensor own_key = torch::zeros({heads, 1, d + extra}, q.options());
       int64_t at = d;
       for (const double value : first) own_key.select(2, at++).fill_(value);
@@ -207,13 +264,17 @@ class SparseAttention : public ProjectedAttention {
                                        .transpose(1, 2)
                                        .reshape({batch, -1, heads, d})
                                        .transpose(1, 2);
+      const torch::Tensor seen = open_row.defined() ? torch::cat({open_row, picked}, 2) : picked;
       return torch::cat(
-          {own_key.expand({batch, heads, 1, d + extra}), at::constant_pad_nd(picked, {0, extra})},
-          2);
+          {own_key.expand({batch, heads, 1, d + extra}), at::constant_pad_nd(seen, {0, extra})}, 2);
     };
-    const torch::Tensor all_keys = gather(keys, {1, 1}), all_values = gather(values, {1});
-    const torch::Tensor there = at::constant_pad_nd(
-        real.index_select(1, column).reshape({batch, 1, 1, -1}), {1, 0}, true);  // [B,1,1,1+n*c]
+    const torch::Tensor all_keys = gather(keys, {1, 1}, open.k),
+                        all_values = gather(values, {1}, open.v);
+    torch::Tensor picked = real.index_select(1, column).reshape({batch, -1});
+    if (open.real.defined()) picked = torch::cat({open.real, picked}, 1);
+    const torch::Tensor there =
+        at::constant_pad_nd(picked.view({batch, 1, 1, -1}), {1, 0}, true);  // [B,1,1,1+n*c]
+    const int64_t always = 1 + (open.k.defined() ? 1 : 0);
 
     const torch::Tensor logit = own.logsumexp * root;
     const torch::Tensor high = logit.detach().to(torch::kBFloat16).to(logit.scalar_type());
@@ -222,10 +283,22 @@ class SparseAttention : public ProjectedAttention {
                     torch::zeros({batch, heads, length, extra - 2}, q.options())},
                    3);
     const auto attend_to = [&](const torch::Tensor& some, int64_t count) {
-      return at::scaled_dot_product_attention(some, all_keys.narrow(2, 0, count),
-                                              all_values.narrow(2, 0, count),
-                                              there.narrow(3, 0, count), /*dropout_p=*/0,
-                                              /*is_causal=*/false, /*scale=*/1 / root);
+      const torch::Tensor k = all_keys.narrow(2, 0, count), v = all_values.narrow(2, 0, count),
+                          seen = there.narrow(3, 0, count);
+      if (options_.dropout == 0 || !is_training()) {
+        return at::scaled_dot_product_attention(some, k, v, seen, /*dropout_p=*/0,
+                                                /*is_causal=*/false, /*scale=*/1 / root);
+      }
+      const torch::Tensor weights =
+          torch::softmax(torch::matmul(some / root, k.transpose(-2, -1))
+                             .masked_fill(seen.logical_not(), ops::reference::kAbsentLogit),
+                         -1);
+      // The weights that key 0 stands for have been dropped in its block.
+      const torch::Tensor dropped =
+          torch::cat({weights.narrow(3, 0, 1),
+                      ops::philox_dropout(weights.narrow(3, 1, count - 1), options_.dropout, true)},
+                     3);
+      return torch::matmul(dropped, v);
     };
     torch::Tensor mixed;
     if (options_.causal) {
@@ -233,7 +306,7 @@ class SparseAttention : public ProjectedAttention {
       std::vector<torch::Tensor> parts;
       for (int64_t start = 0; start < length; start += block) {
         parts.push_back(attend_to(rows.narrow(2, start, std::min(block, length - start)),
-                                  1 + start / block * columns()));
+                                  always + start / block * columns()));
       }
       mixed = torch::cat(parts, 2);
     } else {

@@ -35,11 +35,12 @@ class StandardAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
-    if (options_.implementation == SoftmaxImplementation::materialized) {
-      return ops::reference::materialized_attention(q, k, v, mask, options_.dropout, is_training());
-    }
-    return ops::softmax_attention(context_.kernels,
-                                  {q, k, v, mask, mask, softmax_options(is_training())});
+    const torch::Tensor out =
+        options_.implementation == SoftmaxImplementation::materialized
+            ? ops::reference::materialized_attention(q, k, v, mask, options_.dropout, is_training())
+            : ops::softmax_attention(context_.kernels,
+                                     {q, k, v, mask, mask, softmax_options(is_training())});
+    return with_padded_rows(out, q, k, v, mask);
   }
 
   bool length_invariant() const override { return true; }

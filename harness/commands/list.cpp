@@ -50,6 +50,24 @@ void print_list(const json& list, bool as_json) {
   }
 }
 
+Table released_table() {
+  Table table{.title = "Released forms",
+              .columns = {{"name", Align::kLeft},
+                          {"stands for", Align::kLeft},
+                          {"complexity", Align::kLeft},
+                          {"state", Align::kLeft},
+                          {"options and their defaults", Align::kLeft}},
+              .rows = {},
+              .notes = {"other functions than the papers', by the code that LRA released: the "
+                        "protocol tay2020 means them by the names that they stand for"}};
+  for (const AttentionEntry* entry : released_forms()) {
+    const AttentionInfo& info = entry->info;
+    table.rows.push_back({info.name, info.released_form_of, info.complexity,
+                          info.state.empty() ? "–" : info.state, entry->default_options.dump()});
+  }
+  return table;
+}
+
 void list_attentions(bool as_json, bool markdown) {
   const json list = capabilities();
   if (as_json) {
@@ -64,6 +82,7 @@ void list_attentions(bool as_json, bool markdown) {
                  item["title"].get<std::string>(), item["paper"].get<std::string>(),
                  item["options"].dump());
     }
+    fmt::print("\n{}", to_text(released_table()));
     return;
   }
   fmt::print("{}\n| attention | paper | options and their defaults |\n|---|---|---|\n",
@@ -72,6 +91,7 @@ void list_attentions(bool as_json, bool markdown) {
     fmt::print("| {} | {} | `{}` |\n", item["name"].get<std::string>(),
                item["paper"].get<std::string>(), item["options"].dump());
   }
+  fmt::print("\n{}", to_markdown(released_table()));
 }
 
 // What a protocol holds: all tasks, or one; with a task and an attention a run's whole

@@ -55,6 +55,8 @@ inline std::vector<ContractCase> linformer_cases() {
   }
   cases.push_back({"linformer[projected_length=2,init=normal]", "", ""});
   cases.push_back({"linformer[projected_length=5,init=uniform]", "", ""});
+  cases.push_back({"linformer[projected_length=5,init=xavier,dropout=0.1]", "", ""});
+  cases.push_back({"linformer[projected_length=5,tables=model,trained=false]", "", ""});
   return cases;
 }
 
@@ -72,6 +74,15 @@ inline std::vector<ContractCase> performer_cases() {
   cases.push_back({"performer[num_features=12,orthogonal=true]", "", ""});
   cases.push_back({"performer[num_features=12,orthogonal=false]", "", ""});
   cases.push_back({"performer[num_features=12,redraw_interval=1]", "", ""});
+  cases.push_back({"performer[num_features=12,epsilon=1e-2,guard=1e-3]", "", ""});
+  cases.push_back({"performer[num_features=12,key_max=batch]",
+                   "",
+                   "",
+                   {{"batch invariance", "the keys' maximum is the batch's"}}});
+  cases.push_back({"performer[num_features=12,epsilon=1e-2,max_gradient=detached]",
+                   "",
+                   "",
+                   {{"finite differences", "the maximum is not differentiated"}}});
   return cases;
 }
 
@@ -87,6 +98,7 @@ inline std::map<std::string, std::vector<ContractCase>> varied_cases() {
       {"linear",
        {{"linear[feature_map=elu]", "", ""},
         {"linear[normalise=true]", "", ""},
+        {"linear[epsilon=1e-2]", "", ""},
         {"linear[normalise=false]", "", ""}}},
       {"linformer", linformer_cases()},
       {"local",
@@ -99,16 +111,20 @@ inline std::map<std::string, std::vector<ContractCase>> varied_cases() {
        {{"longformer[window=2]", "", ""},
         {"longformer[window=8]", "", ""},
         {"longformer[window=8,global_tokens=1]", "", ""},
-        {"longformer[window=20,global_tokens=6]", "", ""}}},
+        {"longformer[window=20,global_tokens=6]", "", ""},
+        {"longformer[window=8,window_form=counted,dropout=0.1]", "", ""}}},
       {"sparse",
        {{"sparse[block=8,summary=3,causal=false]", "", ""},
         {"sparse[block=8,summary=3,causal=true]", "", ""},
         {"sparse[block=5,summary=0]", "", ""},
-        {"sparse[causal=true]", "", ""}}},
+        {"sparse[causal=true]", "", ""},
+        {"sparse[block=8,summary=3,cls=open,dropout=0.1]", "", ""},
+        {"sparse[block=8,summary=3,causal=true,cls=open]", "", ""}}},
       {"bigbird",
        {{"bigbird[block=4,random_blocks=2]", "", ""},
         {"bigbird[block=3,random_blocks=0]", "", ""},
-        {"bigbird[block=1,random_blocks=1,seed=7]", "", ""}}},
+        {"bigbird[block=1,random_blocks=1,seed=7]", "", ""},
+        {"bigbird[block=4,random_blocks=2,random_range=24,append=block]", "", ""}}},
       {"performer", performer_cases()},
       {"synthesizer",
        {{"synthesizer[kind=factorized,rank=1]", "", ""},
@@ -118,10 +134,15 @@ inline std::map<std::string, std::vector<ContractCase>> varied_cases() {
       {"skyformer",
        {{"skyformer[num_features=1]", "", ""},
         {"skyformer[num_features=5]", "", ""},
-        {"skyformer[num_features=16]", "", ""}}},
+        {"skyformer[num_features=16]", "", ""},
+        {"skyformer[num_features=5,positions=prefix]", "", ""},
+        {"skyformer[num_features=5,init=global]",
+         "",
+         "",
+         {{"batch invariance", "the inverse starts from the batch's largest norm"}}}}},
       {"reformer",
        {{"reformer[chunk_length=4,num_hashes=1,num_buckets=4,chunks_before=0]", "", ""},
-        {"reformer[chunk_length=8,num_hashes=3,chunks_after=1]", "", ""},
+        {"reformer[chunk_length=8,num_hashes=3,chunks_after=1,bias=false]", "", ""},
         {"reformer[chunk_length=2,num_hashes=2,key_scale=rms]", "", ""},
         {"reformer[chunk_length=1,num_hashes=2,key_scale=unit,chunks_before=3]", "", ""}}},
       {"sinkhorn",

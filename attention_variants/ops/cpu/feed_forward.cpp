@@ -260,7 +260,7 @@ class AddDroppedOut : public torch::autograd::Function<AddDroppedOut> {
 }  // namespace
 
 bool takes(const Place& place, const DroppedRows& shape) {
-  return is_cpu_float(place) && shape.same_type && shape.dropout < 1;
+  return is_cpu_float(place) && shape.same_type && shape.dropout < 1 && shape.gelu == Gelu::exact;
 }
 
 torch::Tensor run(const FeedForwardCall& call) {

@@ -102,7 +102,7 @@ class LinearAttentionOp : public HeadOp {
 }  // namespace
 
 bool takes(const Place& place, const LinearAttentionShape& shape) {
-  return is_cpu_float(place) && shape.float_table;
+  return is_cpu_float(place) && shape.float_table && shape.options.plain();
 }
 
 torch::Tensor run(const LinearAttentionCall& call) {

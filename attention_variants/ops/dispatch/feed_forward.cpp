@@ -18,7 +18,7 @@ constexpr Implementation<AddDroppedOutCall> kAddDroppedOut[] = {{cpu::takes, cpu
 
 torch::Tensor feed_forward(Kernels asked, const torch::Tensor& x, const FeedForwardWeights& weights,
                            double dropout, bool training, const torch::Tensor& mask) {
-  return pick(kFeedForward, asked, Place::of(x), {.dropout = dropout})
+  return pick(kFeedForward, asked, Place::of(x), {.dropout = dropout, .gelu = weights.gelu})
       .run({x, weights, dropout, training, mask});
 }
 

@@ -28,15 +28,19 @@ torch::Tensor key_value_sums(const torch::Tensor& k_features, const torch::Tenso
   return offset == 0 ? sums : sums + offset * values.sum(2, /*keepdim=*/true);
 }
 
-// (φ(q_i) + offset)·sums, its first d columns divided by the last, which counts as
-// `denominator_min` at least: q_features [B,H,N,f], sums of key_value_sums() [B,H,f,d+1] ->
-// [B,H,N,d]. O(N f d) time.
+// (φ(q_i) + offset)·sums, its first d columns divided by the last, which the options bound:
+// q_features [B,H,N,f], sums of key_value_sums() [B,H,f,d+1] -> [B,H,N,d]. O(N f d) time.
 torch::Tensor normalised_readout(const torch::Tensor& q_features, const torch::Tensor& sums,
-                                 double offset, double denominator_min) {
+                                 const LinearAttentionOptions& options) {
   torch::Tensor both = torch::matmul(q_features, sums);  // numerator and denominator [B,H,N,d+1]
-  if (offset != 0) both = both + offset * sums.sum(2, /*keepdim=*/true);
+  if (options.offset != 0) both = both + options.offset * sums.sum(2, /*keepdim=*/true);
   const int64_t d = sums.size(-1) - 1;
-  return both.narrow(-1, 0, d) / both.narrow(-1, d, 1).clamp_min(denominator_min);
+  torch::Tensor denominator = both.narrow(-1, d, 1);
+  if (options.epsilon != 0) denominator = denominator + options.epsilon;
+  if (options.guard != 0)
+    denominator = torch::where(denominator.abs().le(options.guard), denominator + 2 * options.guard,
+                               denominator);
+  return both.narrow(-1, 0, d) / denominator.clamp_min(options.denominator_min);
 }
 
 // elu(x) + 1 as exp(min(x, 0)) + max(x, 0), and zero where x is padding: elu(x) itself rounds to -1
@@ -61,9 +65,8 @@ torch::Tensor elu_attention(const LinearAttentionCall& call) {
   }
   // The rows of padded queries come out as zero because their features are.
   const torch::Tensor features = elu_features(q, mask);
-  return options.normalise
-             ? normalised_readout(features, sums, options.offset, options.denominator_min)
-             : torch::matmul(features, sums);
+  return options.normalise ? normalised_readout(features, sums, options)
+                           : torch::matmul(features, sums);
 }
 
 torch::Tensor cosine_attention(const LinearAttentionCall& call) {
@@ -75,7 +78,7 @@ torch::Tensor cosine_attention(const LinearAttentionCall& call) {
   const torch::Tensor sums =
       key_value_sums(features(k), values_with_ones(v, mask), options.offset);  // [B,H,2d,d+1]
   // The rows of padded queries come out as zero because their features are.
-  return normalised_readout(features(q), sums, options.offset, options.denominator_min);
+  return normalised_readout(features(q), sums, options);
 }
 
 // The largest W x of each position [B,H,N,1]. For autograd it is computed once more from the row of
@@ -90,13 +93,19 @@ torch::Tensor largest_logit(const torch::Tensor& x, const torch::Tensor& w,
 
 // The largest of each sample and head [B,H,1,1], over the positions seen [B,N].
 torch::Tensor largest_logit(const torch::Tensor& x, const torch::Tensor& w,
-                            const torch::Tensor& logits, const torch::Tensor& seen) {
-  const torch::Tensor position =
-      logits.detach()
-          .amax(-1)
-          .masked_fill(seen.logical_not().unsqueeze(1), -std::numeric_limits<double>::infinity())
-          .argmax(-1, /*keepdim=*/true)
-          .unsqueeze(-1);  // [B,H,1,1]
+                            const torch::Tensor& logits, const torch::Tensor& seen,
+                            KeyMax key_max) {
+  const torch::Tensor largest =
+      logits.detach().amax(-1).masked_fill(seen.logical_not().unsqueeze(1),
+                                           -std::numeric_limits<double>::infinity());  // [B,H,N]
+  if (key_max == KeyMax::batch) {                                                      // [1,1,1,1]
+    const torch::Tensor at = largest.flatten().argmax(0, /*keepdim=*/true);
+    const auto one = [&](const torch::Tensor& t) {
+      return t.reshape({-1, t.size(3)}).index_select(0, at).view({1, 1, 1, t.size(3)});
+    };
+    return largest_logit(one(x), w, one(logits));
+  }
+  const torch::Tensor position = largest.argmax(-1, /*keepdim=*/true).unsqueeze(-1);  // [B,H,1,1]
   const auto row = [&](const torch::Tensor& t) {
     return t.gather(2, position.expand({-1, -1, 1, t.size(3)}));
   };
@@ -113,13 +122,13 @@ torch::Tensor projected_features(const torch::Tensor& x_given, const torch::Tens
   torch::Tensor logits = torch::matmul(x, w.t());  // W x [B,H,N,f]
   if (options.map == FeatureMap::relu) return logits.relu_();
   torch::Tensor shift = x.square().sum(-1, /*keepdim=*/true) * options.norm;  // norm ‖x‖² [B,H,N,1]
-  if (!seen.defined()) {
-    shift = shift + largest_logit(x, w, logits);
-  } else {
-    // At positions not seen x is zero; the exponential is 1 there instead of exp(-c).
-    shift = (shift + largest_logit(x, w, logits, seen))
-                .masked_fill(seen.logical_not().unsqueeze(1).unsqueeze(-1), 0);
-  }
+  const bool queries = !seen.defined();
+  torch::Tensor largest =
+      queries ? largest_logit(x, w, logits) : largest_logit(x, w, logits, seen, options.key_max);
+  if (options.max_gradient == MaxGradient::detached) largest = largest.detach();
+  shift = shift + largest;
+  // At positions not seen x is zero; the exponential is 1 there instead of exp(-c).
+  if (!queries) shift = shift.masked_fill(seen.logical_not().unsqueeze(1).unsqueeze(-1), 0);
   // In place: autograd needs the exponential alone.
   return logits.sub_(shift).exp_();
 }
@@ -136,7 +145,7 @@ torch::Tensor projected_attention(const LinearAttentionCall& call) {
   const torch::Tensor out =
       normalised_readout(projected_features(zero_padding(q, mask), table, torch::Tensor(), options)
                              .to(v.scalar_type()),
-                         sums, options.offset, options.denominator_min);
+                         sums, options);
   return zero_padded_rows(out.to(q.scalar_type()), mask);
 }
 

@@ -42,7 +42,8 @@ torch::Tensor run(const FeedForwardCall& call) {
           ? call.x
           : norm_of(call.x, {.weight = w.norm_weight, .bias = w.norm_bias, .eps = w.norm_eps});
   const torch::Tensor hidden =
-      philox_dropout(torch::gelu(linear_of(x, {.weight = w.in_weight, .bias = w.in_bias})),
+      philox_dropout(torch::gelu(linear_of(x, {.weight = w.in_weight, .bias = w.in_bias}),
+                                 w.gelu == Gelu::tanh ? "tanh" : "none"),
                      call.dropout, call.training);
   return call.x + philox_dropout(linear_of(hidden, {.weight = w.out_weight, .bias = w.out_bias}),
                                  call.dropout, call.training);

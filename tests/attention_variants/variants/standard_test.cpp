@@ -9,7 +9,7 @@
 namespace lra {
 namespace {
 
-constexpr AttentionContext kContext{
+const AttentionContext kContext{
     .width = 64, .heads = 2, .head_dim = 32, .max_length = 4096, .seed = 0};
 
 // Forward, and backward where `training`, with gradients released between runs.

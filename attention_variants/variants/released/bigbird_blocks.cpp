@@ -1,0 +1,71 @@
+#include "attention_variants/variants/released/bigbird_blocks.h"
+
+#include <algorithm>
+#include <bit>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace lra::released {
+namespace {
+
+using Blocks = std::vector<int64_t>;
+
+// numpy.random.permutation() of `values`.
+Blocks permuted(Blocks values, std::mt19937& generator) {
+  for (auto last = static_cast<uint32_t>(values.size()); last-- > 1;) {
+    const uint32_t mask = std::bit_ceil(last + 1) - 1;
+    uint32_t at = generator() & mask;
+    while (at > last) at = generator() & mask;
+    std::swap(values[last], values[at]);
+  }
+  return values;
+}
+
+// Blocks 1 to count - 2 that block i draws from, as Python's slices choose them.
+Blocks candidates(int64_t i, int64_t count, int64_t last) {
+  const int64_t inner = count - 2;
+  Blocks chosen;
+  const auto slice = [&](int64_t begin, int64_t end) {  // of [1, .., count - 2]
+    if (end < 0) end = std::max<int64_t>(0, inner + end);
+    for (int64_t j = begin; j < std::min(end, inner); ++j) chosen.push_back(j + 1);
+  };
+  if (i == 1) {
+    slice(2, last);
+  } else if (i == 2) {
+    slice(3, last);
+  } else if (i == count - 3) {
+    slice(0, last - 4);
+  } else if (i == count - 2) {
+    slice(0, last - 3);
+  } else if (i - 2 > last) {
+    slice(0, last);
+  } else if (i + 1 == last) {
+    slice(0, i - 2);
+  } else {
+    slice(0, i - 2);
+    slice(i + 1, last);
+  }
+  return chosen;
+}
+
+}  // namespace
+
+torch::Tensor bigbird_blocks(const BigbirdDraw& draw) {
+  const int64_t count = draw.blocks;
+  const int64_t range = std::min(draw.range, count);
+  const int64_t last = (range > 2 ? range : count) - 1;
+  torch::Tensor table = torch::full({draw.heads, count, draw.random}, -1, torch::kLong);
+  auto chosen = table.accessor<int64_t, 3>();
+  std::mt19937 generator(draw.seed);
+  for (int64_t h = 0; h < draw.heads; ++h) {
+    for (int64_t i = 1; i < count - 1; ++i) {
+      const Blocks order = permuted(candidates(i, count, last), generator);
+      for (int64_t j = 0; j < std::min<int64_t>(draw.random, std::ssize(order)); ++j)
+        chosen[h][i][j] = order[static_cast<size_t>(j)];
+    }
+  }
+  return table;
+}
+
+}  // namespace lra::released
