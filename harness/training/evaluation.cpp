@@ -85,6 +85,8 @@ LoaderOptions loader_options(const Config& config) {
           .length = config.settings.input.length,
           .shuffle = false,
           .nonzero_mask = config.settings.input.mask == InputMask::nonzero,
+          .all_real = config.settings.input.mask == InputMask::none,
+          .cut = config.settings.input.cut,
           .drop_last = config.settings.evaluation.drop_last,
           .seed = config.seed};
 }

@@ -12,6 +12,23 @@ const json& settings_since() {
   return since;
 }
 
+// Options of variants that came after the first runs, by variant, and what those did.
+const json& options_since() {
+  static const json since = load_named_json("earlier", "options", embedded_earlier).value;
+  return since;
+}
+
+// Without the options that hold what runs did before there were such.
+void erase_earlier_options(json& config) {
+  const json::json_pointer name("/attention/name"), options("/attention/options");
+  if (!config.contains(name) || !config.at(name).is_string() || !config.contains(options)) return;
+  const json since = options_since().value(config.at(name).get<std::string>(), json::object());
+  for (const auto& [key, before] : since.items()) {
+    json& given = config.at(options);
+    if (given.is_object() && given.contains(key) && given[key] == before) given.erase(key);
+  }
+}
+
 }  // namespace
 
 json Config::to_json() const {
@@ -31,6 +48,7 @@ json Config::to_json() const {
 json config_identity(json config) {
   if (!config.is_object()) return config;  // of a file that is not what it should be
   config.erase("overridden");              // its values are there themselves
+  erase_earlier_options(config);
   for (const auto& [key, before] : settings_since().items()) {
     const size_t dot = key.find('.');
     json* group = &config;

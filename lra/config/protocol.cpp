@@ -13,7 +13,8 @@ namespace {
 struct ProtocolFile {
   std::string schema, name, title, description, source, extends;
   json choices = json::array();
-  json settings = json::object(), tasks = json::object(), attentions = json::object();
+  json settings = json::object(), tasks = json::object(), attentions = json::object(),
+       attention_settings = json::object(), variants = json::object();
 
   template <class Fields>
   void fields(Fields& f) {
@@ -27,17 +28,21 @@ struct ProtocolFile {
     f("settings", settings);
     f("tasks", tasks);
     f("attentions", attentions);
+    f("attention_settings", attention_settings);
+    f("variants", variants);
   }
 };
 
 // A task's entry for one variant.
 struct AttentionPart {
   json settings = json::object(), options = json::object();
+  std::string variant;  // that is meant; empty: as the protocol says for all tasks
 
   template <class Fields>
   void fields(Fields& f) {
     f("settings", settings);
     f("options", options);
+    f("variant", variant);
   }
 };
 
@@ -79,12 +84,13 @@ void check_task(const Protocol& protocol, const std::string& task_name, const st
     throw UsageError(where + "." + kAttentions + " should be a JSON object, not " + parts.dump());
   for (const auto& [variant, value] : parts.items()) {
     const std::string place = where + "." + kAttentions + "." + variant;
-    const AttentionEntry& entry = attention_entry(variant);
     AttentionPart part;
     read_fields(value, part, place);
+    const AttentionEntry& entry =
+        attention_entry(meant_attention(protocol, task_name, {.name = variant}).name);
     Settings of_variant;
     read_fields(part.settings, of_variant, place + ".settings");
-    json options = protocol.attentions.value(variant, json::object());
+    json options = protocol.attentions.value(entry.info.name, json::object());
     check_keys(part.options, entry.option_names, place + ".options");
     merge(options, part.options);
     entry.effective_options(options);
@@ -106,9 +112,13 @@ Protocol load(const std::string& name, std::vector<std::string>& seen) {
   if (file.schema.empty() || file.name.empty()) {
     throw UsageError(where + R"( should hold "schema": "lra.protocol/1" and a "name")");
   }
-  for (const json* part : {&file.settings, &file.tasks, &file.attentions}) {
-    if (!part->is_object())
-      throw UsageError(where + ": settings, tasks and attentions should be JSON objects");
+  for (const json* part :
+       {&file.settings, &file.tasks, &file.attentions, &file.attention_settings, &file.variants}) {
+    if (!part->is_object()) {
+      throw UsageError(where +
+                       ": settings, tasks, attentions, attention_settings and variants should be "
+                       "JSON objects");
+    }
   }
   Protocol protocol;
   if (!file.extends.empty()) protocol = load(file.extends, seen);
@@ -121,9 +131,21 @@ Protocol load(const std::string& name, std::vector<std::string>& seen) {
   merge(protocol.settings, file.settings);
   merge(protocol.tasks, file.tasks);
   merge(protocol.attentions, file.attentions);
+  merge(protocol.attention_settings, file.attention_settings);
+  merge(protocol.variants, file.variants);
 
   Settings settings;
   read_fields(protocol.settings, settings, where + ": settings");
+  for (const auto& [variant, own] : protocol.attention_settings.items()) {
+    attention_entry(variant);
+    Settings of_variant;
+    read_fields(own, of_variant, where + ": attention_settings." + variant);
+  }
+  for (const auto& [variant, meant] : protocol.variants.items()) {
+    if (!meant.is_string()) bad_value(where, "variants." + variant, "the name of a variant", meant);
+    attention_entry(variant);
+    attention_entry(meant);
+  }
   for (const auto& [task_name, entry] : protocol.tasks.items())
     check_task(protocol, task_name, where + ": tasks." + task_name);
   for (const auto& [variant, options] : protocol.attentions.items()) {
@@ -169,6 +191,14 @@ void check_task_known(const Protocol& protocol, const std::string& task_name) {
   throw unknown_name("task", task_name, names, "protocol " + protocol.name);
 }
 
+// The name by which a protocol knows a variant: that of a released form is the name it goes by
+// there.
+std::string plain_name(const std::string& attention) {
+  if (attention.empty()) return attention;
+  const std::string& form_of = attention_entry(attention).info.released_form_of;
+  return form_of.empty() ? attention : form_of;
+}
+
 // The part of a protocol for one task and variant; empty where there is none.
 AttentionPart attention_part(const Protocol& protocol, const std::string& task_name,
                              const std::string& attention) {
@@ -185,7 +215,9 @@ json merged_settings(const Protocol& protocol, const std::string& task_name,
   own.erase(kAttentions);
   json merged = protocol.settings;
   merge(merged, own);
-  merge(merged, attention_part(protocol, task_name, attention).settings);
+  const std::string name = plain_name(attention);
+  merge(merged, protocol.attention_settings.value(name, json::object()));
+  merge(merged, attention_part(protocol, task_name, name).settings);
   return merged;
 }
 
@@ -196,6 +228,8 @@ std::vector<std::string> keys_by_attention(const Protocol& protocol, const std::
   for (const auto& [variant, part] : parts.items()) {
     if (part.contains("settings")) collect_keys(part["settings"], "", keys);
   }
+  for (const auto& [variant, own] : protocol.attention_settings.items())
+    collect_keys(own, "", keys);
   return {keys.begin(), keys.end()};
 }
 
@@ -247,10 +281,20 @@ Settings task_settings(const Protocol& protocol, const std::string& task_name,
   return settings;
 }
 
+AttentionSpec meant_attention(const Protocol& protocol, const std::string& task_name,
+                              const AttentionSpec& attention) {
+  const json parts = attention_settings(protocol, task_name);
+  const json part = parts.value(attention.name, json::object());
+  std::string name = part.is_object() ? part.value("variant", std::string()) : std::string();
+  if (name.empty()) name = protocol.variants.value(attention.name, attention.name);
+  return {.name = name, .options = attention.options};
+}
+
 Config make_config(const Protocol& protocol, const std::string& task_name,
-                   const AttentionSpec& attention, const std::vector<std::string>& sets,
-                   uint64_t seed, const std::string& dtype) {
+                   const AttentionSpec& given, const std::vector<std::string>& sets, uint64_t seed,
+                   const std::string& dtype) {
   Config config;
+  const AttentionSpec attention = meant_attention(protocol, task_name, given);
   config.task = task(task_name).name;
   config.attention = attention;
   config.protocol = protocol.name;
@@ -266,6 +310,11 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   for (const std::string& text : sets) apply_set(merged, text, keys);
   read_fields(merged, config.settings, sets.empty() ? "protocol " + protocol.name : "--set");
   check_settings(config.settings);
+  const TrainingDtype wanted = config.settings.training.dtype;
+  if (wanted != TrainingDtype::any && to_string(wanted) != dtype) {
+    throw UsageError("training.dtype is " + to_string(wanted) + " in protocol " + protocol.name +
+                     ": give --dtype " + to_string(wanted) + ", or --set training.dtype=any");
+  }
   const json now = write_fields(config.settings),
              own = write_fields(task_settings(protocol, task_name, attention.name));
   for (const std::string& key : keys) {
@@ -277,7 +326,8 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   config.by_attention = keys_by_attention(protocol, task_name);
 
   json options = protocol.attentions.value(attention.name, json::object());
-  merge(options, attention_part(protocol, task_name, attention.name).options);
+  const AttentionPart part = attention_part(protocol, task_name, plain_name(attention.name));
+  merge(options, part.options);
   merge(options, attention.options);
   config.attention_options = attention_entry(attention.name).effective_options(options);
   return config;

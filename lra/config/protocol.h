@@ -4,12 +4,16 @@
 // user's file serves as well):
 //   {"schema": "lra.protocol/1", "name", "title", "description", "source", "extends": "other",
 //    "choices": ["what the source leaves open, and what was chosen"], "settings": {...},
-//    "tasks": {"listops": {...}}, "attentions": {"nystrom": {...options}}}
-// `settings` holds any field of Settings; a task's entry goes over it. Where a recipe has an entry
+//    "tasks": {"listops": {...}}, "attentions": {"nystrom": {...options}},
+//    "attention_settings": {"linear": {...settings}}, "variants": {"local": "local_tay2020"}}
+// `settings` holds any field of Settings; a task's entry goes over it, and a variant's of
+// `attention_settings` over that. Where a recipe has an entry
 // for a task and a variant, it stands in the task's:
-//    "image": {"attentions": {"sinkhorn": {"settings": {...}, "options": {...}}}}
-// and goes over both. `extends` starts from another protocol. Every key is checked. See
-// docs/protocols.md.
+//    "image": {"attentions": {"sinkhorn": {"settings": {...}, "options": {...}, "variant": "..."}}}
+// and goes over all. `variants` says which function the protocol means by a name, where its source
+// gives a variant's name to another one: AttentionInfo::released_form_of. `options`, there and in
+// `attentions`, are those of the variant that is meant. `extends` starts from another protocol.
+// Every key is checked. See docs/protocols.md.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +34,9 @@ struct Protocol {
   // Task name -> settings over those, and under "attentions" variant name -> {"settings",
   // "options"}: what goes over them and over `attentions` for that task and variant.
   json tasks = json::object();
-  json attentions = json::object();  // variant name -> options
+  json attentions = json::object();          // variant name -> options
+  json attention_settings = json::object();  // variant name -> settings over those of any task
+  json variants = json::object();            // variant name -> the variant that is meant by it
 };
 
 /// The built-in names, sorted.
@@ -48,8 +54,13 @@ Settings task_settings(const Protocol& protocol, const std::string& task,
 /// {"settings", "options"}.
 json attention_settings(const Protocol& protocol, const std::string& task);
 
-/// `sets` are "a.b=v" words; of a group, as "a={...}", the keys that are there. Throws UsageError
-/// on any unknown name, key or value.
+/// What the protocol means by an attention in a task: `attention`, or the released form of its
+/// name.
+AttentionSpec meant_attention(const Protocol& protocol, const std::string& task,
+                              const AttentionSpec& attention);
+
+/// Of what the protocol means by `attention`. `sets` are "a.b=v" words; of a group, as "a={...}",
+/// the keys that are there. Throws UsageError on any unknown name, key or value.
 Config make_config(const Protocol& protocol, const std::string& task,
                    const AttentionSpec& attention, const std::vector<std::string>& sets,
                    uint64_t seed, const std::string& dtype);

@@ -12,8 +12,9 @@ namespace lra {
 enum class InputMask {
   length,   // as many as the sample is long, from the first on
   nonzero,  // every id but 0
+  none,     // all N positions: padding is a token like others, with the embedding of id 0
 };
-constexpr auto names(InputMask) { return std::array{"length", "nonzero"}; }
+constexpr auto names(InputMask) { return std::array{"length", "nonzero", "none"}; }
 
 enum class Positions { learned, sinusoidal };  // sinusoidal: fixed sines and cosines
 constexpr auto names(Positions) { return std::array{"learned", "sinusoidal"}; }
@@ -28,13 +29,48 @@ constexpr auto names(NormPlacement) { return std::array{"pre", "post"}; }
 /// What the classifier reads.
 enum class Pooling {
   mean,
-  cls,  // the output of a learned vector that goes before the tokens
+  cls,    // the output of a learned vector that goes before the tokens
+  first,  // the output of the first token
 };
-constexpr auto names(Pooling) { return std::array{"mean", "cls"}; }
+constexpr auto names(Pooling) { return std::array{"mean", "cls", "first"}; }
 
-/// What mean pooling divides by.
-enum class MeanOver { real, length };  // the real tokens, or the padded length
-constexpr auto names(MeanOver) { return std::array{"real", "length"}; }
+/// What mean pooling adds up and divides by.
+enum class MeanOver {
+  real,    // the real tokens, by their number
+  length,  // the real tokens, by the padded length
+  all,     // all rows, those of padding too, by the padded length
+};
+constexpr auto names(MeanOver) { return std::array{"real", "length", "all"}; }
+
+/// Whether the class token is real in the attention's mask: always, or where the first token is.
+enum class ClsMask { real, first_token };
+constexpr auto names(ClsMask) { return std::array{"real", "first_token"}; }
+
+/// What follows pooling.
+enum class Head {
+  mlp,     // linear to `classifier`, ReLU, linear to the classes
+  linear,  // one linear layer
+};
+constexpr auto names(Head) { return std::array{"mlp", "linear"}; }
+
+/// What the head reads of two inputs.
+enum class PairForm {
+  interact,  // [a, b, a b, a - b]
+  concat,    // [a, b], and there is one more layer, of half of `classifier`, with ReLU
+};
+constexpr auto names(PairForm) { return std::array{"interact", "concat"}; }
+
+/// How weights start.
+enum class Init {
+  torch,  // as torch.nn.Linear: within ±1/√fan-in, biases too
+  flax,   // as LRA's released models: Xavier in attention and feed-forward, whose biases have
+          // standard deviation 1e-6, truncated normal of variance 1/fan-in in the head, no bias
+};
+constexpr auto names(Init) { return std::array{"torch", "flax"}; }
+
+/// Whether --dtype decides, or may only be this.
+enum class TrainingDtype { any, float32, bfloat16 };
+constexpr auto names(TrainingDtype) { return std::array{"any", "float32", "bfloat16"}; }
 
 enum class AttentionDtype {
   model,
@@ -65,11 +101,13 @@ constexpr auto names(DevSplit) { return std::array{"dev", "test"}; }
 struct InputOptions {
   int64_t length = 2048;  // N; longer samples are cut, shorter ones padded
   InputMask mask = InputMask::length;
+  int64_t cut = 0;  // tokens kept of a sample, before it is padded to `length`; 0 = `length`
 
   template <class Fields>
   void fields(Fields& f) {
     f("length", length, at_least(1));
     f("mask", mask);
+    f("cut", cut, at_least(0));
   }
 };
 
@@ -87,6 +125,14 @@ struct ModelOptions {
   NormPlacement norm = NormPlacement::pre;
   Pooling pooling = Pooling::mean;
   MeanOver mean_over = MeanOver::real;
+  ops::PaddedRows padded_rows = ops::PaddedRows::zero;
+  ClsMask cls_mask = ClsMask::real;
+  Head head = Head::mlp;
+  PairForm pair = PairForm::interact;
+  Init init = Init::torch;
+  bool attention_bias = true;  // of the projections to q, k, v and back
+  ops::Gelu gelu = ops::Gelu::exact;
+  double norm_eps = 1e-5;
   AttentionDtype attention_dtype = AttentionDtype::model;
 
   template <class Fields>
@@ -104,6 +150,14 @@ struct ModelOptions {
     f("norm", norm);
     f("pooling", pooling);
     f("mean_over", mean_over);
+    f("padded_rows", padded_rows);
+    f("cls_mask", cls_mask);
+    f("head", head);
+    f("pair", pair);
+    f("init", init);
+    f("attention_bias", attention_bias);
+    f("gelu", gelu);
+    f("norm_eps", norm_eps, more_than(0));
     f("attention_dtype", attention_dtype);
   }
 };
@@ -163,6 +217,7 @@ struct TrainingOptions {
   int64_t evaluate_every = 50;   // steps; dev is also evaluated after the last one
   int64_t checkpoint_every = 0;  // steps; 0 = with every evaluation
   int64_t log_every = 10;        // steps
+  TrainingDtype dtype = TrainingDtype::any;
 
   template <class Fields>
   void fields(Fields& f) {
@@ -172,6 +227,7 @@ struct TrainingOptions {
     f("evaluate_every", evaluate_every, at_least(1));
     f("checkpoint_every", checkpoint_every, at_least(0));
     f("log_every", log_every, at_least(1));
+    f("dtype", dtype);
   }
 };
 

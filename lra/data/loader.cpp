@@ -51,8 +51,10 @@ Batch gather(const std::vector<Split>& splits, const std::vector<int64_t>& rows,
     for (; row >= split->size(); ++split) row -= split->size();
     labels[b] = split->label(row);
     for (int64_t j = 0; j < inputs; ++j, tokens += length, mask += length) {
-      const int64_t n = split->copy(row, j, length, tokens);
+      const int64_t kept = options.cut == 0 ? length : std::min(length, options.cut),
+                    n = split->copy(row, j, kept, tokens);
       for (int64_t i = 0; i < n; ++i) mask[i] = !options.nonzero_mask || tokens[i] != 0;
+      if (options.all_real) std::fill(mask, mask + length, true);
     }
   }
   return batch;

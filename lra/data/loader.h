@@ -39,6 +39,8 @@ struct LoaderOptions {
   bool shuffle =
       false;  // TrainingStream: a fresh seeded permutation each epoch; else the split's own order
   bool nonzero_mask = false;  // mask = (id != 0) instead of the true length
+  bool all_real = false;      // mask = true, whatever the length
+  int64_t cut = 0;            // tokens kept of a sample; 0 = length
   bool drop_last = false;     // one pass: leave out the last incomplete batch
   uint64_t seed = 0;          // of the permutations
   int64_t prefetch = 2;       // batches prepared ahead on a thread; 0 = none

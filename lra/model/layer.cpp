@@ -31,11 +31,13 @@ class WithoutAutocast {
 
 Layer make_layer(const ModelOptions& options, std::shared_ptr<Attention> attention) {
   namespace nn = torch::nn;
-  const nn::LayerNormOptions norm({options.width});
+  const auto norm = nn::LayerNormOptions({options.width}).eps(options.norm_eps);
+  const nn::GELUOptions gelu =
+      nn::GELUOptions().approximate(options.gelu == ops::Gelu::tanh ? "tanh" : "none");
   return {.attention = std::move(attention),
           .attention_norm = nn::LayerNorm(norm),
           .feed_forward = nn::Sequential(nn::Linear(options.width, options.feed_forward),
-                                         nn::GELU(), ops::Dropout(options.dropout),
+                                         nn::GELU(gelu), ops::Dropout(options.dropout),
                                          nn::Linear(options.feed_forward, options.width),
                                          ops::Dropout(options.dropout)),
           .feed_forward_norm = nn::LayerNorm(norm)};
@@ -86,7 +88,8 @@ torch::Tensor add_feed_forward(const Layer& layer, const LayerPass& pass, const 
                             .in_bias = in.bias,
                             .out_weight = out.weight,
                             .out_bias = out.bias,
-                            .norm_eps = norm->options.eps()},
+                            .norm_eps = norm->options.eps(),
+                            .gelu = pass.options.gelu},
                            pass.options.dropout, pass.training, real);
 }
 

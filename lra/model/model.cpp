@@ -6,6 +6,7 @@
 #include "attention_variants/ops/embedding.h"
 #include "attention_variants/ops/layer_norm.h"
 #include "attention_variants/registry.h"
+#include "lra/model/classifier.h"
 
 namespace lra {
 torch::Tensor sinusoidal_positions(int64_t length, int64_t width) {
@@ -22,7 +23,8 @@ Model::Model(const Task& task, const Config& config)
     : options_(config.settings.model),
       kernels_(config.settings.kernels),
       inputs_(task.inputs),
-      length_(config.settings.input.length) {
+      length_(config.settings.input.length),
+      masked_(config.settings.input.mask != InputMask::none) {
   namespace nn = torch::nn;
   const ModelOptions& o = options_;
   const bool cls = o.pooling == Pooling::cls;
@@ -37,7 +39,7 @@ Model::Model(const Task& task, const Config& config)
   dropout_ = register_module("dropout", ops::Dropout(o.dropout));
   torch::nn::init::normal_(tokens_->weight, 0.0, o.embedding_sd);
   if (positions_) torch::nn::init::normal_(positions_->weight, 0.0, o.position_sd);
-  const nn::LayerNormOptions norm({o.width});
+  const auto shared = std::make_shared<SharedTensors>();
   for (int64_t i = 0; i < o.layers; ++i) {
     const std::string layer = "layer" + std::to_string(i) + "_";
     // Each layer has its own seed: no random table is shared across layers.
@@ -46,7 +48,11 @@ Model::Model(const Task& task, const Config& config)
                                    .head_dim = o.head_dim,
                                    .max_length = length,
                                    .seed = config.seed * 1000003 + static_cast<uint64_t>(i),
-                                   .kernels = kernels_};
+                                   .kernels = kernels_,
+                                   .padded_rows = o.padded_rows,
+                                   .bias = o.attention_bias,
+                                   .layer = i,
+                                   .shared = shared};
     const AttentionSpec spec{.name = config.attention.name, .options = config.attention_options};
     layers_.push_back(make_layer(o, make_attention(spec, context)));
     register_module(layer + "attention_norm", layers_.back().attention_norm);
@@ -55,11 +61,10 @@ Model::Model(const Task& task, const Config& config)
     register_module(layer + "feed_forward", layers_.back().feed_forward);
   }
   if (o.norm == NormPlacement::pre)
-    final_norm_ = register_module("final_norm", nn::LayerNorm(norm));
-  const int64_t features = inputs_ == 1 ? o.width : 4 * o.width;
-  classifier_ =
-      register_module("classifier", nn::Sequential(nn::Linear(features, o.classifier), nn::ReLU(),
-                                                   nn::Linear(o.classifier, task.classes)));
+    final_norm_ = register_module("final_norm",
+                                  nn::LayerNorm(nn::LayerNormOptions({o.width}).eps(o.norm_eps)));
+  classifier_ = register_module("classifier", make_classifier(o, inputs_, task.classes));
+  if (o.init == Init::flax) start_as_flax(layers_, classifier_);
 }
 
 torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& mask,
@@ -69,9 +74,11 @@ torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& ma
               mask.sizes());
   TORCH_CHECK(tokens.size(2) <= length_, "the model reads at most ", length_, " tokens, not ",
               tokens.size(2));
-  // Nothing reads what the layers make of padding, unless an attention does.
-  const bool padding_read = std::ranges::any_of(
-      layers_, [](const Layer& layer) { return layer.attention->reads_padding(); });
+  // Nothing reads what the layers make of padding, unless an attention or the mean does.
+  const bool padding_read = options_.padded_rows == ops::PaddedRows::uniform || mean_of_all() ||
+                            std::ranges::any_of(layers_, [](const Layer& layer) {
+                              return layer.attention->reads_padding();
+                            });
   const auto without = [&](const torch::Tensor& rows) {
     return padding_read ? torch::Tensor() : rows;
   };
@@ -82,7 +89,11 @@ torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& ma
       ops::embed(kernels_, ids, {.tokens = tokens_->weight, .positions = positions, .first = cls_},
                  options_.dropout, is_training(),
                  has_cls() ? torch::Tensor() : without(real));  // [B*inputs,L,D]
-  if (has_cls()) real = torch::cat({torch::ones({x.size(0), 1}, real.options()), real}, 1);
+  if (has_cls()) {
+    const torch::Tensor first = real.narrow(1, 0, 1);
+    real = torch::cat(
+        {options_.cls_mask == ClsMask::first_token ? first : torch::ones_like(first), real}, 1);
+  }
   const torch::Tensor rows = without(real);
   const auto normed = [&](torch::nn::LayerNorm& norm) {
     return ops::layer_norm(kernels_, x, weights_of(norm), rows);
@@ -108,8 +119,10 @@ torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& m
     return final_norm_ ? final_norm_->forward(y) : y;
   };
   torch::Tensor pooled;  // [B*inputs,D]
-  if (has_cls()) {
+  if (options_.pooling != Pooling::mean) {
     pooled = normed(x.select(1, 0));
+  } else if (mean_of_all()) {
+    pooled = normed(x).mean(1);
   } else {
     const auto weight = real.unsqueeze(-1).to(x.scalar_type());  // [B*inputs,N,1]
     const auto sum = final_norm_ ? ops::layer_norm_sum(kernels_, x, weights_of(final_norm_), real)
@@ -119,8 +132,9 @@ torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& m
   }
   if (inputs_ == 2) {
     const auto both = pooled.reshape({batch, 2, -1});
-    const auto a = both.select(1, 0), b = both.select(1, 1);  // [B,D]
-    pooled = torch::cat({a, b, a * b, a - b}, -1);            // [B,4D]
+    const auto a = both.select(1, 0), b = both.select(1, 1);                            // [B,D]
+    pooled = options_.pair == PairForm::concat ? torch::cat({a, b}, -1)                 // [B,2D]
+                                               : torch::cat({a, b, a * b, a - b}, -1);  // [B,4D]
   }
   return classifier_->forward(pooled);
 }
@@ -139,7 +153,8 @@ std::vector<torch::Tensor> Model::attention_inputs(const torch::Tensor& tokens,
 }
 
 bool Model::length_invariant() const {
-  return (has_cls() || options_.mean_over != MeanOver::length) &&
+  const bool pooled = options_.pooling != Pooling::mean || options_.mean_over == MeanOver::real;
+  return pooled && masked_ && options_.padded_rows == ops::PaddedRows::zero &&
          std::ranges::all_of(
              layers_, [](const Layer& layer) { return layer.attention->length_invariant(); });
 }

@@ -60,6 +60,9 @@ class Model : public torch::nn::Module {
 
  private:
   bool has_cls() const { return cls_.defined(); }
+  bool mean_of_all() const {
+    return options_.pooling == Pooling::mean && options_.mean_over == MeanOver::all;
+  }
   // tokens and mask [B,inputs,N] through all layers: [B*inputs,L,D] before the last norm, with L =
   // N, or N + 1 and the class token in front. `seen`, where not null, gets what each attention
   // layer is given.
@@ -69,6 +72,7 @@ class Model : public torch::nn::Module {
   ModelOptions options_;
   Kernels kernels_;
   int64_t inputs_, length_;
+  bool masked_;  // false: padding is a token like others
   torch::nn::Embedding tokens_{nullptr}, positions_{nullptr};
   torch::Tensor cls_;              // [D]; undefined without a class token
   torch::Tensor fixed_positions_;  // [L,D]; undefined where positions are learned

@@ -36,7 +36,8 @@ TEST(ProtocolsCommandTest, ShowsChoicesAndEntriesOfVariants) {
   const json run = json::parse(protocol_output(
       {"protocol", "show", "tay2020", "--task", "image", "--attention", "sinkhorn"}));
   EXPECT_EQ(run["optimizer"]["weight_decay"], 0.7);
-  EXPECT_EQ(run["model"]["pooling"], "cls");
+  EXPECT_EQ(run["model"]["pooling"], "mean");
+  EXPECT_EQ(run["attention"]["name"], "sinkhorn_tay2020");
   EXPECT_EQ(run["attention"]["options"]["block"], 64);
 }
 

@@ -154,8 +154,10 @@ TEST(ProtocolTest, AConfigurationReadsBackAsItWasWritten) {
 
 // Runs from before a setting go on: what they did is no part of a configuration's identity.
 TEST(ProtocolTest, WhatRunsDidBeforeASettingLeavesTheirIdentity) {
-  ASSERT_EQ(std::size(embedded_earlier), 1u);
-  const json earlier = json::parse(embedded_earlier[0].second);
+  json earlier;
+  for (const auto& [stem, text] : embedded_earlier) {
+    if (stem == "settings") earlier = json::parse(text);
+  }
   EXPECT_GE(earlier.size(), 12u);
   json config = strict_listops().to_json();
   const auto pointer = [](std::string path) {
@@ -187,9 +189,29 @@ TEST(ProtocolTest, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(set("training.steps=1.5"),
             "--set.training: steps should be an integer, at least 1, not 1.5");
   EXPECT_EQ(set("input.mask=all"),
-            "--set.input: mask should be one of length, nonzero, not \"all\"");
+            "--set.input: mask should be one of length, nonzero, none, not \"all\"");
   EXPECT_EQ(set("evaluation.drop_last=1"),
             "--set.evaluation: drop_last should be true or false, not 1");
+}
+
+// So do options of variants that came later, at what runs did before them.
+TEST(ProtocolTest, WhatRunsDidBeforeAnOptionLeavesTheirIdentity) {
+  json earlier;
+  for (const auto& [stem, text] : embedded_earlier) {
+    if (stem == "options") earlier = json::parse(text);
+  }
+  EXPECT_GE(earlier.size(), 8u);
+  for (const auto& [variant, options] : earlier.items()) {
+    const json config = strict_listops({}, variant).to_json(),
+               identity = config_identity(config)["attention"]["options"];
+    for (const auto& [option, before] : options.items()) {
+      ASSERT_TRUE(config["attention"]["options"].contains(option)) << variant << " " << option;
+      EXPECT_EQ(config["attention"]["options"][option], before) << variant << " " << option;
+      EXPECT_FALSE(identity.contains(option)) << variant << " " << option;
+    }
+  }
+  const json other = config_identity(strict_listops({}, "linformer[dropout=0.5]").to_json());
+  EXPECT_EQ(other["attention"]["options"]["dropout"], 0.5);
 }
 
 class ProtocolFileTest : public testing::Test {

@@ -43,7 +43,7 @@ Sizes sizes_of(const Config& config) {
 TEST(Tay2020Test, TextTasksHaveOneSizeForAllVariants) {
   const std::pair<const char*, Sizes> rows[] = {{"listops", {4, 8, 512, 512, 1024, .1, "cls"}},
                                                 {"text", {4, 4, 256, 256, 1024, .1, "cls"}},
-                                                {"retrieval", {4, 4, 128, 128, 512, .1, "cls"}}};
+                                                {"retrieval", {4, 4, 128, 128, 512, .1, "first"}}};
   for (const auto& [task, sizes] : rows) {
     for (const char* attention : {"standard", "linformer", "performer", "reformer", "nystrom"}) {
       EXPECT_EQ(sizes_of(tay(task, attention)), sizes) << task << " " << attention;
@@ -56,13 +56,13 @@ TEST(Tay2020Test, ImagesHaveSizesByVariant) {
   const std::pair<const char*, Sizes> image[] = {{"standard", common},
                                                  {"linformer", common},
                                                  {"performer", common},
-                                                 {"reformer", {4, 8, 64, 32, 64, .3, "cls"}},
+                                                 {"reformer", {4, 8, 64, 64, 64, .3, "cls"}},
                                                  {"linear", common},
                                                  {"longformer", {4, 4, 128, 64, 128, .3, "mean"}},
                                                  {"local", {1, 2, 128, 64, 128, .3, "mean"}},
                                                  {"sparse", common},
-                                                 {"bigbird", {1, 1, 128, 64, 128, .3, "cls"}},
-                                                 {"sinkhorn", {1, 1, 32, 32, 64, .1, "cls"}},
+                                                 {"bigbird", {1, 4, 128, 64, 128, .3, "cls"}},
+                                                 {"sinkhorn", {1, 1, 32, 32, 64, .1, "mean"}},
                                                  {"synthesizer", common}};
   for (const auto& [attention, sizes] : image)
     EXPECT_EQ(sizes_of(tay("image", attention)), sizes) << attention;
@@ -71,7 +71,7 @@ TEST(Tay2020Test, ImagesHaveSizesByVariant) {
       {"standard", {4, 4, 32, 16, 32, .2, "mean"}},
       {"linformer", {1, 2, 32, 16, 32, .2, "mean"}},
       {"performer", {4, 8, 32, 16, 32, .2, "mean"}},
-      {"reformer", {2, 8, 64, 32, 64, .2, "mean"}},
+      {"reformer", {2, 8, 64, 64, 64, .2, "mean"}},
       {"linear", {1, 2, 128, 64, 128, .2, "mean"}},
       {"longformer", {2, 2, 32, 16, 32, .1, "mean"}},
       {"local", {2, 4, 64, 32, 64, .1, "mean"}},
@@ -117,14 +117,16 @@ TEST(Tay2020Test, OptionsAreThoseOfTaskAndVariant) {
     return tay(task, attention).attention_options[name];
   };
   EXPECT_EQ(option("listops", "linformer", "projected_length"), 16);
-  EXPECT_EQ(option("text", "linformer", "projected_length"), 32);
+  EXPECT_EQ(option("text", "linformer", "projected_length"), 16);
   EXPECT_EQ(option("listops", "performer", "num_features"), 2);
-  EXPECT_EQ(option("text", "performer", "num_features"), 256);
-  EXPECT_EQ(option("listops", "synthesizer", "kind"), "factorized");
-  EXPECT_EQ(option("listops", "synthesizer", "rank"), 32);
-  EXPECT_EQ(option("image", "synthesizer", "kind"), "random");
-  EXPECT_EQ(option("pathfinder", "synthesizer", "kind"), "random");
+  EXPECT_EQ(option("listops", "performer", "epsilon"), 1e-6);
   EXPECT_EQ(option("text", "local", "block"), 50);
+  for (const char* attention : {"linformer", "local", "longformer", "sparse", "sinkhorn"}) {
+    EXPECT_EQ(option("text", attention, "dropout"), .1) << attention;
+    EXPECT_EQ(option("image", attention, "dropout"), .2) << attention;
+  }
+  EXPECT_EQ(option("image", "sparse", "cls"), "open");
+  EXPECT_EQ(option("pathfinder", "sparse", "cls"), "token");
   for (const char* attention : {"local", "bigbird", "sinkhorn"}) {
     EXPECT_EQ(option("image", attention, "block"), 64) << attention;
     EXPECT_EQ(option("pathfinder", attention, "block"), 64) << attention;
@@ -134,6 +136,27 @@ TEST(Tay2020Test, OptionsAreThoseOfTaskAndVariant) {
   EXPECT_EQ(tay("text", "linformer[projected_length=8]").attention_options["projected_length"], 8)
       << "brackets go over all";
   EXPECT_EQ(tay("image", "reformer", {"model.layers=1"}).settings.model.layers, 1) << "so does set";
+}
+
+TEST(Tay2020Test, NamesMeanWhatTheReleaseComputesByThem) {
+  for (const char* task : {"listops", "text", "retrieval", "image", "pathfinder", "pathx"}) {
+    for (const char* attention : {"local", "sinkhorn", "synthesizer", "reformer"})
+      EXPECT_EQ(tay(task, attention).attention.name, std::string(attention) + "_tay2020") << task;
+    EXPECT_EQ(tay(task, "performer").attention.name,
+              task == std::string("listops") ? "performer" : "performer_tay2020");
+    EXPECT_EQ(tay(task, "standard").attention.name, "standard");
+    for (const char* attention : {"linformer", "linear", "performer", "reformer"})
+      EXPECT_EQ(tay(task, attention).settings.input.mask, InputMask::none) << attention;
+    for (const char* attention : {"standard", "local", "bigbird"})
+      EXPECT_EQ(tay(task, attention).settings.input.mask, InputMask::nonzero) << attention;
+  }
+  const Config asked = tay("image", "local_tay2020");
+  EXPECT_EQ(asked.attention.name, "local_tay2020");
+  EXPECT_EQ(asked.settings.model.width, 128) << "with the settings of the name it goes by there";
+  EXPECT_EQ(asked.attention_options["block"], 64);
+  EXPECT_EQ(make_config(load_protocol("lra-strict"), "image", {.name = "local"}, {}, 0, "float32")
+                .attention.name,
+            "local");
 }
 
 TEST(SkyformerTest, HasThePapersTable) {
@@ -182,7 +205,8 @@ TEST(ProtocolsTest, AConfigurationNamesWhatDependsOnTheVariant) {
   EXPECT_EQ(a.by_attention, b.by_attention);
   for (const char* key : {"model.layers", "model.pooling", "optimizer.weight_decay"})
     EXPECT_EQ(std::ranges::count(a.by_attention, key), 1) << key;
-  EXPECT_TRUE(tay("text", "standard").by_attention.empty());
+  const std::vector<std::string> of_text = {"input.mask", "model.head", "model.pooling"};
+  EXPECT_EQ(tay("text", "standard").by_attention, of_text);
   const Config again = Config::from_json(json::parse(b.to_json().dump()), "config.json");
   EXPECT_EQ(again.to_json(), b.to_json());
 }
@@ -254,7 +278,7 @@ TEST(ProtocolsTest, WhatDoesNotGoTogetherIsRefused) {
   EXPECT_EQ(refused({"model.positions=sinusoidal", "model.width=63"}),
             "model.positions sinusoidal needs an even model.width, not 63");
   EXPECT_EQ(refused({"model.pooling=max"}),
-            "--set.model: pooling should be one of mean, cls, not \"max\"");
+            "--set.model: pooling should be one of mean, cls, first, not \"max\"");
   EXPECT_EQ(refused({"evaluation.select_after=2"}),
             "--set.evaluation: select_after should be from 0 to 1, not 2");
 }
