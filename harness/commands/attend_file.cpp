@@ -87,7 +87,8 @@ void add_gradients(const torch::Tensor& output, const torch::Tensor& grad_output
 
 }  // namespace
 
-TensorFile attend_file(const AttentionSpec& spec, const TensorFile& in, uint64_t seed) {
+TensorFile attend_file(const AttentionSpec& spec, const TensorFile& in, uint64_t seed,
+                       const AttendPlace& place) {
   check_names(in);
   torch::Tensor leaves[3];
   for (int i = 0; i < 3; ++i) leaves[i] = in.at(kInputs[i]).detach().clone();
@@ -95,8 +96,9 @@ TensorFile attend_file(const AttentionSpec& spec, const TensorFile& in, uint64_t
   if (q.dim() != 4) throw Error(fmt::format("tensor q should be [B,H,N,d], not {}", shape(q)));
   const int64_t heads = q.size(1), length = q.size(2), width = q.size(3);
   const torch::Tensor* const given_mask = in.find("mask");
-  const torch::Tensor mask =
-      given_mask != nullptr ? given_mask->clone() : torch::ones({q.size(0), length}, torch::kBool);
+  const torch::Tensor mask = given_mask != nullptr && place.masked
+                                 ? given_mask->clone()
+                                 : torch::ones({q.size(0), length}, torch::kBool);
   check_attend_inputs(leaves[0], leaves[1], leaves[2], mask);
   const torch::Tensor* const grad_output = in.find("grad_output");
   if (grad_output != nullptr) check_grad_output(*grad_output, q);
@@ -106,7 +108,9 @@ TensorFile attend_file(const AttentionSpec& spec, const TensorFile& in, uint64_t
                                                .heads = heads,
                                                .head_dim = width,
                                                .max_length = length,
-                                               .seed = seed});
+                                               .seed = seed,
+                                               .kernels = place.kernels,
+                                               .padded_rows = place.padded_rows});
   attention->to(q.scalar_type());
   attention->eval();
   const NamedTensors parameters = own(attention->named_parameters());

@@ -4,16 +4,34 @@
 #include "attention_variants/contract/contract.h"
 #include "harness/commands/commands.h"
 #include "harness/host/runtime.h"
+#include "lra/model/reach.h"
 
 namespace lra {
 namespace {
 
 struct CheckOptions {
-  std::string attention, device = "cpu";
+  std::string attention, device = "cpu", protocol, task;
   std::vector<std::string> options;
   int64_t heads = 2, head_dim = 4, width = 0, threads = 0;
   bool as_json = false;
 };
+
+// Whether every token can change the answer of the model that the protocol makes of the attention.
+contract::Verdict check_reach(const CheckOptions& given, const AttentionSpec& spec) {
+  const Config config =
+      make_config(load_protocol(given.protocol.empty() ? "lra-strict" : given.protocol), given.task,
+                  spec, {}, 0, "float32");
+  const int64_t length = std::min<int64_t>(config.settings.input.length, 640);
+  contract::Verdict verdict{.holds = true};
+  for (const TokenReach& found :
+       token_reach(task(given.task), config, length, {0, length / 4, length / 2, length - 1})) {
+    verdict.holds = verdict.holds && found.change > 1e-6;
+    verdict.measured +=
+        fmt::format("{}token {} of {} changes a logit by {:.2g}",
+                    verdict.measured.empty() ? "" : "; ", found.position, length, found.change);
+  }
+  return verdict;
+}
 
 void run_check(const CheckOptions& given) {
   const AttentionSpec spec = attention_given(given.attention, given.options);
@@ -29,9 +47,13 @@ void run_check(const CheckOptions& given) {
                  {"clauses", json::array()}};
   std::string broken;
   int64_t held = 0;
-  const std::vector<contract::ContractClause> clauses = contract::contract_clauses();
+  std::vector<contract::ContractClause> clauses = contract::contract_clauses();
+  if (!given.task.empty())
+    clauses.push_back({"reach", "in a model of the protocol every token can change the answer"});
   for (const contract::ContractClause& clause : clauses) {
-    const contract::Verdict verdict = contract::check_clause(clause.name, subject);
+    const contract::Verdict verdict = clause.name == "reach"
+                                          ? check_reach(given, spec)
+                                          : contract::check_clause(clause.name, subject);
     held += verdict.holds ? 1 : 0;
     if (!verdict.holds) broken += (broken.empty() ? "" : ", ") + clause.name;
     record["clauses"].push_back({{"clause", clause.name},
@@ -67,6 +89,10 @@ void add_check_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--width", options->width, "D, model width; default: heads times head-dim")
       ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--task", options->task,
+                      "Also build the protocol's model for this task, and try whether every token "
+                      "can change its answer");
+  command->add_option("--protocol", options->protocol, "With --task; default lra-strict");
   command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
   command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();
   command->add_flag("--json", options->as_json, "As JSON");

@@ -294,8 +294,8 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
                    const AttentionSpec& given, const std::vector<std::string>& sets, uint64_t seed,
                    const std::string& dtype) {
   Config config;
-  const AttentionSpec attention = meant_attention(protocol, task_name, given);
   config.task = task(task_name).name;
+  const AttentionSpec attention = meant_attention(protocol, task_name, given);
   config.attention = attention;
   config.protocol = protocol.name;
   config.seed = seed;
