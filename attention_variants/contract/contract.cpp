@@ -24,7 +24,9 @@ void any_length(const ContractProbe& trial, ClauseReport& f) {
                fmt::format("N = {}: {} gives {}", n, form.name(), shape_text(out)));
         f.finite(fmt::format("N = {}: {}", n, form.name()), out);
       } catch (const std::exception& error) {
+        f.grade(Grade::fragile);  // refused: no result, and none that is wrong
         f.that(false, fmt::format("N = {}: {}", n, first_line(error)));
+        f.grade(Grade::wrong);
       }
     }
   }
@@ -33,7 +35,7 @@ void any_length(const ContractProbe& trial, ClauseReport& f) {
 void batch_invariance(const ContractProbe& trial, ClauseReport& f) {
   const auto attention = trial.make();
   for (const EntryPoint& form : trial.forms()) {
-    const Inputs in = trial.inputs(form, first({41, 30, 1, 7, 0, 41, 22}, 41));
+    const Inputs in = trial.inputs(form, trial.samples({41, 30, 1, 7, 0, 41, 22}, 41));
     const torch::Tensor together = trial.call(*attention, form, in);
     for (int64_t b = 0; b < in.mask.size(0); ++b) {
       const Inputs one{in.changed([b](const auto& t) { return t.narrow(0, b, 1); }),
@@ -88,7 +90,7 @@ void non_contiguous(const ContractProbe& trial, ClauseReport& f) {
 void inputs_unchanged(const ContractProbe& trial, ClauseReport& f) {
   const auto attention = trial.make();
   for (const EntryPoint& form : trial.forms()) {
-    const Inputs in = trial.inputs(form, first({41, 30, 0}, 41));
+    const Inputs in = trial.inputs(form, trial.samples({41, 30, 0}, 41));
     const Tensors before = in.changed([](const auto& t) { return t.clone(); });
     const torch::Tensor mask = in.mask.clone();
     const torch::NoGradGuard no_grad;
@@ -173,34 +175,66 @@ struct Clause {
   const char* name;
   const char* promise;
   void (*run)(const ContractProbe&, ClauseReport&);
+  const char* hint;
+  Grade grade = Grade::wrong;
+  bool decisive = false;
 };
 
+// Those without which the others can't be judged stand first.
 constexpr Clause kClauses[] = {
-    {"shape and type", "the output has the shape and the type of what was given", shape_and_type},
-    {"any length", "any N of at least 1, primes too, whatever blocks or features divide it",
-     any_length},
-    {"padded rows", "rows of padded positions are zero", padded_rows},
-    {"all-padding samples", "a sample without a token gives no NaN or infinity, backward neither",
-     all_padding},
-    {"one real token", "nor does a sample with one token, wherever it stands", one_token},
-    {"padding invariance", "what stands at padded positions changes nothing", padding_invariance},
-    {"length invariance", "where it says so, how far samples are padded changes nothing",
-     length_invariance},
-    {"batch invariance", "the other samples of a batch change nothing", batch_invariance},
-    {"types agree", "float32 and bfloat16 agree with float64 on the same inputs", types_agree},
+    {"shape and type", "the output has the shape and the type of what was given", shape_and_type,
+     "return [B,H,N,d] (or [B,N,D]) of the input's type: out.to(q.dtype)", Grade::wrong,
+     /*decisive=*/true},
     {"deterministic", "the same seed gives the same function, and evaluation repeats itself",
-     deterministic},
-    {"non-contiguous inputs", "strides change nothing", non_contiguous},
-    {"inputs unchanged", "q, k, v, x and mask are only read", inputs_unchanged},
-    {"large logits", "logits of 80 and more stay finite, backward too", large_logits},
-    {"gradients of every parameter", "training reaches every parameter", parameter_gradients},
-    {"finite differences", "gradients in float64 are those of the function", finite_differences},
+     deterministic,
+     "keep nothing between calls; draw random numbers once when it is made, or in training alone",
+     Grade::wrong, /*decisive=*/true},
+    {"any length", "any N of at least 1, primes too, whatever blocks or features divide it",
+     any_length, "pad to a whole number of blocks inside and cut the result, or shorten the block"},
+    {"padded rows", "rows of padded positions are zero", padded_rows,
+     "return out * mask[:, None, :, None]", Grade::style},
+    {"all-padding samples", "a sample without a token gives no NaN or infinity, backward neither",
+     all_padding,
+     "a softmax over -inf alone is NaN: logits.masked_fill(~mask[:, None, None, :], -1e9)",
+     Grade::fragile},
+    {"one real token", "nor does a sample with one token, wherever it stands", one_token,
+     "divide by the number of real tokens, not by one less; hide keys by -1e9, not by -inf"},
+    {"padding invariance", "what stands at padded positions changes nothing", padding_invariance,
+     "hide padded keys: logits.masked_fill(~mask[:, None, None, :], -1e9); zero v there before the "
+     "product: v.masked_fill(~mask[:, None, :, None], 0), as 0 times infinity is NaN"},
+    {"length invariance", "where it says so, how far samples are padded changes nothing",
+     length_invariance, "divide by the number of real tokens, or let length_invariant() be false"},
+    {"batch invariance", "the other samples of a batch change nothing", batch_invariance,
+     "take no maximum, mean or norm over dimension 0"},
+    {"types agree", "float32 and bfloat16 agree with float64 on the same inputs", types_agree,
+     "add up in float32, and let no constant be of a narrower type"},
+    {"non-contiguous inputs", "strides change nothing", non_contiguous,
+     "reshape() in place of view(), no as_strided()"},
+    {"inputs unchanged", "q, k, v, x and mask are only read", inputs_unchanged,
+     "masked_fill() in place of masked_fill_()"},
+    {"large logits", "logits of 80 and more stay finite, backward too", large_logits,
+     "subtract the row's maximum before exp(), or use softmax()", Grade::fragile},
+    {"gradients of every parameter", "training reaches every parameter", parameter_gradients,
+     "no detach(), .data or no_grad() on the way; what is not to be trained is a buffer"},
+    {"finite differences", "gradients in float64 are those of the function", finite_differences,
+     "look at backward() of functions of your own, and at detach()"},
     {"state round-trip", "saved and loaded parameters and buffers give the same function",
-     state_round_trip},
-    {"autocast", "runs in bfloat16 under autocast and agrees with float64", autocast},
-    {"options in effect", "reports every option with the value in effect", options_in_effect},
-    {"wrong shapes refused", "wrong shapes and types end in one clear error", wrong_shapes},
+     state_round_trip, "register every tensor that decides the result, as parameter or buffer"},
+    {"autocast", "runs in bfloat16 under autocast and agrees with float64", autocast,
+     "bring operands to one type before a product, and the result to q's", Grade::fragile},
+    {"options in effect", "reports every option with the value in effect", options_in_effect,
+     "options() returns write_fields(options_)", Grade::style},
+    {"wrong shapes refused", "wrong shapes and types end in one clear error", wrong_shapes,
+     "begin with check_attend_inputs(q, k, v, mask)", Grade::style},
 };
+
+const Clause& find_clause(const std::string& name) {
+  const auto clause = std::ranges::find(kClauses, name, &Clause::name);
+  if (clause != std::end(kClauses)) return *clause;
+  std::vector<std::string> names;
+  for (const Clause& known : kClauses) names.emplace_back(known.name);
+  throw unknown_name("clause", name, names);
+}
 
 }  // namespace
 
@@ -211,21 +245,17 @@ ContractSubject contract_subject(const AttentionSpec& spec) {
 
 std::vector<ContractClause> contract_clauses() {
   std::vector<ContractClause> clauses;
-  for (const Clause& clause : kClauses) clauses.push_back({clause.name, clause.promise});
+  for (const Clause& clause : kClauses)
+    clauses.push_back({clause.name, clause.promise, clause.hint, clause.grade, clause.decisive});
   return clauses;
 }
 
 Verdict check_clause(const std::string& name, const ContractSubject& subject) {
-  const auto clause = std::ranges::find(kClauses, name, &Clause::name);
-  if (clause == std::end(kClauses)) {
-    std::vector<std::string> names;
-    for (const Clause& known : kClauses) names.emplace_back(known.name);
-    throw unknown_name("clause", name, names);
-  }
-  ClauseReport findings;
+  const Clause& clause = find_clause(name);
+  ClauseReport findings(clause.grade);
   try {
     const ContractProbe trial(subject);
-    clause->run(trial, findings);
+    clause.run(trial, findings);
   } catch (const std::exception& error) {
     findings.that(false, first_line(error));
   }

@@ -2,10 +2,12 @@
 // tests run over every registered variant, and `lra check` over the user's own.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "attention_variants/base/enum_names.h"
 #include "attention_variants/registry.h"
 #include "attention_variants/torch.h"
 
@@ -23,9 +25,20 @@ struct ContractSubject {
 /// A registered attention; throws UsageError on an unknown name, key or value.
 ContractSubject contract_subject(const AttentionSpec& spec);
 
+/// What a broken clause means for results, the gravest first.
+enum class Grade {
+  wrong,    // they are another function's than the one meant
+  fragile,  // right on usual inputs; NaN, infinity or an error on rare ones
+  style,    // the harness makes up for it
+};
+constexpr auto names(Grade) { return std::array{"wrong", "fragile", "style"}; }
+
 struct ContractClause {
   std::string name;     // "padding invariance"
   std::string promise;  // one sentence
+  std::string hint;     // what usually mends it
+  Grade grade;          // of a failure; some of its checks are graded lower
+  bool decisive;        // without it the clauses that follow say nothing
 };
 
 /// All of them, in the order in which they are tried.
@@ -34,7 +47,8 @@ std::vector<ContractClause> contract_clauses();
 struct Verdict {
   std::string clause;
   bool holds = false;
-  std::string measured;  // one line: the numbers nearest to their limits, or what failed
+  std::string measured;        // one line: the numbers nearest to their limits, or what failed
+  Grade grade = Grade::wrong;  // of the gravest failure, where it does not hold
 };
 
 /// Tries one clause; throws UsageError on an unknown name. Whatever the attention throws is a

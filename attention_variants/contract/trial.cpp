@@ -12,7 +12,7 @@ void ClauseReport::at_most(const std::string& what, double value, double limit) 
   ++count_;
   const std::string text = fmt::format("{} {:.2g} (at most {:.2g})", what, value, limit);
   if (!(value <= limit)) {
-    failures_.push_back(text);
+    failures_.push_back({grade_, text});
   } else if (value / limit >= nearest_ || nearest_text_.empty()) {  // zero of zero is NaN
     nearest_ = limit > 0 ? value / limit : 0;
     nearest_text_ = text;
@@ -21,7 +21,7 @@ void ClauseReport::at_most(const std::string& what, double value, double limit) 
 
 void ClauseReport::that(bool holds, const std::string& otherwise) {
   ++count_;
-  if (!holds) failures_.push_back(otherwise);
+  if (!holds) failures_.push_back({grade_, otherwise});
 }
 
 void ClauseReport::finite(const std::string& what, const torch::Tensor& t) {
@@ -29,14 +29,18 @@ void ClauseReport::finite(const std::string& what, const torch::Tensor& t) {
 }
 
 Verdict ClauseReport::verdict(const std::string& clause) const {
-  if (failures_.empty())
-    return {clause, true, nearest_text_.empty() ? fmt::format("{} checks", count_) : nearest_text_};
+  if (failures_.empty()) {
+    const bool counted = nearest_text_.empty();
+    return {clause, true, counted ? fmt::format("{} checks", count_) : nearest_text_, grade_};
+  }
   constexpr size_t kShown = 2;
+  std::vector<Failure> gravest = failures_;
+  std::ranges::stable_sort(gravest, {}, &Failure::grade);
   std::string text;
-  for (size_t i = 0; i < std::min(kShown, failures_.size()); ++i)
-    text += (i == 0 ? "" : "; ") + failures_[i];
-  if (failures_.size() > kShown) text += fmt::format("; and {} more", failures_.size() - kShown);
-  return {clause, false, text};
+  for (size_t i = 0; i < std::min(kShown, gravest.size()); ++i)
+    text += (i == 0 ? "" : "; ") + gravest[i].text;
+  if (gravest.size() > kShown) text += fmt::format("; and {} more", gravest.size() - kShown);
+  return {clause, false, text, gravest.front().grade};
 }
 
 // ---- Inputs -------------------------------------------------------------------------------------
@@ -94,6 +98,30 @@ ContractProbe::ContractProbe(const ContractSubject& subject) : subject_(subject)
   if (attention->projections() == Projections::value_only) core.leaves = {"v"};
   if (has_attend(*attention, core)) forms_.push_back(core);
   forms_.push_back({.attends = false, .leaves = {"x"}});
+  takes_empty_samples_ = is_finite_on_empty_samples();
+}
+
+bool ContractProbe::is_finite_on_empty_samples() const {
+  for (const EntryPoint& form : forms_) {
+    const Inputs in = inputs(form, first({4, 0}, 4)).needing_gradients();
+    try {
+      const torch::Tensor out = call(*make(), form, in);
+      bool finite = torch::isfinite(out).all().item<bool>();
+      for (const torch::Tensor& found : gradients(weighted_sum(out), in.leaves))
+        finite = finite && torch::isfinite(found).all().item<bool>();
+      const torch::NoGradGuard no_grad;
+      finite = finite && torch::isfinite(call(*make(), form, in)).all().item<bool>();
+      if (!finite) return false;
+    } catch (const std::exception&) {
+      return true;  // what it is decides the clause that meets it
+    }
+  }
+  return true;
+}
+
+torch::Tensor ContractProbe::samples(std::vector<int64_t> lengths, int64_t n) const {
+  if (!takes_empty_samples_) std::ranges::replace(lengths, 0, 1);
+  return first(lengths, n);
 }
 
 // Whether it overrides Attention::attend(), which only says that there is none.
@@ -155,6 +183,9 @@ void ContractProbe::check_finite(ClauseReport& f, Attention& attention, const En
   const Tensors found = gradients(weighted_sum(out), in.leaves);
   for (size_t i = 0; i < found.size(); ++i)
     f.finite(what + "the gradient of " + form.leaves[i], found[i]);
+  // Modules of PyTorch have another path then.
+  const torch::NoGradGuard no_grad;
+  f.finite(what + "the output without gradients", call(attention, form, given));
 }
 
 }  // namespace lra::contract

@@ -16,6 +16,10 @@ using Tensors = std::vector<torch::Tensor>;
 /// Collects what a clause sees, and says at the end whether it holds.
 class ClauseReport {
  public:
+  explicit ClauseReport(Grade grade) : grade_(grade) {}
+
+  /// What failures from here on mean.
+  void grade(Grade grade) { grade_ = grade; }
   /// `value` should be at most `limit`; NaN is not.
   void at_most(const std::string& what, double value, double limit);
   /// `holds` should be true; `otherwise` says what it is when not.
@@ -29,7 +33,13 @@ class ClauseReport {
   int64_t count_ = 0;
   double nearest_ = -1;  // the largest value / limit that holds, and its text
   std::string nearest_text_;
-  std::vector<std::string> failures_;
+  struct Failure {
+    Grade grade;
+    std::string text;
+  };
+
+  Grade grade_;
+  std::vector<Failure> failures_;
 };
 
 /// One way into an attention, and what it is given: attend(q, k, v, mask) as the layer's own
@@ -74,17 +84,24 @@ class ContractProbe {
   Inputs inputs(const EntryPoint& form, const torch::Tensor& mask,
                 torch::ScalarType type = torch::kDouble, uint64_t seed = 1) const;
 
+  /// mask [B,N] with the first lengths[b] positions of sample b real. An empty sample gets one
+  /// token where the attention is not finite on empty ones: one clause says so, the others need
+  /// not.
+  torch::Tensor samples(std::vector<int64_t> lengths, int64_t n) const;
+
   torch::Tensor call(Attention& attention, const EntryPoint& form, const Inputs& in) const;
 
-  /// The output, and the gradients of all leaves, are finite.
+  /// The output, with and without a gradient asked for, and the gradients of all leaves are finite.
   void check_finite(ClauseReport& f, Attention& attention, const EntryPoint& form,
                     const Inputs& given, const std::string& when) const;
 
  private:
   bool has_attend(Attention& attention, const EntryPoint& form) const;
+  bool is_finite_on_empty_samples() const;
 
   const ContractSubject& subject_;
   std::vector<EntryPoint> forms_;
+  bool takes_empty_samples_ = true;
 };
 
 /// "Float", "BFloat16"

@@ -243,34 +243,41 @@ TEST(ContractClauses, AllHoldWithoutAFault) {
 }
 
 TEST(ContractClauses, EachCatchesWhatItIsThereFor) {
-  const std::pair<Fault, const char*> expected[] = {
-      {Fault::wrong_shape, "shape and type"},
-      {Fault::wrong_type, "shape and type"},
-      {Fault::even_lengths_alone, "any length"},
-      {Fault::leaves_padded_rows, "padded rows"},
-      {Fault::nan_on_all_padding, "all-padding samples"},
-      {Fault::nan_on_one_token, "one real token"},
-      {Fault::ignores_mask, "padding invariance"},
-      {Fault::multiplies_padding_by_zero, "padding invariance"},
-      {Fault::adds_to_padded_logits, "padding invariance"},
-      {Fault::depends_on_length, "length invariance"},
-      {Fault::leaks_across_batch, "batch invariance"},
-      {Fault::rounds_inside, "types agree"},
-      {Fault::draws_noise, "deterministic"},
-      {Fault::ignores_strides, "non-contiguous inputs"},
-      {Fault::writes_to_input, "inputs unchanged"},
-      {Fault::overflows, "large logits"},
-      {Fault::unused_parameter, "gradients of every parameter"},
-      {Fault::wrong_gradient, "finite differences"},
-      {Fault::unregistered_table, "state round-trip"},
-      {Fault::float32_under_autocast, "autocast"},
-      {Fault::hides_an_option, "options in effect"},
-      {Fault::takes_any_shape, "wrong shapes refused"},
+  struct Expected {
+    Fault fault;
+    const char* clause;
+    Grade grade;
+  };
+  const Expected expected[] = {
+      {Fault::wrong_shape, "shape and type", Grade::wrong},
+      {Fault::wrong_type, "shape and type", Grade::wrong},
+      {Fault::even_lengths_alone, "any length", Grade::fragile},
+      {Fault::leaves_padded_rows, "padded rows", Grade::style},
+      {Fault::nan_on_all_padding, "all-padding samples", Grade::fragile},
+      {Fault::nan_on_one_token, "one real token", Grade::wrong},
+      {Fault::ignores_mask, "padding invariance", Grade::wrong},
+      {Fault::multiplies_padding_by_zero, "padding invariance", Grade::fragile},
+      {Fault::adds_to_padded_logits, "padding invariance", Grade::fragile},
+      {Fault::depends_on_length, "length invariance", Grade::wrong},
+      {Fault::leaks_across_batch, "batch invariance", Grade::wrong},
+      {Fault::rounds_inside, "types agree", Grade::wrong},
+      {Fault::draws_noise, "deterministic", Grade::wrong},
+      {Fault::ignores_strides, "non-contiguous inputs", Grade::wrong},
+      {Fault::writes_to_input, "inputs unchanged", Grade::wrong},
+      {Fault::overflows, "large logits", Grade::fragile},
+      {Fault::unused_parameter, "gradients of every parameter", Grade::wrong},
+      {Fault::wrong_gradient, "finite differences", Grade::wrong},
+      {Fault::unregistered_table, "state round-trip", Grade::wrong},
+      {Fault::float32_under_autocast, "autocast", Grade::fragile},
+      {Fault::hides_an_option, "options in effect", Grade::style},
+      {Fault::takes_any_shape, "wrong shapes refused", Grade::style},
   };
   std::vector<std::string> caught;
-  for (const auto& [fault, clause] : expected) {
+  for (const auto& [fault, clause, grade] : expected) {
     const Verdict verdict = check_clause(clause, faulty(fault));
     EXPECT_FALSE(verdict.holds) << clause << ", fault " << static_cast<int>(fault);
+    EXPECT_EQ(verdict.grade, grade)
+        << clause << ", fault " << static_cast<int>(fault) << ": " << verdict.measured;
     caught.emplace_back(clause);
   }
   for (const ContractClause& clause : contract_clauses())
@@ -281,6 +288,8 @@ TEST(ContractClauses, EachCatchesWhatItIsThereFor) {
 TEST(ContractClauses, CatchNothingElse) {
   using Names = std::vector<std::string>;
   EXPECT_EQ(failing(faulty(Fault::leaves_padded_rows)), Names{"padded rows"});
+  EXPECT_EQ(failing(faulty(Fault::nan_on_all_padding)),
+            (Names{"all-padding samples", "padding invariance"}));
   EXPECT_EQ(failing(faulty(Fault::leaks_across_batch)),
             (Names{"padding invariance", "batch invariance"}));
   EXPECT_EQ(failing(faulty(Fault::multiplies_padding_by_zero)), Names{"padding invariance"});
@@ -298,6 +307,7 @@ TEST(ContractClauses, AreNamedOnce) {
   for (const ContractClause& clause : contract_clauses()) {
     EXPECT_EQ(std::ranges::count(names, clause.name), 0) << clause.name;
     EXPECT_FALSE(clause.promise.empty()) << clause.name;
+    EXPECT_FALSE(clause.hint.empty()) << clause.name;
     names.push_back(clause.name);
   }
   EXPECT_THROW(check_clause("padding", faulty(Fault::none)), UsageError);

@@ -9,6 +9,10 @@ The right ones:
 - linear: forward(q, k, v, mask), the formula of `linear` with a learned slope within elu, a buffer and a fixed parameter.
 - mixer: forward(x, mask), a whole layer without q, k and v: every token gets a gated mean of its sample's tokens, with dropout.
 
+As people write them: sdpa (PyTorch's function with the mask as it is), multihead (nn.MultiheadAttention(64, 2)), elu (linear attention
+whose keys are multiplied by the mask), buffered (a decay per head in a buffer, and dropout of weights). None cares for samples without
+tokens, for infinite numbers at padding, or for padded rows: fragile or style, not wrong.
+
 The wrong ones, each named after the clause of the contract that catches it: wrong_shape, wrong_type, ignores_mask, leaks (across
 the batch), nan (on a sample without tokens), noise. And one whose forward takes (q, k, v): signature. The tests find them
 by name; one makes them anew and compares what they compute.
@@ -80,6 +84,43 @@ class Mixer(nn.Module):
         return (torch.sigmoid(self.gate) * mean + torch.tanh(x)).masked_fill(padded, 0.0).to(x.dtype)
 
 
+class Sdpa(nn.Module):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :])
+
+
+class Multihead(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(64, 2, batch_first=True)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return self.attention(x, x, x, key_padding_mask=torch.logical_not(mask), need_weights=False)[0]
+
+
+class Elu(nn.Module):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        query = nn.functional.elu(q) + 1
+        key = (nn.functional.elu(k) + 1) * mask[:, None, :, None].to(k.dtype)
+        state = torch.matmul(key.transpose(-2, -1), v)
+        return torch.matmul(query, state) / (torch.matmul(query, key.sum(2).unsqueeze(-1)) + 1e-6)
+
+
+class Buffered(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("decay", torch.tensor([0.01, 0.1]))  # of each of two heads, a position
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        position = torch.arange(q.size(2), device=q.device, dtype=q.dtype)
+        distance = (position[:, None] - position[None, :]).abs()
+        scores = torch.matmul(q, k.transpose(-2, -1)) / float(q.size(-1)) ** 0.5
+        scores = scores - self.decay.to(q.dtype)[None, :, None, None] * distance
+        scores = scores.masked_fill(torch.logical_not(mask)[:, None, None, :], float("-inf"))
+        return torch.matmul(self.dropout(torch.softmax(scores, dim=-1)), v)
+
+
 class WrongShape(nn.Module):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         return zeroed(v, mask)[..., 1:]
@@ -122,7 +163,8 @@ def main():
     path = Path(sys.argv[1])
     path.mkdir(parents=True, exist_ok=True)
     modules = {
-        "softmax": Softmax(), "linear": Linear(), "mixer": Mixer(), "wrong_shape": WrongShape(), "wrong_type": WrongType(),
+        "softmax": Softmax(), "linear": Linear(), "mixer": Mixer(), "sdpa": Sdpa(),
+        "multihead": Multihead(), "elu": Elu(), "buffered": Buffered(), "wrong_shape": WrongShape(), "wrong_type": WrongType(),
         "ignores_mask": IgnoresMask(), "leaks": Leaks(), "nan": Nan(), "noise": Noise(), "signature": Signature()}
     for name, module in modules.items():
         file = path / f"torchscript-{name}.pt"

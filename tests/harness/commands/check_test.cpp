@@ -45,7 +45,7 @@ TEST(CheckTest, SaysOfEveryClauseThatItHolds) {
 TEST(CheckTest, ADeclaredExceptionFailsWithItsNumber) {
   const ProgramResult result = check("nystrom[init=global,num_landmarks=5]");
   EXPECT_EQ(result.status, 1);
-  EXPECT_TRUE(line_of(result, "batch invariance").starts_with("batch invariance: FAILS ("));
+  EXPECT_TRUE(line_of(result, "batch invariance").starts_with("batch invariance: FAILS, wrong ("));
   EXPECT_NE(line_of(result, "batch invariance").find("(at most 1e-10)"), std::string::npos);
   EXPECT_EQ(result.err,
             "lra: nystrom[init=global,num_landmarks=5] does not keep the contract: batch "
@@ -57,6 +57,9 @@ TEST(CheckTest, AsJson) {
   EXPECT_EQ(result.status, 0) << result.text();
   const json record = json::parse(result.out);
   EXPECT_EQ(record["holds"], true);
+  EXPECT_EQ(record["sizes"], (json{{"heads", 2}, {"head_dim", 32}, {"width", 64}}));
+  for (const char* grade : {"wrong", "fragile", "style"})
+    EXPECT_EQ(record[grade], json::array()) << grade;
   EXPECT_EQ(record["attention"]["options"]["sha256"].get<std::string>().size(), 64u);
   const auto clauses = contract::contract_clauses();
   ASSERT_EQ(record["clauses"].size(), clauses.size());
@@ -79,11 +82,54 @@ class BrokenFile : public testing::TestWithParam<std::pair<const char*, const ch
 
 TEST_P(BrokenFile, IsCaughtByTheClauseOfItsName) {
   const auto& [name, clause] = GetParam();
-  const ProgramResult result = check(fixture(name));
+  const bool fragile = name == std::string("nan");
+  const ProgramResult result = check(fixture(name), {"--strict"});
   EXPECT_EQ(result.status, 1);
-  EXPECT_TRUE(line_of(result, clause).starts_with(std::string(clause) + ": FAILS ("));
+  const std::string line = line_of(result, clause);
+  EXPECT_TRUE(
+      line.starts_with(std::string(clause) + (fragile ? ": FAILS, fragile (" : ": FAILS, wrong (")))
+      << line;
   EXPECT_NE(result.err.find(clause), std::string::npos) << result.err;
   EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+}
+
+// What people write: right results, and a word on what is missing.
+TEST(CheckTest, OrdinaryModulesAreNotWrong) {
+  for (const char* name : {"sdpa", "multihead", "elu", "buffered"}) {
+    const ProgramResult result = check(fixture(name));
+    EXPECT_EQ(result.status, 0) << name << "\n" << result.text();
+    const std::string last = text_lines(result.out).back();
+    EXPECT_EQ(last.find("wrong: "), std::string::npos) << last;
+    EXPECT_NE(last.find("fragile: "), std::string::npos) << last;
+    EXPECT_NE(last.find("style: padded rows"), std::string::npos) << last;
+    EXPECT_NE(result.out.find("  hint: return out * mask"), std::string::npos) << result.out;
+  }
+}
+
+TEST(CheckTest, StopsAtAWrongShapeAndNamesTheSizes) {
+  const ProgramResult result = check(fixture("multihead"), {"--heads", "3", "--head-dim", "5"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_TRUE(line_of(result, "shape and type").starts_with("shape and type: FAILS, wrong ("));
+  EXPECT_NE(result.out.find("tried with 3 heads of 5, model width 15; for other sizes: --heads, "
+                            "--head-dim, --width\n"),
+            std::string::npos)
+      << result.out;
+  EXPECT_EQ(text_lines(result.out).size(), 4u) << result.out;
+  EXPECT_NE(result.out.find("18 not tried"), std::string::npos) << result.out;
+}
+
+TEST(CheckTest, ExplainsAClause) {
+  for (const size_t i : {0, 6}) {
+    const contract::ContractClause clause = contract::contract_clauses().at(i);
+    const ProgramResult result = run_program({"check", "--explain", clause.name});
+    EXPECT_EQ(result.status, 0) << result.text();
+    EXPECT_NE(result.out.find(clause.promise), std::string::npos) << result.out;
+    EXPECT_NE(result.out.find(clause.hint), std::string::npos) << result.out;
+  }
+  const ProgramResult unknown = run_program({"check", "--explain", "padding"});
+  EXPECT_EQ(unknown.status, 2) << unknown.text();
+  EXPECT_NE(unknown.err.find("unknown clause 'padding'"), std::string::npos) << unknown.err;
+  EXPECT_EQ(run_program({"check"}).status, 2);
 }
 
 std::string broken_name(const testing::TestParamInfo<BrokenFile::ParamType>& given) {
