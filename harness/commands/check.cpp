@@ -1,6 +1,7 @@
 // lra check: whether an attention keeps the contract.
 #include <fmt/format.h>
 
+#include "attention_variants/base/text.h"
 #include "attention_variants/contract/contract.h"
 #include "harness/commands/commands.h"
 #include "harness/host/runtime.h"
@@ -61,14 +62,15 @@ void run_check(const CheckOptions& given) {
                                  {"holds", verdict.holds},
                                  {"measured", verdict.measured}});
     if (given.as_json) continue;
-    fmt::print("{}: {} ({})\n", clause.name, verdict.holds ? "holds" : "FAILS", verdict.measured);
+    fmt::print("{}: {} ({})\n", clause.name, verdict.holds ? "holds" : "FAILS",
+               printable(verdict.measured));
     std::fflush(stdout);  // line by line: slow attentions take a while
   }
   record["holds"] = broken.empty();
   if (given.as_json) {
     fmt::print("{}\n", record.dump(2));
   } else {
-    fmt::print("{}: {} of {} clauses hold\n", spec.text(), held, clauses.size());
+    fmt::print("{}: {} of {} clauses hold\n", printable(spec.text()), held, clauses.size());
   }
   if (!broken.empty())
     throw Error(fmt::format("{} does not keep the contract: {}", spec.text(), broken));
