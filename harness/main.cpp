@@ -4,7 +4,12 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <iostream>
+#include <system_error>
 
+#include "attention_variants/base/file_errors.h"
 #include "harness/commands/commands.h"
 #include "harness/host/gpu.h"
 #include "harness/host/memory.h"
@@ -27,6 +32,30 @@ void keep_freed_pages() {
 int fail(const std::exception& error) {
   lra::host::say_error(lra::first_line(error));
   return lra::host::exit_status(error);
+}
+
+// What was printed has to arrive: on a full disk it does not, and none of what printed it may have
+// been told.
+int finish(int status) {
+  std::fflush(stdout);
+  const int error = errno;  // of this, or of a flush by what printed
+  std::cout.flush();
+  if (std::ferror(stdout) == 0 && std::cout.good()) return status;
+  const bool known = error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO;
+  lra::host::say_error("cannot write standard output" +
+                       (known
+                            ? ": " + std::generic_category().message(error) + lra::advice_on(error)
+                            : std::string("; is the disk full?")));
+  return 1;
+}
+
+// An error of a stream that was written to: of standard output it is that which finish() looks for.
+int fail_in_writing(const std::system_error& error) {
+  if (std::ferror(stdout) == 0) return fail(error);
+  const std::error_code code = error.code();
+  lra::host::say_error("cannot write standard output: " + code.message() +
+                       lra::advice_on(code.value()));
+  return 1;
 }
 
 // CLI11 says that a word is not expected, or a subcommand missing, but not what was meant.
@@ -111,13 +140,15 @@ int main(int argc, char** argv) {
   try {
     lra::host::load_cuda();
     app.parse(argc, argv);
-    return 0;
+    return finish(0);
   } catch (const CLI::Success& success) {  // --help, --version
-    return app.exit(success);
+    return finish(app.exit(success));
   } catch (const CLI::ParseError& error) {
     return lra::rank_zero_reports() ? 2 : fail(with_nearest(app, error));
   } catch (const lra::AlreadyReported& error) {
     return error.status();
+  } catch (const std::system_error& error) {
+    return fail_in_writing(error);
   } catch (const std::exception& error) {
     return fail(error);
   }

@@ -1,7 +1,11 @@
 #include "attention_variants/base/error.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
+
+#include "attention_variants/base/file_errors.h"
+#include "attention_variants/base/text.h"
 
 namespace lra {
 namespace {
@@ -50,8 +54,9 @@ UsageError unknown_name(std::string_view what, std::string_view name,
 }
 
 std::string first_line(const std::exception& error) {
-  const std::string text = error.what();
-  return text.substr(0, text.find('\n'));
+  const auto* of_file = dynamic_cast<const std::filesystem::filesystem_error*>(&error);
+  const std::string text = of_file == nullptr ? error.what() : file_error_text(*of_file);
+  return printable(text.substr(0, text.find('\n')));
 }
 
 }  // namespace lra

@@ -2,17 +2,18 @@
 
 #include <fcntl.h>
 #include <ftw.h>
+#include <poll.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
-#include <set>
 #include <system_error>
 #include <vector>
 
+#include "attention_variants/base/file_errors.h"
+#include "attention_variants/base/json_fault.h"
 #include "attention_variants/base/sha256.h"
 #include "attention_variants/base/text.h"
 
@@ -22,10 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 Error system_error(const std::string& what, const fs::path& path, int error) {
-  std::string message =
-      "cannot " + what + " " + path.string() + ": " + std::generic_category().message(error);
-  if (error == ENOSPC) message += "; free some space there or choose another place";
-  return Error(message);
+  return Error("cannot " + what + " " + path.string() + ": " +
+               std::generic_category().message(error) + advice_on(error));
 }
 
 // A file descriptor that closes itself.
@@ -43,11 +42,23 @@ class Descriptor {
   int value_;
 };
 
+// A pipe without a writer is not waited for: whoever left it as a file would never know.
+void check_has_writer(const Descriptor& file, const fs::path& path) {
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0 || !S_ISFIFO(info.st_mode)) return;
+  constexpr int kMilliseconds = 3000;
+  pollfd ready{.fd = file.get(), .events = POLLIN, .revents = 0};
+  if (::poll(&ready, 1, kMilliseconds) == 0)
+    throw Error("cannot read " + path.string() + ": it is a pipe, and no one writes to it");
+  ::fcntl(file.get(), F_SETFL, ::fcntl(file.get(), F_GETFL) & ~O_NONBLOCK);
+}
+
 // Calls `use(chunk)` for consecutive pieces of the file.
 template <class Use>
 void for_each_chunk(const fs::path& path, Use use) {
-  const Descriptor file(path, O_RDONLY);
+  const Descriptor file(path, O_RDONLY | O_NONBLOCK);
   if (file.get() < 0) throw system_error("read", path, errno);
+  check_has_writer(file, path);
   std::vector<char> buffer(1 << 20);
   for (;;) {
     const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
@@ -103,6 +114,17 @@ void remove_dead_partials(const fs::path& path) {
   }
 }
 
+// Where a path leads over its links, whether there is a file yet or not.
+fs::path link_target(fs::path path) {
+  std::error_code ignored;
+  for (int links = 0; fs::is_symlink(path, ignored); ++links) {
+    constexpr int kMost = 40;  // as Linux
+    if (links == kMost) throw system_error("write", path, ELOOP);
+    path = path.parent_path() / fs::read_symlink(path, ignored);  // an absolute one stands alone
+  }
+  return path;
+}
+
 }  // namespace
 
 std::string read_file(const fs::path& path) {
@@ -112,23 +134,13 @@ std::string read_file(const fs::path& path) {
 }
 
 json parse_json(std::string_view text, const std::string& where) {
-  // nlohmann keeps one of two equal keys without a word, and a value nested without end would
-  // overflow the stack where it is printed.
-  std::vector<std::set<std::string>> keys;
-  const auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
-    if (depth > 64) throw Error(where + ": JSON is nested more than 64 deep");
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key) {
-      const std::string key = parsed.get<std::string>();
-      if (!keys.back().insert(key).second) {
-        throw Error(where + ": key '" + printable(key, 100) + "' stands twice");
-      }
-    }
-    return true;
-  };
+  const JsonFault fault = json_fault(text, /*most_depth=*/64);
+  if (fault.kind == JsonFault::Kind::too_deep)
+    throw Error(where + ": JSON is nested more than 64 deep");
+  if (fault.kind == JsonFault::Kind::key_twice)
+    throw Error(where + ": key '" + printable(fault.key, 100) + "' stands twice");
   try {
-    return json::parse(text.begin(), text.end(), watch);
+    return json::parse(text.begin(), text.end());
   } catch (const json::exception& error) {  // parse_error; out_of_range for a number like 1e999
     // "[json.exception.parse_error.101] parse error at line 1, column 2: ..." without its tag. It
     // quotes the text as it stands, and however long it is.
@@ -149,9 +161,10 @@ void remove_tree(const fs::path& path) {
 }
 
 AtomicFolder::AtomicFolder(fs::path target) : target_(std::move(target)) {
-  std::error_code error;
-  if (target_.has_parent_path()) fs::create_directories(target_.parent_path(), error);
-  if (error) throw system_error("write", target_, error.value());
+  if (target_.has_parent_path()) {
+    const std::string trouble = make_folders(target_.parent_path());
+    if (!trouble.empty()) throw Error("cannot write " + target_.string() + ": " + trouble);
+  }
   remove_dead_partials(target_);
   for (;;) {
     partial_ = partial_name(target_);
@@ -177,13 +190,13 @@ void AtomicFolder::commit() {
   sync_parent(target_);
 }
 
-AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
+AtomicFile::AtomicFile(fs::path path, Links links) : path_(std::move(path)) {
   std::error_code ignored;
-  // Renaming over a link would replace the link, not its target.
-  if (fs::is_symlink(path_, ignored)) path_ = fs::weakly_canonical(path_, ignored);
-  const fs::file_status status = fs::status(path_, ignored);
+  // Renaming over a link replaces the link, not its target.
+  if (links == Links::follow) path_ = link_target(std::move(path_));
+  const fs::file_status status = fs::symlink_status(path_, ignored);
   if (fs::is_directory(status)) throw system_error("write", path_, EISDIR);
-  if (fs::exists(status) && !fs::is_regular_file(status)) {
+  if (links == Links::follow && fs::exists(status) && !fs::is_regular_file(status)) {
     // A device or a pipe is written to, never replaced.
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
     if (descriptor_ < 0) throw system_error("write", path_, errno);
@@ -228,15 +241,16 @@ void AtomicFile::commit() {
   if (closed != 0 && errno != EINTR) throw system_error("write", path_, errno);
 }
 
-void write_file(const fs::path& path, std::string_view text) {
-  AtomicFile file(path);
+void write_file(const fs::path& path, std::string_view text, Links links) {
+  AtomicFile file(path, links);
   file.write(text);
   file.commit();
 }
 
-void write_json(const fs::path& path, const json& value) {
+void write_json(const fs::path& path, const json& value, Links links) {
   write_file(path,
-             value.dump(2, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace) + "\n");
+             value.dump(2, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace) + "\n",
+             links);
 }
 
 std::string sha256(std::string_view bytes) {
@@ -249,23 +263,6 @@ std::string sha256_file(const fs::path& path) {
   Sha256 hash;
   for_each_chunk(path, [&](std::string_view chunk) { hash.add(chunk); });
   return hash.finish();
-}
-
-MappedFile::MappedFile(const fs::path& path) {
-  const Descriptor file(path, O_RDONLY);
-  struct stat info {};
-  if (file.get() < 0 || ::fstat(file.get(), &info) != 0) throw system_error("read", path, errno);
-  if (S_ISDIR(info.st_mode)) throw system_error("read", path, EISDIR);
-  if (info.st_size == 0) return;  // mmap refuses a length of 0
-  const size_t size = static_cast<size_t>(info.st_size);
-  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
-  if (address == MAP_FAILED) throw system_error("map", path, errno);
-  bytes_ = {static_cast<const std::byte*>(address), size};
-}
-
-MappedFile::~MappedFile() {
-  // munmap takes a pointer to non-const though it changes nothing that is ours.
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 }  // namespace lra

@@ -23,12 +23,18 @@ json parse_json(std::string_view text, const std::string& where);
 /// Reads a JSON file; throws Error with file, line and column on malformed text.
 json read_json(const std::filesystem::path& path);
 
+/// What becomes of a symbolic link in the place of a file to be written.
+enum class Links {
+  follow,  // what it points to is written: the user named it
+  replace  // it is replaced: the name is ours, and may not lead out of our folder
+};
+
 /// Writes beside `path`, syncs, then renames over it, so that a reader (or a crash) sees the old
 /// file or the new one. On any failure (disk full, say) removes the partial file and throws Error
 /// with the path and the reason.
 class AtomicFile {
  public:
-  explicit AtomicFile(std::filesystem::path path);
+  explicit AtomicFile(std::filesystem::path path, Links links = Links::follow);
   ~AtomicFile();  // without commit(): removes what was written
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -65,24 +71,12 @@ class AtomicFolder {
 void remove_tree(const std::filesystem::path& path);
 
 /// AtomicFile in one call.
-void write_file(const std::filesystem::path& path, std::string_view text);
-void write_json(const std::filesystem::path& path, const json& value);
+void write_file(const std::filesystem::path& path, std::string_view text,
+                Links links = Links::follow);
+void write_json(const std::filesystem::path& path, const json& value, Links links = Links::follow);
 
 /// SHA-256 as 64 lower-case hexadecimal digits.
 std::string sha256(std::string_view bytes);
 std::string sha256_file(const std::filesystem::path& path);
-
-/// A file mapped read-only into memory; throws Error where that fails.
-class MappedFile {
- public:
-  explicit MappedFile(const std::filesystem::path& path);
-  ~MappedFile();
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-  std::span<const std::byte> bytes() const { return bytes_; }
-
- private:
-  std::span<const std::byte> bytes_;
-};
 
 }  // namespace lra

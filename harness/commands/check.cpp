@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "attention_variants/base/text.h"
 #include "attention_variants/contract/contract.h"
 #include "harness/commands/commands.h"
 #include "harness/host/runtime.h"
@@ -109,10 +110,10 @@ struct Findings {
 void print_verdict(const ContractClause& clause, const Verdict& verdict,
                    const ContractSubject& subject) {
   if (verdict.holds) {
-    fmt::print("{}: holds ({})\n", clause.name, verdict.measured);
+    fmt::print("{}: holds ({})\n", clause.name, printable(verdict.measured));
   } else {
-    fmt::print("{}: FAILS, {} ({})\n  hint: {}\n", clause.name, verdict.grade, verdict.measured,
-               clause.hint);
+    fmt::print("{}: FAILS, {} ({})\n  hint: {}\n", clause.name, verdict.grade,
+               printable(verdict.measured), clause.hint);
     const AttentionContext& c = subject.context;
     if (clause.decisive)
       fmt::print(
@@ -170,7 +171,7 @@ void run_check(const CheckOptions& given) {
       record[to_string(grade)] = findings.broken[static_cast<size_t>(grade)];
     fmt::print("{}\n", record.dump(2));
   } else {
-    fmt::print("{}: {} of {} clauses hold", spec.text(), findings.held, findings.clauses);
+    fmt::print("{}: {} of {} clauses hold", printable(spec.text()), findings.held, findings.clauses);
     for (const Grade grade : all_values<Grade>()) {
       if (!findings.names(grade).empty()) fmt::print("; {}: {}", grade, findings.names(grade));
     }

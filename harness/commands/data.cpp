@@ -7,6 +7,7 @@
 #include "attention_variants/base/text.h"
 #include "harness/commands/commands.h"
 #include "harness/host/progress.h"
+#include "harness/host/signals.h"
 #include "harness/suite/data.h"
 #include "lra/data/contact_sheet.h"
 #include "lra/data/task.h"
@@ -60,13 +61,15 @@ void print_explanation(const Manifest& manifest) {
 }
 
 void print_summary(const Manifest& manifest, const fs::path& folder) {
-  fmt::print("{}: {}{}: {}\n  fingerprint {}\n  source {}\n  options {}\n", folder.string(),
-             manifest.task, manifest.synthetic ? " (synthetic)" : "", counts_text(manifest),
-             manifest.fingerprint(), manifest.source, manifest.options.dump());
+  fmt::print("{}: {}{}: {}\n  fingerprint {}\n  source {}\n  options {}\n",
+             printable(folder.string()), manifest.task, manifest.synthetic ? " (synthetic)" : "",
+             counts_text(manifest), manifest.fingerprint(), printable(manifest.source),
+             printable(manifest.options.dump()));
   print_explanation(manifest);
 }
 
 void prepare(const std::string& name, const PrepareOptions& options) {
+  host::stop_at_signals();
   if (suite::prepare_data(name, options)) {
     host::say("already prepared: the files match their hashes and what was asked for");
   }
@@ -137,7 +140,7 @@ void draw(const fs::path& path, const std::string& split_name, int64_t count,
   }
   const Image sheet = contact_sheet(data.split(split_name), count);
   write_file(file, write_png(sheet));
-  fmt::print("{}: the first {} images of {} {}, labels below\n", file.string(),
+  fmt::print("{}: the first {} images of {} {}, labels below\n", printable(file.string()),
              std::min(count, data.split(split_name).size()), name, split_name);
 }
 
@@ -148,7 +151,7 @@ void export_all(const fs::path& path, const fs::path& out) {
       throw Error("task '" + name + "' has no public file format to export to");
     }
     task(name).export_data(data, out / name);
-    fmt::print("{}\n", (out / name).string());
+    fmt::print("{}\n", printable((out / name).string()));
   }
 }
 

@@ -6,6 +6,7 @@
 #include "harness/host/memory.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
+#include "harness/host/signals.h"
 
 namespace lra {
 namespace {
@@ -44,6 +45,7 @@ void run(const FidelityOptions& options) {
     for (const AttentionSpec& spec : request.attentions)
       attention_entry(spec.name).effective_options(spec.options);
   }
+  host::stop_at_signals();
   request.device = host::parse_device(options.device);
   request.threads = host::use_threads(options.threads);
   request.memory_limit = host::default_memory_limit();

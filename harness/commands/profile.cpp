@@ -7,6 +7,7 @@
 #include "harness/commands/commands.h"
 #include "harness/host/memory.h"
 #include "harness/host/progress.h"
+#include "harness/host/signals.h"
 #include "harness/profile/child.h"
 #include "harness/profile/plan.h"
 #include "harness/profile/profile_run.h"
@@ -63,6 +64,7 @@ void compare(const ProfileOptions& options, const std::vector<Profile>& now) {
 }
 
 void run_profile_command(const ProfileOptions& options) {
+  host::stop_at_signals();
   if (!options.child.empty()) {
     profile::run_profile_child(options.child);
     return;

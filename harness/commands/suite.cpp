@@ -150,6 +150,7 @@ void submit_suite(const SuiteOptions& options) {
 }
 
 void run_suite_command(const SuiteOptions& options) {
+  host::stop_at_signals();
   if (!options.child.empty()) {
     suite::run_train_job(options.child);
   } else if (options.command->got_subcommand("plan")) {

@@ -8,6 +8,7 @@
 #include "harness/commands/commands.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
+#include "harness/host/signals.h"
 #include "harness/processes/processes.h"
 #include "harness/training/open_run.h"
 #include "harness/training/result.h"
@@ -176,6 +177,7 @@ void add_train_command(CLI::App& app) {
       "--memory-limit", options->memory_limit,
       "On CPUs: a run that needs more tensors is oom, as 8GiB; default: 80 % of what is free");
   command->callback([options] {
+    host::stop_at_signals();
     run_together(options->device, [&](Processes* processes) { run_train(*options, processes); });
   });
 }
@@ -196,6 +198,7 @@ void add_evaluate_command(CLI::App& app) {
   command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();
   command->add_flag("--json", options->as_json, "As JSON");
   command->callback([options] {
+    host::stop_at_signals();
     run_together(options->device, [&](Processes* processes) { run_evaluate(*options, processes); });
   });
 }

@@ -1,11 +1,7 @@
 #include "harness/fidelity/fidelity_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <sstream>
 
 #include "attention_variants/base/files.h"
@@ -27,7 +23,8 @@ bool half_written(const std::string& tail) {
 
 }  // namespace
 
-FidelityFile::FidelityFile(std::filesystem::path path) : path_(std::move(path)) {
+FidelityFile::FidelityFile(std::filesystem::path path)
+    : path_(std::move(path)), lock_(host::FolderLock::of_file(path_)) {
   const auto refuse = [this](const std::string& reason) {
     throw Error(fmt::format("{} is not a fidelity file of this program ({}); choose another --out",
                             path_.string(), reason));
@@ -49,25 +46,13 @@ FidelityFile::FidelityFile(std::filesystem::path path) : path_(std::move(path)) 
     }
     if (!half_written(text.substr(whole))) refuse("its last line has no end");
   }
-  descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor_ < 0 || (whole < size && ftruncate(descriptor_, static_cast<off_t>(whole)) != 0))
-    throw Error(fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
-}
-
-FidelityFile::~FidelityFile() {
-  if (descriptor_ >= 0) close(descriptor_);
+  file_.emplace(path_);
+  if (whole < size) file_->cut(static_cast<int64_t>(whole));
 }
 
 void FidelityFile::append(const Fidelity& cell) {
-  const std::string line = json_line(make_fidelity(cell)) + "\n";
-  for (size_t done = 0; done < line.size();) {
-    const ssize_t count = write(descriptor_, line.data() + done, line.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0)
-      throw Error(fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
-    done += static_cast<size_t>(count);
-  }
-  fsync(descriptor_);
+  file_->append(json_line(make_fidelity(cell)) + "\n");
+  file_->sync();
   cells_.insert(cell.identity());
 }
 

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
 
+#include "attention_variants/base/append_file.h"
+#include "harness/host/folder_lock.h"
 #include "results/records/fidelity.h"
 
 namespace lra::fidelity {
@@ -14,10 +17,8 @@ class FidelityFile {
  public:
   /// Opens `path`, or begins it, and cuts off a last line that a killed call left half-written.
   /// Throws Error where it cannot, and where the file holds anything else: it is then left alone.
+  /// Where another process has it open, throws Error too.
   explicit FidelityFile(std::filesystem::path path);
-  ~FidelityFile();
-  FidelityFile(const FidelityFile&) = delete;
-  FidelityFile& operator=(const FidelityFile&) = delete;
 
   /// Whether it holds this cell, of any status.
   bool has(const Fidelity& cell) const { return cells_.contains(cell.identity()); }
@@ -26,8 +27,9 @@ class FidelityFile {
 
  private:
   std::filesystem::path path_;
+  host::FolderLock lock_;
   std::set<std::string> cells_;
-  int descriptor_ = -1;
+  std::optional<AppendFile> file_;
 };
 
 }  // namespace lra::fidelity

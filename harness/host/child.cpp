@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <thread>
@@ -121,11 +122,12 @@ Child::Child(const std::vector<std::string>& arguments, const ChildOptions& opti
   const std::vector<char*> envp = pointers(environment);
   int log = -1;
   if (!options.log.empty()) {
-    log = open(options.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    log = open(options.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (log < 0)
       throw Error(fmt::format("cannot write {}: {}", options.log.string(), std::strerror(errno)));
   }
 
+  std::fflush(stdout);  // what was printed so far comes before what the child prints
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child == 0) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "attention_variants/base/fields.h"
+#include "attention_variants/base/file_errors.h"
 #include "harness/host/progress.h"
 #include "harness/host/signals.h"
 
@@ -48,11 +50,20 @@ LockHolder read_holder(int descriptor) {
   return holder;
 }
 
+// False where the file was removed, or another stands in its place, since it was opened.
+bool is_file(int descriptor, const std::string& path) {
+  struct stat opened {
+  }, there{};
+  return fstat(descriptor, &opened) == 0 && stat(path.c_str(), &there) == 0 &&
+         opened.st_dev == there.st_dev && opened.st_ino == there.st_ino;
+}
+
 // An open descriptor with the lock, or -1 where it is held.
 int take(const std::filesystem::path& folder, const std::string& name, LockHolder* holder) {
   const std::string path = (folder / name).string();
-  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (descriptor < 0) throw Error("cannot open " + path + ": " + std::strerror(errno));
+  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor < 0)
+    throw Error("cannot open " + path + ": " + std::strerror(errno) + advice_on(errno));
   struct flock lock = whole_file(F_WRLCK);
   if (fcntl(descriptor, F_OFD_SETLK, &lock) != 0) {
     const int error = errno;
@@ -60,6 +71,10 @@ int take(const std::filesystem::path& folder, const std::string& name, LockHolde
     close(descriptor);
     if (error != EAGAIN && error != EACCES) throw no_locks(path, error);
     return -1;
+  }
+  if (!is_file(descriptor, path)) {
+    close(descriptor);
+    return take(folder, name, holder);
   }
   const std::string self =
       json{{"host", host_name()}, {"pid", getpid()}, {"since", utc_now()}}.dump() + "\n";
@@ -87,6 +102,7 @@ std::string LockHolder::text() const {
 
 FolderLock::FolderLock(const std::filesystem::path& folder, const std::string& name) {
   LockHolder holder;
+  path_ = folder / name;
   descriptor_ = take(folder, name, &holder);
   if (descriptor_ < 0) {
     throw Error(fmt::format("{} is in use by {}; wait for it or choose another folder",
@@ -95,17 +111,41 @@ FolderLock::FolderLock(const std::filesystem::path& folder, const std::string& n
 }
 
 FolderLock::FolderLock(FolderLock&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)) {}
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      path_(std::move(other.path_)),
+      removed_(other.removed_) {}
 
 FolderLock::~FolderLock() {
-  if (descriptor_ >= 0) close(descriptor_);
+  if (descriptor_ < 0) return;
+  if (removed_) unlink(path_.c_str());  // while it is still locked
+  close(descriptor_);
+}
+
+FolderLock FolderLock::of_file(const std::filesystem::path& file) {
+  const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored))
+    throw Error("cannot write " + file.string() + ": there is no folder " + folder.string());
+  LockHolder holder;
+  const std::string name = "." + file.filename().string() + ".lock";
+  const int descriptor = take(folder, name, &holder);
+  if (descriptor < 0) {
+    throw Error(fmt::format("{} is being written by {}; wait for it or choose another file",
+                            file.string(), holder.text()));
+  }
+  return FolderLock(descriptor, folder / name).removed_at_end();
+}
+
+FolderLock&& FolderLock::removed_at_end() && {
+  removed_ = true;
+  return std::move(*this);
 }
 
 std::optional<FolderLock> FolderLock::try_lock(const std::filesystem::path& folder,
                                                const std::string& name) {
   const int descriptor = take(folder, name, nullptr);
   if (descriptor < 0) return std::nullopt;
-  return FolderLock(descriptor);
+  return FolderLock(descriptor, folder / name);
 }
 
 FolderLock FolderLock::wait(const std::filesystem::path& folder, const std::string& name,

@@ -6,14 +6,15 @@
 // and drops it with its client. A file with a heartbeat could guarantee neither: a holder that was
 // merely stopped, or slow, would be taken for ended and continue beside its successor. Unlike flock
 // it can be queried without being taken (F_OFD_GETLK), so that a query disturbs no one. The lock
-// file stays when the lock is freed: removing it would let two processes hold locks on two files of
-// one name.
+// file stays when the lock is freed, unless its holder asked for the contrary; who takes a lock
+// looks whether the file of that name is still the one that it has locked.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace lra::host {
 
@@ -44,11 +45,21 @@ class FolderLock {
   static FolderLock wait(const std::filesystem::path& folder, const std::string& name,
                          const std::string& what);
 
+  /// A lock on the writing of one file: on .NAME.lock beside it, which goes with this object.
+  /// Throws Error where another holds it.
+  static FolderLock of_file(const std::filesystem::path& file);
+
+  /// The lock's file is removed at the end: for folders that hold nothing else of ours.
+  FolderLock&& removed_at_end() &&;
+
   static constexpr const char* kName = "lock";
 
  private:
-  explicit FolderLock(int descriptor) : descriptor_(descriptor) {}
+  FolderLock(int descriptor, std::filesystem::path path)
+      : descriptor_(descriptor), path_(std::move(path)) {}
   int descriptor_;
+  std::filesystem::path path_;
+  bool removed_ = false;
 };
 
 /// Who holds the lock of that name now; nothing where it is free or was never taken. Takes nothing.

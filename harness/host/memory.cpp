@@ -14,6 +14,7 @@
 #include <string>
 
 #include "attention_variants/base/error.h"
+#include "harness/host/control_groups.h"
 
 // The device-independent statistics came with LibTorch 2.9; before, a GPU's memory is reported as
 // not measured.
@@ -84,7 +85,7 @@ constexpr size_t kAggregate = static_cast<size_t>(c10::CachingAllocator::StatTyp
 #endif
 
 // The value in kB of a line "Name:  123 kB".
-int64_t kilobytes_line(const char* file, const std::string& name) {
+int64_t kilobytes_line(const std::filesystem::path& file, const std::string& name) {
   std::ifstream in(file);
   std::string word;
   while (in >> word) {
@@ -148,15 +149,9 @@ std::optional<DeviceMemory> device_memory(torch::Device device) {
 
 void set_cpu_memory_limit(int64_t bytes) { g_limit.store(bytes); }
 
-int64_t default_memory_limit() {
-  int64_t available = kilobytes_line("/proc/meminfo", "MemAvailable:") * 1024;
-  // A container may have less than the machine.
-  int64_t most = 0, used = 0;
-  if (std::ifstream("/sys/fs/cgroup/memory.max") >> most &&
-      std::ifstream("/sys/fs/cgroup/memory.current") >> used) {
-    available = std::min(available, std::max<int64_t>(most - used, 0));
-  }
-  return available / 5 * 4;
+int64_t default_memory_limit(const std::filesystem::path& root) {
+  const int64_t available = kilobytes_line(root / "proc/meminfo", "MemAvailable:") * 1024;
+  return std::min(available, control_groups_left(root)) / 5 * 4;
 }
 
 void limit_address_space(int64_t bytes, int64_t threads) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 
 #include "attention_variants/torch.h"
@@ -34,8 +35,9 @@ std::optional<DeviceMemory> device_memory(torch::Device device);
 /// limit.
 void set_cpu_memory_limit(int64_t bytes);
 
-/// 80 % of what the machine, or this container, has free now, in bytes.
-int64_t default_memory_limit();
+/// 80 % of what the machine, and every control group that this process is in (of a container, or a
+/// job of Slurm), has free now, in bytes. `root` is where /proc and /sys are.
+int64_t default_memory_limit(const std::filesystem::path& root = "/");
 
 /// Limits this process's address space to what it has now and `bytes` more, and room for the
 /// arenas that each thread's allocations reserve without using: what libraries take by themselves

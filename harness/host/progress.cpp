@@ -7,10 +7,23 @@
 #include <atomic>
 #include <cstdio>
 
+#include "attention_variants/base/text.h"
+
 namespace lra::host {
 namespace {
 
 std::atomic<bool> g_quiet{false};
+
+// Several lines, each fit to be printed.
+std::string printable_lines(const std::string& text) {
+  std::string result;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    result += (begin == 0 ? "" : "\n") + printable(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return result;
+}
 
 }  // namespace
 
@@ -20,7 +33,8 @@ bool is_quiet() { return g_quiet; }
 
 void say(const std::string& line) {
   if (g_quiet) return;
-  fmt::print(stderr, "{}{}\n", isatty(STDERR_FILENO) ? "\r\x1b[K" : "", line);
+  std::fflush(stdout);  // where both go to one file, no line is torn and their order stays
+  fmt::print(stderr, "{}{}\n", isatty(STDERR_FILENO) ? "\r\x1b[K" : "", printable_lines(line));
 }
 
 void say_error(const std::string& message) {
@@ -70,6 +84,8 @@ void Progress::draw(int64_t done, const std::string& note) {
   std::string line =
       fmt::format("{} {}/{} {:.3g}/s ETA {}", what_, done, total_, rate, duration_text(eta));
   if (!note.empty()) line += "  " + note;
+  line = printable(line);
+  std::fflush(stdout);
   if (terminal_) {
     fmt::print(stderr, "\r\x1b[K[{}] {}", bar_text(share, 20), line);
     std::fflush(stderr);

@@ -11,7 +11,8 @@ namespace lra::host {
 void set_quiet(bool quiet);
 bool is_quiet();
 
-/// One line on stderr, above a bar if one is drawn; nothing when quiet.
+/// A line, or several, on stderr, above a bar if one is drawn; nothing when quiet. What a terminal
+/// would obey stands escaped.
 void say(const std::string& line);
 
 /// An error's line, "lra: ..." on stderr, quiet or not.

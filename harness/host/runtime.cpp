@@ -80,7 +80,7 @@ Status status_of(const std::exception& error) {
 }
 
 int exit_status(const std::exception& error) {
-  if (dynamic_cast<const Interrupted*>(&error) != nullptr) return 130;
+  if (dynamic_cast<const Interrupted*>(&error) != nullptr) return 128 + stop_signal();
   return dynamic_cast<const UsageError*>(&error) != nullptr ? 2 : 1;
 }
 

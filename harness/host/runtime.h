@@ -25,7 +25,8 @@ void synchronize(torch::Device device);
 /// take the shape, or these options together) or crash.
 Status status_of(const std::exception& error);
 
-/// The exit status of the program for an error: 130 after Ctrl-C, 2 for a UsageError, else 1.
+/// The exit status of the program for an error: 128 + its number after a signal (Ctrl-C: 130,
+/// SIGTERM: 143), 2 for a UsageError, else 1.
 int exit_status(const std::exception& error);
 
 /// The machine line of a record.

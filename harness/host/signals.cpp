@@ -1,27 +1,73 @@
 #include "harness/host/signals.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <csignal>
+#include <cstring>
+
+#include "attention_variants/base/mapped_file.h"
+#include "harness/host/progress.h"
 
 namespace lra::host {
 namespace {
 
 std::atomic<bool> g_stop{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
+std::atomic<int> g_signal{SIGINT};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
+              "a signal handler sets them");
 
-void handle(int signal) {
+// All that a handler may use of an output.
+void write_text(const char* text) {
+  if (write(STDERR_FILENO, text, std::strlen(text)) < 0) {
+    // There is nowhere to say so.
+  }
+}
+
+void handle_stop(int signal) {
   if (g_stop.exchange(true)) {
     std::signal(signal, SIG_DFL);
-    std::raise(signal);
+    raise(signal);
+    return;
   }
+  g_signal = signal;
+  // Only a person who waits at a terminal presses Ctrl-C twice.
+  if (signal != SIGINT || is_quiet()) return;
+  if (isatty(STDERR_FILENO) != 0) write_text("\r\x1b[K");
+  write_text("stopping after this step; press Ctrl-C again to end at once\n");
+}
+
+void handle_bus_error(int signal, siginfo_t* info, void*) {
+  const char* name = mapped_file_at(info->si_addr);
+  if (name == nullptr) {  // not of ours: it happens again, by default
+    std::signal(signal, SIG_DFL);
+    return;
+  }
+  write_text("lra: cannot read ");
+  write_text(name);
+  write_text(
+      ": it became shorter, or its disk failed, while it was in use; put the whole file back and "
+      "start again (a run goes on with --resume)\n");
+  _exit(1);
 }
 
 }  // namespace
 
 void install_signal_handlers() {
-  std::signal(SIGINT, handle);
-  std::signal(SIGTERM, handle);
+  std::signal(SIGXFSZ, SIG_IGN);
+  struct sigaction action {};
+  action.sa_sigaction = handle_bus_error;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGBUS, &action, nullptr);
+}
+
+void stop_at_signals() {
+  std::signal(SIGINT, handle_stop);
+  std::signal(SIGTERM, handle_stop);
 }
 
 const std::atomic<bool>& stop_requested() { return g_stop; }
+
+int stop_signal() { return g_signal; }
 
 }  // namespace lra::host

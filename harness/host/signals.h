@@ -1,5 +1,5 @@
-// Ctrl-C and SIGTERM: asks the work to stop at its next step; a second one ends the process at
-// once.
+// What signals do: Ctrl-C and SIGTERM ask work that can be continued to stop at its next step, and
+// a second one ends the process at once. What cannot be continued ends with the first.
 #pragma once
 
 #include <atomic>
@@ -8,13 +8,23 @@
 
 namespace lra::host {
 
-/// Installs the handlers. Call once from main().
+/// Makes errors of what would end the process without a word: a file beyond the largest size
+/// allowed fails to be written, and a mapped file that became shorter is named. Call once from
+/// main().
 void install_signal_handlers();
 
-/// True after SIGINT or SIGTERM.
+/// From now on SIGINT and SIGTERM ask to stop. For commands whose work looks at stop_requested();
+/// without it they end the process, as they do by default.
+void stop_at_signals();
+
+/// True after SIGINT or SIGTERM, where stop_at_signals() was called.
 const std::atomic<bool>& stop_requested();
 
-/// Thrown where work stops for that reason. Exit status 130.
+/// The signal that asked first; SIGINT where there was none, as in a process that stops because
+/// another one does.
+int stop_signal();
+
+/// Thrown where work stops for that reason. Exit status 128 + stop_signal().
 class Interrupted : public Error {
  public:
   using Error::Error;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <random>
 
+#include "harness/host/folder_lock.h"
 #include "harness/host/memory.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
@@ -40,6 +41,7 @@ class ProfileRunner {
         device_(host::parse_device(plan.device)),
         threads_(host::use_threads(plan.threads)),
         random_(plan.seed),
+        lock_(host::FolderLock::of_file(plan.out)),
         store_(plan.out, keys()) {
     if (plan.pin) processors_ = processors_for(threads_);
     if (plan.again) store_.drop_failed();
@@ -204,6 +206,7 @@ class ProfileRunner {
   const double timer_ms_ = measure::timer_overhead();
   std::mt19937_64 random_;
   std::vector<int> processors_;
+  host::FolderLock lock_;  // before what is in the file is read: it is written as a whole
   ProfileStore store_;
   std::optional<Roofline> roofline_;
   int64_t finished_ = 0;

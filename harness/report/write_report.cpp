@@ -7,8 +7,11 @@
 #include <vector>
 
 #include "attention_variants/base/error.h"
+#include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/files.h"
+#include "harness/host/folder_lock.h"
 #include "harness/host/progress.h"
+#include "harness/host/signals.h"
 #include "harness/report/plots.h"
 #include "harness/report/samples.h"
 #include "results/report/event_file.h"
@@ -21,11 +24,15 @@ namespace {
 namespace fs = std::filesystem;
 
 void make_folder(const char* option, const fs::path& folder) {
-  std::error_code code;
-  fs::create_directories(folder, code);
-  if (code)
-    throw Error(
-        fmt::format("{} {}: cannot make the folder: {}", option, folder.string(), code.message()));
+  const std::string trouble = make_folders(folder);
+  if (!trouble.empty())
+    throw Error(fmt::format("{} {}: cannot make the folder: {}", option, folder.string(), trouble));
+}
+
+// A file of ours in a folder of ours, unless the suite that this is the end of is to stop.
+void write_ours(const fs::path& path, const std::string& content) {
+  if (host::stop_requested()) throw host::Interrupted("stopped; the same command starts again");
+  write_file(path, content, Links::replace);
 }
 
 // report.html and the runs' pages; returns how many files.
@@ -38,7 +45,7 @@ size_t write_pages(const Records& records, const fs::path& out,
   }
   const auto pages = make_pages(records, drawn, prepared_samples());
   if (pages.size() > 1) make_folder("--out", out / "runs");
-  for (const auto& [name, content] : pages) write_file(out / name, content);
+  for (const auto& [name, content] : pages) write_ours(out / name, content);
   return pages.size();
 }
 
@@ -46,10 +53,11 @@ size_t write_pages(const Records& records, const fs::path& out,
 
 void write_report(const Records& records, const fs::path& out) {
   make_folder("--out", out);
+  const host::FolderLock lock = host::FolderLock(out, ".lock").removed_at_end();
   const auto files = make_report(records);
   std::vector<std::string> scripts;
   for (const auto& [name, content] : files) {
-    write_file(out / name, content);
+    write_ours(out / name, content);
     if (!name.ends_with(kPlotScript)) continue;
     scripts.push_back(name);
     // Where it cannot be drawn again, the plot of an earlier report must not remain.
@@ -76,7 +84,7 @@ void write_event_files(const Records& records, const fs::path& folder) {
     if (!log || log->empty()) continue;
     const fs::path run = folder / names[i];
     make_folder("--tensorboard", run);
-    write_file(run / "events.out.tfevents.0.lra", event_file(*log));
+    write_ours(run / "events.out.tfevents.0.lra", event_file(*log));
     ++written;
   }
   host::say(fmt::format("wrote the logs of {} runs to {}; see them with: tensorboard --logdir {}",

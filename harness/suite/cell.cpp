@@ -94,7 +94,7 @@ void record_failure(const SuiteCell& cell, const fs::path& data, const std::stri
   result.status = status;
   result.reason = reason;
   result.config = cell.config.to_json();
-  write_json(cell.run / kResultFile, make_result(result));
+  write_json(cell.run / kResultFile, make_result(result), Links::replace);
 }
 
 }  // namespace lra::suite

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "attention_variants/base/file_errors.h"
+#include "harness/host/folder_lock.h"
 #include "harness/host/progress.h"
 #include "harness/host/signals.h"
 
@@ -98,10 +100,39 @@ std::optional<TaskData> find_data(const std::string& name, const Budget& budget,
   return data;
 }
 
+// One preparation of a task in a folder at a time: who comes second waits and finds it there.
+// Folder and lock go again where nothing was prepared.
+class PreparationLock {
+ public:
+  PreparationLock(const fs::path& out, const std::string& name) {
+    std::error_code ignored;
+    const auto there = [&](const fs::path& at) {  // a link that leads nowhere is there, too
+      return fs::exists(fs::symlink_status(at, ignored));
+    };
+    for (fs::path at = out; !at.empty() && !there(at); at = at.parent_path()) made_.push_back(at);
+    // Where it cannot be made, the preparation itself says why.
+    if (make_folders(out).empty())
+      lock_.emplace(host::FolderLock::wait(out, "." + name + ".lock", "the data of " + name)
+                        .removed_at_end());
+  }
+  ~PreparationLock() {
+    lock_.reset();
+    std::error_code not_empty;
+    for (const fs::path& folder : made_) fs::remove(folder, not_empty);
+  }
+  PreparationLock(const PreparationLock&) = delete;
+  PreparationLock& operator=(const PreparationLock&) = delete;
+
+ private:
+  std::vector<fs::path> made_;  // the innermost first
+  std::optional<host::FolderLock> lock_;
+};
+
 }  // namespace
 
 bool prepare_data(const std::string& name, PrepareOptions options) {
   const Task& chosen = task(name);
+  const PreparationLock lock(options.out, name);
   const bool existed = std::filesystem::exists(options.out / name / "manifest.json");
   std::optional<host::Progress> progress;
   std::string current;

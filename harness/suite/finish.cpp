@@ -72,7 +72,7 @@ bool profile_suite(const Suite& suite, const RunnerOptions& options) {
     host::say("the profile did not finish; the table holds the cells it measured");
     return false;
   }
-  write_json(done, {{"host", host::host_name()}, {"at", host::utc_now()}});
+  write_json(done, {{"host", host::host_name()}, {"at", host::utc_now()}}, Links::replace);
   return true;
 }
 

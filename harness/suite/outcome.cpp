@@ -10,7 +10,9 @@ namespace {
 // A process whose command line is wrong: retrying cannot help.
 constexpr int kUsage = 2;
 // As a shell, and Slurm's scripts, know a stop by request.
-constexpr int kStoppedByRequest = 130;
+constexpr bool is_stop_by_request(int exit) {
+  return exit == 128 + SIGINT || exit == 128 + SIGTERM;
+}
 
 }  // namespace
 
@@ -42,7 +44,7 @@ Outcome outcome_of(const EndOfTry& end, int64_t most_tries, double timeout) {
             .tries = end.tries};
   }
   const bool asked =
-      child.exit == kStoppedByRequest || child.signal == SIGTERM || child.signal == SIGINT;
+      is_stop_by_request(child.exit) || child.signal == SIGTERM || child.signal == SIGINT;
   if (asked) return {.next = Next::leave, .ended = "asked to stop", .tries = end.tries};
   Outcome outcome{.next = Next::leave,
                   .ended = child.text() + (end.last_line.empty() ? "" : ": " + end.last_line),

@@ -92,7 +92,7 @@ std::string head(const Suite& suite, const SlurmOptions& options, const std::str
 }
 
 // Runs `command` so that a request to stop reaches it, and goes back to the queue where it stopped
-// for that: exit status 130 says that a checkpoint was written.
+// for that: exit status 143 (of SIGTERM) or 130 says that a checkpoint was written.
 std::string body(const std::string& command, const std::string& job) {
   return fmt::format(R"(
 {} &
@@ -105,7 +105,7 @@ while kill -0 "$child" 2>/dev/null; do
   wait "$child"
   status=$?
 done
-if [[ $status -eq 130 && $(squeue --noheader --jobs "{}" --format %T) == RUNNING ]]; then
+if [[ ( $status -eq 143 || $status -eq 130 ) && $(squeue --noheader --jobs "{}" --format %T) == RUNNING ]]; then
   scontrol requeue "{}"
   sleep 60  # Slurm ends this script as it requeues the job
 fi
@@ -162,7 +162,7 @@ std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScrip
   SlurmJobs jobs;
   for (size_t i = 0; i < scripts.size(); ++i) {
     const SlurmScript& script = scripts[i];
-    write_file(script.path, script.text);
+    write_file(script.path, script.text, Links::replace);
     std::vector<std::string> words = {"--parsable"};
     if (i + 1 == scripts.size() && !ids.empty())
       words.push_back(fmt::format("--dependency=afterany:{}", fmt::join(ids, ":")));
@@ -186,7 +186,7 @@ std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScrip
     }
   }
   jobs.report = ids.back();
-  write_json(folder / kJobsFile, make_slurm_jobs(jobs));
+  write_json(folder / kJobsFile, make_slurm_jobs(jobs), Links::replace);
   return ids;
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <set>
 
+#include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/files.h"
 #include "harness/host/folder_lock.h"
 #include "harness/host/progress.h"
@@ -222,9 +223,8 @@ Suite join_suite(const Suite& planned) {
 Suite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
                  const std::function<double(const Suite&)>& hours) {
   const fs::path& out = planned.request.out;
-  std::error_code error;
-  fs::create_directories(out, error);
-  if (error) throw Error("cannot create " + out.string() + ": " + error.message());
+  const std::string trouble = make_folders(out);
+  if (!trouble.empty()) throw Error("cannot create " + out.string() + ": " + trouble);
   const host::FolderLock lock =
       host::FolderLock::wait(out, host::FolderLock::kName, "the plan in " + out.string());
   const fs::path path = out / kSuiteFile;
@@ -240,7 +240,7 @@ Suite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
                             whole, 100 * suite.fraction)
               : fmt::format("about {:.3g} hours in full: nothing to cut", whole));
     }
-    write_json(path, suite_json(suite));
+    write_json(path, suite_json(suite), Links::replace);
     return suite;
   }
   if (resume == Resume::no) {
@@ -256,7 +256,8 @@ Suite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
         out.string(), threads, threads == 1 ? "" : "s", threads_given, threads));
   }
   // What is new, such as a source, stands in the file for those who join.
-  if (const json merged = suite_json(suite); merged != read_json(path)) write_json(path, merged);
+  if (const json merged = suite_json(suite); merged != read_json(path))
+    write_json(path, merged, Links::replace);
   return suite;
 }
 

@@ -79,7 +79,7 @@ void save_checkpoint(const std::filesystem::path& path, const json& config,
     if (device.is_cuda()) file.tensors.emplace_back("random.cuda", random_state(device));
   }
   file.metadata["sha256"] = tensors_sha256(file);
-  write_tensors(path, file);
+  write_tensors(path, file, Links::replace);
 }
 
 namespace {

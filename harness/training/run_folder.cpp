@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/files.h"
 #include "results/records/record_fields.h"
 
@@ -31,9 +32,8 @@ json run_identity(const Config& config, const Manifest& manifest) {
 RunFolder::RunFolder(fs::path path, json identity, Resume resume, Access access)
     : path_(std::move(path)), identity_(std::move(identity)) {
   if (access == Access::write) {
-    std::error_code error;
-    fs::create_directories(path_, error);
-    if (error) throw Error("cannot create the run folder " + text() + ": " + error.message());
+    const std::string trouble = make_folders(path_);
+    if (!trouble.empty()) throw Error("cannot create the run folder " + text() + ": " + trouble);
     lock_.emplace(path_);
   }
   check_identity(resume);
@@ -66,21 +66,14 @@ bool RunFolder::is_finished() const {
 }
 
 void RunFolder::begin(const json& config, const TrainState& at) {
-  write_json(path_ / kConfigFile, config);
-  if (fs::exists(path_ / kMetricsFile)) {
-    write_file(path_ / kMetricsFile,
-               cut_run_log(read_file(path_ / kMetricsFile), at.step, at.evaluation_pending));
-  }
-  metrics_.open(path_ / kMetricsFile, std::ios::app);
-  if (!metrics_) throw Error("cannot append to " + (path_ / kMetricsFile).string());
+  write_json(path_ / kConfigFile, config, Links::replace);
+  const fs::path log = path_ / kMetricsFile;
+  const std::string had = fs::exists(log) ? read_file(log) : "";
+  write_file(log, cut_run_log(had, at.step, at.evaluation_pending), Links::replace);
+  metrics_.emplace(log);
 }
 
-void RunFolder::log(const LogLine& line) {
-  metrics_ << make_log_line(line) << std::flush;
-  if (!metrics_) {
-    throw Error("cannot write to " + (path_ / kMetricsFile).string() + "; is the disk full?");
-  }
-}
+void RunFolder::log(const LogLine& line) { metrics_->append(make_log_line(line)); }
 
 void RunFolder::save(const char* checkpoint, const TrainState& at, Model& model,
                      const torch::optim::AdamW* optimizer, torch::Device device) const {
@@ -95,8 +88,8 @@ std::optional<TrainState> RunFolder::load(const char* checkpoint, Model& model,
 }
 
 void RunFolder::write_result(const Result& result, const std::optional<Evaluation>& tested) const {
-  if (tested) write_file(path_ / kPredictionsFile, tested->predictions_csv());
-  write_json(path_ / kResultFile, make_result(result));
+  if (tested) write_file(path_ / kPredictionsFile, tested->predictions_csv(), Links::replace);
+  write_json(path_ / kResultFile, make_result(result), Links::replace);
 }
 
 std::string RunSetting::kernels() const {
@@ -111,10 +104,9 @@ json make_run_setting(const RunSetting& setting) {
 }
 
 RunSetting read_run_setting(const fs::path& run) {
-  std::ifstream in(run / kConfigFile);
   RunSetting setting;
   try {
-    const json value = json::parse(in);
+    const json value = read_json(run / kConfigFile);
     const RecordReader reader(value, "");
     setting_fields(reader, setting);
   } catch (const std::exception&) {  // none, or not the file of a run

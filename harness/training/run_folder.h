@@ -2,10 +2,10 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 
+#include "attention_variants/base/append_file.h"
 #include "harness/host/folder_lock.h"
 #include "harness/training/checkpoint.h"
 #include "harness/training/evaluation.h"
@@ -59,7 +59,7 @@ class RunFolder {
   std::filesystem::path path_;
   json identity_;
   std::optional<host::FolderLock> lock_;  // of the writer
-  std::ofstream metrics_;
+  std::optional<AppendFile> metrics_;
 };
 
 /// What config.json says of how and where a run is trained, beside its configuration: its numbers

@@ -1,7 +1,11 @@
 #include "lra/config/config.h"
 
+#include <algorithm>
+
+#include "attention_variants/base/text.h"
 #include "embedded_earlier.h"
 #include "lra/config/embedded.h"
+#include "lra/data/task.h"
 
 namespace lra {
 namespace {
@@ -27,6 +31,15 @@ void erase_earlier_options(json& config) {
     json& given = config.at(options);
     if (given.is_object() && given.contains(key) && given[key] == before) given.erase(key);
   }
+}
+
+// A task's name from a file, which would be a path to its data.
+std::string task_named(const std::string& name, const std::string& where) {
+  std::vector<std::string> names;
+  for (const Task* known : tasks()) names.push_back(known->name);
+  if (std::ranges::count(names, name) > 0) return name;
+  // A UsageError would be of the command rather than of a file.
+  throw Error(unknown_name("task", printable(name, 100), names, where).what());
 }
 
 }  // namespace
@@ -67,7 +80,7 @@ json config_identity(json config) {
 Config Config::from_json(const json& value, const std::string& where) {
   Config config;
   try {
-    config.task = value.at("task");
+    config.task = task_named(value.at("task"), where);
     config.attention = {.name = value.at("attention").at("name"),
                         .options = value.at("attention").at("given")};
     config.attention_options = value.at("attention").at("options");

@@ -9,8 +9,8 @@
 #include <optional>
 #include <set>
 
-#include "attention_variants/base/files.h"
 #include "attention_variants/base/json_text.h"
+#include "attention_variants/base/mapped_file.h"
 #include "attention_variants/base/text.h"
 
 namespace lra {
@@ -177,7 +177,7 @@ const torch::Tensor& TensorFile::at(const std::string& name) const {
               "'; the file holds: " + (names.empty() ? "(none)" : names));
 }
 
-void write_tensors(const std::filesystem::path& path, const TensorFile& file) {
+void write_tensors(const std::filesystem::path& path, const TensorFile& file, Links links) {
   // Widest types first, as the reference implementation does: every tensor is then aligned.
   std::vector<size_t> order(file.tensors.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -220,7 +220,7 @@ void write_tensors(const std::filesystem::path& path, const TensorFile& file) {
     throw Error("cannot write " + path.string() + ": its header would be over 100 MB");
   }
 
-  AtomicFile out(path);
+  AtomicFile out(path, links);
   const uint64_t length = text.size();
   out.write(std::as_bytes(std::span(&length, 1)));
   out.write(text);

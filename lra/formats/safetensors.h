@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "attention_variants/base/fields.h"
+#include "attention_variants/base/files.h"
 #include "attention_variants/torch.h"
 
 namespace lra {
@@ -26,7 +26,8 @@ struct TensorFile {
 
 /// Writes atomically (AtomicFile). Tensors may be on any device and of any stride; BOOL, U8, U16,
 /// I8, I16, I32, I64, F16, BF16, F32 and F64 are known.
-void write_tensors(const std::filesystem::path& path, const TensorFile& file);
+void write_tensors(const std::filesystem::path& path, const TensorFile& file,
+                   Links links = Links::follow);
 
 /// Maps the file and returns tensors that read straight from it (do not write to them); the mapping
 /// lives as long as any of them. Every offset, size and shape is checked against the file: a

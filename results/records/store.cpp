@@ -11,6 +11,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "attention_variants/base/json_fault.h"
+#include "attention_variants/base/text.h"
 #include "results/records/json_line.h"
 #include "results/records/run_folder.h"
 
@@ -23,13 +25,15 @@ constexpr std::uintmax_t kMaxBytes = 64 << 20;  // of one JSON text: a record is
 [[noreturn]] void fail(const std::string& text) { throw std::runtime_error(text); }
 
 // Parses with a bound on the depth: a hostile file of a million brackets must not exhaust the stack
-// later.
+// later. Of a key that stands twice one value would be lost without a word.
 json parse_text(const std::string& text) {
+  const JsonFault fault = json_fault(text, kMaxDepth);
+  if (fault.kind == JsonFault::Kind::too_deep)
+    fail(fmt::format("nested deeper than {} levels", kMaxDepth));
+  if (fault.kind == JsonFault::Kind::key_twice)
+    fail(fmt::format("key '{}' stands twice", printable(fault.key, 100)));
   try {
-    return json::parse(text, [](int depth, json::parse_event_t, json&) {
-      if (depth > kMaxDepth) fail(fmt::format("nested deeper than {} levels", kMaxDepth));
-      return true;
-    });
+    return json::parse(text);
   } catch (const json::exception& error) {
     std::string reason =
         error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 9: ..."

@@ -6,6 +6,7 @@
 
 #include <csignal>
 
+#include "attention_variants/base/mapped_file.h"
 #include "attention_variants/base/sha256.h"
 #include "tests/support/scratch.h"
 #include "tests/support/small_disk.h"

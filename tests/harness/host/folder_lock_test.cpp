@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
 
 #include "tests/support/scratch.h"
 
@@ -67,6 +72,53 @@ TEST(FolderLockTest, HoldsWithinAProcessAndLookingTakesNothing) {
   }
   EXPECT_FALSE(host::lock_holder(scratch.path()));
   EXPECT_FALSE(host::lock_holder(scratch.path() / "no" / "such"));
+}
+
+// A group that shares a suite may all write there, where the umask lets them.
+TEST(FolderLockTest, FollowsTheUmask) {
+  const Scratch scratch;
+  const mode_t before = umask(0002);
+  { const host::FolderLock lock(scratch.path()); }
+  umask(before);
+  EXPECT_EQ(std::filesystem::status(scratch.path() / "lock").permissions(),
+            std::filesystem::perms{0664});
+}
+
+TEST(FolderLockTest, OfAFileIsBesideItAndGoes) {
+  const Scratch scratch;
+  const std::filesystem::path file = scratch.path() / "p.jsonl",
+                              lock_file = scratch.path() / ".p.jsonl.lock";
+  {
+    const host::FolderLock lock = host::FolderLock::of_file(file);
+    EXPECT_TRUE(std::filesystem::exists(lock_file));
+    EXPECT_EQ(error_text([&] { host::FolderLock::of_file(file); }),
+              file.string() + " is being written by process " + std::to_string(getpid()) +
+                  "; wait for it or choose another file");
+    const host::FolderLock other = host::FolderLock::of_file(scratch.path() / "q.jsonl");
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+  EXPECT_EQ(error_text([] { host::FolderLock::of_file("/no/such/p.jsonl"); }),
+            "cannot write /no/such/p.jsonl: there is no folder /no/such");
+}
+
+// Who opened the file before its holder removed it must not hold a lock on a file that is gone.
+TEST(FolderLockTest, IsNeverOnAFileThatIsGone) {
+  const Scratch scratch;
+  std::atomic<int> inside{0}, most{0};
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 300; ++i) {
+        auto lock = host::FolderLock::try_lock(scratch.path(), "x");
+        if (!lock) continue;
+        const host::FolderLock removed = std::move(*lock).removed_at_end();
+        most = std::max(most.load(), ++inside);
+        --inside;
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(most, 1);
 }
 
 TEST(FolderLockTest, NamesTheHostOfAnother) {

@@ -32,8 +32,8 @@ TEST(SuiteOutcome, TimeAndMemoryEndACell) {
 
 TEST(SuiteOutcome, WhatWasAskedToStopDidNotFail) {
   for (const host::ChildStatus& child :
-       {host::ChildStatus{.exit = 130}, host::ChildStatus{.signal = SIGTERM},
-        host::ChildStatus{.signal = SIGINT}}) {
+       {host::ChildStatus{.exit = 130}, host::ChildStatus{.exit = 143},
+        host::ChildStatus{.signal = SIGTERM}, host::ChildStatus{.signal = SIGINT}}) {
     const Outcome outcome = after({.child = child, .tries = 2});
     EXPECT_EQ(outcome.next, Next::leave);
     EXPECT_EQ(outcome.ended, "asked to stop");

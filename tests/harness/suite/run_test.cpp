@@ -134,7 +134,7 @@ TEST_F(SuiteRunTest, ACellHasItsTime) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_TRUE(host::lock_holder(run("s", "standard")));
   on.send(SIGTERM);
-  EXPECT_EQ(on.wait().status, 130);
+  EXPECT_EQ(on.wait().status, 128 + SIGTERM);
 }
 
 TEST_F(SuiteRunTest, ABrokenResultIsSaidAndMadeAnew) {

@@ -1,0 +1,20 @@
+// What to say of a file that could not be used.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace lra {
+
+/// What to do about an error of the system (errno), as "; free some space there or choose another
+/// place"; "" where its name says enough.
+std::string advice_on(int error);
+
+/// One line of what std::filesystem threw: what was tried, the path, the reason and what to do.
+std::string file_error_text(const std::filesystem::filesystem_error& error);
+
+/// Makes a folder and those above it. "" where it is there then, else the reason; of a symbolic
+/// link that leads nowhere it says so.
+std::string make_folders(const std::filesystem::path& folder);
+
+}  // namespace lra
