@@ -47,7 +47,7 @@ torch::Tensor mask_of(const TensorFile& in, const torch::Tensor& tokens, InputMa
 
 // The task with the vocabulary and the classes of the parameters that are given.
 Task task_of(const TensorFile& in, const Config& config) {
-  Task result = task(config.task);
+  Task result = task(config.task, config.settings.input.brackets);
   if (const torch::Tensor* const table = in.find("param.tokens.weight"); table != nullptr)
     result.vocabulary = table->size(0);
   int64_t last = -1;

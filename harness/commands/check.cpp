@@ -72,8 +72,9 @@ Verdict check_reach(const CheckOptions& given, const AttentionSpec& spec) {
   const Config config = config_of(given, spec);
   const int64_t length = std::min<int64_t>(config.settings.input.length, 640);
   Verdict verdict{.holds = true};
+  const Task read = task(given.task, config.settings.input.brackets);
   for (const TokenReach& found :
-       token_reach(task(given.task), config, length, {0, length / 4, length / 2, length - 1})) {
+       token_reach(read, config, length, {0, length / 4, length / 2, length - 1})) {
     verdict.holds = verdict.holds && found.change > 1e-6;
     verdict.measured +=
         fmt::format("{}token {} of {} changes a logit by {:.2g}",

@@ -42,11 +42,12 @@ json cell_json(const ProfileCell& cell) {
                 {"peer", cell.peer},
                 {"package", cell.package}};
   if (!cell.peer.empty() && cell.scope == ProfileScope::model) {  // what it is to build
-    const Task& info = task(cell.task);
+    const Settings settings = config_of(cell).settings;
+    const Task info = task(cell.task, settings.input.brackets);
     value["model"] = {{"vocabulary", info.vocabulary},
                       {"classes", info.classes},
                       {"inputs", info.inputs},
-                      {"sizes", write_fields(config_of(cell).settings.model)}};
+                      {"sizes", write_fields(settings.model)}};
   }
   return value;
 }

@@ -108,9 +108,9 @@ Work attention_work(const ProfileCell& cell, torch::Device device) {
 }
 
 Work model_work(const ProfileCell& cell, const Config& config, torch::Device device) {
-  auto model = std::make_shared<Model>(task(cell.task), config);
+  const Task info = task(cell.task, config.settings.input.brackets);
+  auto model = std::make_shared<Model>(info, config);
   model->to(device);
-  const Task& info = task(cell.task);
   const auto integers = torch::TensorOptions().dtype(torch::kInt64).device(device);
   const auto tokens =
       torch::randint(1, info.vocabulary, {cell.batch, info.inputs, cell.length}, integers);

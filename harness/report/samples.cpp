@@ -17,12 +17,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Data folders by (folder, task); null with the reason where they could not be opened.
+// Data folders by (folder, task, how brackets are read); null with the reason where they could not
+// be opened.
 struct Opened {
   std::unique_ptr<PreparedData> data;
   std::string reason;
 };
-using Cache = std::map<std::pair<std::string, std::string>, Opened>;
+using Cache = std::map<std::tuple<std::string, std::string, Brackets>, Opened>;
 
 std::string picture(const std::vector<int64_t>& ids) {
   const auto side = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(ids.size()))));
@@ -33,16 +34,24 @@ std::string picture(const std::vector<int64_t>& ids) {
   return write_png(image);
 }
 
-const Opened& open(Cache& cache, const std::string& folder, const std::string& name) {
-  const auto [it, fresh] = cache.try_emplace({folder, name});
+const Opened& open(Cache& cache, const std::string& folder, const std::string& name,
+                   Brackets brackets) {
+  const auto [it, fresh] = cache.try_emplace({folder, name, brackets});
   if (!fresh) return it->second;
   try {
     it->second.data =
-        std::make_unique<PreparedData>(open_data(folder, name, /*check_hashes=*/false));
+        std::make_unique<PreparedData>(open_data(folder, name, /*check_hashes=*/false, brackets));
   } catch (const std::exception& error) {
     it->second.reason = error.what();
   }
   return it->second;
+}
+
+// Of a run's configuration, which may be of before there was a choice.
+Brackets brackets_of(const json& config) {
+  const json::json_pointer at("/input/brackets");
+  if (!config.contains(at) || !config.at(at).is_string()) return Brackets::keep;
+  return parse_name<Brackets>(config.at(at).get<std::string>()).value_or(Brackets::keep);
 }
 
 Sample read_sample(Cache& cache, const Result& r, int64_t index) {
@@ -56,7 +65,8 @@ Sample read_sample(Cache& cache, const Result& r, int64_t index) {
   if (!data.is_object() || !data.contains("directory") || !data["directory"].is_string())
     throw Error(fmt::format("{} does not name the data's folder", config.string()));
   const std::string folder = data["directory"];
-  const Opened& opened = open(cache, folder, r.task);
+  const Brackets brackets = brackets_of(saved);
+  const Opened& opened = open(cache, folder, r.task, brackets);
   if (!opened.data) throw Error(opened.reason);
   if (opened.data->manifest().fingerprint() != r.data.fingerprint)
     throw Error(fmt::format("the data in {} are others now than the run was tested on", folder));
@@ -65,7 +75,7 @@ Sample read_sample(Cache& cache, const Result& r, int64_t index) {
       split.label(index) != r.predictions->labels.at(static_cast<size_t>(index)))
     throw Error(fmt::format("the labels in {} are not those of the predictions", folder));
 
-  const Task& known = task(r.task);
+  const Task known = task(r.task, brackets);
   Sample sample;
   for (int64_t input = 0; input < split.inputs(); ++input) {
     std::vector<int64_t> ids(static_cast<size_t>(split.length(index, input)));

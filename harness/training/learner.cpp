@@ -12,7 +12,7 @@ namespace {
 
 Model make_model(const Config& config) {
   torch::manual_seed(config.seed);
-  return Model(task(config.task), config);
+  return Model(task(config.task, config.settings.input.brackets), config);
 }
 
 torch::optim::AdamWOptions optimizer_options(const OptimizerOptions& optimizer) {

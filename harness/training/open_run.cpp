@@ -19,8 +19,9 @@ OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path
     throw Error("the run's data are no longer in " + folder.string() +
                 "; say where they are with --data");
   }
-  PreparedData opened = open_data(folder, config.task, /*check_hashes=*/true);
-  auto model = std::make_shared<Model>(task(config.task), config);
+  const Brackets brackets = config.settings.input.brackets;
+  PreparedData opened = open_data(folder, config.task, /*check_hashes=*/true, brackets);
+  auto model = std::make_shared<Model>(task(config.task, brackets), config);
   model->to(device);
   const auto file = run / (checkpoint == CheckpointKind::best ? kBestCheckpoint : kLastCheckpoint);
   if (!std::filesystem::exists(file)) {

@@ -116,7 +116,8 @@ class TrainingLoop {
       : request_(request),
         settings_(request.config.settings),
         all_(request.processes),
-        data_(open_data(request.data, request.config.task, /*check_hashes=*/true)),
+        data_(open_data(request.data, request.config.task, /*check_hashes=*/true,
+                        request.config.settings.input.brackets)),
         micro_batches_(all_ == nullptr
                            ? 1
                            : micro_batch_count(settings_.training.batch,

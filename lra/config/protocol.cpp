@@ -310,6 +310,7 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   for (const std::string& text : sets) apply_set(merged, text, keys);
   read_fields(merged, config.settings, sets.empty() ? "protocol " + protocol.name : "--set");
   check_settings(config.settings);
+  task(task_name, config.settings.input.brackets);
   const TrainingDtype wanted = config.settings.training.dtype;
   if (wanted != TrainingDtype::any && to_string(wanted) != dtype) {
     throw UsageError("training.dtype is " + to_string(wanted) + " in protocol " + protocol.name +

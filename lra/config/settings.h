@@ -5,6 +5,7 @@
 
 #include "attention_variants/base/fields.h"
 #include "attention_variants/ops/types.h"
+#include "lra/data/manifest.h"
 
 namespace lra {
 
@@ -102,12 +103,15 @@ struct InputOptions {
   int64_t length = 2048;  // N; longer samples are cut, shorter ones padded
   InputMask mask = InputMask::length;
   int64_t cut = 0;  // tokens kept of a sample, before it is padded to `length`; 0 = `length`
+  Brackets brackets = Brackets::keep;  // ListOps; dropped before `cut`, as by a tokeniser that
+                                       // knows letters and digits alone
 
   template <class Fields>
   void fields(Fields& f) {
     f("length", length, at_least(1));
     f("mask", mask);
     f("cut", cut, at_least(0));
+    f("brackets", brackets);
   }
 };
 

@@ -68,7 +68,7 @@ std::string Manifest::fingerprint() const {
     const auto it = splits.find(name);
     if (it != splits.end()) hashes += it->second.sha256;
   }
-  return lra::sha256(hashes);
+  return lra::sha256(hashes + reading);
 }
 
 json Manifest::to_json() const {

@@ -13,6 +13,17 @@ namespace lra {
 
 inline constexpr const char* kSplits[] = {"train", "dev", "test"};
 
+/// Whether samples are read with the brackets of their lists.
+enum class Brackets { keep, drop };
+constexpr auto names(Brackets) { return std::array{"keep", "drop"}; }
+
+/// Another tokeniser's reading of prepared samples.
+struct IdMap {
+  std::vector<uint16_t> ids;  // of each id, in order, the one that it becomes; 0: it is left out
+  int64_t vocabulary = 0;     // the new ids are below it
+  std::string name;           // "without brackets"
+};
+
 /// manifest.json
 struct Manifest {
   std::string task;
@@ -34,7 +45,9 @@ struct Manifest {
   std::string split;                           // how the samples were divided: "permutation 42"
   std::vector<std::string> notes;              // of copies in the source, "WARNING: ..." of others
 
-  /// SHA-256 over the files' hashes, in the order train, dev, test.
+  std::string reading;  // IdMap::name of what samples are read by; never in the file
+
+  /// SHA-256 over the files' hashes, in the order train, dev, test, and `reading`.
   std::string fingerprint() const;
   json to_json() const;
   static Manifest read(const std::filesystem::path& path);

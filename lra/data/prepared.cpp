@@ -86,6 +86,13 @@ const Split& PreparedData::split(const std::string& name) const {
   throw unknown_name("split", name, {std::begin(kSplits), std::end(kSplits)});
 }
 
+void PreparedData::read_by(const IdMap& map) {
+  for (auto& [name, split] : splits_) split = split.mapped(map.ids);
+  manifest_.vocabulary = map.vocabulary;
+  manifest_.reading = map.name;
+  manifest_.source += ", " + map.name;
+}
+
 bool already_prepared(const fs::path& directory, const Manifest& manifest) {
   return holds_data(directory, manifest, {"splits", "fingerprint", "members", "split", "notes"});
 }

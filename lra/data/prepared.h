@@ -20,6 +20,8 @@ class PreparedData {
 
   const Manifest& manifest() const { return manifest_; }
   const Split& split(const std::string& name) const;
+  /// From here on samples, manifest and fingerprint are those of this reading.
+  void read_by(const IdMap& map);
 
  private:
   Manifest manifest_;

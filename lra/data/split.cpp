@@ -88,6 +88,30 @@ int64_t Split::copy(int64_t index, int64_t input, int64_t limit, int64_t* out) c
   return count;
 }
 
+Split Split::mapped(const std::vector<uint16_t>& ids) const {
+  Split result = *this;
+  result.tokens_ = torch::empty_like(tokens_);
+  result.offsets_tensor_ = offsets_tensor_.clone();
+  auto* const offsets = result.offsets_tensor_.data_ptr<int64_t>();
+  const auto map = [&]<class T>(const T* from, T* to) {
+    int64_t kept = 0;
+    for (int64_t sequence = 0; sequence < count_ * inputs_; ++sequence) {
+      for (int64_t i = offsets_[sequence]; i < offsets_[sequence + 1]; ++i) {
+        if (const uint16_t id = ids.at(from[i]); id != 0) to[kept++] = static_cast<T>(id);
+      }
+      offsets[sequence + 1] = kept;
+    }
+    return kept;
+  };
+  const int64_t kept =
+      tokens_.scalar_type() == torch::kUInt8
+          ? map(tokens_.const_data_ptr<uint8_t>(), result.tokens_.data_ptr<uint8_t>())
+          : map(tokens_.const_data_ptr<uint16_t>(), result.tokens_.data_ptr<uint16_t>());
+  result.tokens_ = result.tokens_.narrow(0, 0, kept);
+  result.offsets_ = offsets;
+  return result;
+}
+
 void SplitWriter::tokens(std::span<const uint16_t> ids) {
   if (wide_.empty() && std::ranges::all_of(ids, [](uint16_t id) { return id < 256; })) {
     narrow_.insert(narrow_.end(), ids.begin(), ids.end());

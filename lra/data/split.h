@@ -28,6 +28,8 @@ class Split {
   int64_t length(int64_t index, int64_t input = 0) const;
   /// Copies up to `limit` tokens of one input to `out` and returns how many.
   int64_t copy(int64_t index, int64_t input, int64_t limit, int64_t* out) const;
+  /// The split with ids[i] in place of every id i, and nothing where that is 0; in memory.
+  Split mapped(const std::vector<uint16_t>& ids) const;
 
  private:
   torch::Tensor tokens_, offsets_tensor_, labels_tensor_;

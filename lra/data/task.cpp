@@ -37,8 +37,18 @@ const Task& task(const std::string& name) {
   throw unknown_name("task", name, names);
 }
 
+Task task(const std::string& name, Brackets brackets) {
+  Task read = task(name);
+  if (brackets == Brackets::keep) return read;
+  if (read.without_brackets.ids.empty())
+    throw UsageError("input.brackets should be keep: the task " + name + " has no brackets");
+  read.vocabulary = read.without_brackets.vocabulary;
+  read.render = read.render_without_brackets;
+  return read;
+}
+
 PreparedData open_data(const std::filesystem::path& directory, const std::string& task_name,
-                       bool check_hashes) {
+                       bool check_hashes, Brackets brackets) {
   const Task& known = task(task_name);
   PreparedData data(directory, task_name, check_hashes);
   const auto check = [&](const char* name, int64_t expected, int64_t found) {
@@ -50,6 +60,7 @@ PreparedData open_data(const std::filesystem::path& directory, const std::string
   check("vocabulary", known.vocabulary, data.manifest().vocabulary);
   check("classes", known.classes, data.manifest().classes);
   check("inputs", known.inputs, data.manifest().inputs);
+  if (brackets == Brackets::drop) data.read_by(task(task_name, brackets).without_brackets);
   return data;
 }
 

@@ -45,6 +45,9 @@ struct Task {
   std::function<void(const PrepareOptions&)> prepare;
   /// A sample's tokens as text to look at.
   std::function<std::string(std::span<const uint16_t>)> render;
+  /// How samples are read where `input.brackets` is drop; no ids where a task has no brackets.
+  IdMap without_brackets = {};
+  std::function<std::string(std::span<const uint16_t>)> render_without_brackets = {};
   /// Writes a prepared data set back in its public format (ListOps: LRA's TSV); empty where there
   /// is none.
   std::function<void(const PreparedData&, const std::filesystem::path& out)> export_data;
@@ -54,11 +57,14 @@ bool register_task(Task task);
 /// All tasks in the order of their registration names.
 std::vector<const Task*> tasks();
 /// Opens prepared data (PreparedData) and holds its manifest against the task: vocabulary, classes,
-/// inputs. Throws Error where they differ.
+/// inputs. Throws Error where they differ. Samples are as task(task_name, brackets) has them.
 PreparedData open_data(const std::filesystem::path& directory, const std::string& task_name,
-                       bool check_hashes);
+                       bool check_hashes, Brackets brackets = Brackets::keep);
 
 /// The task of that name; throws UsageError that lists the valid names and the nearest.
 const Task& task(const std::string& name);
+/// With the vocabulary and the text of samples read so. Throws UsageError where a task without
+/// brackets is to drop them.
+Task task(const std::string& name, Brackets brackets);
 
 }  // namespace lra

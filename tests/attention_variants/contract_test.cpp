@@ -114,6 +114,21 @@ TEST(ContractCases, VaryEveryOptionOfEveryVariant) {
     }
   }
   EXPECT_GE(found, 15);
+  for (const AttentionEntry* form : released_forms()) {
+    const std::vector<ContractCase> cases = released_cases();
+    const auto of_form = [&](const ContractCase& c) {
+      return parse_attention(c.spec).name == form->info.name;
+    };
+    EXPECT_TRUE(std::ranges::any_of(cases, of_form)) << form->info.name;
+    for (const std::string& option : form->option_names) {
+      EXPECT_TRUE(std::ranges::any_of(cases,
+                                      [&](const ContractCase& c) {
+                                        return of_form(c) &&
+                                               parse_attention(c.spec).options.contains(option);
+                                      }))
+          << form->info.name << " " << option;
+    }
+  }
 }
 
 // ---- Attentions that break one promise each

@@ -1,6 +1,8 @@
 // docs/report.md and docs/profile.md name every field that the records have.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <regex>
 #include <sstream>
 
 #include "results/analysis/compare_runs.h"
@@ -102,6 +104,31 @@ TEST(Documented, EveryFieldOfAProfile) {
   const std::string text = read_text("docs/profile.md");
   ASSERT_TRUE(contains(text, "## The record"));
   expect_documented(line, text.substr(text.find("## The record")));
+}
+
+// D1 to D22 of docs/testing.md, each with tests that there are.
+TEST(Documented, EveryTrapHasItsTests) {
+  std::string tests;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(LRA_SOURCE_DIR "/tests")) {
+    if (entry.path().extension() != ".cpp") continue;
+    tests += read_text(std::filesystem::relative(entry.path(), LRA_SOURCE_DIR).string());
+  }
+  std::istringstream lines(read_text("docs/testing.md"));
+  const std::regex name("`(\\w+)\\.(\\w+)`");
+  int trap = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("| D")) continue;
+    EXPECT_TRUE(line.starts_with("| D" + std::to_string(++trap) + " |")) << line;
+    int named = 0;
+    for (std::sregex_iterator it(line.begin(), line.end(), name), end; it != end; ++it, ++named) {
+      const std::string after = "(" + (*it)[1].str() + ", " + (*it)[2].str() + ")";
+      EXPECT_TRUE(contains(tests, "TEST" + after) || contains(tests, "TEST_F" + after) ||
+                  contains(tests, "TEST_P" + after))
+          << it->str();
+    }
+    EXPECT_GE(named, 1) << line;
+  }
+  EXPECT_EQ(trap, 22);
 }
 
 TEST(Documented, EveryFieldOfAComparison) {

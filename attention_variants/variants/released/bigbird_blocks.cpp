@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
+#include <numeric>
 #include <random>
 #include <utility>
 #include <vector>
@@ -49,6 +51,18 @@ Blocks candidates(int64_t i, int64_t count, int64_t last) {
   return chosen;
 }
 
+// Blocks below `range` that block i does not see anyway, in an order of chance.
+Blocks planned(int64_t i, int64_t range, std::mt19937& generator) {
+  Blocks all(static_cast<size_t>(range));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  Blocks order = permuted(std::move(all), generator);
+  std::erase_if(order, [&](int64_t j) {
+    const bool beside_an_end = (i == 1 && j == range - 2) || (i == range - 2 && j == 1);
+    return std::abs(i - j) <= 1 || j == 0 || j == range - 1 || beside_an_end;
+  });
+  return order;
+}
+
 }  // namespace
 
 torch::Tensor bigbird_blocks(const BigbirdDraw& draw) {
@@ -58,12 +72,19 @@ torch::Tensor bigbird_blocks(const BigbirdDraw& draw) {
   torch::Tensor table = torch::full({draw.heads, count, draw.random}, -1, torch::kLong);
   auto chosen = table.accessor<int64_t, 3>();
   std::mt19937 generator(draw.seed);
-  for (int64_t h = 0; h < draw.heads; ++h) {
+  const auto take = [&](int64_t h, int64_t i, const Blocks& order) {
+    for (int64_t j = 0; j < std::min<int64_t>(draw.random, std::ssize(order)); ++j)
+      chosen[h][i][j] = order[static_cast<size_t>(j)];
+  };
+  if (range == 2 * draw.random + 5 && range < count) {
     for (int64_t i = 1; i < count - 1; ++i) {
-      const Blocks order = permuted(candidates(i, count, last), generator);
-      for (int64_t j = 0; j < std::min<int64_t>(draw.random, std::ssize(order)); ++j)
-        chosen[h][i][j] = order[static_cast<size_t>(j)];
+      for (int64_t h = 0; h < draw.heads; ++h) take(h, i, planned(i, range, generator));
     }
+    return table;
+  }
+  for (int64_t h = 0; h < draw.heads; ++h) {
+    for (int64_t i = 1; i < count - 1; ++i)
+      take(h, i, permuted(candidates(i, count, last), generator));
   }
   return table;
 }

@@ -16,7 +16,10 @@ struct BigbirdDraw {
 
 /// [H,blocks,random] by get_block_rand_mask() of
 /// lra_benchmarks/models/bigbird/bigbird_attention.py, lines 24-66, and numpy.random.permutation()
-/// (MT19937, shuffled from the end by rejected masks): the same numbers. -1 for none: in the rows
+/// (MT19937, shuffled from the end by rejected masks): the same numbers. Among the first
+/// 2 random + 5 blocks of more, by the plan that Skyformer's release has for such lengths
+/// (src/models/attention_bigbird.py, lines 31-87), in which a block draws for all heads in turn. -1
+/// for none: in the rows
 /// of the first and the last block, and where there are too few to choose from, on which the
 /// release stops.
 torch::Tensor bigbird_blocks(const BigbirdDraw& draw);

@@ -102,6 +102,32 @@ void prepare_listops(const PrepareOptions& options) {
   write_prepared(options.out, manifest, splits);
 }
 
+IdMap map_without_brackets() {
+  IdMap map{.ids = {kPad}, .vocabulary = kTokensWithoutBrackets.size(), .name = "without brackets"};
+  for (size_t id = 1; id < kTokens.size(); ++id) {
+    std::string_view word = kTokens[id];
+    if (word.front() == '[') word.remove_prefix(1);
+    const auto at = std::ranges::find(kTokensWithoutBrackets, word);
+    map.ids.push_back(at == kTokensWithoutBrackets.end()
+                          ? uint16_t{kPad}
+                          : static_cast<uint16_t>(at - kTokensWithoutBrackets.begin()));
+  }
+  return map;
+}
+
+std::string words_of(std::span<const uint16_t> ids, std::span<const std::string_view> words) {
+  std::string text;
+  for (const uint16_t id : ids) {
+    if (!text.empty()) text += ' ';
+    if (id > 0 && id < words.size()) {
+      text += words[id];
+    } else {
+      text.append("<").append(std::to_string(id)).append(">");
+    }
+  }
+  return text;
+}
+
 [[maybe_unused]] const bool listops_registered = register_task({
     .name = "listops",
     .title = "ListOps",
@@ -112,6 +138,8 @@ void prepare_listops(const PrepareOptions& options) {
     .description = "the value of nested list operations (MIN, MAX, MED, SM) over digits",
     .prepare = prepare_listops,
     .render = render,
+    .without_brackets = map_without_brackets(),
+    .render_without_brackets = render_without_brackets,
     .export_data = write_tsv,
 });
 
@@ -144,17 +172,10 @@ int64_t evaluate(std::span<const uint16_t> ids) {
   return values.front();
 }
 
-std::string render(std::span<const uint16_t> ids) {
-  std::string text;
-  for (const uint16_t id : ids) {
-    if (!text.empty()) text += ' ';
-    if (id > 0 && id < kTokens.size()) {
-      text += kTokens[id];
-    } else {
-      text.append("<").append(std::to_string(id)).append(">");
-    }
-  }
-  return text;
+std::string render(std::span<const uint16_t> ids) { return words_of(ids, kTokens); }
+
+std::string render_without_brackets(std::span<const uint16_t> ids) {
+  return words_of(ids, kTokensWithoutBrackets);
 }
 
 std::string to_source(std::span<const uint16_t> ids) {

@@ -23,6 +23,10 @@ namespace lra::listops {
 inline constexpr std::array<std::string_view, 16> kTokens = {
     "", "[MIN", "[MAX", "[MED", "[SM", "]", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
 enum Id : uint16_t { kPad, kMin, kMax, kMed, kSum, kClose, kZero };
+/// As a tokeniser of letters and digits reads them: no ], MIN in place of [MIN. Ids are 1 to 14 in
+/// that order.
+inline constexpr std::array<std::string_view, 15> kTokensWithoutBrackets = {
+    "", "MIN", "MAX", "MED", "SM", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
 constexpr bool is_operator(uint16_t id) { return id >= kMin && id <= kSum; }
 constexpr bool is_digit(uint16_t id) { return id >= kZero && id < kTokens.size(); }
 
@@ -48,6 +52,8 @@ int64_t evaluate(std::span<const uint16_t> ids);
 
 /// "[MAX 2 [SM 3 4 ] ]"
 std::string render(std::span<const uint16_t> ids);
+/// "MAX 2 SM 3 4", of ids of kTokensWithoutBrackets
+std::string render_without_brackets(std::span<const uint16_t> ids);
 
 /// LRA's source text: an operator with k arguments is "( " k + 1 times, its name, each argument as
 /// " arg )", and " ] )".

@@ -98,6 +98,22 @@ TEST_P(Released, OutputAndGradientsAreThoseOfTheReleasedCode) {
   check("grad_real.");
 }
 
+// The blocks that the fixtures were given are those that ours draws from the same seed.
+TEST(ReleasedDraw, BigbirdsRandomBlocksAreThoseOfTheReleases) {
+  for (const std::string name : {"g_bigbird_a", "s_bigbird_a"}) {
+    ReleasedCase given = released_case(name);
+    const size_t before = given.in.tensors.size();
+    std::erase_if(given.in.tensors, [](const auto& item) {
+      return item.first == "param.random_blocks" || item.first == "random_blocks";
+    });
+    ASSERT_EQ(given.in.tensors.size(), before - 1) << name;
+    const TensorFile out =
+        attend_file(parse_attention(kReleasedSpecs.at(name)), given.in, 0, given.place);
+    const torch::Tensor& theirs = given.expected.at("output");
+    EXPECT_LE(largest(out.at("output") - theirs), 1e-8 * largest(theirs)) << name;
+  }
+}
+
 // ---- Whole models -------------------------------------------------------------------------------
 
 // The task and attention that a case stands for under tay2020, and options of its own.

@@ -200,6 +200,26 @@ TEST(ProtocolsTest, AllFourDefineAllTasksAndSayWhatTheyChose) {
   }
 }
 
+// Two releases train in float16 with a loss scale.
+TEST(ProtocolsTest, Float16IsLeftOutAndTheProtocolsSaySo) {
+  for (const char* name : {"nystromformer2021", "skyformer2021"}) {
+    const Protocol protocol = load_protocol(name);
+    EXPECT_TRUE(std::ranges::any_of(protocol.choices, [](const std::string& choice) {
+      return choice.starts_with("float16 with loss scaling in the release");
+    })) << name;
+    const auto error = [&](const std::vector<std::string>& sets, const char* dtype) {
+      return error_text(
+          [&] { make_config(protocol, "image", parse_attention("standard"), sets, 0, dtype); });
+    };
+    EXPECT_EQ(error({}, "float16"), "--dtype should be float32 or bfloat16, not 'float16'");
+    EXPECT_EQ(error({"training.dtype=float16"}, "float32"),
+              "--set.training: dtype should be one of any, float32, bfloat16, not \"float16\"");
+    const json published =
+        read_json(LRA_SOURCE_DIR "/results/published/" + std::string(name) + ".json");
+    EXPECT_NE(published.dump().find("float16"), std::string::npos) << name;
+  }
+}
+
 TEST(ProtocolsTest, AConfigurationNamesWhatDependsOnTheVariant) {
   const Config a = tay("image", "standard"), b = tay("image", "sinkhorn");
   EXPECT_EQ(a.by_attention, b.by_attention);

@@ -1,0 +1,342 @@
+// Keys of protocols that nothing reads (D5), as released configurations have some: every key that a
+// protocol sets changes the configuration and what comes of a toy run.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "attention_variants/base/files.h"
+#include "attention_variants/base/random.h"
+#include "harness/training/run_folder.h"
+#include "harness/training/train.h"
+#include "lra/formats/safetensors.h"
+#include "tests/support/scratch.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Keys that may be without effect, with the reason; "variant.option" for an option.
+const std::map<std::string, std::string> kMayBeDead = {
+    {"evaluation.batch", "samples at once: of effect only where drop_last leaves some out"},
+    {"standard.implementation", "two implementations of one function"},
+    {"model.cls_mask", "of effect only where the first token is padding, as a pixel 0 may be"}};
+
+// Sizes of the toy; a key of these is changed from here. Blocks and budgets fit 48 tokens.
+const std::vector<std::string> kToy = {
+    "input.length=48",     "model.width=16",     "model.feed_forward=16",
+    "model.classifier=16", "model.heads=2",      "model.head_dim=8",
+    "model.layers=2",      "training.steps=5",   "training.batch=4",
+    "schedule.warmup=2",   "evaluation.batch=4", "training.evaluate_every=1",
+    "training.log_every=1"};
+const std::map<std::string, json> kToyOptions = {{"longformer", {{"window", 8}}},
+                                                 {"sparse", {{"block", 8}, {"summary", 2}}},
+                                                 {"bigbird", {{"block", 4}, {"random_blocks", 1}}},
+                                                 {"reformer", {{"chunk_length", 4}}},
+                                                 {"local", {{"block", 8}}},
+                                                 {"local_tay2020", {{"block", 8}}},
+                                                 {"sinkhorn", {{"block", 8}}},
+                                                 {"sinkhorn_tay2020", {{"block", 8}}},
+                                                 {"skyformer", {{"num_features", 8}}},
+                                                 {"nystrom", {{"num_landmarks", 8}}},
+                                                 {"performer", {{"num_features", 8}}},
+                                                 {"linformer", {{"projected_length", 8}}}};
+
+// Other values, tried in turn until one has an effect; numbers and flags that stand in neither are
+// changed by other_values().
+const std::map<std::string, std::vector<json>> kOthers = {
+    {"input.cut", {7}},
+    {"input.mask", {"none", "nonzero", "length"}},
+    {"input.brackets", {"keep", "drop"}},
+    {"model.positions", {"learned", "sinusoidal"}},
+    {"model.width", {18}},
+    {"model.norm", {"post"}},
+    {"model.pooling", {"mean", "cls", "first"}},
+    {"model.mean_over", {"real", "length", "all"}},
+    {"model.padded_rows", {"zero", "uniform"}},
+    {"model.cls_mask", {"real", "first_token"}},
+    {"model.head", {"mlp", "linear"}},
+    {"model.pair", {"interact", "concat"}},
+    {"model.init", {"torch", "flax"}},
+    {"model.gelu", {"exact", "tanh"}},
+    {"model.norm_eps", {0.5}},
+    {"model.attention_dtype", {"model", "float32"}},
+    {"optimizer.clip_norm", {1e-3}},
+    {"optimizer.clip_value", {1e-6}},
+    {"optimizer.eps", {0.5}},
+    {"optimizer.beta1", {0.5}},
+    {"optimizer.beta2", {0.5}},
+    {"schedule.kind", {"constant", "rsqrt"}},
+    {"schedule.warmup", {1}},
+    {"schedule.start_divisor", {2}},
+    {"schedule.final_divisor", {2}},
+    {"schedule.beta1_low", {0.5}},
+    {"schedule.beta1_high", {0.9}},
+    {"training.steps", {6}},
+    {"training.batch", {5}},
+    {"training.evaluate_every", {3}},
+    {"evaluation.dev", {"dev", "test"}},
+    {"evaluation.select_after", {0, 1}},
+    {"evaluation.batch", {5}},
+    {"bigbird.random_range", {8, 40}},
+    {"bigbird.append", {"none"}},
+    {"bigbird.block", {8}},
+    {"linear.epsilon", {0.5}},
+    {"linformer.sharing", {"headwise", "none", "key_value"}},
+    {"linformer.init", {"normal", "uniform"}},
+    {"linformer.tables", {"layer", "model"}},
+    {"longformer.window_form", {"sides"}},
+    {"longformer.window", {12}},
+    {"nystrom.padding", {"masked"}},
+    {"nystrom.init", {"per_matrix"}},
+    {"nystrom.conv_kernel_size", {0, 5}},
+    {"performer.epsilon", {0.1}},
+    {"performer.guard", {0.1}},
+    {"performer.key_max", {"sample", "batch"}},
+    {"performer.redraw", {"interval"}},
+    {"performer.kernel", {"relu"}},
+    {"reformer.redraw", {"seed"}},
+    {"skyformer.redraw", {"seed"}},
+    {"skyformer.positions", {"real"}},
+    {"skyformer.init", {"matrix"}},
+    {"sparse.cls", {"token", "open"}}};
+
+// What a key needs beside it to be of effect.
+const std::map<std::string, std::vector<std::string>> kNeeds = {
+    {"schedule.beta1_low", {"schedule.beta1_low=0.1", "schedule.beta1_high=0.95"}},
+    {"schedule.beta1_high", {"schedule.beta1_low=0.1", "schedule.beta1_high=0.95"}},
+    {"optimizer.beta1", {"schedule.beta1_low=0", "schedule.beta1_high=0"}}};
+
+std::vector<json> other_values(const std::string& key, const json& value) {
+  if (const auto it = kOthers.find(key); it != kOthers.end()) return it->second;
+  if (value.is_boolean()) return {!value.get<bool>()};
+  if (value.is_number_integer()) return {value.get<int64_t>() + 1};
+  if (value.is_number()) return {value.get<double>() < 0.3 ? value.get<double>() + 0.3 : 0.01};
+  ADD_FAILURE() << key << " needs other values to try, beside " << value;
+  return {};
+}
+
+// Samples of 5 to 60 ids of which some are 0, of labels in turn.
+void make_toy_data(const Task& of, const fs::path& out) {
+  if (fs::exists(out / of.name)) return;
+  CounterRandom random(3, 0);
+  std::map<std::string, SplitWriter> splits;
+  for (const auto& [name, count] : {std::pair{"train", 12}, {"dev", 7}, {"test", 9}}) {
+    SplitWriter writer(of.inputs);
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t j = 0; j < of.inputs; ++j) {
+        std::vector<uint16_t> ids(5 + random.below(56));
+        for (uint16_t& id : ids)
+          id = static_cast<uint16_t>(random.below(static_cast<uint32_t>(of.vocabulary)));
+        writer.tokens(ids);
+      }
+      writer.label(i % std::min<int64_t>(of.classes, 3));
+    }
+    splits[name] = std::move(writer);
+  }
+  write_prepared(out,
+                 {.task = of.name,
+                  .source = "random",
+                  .generator = "test/1",
+                  .vocabulary = of.vocabulary,
+                  .classes = of.classes,
+                  .inputs = of.inputs},
+                 splits);
+}
+
+// What comes of a run: its log without clocks, its accuracies, predictions and parameters.
+std::string outcome_of(const fs::path& run) {
+  const json result = read_json(run / kResultFile);
+  json outcome = {{"status", result.at("status")}, {"parameters", result.value("parameters", 0)}};
+  for (const char* key : {"test", "dev", "best_step", "steps"})
+    outcome[key] = result.value(key, json());
+  std::ifstream in(run / kMetricsFile);
+  for (std::string line; std::getline(in, line);) {
+    json entry = json::parse(line);
+    entry.erase("seconds");
+    outcome["log"].push_back(entry);
+  }
+  std::string bytes = outcome.dump() + read_file(run / kPredictionsFile);
+  for (const auto& [name, tensor] : read_tensors(run / kLastCheckpoint).tensors) {
+    const auto whole = tensor.contiguous();
+    bytes += name + shape_text(whole) +
+             std::string(static_cast<const char*>(whole.data_ptr()), whole.nbytes());
+  }
+  return sha256(bytes);
+}
+
+class DeadKeysTrap : public testing::TestWithParam<std::string> {
+ protected:
+  struct Toy {
+    std::string task, attention;
+    std::vector<std::string> sets = {};
+    json options = json::object();
+    bool bfloat16 = false;
+  };
+  struct Ran {
+    json config;
+    std::string outcome;
+  };
+
+  Ran run(const Protocol& protocol, const Toy& toy) {
+    std::vector<std::string> sets = kToy;
+    sets.insert(sets.end(), toy.sets.begin(), toy.sets.end());
+    const std::string meant = meant_attention(protocol, toy.task, {.name = toy.attention}).name;
+    json options = kToyOptions.contains(meant) ? kToyOptions.at(meant) : json::object();
+    options.update(toy.options);
+    const TrainRequest request{
+        .config = make_config(protocol, toy.task, {.name = toy.attention, .options = options}, sets,
+                              0, toy.bfloat16 ? "bfloat16" : "float32"),
+        .run = scratch_.path() / ("run" + std::to_string(++count_)),
+        .data = scratch_.path() / "data"};
+    make_toy_data(task(toy.task), request.data);
+    EXPECT_EQ(train(request), Status::ok) << toy.task << " " << toy.attention;
+    Ran ran{request.config.to_json(), outcome_of(request.run)};
+    fs::remove_all(request.run);
+    return ran;
+  }
+
+  // The same toy runs once for all keys.
+  const Ran& base(const Protocol& protocol, const Toy& toy) {
+    const std::string key =
+        json{toy.task, toy.attention, toy.sets, toy.options, toy.bfloat16}.dump();
+    const auto it = bases_.find(key);
+    return it != bases_.end() ? it->second : bases_.emplace(key, run(protocol, toy)).first->second;
+  }
+
+  bool has_effect(const Protocol& protocol, const Toy& toy, const Toy& changed) {
+    const Ran& before = base(protocol, toy);
+    const Ran after = run(protocol, changed);
+    return after.config != before.config && after.outcome != before.outcome;
+  }
+
+  // Whether some other value of a setting has an effect on a variant's run of a task.
+  bool setting_lives(const Protocol& protocol, const std::string& task_name,
+                     const std::string& attention, const std::string& key) {
+    Toy toy{.task = task_name, .attention = attention};
+    if (kNeeds.contains(key)) toy.sets = kNeeds.at(key);
+    toy.bfloat16 = key == "model.attention_dtype";  // only then is there another type to leave
+    const json in_force = base(protocol, toy).config;
+    std::string path = "/" + key;
+    std::ranges::replace(path, '.', '/');
+    const json now = in_force.at(json::json_pointer(path));
+    return std::ranges::any_of(other_values(key, now), [&](const json& other) {
+      if (other == now) return false;
+      Toy changed = toy;
+      changed.sets.push_back(key + "=" +
+                             (other.is_string() ? other.get<std::string>() : other.dump()));
+      return has_effect(protocol, toy, changed);
+    });
+  }
+
+  bool option_lives(const Protocol& protocol, const std::string& task_name,
+                    const std::string& attention, const std::string& meant,
+                    const std::string& option) {
+    const Toy toy{.task = task_name, .attention = attention};
+    const json now = base(protocol, toy).config["attention"]["options"][option];
+    return std::ranges::any_of(other_values(meant + "." + option, now), [&](const json& other) {
+      if (other == now) return false;
+      Toy changed = toy;
+      changed.options[option] = other;
+      return has_effect(protocol, toy, changed);
+    });
+  }
+
+  Scratch scratch_;
+  std::map<std::string, Ran> bases_;
+  int count_ = 0;
+};
+
+// "a.b" -> value, of a protocol's nested objects.
+std::map<std::string, json> leaves(const json& object) {
+  std::map<std::string, json> found;
+  for (const auto& [group, inner] : object.items()) {
+    if (group == "attentions") continue;
+    if (!inner.is_object()) found[group] = inner;
+    if (!inner.is_object()) continue;
+    for (const auto& [key, value] : inner.items()) found[group + "." + key] = value;
+  }
+  return found;
+}
+
+INSTANTIATE_TEST_SUITE_P(Protocols, DeadKeysTrap, testing::ValuesIn(protocol_names()),
+                         [](const auto& given) {
+                           std::string name = given.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+// A key of all tasks, or of a variant in all of them, lives if it does in one of them.
+TEST_P(DeadKeysTrap, EverySettingHasAnEffect) {
+  const Protocol protocol = load_protocol(GetParam());
+  std::set<std::string> dead;
+  for (const auto& [key, value] : leaves(protocol.settings)) {
+    if (kMayBeDead.contains(key)) continue;
+    const bool lives = std::ranges::any_of(
+        std::vector<std::string>{"retrieval", "image", "listops", "pathfinder"},
+        [&](const std::string& name) { return setting_lives(protocol, name, "standard", key); });
+    if (!lives) dead.insert(key);
+  }
+  for (const auto& [variant, own] : protocol.attention_settings.items()) {
+    for (const auto& [key, value] : leaves(own)) {
+      if (!setting_lives(protocol, "text", variant, key)) dead.insert(variant + ": " + key);
+    }
+  }
+  for (const auto& [name, entry] : protocol.tasks.items()) {
+    std::set<std::string> tried;
+    for (const auto& [key, value] : leaves(entry)) {
+      tried.insert(key);
+      if (!kMayBeDead.contains(key) && !setting_lives(protocol, name, "standard", key))
+        dead.insert(name + ": " + key);
+    }
+    const json parts = attention_settings(protocol, name);
+    for (const auto& [variant, part] : parts.items()) {
+      for (const auto& [key, value] : leaves(part.value("settings", json::object()))) {
+        if (tried.insert(key).second && !setting_lives(protocol, name, variant, key))
+          dead.insert(name + ", " + variant + ": " + key);
+      }
+    }
+  }
+  EXPECT_EQ(dead, std::set<std::string>{});
+}
+
+TEST_P(DeadKeysTrap, EveryOptionAndEveryMeaningHasAnEffect) {
+  const Protocol protocol = load_protocol(GetParam());
+  std::set<std::string> dead;
+  const auto try_options = [&](const std::string& meant, const json& options,
+                               const std::vector<std::string>& tasks) {
+    const std::string& form_of = attention_entry(meant).info.released_form_of;
+    const std::string plain = form_of.empty() ? meant : form_of;
+    for (const auto& [option, value] : options.items()) {
+      if (kMayBeDead.contains(meant + "." + option)) continue;
+      const bool lives = std::ranges::any_of(tasks, [&](const std::string& name) {
+        return meant_attention(protocol, name, {.name = plain}).name == meant &&
+               option_lives(protocol, name, plain, meant, option);
+      });
+      if (!lives) dead.insert(meant + "." + option);
+    }
+  };
+  for (const auto& [meant, options] : protocol.attentions.items())
+    try_options(meant, options, {"text", "listops"});
+  for (const auto& [name, entry] : protocol.tasks.items()) {
+    const json parts = attention_settings(protocol, name);
+    for (const auto& [variant, part] : parts.items()) {
+      const std::string meant = meant_attention(protocol, name, {.name = variant}).name;
+      try_options(meant, part.value("options", json::object()), {name});
+    }
+  }
+  for (const auto& [variant, meant] : protocol.variants.items()) {
+    Protocol plain = protocol;
+    plain.variants.erase(variant);
+    const Toy toy{.task = "text", .attention = variant};
+    const Ran &as_meant = base(protocol, toy), as_named = run(plain, toy);
+    if (as_meant.outcome == as_named.outcome) dead.insert("variants." + variant);
+  }
+  EXPECT_EQ(dead, std::set<std::string>{});
+}
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,135 @@
+// Runs of published protocols, where released code sets traps: how much of a review is read, what a
+// pass draws anew, and tables that are not trained.
+#include <gtest/gtest.h>
+
+#include "harness/training/evaluation.h"
+#include "lra/formats/safetensors.h"
+#include "tests/harness/program.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+// ---- Text of 1,000 or of 4,000 bytes (D2)
+
+// Reviews of 5,000 bytes: a first one, one of other bytes 1,000 to 3,999, and one of other bytes
+// 4,000 to 4,095.
+Split long_reviews(const fs::path& folder) {
+  SplitWriter writer;
+  for (const auto& [from, to] : {std::pair{0, 0}, {1'000, 4'000}, {4'000, 4'096}}) {
+    std::vector<uint16_t> ids(5'000);
+    for (int i = 0; i < 5'000; ++i)
+      ids[static_cast<size_t>(i)] =
+          static_cast<uint16_t>(1 + (i * 31 + (i >= from && i < to ? 7 : 0)) % 256);
+    writer.tokens(ids);
+    writer.label(0);
+  }
+  writer.write(folder / "reviews.safetensors", 257);
+  return Split(folder / "reviews.safetensors", 1, 2, 257);
+}
+
+TEST(TextLengthTrap, EachProtocolReadsItsOwnPartOfAReview) {
+  struct Row {
+    const char* protocol;
+    int64_t length, cut;
+    bool reads_middle, reads_end;  // bytes 1,000 to 3,999; 4,000 to 4,095
+  };
+  const Scratch scratch;
+  const Split reviews = long_reviews(scratch.path());
+  for (const Row& row :
+       {Row{"tay2020", 1'000, 0, false, false}, Row{"nystromformer2021", 4'096, 4'000, true, false},
+        Row{"skyformer2021", 4'096, 4'000, true, false}, Row{"lra-strict", 4'096, 0, true, true}}) {
+    const Config config =
+        make_config(load_protocol(row.protocol), "text", parse_attention("standard"),
+                    {"model.layers=1", "model.width=8", "model.heads=1", "model.head_dim=8",
+                     "model.feed_forward=8", "model.classifier=8"},
+                    0, "float32");
+    EXPECT_EQ(config.settings.input.length, row.length) << row.protocol;
+    EXPECT_EQ(config.settings.input.cut, row.cut) << row.protocol;
+    LoaderOptions options = loader_options(config);
+    options.batch = 3;
+    EvaluationPass pass(reviews, options);
+    Batch batch;
+    ASSERT_TRUE(pass.next(batch));
+    EXPECT_EQ(batch.tokens.size(2), row.length) << row.protocol;
+    torch::manual_seed(1);
+    Model model(task("text"), config);
+    model.to(torch::kDouble);
+    model.eval();
+    const torch::NoGradGuard no_grad;
+    const torch::Tensor logits = model.forward(batch.tokens, batch.mask);
+    const auto differs = [&](int64_t sample) {
+      return (logits[sample] - logits[0]).abs().max().item<double>() > 1e-9;
+    };
+    EXPECT_EQ(differs(1), row.reads_middle) << row.protocol;
+    EXPECT_EQ(differs(2), row.reads_end) << row.protocol;
+  }
+}
+
+// ---- Draws of every pass, and tables that are not trained (D13, D15)
+
+class ReleasedRuns : public testing::Test {
+ protected:
+  void SetUp() override { prepare_tiny_listops(data_); }
+  fs::path run(const std::string& name) const { return scratch_.path() / name; }
+  std::vector<std::string> words(const std::string& name, const std::string& attention,
+                                 int64_t steps) const {
+    return tiny_train(data_, run(name), attention, steps);
+  }
+
+  // The numbers of a checkpoint's model, by name.
+  static std::map<std::string, torch::Tensor> state(const fs::path& checkpoint) {
+    std::map<std::string, torch::Tensor> tensors;
+    for (const auto& [name, tensor] : read_tensors(checkpoint).tensors) tensors[name] = tensor;
+    return tensors;
+  }
+
+  Scratch scratch_;
+  fs::path data_ = scratch_.path() / "data";
+};
+
+TEST_F(ReleasedRuns, ARunThatRedrawsResumesToTheBitsOfTheUninterruptedOne) {
+  for (const std::string attention :
+       {"performer[num_features=4,redraw=forward]", "reformer[chunk_length=8,redraw=forward]",
+        "skyformer[num_features=4,redraw=forward]"}) {
+    const std::string name = attention.substr(0, attention.find('['));
+    constexpr int64_t kSteps = 300;
+    ASSERT_EQ(run_program(words("whole_" + name, attention, kSteps)).status, 0);
+    ASSERT_TRUE(kill_in_training(words("cut_" + name, attention, kSteps), {run("cut_" + name)},
+                                 std::chrono::milliseconds(50)))
+        << attention << ": no kill hit the run in progress";
+    const ProgramResult end = run_program(words("cut_" + name, attention, kSteps));
+    ASSERT_EQ(end.status, 0) << end.err;
+    const auto whole = state(run("whole_" + name) / kLastCheckpoint),
+               cut = state(run("cut_" + name) / kLastCheckpoint);
+    ASSERT_EQ(whole.size(), cut.size());
+    for (const auto& [key, tensor] : whole)
+      EXPECT_TRUE(torch::equal(tensor, cut.at(key))) << attention << " " << key;
+    EXPECT_EQ(read_file(run("whole_" + name) / kPredictionsFile),
+              read_file(run("cut_" + name) / kPredictionsFile));
+  }
+}
+
+TEST_F(ReleasedRuns, AnUntrainedTableStandsInTheCheckpointAsItWasDrawn) {
+  const std::string attention = "linformer[projected_length=8,trained=false]";
+  ASSERT_EQ(run_program(words("a", attention, 12)).status, 0);
+  const json saved = read_json(run("a") / kConfigFile);
+  const Config config = Config::from_json(saved, "config.json");
+  torch::manual_seed(config.seed);
+  const Model fresh(task("listops"), config);
+  const auto after = state(run("a") / kLastCheckpoint);
+  for (const char* name :
+       {"layer0_attention.projection.key", "layer1_attention.projection.value"}) {
+    EXPECT_FALSE(fresh.named_parameters().contains(name)) << name;
+    const std::string key = std::string("model.") + name;
+    ASSERT_TRUE(after.contains(key)) << key;
+    EXPECT_TRUE(torch::equal(after.at(key), fresh.named_buffers()[name])) << name;
+  }
+  const char* const trained = "layer0_attention.query.weight";
+  EXPECT_FALSE(
+      torch::equal(after.at(std::string("model.") + trained), fresh.named_parameters()[trained]));
+}
+
+}  // namespace
+}  // namespace lra
