@@ -33,9 +33,9 @@ TEST(PerformerParity, DetachedGradientsAreThePackagesAndAttachedAreNot) {
     std::string name;
     bool softmax;  // relu subtracts no maximum
   };
-  for (const auto& [name, softmax] : {Case{"softmax", true}, Case{"masked", true},
-                                      Case{"large-norm", true}, Case{"prescale", true},
-                                      Case{"relu", false}}) {
+  for (const auto& [name, softmax] :
+       {Case{"softmax", true}, Case{"masked", true}, Case{"large-norm", true},
+        Case{"prescale", true}, Case{"relu", false}}) {
     const TensorFile fixture = read_tensors(
         LRA_SOURCE_DIR "/tests/fixtures/attend-performer-detached-" + name + ".safetensors");
     AttentionSpec spec = parse_attention(fixture.metadata.at("attention"));
@@ -44,8 +44,8 @@ TEST(PerformerParity, DetachedGradientsAreThePackagesAndAttachedAreNot) {
       double worst = 0;
       for (const char* key : {"grad.q", "grad.k"}) {
         const torch::Tensor theirs = fixture.at(std::string("expected.") + key);
-        worst =
-            std::max(worst, ((out.at(key) - theirs).abs().max() / theirs.abs().max()).item<double>());
+        worst = std::max(worst,
+                         ((out.at(key) - theirs).abs().max() / theirs.abs().max()).item<double>());
       }
       return worst;
     };
