@@ -3,6 +3,7 @@
 
 #include "harness/commands/capabilities.h"
 #include "harness/commands/commands.h"
+#include "harness/commands/protocol_words.h"
 #include "lra/config/protocol.h"
 #include "lra/data/task.h"
 
@@ -94,8 +95,8 @@ void list_attentions(bool as_json, bool markdown) {
   fmt::print("\n{}", to_markdown(released_table()));
 }
 
-// What a protocol holds: all tasks, or one; with a task and an attention a run's whole
-// configuration.
+// What a protocol holds: all tasks, or one, as a file that --protocol takes; with a task and an
+// attention a run's whole configuration.
 json shown(const std::string& protocol_name, const std::string& task_name,
            const std::string& attention) {
   const Protocol protocol = load_protocol(protocol_name);
@@ -104,24 +105,7 @@ json shown(const std::string& protocol_name, const std::string& task_name,
       throw UsageError("--attention needs --task: together they make a run's configuration");
     return make_config(protocol, task_name, parse_attention(attention), {}, 0, "float32").to_json();
   }
-  json all = {{"name", protocol.name},
-              {"title", protocol.title},
-              {"description", protocol.description},
-              {"source", protocol.source},
-              {"choices", protocol.choices},
-              {"tasks", json::object()},
-              {"attentions", protocol.attentions}};
-  const auto add = [&](const std::string& name) {
-    all["tasks"][name] = write_fields(task_settings(protocol, name));
-    const json parts = attention_settings(protocol, name);
-    if (!parts.empty()) all["tasks"][name]["attentions"] = parts;
-  };
-  if (!task_name.empty()) {
-    add(task_name);
-  } else {
-    for (const auto& [key, value] : protocol.tasks.items()) add(key);
-  }
-  return all;
+  return protocol_json(protocol, task_name);
 }
 
 }  // namespace
@@ -152,27 +136,44 @@ void add_list_command(CLI::App& app) {
 void add_protocol_command(CLI::App& app) {
   struct Options {
     std::string protocol, other, task, attention;
+    bool words = false, lines = false;
+    ProtocolPart part() const { return {.task = task, .attention = attention}; }
   };
   auto* command = app.add_subcommand("protocol", "Show a protocol, or what differs between two");
   command->require_subcommand(1);
   auto options = std::make_shared<Options>();
 
-  auto* show = command->add_subcommand("show", "Every effective value of a protocol");
+  auto* show = command->add_subcommand(
+      "show", "Every effective value of a protocol, as JSON that --protocol takes");
   show->add_option("PROTOCOL", options->protocol, "Name, or path to a JSON file")->required();
   show->add_option("--task", options->task, "Of this task alone");
   show->add_option("--attention", options->attention,
                    "With --task: a run's whole configuration with this attention");
+  show->add_flag("--words", options->words,
+                 "In words: what it follows, what differs and why, which variant runs for a name, "
+                 "and what it sets, by task and variant");
   show->callback([options] {
+    if (options->words) {
+      fmt::print("{}", protocol_words(load_protocol(options->protocol), options->part()));
+      return;
+    }
     fmt::print("{}\n", shown(options->protocol, options->task, options->attention).dump(2));
   });
 
-  auto* diff = command->add_subcommand("diff", "What differs, field by field");
+  auto* diff = command->add_subcommand("diff", "What differs and why, by task and variant");
   diff->add_option("P", options->protocol, "Name, or path to a JSON file")->required();
   diff->add_option("Q", options->other, "Name, or path to a JSON file")->required();
   diff->add_option("--task", options->task, "For this task alone");
   diff->add_option("--attention", options->attention,
                    "With --task: a run's whole configuration with this attention");
+  diff->add_flag("--lines", options->lines,
+                 "For programs: one line a field of the two as JSON, \"path: a -> b\"");
   diff->callback([options] {
+    if (!options->lines) {
+      fmt::print("{}", difference_words(load_protocol(options->protocol),
+                                        load_protocol(options->other), options->part()));
+      return;
+    }
     for (const std::string& line :
          differences(shown(options->protocol, options->task, options->attention),
                      shown(options->other, options->task, options->attention))) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "attention_variants/base/json_text.h"
 #include "embedded_protocols.h"
 #include "lra/config/embedded.h"
 #include "lra/data/task.h"
@@ -10,21 +11,26 @@
 namespace lra {
 namespace {
 
+constexpr const char* kSchema = "lra.protocol/1";
+
 struct ProtocolFile {
   std::string schema, name, title, description, source, extends;
-  json choices = json::array();
+  json follows = json::array(), choices = json::array();
+  bool inherit_choices = true;
   json settings = json::object(), tasks = json::object(), attentions = json::object(),
        attention_settings = json::object(), variants = json::object();
 
   template <class Fields>
   void fields(Fields& f) {
-    f("schema", schema, one_of({"lra.protocol/1"}));
+    f("schema", schema, one_of({kSchema}));
     f("name", name);
     f("title", title);
     f("description", description);
     f("source", source);
     f("extends", extends);
+    f("follows", follows);
     f("choices", choices);
+    f("inherit_choices", inherit_choices);
     f("settings", settings);
     f("tasks", tasks);
     f("attentions", attentions);
@@ -59,17 +65,14 @@ void merge(json& below, const json& above) {
   }
 }
 
-// Checks the strings of "choices".
-std::vector<std::string> choices_of(const json& value, const std::string& where) {
-  std::vector<std::string> choices;
-  if (value.is_array()) {
-    for (const json& item : value) {
-      if (item.is_string()) choices.push_back(item);
-    }
-  }
-  if (!value.is_array() || choices.size() != value.size())
-    bad_value(where, "choices", "a list of strings", value);
-  return choices;
+// Adds the strings of a list.
+void add_lines(const json& value, const char* key, const std::string& where,
+               std::vector<std::string>& lines) {
+  const bool strings = value.is_array() && std::ranges::all_of(value, [](const json& item) {
+                         return item.is_string();
+                       });
+  if (!strings) bad_value(where, key, "a list of strings", value);
+  for (const json& item : value) lines.push_back(item);
 }
 
 // Reads everything that a task's entry holds.
@@ -97,18 +100,33 @@ void check_task(const Protocol& protocol, const std::string& task_name, const st
   }
 }
 
-Protocol load(const std::string& name, std::vector<std::string>& seen) {
-  if (std::ranges::find(seen, name) != seen.end()) {
-    throw UsageError("protocol " + name + " extends itself through " + seen.back());
+// What decides a run, of the tasks of `protocol` alone where `tasks` are given.
+json decisive(const Protocol& protocol, const json& tasks) {
+  json value = {{"attentions", protocol.attentions},
+                {"attention_settings", protocol.attention_settings},
+                {"variants", protocol.variants},
+                {"tasks", json::object()}};
+  for (const auto& [name, entry] : tasks.items()) {
+    if (!protocol.tasks.contains(name)) return {};
+    value["tasks"][name] = write_fields(task_settings(protocol, name));
+    value["tasks"][name][kAttentions] = attention_settings(protocol, name);
   }
-  seen.push_back(name);
-  const auto [value, where] = load_named_json("protocol", name, embedded_protocols);
-  ProtocolFile file;
-  read_fields(value, file, where);
-  if (where.starts_with("protocol file") && std::ranges::count(protocol_names(), file.name) > 0) {
-    throw UsageError(where + ": the name " + file.name +
-                     " is a built-in protocol's; choose another, so that records tell them apart");
-  }
+  return value;
+}
+
+// A file may bear the name of a built-in protocol only where it says the same.
+void check_name(const Protocol& protocol, const std::string& where) {
+  if (std::ranges::count(protocol_names(), protocol.name) == 0) return;
+  if (differences(decisive(protocol, protocol.tasks),
+                  decisive(load_protocol(protocol.name), protocol.tasks))
+          .empty())
+    return;
+  throw UsageError(where + ": the name " + protocol.name +
+                   " is a built-in protocol's; choose another, so that records tell them apart");
+}
+
+// The file's objects, checked to be such.
+void check_objects(const ProtocolFile& file, const std::string& where) {
   if (file.schema.empty() || file.name.empty()) {
     throw UsageError(where + R"( should hold "schema": "lra.protocol/1" and a "name")");
   }
@@ -120,20 +138,10 @@ Protocol load(const std::string& name, std::vector<std::string>& seen) {
                        "JSON objects");
     }
   }
-  Protocol protocol;
-  if (!file.extends.empty()) protocol = load(file.extends, seen);
-  protocol.name = file.name;
-  protocol.title = file.title;
-  protocol.description = file.description;
-  protocol.source = file.source;
-  for (std::string& choice : choices_of(file.choices, where))
-    protocol.choices.push_back(std::move(choice));
-  merge(protocol.settings, file.settings);
-  merge(protocol.tasks, file.tasks);
-  merge(protocol.attentions, file.attentions);
-  merge(protocol.attention_settings, file.attention_settings);
-  merge(protocol.variants, file.variants);
+}
 
+// Reads every name and value that a protocol holds.
+void check_protocol(const Protocol& protocol, const std::string& where) {
   Settings settings;
   read_fields(protocol.settings, settings, where + ": settings");
   for (const auto& [variant, own] : protocol.attention_settings.items()) {
@@ -151,6 +159,36 @@ Protocol load(const std::string& name, std::vector<std::string>& seen) {
   for (const auto& [variant, options] : protocol.attentions.items()) {
     attention_entry(variant).effective_options(options);
   }
+}
+
+Protocol load(const std::string& name, std::vector<std::string>& seen) {
+  if (std::ranges::find(seen, name) != seen.end()) {
+    throw UsageError("protocol " + name + " extends itself through " + seen.back());
+  }
+  seen.push_back(name);
+  const auto [value, where] = load_named_json("protocol", name, embedded_protocols);
+  ProtocolFile file;
+  read_fields(value, file, where);
+  check_objects(file, where);
+  Protocol protocol;
+  if (!file.extends.empty()) protocol = load(file.extends, seen);
+  protocol.name = file.name;
+  protocol.title = file.title;
+  protocol.description = file.description;
+  protocol.source = file.source;
+  if (!file.inherit_choices) {
+    protocol.follows.clear();
+    protocol.choices.clear();
+  }
+  add_lines(file.follows, "follows", where, protocol.follows);
+  add_lines(file.choices, "choices", where, protocol.choices);
+  merge(protocol.settings, file.settings);
+  merge(protocol.tasks, file.tasks);
+  merge(protocol.attentions, file.attentions);
+  merge(protocol.attention_settings, file.attention_settings);
+  merge(protocol.variants, file.variants);
+  check_protocol(protocol, where);
+  if (where.starts_with("protocol file")) check_name(protocol, where);
   return protocol;
 }
 
@@ -266,6 +304,31 @@ std::vector<std::string> protocol_names() { return embedded_names(embedded_proto
 Protocol load_protocol(const std::string& name_or_path) {
   std::vector<std::string> seen;
   return load(name_or_path, seen);
+}
+
+json protocol_json(const Protocol& protocol, const std::string& task) {
+  json all = {{"schema", kSchema},
+              {"name", protocol.name},
+              {"title", protocol.title},
+              {"description", protocol.description},
+              {"source", protocol.source},
+              {"follows", protocol.follows},
+              {"choices", protocol.choices},
+              {"tasks", json::object()},
+              {"attentions", protocol.attentions},
+              {"attention_settings", protocol.attention_settings},
+              {"variants", protocol.variants}};
+  const auto add = [&](const std::string& name) {
+    all["tasks"][name] = write_fields(task_settings(protocol, name));
+    const json parts = attention_settings(protocol, name);
+    if (!parts.empty()) all["tasks"][name][kAttentions] = parts;
+  };
+  if (!task.empty()) {
+    add(task);
+  } else {
+    for (const auto& [key, value] : protocol.tasks.items()) add(key);
+  }
+  return all;
 }
 
 json attention_settings(const Protocol& protocol, const std::string& task_name) {

@@ -3,16 +3,18 @@
 // A protocol is a JSON file (lra/config/protocols/*.json travel inside the program; a path to a
 // user's file serves as well):
 //   {"schema": "lra.protocol/1", "name", "title", "description", "source", "extends": "other",
-//    "choices": ["what the source leaves open, and what was chosen"], "settings": {...},
-//    "tasks": {"listops": {...}}, "attentions": {"nystrom": {...options}},
-//    "attention_settings": {"linear": {...settings}}, "variants": {"local": "local_tay2020"}}
+//    "follows": ["what is as its source has it"], "choices": ["what differs or was chosen, and
+//    why"], "inherit_choices": true, "settings": {...}, "tasks": {"listops": {...}}, "attentions":
+//    {"nystrom": {...options}}, "attention_settings": {"linear": {...settings}}, "variants":
+//    {"local": "local_tay2020"}}
 // `settings` holds any field of Settings; a task's entry goes over it, and a variant's of
 // `attention_settings` over that. Where a recipe has an entry
 // for a task and a variant, it stands in the task's:
 //    "image": {"attentions": {"sinkhorn": {"settings": {...}, "options": {...}, "variant": "..."}}}
 // and goes over all. `variants` says which function the protocol means by a name, where its source
 // gives a variant's name to another one: AttentionInfo::released_form_of. `options`, there and in
-// `attentions`, are those of the variant that is meant. `extends` starts from another protocol.
+// `attentions`, are those of the variant that is meant. `extends` starts from another protocol, its
+// `follows` and `choices` too, unless `inherit_choices` is false.
 // Every key is checked. See docs/protocols.md.
 #pragma once
 
@@ -29,7 +31,8 @@ namespace lra {
 
 struct Protocol {
   std::string name, title, description, source;
-  std::vector<std::string> choices;  // what the source leaves open, and what was chosen
+  std::vector<std::string> follows;  // what is as its source has it
+  std::vector<std::string> choices;  // what differs from it or was chosen, and why
   json settings = json::object();    // merged over what it extends
   // Task name -> settings over those, and under "attentions" variant name -> {"settings",
   // "options"}: what goes over them and over `attentions` for that task and variant.
@@ -43,8 +46,13 @@ struct Protocol {
 std::vector<std::string> protocol_names();
 
 /// A built-in protocol by name, or a file by path (a name with '/' or ending in ".json"). Throws
-/// UsageError that names what is wrong: an unknown protocol, key, task, attention or value.
+/// UsageError that names what is wrong: an unknown protocol, key, task, attention or value, or a
+/// file that has the name of a built-in one and says something else.
 Protocol load_protocol(const std::string& name_or_path);
+
+/// A file that load_protocol() reads to the same: every setting of every task, or of one, with
+/// nothing left to what it extends.
+json protocol_json(const Protocol& protocol, const std::string& task = "");
 
 /// The settings of a protocol for one task, of one variant where its name is given.
 Settings task_settings(const Protocol& protocol, const std::string& task,

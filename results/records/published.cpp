@@ -114,9 +114,14 @@ void read_provenance(const Strict& object, PublishedAccuracy& accuracy) {
 }
 
 PublishedAccuracy::Row read_row(const json& entry, size_t tasks, const std::string& file) {
-  const Strict row(entry, file + ": accuracy.rows", {"name", "values"}, {"variant", "average"});
+  const Strict row(entry, file + ": accuracy.rows", {"name", "values"},
+                   {"variant", "released_form", "average"});
   PublishedAccuracy::Row read{.name = row.text("name"), .variant = {}, .values = {}, .average = {}};
   if (row.has("variant")) read.variant = parse_variant(row.text("variant"));
+  if (row.has("released_form")) {
+    if (!read.variant) row.fail("'released_form' needs 'variant'");
+    read.released_form = row.text("released_form");
+  }
   if (row.has("average")) read.average = row.number_of("average", row["average"]);
   for (const json& value : row.array("values")) {
     std::optional<double>& percent = read.values.emplace_back();
@@ -256,15 +261,22 @@ double PublishedAccuracy::Row::mean() const {
   return sum / count;
 }
 
+bool PublishedAccuracy::Row::matches(const AttentionRecord& attention) const {
+  return variant && (variant->matches(attention) ||
+                     (!released_form.empty() && attention.name == released_form));
+}
+
 std::optional<double> PublishedAccuracy::value(const std::string& task,
                                                const AttentionRecord& attention) const {
   const auto it = std::find(tasks.begin(), tasks.end(), task);
-  if (it == tasks.end()) return std::nullopt;
-  for (const Row& row : rows) {
-    if (row.variant && row.variant->matches(attention))
-      return row.values[static_cast<size_t>(it - tasks.begin())];
-  }
-  return std::nullopt;
+  const Row* of = row(attention);
+  if (it == tasks.end() || of == nullptr) return std::nullopt;
+  return of->values[static_cast<size_t>(it - tasks.begin())];
+}
+
+const PublishedAccuracy::Row* PublishedAccuracy::row(const AttentionRecord& attention) const {
+  const auto it = std::ranges::find_if(rows, [&](const Row& r) { return r.matches(attention); });
+  return it == rows.end() ? nullptr : &*it;
 }
 
 Published parse_published(std::string_view text, const std::string& file) {

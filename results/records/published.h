@@ -35,13 +35,18 @@ std::string text(Regime regime);
 
 struct PublishedAccuracy {
   struct Row {
-    std::string name;                           // the paper's own: "Nyströmformer"
-    std::optional<PublishedVariant> variant;    // nothing: no attention of ours
+    std::string name;                         // the paper's own: "Nyströmformer"
+    std::optional<PublishedVariant> variant;  // nothing: no attention of ours
+    // The function that the code released with the paper gives that name to, where it is another
+    // ("local_tay2020"); empty: none.
+    std::string released_form = {};
     std::vector<std::optional<double>> values;  // per cent, by task; nothing: none published
     std::optional<double>
         average;  // as printed, even where the row's own numbers average otherwise
 
     double mean() const;  // of its values
+    /// Whether `attention` is the variant or its released form.
+    bool matches(const AttentionRecord& attention) const;
   };
   std::string table;    // "Table 3"
   std::string version;  // of the paper: "arXiv 2102.03902"
@@ -58,6 +63,8 @@ struct PublishedAccuracy {
 
   /// The printed accuracy in per cent, if there is one.
   std::optional<double> value(const std::string& task, const AttentionRecord& attention) const;
+  /// The row of an attention, null where there is none.
+  const Row* row(const AttentionRecord& attention) const;
 };
 
 enum class TimeUnit { milliseconds, steps_per_second };

@@ -96,11 +96,8 @@ void note_published(const RecipeGroup& group, const AccuracyCells& cells,
                     const std::vector<std::string>& tasks, const Published& reference,
                     std::vector<std::string>& notes) {
   const PublishedAccuracy& accuracy = *reference.accuracy;
-  note_provenance(reference, notes);
-  if (const auto it = accuracy.differences.find(group.protocol); it != accuracy.differences.end()) {
-    notes.push_back(fmt::format("difference of protocol, {} against {}: {}", group.protocol,
-                                reference.name, it->second));
-  }
+  note_beside(reference, group.protocol, notes);
+  note_released_forms(reference, group.results, notes);
   for (const std::string& task : tasks) {
     const auto published_count = accuracy.test_examples.find(task);
     if (published_count == accuracy.test_examples.end()) continue;

@@ -6,6 +6,7 @@
 #include "results/analysis/accuracy_cells.h"
 #include "results/analysis/standings.h"
 #include "results/tables/accuracy_table.h"
+#include "results/tables/published_table.h"
 
 namespace lra {
 namespace {
@@ -80,10 +81,12 @@ std::vector<Table> published_difference_tables(std::span<const Result> results,
                             {"difference"},
                             {"published is", Align::kLeft}},
                 .rows = {},
-                .notes = {fmt::format("published: {}, {}; the interval is that of the runs here: "
-                                      "how far another run of the paper's would fall from its "
-                                      "number is not known",
-                                      reference->paper, reference->accuracy->table)}};
+                .notes = {}};
+    note_beside(*reference, group.protocol, table.notes);
+    note_released_forms(*reference, group.results, table.notes);
+    table.notes.emplace_back(
+        "the interval is that of the runs here: how far another run of the paper's would fall "
+        "from its number is not known");
     if (group.synthetic || !group.overridden.empty()) {
       table.notes.emplace_back(
           "not the published recipe or data: the difference says nothing about either");

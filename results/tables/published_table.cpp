@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 namespace lra {
 namespace {
@@ -80,6 +81,27 @@ void note_provenance(const Published& reference, std::vector<std::string>& notes
     notes.push_back(fmt::format("slip in {}: {}", reference.name, slip));
   for (const std::string& note : accuracy.notes)
     notes.push_back(fmt::format("{}: {}", reference.name, note));
+}
+
+void note_beside(const Published& reference, const std::string& protocol,
+                 std::vector<std::string>& notes) {
+  note_provenance(reference, notes);
+  const auto& differences = reference.accuracy->differences;
+  if (const auto it = differences.find(protocol); it != differences.end())
+    notes.push_back(fmt::format("difference of protocol, {} against {}: {}", protocol,
+                                reference.name, it->second));
+}
+
+void note_released_forms(const Published& reference, std::span<const Result* const> results,
+                         std::vector<std::string>& notes) {
+  std::set<std::string> texts;
+  for (const Result* r : results) {
+    const PublishedAccuracy::Row* row = reference.accuracy->row(r->attention);
+    if (row == nullptr || row->released_form != r->attention.name) continue;
+    texts.insert(fmt::format("{}: what the released code calls {}, beside the published row {}",
+                             row->released_form, row->variant->name, row->name));
+  }
+  notes.insert(notes.end(), texts.begin(), texts.end());
 }
 
 std::vector<Table> other_regime_tables(std::span<const Published> references) {

@@ -42,8 +42,8 @@ TEST(ProtocolsCommandTest, ShowsChoicesAndEntriesOfVariants) {
 }
 
 TEST(ProtocolsCommandTest, DiffsAnyTwo) {
-  const std::string skyformer =
-      protocol_output({"protocol", "diff", "nystromformer2021", "skyformer2021", "--task", "text"});
+  const std::string skyformer = protocol_output(
+      {"protocol", "diff", "nystromformer2021", "skyformer2021", "--task", "text", "--lines"});
   for (const char* line :
        {"tasks.text.optimizer.clip_value: 0.0 -> 1.0\n",
         "tasks.text.training.steps: 20000 -> 50000\n", "tasks.text.training.batch: 32 -> 16\n",
@@ -52,8 +52,8 @@ TEST(ProtocolsCommandTest, DiffsAnyTwo) {
         "attentions.nystrom.num_landmarks: 64 -> 128\n"}) {
     EXPECT_NE(skyformer.find(line), std::string::npos) << line << skyformer;
   }
-  const std::string tay =
-      protocol_output({"protocol", "diff", "lra-strict", "tay2020", "--task", "listops"});
+  const std::string tay = protocol_output(
+      {"protocol", "diff", "lra-strict", "tay2020", "--task", "listops", "--lines"});
   for (const char* line : {"tasks.listops.model.pooling: \"mean\" -> \"cls\"\n",
                            "tasks.listops.model.positions: \"learned\" -> \"sinusoidal\"\n",
                            "tasks.listops.schedule.kind: \"one_cycle\" -> \"rsqrt\"\n",
@@ -71,8 +71,8 @@ TEST(ProtocolsCommandTest, TakesAUsersFileByItsPath) {
   const json shown = json::parse(protocol_output({"protocol", "show", path, "--task", "image"}));
   EXPECT_EQ(shown["tasks"]["image"]["training"]["steps"], 17500);
   EXPECT_EQ(shown["choices"].back(), "half as many steps");
-  const std::string diff = protocol_output(
-      {"protocol", "diff", "tay2020", path, "--task", "image", "--attention", "nystrom"});
+  const std::string diff = protocol_output({"protocol", "diff", "tay2020", path, "--task", "image",
+                                            "--attention", "nystrom", "--lines"});
   EXPECT_NE(diff.find("training.steps: 35000 -> 17500\n"), std::string::npos) << diff;
   EXPECT_NE(diff.find("model.heads: 8 -> 4\n"), std::string::npos) << diff;
 }

@@ -144,6 +144,43 @@ TEST(Published, FindsTheNumberOfAVariantByItsOptions) {
   EXPECT_EQ(accuracy.value("listops", plain), 37.15);
 }
 
+TEST(Published, DifferencesAreThoseOfTheSpecification) {
+  const std::pair<std::pair<const char*, const char*>, const char*> expected[] = {
+      {{"tay2020", "tay2020"},
+       "the table predates the released code; sizes, lr, Text length (best of four) and "
+       "Retrieval's head differ in the paper; see `choices`"},
+      {{"tay2020", "lra-strict"},
+       "other sizes, schedules, pooling, lengths (Text 4,096 against 1K–4K), Performer, Reformer, "
+       "Sinkhorn, Synthesizer are other functions"},
+      {{"nystromformer2021", "nystromformer2021"},
+       "float16; unseeded Pathfinder split; ListOps probably without brackets"},
+      {{"skyformer2021", "skyformer2021"},
+       "float16; batch 16 by the paper, 32 by the code; seeds unstated"},
+  };
+  for (const auto& [pair, text] : expected)
+    EXPECT_EQ(paper(pair.first).accuracy->differences.at(pair.second), text) << pair.first;
+  const std::string strict = paper("nystromformer2021").accuracy->differences.at("lra-strict");
+  for (const char* part : {"brackets", "Linformer tables shared across layers", "redrawn rotations",
+                           "key maximum over the batch", "Text's dev set is its test set"})
+    EXPECT_TRUE(contains(strict, part)) << part;
+}
+
+TEST(Published, AReleasedFormHasTheNumberOfItsName) {
+  const PublishedAccuracy& accuracy = *paper("tay2020").accuracy;
+  for (const char* name : {"local", "reformer", "sinkhorn", "performer", "synthesizer"}) {
+    const std::string form = std::string(name) + "_tay2020";
+    const AttentionRecord released{.name = form, .label = form, .options = {{"block", 50}}},
+        plain{.name = name, .label = name, .options = json::object()};
+    ASSERT_NE(accuracy.row(released), nullptr) << name;
+    EXPECT_EQ(accuracy.row(released), accuracy.row(plain)) << name;
+    EXPECT_EQ(accuracy.value("image", released), accuracy.value("image", plain)) << name;
+    EXPECT_EQ(paper("nystromformer2021").accuracy->row(released), nullptr) << name;
+  }
+  const AttentionRecord unknown{
+      .name = "standard_tay2020", .label = "standard_tay2020", .options = json::object()};
+  EXPECT_EQ(accuracy.row(unknown), nullptr);
+}
+
 TEST(Published, VariantsAreReadStrictly) {
   EXPECT_EQ(parse_variant("a[x=1,y=true,z=w]").options, (json{{"x", 1}, {"y", true}, {"z", "w"}}));
   for (const char* text : {"", "[x=1]", "a[x=1", "a[x]", "a[=1]"}) {
@@ -186,6 +223,8 @@ TEST(Published, FilesAreReadStrictly) {
             "f.json: accuracy.test_examples: key 'listops' is missing");
   EXPECT_EQ(with("/accuracy/differences/q", "x"),
             "f.json: accuracy.differences: unknown key 'q'; valid: p");
+  EXPECT_EQ(with("/accuracy/rows/0", {{"name", "r"}, {"values", {1}}, {"released_form", "x"}}),
+            "f.json: accuracy.rows: 'released_form' needs 'variant'");
   EXPECT_EQ(with("/accuracy/regime", "x"),
             "f.json: accuracy: 'regime' should be official, self-reported or later, not x");
   EXPECT_EQ(with("/accuracy/regime", "later"),

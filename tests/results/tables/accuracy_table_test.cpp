@@ -1,8 +1,13 @@
 // What the accuracy tables show, and above all what they never mix.
 #include "results/tables/accuracy_table.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <tuple>
+
+#include "results/print/html.h"
 #include "results/tables/published_table.h"
 #include "tests/results/examples.h"
 
@@ -53,6 +58,69 @@ TEST(AccuracyTable, FootnotesSayWhoMadeThePublishedNumbersAndTheirSlips) {
   EXPECT_TRUE(contains(text, "slip in tay2020: Sinkhorn's average is printed as 51.39"));
   EXPECT_TRUE(
       contains(text, "difference of protocol, tay2020 against tay2020: the table predates"));
+}
+
+// Runs of every pair of a published set and a protocol that it may stand beside.
+TEST(AccuracyTable, WhatDiffersFromThePublishedRunsStandsBelowEveryTable) {
+  int pairs = 0;
+  for (const Published& reference : published()) {
+    for (const std::string& protocol : reference.accuracy->protocols) {
+      const std::vector<Published> alone{reference};
+      const PublishedAccuracy::Row& row = reference.accuracy->rows.front();
+      Result run = example_result(row.variant->name);
+      run.protocol = protocol;
+      const std::vector<Result> runs{run};
+      const std::string note =
+          fmt::format("difference of protocol, {} against {}: {}", protocol, reference.name,
+                      reference.accuracy->differences.at(protocol));
+      const auto accuracy = accuracy_tables(runs, alone),
+                 differences = published_difference_tables(runs, alone);
+      ASSERT_EQ(accuracy.size(), 1u) << note;
+      ASSERT_EQ(differences.size(), 1u) << note;
+      for (const Table* table : {&accuracy[0], &differences[0]}) {
+        EXPECT_EQ(std::ranges::count(table->notes, note), 1) << note << "\n" << to_text(*table);
+        for (const std::string& slip : reference.accuracy->slips) {
+          EXPECT_EQ(std::ranges::count(table->notes, "slip in " + reference.name + ": " + slip), 1)
+              << slip;
+        }
+        const std::string head = "difference of protocol, " + protocol + " against ";
+        for (const std::string& text :
+             {to_text(*table), to_markdown(*table), to_html(*table), to_latex(*table)})
+          EXPECT_TRUE(contains(text, head)) << text;
+      }
+      ++pairs;
+    }
+  }
+  EXPECT_EQ(pairs, 5);
+}
+
+TEST(AccuracyTable, AReleasedFormStandsBesideThePublishedRowOfItsName) {
+  for (const auto& [name, row, percent] : {std::tuple{"local", "Local", "15.82"},
+                                           {"reformer", "Reformer", "37.27"},
+                                           {"sinkhorn", "Sinkhorn", "33.67"},
+                                           {"performer", "Performer", "18.01"},
+                                           {"synthesizer", "Synthesizer", "36.99"}}) {
+    Result run = example_result(std::string(name) + "_tay2020");
+    run.protocol = "tay2020";
+    Result standard = example_result("standard");
+    standard.protocol = "tay2020";
+    const std::vector<Result> runs{run, standard};
+    const Table accuracy = accuracy_tables(runs)[0], beside = published_difference_tables(runs)[0];
+    EXPECT_EQ(cell(accuracy, run.attention.name, "published"), percent);
+    EXPECT_EQ(beside.rows.size(), 2u) << to_text(beside);
+    const std::string note =
+        fmt::format("{}_tay2020: what the released code calls {}, beside the published row {}",
+                    name, name, row);
+    for (const Table* table : {&accuracy, &beside}) {
+      EXPECT_EQ(std::ranges::count(table->notes, note), 1) << to_text(*table);
+      EXPECT_FALSE(contains(to_text(*table), "standard: what the released code"));
+    }
+    EXPECT_TRUE(contains(to_csv(accuracy_long(runs)), std::string(percent) + ",tay2020"));
+    run.attention = {.name = name, .label = name, .options = json::object()};
+    EXPECT_FALSE(
+        contains(text_of(accuracy_tables(std::vector<Result>{run})), "released code calls"))
+        << "a run of the paper's function is not marked";
+  }
 }
 
 // Even where a set says that it may, and however well its name sorts.

@@ -1,0 +1,60 @@
+#include "lra/config/choices.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "attention_variants/base/text.h"
+#include "attention_variants/registry.h"
+#include "lra/data/task.h"
+
+namespace lra {
+namespace {
+
+bool is_task(const std::string& name) {
+  return std::ranges::any_of(tasks(), [&](const Task* task) { return task->name == name; });
+}
+
+bool is_attention(const std::string& name) {
+  const auto named = [&](const AttentionEntry* entry) { return entry->info.name == name; };
+  return std::ranges::any_of(attention_entries(), named) ||
+         std::ranges::any_of(released_forms(), named);
+}
+
+// The names of "a, b and c"; nothing where one of them is not known.
+std::optional<std::vector<std::string>> names_of(std::string text,
+                                                 bool (*known)(const std::string&)) {
+  constexpr std::string_view kAnd = " and ";
+  for (size_t at = text.find(kAnd); at != std::string::npos; at = text.find(kAnd))
+    text.replace(at, kAnd.size(), ",");
+  std::vector<std::string> names;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t comma = std::min(text.find(',', begin), text.size());
+    std::string name(strip(std::string_view(text).substr(begin, comma - begin)));
+    if (!known(name)) return std::nullopt;
+    names.push_back(std::move(name));
+    begin = comma + 1;
+  }
+  return names;
+}
+
+}  // namespace
+
+ChoiceSubject choice_subject(const std::string& line) {
+  constexpr std::string_view kOn = " on ";
+  const size_t colon = line.find(':');
+  if (colon == std::string::npos) return {};
+  const std::string subject = line.substr(0, colon);
+  if (const size_t on = subject.find(kOn); on != std::string::npos) {
+    const auto attentions = names_of(subject.substr(0, on), is_attention);
+    const auto tasks = names_of(subject.substr(on + kOn.size()), is_task);
+    if (!attentions || !tasks) return {};
+    return {.tasks = *tasks, .attentions = *attentions};
+  }
+  if (const auto tasks = names_of(subject, is_task)) return {.tasks = *tasks, .attentions = {}};
+  if (const auto attentions = names_of(subject, is_attention))
+    return {.tasks = {}, .attentions = *attentions};
+  return {};
+}
+
+}  // namespace lra

@@ -1,0 +1,18 @@
+// What the lines of a protocol's `follows` and `choices` are of.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lra {
+
+/// Empty: of all tasks, of all attentions.
+struct ChoiceSubject {
+  std::vector<std::string> tasks, attentions;
+};
+
+/// Of "sinkhorn on text, image: mean pooling", "text, image: ..." or "sinkhorn, local: ...": the
+/// names before the first colon, where all of them are known; else nothing.
+ChoiceSubject choice_subject(const std::string& line);
+
+}  // namespace lra
