@@ -20,7 +20,9 @@ OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path
                 "; say where they are with --data");
   }
   PreparedData opened = open_data(folder, config.task, /*check_hashes=*/true);
-  auto model = std::make_shared<Model>(task(config.task), config);
+  Config modelled = config;
+  modelled.attention_options = with_kept_file(config.attention_options, run);
+  auto model = std::make_shared<Model>(task(config.task), modelled);
   model->to(device);
   const auto file = run / (checkpoint == CheckpointKind::best ? kBestCheckpoint : kLastCheckpoint);
   if (!std::filesystem::exists(file)) {
