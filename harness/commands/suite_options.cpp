@@ -130,7 +130,7 @@ void add_suite_cell_options(CLI::App& command, SuiteOptions& options) {
       ->capture_default_str();
   command
       .add_option("--set", options.sets,
-                  "Override, as training.steps=1000 (repeatable); the records say so")
+                  "Override, as training.batch=16 (repeatable); the records say so")
       ->allow_extra_args(false);
   command.add_option("--data", options.data,
                      "Folder of lra data prepare --out; default: made in OUT/data");

@@ -24,7 +24,7 @@ struct TrainOptions {
   std::vector<std::string> sets, options;
   uint64_t seed = 0;
   int64_t threads = 0;
-  bool resume = false;
+  bool resume = false, overwrite = false;
 };
 
 // Float sums depend on the number of threads: a resumed run keeps the number it had unless another
@@ -64,7 +64,7 @@ void run_train(const TrainOptions& options, Processes* processes) {
   request.threads = use_threads(threads, processes);
   request.run = options.run;
   request.data = options.data;
-  request.resume = options.resume ? Resume::yes : Resume::no;
+  request.resume = options.resume ? Resume::yes : options.overwrite ? Resume::over : Resume::no;
   request.processes = processes;
   const Status status = train(request);
   if (status == Status::ok) return;
@@ -155,7 +155,7 @@ void add_train_command(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--set", options->sets,
-                   "Override, as training.steps=1000 (repeatable); the record says so")
+                   "Override, as training.batch=16 (repeatable); the record says so")
       ->allow_extra_args(false);
   command
       ->add_option("--seed", options->seed,
@@ -165,7 +165,12 @@ void add_train_command(CLI::App& app) {
   command->add_option("--data", options->data, "Folder of lra data prepare --out")
       ->capture_default_str();
   command->add_option("--run", options->run, "Folder for everything the run leaves")->required();
-  command->add_flag("--resume", options->resume, "Continue the run in that folder, or start it");
+  auto* resume = command->add_flag("--resume", options->resume,
+                                   "Continue the run in that folder, or start it");
+  command
+      ->add_flag("--overwrite", options->overwrite,
+                 "Remove the run in that folder first, its checkpoints and result too")
+      ->excludes(resume);
   command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
   command->add_option("--dtype", options->dtype, "float32, or bfloat16 (autocast)")
       ->capture_default_str();

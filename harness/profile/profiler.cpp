@@ -9,6 +9,7 @@
 #include "attention_variants/ops/autocast.h"
 #include "attention_variants/projected_attention.h"
 #include "harness/host/memory.h"
+#include "harness/host/runtime.h"
 #include "harness/host/signals.h"
 #include "harness/measure/gpu_clocks.h"
 #include "harness/measure/machine_watch.h"

@@ -21,7 +21,9 @@ OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path
   }
   const Brackets brackets = config.settings.input.brackets;
   PreparedData opened = open_data(folder, config.task, /*check_hashes=*/true, brackets);
-  auto model = std::make_shared<Model>(task(config.task, brackets), config);
+  Config modelled = config;
+  modelled.attention_options = with_kept_file(config.attention_options, run);
+  auto model = std::make_shared<Model>(task(config.task, brackets), modelled);
   model->to(device);
   const auto file = run / (checkpoint == CheckpointKind::best ? kBestCheckpoint : kLastCheckpoint);
   if (!std::filesystem::exists(file)) {

@@ -23,6 +23,15 @@ void setting_fields(Fields& f, Record& setting) {
 
 }  // namespace
 
+json with_kept_file(json attention_options, const fs::path& run) {
+  const fs::path kept = run / kAttentionFile;
+  // Such a path may not be the value of an option.
+  const bool can_be_named = kept.string().find_first_of(",[]") == std::string::npos;
+  if (attention_options.contains("sha256") && can_be_named && fs::exists(kept))
+    attention_options["file"] = kept.string();
+  return attention_options;
+}
+
 json run_identity(const Config& config, const Manifest& manifest) {
   json identity = config_identity(config.to_json());
   identity["fingerprint"] = manifest.fingerprint();
@@ -36,28 +45,43 @@ RunFolder::RunFolder(fs::path path, json identity, Resume resume, Access access)
     if (!trouble.empty()) throw Error("cannot create the run folder " + text() + ": " + trouble);
     lock_.emplace(path_);
   }
-  check_identity(resume);
+  check_run(resume, access);
 }
 
-// A folder with a run in it is continued only when asked, and only by the same configuration.
-void RunFolder::check_identity(Resume resume) const {
+// A folder with a run in it is continued only when asked, and only by the same configuration. One
+// whose run never reached a checkpoint has nothing to continue and nothing to lose.
+void RunFolder::check_run(Resume resume, Access access) const {
   const fs::path path = path_ / kConfigFile;
   if (!fs::exists(path)) return;
-  if (resume == Resume::no) {
-    throw Error(text() +
-                " holds a run already; continue it with --resume, or choose another --run folder");
-  }
   const json saved = read_json(path);
   if (!saved.is_object() || !saved.contains("identity")) {
     throw Error(path.string() +
                 " is not the configuration of a run; remove it, or choose another --run folder");
   }
   const std::string different = differences_text(config_identity(saved["identity"]), identity_);
+  const bool begun =
+      resume != Resume::over && (fs::exists(path_ / kLastCheckpoint) || is_finished());
+  const bool anew =
+      resume == Resume::over || (!begun && (resume == Resume::no || !different.empty()));
+  if (anew && access == Access::write) remove_run();
+  if (anew) return;
+  if (resume == Resume::no) {
+    throw Error(text() +
+                " holds a run already; continue it with --resume, choose another --run folder, or "
+                "remove it with --overwrite");
+  }
   if (different.empty()) return;
   throw Error(
-      fmt::format("{} holds a run of another configuration ({}); use the same options or another "
-                  "--run folder",
+      fmt::format("{} holds a run of another configuration ({}); use the same options, another "
+                  "--run folder, or --overwrite",
                   text(), different));
+}
+
+void RunFolder::remove_run() const {
+  for (const char* name :
+       {kResultFile, kPredictionsFile, kBestCheckpoint, kLastCheckpoint, kMetricsFile,
+        kAttentionFile, kConfigFile})  // config.json says what it is
+    fs::remove(path_ / name);
 }
 
 bool RunFolder::is_finished() const {
@@ -71,6 +95,13 @@ void RunFolder::begin(const json& config, const TrainState& at) {
   const std::string had = fs::exists(log) ? read_file(log) : "";
   write_file(log, cut_run_log(had, at.step, at.evaluation_pending), Links::replace);
   metrics_.emplace(log);
+}
+
+void RunFolder::keep_file(const json& attention_options) const {
+  const std::string hash = attention_options.value("sha256", "");
+  const fs::path kept = path_ / kAttentionFile;
+  if (hash.empty() || (fs::exists(kept) && sha256_file(kept) == hash)) return;
+  write_file(kept, read_file(attention_options.value("file", "")), Links::replace);
 }
 
 void RunFolder::log(const LogLine& line) { metrics_->append(make_log_line(line)); }

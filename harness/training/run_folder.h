@@ -19,9 +19,16 @@ namespace lra {
 
 inline constexpr const char* kLastCheckpoint = "checkpoint-last.safetensors";
 inline constexpr const char* kBestCheckpoint = "checkpoint-best.safetensors";
+/// The file of an attention that is one, as it was when the run began.
+inline constexpr const char* kAttentionFile = "attention.pt";
 
-enum class Resume { no, yes };
+/// What becomes of a run that the folder holds: an error, continued, or removed first.
+enum class Resume { no, yes, over };
 enum class Access { read, write };
+
+/// The options of a run's attention with the file that its folder keeps in place of the one that it
+/// was made of, which may have moved or changed since.
+json with_kept_file(json attention_options, const std::filesystem::path& run);
 
 /// What decides a run's numbers, and so what a checkpoint belongs to: the configuration and the
 /// data's fingerprint.
@@ -31,7 +38,8 @@ json run_identity(const Config& config, const Manifest& manifest);
 class RunFolder {
  public:
   /// Opens the folder for the run of that identity; to write, makes and locks it. Throws Error
-  /// where it is in use or holds another run, or any run without Resume::yes.
+  /// where it is in use or holds another run, or any run without Resume::yes. A run that never
+  /// reached a checkpoint is begun anew.
   RunFolder(std::filesystem::path path, json identity, Resume resume, Access access);
 
   const json& identity() const { return identity_; }
@@ -41,6 +49,9 @@ class RunFolder {
 
   /// Writes config.json, and metrics.jsonl goes on from `at`.
   void begin(const json& config, const TrainState& at);
+  /// Keeps the file that the attention's options name by `file` and `sha256`; nothing where they
+  /// do not.
+  void keep_file(const json& attention_options) const;
   /// A line of metrics.jsonl, at once.
   void log(const LogLine& line);
 
@@ -54,7 +65,8 @@ class RunFolder {
   void write_result(const Result& result, const std::optional<Evaluation>& tested) const;
 
  private:
-  void check_identity(Resume resume) const;
+  void check_run(Resume resume, Access access) const;
+  void remove_run() const;
 
   std::filesystem::path path_;
   json identity_;

@@ -15,6 +15,7 @@
 #include "harness/processes/processes.h"
 #include "harness/training/console.h"
 #include "harness/training/evaluation.h"
+#include "harness/training/failure.h"
 #include "harness/training/learner.h"
 #include "harness/training/result.h"
 
@@ -72,18 +73,6 @@ void limit_memory(const TrainRequest& request) {
   const int64_t limit =
       request.memory_limit > 0 ? request.memory_limit : host::default_memory_limit() / sharers;
   host::set_cpu_memory_limit(host::live_bytes(request.device) + limit);
-}
-
-// The outcome for the error being handled; rethrows errors that are not an outcome of a run.
-RunOutcome outcome_of(const std::exception& error, const TrainRequest& request, int64_t step,
-                      bool trained) {
-  if (dynamic_cast<const Unsupported*>(&error) != nullptr)
-    return {.status = Status::unsupported, .reason = error.what()};
-  if (!host::is_out_of_memory(error)) throw;
-  RunOutcome outcome{.status = Status::oom,
-                     .reason = out_of_memory(request.config.settings, step, trained)};
-  if (request.processes != nullptr) outcome.reason += fmt::format(" ({})", first_line(error));
-  return outcome;
 }
 
 // This process's share of each batch, from step `step` on.
@@ -167,6 +156,7 @@ class TrainingLoop {
     check_same_model();
     on_rank_zero(all_, [&] {
       folder_.begin(config_json(request_, data_.manifest(), folder_.identity()), at_);
+      folder_.keep_file(request_.config.attention_options);
     });
     say_start(request_, data_, learner_->model());
   }
@@ -193,7 +183,7 @@ class TrainingLoop {
     if (at_.evaluation_pending && !evaluate_dev()) return false;
     while (at_.step < t.steps) {
       const auto step_begin = Clock::now();
-      const Learner::Step step = learner_->step(stream, at_);
+      const Learner::Step step = run_model(all_, [&] { return learner_->step(stream, at_); });
       ++at_.step;
       at_.train_seconds += seconds_since(step_begin);
       const bool evaluates = at_.step == t.steps || at_.step % t.evaluate_every == 0;
@@ -242,8 +232,7 @@ class TrainingLoop {
     check_same_model();
     Evaluation dev;
     try {
-      dev = evaluate(learner_->model(), evaluation_split(data_, request_.config, "dev"),
-                     request_.config, request_.device, "dev", all_);
+      dev = evaluated("dev", evaluation_split(data_, request_.config, "dev"));
     } catch (const host::Interrupted&) {
       save_last();
       throw_stopped(at_.step, settings_.training.steps);
@@ -290,7 +279,13 @@ class TrainingLoop {
     Model& model = learner_->model();
     on_rank_zero(all_, [&] { folder_.load(kBestCheckpoint, model, nullptr, request_.device); });
     if (all_ != nullptr) broadcast_state(*all_, model);
-    return evaluate(model, data_.split("test"), request_.config, request_.device, "test", all_);
+    return evaluated("test", data_.split("test"));
+  }
+
+  Evaluation evaluated(const std::string& what, const Split& split) {
+    return run_model(all_, [&] {
+      return evaluate(learner_->model(), split, request_.config, request_.device, what, all_);
+    });
   }
 
   void write_result(const RunOutcome& outcome) const {

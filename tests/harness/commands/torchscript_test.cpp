@@ -106,8 +106,12 @@ TEST_F(TorchScriptRun, TrainsEvaluatesAndSaysWhatItWas) {
   ASSERT_EQ(evaluated.status, 0) << evaluated.err;
   EXPECT_EQ(json::parse(evaluated.out)["correct"], result.test->correct);
 
-  // Another file under the same name is another attention.
+  // Another file under the same name is another attention; the run keeps its own.
   fs::copy_file(kFixtures / "torchscript-softmax.pt", file, fs::copy_options::overwrite_existing);
+  const ProgramResult kept = run_program({"evaluate", run("a").string(), "--json"});
+  ASSERT_EQ(kept.status, 0) << kept.err;
+  EXPECT_EQ(json::parse(kept.out)["correct"], result.test->correct);
+  fs::remove(run("a") / kAttentionFile);
   const ProgramResult refused = run_program({"evaluate", run("a").string()});
   EXPECT_EQ(refused.status, 1);
   EXPECT_NE(refused.err.find("that was asked for; it has changed"), std::string::npos)
@@ -125,6 +129,23 @@ TEST_F(TorchScriptRun, StoppedItContinuesToTheSameBits) {
   ASSERT_EQ(a.tensors.size(), b.tensors.size());
   for (const auto& [name, tensor] : a.tensors)
     EXPECT_TRUE(torch::equal(tensor, b.at(name))) << name;
+}
+
+TEST_F(TorchScriptRun, WhatItsModuleThrowsStandsInTheRecord) {
+  const ProgramResult failed = run_program(words("a", named("wrong_shape")));
+  EXPECT_EQ(failed.status, 1);
+  EXPECT_NE(failed.err.find("forward should return"), std::string::npos) << failed.err;
+  const Result result = parse_result(read_json(run("a") / kResultFile));
+  EXPECT_EQ(result.status, Status::crash);
+  EXPECT_NE(result.reason.find("forward should return"), std::string::npos) << result.reason;
+  EXPECT_TRUE(result.reason.ends_with("(step 0)")) << result.reason;
+
+  // There is nothing to continue, and nothing to lose: another attention may have the folder.
+  auto mended = words("a", named("softmax"));
+  mended.erase(std::ranges::find(mended, "--resume"));
+  const ProgramResult trained = run_program(mended);
+  EXPECT_EQ(trained.status, 0) << trained.err;
+  EXPECT_EQ(parse_result(read_json(run("a") / kResultFile)).status, Status::ok);
 }
 
 TEST_F(TorchScriptRun, TrainsUnderAutocast) {

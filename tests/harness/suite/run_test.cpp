@@ -116,6 +116,25 @@ TEST_F(SuiteRunTest, ACellThatRunsAloneLeavesTheReasonItDiedFor) {
   EXPECT_EQ(read_lines(run("s", "standard") / kTriesFile)[0]["ended"], record["reason"]);
 }
 
+// It would throw again.
+TEST_F(SuiteRunTest, ACellWhoseModuleThrowsIsNotTriedAgain) {
+  const std::string file = LRA_SOURCE_DIR "/tests/fixtures/torchscript-wrong_shape.pt";
+  const ProgramResult result =
+      run_program(with(words("s", "torchscript:" + file), {"--only", "0"}));
+  EXPECT_EQ(result.status, 1);
+  std::vector<fs::path> results;
+  for (const auto& entry : fs::recursive_directory_iterator(out("s") / "runs")) {
+    if (entry.path().filename() == kResultFile) results.push_back(entry.path());
+  }
+  ASSERT_EQ(results.size(), 1u) << result.err;
+  const json record = read_json(results[0]);
+  EXPECT_EQ(record["status"], "crash");
+  EXPECT_TRUE(has(record["reason"], "forward should return")) << record["reason"];
+  EXPECT_EQ(read_lines(results[0].parent_path() / kTriesFile).size(), 1u);
+  const ProgramResult status = run_program({"suite", "status", "--out", out("s").string()});
+  EXPECT_TRUE(has(status.out, "forward should return")) << status.out;
+}
+
 TEST_F(SuiteRunTest, ACellHasItsTime) {
   write_budget(1'000'000);
   const auto w = with(words("s", "standard"), {"--timeout", "5", "--only", "0"});

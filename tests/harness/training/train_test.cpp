@@ -387,6 +387,26 @@ TEST_F(TrainTest, RefusesAFolderOfAnotherRun) {
       << other.err;
 }
 
+TEST_F(TrainTest, OverwritesARunWhereItIsToldTo) {
+  ASSERT_EQ(run_program(words("a")).status, 0);
+  write_file(run("a") / "notes.txt", "mine");
+  auto over = words("a", "standard");
+  *std::ranges::find(over, "--resume") = "--overwrite";
+  const ProgramResult result = run_program(over);
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(read_result(run("a") / kResultFile).attention.name, "standard");
+  EXPECT_EQ(read_file(run("a") / "notes.txt"), "mine");
+  over.emplace_back("--resume");
+  EXPECT_EQ(run_program(over).status, 2) << "one or the other";
+  // What is no run is not removed.
+  fs::create_directories(run("b"));
+  write_file(run("b") / kConfigFile, "{}");
+  auto other = words("b");
+  *std::ranges::find(other, "--resume") = "--overwrite";
+  EXPECT_EQ(run_program(other).status, 1);
+  EXPECT_EQ(read_file(run("b") / kConfigFile), "{}");
+}
+
 TEST_F(TrainTest, SaysWhatAResumedRunNoLongerHas) {
   ASSERT_EQ(run_program(words("a")).status, 0);
   const fs::path file = run("a") / kConfigFile;

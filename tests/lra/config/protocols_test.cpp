@@ -291,6 +291,10 @@ TEST(ProtocolsTest, WhatDoesNotGoTogetherIsRefused) {
             "schedule.warmup should be at least 1 where schedule.kind is rsqrt, not 0");
   EXPECT_EQ(refused({"schedule.warmup=0"}),
             "schedule.warmup should be at least 1 where schedule.kind is one_cycle, not 0");
+  EXPECT_EQ(refused({"training.steps=1000"}),
+            "schedule.warmup (1000) should be less than training.steps (1000); set both, as --set "
+            "training.steps=1000 --set schedule.warmup=200");
+  EXPECT_EQ(refused({"training.steps=1000", "schedule.warmup=200"}), "(no error)");
   EXPECT_EQ(refused({"schedule.kind=rsqrt", "schedule.warmup=9000"}), "(no error)")
       << "a warm-up that never ends";
   EXPECT_EQ(refused({"schedule.kind=cosine", "schedule.beta1_high=0.95"}),

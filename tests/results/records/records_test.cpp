@@ -196,6 +196,17 @@ TEST(FindRecords, DeepNestingIsRefusedBeforeItCanExhaustTheStack) {
   EXPECT_EQ(records.bad[0].reason, "nested deeper than 64 levels");
 }
 
+// Of two values a parser keeps one without a word.
+TEST(FindRecords, AKeyTwiceIsRefused) {
+  const Folder folder;
+  std::string twice = make_result(example_result()).dump();
+  twice.insert(1, "\"task\": \"another\", ");
+  const Records records = find_records({folder.write("result.json", twice)});
+  EXPECT_TRUE(records.results.empty());
+  ASSERT_EQ(records.bad.size(), 1u);
+  EXPECT_EQ(records.bad[0].reason, "key 'task' stands twice");
+}
+
 TEST(FindRecords, ALoopOfLinksEnds) {
   const Folder folder;
   folder.write("a/result.json", make_result(example_result()).dump());

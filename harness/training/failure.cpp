@@ -1,0 +1,31 @@
+#include "harness/training/failure.h"
+
+#include <fmt/format.h>
+
+#include "harness/host/memory.h"
+#include "harness/host/signals.h"
+#include "harness/training/console.h"
+
+namespace lra {
+
+bool is_failure_of_model(const std::exception& error) {
+  return dynamic_cast<const host::Interrupted*>(&error) == nullptr &&
+         dynamic_cast<const Unsupported*>(&error) == nullptr && !host::is_out_of_memory(error) &&
+         std::string_view(error.what()).find("CUDA error") == std::string_view::npos;
+}
+
+RunOutcome outcome_of(const std::exception& error, const TrainRequest& request, int64_t step,
+                      bool trained) {
+  if (dynamic_cast<const Unsupported*>(&error) != nullptr)
+    return {.status = Status::unsupported, .reason = first_line(error)};
+  if (dynamic_cast<const ModelFailed*>(&error) != nullptr)
+    return {.status = Status::crash,
+            .reason = fmt::format("{} (step {})", first_line(error), step)};
+  if (!host::is_out_of_memory(error)) throw;
+  RunOutcome outcome{.status = Status::oom,
+                     .reason = out_of_memory(request.config.settings, step, trained)};
+  if (request.processes != nullptr) outcome.reason += fmt::format(" ({})", first_line(error));
+  return outcome;
+}
+
+}  // namespace lra

@@ -1,0 +1,33 @@
+// What ends a run otherwise than by its last step.
+#pragma once
+
+#include "harness/training/result.h"
+
+namespace lra {
+
+/// The code of the model failed, most often an attention of the user's own: it would fail again.
+class ModelFailed : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Whether an error thrown by a model's code will be thrown again.
+bool is_failure_of_model(const std::exception& error);
+
+/// Calls what runs the model. What that throws becomes ModelFailed, but for a request to stop, what
+/// is an outcome of its own (memory, Unsupported) and what may be over the next time (a GPU's).
+template <class Call>
+auto run_model(const Processes* all, Call call) {
+  try {
+    return call();
+  } catch (const std::exception& error) {
+    if (all == nullptr && is_failure_of_model(error)) throw ModelFailed(first_line(error));
+    throw;
+  }
+}
+
+/// The outcome for the error being handled; rethrows errors that are not an outcome of a run.
+RunOutcome outcome_of(const std::exception& error, const TrainRequest& request, int64_t step,
+                      bool trained);
+
+}  // namespace lra
