@@ -3,6 +3,7 @@
 
 #include "harness/commands/capabilities.h"
 #include "harness/commands/commands.h"
+#include "harness/host/runtime.h"
 #include "lra/config/protocol.h"
 #include "lra/data/task.h"
 
@@ -68,14 +69,19 @@ Table released_table() {
   return table;
 }
 
-void list_attentions(bool as_json, bool markdown) {
-  const json list = capabilities();
-  if (as_json) {
+struct AttentionsForm {
+  bool json = false, markdown = false, tried = false;
+};
+
+void list_attentions(const AttentionsForm& form) {
+  if (form.tried) host::use_threads(1);  // small tensors: more threads only wait for each other
+  const json list = capabilities(form.tried ? Trying::yes : Trying::no);
+  if (form.json) {
     fmt::print("{}\n", list.dump(2));
     return;
   }
   const Table table = capability_table(list);
-  if (!markdown) {
+  if (!form.markdown) {
     fmt::print("{}\n", to_text(table));
     for (const json& item : list) {
       fmt::print("{}: {}, {}\n  {}\n", item["name"].get<std::string>(),
@@ -137,14 +143,13 @@ void add_list_command(CLI::App& app) {
   };
   auto* attentions = list->add_subcommand(
       "attentions", "What every attention variant is and can do, with its options and defaults");
-  struct Form {
-    bool json = false, markdown = false;
-  };
-  auto form = std::make_shared<Form>();
+  auto form = std::make_shared<AttentionsForm>();
   auto* as_json = attentions->add_flag("--json", form->json, "As JSON");
   attentions->add_flag("--markdown", form->markdown, "As docs/attentions.md holds it")
       ->excludes(as_json);
-  attentions->callback([form] { list_attentions(form->json, form->markdown); });
+  attentions->add_flag("--try", form->tried,
+                       "Try padding, bfloat16 and CUDA on small tensors, and count parameters");
+  attentions->callback([form] { list_attentions(*form); });
   add("tasks", "Tasks", tasks_json);
   add("protocols", "Protocols", protocols_json);
 }

@@ -111,8 +111,11 @@ TEST(CommandTest, NamesTheCommandThatWasMeant) {
 // ---- Lists --------------------------------------------------------------------------------------
 
 TEST(ListTest, AttentionsWithTheirDefaults) {
-  const json list = json::parse(output_of({"list", "attentions", "--json"}));
+  const json list = json::parse(output_of({"list", "attentions", "--try", "--json"}));
+  const json declared = json::parse(output_of({"list", "attentions", "--json"}));
   const std::string plain = output_of({"list", "attentions"});
+  EXPECT_EQ(plain.find("  bfloat16"), std::string::npos) << "no column of what was not tried";
+  ASSERT_EQ(list.size(), declared.size());
   const Words plain_lines = text_lines(plain);
   Words names;
   for (const json& item : list) {
@@ -130,6 +133,10 @@ TEST(ListTest, AttentionsWithTheirDefaults) {
         << plain;
     EXPECT_EQ(item["mask"], "yes");
     EXPECT_EQ(item["bfloat16"], "yes");
+    json untried = item;
+    for (const char* key : {"mask", "bfloat16", "cuda"}) untried[key] = "not tried";
+    untried["parameters"] = nullptr;
+    EXPECT_EQ(declared[names.size() - 1], untried);
     EXPECT_GE(item["parameters"], 0);
     EXPECT_NE(plain.find(item["options"].dump()), std::string::npos) << plain;
   }
@@ -148,7 +155,8 @@ TEST(ListTest, TheDocumentOfTheAttentionsIsCurrent) {
   host::load_cuda();
   if (torch::cuda::is_available()) GTEST_SKIP() << "with a CUDA device its column says more";
   const std::string document = read_file(LRA_SOURCE_DIR "/docs/attentions.md");
-  EXPECT_NE(document.find(output_of({"list", "attentions", "--markdown"})), std::string::npos)
+  EXPECT_NE(document.find(output_of({"list", "attentions", "--try", "--markdown"})),
+            std::string::npos)
       << "make it anew: see the command in docs/attentions.md";
 }
 
