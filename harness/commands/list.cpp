@@ -4,8 +4,10 @@
 #include "harness/commands/capabilities.h"
 #include "harness/commands/commands.h"
 #include "harness/host/runtime.h"
+#include "harness/host/terminal.h"
 #include "lra/config/protocol.h"
 #include "lra/data/task.h"
+#include "results/print/terminal.h"
 
 namespace lra {
 namespace {
@@ -36,6 +38,17 @@ json protocols_json() {
   return list;
 }
 
+// `text` after `first`; where a terminal makes it several lines, they begin below it.
+void print_indented(const std::string& first, const std::string& text) {
+  const size_t columns = host::table_columns();
+  const size_t width = columns > first.size() ? columns - first.size() : columns;
+  std::string indent = first;
+  for (const std::string& line : wrapped(text, width)) {
+    fmt::print("{}{}\n", indent, line);
+    indent.assign(first.size(), ' ');
+  }
+}
+
 void print_list(const json& list, bool as_json) {
   if (as_json) {
     fmt::print("{}\n", list.dump(2));
@@ -44,11 +57,19 @@ void print_list(const json& list, bool as_json) {
   for (const json& item : list) {
     fmt::print("{}\n", item["name"].get<std::string>());
     for (const auto& [key, value] : item.items()) {
-      if (key != "name")
-        fmt::print("  {:<12} {}\n", key,
-                   value.is_string() ? value.get<std::string>() : value.dump());
+      if (key == "name") continue;
+      print_indented(fmt::format("  {:<12} ", key),
+                     value.is_string() ? value.get<std::string>() : value.dump());
     }
   }
+}
+
+// JSON on one line that can be broken between its fields.
+std::string spaced(const json& value) {
+  std::string text;
+  for (const auto& [key, field] : value.items())
+    text += fmt::format("{}\"{}\":{}", text.empty() ? "" : ", ", key, field.dump());
+  return "{" + text + "}";
 }
 
 Table released_table() {
@@ -82,13 +103,15 @@ void list_attentions(const AttentionsForm& form) {
   }
   const Table table = capability_table(list);
   if (!form.markdown) {
-    fmt::print("{}\n", to_text(table));
+    const size_t columns = host::table_columns();
+    fmt::print("{}\n", to_terminal(table, columns));
     for (const json& item : list) {
-      fmt::print("{}: {}, {}\n  {}\n", item["name"].get<std::string>(),
-                 item["title"].get<std::string>(), item["paper"].get<std::string>(),
-                 item["options"].dump());
+      print_indented(
+          "", fmt::format("{}: {}, {}", item["name"].get<std::string>(),
+                          item["title"].get<std::string>(), item["paper"].get<std::string>()));
+      print_indented("  ", columns > 0 ? spaced(item["options"]) : item["options"].dump());
     }
-    fmt::print("\n{}", to_text(released_table()));
+    fmt::print("\n{}", to_terminal(released_table(), columns));
     return;
   }
   fmt::print("{}\n| attention | paper | options and their defaults |\n|---|---|---|\n",
