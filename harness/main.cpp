@@ -114,6 +114,8 @@ int main(int argc, char** argv) {
   lra::add_compare_command(app);
   lra::add_attend_command(app);
   lra::add_check_command(app);
+  lra::add_help_command(app);
+  lra::add_completion_command(app);
 
   lra::host::install_signal_handlers();
   lra::host::install_counting_allocator();

@@ -3,6 +3,7 @@
 
 #include "harness/commands/capabilities.h"
 #include "harness/commands/commands.h"
+#include "harness/commands/describe.h"
 #include "harness/host/runtime.h"
 #include "harness/host/terminal.h"
 #include "lra/config/protocol.h"
@@ -91,6 +92,7 @@ Table released_table() {
 }
 
 struct AttentionsForm {
+  std::string name;
   bool json = false, markdown = false, tried = false;
 };
 
@@ -172,14 +174,36 @@ void add_list_command(CLI::App& app) {
       ->excludes(as_json);
   attentions->add_flag("--try", form->tried,
                        "Try padding, bfloat16 and CUDA on small tensors, and count parameters");
-  attentions->callback([form] { list_attentions(*form); });
-  add("tasks", "Tasks", tasks_json);
+  attentions
+      ->add_option("NAME", form->name, "One alone: what each of its options means, takes and is")
+      ->excludes(as_json);
+  attentions->callback([form] {
+    if (form->name.empty()) {
+      list_attentions(*form);
+    } else {
+      print_attention(form->name);
+    }
+  });
+  auto* of_tasks = list->add_subcommand("tasks", "Tasks");
+  auto task_name = std::make_shared<std::string>();
+  auto tasks_as_json = std::make_shared<bool>(false);
+  auto* task_json = of_tasks->add_flag("--json", *tasks_as_json, "As JSON");
+  of_tasks
+      ->add_option("NAME", *task_name, "One alone: what each of its settings means, takes and is")
+      ->excludes(task_json);
+  of_tasks->callback([task_name, tasks_as_json] {
+    if (task_name->empty()) {
+      print_list(tasks_json(), *tasks_as_json);
+    } else {
+      print_task(*task_name);
+    }
+  });
   add("protocols", "Protocols", protocols_json);
 }
 
 void add_protocol_command(CLI::App& app) {
   struct Options {
-    std::string protocol, other, task, attention;
+    std::string protocol, other, task, attention, key;
   };
   auto* command = app.add_subcommand("protocol", "Show a protocol, or what differs between two");
   command->require_subcommand(1);
@@ -187,10 +211,17 @@ void add_protocol_command(CLI::App& app) {
 
   auto* show = command->add_subcommand("show", "Every effective value of a protocol");
   show->add_option("PROTOCOL", options->protocol, "Name, or path to a JSON file")->required();
-  show->add_option("--task", options->task, "Of this task alone");
+  auto* key = show->add_option(
+      "KEY", options->key,
+      "A setting, training.steps, or a group of them: what it means, takes and is in each task");
+  show->add_option("--task", options->task, "Of this task alone")->excludes(key);
   show->add_option("--attention", options->attention,
                    "With --task: a run's whole configuration with this attention");
   show->callback([options] {
+    if (!options->key.empty()) {
+      print_setting(options->protocol, options->key);
+      return;
+    }
     fmt::print("{}\n", shown(options->protocol, options->task, options->attention).dump(2));
   });
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "attention_variants/base/files.h"
+#include "harness/commands/describe.h"
 #include "harness/host/gpu.h"
 #include "lra/config/protocol.h"
 #include "lra/formats/safetensors.h"
@@ -81,10 +82,12 @@ TEST(CommandTest, EveryCommandHasHelpOnStdout) {
   Words seen;
   check_help({}, seen);
   for (const char* command :
-       {"lra list", "lra list attentions", "lra list tasks", "lra list protocols", "lra data",
-        "lra data prepare", "lra data verify", "lra data show", "lra data export", "lra protocol",
-        "lra protocol show", "lra protocol diff", "lra train", "lra evaluate", "lra suite",
-        "lra profile", "lra report", "lra attend", "lra check"}) {
+       {"lra list",        "lra list attentions", "lra list tasks",    "lra list protocols",
+        "lra data",        "lra data prepare",    "lra data verify",   "lra data show",
+        "lra data export", "lra protocol",        "lra protocol show", "lra protocol diff",
+        "lra train",       "lra evaluate",        "lra suite",         "lra profile",
+        "lra report",      "lra attend",          "lra check",         "lra help",
+        "lra completion"}) {
     EXPECT_EQ(std::ranges::count(seen, command), 1) << command;
   }
 }
@@ -148,6 +151,81 @@ TEST(ListTest, AttentionsWithTheirDefaults) {
   EXPECT_EQ(options["num_landmarks"], 64);
   EXPECT_EQ(options["pinv_iterations"], 6);
   EXPECT_EQ(options["pinv"], "iterative");
+}
+
+// What stands on the line of a table that begins with a name.
+std::string line_of(const std::string& text, const std::string& name) {
+  for (const std::string& line : text_lines(text)) {
+    if (line.starts_with(name + " ")) return line;
+  }
+  return "";
+}
+
+TEST(ListTest, AnAttentionsOptionsAreExplained) {
+  const std::string nystrom = output_of({"list", "attentions", "nystrom"});
+  EXPECT_NE(nystrom.find("Example: nystrom[num_landmarks=32]\n"), nystrom.npos) << nystrom;
+  const std::string line = line_of(nystrom, "num_landmarks");
+  EXPECT_NE(line.find("an integer, at least 1"), line.npos) << line;
+  EXPECT_TRUE(line.ends_with("  64")) << line;
+  EXPECT_NE(line_of(nystrom, "pinv").find("iterative"), line.npos) << nystrom;
+  expect_refusal({"list", "attentions", "nystrm"}, 2, "did you mean 'nystrom'?");
+
+  std::vector<const AttentionEntry*> all = attention_entries();
+  for (const AttentionEntry* entry : released_forms()) all.push_back(entry);
+  for (const AttentionEntry* entry : all) {
+    const std::string text = output_of({"list", "attentions", entry->info.name});
+    for (const std::string& option : entry->option_names) {
+      EXPECT_NE(option_meaning(entry->info.name, option), "") << entry->info.name << " " << option;
+      EXPECT_NE(line_of(text, option), "") << text;
+    }
+    const size_t at = text.find("Example: ");
+    if (at == text.npos) continue;
+    const AttentionSpec example =
+        parse_attention(text.substr(at + 9, text.find('\n', at) - at - 9));
+    EXPECT_NO_THROW(entry->effective_options(example.options)) << text;
+  }
+}
+
+TEST(ListTest, ATasksSettingsAreExplained) {
+  const std::string listops = output_of({"list", "tasks", "listops"});
+  EXPECT_NE(line_of(listops, "training.steps").find("an integer, at least 1"), listops.npos);
+  EXPECT_TRUE(line_of(listops, "training.steps").ends_with(" 5000")) << listops;
+  EXPECT_NE(listops.find("lra data prepare listops --out data\n"), listops.npos) << listops;
+  const json settings = write_fields(Settings{});
+  for (const auto& [group, fields] : settings.items()) {
+    if (!fields.is_object()) {
+      EXPECT_NE(setting_meaning(group), "") << group;
+      continue;
+    }
+    for (const auto& [key, value] : fields.items())
+      EXPECT_NE(setting_meaning(group + "." + key), "") << group << "." << key;
+  }
+  expect_refusal({"list", "tasks", "listop"}, 2, "did you mean 'listops'?");
+}
+
+// ---- Help and completion ------------------------------------------------------------------------
+
+TEST(HelpTest, IsThatOfTheCommand) {
+  EXPECT_EQ(output_of({"help"}), output_of({"--help"}));
+  EXPECT_EQ(output_of({"help", "list", "attentions"}), output_of({"list", "attentions", "--help"}));
+  expect_refusal({"help", "lst"}, 2, "unknown command 'lst' in lra; did you mean 'list'?");
+}
+
+TEST(HelpTest, BashCompletesCommandsOptionsAndNames) {
+  const Scratch scratch;
+  write_file(scratch.path() / "lra.bash", output_of({"completion", "bash"}));
+  const auto completed = [&](const std::string& words, int at) {
+    const std::string script = "source " + (scratch.path() / "lra.bash").string() +
+                               "; COMP_WORDS=(" + words + "); COMP_CWORD=" + std::to_string(at) +
+                               "; _lra; echo \"${COMPREPLY[@]}\"";
+    return Program({"-c", script}, "/bin/bash").wait().text();
+  };
+  EXPECT_EQ(completed("lra lis", 1), "list\n");
+  EXPECT_EQ(completed("lra list att", 2), "attentions\n");
+  EXPECT_EQ(completed("lra train --att", 2), "--attention\n");
+  EXPECT_EQ(completed("lra train --attention nys", 3), "nystrom\n");
+  EXPECT_NE(output_of({"completion", "zsh"}).find("bashcompinit"), std::string::npos);
+  EXPECT_NE(output_of({"completion", "fish"}).find("complete -c lra"), std::string::npos);
 }
 
 // docs/attentions.md holds what the program says today.
@@ -243,6 +321,17 @@ TEST(ProtocolCommandTest, DiffNamesEveryFieldThatDiffers) {
     EXPECT_EQ(std::ranges::count(others, line), 1) << line;
   }
   EXPECT_EQ(run_forked({"protocol", "diff", "lra-strict", "lra-strict"}).out, "");
+}
+
+TEST(ProtocolCommandTest, ExplainsASetting) {
+  const std::string text = output_of({"protocol", "show", "lra-strict", "training.steps"});
+  const std::string line = line_of(text, "training.steps");
+  EXPECT_NE(line.find("an integer, at least 1"), line.npos) << text;
+  EXPECT_NE(line.find(" 5000"), line.npos) << text;
+  EXPECT_NE(text.find("Example: --set training.steps="), text.npos) << text;
+  EXPECT_NE(line_of(output_of({"protocol", "show", "tay2020", "training"}), "training.batch"), "");
+  expect_refusal({"protocol", "show", "lra-strict", "training.step"}, 2,
+                 "did you mean 'training.steps'?");
 }
 
 TEST(ProtocolCommandTest, RefusesNamesThatItDoesNotKnow) {
