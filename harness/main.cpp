@@ -16,6 +16,7 @@
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
+#include "harness/host/terminal.h"
 #include "harness/processes/processes.h"
 
 namespace {
@@ -117,9 +118,18 @@ int main(int argc, char** argv) {
   });
   bool quiet = false;
   app.add_flag("--quiet", quiet, "No progress and no notes on stderr, errors alone");
+  bool wide = false;
+  app.add_flag(
+      "--wide", wide,
+      "Tables on a terminal as wide as they are; without, columns that say the same in every "
+      "row are named below and cells wrap. Where standard output is no terminal, tables are "
+      "always whole");
   app.require_subcommand(1);
   app.fallthrough();
-  app.parse_complete_callback([&quiet] { lra::host::set_quiet(quiet); });
+  app.parse_complete_callback([&quiet, &wide] {
+    lra::host::set_quiet(quiet);
+    lra::host::set_wide(wide);
+  });
 
   lra::add_list_command(app);
   lra::add_data_command(app);
@@ -133,6 +143,8 @@ int main(int argc, char** argv) {
   lra::add_compare_command(app);
   lra::add_attend_command(app);
   lra::add_check_command(app);
+  lra::add_help_command(app);
+  lra::add_completion_command(app);
 
   lra::host::install_signal_handlers();
   lra::host::install_counting_allocator();

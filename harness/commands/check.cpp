@@ -172,7 +172,8 @@ void run_check(const CheckOptions& given) {
       record[to_string(grade)] = findings.broken[static_cast<size_t>(grade)];
     fmt::print("{}\n", record.dump(2));
   } else {
-    fmt::print("{}: {} of {} clauses hold", printable(spec.text()), findings.held, findings.clauses);
+    fmt::print("{}: {} of {} clauses hold", printable(spec.text()), findings.held,
+               findings.clauses);
     for (const Grade grade : all_values<Grade>()) {
       if (!findings.names(grade).empty()) fmt::print("; {}: {}", grade, findings.names(grade));
     }

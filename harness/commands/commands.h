@@ -21,6 +21,8 @@ void add_report_command(CLI::App& app);
 void add_compare_command(CLI::App& app);
 void add_attend_command(CLI::App& app);
 void add_check_command(CLI::App& app);
+void add_help_command(CLI::App& app);
+void add_completion_command(CLI::App& app);
 
 /// Checks that a word is a seed: digits that name a uint64_t, where reading alone would wrap "-1"
 /// around and cut a greater one off.

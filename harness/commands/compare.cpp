@@ -7,7 +7,9 @@
 #include "attention_variants/base/error.h"
 #include "harness/commands/commands.h"
 #include "harness/host/progress.h"
+#include "harness/host/terminal.h"
 #include "results/analysis/compare_runs.h"
+#include "results/print/terminal.h"
 #include "results/records/json_line.h"
 #include "results/records/run_folder.h"
 #include "results/records/store.h"
@@ -41,7 +43,7 @@ void compare(const CompareOptions& options) {
   if (options.as_json) {
     fmt::print("{}\n", json_line(comparison_json(comparison)));
   } else {
-    fmt::print("{}", to_text(comparison_table(comparison)));
+    fmt::print("{}", to_terminal(comparison_table(comparison), host::table_columns()));
   }
 }
 

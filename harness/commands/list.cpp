@@ -3,9 +3,13 @@
 
 #include "harness/commands/capabilities.h"
 #include "harness/commands/commands.h"
+#include "harness/commands/describe.h"
 #include "harness/commands/protocol_words.h"
+#include "harness/host/runtime.h"
+#include "harness/host/terminal.h"
 #include "lra/config/protocol.h"
 #include "lra/data/task.h"
+#include "results/print/terminal.h"
 
 namespace lra {
 namespace {
@@ -36,6 +40,17 @@ json protocols_json() {
   return list;
 }
 
+// `text` after `first`; where a terminal makes it several lines, they begin below it.
+void print_indented(const std::string& first, const std::string& text) {
+  const size_t columns = host::table_columns();
+  const size_t width = columns > first.size() ? columns - first.size() : columns;
+  std::string indent = first;
+  for (const std::string& line : wrapped(text, width)) {
+    fmt::print("{}{}\n", indent, line);
+    indent.assign(first.size(), ' ');
+  }
+}
+
 void print_list(const json& list, bool as_json) {
   if (as_json) {
     fmt::print("{}\n", list.dump(2));
@@ -44,11 +59,19 @@ void print_list(const json& list, bool as_json) {
   for (const json& item : list) {
     fmt::print("{}\n", item["name"].get<std::string>());
     for (const auto& [key, value] : item.items()) {
-      if (key != "name")
-        fmt::print("  {:<12} {}\n", key,
-                   value.is_string() ? value.get<std::string>() : value.dump());
+      if (key == "name") continue;
+      print_indented(fmt::format("  {:<12} ", key),
+                     value.is_string() ? value.get<std::string>() : value.dump());
     }
   }
+}
+
+// JSON on one line that can be broken between its fields.
+std::string spaced(const json& value) {
+  std::string text;
+  for (const auto& [key, field] : value.items())
+    text += fmt::format("{}\"{}\":{}", text.empty() ? "" : ", ", key, field.dump());
+  return "{" + text + "}";
 }
 
 Table released_table() {
@@ -69,21 +92,29 @@ Table released_table() {
   return table;
 }
 
-void list_attentions(bool as_json, bool markdown) {
-  const json list = capabilities();
-  if (as_json) {
+struct AttentionsForm {
+  std::string name;
+  bool json = false, markdown = false, tried = false;
+};
+
+void list_attentions(const AttentionsForm& form) {
+  if (form.tried) host::use_threads(1);  // small tensors: more threads only wait for each other
+  const json list = capabilities(form.tried ? Trying::yes : Trying::no);
+  if (form.json) {
     fmt::print("{}\n", list.dump(2));
     return;
   }
   const Table table = capability_table(list);
-  if (!markdown) {
-    fmt::print("{}\n", to_text(table));
+  if (!form.markdown) {
+    const size_t columns = host::table_columns();
+    fmt::print("{}\n", to_terminal(table, columns));
     for (const json& item : list) {
-      fmt::print("{}: {}, {}\n  {}\n", item["name"].get<std::string>(),
-                 item["title"].get<std::string>(), item["paper"].get<std::string>(),
-                 item["options"].dump());
+      print_indented(
+          "", fmt::format("{}: {}, {}", item["name"].get<std::string>(),
+                          item["title"].get<std::string>(), item["paper"].get<std::string>()));
+      print_indented("  ", columns > 0 ? spaced(item["options"]) : item["options"].dump());
     }
-    fmt::print("\n{}", to_text(released_table()));
+    fmt::print("\n{}", to_terminal(released_table(), columns));
     return;
   }
   fmt::print("{}\n| attention | paper | options and their defaults |\n|---|---|---|\n",
@@ -121,21 +152,42 @@ void add_list_command(CLI::App& app) {
   };
   auto* attentions = list->add_subcommand(
       "attentions", "What every attention variant is and can do, with its options and defaults");
-  struct Form {
-    bool json = false, markdown = false;
-  };
-  auto form = std::make_shared<Form>();
+  auto form = std::make_shared<AttentionsForm>();
   auto* as_json = attentions->add_flag("--json", form->json, "As JSON");
   attentions->add_flag("--markdown", form->markdown, "As docs/attentions.md holds it")
       ->excludes(as_json);
-  attentions->callback([form] { list_attentions(form->json, form->markdown); });
-  add("tasks", "Tasks", tasks_json);
+  attentions->add_flag("--try", form->tried,
+                       "Try padding, bfloat16 and CUDA on small tensors, and count parameters");
+  attentions
+      ->add_option("NAME", form->name, "One alone: what each of its options means, takes and is")
+      ->excludes(as_json);
+  attentions->callback([form] {
+    if (form->name.empty()) {
+      list_attentions(*form);
+    } else {
+      print_attention(form->name);
+    }
+  });
+  auto* of_tasks = list->add_subcommand("tasks", "Tasks");
+  auto task_name = std::make_shared<std::string>();
+  auto tasks_as_json = std::make_shared<bool>(false);
+  auto* task_json = of_tasks->add_flag("--json", *tasks_as_json, "As JSON");
+  of_tasks
+      ->add_option("NAME", *task_name, "One alone: what each of its settings means, takes and is")
+      ->excludes(task_json);
+  of_tasks->callback([task_name, tasks_as_json] {
+    if (task_name->empty()) {
+      print_list(tasks_json(), *tasks_as_json);
+    } else {
+      print_task(*task_name);
+    }
+  });
   add("protocols", "Protocols", protocols_json);
 }
 
 void add_protocol_command(CLI::App& app) {
   struct Options {
-    std::string protocol, other, task, attention;
+    std::string protocol, other, task, attention, key;
     bool words = false, lines = false;
     ProtocolPart part() const { return {.task = task, .attention = attention}; }
   };
@@ -146,13 +198,20 @@ void add_protocol_command(CLI::App& app) {
   auto* show = command->add_subcommand(
       "show", "Every effective value of a protocol, as JSON that --protocol takes");
   show->add_option("PROTOCOL", options->protocol, "Name, or path to a JSON file")->required();
-  show->add_option("--task", options->task, "Of this task alone");
+  auto* key = show->add_option(
+      "KEY", options->key,
+      "A setting, training.steps, or a group of them: what it means, takes and is in each task");
+  show->add_option("--task", options->task, "Of this task alone")->excludes(key);
   show->add_option("--attention", options->attention,
                    "With --task: a run's whole configuration with this attention");
   show->add_flag("--words", options->words,
                  "In words: what it follows, what differs and why, which variant runs for a name, "
                  "and what it sets, by task and variant");
   show->callback([options] {
+    if (!options->key.empty()) {
+      print_setting(options->protocol, options->key);
+      return;
+    }
     if (options->words) {
       fmt::print("{}", protocol_words(load_protocol(options->protocol), options->part()));
       return;

@@ -8,11 +8,13 @@
 #include "harness/host/memory.h"
 #include "harness/host/progress.h"
 #include "harness/host/signals.h"
+#include "harness/host/terminal.h"
 #include "harness/profile/child.h"
 #include "harness/profile/plan.h"
 #include "harness/profile/profile_run.h"
 #include "harness/profile/store.h"
 #include "lra/config/preset.h"
+#include "results/print/terminal.h"
 #include "results/tables/profile_compare.h"
 
 namespace lra {
@@ -55,7 +57,7 @@ void compare(const ProfileOptions& options, const std::vector<Profile>& now) {
                     "length, sizes, scope, mode, type, threads and machine must agree",
                     options.compare, options.out));
   }
-  fmt::print("{}", to_text(comparison.table));
+  fmt::print("{}", to_terminal(comparison.table, host::table_columns()));
   if (comparison.worse > 0) {
     throw Error(fmt::format("{} of {} cells are worse than in {} by more than {:g} %",
                             comparison.worse, comparison.table.rows.size(), options.compare,

@@ -13,10 +13,12 @@
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
+#include "harness/host/terminal.h"
 #include "harness/suite/cell.h"
 #include "harness/suite/job.h"
 #include "harness/suite/plan.h"
 #include "harness/suite/status.h"
+#include "results/print/terminal.h"
 
 namespace lra {
 namespace {
@@ -76,7 +78,8 @@ void show_plan(const SuiteOptions& options) {
   if (options.as_json) {
     fmt::print("{}\n", suite::plan_json(suite, predictions, runner.jobs).dump(2));
   } else {
-    fmt::print("{}", to_text(suite::plan_table(suite, predictions, runner.jobs)));
+    fmt::print("{}", to_terminal(suite::plan_table(suite, predictions, runner.jobs),
+                                 host::table_columns()));
   }
 }
 

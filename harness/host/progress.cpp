@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "attention_variants/base/text.h"
+#include "harness/host/terminal.h"
 
 namespace lra::host {
 namespace {
@@ -45,6 +46,17 @@ void say_error(const std::string& message) {
 std::string bar_text(double share, size_t width) {
   const auto filled = static_cast<size_t>(static_cast<double>(width) * std::clamp(share, 0.0, 1.0));
   return std::string(filled, '#') + std::string(width - filled, '.');
+}
+
+std::string bar_line(double share, const std::string& text, size_t columns) {
+  constexpr size_t kBar = 20, kLeastBar = 8, kAround = 4;  // "[", "] ", and a column for the cursor
+  if (columns == 0) return fmt::format("[{}] {}", bar_text(share, kBar), text);
+  const size_t left = columns > text.size() + kAround ? columns - text.size() - kAround : 0;
+  const std::string line =
+      fmt::format("[{}] {}", bar_text(share, std::clamp(left, kLeastBar, kBar)), text);
+  size_t end = std::min(line.size(), columns - 1);
+  while (end < line.size() && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) --end;
+  return line.substr(0, end);
 }
 
 std::string duration_text(double seconds) {
@@ -87,7 +99,7 @@ void Progress::draw(int64_t done, const std::string& note) {
   line = printable(line);
   std::fflush(stdout);
   if (terminal_) {
-    fmt::print(stderr, "\r\x1b[K[{}] {}", bar_text(share, 20), line);
+    fmt::print(stderr, "\r\x1b[K{}", bar_line(share, line, terminal_columns(STDERR_FILENO)));
     std::fflush(stderr);
     open_ = true;
   } else {

@@ -44,6 +44,10 @@ class Progress {
 /// A bar of `width` letters, "#####.....", with `share` of them full.
 std::string bar_text(double share, size_t width);
 
+/// Such a bar and a text, in a line that ends before the last of a terminal's columns, so that it
+/// does not scroll: a shorter bar, then less of the text. 0 columns = no limit.
+std::string bar_line(double share, const std::string& text, size_t columns);
+
 /// 75 -> "1m15s", 4000 -> "1h06m".
 std::string duration_text(double seconds);
 

@@ -12,6 +12,7 @@
 #include "harness/host/folder_lock.h"
 #include "harness/host/progress.h"
 #include "harness/host/signals.h"
+#include "harness/host/terminal.h"
 #include "harness/report/plots.h"
 #include "harness/report/samples.h"
 #include "results/report/event_file.h"
@@ -66,7 +67,7 @@ void write_report(const Records& records, const fs::path& out) {
   }
   const std::vector<std::string> failures = draw_plots(out, scripts);
   const size_t pages = write_pages(records, out, scripts);
-  fmt::print("{}", summary_text(records));
+  fmt::print("{}", summary_text(records, host::table_columns()));
   const std::string bad = bad_files_text(records);
   if (!bad.empty()) host::say("left out, or in part:\n" + bad.substr(0, bad.size() - 1));
   for (const std::string& failure : failures) host::say(failure);

@@ -7,11 +7,12 @@
 #include "attention_variants/base/files.h"
 #include "attention_variants/registry.h"
 #include "harness/host/progress.h"
+#include "harness/host/terminal.h"
 #include "harness/suite/cell.h"
 #include "harness/suite/heartbeat.h"
 #include "harness/suite/suite.h"
 #include "harness/training/run_folder.h"
-#include "results/print/table.h"
+#include "results/print/terminal.h"
 
 namespace lra::suite {
 namespace {
@@ -220,7 +221,7 @@ std::string status_text(const SuiteStatus& status, size_t rows) {
               .notes = {}};
   if (queue) table.columns.push_back({"queue", Align::kLeft});
   for (const CellStatus* cell : shown) table.rows.push_back(row_of(*cell, queue));
-  std::string text = to_text(table);
+  std::string text = to_terminal(table, host::table_columns());
   while (!text.empty() && text.front() == '\n') text.erase(0, 1);
   if (left_out > 0) text += fmt::format("... and {} more\n", left_out);
   return text + status_line(status) + "\n";

@@ -6,6 +6,7 @@
 #include <functional>
 #include <set>
 
+#include "results/print/terminal.h"
 #include "results/records/json_line.h"
 #include "results/records/store.h"
 #include "results/tables/published_table.h"
@@ -162,11 +163,11 @@ std::map<std::string, std::string> make_report(const Records& records) {
   return files;
 }
 
-std::string summary_text(const Records& records) {
+std::string summary_text(const Records& records, size_t width) {
   std::vector<Table> tables = accuracy_tables(records.results);
   for (Table& table : memory_time_tables(records.profiles)) tables.push_back(std::move(table));
   for (Table& table : fidelity_tables(records.fidelity)) tables.push_back(std::move(table));
-  return joined(tables, to_text);
+  return joined(tables, [width](const Table& table) { return to_terminal(table, width); });
 }
 
 std::string bad_files_text(const Records& records) {

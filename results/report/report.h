@@ -31,9 +31,9 @@ std::vector<Table> provenance_tables(const Records& records);
 /// The files that could not be used, with the reasons.
 Table bad_files_table(const Records& records);
 
-/// The accuracy tables, the memory/time tables, then the fidelity tables, for a terminal; ""
-/// without records.
-std::string summary_text(const Records& records);
+/// The accuracy tables, the memory/time tables, then the fidelity tables, for a terminal of `width`
+/// columns, 0 = as wide as they are; "" without records.
+std::string summary_text(const Records& records, size_t width = 0);
 
 /// One line a file that could not be used: "<path>: <reason>".
 std::string bad_files_text(const Records& records);

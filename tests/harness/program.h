@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -21,6 +23,9 @@
 #include "harness/training/run_folder.h"
 #include "lra/data/task.h"
 #include "tests/support/scratch.h"
+
+/// main() of lra, under another name (CMakeLists.txt).
+int program_main(int argc, char** argv);
 
 namespace lra {
 
@@ -35,20 +40,13 @@ struct ProgramResult {
 class Program {
  public:
   explicit Program(std::vector<std::string> arguments,
-                   const std::filesystem::path& program = LRA_PROGRAM) {
-    arguments.insert(arguments.begin(), program.filename().string());
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    const std::string out = (scratch_.path() / "out").string(),
-                      err = (scratch_.path() / "err").string();
-    child_ = fork();
-    if (child_ == 0) {
-      dup2(open(out.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
-      dup2(open(err.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
-      execv(program.c_str(), argv.data());
-      _exit(127);
-    }
+                   const std::filesystem::path& program = LRA_PROGRAM)
+      : Program(std::move(arguments), program, /*loaded=*/false) {}
+
+  /// lra in a fork of this process, which has LibTorch loaded already: loading it takes a quarter
+  /// of a second. What it starts itself is this file under the name lra (main.cpp).
+  static Program forked(std::vector<std::string> arguments) {
+    return Program(std::move(arguments), LRA_PROGRAM, /*loaded=*/true);
   }
 
   pid_t pid() const { return child_; }
@@ -70,12 +68,37 @@ class Program {
   }
 
  private:
+  Program(std::vector<std::string> arguments, const std::filesystem::path& program, bool loaded) {
+    arguments.insert(arguments.begin(), program.filename().string());
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    const std::string out = (scratch_.path() / "out").string(),
+                      err = (scratch_.path() / "err").string();
+    std::fflush(nullptr);  // or a fork would write what this process has not written yet
+    child_ = fork();
+    if (child_ == 0) {
+      dup2(open(out.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
+      dup2(open(err.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
+      if (loaded) std::exit(program_main(static_cast<int>(arguments.size()), argv.data()));
+      execv(program.c_str(), argv.data());
+      _exit(127);
+    }
+  }
+
   Scratch scratch_;
   pid_t child_ = -1;
 };
 
 inline ProgramResult run_program(std::vector<std::string> arguments) {
   return Program(std::move(arguments)).wait();
+}
+
+/// The same in a fork, unless this process has threads, which a fork would lack.
+inline ProgramResult run_forked(std::vector<std::string> arguments) {
+  const auto threads = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  if (threads > 1) return run_program(std::move(arguments));
+  return Program::forked(std::move(arguments)).wait();
 }
 
 /// An environment variable, as it was again at the end.

@@ -53,12 +53,21 @@ void heap_delete(void* block) {
 
 }  // namespace
 
-// Those of arrays, of sizes and without exceptions call these.
+// Those of arrays and of sizes call these. Those without exceptions do so too, but not where a
+// sanitizer has its own.
 void* operator new(size_t bytes) { return heap_new(bytes, 1); }
 void* operator new(size_t bytes, std::align_val_t alignment) {
   return heap_new(bytes, static_cast<size_t>(alignment));
 }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return heap_new(bytes, 1);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 void operator delete(void* block) noexcept { heap_delete(block); }
+void operator delete(void* block, const std::nothrow_t&) noexcept { heap_delete(block); }
 void operator delete(void* block, size_t) noexcept { heap_delete(block); }
 void operator delete(void* block, std::align_val_t) noexcept { heap_delete(block); }
 void operator delete(void* block, size_t, std::align_val_t) noexcept { heap_delete(block); }

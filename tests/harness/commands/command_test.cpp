@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "attention_variants/base/files.h"
+#include "harness/commands/describe.h"
 #include "harness/host/gpu.h"
 #include "lra/config/protocol.h"
 #include "lra/formats/safetensors.h"
@@ -23,7 +24,7 @@ using Words = std::vector<std::string>;
 
 // A run of the program that ends well and says nothing on stderr; returns its stdout.
 std::string output_of(const Words& words) {
-  const ProgramResult result = run_program(words);
+  const ProgramResult result = run_forked(words);
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.err, "");
   EXPECT_NE(result.out, "");
@@ -35,7 +36,7 @@ void expect_refusal(const Words& words, int status, const std::string& message) 
   std::string command = "lra";
   for (const std::string& word : words) command += " " + word;
   SCOPED_TRACE(command);
-  const ProgramResult result = run_program(words);
+  const ProgramResult result = run_forked(words);
   EXPECT_EQ(result.status, status) << result.err;
   EXPECT_NE(result.err.find(message), std::string::npos)
       << "expected: " << message << "\ngot: " << result.err;
@@ -81,10 +82,12 @@ TEST(CommandTest, EveryCommandHasHelpOnStdout) {
   Words seen;
   check_help({}, seen);
   for (const char* command :
-       {"lra list", "lra list attentions", "lra list tasks", "lra list protocols", "lra data",
-        "lra data prepare", "lra data verify", "lra data show", "lra data export", "lra protocol",
-        "lra protocol show", "lra protocol diff", "lra train", "lra evaluate", "lra suite",
-        "lra profile", "lra report", "lra attend", "lra check"}) {
+       {"lra list",        "lra list attentions", "lra list tasks",    "lra list protocols",
+        "lra data",        "lra data prepare",    "lra data verify",   "lra data show",
+        "lra data export", "lra protocol",        "lra protocol show", "lra protocol diff",
+        "lra train",       "lra evaluate",        "lra suite",         "lra profile",
+        "lra report",      "lra attend",          "lra check",         "lra help",
+        "lra completion"}) {
     EXPECT_EQ(std::ranges::count(seen, command), 1) << command;
   }
 }
@@ -111,8 +114,11 @@ TEST(CommandTest, NamesTheCommandThatWasMeant) {
 // ---- Lists --------------------------------------------------------------------------------------
 
 TEST(ListTest, AttentionsWithTheirDefaults) {
-  const json list = json::parse(output_of({"list", "attentions", "--json"}));
+  const json list = json::parse(output_of({"list", "attentions", "--try", "--json"}));
+  const json declared = json::parse(output_of({"list", "attentions", "--json"}));
   const std::string plain = output_of({"list", "attentions"});
+  EXPECT_EQ(plain.find("  bfloat16"), std::string::npos) << "no column of what was not tried";
+  ASSERT_EQ(list.size(), declared.size());
   const Words plain_lines = text_lines(plain);
   Words names;
   for (const json& item : list) {
@@ -130,6 +136,10 @@ TEST(ListTest, AttentionsWithTheirDefaults) {
         << plain;
     EXPECT_EQ(item["mask"], "yes");
     EXPECT_EQ(item["bfloat16"], "yes");
+    json untried = item;
+    for (const char* key : {"mask", "bfloat16", "cuda"}) untried[key] = "not tried";
+    untried["parameters"] = nullptr;
+    EXPECT_EQ(declared[names.size() - 1], untried);
     EXPECT_GE(item["parameters"], 0);
     EXPECT_NE(plain.find(item["options"].dump()), std::string::npos) << plain;
   }
@@ -143,12 +153,88 @@ TEST(ListTest, AttentionsWithTheirDefaults) {
   EXPECT_EQ(options["pinv"], "iterative");
 }
 
+// What stands on the line of a table that begins with a name.
+std::string line_of(const std::string& text, const std::string& name) {
+  for (const std::string& line : text_lines(text)) {
+    if (line.starts_with(name + " ")) return line;
+  }
+  return "";
+}
+
+TEST(ListTest, AnAttentionsOptionsAreExplained) {
+  const std::string nystrom = output_of({"list", "attentions", "nystrom"});
+  EXPECT_NE(nystrom.find("Example: nystrom[num_landmarks=32]\n"), nystrom.npos) << nystrom;
+  const std::string line = line_of(nystrom, "num_landmarks");
+  EXPECT_NE(line.find("an integer, at least 1"), line.npos) << line;
+  EXPECT_TRUE(line.ends_with("  64")) << line;
+  EXPECT_NE(line_of(nystrom, "pinv").find("iterative"), line.npos) << nystrom;
+  expect_refusal({"list", "attentions", "nystrm"}, 2, "did you mean 'nystrom'?");
+
+  std::vector<const AttentionEntry*> all = attention_entries();
+  for (const AttentionEntry* entry : released_forms()) all.push_back(entry);
+  for (const AttentionEntry* entry : all) {
+    const std::string text = output_of({"list", "attentions", entry->info.name});
+    for (const std::string& option : entry->option_names) {
+      EXPECT_NE(option_meaning(entry->info.name, option), "") << entry->info.name << " " << option;
+      EXPECT_NE(line_of(text, option), "") << text;
+    }
+    const size_t at = text.find("Example: ");
+    if (at == text.npos) continue;
+    const AttentionSpec example =
+        parse_attention(text.substr(at + 9, text.find('\n', at) - at - 9));
+    EXPECT_NO_THROW(entry->effective_options(example.options)) << text;
+  }
+}
+
+TEST(ListTest, ATasksSettingsAreExplained) {
+  const std::string listops = output_of({"list", "tasks", "listops"});
+  EXPECT_NE(line_of(listops, "training.steps").find("an integer, at least 1"), listops.npos);
+  EXPECT_TRUE(line_of(listops, "training.steps").ends_with(" 5000")) << listops;
+  EXPECT_NE(listops.find("lra data prepare listops --out data\n"), listops.npos) << listops;
+  const json settings = write_fields(Settings{});
+  for (const auto& [group, fields] : settings.items()) {
+    if (!fields.is_object()) {
+      EXPECT_NE(setting_meaning(group), "") << group;
+      continue;
+    }
+    for (const auto& [key, value] : fields.items())
+      EXPECT_NE(setting_meaning(group + "." + key), "") << group << "." << key;
+  }
+  expect_refusal({"list", "tasks", "listop"}, 2, "did you mean 'listops'?");
+}
+
+// ---- Help and completion ------------------------------------------------------------------------
+
+TEST(HelpTest, IsThatOfTheCommand) {
+  EXPECT_EQ(output_of({"help"}), output_of({"--help"}));
+  EXPECT_EQ(output_of({"help", "list", "attentions"}), output_of({"list", "attentions", "--help"}));
+  expect_refusal({"help", "lst"}, 2, "unknown command 'lst' in lra; did you mean 'list'?");
+}
+
+TEST(HelpTest, BashCompletesCommandsOptionsAndNames) {
+  const Scratch scratch;
+  write_file(scratch.path() / "lra.bash", output_of({"completion", "bash"}));
+  const auto completed = [&](const std::string& words, int at) {
+    const std::string script = "source " + (scratch.path() / "lra.bash").string() +
+                               "; COMP_WORDS=(" + words + "); COMP_CWORD=" + std::to_string(at) +
+                               "; _lra; echo \"${COMPREPLY[@]}\"";
+    return Program({"-c", script}, "/bin/bash").wait().text();
+  };
+  EXPECT_EQ(completed("lra lis", 1), "list\n");
+  EXPECT_EQ(completed("lra list att", 2), "attentions\n");
+  EXPECT_EQ(completed("lra train --att", 2), "--attention\n");
+  EXPECT_EQ(completed("lra train --attention nys", 3), "nystrom\n");
+  EXPECT_NE(output_of({"completion", "zsh"}).find("bashcompinit"), std::string::npos);
+  EXPECT_NE(output_of({"completion", "fish"}).find("complete -c lra"), std::string::npos);
+}
+
 // docs/attentions.md holds what the program says today.
 TEST(ListTest, TheDocumentOfTheAttentionsIsCurrent) {
   host::load_cuda();
   if (torch::cuda::is_available()) GTEST_SKIP() << "with a CUDA device its column says more";
   const std::string document = read_file(LRA_SOURCE_DIR "/docs/attentions.md");
-  EXPECT_NE(document.find(output_of({"list", "attentions", "--markdown"})), std::string::npos)
+  EXPECT_NE(document.find(output_of({"list", "attentions", "--try", "--markdown"})),
+            std::string::npos)
       << "make it anew: see the command in docs/attentions.md";
 }
 
@@ -234,7 +320,18 @@ TEST(ProtocolCommandTest, DiffNamesEveryFieldThatDiffers) {
         "attentions.nystrom.init: null -> \"global\""}) {
     EXPECT_EQ(std::ranges::count(others, line), 1) << line;
   }
-  EXPECT_EQ(run_program({"protocol", "diff", "lra-strict", "lra-strict"}).out, "");
+  EXPECT_EQ(run_forked({"protocol", "diff", "lra-strict", "lra-strict"}).out, "");
+}
+
+TEST(ProtocolCommandTest, ExplainsASetting) {
+  const std::string text = output_of({"protocol", "show", "lra-strict", "training.steps"});
+  const std::string line = line_of(text, "training.steps");
+  EXPECT_NE(line.find("an integer, at least 1"), line.npos) << text;
+  EXPECT_NE(line.find(" 5000"), line.npos) << text;
+  EXPECT_NE(text.find("Example: --set training.steps="), text.npos) << text;
+  EXPECT_NE(line_of(output_of({"protocol", "show", "tay2020", "training"}), "training.batch"), "");
+  expect_refusal({"protocol", "show", "lra-strict", "training.step"}, 2,
+                 "did you mean 'training.steps'?");
 }
 
 TEST(ProtocolCommandTest, RefusesNamesThatItDoesNotKnow) {
@@ -275,7 +372,7 @@ class AttendCommandTest : public testing::Test {
 };
 
 TEST_F(AttendCommandTest, WritesOutputAndGradientsOfAPublicImplementation) {
-  const ProgramResult result = run_program(words(fixture_, attention_));
+  const ProgramResult result = run_forked(words(fixture_, attention_));
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.text(), "");
   const TensorFile out = read_tensors(output_);
@@ -340,7 +437,7 @@ class RunCommandTest : public testing::Test {
  protected:
   void train_run() {
     prepare_tiny_listops(data_);
-    const ProgramResult result = run_program(tiny_train(data_, run_, "standard", 6));
+    const ProgramResult result = run_forked(tiny_train(data_, run_, "standard", 6));
     ASSERT_EQ(result.status, 0) << result.err;
     EXPECT_NE(result.err, "") << "progress, without --quiet";
   }
@@ -356,14 +453,14 @@ class RunCommandTest : public testing::Test {
 
 TEST_F(RunCommandTest, EvaluatePrintsTheNumbersOfTheRun) {
   ASSERT_NO_FATAL_FAILURE(train_run());
-  const ProgramResult result = run_program(evaluate_words());
+  const ProgramResult result = run_forked(evaluate_words());
   ASSERT_EQ(result.status, 0) << result.err;
   const json test = read_json(run_ / kResultFile)["test"];
   const std::string counts = std::to_string(test["correct"].get<int64_t>()) + "/50, ";
   EXPECT_TRUE(result.out.starts_with("test accuracy ")) << result.out;
   EXPECT_NE(result.out.find(counts), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("checkpoint best of step "), std::string::npos) << result.out;
-  const ProgramResult last = run_program(evaluate_words({"--checkpoint", "last", "--json"}));
+  const ProgramResult last = run_forked(evaluate_words({"--checkpoint", "last", "--json"}));
   EXPECT_EQ(json::parse(last.out)["step"], 6);
 }
 
@@ -387,7 +484,7 @@ TEST_F(RunCommandTest, EvaluateRefusesACheckpointItCannotTrust) {
   fs::remove(best);
   expect_refusal(evaluate_words(), 1,
                  "has no checkpoint-best.safetensors yet; lra train --resume goes on");
-  EXPECT_EQ(run_program(evaluate_words({"--checkpoint", "last"})).status, 0) << "it is not needed";
+  EXPECT_EQ(run_forked(evaluate_words({"--checkpoint", "last"})).status, 0) << "it is not needed";
 
   write_file(best, whole.substr(0, whole.size() / 2));
   expect_refusal(evaluate_words(), 1, best.string());
@@ -413,7 +510,7 @@ TEST_F(RunCommandTest, EvaluateRefusesACheckpointItCannotTrust) {
                  best.string() + " belongs to another configuration (seed: 0 -> 7)");
   config["seed"] = 0;
   write_json(run_ / kConfigFile, config);
-  EXPECT_EQ(run_program(evaluate_words()).status, 0) << "the whole file serves again";
+  EXPECT_EQ(run_forked(evaluate_words()).status, 0) << "the whole file serves again";
 }
 
 TEST_F(RunCommandTest, EvaluateRefusesDataThatAreNotTheRuns) {
@@ -421,7 +518,7 @@ TEST_F(RunCommandTest, EvaluateRefusesDataThatAreNotTheRuns) {
   const fs::path moved = scratch_.path() / "moved", other = scratch_.path() / "other";
   fs::rename(data_, moved);
   expect_refusal(evaluate_words(), 1, "say where they are with --data");
-  EXPECT_EQ(run_program(evaluate_words({"--data", moved.string()})).status, 0);
+  EXPECT_EQ(run_forked(evaluate_words({"--data", moved.string()})).status, 0);
 
   task("listops").prepare({.out = other,
                            .seed = 6,
@@ -455,7 +552,7 @@ TEST_F(RunCommandTest, EvaluateRefusesWrongUsage) {
 TEST_F(RunCommandTest, QuietLeavesStderrEmpty) {
   const auto quiet = [](Words words) {
     words.insert(words.begin(), "--quiet");
-    const ProgramResult result = run_program(words);
+    const ProgramResult result = run_forked(words);
     EXPECT_EQ(result.status, 0) << words[1];
     EXPECT_EQ(result.err, "") << words[1];
   };

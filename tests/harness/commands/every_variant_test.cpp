@@ -37,13 +37,13 @@ TEST_P(EveryVariant, TrainsAndEvaluatesInBothTypes) {
     const fs::path run = run_ / dtype;
     std::vector<std::string> words = tiny_train(data_, run, GetParam(), 8);
     words.insert(words.end(), {"--dtype", dtype});
-    const ProgramResult trained = run_program(words);
+    const ProgramResult trained = run_forked(words);
     ASSERT_EQ(trained.status, 0) << trained.err;
     const json result = read_json(run / kResultFile);
     EXPECT_EQ(result["status"], "ok");
     EXPECT_EQ(result["attention"]["name"], GetParam());
     EXPECT_EQ(result["test"]["count"], 50);
-    const ProgramResult evaluated = run_program({"evaluate", run.string(), "--split", "dev"});
+    const ProgramResult evaluated = run_forked({"evaluate", run.string(), "--split", "dev"});
     EXPECT_EQ(evaluated.status, 0) << evaluated.err;
   }
 }
@@ -53,9 +53,10 @@ TEST_P(EveryVariant, IsMeasuredInEveryScopeAndMode) {
        {std::pair{"core", "inference"}, {"module", "training"}, {"model", "training"}}) {
     const fs::path out = scratch_.path() / (std::string(scope) + ".jsonl");
     const ProgramResult result =
-        run_program({"profile", "--attentions", GetParam(), "--lengths", "128", "--scope", scope,
-                     "--mode", mode, "--heads", "2", "--head-dim", "16", "--seconds", "0.05",
-                     "--threads", "1", "--out", out.string()});
+        run_forked({"profile", "--attentions", GetParam(),  "--lengths", "128", "--scope",
+                    scope,     "--mode",       mode,        "--heads",   "2",   "--head-dim",
+                    "16",      "--seconds",    "0.02",      "--passes",  "1",   "--threads",
+                    "1",       "--out",        out.string()});
     ASSERT_EQ(result.status, 0) << result.err;
     const json line = json::parse(read_file(out));
     // A mixer without q, k and v has no core.
@@ -81,31 +82,31 @@ TEST_P(SlowEveryVariant, LossFallsInTwoHundredSteps) {
                            .test = 50,
                            .min_length = 50,
                            .max_length = 500});
-  const ProgramResult result = run_program({"train",
-                                            "--task",
-                                            "listops",
-                                            "--attention",
-                                            GetParam(),
-                                            "--threads",
-                                            "1",
-                                            "--data",
-                                            data_.string(),
-                                            "--run",
-                                            run_.string(),
-                                            "--set",
-                                            "input.length=512",
-                                            "--set",
-                                            "training.steps=200",
-                                            "--set",
-                                            "training.batch=8",
-                                            "--set",
-                                            "training.evaluate_every=200",
-                                            "--set",
-                                            "training.log_every=20",
-                                            "--set",
-                                            "schedule.warmup=20",
-                                            "--set",
-                                            "optimizer.lr=0.001"});
+  const ProgramResult result = run_forked({"train",
+                                           "--task",
+                                           "listops",
+                                           "--attention",
+                                           GetParam(),
+                                           "--threads",
+                                           "1",
+                                           "--data",
+                                           data_.string(),
+                                           "--run",
+                                           run_.string(),
+                                           "--set",
+                                           "input.length=512",
+                                           "--set",
+                                           "training.steps=200",
+                                           "--set",
+                                           "training.batch=8",
+                                           "--set",
+                                           "training.evaluate_every=200",
+                                           "--set",
+                                           "training.log_every=20",
+                                           "--set",
+                                           "schedule.warmup=20",
+                                           "--set",
+                                           "optimizer.lr=0.001"});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(read_json(run_ / kResultFile)["status"], "ok");
   std::vector<double> losses;  // means over 20 steps

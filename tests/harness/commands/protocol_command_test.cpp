@@ -8,7 +8,7 @@ namespace lra {
 namespace {
 
 std::string protocol_output(const std::vector<std::string>& words) {
-  const ProgramResult result = run_program(words);
+  const ProgramResult result = run_forked(words);
   EXPECT_EQ(result.status, 0) << result.err;
   return result.out;
 }

@@ -41,10 +41,15 @@ class PickyAttention : public ProjectedAttention {
   const PickyOptions options_;
 };
 
-[[maybe_unused]] const bool registered = register_attention<PickyAttention, PickyOptions>(
-    {.name = "picky", .title = "Picky", .paper = "test", .complexity = "O(1)"});
-
-class UnsupportedTest : public testing::TestWithParam<const char*> {};
+class UnsupportedTest : public testing::TestWithParam<const char*> {
+ protected:
+  // Not before: other tests run the program in forks of this one.
+  static void SetUpTestSuite() {
+    [[maybe_unused]] static const bool registered =
+        register_attention<PickyAttention, PickyOptions>(
+            {.name = "picky", .title = "Picky", .paper = "test", .complexity = "O(1)"});
+  }
+};
 
 TEST_P(UnsupportedTest, IsAStatusOfTheProfileCell) {
   profile::ProfileCell cell{.attention = parse_attention(GetParam()), .length = 64};

@@ -60,7 +60,7 @@ class PeersTest : public ProfileFileTest {
         words.insert(words.end(), {option, value});
     }
     words.insert(words.begin(), "profile");
-    return run_program(words);
+    return run_forked(words);
   }
 };
 
@@ -176,17 +176,25 @@ TEST_F(PeersTest, WhateverBecomesOfThemTheOthersGoOn) {
             R"( "heads": 1, "head_dim": 1, "scope": "core", "mode": "inference", "dtype": "f",)"
             R"( "device": "cpu", "status": "oom", "reason": "out of memory: 7 bytes"})"),
        "oom", "out of memory: 7 bytes"}};
-  for (const auto& [answer, status, reason] : cases) {
-    std::filesystem::remove(out_);
-    const std::string program = made_up("[" + entry("quick", "standard") + "]", answer);
-    const ProgramResult result =
-        profile(program, {"--attentions", "standard,linear", "--passes", "1"});
-    ASSERT_EQ(result.status, 0) << result.err;
-    ASSERT_EQ(cells().size(), 3u);
-    EXPECT_EQ(cells()[0].status, Status::ok);
-    EXPECT_EQ(to_string(cells()[1].status), status) << answer;
-    EXPECT_NE(cells()[1].reason.find(reason), std::string::npos) << cells()[1].reason;
-    EXPECT_EQ(cells()[2].status, Status::ok);
+  // A package each, peer0 and so on, between two attentions of our own.
+  std::string list, answers = "case \"$2\" in\n";
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const std::string peer = fmt::format("peer{}", i);
+    list += (list.empty() ? "" : ",") + entry(peer, "standard");
+    answers += fmt::format("*'\"{}\"'*)\n{};;\n", peer, std::get<0>(cases[i]));
+  }
+  const ProgramResult result = profile(made_up("[" + list + "]", answers + "esac\n"),
+                                       {"--attentions", "standard,linear", "--passes", "1"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const std::vector<Profile> all = cells();
+  ASSERT_EQ(all.size(), cases.size() + 2);
+  EXPECT_EQ(all.front().status, Status::ok);
+  EXPECT_EQ(all.back().status, Status::ok);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const auto& [answer, status, reason] = cases[i];
+    EXPECT_EQ(all[i + 1].package, fmt::format("peer{} 1.0", i));
+    EXPECT_EQ(to_string(all[i + 1].status), status) << answer;
+    EXPECT_NE(all[i + 1].reason.find(reason), std::string::npos) << all[i + 1].reason;
   }
 }
 
@@ -305,7 +313,7 @@ TEST(SlowPeersTest, ThePackagesMeasureInEveryScopeAndMode) {
         {"--peers", program, "--out", out, "--scope", scope, "--mode", mode, "--attentions",
          "standard,standard[implementation=materialized],nystrom,longformer,linformer,"
          "performer,reformer,linear"});
-    const ProgramResult result = run_program(words);
+    const ProgramResult result = run_forked(words);
     ASSERT_EQ(result.status, 0) << result.err;
     size_t peers = 0;
     for (const Profile& cell : find_records({out}).profiles) {

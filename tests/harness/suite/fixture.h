@@ -17,7 +17,7 @@ namespace lra::suite {
 class SuiteTest : public testing::Test {
  protected:
   void SetUp() override { write_budget(12); }
-  void write_budget(int64_t steps, const std::string& profiled_lengths = "64,128") {
+  void write_budget(int64_t steps, const std::string& profiled_lengths = "64") {
     json set = json::object();
     for (const std::string& text : tiny_settings(steps)) {
       set[text.substr(0, text.find('='))] = value_from_text(text.substr(text.find('=') + 1));

@@ -13,7 +13,7 @@ class SuitePlanTest : public SuiteTest {
             int64_t threads = 1) const {
     auto w = with_threads(words(out), threads);
     w.insert(w.begin() + 1, {"plan", "--json"});
-    const ProgramResult result = run_program(with(w, more));
+    const ProgramResult result = run_forked(with(w, more));
     EXPECT_EQ(result.status, 0) << result.err;
     return json::parse(result.out);
   }
@@ -31,7 +31,7 @@ TEST_F(SuitePlanTest, SaysWhatIsKnownAndFromWhere) {
 }
 
 TEST_F(SuitePlanTest, ACellTellsThoseOfOtherSeeds) {
-  ASSERT_EQ(run_program(with(words("s"), {"--seeds", "0,1", "--only", "0"})).status, 0);
+  ASSERT_EQ(run_forked(with(words("s"), {"--seeds", "0,1", "--only", "0"})).status, 0);
   const json own = plan("s", {"--seeds", "0,1", "--jobs", "2"}, /*threads=*/2);
   ASSERT_EQ(own["cells"].size(), 4u);
   EXPECT_EQ(own["cells"][0]["status"], "ok");
@@ -63,7 +63,7 @@ TEST_F(SuitePlanTest, ACellTellsThoseOfOtherSeeds) {
 
   auto w = words("s");
   w.insert(w.begin() + 1, "plan");
-  const ProgramResult table = run_program(with(w, {"--seeds", "0,1"}));
+  const ProgramResult table = run_forked(with(w, {"--seeds", "0,1"}));
   for (const char* part : {"4 cells: 1 ended, 3 to run, about ",
                            "2 of them not counted: nothing is known of them on this machine with 1 "
                            "thread a cell; --probe measures them",
@@ -72,7 +72,7 @@ TEST_F(SuitePlanTest, ACellTellsThoseOfOtherSeeds) {
 }
 
 TEST_F(SuitePlanTest, ARecordTellsOfAnotherSuiteOfTheSameStep) {
-  ASSERT_EQ(run_program(with(words("s"), {"--only", "0"})).status, 0);
+  ASSERT_EQ(run_forked(with(words("s"), {"--only", "0"})).status, 0);
   const json elsewhere = plan("t", {"--records", (out("s") / "runs").string()});
   EXPECT_EQ(elsewhere["cells"][0]["from"], (run("s", "standard") / kResultFile).string());
   EXPECT_EQ(elsewhere["unknown"], 1);
@@ -102,7 +102,7 @@ TEST_F(SuitePlanTest, AProbeMeasuresWhatIsNotKnownOnce) {
 }
 
 TEST_F(SuitePlanTest, MaxHoursCutsEveryCellByTheSamePart) {
-  ASSERT_EQ(run_program(with(words("s"), {"--only", "0-1"})).status, 0);
+  ASSERT_EQ(run_forked(with(words("s"), {"--only", "0-1"})).status, 0);
   const std::vector<std::string> from = {"--records", (out("s") / "runs").string(), "--set",
                                          "training.steps=4000"};
   const json whole = plan("t", from);
@@ -117,7 +117,7 @@ TEST_F(SuitePlanTest, MaxHoursCutsEveryCellByTheSamePart) {
   EXPECT_EQ(planned["cells"][0]["steps"], 20);
   EXPECT_EQ(planned["cells"][1]["steps"], 20);
   const std::vector<std::string> cells = with(words("t"), {"--only", "0-1"});
-  const ProgramResult result = run_program(with(cells, cut));
+  const ProgramResult result = run_forked(with(cells, cut));
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_NE(result.err.find("cut to 0.51 % of every cell's steps"), std::string::npos)
       << result.err;
@@ -128,9 +128,9 @@ TEST_F(SuitePlanTest, MaxHoursCutsEveryCellByTheSamePart) {
   for (const char* key : {"training.steps", "schedule.warmup"})
     EXPECT_GE(std::ranges::count(overridden, key), 1) << key;
   // The cut was made once: what is known by now changes nothing.
-  EXPECT_EQ(run_program(with(cells, cut)).status, 0);
+  EXPECT_EQ(run_forked(with(cells, cut)).status, 0);
   EXPECT_EQ(read_json(run("t", "standard") / kResultFile), record);
-  const ProgramResult other = run_program(with(words("t"), from));
+  const ProgramResult other = run_forked(with(words("t"), from));
   EXPECT_NE(other.err.find("holds another suite (max_hours"), std::string::npos) << other.err;
 }
 

@@ -12,7 +12,8 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST_F(SuiteTest, EndsWithBothTables) {
-  const ProgramResult result = run_program(words("s"));
+  write_budget(12, "64,128");
+  const ProgramResult result = run_forked(words("s"));
   ASSERT_EQ(result.status, 0) << result.err;
   for (const char* part : {"nystrom[num_landmarks=8]", "standard", "128", "overridden"}) {
     EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
@@ -31,7 +32,7 @@ TEST_F(SuiteTest, EndsWithBothTables) {
 
   // Again: nothing runs twice, the same tables.
   const std::string before = read_file(out("s") / "runs/listops/standard/seed0" / kResultFile);
-  const ProgramResult again = run_program(words("s"));
+  const ProgramResult again = run_forked(words("s"));
   EXPECT_EQ(again.status, 0) << again.err;
   EXPECT_EQ(again.out, result.out);
   EXPECT_EQ(read_file(out("s") / "runs/listops/standard/seed0" / kResultFile), before);
@@ -42,7 +43,7 @@ TEST_F(SuiteTest, KilledItGoesOnAndEndsTheSame) {
   SCOPED_TRACE("seed of the delays: " + std::to_string(seed));
   std::mt19937 random(seed);
   write_budget(400);
-  ASSERT_EQ(run_program(words("whole")).status, 0);
+  ASSERT_EQ(run_forked(with(words("whole"), {"--only", "0-1"})).status, 0);
   std::vector<fs::path> names, runs;
   for (const char* attention : {"standard", "nystrom[num_landmarks=8]"}) {
     names.push_back(fs::path("runs/listops") / attention / "seed0");
@@ -54,7 +55,7 @@ TEST_F(SuiteTest, KilledItGoesOnAndEndsTheSame) {
     kills += kill_in_training(words("cut"), runs, delay) ? 1 : 0;
   }
   ASSERT_GE(kills, 1) << "kills that hit a run in progress";
-  const ProgramResult end = run_program(words("cut"));
+  const ProgramResult end = run_forked(words("cut"));
   ASSERT_EQ(end.status, 0) << end.err;
   for (const fs::path& name : names) {
     const fs::path cut = out("cut") / name, whole = out("whole") / name;
@@ -66,7 +67,7 @@ TEST_F(SuiteTest, KilledItGoesOnAndEndsTheSame) {
 TEST_F(SuiteTest, ACellThatDivergesIsAStatusAndTheOthersGoOn) {
   auto w = words("s", "standard");
   w.insert(w.end(), {"--set", "optimizer.lr=1e30"});
-  const ProgramResult result = run_program(w);
+  const ProgramResult result = run_forked(w);
   EXPECT_EQ(result.status, 1);
   EXPECT_NE(result.out.find("diverged"), std::string::npos) << result.out;
   EXPECT_NE(result.err.find("1 part(s) of the suite did not end as ok"), std::string::npos)
@@ -77,7 +78,7 @@ TEST_F(SuiteTest, RefusesWithOneLineThatHelps) {
   const auto refused = [&](std::vector<std::string> more) {
     auto w = words("r");
     w.insert(w.end(), more.begin(), more.end());
-    const ProgramResult result = run_program(w);
+    const ProgramResult result = run_forked(w);
     EXPECT_EQ(result.status, 2) << result.err;
     EXPECT_FALSE(fs::exists(out("r"))) << "nothing half-written";
     return result.err;
@@ -86,15 +87,15 @@ TEST_F(SuiteTest, RefusesWithOneLineThatHelps) {
   EXPECT_NE(refused({"--seeds", "0,x"}).find("--seeds should be a comma list of integers"),
             std::string::npos);
   EXPECT_NE(refused({"--set", "training.step=1"}).find("did you mean 'steps'?"), std::string::npos);
-  EXPECT_NE(run_program({"suite", "--budget", "smok"})
+  EXPECT_NE(run_forked({"suite", "--budget", "smok"})
                 .err.find("unknown budget 'smok'; did you mean 'smoke'?"),
             std::string::npos);
 
-  ASSERT_EQ(run_program(words("s", "standard")).status, 0);
-  EXPECT_NE(run_program(words("s", "nystrom")).err.find("holds another suite"), std::string::npos);
+  ASSERT_EQ(run_forked(words("s", "standard")).status, 0);
+  EXPECT_NE(run_forked(words("s", "nystrom")).err.find("holds another suite"), std::string::npos);
   auto again = words("s", "standard");
   again.pop_back();
-  EXPECT_NE(run_program(again).err.find("holds a suite already; go on with --resume"),
+  EXPECT_NE(run_forked(again).err.find("holds a suite already; go on with --resume"),
             std::string::npos);
 }
 

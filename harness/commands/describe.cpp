@@ -1,0 +1,178 @@
+#include "harness/commands/describe.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "attention_variants/registry.h"
+#include "embedded_meanings.h"
+#include "harness/host/terminal.h"
+#include "lra/config/protocol.h"
+#include "lra/data/task.h"
+#include "results/print/terminal.h"
+
+namespace lra {
+namespace {
+
+constexpr const char* kDefaultProtocol = "lra-strict";
+
+json meanings(std::string_view stem) {
+  for (const auto& [name, text] : embedded_meanings) {
+    if (name == stem) return json::parse(text);
+  }
+  return {};
+}
+
+// What the strict reader says that it takes in a place, by giving it what no option takes.
+template <class Read>
+std::string accepted(Read read) {
+  constexpr std::string_view kBefore = " should be ", kBehind = ", not ";
+  try {
+    read(json::array());
+  } catch (const UsageError& error) {
+    const std::string text = error.what();
+    const size_t begin = text.find(kBefore), end = text.rfind(kBehind);
+    if (begin != text.npos && end != text.npos && end > begin + kBefore.size())
+      return text.substr(begin + kBefore.size(), end - begin - kBefore.size());
+  }
+  return "";
+}
+
+std::string text_of(const json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+void print_table(const Table& table) {
+  fmt::print("{}", to_terminal(table, host::table_columns()));
+}
+
+// The attention's name with an option in brackets that is not as by default, where an easy one is.
+std::string example_of(const AttentionEntry& entry) {
+  const AttentionInfo& info = entry.info;
+  const std::string key = !info.budget.empty() ? info.budget : entry.option_names.front();
+  const json& now = entry.default_options.at(key);
+  const json other = now.is_number_integer() && now > 1 ? json(now.get<int64_t>() / 2) : now;
+  return fmt::format("{}[{}={}]", info.name, key, text_of(other));
+}
+
+// "training.steps" -> {"training": {"steps": value}}
+json nested(const std::string& key, const json& value) {
+  const size_t dot = key.find('.');
+  if (dot == key.npos) return {{key, value}};
+  return {{key.substr(0, dot), {{key.substr(dot + 1), value}}}};
+}
+
+std::string accepted_setting(const std::string& key) {
+  return accepted([&](const json& wrong) {
+    Settings settings;
+    read_fields(nested(key, wrong), settings, "");
+  });
+}
+
+// "group.key" of all settings, or of one group, or the one key itself.
+std::vector<std::string> setting_keys(const std::string& wanted) {
+  std::vector<std::string> all, chosen;
+  const json settings = write_fields(Settings{});
+  for (const auto& [group, fields] : settings.items()) {
+    if (!fields.is_object()) {
+      all.push_back(group);
+      continue;
+    }
+    for (const auto& [key, value] : fields.items()) all.push_back(group + "." + key);
+  }
+  for (const std::string& key : all) {
+    if (wanted.empty() || key == wanted || key.starts_with(wanted + ".")) chosen.push_back(key);
+  }
+  if (chosen.empty()) throw unknown_name("setting", wanted, all, "the protocols");
+  return chosen;
+}
+
+std::string value_of(const json& settings, const std::string& key) {
+  const size_t dot = key.find('.');
+  return text_of(dot == key.npos ? settings.at(key)
+                                 : settings.at(key.substr(0, dot)).at(key.substr(dot + 1)));
+}
+
+}  // namespace
+
+std::string option_meaning(const std::string& attention, const std::string& option) {
+  const json all = meanings("attentions");
+  return all.contains(attention) ? all[attention].value(option, "") : "";
+}
+
+std::string setting_meaning(const std::string& key) { return meanings("settings").value(key, ""); }
+
+void print_attention(const std::string& name) {
+  const AttentionEntry& entry = attention_entry(name);
+  const AttentionInfo& info = entry.info;
+  fmt::print("{}: {}, {}\n{}\n\n", info.name, info.title, info.paper, info.complexity);
+  if (entry.option_names.empty()) {
+    fmt::print("It has no options.\n");
+    return;
+  }
+  Table table{.title = "",
+              .columns = {{"option", Align::kLeft},
+                          {"meaning", Align::kLeft},
+                          {"takes", Align::kLeft},
+                          {"default", Align::kLeft}},
+              .rows = {},
+              .notes = {}};
+  for (const std::string& option : entry.option_names) {
+    table.rows.push_back({option, option_meaning(name, option), accepted([&](const json& wrong) {
+                            entry.effective_options({{option, wrong}});
+                          }),
+                          text_of(entry.default_options.at(option))});
+  }
+  print_table(table);
+  fmt::print("\nExample: {}\n", example_of(entry));
+}
+
+void print_task(const std::string& name) {
+  const Task& known = task(name);
+  fmt::print("{}: {}\n", known.name, known.title);
+  for (const std::string& line : wrapped(known.description, host::table_columns()))
+    fmt::print("{}\n", line);
+  fmt::print("{} classes, {} ids, {} input(s), {} tokens\n\n", known.classes, known.vocabulary,
+             known.inputs, known.length);
+  const json settings = write_fields(task_settings(load_protocol(kDefaultProtocol), name));
+  Table table{.title = std::string("Settings under ") + kDefaultProtocol,
+              .columns = {{"setting", Align::kLeft},
+                          {"meaning", Align::kLeft},
+                          {"takes", Align::kLeft},
+                          {"default", Align::kLeft}},
+              .rows = {},
+              .notes = {}};
+  for (const std::string& key : setting_keys(""))
+    table.rows.push_back(
+        {key, setting_meaning(key), accepted_setting(key), value_of(settings, key)});
+  print_table(table);
+  fmt::print(
+      "\nExample: lra data prepare {0}{1} --out data\n"
+      "         lra train --task {0} --attention standard --data data --run run --set "
+      "training.steps=100\n",
+      name, known.source.empty() ? "" : " --source SOURCE");
+  if (!known.source.empty()) fmt::print("SOURCE: {}\n", known.source);
+}
+
+void print_setting(const std::string& protocol_name, const std::string& key) {
+  const Protocol protocol = load_protocol(protocol_name);
+  Table table{
+      .title = "",
+      .columns = {{"setting", Align::kLeft}, {"meaning", Align::kLeft}, {"takes", Align::kLeft}},
+      .rows = {},
+      .notes = {}};
+  std::vector<json> settings;
+  for (const auto& [name, value] : protocol.tasks.items()) {
+    table.columns.push_back({name});
+    settings.push_back(write_fields(task_settings(protocol, name)));
+  }
+  const std::vector<std::string> keys = setting_keys(key);
+  for (const std::string& each : keys) {
+    table.rows.push_back({each, setting_meaning(each), accepted_setting(each)});
+    for (const json& of_task : settings) table.rows.back().push_back(value_of(of_task, each));
+  }
+  print_table(table);
+  fmt::print("\nExample: --set {}={}\n", keys.front(), value_of(settings.front(), keys.front()));
+}
+
+}  // namespace lra

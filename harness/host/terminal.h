@@ -1,0 +1,18 @@
+// What a terminal is told, and how much of it fits.
+#pragma once
+
+#include <cstddef>
+
+namespace lra::host {
+
+/// The columns of the terminal that a descriptor leads to; 0 where it leads to none.
+size_t terminal_columns(int descriptor);
+
+/// --wide: tables are printed as wide as they are.
+void set_wide(bool wide);
+
+/// What a table on standard output may take: 0, as much as it needs, after --wide and where
+/// standard output is no terminal.
+size_t table_columns();
+
+}  // namespace lra::host
