@@ -64,7 +64,8 @@ void explain(const std::string& name) {
 
 Config config_of(const CheckOptions& given, const AttentionSpec& spec) {
   return make_config(load_protocol(given.protocol.empty() ? "lra-strict" : given.protocol),
-                     given.task.empty() ? "listops" : given.task, spec, {}, 0, "float32");
+                     given.task.empty() ? tasks().front()->name : given.task, spec, {}, 0,
+                     "float32");
 }
 
 // Whether every token can change the answer of the model that the protocol makes of the attention.

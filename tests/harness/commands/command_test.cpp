@@ -295,7 +295,8 @@ TEST(ProtocolCommandTest, ShowsTheValuesInEffect) {
 
 // The quirks of the released code, field by field.
 TEST(ProtocolCommandTest, DiffNamesEveryFieldThatDiffers) {
-  const Words all = text_lines(output_of({"protocol", "diff", "lra-strict", "nystromformer2021"}));
+  const Words all =
+      text_lines(output_of({"protocol", "diff", "lra-strict", "nystromformer2021", "--lines"}));
   Words of_listops, others;
   for (const std::string& line : all) {
     const std::string prefix = "tasks.listops.";
@@ -320,7 +321,7 @@ TEST(ProtocolCommandTest, DiffNamesEveryFieldThatDiffers) {
         "attentions.nystrom.init: null -> \"global\""}) {
     EXPECT_EQ(std::ranges::count(others, line), 1) << line;
   }
-  EXPECT_EQ(run_forked({"protocol", "diff", "lra-strict", "lra-strict"}).out, "");
+  EXPECT_EQ(run_forked({"protocol", "diff", "lra-strict", "lra-strict", "--lines"}).out, "");
 }
 
 TEST(ProtocolCommandTest, ExplainsASetting) {
