@@ -40,7 +40,8 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 UsageError unknown_name(std::string_view what, std::string_view name,
                         const std::vector<std::string>& valid, std::string_view where = "");
 
-/// The first line of an error's message: LibTorch appends a C++ stack to its own.
+/// The first line of an error's message (LibTorch appends a C++ stack to its own), escaped for a
+/// terminal; what the file system refuses is put into words.
 std::string first_line(const std::exception& error);
 
 }  // namespace lra
