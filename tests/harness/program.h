@@ -101,6 +101,29 @@ inline ProgramResult run_forked(std::vector<std::string> arguments) {
   return Program::forked(std::move(arguments)).wait();
 }
 
+/// A run of the program that ends well and says nothing on stderr; returns its stdout.
+inline std::string output_of(const std::vector<std::string>& words) {
+  const ProgramResult result = run_forked(words);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  EXPECT_NE(result.out, "");
+  return result.out;
+}
+
+/// A run that ends with `status`, one line on stderr with `message` in it, and nothing on stdout.
+inline void expect_refusal(const std::vector<std::string>& words, int status,
+                           const std::string& message) {
+  std::string command = "lra";
+  for (const std::string& word : words) command += " " + word;
+  SCOPED_TRACE(command);
+  const ProgramResult result = run_forked(words);
+  EXPECT_EQ(result.status, status) << result.err;
+  EXPECT_NE(result.err.find(message), std::string::npos)
+      << "expected: " << message << "\ngot: " << result.err;
+  EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+  EXPECT_EQ(result.out, "");
+}
+
 /// An environment variable, as it was again at the end.
 class ScopedVariable {
  public:

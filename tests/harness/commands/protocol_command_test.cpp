@@ -77,5 +77,84 @@ TEST(ProtocolsCommandTest, TakesAUsersFileByItsPath) {
   EXPECT_NE(diff.find("model.heads: 8 -> 4\n"), std::string::npos) << diff;
 }
 
+TEST(ProtocolCommandTest, ShowsTheValuesInEffect) {
+  const json shown =
+      json::parse(output_of({"protocol", "show", "lra-strict", "--task", "listops"}));
+  EXPECT_EQ(shown["name"], "lra-strict");
+  ASSERT_EQ(shown["tasks"].size(), 1u);
+  const json& settings = shown["tasks"]["listops"];
+  EXPECT_EQ(settings["input"]["length"], 2048);
+  EXPECT_EQ(settings["model"]["feed_forward"], 128);
+  EXPECT_EQ(settings["training"]["steps"], 5000);
+  EXPECT_EQ(settings["training"]["evaluate_every"], 50);
+  EXPECT_EQ(settings["schedule"]["warmup"], 1000);
+  EXPECT_EQ(settings["optimizer"]["lr"], 1e-4);
+  EXPECT_EQ(settings["training"]["micro_batch"], 0) << "what the file leaves out is shown too";
+  EXPECT_EQ(shown["attentions"]["nystrom"]["num_landmarks"], 64);
+
+  const json run = json::parse(output_of({"protocol", "show", "lra-strict", "--task", "listops",
+                                          "--attention", "nystrom[pinv=exact]"}));
+  EXPECT_EQ(run["attention"]["options"]["pinv"], "exact");
+  EXPECT_EQ(run["attention"]["options"]["conv_kernel_size"], 35);
+  EXPECT_EQ(run["input"]["length"], 2048);
+}
+
+// The quirks of the released code, field by field.
+TEST(ProtocolCommandTest, DiffNamesEveryFieldThatDiffers) {
+  const Words all =
+      text_lines(output_of({"protocol", "diff", "lra-strict", "nystromformer2021", "--lines"}));
+  Words of_listops, others;
+  for (const std::string& line : all) {
+    const std::string prefix = "tasks.listops.";
+    if (line.starts_with(prefix)) {
+      of_listops.push_back(line.substr(prefix.size()));
+    } else {
+      others.push_back(line);
+    }
+  }
+  std::ranges::sort(of_listops);
+  EXPECT_EQ(of_listops, (Words{
+                            "evaluation.drop_last: false -> true",
+                            "input.mask: \"length\" -> \"nonzero\"",
+                            "model.attention_dtype: \"model\" -> \"float32\"",
+                            "model.mean_over: \"real\" -> \"length\"",
+                            "schedule.beta1_high: 0.0 -> 0.95",
+                            "schedule.beta1_low: 0.0 -> 0.85",
+                        }));
+  for (const char* line :
+       {"name: \"lra-strict\" -> \"nystromformer2021\"", "attentions.standard.dropout: 0 -> 0.1",
+        "attentions.nystrom.padding: null -> \"zeroed\"",
+        "attentions.nystrom.init: null -> \"global\""}) {
+    EXPECT_EQ(std::ranges::count(others, line), 1) << line;
+  }
+  EXPECT_EQ(run_forked({"protocol", "diff", "lra-strict", "lra-strict", "--lines"}).out, "");
+}
+
+TEST(ProtocolCommandTest, ExplainsASetting) {
+  const std::string text = output_of({"protocol", "show", "lra-strict", "training.steps"});
+  const std::string line = line_of(text, "training.steps");
+  EXPECT_NE(line.find("an integer, at least 1"), line.npos) << text;
+  EXPECT_NE(line.find(" 5000"), line.npos) << text;
+  EXPECT_NE(text.find("Example: --set training.steps="), text.npos) << text;
+  EXPECT_NE(line_of(output_of({"protocol", "show", "tay2020", "training"}), "training.batch"), "");
+  expect_refusal({"protocol", "show", "lra-strict", "training.step"}, 2,
+                 "did you mean 'training.steps'?");
+}
+
+TEST(ProtocolCommandTest, RefusesNamesThatItDoesNotKnow) {
+  expect_refusal({"protocol", "show", "lra-strikt"}, 2,
+                 "unknown protocol 'lra-strikt'; did you mean 'lra-strict'?");
+  expect_refusal({"protocol", "diff", "lra-strict", "nystromformer2012"}, 2,
+                 "unknown protocol 'nystromformer2012'; did you mean 'nystromformer2021'?");
+  expect_refusal({"protocol", "show", "lra-strict", "--task", "listop"}, 2,
+                 "unknown task 'listop' in protocol lra-strict; did you mean 'listops'?");
+  expect_refusal({"protocol", "show", "lra-strict", "--task", "listops", "--attention", "nystrm"},
+                 2, "unknown attention 'nystrm'; did you mean 'nystrom'?");
+  expect_refusal({"protocol", "show", "lra-strict", "--attention", "standard"}, 2,
+                 "--attention needs --task");
+  expect_refusal({"protocol", "show", "no/such.json"}, 2,
+                 "protocol file no/such.json does not exist");
+}
+
 }  // namespace
 }  // namespace lra

@@ -200,6 +200,29 @@ TEST(ProtocolsTest, AllFourDefineAllTasksAndSayWhatTheyChose) {
   }
 }
 
+// Trap D20: where test stands in for dev, the last checkpoint is tested. The two releases that choose
+// on Text's test set do so by name, and their runs are marked (AccuracyTable).
+TEST(TestChoosesTrap, OnlyTheTwoReleasesThatDoSoChooseOnTest) {
+  std::vector<std::string> choosing;
+  for (const std::string& name : protocol_names()) {
+    const Protocol protocol = load_protocol(name);
+    for (const auto& [task, entry] : protocol.tasks.items()) {
+      for (const AttentionEntry* variant : attention_entries()) {
+        const EvaluationOptions evaluation =
+            task_settings(protocol, task, variant->info.name).evaluation;
+        if (evaluation.dev == DevSplit::test && evaluation.select_after < 1)
+          choosing.push_back(name + " " + task + " " + variant->info.name);
+      }
+    }
+  }
+  std::vector<std::string> known;
+  for (const char* name : {"nystromformer2021", "skyformer2021"}) {
+    for (const AttentionEntry* variant : attention_entries())
+      known.push_back(std::string(name) + " text " + variant->info.name);
+  }
+  EXPECT_EQ(choosing, known);
+}
+
 // Two releases train in float16 with a loss scale.
 TEST(ProtocolsTest, Float16IsLeftOutAndTheProtocolsSaySo) {
   for (const char* name : {"nystromformer2021", "skyformer2021"}) {

@@ -1,0 +1,98 @@
+// lra attend as a user meets it: files in and out, and what it refuses.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "lra/formats/safetensors.h"
+#include "tests/harness/program.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+class AttendCommandTest : public testing::Test {
+ protected:
+  Words words(const fs::path& input, const std::string& attention) const {
+    return {"attend",       "--attention", attention,       "--input",
+            input.string(), "--output",    output_.string()};
+  }
+  // Writes `file` as an input.
+  fs::path write(const TensorFile& file) const {
+    const fs::path path = scratch_.path() / "in.safetensors";
+    write_tensors(path, file);
+    return path;
+  }
+
+  const fs::path fixture_ = LRA_SOURCE_DIR "/tests/fixtures/attend-lucidrains-padded.safetensors";
+  const TensorFile given_ = read_tensors(fixture_);  // q, k, v [3,2,32,8] Double
+  const std::string attention_ = given_.metadata.at("attention");
+  Scratch scratch_;
+  fs::path output_ = scratch_.path() / "out.safetensors";
+};
+
+TEST_F(AttendCommandTest, WritesOutputAndGradientsOfAPublicImplementation) {
+  const ProgramResult result = run_forked(words(fixture_, attention_));
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.text(), "");
+  const TensorFile out = read_tensors(output_);
+  EXPECT_EQ(out.metadata.at("attention"), parse_attention(attention_).text());
+  EXPECT_EQ(json::parse(out.metadata.at("options"))["init"], "global");
+  const torch::Tensor real = given_.at("mask").unsqueeze(1).unsqueeze(-1);  // [B,1,N,1]
+  const torch::Tensor expected = given_.at("expected.output") * real;       // [B,H,N,d]
+  EXPECT_LT((out.at("output") - expected).abs().max().item<double>(), 1e-10);
+  for (const char* name : {"grad.q", "grad.k", "grad.v", "grad.param.conv.weight"}) {
+    const torch::Tensor peer = given_.at(std::string("expected.") + name);
+    const double scale = peer.abs().max().item<double>();
+    EXPECT_LT((out.at(name) - peer).abs().max().item<double>(), 1e-10 * scale) << name;
+  }
+}
+
+TEST_F(AttendCommandTest, RefusesWithOneLineThatHelps) {
+  const fs::path nowhere = scratch_.path() / "nowhere.safetensors";
+  expect_refusal(words(nowhere, attention_), 1,
+                 "cannot read " + nowhere.string() + ": No such file or directory");
+
+  TensorFile in = given_;
+  for (auto& [name, tensor] : in.tensors) {
+    if (name == "k") tensor = tensor.slice(2, 0, 31);
+  }
+  const fs::path input = write(in);
+  expect_refusal(words(input, attention_), 1,
+                 input.string() + ": k should be like q, [3,2,32,8] Double, not [3,2,31,8] Double");
+
+  in = given_;
+  for (auto& [name, tensor] : in.tensors) {
+    if (name == "param.conv.weight") name = "param.conv.weigth";
+  }
+  write(in);
+  expect_refusal(words(input, attention_), 2,
+                 "unknown tensor 'param.conv.weigth' in the input; did you mean "
+                 "'param.conv.weight'?");
+
+  in = given_;
+  std::erase_if(in.tensors, [](const auto& item) { return item.first == "v"; });
+  write(in);
+  expect_refusal(words(input, attention_), 1, input.string() + ": there is no tensor 'v'");
+
+  const std::string whole = read_file(fixture_);
+  write_file(input, whole.substr(0, whole.size() / 2));
+  expect_refusal(words(input, attention_), 1, input.string());
+  expect_refusal(words(input, attention_), 1, "truncated");
+
+  expect_refusal(words(fixture_, "nystrm"), 2,
+                 "unknown attention 'nystrm'; did you mean 'nystrom'?");
+  expect_refusal(words(fixture_, "nystrom[num_landmark=8]"), 2,
+                 "unknown key 'num_landmark' in attention nystrom; did you mean 'num_landmarks'?");
+  expect_refusal({"attend", "--attention", "standard"}, 2, "--input is required");
+  EXPECT_FALSE(fs::exists(output_)) << "nothing half-written";
+
+  output_ = scratch_.path() / "missing" / "out.safetensors";
+  expect_refusal(words(fixture_, attention_), 1, "cannot write " + output_.string());
+}
+
+}  // namespace
+}  // namespace lra

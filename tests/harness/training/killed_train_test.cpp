@@ -1,0 +1,94 @@
+// Runs that were killed end as undisturbed ones do, to the same bits.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <random>
+
+#include "tests/harness/training/train_fixture.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Ends `name`, which was killed some times, and compares it with the undisturbed "whole".
+class KilledTrainTest : public TrainTest {
+ protected:
+  static constexpr const char* kAttention = "nystrom[num_landmarks=8]";
+
+  void end_and_compare(const std::string& name, int64_t steps) const {
+    SCOPED_TRACE(name);
+    const ProgramResult end = run_program(words(name, kAttention, steps));
+    ASSERT_EQ(end.status, 0) << end.err;
+    EXPECT_EQ(comparable(run(name)), comparable(run("whole")));
+    for (const char* checkpoint : {kLastCheckpoint, kBestCheckpoint}) {
+      EXPECT_EQ(tensor_bytes(run(name) / checkpoint), tensor_bytes(run("whole") / checkpoint))
+          << checkpoint;
+    }
+  }
+};
+
+TEST_F(KilledTrainTest, KilledTwiceItStillEndsTheSame) {
+  constexpr int64_t kSteps = 600;
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE("seed of the delays: " + std::to_string(seed));
+  std::mt19937 random(seed);
+  ASSERT_EQ(run_program(words("whole", kAttention, kSteps)).status, 0);
+  int kills = 0;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const std::chrono::milliseconds delay(std::uniform_int_distribution<int64_t>(0, 600)(random));
+    kills += kill_in_training(words("cut", kAttention, kSteps), {run("cut")}, delay) ? 1 : 0;
+  }
+  ASSERT_EQ(kills, 2) << "kills that hit the run in progress";
+  end_and_compare("cut", kSteps);
+}
+
+// Stopped in an evaluation, then killed between that evaluation's line and its checkpoint: the
+// evaluation is repeated, and its line stands once.
+TEST_F(KilledTrainTest, ARepeatedEvaluationHasOneLine) {
+  ASSERT_EQ(run_program(words("whole", kAttention, 12)).status, 0);
+  ASSERT_EQ(run_program(words("cut", kAttention, 12)).status, 0);
+  fs::remove(run("cut") / kResultFile);
+  TensorFile last = read_tensors(run("cut") / kLastCheckpoint);
+  for (auto& [name, tensor] : last.tensors) tensor = tensor.clone();  // from the file to memory
+  json at = json::parse(last.metadata.at("progression"));
+  ASSERT_EQ(at["step"], 12);
+  at["evaluation_pending"] = true;
+  last.metadata["progression"] = at.dump();
+  write_tensors(run("cut") / kLastCheckpoint, last);
+  end_and_compare("cut", 12);
+}
+
+class SlowTrainTest : public KilledTrainTest {};
+
+TEST_F(SlowTrainTest, TenKillsAtRandomMomentsLeaveTheSameResult) {
+  constexpr int64_t kSteps = 1000;
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE("seed of the delays: " + std::to_string(seed));
+  std::mt19937 random(seed);
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(run_program(words("whole", kAttention, kSteps)).status, 0);
+  const auto whole = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - begin);
+  std::uniform_int_distribution<int64_t> any_delay(0, whole.count() / 6);
+  std::vector<std::string> names = {"cut0"};
+  int kills = 0, kills_of_last = 0;
+  for (int attempt = 0; attempt < 60 && kills < 10; ++attempt) {
+    // A fresh run after five kills, or where one got to its end, so that early moments are hit as
+    // well as late ones.
+    if (kills_of_last == 5 || fs::exists(run(names.back()) / kResultFile)) {
+      names.push_back("cut" + std::to_string(names.size()));
+      kills_of_last = 0;
+    }
+    const std::chrono::milliseconds delay(any_delay(random));
+    if (kill_in_training(words(names.back(), kAttention, kSteps), {run(names.back())}, delay)) {
+      ++kills;
+      ++kills_of_last;
+    }
+  }
+  ASSERT_EQ(kills, 10) << "kills that hit a run in progress";
+  for (const std::string& name : names) end_and_compare(name, kSteps);
+}
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,56 @@
+// What the tests of lra train share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "harness/training/run_folder.h"
+#include "lra/formats/safetensors.h"
+#include "tests/harness/program.h"
+
+namespace lra {
+
+/// What two runs of one configuration must share: everything but clocks and memory.
+inline json comparable(const std::filesystem::path& run) {
+  json result = read_json(run / kResultFile);
+  result.erase("training");
+  json log = json::array();
+  std::ifstream in(run / kMetricsFile);
+  for (std::string line; std::getline(in, line);) {
+    json entry = json::parse(line);
+    entry.erase("seconds");
+    log.push_back(entry);
+  }
+  return {{"result", result}, {"log", log}, {"predictions", read_file(run / kPredictionsFile)}};
+}
+
+/// The tensors of a checkpoint, byte for byte.
+inline std::string tensor_bytes(const std::filesystem::path& path) {
+  std::string bytes;
+  for (const auto& [name, tensor] : read_tensors(path).tensors) {
+    const auto whole = tensor.contiguous();
+    bytes += name + ":" + std::string(static_cast<const char*>(whole.data_ptr()), whole.nbytes());
+  }
+  return bytes;
+}
+
+/// Runs of a tiny ListOps, in a folder of their own.
+class TrainTest : public testing::Test {
+ protected:
+  void SetUp() override { prepare_tiny_listops(data_); }
+  std::vector<std::string> words(const std::string& run,
+                                 const std::string& attention = "nystrom[num_landmarks=8]",
+                                 int64_t steps = 12) const {
+    return tiny_train(data_, scratch_.path() / run, attention, steps);
+  }
+  std::filesystem::path run(const std::string& name) const { return scratch_.path() / name; }
+
+  Scratch scratch_;
+  std::filesystem::path data_ = scratch_.path() / "data";
+};
+
+}  // namespace lra

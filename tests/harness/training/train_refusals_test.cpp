@@ -1,0 +1,201 @@
+// What lra train refuses, and that nothing half-written stays.
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+
+#include <algorithm>
+
+#include "tests/harness/training/train_fixture.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Refusal {
+  std::vector<std::string> words;
+  int status;
+  std::string message;
+};
+
+TEST_F(TrainTest, RefusesWithOneLineThatHelps) {
+  const auto with = [&](std::vector<std::string> more, const std::string& attention = "nystrom") {
+    auto w = words("r", attention);
+    w.insert(w.end(), more.begin(), more.end());
+    return w;
+  };
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    auto w = words("r");
+    std::ranges::replace(w, from, to);
+    return w;
+  };
+  const Refusal refusals[] = {
+      {replaced("listops", "listop"), 2, "unknown task 'listop'; did you mean 'listops'?"},
+      {with({}, "nystrm"), 2, "unknown attention 'nystrm'; did you mean 'nystrom'?"},
+      {with({}, "nystrom[num_landmark=8]"), 2, "did you mean 'num_landmarks'?"},
+      {with({}, "nystrom[num_landmarks=0]"), 2, "num_landmarks should be at least 1, not 0"},
+      {with({}, "nystrom[pinv=fast]"), 2, "pinv should be one of iterative, exact, not \"fast\""},
+      {with({"--protocol", "lra-strikt"}), 2,
+       "unknown protocol 'lra-strikt'; did you mean 'lra-strict'?"},
+      {with({"--set", "training.step=5"}), 2, "did you mean 'steps'?"},
+      {with({"--set", "training.steps=many"}), 2,
+       "steps should be an integer, at least 1, not \"many\""},
+      {with({"--set", "trainings.steps=5"}), 2, "did you mean 'training'?"},
+      {with({"--set", "schedule.warmup=100"}), 2,
+       "schedule.warmup (100) should be less than training.steps (12)"},
+      {with({"--dtype", "float16"}), 2, "--dtype should be float32 or bfloat16"},
+      {with({"--device", "gpu"}), 2, "--device should be cpu, cuda or cuda:N, not 'gpu'"},
+      {with({"--seed", "-1"}), 2, "should be an integer from 0 to 18446744073709551615, not '-1'"},
+      {with({"--seed", "18446744073709551616"}), 2, "not '18446744073709551616'"},
+      {with({"--seed", "010"}), 2, "not '010'"},
+      {replaced("1", "100000"), 2, "--threads should be at least 0 and at most 1024"},
+      {with({"--sead", "1"}), 2, "unknown option '--sead' in lra train; did you mean '--seed'?"},
+      {replaced(data_.string(), "/no/such/folder"), 1, "/no/such/folder"},
+      {{"trian"}, 2, "did you mean 'train'?"},
+  };
+  for (const Refusal& refusal : refusals) {
+    const ProgramResult result = run_program(refusal.words);
+    EXPECT_EQ(result.status, refusal.status) << refusal.message << "\n" << result.err;
+    EXPECT_NE(result.err.find(refusal.message), std::string::npos)
+        << "expected: " << refusal.message << "\ngot: " << result.err;
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << "one line: " << result.err;
+    EXPECT_FALSE(fs::exists(run("r") / kConfigFile)) << "nothing half-written: " << refusal.message;
+  }
+}
+
+TEST_F(TrainTest, RefusesCudaWithoutADevice) {
+  const ScopedVariable hidden("CUDA_VISIBLE_DEVICES", "");  // where the machine has one
+  auto w = words("r");
+  w.insert(w.end(), {"--device", "cuda"});
+  const ProgramResult result = run_program(w);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find("no CUDA device is available here; use --device cpu"),
+            std::string::npos)
+      << result.err;
+}
+
+TEST_F(TrainTest, RefusesAFolderInUse) {
+  fs::create_directories(run("a"));
+  const host::FolderLock lock(run("a"));
+  const ProgramResult result = run_program(words("a"));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find("is in use by process " + std::to_string(getpid())), std::string::npos)
+      << result.err;
+}
+
+TEST_F(TrainTest, RefusesAFolderOfAnotherRun) {
+  ASSERT_EQ(run_program(words("a")).status, 0);
+  auto again = words("a");
+  again.erase(std::ranges::find(again, "--resume"));
+  EXPECT_NE(run_program(again).err.find("holds a run already; continue it with --resume"),
+            std::string::npos);
+  fs::remove(run("a") / kResultFile);
+  const ProgramResult other = run_program(words("a", "standard"));
+  EXPECT_EQ(other.status, 1);
+  EXPECT_NE(
+      other.err.find(
+          "holds a run of another configuration (attention.name: \"nystrom\" -> \"standard\""),
+      std::string::npos)
+      << other.err;
+}
+
+TEST_F(TrainTest, OverwritesARunWhereItIsToldTo) {
+  ASSERT_EQ(run_program(words("a")).status, 0);
+  write_file(run("a") / "notes.txt", "mine");
+  auto over = words("a", "standard");
+  *std::ranges::find(over, "--resume") = "--overwrite";
+  const ProgramResult result = run_program(over);
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(read_result(run("a") / kResultFile).attention.name, "standard");
+  EXPECT_EQ(read_file(run("a") / "notes.txt"), "mine");
+  over.emplace_back("--resume");
+  EXPECT_EQ(run_program(over).status, 2) << "one or the other";
+  // What is no run is not removed.
+  fs::create_directories(run("b"));
+  write_file(run("b") / kConfigFile, "{}");
+  auto other = words("b");
+  *std::ranges::find(other, "--resume") = "--overwrite";
+  EXPECT_EQ(run_program(other).status, 1);
+  EXPECT_EQ(read_file(run("b") / kConfigFile), "{}");
+}
+
+TEST_F(TrainTest, SaysWhatAResumedRunNoLongerHas) {
+  ASSERT_EQ(run_program(words("a")).status, 0);
+  const fs::path file = run("a") / kConfigFile;
+  json config = read_json(file);
+  ASSERT_TRUE(config["software"].contains("kernels")) << config;
+  EXPECT_EQ(read_json(run("a") / kResultFile)["software"], config["software"]);
+  const auto said = [&] { return run_program(words("a")).err; };
+  EXPECT_EQ(said().find("not to the same bits"), std::string::npos);
+  const std::string now = config["software"]["kernels"];
+  config["software"]["kernels"] = "earlier";
+  write_json(file, config);
+  EXPECT_NE(said().find("had the kernels of earlier and goes on with those of " + now +
+                        ": not to the same bits"),
+            std::string::npos)
+      << said();
+  config.erase("software");  // of a run from before it was kept
+  write_json(file, config);
+  const ProgramResult old = run_program(words("a"));
+  EXPECT_EQ(old.status, 0) << old.err;
+  EXPECT_EQ(old.err.find("not to the same bits"), std::string::npos) << old.err;
+}
+
+TEST_F(TrainTest, RefusesABrokenOrForeignCheckpoint) {
+  ASSERT_EQ(run_program(words("a")).status, 0);
+  fs::remove(run("a") / kResultFile);
+  const fs::path last = run("a") / kLastCheckpoint;
+  const std::string whole = read_file(last);
+
+  write_file(last, whole.substr(0, whole.size() / 2));
+  ProgramResult result = run_program(words("a"));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find(last.string()), std::string::npos) << result.err;
+
+  std::string flipped = whole;
+  flipped[20] = '\x01';
+  write_file(last, flipped);
+  result = run_program(words("a"));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find(last.string()), std::string::npos) << result.err;
+
+  ASSERT_EQ(run_program(words("b", "standard")).status, 0);
+  fs::copy_file(run("b") / kLastCheckpoint, last, fs::copy_options::overwrite_existing);
+  result = run_program(words("a"));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find("belongs to another configuration"), std::string::npos) << result.err;
+
+  write_file(last, whole);
+  EXPECT_EQ(run_program(words("a")).status, 0) << "the whole file serves again";
+}
+
+TEST_F(TrainTest, RefusesDataThatIsNotWhatItsManifestSays) {
+  const fs::path split = data_ / "listops" / "train.safetensors";
+  std::string bytes = read_file(split);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write_file(split, bytes);
+  const ProgramResult result = run_program(words("a"));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find("train.safetensors"), std::string::npos) << result.err;
+}
+
+TEST_F(TrainTest, AFullDiskIsOneErrorAndLeavesNothingHalfWritten) {
+  fs::create_directories(run("full"));
+  if (mount("tmpfs", run("full").c_str(), "tmpfs", 0, "size=500k") != 0) {
+    GTEST_SKIP() << "mounting a small tmpfs is not allowed here";
+  }
+  const ProgramResult result = run_program(words("full", "standard"));
+  std::vector<std::string> left;
+  for (const auto& entry : fs::directory_iterator(run("full")))
+    left.push_back(entry.path().filename());
+  umount(run("full").c_str());
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find("No space left on device"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("checkpoint-"), std::string::npos) << "names the file: " << result.err;
+  for (const std::string& name : left) {
+    const std::vector<std::string> whole = {"lock", kConfigFile, kMetricsFile, kBestCheckpoint};
+    EXPECT_TRUE(std::ranges::count(whole, name) > 0) << name;
+  }
+}
+
+}  // namespace
+}  // namespace lra
