@@ -7,6 +7,7 @@
 
 #include "attention_variants/registry.h"
 #include "harness/commands/commands.h"
+#include "lra/config/budget.h"
 #include "lra/config/protocol.h"
 #include "lra/data/task.h"
 
@@ -14,6 +15,8 @@ namespace lra {
 namespace {
 
 using Words = std::vector<std::string>;
+
+const Words kShells = {"bash", "zsh", "fish"};
 
 // The subcommands that are not hidden.
 std::vector<CLI::App*> shown_commands(CLI::App& app) {
@@ -46,8 +49,36 @@ struct Followers {
   Words words;
 };
 
+struct Named {
+  std::string where;  // an option, or a command whose first word is a name
+  Words names;
+};
+
+// Where names that are known here may stand.
+std::vector<Named> named_values() {
+  Words attentions, task_names;
+  for (const AttentionEntry* entry : attention_entries()) attentions.push_back(entry->info.name);
+  for (const Task* each : tasks()) task_names.push_back(each->name);
+  return {{"--attention", attentions},
+          {"--attentions", attentions},
+          {"--task", task_names},
+          {"--tasks", task_names},
+          {"--protocol", protocol_names()},
+          {"--budget", budget_names()},
+          {"lra list attentions", attentions},
+          {"lra list tasks", task_names},
+          {"lra data prepare", task_names},
+          {"lra protocol show", protocol_names()},
+          {"lra protocol diff", protocol_names()},
+          {"lra completion", kShells}};
+}
+
 void collect(CLI::App& app, const std::string& path, std::vector<Followers>& all) {
   Followers here{.path = path, .words = {}};
+  for (const Named& each : named_values()) {
+    if (each.where == path) here.words = each.names;
+  }
+  if (path == "lra help") here.words = all.front().words;
   const std::vector<CLI::App*> commands = shown_commands(app);
   for (const CLI::App* sub : commands) here.words.push_back(sub->get_name());
   for (const CLI::Option* option : app.get_options()) {
@@ -57,33 +88,23 @@ void collect(CLI::App& app, const std::string& path, std::vector<Followers>& all
   for (CLI::App* sub : commands) collect(*sub, path + " " + sub->get_name(), all);
 }
 
-// Options whose values are names, and those.
-std::vector<std::pair<std::string, Words>> named_values() {
-  Words attentions, task_names;
-  for (const AttentionEntry* entry : attention_entries()) attentions.push_back(entry->info.name);
-  for (const Task* each : tasks()) task_names.push_back(each->name);
-  return {{"--attention", attentions},
-          {"--attentions", attentions},
-          {"--task", task_names},
-          {"--tasks", task_names},
-          {"--protocol", protocol_names()}};
-}
-
 std::string bash_script(const std::vector<Followers>& all) {
   std::string text =
       "_lra() {\n"
-      "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} path=lra "
+      "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=lra "
       "word words=\n"
-      "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
-      "    case \"$path $word\" in\n";
+      "  for word in \"${COMP_WORDS[@]:1:$((COMP_CWORD-1))}\"; do\n"
+      "    case \"$command $word\" in\n";
   Words paths;
   for (size_t i = 1; i < all.size(); ++i) paths.push_back(fmt::format("'{}'", all[i].path));
-  text +=
-      fmt::format("      {}) path=\"$path $word\" ;;\n    esac\n  done\n", fmt::join(paths, "|"));
+  text += fmt::format("      {}) command=\"$command $word\" ;;\n    esac\n  done\n",
+                      fmt::join(paths, "|"));
   text += "  case \"$previous\" in\n";
-  for (const auto& [option, values] : named_values())
-    text += fmt::format("    {}) words='{}' ;;\n", option, fmt::join(values, " "));
-  text += "    *) case \"$path\" in\n";
+  for (const auto& [option, values] : named_values()) {
+    if (option.starts_with('-'))
+      text += fmt::format("    {}) words='{}' ;;\n", option, fmt::join(values, " "));
+  }
+  text += "    *) case \"$command\" in\n";
   for (const Followers& each : all)
     text += fmt::format("      '{}') words='{}' ;;\n", each.path, fmt::join(each.words, " "));
   return text +
@@ -109,6 +130,7 @@ std::string fish_script(const std::vector<Followers>& all) {
       "  switch $words[-1]\n",
       fmt::join(paths, " "));
   for (const auto& [option, values] : named_values()) {
+    if (!option.starts_with('-')) continue;
     text += fmt::format("    case '{}'\n      printf '%s\\n' {}\n      return\n", option,
                         fmt::join(values, " "));
   }
@@ -146,7 +168,7 @@ void add_completion_command(CLI::App& app) {
       "completion", "A script that completes lra's command lines: source <(lra completion bash)");
   completion->add_option("SHELL", *shell, "bash, zsh or fish")
       ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+      ->check(CLI::IsMember(kShells));
   completion->callback([&app, shell] { print_completion(app, *shell); });
 }
 

@@ -101,7 +101,14 @@ TEST(HelpTest, BashCompletesCommandsOptionsAndNames) {
   EXPECT_EQ(completed("lra list att", 2), "attentions\n");
   EXPECT_EQ(completed("lra train --att", 2), "--attention\n");
   EXPECT_EQ(completed("lra train --attention nys", 3), "nystrom\n");
-  EXPECT_NE(output_of({"completion", "zsh"}).find("bashcompinit"), std::string::npos);
+  EXPECT_EQ(completed("lra protocol show t", 3), "tay2020\n");
+  EXPECT_EQ(completed("lra list attentions nys", 3), "nystrom\n");
+  EXPECT_EQ(completed("lra help tr", 2), "train\n");
+  const std::string zsh = output_of({"completion", "zsh"});
+  EXPECT_NE(zsh.find("bashcompinit"), std::string::npos);
+  // To zsh $path is $PATH, and a name after the colon of a slice a modifier.
+  for (const char* wrong : {"path=", "$path", ":COMP_CWORD"})
+    EXPECT_EQ(zsh.find(wrong), std::string::npos) << wrong;
   EXPECT_NE(output_of({"completion", "fish"}).find("complete -c lra"), std::string::npos);
 }
 

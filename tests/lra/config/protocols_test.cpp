@@ -200,8 +200,8 @@ TEST(ProtocolsTest, AllFourDefineAllTasksAndSayWhatTheyChose) {
   }
 }
 
-// Trap D20: where test stands in for dev, the last checkpoint is tested. The two releases that choose
-// on Text's test set do so by name, and their runs are marked (AccuracyTable).
+// Trap D20: where test stands in for dev, the last checkpoint is tested. The two releases that
+// choose on Text's test set do so by name, and their runs are marked (AccuracyTable).
 TEST(TestChoosesTrap, OnlyTheTwoReleasesThatDoSoChooseOnTest) {
   std::vector<std::string> choosing;
   for (const std::string& name : protocol_names()) {
