@@ -202,7 +202,11 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
       for (const Result* r : side.runs) values.push_back(r->test->accuracy);
       return values;
     };
-    c.welch = stats::welch_test(fractions(c.a), fractions(c.b));
+    if (*c.a.sd + *c.b.sd > 0) {
+      c.welch = stats::welch_test(fractions(c.a), fractions(c.b));
+    } else {
+      c.notes.emplace_back("no Welch test: the seeds of neither side differ");
+    }
   } else {
     c.notes.emplace_back(
         "of a single run the intervals hold the sampling of the test set alone: another seed may "
