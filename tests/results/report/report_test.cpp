@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "results/records/store.h"
+#include "results/report/latex_tables.h"
 #include "tests/results/examples.h"
 
 namespace lra {
@@ -25,7 +26,7 @@ TEST(Report, HoldsEveryFileThatItsRecordsAllow) {
   records.profiles = {example_profile("standard", 512, 1, 1)};
   EXPECT_EQ(names(make_report(records)),
             (std::vector<std::string>{"memory_time.csv", "memory_time.json", "memory_time.tex",
-                                      "report.md"}));
+                                      "memory_time_detail.tex", "report.md"}));
 }
 
 TEST(Report, ListsTheFilesThatCouldNotBeUsed) {
@@ -79,6 +80,50 @@ TEST(Report, TheSummaryIsTheTwoTables) {
   ASSERT_NE(cost, std::string::npos);
   EXPECT_LT(accuracy, cost);
   EXPECT_FALSE(contains(text, "Training cost"));
+}
+
+TEST(Report, ATableForAPaperHoldsTheDetailsAsComments) {
+  Result nystrom = example_result("nystrom"), standard = example_result("standard", 0, 700);
+  standard.attention.label = "standard_注意";
+  const std::string text = accuracy_latex(std::vector<Result>{nystrom, standard});
+  EXPECT_TRUE(contains(text, "\\label{tab:lra-accuracy}")) << text;
+  EXPECT_TRUE(
+      contains(text, "nystrom & \\textbf{37.05{\\tiny$\\pm$2.1}} \\\\\n-- published & 37.15 "))
+      << text;
+  EXPECT_TRUE(contains(text, "standard\\_\\lraunicode{6CE8}{注}")) << text;
+  EXPECT_TRUE(contains(text, "% nystrom: listops \\% 37.05 {[}34.96, 39.19{]}\n")) << text;
+  EXPECT_TRUE(contains(text, "% trained on: Xeon, 2 cores, 8 GiB\n")) << text;
+  const std::string cost = memory_time_latex(
+      std::vector<Profile>{example_profile("a", 512, 3, 2), example_profile("b", 512, 4, 1)});
+  EXPECT_TRUE(contains(cost, "\\label{tab:lra-memory}")) << cost;
+  EXPECT_TRUE(contains(cost, "a & \\textbf{3} \\\\\nb & 4 \\\\\n")) << cost;
+  EXPECT_TRUE(contains(cost, "a & 2{\\tiny$\\pm$0.02} \\\\\nb & \\textbf{1{\\tiny$\\pm$0.01}}"))
+      << cost;
+  EXPECT_TRUE(contains(cost, "% a cell is MiB / ms")) << cost;
+}
+
+TEST(Report, OneAttentionHasOneColourInAllPlots) {
+  Records records;
+  Result a = example_result("a"), b = example_result("b"), alone = example_result("b");
+  for (Result* r : {&a, &b, &alone}) r->config["training"]["batch"] = 32;
+  alone.task = "text";
+  alone.data.fingerprint = "c";
+  alone.log = std::make_shared<std::vector<LogLine>>(
+      std::vector<LogLine>{{.step = 1, .split = LogSplit::dev, .loss = 1, .accuracy = 0.5}});
+  records.results = {a, b, alone};
+  records.profiles = {example_profile("b", 512, 1, 1), example_profile("b", 1024, 2, 2)};
+  size_t series_of_b = 0;
+  for (const Plot& plot : report_plots(records)) {
+    for (const PlotSeries& series : plot.series) {
+      if (series.name != "b") continue;
+      ++series_of_b;
+      EXPECT_EQ(series.look, 1u) << plot.name;
+    }
+    if (plot.name == "curves-1-dev-loss") {
+      EXPECT_TRUE(contains(plot_script(plot), "linecolor 2 title 'b'")) << plot_script(plot);
+    }
+  }
+  EXPECT_EQ(series_of_b, 6u);
 }
 
 TEST(Report, HostileRecordsStayText) {
