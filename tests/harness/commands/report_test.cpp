@@ -285,6 +285,29 @@ TEST_F(ReportCommand, DrawsWholePicturesOfHostileNamesAndHugeValues) {
   }
 }
 
+// The folder is the user's: of what lies in it, only what a report wrote is removed.
+TEST_F(ReportCommand, ASecondReportRemovesWhatTheFirstAloneWrote) {
+  write("runs/a/result.json", a_result());
+  write("runs/profile.jsonl", a_profile(1111));
+  fs::create_directories(folder_ / "runs/b");
+  write("runs/b/result.json", a_result());
+  EXPECT_EQ(report("runs").status, 0);
+  for (const char* name : {"out/memory_time.csv", "out/runs/b.html", "out/report-files.txt"})
+    EXPECT_TRUE(fs::exists(folder_ / name)) << name;
+  write("out/mine.csv", "x");
+  write("out/runs/mine.html", "x");
+  write("outside", "x");
+  // A list that was changed leads nowhere else.
+  write("out/report-files.txt",
+        read("out/report-files.txt") + "../outside\n" + in("outside") + "\nruns/../../outside\n");
+  EXPECT_EQ(report("runs/a").status, 0);
+  for (const char* name : {"out/memory_time.csv", "out/memory_time.tex", "out/runs/b.html"})
+    EXPECT_FALSE(fs::exists(folder_ / name)) << name;
+  for (const char* name : {"out/mine.csv", "out/runs/mine.html", "out/runs/a.html", "outside"})
+    EXPECT_TRUE(fs::exists(folder_ / name)) << name;
+  EXPECT_EQ(read("out/report-files.txt").find("memory_time"), std::string::npos);
+}
+
 // As `lra suite` leaves it; its budget sets other keys for each task.
 TEST_F(ReportCommand, TheTasksOfASuitesBudgetShareATable) {
   json runs = json::array();
