@@ -233,7 +233,14 @@ std::string summary_text(const Records& records, size_t width) {
     std::ranges::move(some, std::back_inserter(tables));
   };
   append(std::move(accuracy));
-  append(memory_time_tables(records.profiles));
+  std::vector<Table> cost = memory_time_tables(records.profiles);
+  for (Table& table : cost) {
+    if (!fits(table, width)) drop_published_rows(table);
+    if (!fits(table, width)) drop_growth(table);
+  }
+  // A table that held published rows alone has nothing left.
+  std::erase_if(cost, [](const Table& table) { return table.rows.empty(); });
+  append(std::move(cost));
   append(fidelity_tables(records.fidelity));
   if (tables.size() == 1) return "";
   std::vector<Table*> all;

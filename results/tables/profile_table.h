@@ -21,6 +21,11 @@ namespace lra {
 std::vector<Table> memory_time_tables(std::span<const Profile> profiles,
                                       std::span<const Published> references = published());
 
+/// Takes the published rows, or the columns of growth, out of such a table, for where there is no
+/// room for them. A note says where they are.
+void drop_published_rows(Table& table);
+void drop_growth(Table& table);
+
 /// More for each group as above, a table where it has something to say: peak memory, and median
 /// time with its 95 % interval, each with its ratio to every baseline (the attention that the
 /// papers' cost tables name as theirs) at the same length; from which length on each attention

@@ -10,6 +10,7 @@
 
 #include "results/analysis/accuracy_cells.h"
 #include "results/analysis/scores.h"
+#include "results/statistics/statistics.h"
 
 namespace lra {
 namespace {
@@ -47,7 +48,10 @@ class Summary {
   }
 
   void add_recipe(const RecipeGroup& group) {
-    add("recipe", recipe_title(group));
+    const std::string prefix = fmt::format("recipe {}: ", group.number),
+                      title = recipe_title(group);
+    add(group.number > 0 ? fmt::format("recipe {}", group.number) : "recipe",
+        title.starts_with(prefix) ? title.substr(prefix.size()) : title);
     const AccuracyCells cells = accuracy_cells(group);
     std::map<std::string, int> others;
     for (const auto& [key, cell] : cells) {
@@ -60,15 +64,11 @@ class Summary {
     add("not learned", unlearned(group, cells));
     if (group.synthetic.size() < group.fingerprints.size())
       add("stand-in data", fmt::format("{}", fmt::join(group.synthetic, ", ")));
+    add_highest(group, cells);
   }
 
-  void add_scores(const ScoreGroup& group) {
-    const auto highest = std::ranges::max_element(
-        group.rows, {}, [](const auto& row) { return row.second.accuracy.value; });
-    const stats::Estimate& accuracy = highest->second.accuracy;
-    add(group.tasks.size() == 1 ? "highest accuracy" : "highest average",
-        fmt::format("{}: {:.2f} % [{:.2f}, {:.2f}]", highest->first, accuracy.value,
-                    accuracy.ci95.low, accuracy.ci95.high));
+  // `machine`: where there are several.
+  void add_costs(const ScoreGroup& group, const std::string& machine) {
     std::vector<std::pair<double, std::string>> speeds, memories;
     for (const auto& [row, score] : group.rows) {
       if (score.speed) speeds.emplace_back(*score.speed, row);
@@ -76,15 +76,35 @@ class Summary {
     }
     if (speeds.size() > 1) {
       const auto& [speed, row] = std::ranges::max(speeds);
-      add("fastest training", fmt::format("{}: {} samples/s", row, short_number(speed)));
+      add("fastest training", fmt::format("{}: {} samples/s{}", row, short_number(speed), machine));
     }
     if (memories.size() > 1) {
       const auto& [memory, row] = std::ranges::min(memories);
-      add("least memory", fmt::format("{}: {} MiB in training", row, short_number(memory)));
+      add("least memory",
+          fmt::format("{}: {} MiB in training{}", row, short_number(memory), machine));
     }
   }
 
  private:
+  // Of the attentions with a run that is ok on every task.
+  void add_highest(const RecipeGroup& group, const AccuracyCells& cells) {
+    std::map<std::string, std::vector<stats::Estimate>> rows;
+    for (const auto& [key, cell] : cells) {
+      if (!cell.ok.empty()) rows[key.first].push_back(cell.estimate());
+    }
+    const size_t tasks = group.fingerprints.size();
+    std::string text;
+    double highest = -1;
+    for (const auto& [row, estimates] : rows) {
+      const stats::Estimate mean = stats::mean_of_independent(estimates);
+      if (estimates.size() < tasks || mean.value <= highest) continue;
+      highest = mean.value;
+      text = fmt::format("{}: {:.2f} % [{:.2f}, {:.2f}]", row, mean.value, mean.ci95.low,
+                         mean.ci95.high);
+    }
+    add(tasks == 1 ? "highest accuracy" : "highest average", text);
+  }
+
   // "pathfinder: all 5; text: linformer, standard"
   static std::string unlearned(const RecipeGroup& group, const AccuracyCells& cells) {
     std::map<std::string, std::vector<std::string>> failed;
@@ -124,8 +144,12 @@ Table summary_table(const Records& records) {
       break;
     }
     summary.add_recipe(group);
+    const auto is_of_group = [&group](const ScoreGroup& score) {
+      return score.recipe.number == group.number;
+    };
+    const bool several = std::ranges::count_if(scores, is_of_group) > 1;
     for (const ScoreGroup& score : scores) {
-      if (score.recipe.number == group.number) summary.add_scores(score);
+      if (is_of_group(score)) summary.add_costs(score, several ? ", on " + score.machine : "");
     }
   }
   if (!records.bad.empty())
