@@ -43,7 +43,10 @@ void compare(const CompareOptions& options) {
   if (options.as_json) {
     fmt::print("{}\n", json_line(comparison_json(comparison)));
   } else {
-    fmt::print("{}", to_terminal(comparison_table(comparison), host::table_columns()));
+    std::string text;
+    for (const Table& table : comparison_tables(comparison))
+      text += (text.empty() ? "" : "\n") + to_terminal(table, host::table_columns());
+    fmt::print("{}", text);
   }
 }
 

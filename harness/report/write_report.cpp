@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "harness/host/signals.h"
 #include "harness/host/terminal.h"
 #include "harness/report/plots.h"
+#include "harness/report/report_files.h"
 #include "harness/report/samples.h"
 #include "results/report/event_file.h"
 #include "results/report/html_report.h"
@@ -36,18 +39,20 @@ void write_ours(const fs::path& path, const std::string& content) {
   write_file(path, content, Links::replace);
 }
 
-// report.html and the runs' pages; returns how many files.
-size_t write_pages(const Records& records, const fs::path& out,
-                   const std::vector<std::string>& scripts) {
+// report.html and the runs' pages, to `written` too.
+void write_pages(const Records& records, const fs::path& out,
+                 const std::vector<std::string>& scripts, ReportFiles& listed,
+                 std::set<std::string>& written) {
   std::map<std::string, std::string> drawn = drawn_plots(out, run_plots_script(records));
   for (const std::string& script : scripts) {
     const fs::path svg = (out / script).replace_extension(".svg");
     if (fs::exists(svg)) drawn[svg.stem().string()] = read_file(svg);
   }
   const auto pages = make_pages(records, drawn, prepared_samples());
+  for (const auto& [name, content] : pages) written.insert(name);
+  listed.begin(written);
   if (pages.size() > 1) make_folder("--out", out / "runs");
   for (const auto& [name, content] : pages) write_ours(out / name, content);
-  return pages.size();
 }
 
 }  // namespace
@@ -56,7 +61,17 @@ void write_report(const Records& records, const fs::path& out) {
   make_folder("--out", out);
   const host::FolderLock lock = host::FolderLock(out, ".lock").removed_at_end();
   const auto files = make_report(records);
+  ReportFiles listed(out);
   std::vector<std::string> scripts;
+  std::set<std::string> written, plots;
+  for (const auto& [name, content] : files) {
+    written.insert(name);
+    if (!name.ends_with(kPlotScript)) continue;
+    for (const char* extension : {".svg", ".pdf"})
+      plots.insert(fs::path(name).replace_extension(extension).string());
+  }
+  written.insert(plots.begin(), plots.end());
+  listed.begin(written);
   for (const auto& [name, content] : files) {
     write_ours(out / name, content);
     if (!name.ends_with(kPlotScript)) continue;
@@ -66,15 +81,18 @@ void write_report(const Records& records, const fs::path& out) {
       remove_tree((out / name).replace_extension(extension));
   }
   const std::vector<std::string> failures = draw_plots(out, scripts);
-  const size_t pages = write_pages(records, out, scripts);
+  write_pages(records, out, scripts, listed, written);
+  std::erase_if(written, [&](const std::string& name) { return !fs::exists(out / name); });
+  listed.finish(written);
   fmt::print("{}", summary_text(records, host::table_columns()));
   const std::string bad = bad_files_text(records);
   if (!bad.empty()) host::say("left out, or in part:\n" + bad.substr(0, bad.size() - 1));
   for (const std::string& failure : failures) host::say(failure);
-  const size_t plots = failures.empty() ? 2 * scripts.size() : 0;
-  host::say(fmt::format(
-      "wrote {} files to {}{}; {} is the page to open", files.size() + plots + pages, out.string(),
-      plots > 0 ? fmt::format(", {} of them plots", plots) : "", (out / "report.html").string()));
+  const auto drawn = std::ranges::count_if(
+      plots, [&written](const std::string& name) { return written.contains(name); });
+  host::say(fmt::format("wrote {} files to {}{}; {} is the page to open", written.size(),
+                        out.string(), drawn > 0 ? fmt::format(", {} of them plots", drawn) : "",
+                        (out / "report.html").string()));
 }
 
 void write_event_files(const Records& records, const fs::path& folder) {

@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "attention_variants/base/fields.h"
+#include "results/records/run_folder.h"
 
 namespace lra::suite {
 
-inline constexpr const char* kSuiteFile = "suite.json";
-inline constexpr const char* kSuiteSchema = "lra.suite/1";
+using lra::kSuiteFile;
+using lra::kSuiteSchema;
 
 struct SuiteFile {
   std::string protocol;

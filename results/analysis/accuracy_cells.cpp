@@ -22,13 +22,22 @@ std::optional<double> AccuracyCell::sd() const {
 }
 
 stats::Interval AccuracyCell::interval() const {
+  stats::Interval ci;
   if (ok.size() == 1) {
-    const stats::Interval wilson = stats::wilson_interval(ok[0]->test->correct, ok[0]->test->count);
-    return {100 * wilson.low, 100 * wilson.high};
+    ci = stats::wilson_interval(ok[0]->test->correct, ok[0]->test->count);
+  } else {
+    std::vector<double> fractions;
+    int64_t count = ok.front()->test->count;
+    for (const Result* r : ok) {
+      fractions.push_back(r->test->accuracy);
+      count = std::min(count, r->test->count);
+    }
+    ci = stats::seeds_interval(fractions, count);
   }
-  const stats::Interval student = stats::student_interval(percents());
-  return {std::max(0.0, student.low), std::min(100.0, student.high)};
+  return {100 * ci.low, 100 * ci.high};
 }
+
+stats::Estimate AccuracyCell::estimate() const { return {.value = percent(), .ci95 = interval()}; }
 
 std::string AccuracyCell::statuses() const {
   std::string text;

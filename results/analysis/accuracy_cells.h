@@ -10,6 +10,7 @@
 
 #include "results/analysis/recipes.h"
 #include "results/records/published.h"
+#include "results/statistics/statistics.h"
 
 namespace lra {
 
@@ -23,8 +24,11 @@ struct AccuracyCell {
   std::vector<double> percents() const;
   double percent() const;            // their mean
   std::optional<double> sd() const;  // over at least two seeds
-  /// Wilson's interval of one run, Student's of the mean over several; 95 %, in per cent.
+  /// Wilson's interval of one run, Student's of the mean over several, which is no narrower than
+  /// the sampling of the test set (stats::seeds_interval); 95 %, in per cent.
   stats::Interval interval() const;
+  /// percent() with interval().
+  stats::Estimate estimate() const;
   std::string statuses() const;  // of the others: "oom", "2 oom, crash"
   /// "37.05 [34.96, 39.19]", "37.40 [33.98, 40.82] n=3 (1 oom)", "diverged"
   std::string text() const;

@@ -175,6 +175,7 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
   std::vector<Result> all;  // first a's
   for (const Result* r : runs_a) all.push_back(*r);
   for (const Result* r : runs_b) all.push_back(*r);
+  for (Result& r : all) r.budget = {};  // a suite's cell compares with a run by hand
   for (const Result& r : all) check_same(all[0], r);
   const RecipeGroup group = one_group(all);
   c.task = all[0].task;
@@ -202,7 +203,11 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
       for (const Result* r : side.runs) values.push_back(r->test->accuracy);
       return values;
     };
-    c.welch = stats::welch_test(fractions(c.a), fractions(c.b));
+    if (*c.a.sd + *c.b.sd > 0) {
+      c.welch = stats::welch_test(fractions(c.a), fractions(c.b));
+    } else {
+      c.notes.emplace_back("no Welch test: the seeds of neither side differ");
+    }
   } else {
     c.notes.emplace_back(
         "of a single run the intervals hold the sampling of the test set alone: another seed may "
@@ -220,7 +225,7 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
           c.task, side->name, failed, side->runs.size(), *baseline.highest()));
     }
   }
-  if (group.synthetic) c.notes.emplace_back("synthetic: stand-in data");
+  if (!group.synthetic.empty()) c.notes.emplace_back("synthetic: stand-in data");
   return c;
 }
 

@@ -21,7 +21,7 @@ struct ComparedSide {
   std::vector<const Result*> runs;  // that are ok, one a seed; into the span that was given
   double accuracy = 0;              // mean, as a fraction
   std::optional<double> sd;         // over at least two seeds
-  stats::Interval ci95;             // Wilson's of one run, Student's of the mean over several
+  stats::Interval ci95;             // as AccuracyCell::interval
 
   /// The median over the runs that say it and are above 0, if there is one.
   std::optional<double> median_cost(std::optional<double> TrainingCost::*which) const;
@@ -35,7 +35,7 @@ struct RunComparison {
       bootstrap;                          // of the difference, where every run has its predictions
   std::optional<PairedCounts> counts;     // of a single run a side, with predictions
   std::optional<double> mcnemar;          // p of those
-  std::optional<stats::WelchTest> welch;  // of at least two seeds a side
+  std::optional<stats::WelchTest> welch;  // of at least two seeds a side, some of which differ
   std::optional<double> time_ratio;       // time a training step takes, a / b
   std::optional<double> memory_ratio;     // peak memory of training, a / b
   std::vector<std::string> notes;         // what is not there and why, and what to know

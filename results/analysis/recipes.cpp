@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "embedded_earlier.h"
@@ -21,8 +20,14 @@ constexpr std::string_view kNotSettings[] = {"task",  "attention",  "protocol", 
 constexpr std::string_view kRoundingOnly[] = {"training.micro_batch", "training.log_every",
                                               "training.checkpoint_every", "kernels"};
 
-using Recipe = std::tuple<std::string, std::string, bool,
-                          std::vector<std::string>>;  // protocol, dtype, synthetic, keys
+struct Recipe {
+  std::string protocol, dtype;
+  std::string budget, budget_tasks;  // as RunBudget
+  bool synthetic = false;            // false for all of a budget's: its tasks may differ in it
+  std::vector<std::string> keys;     // overridden, but for the budget's
+
+  auto operator<=>(const Recipe&) const = default;
+};
 using Settings = std::map<std::string, std::string>;  // dotted key -> value
 using Identity = std::pair<std::string, Settings>;    // fingerprint, settings
 
@@ -75,49 +80,63 @@ Settings settings_of(const Result& r) {
   return settings;
 }
 
-Recipe recipe_of(const Result& r, bool synthetic) {
-  std::vector<std::string> keys;
-  for (const std::string& text : overridden_settings(r)) keys.push_back(split_override(text).first);
-  return {r.protocol, r.dtype(), synthetic, keys};
+Recipe recipe_of(const Result& r, const RunBudget& budget, bool synthetic) {
+  Recipe recipe{.protocol = r.protocol,
+                .dtype = r.dtype(),
+                .budget = budget.name,
+                .budget_tasks = budget.tasks,
+                .synthetic = synthetic && !budget.known(),
+                .keys = {}};
+  for (const std::string& text : overridden_settings(r)) {
+    std::string key = split_override(text).first;
+    if (!budget.keys.contains(key)) recipe.keys.push_back(std::move(key));
+  }
+  return recipe;
 }
 
-// "key=value", with the tasks named where their values differ.
-std::vector<std::string> by_key(
-    const std::map<std::string, std::map<std::string, std::set<std::string>>>& values) {
+using TasksOfValues =
+    std::map<std::string, std::map<std::string, std::set<std::string>>>;  // key -> value -> tasks
+
+// "key=value", with the tasks named where not all of them have that value.
+std::vector<std::string> by_key(const TasksOfValues& values, size_t tasks_in_all) {
   std::vector<std::string> texts;
   for (const auto& [key, by_value] : values) {
     std::string text;
     for (const auto& [value, tasks] : by_value) {
       if (!text.empty()) text += ", ";
       text += value;
-      if (by_value.size() > 1) text += fmt::format(" ({})", fmt::join(tasks, ", "));
+      if (tasks.size() < tasks_in_all) text += fmt::format(" ({})", fmt::join(tasks, ", "));
     }
     texts.push_back(text.empty() ? key : key + "=" + text);
   }
   return texts;
 }
 
-// The overridden keys with their values, of all results of a group.
-std::vector<std::string> overridden_of(const RecipeGroup& group) {
-  std::map<std::string, std::map<std::string, std::set<std::string>>>
-      values;  // key -> value -> tasks
+// The overridden keys with their values, of all results of a group: those that its budget sets, or
+// the others.
+std::vector<std::string> overridden_of(const RecipeGroup& group, bool of_budget) {
+  TasksOfValues values;
+  std::set<std::string> tasks;
   for (const Result* r : group.results) {
+    tasks.insert(r->task);
     for (const std::string& text : overridden_settings(*r)) {
       const auto [key, value] = split_override(text);
-      values[key][value].insert(r->task);
+      if (group.budget.keys.contains(key) == of_budget) values[key][value].insert(r->task);
     }
   }
-  return by_key(values);
+  return by_key(values, tasks.size());
 }
 
-// The groups of one recipe: group i takes the i-th identity of every task.
-std::vector<RecipeGroup> split(const Recipe& recipe, const std::vector<const Result*>& members) {
-  std::map<std::string, std::set<Identity>> identities;  // by task
+using Identities = std::map<std::string, std::set<Identity>>;  // by task
+using OwnIdentity = std::map<const Result*, Identity>;
+
+// A run that ended before it read its data has that of others of its task.
+OwnIdentity own_identities(const std::vector<const Result*>& members, Identities& identities) {
   for (const Result* r : members) {
     auto& of_task = identities[r->task];
     if (!r->data.fingerprint.empty()) of_task.emplace(r->data.fingerprint, settings_of(*r));
   }
-  std::map<const Result*, Identity> own;
+  OwnIdentity own;
   for (const Result* r : members) {
     Identity identity{r->data.fingerprint, settings_of(*r)};
     auto& of_task = identities[r->task];
@@ -133,39 +152,77 @@ std::vector<RecipeGroup> split(const Recipe& recipe, const std::vector<const Res
     }
     own[r] = identity;
   }
+  return own;
+}
 
+// What tells a group apart from the others of its recipe besides overridden keys, and those keys.
+void name_settings(const Recipe& recipe, const Identities& identities, const OwnIdentity& own,
+                   RecipeGroup& group) {
+  TasksOfValues differing;
+  std::set<std::string> tasks;
+  for (const Result* r : group.results) {
+    tasks.insert(r->task);
+    for (const auto& [key, value] : own.at(r).second) {
+      const auto same = [&key = key, &value = value](const Identity& other) {
+        const auto it = other.second.find(key);
+        return it != other.second.end() && it->second == value;
+      };
+      const bool listed =
+          std::ranges::count(recipe.keys, key) > 0 || group.budget.keys.contains(key);
+      if (!listed && !std::ranges::all_of(identities.at(r->task), same))
+        differing[key][value].insert(r->task);
+    }
+  }
+  group.settings = by_key(differing, tasks.size());
+  group.overridden = overridden_of(group, /*of_budget=*/false);
+  group.of_budget = overridden_of(group, /*of_budget=*/true);
+}
+
+// The groups of one recipe: group i takes the i-th identity of every task.
+std::vector<RecipeGroup> split(const Recipe& recipe, const RunBudget& budget,
+                               const std::vector<const Result*>& members) {
+  Identities identities;
+  const OwnIdentity own = own_identities(members, identities);
   size_t count = 0;
   for (const auto& [task, of_task] : identities) count = std::max(count, of_task.size());
   std::vector<RecipeGroup> groups(count);
-  for (RecipeGroup& group : groups)
-    std::tie(group.protocol, group.dtype, group.synthetic, group.overridden) = recipe;
+  for (RecipeGroup& group : groups) {
+    group.protocol = recipe.protocol;
+    group.dtype = recipe.dtype;
+    group.budget = budget;
+  }
   for (const Result* r : members) {
     const auto& of_task = identities[r->task];
-    const auto at = std::distance(of_task.begin(), of_task.find(own[r]));
+    const auto at = std::distance(of_task.begin(), of_task.find(own.at(r)));
     RecipeGroup& group = groups[static_cast<size_t>(at)];
-    group.fingerprints[r->task] = own[r].first;
+    group.fingerprints[r->task] = own.at(r).first;
+    const bool read_data = !r->data.fingerprint.empty();
+    if (recipe.synthetic || (read_data && r->data.synthetic)) group.synthetic.insert(r->task);
     group.results.push_back(r);
   }
-  for (RecipeGroup& group : groups) {
-    std::map<std::string, std::map<std::string, std::set<std::string>>>
-        differing;  // key -> value -> tasks
-    for (const Result* r : group.results) {
-      for (const auto& [key, value] : own[r].second) {
-        const auto same = [&key = key, &value = value](const Identity& other) {
-          const auto it = other.second.find(key);
-          return it != other.second.end() && it->second == value;
-        };
-        const auto& of_task = identities[r->task];
-        const bool listed = std::find(group.overridden.begin(), group.overridden.end(), key) !=
-                            group.overridden.end();
-        if (!listed && !std::all_of(of_task.begin(), of_task.end(), same))
-          differing[key][value].insert(r->task);
-      }
-    }
-    group.settings = by_key(differing);
-    group.overridden = overridden_of(group);
-  }
+  for (RecipeGroup& group : groups) name_settings(recipe, identities, own, group);
   return groups;
+}
+
+// Each run's budget: its own, or that of a suite's cell that has the same data and settings, as a
+// user's own attention may be trained by hand beside a suite.
+std::map<const Result*, const RunBudget*> budgets_of(std::span<const Result> results) {
+  std::map<std::pair<Recipe, Identity>, const RunBudget*> known;
+  const auto cell_of = [](const Result& r) {
+    return std::pair(recipe_of(r, RunBudget{}, r.data.synthetic),
+                     Identity(r.task + " " + r.data.fingerprint, settings_of(r)));
+  };
+  const bool any = std::ranges::any_of(results, [](const Result& r) { return r.budget.known(); });
+  for (const Result& r : results) {
+    if (r.budget.known() && !r.data.fingerprint.empty()) known.try_emplace(cell_of(r), &r.budget);
+  }
+  std::map<const Result*, const RunBudget*> budgets;
+  for (const Result& r : results) {
+    budgets[&r] = &r.budget;
+    if (!any || r.budget.known()) continue;
+    if (const auto it = known.find(cell_of(r)); it != known.end()) budgets[&r] = it->second;
+  }
+  return budgets;
 }
 
 }  // namespace
@@ -179,70 +236,29 @@ std::vector<std::string> overridden_settings(const Result& result) {
 }
 
 std::vector<RecipeGroup> group_by_recipe(std::span<const Result> results) {
+  const auto budgets = budgets_of(results);
+  const auto recipe = [&](const Result& r, bool synthetic) {
+    return recipe_of(r, *budgets.at(&r), synthetic);
+  };
   std::set<Recipe> with_data;
   for (const Result& r : results) {
-    if (!r.data.fingerprint.empty()) with_data.insert(recipe_of(r, r.data.synthetic));
+    if (!r.data.fingerprint.empty()) with_data.insert(recipe(r, r.data.synthetic));
   }
   std::map<Recipe, std::vector<const Result*>> recipes;
   for (const Result& r : results) {
     // A run that ended before it read its data does not know whether that is stand-in data.
     const bool flip = r.data.fingerprint.empty() &&
-                      !with_data.contains(recipe_of(r, r.data.synthetic)) &&
-                      with_data.contains(recipe_of(r, !r.data.synthetic));
-    recipes[recipe_of(r, r.data.synthetic != flip)].push_back(&r);
+                      !with_data.contains(recipe(r, r.data.synthetic)) &&
+                      with_data.contains(recipe(r, !r.data.synthetic));
+    recipes[recipe(r, r.data.synthetic != flip)].push_back(&r);
   }
   std::vector<RecipeGroup> groups;
-  for (const auto& [recipe, members] : recipes) {
-    for (RecipeGroup& group : split(recipe, members)) groups.push_back(std::move(group));
+  for (const auto& [key, members] : recipes) {
+    for (RecipeGroup& group : split(key, *budgets.at(members.front()), members))
+      groups.push_back(std::move(group));
   }
+  for (size_t i = 0; groups.size() > 1 && i < groups.size(); ++i) groups[i].number = i + 1;
   return groups;
-}
-
-std::string recipe_text(const RecipeGroup& group, const std::vector<std::string>& tasks) {
-  std::string text = "protocol " + group.protocol;
-  if (!group.overridden.empty())
-    text += fmt::format(" (overridden: {})", fmt::join(group.overridden, ", "));
-  if (!group.settings.empty()) text += fmt::format(" (with {})", fmt::join(group.settings, ", "));
-  if (!group.dtype.empty()) text += ", " + group.dtype;
-  if (group.synthetic) text += ", synthetic data";
-  std::vector<std::string> prints;
-  for (const std::string& task : tasks) {
-    const std::string& print = group.fingerprints.at(task);
-    prints.push_back(task + " " + (print.empty() ? "unknown" : print.substr(0, 8)));
-  }
-  return text + fmt::format(", data {}", fmt::join(prints, ", "));
-}
-
-std::map<const Result*, std::string> row_names(const RecipeGroup& group) {
-  std::map<std::pair<std::string, std::string>, std::set<std::string>>
-      options;  // (label, task) -> options
-  std::map<std::string, std::vector<const Result*>> by_label;
-  for (const Result* r : group.results) {
-    if (!r->attention.options.empty())
-      options[{r->attention.label, r->task}].insert(json_line(r->attention.options));
-    by_label[r->attention.label].push_back(r);
-  }
-  std::map<const Result*, std::string> names;
-  for (const auto& [label, members] : by_label) {
-    const auto several = [&, &name = label](const Result* r) {
-      return options[{name, r->task}].size() > 1;
-    };
-    const bool apart = std::any_of(members.begin(), members.end(), several);
-    for (const Result* r : members) {
-      std::string extra;
-      for (const auto& [key, value] : r->attention.options.items()) {
-        const auto same = [&key = key, &value = value](const Result* other) {
-          const auto it = other->attention.options.find(key);
-          return it != other->attention.options.end() && *it == value;
-        };
-        if (apart && !std::all_of(members.begin(), members.end(), same)) {
-          extra += fmt::format("{}{}={}", extra.empty() ? "" : ", ", key, json_line(value));
-        }
-      }
-      names[r] = !extra.empty() ? fmt::format("{} {{{}}}", label, extra) : label;
-    }
-  }
-  return names;
 }
 
 }  // namespace lra

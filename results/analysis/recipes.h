@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,10 +15,13 @@ namespace lra {
 /// Results that may be compared, task by task.
 struct RecipeGroup {
   std::string protocol;
-  std::string dtype;  // "" = unknown
-  bool synthetic = false;
+  std::string dtype;                    // "" = unknown
+  RunBudget budget;                     // of the suites whose cells these are
+  std::set<std::string> synthetic;      // the tasks of stand-in data
+  size_t number = 0;                    // from 1, where there are several groups; 0 = the only one
   std::vector<std::string> overridden;  // "training.steps=10", or with the tasks' own values:
-                                        // "a.b=1 (listops), 2 (text)"
+                                        // "a.b=1 (listops), 2 (text)"; not the budget's
+  std::vector<std::string> of_budget;   // those that the budget sets, likewise
   std::vector<std::string>
       settings;  // likewise: what tells apart groups that are otherwise called the same
   std::map<std::string, std::string> fingerprints;  // by task, "" = unknown
@@ -29,11 +33,20 @@ struct RecipeGroup {
 std::vector<std::string> overridden_settings(const Result& result);
 
 /// Splits results into groups. All results of a group have the protocol, dtype, kind of data and
-/// overridden keys in common, and those of one task the data fingerprint and every setting besides
-/// (attention, what the protocol sets by attention, seed and what only decides how a run is logged
-/// or split into parts apart). A run
-/// that ended before it read its data goes where the other runs of its task are.
+/// overridden keys in common, or are cells of suites of one budget, or equal to such cells: then
+/// tasks may differ in the keys that it sets, and in the kind of data. Those of one task have the
+/// data fingerprint and every setting besides in common (attention, what the protocol sets by
+/// attention, seed and what only decides how a run is logged or split into parts apart). A run that
+/// ended before it read its data goes where the other runs of its task are.
 std::vector<RecipeGroup> group_by_recipe(std::span<const Result> results);
+
+/// "protocol lra-strict, budget quick, 2 settings overridden, float32, stand-in data": a heading,
+/// whose settings recipe_notes() names. "recipe 2: protocol ..." where there are several groups.
+std::string recipe_title(const RecipeGroup& group);
+
+/// The settings and data behind recipe_title(), a line each: "overridden: training.steps=10".
+std::vector<std::string> recipe_notes(const RecipeGroup& group,
+                                      const std::vector<std::string>& tasks);
 
 /// "protocol lra-strict (overridden: training.steps=10), float32, data listops 1a2b3c4d"; tasks in
 /// the given order.

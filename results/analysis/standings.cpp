@@ -9,7 +9,9 @@ namespace lra {
 namespace {
 
 void test(const AccuracyCell& cell, const AccuracyCell& best, Standing& standing) {
-  if (cell.ok.size() > 1 && best.ok.size() > 1) {
+  if (cell.ok.size() > 1 && best.ok.size() > 1 && *cell.sd() + *best.sd() == 0) {
+    standing.reason = "no spread over the seeds";
+  } else if (cell.ok.size() > 1 && best.ok.size() > 1) {
     const stats::WelchTest welch = stats::welch_test(cell.percents(), best.percents());
     standing.test = "Welch";
     standing.p = welch.p;

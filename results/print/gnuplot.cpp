@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string_view>
 
+#include "results/print/circles.h"
 #include "results/print/table.h"
 
 namespace lra {
@@ -24,12 +27,14 @@ std::string quoted(const std::string& text) {
 // Eight colours that also the colour-blind tell apart (Wong 2011, gnuplot's podo), then again with
 // other symbols and dashes. The light ones are darkened, and wine stands for yellow, so that each
 // has a contrast of 3 on white, and on a dark page, where pictures are inverted.
-constexpr std::array kPalette = {"#000000", "#c48600", "#409bd4", "#009e73",
-                                 "#882255", "#0072b2", "#d55e00", "#c0709b"};
+constexpr std::array<std::string_view, 8> kPalette = {"#000000", "#c48600", "#409bd4", "#009e73",
+                                                      "#882255", "#0072b2", "#d55e00", "#c0709b"};
 constexpr size_t kColours = kPalette.size();
 
 std::string style_text(const PlotSeries& series, bool bars) {
   switch (series.style) {
+    case PlotStyle::circle:
+      return "1:2:3:4 with yerrorbars linewidth 1.2 pointsize 0.4";
     case PlotStyle::marked:
       return bars ? "1:2:3:4 with yerrorlines linewidth 1.5 pointsize 0.6"
                   : "1:2 with lines linewidth 1.5";
@@ -60,20 +65,20 @@ std::string data_lines(const PlotSeries& series) {
   return lines;
 }
 
-// The i-th series' style besides its colour: after the last colour they start again with other
-// symbols and dashes.
-std::string look(const PlotSeries& series, size_t i, bool bars) {
+// Colour, symbol and dashes of a series whose place is `i`: after the last colour they start again
+// with other symbols and dashes.
+std::string look_text(const PlotSeries& series, size_t i, bool bars) {
   const size_t round = i / kColours;
-  std::string look;
-  if (series.dashed) look += " dashtype 3";
-  if (round > 0 && series.style != PlotStyle::steps) {
-    const bool marks =
-        series.style == PlotStyle::points || (series.style == PlotStyle::marked && bars);
-    look += fmt::format(" linecolor {}{}{}", i % kColours + 1,
-                        marks ? fmt::format(" pointtype {}", 1 + (i + 3 * round) % 15) : "",
-                        series.dashed ? "" : fmt::format(" dashtype {}", round + 1));
-  }
-  return look;
+  std::string text;
+  if (series.dashed) text += " dashtype 3";
+  if (series.style == PlotStyle::steps) return text;
+  const bool marks =
+      series.style == PlotStyle::points || (series.style == PlotStyle::marked && bars);
+  text += fmt::format(" linecolor {}", i % kColours + 1);
+  if (marks) text += fmt::format(" pointtype {}", 1 + (i + 3 * round) % 15);
+  if (series.style == PlotStyle::circle) text += " pointtype 7";
+  if (round > 0 && !series.dashed) text += fmt::format(" dashtype {}", round + 1);
+  return text;
 }
 
 // The command that draws all series.
@@ -83,12 +88,18 @@ std::string plot_command(const Plot& plot) {
   for (size_t i = 0; i < plot.series.size(); ++i) {
     const PlotSeries& series = plot.series[i];
     command += fmt::format("{}$d{} using {}{} title {}", i == 0 ? "plot " : ", \\\n     ", i,
-                           style_text(series, bars), look(series, i, bars), quoted(series.name));
+                           style_text(series, bars),
+                           look_text(series, series.look.value_or(i), bars), quoted(series.name));
   }
   return command;
 }
 
 std::string set(const std::string& what) { return "set " + what + "\n"; }
+
+bool has_circles(const Plot& plot) {
+  return std::ranges::any_of(
+      plot.series, [](const PlotSeries& series) { return series.style == PlotStyle::circle; });
+}
 
 // Titles of the picture and its axes, and the key.
 std::string title_settings(const Plot& plot) {
@@ -103,6 +114,7 @@ std::string title_settings(const Plot& plot) {
   text += set(fmt::format("tmargin {:g}", 1.5 + 1.1 * static_cast<double>(plot.title.size())));
   text += set("xlabel " + quoted(plot.x_title) + " noenhanced");
   text += set("ylabel " + quoted(plot.y_title) + " noenhanced");
+  if (has_circles(plot)) return text + set("key off");
   const bool many = plot.series.size() > kColours;
   // Long names beside the axes would leave them no room; below them, their width is an estimate,
   // and in a PDF too small a one.
@@ -113,6 +125,31 @@ std::string title_settings(const Plot& plot) {
   text += set(beside ? "key outside right top vertical noenhanced font ',8'"
               : many ? "key below height 1 width 1 samplen 2 noenhanced font ',8'"
                      : fmt::format("key below height 1 noenhanced font ',{}'", font));
+  return text;
+}
+
+// The box of the axes stands where the names were placed by.
+std::string circle_settings(const Plot& plot) {
+  const PlotBox box;
+  std::string text = set(fmt::format("lmargin at screen {:g}", box.left)) +
+                     set(fmt::format("rmargin at screen {:g}", box.right)) +
+                     set(fmt::format("bmargin at screen {:g}", box.bottom)) +
+                     set(fmt::format("tmargin at screen {:g}", box.top));
+  const std::vector<CircleLabel> places = label_places(plot, box);
+  for (size_t i = 0; i < plot.series.size(); ++i) {
+    const PlotSeries& series = plot.series[i];
+    const std::string_view colour = kPalette.at(series.look.value_or(i) % kColours);
+    const CircleLabel middle =
+        on_picture(plot, box, series.points.front()[0], series.points.front()[1]);
+    text +=
+        set(fmt::format("object {} circle at screen {:.4f},{:.4f} size screen {:.4f} behind "
+                        "fillcolor rgb '{}' fillstyle transparent solid 0.3 border linecolor "
+                        "rgb '{}'",
+                        i + 1, middle.x, middle.y, series.radius, colour, colour));
+    text +=
+        set(fmt::format("label {} {} at screen {:.4f},{:.4f} center noenhanced front font ',11'",
+                        100 + i, quoted(series.name), places[i].x, places[i].y));
+  }
   return text;
 }
 
@@ -130,10 +167,51 @@ std::string axis_settings(const Plot& plot) {
   } else if (plot.x_range) {
     text += set(fmt::format("xrange [{:g}:{:g}]", plot.x_range->low, plot.x_range->high));
   }
+  if (plot.y_range)
+    text += set(fmt::format("yrange [{:g}:{:g}]", plot.y_range->low, plot.y_range->high));
   return text;
 }
 
 }  // namespace
+
+void share_looks(std::vector<Plot>& plots) {
+  std::map<std::string, size_t> looks;
+  const auto whose = [](const PlotSeries& series) {
+    return series.attention.empty() ? series.name : series.attention;
+  };
+  for (const Plot& plot : plots) {
+    for (const PlotSeries& series : plot.series) {
+      if (series.style != PlotStyle::steps) looks[whose(series)];
+    }
+  }
+  size_t next = 0;
+  for (auto& [name, look] : looks) look = next++;
+  for (Plot& plot : plots) {
+    for (PlotSeries& series : plot.series) {
+      if (series.style != PlotStyle::steps) series.look = looks.at(whose(series));
+    }
+  }
+}
+
+std::string alt_text(const Plot& plot) {
+  constexpr size_t kMostSeries = 24;
+  std::string text = plot.title.empty() ? plot.y_title : plot.title.front();
+  text += fmt::format(". Across: {}; up: {}.", plot.x_title, plot.y_title);
+  size_t told = 0;
+  for (const PlotSeries& series : plot.series) {
+    if (series.points.empty() || series.style == PlotStyle::steps) continue;
+    if (++told > kMostSeries) continue;
+    const auto& first = series.points.front();
+    const auto& last = series.points.back();
+    text +=
+        fmt::format(" {}: {} at {}", series.name, short_number(first[1]), short_number(first[0]));
+    if (series.points.size() > 1)
+      text += fmt::format(" to {} at {}", short_number(last[1]), short_number(last[0]));
+    text += ".";
+  }
+  if (told > kMostSeries) text += fmt::format(" And {} more.", told - kMostSeries);
+  return text;
+}
 
 std::string plot_script(const Plot& plot) {
   const std::string& name = plot.name;
@@ -149,6 +227,7 @@ std::string plot_script(const Plot& plot) {
   for (size_t i = 0; i < kColours; ++i)
     script += set(fmt::format("linetype {} linecolor rgb '{}'", i + 1, kPalette[i]));
   script += set(fmt::format("linetype cycle {}", kColours)) + axis_settings(plot);
+  if (any && has_circles(plot)) script += circle_settings(plot);
   if (!any) script += set("xrange [1:2]") + set("yrange [1:2]");
   const std::string command =
       any ? plot_command(plot) : "plot 1/0 title 'nothing that can be drawn'";

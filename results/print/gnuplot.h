@@ -17,6 +17,7 @@ enum class PlotStyle {
   line,
   points,  // with intervals
   steps,   // in grey: the edge of something
+  circle,  // one point with its interval inside a circle, and its name beside it
 };
 
 struct PlotSeries {
@@ -24,6 +25,9 @@ struct PlotSeries {
   std::vector<std::array<double, 4>> points;  // x, y, and the ends of y's interval
   bool dashed = false;                        // a published or otherwise foreign one
   PlotStyle style = PlotStyle::marked;
+  std::string attention = {};       // whose it is, which decides the colour; "" = its name
+  std::optional<size_t> look = {};  // place among colours and symbols; absent: that in the plot
+  double radius = 0;                // of a circle, as a part of the picture's width
 };
 
 struct PlotRange {
@@ -41,11 +45,19 @@ struct Plot {
   std::vector<PlotSeries> series;
   int width = 1000, height = 640;  // pixels
   bool pdf = true;                 // beside the SVG
+  std::optional<PlotRange> y_range = {};
 };
 
+/// Gives the series of one attention one look in all of these plots.
+void share_looks(std::vector<Plot>& plots);
+
+/// What a plot shows, in words: its title, and each series with its numbers, or first and last.
+std::string alt_text(const Plot& plot);
+
 /// The script. Nothing in a title or name is run, expanded or taken for markup.
-/// Intervals are drawn where no series has so many points that they would hide the lines. Points
-/// that are not finite, or beyond 1e30, are left out.
+/// Circles need ranges of both axes, and are drawn with no key. Intervals are drawn where no series
+/// has so many points that they would hide the lines. Points that are not finite, or beyond 1e30,
+/// are left out.
 std::string plot_script(const Plot& plot);
 
 }  // namespace lra

@@ -25,20 +25,26 @@ h2 { font-size: 20px; margin: 40px 0 8px; padding-bottom: 4px; border-bottom: 1p
 h3 { font-size: 15px; margin: 24px 0 8px; }
 a { color: var(--link); }
 nav a { margin-right: 16px; }
-p.dim, ul.notes { color: var(--dim); font-size: 13px; }
-ul.notes { margin: 6px 0 0; padding-left: 18px; }
+p.dim, ul.notes, ol.notes { color: var(--dim); font-size: 13px; }
+ul.notes, ol.notes { margin: 6px 0 0; padding-left: 18px; }
+ol.notes { padding-left: 26px; }
 .warn { color: var(--warn); background: var(--warn-ground); font-weight: 600; }
 p.warn { padding: 8px 12px; border-radius: 6px; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
 th, td { padding: 4px 10px; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap; vertical-align: top; }
-th { border-bottom-width: 2px; vertical-align: bottom; }
+thead th { border-bottom-width: 2px; vertical-align: bottom; }
+tbody th { font-weight: inherit; position: sticky; left: 0; background: var(--ground); }
+tbody tr:nth-child(even) th { background: var(--stripe); }
 tbody tr:nth-child(even) { background: var(--stripe); }
 .n { text-align: right; }
 .wide { white-space: normal; min-width: 18em; max-width: 48em; }
 .dense { white-space: normal; overflow-wrap: normal; padding: 4px 6px; }
-table.facts td { white-space: normal; min-width: 0; }
-table.facts td:first-child { min-width: 9em; }
+table.facts td, table.facts th { white-space: normal; min-width: 0; }
+table.facts th { min-width: 9em; }
+.summary { margin: 16px 0; padding: 4px 16px 8px; background: var(--stripe); border: 1px solid var(--line); border-radius: 8px; }
+.summary tbody tr, .summary tbody tr th { background: none; }
+.summary tr:last-child > * { border-bottom: 0; }
 table.heat td { background: rgba(var(--heat), var(--share)); text-align: right; min-width: 3.2em; }
 table.heat tr { background: none; }
 figure { margin: 12px 0; }
@@ -52,7 +58,7 @@ pre { white-space: pre-wrap; font-size: 12px; max-height: 16em; overflow-y: auto
 @media print {
   :root { --ground: #fff; --text: #000; --dim: #444; --line: #bbb; --stripe: #fff; --link: #000; --warn: #000; --warn-ground: #fff; --heat: 5, 80, 174; }
   img.plot { filter: none; max-width: 16cm; } nav { display: none; } body { max-width: none; font-size: 10pt; }
-  .scroll { overflow: visible; } table { font-size: 7.5pt; } th, td { white-space: normal; padding: 2px 4px; }
+  .scroll { overflow: visible; } tbody th { position: static; } table { font-size: 7.5pt; } th, td { white-space: normal; padding: 2px 4px; }
   p.dim, ul.notes { font-size: 8pt; } h3 { font-size: 10pt; } .row { grid-template-columns: 1fr 1fr; }
   .dense { padding: 2px 3px; } .wide, .dense:not(.n) { min-width: 6em; overflow-wrap: anywhere; } img.plot { min-width: 0 !important; } pre { max-height: none; } figure, tr { break-inside: avoid; } h2, h3 { break-after: avoid; }
   table.heat td { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
@@ -60,7 +66,8 @@ pre { white-space: pre-wrap; font-size: 12px; max-height: 16em; overflow-y: auto
 )css";
 
 constexpr size_t kManyColumns = 8;
-constexpr size_t kWideCell = 44;  // letters from which on a cell is broken into lines
+constexpr size_t kManyLetters = 120;  // of a line of cells, that a page is not wide enough for
+constexpr size_t kWideCell = 44;      // letters from which on a cell is broken into lines
 
 std::string escaped(std::string_view text) {
   std::string result;
@@ -116,7 +123,12 @@ std::string without_ground(std::string_view svg) {
 }
 
 // `dense`: of a table of many columns, whose cells may be broken at spaces; not inside an interval.
-std::string cell_html(const char* tag, const std::string& text, Align align, bool dense) {
+struct CellKind {
+  const char* tag;
+  const char* scope = "";  // of a header: whose it is
+  bool bold = false;       // its first word: an interval behind it would need more room
+};
+std::string cell_html(const CellKind& kind, const std::string& text, Align align, bool dense) {
   std::string classes = align == Align::kRight ? "n" : "", html = html_text(text);
   const auto add = [&classes](const char* name) {
     classes += classes.empty() ? "" : " ";
@@ -129,8 +141,21 @@ std::string cell_html(const char* tag, const std::string& text, Align align, boo
     for (size_t at = 0; (at = html.find(", ", at)) != std::string::npos;)
       html.replace(at + 1, 1, "&nbsp;");
   }
-  return fmt::format("<{0}{1}>{2}</{0}>", tag,
+  if (kind.bold) html.insert(std::min(html.find(' '), html.size()), "</b>").insert(0, "<b>");
+  return fmt::format("<{0}{1}{2}>{3}</{0}>", kind.tag, kind.scope,
                      classes.empty() ? "" : fmt::format(" class=\"{}\"", classes), html);
+}
+
+size_t letters_of_a_line(const Table& table) {
+  size_t sum = 0;
+  for (size_t c = 0; c < table.columns.size(); ++c) {
+    size_t most = display_width(table.columns[c].header);
+    for (const auto& row : table.rows) {
+      if (c < row.size()) most = std::max(most, std::min(display_width(row[c]), kWideCell));
+    }
+    sum += most;
+  }
+  return sum;
 }
 
 }  // namespace
@@ -150,32 +175,53 @@ std::string html_lines(std::string_view text) {
 
 std::string to_html(const Table& table) {
   std::string html = table.title.empty() ? "" : "<h3>" + html_text(table.title) + "</h3>\n";
-  const auto has_header = [](const Column& column) { return !column.header.empty(); };
-  const bool facts = std::ranges::none_of(table.columns, has_header);
-  const bool dense = table.columns.size() > kManyColumns;
-  html += fmt::format("<div class=\"scroll\" tabindex=\"0\"><table{}>\n",
+  const bool facts = !has_headers(table);
+  const bool dense =
+      !facts && (table.columns.size() > kManyColumns || letters_of_a_line(table) > kManyLetters);
+  html += fmt::format("<div class=\"scroll\" tabindex=\"0\"{}><table{}>\n",
+                      table.title.empty() ? ""
+                                          : fmt::format(" role=\"region\" aria-label=\"{}\"",
+                                                        html_text(table.title)),
                       facts ? " class=\"facts\"" : "");
   if (!facts) {
     html += "<thead><tr>";
     for (const Column& column : table.columns)
-      html += cell_html("th", column.header, column.align, dense);
+      html +=
+          cell_html({.tag = "th", .scope = " scope=\"col\""}, column.header, column.align, dense);
     html += "</tr></thead>\n";
   }
   html += "<tbody>\n";
-  for (const auto& row : table.rows) {
+  constexpr CellKind kRowHeader{.tag = "th", .scope = " scope=\"row\""}, kCell{.tag = "td"};
+  for (size_t r = 0; r < table.rows.size(); ++r) {
+    const auto& row = table.rows[r];
     html += "<tr>";
-    for (size_t c = 0; c < table.columns.size(); ++c)
-      html += cell_html("td", c < row.size() ? row[c] : "", table.columns[c].align, dense);
+    for (size_t c = 0; c < table.columns.size(); ++c) {
+      CellKind kind = c == 0 ? kRowHeader : kCell;
+      kind.bold = table.bold.contains({r, c});
+      html += cell_html(kind, c < row.size() ? row[c] : "", table.columns[c].align, dense);
+    }
     html += "</tr>\n";
   }
   html += "</tbody></table></div>\n";
-  if (table.notes.empty()) return html;
+  if (table.notes.empty() && table.see.empty()) return html;
   html += "<ul class=\"notes\">\n";
   for (const std::string& note : table.notes) {
     html += fmt::format("<li{}>{}</li>\n", note.starts_with("WARNING") ? " class=\"warn\"" : "",
                         html_text(note));
   }
+  std::string see;
+  for (const size_t number : table.see)
+    see +=
+        fmt::format("{}<a href=\"#note-{}\">[{}]</a>", see.empty() ? "see " : ", ", number, number);
+  if (!see.empty()) html += "<li>" + see + "</li>\n";
   return html + "</ul>\n";
+}
+
+std::string notes_html(const std::vector<std::string>& notes) {
+  std::string html;
+  for (size_t i = 0; i < notes.size(); ++i)
+    html += fmt::format("<li id=\"note-{}\">{}</li>\n", i + 1, html_text(notes[i]));
+  return html.empty() ? "" : "<ol class=\"notes\">\n" + html + "</ol>\n";
 }
 
 std::string svg_figure(std::string_view svg, std::string_view alt) {

@@ -22,6 +22,9 @@ std::string html_lines(std::string_view text);
 /// begin with "WARNING" stand out.
 std::string to_html(const Table& table);
 
+/// The notes that tables name by their numbers (gather_notes), as a list; "" without any.
+std::string notes_html(const std::vector<std::string>& notes);
+
 /// A picture inside the page: the bytes of an SVG file, or of a PNG enlarged without smoothing to
 /// `width` pixels. `alt` says what it shows.
 std::string svg_figure(std::string_view svg, std::string_view alt);

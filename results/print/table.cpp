@@ -1,4 +1,4 @@
-// Four printers of the table model; the fifth makes HTML (html.cpp).
+// The plain printers of the table model; html.cpp, latex.cpp and terminal.cpp hold the others.
 #include "results/print/table.h"
 
 #include <fmt/format.h>
@@ -7,32 +7,12 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <map>
+
+#include "results/print/utf8.h"
 
 namespace lra {
 namespace {
-
-struct Point {
-  uint32_t code = 0;
-  size_t bytes = 1;
-  bool valid = false;
-};
-
-// Decodes the UTF-8 character at `at`.
-Point decode(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(at);
-  if (lead < 0x80) return {lead, 1, true};
-  const size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || at + bytes > text.size()) return {0xFFFD, 1, false};
-  uint32_t code = lead & (0xFFu >> (bytes + 1));
-  for (size_t i = 1; i < bytes; ++i) {
-    if ((byte(at + i) & 0xC0) != 0x80) return {0xFFFD, 1, false};
-    code = code << 6 | (byte(at + i) & 0x3Fu);
-  }
-  const bool overlong = (bytes == 3 && code < 0x800) || (bytes == 4 && code < 0x10000);
-  if (overlong || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return {0xFFFD, 1, false};
-  return {code, bytes, true};
-}
 
 bool is_control(uint32_t code) {
   // C0, DEL, C1; and the marks that reorder text, which would let a label pass for another.
@@ -98,60 +78,6 @@ std::string markdown(std::string_view raw) {
   return result;
 }
 
-std::string latex(std::string_view raw) {
-  std::string result;
-  const std::string text = one_line(raw);
-  for (size_t at = 0; at < text.size();) {
-    const Point point = decode(text, at);
-    switch (point.code) {
-      case '&':
-      case '%':
-      case '$':
-      case '#':
-      case '_':
-      case '{':
-      case '}':
-        result += '\\';
-        result += static_cast<char>(point.code);
-        break;
-      case '\\':
-        result += "\\textbackslash{}";
-        break;
-      case '~':
-        result += "\\textasciitilde{}";
-        break;
-      case '^':
-        result += "\\textasciicircum{}";
-        break;
-      case '<':
-        result += "\\textless{}";
-        break;
-      case '>':
-        result += "\\textgreater{}";
-        break;
-      case '[':
-        result += "{[}";
-        break;  // after \\ a bracket would be read as a length
-      case ']':
-        result += "{]}";
-        break;
-      case 0xB1:
-        result += "$\\pm$";
-        break;
-      case 0xD7:
-        result += "$\\times$";
-        break;
-      case 0x2013:
-        result += "--";
-        break;
-      default:
-        result += text.substr(at, point.bytes);
-    }
-    at += point.bytes;
-  }
-  return result;
-}
-
 bool is_number(const std::string& text) {
   char* end = nullptr;
   std::strtod(text.c_str(), &end);
@@ -178,7 +104,7 @@ std::string csv(const std::string& raw) {
 std::string one_line(std::string_view text) {
   std::string result;
   for (size_t at = 0; at < text.size();) {
-    const Point point = decode(text, at);
+    const Utf8Point point = decode_utf8(text, at);
     if (!point.valid) {
       result += "\xEF\xBF\xBD";
     } else if (point.code == '\n' || point.code == '\t') {
@@ -196,11 +122,48 @@ std::string one_line(std::string_view text) {
 size_t display_width(std::string_view text) {
   size_t width = 0;
   for (size_t at = 0; at < text.size();) {
-    const Point point = decode(text, at);
+    const Utf8Point point = decode_utf8(text, at);
     width += width_of(point.code);
     at += point.bytes;
   }
   return width;
+}
+
+bool has_headers(const Table& table) {
+  return std::ranges::any_of(table.columns,
+                             [](const Column& column) { return !column.header.empty(); });
+}
+
+std::string markdown_text(std::string_view text) { return markdown(text); }
+
+std::string see_text(const Table& table) {
+  std::string text;
+  for (const size_t number : table.see)
+    text += fmt::format("{}[{}]", text.empty() ? "see " : ", ", number);
+  return text;
+}
+
+std::vector<std::string> gather_notes(std::span<Table* const> tables) {
+  std::map<std::string, size_t> tables_of;
+  for (const Table* table : tables) {
+    for (const std::string& note : std::set(table->notes.begin(), table->notes.end()))
+      ++tables_of[note];
+  }
+  const auto is_common = [&](const std::string& note) {
+    return tables_of.at(note) > 1 && !note.starts_with("WARNING");
+  };
+  std::vector<std::string> gathered;
+  std::map<std::string, size_t> numbers;
+  for (Table* table : tables) {
+    for (const std::string& note : table->notes) {
+      if (!is_common(note)) continue;
+      const auto [it, is_new] = numbers.try_emplace(note, gathered.size() + 1);
+      if (is_new) gathered.push_back(note);
+      table->see.push_back(it->second);
+    }
+    std::erase_if(table->notes, is_common);
+  }
+  return gathered;
 }
 
 std::string to_text(const Table& table) {
@@ -221,29 +184,37 @@ std::string to_text(const Table& table) {
     return text + "\n";
   };
   std::string result = table.title.empty() ? "" : one_line(table.title) + "\n";
-  result += line([&](size_t c) { return table.columns[c].header; });
-  result += line([&](size_t c) { return std::string(widths[c], '-'); });
+  if (has_headers(table)) {
+    result += line([&](size_t c) { return table.columns[c].header; });
+    result += line([&](size_t c) { return std::string(widths[c], '-'); });
+  }
   for (const auto& row : table.rows) result += line([&](size_t c) { return cell(row, c); });
   for (const std::string& note : table.notes) result += fmt::format("  * {}\n", one_line(note));
+  if (!table.see.empty()) result += fmt::format("  * {}\n", see_text(table));
   return result;
 }
 
 std::string to_markdown(const Table& table) {
-  std::string result = fmt::format("**{}**\n\n|", markdown(table.title));
+  std::string result = table.title.empty() && !has_headers(table)
+                           ? "|"
+                           : fmt::format("**{}**\n\n|", markdown(table.title));
   for (const Column& column : table.columns)
     result += fmt::format(" {} |", markdown(column.header));
   result += "\n|";
   for (const Column& column : table.columns)
     result += column.align == Align::kLeft ? " :--- |" : " ---: |";
   result += "\n";
-  for (const auto& row : table.rows) {
+  for (size_t r = 0; r < table.rows.size(); ++r) {
     result += "|";
-    for (size_t c = 0; c < table.columns.size(); ++c)
-      result += fmt::format(" {} |", markdown(cell(row, c)));
+    for (size_t c = 0; c < table.columns.size(); ++c) {
+      const char* mark = table.bold.contains({r, c}) ? "**" : "";
+      result += fmt::format(" {0}{1}{0} |", mark, markdown(cell(table.rows[r], c)));
+    }
     result += "\n";
   }
-  if (!table.notes.empty()) result += "\n";
+  if (!table.notes.empty() || !table.see.empty()) result += "\n";
   for (const std::string& note : table.notes) result += fmt::format("- {}\n", markdown(note));
+  if (!table.see.empty()) result += fmt::format("- {}\n", markdown(see_text(table)));
   return result;
 }
 
@@ -267,25 +238,6 @@ std::string to_csv(const Table& table) {
     result += "\r\n";
   }
   return result;
-}
-
-std::string to_latex(const Table& table) {
-  std::string spec;
-  for (const Column& column : table.columns) spec += column.align == Align::kLeft ? 'l' : 'r';
-  const auto line = [&](const auto& content) {
-    std::string text;
-    for (size_t c = 0; c < table.columns.size(); ++c)
-      text.append(c == 0 ? "" : " & ").append(latex(content(c)));
-    return text + " \\\\\n";
-  };
-  std::string result = "\\begin{table}\n\\centering\n\\caption{" + latex(table.title) +
-                       "}\n\\begin{tabular}{" + spec + "}\n\\toprule\n";
-  result += line([&](size_t c) { return table.columns[c].header; }) + "\\midrule\n";
-  for (const auto& row : table.rows) result += line([&](size_t c) { return cell(row, c); });
-  result += "\\bottomrule\n\\end{tabular}\n";
-  for (const std::string& note : table.notes)
-    result += fmt::format("\n\\footnotesize {}\n", latex(note));
-  return result + "\\end{table}\n";
 }
 
 }  // namespace lra

@@ -3,8 +3,11 @@
 // more than look odd.
 #pragma once
 
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lra {
@@ -22,7 +25,22 @@ struct Table {
   std::vector<std::vector<std::string>>
       rows;                        // each as long as `columns`; a missing cell prints empty
   std::vector<std::string> notes;  // below the table, one line each
+  std::vector<size_t> see = {};    // numbers of notes that stand at the end of the document
+  std::set<std::pair<size_t, size_t>> bold = {};  // (row, column): the best of its column
 };
+
+/// Whether a column has a header; of facts, in two columns, none has.
+bool has_headers(const Table& table);
+
+/// A text as Markdown that shows it.
+std::string markdown_text(std::string_view text);
+
+/// "see [1], [3]"; "" where a table's notes are all its own.
+std::string see_text(const Table& table);
+
+/// Takes the notes that stand below several of these tables out of them, but for warnings, and
+/// returns them in the order of their numbers, from 1, which the tables name.
+std::vector<std::string> gather_notes(std::span<Table* const> tables);
 
 /// For a terminal: columns padded to equal display width, control characters shown as '?'.
 std::string to_text(const Table& table);
@@ -34,9 +52,6 @@ std::string to_markdown(const Table& table);
 /// out. A text cell that a spreadsheet would run as a formula (it starts with = + - @ and is no
 /// number) gets an apostrophe before it.
 std::string to_csv(const Table& table);
-
-/// A LaTeX table environment with booktabs rules (\usepackage{booktabs}); notes below the tabular.
-std::string to_latex(const Table& table);
 
 /// Three significant digits, without an exponent where that is short: 0.731, 12.3, 1234, 1.20e-09.
 std::string short_number(double value);

@@ -188,10 +188,10 @@ std::string to_terminal(const Table& table, size_t width) {
         column_widths(shown, [](const std::string& text) { return display_width(text); }));
   };
   if (width == 0 || shown.columns.empty()) return to_text(table);
-  if (natural() > width) drop_uniform_columns(shown);
+  if (has_headers(shown) && natural() > width) drop_uniform_columns(shown);
   const std::optional<Widths> widths = fitting_widths(shown, width);
   std::string result = shown.title.empty() ? "" : indented(one_line(shown.title), width, "");
-  if (widths) {
+  if (widths && has_headers(shown)) {
     std::vector<std::string> headers, rules;
     for (size_t c = 0; c < widths->size(); ++c) {
       headers.push_back(shown.columns[c].header);
@@ -203,7 +203,23 @@ std::string to_terminal(const Table& table, size_t width) {
     result +=
         widths ? row_text(row, shown.columns, *widths) : block_text(row, shown.columns, width);
   for (const std::string& note : shown.notes) result += indented(note, width, "  * ");
+  if (!shown.see.empty()) result += indented(see_text(shown), width, "  * ");
   return result;
+}
+
+bool fits(const Table& table, size_t width) {
+  return width == 0 || line_width(column_widths(cleaned(table), [](const std::string& text) {
+                         return display_width(text);
+                       })) <= width;
+}
+
+std::string notes_text(const std::vector<std::string>& notes, size_t width) {
+  std::string text = "Notes\n";
+  for (size_t i = 0; i < notes.size(); ++i) {
+    const std::string number = "  [" + std::to_string(i + 1) + "] ", note = one_line(notes[i]);
+    text += width == 0 ? number + note + "\n" : indented(note, width, number);
+  }
+  return text;
 }
 
 }  // namespace lra

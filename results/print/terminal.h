@@ -15,6 +15,12 @@ namespace lra {
 /// is a block of lines.
 std::string to_terminal(const Table& table, size_t width);
 
+/// Whether a table needs no more than so many columns as it is.
+bool fits(const Table& table, size_t width);
+
+/// The notes that tables name by their numbers (gather_notes), under a heading.
+std::string notes_text(const std::vector<std::string>& notes, size_t width);
+
 /// The text as lines of at most `width` columns, broken between words; a longer word is broken too.
 /// At least one line; 0 = all in one.
 std::vector<std::string> wrapped(std::string_view text, size_t width);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,15 @@ struct DataRecord {
   json notes = json::array();      // texts: what to know of the data
 };
 
+/// The budget of the suite that a run is a cell of.
+struct RunBudget {
+  std::string name;            // "quick"; "" = no suite's
+  std::string tasks;           // its entries for all tasks, as JSON: what makes it that budget
+  std::set<std::string> keys;  // dotted, that it sets for any task
+
+  bool known() const { return !name.empty(); }
+};
+
 /// result.json
 struct Result {
   std::string task;  // "listops"
@@ -79,6 +89,7 @@ struct Result {
   // What find_records read beside it; not written either. Null, or empty, where there is none.
   std::shared_ptr<const Predictions> predictions;
   std::shared_ptr<const std::vector<LogLine>> log;
+  RunBudget budget;
 
   /// The overridden keys with the values they took, sorted: {"training.steps=1000"}.
   std::vector<std::string> overridden() const;

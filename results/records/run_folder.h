@@ -8,4 +8,9 @@ inline constexpr const char* kMetricsFile = "metrics.jsonl";
 inline constexpr const char* kPredictionsFile = "predictions-test.csv";
 inline constexpr const char* kResultFile = "result.json";
 
+// A suite's file, in the folder that holds runs/TASK/ATTENTION/seedN.
+inline constexpr const char* kSuiteFile = "suite.json";
+inline constexpr const char* kSuiteSchema = "lra.suite/1";
+inline constexpr int kLevelsBelowSuite = 4;
+
 }  // namespace lra

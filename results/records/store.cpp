@@ -15,6 +15,7 @@
 #include "attention_variants/base/text.h"
 #include "results/records/json_line.h"
 #include "results/records/run_folder.h"
+#include "results/records/suite_budget.h"
 
 namespace lra {
 namespace {
@@ -133,7 +134,8 @@ void read_beside(Result& result, std::vector<BadFile>& bad) {
 }
 
 // `named`: the user gave this very file, so that passing it over in silence would mislead.
-void read_one(const std::filesystem::path& path, const bool named, Records& records) {
+void read_one(const std::filesystem::path& path, const bool named, SuiteBudgets& budgets,
+              Records& records) {
   const json record = parse_text(text_of(path));
   const size_t before = records.results.size();
   switch (take(record, path.string(), records)) {
@@ -144,8 +146,10 @@ void read_one(const std::filesystem::path& path, const bool named, Records& reco
     case Known::kOtherSchema:
       if (named) fail(other_schema(record));
   }
-  if (records.results.size() > before && path.filename() == kResultFile)
+  if (records.results.size() > before && path.filename() == kResultFile) {
+    records.results.back().budget = budgets.of(path.parent_path());
     read_beside(records.results.back(), records.bad);
+  }
 }
 
 void read_lines(const std::filesystem::path& path, const bool named, Records& records) {
@@ -179,6 +183,7 @@ void read_lines(const std::filesystem::path& path, const bool named, Records& re
 Records find_records(const std::vector<std::filesystem::path>& paths) {
   namespace fs = std::filesystem;
   Records records;
+  SuiteBudgets budgets;
   std::set<fs::path> seen;
   const auto read = [&](const fs::path& path, const bool named) {
     std::error_code code;
@@ -188,7 +193,7 @@ Records find_records(const std::vector<std::filesystem::path>& paths) {
       if (path.extension() == ".jsonl") {
         read_lines(path, named, records);
       } else {
-        read_one(path, named, records);
+        read_one(path, named, budgets, records);
       }
     } catch (const std::exception& error) {
       records.bad.push_back({path.string(), error.what()});

@@ -25,9 +25,10 @@ struct Records {
 };
 
 /// Reads every path: a folder is walked (result.json, with predictions-test.csv and metrics.jsonl
-/// beside it, and every other *.jsonl), a .jsonl file is read line by line, any other file as one
-/// JSON record. Files are taken in sorted order, each once. A file that is missing, truncated, of
-/// an unknown schema or short of a field goes to `bad` and the rest is still read.
+/// beside it and the budget of its suite, and every other *.jsonl), a .jsonl file is read line by
+/// line, any other file as one JSON record. Files are taken in sorted order, each once. A file that
+/// is missing, truncated, of an unknown schema or short of a field goes to `bad` and the rest is
+/// still read.
 Records find_records(const std::vector<std::filesystem::path>& paths);
 
 }  // namespace lra

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <initializer_list>
+#include <vector>
+
 #include "results/print/html.h"
 #include "results/records/store.h"
 #include "results/report/report.h"
-#include "results/tables/published_table.h"
 #include "results/tables/run_plots.h"
 
 namespace lra {
@@ -14,15 +16,25 @@ namespace {
 
 using Drawn = std::map<std::string, std::string>;
 
-// The figures of the plots whose names begin so, in order.
-std::vector<std::string> figures(const Drawn& drawn, const std::string& prefix,
-                                 const std::string& what) {
-  std::vector<std::string> all;
-  for (auto it = drawn.lower_bound(prefix); it != drawn.end() && it->first.starts_with(prefix);
-       ++it)
-    all.push_back(svg_figure(it->second, fmt::format("{}: {}", what, it->first)));
-  return all;
-}
+// The pictures of the plots whose names begin so, in order.
+class Figures {
+ public:
+  Figures(const std::vector<Plot>& plots, const Drawn& drawn) : plots_(plots), drawn_(drawn) {}
+
+  std::vector<std::string> of(const std::string& prefix) const {
+    std::vector<std::string> all;
+    for (const Plot& plot : plots_) {
+      const auto it = drawn_.find(plot.name);
+      if (plot.name.starts_with(prefix) && it != drawn_.end())
+        all.push_back(svg_figure(it->second, alt_text(plot)));
+    }
+    return all;
+  }
+
+ private:
+  const std::vector<Plot>& plots_;
+  const Drawn& drawn_;
+};
 
 std::string all_tables(const std::vector<Table>& tables) {
   std::string html;
@@ -32,13 +44,16 @@ std::string all_tables(const std::vector<Table>& tables) {
 
 std::string runs_html(const Records& records, const std::vector<std::string>& names) {
   std::string html =
-      "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>run</th><th>task</th>"
-      "<th>attention</th><th>protocol</th><th class=\"n\">seed</th><th>status</th>"
-      "<th class=\"n\">test %</th><th class=\"n\">steps/s</th></tr></thead><tbody>\n";
+      "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">run</th>"
+      "<th scope=\"col\">task</th><th scope=\"col\">attention</th>"
+      "<th scope=\"col\">protocol</th><th scope=\"col\" class=\"n\">seed</th>"
+      "<th scope=\"col\">status</th><th scope=\"col\" class=\"n\">test %</th>"
+      "<th scope=\"col\" class=\"n\">steps/s</th></tr></thead><tbody>\n";
   for (size_t i = 0; i < names.size(); ++i) {
     const Result& r = records.results[i];
     html += fmt::format(
-        "<tr><td><a href=\"runs/{0}.html\">{0}</a></td><td>{1}</td><td>{2}</td><td>{3}</td>"
+        "<tr><th scope=\"row\"><a "
+        "href=\"runs/{0}.html\">{0}</a></th><td>{1}</td><td>{2}</td><td>{3}</td>"
         "<td class=\"n\">{4}</td><td>{5}</td><td class=\"n\">{6}</td><td "
         "class=\"n\">{7}</td></tr>\n",
         names[i], html_text(r.task), html_text(r.attention.label), html_text(r.protocol), r.seed,
@@ -46,6 +61,24 @@ std::string runs_html(const Records& records, const std::vector<std::string>& na
         r.training.steps_per_second ? short_number(*r.training.steps_per_second) : "–");
   }
   return html + "</tbody></table></div>\n";
+}
+
+// Links to the files that make_report writes beside the page.
+std::string links_html(const Records& records, const ReportTables& tables) {
+  std::vector<std::string> links;
+  const auto add = [&links](bool there, std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+      if (there) links.push_back(fmt::format("<a href=\"{0}\">{0}</a>", name));
+    }
+  };
+  add(!records.results.empty(), {"accuracy.csv", "accuracy.tex", "runs.csv"});
+  add(!tables.differences.empty(), {"differences.tex"});
+  add(!tables.training.empty(), {"training.csv", "training.tex"});
+  add(!records.profiles.empty(), {"memory_time.csv", "memory_time.tex", "memory_time.json"});
+  add(!tables.detail.empty(), {"memory_time_detail.tex"});
+  add(!records.fidelity.empty(), {"fidelity.csv", "fidelity.tex"});
+  add(true, {"report.md"});
+  return fmt::format("<p class=\"dim\">The numbers as files: {}</p>\n", fmt::join(links, ", "));
 }
 
 class Page {
@@ -80,33 +113,34 @@ std::map<std::string, std::string> make_pages(const Records& records, const Draw
                                               const SampleReader& samples) {
   const auto& results = records.results;
   const std::vector<std::string> names = page_names(results);
+  ReportTables tables = report_tables(records);
+  const std::string links = links_html(records, tables);
+  number_notes(tables);
+  const std::vector<Plot> plots = report_plots(records);
+  const Figures figures(plots, drawn);
+  const auto below = [&figures](const char* prefix) {
+    return fmt::format("{}", fmt::join(figures.of(prefix), ""));
+  };
   std::map<std::string, std::string> pages;
   Page page;
-  page.section("accuracy", "Accuracy",
-               all_tables(accuracy_tables(results)) +
-                   all_tables(published_difference_tables(results)) +
-                   all_tables(difference_tables(results)));
-  page.section("tradeoff", "Accuracy against cost",
-               figure_row(figures(drawn, "tradeoff-", "accuracy against cost")));
-  page.section("curves", "Learning curves",
-               figure_row(figures(drawn, "curves-", "learning curves")));
-  page.section("other-regimes", "Published under other regimes",
-               results.empty() ? "" : all_tables(other_regime_tables()));
-  page.section("training", "Training cost", all_tables(training_tables(results)));
-  page.section(
-      "memory-time", "Memory and time",
-      all_tables(memory_time_tables(records.profiles)) +
-          fmt::format("{}", fmt::join(figures(drawn, "profile-", "against sequence length"), "")) +
-          all_tables(profile_tables(records.profiles)));
+  page.section("score", "Score, speed and memory", below("score-"));
+  page.section("accuracy", "Accuracy", all_tables(tables.accuracy));
+  page.section("differences", "Differences in accuracy", all_tables(tables.differences));
+  page.section("tradeoff", "Accuracy against cost", figure_row(figures.of("tradeoff-")));
+  page.section("curves", "Learning curves", figure_row(figures.of("curves-")));
+  page.section("other-regimes", "Published under other regimes", all_tables(tables.regimes));
+  page.section("training", "Training cost", all_tables(tables.training));
+  page.section("memory-time", "Memory and time",
+               all_tables(tables.cost) + below("profile-") + all_tables(tables.detail));
   page.section("fidelity", "Fidelity to softmax attention",
-               all_tables(fidelity_tables(records.fidelity)) +
-                   fmt::format("{}", fmt::join(figures(drawn, "fidelity-", "fidelity"), "")));
+               all_tables(tables.fidelity) + below("fidelity-"));
   page.section("runs", "Runs", names.empty() ? "" : runs_html(records, names));
   page.section("provenance", "Provenance", all_tables(provenance_tables(records)));
   page.section("bad", "Files that could not be used",
                records.bad.empty() ? "" : to_html(bad_files_table(records)));
+  page.section("notes", "Notes", notes_html(tables.notes));
 
-  std::string head = "<p class=\"dim\">" + counts_text(records) + "</p>\n";
+  std::string head = "<div class=\"summary\">\n" + to_html(tables.summary) + links + "</div>\n";
   if (!records.bad.empty())
     head += fmt::format(
         "<p class=\"warn\">{} files could not be used, or not wholly: "

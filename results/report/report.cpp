@@ -3,14 +3,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
+#include <initializer_list>
+#include <iterator>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "results/print/terminal.h"
 #include "results/records/json_line.h"
 #include "results/records/store.h"
+#include "results/report/latex_tables.h"
 #include "results/tables/published_table.h"
 #include "results/tables/run_plots.h"
+#include "results/tables/summary_table.h"
 
 namespace lra {
 namespace {
@@ -52,6 +59,47 @@ Table training_long(const std::vector<Table>& tables) {
     }
   }
   return all;
+}
+
+std::string markdown_report(const Records& records, const ReportTables& tables,
+                            const std::vector<Plot>& plots) {
+  std::string report = fmt::format("# Report\n\n{}\n", counts_text(records));
+  const auto add_tables = [&report](const char* title, const std::vector<Table>& of_section) {
+    if (!of_section.empty())
+      report += fmt::format("\n## {}\n\n{}", title, joined(of_section, to_markdown));
+  };
+  const auto add_plots = [&](std::initializer_list<std::string_view> prefixes) {
+    std::string pictures;
+    for (const Plot& plot : plots) {
+      const auto begins = [&plot](std::string_view prefix) {
+        return plot.name.starts_with(prefix);
+      };
+      if (std::ranges::any_of(prefixes, begins))
+        pictures += fmt::format("![{}]({}.svg)\n", markdown_text(alt_text(plot)), plot.name);
+    }
+    if (!pictures.empty())
+      report += "\nPlots, where gnuplot has made them of the .gp files:\n\n" + pictures;
+  };
+  add_tables("Summary", {tables.summary});
+  add_plots({"score-"});
+  add_tables("Accuracy", tables.accuracy);
+  add_tables("Differences in accuracy", tables.differences);
+  add_tables("Published under other regimes", tables.regimes);
+  add_plots({"tradeoff-", "curves-"});
+  add_tables("Training cost", tables.training);
+  add_tables("Memory and time", tables.cost);
+  add_plots({"profile-"});
+  add_tables("Memory and time in detail", tables.detail);
+  add_tables("Fidelity to softmax attention", tables.fidelity);
+  add_plots({"fidelity-"});
+  add_tables("Provenance", provenance_tables(records));
+  if (!records.bad.empty()) add_tables("Files that could not be used", {bad_files_table(records)});
+  if (!tables.notes.empty()) {
+    report += "\n## Notes\n\n";
+    for (size_t i = 0; i < tables.notes.size(); ++i)
+      report += fmt::format("- [{}] {}\n", i + 1, markdown_text(tables.notes[i]));
+  }
+  return report;
 }
 
 }  // namespace
@@ -104,70 +152,103 @@ Table bad_files_table(const Records& records) {
   return bad;
 }
 
+ReportTables report_tables(const Records& records) {
+  ReportTables tables{.summary = summary_table(records),
+                      .accuracy = accuracy_tables(records.results),
+                      .differences = published_difference_tables(records.results),
+                      .regimes = {},
+                      .training = training_tables(records.results),
+                      .cost = memory_time_tables(records.profiles),
+                      .detail = profile_tables(records.profiles),
+                      .fidelity = fidelity_tables(records.fidelity),
+                      .notes = {}};
+  for (Table& table : difference_tables(records.results))
+    tables.differences.push_back(std::move(table));
+  if (!records.results.empty()) tables.regimes = other_regime_tables();
+  return tables;
+}
+
+void number_notes(ReportTables& tables) {
+  std::vector<Table*> all;
+  for (std::vector<Table>* section :
+       {&tables.accuracy, &tables.differences, &tables.regimes, &tables.training, &tables.cost,
+        &tables.detail, &tables.fidelity}) {
+    for (Table& table : *section) all.push_back(&table);
+  }
+  tables.notes = gather_notes(all);
+}
+
+std::vector<Plot> report_plots(const Records& records) {
+  std::vector<Plot> plots;
+  for (std::vector<Plot> some :
+       {score_plots(records.results), tradeoff_plots(records.results), curve_plots(records.results),
+        profile_plots(records.profiles), fidelity_plots(records.fidelity)}) {
+    std::ranges::move(some, std::back_inserter(plots));
+  }
+  share_looks(plots);
+  return plots;
+}
+
 std::map<std::string, std::string> make_report(const Records& records) {
   std::map<std::string, std::string> files;
-  std::string report = fmt::format("# Report\n\n{}\n", counts_text(records));
-  const auto add_plots = [&](const std::map<std::string, std::string>& plots) {
-    if (!plots.empty()) report += "\nPlots, where gnuplot has made them of the .gp files:\n\n";
-    for (const auto& [name, script] : plots) {
-      files[name + kPlotScript] = script;
-      report += fmt::format("![{0}]({0}.svg)\n", name);
-    }
-  };
-  const auto section = [&report](const char* title, const std::vector<Table>& tables) {
-    if (!tables.empty()) report += fmt::format("\n## {}\n\n{}", title, joined(tables, to_markdown));
-  };
+  ReportTables tables = report_tables(records);
+  const std::vector<Plot> plots = report_plots(records);
+  for (const Plot& plot : plots) files[plot.name + kPlotScript] = plot_script(plot);
   if (!records.results.empty()) {
-    const std::vector<Table> accuracy = accuracy_tables(records.results);
-    const std::vector<Table> training = training_tables(records.results);
-    std::vector<Table> differences = published_difference_tables(records.results);
-    for (Table& table : difference_tables(records.results)) differences.push_back(std::move(table));
-    section("Accuracy", accuracy);
-    section("Differences in accuracy", differences);
-    section("Published under other regimes", other_regime_tables());
-    std::map<std::string, std::string> plots;
-    for (const Plot& plot : tradeoff_plots(records.results)) plots[plot.name] = plot_script(plot);
-    for (const Plot& plot : curve_plots(records.results)) plots[plot.name] = plot_script(plot);
-    add_plots(plots);
-    section("Training cost", training);
     files["accuracy.csv"] = to_csv(accuracy_long(records.results));
-    files["accuracy.tex"] = joined(accuracy, to_latex);
-    if (!differences.empty()) files["differences.tex"] = joined(differences, to_latex);
+    files["accuracy.tex"] = accuracy_latex(records.results);
+    if (!tables.differences.empty())
+      files["differences.tex"] = wide_latex(tables.differences, "lra-differences");
     files["runs.csv"] = to_csv(results_long(records.results));
-    if (!training.empty()) {
-      files["training.csv"] = to_csv(training_long(training));
-      files["training.tex"] = joined(training, to_latex);
+    if (!tables.training.empty()) {
+      files["training.csv"] = to_csv(training_long(tables.training));
+      files["training.tex"] = wide_latex(tables.training, "lra-training");
     }
   }
   if (!records.profiles.empty()) {
-    std::vector<Table> cost = memory_time_tables(records.profiles);
-    const std::vector<Table> detail = profile_tables(records.profiles);
-    section("Memory and time", cost);
-    add_plots(profile_plots(records.profiles));
-    section("Memory and time in detail", detail);
-    cost.insert(cost.end(), detail.begin(), detail.end());
+    std::vector<Table> all = tables.cost;
+    all.insert(all.end(), tables.detail.begin(), tables.detail.end());
     files["memory_time.csv"] = to_csv(memory_time_long(records.profiles));
-    files["memory_time.tex"] = joined(cost, to_latex);
-    files["memory_time.json"] = json_line(tables_json(cost)) + "\n";
+    files["memory_time.tex"] = memory_time_latex(records.profiles);
+    if (!tables.detail.empty())
+      files["memory_time_detail.tex"] = wide_latex(tables.detail, "lra-memory-time");
+    files["memory_time.json"] = json_line(tables_json(all)) + "\n";
   }
   if (!records.fidelity.empty()) {
-    const std::vector<Table> fidelity = fidelity_tables(records.fidelity);
-    section("Fidelity to softmax attention", fidelity);
     files["fidelity.csv"] = to_csv(fidelity_long(records.fidelity));
-    files["fidelity.tex"] = joined(fidelity, to_latex);
-    add_plots(fidelity_plots(records.fidelity));
+    files["fidelity.tex"] = wide_latex(tables.fidelity, "lra-fidelity");
   }
-  section("Provenance", provenance_tables(records));
-  if (!records.bad.empty()) section("Files that could not be used", {bad_files_table(records)});
-  files["report.md"] = report;
+  number_notes(tables);
+  files["report.md"] = markdown_report(records, tables, plots);
   return files;
 }
 
 std::string summary_text(const Records& records, size_t width) {
-  std::vector<Table> tables = accuracy_tables(records.results);
-  for (Table& table : memory_time_tables(records.profiles)) tables.push_back(std::move(table));
-  for (Table& table : fidelity_tables(records.fidelity)) tables.push_back(std::move(table));
-  return joined(tables, [width](const Table& table) { return to_terminal(table, width); });
+  const IntervalText form = width > 0 ? IntervalText::half_width : IntervalText::ends;
+  std::vector<Table> accuracy = accuracy_tables(records.results), tables{summary_table(records)};
+  const auto too_wide = [width](const Table& table) { return !fits(table, width); };
+  if (width > 0 && std::ranges::any_of(accuracy, too_wide))
+    accuracy = accuracy_tables(records.results, published(), form);
+  const auto append = [&tables](std::vector<Table> some) {
+    std::ranges::move(some, std::back_inserter(tables));
+  };
+  append(std::move(accuracy));
+  std::vector<Table> cost = memory_time_tables(records.profiles);
+  for (Table& table : cost) {
+    if (!fits(table, width)) drop_published_rows(table);
+    if (!fits(table, width)) drop_growth(table);
+  }
+  // A table that held published rows alone has nothing left.
+  std::erase_if(cost, [](const Table& table) { return table.rows.empty(); });
+  append(std::move(cost));
+  append(fidelity_tables(records.fidelity));
+  if (tables.size() == 1) return "";
+  std::vector<Table*> all;
+  for (Table& table : tables) all.push_back(&table);
+  const std::vector<std::string> notes = gather_notes(all);
+  std::string text =
+      joined(tables, [width](const Table& table) { return to_terminal(table, width); });
+  return notes.empty() ? text : text + "\n" + notes_text(notes, width);
 }
 
 std::string bad_files_text(const Records& records) {

@@ -8,6 +8,7 @@
 #include "results/analysis/accuracy_cells.h"
 #include "results/print/html.h"
 #include "results/records/json_line.h"
+#include "results/tables/run_plots.h"
 
 namespace lra {
 namespace {
@@ -15,7 +16,6 @@ namespace {
 constexpr size_t kMistakes = 8;
 constexpr size_t kMostClasses = 20;    // of a confusion matrix that can be read
 constexpr size_t kMostLetters = 1500;  // of a sample shown
-constexpr size_t kMostName = 80;       // letters of a page's name before its number
 constexpr int64_t kPictureWidth = 192;
 
 Table facts(const char* title, const std::vector<std::pair<std::string, std::string>>& rows) {
@@ -98,12 +98,13 @@ std::string confusion_html(const Predictions& predictions) {
   }
   html +=
       "<p class=\"dim\">Rows: the label; columns: what was predicted; darker: a larger part of its "
-      "row.</p>\n<div class=\"scroll\" tabindex=\"0\"><table class=\"heat\"><thead><tr><th></th>";
-  for (const int32_t predicted : classes) html += fmt::format("<th class=\"n\">{}</th>", predicted);
-  html += "<th class=\"n\">right %</th></tr></thead><tbody>\n";
+      "row.</p>\n<div class=\"scroll\" tabindex=\"0\"><table class=\"heat\"><thead><tr><td></td>";
+  for (const int32_t predicted : classes)
+    html += fmt::format("<th scope=\"col\" class=\"n\">{}</th>", predicted);
+  html += "<th scope=\"col\" class=\"n\">right %</th></tr></thead><tbody>\n";
   for (const int32_t label : classes) {
     const int64_t all = of_label[label];
-    html += fmt::format("<tr><th>{}</th>", label);
+    html += fmt::format("<tr><th scope=\"row\">{}</th>", label);
     for (const int32_t predicted : classes) {
       const int64_t count = counts[{label, predicted}];
       const double share = all == 0 ? 0 : static_cast<double>(count) / static_cast<double>(all);
@@ -167,31 +168,6 @@ void flatten(const json& value, const std::string& path,
 
 }  // namespace
 
-std::vector<std::string> page_names(std::span<const Result> results) {
-  std::vector<std::string> names;
-  std::set<std::string> taken;
-  for (const Result& r : results) {
-    std::string name;
-    for (const char c : fmt::format("{}-{}", r.task, r.attention.label)) {
-      const bool letter = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-      const bool capital = c >= 'A' && c <= 'Z';
-      if (letter || capital) {
-        name += capital ? static_cast<char>(c - 'A' + 'a') : c;
-      } else if (!name.empty() && name.back() != '-') {
-        name += '-';
-      }
-      if (name.size() >= kMostName) break;
-    }
-    while (!name.empty() && name.back() == '-') name.pop_back();
-    name += fmt::format("{}seed{}", name.empty() ? "" : "-", r.seed);
-    std::string unique = name;
-    for (int again = 2; !taken.insert(unique).second; ++again)
-      unique = fmt::format("{}-{}", name, again);
-    names.push_back(unique);
-  }
-  return names;
-}
-
 std::vector<int64_t> confident_mistakes(const Predictions& predictions, size_t count) {
   std::vector<int64_t> wrong;
   if (predictions.confidence.empty()) return wrong;
@@ -213,9 +189,12 @@ std::string run_page(const Result& r, const std::string& name,
                      "</h1>\n<p class=\"dim\">Protocol " + html_text(r.protocol) + "</p>\n";
   body += to_html(result_table(r));
   std::vector<std::string> figures;
+  std::map<std::string, std::string> alts;
+  for (const Plot& plot : run_plots(r, name)) alts[plot.name] = title + ", " + alt_text(plot);
   for (const char* what : {"loss", "accuracy"}) {
-    if (const auto it = drawn.find(name + "-" + what); it != drawn.end())
-      figures.push_back(svg_figure(it->second, fmt::format("{} against steps", what)));
+    if (const auto it = drawn.find(name + "-" + what);
+        it != drawn.end() && alts.contains(it->first))
+      figures.push_back(svg_figure(it->second, alts.at(it->first)));
   }
   if (!figures.empty()) body += "<h2 id=\"curves\">Learning curves</h2>\n" + figure_row(figures);
   if (r.test && !r.test->by_length.empty()) body += to_html(length_table(*r.test));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "results/analysis/run_names.h"
 #include "results/records/result.h"
 
 namespace lra {
@@ -20,10 +21,6 @@ struct Sample {
 
 /// Shows example `index` of the data a run was tested on.
 using SampleReader = std::function<Sample(const Result&, int64_t index)>;
-
-/// A file name for each result, without extension, of [a-z0-9-] alone: "listops-nystrom-seed0". All
-/// are different.
-std::vector<std::string> page_names(std::span<const Result> results);
 
 /// Indices of the wrong predictions, the most confident first, at most `count`; empty where no
 /// confidence was recorded.

@@ -34,14 +34,22 @@ Interval wilson_interval(int64_t correct, int64_t count, double confidence) {
     throw std::runtime_error("a proportion needs 0 <= correct <= count and count >= 1, not " +
                              std::to_string(correct) + " of " + std::to_string(count));
   }
+  return wilson_of_fraction(static_cast<double>(correct) / static_cast<double>(count), count,
+                            confidence);
+}
+
+Interval wilson_of_fraction(double fraction, int64_t count, double confidence) {
+  if (count < 1 || !(fraction >= 0) || !(fraction <= 1)) {
+    throw std::runtime_error("a proportion needs a fraction from 0 to 1 and count >= 1, not " +
+                             std::to_string(fraction) + " of " + std::to_string(count));
+  }
   const double z = boost::math::quantile(boost::math::normal(), 0.5 + confidence / 2);
   const auto n = static_cast<double>(count);
-  const double p = static_cast<double>(correct) / n;
+  const double p = fraction;
   const double centre = (p + z * z / (2 * n)) / (1 + z * z / n);
   const double half = z / (1 + z * z / n) * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n));
   // At the ends the interval touches 0 or 1 exactly; rounding would leave it a hair off.
-  return {correct == 0 ? 0.0 : std::max(0.0, centre - half),
-          correct == count ? 1.0 : std::min(1.0, centre + half)};
+  return {p == 0 ? 0.0 : std::max(0.0, centre - half), p == 1 ? 1.0 : std::min(1.0, centre + half)};
 }
 
 double mean(std::span<const double> samples) {
@@ -66,6 +74,26 @@ Interval student_interval(std::span<const double> samples, double confidence) {
   const double half = t * standard_deviation(samples) / std::sqrt(n);
   const double centre = mean(samples);
   return {centre - half, centre + half};
+}
+
+Interval seeds_interval(std::span<const double> fractions, int64_t count, double confidence) {
+  const Interval seeds = student_interval(fractions, confidence);
+  const double centre = std::clamp(mean(fractions), 0.0, 1.0);
+  const Interval sampling = wilson_of_fraction(centre, count, confidence);
+  return {std::max(0.0, std::min(seeds.low, sampling.low)),
+          std::min(1.0, std::max(seeds.high, sampling.high))};
+}
+
+Estimate mean_of_independent(std::span<const Estimate> estimates) {
+  if (estimates.empty()) throw std::runtime_error("a mean needs at least one estimate");
+  double sum = 0, below = 0, above = 0;
+  for (const Estimate& one : estimates) {
+    sum += one.value;
+    below += (one.value - one.ci95.low) * (one.value - one.ci95.low);
+    above += (one.ci95.high - one.value) * (one.ci95.high - one.value);
+  }
+  const auto n = static_cast<double>(estimates.size());
+  return {.value = sum / n, .ci95 = {(sum - std::sqrt(below)) / n, (sum + std::sqrt(above)) / n}};
 }
 
 double quantile(std::span<const double> samples, double q) {

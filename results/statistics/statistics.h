@@ -13,6 +13,9 @@ namespace lra::stats {
 /// unless 0 <= correct <= count and count >= 1.
 Interval wilson_interval(int64_t correct, int64_t count, double confidence = 0.95);
 
+/// The same of a fraction that need not be a whole number of the `count` examples.
+Interval wilson_of_fraction(double fraction, int64_t count, double confidence = 0.95);
+
 /// The arithmetic mean; of at least one sample.
 double mean(std::span<const double> samples);
 
@@ -21,6 +24,21 @@ double standard_deviation(std::span<const double> samples);
 
 /// Student's t interval of the mean; of at least two samples.
 Interval student_interval(std::span<const double> samples, double confidence = 0.95);
+
+/// The interval of the mean accuracy of at least two seeds that were all tested on the same `count`
+/// examples, as fractions: Student's over the seeds, widened to Wilson's interval of the mean on
+/// `count` examples. Seeds share the test set, so that their spread holds nothing of its sampling
+/// (Bouthillier et al., MLSys 2021), and of seeds that happen to agree it would be a point.
+Interval seeds_interval(std::span<const double> fractions, int64_t count, double confidence = 0.95);
+
+struct Estimate {
+  double value = 0;
+  Interval ci95;
+};
+
+/// The mean of independent estimates, with the interval that follows from theirs (MOVER: Zou and
+/// Donner 2008, after Newcombe 1998). Throws std::runtime_error without an estimate.
+Estimate mean_of_independent(std::span<const Estimate> estimates);
 
 /// The value below which a fraction `q` lies, interpolated linearly between order statistics (R's
 /// type 7).

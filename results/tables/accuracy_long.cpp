@@ -49,7 +49,8 @@ constexpr const char* kAccuracyColumns[] = {"protocol",
                                             "difference_high",
                                             "test",
                                             "p",
-                                            "p_holm"};
+                                            "p_holm",
+                                            "budget"};
 
 constexpr const char* kRunColumns[] = {"task",
                                        "attention",
@@ -140,6 +141,14 @@ void append(LongCells& row, LongCells cells) {
              std::make_move_iterator(cells.end()));
 }
 
+// What the protocol was changed in, by the user or a budget.
+std::string overridden_text(const RecipeGroup& group) {
+  std::vector<std::string> all = group.overridden;
+  all.insert(all.end(), group.of_budget.begin(), group.of_budget.end());
+  std::ranges::sort(all);
+  return fmt::format("{}", fmt::join(all, "; "));
+}
+
 LongCells test_cells(const std::optional<Accuracy>& test) {
   if (!test) return LongCells(5);
   return {fmt::format("{}", test->accuracy), fmt::format("{}", test->correct),
@@ -162,9 +171,9 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
     for (const auto& [key, cell] : cells) {
       const auto& [name, task] = key;
       LongCells row{group.protocol,
-                    fmt::format("{}", fmt::join(group.overridden, "; ")),
+                    overridden_text(group),
                     group.dtype,
-                    group.synthetic ? "true" : "false",
+                    group.synthetic.contains(task) ? "true" : "false",
                     group.fingerprints.at(task),
                     task,
                     name,
@@ -174,6 +183,7 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
       append(row, published_cells(recipe, name, task));
       append(row, baseline_cells(recipe, cell, task));
       append(row, standing_cells(recipe, key));
+      row.push_back(group.budget.name);
       table.rows.push_back(std::move(row));
     }
   }

@@ -11,15 +11,28 @@
 
 namespace lra {
 
-/// One table for each recipe: protocol, overridden keys with their values, dtype, real or stand-in
-/// data, and at most one data fingerprint a task. Rows are attentions (by label; by label and
-/// differing options where one label ran with several), columns tasks, each with the published
-/// number beside it. A cell is "37.05 [34.96, 39.19]" in per cent: Wilson's 95 % interval of one
-/// run, or mean and Student's interval over seeds; or the status word. Notes name the differences
-/// to the published numbers, which attentions are not distinguishable from the best of a task
-/// (standings), and warn of what was not learned.
+/// How a cell's interval is written.
+enum class IntervalText {
+  ends,        // "37.05 [34.96, 39.19]"
+  half_width,  // "37.05±2.1": the longer side
+};
+
+/// What follows an attention's name in the row of its published numbers.
+inline constexpr const char* kPublishedRow = " (published)";
+
+/// What follows the name of a task of stand-in data among others of real ones.
+inline constexpr const char* kStandInMark = "*";
+
+/// One table for each recipe (group_by_recipe): at most one data fingerprint a task. Rows are
+/// attentions (by label; by label and differing options where one label ran with several), columns
+/// tasks and their average. Where the recipe is the protocol's own, a row of the published numbers
+/// stands below each attention. A cell is in per cent, with Wilson's 95 % interval of one run, or
+/// that of the mean over seeds; or the status word. The best of a column that learned are bold.
+/// Notes name the settings and data, the differences to the published numbers, which attentions are
+/// not distinguishable from the best of a task (standings), and warn of what was not learned.
 std::vector<Table> accuracy_tables(std::span<const Result> results,
-                                   std::span<const Published> references = published());
+                                   std::span<const Published> references = published(),
+                                   IntervalText form = IntervalText::ends);
 
 /// For each recipe as above, where a task has at least two attentions: how each stands to the best
 /// of its task, with standard deviation over seeds, difference, interval and p.

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <utility>
+
 namespace lra {
 namespace {
 
@@ -14,9 +16,29 @@ std::string seeds_text(const ComparedSide& side) {
   return fmt::format("{}", fmt::join(seeds, ", "));
 }
 
+// Of two runs on the same examples.
+Table counts_table(const RunComparison& c) {
+  const PairedCounts& counts = *c.counts;
+  const int64_t all = counts.both + counts.only_a + counts.only_b + counts.neither;
+  Table table{.title = "Test examples by who predicted them rightly",
+              .columns = {{"predicted rightly by", Align::kLeft}, {"examples"}, {"%"}},
+              .rows = {},
+              .notes = {}};
+  const auto row = [&](const std::string& who, int64_t count) {
+    table.rows.push_back({who, fmt::format("{}", count),
+                          percent_text(static_cast<double>(count) / static_cast<double>(all))});
+  };
+  row("both", counts.both);
+  const bool same = c.a.name == c.b.name;
+  row((same ? "the first" : c.a.name) + " alone", counts.only_a);
+  row((same ? "the second" : c.b.name) + " alone", counts.only_b);
+  row("neither", counts.neither);
+  return table;
+}
+
 }  // namespace
 
-Table comparison_table(const RunComparison& c) {
+std::vector<Table> comparison_tables(const RunComparison& c) {
   Table table{.title = fmt::format("{}: {}", c.task, c.recipe),
               .columns = {{"", Align::kLeft}, {c.a.name}, {c.b.name}, {"first - second"}},
               .rows = {},
@@ -40,13 +62,7 @@ Table comparison_table(const RunComparison& c) {
         "");
   if (c.bootstrap)
     row("paired bootstrap, 95 % interval", "", "", interval(*c.bootstrap, "[{:+.2f}, {:+.2f}]"));
-  if (c.counts) {
-    row("right of both, of neither", fmt::format("{}", c.counts->both),
-        fmt::format("{}", c.counts->neither), "");
-    row("right of this one alone", fmt::format("{}", c.counts->only_a),
-        fmt::format("{}", c.counts->only_b), "");
-    row("McNemar, exact", "", "", fmt::format("p = {:.4g}", *c.mcnemar));
-  }
+  if (c.mcnemar) row("McNemar, exact", "", "", fmt::format("p = {:.4g}", *c.mcnemar));
   if (c.welch) {
     row("Welch over seeds", "", "", fmt::format("p = {:.4g}", c.welch->p));
     row("Welch, 95 % interval", "", "", interval(c.welch->difference, "[{:+.2f}, {:+.2f}]"));
@@ -60,7 +76,9 @@ Table comparison_table(const RunComparison& c) {
   };
   cost("training steps/s", &TrainingCost::steps_per_second, c.time_ratio, "time");
   cost("peak memory of training, MiB", &TrainingCost::peak_memory_mib, c.memory_ratio, "memory");
-  return table;
+  std::vector<Table> tables{std::move(table)};
+  if (c.counts) tables.push_back(counts_table(c));
+  return tables;
 }
 
 }  // namespace lra

@@ -6,6 +6,8 @@
 
 namespace lra {
 
-Table comparison_table(const RunComparison& comparison);
+/// The comparison, and where single runs have predictions, how many test examples both, one alone
+/// and neither predicted rightly.
+std::vector<Table> comparison_tables(const RunComparison& comparison);
 
 }  // namespace lra

@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <utility>
 
 #include "results/analysis/accuracy_cells.h"
 #include "results/analysis/standings.h"
+#include "results/tables/accuracy_notes.h"
 #include "results/tables/accuracy_table.h"
 #include "results/tables/published_table.h"
 
@@ -30,7 +32,7 @@ std::vector<Table> difference_tables(std::span<const Result> results,
     const AccuracyCells cells = accuracy_cells(group);
     const std::vector<Standing> all = standings(cells);
     if (all.empty()) continue;
-    Table table{.title = "Differences to the best: " + recipe_text(group, tasks),
+    Table table{.title = "Differences to the best: " + recipe_title(group),
                 .columns = {{"task", Align::kLeft},
                             {"attention", Align::kLeft},
                             {"seeds"},
@@ -48,6 +50,7 @@ std::vector<Table> difference_tables(std::span<const Result> results,
                     "bootstrap of single runs' predictions, or Welch's of seeds; the best was "
                     "chosen by these numbers, so that its lead is flattered",
                     100 * kSignificance)}};
+    for (std::string& note : recipe_notes(group, tasks)) table.notes.push_back(std::move(note));
     for (const std::string& task : tasks) {
       for (const Standing& s : all) {
         if (s.task != task) continue;
@@ -73,7 +76,7 @@ std::vector<Table> published_difference_tables(std::span<const Result> results,
     const Published* reference = nearest(group.protocol, references);
     if (reference == nullptr) continue;
     const std::vector<std::string> tasks = task_order(group, references);
-    Table table{.title = "Beside the published numbers: " + recipe_text(group, tasks),
+    Table table{.title = "Beside the published numbers: " + recipe_title(group),
                 .columns = {{"task", Align::kLeft},
                             {"attention", Align::kLeft},
                             {"here %"},
@@ -87,7 +90,8 @@ std::vector<Table> published_difference_tables(std::span<const Result> results,
     table.notes.emplace_back(
         "the interval is that of the runs here: how far another run of the paper's would fall "
         "from its number is not known");
-    if (group.synthetic || !group.overridden.empty()) {
+    for (std::string& note : recipe_notes(group, tasks)) table.notes.push_back(std::move(note));
+    if (!group.synthetic.empty() || !shows_published(group)) {
       table.notes.emplace_back(
           "not the published recipe or data: the difference says nothing about either");
     }

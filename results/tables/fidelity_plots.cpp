@@ -41,8 +41,8 @@ std::vector<PlotSeries> series_of(const FidelityGroup& group, std::string_view m
 
 }  // namespace
 
-std::map<std::string, std::string> fidelity_plots(std::span<const Fidelity> cells) {
-  std::map<std::string, std::string> scripts;
+std::vector<Plot> fidelity_plots(std::span<const Fidelity> cells) {
+  std::vector<Plot> plots;
   std::map<int64_t, int> counts;  // settings of an experiment so far
   for (const auto& [setting, group] : fidelity_groups(cells)) {
     const Fidelity& front = *group.cells.front();
@@ -54,13 +54,13 @@ std::map<std::string, std::string> fidelity_plots(std::span<const Fidelity> cell
                          const std::string& x_title, bool log, const auto& x) {
       const std::vector<PlotSeries> series = series_of(group, measure.name, x);
       if (series.empty()) return;
-      scripts[name] = plot_script({.name = name,
-                                   .title = {fidelity_heading(front), fidelity_setting_text(front)},
-                                   .x_title = x_title,
-                                   .y_title = std::string(measure.title),
-                                   .log_x = log,
-                                   .x_marks = {},
-                                   .series = series});
+      plots.push_back({.name = name,
+                       .title = {fidelity_heading(front), fidelity_setting_text(front)},
+                       .x_title = x_title,
+                       .y_title = std::string(measure.title),
+                       .log_x = log,
+                       .x_marks = {},
+                       .series = series});
     };
     for (const MeasureName& measure : kMeasures) {
       if (measure.name == "condition") continue;
@@ -77,7 +77,7 @@ std::map<std::string, std::string> fidelity_plots(std::span<const Fidelity> cell
       }
     }
   }
-  return scripts;
+  return plots;
 }
 
 }  // namespace lra

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "results/print/gnuplot.h"
 #include "results/print/table.h"
 #include "results/records/fidelity.h"
 
@@ -23,10 +24,8 @@ std::vector<Table> fidelity_tables(std::span<const Fidelity> cells);
 /// The same numbers in long form for other programs, one row a cell and measure.
 Table fidelity_long(std::span<const Fidelity> cells);
 
-/// File name without extension -> a gnuplot script that holds its data and writes <name>.svg and
-/// <name>.pdf into the working folder: each measure over the budget and, where cells were timed,
-/// the output's error over time. Condition numbers are not plotted. Whatever stands in a record, a
-/// script does nothing but plot.
-std::map<std::string, std::string> fidelity_plots(std::span<const Fidelity> cells);
+/// Each measure over the budget and, where cells were timed, the output's error over time.
+/// Condition numbers are not plotted. Names: "fidelity-4-1-output", by experiment and setting.
+std::vector<Plot> fidelity_plots(std::span<const Fidelity> cells);
 
 }  // namespace lra

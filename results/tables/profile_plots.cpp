@@ -1,4 +1,4 @@
-// Time and memory against length, as gnuplot scripts.
+// Time and memory against length, as plots.
 #include <fmt/format.h>
 
 #include "results/analysis/profile_cells.h"
@@ -22,8 +22,12 @@ std::vector<PlotSeries> series_of(const ProfileGroup& group, std::span<const Pub
                                   Quantity quantity) {
   std::vector<PlotSeries> all;
   for (const auto& [name, cells] : group.rows) {
-    PlotSeries series{
-        .name = name, .points = {}, .dashed = !cells.begin()->second->package.empty()};
+    PlotSeries series{.name = name,
+                      .points = {},
+                      .dashed = !cells.begin()->second->package.empty(),
+                      .attention = cells.begin()->second->package.empty()
+                                       ? name
+                                       : cells.begin()->second->attention.label};
     for (const auto& [length, p] : cells) {
       if (!measured(p)) continue;
       if (const auto at = point(*p, quantity)) series.points.push_back(*at);
@@ -36,7 +40,8 @@ std::vector<PlotSeries> series_of(const ProfileGroup& group, std::span<const Pub
     for (const PublishedCost::Row& row : cost.rows) {
       PlotSeries series{.name = fmt::format("{}, published ({})", row.name, cost.machine),
                         .points = {},
-                        .dashed = true};
+                        .dashed = true,
+                        .attention = row.variant.name};
       for (size_t i = 0; i < cost.lengths.size(); ++i) {
         const double y = quantity == Quantity::time ? row.time[i] : row.memory[i];
         if (group.lengths.contains(cost.lengths[i]) && y > 0)
@@ -50,9 +55,9 @@ std::vector<PlotSeries> series_of(const ProfileGroup& group, std::span<const Pub
 
 }  // namespace
 
-std::map<std::string, std::string> profile_plots(std::span<const Profile> profiles,
-                                                 std::span<const Published> references) {
-  std::map<std::string, std::string> scripts;
+std::vector<Plot> profile_plots(std::span<const Profile> profiles,
+                                std::span<const Published> references) {
+  std::vector<Plot> plots;
   int count = 0;
   for (const ProfileGroup& group : group_profiles(profiles)) {
     if (group.lengths.size() < 2) continue;
@@ -61,18 +66,18 @@ std::map<std::string, std::string> profile_plots(std::span<const Profile> profil
       const std::string name = fmt::format("profile-{}-{}", count, what);
       std::vector<PlotSeries> series = series_of(group, references, quantity);
       if (series.empty()) return;
-      scripts[name] = plot_script({.name = name,
-                                   .title = {title, setting_text(*group.front)},
-                                   .x_title = "sequence length",
-                                   .y_title = title,
-                                   .powers = false,
-                                   .x_marks = {group.lengths.begin(), group.lengths.end()},
-                                   .series = std::move(series)});
+      plots.push_back({.name = name,
+                       .title = {title, setting_text(*group.front)},
+                       .x_title = "sequence length",
+                       .y_title = title,
+                       .powers = false,
+                       .x_marks = {group.lengths.begin(), group.lengths.end()},
+                       .series = std::move(series)});
     };
     add("time", "time, ms (median, 95 % interval)", Quantity::time);
     add("memory", "peak memory, MiB (published: as printed)", Quantity::memory);
   }
-  return scripts;
+  return plots;
 }
 
 }  // namespace lra

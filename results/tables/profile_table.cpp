@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "results/analysis/profile_cells.h"
 #include "results/records/json_line.h"
@@ -22,16 +23,19 @@ std::string cost_shape(const PublishedCost& cost) {
                      cost.mode);
 }
 
+constexpr const char *kMemoryGrowth = "growth of memory", *kTimeGrowth = "growth of time";
+constexpr std::string_view kPublishedMark = " (published, ";
+
 void add_growth_columns(Table& table) {
-  table.columns.push_back({"growth of memory"});
-  table.columns.push_back({"growth of time"});
+  table.columns.push_back({kMemoryGrowth});
+  table.columns.push_back({kTimeGrowth});
 }
 
 // Rows of a paper at the given lengths.
 void add_published_rows(const PublishedCost& cost, const std::vector<int64_t>& lengths,
                         Table& table) {
   for (const PublishedCost::Row& row : cost.rows) {
-    std::vector<std::string> cells{fmt::format("{} (published, {})", row.name, cost.machine)};
+    std::vector<std::string> cells{fmt::format("{}{}{})", row.name, kPublishedMark, cost.machine)};
     for (const int64_t length : lengths) {
       const auto it = std::ranges::find(cost.lengths, length);
       const auto at = static_cast<size_t>(it - cost.lengths.begin());
@@ -121,6 +125,28 @@ std::vector<std::string> row_of(const ProfileGroup& group, const std::string& na
 }
 
 }  // namespace
+
+void drop_published_rows(Table& table) {
+  const auto dropped = std::erase_if(
+      table.rows, [](const auto& row) { return row[0].find(kPublishedMark) != std::string::npos; });
+  if (dropped == 0) return;
+  std::erase_if(table.notes, [](const std::string& note) {
+    return note.starts_with("published rows: ") || note.starts_with("difference of machine: ");
+  });
+  table.notes.emplace_back("the published rows stand in report.md");
+}
+
+void drop_growth(Table& table) {
+  const size_t before = table.columns.size();
+  for (size_t c = before; c-- > 0;) {
+    const std::string& header = table.columns[c].header;
+    if (header != kMemoryGrowth && header != kTimeGrowth) continue;
+    const auto at = static_cast<std::ptrdiff_t>(c);
+    table.columns.erase(table.columns.begin() + at);
+    for (auto& row : table.rows) row.erase(row.begin() + at);
+  }
+  if (table.columns.size() < before) table.notes.emplace_back("the growths stand in report.md");
+}
 
 bool comparable(const PublishedCost& cost, const Profile& front) {
   return cost.time_unit == TimeUnit::milliseconds &&

@@ -1,11 +1,11 @@
 // Memory and time per length, from profile lines to tables and plots.
 #pragma once
 
-#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "results/print/gnuplot.h"
 #include "results/print/table.h"
 #include "results/records/profile.h"
 #include "results/records/published.h"
@@ -21,6 +21,11 @@ namespace lra {
 std::vector<Table> memory_time_tables(std::span<const Profile> profiles,
                                       std::span<const Published> references = published());
 
+/// Takes the published rows, or the columns of growth, out of such a table, for where there is no
+/// room for them. A note says where they are.
+void drop_published_rows(Table& table);
+void drop_growth(Table& table);
+
 /// More for each group as above, a table where it has something to say: peak memory, and median
 /// time with its 95 % interval, each with its ratio to every baseline (the attention that the
 /// papers' cost tables name as theirs) at the same length; from which length on each attention
@@ -34,10 +39,10 @@ std::vector<Table> profile_tables(std::span<const Profile> profiles,
 Table memory_time_long(std::span<const Profile> profiles,
                        std::span<const Published> references = published());
 
-/// Name -> gnuplot script: time and memory against length for each group of at least two lengths,
-/// with 95 % intervals of the times and the papers' rows dashed.
-std::map<std::string, std::string> profile_plots(
-    std::span<const Profile> profiles, std::span<const Published> references = published());
+/// Time and memory against length for each group of at least two lengths, with 95 % intervals of
+/// the times and the papers' rows dashed. Names: "profile-1-time", "profile-1-memory".
+std::vector<Plot> profile_plots(std::span<const Profile> profiles,
+                                std::span<const Published> references = published());
 
 /// Whether a paper's numbers may stand beside cells like this one.
 bool comparable(const PublishedCost& cost, const Profile& front);

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "results/analysis/accuracy_cells.h"
+#include "results/analysis/run_names.h"
 #include "results/statistics/statistics.h"
 
 namespace lra {
@@ -80,15 +81,23 @@ std::vector<std::string> titles(const std::string& what, const RecipeGroup& grou
 std::vector<PlotSeries> curve_series(const RecipeGroup& group, const std::string& task,
                                      LogSplit split, Value value) {
   std::map<std::string, std::vector<std::vector<PlotPoint>>> rows;
+  std::map<std::string, std::string> folders;  // of a row's last run
   const auto names = row_names(group);
   for (const Result* r : group.results) {
     if (r->task != task || !r->log) continue;
     std::vector<PlotPoint> points = curve(*r->log, split, value);
-    if (!points.empty()) rows[names.at(r)].push_back(std::move(points));
+    if (points.empty()) continue;
+    rows[names.at(r)].push_back(std::move(points));
+    folders[names.at(r)] = given_name(*r);
   }
   std::vector<PlotSeries> all;
   for (const auto& [name, curves] : rows) {
-    PlotSeries series{.name = name, .points = mean_curve(curves), .style = PlotStyle::line};
+    const std::string folder = curves.size() == 1 ? folders.at(name) : "";
+    PlotSeries series{
+        .name = folder.empty() || folder == name ? name : fmt::format("{} ({})", name, folder),
+        .points = mean_curve(curves),
+        .style = PlotStyle::line,
+        .attention = name};
     if (!series.points.empty()) all.push_back(std::move(series));
   }
   return all;

@@ -12,8 +12,8 @@ namespace lra {
 
 /// For each recipe (group_by_recipe) and task whose runs have logs: dev accuracy, dev loss and
 /// training loss against steps, a line an attention, the mean over its seeds at the steps that all
-/// of them logged. Training lines are means over neighbouring log lines where there are many.
-/// Names: "curves-1-dev-accuracy".
+/// of them logged; of a single run with the name that the user gave its folder. Training lines are
+/// means over neighbouring log lines where there are many. Names: "curves-1-dev-accuracy".
 std::vector<Plot> curve_plots(std::span<const Result> results);
 
 /// For each recipe, task and machine with at least two attentions: test accuracy with its 95 %
@@ -21,6 +21,12 @@ std::vector<Plot> curve_plots(std::span<const Result> results);
 /// over seeds), with the Pareto front: those that no other beats in both. Names:
 /// "tradeoff-1-time", "tradeoff-1-memory".
 std::vector<Plot> tradeoff_plots(std::span<const Result> results);
+
+/// For each recipe and machine with at least two attentions that have every task: the average
+/// accuracy over the tasks with its 95 % interval against training speed, a circle an attention
+/// whose area is the peak memory of training, as in Tay et al. 2021, Figure 3. Speed and memory are
+/// geometric means over the tasks of medians over seeds. Names: "score-1".
+std::vector<Plot> score_plots(std::span<const Result> results);
 
 /// Loss and accuracy of one run against steps, training and dev, small and without a PDF: `name`
 /// followed by "-loss" and "-accuracy". Empty without a log.

@@ -103,12 +103,13 @@ TEST_F(ReportCommand, WritesPagesAndEventFiles) {
   EXPECT_NE(outcome.err.find("report.html is the page to open"), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("wrote the logs of 1 runs to " + in("board")), std::string::npos)
       << outcome.err;
-  EXPECT_NE(read("out/report.html").find("runs/listops-standard-seed0.html"), std::string::npos);
-  const std::string page = read("out/runs/listops-standard-seed0.html");
+  EXPECT_NE(read("out/report.html").find("runs/a.html"), std::string::npos);
+  const std::string page = read("out/runs/a.html");
   const bool drawn = outcome.err.find("gnuplot is not installed") == std::string::npos;
-  EXPECT_EQ(page.find("alt=\"loss against steps\"") != std::string::npos, drawn);
-  EXPECT_NE(read("board/listops-standard-seed0/events.out.tfevents.0.lra").find("brain.Event:2"),
-            std::string::npos);
+  EXPECT_EQ(
+      page.find("alt=\"standard on listops, seed 0, loss. Across: steps") != std::string::npos,
+      drawn);
+  EXPECT_NE(read("board/a/events.out.tfevents.0.lra").find("brain.Event:2"), std::string::npos);
   for (const auto& entry : fs::directory_iterator(folder_ / "out"))
     EXPECT_FALSE(entry.path().filename().string().starts_with(".")) << entry.path();
 }
@@ -128,7 +129,7 @@ TEST_F(ReportCommand, ShowsTheExamplesOfConfidentMistakes) {
   write("runs/a/predictions-test.csv", predictions);
   write("runs/a/config.json", json{{"data", {{"directory", in("data")}}}}.dump());
   EXPECT_EQ(report("runs").status, 0);
-  const std::string page = "out/runs/listops-standard-seed0.html";
+  const std::string page = "out/runs/a.html";
   std::vector<int64_t> ids(static_cast<size_t>(split.length(7)));
   split.copy(7, 0, static_cast<int64_t>(ids.size()), ids.data());
   const std::string text = task("listops").render(std::vector<uint16_t>(ids.begin(), ids.end()));
@@ -162,7 +163,7 @@ TEST_F(ReportCommand, ShowsPicturesOfATaskOfImages) {
             std::to_string(1 - split.label(1)) + ",0.8\n");
   write("runs/a/config.json", json{{"data", {{"directory", in("data")}}}}.dump());
   EXPECT_EQ(report("runs").status, 0);
-  const std::string page = read("out/runs/pathfinder-standard-seed0.html"),
+  const std::string page = read("out/runs/a.html"),
                     start = "src=\"data:image/png;base64,iVBORw0KGgo";  // a PNG's first bytes
   const size_t first = page.find(start);
   ASSERT_NE(first, std::string::npos);
@@ -193,12 +194,12 @@ TEST_F(ReportCommand, HostileAndBrokenFilesAreListedAndTheRestIsReported) {
   EXPECT_NE(page.find("&lt;script&gt;alert(1)"), std::string::npos);
   EXPECT_NE(page.find("7 files could not be used"), std::string::npos);
   for (const char* reason :
-       {"cut/result.json</td><td class=\"wide\">not valid JSON (cut short?)",
-        "later/result.json</td><td class=\"wide\">schema &quot;lra.result/2&quot; is not one",
-        "huge/result.json</td><td class=\"wide\">not valid JSON (cut short?): number overflow",
-        "nan/result.json</td><td class=\"wide\">not valid JSON (cut short?): parse error",
-        "empty/result.json</td><td>is empty", "metrics.jsonl</td><td class=\"wide\">line 1: field",
-        "predictions-test.csv</td><td class=\"wide\">line 1: should be"})
+       {"cut/result.json</th><td class=\"wide\">not valid JSON (cut short?)",
+        "later/result.json</th><td class=\"wide\">schema &quot;lra.result/2&quot; is not one",
+        "huge/result.json</th><td class=\"wide\">not valid JSON (cut short?): number overflow",
+        "nan/result.json</th><td class=\"wide\">not valid JSON (cut short?): parse error",
+        "empty/result.json</th><td>is empty", "metrics.jsonl</th><td class=\"wide\">line 1: field",
+        "predictions-test.csv</th><td class=\"wide\">line 1: should be"})
     EXPECT_NE(page.find(reason), std::string::npos) << reason;
   for (const auto& entry : fs::directory_iterator(folder_ / "out/runs"))
     EXPECT_EQ(read_file(entry.path()).find("<script"), std::string::npos) << entry.path();
@@ -228,8 +229,7 @@ TEST_F(ReportCommand, OpensNoPipeAndNoDevice) {
   for (const char* name : {"a/predictions-test.csv", "a/metrics.jsonl", "b/metrics.jsonl"})
     EXPECT_NE(outcome.err.find(in("runs/") + name + ": is no regular file"), std::string::npos)
         << outcome.err;
-  EXPECT_NE(read("out/runs/listops-standard-seed0-2.html").find("config.json is no regular file"),
-            std::string::npos);
+  EXPECT_NE(read("out/runs/b.html").find("config.json is no regular file"), std::string::npos);
 }
 
 TEST_F(ReportCommand, LeavesNothingOfAPlotThatFailed) {
@@ -283,6 +283,69 @@ TEST_F(ReportCommand, DrawsWholePicturesOfHostileNamesAndHugeValues) {
     EXPECT_NE(svg.find("</svg>"), std::string::npos) << entry.path();
     EXPECT_EQ(svg.find("<script"), std::string::npos) << entry.path();
   }
+}
+
+// The folder is the user's: of what lies in it, only what a report wrote is removed.
+TEST_F(ReportCommand, ASecondReportRemovesWhatTheFirstAloneWrote) {
+  write("runs/a/result.json", a_result());
+  write("runs/profile.jsonl", a_profile(1111));
+  fs::create_directories(folder_ / "runs/b");
+  write("runs/b/result.json", a_result());
+  EXPECT_EQ(report("runs").status, 0);
+  for (const char* name : {"out/memory_time.csv", "out/runs/b.html", "out/report-files.txt"})
+    EXPECT_TRUE(fs::exists(folder_ / name)) << name;
+  write("out/mine.csv", "x");
+  write("out/runs/mine.html", "x");
+  write("outside", "x");
+  // A list that was changed leads nowhere else.
+  write("out/report-files.txt",
+        read("out/report-files.txt") + "../outside\n" + in("outside") + "\nruns/../../outside\n");
+  EXPECT_EQ(report("runs/a").status, 0);
+  for (const char* name : {"out/memory_time.csv", "out/memory_time.tex", "out/runs/b.html"})
+    EXPECT_FALSE(fs::exists(folder_ / name)) << name;
+  for (const char* name : {"out/mine.csv", "out/runs/mine.html", "out/runs/a.html", "outside"})
+    EXPECT_TRUE(fs::exists(folder_ / name)) << name;
+  EXPECT_EQ(read("out/report-files.txt").find("memory_time"), std::string::npos);
+}
+
+// As `lra suite` leaves it; its budget sets other keys for each task.
+TEST_F(ReportCommand, TheTasksOfASuitesBudgetShareATable) {
+  json runs = json::array();
+  for (const char* task : {"listops", "text"}) {
+    json record = json::parse(a_result());
+    record["task"] = task;
+    record["data"]["fingerprint"] = task;
+    const char* key = task == std::string("text") ? "training.batch" : "training.steps";
+    record["config"] = {{"training", {{"batch", 8}, {"steps", 10}}}, {"overridden", {key}}};
+    const std::string run = std::string("runs/") + task + "/standard/seed0";
+    fs::create_directories(folder_ / run);
+    write(run + "/result.json", record.dump());
+    runs.push_back(run);
+  }
+  json suite = {{"schema", "lra.suite/1"},
+                {"budget",
+                 {{"name", "tiny"},
+                  {"tasks",
+                   {{"listops", {{"set", {{"training.steps", 10}}}}},
+                    {"text", {{"set", {{"training.batch", 8}}}}}}}}},
+                {"runs", runs}};
+  const auto tables = [&] {
+    EXPECT_EQ(report("runs").status, 0);
+    const std::string text = read("out/report.md");
+    size_t count = 0;
+    for (size_t at = 0; (at = text.find("**Accuracy: ", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  EXPECT_EQ(tables(), 2u) << "no suite.json";
+  write("suite.json", suite.dump());
+  EXPECT_EQ(tables(), 1u);
+  EXPECT_NE(read("out/report.md").find("budget tiny"), std::string::npos);
+  EXPECT_NE(read("out/accuracy.csv").find(",budget\r\n"), std::string::npos);
+  suite["runs"].erase(0);
+  write("suite.json", suite.dump());
+  EXPECT_EQ(tables(), 2u) << "one is no cell of it";
+  write("suite.json", std::string(100000, '['));
+  EXPECT_EQ(tables(), 2u);
 }
 
 TEST_F(ReportCommand, SaysWhatItLookedForWhereThereIsNothing) {
@@ -366,7 +429,7 @@ TEST_F(SlowReportCommand, AThousandRunsTakeUnderTenSeconds) {
   std::printf("1,000 runs: %.1f s of processor time, %.1f s in all\n", busy, wall);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_LT(busy, 10);  // not the wall's clock: what else the machine does must not decide
-  EXPECT_TRUE(fs::exists(folder_ / "out/runs/task4-attention9-seed19.html"));
+  EXPECT_TRUE(fs::exists(folder_ / "out/runs/999.html"));
 }
 
 }  // namespace

@@ -16,6 +16,12 @@ Result compared_run(const std::string& attention, int64_t correct, uint64_t seed
   return r;
 }
 
+std::string text_of(const RunComparison& comparison) {
+  std::string text;
+  for (const Table& table : comparison_tables(comparison)) text += to_text(table);
+  return text;
+}
+
 TEST(CompareRuns, OneRunASide) {
   Result a = compared_run("nystrom", 400), b = compared_run("standard", 360);
   b.training.steps_per_second = 5.0;
@@ -36,7 +42,7 @@ TEST(CompareRuns, OneRunASide) {
   EXPECT_DOUBLE_EQ(*c.time_ratio, 0.5);
   EXPECT_DOUBLE_EQ(*c.memory_ratio, 0.5);
 
-  const std::string text = to_text(comparison_table(c));
+  const std::string text = text_of(c);
   EXPECT_TRUE(contains(text, "listops: protocol lra-strict, float32, data listops aaaaaaaa"))
       << text;
   EXPECT_TRUE(contains(text, "40.00 [37.01, 43.07]")) << text;
@@ -45,6 +51,14 @@ TEST(CompareRuns, OneRunASide) {
   EXPECT_TRUE(contains(text, "0.5 × the time")) << text;
   EXPECT_TRUE(contains(text, "0.5 × the memory")) << text;
   EXPECT_TRUE(contains(text, "another seed may differ by more")) << text;
+  const auto tables = comparison_tables(c);
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_EQ(tables[1].title, "Test examples by who predicted them rightly");
+  EXPECT_EQ(tables[1].rows, (std::vector<std::vector<std::string>>{{"both", "360", "36.00"},
+                                                                   {"nystrom alone", "40", "4.00"},
+                                                                   {"standard alone", "0", "0.00"},
+                                                                   {"neither", "600", "60.00"}}));
+  for (const auto& row : tables[0].rows) EXPECT_FALSE(contains(row[0], "right of")) << row[0];
 
   const json value = comparison_json(c);
   EXPECT_EQ(value["schema"], "lra.compare/1");
@@ -66,10 +80,21 @@ TEST(CompareRuns, SeedsASide) {
   EXPECT_LT(c.welch->p, 0.001);
   EXPECT_LT(c.bootstrap->low, 0.098);
   EXPECT_GT(c.bootstrap->high, 0.098);
-  const std::string text = to_text(comparison_table(c));
+  const std::string text = text_of(c);
   EXPECT_TRUE(contains(text, "0, 1, 2")) << text;
   EXPECT_TRUE(contains(text, "sd over seeds")) << text;
   EXPECT_TRUE(comparison_json(c).contains("welch"));
+}
+
+TEST(CompareRuns, SeedsThatAgreeKeepTheSamplingOfTheTestSetAndAreNotTested) {
+  const std::vector<Result> a{compared_run("nystrom", 140, 0), compared_run("nystrom", 140, 1)},
+      b{compared_run("standard", 150, 0), compared_run("standard", 150, 1)};
+  const RunComparison c = compare_runs(a, b);
+  const stats::Interval wilson = stats::wilson_interval(140, 1000);
+  EXPECT_DOUBLE_EQ(c.a.ci95.low, wilson.low);
+  EXPECT_DOUBLE_EQ(c.a.ci95.high, wilson.high);
+  EXPECT_FALSE(c.welch);
+  EXPECT_TRUE(contains(text_of(c), "no Welch test: the seeds of neither side differ"));
 }
 
 TEST(CompareRuns, RunsOfOneAttentionCompareToo) {

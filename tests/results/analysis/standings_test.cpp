@@ -80,6 +80,14 @@ TEST(Standings, SeedsAreTestedByWelch) {
   EXPECT_NEAR(far.difference, -10, 1e-12);
 }
 
+// Welch's test of sides that do not vary would find any difference certain.
+TEST(Standings, SeedsThatAgreeAreNotTested) {
+  const auto all = standings_of({seeded_run("best", 400, 0, 0), seeded_run("best", 400, 0, 1),
+                                 seeded_run("near", 399, 0, 0), seeded_run("near", 399, 0, 1)});
+  EXPECT_EQ(of(all, "near").text(), "not tested: no spread over the seeds");
+  EXPECT_FALSE(of(all, "near").ci95);
+}
+
 TEST(Standings, WhatCannotBeTestedSaysWhy) {
   Result bare = seeded_run("bare", 300);
   bare.predictions = nullptr;

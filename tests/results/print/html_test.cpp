@@ -68,24 +68,36 @@ TEST(Html, TextIsEscaped) {
 TEST(Html, ATableIsInABoxThatScrollsByItself) {
   const Table table{.title = "T & U",
                     .columns = {{"name", Align::kLeft}, {"n"}},
-                    .rows = {{"a<b", "1"}, {std::string(60, 'x'), "2"}, {"short"}},
-                    .notes = {"a note", "WARNING: not learned"}};
+                    .rows = {{"a<b", "1 [0, 2]"}, {std::string(60, 'x'), "2"}, {"short"}},
+                    .notes = {"a note", "WARNING: not learned"},
+                    .see = {2},
+                    .bold = {{0, 1}}};
   EXPECT_EQ(to_html(table),
-            "<h3>T &amp; U</h3>\n<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr>"
-            "<th>name</th><th class=\"n\">n</th></tr></thead>\n<tbody>\n"
-            "<tr><td>a&lt;b</td><td class=\"n\">1</td></tr>\n<tr><td class=\"wide\">" +
+            "<h3>T &amp; U</h3>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+            "aria-label=\"T &amp; U\"><table>\n<thead><tr><th scope=\"col\">name</th>"
+            "<th scope=\"col\" class=\"n\">n</th></tr></thead>\n<tbody>\n"
+            "<tr><th scope=\"row\">a&lt;b</th><td class=\"n\"><b>1</b> [0, 2]</td></tr>\n"
+            "<tr><th scope=\"row\" class=\"wide\">" +
                 std::string(60, 'x') +
-                "</td><td class=\"n\">2</td></tr>\n<tr><td>short</td><td class=\"n\"></td></tr>\n"
+                "</th><td class=\"n\">2</td></tr>\n"
+                "<tr><th scope=\"row\">short</th><td class=\"n\"></td></tr>\n"
                 "</tbody></table></div>\n<ul class=\"notes\">\n<li>a note</li>\n"
-                "<li class=\"warn\">WARNING: not learned</li>\n</ul>\n");
+                "<li class=\"warn\">WARNING: not learned</li>\n"
+                "<li>see <a href=\"#note-2\">[2]</a></li>\n</ul>\n");
+  EXPECT_EQ(
+      notes_html({"x", "a<b"}),
+      "<ol class=\"notes\">\n<li id=\"note-1\">x</li>\n<li id=\"note-2\">a&lt;b</li>\n</ol>\n");
 }
 
 TEST(Html, ATableOfManyColumnsBreaksItsCellsButNoInterval) {
   Table table{.title = "", .columns = std::vector<Column>(9, Column{"h"}), .rows = {}, .notes = {}};
-  table.rows.push_back({"37.05 [34.96, 39.19] n=3"});
+  table.rows.push_back({"", "37.05 [34.96, 39.19] n=3"});
   EXPECT_TRUE(contains(to_html(table), "<td class=\"n dense\">37.05 [34.96,&nbsp;39.19] n=3</td>"));
   table.columns.resize(8);
   EXPECT_TRUE(contains(to_html(table), "<td class=\"n\">37.05 [34.96, 39.19] n=3</td>"));
+  // Few columns, but together wider than a page.
+  table.rows.push_back(std::vector<std::string>(8, "37.05 [34.96, 39.19]"));
+  EXPECT_TRUE(contains(to_html(table), "<td class=\"n dense\">37.05 [34.96,&nbsp;39.19]</td>"));
 }
 
 TEST(Html, PicturesAreInsideThePage) {
@@ -100,25 +112,41 @@ TEST(Html, PicturesAreInsideThePage) {
 TEST(Pages, HoldEverySectionThatTheirRecordsAllow) {
   Records records;
   records.results = {whole_result("nystrom"), whole_result("standard")};
+  for (Result& r : records.results) r.config["training"]["batch"] = 32;
   records.profiles = {example_profile("standard", 512, 1, 1)};
   records.bad = {{"x/result.json", "cut short"}};
-  const auto pages =
-      make_pages(records, {{"tradeoff-1-time", "<svg/>"}, {"curves-1-dev-loss", "<svg/>"}}, {});
+  const auto pages = make_pages(
+      records,
+      {{"score-1", "<svg/>"}, {"tradeoff-1-time", "<svg/>"}, {"curves-1-dev-loss", "<svg/>"}}, {});
   std::vector<std::string> names;
   for (const auto& [name, page] : pages) names.push_back(name);
-  EXPECT_EQ(names, (std::vector<std::string>{"report.html", "runs/listops-nystrom-seed0.html",
-                                             "runs/listops-standard-seed0.html"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"report.html", "runs/nystrom.html", "runs/standard.html"}));
   const std::string& report = pages.at("report.html");
   for (const char* id :
        {"accuracy", "tradeoff", "curves", "training", "memory-time", "runs", "provenance", "bad"})
     EXPECT_TRUE(contains(report, fmt::format("<h2 id=\"{}\">", id))) << id;
   EXPECT_FALSE(contains(report, "<h2 id=\"fidelity\">"));
-  EXPECT_TRUE(contains(report, "<a href=\"runs/listops-nystrom-seed0.html\">"));
+  EXPECT_TRUE(contains(report, "<a href=\"runs/nystrom.html\">"));
   EXPECT_TRUE(contains(report, "1 files could not be used, or not wholly"));
-  EXPECT_TRUE(contains(report, "x/result.json</td><td>cut short</td>"));
+  EXPECT_TRUE(contains(report, "x/result.json</th><td>cut short</td>"));
   EXPECT_TRUE(contains(report, "Beside the published numbers"));
   EXPECT_TRUE(contains(report, "Differences to the best"));
   EXPECT_TRUE(contains(report, std::string(64, 'a')));
+  // What is said twice below stands once, at the end; links and a summary stand on top.
+  const std::string data = "data: listops aaaaaaaa";
+  EXPECT_EQ(report.find(data), report.rfind(data));
+  EXPECT_GT(report.find(data), report.find("<h2 id=\"notes\">"));
+  const size_t score = report.find("<h2 id=\"score\">");
+  ASSERT_NE(score, std::string::npos);
+  for (const char* link : {"accuracy.csv", "accuracy.tex", "memory_time.tex", "runs.csv"})
+    EXPECT_LT(report.find(fmt::format("<a href=\"{}\">", link)), score) << link;
+  EXPECT_LT(report.find("highest accuracy"), score);
+  EXPECT_LT(score, report.find("<h2 id=\"accuracy\">"));
+  for (const char* alt : {"alt=\"listops: accuracy, speed and memory of training. Across: training",
+                          "alt=\"listops: accuracy against time of a training step, ms. Across:",
+                          "nystrom: 66.0 at 100."})
+    EXPECT_TRUE(contains(report, alt)) << alt;
 }
 
 TEST(Pages, OfARunShowItsResultConfusionAndProvenance) {
@@ -129,12 +157,14 @@ TEST(Pages, OfARunShowItsResultConfusionAndProvenance) {
       [](const Result&, int64_t index) { return Sample{.text = fmt::format("(MAX {} )", index)}; });
   EXPECT_TRUE(contains(page, "<h1>nystrom on listops, seed 0</h1>"));
   EXPECT_TRUE(contains(page, "66.00 % [52.15, 77.56], 33 of 50")) << page;
-  EXPECT_TRUE(contains(page, "alt=\"loss against steps\""));
-  EXPECT_TRUE(contains(page, "<td>training.steps</td><td>5000</td>"));
+  EXPECT_TRUE(contains(page,
+                       "alt=\"nystrom on listops, seed 0, loss. Across: steps; up: loss. training: "
+                       "10.0 at 10.0 to 1 at "));
+  EXPECT_TRUE(contains(page, "<th scope=\"row\">training.steps</th><td>5000</td>"));
   EXPECT_TRUE(contains(page, "<li>overridden: training.steps=5000</li>"));
   // Label 0 stands at 0, 10, 20, 30 and 40, of which 0 and 30 are wrong: predicted 1.
   EXPECT_TRUE(contains(page,
-                       "<tr><th>0</th><td style=\"--share: 0.270\">3</td>"
+                       "<tr><th scope=\"row\">0</th><td style=\"--share: 0.270\">3</td>"
                        "<td style=\"--share: 0.180\">2</td><td style=\"--share: 0.000\">0</td>"));
   EXPECT_TRUE(contains(page, "<td style=\"--share: 0\">60.0</td>"));
   // The most confident mistake is the last wrong one.
@@ -166,7 +196,8 @@ TEST(Pages, OfARunSayWhatCannotBeShown) {
   r.status = Status::oom;
   r.reason = "at step 3";
   r.test.reset();
-  EXPECT_TRUE(contains(run_page(r, "n", {}, {}), "<td>reason</td><td>at step 3</td>"));
+  EXPECT_TRUE(
+      contains(run_page(r, "n", {}, {}), "<th scope=\"row\">reason</th><td>at step 3</td>"));
 }
 
 TEST(Pages, HaveNamesThatAreSafeAndDifferent) {
@@ -180,6 +211,28 @@ TEST(Pages, HaveNamesThatAreSafeAndDifferent) {
             (std::vector<std::string>{"listops-nystrom-seed0", "listops-nystrom-seed0-2",
                                       "listops-etc-passwd-seed0",
                                       "listops-" + std::string(72, 'x') + "-seed0", "seed0"}));
+}
+
+TEST(Pages, AreNamedByTheFoldersOfTheirRuns) {
+  const auto names_of = [](const std::vector<std::string>& folders) {
+    std::vector<Result> results;
+    for (const std::string& folder : folders) {
+      results.push_back(example_result());
+      results.back().path = folder + "/result.json";
+    }
+    return page_names(results);
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names_of({"runs/lr-1e-3"}), Names{"lr-1e-3"});
+  EXPECT_EQ(names_of({"/x/runs/a", "/x/runs/b"}), (Names{"a", "b"}));
+  EXPECT_EQ(names_of({"x/a", "y/a"}), (Names{"x-a", "y-a"}));
+  EXPECT_EQ(names_of({"out/runs/listops/nystrom/seed0"}), Names{"listops-nystrom-seed0"});
+  EXPECT_EQ(names_of({"out/runs/listops/nystrom/seed0", "out/runs/text/nystrom[a=1]/seed0"}),
+            (Names{"listops-nystrom-seed0", "text-nystrom-a-1-seed0"}));
+  EXPECT_EQ(names_of({"one/runs/listops/nystrom/seed0", "two/runs/listops/nystrom/seed0"}),
+            (Names{"one-listops-nystrom-seed0", "two-listops-nystrom-seed0"}));
+  EXPECT_EQ(names_of({"a", "a"}), (Names{"a", "a-2"}));
+  EXPECT_EQ(names_of({"../../etc", "<script>"}), (Names{"etc", "script"}));
 }
 
 TEST(Pages, HostileRecordsStayText) {

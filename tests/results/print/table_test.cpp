@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "results/print/latex.h"
+
 namespace lra {
 namespace {
 
@@ -42,11 +44,38 @@ TEST(Tables, CsvIsRfc4180) {
 }
 
 TEST(Tables, LatexIsABooktabsTable) {
-  EXPECT_EQ(to_latex(small()),
-            "\\begin{table}\n\\centering\n\\caption{T\\_1}\n\\begin{tabular}{lr}\n\\toprule\n"
-            "attention & 512 \\\\\n\\midrule\nNyström & 1 / 2 \\\\\nx &  "
-            "\\\\\n\\bottomrule\n\\end{tabular}\n"
-            "\n\\footnotesize 50 \\% of it\n\\end{table}\n");
+  Table table = small();
+  table.rows.push_back({"best", "3.50±0.1 n=2"});
+  table.bold = {{2, 1}};
+  EXPECT_EQ(to_latex(table, "a-1"),
+            "% needs \\usepackage{booktabs,graphicx}\n% 50 \\% of it\n"
+            "\\begin{table}[t]\n\\centering\n\\caption{T\\_1}\n\\label{tab:a-1}\n"
+            "\\smallskip\\footnotesize\n\\setlength{\\tabcolsep}{3pt}\n"
+            "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n"
+            "\\begin{tabular}{lr}\n\\toprule\nattention & 512 \\\\\n\\midrule\n"
+            "Nyström & 1 / 2 \\\\\nx &  \\\\\n"
+            "best & \\textbf{3.50{\\tiny$\\pm$0.1 n=2}} \\\\\n"
+            "\\bottomrule\n\\end{tabular}}\n\\end{table}\n");
+  EXPECT_NE(to_latex(table, "a", /*wide=*/true).find("\\begin{table*}[t]"), std::string::npos);
+}
+
+// pdfLaTeX has letters with accents, and stops at what it has not.
+TEST(Tables, LatexPrintsForeignLettersAsTheirCodePoints) {
+  const std::string text = to_latex(with("注é 意"), "x");
+  EXPECT_NE(text.find("\\lraunicode{6CE8}{注}é \\lraunicode{610F}{意} "), std::string::npos);
+  EXPECT_NE(text.find("\\DeclareRobustCommand{\\lraunicode}[2]"), std::string::npos);
+  EXPECT_EQ(to_latex(with("é"), "x").find("lraunicode"), std::string::npos);
+}
+
+TEST(Tables, GatheredNotesStandOnceAndAreNamedByNumber) {
+  Table one = small(), two = small();
+  one.notes = {"own", "common", "WARNING: x"};
+  two.notes = {"common", "WARNING: x"};
+  std::vector<Table*> both{&one, &two};
+  EXPECT_EQ(gather_notes(both), (std::vector<std::string>{"common"}));
+  EXPECT_EQ(one.notes, (std::vector<std::string>{"own", "WARNING: x"}));
+  EXPECT_TRUE(to_text(two).ends_with("  * WARNING: x\n  * see [1]\n"));
+  EXPECT_TRUE(to_markdown(two).ends_with("- WARNING: x\n- see \\[1\\]\n"));
 }
 
 TEST(Tables, WidthsCountWhatATerminalShows) {
@@ -77,11 +106,13 @@ TEST(Tables, CsvQuotesAndDefusesFormulas) {
 }
 
 TEST(Tables, LatexEscapesEverySpecialCharacter) {
-  const std::string text = to_latex(with("\\input{x} & % $ # _ ~ ^ < > [2pt] ± × –"));
-  EXPECT_NE(text.find("\\textbackslash{}input\\{x\\} \\& \\% \\$ \\# \\_ \\textasciitilde{} "
-                      "\\textasciicircum{} "
-                      "\\textless{} \\textgreater{} {[}2pt{]} $\\pm$ $\\times$ -- \\\\"),
-            std::string::npos)
+  const std::string text = to_latex(with("*|\\input{x} & % $ # _ ~ ^ < > [2pt] ± × –"), "x");
+  EXPECT_NE(
+      text.find(
+          "\n{*}\\textbar{}\\textbackslash{}input\\{x\\} \\& \\% \\$ \\# \\_ \\textasciitilde{} "
+          "\\textasciicircum{} "
+          "\\textless{} \\textgreater{} {[}2pt{]} $\\pm$ $\\times$ -- \\\\"),
+      std::string::npos)
       << text;
 }
 

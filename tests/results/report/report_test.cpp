@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "results/records/store.h"
+#include "results/report/latex_tables.h"
+#include "results/tables/summary_table.h"
 #include "tests/results/examples.h"
 
 namespace lra {
@@ -25,7 +29,7 @@ TEST(Report, HoldsEveryFileThatItsRecordsAllow) {
   records.profiles = {example_profile("standard", 512, 1, 1)};
   EXPECT_EQ(names(make_report(records)),
             (std::vector<std::string>{"memory_time.csv", "memory_time.json", "memory_time.tex",
-                                      "report.md"}));
+                                      "memory_time_detail.tex", "report.md"}));
 }
 
 TEST(Report, ListsTheFilesThatCouldNotBeUsed) {
@@ -79,6 +83,106 @@ TEST(Report, TheSummaryIsTheTwoTables) {
   ASSERT_NE(cost, std::string::npos);
   EXPECT_LT(accuracy, cost);
   EXPECT_FALSE(contains(text, "Training cost"));
+}
+
+TEST(Report, ATableForAPaperHoldsTheDetailsAsComments) {
+  Result nystrom = example_result("nystrom"), standard = example_result("standard", 0, 700);
+  standard.attention.label = "standard_注意";
+  const std::string text = accuracy_latex(std::vector<Result>{nystrom, standard});
+  EXPECT_TRUE(contains(text, "\\label{tab:lra-accuracy}")) << text;
+  EXPECT_TRUE(
+      contains(text, "nystrom & \\textbf{37.05{\\tiny$\\pm$2.1}} \\\\\n-- published & 37.15 "))
+      << text;
+  EXPECT_TRUE(contains(text, "standard\\_\\lraunicode{6CE8}{注}")) << text;
+  EXPECT_TRUE(contains(text, "% nystrom: listops \\% 37.05 {[}34.96, 39.19{]}\n")) << text;
+  EXPECT_TRUE(contains(text, "% trained on: Xeon, 2 cores, 8 GiB\n")) << text;
+  const std::string cost = memory_time_latex(
+      std::vector<Profile>{example_profile("a", 512, 3, 2), example_profile("b", 512, 4, 1)});
+  EXPECT_TRUE(contains(cost, "\\label{tab:lra-memory}")) << cost;
+  EXPECT_TRUE(contains(cost, "a & \\textbf{3} \\\\\nb & 4 \\\\\n")) << cost;
+  EXPECT_TRUE(contains(cost, "a & 2{\\tiny$\\pm$0.02} \\\\\nb & \\textbf{1{\\tiny$\\pm$0.01}}"))
+      << cost;
+  EXPECT_TRUE(contains(cost, "% a cell is MiB / ms")) << cost;
+}
+
+// Two words of a cell in two lines would be read as two cells.
+TEST(Report, TheSummaryBreaksNoCellOfATableInEightyColumns) {
+  Records records;
+  for (const char* task : {"listops", "text", "retrieval", "image", "pathfinder"}) {
+    for (const char* name : {"linformer", "performer"}) {
+      records.results.push_back(example_result(name));
+      records.results.back().task = task;
+      records.results.back().data.fingerprint = task;
+    }
+  }
+  for (const int64_t length : {512, 1024, 2048, 4096, 8192})
+    records.profiles.push_back(example_profile("standard", length, 1e-2 * length, 1e-1 * length));
+  const std::string text = summary_text(records, 80), wide = summary_text(records);
+  EXPECT_TRUE(contains(text, "\nlinformer  "));
+  EXPECT_TRUE(contains(text, "37.05±2.1  37.05±2.1")) << text;
+  EXPECT_TRUE(contains(text, "±: the longer side of the 95 % interval"));
+  EXPECT_TRUE(contains(text, "5.12 / 51.2  10.2 / 102  20.5 / 205  41.0 / 410  81.9 / 819\n"))
+      << text;
+  EXPECT_FALSE(contains(text, "N^1"));
+  EXPECT_FALSE(contains(text, "GTX"));
+  EXPECT_TRUE(contains(wide, "37.05 [34.96, 39.19]"));
+  EXPECT_TRUE(contains(wide, "GTX"));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), 80u) << line;
+}
+
+TEST(Report, TheSummarySaysWhoIsHighestOfARecipeAndWhatItCostsOnAMachine) {
+  Records records;
+  for (const char* name : {"a", "b", "c", "d"}) {
+    Result r = example_result(name, 0, name == std::string("c") ? 900 : 800);
+    r.config["training"]["batch"] = 32;
+    r.training.steps_per_second = name == std::string("b") ? 20.0 : 10.0;
+    if (*name >= 'c') r.machine.cores = 64;
+    records.results.push_back(r);
+  }
+  Result slow = example_result("standard", 0, 300);
+  slow.config["training"]["batch"] = 32;
+  slow.status = Status::oom;
+  slow.test.reset();
+  records.results.push_back(slow);
+  records.results[0].test->correct = 340;
+  records.results[0].test->accuracy = 0.17;
+  using Row = std::vector<std::string>;
+  EXPECT_EQ(
+      summary_table(records).rows,
+      (std::vector<Row>{{"records", "5 runs: 5 attentions, 1 task"},
+                        {"recipe", "protocol lra-strict, float32"},
+                        {"not ok", "1 oom"},
+                        {"not learned", "listops: a"},
+                        {"highest accuracy", "c: 45.00 % [42.83, 47.19]"},
+                        {"fastest training", "b: 640 samples/s, on Xeon, 2 cores, 8 GiB"},
+                        {"least memory", "a: 300 MiB in training, on Xeon, 2 cores, 8 GiB"},
+                        {"fastest training", "d: 320 samples/s, on Xeon, 64 cores, 8 GiB"},
+                        {"least memory", "c: 300 MiB in training, on Xeon, 64 cores, 8 GiB"}}));
+}
+
+TEST(Report, OneAttentionHasOneColourInAllPlots) {
+  Records records;
+  Result a = example_result("a"), b = example_result("b"), alone = example_result("b");
+  for (Result* r : {&a, &b, &alone}) r->config["training"]["batch"] = 32;
+  alone.task = "text";
+  alone.data.fingerprint = "c";
+  alone.log = std::make_shared<std::vector<LogLine>>(
+      std::vector<LogLine>{{.step = 1, .split = LogSplit::dev, .loss = 1, .accuracy = 0.5}});
+  records.results = {a, b, alone};
+  records.profiles = {example_profile("b", 512, 1, 1), example_profile("b", 1024, 2, 2)};
+  size_t series_of_b = 0;
+  for (const Plot& plot : report_plots(records)) {
+    for (const PlotSeries& series : plot.series) {
+      if (series.name != "b") continue;
+      ++series_of_b;
+      EXPECT_EQ(series.look, 1u) << plot.name;
+    }
+    if (plot.name == "curves-1-dev-loss") {
+      EXPECT_TRUE(contains(plot_script(plot), "linecolor 2 title 'b'")) << plot_script(plot);
+    }
+  }
+  EXPECT_EQ(series_of_b, 6u);
 }
 
 TEST(Report, HostileRecordsStayText) {

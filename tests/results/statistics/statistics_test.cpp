@@ -42,6 +42,29 @@ TEST(Statistics, StudentIntervalEqualsScipys) {
             "a Student interval needs at least 2 samples, not 1");
 }
 
+TEST(Statistics, SeedsThatAgreeHaveTheIntervalOfTheTestSet) {
+  const Interval wilson = wilson_interval(280, 2000);
+  const Interval same = seeds_interval(std::vector<double>{0.14, 0.14}, 2000);
+  EXPECT_NEAR(same.low, wilson.low, 1e-14);
+  EXPECT_NEAR(same.high, wilson.high, 1e-14);
+  // One that is wider than the sampling stays Student's, but for the ends of all fractions.
+  const std::vector<double> x{0.371, 0.362, 0.389};
+  EXPECT_DOUBLE_EQ(seeds_interval(x, 2000).low, student_interval(x).low);
+  EXPECT_DOUBLE_EQ(seeds_interval(x, 2000).high, student_interval(x).high);
+  EXPECT_EQ(seeds_interval(std::vector<double>{0.1, 0.9}, 2000).low, 0);
+  EXPECT_EQ(seeds_interval(std::vector<double>{0.1, 0.9}, 2000).high, 1);
+}
+
+TEST(Statistics, AMeanOfEstimatesHasTheIntervalOfTheirs) {
+  // Zou and Donner 2008, equation 2, for a sum: l = sum - sqrt(sum (x - l)^2)
+  const Estimate mean = mean_of_independent(
+      std::vector<Estimate>{{.value = 10, .ci95 = {7, 14}}, {.value = 20, .ci95 = {16, 23}}});
+  EXPECT_DOUBLE_EQ(mean.value, 15);
+  EXPECT_DOUBLE_EQ(mean.ci95.low, 12.5);
+  EXPECT_DOUBLE_EQ(mean.ci95.high, 17.5);
+  EXPECT_THROW(mean_of_independent({}), std::runtime_error);
+}
+
 TEST(Statistics, MedianAndQuartilesEqualNumpys) {
   // np.median(x), stats.iqr(x)
   const MedianEstimate e = median_estimate(std::vector<double>{3, 1, 4, 1, 5, 9, 2, 6, 5, 3});

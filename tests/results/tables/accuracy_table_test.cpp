@@ -2,12 +2,14 @@
 #include "results/tables/accuracy_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <tuple>
 
 #include "results/print/html.h"
+#include "results/print/latex.h"
 #include "results/tables/published_table.h"
 #include "tests/results/examples.h"
 
@@ -30,16 +32,26 @@ std::string cell(const Table& table, const std::string& name, const std::string&
   return "(no such cell)";
 }
 
+// The published number below an attention's row.
+std::string published_beside(const Table& table, const std::string& name) {
+  for (size_t r = 1; r < table.rows.size(); ++r) {
+    if (table.rows[r][0] == name + kPublishedRow && table.rows[r - 1][0] == name)
+      return table.rows[r][1];
+  }
+  return "(no such cell)";
+}
+
 TEST(AccuracyTable, OneRunShowsWilsonsIntervalBesideThePublishedNumber) {
   const auto tables = accuracy_tables(
       std::vector<Result>{example_result("nystrom"), example_result("standard", 0, 700)});
   ASSERT_EQ(tables.size(), 1u);
   EXPECT_EQ(cell(tables[0], "nystrom", "listops %"), "37.05 [34.96, 39.19]");
-  EXPECT_EQ(cell(tables[0], "nystrom", "published"), "37.15");
-  EXPECT_EQ(cell(tables[0], "standard", "published"), "37.10");
+  EXPECT_EQ(published_beside(tables[0], "nystrom"), "37.15");
+  EXPECT_EQ(published_beside(tables[0], "standard"), "37.10");
   EXPECT_EQ(cell(tables[0], "(most frequent label)", "listops %"), "17.30");
-  EXPECT_TRUE(contains(tables[0].title, "protocol lra-strict, float32, data listops aaaaaaaa"));
+  EXPECT_EQ(tables[0].title, "Accuracy: protocol lra-strict, float32");
   const std::string text = text_of(tables);
+  EXPECT_TRUE(contains(text, "data: listops aaaaaaaa"));
   EXPECT_TRUE(contains(text, "published: Xiong et al."));
   EXPECT_TRUE(contains(text, "difference of protocol, lra-strict against nystromformer2021: "));
   EXPECT_TRUE(contains(text, "trained on: Xeon, 2 cores, 8 GiB"));
@@ -50,7 +62,7 @@ TEST(AccuracyTable, FootnotesSayWhoMadeThePublishedNumbersAndTheirSlips) {
   Result run = example_result("sinkhorn");
   run.protocol = "tay2020";
   const auto tables = accuracy_tables(std::vector<Result>{run});
-  EXPECT_EQ(cell(tables[0], "sinkhorn", "published"), "33.67");
+  EXPECT_EQ(published_beside(tables[0], "sinkhorn"), "33.67");
   const std::string text = text_of(tables);
   EXPECT_TRUE(contains(text,
                        "ICLR 2021, Table 1, arXiv 2011.04006 v1 (2020-11); official, made by "
@@ -85,7 +97,7 @@ TEST(AccuracyTable, WhatDiffersFromThePublishedRunsStandsBelowEveryTable) {
         }
         const std::string head = "difference of protocol, " + protocol + " against ";
         for (const std::string& text :
-             {to_text(*table), to_markdown(*table), to_html(*table), to_latex(*table)})
+             {to_text(*table), to_markdown(*table), to_html(*table), to_latex(*table, "x")})
           EXPECT_TRUE(contains(text, head)) << text;
       }
       ++pairs;
@@ -106,7 +118,7 @@ TEST(AccuracyTable, AReleasedFormStandsBesideThePublishedRowOfItsName) {
     standard.protocol = "tay2020";
     const std::vector<Result> runs{run, standard};
     const Table accuracy = accuracy_tables(runs)[0], beside = published_difference_tables(runs)[0];
-    EXPECT_EQ(cell(accuracy, run.attention.name, "published"), percent);
+    EXPECT_EQ(published_beside(accuracy, run.attention.name), percent);
     EXPECT_EQ(beside.rows.size(), 2u) << to_text(beside);
     const std::string note =
         fmt::format("{}_tay2020: what the released code calls {}, beside the published row {}",
@@ -135,7 +147,7 @@ TEST(AccuracyTable, ALaterRegimeNeverStandsBesideIntervals) {
       {.name = "x", .variant = parse_variant("nystrom"), .values = {99.5}, .average = 99.5}};
   references.insert(references.begin(), later);
   const std::vector<Result> runs{example_result("nystrom")};
-  EXPECT_EQ(cell(accuracy_tables(runs, references)[0], "nystrom", "published"), "37.15");
+  EXPECT_EQ(published_beside(accuracy_tables(runs, references)[0], "nystrom"), "37.15");
   const std::string text = text_of(accuracy_tables(runs, references)) +
                            text_of(published_difference_tables(runs, references)) +
                            to_csv(accuracy_long(runs, references));
@@ -204,6 +216,13 @@ TEST(AccuracyTable, SeveralSeedsShowTheirMeanAndStudentsInterval) {
   EXPECT_EQ(cell(accuracy_tables(seeds)[0], "nystrom", "listops %"), "37.40 [33.98, 40.82] n=3");
 }
 
+TEST(AccuracyTable, SeedsThatAgreeKeepTheSamplingOfTheTestSet) {
+  // statsmodels' proportion_confint(280, 2000, method='wilson')
+  const std::vector<Result> seeds{example_result("nystrom", 0, 280),
+                                  example_result("nystrom", 1, 280)};
+  EXPECT_EQ(cell(accuracy_tables(seeds)[0], "nystrom", "listops %"), "14.00 [12.55, 15.59] n=2");
+}
+
 TEST(AccuracyTable, ARepeatedSeedCountsOnce) {
   const auto tables = accuracy_tables(
       std::vector<Result>{example_result("nystrom", 0, 741), example_result("nystrom", 0, 800)});
@@ -270,8 +289,11 @@ TEST_P(NeverMerged, RunsThatDifferInIt) {
   const auto tables = accuracy_tables(std::vector<Result>{example_result("nystrom"), other});
   ASSERT_EQ(tables.size(), 2u);
   int titled = 0;
-  for (const Table& table : tables) {
-    titled += contains(table.title, GetParam().in_title);
+  for (Table table : tables) {
+    titled += contains(table.title + "\n" + fmt::format("{}", fmt::join(table.notes, "\n")),
+                       GetParam().in_title);
+    EXPECT_TRUE(contains(table.title, "recipe ")) << table.title;
+    std::erase_if(table.rows, [](const auto& row) { return row[0].ends_with(kPublishedRow); });
     EXPECT_EQ(table.rows.size(), 2u);  // one attention and the most frequent label
   }
   EXPECT_EQ(titled, 1);
@@ -285,7 +307,7 @@ INSTANTIATE_TEST_SUITE_P(
                    "listops bbbbbbbb"},
         Difference{"protocol", [](Result& r) { r.protocol = "tay2020"; }, "protocol tay2020"},
         Difference{"overridden", [](Result& r) { r.config["overridden"] = {"training.steps"}; },
-                   "(overridden: training.steps=5000)"},
+                   "not the recipe of lra-strict: training.steps=5000"},
         Difference{"synthetic", [](Result& r) { r.data.synthetic = true; }, "synthetic data"},
         Difference{"dtype", [](Result& r) { r.config["dtype"] = "bfloat16"; }, "bfloat16"}),
     [](const auto& difference) { return difference.param.name; });
@@ -302,8 +324,8 @@ TEST(AccuracyTable, ASettingThatNobodyDeclaredOverriddenStillSeparates) {
   b.config["training"]["steps"] = 10;  // a protocol file of the same name, say
   const auto tables = accuracy_tables(std::vector<Result>{a, b});
   ASSERT_EQ(tables.size(), 2u);
-  EXPECT_TRUE(contains(tables[0].title, "(with training.steps=10)")) << tables[0].title;
-  EXPECT_TRUE(contains(tables[1].title, "(with training.steps=5000)")) << tables[1].title;
+  EXPECT_TRUE(contains(to_text(tables[0]), "with: training.steps=10\n")) << to_text(tables[0]);
+  EXPECT_TRUE(contains(to_text(tables[1]), "with: training.steps=5000\n")) << to_text(tables[1]);
 }
 
 TEST(AccuracyTable, TasksWithValuesOfTheirOwnShareATable) {
@@ -314,8 +336,56 @@ TEST(AccuracyTable, TasksWithValuesOfTheirOwnShareATable) {
   b.config["training"]["steps"] = 10;
   const auto tables = accuracy_tables(std::vector<Result>{a, b});
   ASSERT_EQ(tables.size(), 1u);
-  EXPECT_TRUE(contains(tables[0].title, "(overridden: training.steps=10 (text), 5000 (listops))"))
-      << tables[0].title;
+  EXPECT_TRUE(contains(to_text(tables[0]), "training.steps=10 (text), 5000 (listops)"))
+      << to_text(tables[0]);
+  EXPECT_TRUE(contains(tables[0].title, "1 setting overridden")) << tables[0].title;
+}
+
+// A cell of a suite of a budget that sets other keys for each of two tasks.
+Result cell_of_quick(const std::string& attention, const std::string& task, int64_t correct) {
+  Result r = example_result(attention, 0, correct);
+  r.task = task;
+  r.data.fingerprint = std::string(64, task[0]);
+  r.config["training"]["batch"] = task == "text" ? 16 : 32;
+  r.config["overridden"] = {task == "text" ? "training.batch" : "training.steps"};
+  r.budget = {.name = "quick", .tasks = "{}", .keys = {"training.batch", "training.steps"}};
+  return r;
+}
+
+TEST(AccuracyTable, WhatABudgetSetsByTaskIsOneRecipe) {
+  std::vector<Result> results{
+      cell_of_quick("nystrom", "listops", 741), cell_of_quick("nystrom", "text", 1200),
+      cell_of_quick("standard", "listops", 700), cell_of_quick("standard", "text", 1300)};
+  for (Result& r : results) r.data.synthetic = r.task == "text";
+  const auto tables = accuracy_tables(results);
+  ASSERT_EQ(tables.size(), 1u);
+  const Table& table = tables[0];
+  EXPECT_EQ(table.title, "Accuracy: protocol lra-strict, budget quick, float32");
+  EXPECT_EQ(table.columns.size(), 4u);
+  EXPECT_EQ(table.columns[2].header, "text* %");
+  EXPECT_TRUE(cell(table, "standard", "average of 2").starts_with("50.00 [")) << to_text(table);
+  EXPECT_EQ(table.bold, (std::set<std::pair<size_t, size_t>>{{0, 1}, {1, 2}, {1, 3}}));
+  EXPECT_TRUE(contains(to_text(table),
+                       "settings of budget quick, not the recipe of lra-strict: "
+                       "training.batch=16 (text); training.steps=5000 (listops)"))
+      << to_text(table);
+  EXPECT_TRUE(contains(to_text(table), "* text: synthetic: stand-in data"));
+  EXPECT_EQ(published_beside(table, "nystrom"), "(no such cell)") << "of another recipe";
+  // The user's own attention, trained by hand on the same data with the same settings.
+  Result own = cell_of_quick("own", "listops", 600);
+  own.budget = {};
+  results.push_back(own);
+  EXPECT_EQ(accuracy_tables(results).size(), 1u);
+  // Another budget of that name, or another setting over it, is another recipe.
+  results.back() = cell_of_quick("own", "listops", 600);
+  results.back().budget.tasks = "{\"text\":{}}";
+  EXPECT_EQ(accuracy_tables(results).size(), 2u);
+  results.back() = cell_of_quick("own", "listops", 600);
+  results.back().config["overridden"].push_back("optimizer.lr");
+  EXPECT_EQ(accuracy_tables(results).size(), 2u);
+  // Without the budget the keys differ by task.
+  for (Result& r : results) r.budget = {};
+  EXPECT_EQ(accuracy_tables(std::span(results).first(4)).size(), 2u);
 }
 
 TEST(AccuracyTable, HowABatchIsSplitIsNoRecipe) {
@@ -352,11 +422,11 @@ TEST(AccuracyTable, NotesNameATestSetOfAnotherSize) {
                        "listops: 200 test examples here, 2000 in the published runs"));
 }
 
-TEST(AccuracyTable, AProtocolThatNoPaperUsedHasNoPublishedColumn) {
+TEST(AccuracyTable, AProtocolThatNoPaperUsedHasNoPublishedRow) {
   Result r = example_result();
   r.protocol = "mine";
   const auto tables = accuracy_tables(std::vector<Result>{r});
-  EXPECT_EQ(cell(tables[0], "nystrom", "published"), "(no such cell)");
+  EXPECT_EQ(published_beside(tables[0], "nystrom"), "(no such cell)");
   EXPECT_TRUE(contains(text_of(tables), "no published numbers for protocol mine"));
 }
 
@@ -364,8 +434,8 @@ TEST(AccuracyTable, OneLabelWithDifferentOptionsIsTwoRows) {
   Result other = example_result("nystrom", 1);
   other.attention.options["num_landmarks"] = 32;
   const auto tables = accuracy_tables(std::vector<Result>{example_result("nystrom"), other});
-  EXPECT_EQ(cell(tables[0], "nystrom {num_landmarks=64}", "published"), "37.15");
-  EXPECT_EQ(cell(tables[0], "nystrom {num_landmarks=32}", "published"), "–");
+  EXPECT_EQ(published_beside(tables[0], "nystrom {num_landmarks=64}"), "37.15");
+  EXPECT_EQ(published_beside(tables[0], "nystrom {num_landmarks=32}"), "(no such cell)");
 }
 
 TEST(AccuracyTable, AnAverageNeedsEveryTask) {
@@ -376,7 +446,7 @@ TEST(AccuracyTable, AnAverageNeedsEveryTask) {
       std::vector<Result>{example_result("nystrom"), example_result("standard"), text});
   ASSERT_EQ(tables.size(), 1u);
   EXPECT_EQ(tables[0].columns[1].header, "listops %");
-  EXPECT_EQ(cell(tables[0], "nystrom", "average of 2"), "37.05");
+  EXPECT_EQ(cell(tables[0], "nystrom", "average of 2"), "37.05 [35.57, 38.56]");
   EXPECT_EQ(cell(tables[0], "standard", "average of 2"), "–");
 }
 

@@ -5,6 +5,9 @@
 
 #include <cmath>
 #include <set>
+#include <tuple>
+
+#include "results/print/circles.h"
 
 #include "tests/results/examples.h"
 
@@ -82,6 +85,73 @@ TEST(CurvePlots, AreMeansOverSeedsAtTheStepsOfAll) {
   EXPECT_EQ(plots[1].series[0].points[1][1], 4);
   EXPECT_EQ(plots[0].series[0].points[1][1], 25);
   EXPECT_TRUE(curve_plots(std::vector<Result>{plotted_run("a", 900, 1, 1)}).empty());
+}
+
+TEST(CurvePlots, OfASingleRunNameTheFolderThatTheUserNamed) {
+  Result r = plotted_run("a", 900, 1, 1);
+  add_log(r, 3, 10, 2);
+  const auto named = [&r](const std::string& path) {
+    r.path = path;
+    return curve_plots(std::vector<Result>{r})[0].series[0];
+  };
+  EXPECT_EQ(named("runs/high-rate/result.json").name, "a (high-rate)");
+  EXPECT_EQ(named("runs/high-rate/result.json").attention, "a");
+  EXPECT_EQ(named("runs/a/result.json").name, "a");
+  EXPECT_EQ(named("runs/listops/a/seed0/result.json").name, "a");
+}
+
+// Tay et al. 2021, Figure 3.
+TEST(ScorePlots, ShowSpeedAndAccuracyAndMemoryAsAnArea) {
+  std::vector<Result> results{plotted_run("a", 900, 10, 100), plotted_run("b", 800, 5, 400),
+                              plotted_run("a", 1100, 2.5, 100), plotted_run("b", 1000, 5, 400),
+                              plotted_run("c", 1000, 5, 400)};
+  for (size_t i = 0; i < results.size(); ++i) {
+    Result& r = results[i];
+    r.config["training"]["batch"] = 32;
+    if (i == 2 || i == 3) {
+      r.task = "text";
+      r.data.fingerprint = "t";
+    }
+  }
+  const auto plots = score_plots(results);
+  ASSERT_EQ(plots.size(), 1u);
+  const Plot& plot = plots[0];
+  EXPECT_EQ(plot.name, "score-1");
+  ASSERT_EQ(plot.series.size(), 2u) << "c did not run on text";
+  EXPECT_EQ(plot.series[0].name, "a");
+  EXPECT_NEAR(plot.series[0].points[0][0], 160, 1e-9);  // the geometric mean of 320 and 80
+  EXPECT_NEAR(plot.series[0].points[0][1], 50, 1e-9);
+  EXPECT_LT(plot.series[0].points[0][2], 49);
+  EXPECT_GT(plot.series[0].points[0][3], 51);
+  EXPECT_DOUBLE_EQ(plot.series[1].radius, 2 * plot.series[0].radius);
+  const std::string script = plot_script(plot);
+  EXPECT_TRUE(contains(script, "set object 1 circle at screen ")) << script;
+  EXPECT_TRUE(contains(script, "set output 'score-1.pdf'"));
+  // Machines are never mixed, and a record that does not say its batch has no speed.
+  results[0].machine.cores = 64;
+  EXPECT_TRUE(score_plots(results).empty());
+  results[0] = plotted_run("a", 900, 10, 100);
+  EXPECT_TRUE(score_plots(results).empty());
+}
+
+TEST(ScorePlots, NamesCoverNoCircleWhereThereIsRoom) {
+  Plot plot{.name = "p",
+            .log_x = false,
+            .log_y = false,
+            .x_range = PlotRange{0, 10},
+            .width = 700,
+            .height = 470,
+            .y_range = PlotRange{0, 10}};
+  for (const auto& [name, x, y] :
+       {std::tuple{"left", 4.0, 5.0}, {"right", 5.2, 5.0}, {"edge", 9.8, 5.0}})
+    plot.series.push_back(
+        {.name = name, .points = {{x, y, y, y}}, .style = PlotStyle::circle, .radius = 0.05});
+  const PlotBox box;
+  const auto places = label_places(plot, box);
+  ASSERT_EQ(places.size(), 3u);
+  EXPECT_LT(places[0].x, on_picture(plot, box, 4, 5).x - 0.05);
+  EXPECT_GT(places[1].x, on_picture(plot, box, 5.2, 5).x + 0.05);
+  EXPECT_LT(places[2].x, on_picture(plot, box, 9.8, 5).x - 0.05);
 }
 
 TEST(CurvePlots, LongLogsAreMeansOfNeighbours) {

@@ -1,0 +1,96 @@
+// How recipes and the rows of their tables are called.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "results/analysis/recipes.h"
+#include "results/records/json_line.h"
+
+namespace lra {
+
+std::string recipe_title(const RecipeGroup& group) {
+  std::string text = group.number > 0 ? fmt::format("recipe {}: ", group.number) : "";
+  text += "protocol " + group.protocol;
+  if (group.budget.known()) text += ", budget " + group.budget.name;
+  const size_t changed = group.overridden.size() + group.settings.size();
+  if (changed > 0)
+    text += fmt::format(", {} setting{} {}", changed, changed == 1 ? "" : "s",
+                        group.overridden.empty() ? "of its own" : "overridden");
+  if (!group.dtype.empty()) text += ", " + group.dtype;
+  if (group.synthetic.size() == group.fingerprints.size()) text += ", synthetic data";
+  return text;
+}
+
+std::vector<std::string> recipe_notes(const RecipeGroup& group,
+                                      const std::vector<std::string>& tasks) {
+  std::vector<std::string> notes;
+  const auto add = [&notes](const std::string& what, const std::vector<std::string>& settings) {
+    if (!settings.empty()) notes.push_back(fmt::format("{}: {}", what, fmt::join(settings, "; ")));
+  };
+  add("smoke or overridden run, not the recipe of " + group.protocol, group.overridden);
+  add("with", group.settings);
+  add(fmt::format("settings of budget {}, not the recipe of {}", group.budget.name, group.protocol),
+      group.of_budget);
+  std::vector<std::string> prints;
+  for (const std::string& task : tasks) {
+    const std::string& print = group.fingerprints.at(task);
+    prints.push_back(fmt::format("{} {}{}", task, print.empty() ? "unknown" : print.substr(0, 8),
+                                 group.synthetic.contains(task) ? " (stand-in)" : ""));
+  }
+  notes.push_back(fmt::format("data: {}", fmt::join(prints, ", ")));
+  return notes;
+}
+
+std::string recipe_text(const RecipeGroup& group, const std::vector<std::string>& tasks) {
+  std::string text = "protocol " + group.protocol;
+  if (group.budget.known()) text += ", budget " + group.budget.name;
+  if (!group.overridden.empty())
+    text += fmt::format(" (overridden: {})", fmt::join(group.overridden, ", "));
+  if (!group.settings.empty()) text += fmt::format(" (with {})", fmt::join(group.settings, ", "));
+  if (!group.dtype.empty()) text += ", " + group.dtype;
+  const auto is_synthetic = [&group](const std::string& task) {
+    return group.synthetic.contains(task);
+  };
+  if (std::ranges::all_of(tasks, is_synthetic)) text += ", synthetic data";
+  std::vector<std::string> prints;
+  for (const std::string& task : tasks) {
+    const std::string& print = group.fingerprints.at(task);
+    prints.push_back(task + " " + (print.empty() ? "unknown" : print.substr(0, 8)));
+  }
+  return text + fmt::format(", data {}", fmt::join(prints, ", "));
+}
+
+std::map<const Result*, std::string> row_names(const RecipeGroup& group) {
+  std::map<std::pair<std::string, std::string>, std::set<std::string>>
+      options;  // (label, task) -> options
+  std::map<std::string, std::vector<const Result*>> by_label;
+  for (const Result* r : group.results) {
+    if (!r->attention.options.empty())
+      options[{r->attention.label, r->task}].insert(json_line(r->attention.options));
+    by_label[r->attention.label].push_back(r);
+  }
+  std::map<const Result*, std::string> names;
+  for (const auto& [label, members] : by_label) {
+    const auto several = [&, &name = label](const Result* r) {
+      return options[{name, r->task}].size() > 1;
+    };
+    const bool apart = std::any_of(members.begin(), members.end(), several);
+    for (const Result* r : members) {
+      std::string extra;
+      for (const auto& [key, value] : r->attention.options.items()) {
+        const auto same = [&key = key, &value = value](const Result* other) {
+          const auto it = other->attention.options.find(key);
+          return it != other->attention.options.end() && *it == value;
+        };
+        if (apart && !std::all_of(members.begin(), members.end(), same)) {
+          extra += fmt::format("{}{}={}", extra.empty() ? "" : ", ", key, json_line(value));
+        }
+      }
+      names[r] = !extra.empty() ? fmt::format("{} {{{}}}", label, extra) : label;
+    }
+  }
+  return names;
+}
+
+}  // namespace lra

@@ -1,0 +1,92 @@
+#include "results/analysis/scores.h"
+
+#include <cmath>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "results/analysis/accuracy_cells.h"
+
+namespace lra {
+namespace {
+
+// Of sums and logarithms; what is beyond was not measured.
+bool usable(double value) { return value > 1e-12 && value < 1e15; }
+
+// Samples a second; nothing where the record does not say.
+std::optional<double> speed_of(const Result& r) {
+  const json::json_pointer at("/training/batch");
+  if (!r.config.contains(at) || !r.config.at(at).is_number() || !r.training.steps_per_second)
+    return std::nullopt;
+  return r.config.at(at).get<double>() * *r.training.steps_per_second;
+}
+
+// The geometric mean over tasks of the medians over runs; nothing once a task has none.
+class TaskMean {
+ public:
+  void add(std::vector<double> runs) {
+    std::erase_if(runs, [](double value) { return !usable(value); });
+    whole_ = whole_ && !runs.empty();
+    if (whole_) sum_ += std::log(stats::quantile(runs, 0.5));
+    ++count_;
+  }
+  std::optional<double> value() const {
+    if (!whole_ || count_ == 0) return std::nullopt;
+    return std::exp(sum_ / count_);
+  }
+
+ private:
+  bool whole_ = true;
+  double sum_ = 0;
+  int count_ = 0;
+};
+
+std::optional<Score> score_of(const AccuracyCells& cells, const std::vector<std::string>& tasks,
+                              const std::string& row, const std::string& machine) {
+  std::vector<stats::Estimate> accuracies;
+  TaskMean speed, memory;
+  for (const std::string& task : tasks) {
+    const auto it = cells.find({row, task});
+    if (it == cells.end()) return std::nullopt;
+    std::vector<double> speeds, memories;
+    bool here = false;
+    for (const Result* r : it->second.ok) {
+      if (machine_setting_text(*r) != machine) continue;
+      here = true;
+      if (const auto samples = speed_of(*r)) speeds.push_back(*samples);
+      if (r->training.peak_memory_mib) memories.push_back(*r->training.peak_memory_mib);
+    }
+    if (!here) return std::nullopt;
+    accuracies.push_back(it->second.estimate());
+    speed.add(std::move(speeds));
+    memory.add(std::move(memories));
+  }
+  return Score{.accuracy = stats::mean_of_independent(accuracies),
+               .speed = speed.value(),
+               .memory_mib = memory.value()};
+}
+
+}  // namespace
+
+std::vector<ScoreGroup> score_groups(std::span<const Result> results) {
+  std::vector<ScoreGroup> groups;
+  for (const RecipeGroup& recipe : group_by_recipe(results)) {
+    const std::vector<std::string> tasks = task_order(recipe, {});
+    const AccuracyCells cells = accuracy_cells(recipe);
+    std::set<std::string> rows, machines;
+    for (const auto& [key, cell] : cells) {
+      rows.insert(key.first);
+      for (const Result* r : cell.ok) machines.insert(machine_setting_text(*r));
+    }
+    for (const std::string& machine : machines) {
+      ScoreGroup group{.recipe = recipe, .machine = machine, .tasks = tasks, .rows = {}};
+      for (const std::string& row : rows) {
+        if (const auto score = score_of(cells, tasks, row, machine)) group.rows[row] = *score;
+      }
+      if (!group.rows.empty()) groups.push_back(std::move(group));
+    }
+  }
+  return groups;
+}
+
+}  // namespace lra

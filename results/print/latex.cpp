@@ -1,0 +1,142 @@
+#include "results/print/latex.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+
+#include "results/print/utf8.h"
+
+namespace lra {
+namespace {
+
+constexpr const char* kUnicodeCommand = R"tex(\ifdefined\lraunicode\else
+\DeclareRobustCommand{\lraunicode}[2]{\ifdefined\XeTeXversion#2\else
+  \ifdefined\directlua#2\else{\tiny U+#1}\fi\fi}\fi
+)tex";
+
+// Letters with the accents that LaTeX composes by itself stay; of any other character pdfLaTeX
+// would stop.
+std::string other_character(uint32_t code, std::string_view bytes) {
+  const bool letter = code >= 0xC0 && code <= 0xFF && code != 0xD0 && code != 0xDE &&
+                      code != 0xF0 && code != 0xF7 && code != 0xFE;
+  if (code < 0x80 || letter) return std::string(bytes);
+  return fmt::format("\\lraunicode{{{:04X}}}{{{}}}", code, bytes);
+}
+
+std::string escaped_latex(std::string_view raw) {
+  std::string result;
+  const std::string text = one_line(raw);
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Point point = decode_utf8(text, at);
+    switch (point.code) {
+      case '&':
+      case '%':
+      case '$':
+      case '#':
+      case '_':
+      case '{':
+      case '}':
+        result += '\\';
+        result += static_cast<char>(point.code);
+        break;
+      case '\\':
+        result += "\\textbackslash{}";
+        break;
+      case '~':
+        result += "\\textasciitilde{}";
+        break;
+      case '^':
+        result += "\\textasciicircum{}";
+        break;
+      case '<':
+        result += "\\textless{}";
+        break;
+      case '>':
+        result += "\\textgreater{}";
+        break;
+      case '|':
+        result += "\\textbar{}";
+        break;
+      case '*':
+        result += "{*}";
+        break;  // after \\ a star would forbid a page break
+      case '[':
+        result += "{[}";
+        break;  // after \\ a bracket would be read as a length
+      case ']':
+        result += "{]}";
+        break;
+      case 0xB1:
+        result += "$\\pm$";
+        break;
+      case 0xD7:
+        result += "$\\times$";
+        break;
+      case 0x2013:
+        result += "--";
+        break;
+      case 0x2014:
+        result += "---";
+        break;
+      case 0x2026:
+        result += "\\ldots{}";
+        break;
+      default:
+        result += other_character(point.code, text.substr(at, point.bytes));
+    }
+    at += point.bytes;
+  }
+  return result;
+}
+
+// A cell, with what follows a number's ± small.
+std::string cell_latex(const std::string& text, bool bold) {
+  constexpr std::string_view kSign = "±";
+  std::string result = escaped_latex(text);
+  const size_t at = text.find(kSign);
+  if (at != std::string::npos && at > 0 &&
+      std::isdigit(static_cast<unsigned char>(text[at - 1])) != 0)
+    result = fmt::format("{}{{\\tiny$\\pm${}}}", escaped_latex(text.substr(0, at)),
+                         escaped_latex(text.substr(at + kSign.size())));
+  return bold ? "\\textbf{" + result + "}" : result;
+}
+
+std::string comments(const Table& table) {
+  std::string text;
+  for (const std::string& note : table.notes) text += "% " + escaped_latex(note) + "\n";
+  return text;
+}
+
+}  // namespace
+
+std::string to_latex(const Table& table, const std::string& label, bool wide) {
+  std::string spec;
+  for (const Column& column : table.columns) spec += column.align == Align::kLeft ? 'l' : 'r';
+  const char* environment = wide ? "table*" : "table";
+  std::string body = fmt::format(
+      "\\begin{{{}}}[t]\n\\centering\n\\caption{{{}}}\n\\label{{tab:{}}}"
+      "\n\\smallskip\\footnotesize\n"
+      "\\setlength{{\\tabcolsep}}{{3pt}}\n"
+      "\\resizebox{{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}}{{!}}{{%\n"
+      "\\begin{{tabular}}{{{}}}\n\\toprule\n",
+      environment, escaped_latex(table.title), label, spec);
+  const auto add_line = [&](const auto& content) {
+    for (size_t c = 0; c < table.columns.size(); ++c)
+      body.append(c == 0 ? "" : " & ").append(content(c));
+    body += " \\\\\n";
+  };
+  add_line([&](size_t c) { return escaped_latex(table.columns[c].header); });
+  body += "\\midrule\n";
+  for (size_t r = 0; r < table.rows.size(); ++r) {
+    const auto& row = table.rows[r];
+    add_line([&](size_t c) {
+      return c < row.size() ? cell_latex(row[c], table.bold.contains({r, c})) : std::string();
+    });
+  }
+  body += fmt::format("\\bottomrule\n\\end{{tabular}}}}\n\\end{{{}}}\n", environment);
+  const bool unicode = body.find("\\lraunicode") != std::string::npos;
+  return "% needs \\usepackage{booktabs,graphicx}\n" + comments(table) +
+         (unicode ? kUnicodeCommand : "") + body;
+}
+
+}  // namespace lra

@@ -1,0 +1,19 @@
+// Characters of UTF-8 text.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace lra {
+
+struct Utf8Point {
+  uint32_t code = 0;
+  size_t bytes = 1;
+  bool valid = false;
+};
+
+/// Decodes the character at `at`; what is malformed is one byte that is not valid.
+Utf8Point decode_utf8(std::string_view text, size_t at);
+
+}  // namespace lra

@@ -1,0 +1,169 @@
+#include "results/tables/accuracy_notes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "results/analysis/standings.h"
+#include "results/tables/accuracy_table.h"
+#include "results/tables/published_table.h"
+
+namespace lra {
+namespace {
+
+// Which rows of a task did not learn it, and in how many of their seeds.
+void note_unlearned(const RecipeGroup& group, const AccuracyCells& cells, const std::string& task,
+                    std::vector<std::string>& notes) {
+  const Baseline baseline = baseline_of(group, task);
+  std::vector<std::string> rows;
+  for (const auto& [key, cell] : cells) {
+    if (key.second != task) continue;
+    const auto failed =
+        std::ranges::count_if(cell.ok, [&](const Result* r) { return !learned(*r, baseline); });
+    if (failed == 0) continue;
+    rows.push_back(cell.ok.size() == 1
+                       ? key.first
+                       : fmt::format("{} ({} of {} seeds)", key.first, failed, cell.ok.size()));
+  }
+  if (rows.empty()) return;
+  const bool chance = baseline.majority.value_or(0) < baseline.chance.value_or(0);
+  notes.push_back(fmt::format(
+      "WARNING: {} was not learned by {}: the interval reaches down to {} ({:.2f} %)", task,
+      fmt::join(rows, ", "), chance ? "chance" : "the most frequent label", *baseline.highest()));
+}
+
+// Which rows are not distinguishable from the best of a task.
+void note_standing(const std::vector<Standing>& all, const std::string& task,
+                   std::vector<std::string>& notes) {
+  std::string best;
+  std::vector<std::string> indistinguishable, below, untested;
+  for (const Standing& standing : all) {
+    if (standing.task != task) continue;
+    if (standing.place == Standing::Place::best) best = standing.row;
+    if (standing.place == Standing::Place::indistinguishable)
+      indistinguishable.push_back(standing.row);
+    if (standing.place == Standing::Place::below) below.push_back(standing.row);
+    if (standing.place == Standing::Place::untested)
+      untested.push_back(fmt::format("{} ({})", standing.row, standing.reason));
+  }
+  if (best.empty()) return;
+  std::string text = fmt::format("{}: best {}", task, best);
+  if (!indistinguishable.empty())
+    text += fmt::format("; not distinguishable from it: {}", fmt::join(indistinguishable, ", "));
+  if (!below.empty()) text += fmt::format("; below it: {}", fmt::join(below, ", "));
+  if (!untested.empty()) text += fmt::format("; not tested: {}", fmt::join(untested, ", "));
+  notes.push_back(text);
+}
+
+// What the runs are, whatever they are compared with.
+void note_runs(const RecipeGroup& group, const AccuracyCells& cells,
+               const std::vector<std::string>& tasks, std::vector<std::string>& notes) {
+  bool single = false, several = false, repeated = false;
+  std::map<std::string, std::set<std::string>> sources;  // of what is not generated, by task
+  for (const auto& [key, cell] : cells) {
+    single |= cell.ok.size() == 1;
+    several |= cell.ok.size() > 1;
+    repeated |= cell.repeated > 0;
+    for (const Result* r : cell.ok) {
+      const std::string& source = r->data.source;
+      if (!source.empty() && source != "generated") sources[key.second].insert(source);
+    }
+  }
+  const char* synthetic = "synthetic: stand-in data, comparable with no published number";
+  if (!group.synthetic.empty())
+    notes.push_back(
+        group.synthetic.size() == tasks.size()
+            ? synthetic
+            : fmt::format("{} {}: {}", kStandInMark, fmt::join(group.synthetic, ", "), synthetic));
+  for (std::string& note : recipe_notes(group, tasks)) notes.push_back(std::move(note));
+  if (single)
+    notes.push_back(
+        "test accuracy in % [95 % interval]: Wilson's interval of one run, which is the sampling "
+        "of the test set alone");
+  if (several)
+    notes.push_back(
+        "n seeds: mean and Student's 95 % interval over them, no narrower than Wilson's interval "
+        "of the mean on one test set");
+  if (tasks.size() > 1)
+    notes.push_back("average: the interval follows from those of the tasks, which are independent");
+  if (repeated) notes.push_back("a seed that ran more than once counts once, the first by path");
+  for (const auto& [task, names] : sources)
+    notes.push_back(fmt::format("data of {}: {}", task, fmt::join(names, "; ")));
+}
+
+// Where the published numbers are from, and what differs from the runs here.
+void note_published(const RecipeGroup& group, const AccuracyCells& cells,
+                    const std::vector<std::string>& tasks, const Published& reference,
+                    std::vector<std::string>& notes) {
+  const PublishedAccuracy& accuracy = *reference.accuracy;
+  note_beside(reference, group.protocol, notes);
+  note_released_forms(reference, group.results, notes);
+  for (const std::string& task : tasks) {
+    const auto published_count = accuracy.test_examples.find(task);
+    if (published_count == accuracy.test_examples.end()) continue;
+    std::set<int64_t> counts;
+    for (const auto& [key, cell] : cells) {
+      for (const Result* r : cell.ok) {
+        if (key.second == task) counts.insert(r->test->count);
+      }
+    }
+    counts.erase(published_count->second);
+    if (!counts.empty()) {
+      notes.push_back(fmt::format("{}: {} test examples here, {} in the published runs", task,
+                                  fmt::join(counts, " or "), published_count->second));
+    }
+  }
+}
+
+// Whose test accuracies chose what was tested.
+void note_choice(const AccuracyCells& cells, std::vector<std::string>& notes) {
+  std::set<std::string> tasks;
+  for (const auto& [key, cell] : cells) {
+    if (std::ranges::any_of(cell.ok, [](const Result* r) { return chosen_on_test(*r); }))
+      tasks.insert(key.second);
+  }
+  if (tasks.empty()) return;
+  notes.push_back(
+      fmt::format("{}: chosen on test: evaluation.dev is the test set here, so the best checkpoint "
+                  "is the one with the best test accuracy",
+                  fmt::join(tasks, ", ")));
+}
+
+}  // namespace
+
+std::vector<std::string> accuracy_notes(const RecipeGroup& group, const AccuracyCells& cells,
+                                        const std::vector<std::string>& tasks,
+                                        const Published* reference) {
+  std::vector<std::string> notes;
+  for (const std::string& task : tasks) note_unlearned(group, cells, task, notes);
+  const std::vector<Standing> all = standings(cells);
+  for (const std::string& task : tasks) note_standing(all, task, notes);
+  const auto tests = std::ranges::count_if(all, [](const Standing& s) { return !s.test.empty(); });
+  if (tests > 0) {
+    notes.push_back(
+        fmt::format("best: the highest mean; differences to it are tested at {:g} % (single runs: "
+                    "exact McNemar test; seeds: Welch's t test), Holm's correction over {} test{}",
+                    100 * kSignificance, tests, tests == 1 ? "" : "s"));
+  }
+  note_choice(cells, notes);
+  note_runs(group, cells, tasks, notes);
+  if (reference == nullptr) {
+    notes.push_back("no published numbers for protocol " + group.protocol);
+  } else if (shows_published(group)) {
+    note_published(group, cells, tasks, *reference, notes);
+  } else {
+    notes.push_back("published numbers are of another recipe: a table of its own has them");
+  }
+  std::set<std::string> machines;
+  for (const auto& [key, cell] : cells) {
+    for (const Result* r : cell.ok) machines.insert(machine_text(r->machine));
+  }
+  if (!machines.empty()) notes.push_back(fmt::format("trained on: {}", fmt::join(machines, "; ")));
+  return notes;
+}
+
+}  // namespace lra

@@ -1,0 +1,160 @@
+#include "results/tables/summary_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "results/analysis/accuracy_cells.h"
+#include "results/analysis/scores.h"
+#include "results/statistics/statistics.h"
+
+namespace lra {
+namespace {
+
+constexpr size_t kMostRecipes = 4;
+
+std::string count_text(size_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+class Summary {
+ public:
+  explicit Summary(Table& table) : table_(table) {}
+
+  void add(const std::string& what, const std::string& text) {
+    if (!text.empty()) table_.rows.push_back({what, text});
+  }
+
+  void add_records(const Records& records) {
+    std::set<std::string> attentions, tasks;
+    for (const Result& r : records.results) {
+      attentions.insert(r.attention.label);
+      tasks.insert(r.task);
+    }
+    std::vector<std::string> parts;
+    if (!records.results.empty())
+      parts.push_back(fmt::format("{}: {}, {}", count_text(records.results.size(), "run"),
+                                  count_text(attentions.size(), "attention"),
+                                  count_text(tasks.size(), "task")));
+    if (!records.profiles.empty())
+      parts.push_back(count_text(records.profiles.size(), "profile cell"));
+    if (!records.fidelity.empty())
+      parts.push_back(count_text(records.fidelity.size(), "fidelity cell"));
+    add("records", fmt::format("{}", fmt::join(parts, "; ")));
+  }
+
+  void add_recipe(const RecipeGroup& group) {
+    const std::string prefix = fmt::format("recipe {}: ", group.number),
+                      title = recipe_title(group);
+    add(group.number > 0 ? fmt::format("recipe {}", group.number) : "recipe",
+        title.starts_with(prefix) ? title.substr(prefix.size()) : title);
+    const AccuracyCells cells = accuracy_cells(group);
+    std::map<std::string, int> others;
+    for (const auto& [key, cell] : cells) {
+      for (const auto& [status, count] : cell.other) others[status] += count;
+    }
+    std::vector<std::string> statuses;
+    for (const auto& [status, count] : others)
+      statuses.push_back(fmt::format("{} {}", count, status));
+    add("not ok", fmt::format("{}", fmt::join(statuses, ", ")));
+    add("not learned", unlearned(group, cells));
+    if (group.synthetic.size() < group.fingerprints.size())
+      add("stand-in data", fmt::format("{}", fmt::join(group.synthetic, ", ")));
+    add_highest(group, cells);
+  }
+
+  // `machine`: where there are several.
+  void add_costs(const ScoreGroup& group, const std::string& machine) {
+    std::vector<std::pair<double, std::string>> speeds, memories;
+    for (const auto& [row, score] : group.rows) {
+      if (score.speed) speeds.emplace_back(*score.speed, row);
+      if (score.memory_mib) memories.emplace_back(*score.memory_mib, row);
+    }
+    if (speeds.size() > 1) {
+      const auto& [speed, row] = std::ranges::max(speeds);
+      add("fastest training", fmt::format("{}: {} samples/s{}", row, short_number(speed), machine));
+    }
+    if (memories.size() > 1) {
+      const auto& [memory, row] = std::ranges::min(memories);
+      add("least memory",
+          fmt::format("{}: {} MiB in training{}", row, short_number(memory), machine));
+    }
+  }
+
+ private:
+  // Of the attentions with a run that is ok on every task.
+  void add_highest(const RecipeGroup& group, const AccuracyCells& cells) {
+    std::map<std::string, std::vector<stats::Estimate>> rows;
+    for (const auto& [key, cell] : cells) {
+      if (!cell.ok.empty()) rows[key.first].push_back(cell.estimate());
+    }
+    const size_t tasks = group.fingerprints.size();
+    std::string text;
+    double highest = -1;
+    for (const auto& [row, estimates] : rows) {
+      const stats::Estimate mean = stats::mean_of_independent(estimates);
+      if (estimates.size() < tasks || mean.value <= highest) continue;
+      highest = mean.value;
+      text = fmt::format("{}: {:.2f} % [{:.2f}, {:.2f}]", row, mean.value, mean.ci95.low,
+                         mean.ci95.high);
+    }
+    add(tasks == 1 ? "highest accuracy" : "highest average", text);
+  }
+
+  // "pathfinder: all 5; text: linformer, standard"
+  static std::string unlearned(const RecipeGroup& group, const AccuracyCells& cells) {
+    std::map<std::string, std::vector<std::string>> failed;
+    std::map<std::string, size_t> all;
+    for (const auto& [key, cell] : cells) {
+      const auto& [row, task] = key;
+      const Baseline baseline = baseline_of(group, task);
+      all[task] += cell.ok.empty() ? 0 : 1;
+      if (std::ranges::any_of(cell.ok, [&](const Result* r) { return !learned(*r, baseline); }))
+        failed[task].push_back(row);
+    }
+    std::vector<std::string> texts;
+    for (const auto& [task, rows] : failed) {
+      const bool none_learned = rows.size() == all[task] && rows.size() > 1;
+      texts.push_back(fmt::format("{}: {}", task,
+                                  none_learned ? fmt::format("all {}", rows.size())
+                                               : fmt::format("{}", fmt::join(rows, ", "))));
+    }
+    return fmt::format("{}", fmt::join(texts, "; "));
+  }
+
+  Table& table_;
+};
+
+}  // namespace
+
+Table summary_table(const Records& records) {
+  Table table{
+      .title = "", .columns = {{"", Align::kLeft}, {"", Align::kLeft}}, .rows = {}, .notes = {}};
+  Summary summary(table);
+  summary.add_records(records);
+  const std::vector<RecipeGroup> groups = group_by_recipe(records.results);
+  const std::vector<ScoreGroup> scores = score_groups(records.results);
+  for (const RecipeGroup& group : groups) {
+    if (group.number > kMostRecipes) {
+      summary.add("", fmt::format("and {} more recipes", groups.size() - kMostRecipes));
+      break;
+    }
+    summary.add_recipe(group);
+    const auto is_of_group = [&group](const ScoreGroup& score) {
+      return score.recipe.number == group.number;
+    };
+    const bool several = std::ranges::count_if(scores, is_of_group) > 1;
+    for (const ScoreGroup& score : scores) {
+      if (is_of_group(score)) summary.add_costs(score, several ? ", on " + score.machine : "");
+    }
+  }
+  if (!records.bad.empty())
+    summary.add("left out", count_text(records.bad.size(), "file") + " that could not be used");
+  return table;
+}
+
+}  // namespace lra

@@ -1,0 +1,14 @@
+// What a report says in a few lines.
+#pragma once
+
+#include "results/print/table.h"
+#include "results/records/store.h"
+
+namespace lra {
+
+/// Two columns without headers: what the records are, and of each recipe who has the highest
+/// accuracy, trains fastest and takes least memory, what was not learned, what ended otherwise than
+/// ok, and which data are stand-ins.
+Table summary_table(const Records& records);
+
+}  // namespace lra
