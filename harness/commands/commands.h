@@ -38,4 +38,7 @@ void add_attention_options(CLI::App& command, std::string& attention,
 /// UsageError on a malformed one.
 AttentionSpec attention_given(const std::string& text, const std::vector<std::string>& options);
 
+/// JSON on standard output; what a terminal would obey in it stands escaped.
+void print_json(const json& value);
+
 }  // namespace lra

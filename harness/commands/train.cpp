@@ -100,7 +100,7 @@ void run_evaluate(const EvaluateOptions& options, Processes* processes) {
     record["checkpoint"] = options.checkpoint;
     record["step"] = run.at.step;
     record["loss"] = evaluation.loss;
-    fmt::print("{}\n", record.dump(2));
+    print_json(record);
     return;
   }
   fmt::print(
