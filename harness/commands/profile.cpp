@@ -2,10 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <sstream>
-
 #include "harness/commands/commands.h"
-#include "harness/host/memory.h"
 #include "harness/host/progress.h"
 #include "harness/host/signals.h"
 #include "harness/host/terminal.h"
@@ -28,9 +25,6 @@ struct ProfileOptions {
   double tolerance = 0.1;
   bool no_pin = false;
 };
-
-// What a size may be at most: a number of bytes that a double and an int64_t both hold.
-constexpr double kMostBytes = 9e15;
 
 profile::ProfilePlan planned_profile(const ProfileOptions& given) {
   if (!given.out.ends_with(".jsonl"))
@@ -86,10 +80,15 @@ void add_cell_options(CLI::App& command, ProfileOptions& options) {
                   fmt::format("{}, or a path to your own; the options below go over it",
                               fmt::join(preset_names(), ", ")))
       ->capture_default_str();
-  command.add_option("--attentions", options.request.attentions,
-                     "Comma list, * = all others; default: the preset's");
-  command.add_option("--lengths", options.request.lengths, "Comma list; default: the preset's")
+  command
+      .add_option("--attentions", options.request.attentions,
+                  "Comma list, * = all others; default: the preset's")
+      ->check(some_name());
+  command
+      .add_option("--lengths", options.request.lengths,
+                  "Comma list, as 512,1Ki (1024); default: the preset's")
       ->delimiter(',')
+      ->transform(length_text())
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   command
       .add_option("--scope", options.scope, "core (q, k, v), module (with projections) or model")
@@ -174,23 +173,6 @@ void add_comparison_options(CLI::App& command, ProfileOptions& options) {
 }
 
 }  // namespace
-
-int64_t parse_bytes(const std::string& option, const std::string& text) {
-  std::istringstream in(text);
-  double value = 0;
-  std::string unit;
-  in >> value >> unit;
-  std::string rest;
-  in >> rest;
-  const double scale = unit.empty() || unit == "B" ? 1
-                       : unit == "KiB"             ? 1024.0
-                       : unit == "MiB"             ? host::kMiB
-                       : unit == "GiB"             ? 1024 * host::kMiB
-                                                   : 0;
-  if (!(value > 0) || scale == 0 || !rest.empty() || value * scale > kMostBytes)
-    throw UsageError(option + " should be a size such as 8GiB or 512MiB, not '" + text + "'");
-  return static_cast<int64_t>(value * scale);
-}
 
 void add_profile_command(CLI::App& app) {
   auto* command = app.add_subcommand("profile", "Measure memory and time per length");

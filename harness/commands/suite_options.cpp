@@ -6,12 +6,16 @@
 #include <map>
 #include <sstream>
 
+#include "harness/commands/commands.h"
 #include "harness/host/runtime.h"
 #include "lra/data/task.h"
 
 namespace lra {
 namespace {
 
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMostSeeds = 10000, kMostCells = 1 << 24;
 constexpr const char* kMore = "It takes the options of lra suite too";
 
 std::vector<std::string> split(const std::string& text) {
@@ -22,15 +26,13 @@ std::vector<std::string> split(const std::string& text) {
 }
 
 std::vector<uint64_t> parse_seeds(const std::string& text) {
-  std::vector<uint64_t> seeds;
-  for (const std::string& part : split(text)) {
-    const json value = value_from_text(part);
-    if (!value.is_number_unsigned())
-      throw UsageError("--seeds should be a comma list of integers, as 0,1,2, not '" + text + "'");
-    seeds.push_back(value);
+  const auto seeds = parse_numbers(text, kMostSeeds);
+  if (!seeds) {
+    throw UsageError("--seeds should be a comma list of integers, as 0,1,2 or 0-4,7, not '" + text +
+                     "'");
   }
-  if (seeds.empty()) throw UsageError("--seeds should name at least one seed");
-  return seeds;
+  if (seeds->empty()) throw UsageError("--seeds should name at least one seed");
+  return *seeds;
 }
 
 std::map<std::string, std::filesystem::path> parse_sources(const std::vector<std::string>& texts) {
@@ -117,10 +119,13 @@ std::vector<std::string> devices_of(const SuiteOptions& options) {
 
 // What the cells are.
 void add_suite_cell_options(CLI::App& command, SuiteOptions& options) {
-  command.add_option("--tasks", options.tasks, "Comma list; default: the budget's");
-  command.add_option("--attentions", options.attentions,
-                     "Comma list; default: the budget's, or all");
-  command.add_option("--seeds", options.seeds, "Comma list; default: the budget's");
+  command.add_option("--tasks", options.tasks, "Comma list; default: the budget's")
+      ->check(some_name());
+  command
+      .add_option("--attentions", options.attentions, "Comma list; default: the budget's, or all")
+      ->check(some_name());
+  command.add_option("--seeds", options.seeds,
+                     "Comma list with ranges, as 0-4,7; default: the budget's");
   command.add_option("--protocol", options.protocol, "Protocol, or a path to one")
       ->capture_default_str();
   command
@@ -200,21 +205,14 @@ void add_runner_options(CLI::App& command, SuiteOptions& options) {
 }  // namespace
 
 std::vector<size_t> parse_cells(const std::string& text, size_t count) {
-  std::vector<size_t> cells;
-  for (const std::string& part : split(text)) {
-    const size_t dash = part.find('-');
-    const json first = value_from_text(part.substr(0, dash)),
-               last = dash == std::string::npos ? first : value_from_text(part.substr(dash + 1));
-    if (!first.is_number_unsigned() || !last.is_number_unsigned() || last >= count ||
-        first > last) {
-      throw UsageError(
-          fmt::format("--only should be a comma list of cells from 0 to {}, as 0,4-7, not '{}'",
-                      count - 1, text));
-    }
-    for (size_t i = first; i <= last.get<size_t>(); ++i) cells.push_back(i);
+  const auto cells = parse_numbers(text, kMostCells);
+  if (!cells || std::ranges::any_of(*cells, [&](uint64_t cell) { return cell >= count; })) {
+    throw UsageError(
+        fmt::format("--only should be a comma list of cells from 0 to {}, as 0,4-7, not '{}'",
+                    count - 1, text));
   }
-  if (cells.empty()) throw UsageError("--only names no cell; leave it out to run all");
-  return cells;
+  if (cells->empty()) throw UsageError("--only names no cell; leave it out to run all");
+  return {cells->begin(), cells->end()};
 }
 
 suite::RunnerOptions runner_of(const SuiteOptions& options) {

@@ -1,9 +1,6 @@
 // lra train and lra evaluate.
 #include <fmt/format.h>
 
-#include <charconv>
-#include <limits>
-
 #include "attention_variants/ops/cpu_isa.h"
 #include "harness/commands/commands.h"
 #include "harness/host/progress.h"
@@ -112,39 +109,6 @@ void run_evaluate(const EvaluateOptions& options, Processes* processes) {
 }
 
 }  // namespace
-
-CLI::Validator seed_text() {
-  return {[](std::string& text) -> std::string {
-            uint64_t seed = 0;
-            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
-            const bool octal = text.size() > 1 && text.front() == '0';  // to CLI11
-            if (error == std::errc() && end == text.data() + text.size() && !octal) return "";
-            return fmt::format("should be an integer from 0 to {}, not '{}'",
-                               std::numeric_limits<uint64_t>::max(), text);
-          },
-          ""};
-}
-
-AttentionSpec attention_given(const std::string& text, const std::vector<std::string>& options) {
-  AttentionSpec attention = parse_attention(text);
-  for (const std::string& option : options) {
-    const size_t equals = option.find('=');
-    if (equals == std::string::npos)
-      throw UsageError("--option should be key=value, not '" + option + "'");
-    attention.options[option.substr(0, equals)] = value_from_text(option.substr(equals + 1));
-  }
-  return attention;
-}
-
-void add_attention_options(CLI::App& command, std::string& attention,
-                           std::vector<std::string>& options) {
-  command
-      .add_option("--attention", attention,
-                  "Attention; see lra list attentions; or torchscript:FILE.pt")
-      ->required();
-  command.add_option("--option", options, "An option of the attention, key=value (repeatable)")
-      ->allow_extra_args(false);
-}
 
 void add_train_command(CLI::App& app) {
   auto* command = app.add_subcommand("train", "Train one attention on one task under a protocol");
