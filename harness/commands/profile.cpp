@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "attention_variants/base/text.h"
 #include "harness/commands/commands.h"
 #include "harness/host/progress.h"
 #include "harness/host/signals.h"
@@ -13,6 +14,8 @@
 #include "lra/config/preset.h"
 #include "results/print/terminal.h"
 #include "results/tables/profile_compare.h"
+#include "results/tables/profile_speed.h"
+#include "results/tables/profile_table.h"
 
 namespace lra {
 namespace {
@@ -59,6 +62,12 @@ void compare(const ProfileOptions& options, const std::vector<Profile>& now) {
   }
 }
 
+void print_profiles(const std::vector<Profile>& profiles) {
+  for (const Table& table : memory_time_tables(profiles, /*references=*/{}))
+    fmt::print("{}\n", to_terminal(table, host::table_columns()));
+  for (const std::string& line : speed_texts(profiles)) fmt::print("{}\n", printable(line));
+}
+
 void run_profile_command(const ProfileOptions& options) {
   host::stop_at_signals();
   if (!options.child.empty()) {
@@ -68,8 +77,10 @@ void run_profile_command(const ProfileOptions& options) {
   if (options.out.empty()) throw UsageError("--out is required: the JSONL file to write");
   if (!options.compare.empty() && !std::filesystem::exists(options.compare))
     throw UsageError("--compare " + options.compare + ": no such file");
-  const std::vector<Profile> records = profile::run_profile(planned_profile(options));
+  const profile::ProfilePlan plan = planned_profile(options);
+  const std::vector<Profile> records = profile::run_profile(plan);
   host::say(fmt::format("{} cells in {}", records.size(), options.out));
+  print_profiles(profile::profiles_of(plan, records));
   if (!options.compare.empty()) compare(options, records);
 }
 

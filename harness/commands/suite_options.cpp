@@ -51,6 +51,17 @@ std::map<std::string, std::filesystem::path> parse_sources(const std::vector<std
   return sources;
 }
 
+// The records that lie where this program was built: in results/measured of a folder above it.
+std::vector<fs::path> measured_here() {
+  for (fs::path above = fs::read_symlink("/proc/self/exe"); above.has_relative_path();) {
+    above = above.parent_path();
+    const fs::path records = above / "results" / "measured";
+    std::error_code none;
+    if (fs::is_directory(records, none)) return {records};
+  }
+  return {};
+}
+
 // The options that say what a suite is: none of them, and the folder says it.
 bool defines(const SuiteOptions& options) {
   for (const char* name : {"--tasks", "--attentions", "--seeds", "--protocol", "--budget", "--set",
@@ -165,7 +176,7 @@ void add_folder_options(CLI::App& command, SuiteOptions& options) {
   command
       .add_option("--records", options.records,
                   "Folder or file of runs and profiles that plan and --max-hours predict from, "
-                  "beside OUT (repeatable); default: results/measured")
+                  "beside OUT (repeatable); default: results/measured of this program's folder")
       ->allow_extra_args(false);
 }
 
@@ -252,7 +263,7 @@ suite::Suite planned_suite(const SuiteOptions& options, int64_t threads,
 }
 
 std::vector<std::filesystem::path> records_of(const SuiteOptions& options) {
-  if (options.records.empty()) return {"results/measured"};
+  if (options.records.empty()) return measured_here();
   for (const std::string& path : options.records) {
     if (!std::filesystem::exists(path))
       throw UsageError("--records " + path + ": there is no such file or folder");
