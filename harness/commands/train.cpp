@@ -17,7 +17,7 @@ namespace {
 
 struct TrainOptions {
   std::string task, attention, protocol = "lra-strict", run, data = "data", device = "cpu",
-                               dtype = "float32", memory_limit;
+                               dtype = "float32", memory_limit, event_files;
   std::vector<std::string> sets, options;
   uint64_t seed = 0;
   int64_t threads = 0;
@@ -62,6 +62,7 @@ void run_train(const TrainOptions& options, Processes* processes) {
   request.run = options.run;
   request.data = options.data;
   request.resume = options.resume ? Resume::yes : options.overwrite ? Resume::over : Resume::no;
+  request.event_files = options.event_files;
   request.processes = processes;
   const Status status = train(request);
   if (status == Status::ok) return;
@@ -145,6 +146,8 @@ void add_train_command(CLI::App& app) {
   command->add_option(
       "--memory-limit", options->memory_limit,
       "On CPUs: a run that needs more tensors is oom, as 8GiB; default: 80 % of what is free");
+  command->add_option("--tensorboard", options->event_files,
+                      "Folder for the run's log as a TensorBoard event file, line by line, too");
   command->callback([options] {
     host::stop_at_signals();
     run_together(options->device, [&](Processes* processes) { run_train(*options, processes); });

@@ -155,7 +155,8 @@ class TrainingLoop {
   void start() {
     check_same_model();
     on_rank_zero(all_, [&] {
-      folder_.begin(config_json(request_, data_.manifest(), folder_.identity()), at_);
+      folder_.begin(config_json(request_, data_.manifest(), folder_.identity()), at_,
+                    request_.event_files);
       folder_.keep_file(request_.config.attention_options);
     });
     say_start(request_, data_, learner_->model());
@@ -224,6 +225,7 @@ class TrainingLoop {
   void log(LogLine line) {
     line.step = at_.step;
     line.seconds = at_.seconds + seconds_since(begin_);
+    line.time = time_of_day();
     on_rank_zero(all_, [&] { folder_.log(line); });
   }
 
