@@ -134,6 +134,7 @@ void submit_suite(const SuiteOptions& options) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   suite::SlurmOptions asked = cluster;
   asked.timeout = options.timeout;
+  asked.check = options.check;
   if (options.dry_run) {
     if (!exists) suite::suite_data(planned);
     const suite::Suite suite = exists ? suite::load_suite(planned.request.out) : planned;

@@ -203,6 +203,9 @@ void add_runner_options(CLI::App& command, SuiteOptions& options) {
   command.add_option("--only", options.only,
                      "These cells alone, by their numbers in lra suite plan, as 0,4-7; without "
                      "profile and report");
+  command.add_flag("--check", options.check,
+                   "Each cell tries the contract first, as lra check does, and records what it "
+                   "says; without, of attentions of your own alone");
   command.add_option("--device", options.device, "cpu, cuda or cuda:N")->capture_default_str();
   command.add_option("--dtype", options.dtype, "float32, or bfloat16 (autocast)")
       ->capture_default_str();
@@ -227,8 +230,10 @@ std::vector<size_t> parse_cells(const std::string& text, size_t count) {
 }
 
 suite::RunnerOptions runner_of(const SuiteOptions& options) {
-  suite::RunnerOptions runner{
-      .devices = devices_of(options), .tries = options.tries, .timeout = options.timeout};
+  suite::RunnerOptions runner{.devices = devices_of(options),
+                              .tries = options.tries,
+                              .timeout = options.timeout,
+                              .check = options.check};
   const auto devices = static_cast<int64_t>(runner.devices.size());
   const bool gpus = runner.devices.front() != "cpu";
   if (gpus && options.jobs > 0 && options.jobs != devices) {

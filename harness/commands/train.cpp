@@ -21,7 +21,7 @@ struct TrainOptions {
   std::vector<std::string> sets, options;
   uint64_t seed = 0;
   int64_t threads = 0;
-  bool resume = false, overwrite = false;
+  bool resume = false, overwrite = false, check = false;
 };
 
 // Float sums depend on the number of threads: a resumed run keeps the number it had unless another
@@ -62,6 +62,7 @@ void run_train(const TrainOptions& options, Processes* processes) {
   request.run = options.run;
   request.data = options.data;
   request.resume = options.resume ? Resume::yes : options.overwrite ? Resume::over : Resume::no;
+  request.check = options.check;
   request.event_files = options.event_files;
   request.processes = processes;
   const Status status = train(request);
@@ -146,6 +147,9 @@ void add_train_command(CLI::App& app) {
   command->add_option(
       "--memory-limit", options->memory_limit,
       "On CPUs: a run that needs more tensors is oom, as 8GiB; default: 80 % of what is free");
+  command->add_flag("--check", options->check,
+                    "Try the contract first, as lra check does, and record what it says; without, "
+                    "of an attention of your own alone");
   command->add_option("--tensorboard", options->event_files,
                       "Folder for the run's log as a TensorBoard event file, line by line, too");
   command->callback([options] {

@@ -20,6 +20,7 @@ void setting_fields(Fields& f, Record& setting) {
   f("processes", setting.processes);
   f("engine", setting.engine, Presence::sparse);
   f("software", setting.software, Presence::sparse);
+  f.part("contract", setting.contract, make_contract_record, parse_contract_record);
 }
 
 }  // namespace

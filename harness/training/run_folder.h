@@ -84,6 +84,7 @@ struct RunSetting {
   std::optional<int64_t> processes;  // that train together
   std::string engine;                // what carries their sums; "" = one process
   json software = json::object();    // name -> version; of runs from before it was kept: empty
+  std::optional<ContractRecord> contract;  // what the attention was found to be at the start
 
   /// The instruction set of the project's own kernels; "" where it is not known.
   std::string kernels() const;

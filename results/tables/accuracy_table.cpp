@@ -12,6 +12,7 @@
 #include "results/analysis/recipes.h"
 #include "results/analysis/standings.h"
 #include "results/statistics/statistics.h"
+#include "results/tables/contract_notes.h"
 #include "results/tables/published_table.h"
 
 namespace lra {
@@ -135,6 +136,7 @@ std::vector<std::string> accuracy_notes(const RecipeGroup& group, const Accuracy
   std::vector<std::string> notes;
   note_runs(group, cells, notes);
   note_choice(cells, notes);
+  for (const std::string& note : contract_notes(group)) notes.push_back(note);
   if (reference == nullptr) {
     notes.push_back("no published numbers for protocol " + group.protocol);
   } else {
