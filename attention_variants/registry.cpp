@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 
 #include "attention_variants/registry.h"
@@ -50,6 +51,38 @@ constexpr const char* kFile = "file";
 // Made from a file of the user's: it has no defaults to run by, and is named as name:FILE.
 bool needs_file(const AttentionEntry& entry) {
   return entry.default_options.contains(kFile) && entry.default_options[kFile] == "";
+}
+
+// What is written otherwise elsewhere, and what to write here.
+void check_form(const std::string& text) {
+  const size_t end = text.find_first_of("[:");
+  const std::string name = trimmed(text.substr(0, end));
+  if (registry().contains(name)) return;
+  const size_t open = name.find('(');
+  if (open != std::string::npos) {
+    malformed(text, "options stand in square brackets",
+              "name[key=value,...], within quotes in a shell");
+  }
+  if (name.find(',') != std::string::npos) {
+    malformed(text, "one attention is wanted here, not a list",
+              "name or name[key=value,...]; --attentions of suite and profile takes a list");
+  }
+  if (end != std::string::npos) return;
+  const std::filesystem::path path = name;
+  if (path.extension() == ".cpp") {
+    malformed(text, "a source file is built in",
+              "export LRA_EXTRA_VARIANTS=FILE.cpp, and name what it registers");
+  }
+  if (path.extension() == ".py") {
+    malformed(text, "of Python, a saved TorchScript module is read",
+              "torch.jit.script(MODULE).save(\"FILE.pt\"), and name torchscript:FILE.pt");
+  }
+  const bool is_file = path.extension() == ".pt" || path.extension() == ".pth" ||
+                       name.find('/') != std::string::npos;
+  for (const auto& [known, entry] : registry()) {
+    if (is_file && needs_file(entry))
+      malformed(text, "a file is named with what reads it", (known + ":" + name).c_str());
+  }
 }
 
 }  // namespace
@@ -108,6 +141,7 @@ std::string AttentionSpec::text() const {
 
 AttentionSpec parse_attention(const std::string& given) {
   const std::string text = trimmed(given);
+  check_form(text);
   const auto open = text.find('['), colon = text.find(':');
   AttentionSpec spec;
   if (colon < open) {

@@ -1,6 +1,7 @@
 // lra: the program. Parses the command line, runs one subcommand, turns errors into one line and an
 // exit status.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <malloc.h>
 
 #include <algorithm>
@@ -81,9 +82,18 @@ lra::UsageError with_nearest(const CLI::App& app, const CLI::ParseError& error) 
     add_options(*command);
   }
   const std::vector<std::string> words = app.remaining(/*recurse=*/true);
-  for (const std::string& word : words) {
-    if (word.starts_with("--"))
-      return lra::unknown_name("option", word.substr(0, word.find('=')), options, path);
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (!words[i].starts_with("--")) continue;
+    const size_t equals = words[i].find('=');
+    const std::string option = words[i].substr(0, equals),
+                      value = equals != std::string::npos ? words[i].substr(equals + 1)
+                              : i + 1 < words.size()      ? words[i + 1]
+                                                          : "VALUE";
+    const bool sets = std::ranges::count(options, "--set") > 0;
+    const auto meant = sets ? lra::settings_meant(option, value) : std::vector<std::string>();
+    if (meant.empty()) return lra::unknown_name("option", option, options, path);
+    return lra::UsageError(fmt::format("unknown option '{}' in {}; settings are given by --set: {}",
+                                       option, path, fmt::join(meant, ", or ")));
   }
   std::vector<std::string> commands;
   for (const CLI::App* sub : command->get_subcommands({})) {

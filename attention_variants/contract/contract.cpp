@@ -9,6 +9,7 @@
 #include "attention_variants/contract/padding.h"
 #include "attention_variants/contract/trial.h"
 #include "attention_variants/contract/types.h"
+#include "embedded_variants.h"
 
 namespace lra::contract {
 namespace {
@@ -237,6 +238,14 @@ const Clause& find_clause(const std::string& name) {
 }
 
 }  // namespace
+
+bool is_own(const std::string& attention) {
+  const AttentionEntry& entry = attention_entry(attention);
+  const bool made_from_file = entry.default_options.value("file", "-").empty();
+  const bool built_in =
+      std::ranges::count(embedded_variants, attention) > 0 || !entry.info.released_form_of.empty();
+  return made_from_file || !built_in;
+}
 
 ContractSubject contract_subject(const AttentionSpec& spec) {
   return {.make = [spec](const AttentionContext& context) { return make_attention(spec, context); },

@@ -171,7 +171,7 @@ void run_check(const CheckOptions& given) {
                    {"clauses", findings.records}};
     for (const Grade grade : all_values<Grade>())
       record[to_string(grade)] = findings.broken[static_cast<size_t>(grade)];
-    fmt::print("{}\n", record.dump(2));
+    print_json(record);
   } else {
     fmt::print("{}: {} of {} clauses hold", printable(spec.text()), findings.held,
                findings.clauses);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,14 +29,31 @@ void add_completion_command(CLI::App& app);
 /// around and cut a greater one off.
 CLI::Validator seed_text();
 
-/// The bytes of "8GiB", "512MiB" or a plain number; throws UsageError that names the option.
+/// Turns the words of a length into its number, "1Ki" into "1024"; refuses others, and says why.
+CLI::Validator length_text();
+
+/// Refuses a list without a name in it, which would be read as one that is not given.
+CLI::Validator some_name();
+
+/// "0,4-7" -> 0, 4, 5, 6, 7; nothing where that is not what it is, or are more than `most`.
+std::optional<std::vector<uint64_t>> parse_numbers(const std::string& text, uint64_t most);
+
+/// The bytes of "8GiB", "8G", "8GB" (10^9 each) or a plain number; throws UsageError that names the
+/// option.
 int64_t parse_bytes(const std::string& option, const std::string& text);
 
 /// Adds --attention and --option.
 void add_attention_options(CLI::App& command, std::string& attention,
                            std::vector<std::string>& options);
 /// The attention that --attention and the key=value words of --option name together; throws
-/// UsageError on a malformed one.
+/// UsageError on a malformed one, and where both name an option with different values.
 AttentionSpec attention_given(const std::string& text, const std::vector<std::string>& options);
+
+/// The settings that an option which there is not may mean, as words for --set: of "--steps" and
+/// "10" training.steps=10; none where there is no such setting.
+std::vector<std::string> settings_meant(const std::string& option, const std::string& value);
+
+/// JSON on standard output; what a terminal would obey in it stands escaped.
+void print_json(const json& value);
 
 }  // namespace lra

@@ -37,7 +37,8 @@ std::vector<Folder> prepared_folders(const fs::path& path) {
   }
   if (folders.empty()) {
     throw Error("no prepared data in " + path.string() +
-                "; make it with: lra data prepare TASK --out " + path.string());
+                "; make it with: lra data prepare TASK --out " + path.string() +
+                ", and --source SOURCE where lra list tasks TASK names one");
   }
   std::ranges::sort(folders, {}, &Folder::task);
   return folders;

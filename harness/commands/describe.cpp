@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "attention_variants/registry.h"
 #include "embedded_meanings.h"
+#include "harness/commands/commands.h"
 #include "harness/host/terminal.h"
 #include "lra/config/protocol.h"
 #include "lra/data/task.h"
@@ -101,6 +103,19 @@ std::string option_meaning(const std::string& attention, const std::string& opti
 }
 
 std::string setting_meaning(const std::string& key) { return meanings("settings").value(key, ""); }
+
+std::vector<std::string> settings_meant(const std::string& option, const std::string& value) {
+  std::string key = option.substr(std::min<size_t>(2, option.size()));
+  std::ranges::replace(key, '-', '_');
+  if (key == "learning_rate") key = "lr";
+  if (key == "batch_size") key = "batch";
+  std::vector<std::string> meant;
+  for (const std::string& setting : setting_keys("")) {
+    if (setting.ends_with("." + key) || setting == key)
+      meant.push_back(fmt::format("{}={}", setting, value));
+  }
+  return meant;
+}
 
 void print_attention(const std::string& name) {
   const AttentionEntry& entry = attention_entry(name);

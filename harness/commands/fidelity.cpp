@@ -67,6 +67,7 @@ void add_fidelity_command(CLI::App& app) {
       ->add_option("--length", options->lengths,
                    "Comma list; default: 50, 256, 1024, and 512 to 8192, by experiment")
       ->delimiter(',')
+      ->transform(length_text())
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   command
       ->add_option("--head-dim", options->head_dim,
@@ -79,9 +80,11 @@ void add_fidelity_command(CLI::App& app) {
   command->add_option("--seed", options->seed, "Of random inputs and of the attentions' tables")
       ->check(seed_text())
       ->capture_default_str();
-  command->add_option("--attentions", options->attentions,
-                      "Of experiment 4, comma list; default: all that have a budget, approach "
-                      "softmax or are it");
+  command
+      ->add_option("--attentions", options->attentions,
+                   "Of experiment 4, comma list; default: all that have a budget, approach "
+                   "softmax or are it")
+      ->check(some_name());
   command->add_option("--run", options->run,
                       "Run folder: experiments 3 and 4 also on what its layers see in dev data");
   command->add_option("--data", options->data,

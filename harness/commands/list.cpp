@@ -53,7 +53,7 @@ void print_indented(const std::string& first, const std::string& text) {
 
 void print_list(const json& list, bool as_json) {
   if (as_json) {
-    fmt::print("{}\n", list.dump(2));
+    print_json(list);
     return;
   }
   for (const json& item : list) {
@@ -101,7 +101,7 @@ void list_attentions(const AttentionsForm& form) {
   if (form.tried) host::use_threads(1);  // small tensors: more threads only wait for each other
   const json list = capabilities(form.tried ? Trying::yes : Trying::no);
   if (form.json) {
-    fmt::print("{}\n", list.dump(2));
+    print_json(list);
     return;
   }
   const Table table = capability_table(list);
@@ -216,7 +216,7 @@ void add_protocol_command(CLI::App& app) {
       fmt::print("{}", protocol_words(load_protocol(options->protocol), options->part()));
       return;
     }
-    fmt::print("{}\n", shown(options->protocol, options->task, options->attention).dump(2));
+    print_json(shown(options->protocol, options->task, options->attention));
   });
 
   auto* diff = command->add_subcommand("diff", "What differs and why, by task and variant");

@@ -2,10 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <sstream>
-
+#include "attention_variants/base/text.h"
 #include "harness/commands/commands.h"
-#include "harness/host/memory.h"
 #include "harness/host/progress.h"
 #include "harness/host/signals.h"
 #include "harness/host/terminal.h"
@@ -16,6 +14,8 @@
 #include "lra/config/preset.h"
 #include "results/print/terminal.h"
 #include "results/tables/profile_compare.h"
+#include "results/tables/profile_speed.h"
+#include "results/tables/profile_table.h"
 
 namespace lra {
 namespace {
@@ -28,9 +28,6 @@ struct ProfileOptions {
   double tolerance = 0.1;
   bool no_pin = false;
 };
-
-// What a size may be at most: a number of bytes that a double and an int64_t both hold.
-constexpr double kMostBytes = 9e15;
 
 profile::ProfilePlan planned_profile(const ProfileOptions& given) {
   if (!given.out.ends_with(".jsonl"))
@@ -65,6 +62,12 @@ void compare(const ProfileOptions& options, const std::vector<Profile>& now) {
   }
 }
 
+void print_profiles(const std::vector<Profile>& profiles) {
+  for (const Table& table : memory_time_tables(profiles, /*references=*/{}))
+    fmt::print("{}\n", to_terminal(table, host::table_columns()));
+  for (const std::string& line : speed_texts(profiles)) fmt::print("{}\n", printable(line));
+}
+
 void run_profile_command(const ProfileOptions& options) {
   host::stop_at_signals();
   if (!options.child.empty()) {
@@ -74,8 +77,10 @@ void run_profile_command(const ProfileOptions& options) {
   if (options.out.empty()) throw UsageError("--out is required: the JSONL file to write");
   if (!options.compare.empty() && !std::filesystem::exists(options.compare))
     throw UsageError("--compare " + options.compare + ": no such file");
-  const std::vector<Profile> records = profile::run_profile(planned_profile(options));
+  const profile::ProfilePlan plan = planned_profile(options);
+  const std::vector<Profile> records = profile::run_profile(plan);
   host::say(fmt::format("{} cells in {}", records.size(), options.out));
+  print_profiles(profile::profiles_of(plan, records));
   if (!options.compare.empty()) compare(options, records);
 }
 
@@ -86,10 +91,15 @@ void add_cell_options(CLI::App& command, ProfileOptions& options) {
                   fmt::format("{}, or a path to your own; the options below go over it",
                               fmt::join(preset_names(), ", ")))
       ->capture_default_str();
-  command.add_option("--attentions", options.request.attentions,
-                     "Comma list, * = all others; default: the preset's");
-  command.add_option("--lengths", options.request.lengths, "Comma list; default: the preset's")
+  command
+      .add_option("--attentions", options.request.attentions,
+                  "Comma list, * = all others; default: the preset's")
+      ->check(some_name());
+  command
+      .add_option("--lengths", options.request.lengths,
+                  "Comma list, as 512,1Ki (1024); default: the preset's")
       ->delimiter(',')
+      ->transform(length_text())
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   command
       .add_option("--scope", options.scope, "core (q, k, v), module (with projections) or model")
@@ -174,23 +184,6 @@ void add_comparison_options(CLI::App& command, ProfileOptions& options) {
 }
 
 }  // namespace
-
-int64_t parse_bytes(const std::string& option, const std::string& text) {
-  std::istringstream in(text);
-  double value = 0;
-  std::string unit;
-  in >> value >> unit;
-  std::string rest;
-  in >> rest;
-  const double scale = unit.empty() || unit == "B" ? 1
-                       : unit == "KiB"             ? 1024.0
-                       : unit == "MiB"             ? host::kMiB
-                       : unit == "GiB"             ? 1024 * host::kMiB
-                                                   : 0;
-  if (!(value > 0) || scale == 0 || !rest.empty() || value * scale > kMostBytes)
-    throw UsageError(option + " should be a size such as 8GiB or 512MiB, not '" + text + "'");
-  return static_cast<int64_t>(value * scale);
-}
 
 void add_profile_command(CLI::App& app) {
   auto* command = app.add_subcommand("profile", "Measure memory and time per length");

@@ -76,7 +76,7 @@ void show_plan(const SuiteOptions& options) {
     }
   }
   if (options.as_json) {
-    fmt::print("{}\n", suite::plan_json(suite, predictions, runner.jobs).dump(2));
+    print_json(suite::plan_json(suite, predictions, runner.jobs));
   } else {
     fmt::print("{}", to_terminal(suite::plan_table(suite, predictions, runner.jobs),
                                  host::table_columns()));
@@ -95,7 +95,7 @@ void show_status(const SuiteOptions& options) {
     suite::SuiteStatus status = suite::suite_status(options.out);
     const std::string trouble = suite::add_queue(status);
     if (options.as_json) {
-      fmt::print("{}\n", suite::status_json(status).dump(2));
+      print_json(suite::status_json(status));
     } else if (options.watch && terminal) {
       // The table, what is below it, and the line of the cursor.
       const size_t rows = terminal_rows();
@@ -134,6 +134,7 @@ void submit_suite(const SuiteOptions& options) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   suite::SlurmOptions asked = cluster;
   asked.timeout = options.timeout;
+  asked.check = options.check;
   if (options.dry_run) {
     if (!exists) suite::suite_data(planned);
     const suite::Suite suite = exists ? suite::load_suite(planned.request.out) : planned;

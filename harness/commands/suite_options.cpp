@@ -6,12 +6,16 @@
 #include <map>
 #include <sstream>
 
+#include "harness/commands/commands.h"
 #include "harness/host/runtime.h"
 #include "lra/data/task.h"
 
 namespace lra {
 namespace {
 
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMostSeeds = 10000, kMostCells = 1 << 24;
 constexpr const char* kMore = "It takes the options of lra suite too";
 
 std::vector<std::string> split(const std::string& text) {
@@ -22,15 +26,13 @@ std::vector<std::string> split(const std::string& text) {
 }
 
 std::vector<uint64_t> parse_seeds(const std::string& text) {
-  std::vector<uint64_t> seeds;
-  for (const std::string& part : split(text)) {
-    const json value = value_from_text(part);
-    if (!value.is_number_unsigned())
-      throw UsageError("--seeds should be a comma list of integers, as 0,1,2, not '" + text + "'");
-    seeds.push_back(value);
+  const auto seeds = parse_numbers(text, kMostSeeds);
+  if (!seeds) {
+    throw UsageError("--seeds should be a comma list of integers, as 0,1,2 or 0-4,7, not '" + text +
+                     "'");
   }
-  if (seeds.empty()) throw UsageError("--seeds should name at least one seed");
-  return seeds;
+  if (seeds->empty()) throw UsageError("--seeds should name at least one seed");
+  return *seeds;
 }
 
 std::map<std::string, std::filesystem::path> parse_sources(const std::vector<std::string>& texts) {
@@ -47,6 +49,17 @@ std::map<std::string, std::filesystem::path> parse_sources(const std::vector<std
       throw UsageError("--source names " + name + " twice; each task has one source");
   }
   return sources;
+}
+
+// The records that lie where this program was built: in results/measured of a folder above it.
+std::vector<fs::path> measured_here() {
+  for (fs::path above = fs::read_symlink("/proc/self/exe"); above.has_relative_path();) {
+    above = above.parent_path();
+    const fs::path records = above / "results" / "measured";
+    std::error_code none;
+    if (fs::is_directory(records, none)) return {records};
+  }
+  return {};
 }
 
 // The options that say what a suite is: none of them, and the folder says it.
@@ -117,10 +130,13 @@ std::vector<std::string> devices_of(const SuiteOptions& options) {
 
 // What the cells are.
 void add_suite_cell_options(CLI::App& command, SuiteOptions& options) {
-  command.add_option("--tasks", options.tasks, "Comma list; default: the budget's");
-  command.add_option("--attentions", options.attentions,
-                     "Comma list; default: the budget's, or all");
-  command.add_option("--seeds", options.seeds, "Comma list; default: the budget's");
+  command.add_option("--tasks", options.tasks, "Comma list; default: the budget's")
+      ->check(some_name());
+  command
+      .add_option("--attentions", options.attentions, "Comma list; default: the budget's, or all")
+      ->check(some_name());
+  command.add_option("--seeds", options.seeds,
+                     "Comma list with ranges, as 0-4,7; default: the budget's");
   command.add_option("--protocol", options.protocol, "Protocol, or a path to one")
       ->capture_default_str();
   command
@@ -160,7 +176,7 @@ void add_folder_options(CLI::App& command, SuiteOptions& options) {
   command
       .add_option("--records", options.records,
                   "Folder or file of runs and profiles that plan and --max-hours predict from, "
-                  "beside OUT (repeatable); default: results/measured")
+                  "beside OUT (repeatable); default: results/measured of this program's folder")
       ->allow_extra_args(false);
 }
 
@@ -187,6 +203,9 @@ void add_runner_options(CLI::App& command, SuiteOptions& options) {
   command.add_option("--only", options.only,
                      "These cells alone, by their numbers in lra suite plan, as 0,4-7; without "
                      "profile and report");
+  command.add_flag("--check", options.check,
+                   "Each cell tries the contract first, as lra check does, and records what it "
+                   "says; without, of attentions of your own alone");
   command.add_option("--device", options.device, "cpu, cuda or cuda:N")->capture_default_str();
   command.add_option("--dtype", options.dtype, "float32, or bfloat16 (autocast)")
       ->capture_default_str();
@@ -200,26 +219,21 @@ void add_runner_options(CLI::App& command, SuiteOptions& options) {
 }  // namespace
 
 std::vector<size_t> parse_cells(const std::string& text, size_t count) {
-  std::vector<size_t> cells;
-  for (const std::string& part : split(text)) {
-    const size_t dash = part.find('-');
-    const json first = value_from_text(part.substr(0, dash)),
-               last = dash == std::string::npos ? first : value_from_text(part.substr(dash + 1));
-    if (!first.is_number_unsigned() || !last.is_number_unsigned() || last >= count ||
-        first > last) {
-      throw UsageError(
-          fmt::format("--only should be a comma list of cells from 0 to {}, as 0,4-7, not '{}'",
-                      count - 1, text));
-    }
-    for (size_t i = first; i <= last.get<size_t>(); ++i) cells.push_back(i);
+  const auto cells = parse_numbers(text, kMostCells);
+  if (!cells || std::ranges::any_of(*cells, [&](uint64_t cell) { return cell >= count; })) {
+    throw UsageError(
+        fmt::format("--only should be a comma list of cells from 0 to {}, as 0,4-7, not '{}'",
+                    count - 1, text));
   }
-  if (cells.empty()) throw UsageError("--only names no cell; leave it out to run all");
-  return cells;
+  if (cells->empty()) throw UsageError("--only names no cell; leave it out to run all");
+  return {cells->begin(), cells->end()};
 }
 
 suite::RunnerOptions runner_of(const SuiteOptions& options) {
-  suite::RunnerOptions runner{
-      .devices = devices_of(options), .tries = options.tries, .timeout = options.timeout};
+  suite::RunnerOptions runner{.devices = devices_of(options),
+                              .tries = options.tries,
+                              .timeout = options.timeout,
+                              .check = options.check};
   const auto devices = static_cast<int64_t>(runner.devices.size());
   const bool gpus = runner.devices.front() != "cpu";
   if (gpus && options.jobs > 0 && options.jobs != devices) {
@@ -254,7 +268,7 @@ suite::Suite planned_suite(const SuiteOptions& options, int64_t threads,
 }
 
 std::vector<std::filesystem::path> records_of(const SuiteOptions& options) {
-  if (options.records.empty()) return {"results/measured"};
+  if (options.records.empty()) return measured_here();
   for (const std::string& path : options.records) {
     if (!std::filesystem::exists(path))
       throw UsageError("--records " + path + ": there is no such file or folder");

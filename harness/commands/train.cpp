@@ -1,9 +1,6 @@
 // lra train and lra evaluate.
 #include <fmt/format.h>
 
-#include <charconv>
-#include <limits>
-
 #include "attention_variants/ops/cpu_isa.h"
 #include "harness/commands/commands.h"
 #include "harness/host/progress.h"
@@ -20,11 +17,11 @@ namespace {
 
 struct TrainOptions {
   std::string task, attention, protocol = "lra-strict", run, data = "data", device = "cpu",
-                               dtype = "float32", memory_limit;
+                               dtype = "float32", memory_limit, event_files;
   std::vector<std::string> sets, options;
   uint64_t seed = 0;
   int64_t threads = 0;
-  bool resume = false, overwrite = false;
+  bool resume = false, overwrite = false, check = false;
 };
 
 // Float sums depend on the number of threads: a resumed run keeps the number it had unless another
@@ -65,6 +62,8 @@ void run_train(const TrainOptions& options, Processes* processes) {
   request.run = options.run;
   request.data = options.data;
   request.resume = options.resume ? Resume::yes : options.overwrite ? Resume::over : Resume::no;
+  request.check = options.check;
+  request.event_files = options.event_files;
   request.processes = processes;
   const Status status = train(request);
   if (status == Status::ok) return;
@@ -100,7 +99,7 @@ void run_evaluate(const EvaluateOptions& options, Processes* processes) {
     record["checkpoint"] = options.checkpoint;
     record["step"] = run.at.step;
     record["loss"] = evaluation.loss;
-    fmt::print("{}\n", record.dump(2));
+    print_json(record);
     return;
   }
   fmt::print(
@@ -112,39 +111,6 @@ void run_evaluate(const EvaluateOptions& options, Processes* processes) {
 }
 
 }  // namespace
-
-CLI::Validator seed_text() {
-  return {[](std::string& text) -> std::string {
-            uint64_t seed = 0;
-            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
-            const bool octal = text.size() > 1 && text.front() == '0';  // to CLI11
-            if (error == std::errc() && end == text.data() + text.size() && !octal) return "";
-            return fmt::format("should be an integer from 0 to {}, not '{}'",
-                               std::numeric_limits<uint64_t>::max(), text);
-          },
-          ""};
-}
-
-AttentionSpec attention_given(const std::string& text, const std::vector<std::string>& options) {
-  AttentionSpec attention = parse_attention(text);
-  for (const std::string& option : options) {
-    const size_t equals = option.find('=');
-    if (equals == std::string::npos)
-      throw UsageError("--option should be key=value, not '" + option + "'");
-    attention.options[option.substr(0, equals)] = value_from_text(option.substr(equals + 1));
-  }
-  return attention;
-}
-
-void add_attention_options(CLI::App& command, std::string& attention,
-                           std::vector<std::string>& options) {
-  command
-      .add_option("--attention", attention,
-                  "Attention; see lra list attentions; or torchscript:FILE.pt")
-      ->required();
-  command.add_option("--option", options, "An option of the attention, key=value (repeatable)")
-      ->allow_extra_args(false);
-}
 
 void add_train_command(CLI::App& app) {
   auto* command = app.add_subcommand("train", "Train one attention on one task under a protocol");
@@ -181,6 +147,11 @@ void add_train_command(CLI::App& app) {
   command->add_option(
       "--memory-limit", options->memory_limit,
       "On CPUs: a run that needs more tensors is oom, as 8GiB; default: 80 % of what is free");
+  command->add_flag("--check", options->check,
+                    "Try the contract first, as lra check does, and record what it says; without, "
+                    "of an attention of your own alone");
+  command->add_option("--tensorboard", options->event_files,
+                      "Folder for the run's log as a TensorBoard event file, line by line, too");
   command->callback([options] {
     host::stop_at_signals();
     run_together(options->device, [&](Processes* processes) { run_train(*options, processes); });

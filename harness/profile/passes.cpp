@@ -50,6 +50,11 @@ bool is_done(const Profile& record, int64_t passes) {
   return quiet_passes(record) >= passes && record.noisy.empty();
 }
 
+int64_t passes_to_come(const Profile& record, int64_t passes) {
+  if (is_done(record, passes)) return 0;
+  return std::clamp<int64_t>(passes - quiet_passes(record), 1, 2 * passes - pass_count(record));
+}
+
 void merge_pass(Profile pass, Profile& record) {
   if (pass.status != Status::ok) {
     record.method[kStopped] =

@@ -13,6 +13,9 @@ bool is_done(const Profile& record, int64_t passes);
 /// The passes that a record has.
 int64_t pass_count(const Profile& record);
 
+/// How many more it is to get, if all of them are quiet.
+int64_t passes_to_come(const Profile& record, int64_t passes);
+
 /// Adds the samples of a later pass to a record. A pass that failed leaves them as they are and
 /// ends the cell: it ran before, so what ended it now is the machine's doing.
 void merge_pass(Profile pass, Profile& record);

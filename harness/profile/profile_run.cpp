@@ -6,6 +6,7 @@
 #include <chrono>
 #include <optional>
 #include <random>
+#include <set>
 
 #include "harness/host/folder_lock.h"
 #include "harness/host/memory.h"
@@ -14,6 +15,7 @@
 #include "harness/host/signals.h"
 #include "harness/measure/machine_watch.h"
 #include "harness/profile/child.h"
+#include "harness/profile/pass_progress.h"
 #include "harness/profile/passes.h"
 #include "harness/profile/peers.h"
 #include "harness/profile/store.h"
@@ -42,16 +44,24 @@ class ProfileRunner {
         threads_(host::use_threads(plan.threads)),
         random_(plan.seed),
         lock_(host::FolderLock::of_file(plan.out)),
-        store_(plan.out, keys()) {
+        store_(plan.out, keys()),
+        progress_(plan.cells.size()) {
     if (plan.pin) processors_ = processors_for(threads_);
     if (plan.again) store_.drop_failed();
     for (size_t i = 0; i < plan.cells.size(); ++i) {
-      if (const Profile* known = store_.find(i)) finished_ += is_done(*known, plan.passes) ? 1 : 0;
+      const Profile* known = store_.find(i);
+      if (known != nullptr) finished_ += is_done(*known, plan.passes) ? 1 : 0;
+      count_passes(i, known);
     }
   }
 
   std::vector<Profile> run() {
     if (finished_ < static_cast<int64_t>(plan_.cells.size())) roofline_ = ask_roofline();
+    if (finished_ < static_cast<int64_t>(plan_.cells.size())) {
+      host::say(
+          fmt::format("{} cells in passes of one process each; a noisy cell gets up to {} more",
+                      plan_.cells.size(), plan_.passes));
+    }
     std::vector<int64_t> lengths;  // in the order in which they are given
     for (const ProfileCell& cell : plan_.cells) {
       if (std::ranges::find(lengths, cell.length) == lengths.end()) lengths.push_back(cell.length);
@@ -110,7 +120,13 @@ class ProfileRunner {
     return measured;
   }
 
+  void count_passes(size_t i, const Profile* record) {
+    const int64_t had = record == nullptr ? 0 : std::max<int64_t>(pass_count(*record), 1);
+    progress_.set(i, had, record == nullptr ? plan_.passes : passes_to_come(*record, plan_.passes));
+  }
+
   void run_pass(size_t i) {
+    const auto begin = Clock::now();
     Profile pass = measured_pass({.kind = MeasureKind::cell,
                                   .cell = plan_.cells[i],
                                   .device = plan_.device,
@@ -127,6 +143,8 @@ class ProfileRunner {
     Profile& record = *store_.find(i);
     settle(record, method(), roofline_, plan_.passes);
     store_.write();
+    progress_.took(i, 60 * minutes_since(begin));
+    count_passes(i, &record);
     tell(record);
   }
 
@@ -187,16 +205,16 @@ class ProfileRunner {
     const std::string what = fmt::format("{}{} N={} {} {}", record.attention.label, from,
                                          record.length, record.scope, record.mode);
     if (is_done(record, plan_.passes)) ++finished_;
-    const std::string count = fmt::format("{}/{}", finished_, plan_.cells.size());
+    const std::string count = progress_.count(), eta = progress_.eta();
     if (record.status != Status::ok) {
-      host::say(fmt::format("{} {}: {} ({})", count, what, record.status, record.reason));
+      host::say(fmt::format("{} {}: {} ({}){}", count, what, record.status, record.reason, eta));
       return;
     }
     const auto estimate = stats::median_over_passes(passes_of(*record.time, plan_.passes));
-    host::say(fmt::format(
-        "{} {}, pass {}: {:.4g} ms ±{:.1f} %, {:.1f} MiB{}", count, what, pass_count(record),
-        record.time->median, 100 * estimate.precision(), record.memory->peak,
-        is_done(record, plan_.passes) && !record.noisy.empty() ? ", noisy: " + record.noisy : ""));
+    const bool noisy = is_done(record, plan_.passes) && !record.noisy.empty();
+    host::say(fmt::format("{} {}, pass {}: {:.4g} ms ±{:.1f} %, {:.1f} MiB{}{}", count, what,
+                          pass_count(record), record.time->median, 100 * estimate.precision(),
+                          record.memory->peak, noisy ? ", noisy: " + record.noisy : "", eta));
   }
 
   const ProfilePlan& plan_;
@@ -208,11 +226,24 @@ class ProfileRunner {
   std::vector<int> processors_;
   host::FolderLock lock_;  // before what is in the file is read: it is written as a whole
   ProfileStore store_;
+  PassProgress progress_;
   std::optional<Roofline> roofline_;
   int64_t finished_ = 0;
 };
 
 }  // namespace
+
+std::vector<Profile> profiles_of(const ProfilePlan& plan, std::span<const Profile> records) {
+  std::vector<Profile> chosen;
+  const torch::Device device = host::parse_device(plan.device);
+  std::set<std::string> known;
+  for (const ProfileCell& cell : plan.cells) {
+    const std::string key = identity(profile_record(cell, device, plan.threads));
+    const auto found = std::ranges::find(records, key, identity);
+    if (found != records.end() && known.insert(key).second) chosen.push_back(*found);
+  }
+  return chosen;
+}
 
 std::vector<Profile> run_profile(const ProfilePlan& plan) {
   try {

@@ -1,6 +1,7 @@
 // A whole profile: cells, each in processes of its own, interleaved over passes, into one file.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "harness/profile/plan.h"
@@ -11,5 +12,8 @@ namespace lra::profile {
 /// length, those of one length in a new random order; the file is written after every process, so
 /// that whatever ends this one costs one process's samples. Throws Interrupted after Ctrl-C.
 std::vector<Profile> run_profile(const ProfilePlan& plan);
+
+/// Of records those of the plan's cells, in its order.
+std::vector<Profile> profiles_of(const ProfilePlan& plan, std::span<const Profile> records);
 
 }  // namespace lra::profile

@@ -18,7 +18,7 @@
 #include "harness/report/plots.h"
 #include "harness/report/report_files.h"
 #include "harness/report/samples.h"
-#include "results/report/event_file.h"
+#include "results/records/event_file.h"
 #include "results/report/html_report.h"
 #include "results/report/report.h"
 

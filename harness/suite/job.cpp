@@ -22,7 +22,8 @@ void run_job(const TrainJob& job) {
       .data = job.data,
       .device = host::parse_device(job.device),
       .memory_limit = job.memory_limit,
-      .resume = Resume::yes};
+      .resume = Resume::yes,
+      .check = job.check};
   request.threads = host::use_threads(job.threads);
   const Status status = train(request);
   if (status != Status::ok)

@@ -17,6 +17,7 @@ struct TrainJob {
   std::string data, run, device;
   int64_t threads = 1;
   int64_t memory_limit = 0;  // bytes of tensors on a CPU; 0 = 80 % of what is free
+  bool check = false;        // the contract of an attention that is not the user's own, too
   bool quiet = false;
   std::string error_log;  // the file that gets the error that ends it; "" = none
 
@@ -34,6 +35,7 @@ struct TrainJob {
     f("device", device);
     f("threads", threads);
     f("memory_limit", memory_limit);
+    f("check", check);
     f("quiet", quiet);
     f("error_log", error_log);
   }

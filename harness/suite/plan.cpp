@@ -60,13 +60,17 @@ Table plan_table(const Suite& suite, const std::vector<Prediction>& predictions,
     table.rows.push_back(
         {std::to_string(i), config.task, config.attention.text(), std::to_string(config.seed),
          std::to_string(config.settings.training.steps), to_string(p.status), time_text(p.seconds),
-         time_text(p.left), p.memory_mib ? fmt::format("{:.0f}", *p.memory_mib) : "?", p.from});
+         time_text(p.left), p.memory_mib ? fmt::format("{:.0f}", *p.memory_mib) : "?",
+         p.from == kUnknown ? "unknown, use --probe" : p.from});
   }
   const Totals totals = totals_of(predictions, jobs);
-  std::string line = fmt::format("{} cell{}: {} ended, {} to run, about {} of work",
-                                 suite.cells.size(), suite.cells.size() == 1 ? "" : "s",
-                                 totals.ended, totals.pending, host::duration_text(totals.left));
-  if (jobs > 1)
+  const bool known = totals.pending == 0 || totals.unknown < totals.pending;
+  std::string line =
+      fmt::format("{} cell{}: {} ended, {} to run, {}", suite.cells.size(),
+                  suite.cells.size() == 1 ? "" : "s", totals.ended, totals.pending,
+                  known ? fmt::format("about {} of work", host::duration_text(totals.left))
+                        : "time unknown, use --probe");
+  if (jobs > 1 && known)
     line += fmt::format(", {} with {} at a time", host::duration_text(totals.span), jobs);
   table.notes.push_back(line);
   if (totals.unknown > 0) {

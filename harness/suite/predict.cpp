@@ -94,7 +94,7 @@ class Predictor {
     const bool open = is_open(p);
     const auto known = rates(cell);
     if (!known) {
-      if (p.from.empty()) p.from = "unknown";
+      if (p.from.empty()) p.from = kUnknown;
       return p;
     }
     const Settings& s = cell.config.settings;

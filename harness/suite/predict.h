@@ -11,12 +11,16 @@
 
 namespace lra::suite {
 
+/// Of Prediction::from: there is nothing to predict from.
+inline constexpr const char* kUnknown = "unknown";
+
 struct Prediction {
   Status status = Status::pending;   // or what the cell ended as
   std::optional<double> seconds;     // of the whole cell; nothing where nothing is known
   std::optional<double> left;        // of them, still to come
   std::optional<double> memory_mib;  // tensors at most
-  std::string from;                  // what it was predicted from: "its own run", "a probe", ...
+  std::string from;                  // what it was predicted from: "its own run", "a probe", or
+                                     // "unknown"
 };
 
 struct PredictOptions {

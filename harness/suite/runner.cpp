@@ -59,7 +59,7 @@ std::vector<Slot> slots_of(const RunnerOptions& options) {
 }
 
 TrainJob job_of(const Suite& suite, size_t i, const fs::path& data, const std::string& device,
-                int64_t memory_limit) {
+                int64_t memory_limit, bool check) {
   const SuiteCell& cell = suite.cells[i];
   return {.task = cell.config.task,
           .attention = cell.config.attention.name,
@@ -73,6 +73,7 @@ TrainJob job_of(const Suite& suite, size_t i, const fs::path& data, const std::s
           .device = device,
           .threads = suite.request.threads,
           .memory_limit = memory_limit,
+          .check = check,
           .quiet = host::is_quiet()};
 }
 
@@ -156,7 +157,8 @@ class SuiteRunner {
     if (tries_[i] == 0) host::say(label(i));
     std::error_code none;
     const auto size = fs::file_size(log, none);
-    TrainJob process = job_of(suite_, i, data(i), slots_[slot].device, memory_limit_);
+    TrainJob process =
+        job_of(suite_, i, data(i), slots_[slot].device, memory_limit_, options_.check);
     if (alone) process.error_log = log.string();
     Job job{.cell = i,
             .slot = slot,

@@ -17,6 +17,7 @@ struct RunnerOptions {
   int64_t threads = 1;                         // of the profile; a cell's are the suite's
   int64_t tries = 3;                           // of a process that ends without progress
   double timeout = 0;                          // seconds for a cell over all its tries; 0 = none
+  bool check = false;        // the contract of attentions that are not the user's own, too
   std::vector<size_t> only;  // these cells alone, without profile and report; empty = everything
 };
 

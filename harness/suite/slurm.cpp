@@ -121,6 +121,7 @@ std::string suite_command(const Suite& suite, const SlurmOptions& options,
                   quoted(fs::absolute(suite.request.out).lexically_normal().string()),
                   suite.request.device, suite.request.threads);
   if (options.timeout > 0) command += fmt::format(" --timeout {:g}", options.timeout);
+  if (options.check) command += " --check";
   return command;
 }
 

@@ -20,6 +20,7 @@ struct SlurmOptions {
   // checkpoint and goes back to the queue.
   int64_t warning = 120;
   double timeout = 0;  // of a cell over all its jobs, seconds; 0 = none
+  bool check = false;  // as RunnerOptions::check
 };
 
 /// A job script, and the file in OUT/slurm it goes to.

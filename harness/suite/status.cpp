@@ -127,8 +127,8 @@ bool SuiteStatus::all_ended() const {
 SuiteStatus suite_status(const fs::path& out) {
   const fs::path path = out / kSuiteFile;
   if (!fs::exists(path)) {
-    throw Error(out.string() + " holds no suite (no " + kSuiteFile +
-                "); lra suite --out makes one there");
+    throw Error(out.string() + " holds no suite (no " + kSuiteFile + "); lra suite --out " +
+                out.string() + " makes one there");
   }
   const json file = read_json(path);
   SuiteStatus status{.out = out};

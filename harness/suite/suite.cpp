@@ -169,8 +169,8 @@ json suite_json(const Suite& suite) {
 Suite load_suite(const fs::path& out) {
   const fs::path path = out / kSuiteFile;
   if (!fs::exists(path)) {
-    throw Error(out.string() + " holds no suite (no " + kSuiteFile +
-                "); lra suite --out makes one there");
+    throw Error(out.string() + " holds no suite (no " + kSuiteFile + "); lra suite --out " +
+                out.string() + " makes one there");
   }
   const json file = read_json(path);
   if (file.is_object() && file.contains("schema") && file["schema"] != kSuiteSchema)

@@ -8,8 +8,8 @@ namespace lra {
 OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path& data,
                    CheckpointKind checkpoint, torch::Device device) {
   if (!std::filesystem::exists(run / kConfigFile)) {
-    throw Error(run.string() + " is not a run folder (no " + kConfigFile +
-                "); lra train --run makes one");
+    throw Error(run.string() + " is not a run folder (no " + kConfigFile + "); lra train --run " +
+                run.string() + " makes one");
   }
   const json saved = read_json(run / kConfigFile);
   Config config = Config::from_json(saved, (run / kConfigFile).string());
@@ -28,7 +28,7 @@ OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path
   const auto file = run / (checkpoint == CheckpointKind::best ? kBestCheckpoint : kLastCheckpoint);
   if (!std::filesystem::exists(file)) {
     throw Error(run.string() + " has no " + file.filename().string() +
-                " yet; lra train --resume goes on with the run");
+                " yet; the same lra train with --resume goes on with the run");
   }
   const TrainState at =
       load_checkpoint(file, run_identity(config, opened.manifest()), *model, nullptr, device);

@@ -4,6 +4,7 @@
 
 #include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/files.h"
+#include "results/records/event_file.h"
 #include "results/records/record_fields.h"
 
 namespace lra {
@@ -19,6 +20,7 @@ void setting_fields(Fields& f, Record& setting) {
   f("processes", setting.processes);
   f("engine", setting.engine, Presence::sparse);
   f("software", setting.software, Presence::sparse);
+  f.part("contract", setting.contract, make_contract_record, parse_contract_record);
 }
 
 }  // namespace
@@ -89,12 +91,27 @@ bool RunFolder::is_finished() const {
   return fs::exists(result) && read_result(result).status == Status::ok;
 }
 
-void RunFolder::begin(const json& config, const TrainState& at) {
+void RunFolder::begin(const json& config, const TrainState& at, const fs::path& events) {
   write_json(path_ / kConfigFile, config, Links::replace);
   const fs::path log = path_ / kMetricsFile;
   const std::string had = fs::exists(log) ? read_file(log) : "";
-  write_file(log, cut_run_log(had, at.step, at.evaluation_pending), Links::replace);
+  const std::string kept = cut_run_log(had, at.step, at.evaluation_pending);
+  write_file(log, kept, Links::replace);
   metrics_.emplace(log);
+  if (!events.empty()) begin_events(events, kept);
+}
+
+// A file of its own for each start, which TensorBoard reads in the order of their names; its first
+// event tells it to forget what it read before.
+void RunFolder::begin_events(const fs::path& folder, const std::string& log) {
+  const std::string trouble = make_folders(folder);
+  if (!trouble.empty())
+    throw Error(
+        fmt::format("--tensorboard {}: cannot make the folder: {}", folder.string(), trouble));
+  std::string unreadable;  // what cut_run_log() keeps can be read
+  const double now = time_of_day();
+  events_.emplace(folder / event_file_name(now));
+  events_->append(event_file(parse_run_log(log, unreadable), now));
 }
 
 void RunFolder::keep_file(const json& attention_options) const {
@@ -104,7 +121,10 @@ void RunFolder::keep_file(const json& attention_options) const {
   write_file(kept, read_file(attention_options.value("file", "")), Links::replace);
 }
 
-void RunFolder::log(const LogLine& line) { metrics_->append(make_log_line(line)); }
+void RunFolder::log(const LogLine& line) {
+  metrics_->append(make_log_line(line));
+  if (events_) events_->append(event_record(line));
+}
 
 void RunFolder::save(const char* checkpoint, const TrainState& at, Model& model,
                      const torch::optim::AdamW* optimizer, torch::Device device) const {

@@ -47,8 +47,9 @@ class RunFolder {
   /// True where its result is ok.
   bool is_finished() const;
 
-  /// Writes config.json, and metrics.jsonl goes on from `at`.
-  void begin(const json& config, const TrainState& at);
+  /// Writes config.json, and metrics.jsonl goes on from `at`; event files too, where `events` is
+  /// a folder for them.
+  void begin(const json& config, const TrainState& at, const std::filesystem::path& events);
   /// Keeps the file that the attention's options name by `file` and `sha256`; nothing where they
   /// do not.
   void keep_file(const json& attention_options) const;
@@ -67,11 +68,12 @@ class RunFolder {
  private:
   void check_run(Resume resume, Access access) const;
   void remove_run() const;
+  void begin_events(const std::filesystem::path& folder, const std::string& log);
 
   std::filesystem::path path_;
   json identity_;
   std::optional<host::FolderLock> lock_;  // of the writer
-  std::optional<AppendFile> metrics_;
+  std::optional<AppendFile> metrics_, events_;
 };
 
 /// What config.json says of how and where a run is trained, beside its configuration: its numbers
@@ -82,6 +84,7 @@ struct RunSetting {
   std::optional<int64_t> processes;  // that train together
   std::string engine;                // what carries their sums; "" = one process
   json software = json::object();    // name -> version; of runs from before it was kept: empty
+  std::optional<ContractRecord> contract;  // what the attention was found to be at the start
 
   /// The instruction set of the project's own kernels; "" where it is not known.
   std::string kernels() const;

@@ -14,6 +14,7 @@
 #include "harness/processes/data_parallel.h"
 #include "harness/processes/processes.h"
 #include "harness/training/console.h"
+#include "harness/training/contract_check.h"
 #include "harness/training/evaluation.h"
 #include "harness/training/failure.h"
 #include "harness/training/learner.h"
@@ -42,14 +43,16 @@ void check_splits(const PreparedData& data, const Config& config) {
   }
 }
 
-json config_json(const TrainRequest& request, const Manifest& manifest, const json& identity) {
+json config_json(const TrainRequest& request, const Manifest& manifest, const json& identity,
+                 const std::optional<ContractRecord>& contract) {
   json value = request.config.to_json();
   value["identity"] = identity;
   value["data"] = {{"directory", std::filesystem::absolute(request.data).string()},
                    {"fingerprint", manifest.fingerprint()}};
   RunSetting setting{.device = request.device.str(),
                      .threads = request.threads,
-                     .software = host::software_json()};
+                     .software = host::software_json(),
+                     .contract = contract};
   if (request.processes != nullptr) {
     setting.processes = request.processes->size();
     setting.engine = request.processes->engine();
@@ -155,7 +158,9 @@ class TrainingLoop {
   void start() {
     check_same_model();
     on_rank_zero(all_, [&] {
-      folder_.begin(config_json(request_, data_.manifest(), folder_.identity()), at_);
+      contract_ = contract_of(request_, folder_, at_.step);
+      folder_.begin(config_json(request_, data_.manifest(), folder_.identity(), contract_), at_,
+                    request_.event_files);
       folder_.keep_file(request_.config.attention_options);
     });
     say_start(request_, data_, learner_->model());
@@ -224,6 +229,7 @@ class TrainingLoop {
   void log(LogLine line) {
     line.step = at_.step;
     line.seconds = at_.seconds + seconds_since(begin_);
+    line.time = time_of_day();
     on_rank_zero(all_, [&] { folder_.log(line); });
   }
 
@@ -289,8 +295,9 @@ class TrainingLoop {
   }
 
   void write_result(const RunOutcome& outcome) const {
-    const Result result =
+    Result result =
         result_of(request_, data_, at_, learner_ ? &learner_->model() : nullptr, outcome);
+    result.contract = contract_;
     folder_.write_result(result, outcome.tested);
     say_end(result);
   }
@@ -302,6 +309,7 @@ class TrainingLoop {
   int64_t micro_batches_;
   RunFolder folder_;
   std::optional<Learner> learner_;
+  std::optional<ContractRecord> contract_;
   TrainState at_;
   Clock::time_point begin_ = Clock::now();
 };

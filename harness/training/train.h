@@ -23,7 +23,9 @@ struct TrainRequest {
   int64_t threads = 0;       // as set
   int64_t memory_limit = 0;  // bytes of tensors on a CPU; 0 = 80 % of what is free at the start
   Resume resume = Resume::no;
-  Processes* processes = nullptr;  // that train together; null = this one alone
+  bool check = false;  // the contract of an attention that is not the user's own, too
+  std::filesystem::path event_files;  // a folder for TensorBoard's; empty = none
+  Processes* processes = nullptr;     // that train together; null = this one alone
 };
 
 /// Runs to the end and returns the status written to result.json (ok, diverged, oom,

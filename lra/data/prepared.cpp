@@ -5,6 +5,7 @@
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/json_text.h"
 #include "attention_variants/base/text.h"
+#include "lra/data/task.h"
 
 namespace lra {
 namespace {
@@ -34,6 +35,14 @@ std::string difference(json there, json here, std::initializer_list<const char*>
          text(all.front().right) + " here";
 }
 
+// What `--source` takes of a task; "" where it can be generated, or there is no such task.
+std::string source_of(const std::string& name) {
+  for (const Task* known : tasks()) {
+    if (known->name == name) return known->source;
+  }
+  return "";
+}
+
 [[noreturn]] void refuse(const fs::path& folder, const std::string& reason) {
   throw Error(folder.string() + " " + reason + "; choose another --out or remove that folder");
 }
@@ -60,8 +69,10 @@ bool holds_data(const fs::path& directory, const Manifest& manifest,
 PreparedData::PreparedData(const fs::path& directory, const std::string& task, bool check_hashes) {
   const fs::path folder = directory / task;
   if (!fs::exists(folder / "manifest.json")) {
+    const std::string source = source_of(task);
     throw Error("no prepared data in " + folder.string() + "; make it with: lra data prepare " +
-                task + " --out " + directory.string());
+                task + (source.empty() ? "" : " --source SOURCE") + " --out " + directory.string() +
+                (source.empty() ? "" : "; SOURCE: " + source));
   }
   manifest_ = Manifest::read(folder / "manifest.json");
   if (manifest_.task != task) {

@@ -12,4 +12,8 @@ namespace lra {
 std::string json_line(const json& value);
 std::string abbreviated(const json& value);
 
+/// Any value as JSON over several lines, for people too: controls, and those of the direction of
+/// writing, stand as "\u202e".
+std::string json_text(const json& value);
+
 }  // namespace lra

@@ -72,6 +72,7 @@ void result_fields(Fields& f, Record& r) {
   f.schema(kResultSchema);
   f("task", r.task);
   f.part("attention", r.attention, make_attention_record, parse_attention_record);
+  f.part("contract", r.contract, make_contract_record, parse_contract_record);
   f("protocol", r.protocol);
   f("seed", r.seed);
   f("status", r.status);

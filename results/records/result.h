@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "results/records/attention_record.h"
+#include "results/records/contract_record.h"
 #include "results/records/machine.h"
 #include "results/records/predictions.h"
 #include "results/records/run_log.h"
@@ -70,8 +71,9 @@ struct RunBudget {
 struct Result {
   std::string task;  // "listops"
   AttentionRecord attention;
-  std::string protocol;  // "lra-strict"
-  uint64_t seed = 0;     // of initialisation, order, dropout, projections
+  std::optional<ContractRecord> contract;  // of an attention of the user's own
+  std::string protocol;                    // "lra-strict"
+  uint64_t seed = 0;                       // of initialisation, order, dropout, projections
   Status status = Status::ok;
   std::string reason;            // one line, where the status is not ok
   std::optional<Accuracy> test;  // required where the status is ok

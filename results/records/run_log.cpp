@@ -1,6 +1,7 @@
 #include "results/records/run_log.h"
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 
 #include "results/records/record_fields.h"
@@ -18,6 +19,7 @@ void line_fields(Fields& f, Line& line) {
   f("accuracy", line.accuracy, Presence::required, {.most = 1});
   f("learning_rate", line.learning_rate);
   f("seconds", line.seconds);
+  f("time", line.time);
 }
 
 LogLine read_line(std::string_view line) {
@@ -54,6 +56,12 @@ void for_each_line(std::string_view text, const Use& use, const Refuse& refuse) 
 }
 
 }  // namespace
+
+double time_of_day() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(since).count()) /
+         1000;
+}
 
 std::string make_log_line(const LogLine& line) {
   RecordWriter writer;

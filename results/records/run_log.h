@@ -24,10 +24,15 @@ struct LogLine {
   double loss = 0;      // mean cross-entropy
   double accuracy = 0;  // fraction
   double learning_rate = 0;
-  double seconds = 0;  // of training, evaluations included
+  double seconds = 0;          // of training, evaluations included
+  std::optional<double> time;  // of day, seconds since 1970; lines of before lack it
 };
 
-/// The line {"step", "split", "loss", "accuracy", "learning_rate", "seconds"}, with its end.
+/// Seconds since 1970, to the millisecond.
+double time_of_day();
+
+/// The line {"step", "split", "loss", "accuracy", "learning_rate", "seconds", "time"}, with its
+/// end.
 std::string make_log_line(const LogLine& line);
 
 /// Reads such lines. One that cannot be used is left out and `reason` is set to the first one's

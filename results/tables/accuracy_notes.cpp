@@ -10,6 +10,7 @@
 
 #include "results/analysis/standings.h"
 #include "results/tables/accuracy_table.h"
+#include "results/tables/contract_notes.h"
 #include "results/tables/published_table.h"
 
 namespace lra {
@@ -150,6 +151,7 @@ std::vector<std::string> accuracy_notes(const RecipeGroup& group, const Accuracy
                     100 * kSignificance, tests, tests == 1 ? "" : "s"));
   }
   note_choice(cells, notes);
+  for (std::string& note : contract_notes(group)) notes.push_back(std::move(note));
   note_runs(group, cells, tasks, notes);
   if (reference == nullptr) {
     notes.push_back("no published numbers for protocol " + group.protocol);

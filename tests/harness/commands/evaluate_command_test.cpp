@@ -64,8 +64,9 @@ TEST_F(RunCommandTest, EvaluateRefusesACheckpointItCannotTrust) {
   const std::string whole = read_file(best);
 
   fs::remove(best);
-  expect_refusal(evaluate_words(), 1,
-                 "has no checkpoint-best.safetensors yet; lra train --resume goes on");
+  expect_refusal(
+      evaluate_words(), 1,
+      "has no checkpoint-best.safetensors yet; the same lra train with --resume goes on");
   EXPECT_EQ(run_forked(evaluate_words({"--checkpoint", "last"})).status, 0) << "it is not needed";
 
   write_file(best, whole.substr(0, whole.size() / 2));

@@ -42,6 +42,8 @@ TEST_F(ExampleTest, TrainsAndIsMeasured) {
   const Result result = parse_result(read_json(run / kResultFile));
   EXPECT_EQ(result.steps, 20);
   EXPECT_EQ(result.attention.options, json::parse(R"({"beta": 2.0})"));
+  ASSERT_TRUE(result.contract) << "it is the user's own";
+  EXPECT_EQ(result.contract->count(), "19 of 19");
   ASSERT_EQ(run_example({"profile", "--attentions", "softplus,standard", "--lengths", "64",
                          "--seconds", "0.05", "--threads", "1", "--out", out.string()})
                 .status,

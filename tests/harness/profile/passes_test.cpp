@@ -34,12 +34,15 @@ Profile settled(Profile record, int64_t passes) {
 TEST(ProfilePasses, ACellIsDoneWithItsQuietPasses) {
   Profile record = settled(one_pass(2), 2);
   EXPECT_FALSE(is_done(record, 2));
+  EXPECT_EQ(passes_to_come(record, 2), 1);
   EXPECT_EQ(record.noisy, "only 1 of 2 passes");
   merge_pass(one_pass(2, "busy"), record);
   record = settled(std::move(record), 2);
   EXPECT_EQ(pass_count(record), 2);
   EXPECT_EQ(record.noisy, "busy");
   EXPECT_FALSE(is_done(record, 2));
+  EXPECT_EQ(passes_to_come(record, 2), 1);
+  EXPECT_EQ(passes_to_come(record, 3), 2);
   merge_pass(one_pass(2), record);
   record = settled(std::move(record), 2);
   EXPECT_EQ(record.noisy, "");
@@ -55,6 +58,7 @@ TEST(ProfilePasses, TwiceAsManyAreTheMost) {
   merge_pass(one_pass(3, "busy"), record);
   record = settled(std::move(record), 1);
   EXPECT_TRUE(is_done(record, 1));
+  EXPECT_EQ(passes_to_come(record, 1), 0);
   EXPECT_EQ(record.noisy, "busy");
   EXPECT_EQ(record.memory->peak, 3) << "the highest of all";
 }

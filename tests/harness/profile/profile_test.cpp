@@ -217,6 +217,26 @@ TEST_F(ProfileTest, APassGoesThroughAllLengths) {
   EXPECT_NE(result.err.find("a pass over 4 cells took "), std::string::npos) << result.err;
 }
 
+TEST_F(ProfileTest, CountsPassesAndEndsWithATable) {
+  const ProgramResult result =
+      profile({"--lengths", "64", "--attentions", "standard,linear", "--passes", "2"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  // Of 4, or one more where the first is noisy.
+  const bool counted = result.err.find("\n1/4 ") != std::string::npos ||
+                       result.err.find("\n1/5 ") != std::string::npos;
+  EXPECT_TRUE(counted) << result.err;
+  EXPECT_NE(result.err.find(", ETA "), std::string::npos) << result.err;
+  const size_t last = result.err.rfind(", pass ");
+  EXPECT_EQ(result.err.find(", ETA ", last), std::string::npos) << "nothing is to come";
+  EXPECT_NE(result.out.find("N=64"), std::string::npos) << result.out;
+  const bool told = result.out.find(" times as fast as ") != std::string::npos ||
+                    result.out.find(" are not told apart: ") != std::string::npos;
+  EXPECT_TRUE(told) << result.out;
+  // Of the file those cells alone that were asked for.
+  const ProgramResult one = profile({"--lengths", "64", "--attentions", "linear"});
+  EXPECT_EQ(one.out.find("standard"), std::string::npos) << one.out;
+}
+
 TEST_F(ProfileTest, AProcessThatTakesTooLongIsATimeout) {
   const ProgramResult result =
       profile({"--lengths", "64", "--attentions", "standard", "--timeout", "0.01"});

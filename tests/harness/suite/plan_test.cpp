@@ -30,6 +30,36 @@ TEST_F(SuitePlanTest, SaysWhatIsKnownAndFromWhere) {
   EXPECT_FALSE(fs::exists(out("s"))) << "a plan writes nothing";
 }
 
+TEST_F(SuitePlanTest, SaysHowToKnowMore) {
+  auto w = words("s");
+  w.insert(w.begin() + 1, {"plan", "--records", scratch_.path().string()});
+  const ProgramResult result = run_forked(w);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.out.find("2 to run, time unknown, use --probe"), std::string::npos)
+      << result.out;
+  EXPECT_EQ(result.out.find("about 0s"), std::string::npos) << result.out;
+  for (const std::string& line : text_lines(result.out)) {
+    if (line.find("pending") == std::string::npos) continue;
+    EXPECT_NE(line.find("unknown, use --probe"), std::string::npos) << line;
+  }
+}
+
+// Wherever it is called: a copy of the program with records above it.
+TEST_F(SuitePlanTest, FindsTheRecordsOfItsOwnFolder) {
+  const fs::path program = out("copy") / "build/bin/lra", measured = out("copy/results/measured");
+  fs::create_directories(program.parent_path());
+  fs::copy_file(LRA_PROGRAM, program);
+  ASSERT_EQ(run_forked(with(words("s"), {"--only", "0"})).status, 0);
+  fs::create_directories(measured);
+  fs::copy(out("s") / "runs", measured, fs::copy_options::recursive);
+  auto w = words("other");
+  w.insert(w.begin() + 1, {"plan", "--json"});
+  const ProgramResult result = Program(w, program).wait();
+  ASSERT_EQ(result.status, 0) << result.err;
+  const json cells = json::parse(result.out)["cells"];
+  EXPECT_TRUE(cells[0]["from"].get<std::string>().starts_with(measured.string())) << cells[0];
+}
+
 TEST_F(SuitePlanTest, ACellTellsThoseOfOtherSeeds) {
   ASSERT_EQ(run_forked(with(words("s"), {"--seeds", "0,1", "--only", "0"})).status, 0);
   const json own = plan("s", {"--seeds", "0,1", "--jobs", "2"}, /*threads=*/2);

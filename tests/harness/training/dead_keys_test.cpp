@@ -156,7 +156,7 @@ std::string outcome_of(const fs::path& run) {
   std::ifstream in(run / kMetricsFile);
   for (std::string line; std::getline(in, line);) {
     json entry = json::parse(line);
-    entry.erase("seconds");
+    for (const char* clock : {"seconds", "time"}) entry.erase(clock);
     outcome["log"].push_back(entry);
   }
   std::string bytes = outcome.dump() + read_file(run / kPredictionsFile);

@@ -22,7 +22,7 @@ inline json comparable(const std::filesystem::path& run) {
   std::ifstream in(run / kMetricsFile);
   for (std::string line; std::getline(in, line);) {
     json entry = json::parse(line);
-    entry.erase("seconds");
+    for (const char* clock : {"seconds", "time"}) entry.erase(clock);
     log.push_back(entry);
   }
   return {{"result", result}, {"log", log}, {"predictions", read_file(run / kPredictionsFile)}};

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <fstream>
 
 #include "tests/support/scratch.h"
@@ -23,6 +24,20 @@ TEST(RunLog, ALineHoldsItsKeysInTheirOrder) {
             R"({"step":3,"split":"train","loss":0.25,"accuracy":0.5,"learning_rate":0.001,)"
             R"("seconds":1.0})"
             "\n");
+}
+
+TEST(RunLog, TheTimeOfDayMayBeMissing) {
+  std::string reason;
+  const auto before = parse_run_log(line(3, LogSplit::train), reason);
+  ASSERT_EQ(before.size(), 1u);
+  EXPECT_FALSE(before[0].time);
+  const std::string text = make_log_line({.step = 3, .seconds = 2, .time = 1.7e9 + 0.25});
+  EXPECT_TRUE(text.ends_with(R"("seconds":2.0,"time":1700000000.25})"
+                             "\n"))
+      << text;
+  EXPECT_EQ(parse_run_log(text, reason).at(0).time, 1.7e9 + 0.25);
+  EXPECT_EQ(reason, "");
+  EXPECT_NEAR(time_of_day(), static_cast<double>(std::time(nullptr)), 2);
 }
 
 TEST(RunLog, IsCutToWhatTheRunHasBehindIt) {

@@ -1,10 +1,13 @@
 // https://github.com/tensorflow/tensorflow: tensorflow/core/lib/io/record_writer.h for the frames,
-// core/util/event.proto and core/framework/summary.proto for the messages. Of these only five
+// core/util/event.proto and core/framework/summary.proto for the messages. Of these only seven
 // fields are needed, so that they are written by hand.
-#include "results/report/event_file.h"
+#include "results/records/event_file.h"
+
+#include <fmt/format.h>
 
 #include <bit>
 #include <boost/crc.hpp>
+#include <cmath>
 
 namespace lra {
 namespace {
@@ -32,7 +35,9 @@ void put_bytes(std::string& message, uint32_t field, std::string_view value) {
   message += value;
 }
 
-// Event { double wall_time = 1; int64 step = 2; string file_version = 3; Summary summary = 5; }
+// Event { double wall_time = 1; int64 step = 2; string file_version = 3; Summary summary = 5;
+//         SessionLog session_log = 7; }, SessionLog { SessionStatus status = 1; }
+constexpr uint64_t kSessionStart = 1;
 std::string event(double wall_time, int64_t step) {
   std::string message;
   put_tag(message, 1, Wire::fixed64);
@@ -52,6 +57,8 @@ void put_scalar(std::string& summary, std::string_view tag, double value) {
   put_bytes(summary, 1, message);
 }
 
+double wall_time(const LogLine& line) { return line.time.value_or(line.seconds); }
+
 void put_record(std::string& file, const std::string& message) {
   std::string length;
   put_little(length, static_cast<uint64_t>(message.size()));
@@ -69,22 +76,36 @@ uint32_t masked_crc32c(std::string_view bytes) {
   return std::rotr(static_cast<uint32_t>(crc.checksum()), 15) + 0xA282EAD8u;
 }
 
-std::string event_file(std::span<const LogLine> log) {
-  std::string file;
-  std::string first = event(0, 0);
+std::string event_record(const LogLine& line) {
+  std::string summary;
+  put_scalar(summary, line.split == LogSplit::train ? "train/loss" : "dev/loss", line.loss);
+  put_scalar(summary, line.split == LogSplit::train ? "train/accuracy" : "dev/accuracy",
+             line.accuracy);
+  if (line.split == LogSplit::train) put_scalar(summary, "learning_rate", line.learning_rate);
+  std::string message = event(wall_time(line), line.step), record;
+  put_bytes(message, 5, summary);
+  put_record(record, message);
+  return record;
+}
+
+std::string event_file(std::span<const LogLine> log, std::optional<double> restart) {
+  const double begin = restart ? *restart : log.empty() ? 0 : wall_time(log.front());
+  std::string file, first = event(begin, 0);
   put_bytes(first, 3, "brain.Event:2");
   put_record(file, first);
-  for (const LogLine& line : log) {
-    std::string summary;
-    put_scalar(summary, line.split == LogSplit::train ? "train/loss" : "dev/loss", line.loss);
-    put_scalar(summary, line.split == LogSplit::train ? "train/accuracy" : "dev/accuracy",
-               line.accuracy);
-    if (line.split == LogSplit::train) put_scalar(summary, "learning_rate", line.learning_rate);
-    std::string message = event(line.seconds, line.step);
-    put_bytes(message, 5, summary);
+  if (restart) {
+    std::string session, message = event(begin, 0);
+    put_tag(session, 1, Wire::varint);
+    put_varint(session, kSessionStart);
+    put_bytes(message, 7, session);
     put_record(file, message);
   }
+  for (const LogLine& line : log) file += event_record(line);
   return file;
+}
+
+std::string event_file_name(double time_of_day) {
+  return fmt::format("events.out.tfevents.{:010.0f}.lra", std::floor(time_of_day));
 }
 
 }  // namespace lra

@@ -1,6 +1,6 @@
 // TensorBoard's event files; tests/checks/tensorboard reads them back with the package
 // itself.
-#include "results/report/event_file.h"
+#include "results/records/event_file.h"
 
 #include <gtest/gtest.h>
 
@@ -69,6 +69,24 @@ TEST(EventFile, HoldsAVersionAndAnEventALine) {
                               "\x15\x00\x00\x00\x3f"));
   EXPECT_NE(all[2].find("dev/accuracy"), std::string::npos);
   EXPECT_EQ(all[2].find("learning_rate"), std::string::npos);
+}
+
+TEST(EventFile, KeepsTheTimeOfDayOfALine) {
+  const LogLine line{.step = 3, .seconds = 2, .time = 1.7e9 + 0.25};
+  const auto all = messages(event_file(std::vector{line}));
+  ASSERT_EQ(all.size(), 2u);
+  for (const std::string& message : all)
+    EXPECT_EQ(std::bit_cast<double>(little(message, 1, 8)), 1.7e9 + 0.25);
+  EXPECT_EQ(all[1], messages(event_record(line)).at(0));
+}
+
+TEST(EventFile, ARestartMakesReadersForgetEarlierFiles) {
+  const auto all = messages(event_file({}, /*restart=*/1.7e9));
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(std::bit_cast<double>(little(all[1], 1, 8)), 1.7e9);
+  // Step 0, and field 7, SessionLog, of two bytes: field 1, status, is 1, START.
+  EXPECT_EQ(all[1].substr(9), std::string("\x10\x00\x3a\x02\x08\x01", 6));
+  EXPECT_EQ(event_file_name(1.7e9 + 0.5), "events.out.tfevents.1700000000.lra");
 }
 
 TEST(EventFile, OfAnEmptyLogHoldsTheVersionAlone) {

@@ -1,0 +1,90 @@
+#include "harness/training/contract_check.h"
+
+#include <fmt/format.h>
+
+#include "attention_variants/contract/contract.h"
+#include "harness/host/progress.h"
+
+namespace lra {
+namespace {
+
+using contract::ContractClause;
+using contract::Grade;
+using contract::Verdict;
+
+// Puts the state of a device's generator back at its end.
+class KeptRandomState {
+ public:
+  explicit KeptRandomState(torch::Device device)
+      : generator_(at::globalContext().defaultGenerator(device)), state_(generator_.get_state()) {}
+  ~KeptRandomState() { generator_.set_state(state_); }
+  KeptRandomState(const KeptRandomState&) = delete;
+  KeptRandomState& operator=(const KeptRandomState&) = delete;
+
+ private:
+  at::Generator generator_;
+  torch::Tensor state_;
+};
+
+contract::ContractSubject tried_subject(const TrainRequest& request) {
+  contract::ContractSubject subject = contract::contract_subject(request.config.attention);
+  const ModelOptions& model = request.config.settings.model;
+  subject.device = request.device;
+  subject.context.heads = model.heads;
+  subject.context.head_dim = model.head_dim;
+  subject.context.width = model.width;
+  subject.context.kernels = request.config.settings.kernels;
+  return subject;
+}
+
+// The verdicts on what fails, in the order of the clauses; those behind a decisive one are not
+// tried.
+std::vector<Verdict> failed_clauses(const contract::ContractSubject& subject,
+                                    ContractRecord& record) {
+  std::vector<Verdict> failed;
+  bool stopped = false;
+  for (const ContractClause& clause : contract::contract_clauses()) {
+    ++record.of;
+    if (stopped) continue;
+    Verdict verdict = contract::check_clause(clause.name, subject);
+    record.passed += verdict.holds ? 1 : 0;
+    stopped = clause.decisive && !verdict.holds;
+    if (!verdict.holds) failed.push_back(std::move(verdict));
+  }
+  return failed;
+}
+
+void warn_of(const AttentionSpec& attention, const std::vector<Verdict>& failed,
+             const ContractRecord& record) {
+  if (failed.empty()) return;
+  std::string fragile;
+  for (const Verdict& verdict : failed) {
+    if (verdict.grade == Grade::wrong)
+      host::say(fmt::format("WARNING: {} fails '{}', wrong: {}", attention.text(), verdict.clause,
+                            verdict.measured));
+    if (verdict.grade == Grade::fragile) fragile += (fragile.empty() ? "" : ", ") + verdict.clause;
+  }
+  if (!fragile.empty())
+    host::say(fmt::format("WARNING: {} is fragile: {}", attention.text(), fragile));
+  host::say(fmt::format("{} clauses of the contract hold; lra check --attention '{}' says more",
+                        record.count(), attention.text()));
+}
+
+}  // namespace
+
+std::optional<ContractRecord> contract_of(const TrainRequest& request, const RunFolder& folder,
+                                          int64_t step) {
+  if (step > 0) return read_run_setting(folder.text()).contract;
+  const AttentionSpec& attention = request.config.attention;
+  if (!request.check && !contract::is_own(attention.name)) return std::nullopt;
+  const KeptRandomState of_processor(torch::kCPU), of_device(request.device);
+  const contract::ContractSubject subject = tried_subject(request);
+  ContractRecord record;
+  const std::vector<Verdict> failed = failed_clauses(subject, record);
+  for (const Verdict& verdict : failed)
+    record.failed.push_back({.clause = verdict.clause, .grade = to_string(verdict.grade)});
+  warn_of(attention, failed, record);
+  return record;
+}
+
+}  // namespace lra

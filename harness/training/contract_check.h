@@ -1,0 +1,17 @@
+// The clauses of the contract, tried on a run's attention before it is trained.
+#pragma once
+
+#include <optional>
+
+#include "harness/training/run_folder.h"
+#include "harness/training/train.h"
+
+namespace lra {
+
+/// What the run's folder says of its attention's contract where the run goes on at `step`; else
+/// the clauses tried now, at the sizes of the run, where the attention is the user's own or the
+/// request asks for it. What fails is said. The random state is left as it was.
+std::optional<ContractRecord> contract_of(const TrainRequest& request, const RunFolder& folder,
+                                          int64_t step);
+
+}  // namespace lra

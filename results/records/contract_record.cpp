@@ -1,0 +1,52 @@
+#include "results/records/contract_record.h"
+
+#include "results/records/record_fields.h"
+
+namespace lra {
+namespace {
+
+template <class Fields, class Record>
+void contract_fields(Fields& f, Record& contract) {
+  f("passed", contract.passed);
+  f("of", contract.of);
+  const auto make = [](const FailedClause& failed) {
+    return json{{"clause", failed.clause}, {"grade", failed.grade}};
+  };
+  const auto parse = [](const json& value) {
+    FailedClause failed;
+    const RecordReader reader(value, "contract.failed");
+    reader("clause", failed.clause);
+    reader("grade", failed.grade);
+    return failed;
+  };
+  f.list("failed", contract.failed, make, parse, Presence::sparse);
+}
+
+}  // namespace
+
+std::string ContractRecord::count() const { return fmt::format("{} of {}", passed, of); }
+
+std::string ContractRecord::failures() const {
+  std::string text, grade;
+  for (const FailedClause& one : failed) {
+    text += grade == one.grade ? ", " : (text.empty() ? "" : "; ") + one.grade + ": ";
+    text += one.clause;
+    grade = one.grade;
+  }
+  return text;
+}
+
+json make_contract_record(const ContractRecord& contract) {
+  RecordWriter writer;
+  contract_fields(writer, contract);
+  return writer.object;
+}
+
+ContractRecord parse_contract_record(const json& value) {
+  ContractRecord contract;
+  const RecordReader reader(value, "contract");
+  contract_fields(reader, contract);
+  return contract;
+}
+
+}  // namespace lra

@@ -1,0 +1,65 @@
+#include "results/tables/profile_speed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "results/analysis/profile_cells.h"
+
+namespace lra {
+namespace {
+
+constexpr size_t kFew = 4;  // rows that may say it of each length
+
+// With as many digits behind the point as the first of the second number takes.
+std::string with_error(double value, double error) {
+  const double digits = error > 0 ? std::ceil(-std::log10(error)) : 2;
+  return fmt::format("{0:.{2}f} ± {1:.{2}f}", value, error,
+                     static_cast<int>(std::clamp(digits, 0.0, 3.0)));
+}
+
+std::string speed_text(const std::string& fast_name, const Profile& fast,
+                       const std::string& slow_name, const Profile& slow) {
+  const stats::BootstrapEstimate ratio = stats::ratio_over_passes(passes_of(slow), passes_of(fast));
+  const std::string text = with_error(ratio.value, ratio.value * ratio.precision());
+  const bool noisy = !fast.noisy.empty() || !slow.noisy.empty();
+  std::string line = fmt::format("N={}: ", fast.length);
+  line += ratio.ci95.low <= 1
+              ? fmt::format("{} and {} are not told apart: {}", fast_name, slow_name, text)
+              : fmt::format("{} is {} times as fast as {}", fast_name, text, slow_name);
+  return line + (noisy ? " (noisy)" : "");
+}
+
+void add_speeds(const ProfileGroup& group, int64_t length, std::vector<std::string>& lines) {
+  std::vector<std::pair<std::string, const Profile*>> cells;
+  for (const auto& [row, by_length] : group.rows) {
+    const Profile* cell = group.at(row, length);
+    if (measured(cell)) cells.emplace_back(row, cell);
+  }
+  std::ranges::stable_sort(cells, {}, [](const auto& cell) { return cell.second->time->median; });
+  for (size_t i = 1; i < cells.size(); ++i) {
+    lines.push_back(speed_text(cells[0].first, *cells[0].second, cells[i].first, *cells[i].second));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> speed_texts(std::span<const Profile> profiles) {
+  std::vector<std::string> lines;
+  const std::vector<ProfileGroup> groups = group_profiles(profiles);
+  for (const ProfileGroup& group : groups) {
+    std::vector<std::string> of_group;
+    for (auto length = group.lengths.rbegin(); length != group.lengths.rend(); ++length) {
+      std::vector<std::string> of_length;
+      add_speeds(group, *length, of_length);
+      of_group.insert(of_group.begin(), of_length.begin(), of_length.end());
+      if (group.rows.size() > kFew && !of_length.empty()) break;
+    }
+    if (groups.size() > 1 && !of_group.empty()) lines.push_back(setting_text(*group.front) + ":");
+    lines.insert(lines.end(), of_group.begin(), of_group.end());
+  }
+  return lines;
+}
+
+}  // namespace lra

@@ -1,0 +1,131 @@
+// The contract that a run tries on an attention of the user's own before it trains it.
+#include <gtest/gtest.h>
+
+#include "attention_variants/contract/contract.h"
+#include "harness/training/run_folder.h"
+#include "lra/formats/safetensors.h"
+#include "tests/harness/program.h"
+#include "tests/harness/suite/fixture.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ContractRun : public testing::Test {
+ protected:
+  void SetUp() override { prepare_tiny_listops(data_); }
+  fs::path run(const std::string& name) const { return scratch_.path() / name; }
+  ProgramResult train(const std::string& name, const std::string& attention,
+                      const std::vector<std::string>& more = {}, int64_t steps = 6) const {
+    std::vector<std::string> words = tiny_train(data_, run(name), attention, steps);
+    words.insert(words.end(), more.begin(), more.end());
+    return run_forked(words);
+  }
+  static std::string fixture(const std::string& name) {
+    return "torchscript:" LRA_SOURCE_DIR "/tests/fixtures/torchscript-" + name + ".pt";
+  }
+
+  Scratch scratch_;
+  fs::path data_ = scratch_.path() / "data";
+};
+
+// The tensors of a checkpoint, those of the random states too, byte for byte.
+std::string bytes_of_checkpoint(const fs::path& run) {
+  std::string bytes;
+  for (const auto& [name, tensor] : read_tensors(run / kLastCheckpoint).tensors) {
+    const auto whole = tensor.contiguous();
+    bytes += name + ":" + std::string(static_cast<const char*>(whole.data_ptr()), whole.nbytes());
+  }
+  return bytes;
+}
+
+TEST(ContractOwner, AVariantOfOursIsNotTheUsers) {
+  for (const AttentionEntry* entry : attention_entries())
+    EXPECT_FALSE(contract::is_own(entry->info.name)) << entry->info.name;
+  for (const AttentionEntry* entry : released_forms())
+    EXPECT_FALSE(contract::is_own(entry->info.name)) << entry->info.name;
+  EXPECT_TRUE(contract::is_own("torchscript"));
+  EXPECT_THROW(contract::is_own("none"), UsageError);
+}
+
+TEST_F(ContractRun, WarnsOfAModuleThatIgnoresTheMaskAndRecordsIt) {
+  const std::string name = fixture("ignores_mask");
+  const ProgramResult trained = train("a", name);
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  EXPECT_NE(trained.err.find("WARNING: " + name + " fails 'padding invariance', wrong: "),
+            std::string::npos)
+      << trained.err;
+  EXPECT_NE(trained.err.find("18 of 19 clauses of the contract hold; lra check --attention"),
+            std::string::npos)
+      << trained.err;
+  const Result result = read_result(run("a") / kResultFile);
+  ASSERT_TRUE(result.contract);
+  EXPECT_EQ(result.contract->count(), "18 of 19");
+  EXPECT_EQ(result.contract->failures(), "wrong: padding invariance");
+
+  const ProgramResult report =
+      run_forked({"report", run("a").string(), "--out", run("report").string()});
+  EXPECT_NE(report.out.find("18 of 19 clauses of the contract hold; wrong: padding invariance"),
+            std::string::npos)
+      << report.out;
+
+  // As if it had been killed after its first checkpoint.
+  fs::remove(run("a") / kResultFile);
+  const ProgramResult resumed = train("a", name);
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(resumed.err.find("WARNING"), std::string::npos) << "it was tried at the start";
+  EXPECT_EQ(read_result(run("a") / kResultFile).contract->count(), "18 of 19");
+}
+
+TEST_F(ContractRun, SaysInOneLineWhatIsFragile) {
+  const ProgramResult trained = train("a", fixture("sdpa"));
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  EXPECT_EQ(trained.err.find(", wrong: "), std::string::npos) << trained.err;
+  EXPECT_NE(trained.err.find(" is fragile: padding invariance\n"), std::string::npos)
+      << trained.err;
+}
+
+TEST_F(ContractRun, ChangesNoBitOfTheRun) {
+  ASSERT_EQ(train("without", "standard").status, 0);
+  const ProgramResult with = train("with", "standard", {"--check"});
+  ASSERT_EQ(with.status, 0) << with.err;
+  EXPECT_EQ(with.err.find("contract"), std::string::npos) << "all of it holds";
+  EXPECT_EQ(bytes_of_checkpoint(run("with")), bytes_of_checkpoint(run("without")));
+  EXPECT_EQ(read_file(run("with") / kPredictionsFile),
+            read_file(run("without") / kPredictionsFile));
+  json one = read_json(run("with") / kResultFile), other = read_json(run("without") / kResultFile);
+  EXPECT_EQ(one["contract"], json::parse(R"({"passed": 19, "of": 19})"));
+  EXPECT_FALSE(other.contains("contract")) << "a variant of ours is tried on request alone";
+  for (json* result : {&one, &other}) {
+    for (const char* key : {"training", "contract"}) result->erase(key);
+  }
+  EXPECT_EQ(one, other);
+}
+
+class ContractSuite : public suite::SuiteTest {};
+
+TEST_F(ContractSuite, ItsCellsTryItOnRequest) {
+  const auto asked = suite::with(words("s", "standard"), {"--check"});
+  ASSERT_EQ(run_forked(suite::with(asked, {"--only", "0"})).status, 0);
+  const Result result = read_result(run("s", "standard") / kResultFile);
+  ASSERT_TRUE(result.contract);
+  EXPECT_EQ(result.contract->count(), "19 of 19");
+  auto submitted = asked;
+  submitted.insert(submitted.begin() + 1, {"submit", "--slurm", "--dry-run"});
+  const ProgramResult scripts = run_forked(submitted);
+  EXPECT_NE(scripts.out.find(" --check"), std::string::npos) << scripts.text();
+}
+
+// Where one clause fails, the rest may build on it: they are not tried, nor counted as held.
+TEST_F(ContractRun, StopsWhereTheRestCannotBeJudged) {
+  const ProgramResult trained = train("a", fixture("noise"));
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const Result result = read_result(run("a") / kResultFile);
+  ASSERT_TRUE(result.contract);
+  EXPECT_EQ(result.contract->failures(), "wrong: deterministic");
+  EXPECT_EQ(result.contract->count(), "1 of 19");
+}
+
+}  // namespace
+}  // namespace lra
