@@ -37,9 +37,9 @@ struct BigbirdOptions {
   int64_t block = 64;         // b
   int64_t random_blocks = 3;  // r
   int64_t seed = -1;          // of the random blocks; -1 = the layer's own
-  // 0: drawn among all blocks; n: among those of the first n positions, as the code that LRA's and
-  // Skyformer's releases share draws them, by NumPy's generator, from `seed` or else the layer's
-  // number.
+  // 0: drawn among all blocks; n: among those of the first n positions, as LRA's release draws them
+  // where a block is appended, and as Skyformer's does where none is, by NumPy's generator, from
+  // `seed` or else the layer's number.
   int64_t random_range = 0;
   BigbirdAppend append = BigbirdAppend::none;
 
@@ -257,7 +257,9 @@ class BigbirdAttention : public ProjectedAttention {
                          own ? context_.seed : static_cast<uint64_t>(options_.seed));
     }
     return released::bigbird_blocks(
-        {.heads = heads,
+        {.release = options_.append == BigbirdAppend::block ? released::BigbirdRelease::lra
+                                                            : released::BigbirdRelease::skyformer,
+         .heads = heads,
          .blocks = count,
          .random = options_.random_blocks,
          .range = options_.random_range / options_.block,

@@ -24,7 +24,7 @@ namespace {
 /// What `window` counts.
 enum class WindowForm {
   sides,    // window/2 positions to each side, and the position itself beside them
-  counted,  // the position itself too: window/2 - 1 to the left, window/2 to the right
+  counted,  // the position itself too: (window - 1)/2 to the left, window/2 to the right
 };
 constexpr auto names(WindowForm) { return std::array{"sides", "counted"}; }
 
@@ -36,14 +36,14 @@ struct LongformerOptions {
 
   template <class Fields>
   void fields(Fields& f) {
-    f("window", window, at_least(2));
+    f("window", window, at_least(1));
     f("global_tokens", global_tokens, at_least(0));
     f("window_form", window_form);
     f("dropout", dropout, between(0, 0.999));
   }
 
   void settle() const {
-    if (window % 2 != 0) {
+    if (window_form == WindowForm::sides && window % 2 != 0) {
       throw UsageError(
           "attention longformer: window should be even, half of it to each side, not " +
           std::to_string(window));
@@ -162,7 +162,7 @@ class LongformerAttention : public ProjectedAttention {
 
   // Positions seen to the left; to the right they are window/2.
   int64_t left() const {
-    return options_.window / 2 - (options_.window_form == WindowForm::counted ? 1 : 0);
+    return (options_.window - (options_.window_form == WindowForm::counted ? 1 : 0)) / 2;
   }
 
   Layout lay_out(int64_t length) const {

@@ -25,8 +25,9 @@ Blocks permuted(Blocks values, std::mt19937& generator) {
 }
 
 // Blocks 1 to count - 2 that block i draws from, as Python's slices choose them.
-Blocks candidates(int64_t i, int64_t count, int64_t last) {
+Blocks candidates(BigbirdRelease release, int64_t i, int64_t count, int64_t last) {
   const int64_t inner = count - 2;
+  const bool all = release == BigbirdRelease::skyformer;  // those that are seen anyway, too
   Blocks chosen;
   const auto slice = [&](int64_t begin, int64_t end) {  // of [1, .., count - 2]
     if (end < 0) end = std::max<int64_t>(0, inner + end);
@@ -37,9 +38,9 @@ Blocks candidates(int64_t i, int64_t count, int64_t last) {
   } else if (i == 2) {
     slice(3, last);
   } else if (i == count - 3) {
-    slice(0, last - 4);
+    slice(0, all ? last : last - 4);
   } else if (i == count - 2) {
-    slice(0, last - 3);
+    slice(0, all ? last : last - 3);
   } else if (i - 2 > last) {
     slice(0, last);
   } else if (i + 1 == last) {
@@ -84,7 +85,7 @@ torch::Tensor bigbird_blocks(const BigbirdDraw& draw) {
   }
   for (int64_t h = 0; h < draw.heads; ++h) {
     for (int64_t i = 1; i < count - 1; ++i)
-      take(h, i, permuted(candidates(i, count, last), generator));
+      take(h, i, permuted(candidates(draw.release, i, count, last), generator));
   }
   return table;
 }

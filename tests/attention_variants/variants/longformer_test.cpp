@@ -62,6 +62,14 @@ TEST(Longformer, AnOddWindowIsAUsageError) {
   EXPECT_THROW(make("longformer[window=0]"), UsageError);
 }
 
+TEST(Longformer, AnOddWindowThatCountsThePositionIsAsFarToBothSides) {
+  const Inputs in = make_inputs({60, 23}, 60);
+  const auto attention = make("longformer[window=7,window_form=counted]");
+  EXPECT_EQ(difference(attend(*attention, in), attend(*make(longformer_spec(6, 0)), in)), 0);
+  const torch::Tensor alone = attend(*make("longformer[window=1,window_form=counted]"), in);
+  EXPECT_LT(difference(alone, in.v * in.mask.unsqueeze(1).unsqueeze(-1)), 1e-13);
+}
+
 TEST(Longformer, HugePaddingChangesNothing) {
   EXPECT_EQ(change_by_huge_padding(*make(longformer_spec(4, 0)), 29), 0);
   EXPECT_EQ(change_by_huge_padding(*make(longformer_spec(4, 3)), 29), 0);

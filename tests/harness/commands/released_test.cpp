@@ -1,9 +1,12 @@
-// Attentions against the released code of LRA, the Nyströmformer and Skyformer: fixtures made by
-// running it (tests/fixtures/exact/README.md), in float64.
+// Attentions and whole models against the released code of LRA, the Nyströmformer and Skyformer:
+// fixtures made by running it (tests/fixtures/exact/README.md), in float64. LRA_TEST_RELEASED names
+// a folder of more cases (tests/parity/make_exact_fixtures.py sweep).
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <map>
 
 #include "attention_variants/base/files.h"
@@ -15,76 +18,86 @@ namespace {
 
 const std::string kReleasedFixtures = LRA_SOURCE_DIR "/tests/fixtures/exact/";
 
-// Which attention of ours a case is of; the place comes from its settings.
-const std::map<std::string, std::string> kReleasedSpecs = {
-    {"g_bigbird_a", "bigbird[block=8,random_range=1024,append=block,seed=0]"},
-    {"g_linear_negative", "linear[epsilon=1e-6]"},
-    {"g_linformer_a", "linformer[projected_length=16,sharing=key_value,init=xavier]"},
-    {"g_local_a", "local_tay2020[block=16]"},
-    {"g_longformer_even", "longformer[window=16,window_form=counted]"},
-    {"g_performer_relu_identity", "performer_tay2020"},
-    {"g_performer_softmax_a", "performer[num_features=2,epsilon=1e-6,guard=1e-6]"},
-    {"g_reformer_a", "reformer_tay2020"},
-    {"g_sinkhorn_a", "sinkhorn_tay2020[block=16]"},
-    {"g_sparse_open_a", "sparse[block=50,summary=10,causal=true,cls=open]"},
-    {"g_sparse_token_a", "sparse[block=50,summary=10,causal=true]"},
-    {"g_standard_padded", "standard"},
-    {"g_synthesizer_a", "synthesizer_tay2020"},
-    {"n_nystrom_prefix",
-     "nystrom[num_landmarks=32,pinv_iterations=6,conv_kernel_size=35,init=global,padding=zeroed]"},
-    {"n_performer", "performer[num_features=24,prescale=true,key_max=batch]"},
-    {"n_reformer_a", "reformer[num_hashes=2,chunk_length=64,num_buckets=4]"},
-    {"s_bigbird_a", "bigbird[block=16,seed=42,random_range=176]"},
-    {"s_linformer", "linformer[projected_length=16,sharing=heads_only,trained=false]"},
-    {"s_skyformer_a", "skyformer[num_features=16,init=global,positions=prefix]"}};
-
 struct ReleasedCase {
+  json about;
   TensorFile in, expected;
-  AttendPlace place;
 };
 
-ReleasedCase released_case(const std::string& name) {
-  const json about = json::parse(read_file(kReleasedFixtures + name + ".json"));
-  ReleasedCase result{.in = read_tensors(kReleasedFixtures + name + ".in.safetensors"),
-                      .expected = read_tensors(kReleasedFixtures + name + ".expect.safetensors")};
-  const json& settings = about.at("settings");
-  if (settings.value("model.padded_rows", "zero") == "uniform")
-    result.place.padded_rows = PaddedRows::uniform;
-  result.place.masked = settings.value("input.mask", "length") != "none";
-  return result;
+ReleasedCase released_case(const std::string& path) {
+  return {.about = json::parse(read_file(path + ".json")),
+          .in = read_tensors(path + ".in.safetensors"),
+          .expected = read_tensors(path + ".expect.safetensors")};
+}
+
+// Which protocol of ours means the released code, by which attention in which task.
+Config released_config(const json& about, std::vector<std::string> sets = {}) {
+  const json& ours = about.at("ours");
+  for (const json& set : ours.value("set", json::array())) sets.push_back(set.get<std::string>());
+  return make_config(load_protocol(ours.at("protocol")), ours.at("task"),
+                     parse_attention(ours.at("attention").get<std::string>()), sets, 0, "float32");
+}
+
+TensorFile attend_released(const ReleasedCase& given) {
+  const Config config = released_config(given.about);
+  return attend_file({.name = config.attention.name, .options = config.attention_options}, given.in,
+                     0,
+                     {.padded_rows = config.settings.model.padded_rows,
+                      .masked = config.settings.input.mask != InputMask::none});
 }
 
 double largest(const torch::Tensor& x) { return x.abs().max().item<double>(); }
 
-class Released : public testing::TestWithParam<std::string> {};
-
-std::vector<std::string> released_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kReleasedFixtures)) {
-    const std::string name = entry.path().stem();
-    if (entry.path().extension() == ".json" && name.rfind("m_", 0) != 0) names.push_back(name);
-  }
-  std::ranges::sort(names);
-  return names;
+// The largest entry of all that is expected.
+double largest(const TensorFile& file) {
+  double found = 0;
+  for (const auto& [name, tensor] : file.tensors) found = std::max(found, largest(tensor));
+  return found;
 }
 
-INSTANTIATE_TEST_SUITE_P(Attention, Released, testing::ValuesIn(released_names()),
-                         [](const auto& given) { return given.param; });
+// Relative to the largest entry. A tensor far smaller than `all` is one whose terms cancel, of
+// which rounding is left: the gradient of a key's bias under a softmax.
+void expect_near(const torch::Tensor& ours, const torch::Tensor& theirs, double all,
+                 const std::string& name) {
+  ASSERT_EQ(ours.sizes(), theirs.sizes()) << name;
+  EXPECT_LE(largest(ours - theirs), 1e-8 * std::max(largest(theirs), 1e-6 * all)) << name;
+}
+
+// Paths without an ending: of the repository's cases, and of those that the environment names.
+std::vector<std::string> released_paths(const std::string& level) {
+  std::vector<std::string> folders = {kReleasedFixtures}, paths;
+  if (const char* const more = std::getenv("LRA_TEST_RELEASED"); more != nullptr)
+    folders.emplace_back(more);
+  for (const std::string& folder : folders) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().extension() != ".json") continue;
+      if (json::parse(read_file(entry.path())).at("level") == level)
+        paths.push_back(std::filesystem::path(entry.path()).replace_extension());
+    }
+  }
+  std::ranges::sort(paths);
+  return paths;
+}
+
+std::string released_name(const testing::TestParamInfo<std::string>& given) {
+  return std::filesystem::path(given.param).filename();
+}
+
+class Released : public testing::TestWithParam<std::string> {};
+
+INSTANTIATE_TEST_SUITE_P(Attention, Released, testing::ValuesIn(released_paths("attention")),
+                         released_name);
 
 // `grad_output` as it is given, and zeroed at padded rows where the fixture has that too.
 TEST_P(Released, OutputAndGradientsAreThoseOfTheReleasedCode) {
   ReleasedCase given = released_case(GetParam());
-  const AttentionSpec spec = parse_attention(kReleasedSpecs.at(GetParam()));
+  const double all = largest(given.expected);
   const auto check = [&](const std::string& gradient) {
-    const TensorFile out = attend_file(spec, given.in, 0, given.place);
+    const TensorFile out = attend_released(given);
     size_t compared = 0;
     for (const auto& [name, theirs] : given.expected.tensors) {
       if (name != "output" && name.rfind(gradient, 0) != 0) continue;
       const std::string ours = name == "output" ? name : "grad." + name.substr(gradient.size());
-      const torch::Tensor found = out.at(ours);
-      ASSERT_EQ(found.sizes(), theirs.sizes()) << name;
-      const double scale = largest(theirs);
-      EXPECT_LE(largest(found - theirs), 1e-8 * (scale > 0 ? scale : 1)) << name;
+      expect_near(out.at(ours), theirs, all, name);
       ++compared;
     }
     EXPECT_GE(compared, gradient == "grad." ? 4u : 3u);
@@ -101,137 +114,72 @@ TEST_P(Released, OutputAndGradientsAreThoseOfTheReleasedCode) {
 // The blocks that the fixtures were given are those that ours draws from the same seed.
 TEST(ReleasedDraw, BigbirdsRandomBlocksAreThoseOfTheReleases) {
   for (const std::string name : {"g_bigbird_a", "s_bigbird_a"}) {
-    ReleasedCase given = released_case(name);
+    ReleasedCase given = released_case(kReleasedFixtures + name);
     const size_t before = given.in.tensors.size();
     std::erase_if(given.in.tensors, [](const auto& item) {
       return item.first == "param.random_blocks" || item.first == "random_blocks";
     });
     ASSERT_EQ(given.in.tensors.size(), before - 1) << name;
-    const TensorFile out =
-        attend_file(parse_attention(kReleasedSpecs.at(name)), given.in, 0, given.place);
-    const torch::Tensor& theirs = given.expected.at("output");
-    EXPECT_LE(largest(out.at("output") - theirs), 1e-8 * largest(theirs)) << name;
+    expect_near(attend_released(given).at("output"), given.expected.at("output"), 0, name);
   }
 }
 
 // ---- Whole models -------------------------------------------------------------------------------
 
-// The task and attention that a case stands for under tay2020, and options of its own.
-const std::map<std::string, std::pair<std::string, std::string>> kReleasedModels = {
-    {"m_local_cls", {"listops", "local[block=16]"}},
-    {"m_reformer_cls", {"listops", "reformer"}},
-    {"m_sinkhorn_mean", {"listops", "sinkhorn[block=16]"}},
-    {"m_sparse_pair", {"retrieval", "sparse[block=16,summary=4]"}},
-    {"m_standard_cls", {"listops", "standard"}},
-    {"m_standard_mean", {"pathfinder", "standard"}}};
-
-// A released parameter's name and value as ours; "" for what we leave out. Kernels are [in,out].
-std::string our_name(std::string name) {
-  const auto drop = [&](const std::string& prefix) {
-    if (name.starts_with(prefix)) name.erase(0, prefix.size());
-  };
-  drop("encoder/");
-  if (name.find("SinkhornAttention") != std::string::npos &&
-      name.find("DenseGeneral") != std::string::npos)
-    return "";  // the sorting net
-  const std::map<std::string, std::string> whole = {
-      {"Embed_0/embedding", "tokens.weight"},
-      {"posembed_input/pos_embedding", "positions.weight"},
-      {"encoder_norm/scale", "final_norm.weight"},
-      {"encoder_norm/bias", "final_norm.bias"},
-      {"cls", "cls"}};
-  if (const auto it = whole.find(name); it != whole.end()) return it->second;
-  const std::string kind = name.ends_with("/bias") ? ".bias" : ".weight";
-  const std::string block = "encoderblock_";
-  if (!name.starts_with(block)) return name;  // of the head: see classifier_name()
-  const std::string layer = "layer" + name.substr(block.size(), 1) + "_";
-  const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
-  if (has("/LayerNorm_0/")) return layer + "attention_norm" + kind;
-  if (has("/LayerNorm_2/")) return layer + "feed_forward_norm" + kind;
-  if (has("/Dense_0/")) return layer + "feed_forward.0" + kind;
-  if (has("/Dense_1/")) return layer + "feed_forward.3" + kind;
-  const bool shared = has("ReformerAttention");
-  if (has("/query/")) return layer + (shared ? "attention.query_key" : "attention.query") + kind;
-  if (has("/key/")) return layer + "attention.key" + kind;
-  if (has("/value/")) return layer + "attention.value" + kind;
-  return layer + "attention.output" + kind;
+// A released parameter as ours. Kernels of G are [in, ...], that of an output [H,d,out].
+torch::Tensor our_value(const std::string& form, const torch::Tensor& theirs) {
+  using Form = std::function<torch::Tensor(const torch::Tensor&)>;
+  const std::map<std::string, Form> forms = {
+      {"same", [](const torch::Tensor& x) { return x; }},
+      {"kernel", [](const torch::Tensor& x) { return x.flatten(1).t().contiguous(); }},
+      {"out", [](const torch::Tensor& x) { return x.flatten(0, 1).t().contiguous(); }},
+      {"transposed", [](const torch::Tensor& x) { return x.t().contiguous(); }},
+      {"squeezed", [](const torch::Tensor& x) { return x.squeeze(); }}};
+  return forms.at(form)(theirs);
 }
 
-// Layers of the head in their order, with a ReLU between.
-std::string classifier_name(const std::string& name, bool mlp, bool mlp2) {
-  const std::string kind = name.ends_with("/bias") ? ".bias" : ".weight";
-  const int number = name.starts_with("mlp2")  ? 2
-                     : name.starts_with("mlp") ? 0
-                                               : (mlp ? 2 : 0) + (mlp2 ? 2 : 0);
-  return "classifier." + std::to_string(number) + kind;
-}
-
-torch::Tensor our_value(const std::string& name, const torch::Tensor& theirs) {
-  if (name.ends_with("/out/kernel")) return theirs.flatten(0, 1).t().contiguous();  // [H,d,out]
-  if (name.ends_with("/kernel")) return theirs.flatten(1).t().contiguous();         // [in,..]
-  if (name.ends_with("cls") || name.ends_with("pos_embedding")) return theirs.squeeze();
-  return theirs;
-}
-
-class ReleasedModel : public testing::TestWithParam<std::string> {};
-
-std::vector<std::string> released_models() {
-  std::vector<std::string> names;
-  for (const auto& [name, meant] : kReleasedModels) names.push_back(name);
-  return names;
-}
-
-INSTANTIATE_TEST_SUITE_P(Tay2020, ReleasedModel, testing::ValuesIn(released_models()),
-                         [](const auto& given) { return given.param; });
-
-TEST_P(ReleasedModel, LogitsAndGradientsAreThoseOfTheReleasedCode) {
-  const json about = json::parse(read_file(kReleasedFixtures + GetParam() + ".json"));
-  const TensorFile theirs = read_tensors(kReleasedFixtures + GetParam() + ".in.safetensors"),
-                   expected = read_tensors(kReleasedFixtures + GetParam() + ".expect.safetensors");
-  const bool mlp = theirs.find("param.mlp/kernel") != nullptr,
-             mlp2 = theirs.find("param.mlp2/kernel") != nullptr;
-  const auto named = [&](const std::string& name) {
-    const std::string ours = our_name(name);
-    return ours == name && ours != "cls" ? classifier_name(ours, mlp, mlp2) : ours;
-  };
+// The case's inputs as attend_model() takes them. `names`: a released parameter -> ours and its
+// form; what is not in it has no effect, and is left out.
+TensorFile our_inputs(const TensorFile& theirs, const json& names) {
+  const std::string param = "param.", drawn = "projection.";
   TensorFile in;
   for (const auto& [name, tensor] : theirs.tensors) {
     if (name == "positions") {
       in.tensors.emplace_back("param.fixed_positions", tensor);
-    } else if (!name.starts_with("param.")) {
+    } else if (name.starts_with(drawn)) {  // the features of a layer
+      in.tensors.emplace_back("param.layer" + name.substr(drawn.size()) + "_attention.projection",
+                              tensor);
+    } else if (!name.starts_with(param)) {
       in.tensors.emplace_back(name, tensor);
-    } else if (const std::string ours = named(name.substr(6)); !ours.empty()) {
-      in.tensors.emplace_back("param." + ours, our_value(name, tensor));
+    } else if (const auto it = names.find(name.substr(param.size())); it != names.end()) {
+      in.tensors.emplace_back(param + it->at(0).get<std::string>(), our_value(it->at(1), tensor));
     }
   }
-  const json& sizes = about.at("sizes");
-  const int64_t heads = sizes.at("heads"), inner = sizes.at("inner");
-  std::vector<std::string> sets;
-  const auto set = [&](const std::string& key, int64_t value) {
-    sets.push_back(key + "=" + std::to_string(value));
-  };
-  set("input.length", sizes.at("length"));
-  set("model.width", sizes.at("width"));
-  set("model.heads", heads);
-  set("model.head_dim", inner / heads);
-  set("model.layers", sizes.at("layers"));
-  set("model.feed_forward", sizes.at("feed_forward"));
-  set("model.classifier", sizes.at("feed_forward"));
-  if (theirs.find("param.posembed_input/pos_embedding") != nullptr)
-    sets.emplace_back("model.positions=learned");
-  const auto& [task, attention] = kReleasedModels.at(GetParam());
-  const Config config =
-      make_config(load_protocol("tay2020"), task, parse_attention(attention), sets, 0, "float32");
-  const TensorFile out = attend_model(config, in);
+  return in;
+}
+
+class ReleasedModel : public testing::TestWithParam<std::string> {};
+
+INSTANTIATE_TEST_SUITE_P(Whole, ReleasedModel, testing::ValuesIn(released_paths("model")),
+                         released_name);
+
+TEST_P(ReleasedModel, LogitsAndGradientsAreThoseOfTheReleasedCode) {
+  const ReleasedCase given = released_case(GetParam());
+  const json& names = given.about.at("ours").at("names");
+  const TensorFile in = our_inputs(given.in, names);
+  const TensorFile out = attend_model(
+      released_config(given.about, {"input.length=" + std::to_string(input_length(in))}), in);
   size_t compared = 0;
-  for (const auto& [name, tensor] : expected.tensors) {
-    const std::string key = name == "logits"                ? name
-                            : named(name.substr(5)).empty() ? ""
-                                                            : "grad.param." + named(name.substr(5));
-    if (key.empty()) continue;
-    const torch::Tensor ours = out.at(key), wanted = our_value(name, tensor);
-    ASSERT_EQ(ours.sizes(), wanted.sizes()) << name;
-    EXPECT_LE(largest(ours - wanted), 1e-8 * largest(wanted)) << name;
+  for (const auto& [name, theirs] : given.expected.tensors) {
+    std::string key = name, form = "same";
+    if (name != "logits") {
+      const auto it = names.find(name.substr(std::string("grad.").size()));
+      if (it == names.end()) continue;
+      key = "grad.param." + it->at(0).get<std::string>();
+      form = it->at(1);
+    }
+    if (out.find(key) == nullptr) continue;  // of a table that is not trained
+    expect_near(out.at(key), our_value(form, theirs), largest(given.expected), name);
     ++compared;
   }
   EXPECT_EQ(compared, out.tensors.size()) << "every parameter's gradient is compared";
