@@ -96,6 +96,7 @@ TEST(CommandTest, VersionIsOneLine) {
   const std::string version = output_of({"--version"});
   EXPECT_TRUE(version.starts_with("lra " LRA_VERSION " ")) << version;
   EXPECT_NE(version.find("torch " TORCH_VERSION), std::string::npos) << version;
+  EXPECT_NE(version.find(" · cuda " + host::cuda_version() + " · "), std::string::npos) << version;
   EXPECT_EQ(std::ranges::count(version, '\n'), 1) << version;
 }
 
