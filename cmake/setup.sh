@@ -1,14 +1,18 @@
 # The steps of the set-up, read by ./run when something is missing or has changed. Each step first looks whether it has been
 # done, says what it does and how to undo it, and leaves its mark last: whatever was interrupted is done again by the next call.
-# shellcheck shell=bash disable=SC2154  # root, build, cache, program, wanted_torch, extra_variants: set by run
+# shellcheck shell=bash disable=SC2154  # root, build, cache, program, wanted_torch, asked_cuda, extra_variants: set by run
 
 readonly torch_version=2.11.0
 readonly torch_oldest=2.6
+# What libtorch_cpu.so of that wheel needs of NVIDIA's packages, in the versions that the wheel asks for.
+readonly torch_cpu_needs=(nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
 quiet=(--quiet)
 if [[ -t 2 ]]; then quiet=(); fi  # A terminal sees how far pip is.
 # Debian and Ubuntu packages and what shows that one is there already, whatever installed it: a command, else the package itself.
 readonly packages=(g++:c++ cmake:cmake ninja-build:ninja nlohmann-json3-dev libcli11-dev libfmt-dev libboost-dev libssl-dev
   libarchive-dev libpng-dev libjpeg-dev libgtest-dev libbenchmark-dev)
+# Without it all runs, but reports have no plots.
+readonly plot_package=gnuplot-nox:gnuplot
 
 # did WHAT, UNDO: told to the user and kept beside what was installed.
 did() {
@@ -51,32 +55,51 @@ missing_packages() {
   if [[ -z $wanted_torch || $wanted_torch == pip ]] && ! find_python; then echo python3-venv; fi
 }
 
+# Sets as_root (nothing, or sudo). Fails where this user may install nothing; is asked for a password only for what must be.
+may_install() {
+  as_root=()
+  if ((EUID == 0)); then return; fi
+  as_root=(sudo)
+  command -v sudo >/dev/null || return 1
+  sudo -n true 2>/dev/null || { (($1)) && [[ -t 0 && -t 2 && -z ${CI:-} ]]; }
+}
+
 install_packages() {
-  local missing as_root=()
+  local missing all
   if ! command -v dpkg-query >/dev/null; then return 0; fi  # Not Debian: CMake says what it does not find.
   mapfile -t missing < <(missing_packages)
-  if ((${#missing[@]} == 0)); then return 0; fi
-  if ((EUID != 0)); then
-    as_root=(sudo)
-    if ! command -v sudo >/dev/null || ! { sudo -n true 2>/dev/null || [[ -t 0 && -t 2 && -z ${CI:-} ]]; }; then
-      say "missing packages: ${missing[*]}"
-      die "this user can install none (not root, no sudo); ask the administrator for: apt-get install ${missing[*]}"
+  all=("${missing[@]}")
+  if ! command -v "${plot_package#*:}" >/dev/null; then all+=("${plot_package%%:*}"); fi
+  if ((${#all[@]} == 0)); then return 0; fi
+  local by_hand="apt-get install --no-install-recommends ${all[*]}"
+  if ! may_install ${#missing[@]}; then
+    if ((${#missing[@]} == 0)); then
+      say "reports will have no plots, and this user can install no packages; for an administrator: $by_hand"
+      return 0
     fi
+    die "missing packages, and this user can install none (not root, no sudo); for an administrator: $by_hand"
   fi
-  say "installing packages: ${missing[*]}"
-  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 -qy)
-  local log
+  local quietly=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive) steps step log
+  local apt=("${quietly[@]}" apt-get -o DPkg::Lock::Timeout=600 -qy)
+  # First what an interrupted installation left half configured.
+  steps=("${quietly[*]} dpkg --configure -a" "${apt[*]} update" "${apt[*]} install --no-install-recommends ${all[*]}")
+  # For plots alone nobody waits for servers that cannot be reached.
+  if ((${#missing[@]} == 0)); then steps=("${apt[*]} -o Acquire::Retries=0 -o Acquire::http::Timeout=10 ${steps[2]#"${apt[*]} "}"); fi
+  say "installing packages, by"
+  for step in "${steps[@]}"; do say "  $step"; done
   log=$(mktemp)
-  {
-    # What an interrupted installation left half configured.
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive dpkg --configure -a &&
-      "${apt[@]}" update && "${apt[@]}" install --no-install-recommends "${missing[@]}"
-  } >"$log" 2>&1 </dev/null || {
+  for step in "${steps[@]}"; do
+    # shellcheck disable=SC2086  # No word of a step has a space.
+    if $step >>"$log" 2>&1 </dev/null; then continue; fi
+    if ((${#missing[@]} == 0)); then
+      say "that failed ($log), so reports will have no plots; try by hand: ${as_root[*]}${as_root:+ }$by_hand"
+      return 0
+    fi
     tail -n 20 "$log" >&2
-    die "could not install the packages (above: the end of $log); try by hand: ${as_root[*]} apt-get install ${missing[*]}"
-  }
+    die "could not install the packages (above: the end of $log); try by hand: ${as_root[*]}${as_root:+ }$by_hand"
+  done
   rm -f "$log"
-  did "installed packages ${missing[*]}" "${as_root[*]}${as_root:+ }apt-get remove --autoremove ${missing[*]}"
+  did "installed packages ${all[*]}" "${as_root[*]}${as_root:+ }apt-get remove --autoremove ${all[*]}"
 }
 
 # ---- LibTorch ---------------------------------------------------------------------------------------------------------
@@ -102,6 +125,17 @@ torch_cuda_of() {
     sed -n 's/.*+cu\([0-9]*\)\([0-9]\)$/\1.\2/p' "$1/build-version"; } 2>/dev/null
 }
 
+# Sets with_cuda to on or off.
+choose_with_cuda() {
+  with_cuda=$asked_cuda
+  if [[ $with_cuda != auto ]]; then return; fi
+  with_cuda=off
+  # The second line is the toolkit of a build with CUDA.
+  if has_driver || [[ -n $(sed -n 2p "$build/.torch" 2>/dev/null) && -f $(sed -n 1p "$build/.torch")/lib/libtorch.so ]]; then
+    with_cuda=on
+  fi
+}
+
 at_least() { [[ $(printf '%s\n' "$1" "$2" | sort -V | head -n 1) == "$1" ]]; }
 
 # unfit FOLDER: why this LibTorch cannot serve; nothing where it can.
@@ -112,8 +146,12 @@ unfit() {
     echo "it is version '$version', wanted is $torch_oldest or newer"
   elif grep -q 'GLIBCXX_USE_CXX11_ABI=0' "$1/share/cmake/Torch/TorchConfig.cmake"; then
     echo "it was built with the old C++ ABI; take a 'cxx11 ABI' build"
+  elif [[ $with_cuda == off ]]; then
+    ldd "$1/lib/libtorch_cpu.so" 2>/dev/null | sed -n 's/^[[:space:]]*\(.*\) => not found/its libtorch_cpu.so finds no \1/p;T;q' || true
+  elif [[ $asked_cuda == on && -z $cuda ]]; then
+    echo "it was built without CUDA, and LRA_CUDA is on"
   elif [[ -n $cuda ]] && ! cuda_compiler_for "$1" >/dev/null && ! has_cuda_packages "$1"; then
-    echo "it was built with CUDA $cuda and no nvcc of CUDA ${cuda%%.*} is on PATH or in /usr/local/cuda"
+    echo "it was built with CUDA $cuda and no nvcc of CUDA ${cuda%%.*} is on PATH or in /usr/local/cuda; LRA_CUDA=off does without"
   fi
 }
 
@@ -133,7 +171,7 @@ choose_torch() {
       install_torch
       return
     fi
-    if [[ -f $torch/lib/libtorch.so ]]; then return; fi
+    if [[ -f $torch/lib/libtorch.so && -z $(unfit "$torch") ]]; then return; fi
     torch=$(python3 -c 'import importlib.util as u; print(*u.find_spec("torch").submodule_search_locations)' 2>/dev/null || true)
     if [[ -n $torch ]] && torch=$(torch_in "$torch"); then
       reason=$(unfit "$torch")
@@ -147,33 +185,48 @@ choose_torch() {
   install_torch
 }
 
-# The mark is written last; a virtual environment without it, and that does not hold the whole of torch, is made anew.
+# has_torch VENV: its mark is written last.
+has_torch() {
+  [[ -f $1/.torch-$torch_version && -f $(echo "$1"/lib/python3*/site-packages/torch/lib/libtorch.so) ]]
+}
+
+# What is not complete is made anew. The whole of torch serves without CUDA too; without it there is an environment beside it,
+# so that neither takes the other's place.
 install_torch() {
-  local venv=$cache/venv free
-  local mark=$venv/.torch-$torch_version
-  if [[ ! -f $mark || ! -f $(echo "$venv"/lib/python3*/site-packages/torch/lib/libtorch.so) ]]; then
+  local venv=$cache/venv
+  if [[ $with_cuda == off ]] && ! has_torch "$venv"; then venv=$cache/venv-cpu; fi
+  if ! has_torch "$venv"; then
     # pip writes INSTALLER at the end of a package, and torch after what it needs.
     if [[ -f $(echo "$venv"/lib/python3*/site-packages/torch-$torch_version.dist-info/INSTALLER) ]] &&
       "$venv/bin/python" -c 'import torch' 2>/dev/null; then
       say "LibTorch: found torch $torch_version in $venv"
     else
-      find_python || die "no python3 (3.10 or newer, with venv) to install LibTorch with; install python3-venv or set LRA_TORCH"
-      if [[ -e $venv ]]; then say "LibTorch: $venv is not complete, making it anew"; fi
-      rm -rf "$venv"
-      mkdir -p "$cache"
-      free=$(df -Pk "$cache" | awk 'NR == 2 { print int($4 / 1048576) }')
-      if ((free < 8)); then
-        die "LibTorch needs 8 GB free in $cache, there are $free; free some, set XDG_CACHE_HOME elsewhere, or LRA_TORCH to an installed LibTorch"
-      fi
-      say "LibTorch: installing torch $torch_version (about 5 GB, with its CUDA libraries) into $venv"
-      "$python" -m venv "$venv" || die "could not make the virtual environment $venv with $python (above: why)"
-      "$venv/bin/python" -m pip install "${quiet[@]}" --disable-pip-version-check "torch==$torch_version" >&2 ||
-        die "pip could not install torch $torch_version (above: why); run again, or set LRA_TORCH to an installed LibTorch"
-      did "installed torch $torch_version into $venv" "rm -rf '$venv'   (and pip's own cache: pip cache purge)"
+      make_venv "$venv"
     fi
-    touch "$mark"
+    touch "$venv/.torch-$torch_version"
   fi
   torch=$(torch_in "$venv") || die "no LibTorch in $venv although torch is installed there; remove it and run again: rm -rf '$venv'"
+}
+
+make_venv() {
+  local venv=$1 free needed=8 what="about 5 GB, with its CUDA libraries; LRA_CUDA=off: 1.3 GB" wheels=("torch==$torch_version")
+  if [[ $with_cuda == off ]]; then
+    # Python's own compiled files are for those who import torch.
+    needed=3 what="about 1.3 GB, for CPUs; LRA_CUDA=on: 5 GB" wheels=(--no-deps --no-compile "${wheels[@]}" "${torch_cpu_needs[@]}")
+  fi
+  find_python || die "no python3 (3.10 or newer, with venv) to install LibTorch with; install python3-venv or set LRA_TORCH"
+  if [[ -e $venv ]]; then say "LibTorch: $venv is not complete, making it anew"; fi
+  rm -rf "$venv"
+  mkdir -p "$cache"
+  free=$(df -Pk "$cache" | awk 'NR == 2 { print int($4 / 1048576) }')
+  if ((free < needed)); then
+    die "LibTorch needs $needed GB free in $cache, there are $free; free some, set XDG_CACHE_HOME elsewhere, or LRA_TORCH to an installed LibTorch"
+  fi
+  say "LibTorch: installing torch $torch_version ($what) into $venv"
+  "$python" -m venv "$venv" || die "could not make the virtual environment $venv with $python (above: why)"
+  "$venv/bin/python" -m pip install "${quiet[@]}" --disable-pip-version-check "${wheels[@]}" >&2 ||
+    die "pip could not install torch $torch_version (above: why); run again, or set LRA_TORCH to an installed LibTorch"
+  did "installed torch $torch_version into $venv" "rm -rf '$venv'   (and pip's own cache: pip cache purge)"
 }
 
 # ---- CUDA compiler: a LibTorch built with CUDA wants a toolkit of the same major version at configure time -----------------
@@ -196,11 +249,12 @@ cuda_compiler_for() {
 cuda_packages_of() { echo "$(dirname "$1")/nvidia/cu$(torch_cuda_of "$1" | cut -d. -f1)"; }
 has_cuda_packages() { [[ -f $(cuda_packages_of "$1")/include/cuda_runtime.h ]]; }
 
-# Sets cuda: the toolkit's folder, or nothing for a LibTorch without CUDA.
+# Sets cuda: the toolkit's folder, or nothing for a build without CUDA; with_cuda is none where LibTorch has none.
 choose_cuda() {
   local version
   version=$(torch_cuda_of "$torch") cuda=
-  if [[ -z $version ]] || cuda=$(cuda_compiler_for "$torch"); then return; fi
+  if [[ -z $version ]]; then with_cuda=none; fi
+  if [[ $with_cuda != on ]] || cuda=$(cuda_compiler_for "$torch"); then return; fi
   cuda=$cache/cuda
   # Its libraries and headers are links into the packages that came with this torch.
   if [[ $(cat "$cuda/.complete" 2>/dev/null) == "$torch $version" && -e $cuda/lib64/libcudart.so ]]; then return; fi
@@ -254,7 +308,7 @@ configure() {
     empty_build
   fi
   if [[ ! -f $build/CMakeCache.txt ]]; then fresh=yes; fi
-  say "build: configuring in $build (undo with: rm -rf '$build')"
+  say "build: configuring in $build, $([[ $with_cuda == on ]] && echo with || echo without) CUDA (undo with: rm -rf '$build')"
   if ! run_cmake; then
     if [[ $fresh == yes ]]; then failed "CMake could not configure the build"; fi
     say "build: that failed, once more from nothing"
@@ -266,6 +320,7 @@ configure() {
 
 run_cmake() {
   local settings=(-U 'MPI_*' "-DCMAKE_PREFIX_PATH=$torch/share/cmake" "-DLRA_EXTRA_VARIANTS=$extra_variants" -DLRA_BUILD_TESTS=ON)
+  settings+=("-DLRA_CUDA=$([[ $with_cuda == on ]] && echo ON || echo OFF)")
   if [[ -n $cuda ]]; then
     settings+=("-DCUDAToolkit_ROOT=$cuda" "-DCUDA_TOOLKIT_ROOT_DIR=$cuda" "-DCMAKE_CUDA_COMPILER=$cuda/bin/nvcc")
   fi
@@ -273,9 +328,9 @@ run_cmake() {
   (cd "$root" && cmake --preset release "${settings[@]}") >>"$log" 2>&1
 }
 
-# Everything but the lock that this call holds.
+# Everything but the lock that this call holds, and what was asked for.
 empty_build() {
-  find "$build" -mindepth 1 -maxdepth 1 ! -name .lock -exec rm -rf {} +
+  find "$build" -mindepth 1 -maxdepth 1 ! -name .lock ! -name .cuda -exec rm -rf {} +
 }
 
 # A compiler of LibTorch's headers and six files takes 1.6 GB.
@@ -328,9 +383,11 @@ compile() {
 set_up() {
   one_at_a_time "$cache/lock"
   install_packages
+  choose_with_cuda
   choose_torch
   choose_cuda
   one_at_a_time "$build/.lock"
+  echo "$asked_cuda" >"$build/.cuda"
   if ! up_to_date "$1"; then  # Another call may have built it meanwhile.
     local started ready=(program)
     if [[ $1 == tests ]]; then ready+=(tests); fi
@@ -347,7 +404,7 @@ set_up() {
       "$program" --version >/dev/null || die "the program does not start (above: why); make it anew with: rm -rf '$build'"
     fi
     for goal in "${ready[@]}"; do
-      printf '%s\n' "$torch" "asked=$wanted_torch" "extra=$extra_variants" "$(made_now)" >"$build/.ready-new"
+      printf '%s\n' "$torch" "asked=$wanted_torch" "extra=$extra_variants" "$(made_now)" "cuda=$asked_cuda $with_cuda" >"$build/.ready-new"
       touch -d "@$started" "$build/.ready-new"  # What was edited during the build is newer.
       mv "$build/.ready-new" "$build/.ready-$goal"
     done

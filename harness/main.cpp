@@ -124,7 +124,8 @@ int main(int argc, char** argv) {
     for (const auto& [name, version] : software.items()) {
       if (name != "lra") text += fmt::format(" · {} {}", name, version.get<std::string>());
     }
-    return text + fmt::format(" · mpi {} · nccl {}", lra::mpi_version(), lra::nccl_version());
+    return text + fmt::format(" · cuda {} · mpi {} · nccl {}", lra::host::cuda_version(),
+                              lra::mpi_version(), lra::nccl_version());
   });
   bool quiet = false;
   app.add_flag("--quiet", quiet, "No progress and no notes on stderr, errors alone");

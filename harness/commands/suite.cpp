@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <thread>
 
@@ -15,6 +16,7 @@
 #include "harness/host/signals.h"
 #include "harness/host/terminal.h"
 #include "harness/suite/cell.h"
+#include "harness/suite/finish.h"
 #include "harness/suite/job.h"
 #include "harness/suite/plan.h"
 #include "harness/suite/status.h"
@@ -58,6 +60,9 @@ void run(const SuiteOptions& options) {
   if (failed > 0)
     throw Error(fmt::format(
         "{} part(s) of the suite did not end as ok; see the table and their result.json", failed));
+  if (!runner.only.empty()) return;
+  for (const std::string& line : suite::next_commands(suite, program_invocation_name))
+    host::say("next: " + line);
 }
 
 void show_plan(const SuiteOptions& options) {

@@ -11,6 +11,8 @@
 
 namespace lra::host {
 
+std::string cuda_version() { return LRA_CUDA_VERSION; }
+
 void load_cuda(const char* driver) {
   constexpr std::string_view kLibrary = LRA_TORCH_CUDA;  // "" for a LibTorch without CUDA
   if (kLibrary.empty() || dlopen(driver, RTLD_LAZY | RTLD_LOCAL) == nullptr) return;

@@ -9,6 +9,9 @@
 
 namespace lra::host {
 
+/// Whether this program was built for CUDA: the version of CUDA, or "off".
+std::string cuda_version();
+
 /// Loads LibTorch's CUDA part where NVIDIA's driver is installed: it takes as long as all else of
 /// the start. Comes before all that asks LibTorch for CUDA, which remembers the first answer.
 /// Throws Error where there is a driver and the part cannot be loaded.

@@ -47,8 +47,13 @@ torch::Device parse_device(const std::string& text) {
   if (device.is_cpu()) return device;
   const auto count =
       static_cast<int64_t>(torch::cuda::is_available() ? torch::cuda::device_count() : 0);
-  if (count == 0)
-    throw Error("--device " + text + ": no CUDA device is available here; use --device cpu");
+  if (count == 0) {
+    throw Error("--device " + text + ": " +
+                (cuda_version() == "off"
+                     ? "this program was built without CUDA (LRA_CUDA=on ./run builds it with)"
+                     : "no CUDA device is available here") +
+                "; use --device cpu");
+  }
   if (!device.has_index()) device.set_index(0);
   if (device.index() >= count) {
     throw Error(fmt::format("--device {}: this machine has {} CUDA device(s), cuda:0 to cuda:{}",

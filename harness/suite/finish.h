@@ -14,4 +14,9 @@ bool profile_suite(const Suite& suite, const RunnerOptions& options);
 /// has all. Throws Error where that fails.
 void report_suite(const Suite& suite);
 
+/// Commands to go on with after a first suite (of budget smoke), each with what it does; nothing
+/// after others. `program` is what the user called. The attention of one's own is among them where
+/// that is a checkout's ./run, which can build it in.
+std::vector<std::string> next_commands(const Suite& suite, const std::filesystem::path& program);
+
 }  // namespace lra::suite

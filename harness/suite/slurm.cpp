@@ -9,6 +9,7 @@
 
 #include "attention_variants/base/files.h"
 #include "harness/host/child.h"
+#include "harness/suite/shell.h"
 #include "results/records/record_fields.h"
 
 namespace lra::suite {
@@ -43,13 +44,6 @@ void jobs_fields(Fields& f, Record& jobs) {
   f.schema(kSlurmSchema);
   f.list("arrays", jobs.arrays, make, parse, Presence::optional);
   f("report", jobs.report, Presence::optional);
-}
-
-// Any text as one word of bash.
-std::string quoted(const std::string& word) {
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
 }
 
 // "0-3,7" of ascending numbers.

@@ -378,7 +378,7 @@ TEST_F(LaunchVariablesTest, OfTorchrunAreForGpus) {
 TEST(NcclLibrary, HasAllThatItNeedsOfLibTorch) {
   const fs::path library = fs::path(LRA_PROGRAM).parent_path() / "lra_nccl.so";
   EXPECT_EQ(fs::exists(library), nccl_version() != "none");
-  if (!fs::exists(library)) return;
+  if (!fs::exists(library)) GTEST_SKIP() << "built without CUDA or NCCL's headers";
   void* const loaded = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(loaded, nullptr) << dlerror();
   EXPECT_NE(dlsym(loaded, "lra_make_nccl_group"), nullptr);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "harness/host/gpu.h"
 #include "tests/harness/training/train_fixture.h"
 
 namespace lra {
@@ -68,9 +69,11 @@ TEST_F(TrainTest, RefusesCudaWithoutADevice) {
   w.insert(w.end(), {"--device", "cuda"});
   const ProgramResult result = run_program(w);
   EXPECT_EQ(result.status, 1);
-  EXPECT_NE(result.err.find("no CUDA device is available here; use --device cpu"),
-            std::string::npos)
-      << result.err;
+  const std::string why =
+      host::cuda_version() == "off"
+          ? "this program was built without CUDA (LRA_CUDA=on ./run builds it with)"
+          : "no CUDA device is available here";
+  EXPECT_EQ(result.err, "lra: --device cuda: " + why + "; use --device cpu\n");
 }
 
 TEST_F(TrainTest, RefusesAFolderInUse) {

@@ -1,0 +1,36 @@
+# LibTorch, for CUDA or without: the targets torch_cpu_library and c10, with CUDA also torch_cuda and torch_cuda_library, and
+# TORCH_INSTALL_PREFIX, TORCH_INCLUDE_DIRS and LRA_CUDA_VERSION ("off" without CUDA).
+set(LRA_CUDA AUTO CACHE STRING "Build for CUDA: ON, OFF, or AUTO, as LibTorch was built")
+if(NOT LRA_CUDA MATCHES "^(ON|OFF|AUTO)$")
+  message(FATAL_ERROR "LRA_CUDA is '${LRA_CUDA}', expected ON, OFF or AUTO")
+endif()
+set(LRA_CUDA_VERSION off)
+if(LRA_CUDA STREQUAL "OFF")
+  find_path(Torch_DIR TorchConfig.cmake PATH_SUFFIXES Torch share/cmake/Torch)
+  get_filename_component(TORCH_INSTALL_PREFIX "${Torch_DIR}/../../.." ABSOLUTE)
+endif()
+if(LRA_CUDA STREQUAL "OFF" AND EXISTS ${TORCH_INSTALL_PREFIX}/lib/libtorch_cuda.so)
+  # find_package() of a LibTorch built with CUDA wants a CUDA toolkit, and libraries that only CUDA needs.
+  include(${Torch_DIR}/TorchConfigVersion.cmake)
+  if(PACKAGE_VERSION VERSION_LESS 2.6)
+    message(FATAL_ERROR "LibTorch in ${TORCH_INSTALL_PREFIX} is version '${PACKAGE_VERSION}', wanted is 2.6 or newer")
+  endif()
+  set(TORCH_INCLUDE_DIRS ${TORCH_INSTALL_PREFIX}/include ${TORCH_INSTALL_PREFIX}/include/torch/csrc/api/include)
+  foreach(library c10 torch_cpu_library)
+    string(REGEX REPLACE "_library$" "" file lib${library})
+    add_library(${library} SHARED IMPORTED)
+    set_target_properties(${library} PROPERTIES IMPORTED_LOCATION ${TORCH_INSTALL_PREFIX}/lib/${file}.so
+                          IMPORTED_SONAME ${file}.so INTERFACE_INCLUDE_DIRECTORIES ${TORCH_INSTALL_PREFIX}/include)
+  endforeach()
+  # As LibTorch's own targets have it.
+  target_compile_definitions(torch_cpu_library INTERFACE USE_DISTRIBUTED USE_C10D_GLOO USE_RPC USE_TENSORPIPE)
+else()
+  set(TORCH_CUDA_ARCH_LIST "8.0;9.0+PTX" CACHE STRING "CUDA architectures")  # before Torch: its default needs a GPU
+  find_package(Torch 2.6 REQUIRED)
+  if(TARGET torch_cuda)
+    set(LRA_CUDA_VERSION ${CUDA_VERSION})
+  elseif(LRA_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "LRA_CUDA is ON, and the LibTorch in ${TORCH_INSTALL_PREFIX} was built without CUDA")
+  endif()
+endif()
+message(STATUS "CUDA: ${LRA_CUDA_VERSION}")

@@ -1,0 +1,14 @@
+// Words of a shell's command line.
+#pragma once
+
+#include <string>
+
+namespace lra::suite {
+
+/// Any text as one word of bash, in quotes.
+std::string quoted(const std::string& word);
+
+/// Likewise, without quotes where it needs none.
+std::string shell_word(const std::string& word);
+
+}  // namespace lra::suite

@@ -1,0 +1,85 @@
+// What a suite says at its end: with what to go on.
+#include "harness/suite/finish.h"
+
+#include "tests/harness/suite/fixture.h"
+
+namespace lra::suite {
+namespace {
+
+namespace fs = std::filesystem;
+
+class NextCommandsTest : public SuiteTest {
+ protected:
+  static Suite planned(const std::string& budget, const std::string& attentions, fs::path out,
+                       std::vector<uint64_t> seeds = {0}) {
+    SuiteRequest request;
+    request.budget = load_budget("smoke");
+    request.budget.name = budget;
+    request.tasks = request.budget.default_tasks();
+    request.attentions = parse_attentions(attentions);
+    request.seeds = std::move(seeds);
+    request.out = std::move(out);
+    return plan_suite(request);
+  }
+};
+
+TEST_F(NextCommandsTest, AreThreeThatNameWhatThisSuiteMade) {
+  const std::string program = out("checkout/run").string();
+  fs::create_directories(out("checkout/tests/examples"));
+  write_file(out("checkout/tests/examples/my_attention.cpp"), "");
+  const auto lines =
+      next_commands(planned("smoke", "standard,nystrom[num_landmarks=8]", "a b", {0, 1}), program);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_TRUE(lines[0].starts_with(
+      program + " compare 'a b/runs/listops/standard' 'a b/runs/listops/nystrom[num_landmarks=8]'"))
+      << lines[0];
+  EXPECT_TRUE(lines[1].starts_with(
+      "LRA_EXTRA_VARIANTS=" + out("checkout/tests/examples/my_attention.cpp").string() + " " +
+      program + " suite --budget smoke --attentions standard,softplus --out 'a b-own'"))
+      << lines[1];
+  EXPECT_TRUE(lines[2].starts_with(program + " suite plan --budget quick --probe")) << lines[2];
+}
+
+TEST_F(NextCommandsTest, AreOnlyWhatThereIs) {
+  const auto lines = next_commands(planned("smoke", "standard", "s"), "lra");
+  ASSERT_EQ(lines.size(), 2u) << "one attention, and no checkout to build another into";
+  EXPECT_TRUE(lines[0].starts_with("lra list attentions")) << lines[0];
+  EXPECT_TRUE(next_commands(planned("quick", "standard,linear", "s"), "lra").empty());
+}
+
+TEST_F(NextCommandsTest, EndASmokeSuite) {
+  json budget = read_json(budget_);
+  budget["name"] = "smoke";
+  write_json(budget_, budget, Links::replace);
+  const ProgramResult result = run_forked(words("s", "standard,linear"));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const size_t at = result.err.find("\nnext: ");
+  ASSERT_NE(at, std::string::npos) << result.err;
+  const std::string end = result.err.substr(at + 1);
+  EXPECT_EQ(std::ranges::count(end, '\n'), 3) << end;
+  const std::string first = end.substr(0, end.find('\n'));
+  const std::string compare = "compare " + (out("s") / "runs/listops/standard").string() + " " +
+                              (out("s") / "runs/listops/linear").string();
+  EXPECT_NE(first.find(compare), std::string::npos) << first;
+  EXPECT_EQ(run_forked({"compare", (out("s") / "runs/listops/standard").string(),
+                        (out("s") / "runs/listops/linear").string()})
+                .status,
+            0);
+}
+
+// Else a first suite shows two attentions between which there is nothing to see.
+TEST(SmokeBudget, ItsAttentionsDifferAsMeasured) {
+  const fs::path runs = fs::path(LRA_SOURCE_DIR) / "results/measured/smoke/runs/listops";
+  const auto attentions = parse_attentions(load_budget("smoke").attentions);
+  ASSERT_EQ(attentions.size(), 2u);
+  std::vector<json> intervals;
+  for (const AttentionSpec& attention : attentions) {
+    const json result = read_json(runs / attention.text() / "seed0" / kResultFile);
+    intervals.push_back(result["test"]["ci95"]);
+  }
+  EXPECT_TRUE(intervals[0][1] < intervals[1][0] || intervals[1][1] < intervals[0][0])
+      << intervals[0] << " " << intervals[1];
+}
+
+}  // namespace
+}  // namespace lra::suite
