@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
+#include <iterator>
+#include <string_view>
 
 #include "results/print/utf8.h"
 
@@ -23,67 +26,42 @@ std::string other_character(uint32_t code, std::string_view bytes) {
   return fmt::format("\\lraunicode{{{:04X}}}{{{}}}", code, bytes);
 }
 
+struct LatexCommand {
+  uint32_t code;
+  std::string_view command;
+};
+// A bracket after \\ would be read as a length, and a star as a command of its own.
+constexpr LatexCommand kCommands[] = {{'&', "\\&"},
+                                      {'%', "\\%"},
+                                      {'$', "\\$"},
+                                      {'#', "\\#"},
+                                      {'_', "\\_"},
+                                      {'{', "\\{"},
+                                      {'}', "\\}"},
+                                      {'\\', "\\textbackslash{}"},
+                                      {'~', "\\textasciitilde{}"},
+                                      {'^', "\\textasciicircum{}"},
+                                      {'<', "\\textless{}"},
+                                      {'>', "\\textgreater{}"},
+                                      {'|', "\\textbar{}"},
+                                      {'*', "{*}"},
+                                      {'[', "{[}"},
+                                      {']', "{]}"},
+                                      {0xB1, "$\\pm$"},
+                                      {0xD7, "$\\times$"},
+                                      {0x2013, "--"},
+                                      {0x2014, "---"},
+                                      {0x2026, "\\ldots{}"}};
+
 std::string escaped_latex(std::string_view raw) {
   std::string result;
   const std::string text = one_line(raw);
   for (size_t at = 0; at < text.size();) {
     const Utf8Point point = decode_utf8(text, at);
-    switch (point.code) {
-      case '&':
-      case '%':
-      case '$':
-      case '#':
-      case '_':
-      case '{':
-      case '}':
-        result += '\\';
-        result += static_cast<char>(point.code);
-        break;
-      case '\\':
-        result += "\\textbackslash{}";
-        break;
-      case '~':
-        result += "\\textasciitilde{}";
-        break;
-      case '^':
-        result += "\\textasciicircum{}";
-        break;
-      case '<':
-        result += "\\textless{}";
-        break;
-      case '>':
-        result += "\\textgreater{}";
-        break;
-      case '|':
-        result += "\\textbar{}";
-        break;
-      case '*':
-        result += "{*}";
-        break;  // after \\ a star would forbid a page break
-      case '[':
-        result += "{[}";
-        break;  // after \\ a bracket would be read as a length
-      case ']':
-        result += "{]}";
-        break;
-      case 0xB1:
-        result += "$\\pm$";
-        break;
-      case 0xD7:
-        result += "$\\times$";
-        break;
-      case 0x2013:
-        result += "--";
-        break;
-      case 0x2014:
-        result += "---";
-        break;
-      case 0x2026:
-        result += "\\ldots{}";
-        break;
-      default:
-        result += other_character(point.code, text.substr(at, point.bytes));
-    }
+    const auto* known = std::ranges::find(kCommands, point.code, &LatexCommand::code);
+    result += known != std::end(kCommands)
+                  ? std::string(known->command)
+                  : other_character(point.code, std::string_view(text).substr(at, point.bytes));
     at += point.bytes;
   }
   return result;
