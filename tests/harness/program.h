@@ -229,4 +229,12 @@ inline std::vector<std::string> text_lines(const std::string& text) {
   return found;
 }
 
+/// What stands on the line of a table that begins with a name.
+inline std::string line_of(const std::string& text, const std::string& name) {
+  for (const std::string& line : text_lines(text)) {
+    if (line.starts_with(name + " ")) return line;
+  }
+  return "";
+}
+
 }  // namespace lra

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "attention_variants/base/files.h"
+#include "harness/host/gpu.h"
 #include "tests/harness/program.h"
 
 namespace lra {

@@ -55,14 +55,6 @@ TEST(ListTest, AttentionsWithTheirDefaults) {
   EXPECT_EQ(options["pinv"], "iterative");
 }
 
-// What stands on the line of a table that begins with a name.
-std::string line_of(const std::string& text, const std::string& name) {
-  for (const std::string& line : text_lines(text)) {
-    if (line.starts_with(name + " ")) return line;
-  }
-  return "";
-}
-
 TEST(ListTest, AnAttentionsOptionsAreExplained) {
   const std::string nystrom = output_of({"list", "attentions", "nystrom"});
   EXPECT_NE(nystrom.find("Example: nystrom[num_landmarks=32]\n"), nystrom.npos) << nystrom;

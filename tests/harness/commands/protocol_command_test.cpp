@@ -1,11 +1,16 @@
 // lra list protocols, lra protocol show and diff over all protocols, and a user's own.
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "lra/config/protocol.h"
 #include "tests/harness/program.h"
 
 namespace lra {
 namespace {
+
+using Words = std::vector<std::string>;
 
 std::string protocol_output(const std::vector<std::string>& words) {
   const ProgramResult result = run_forked(words);
