@@ -10,10 +10,10 @@
 #include "attention_variants/base/files.h"
 #include "harness/host/folder_lock.h"
 #include "harness/host/progress.h"
+#include "harness/host/shell.h"
 #include "harness/host/signals.h"
 #include "harness/profile/profile_run.h"
 #include "harness/report/write_report.h"
-#include "harness/suite/shell.h"
 
 namespace lra::suite {
 namespace {
@@ -95,22 +95,23 @@ void report_suite(const Suite& suite) {
 
 std::vector<std::string> next_commands(const Suite& suite, const fs::path& program) {
   if (suite.request.budget.name != "smoke") return {};
-  const std::string lra = shell_word(program.string());
+  const std::string lra = host::shell_word(program.string());
   const auto& attentions = suite.request.attentions;
   std::vector<std::string> lines;
   if (attentions.size() > 1) {  // of the first task and seed
     const size_t second = suite.request.seeds.size();
     lines.push_back(fmt::format("{} compare {} {}  # whether the two differ", lra,
-                                shell_word(suite.cells[0].run.parent_path().string()),
-                                shell_word(suite.cells[second].run.parent_path().string())));
+                                host::shell_word(suite.cells[0].run.parent_path().string()),
+                                host::shell_word(suite.cells[second].run.parent_path().string())));
   }
   const fs::path example = program.parent_path() / "tests/examples/my_attention.cpp";
   if (program.filename() == "run" && fs::exists(example)) {
     lines.push_back(fmt::format(
         "LRA_EXTRA_VARIANTS={} {} suite --budget smoke --attentions {},softplus --out {}  "
         "# an attention of your own, built in, beside one of these",
-        shell_word(example.lexically_normal().string()), lra, shell_word(attentions[0].text()),
-        shell_word(suite.request.out.string() + "-own")));
+        host::shell_word(example.lexically_normal().string()), lra,
+        host::shell_word(attentions[0].text()),
+        host::shell_word(suite.request.out.string() + "-own")));
   } else {
     lines.push_back(lra + " list attentions  # what else --attentions takes");
   }

@@ -9,7 +9,7 @@
 
 #include "attention_variants/base/files.h"
 #include "harness/host/child.h"
-#include "harness/suite/shell.h"
+#include "harness/host/shell.h"
 #include "results/records/record_fields.h"
 
 namespace lra::suite {
@@ -111,8 +111,8 @@ exit "$status"
 std::string suite_command(const Suite& suite, const SlurmOptions& options,
                           const std::string& program) {
   std::string command =
-      fmt::format("{} suite --out {} --resume --device {} --threads {}", quoted(program),
-                  quoted(fs::absolute(suite.request.out).lexically_normal().string()),
+      fmt::format("{} suite --out {} --resume --device {} --threads {}", host::quoted(program),
+                  host::quoted(fs::absolute(suite.request.out).lexically_normal().string()),
                   suite.request.device, suite.request.threads);
   if (options.timeout > 0) command += fmt::format(" --timeout {:g}", options.timeout);
   if (options.check) command += " --check";

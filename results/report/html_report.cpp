@@ -6,10 +6,10 @@
 #include <initializer_list>
 #include <vector>
 
+#include "results/plots/plots.h"
 #include "results/print/html.h"
 #include "results/records/store.h"
 #include "results/report/report.h"
-#include "results/tables/run_plots.h"
 
 namespace lra {
 namespace {

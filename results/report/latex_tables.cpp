@@ -36,7 +36,8 @@ void shorten(Table& table) {
   };
   for (Column& column : table.columns) {
     replace(column.header, " %", "");
-    if (column.header.starts_with("average of ")) column.header = "average";
+    if (column.header.starts_with("average of "))
+      column.header = column.header.ends_with(kStandInMark) ? "average*" : "average";
   }
   for (auto& row : table.rows) {
     if (row[0].ends_with(kPublishedRow)) row[0] = "– published";

@@ -11,12 +11,12 @@
 #include <string_view>
 #include <utility>
 
+#include "results/plots/plots.h"
 #include "results/print/terminal.h"
 #include "results/records/json_line.h"
 #include "results/records/store.h"
 #include "results/report/latex_tables.h"
 #include "results/tables/published_table.h"
-#include "results/tables/run_plots.h"
 #include "results/tables/summary_table.h"
 
 namespace lra {

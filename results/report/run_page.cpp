@@ -6,9 +6,9 @@
 #include <set>
 
 #include "results/analysis/accuracy_cells.h"
+#include "results/plots/plots.h"
 #include "results/print/html.h"
 #include "results/records/json_line.h"
-#include "results/tables/run_plots.h"
 
 namespace lra {
 namespace {

@@ -136,13 +136,14 @@ std::vector<Table> accuracy_tables(std::span<const Result> results,
                 .columns = {{"attention", Align::kLeft}},
                 .rows = {},
                 .notes = {}};
+    const bool mixed = !group.synthetic.empty() && group.synthetic.size() < tasks.size();
     for (const std::string& task : tasks) {
-      const bool beside_real =
-          group.synthetic.contains(task) && group.synthetic.size() < tasks.size();
-      table.columns.push_back({task + (beside_real ? kStandInMark : "") + " %", Align::kRight});
+      const bool stand_in = mixed && group.synthetic.contains(task);
+      table.columns.push_back({task + (stand_in ? kStandInMark : "") + " %", Align::kRight});
     }
     if (tasks.size() > 1)
-      table.columns.push_back({fmt::format("average of {}", tasks.size()), Align::kRight});
+      table.columns.push_back(
+          {fmt::format("average of {}{}", tasks.size(), mixed ? kStandInMark : ""), Align::kRight});
 
     AccuracyRows rows(group, tasks, form, table);
     table.notes = accuracy_notes(group, rows.cells(), tasks, reference);

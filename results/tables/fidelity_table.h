@@ -1,5 +1,5 @@
 // How well approximations follow exact softmax attention, from the lines of `lra fidelity` to
-// tables and plots.
+// tables.
 #pragma once
 
 #include <map>
@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "results/print/gnuplot.h"
 #include "results/print/table.h"
 #include "results/records/fidelity.h"
 
@@ -23,9 +22,5 @@ std::vector<Table> fidelity_tables(std::span<const Fidelity> cells);
 
 /// The same numbers in long form for other programs, one row a cell and measure.
 Table fidelity_long(std::span<const Fidelity> cells);
-
-/// Each measure over the budget and, where cells were timed, the output's error over time.
-/// Condition numbers are not plotted. Names: "fidelity-4-1-output", by experiment and setting.
-std::vector<Plot> fidelity_plots(std::span<const Fidelity> cells);
 
 }  // namespace lra

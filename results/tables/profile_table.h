@@ -1,11 +1,10 @@
-// Memory and time per length, from profile lines to tables and plots.
+// Memory and time per length, from profile lines to tables.
 #pragma once
 
 #include <span>
 #include <string>
 #include <vector>
 
-#include "results/print/gnuplot.h"
 #include "results/print/table.h"
 #include "results/records/profile.h"
 #include "results/records/published.h"
@@ -38,11 +37,6 @@ std::vector<Table> profile_tables(std::span<const Profile> profiles,
 /// The same numbers in long form for other programs, one row a cell, the published ones after.
 Table memory_time_long(std::span<const Profile> profiles,
                        std::span<const Published> references = published());
-
-/// Time and memory against length for each group of at least two lengths, with 95 % intervals of
-/// the times and the papers' rows dashed. Names: "profile-1-time", "profile-1-memory".
-std::vector<Plot> profile_plots(std::span<const Profile> profiles,
-                                std::span<const Published> references = published());
 
 /// Whether a paper's numbers may stand beside cells like this one.
 bool comparable(const PublishedCost& cost, const Profile& front);

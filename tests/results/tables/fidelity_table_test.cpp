@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "results/plots/plots.h"
 #include "results/records/store.h"
 #include "results/report/report.h"
 #include "tests/results/examples.h"

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "results/plots/plots.h"
 #include "tests/results/examples.h"
 
 namespace lra {

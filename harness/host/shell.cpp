@@ -1,6 +1,6 @@
-#include "harness/suite/shell.h"
+#include "harness/host/shell.h"
 
-namespace lra::suite {
+namespace lra::host {
 
 std::string quoted(const std::string& word) {
   std::string text = "'";
@@ -14,4 +14,4 @@ std::string shell_word(const std::string& word) {
   return word.empty() || word.find_first_not_of(kPlain) != word.npos ? quoted(word) : word;
 }
 
-}  // namespace lra::suite
+}  // namespace lra::host

@@ -1,4 +1,4 @@
-#include "results/tables/run_plots.h"
+#include "results/plots/plots.h"
 
 #include <fmt/format.h>
 

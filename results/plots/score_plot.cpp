@@ -6,8 +6,8 @@
 #include <map>
 
 #include "results/analysis/scores.h"
+#include "results/plots/plots.h"
 #include "results/print/table.h"
-#include "results/tables/run_plots.h"
 
 namespace lra {
 namespace {

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "results/analysis/profile_cells.h"
-#include "results/print/gnuplot.h"
+#include "results/plots/plots.h"
 #include "results/tables/profile_table.h"
 
 namespace lra {

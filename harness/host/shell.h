@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace lra::suite {
+namespace lra::host {
 
 /// Any text as one word of bash, in quotes.
 std::string quoted(const std::string& word);
@@ -11,4 +11,4 @@ std::string quoted(const std::string& word);
 /// Likewise, without quotes where it needs none.
 std::string shell_word(const std::string& word);
 
-}  // namespace lra::suite
+}  // namespace lra::host

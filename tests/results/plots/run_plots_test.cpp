@@ -1,5 +1,5 @@
 // Learning curves and trade-offs: what is drawn of which runs.
-#include "results/tables/run_plots.h"
+#include "results/plots/plots.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <optional>
 
-#include "results/print/gnuplot.h"
+#include "results/plots/plots.h"
 #include "results/tables/fidelity_groups.h"
 #include "results/tables/fidelity_table.h"
 

@@ -1,4 +1,4 @@
-// Learning curves, and accuracy against cost.
+// Records to plots: learning curves, accuracy against cost, costs against length, fidelity.
 #pragma once
 
 #include <span>
@@ -6,6 +6,9 @@
 #include <vector>
 
 #include "results/print/gnuplot.h"
+#include "results/records/fidelity.h"
+#include "results/records/profile.h"
+#include "results/records/published.h"
 #include "results/records/result.h"
 
 namespace lra {
@@ -31,5 +34,14 @@ std::vector<Plot> score_plots(std::span<const Result> results);
 /// Loss and accuracy of one run against steps, training and dev, small and without a PDF: `name`
 /// followed by "-loss" and "-accuracy". Empty without a log.
 std::vector<Plot> run_plots(const Result& result, const std::string& name);
+
+/// Time and memory against length for each group of at least two lengths, with 95 % intervals of
+/// the times and the papers' rows dashed. Names: "profile-1-time", "profile-1-memory".
+std::vector<Plot> profile_plots(std::span<const Profile> profiles,
+                                std::span<const Published> references = published());
+
+/// Each measure over the budget and, where cells were timed, the output's error over time.
+/// Condition numbers are not plotted. Names: "fidelity-4-1-output", by experiment and setting.
+std::vector<Plot> fidelity_plots(std::span<const Fidelity> cells);
 
 }  // namespace lra
