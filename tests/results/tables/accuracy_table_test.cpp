@@ -363,7 +363,7 @@ TEST(AccuracyTable, WhatABudgetSetsByTaskIsOneRecipe) {
   EXPECT_EQ(table.title, "Accuracy: protocol lra-strict, budget quick, float32");
   EXPECT_EQ(table.columns.size(), 4u);
   EXPECT_EQ(table.columns[2].header, "text* %");
-  EXPECT_TRUE(cell(table, "standard", "average of 2").starts_with("50.00 [")) << to_text(table);
+  EXPECT_TRUE(cell(table, "standard", "average of 2*").starts_with("50.00 [")) << to_text(table);
   EXPECT_EQ(table.bold, (std::set<std::pair<size_t, size_t>>{{0, 1}, {1, 2}, {1, 3}}));
   EXPECT_TRUE(contains(to_text(table),
                        "settings of budget quick, not the recipe of lra-strict: "
