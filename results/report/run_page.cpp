@@ -39,6 +39,12 @@ std::string number(const std::optional<int64_t>& value) {
   return value ? fmt::format("{}", *value) : "";
 }
 
+std::string contract_text(const std::optional<ContractRecord>& contract) {
+  if (!contract) return "";
+  if (contract->failed.empty()) return contract->count();
+  return fmt::format("{}; {}", contract->count(), contract->failures());
+}
+
 Table result_table(const Result& r) {
   const auto fraction = [](std::optional<double> value) {
     return value ? fmt::format("{:.2f} %", 100 * *value) : "";
@@ -57,7 +63,8 @@ Table result_table(const Result& r) {
                                  {"training, s", number(r.training.seconds)},
                                  {"steps/s", number(r.training.steps_per_second)},
                                  {"tokens/s", number(r.training.tokens_per_second)},
-                                 {"peak memory, MiB", number(r.training.peak_memory_mib)}});
+                                 {"peak memory, MiB", number(r.training.peak_memory_mib)},
+                                 {"contract, clauses that hold", contract_text(r.contract)}});
   Baseline baseline;
   if (chance) baseline.chance = 100 * *chance;
   if (r.data.majority) baseline.majority = 100 * *r.data.majority;

@@ -79,6 +79,8 @@ constexpr const char* kRunColumns[] = {"task",
                                        "fingerprint",
                                        "majority",
                                        "machine",
+                                       "contract",
+                                       "contract_failures",
                                        "path"};
 
 Table long_table(const char* title, std::span<const char* const> columns) {
@@ -203,12 +205,14 @@ Table results_long(std::span<const Result> results) {
                   to_string(r.status),
                   r.reason};
     append(row, test_cells(r.test));
-    append(row, {r.dev ? fmt::format("{}", r.dev->accuracy) : "", integer_text(r.best_step),
-                 integer_text(r.steps), integer_text(r.parameters), number_text(r.training.seconds),
-                 number_text(r.training.steps_per_second),
-                 number_text(r.training.tokens_per_second), number_text(r.training.peak_memory_mib),
-                 r.data.source, r.data.synthetic ? "true" : "false", r.data.fingerprint,
-                 number_text(r.data.majority), machine_setting_text(r), r.path});
+    append(row,
+           {r.dev ? fmt::format("{}", r.dev->accuracy) : "", integer_text(r.best_step),
+            integer_text(r.steps), integer_text(r.parameters), number_text(r.training.seconds),
+            number_text(r.training.steps_per_second), number_text(r.training.tokens_per_second),
+            number_text(r.training.peak_memory_mib), r.data.source,
+            r.data.synthetic ? "true" : "false", r.data.fingerprint, number_text(r.data.majority),
+            machine_setting_text(r), r.contract ? r.contract->count() : "",
+            r.contract ? r.contract->failures() : "", r.path});
     table.rows.push_back(std::move(row));
   }
   return table;

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "results/report/run_page.h"
 #include "results/tables/accuracy_table.h"
 #include "tests/results/examples.h"
 
@@ -49,6 +52,24 @@ TEST(ContractNotes, StandBelowTheTableWhereNotAllHolds) {
               "invariance; fragile: all-padding samples, large logits");
   }
   EXPECT_EQ(notes, 1);
+}
+
+TEST(ContractNotes, StandInEveryRunsRowAndOnItsPage) {
+  Result own = example_result("torchscript"), kept = example_result("other");
+  own.contract = kBroken;
+  kept.contract = ContractRecord{.passed = 19, .of = 19, .failed = {}};
+  const Table runs = results_long(std::vector<Result>{own, kept, example_result()});
+  const auto column = std::ranges::find(runs.columns, "contract", &Column::header);
+  ASSERT_NE(column, runs.columns.end());
+  const auto at = static_cast<size_t>(column - runs.columns.begin());
+  EXPECT_EQ(runs.rows[0][at], "16 of 19");
+  EXPECT_EQ(runs.rows[0][at + 1],
+            "wrong: padding invariance; fragile: all-padding samples, large logits");
+  EXPECT_EQ(runs.rows[1][at] + runs.rows[1][at + 1], "19 of 19");
+  EXPECT_EQ(runs.rows[2][at] + runs.rows[2][at + 1], "");
+  const std::string page = run_page(own, "n", {}, {});
+  EXPECT_NE(page.find("16 of 19; wrong: padding invariance;"), std::string::npos) << page;
+  EXPECT_EQ(run_page(example_result(), "n", {}, {}).find("contract"), std::string::npos);
 }
 
 }  // namespace
