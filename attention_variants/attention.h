@@ -30,6 +30,7 @@ struct AttentionContext {
       0;  // of projections, hashes, random patterns: the same seed gives the same function
   Kernels kernels = Kernels::fused;
   PaddedRows padded_rows = PaddedRows::zero;
+  double dropout = 0;                               // of the model, for what asks for it
   bool bias = true;                                 // of the projections to q, k, v and back
   int64_t layer = 0;                                // its number in a model
   std::shared_ptr<SharedTensors> shared = nullptr;  // of one model; null: it stands alone

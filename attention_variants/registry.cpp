@@ -1,5 +1,6 @@
 // The registry of variants, and the text form in which users name them: nystrom[num_landmarks=32],
-// or name:FILE for one that is made from a file (the same as name[file=FILE]).
+// or name:FILE for one that is made from a file (the same as name[file=FILE]), or name:FILE:CLASS
+// for one that is a class in it (name[file=FILE,class=CLASS]).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,8 +46,9 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   throw UsageError(fmt::format("attention '{}': {}; write {}", text, problem, form));
 }
 
-// The option that name:FILE stands for.
+// The options that name:FILE:CLASS stands for.
 constexpr const char* kFile = "file";
+constexpr const char* kClass = "class";
 
 // Made from a file of the user's: it has no defaults to run by, and is named as name:FILE.
 bool needs_file(const AttentionEntry& entry) {
@@ -74,13 +76,13 @@ void check_form(const std::string& text) {
               "export LRA_EXTRA_VARIANTS=FILE.cpp, and name what it registers");
   }
   if (path.extension() == ".py") {
-    malformed(text, "of Python, a saved TorchScript module is read",
-              "torch.jit.script(MODULE).save(\"FILE.pt\"), and name torchscript:FILE.pt");
+    malformed(text, "a file of Python is named with the class that is meant",
+              ("python:" + name + ":CLASS").c_str());
   }
   const bool is_file = path.extension() == ".pt" || path.extension() == ".pth" ||
                        name.find('/') != std::string::npos;
   for (const auto& [known, entry] : registry()) {
-    if (is_file && needs_file(entry))
+    if (is_file && needs_file(entry) && !entry.default_options.contains(kClass))
       malformed(text, "a file is named with what reads it", (known + ":" + name).c_str());
   }
 }
@@ -132,35 +134,26 @@ std::string AttentionSpec::text() const {
     sorted[key] = bare ? value.get<std::string>() : value.dump();
   }
   if (sorted.empty()) return name;
+  std::string start = name;
   if (options.size() == 1 && options.contains(kFile) && options[kFile].is_string())
     return name + ":" + options[kFile].get<std::string>();
+  if (options.contains(kFile) && options.contains(kClass)) {
+    for (const char* key : {kFile, kClass}) {
+      start += ":" + sorted[key];
+      sorted.erase(key);
+    }
+    if (sorted.empty()) return start;
+  }
   std::string inside;
   for (const auto& [key, value] : sorted) inside += (inside.empty() ? "" : ",") + key + "=" + value;
-  return name + "[" + inside + "]";
+  return start + "[" + inside + "]";
 }
 
-AttentionSpec parse_attention(const std::string& given) {
-  const std::string text = trimmed(given);
-  check_form(text);
-  const auto open = text.find('['), colon = text.find(':');
-  AttentionSpec spec;
-  if (colon < open) {
-    const std::string file = trimmed(text.substr(colon + 1));
-    spec.name = trimmed(text.substr(0, colon));
-    if (spec.name.empty() || file.empty())
-      malformed(text, "the name or the file is missing", "name:FILE");
-    // They would part the names of a list.
-    if (file.find_first_of(",[]") != std::string::npos)
-      malformed(text, "a file's path may hold no comma and no bracket", "name:FILE");
-    spec.options[kFile] = file;
-    return spec;
-  }
-  spec.name = trimmed(text.substr(0, open));
-  if (spec.name.empty()) malformed(text, "the name is missing");
-  if (open == std::string::npos) {
-    if (text.find(']') != std::string::npos) malformed(text, "']' without '['");
-    return spec;
-  }
+namespace {
+
+// The options between the brackets of "name[key=value,...]", of which `text` from `open` on is the
+// bracketed part.
+void parse_options(const std::string& text, size_t open, AttentionSpec& spec) {
   if (text.back() != ']') malformed(text, "the closing ']' is missing");
   const std::string inside = text.substr(open + 1, text.size() - open - 2);
   if (trimmed(inside).empty()) malformed(text, "the brackets are empty");
@@ -175,6 +168,51 @@ AttentionSpec parse_attention(const std::string& given) {
     if (spec.options.contains(key)) malformed(text, fmt::format("key '{}' is given twice", key));
     spec.options[key] = value_from_text(value);
   }
+}
+
+// What stands behind the colon of "name:FILE" or "name:FILE:CLASS[key=value,...]".
+void parse_file(const std::string& text, size_t colon, AttentionSpec& spec) {
+  const auto entry = registry().find(spec.name);
+  const bool has_class =
+      entry != registry().end() && entry->second.default_options.contains(kClass);
+  const char* form =
+      has_class ? "name:FILE.py:CLASS, or name:FILE.py:CLASS[key=value,...]" : "name:FILE";
+  const auto open = has_class ? text.find('[', colon) : std::string::npos;
+  const std::string named =
+      trimmed(text.substr(colon + 1, open == std::string::npos ? open : open - colon - 1));
+  if (spec.name.empty() || named.empty()) malformed(text, "the name or the file is missing", form);
+  // They would part the names of a list.
+  if (named.find_first_of(",[]") != std::string::npos)
+    malformed(text, "a file's path may hold no comma and no bracket", form);
+  spec.options[kFile] = named;
+  if (!has_class) return;
+  const auto last = named.rfind(':');
+  if (last == std::string::npos || last + 1 == named.size() || last == 0)
+    malformed(text, "the file or the class is missing", form);
+  spec.options[kFile] = named.substr(0, last);
+  spec.options[kClass] = named.substr(last + 1);
+  if (open != std::string::npos) parse_options(text, open, spec);
+}
+
+}  // namespace
+
+AttentionSpec parse_attention(const std::string& given) {
+  const std::string text = trimmed(given);
+  check_form(text);
+  const auto open = text.find('['), colon = text.find(':');
+  AttentionSpec spec;
+  if (colon < open) {
+    spec.name = trimmed(text.substr(0, colon));
+    parse_file(text, colon, spec);
+    return spec;
+  }
+  spec.name = trimmed(text.substr(0, open));
+  if (spec.name.empty()) malformed(text, "the name is missing");
+  if (open == std::string::npos) {
+    if (text.find(']') != std::string::npos) malformed(text, "']' without '['");
+    return spec;
+  }
+  parse_options(text, open, spec);
   return spec;
 }
 

@@ -49,8 +49,9 @@ struct AttentionSpec {
   std::string text() const;
 };
 
-/// Reads "name", "name[key=value,...]" or, for one made from a file, "name:FILE"; throws UsageError
-/// on a malformed one (names and keys are checked by the registry).
+/// Reads "name", "name[key=value,...]" or, for one made from a file, "name:FILE", and
+/// "name:FILE:CLASS[key=value,...]" for a class in it; throws UsageError on a malformed one (names
+/// and keys are checked by the registry).
 AttentionSpec parse_attention(const std::string& text);
 
 /// Splits "a,b[x=1,y=2],c" at the commas outside brackets and reads each.

@@ -11,8 +11,6 @@ if [[ -t 2 ]]; then quiet=(); fi  # A terminal sees how far pip is.
 # Debian and Ubuntu packages and what shows that one is there already, whatever installed it: a command, else the package itself.
 readonly packages=(g++:c++ cmake:cmake ninja-build:ninja nlohmann-json3-dev libcli11-dev libfmt-dev libboost-dev libssl-dev
   libarchive-dev libpng-dev libjpeg-dev libgtest-dev libbenchmark-dev)
-# Without it all runs, but reports have no plots.
-readonly plot_package=gnuplot-nox:gnuplot
 
 # did WHAT, UNDO: told to the user and kept beside what was installed.
 did() {
@@ -37,6 +35,11 @@ find_python() {
     if "$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then return 0; fi
   done
   return 1
+}
+
+# Whether an extension module can be compiled for the Python that LibTorch comes with.
+has_python_headers() {
+  ! find_python || "$python" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2>/dev/null
 }
 
 missing_packages() {
@@ -65,16 +68,19 @@ may_install() {
 }
 
 install_packages() {
-  local missing all
+  local missing all lost
   if ! command -v dpkg-query >/dev/null; then return 0; fi  # Not Debian: CMake says what it does not find.
   mapfile -t missing < <(missing_packages)
-  all=("${missing[@]}")
-  if ! command -v "${plot_package#*:}" >/dev/null; then all+=("${plot_package%%:*}"); fi
+  all=("${missing[@]}") lost=()
+  # Without these all else runs.
+  if ! command -v gnuplot >/dev/null; then all+=(gnuplot-nox) lost+=("reports will have no plots"); fi
+  if ! has_python_headers; then all+=(libpython3-dev) lost+=("attentions cannot be classes of Python"); fi
+  local without="${lost[*]/%/,}"
   if ((${#all[@]} == 0)); then return 0; fi
   local by_hand="apt-get install --no-install-recommends ${all[*]}"
   if ! may_install ${#missing[@]}; then
     if ((${#missing[@]} == 0)); then
-      say "reports will have no plots, and this user can install no packages; for an administrator: $by_hand"
+      say "$without and this user can install no packages; for an administrator: $by_hand"
       return 0
     fi
     die "missing packages, and this user can install none (not root, no sudo); for an administrator: $by_hand"
@@ -83,7 +89,7 @@ install_packages() {
   local apt=("${quietly[@]}" apt-get -o DPkg::Lock::Timeout=600 -qy)
   # First what an interrupted installation left half configured.
   steps=("${quietly[*]} dpkg --configure -a" "${apt[*]} update" "${apt[*]} install --no-install-recommends ${all[*]}")
-  # For plots alone nobody waits for servers that cannot be reached.
+  # For these alone nobody waits for servers that cannot be reached.
   if ((${#missing[@]} == 0)); then steps=("${apt[*]} -o Acquire::Retries=0 -o Acquire::http::Timeout=10 ${steps[2]#"${apt[*]} "}"); fi
   say "installing packages, by"
   for step in "${steps[@]}"; do say "  $step"; done
@@ -92,7 +98,7 @@ install_packages() {
     # shellcheck disable=SC2086  # No word of a step has a space.
     if $step >>"$log" 2>&1 </dev/null; then continue; fi
     if ((${#missing[@]} == 0)); then
-      say "that failed ($log), so reports will have no plots; try by hand: ${as_root[*]}${as_root:+ }$by_hand"
+      say "that failed ($log): ${without%,}; try by hand: ${as_root[*]}${as_root:+ }$by_hand"
       return 0
     fi
     tail -n 20 "$log" >&2

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "attention_variants/projected_attention.h"
+#include "attention_variants/python_host.h"
 
 namespace lra::contract {
 
@@ -36,7 +37,7 @@ void parameter_gradients(const ContractProbe& trial, ClauseReport& f) {
     const Inputs in = trial.inputs(form, trial.samples({n, n / 2, 0}, n));
     try {
       const torch::Tensor out = attention->forward(in.leaves[0], in.mask);
-      if (!parameters.is_empty()) weighted_sum(out).backward();  // adds to the gradients
+      if (!parameters.is_empty()) run_backward(weighted_sum(out));  // adds to the gradients
     } catch (const Unsupported&) {
       if (n <= trial.subject().context.max_length) throw;
     }

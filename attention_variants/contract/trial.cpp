@@ -1,4 +1,5 @@
 #include "attention_variants/contract/trial.h"
+#include "attention_variants/python_host.h"
 
 #include <fmt/format.h>
 
@@ -147,7 +148,7 @@ std::shared_ptr<Attention> ContractProbe::make(torch::ScalarType type) const {
 std::shared_ptr<Attention> ContractProbe::make(torch::ScalarType type,
                                                const AttentionContext& context,
                                                uint64_t initial_seed) const {
-  torch::manual_seed(initial_seed);
+  seed_generators(initial_seed);
   auto attention = subject_.make(context);
   attention->to(subject_.device, type);
   attention->eval();

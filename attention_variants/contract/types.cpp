@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "attention_variants/ops/autocast.h"
+#include "attention_variants/python_host.h"
 
 namespace lra::contract {
 
@@ -59,7 +60,7 @@ void autocast(const ContractProbe& trial, ClauseReport& f) {
                 difference(out, trial.call(*reference, form, exact)), 6e-2);
     }
     if (form.attends || attention->parameters().empty()) continue;
-    weighted_sum(out).backward();
+    run_backward(weighted_sum(out));
     for (const auto& parameter : attention->named_parameters()) {
       if (parameter.value().grad().defined())
         f.finite("the gradient of " + parameter.key() + " under autocast",

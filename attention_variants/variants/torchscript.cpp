@@ -8,7 +8,6 @@
 // Every layer loads its own copy. Parameters start as they were saved, whatever the seed, and
 // train; those saved with requires_grad=False, and buffers, are kept and moved but not trained.
 // Their state names are module.<name in the script>.
-#include <ATen/autocast_mode.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/script.h>
@@ -21,7 +20,7 @@
 #include <sstream>
 
 #include "attention_variants/base/files.h"
-#include "attention_variants/projected_attention.h"
+#include "attention_variants/outside_module.h"
 #include "attention_variants/registry.h"
 
 namespace lra {
@@ -123,77 +122,46 @@ LoadedScript load_script(TorchScriptOptions options) {
   return loaded;
 }
 
-// A script's tensors as a module of torch::nn, which optimizers, checkpoints and to() know. They
-// are the same tensors and not copies: all three change them in place.
-class Mirror : public torch::nn::Module {
+// Tensors of `script` and below it that are not `known`: what stands under two names is one tensor.
+void collect(const torch::jit::Module& script, const std::string& place,
+             std::set<const void*>& known, std::vector<OutsideTensor>& found) {
+  const auto add = [&](const auto& item, bool trained) {
+    if (item.value.defined() && known.insert(item.value.unsafeGetTensorImpl()).second)
+      found.push_back({place + item.name, item.value, trained});
+  };
+  for (const auto& item : script.named_parameters(/*recurse=*/false))
+    add(item, item.value.requires_grad());
+  for (const auto& item : script.named_buffers(/*recurse=*/false)) add(item, false);
+  for (const auto& item : script.named_children())
+    collect(item.value, place + item.name + ".", known, found);
+}
+
+class Script : public OutsideModule {
  public:
-  explicit Mirror(const torch::jit::Module& script) {
-    std::set<const void*> known;  // what stands under two names is one tensor
-    fill(script, known);
+  explicit Script(LoadedScript loaded)
+      : loaded_(std::move(loaded)), where_(where_of(loaded_.options)) {}
+
+  bool takes_heads() const override { return loaded_.inputs == 4; }
+
+  std::vector<OutsideTensor> tensors() const override {
+    std::set<const void*> known;
+    std::vector<OutsideTensor> found;
+    collect(loaded_.module, "", known, found);
+    return found;
   }
 
-  // torch::nn casts every tensor to the type; integers stay integers here, as in Python.
-  using Module::to;
-  void to(torch::Dtype type, bool non_blocking = false) override {
-    for (const auto& child : children()) child->to(type, non_blocking);
-    for (const auto& tensors : {parameters(/*recurse=*/false), buffers(/*recurse=*/false)}) {
-      for (const torch::Tensor& tensor : tensors) {
-        if (tensor.is_floating_point()) tensor.set_data(tensor.to(type, non_blocking));
-      }
-    }
-  }
-  void to(torch::Device device, torch::Dtype type, bool non_blocking = false) override {
-    to(device, non_blocking);
-    to(type, non_blocking);
-  }
-
- private:
-  Mirror(const torch::jit::Module& script, std::set<const void*>& known) { fill(script, known); }
-
-  void fill(const torch::jit::Module& script, std::set<const void*>& known) {
-    for (const auto& item : script.named_parameters(/*recurse=*/false)) {
-      if (!item.value.defined() || !known.insert(item.value.unsafeGetTensorImpl()).second) continue;
-      if (item.value.requires_grad()) {
-        register_parameter(item.name, item.value);
-      } else {
-        register_buffer(item.name, item.value);
-      }
-    }
-    for (const auto& item : script.named_buffers(/*recurse=*/false)) {
-      if (!item.value.defined() || !known.insert(item.value.unsafeGetTensorImpl()).second) continue;
-      register_buffer(item.name, item.value);
-    }
-    for (const auto& item : script.named_children())
-      register_module(item.name, std::shared_ptr<Mirror>(new Mirror(item.value, known)));
-  }
-};
-
-// A loaded module ready to be called.
-class Script {
- public:
-  explicit Script(const TorchScriptOptions& options)
-      : loaded_(load_script(options)), where_(where_of(options)) {
-    mirror_ = std::make_shared<Mirror>(loaded_.module);
-  }
-
-  const std::shared_ptr<Mirror>& mirror() const { return mirror_; }
-  bool takes_heads() const { return loaded_.inputs == 4; }
-  json options() const { return write_fields(loaded_.options); }
-
-  void train(bool on) {
+  void train(bool on) override {
     for (torch::jit::Module module : loaded_.module.modules()) {
       if (module.hasattr("training")) module.setattr("training", on);  // a frozen one has none
     }
   }
 
-  // The result should be like `like`.
-  torch::Tensor call(const std::vector<torch::Tensor>& inputs, const torch::Tensor& like) {
+  torch::Tensor call(const std::vector<torch::Tensor>& inputs) override {
     // As written: an optimised graph is another one from the third call on, and its results differ
     // in the last bits, so that a resumed run would not be the same.
     const torch::jit::GraphOptimizerEnabledGuard as_written(false);
-    torch::Tensor out;
     try {
-      out = loaded_.module.forward({inputs.begin(), inputs.end()}).toTensor();
+      return loaded_.module.forward({inputs.begin(), inputs.end()}).toTensor();
     } catch (const std::exception& error) {
       const std::string text = error.what(), reason = where_ + ": " + said(error);
       // TorchScript turns every failure into one kind; the two that we tell apart stay apart.
@@ -203,79 +171,11 @@ class Script {
       }
       throw Error(reason);
     }
-    if (at::autocast::is_autocast_enabled(like.device().type()) && out.defined())
-      out = out.to(like.scalar_type());  // some operations leave it in float32
-    if (!out.defined() || out.sizes() != like.sizes() || out.scalar_type() != like.scalar_type()) {
-      throw Error(fmt::format("{}: forward should return {} as it was given, not {}", where_,
-                              shape_text(like), shape_text(out)));
-    }
-    return out;
   }
 
  private:
   LoadedScript loaded_;
   std::string where_;
-  std::shared_ptr<Mirror> mirror_;
-};
-
-// forward(q, k, v, mask)
-class ScriptedAttention : public ProjectedAttention {
- public:
-  ScriptedAttention(const AttentionContext& context, Script script)
-      : ProjectedAttention(context), script_(std::move(script)) {
-    register_module("module", script_.mirror());
-  }
-
-  torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                       const torch::Tensor& mask) override {
-    check_attend_inputs(q, k, v, mask);
-    return script_.call({q, k, v, mask}, q);
-  }
-
-  void train(bool on = true) override {
-    ProjectedAttention::train(on);
-    script_.train(on);
-  }
-
-  /// Nothing is known of a script.
-  bool reads_padding() const override { return true; }
-
-  json options() const override { return script_.options(); }
-
- private:
-  Script script_;
-};
-
-// forward(x, mask)
-class ScriptedLayer : public Attention {
- public:
-  ScriptedLayer(const AttentionContext& context, Script script)
-      : width_(context.width), script_(std::move(script)) {
-    register_module("module", script_.mirror());
-  }
-
-  torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& mask) override {
-    if (x.dim() != 3 || x.size(1) < 1 || x.size(2) != width_) {
-      throw Error(
-          fmt::format("x should be [B,N,{}] with N of at least 1, not {}", width_, shape_text(x)));
-    }
-    if (mask.sizes() != x.sizes().slice(0, 2) || mask.scalar_type() != torch::kBool) {
-      throw Error(fmt::format("mask should be [{},{}] Bool (true = a token), not {}", x.size(0),
-                              x.size(1), shape_text(mask)));
-    }
-    return script_.call({x, mask}, x);
-  }
-
-  void train(bool on = true) override {
-    Attention::train(on);
-    script_.train(on);
-  }
-
-  json options() const override { return script_.options(); }
-
- private:
-  const int64_t width_;
-  Script script_;
 };
 
 TorchScriptOptions read_options(const json& given) {
@@ -285,9 +185,10 @@ TorchScriptOptions read_options(const json& given) {
 }
 
 std::shared_ptr<Attention> make_scripted(const AttentionContext& context, const json& given) {
-  Script script(read_options(given));
-  if (script.takes_heads()) return std::make_shared<ScriptedAttention>(context, std::move(script));
-  return std::make_shared<ScriptedLayer>(context, std::move(script));
+  LoadedScript loaded = load_script(read_options(given));
+  const TorchScriptOptions options = loaded.options;
+  return make_outside_attention(context, std::make_unique<Script>(std::move(loaded)),
+                                where_of(options), write_fields(options));
 }
 
 AttentionEntry entry() {

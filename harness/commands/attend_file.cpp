@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "attention_variants/projected_attention.h"
+#include "attention_variants/python_host.h"
 
 namespace lra {
 namespace {
@@ -103,7 +104,7 @@ TensorFile attend_file(const AttentionSpec& spec, const TensorFile& in, uint64_t
   const torch::Tensor* const grad_output = in.find("grad_output");
   if (grad_output != nullptr) check_grad_output(*grad_output, q);
 
-  torch::manual_seed(seed);
+  seed_generators(seed);
   const auto attention = make_attention(spec, {.width = heads * width,
                                                .heads = heads,
                                                .head_dim = width,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "attention_variants/python_host.h"
 #include "lra/data/task.h"
 #include "lra/model/model.h"
 
@@ -107,7 +108,7 @@ TensorFile attend_model(const Config& config, const TensorFile& in) {
   const torch::Tensor tokens = stacked(in, inputs, torch::kLong),
                       mask = mask_of(in, tokens, config.settings.input.mask);
   std::ranges::copy(numbered("mask", task.inputs), std::back_inserter(inputs));
-  torch::manual_seed(config.seed);
+  seed_generators(config.seed);
   Model model(task, config);
   model.to(type_of(in));
   model.eval();
@@ -126,7 +127,7 @@ TensorFile attend_model(const Config& config, const TensorFile& in) {
     throw Error(fmt::format("tensor grad_output should be {}, not {}", sizes_text(logits),
                             sizes_text(*grad_output)));
   }
-  logits.backward(grad_output->clone());
+  run_backward(logits, grad_output->clone());
   for (const auto& item : model.named_parameters()) {
     const torch::Tensor& gradient = item.value().grad();
     // A parameter that the logits do not depend on has gradient zero.

@@ -124,8 +124,9 @@ Table capability_table(const json& list) {
         "some seconds");
   }
   table.notes.emplace_back(
-      "beside these, torchscript:FILE.pt is a TorchScript module of your own; lra check "
-      "--attention torchscript:FILE.pt tries the contract on it");
+      "beside these, python:FILE.py:Class is a class of your own, torchscript:FILE.pt a "
+      "TorchScript "
+      "module; lra check --attention python:FILE.py:Class tries the contract on it");
   return table;
 }
 

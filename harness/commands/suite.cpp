@@ -13,6 +13,7 @@
 #include "harness/commands/suite_options.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
+#include "harness/host/self_command.h"
 #include "harness/host/signals.h"
 #include "harness/host/terminal.h"
 #include "harness/suite/cell.h"
@@ -136,7 +137,9 @@ void submit_suite(const SuiteOptions& options) {
   const std::string device = cluster.gpus.empty() ? options.device : "cuda";
   const suite::Suite planned = planned_suite(options, threads, device);
   const bool exists = std::filesystem::exists(planned.request.out / suite::kSuiteFile);
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  const host::SelfCommand& self = host::self_command();
+  std::vector<std::string> program = self.words;
+  program.front() = std::filesystem::canonical(self.program).string();
   suite::SlurmOptions asked = cluster;
   asked.timeout = options.timeout;
   asked.check = options.check;

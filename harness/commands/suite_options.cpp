@@ -8,6 +8,7 @@
 
 #include "harness/commands/commands.h"
 #include "harness/host/runtime.h"
+#include "harness/host/self_command.h"
 #include "lra/data/task.h"
 
 namespace lra {
@@ -53,7 +54,7 @@ std::map<std::string, std::filesystem::path> parse_sources(const std::vector<std
 
 // The records that lie where this program was built: in results/measured of a folder above it.
 std::vector<fs::path> measured_here() {
-  for (fs::path above = fs::read_symlink("/proc/self/exe"); above.has_relative_path();) {
+  for (fs::path above = fs::canonical(host::self_command().file); above.has_relative_path();) {
     above = above.parent_path();
     const fs::path records = above / "results" / "measured";
     std::error_code none;

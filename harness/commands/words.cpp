@@ -129,8 +129,9 @@ AttentionSpec attention_given(const std::string& text, const std::vector<std::st
 void add_attention_options(CLI::App& command, std::string& attention,
                            std::vector<std::string>& options) {
   command
-      .add_option("--attention", attention,
-                  "Attention; see lra list attentions; or torchscript:FILE.pt")
+      .add_option(
+          "--attention", attention,
+          "Attention; see lra list attentions; or python:FILE.py:Class, torchscript:FILE.pt")
       ->required();
   command.add_option("--option", options, "An option of the attention, key=value (repeatable)")
       ->allow_extra_args(false);

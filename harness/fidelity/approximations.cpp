@@ -1,3 +1,4 @@
+#include "attention_variants/python_host.h"
 #include "harness/fidelity/experiments.h"
 
 #include <algorithm>
@@ -45,7 +46,7 @@ bool approximate(const FidelityRequest& request, const AttentionSpec& spec,
   measures = {{"output", {}}};
   for (int64_t t = 0; t < inputs.trials(); ++t) {
     const uint64_t seed = request.seed + static_cast<uint64_t>(t);
-    torch::manual_seed(seed);
+    seed_generators(seed);
     const auto attention = make_attention(spec, {.width = inputs.heads() * inputs.head_dim(),
                                                  .heads = inputs.heads(),
                                                  .head_dim = inputs.head_dim(),

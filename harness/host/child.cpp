@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "harness/host/launch.h"
+#include "harness/host/self_command.h"
 #include "harness/host/signals.h"
 
 namespace lra::host {
@@ -111,8 +112,9 @@ std::string ChildStatus::text() const {
 
 Child::Child(const std::vector<std::string>& arguments, const ChildOptions& options)
     : state_(std::make_unique<State>(options)) {
-  static const char* kSelf = "/proc/self/exe";
-  std::vector<std::string> words = {options.program.empty() ? "lra" : options.program};
+  const SelfCommand& self = self_command();
+  std::vector<std::string> words =
+      options.program.empty() ? self.words : std::vector<std::string>{options.program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   const std::vector<char*> argv = pointers(words);
   // This program again, under a launcher, is not one of the launcher's processes.
@@ -144,7 +146,7 @@ Child::Child(const std::vector<std::string>& arguments, const ChildOptions& opti
       dup2(options.capture ? state_->err.descriptor() : log, STDERR_FILENO);
     }
     if (options.program.empty()) {
-      execve(kSelf, argv.data(), envp.data());
+      execve(self.program.c_str(), argv.data(), envp.data());
     } else {
       execvpe(argv[0], argv.data(), envp.data());
     }

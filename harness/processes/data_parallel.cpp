@@ -5,6 +5,7 @@
 
 #include "attention_variants/base/random.h"
 #include "attention_variants/ops/dropout.h"
+#include "attention_variants/python_host.h"
 
 namespace lra {
 
@@ -65,7 +66,7 @@ void for_each_micro_batch(Range share, int64_t parts, uint64_t seed, int64_t ste
     const auto words = philox({static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32),
                                static_cast<uint32_t>(first), static_cast<uint32_t>(first >> 32)},
                               {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
-    torch::manual_seed(words[0] | static_cast<uint64_t>(words[1]) << 32);
+    seed_generators(words[0] | static_cast<uint64_t>(words[1]) << 32);
     {
       const ops::BatchSlice rows(share.begin + part.begin, part.end - part.begin, seeds);
       work(part);

@@ -8,6 +8,7 @@
 #include "attention_variants/ops/adamw.h"
 #include "attention_variants/ops/autocast.h"
 #include "attention_variants/projected_attention.h"
+#include "attention_variants/python_host.h"
 #include "harness/host/memory.h"
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
@@ -51,7 +52,7 @@ std::function<void()> attention_call(std::function<torch::Tensor()> forward,
     };
   }
   return [forward, leaves, gradient] {
-    forward().backward(gradient);
+    run_backward(forward(), gradient);
     clear_gradients(leaves);
   };
 }
@@ -140,7 +141,7 @@ Work model_work(const ProfileCell& cell, const Config& config, torch::Device dev
       const ops::AutocastScope autocast(device, dtype);
       logits = model->forward(tokens, mask);
     }
-    torch::nn::functional::cross_entropy(logits.to(torch::kFloat32), labels).backward();
+    run_backward(torch::nn::functional::cross_entropy(logits.to(torch::kFloat32), labels));
     optimizer->step();
     optimizer->zero_grad();
   };
@@ -156,7 +157,7 @@ Work model_work(const ProfileCell& cell, const Config& config, torch::Device dev
 }
 
 Work work_of(const ProfileCell& cell, torch::Device device) {
-  torch::manual_seed(0);
+  seed_generators(0);
   return cell.scope == ProfileScope::model ? model_work(cell, config_of(cell), device)
                                            : attention_work(cell, device);
 }

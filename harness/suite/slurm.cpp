@@ -109,11 +109,12 @@ exit "$status"
 }
 
 std::string suite_command(const Suite& suite, const SlurmOptions& options,
-                          const std::string& program) {
-  std::string command =
-      fmt::format("{} suite --out {} --resume --device {} --threads {}", host::quoted(program),
-                  host::quoted(fs::absolute(suite.request.out).lexically_normal().string()),
-                  suite.request.device, suite.request.threads);
+                          const std::vector<std::string>& program) {
+  std::string command;
+  for (const std::string& word : program) command += host::quoted(word) + " ";
+  command += fmt::format("suite --out {} --resume --device {} --threads {}",
+                         host::quoted(fs::absolute(suite.request.out).lexically_normal().string()),
+                         suite.request.device, suite.request.threads);
   if (options.timeout > 0) command += fmt::format(" --timeout {:g}", options.timeout);
   if (options.check) command += " --check";
   return command;
@@ -122,7 +123,8 @@ std::string suite_command(const Suite& suite, const SlurmOptions& options,
 }  // namespace
 
 std::vector<SlurmScript> slurm_scripts(const Suite& suite, const std::vector<size_t>& cells,
-                                       const SlurmOptions& options, const std::string& program) {
+                                       const SlurmOptions& options,
+                                       const std::vector<std::string>& program) {
   const fs::path folder = suite.request.out / "slurm";
   const std::string command = suite_command(suite, options, program);
   std::vector<SlurmScript> scripts;

@@ -30,9 +30,11 @@ struct SlurmScript {
 };
 
 /// The arrays over the cells that have not ended (of at most 1,000 jobs each, Slurm's usual limit),
-/// then the last job's script. `program` is what the jobs run. Nothing is written.
+/// then the last job's script. `program` is what the jobs run, words of a command line. Nothing is
+/// written.
 std::vector<SlurmScript> slurm_scripts(const Suite& suite, const std::vector<size_t>& cells,
-                                       const SlurmOptions& options, const std::string& program);
+                                       const SlurmOptions& options,
+                                       const std::vector<std::string>& program);
 
 /// Writes the scripts, submits them (the last one to begin when all others have ended) and
 /// OUT/slurm/jobs.json with the jobs' numbers; returns those. Throws Error with what sbatch said,

@@ -6,12 +6,14 @@
 
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/sha256.h"
+#include "attention_variants/python_host.h"
 #include "lra/formats/safetensors.h"
 
 namespace lra {
 namespace {
 
 constexpr const char* kSchema = "lra.checkpoint/1";
+constexpr const char* kPythonState = "random.python";  // uint8, of runs under Python
 
 at::Generator generator_of(torch::Device device) {
   return at::globalContext().defaultGenerator(device);
@@ -77,6 +79,8 @@ void save_checkpoint(const std::filesystem::path& path, const json& config,
   if (optimizer != nullptr) {
     file.tensors.emplace_back("random.cpu", random_state(torch::kCPU));
     if (device.is_cuda()) file.tensors.emplace_back("random.cuda", random_state(device));
+    if (PythonHost* python = python_host())
+      file.tensors.emplace_back(kPythonState, python->random_state());
   }
   file.metadata["sha256"] = tensors_sha256(file);
   write_tensors(path, file, Links::replace);
@@ -154,6 +158,10 @@ TrainState load_checkpoint(const std::filesystem::path& path, const json& config
   if (optimizer != nullptr) {
     set_random_state(torch::kCPU, tensor("random.cpu").clone());
     if (device.is_cuda()) set_random_state(device, tensor("random.cuda").clone());
+    // A run of a variant of ours, begun without Python, may go on under it.
+    PythonHost* python = python_host();
+    if (python != nullptr && file.find(kPythonState) != nullptr)
+      python->set_random_state(tensor(kPythonState));
   }
   return state;
 }

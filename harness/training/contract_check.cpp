@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "attention_variants/contract/contract.h"
+#include "attention_variants/python_host.h"
 #include "harness/host/progress.h"
 
 namespace lra {
@@ -12,18 +13,23 @@ using contract::ContractClause;
 using contract::Grade;
 using contract::Verdict;
 
-// Puts the state of a device's generator back at its end.
+// Puts the states of a device's generator and of Python's back at its end.
 class KeptRandomState {
  public:
   explicit KeptRandomState(torch::Device device)
-      : generator_(at::globalContext().defaultGenerator(device)), state_(generator_.get_state()) {}
-  ~KeptRandomState() { generator_.set_state(state_); }
+      : generator_(at::globalContext().defaultGenerator(device)), state_(generator_.get_state()) {
+    if (python_host() != nullptr) python_ = python_host()->random_state();
+  }
+  ~KeptRandomState() {
+    generator_.set_state(state_);
+    if (python_.defined()) python_host()->set_random_state(python_);
+  }
   KeptRandomState(const KeptRandomState&) = delete;
   KeptRandomState& operator=(const KeptRandomState&) = delete;
 
  private:
   at::Generator generator_;
-  torch::Tensor state_;
+  torch::Tensor state_, python_;
 };
 
 contract::ContractSubject tried_subject(const TrainRequest& request) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attention_variants/ops/autocast.h"
+#include "attention_variants/python_host.h"
 #include "harness/host/signals.h"
 #include "harness/processes/data_parallel.h"
 #include "harness/processes/processes.h"
@@ -11,7 +12,7 @@ namespace lra {
 namespace {
 
 Model make_model(const Config& config) {
-  torch::manual_seed(config.seed);
+  seed_generators(config.seed);
   return Model(task(config.task, config.settings.input.brackets), config);
 }
 
@@ -111,7 +112,7 @@ void Learner::add_part(const Batch& samples, Range part, double& loss_sum, int64
   logits = logits.to(torch::kFloat32);
   const auto loss = torch::nn::functional::cross_entropy(
       logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
-  (loss / static_cast<double>(batch())).backward();
+  run_backward(loss / static_cast<double>(batch()));
   loss_sum += loss.item<double>();
   correct += (logits.detach().argmax(-1) == labels).sum().item<int64_t>();
 }

@@ -4,6 +4,7 @@
 
 #include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/files.h"
+#include "attention_variants/python_host.h"
 #include "results/records/event_file.h"
 #include "results/records/record_fields.h"
 
@@ -23,10 +24,21 @@ void setting_fields(Fields& f, Record& setting) {
   f.part("contract", setting.contract, make_contract_record, parse_contract_record);
 }
 
+const char* kept_name(const json& attention_options) {
+  return attention_options.contains("class") ? kAttentionSource : kAttentionFile;
+}
+
 }  // namespace
 
 json with_kept_file(json attention_options, const fs::path& run) {
-  const fs::path kept = run / kAttentionFile;
+  const fs::path kept = run / kept_name(attention_options);
+  // What a Python file imports lies beside it: it is read there as long as it is the same.
+  const fs::path own = attention_options.value("file", "");
+  std::error_code none;
+  if (attention_options.contains("class") &&
+      (own.extension() != ".py" || (fs::is_regular_file(own, none) &&
+                                    sha256_file(own) == attention_options.value("sha256", ""))))
+    return attention_options;
   // Such a path may not be the value of an option.
   const bool can_be_named = kept.string().find_first_of(",[]") == std::string::npos;
   if (attention_options.contains("sha256") && can_be_named && fs::exists(kept))
@@ -82,7 +94,7 @@ void RunFolder::check_run(Resume resume, Access access) const {
 void RunFolder::remove_run() const {
   for (const char* name :
        {kResultFile, kPredictionsFile, kBestCheckpoint, kLastCheckpoint, kMetricsFile,
-        kAttentionFile, kConfigFile})  // config.json says what it is
+        kAttentionFile, kAttentionSource, kConfigFile})  // config.json says what it is
     fs::remove(path_ / name);
 }
 
@@ -116,9 +128,13 @@ void RunFolder::begin_events(const fs::path& folder, const std::string& log) {
 
 void RunFolder::keep_file(const json& attention_options) const {
   const std::string hash = attention_options.value("sha256", "");
-  const fs::path kept = path_ / kAttentionFile;
+  const fs::path kept = path_ / kept_name(attention_options);
   if (hash.empty() || (fs::exists(kept) && sha256_file(kept) == hash)) return;
-  write_file(kept, read_file(attention_options.value("file", "")), Links::replace);
+  const bool is_class = attention_options.contains("class") && python_host() != nullptr;
+  write_file(kept,
+             is_class ? python_host()->source(attention_options)
+                      : read_file(attention_options.value("file", "")),
+             Links::replace);
 }
 
 void RunFolder::log(const LogLine& line) {

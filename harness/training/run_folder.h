@@ -20,7 +20,8 @@ namespace lra {
 inline constexpr const char* kLastCheckpoint = "checkpoint-last.safetensors";
 inline constexpr const char* kBestCheckpoint = "checkpoint-best.safetensors";
 /// The file of an attention that is one, as it was when the run began.
-inline constexpr const char* kAttentionFile = "attention.pt";
+inline constexpr const char* kAttentionFile = "attention.pt";    // a TorchScript module's file
+inline constexpr const char* kAttentionSource = "attention.py";  // or a Python class's
 
 /// What becomes of a run that the folder holds: an error, continued, or removed first.
 enum class Resume { no, yes, over };

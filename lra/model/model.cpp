@@ -50,6 +50,7 @@ Model::Model(const Task& task, const Config& config)
                                    .seed = config.seed * 1000003 + static_cast<uint64_t>(i),
                                    .kernels = kernels_,
                                    .padded_rows = o.padded_rows,
+                                   .dropout = o.dropout,
                                    .bias = o.attention_bias,
                                    .layer = i,
                                    .shared = shared};

@@ -1,5 +1,6 @@
 #include "lra/model/reach.h"
 
+#include "attention_variants/python_host.h"
 #include "lra/model/model.h"
 
 namespace lra {
@@ -7,7 +8,7 @@ namespace lra {
 std::vector<TokenReach> token_reach(const Task& task, Config config, int64_t length,
                                     const std::vector<int64_t>& positions) {
   config.settings.input.length = length;
-  torch::manual_seed(config.seed);
+  seed_generators(config.seed);
   Model model(task, config);
   model.to(torch::kDouble);
   model.eval();

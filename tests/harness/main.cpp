@@ -7,7 +7,7 @@
 #include "tests/harness/program.h"
 
 int main(int argc, char** argv) {
-  if (argc > 0 && std::string_view(argv[0]) == "lra") return program_main(argc, argv);
+  if (argc > 0 && std::string_view(argv[0]) == "lra") return lra::run_program(argc, argv);
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -20,12 +20,10 @@
 #include <vector>
 
 #include "attention_variants/base/files.h"
+#include "harness/commands/program.h"
 #include "harness/training/run_folder.h"
 #include "lra/data/task.h"
 #include "tests/support/scratch.h"
-
-/// main() of lra, under another name (CMakeLists.txt).
-int program_main(int argc, char** argv);
 
 namespace lra {
 
@@ -80,7 +78,7 @@ class Program {
     if (child_ == 0) {
       dup2(open(out.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
       dup2(open(err.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
-      if (loaded) std::exit(program_main(static_cast<int>(arguments.size()), argv.data()));
+      if (loaded) std::exit(run_program(static_cast<int>(arguments.size()), argv.data()));
       execv(program.c_str(), argv.data());
       _exit(127);
     }

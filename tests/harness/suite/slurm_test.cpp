@@ -132,7 +132,7 @@ TEST_F(SuiteSlurmTest, ManyCellsAreSeveralArrays) {
   suite.request.device = "cuda";
   suite.cells.resize(2500);
   const auto scripts =
-      slurm_scripts(suite, {0, 1, 2, 5, 999, 2000, 2499}, {.gpus = "1"}, "/opt/it's/lra");
+      slurm_scripts(suite, {0, 1, 2, 5, 999, 2000, 2499}, {.gpus = "1"}, {"/opt/it's/lra"});
   ASSERT_EQ(scripts.size(), 3u);
   EXPECT_EQ(scripts[0].path, scratch_.path() / "slurm" / "cells-0.sh");
   EXPECT_TRUE(has(scripts[0].text, "#SBATCH --array=0-2,5,999\n"));

@@ -1,0 +1,55 @@
+// Attentions that are classes of Python: what the program asks of the Python that hosts it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "attention_variants/outside_module.h"
+
+namespace lra {
+
+/// Thrown where a class of Python is needed and Python does not host this process. No
+/// std::exception, so that it reaches the program's front, which starts it anew under Python.
+struct NeedsPython {};
+
+/// The Python that hosts this process (harness/python). Options name a class: `file`, a path that
+/// ends in .py or the name of an importable module; `class`; perhaps `sha256`, which the source
+/// must then have; all others are keywords of its constructor. To be called without the GIL.
+class PythonHost {
+ public:
+  virtual ~PythonHost() = default;
+
+  /// Loads the source and checks class, keywords and hash; returns the options with the SHA-256 of
+  /// the source. Throws Error, with the user's own traceback where their code raised.
+  virtual json check(const json& options) = 0;
+
+  /// Makes an object of the class. Its constructor is offered dim, heads, head_dim, max_length,
+  /// dropout and seed by name, and draws from generators seeded with context.seed, which are put
+  /// back. Throws as check().
+  virtual std::unique_ptr<OutsideModule> make(const json& options,
+                                              const AttentionContext& context) = 0;
+
+  /// The source that the class stands in. Throws as check().
+  virtual std::string source(const json& options) = 0;
+
+  /// The states of Python's `random` and of NumPy's legacy generator, where it is loaded: uint8.
+  virtual torch::Tensor random_state() = 0;
+  virtual void set_random_state(const torch::Tensor& state) = 0;
+  virtual void seed(uint64_t seed) = 0;
+
+  /// Inside a handler: throws Error where what was caught is an exception that Python code raised
+  /// in a backward pass, and returns otherwise.
+  virtual void rethrow_raised() = 0;
+};
+
+/// Null where Python does not host this process.
+PythonHost* python_host();
+void set_python_host(PythonHost* host);
+
+/// torch's generators on all devices, and Python's.
+void seed_generators(uint64_t seed);
+
+/// loss.backward(gradient), where functions may be Python's.
+void run_backward(const torch::Tensor& loss, const torch::Tensor& gradient = {});
+
+}  // namespace lra

@@ -1,0 +1,68 @@
+// An attention of the user's own, a class of Python: python:FILE.py:Class[keyword=value] or
+// python:package.module:Class. Cost: its own.
+//
+// The class is a torch.nn.Module. Its forward takes (q, k, v, mask) or (x, mask), as a TorchScript
+// module's does (torchscript.cpp). Every layer makes an object of its own. State names are
+// module.<name in the class>. See docs/python.md.
+#include <fmt/format.h>
+
+#include "attention_variants/python_host.h"
+#include "attention_variants/registry.h"
+
+namespace lra {
+namespace {
+
+constexpr const char* kName = "python";
+
+struct PythonOptions {
+  std::string file;        // ends in .py, or the name of an importable module
+  std::string class_name;  // in it
+  std::string sha256;      // of its source, 64 hexadecimal digits; given: it must have it
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("file", file);
+    f("class", class_name);
+    f("sha256", sha256);
+  }
+};
+
+PythonHost& needed_host(const json& given) {
+  for (const char* key : {"file", "class"}) {
+    if (!given.contains(key) || !given[key].is_string() || given[key] == "") {
+      throw UsageError(
+          fmt::format("attention {0} needs a class: write {0}:FILE.py:Class, or "
+                      "{0}:package.module:Class",
+                      kName));
+    }
+  }
+  PythonHost* host = python_host();
+  if (host == nullptr) throw NeedsPython();
+  return *host;
+}
+
+std::shared_ptr<Attention> make_python(const AttentionContext& context, const json& given) {
+  PythonHost& host = needed_host(given);
+  const json options = host.check(given);
+  return make_outside_attention(context, host.make(options, context),
+                                AttentionSpec{kName, given}.text(), options);
+}
+
+AttentionEntry entry() {
+  AttentionEntry made;
+  made.info.name = kName;
+  made.info.title = "Python class";
+  made.info.paper = "the user's own";
+  made.info.complexity = "its own";
+  made.info.state = "module.<name in the class>";
+  made.option_names = field_names<PythonOptions>();
+  made.default_options = write_fields(PythonOptions{});
+  made.effective_options = [](const json& given) { return needed_host(given).check(given); };
+  made.make = make_python;
+  return made;
+}
+
+[[maybe_unused]] const bool python_registered = register_attention(entry());
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,63 @@
+#include "harness/host/self_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include "attention_variants/base/error.h"
+#include "harness/host/launch.h"
+
+namespace lra::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+SelfCommand& current() {
+  static SelfCommand command = {
+      .program = "/proc/self/exe", .words = {"lra"}, .file = "/proc/self/exe"};
+  return command;
+}
+
+// "a:b", or "b" where there is no a.
+void prepend_path(const char* name, const fs::path& folder) {
+  const std::optional<std::string> had = environment_variable(name);
+  const std::string value = folder.string() + (had && !had->empty() ? ":" + *had : "");
+  setenv(name, value.c_str(), /*overwrite=*/1);
+}
+
+}  // namespace
+
+const SelfCommand& self_command() { return current(); }
+
+void set_self_command(SelfCommand command) { current() = std::move(command); }
+
+void go_on_under_python(char** argv) {
+  // The package lra lies beside the folder of the program.
+  const fs::path package = fs::path(LRA_PYTHON_PACKAGE);
+  if (package.empty() || !fs::is_directory(package)) {
+    throw Error(
+        "a class of Python is named, and this build of lra has no module for Python: build it "
+        "where "
+        "LibTorch is that of Python's package torch and Python's headers (python3-dev) are there");
+  }
+  const std::string python = environment_variable("LRA_PYTHON").value_or(LRA_TORCH_PYTHON);
+  prepend_path("PYTHONPATH", package.parent_path());
+  setenv("LRA_CALLED", argv[0], /*overwrite=*/1);
+  setenv("LRA_PROGRAM", fs::canonical(current().file).c_str(), /*overwrite=*/1);
+  std::vector<std::string> words = {python, "-m", "lra"};
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  for (char** argument = argv + 1; *argument != nullptr; ++argument) arguments.push_back(*argument);
+  arguments.push_back(nullptr);
+  execvp(python.c_str(), arguments.data());
+  throw Error(fmt::format(
+      "a class of Python is named, and '{}' cannot be started: {}; set LRA_PYTHON to a Python with "
+      "torch {}",
+      python, std::strerror(errno), LRA_TORCH_VERSION));
+}
+
+}  // namespace lra::host

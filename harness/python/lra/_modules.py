@@ -1,0 +1,365 @@
+"""Users' attentions: loads their classes, makes objects of them and calls those.
+
+Called by harness/python/python_modules.cpp, which passes options as JSON.
+"""
+
+import contextlib
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import json
+import os
+import random
+import sys
+import traceback
+import types
+
+import torch
+
+NAMED = ("file", "class", "sha256")  # options that name the class; the others are keywords
+OFFERED = ("dim", "heads", "head_dim", "max_length", "dropout", "seed")
+
+_loaded = {}  # (file, sha256) -> module
+_files = set()  # of users' sources: frames in other files are left out of tracebacks
+
+
+class Refused(Exception):
+    """The text says what is wrong, where, and what to do."""
+
+
+class WrongUse(Refused):
+    """A name or an option is wrong."""
+
+
+class OutOfMemory(Refused):
+    """An allocation failed."""
+
+
+def _where(options):
+    return f"python:{options['file']}:{options['class']}"
+
+
+def _frames(trace):
+    """ "my.py:12 in forward, ..." of a traceback, innermost last, the user's own files alone."""
+    ours = os.path.dirname(os.path.abspath(__file__))
+    library = os.path.dirname(os.path.abspath(torch.__file__))
+    frames = [
+        frame
+        for frame in traceback.extract_tb(trace)
+        if not frame.filename.startswith((ours, library, "<frozen"))
+    ]
+    own = [frame for frame in frames if os.path.abspath(frame.filename) in _files] or frames
+    return ", ".join(f"{os.path.basename(f.filename)}:{f.lineno} in {f.name}" for f in own[-4:])
+
+
+def _told(error, trace=None):
+    """One line: the exception, and where in the user's code it was raised."""
+    if isinstance(error, SystemExit):
+        text = f"called sys.exit({'' if error.code is None else repr(error.code)})"
+    elif isinstance(error, SyntaxError):
+        text = f"SyntaxError: {error.msg} ({os.path.basename(error.filename or '?')}:{error.lineno})"
+    else:
+        said = str(error).strip().split("\n")
+        text = type(error).__name__ + (f": {said[0]}" if said[0] else "")
+    frames = _frames(trace or error.__traceback__)
+    return text + (f" ({frames})" if frames else "")
+
+
+def _is_out_of_memory(error):
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+@contextlib.contextmanager
+def _told_by(where):
+    """What the user's code raises within, as Refused that begins with `where`."""
+    try:
+        yield
+    except Refused:
+        raise
+    except BaseException as error:
+        kind = OutOfMemory if _is_out_of_memory(error) else Refused
+        raise kind(f"{where}: {_told(error)}") from None
+
+
+def _path(options):
+    """The file of the class's source."""
+    named = options["file"]
+    where = _where(options)
+    if named.endswith(".py"):
+        if not os.path.isfile(named):
+            raise Refused(f"{where}: there is no file '{named}'")
+        return os.path.abspath(named)
+    if "/" in named:
+        raise WrongUse(f"{where}: '{named}' should end in .py, or be the name of a module")
+    try:
+        found = importlib.util.find_spec(named)
+    except (ImportError, ValueError):
+        found = None
+    if found is None or not found.origin or not found.origin.endswith(".py"):
+        raise Refused(
+            f"{where}: {sys.executable} finds no module '{named}' in Python; a file's name ends in .py, "
+            "a package's folder stands in PYTHONPATH"
+        )
+    return found.origin
+
+
+def _source(options):
+    """(path, bytes, SHA-256) of the source; refuses another hash than was asked for."""
+    path = _path(options)
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+    except OSError as error:
+        raise Refused(f"{_where(options)}: the file cannot be read: {error.strerror}") from None
+    found = hashlib.sha256(text).hexdigest()
+    wanted = options.get("sha256", "")
+    if wanted and wanted != found:
+        raise Refused(
+            f"{_where(options)}: the file has SHA-256 {found}, not the {wanted} that was asked "
+            "for; it has changed, put the old one back or start anew"
+        )
+    return path, text, found
+
+
+def _load(options):
+    """(class, SHA-256 of its source)."""
+    path, text, found = _source(options)
+    where = _where(options)
+    _files.add(path)
+    if (path, found) not in _loaded:
+        with _told_by(where):
+            if options["file"].endswith(".py"):
+                folder = os.path.dirname(path)
+                if folder not in sys.path:
+                    sys.path.insert(0, folder)
+                name = "lra_attention_" + os.path.basename(path)[:-3]
+                module = types.ModuleType(name)
+                module.__file__ = path
+                sys.modules[name] = module  # dataclasses look their module up
+                exec(compile(text, path, "exec"), module.__dict__)
+            else:
+                module = importlib.import_module(options["file"])
+        _loaded[path, found] = module
+    module = _loaded[path, found]
+    made = getattr(module, options["class"], None)
+    if not (inspect.isclass(made) and issubclass(made, torch.nn.Module)):
+        classes = [
+            name
+            for name, value in vars(module).items()
+            if inspect.isclass(value)
+            and issubclass(value, torch.nn.Module)
+            and value.__module__ == module.__name__
+        ]
+        problem = "is no torch.nn.Module" if made is not None else "is not in it"
+        raise WrongUse(
+            f"{where}: {options['class']} {problem}; classes there: {', '.join(classes) or 'none'}"
+        )
+    return made, found
+
+
+def _keywords(made, options, offered):
+    """What the constructor is called with; refuses keywords that it does not take."""
+    where = _where(options)
+    given = {key: value for key, value in options.items() if key not in NAMED}
+    if made.__init__ is torch.nn.Module.__init__:
+        parameters = {}
+    else:
+        parameters = dict(inspect.signature(made).parameters)
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    named = {
+        name: p
+        for name, p in parameters.items()
+        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    }
+    for key in given:
+        if key not in named and not takes_any:
+            near = difflib.get_close_matches(key, named, 1)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            raise WrongUse(
+                f"{where}: its constructor takes no keyword '{key}'{hint} It takes: "
+                f"{', '.join(named) or 'none'}"
+            )
+    keywords = {name: offered[name] for name in OFFERED if name in named}
+    keywords.update(given)
+    missing = [n for n, p in named.items() if p.default is p.empty and n not in keywords]
+    if missing:
+        raise WrongUse(
+            f"{where}: its constructor needs {', '.join(missing)}; give it in brackets, as "
+            f"[{missing[0]}=VALUE] (offered unasked: {', '.join(OFFERED)})"
+        )
+    return keywords
+
+
+def _takes_heads(made, where):
+    """Whether forward takes (q, k, v, mask); False: (x, mask)."""
+    said = getattr(made, "lra_inputs", None)
+    if said is not None:
+        if said not in ("heads", "layer"):
+            raise Refused(f"{where}: lra_inputs should be 'heads' or 'layer', not {said!r}")
+        return said == "heads"
+    parameters = [
+        p
+        for p in list(inspect.signature(made.forward).parameters.values())[1:]
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    needed = [p for p in parameters if p.default is p.empty]
+    for count in (len(needed), len(parameters)):
+        if count in (2, 4):
+            return count == 4
+    for count in (4, 2):
+        if len(parameters) > count and "mask" in parameters[count - 1].name:
+            return count == 4
+    raise Refused(
+        f"{where}: forward should take (q, k, v, mask) or (x, mask), not "
+        f"({', '.join(p.name for p in parameters)}); or say lra_inputs = 'heads' or 'layer' in "
+        "the class"
+    )
+
+
+def check(options_json):
+    """The options with the SHA-256 of the source, as JSON."""
+    options = json.loads(options_json)
+    made, found = _load(options)
+    _takes_heads(made, _where(options))
+    _keywords(made, options, dict.fromkeys(OFFERED))
+    return json.dumps({**options, "sha256": found})
+
+
+def source(options_json):
+    """The bytes of the source."""
+    return _source(json.loads(options_json))[1]
+
+
+class Made:
+    """An object of a user's class, and how it is called."""
+
+    def __init__(self, module, heads, where):
+        self._module = module
+        self._heads = heads
+        self._where = where
+        self._process = os.getpid()
+        self._parameters = len(list(module.parameters()))
+        self._looks = 3  # calls after which parameters are no longer counted
+        self._buffers = [
+            (owner, name, buffer)
+            for owner in module.modules()
+            for name, buffer in owner._buffers.items()
+            if buffer is not None
+        ]
+
+    def takes_heads(self):
+        return self._heads
+
+    def tensors(self):
+        """[(path, tensor, whether it is trained)]; a tensor of two names under the first."""
+        found, known = [], set()
+        for place, owner in self._module.named_modules():
+            own = [(n, p, p is not None and p.requires_grad) for n, p in owner._parameters.items()]
+            own += [(n, b, False) for n, b in owner._buffers.items()]
+            for name, tensor, trained in own:
+                if tensor is None or id(tensor) in known:
+                    continue
+                if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+                    raise Refused(
+                        f"{self._where}: parameter {name} has no shape yet; lazy modules cannot "
+                        "be trained here, give them their sizes"
+                    )
+                known.add(id(tensor))
+                found.append((f"{place}.{name}" if place else name, tensor, trained))
+        return found
+
+    def train(self, on):
+        with _told_by(self._where):
+            self._module.train(on)
+
+    def call(self, *inputs):
+        with _told_by(self._where):
+            out = self._module(*inputs)
+        if os.getpid() != self._process:
+            # A copy of the whole training would go on beside it.
+            print(f"lra: {self._where}: forward forked, and the child came back", file=sys.stderr)
+            os._exit(1)
+        if not isinstance(out, torch.Tensor):
+            raise Refused(f"{self._where}: forward should return one tensor, not {_kind(out)}")
+        if self._looks > 0:
+            self._looks -= 1
+            if len(list(self._module.parameters())) != self._parameters:
+                raise Refused(
+                    f"{self._where}: forward made parameters, which nothing trains; make them in "
+                    "__init__"
+                )
+        for owner, name, buffer in self._buffers:
+            new = owner._buffers.get(name)
+            if new is not buffer:
+                self._keep(owner, name, buffer, new)
+        return out
+
+    def _keep(self, owner, name, buffer, new):
+        """A buffer that forward replaced: checkpoints hold the tensor that it was."""
+        if new is None or new.shape != buffer.shape:
+            raise Refused(
+                f"{self._where}: forward gave the buffer {name} another shape; keep its shape"
+            )
+        with torch.no_grad():
+            buffer.copy_(new)
+        owner._buffers[name] = buffer
+
+
+def _kind(value):
+    if isinstance(value, (tuple, list)):
+        return f"a {type(value).__name__} of {len(value)}"
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def make(options_json, offered_json):
+    """An object of the class."""
+    options, offered = json.loads(options_json), json.loads(offered_json)
+    where = _where(options)
+    made, _ = _load(options)
+    keywords = _keywords(made, options, offered)
+    before, cpu = random_state(), torch.random.get_rng_state()
+    try:
+        seed_generators(offered["seed"])
+        torch.random.default_generator.manual_seed(offered["seed"])
+        with _told_by(where):
+            module = made(**keywords)
+    finally:
+        torch.random.set_rng_state(cpu)
+        set_random_state(before)
+    return Made(module, _takes_heads(made, where), where)
+
+
+def random_state():
+    """The state of `random`, and of NumPy's legacy generator where it is loaded, as JSON."""
+    state = {"random": random.getstate()}
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        name, key, *rest = numpy.random.get_state()
+        state["numpy"] = [name, key.tolist(), *rest]
+    return json.dumps(state)
+
+
+def set_random_state(text):
+    state = json.loads(text)
+    version, words, gauss = state["random"]
+    random.setstate((version, tuple(words), gauss))
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and "numpy" in state:
+        numpy.random.set_state(tuple(state["numpy"]))
+
+
+def seed_generators(seed):
+    """Python's and NumPy's generators; torch's are the caller's."""
+    random.seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed % 2**32)
+
+
+def raised_in_backward(error, trace):
+    """What a backward function raised, in one line."""
+    return f"python: backward raised {_told(error, trace)}"
