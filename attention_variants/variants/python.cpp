@@ -44,8 +44,10 @@ PythonHost& needed_host(const json& given) {
 std::shared_ptr<Attention> make_python(const AttentionContext& context, const json& given) {
   PythonHost& host = needed_host(given);
   const json options = host.check(given);
+  const auto text = [&](const char* key) { return given[key].get<std::string>(); };
   return make_outside_attention(context, host.make(options, context),
-                                AttentionSpec{kName, given}.text(), options);
+                                fmt::format("{}:{}:{}", kName, text("file"), text("class")),
+                                options);
 }
 
 AttentionEntry entry() {

@@ -23,6 +23,16 @@ OFFERED = ("dim", "heads", "head_dim", "max_length", "dropout", "seed")
 
 _loaded = {}  # (file, sha256) -> module
 _files = set()  # of users' sources: frames in other files are left out of tracebacks
+_forks = 0  # of this process
+_called = "python"  # the class that was called last: a backward function is probably its own
+
+
+def _forked():
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_parent=_forked)
 
 
 class Refused(Exception):
@@ -178,9 +188,9 @@ def _keywords(made, options, offered):
     for key in given:
         if key not in named and not takes_any:
             near = difflib.get_close_matches(key, named, 1)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
+            hint = f"did you mean '{near[0]}'? " if near else ""
             raise WrongUse(
-                f"{where}: its constructor takes no keyword '{key}'{hint} It takes: "
+                f"{where}: its constructor takes no keyword '{key}'; {hint}It takes: "
                 f"{', '.join(named) or 'none'}"
             )
     keywords = {name: offered[name] for name in OFFERED if name in named}
@@ -277,12 +287,18 @@ class Made:
             self._module.train(on)
 
     def call(self, *inputs):
+        global _called
+        _called = self._where
+        forks = _forks
         with _told_by(self._where):
             out = self._module(*inputs)
         if os.getpid() != self._process:
-            # A copy of the whole training would go on beside it.
-            print(f"lra: {self._where}: forward forked, and the child came back", file=sys.stderr)
-            os._exit(1)
+            os._exit(1)  # or a copy of the whole training would go on beside it
+        if _forks != forks:
+            raise Refused(
+                f"{self._where}: forward forked this process, whose threads a fork lacks; start "
+                "processes by `subprocess`, or in __init__"
+            )
         if not isinstance(out, torch.Tensor):
             raise Refused(f"{self._where}: forward should return one tensor, not {_kind(out)}")
         if self._looks > 0:
@@ -362,4 +378,4 @@ def seed_generators(seed):
 
 def raised_in_backward(error, trace):
     """What a backward function raised, in one line."""
-    return f"python: backward raised {_told(error, trace)}"
+    return f"{_called}: {_told(error, trace)}"

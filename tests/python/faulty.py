@@ -1,0 +1,152 @@
+"""Attentions that go wrong, for test_modules.py and tests/harness/commands/python_test.cpp."""
+
+import os
+import random
+import sys
+
+import torch
+from torch import nn
+
+
+class Right(nn.Module):
+    """Zeroes padding, and that is all."""
+
+    def forward(self, q, k, v, mask):
+        return v.masked_fill(~mask[:, None, :, None], 0)
+
+
+class Layer(nn.Module):
+    def __init__(self, dim, width=8, bias=True):
+        super().__init__()
+        self.linear = nn.Linear(dim, dim, bias=bias)
+        self.shape = (dim, width)
+
+    def forward(self, x, mask=None):
+        return self.linear(x)
+
+
+class Noisy(nn.Module):
+    """Draws from Python's generator and from torch's, and replaces a buffer."""
+
+    def __init__(self, head_dim, dropout):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(head_dim, head_dim) / head_dim**0.5)
+        self.register_buffer("mean", torch.zeros(head_dim))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, q, k, v, mask):
+        padding = ~mask[:, None, :, None]
+        v = v.masked_fill(padding, 0)
+        if self.training:
+            self.mean = 0.9 * self.mean + 0.1 * v.detach().mean((0, 1, 2))
+            v = v * (1 + 0.1 * random.random())
+        out = self.dropout((v - self.mean) @ self.weight).cumsum(2) / 64
+        return out.masked_fill(padding, 0)
+
+
+class NeedsGamma(Right):
+    def __init__(self, gamma):
+        super().__init__()
+
+
+class InitRaises(Right):
+    def __init__(self):
+        super().__init__()
+        self.helper()
+
+    def helper(self):
+        raise ValueError("a bad start")
+
+
+class ForwardRaises(Right):
+    def forward(self, q, k, v, mask):
+        return self.inner(q)
+
+    def inner(self, q):
+        return q + q[:, :, :, :3]
+
+
+class NoGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise KeyError("no gradient today")
+
+
+class BackwardRaises(Right):
+    def forward(self, q, k, v, mask):
+        return super().forward(q, k, NoGradient.apply(v), mask)
+
+
+class GivesTuple(Right):
+    def forward(self, q, k, v, mask):
+        return v, None
+
+
+class GivesNone(Right):
+    def forward(self, q, k, v, mask):
+        pass
+
+
+class MakesParameters(Right):
+    def forward(self, q, k, v, mask):
+        if not hasattr(self, "scale"):
+            self.scale = nn.Parameter(torch.ones(()))
+        return v * self.scale
+
+
+class ReshapesBuffer(Right):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(1))
+
+    def forward(self, q, k, v, mask):
+        self.seen = torch.zeros(2)
+        return v
+
+
+class Lazy(Right):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.LazyLinear(3)
+
+
+class Exits(Right):
+    def forward(self, q, k, v, mask):
+        sys.exit(3)
+
+
+class Forks(Right):
+    def forward(self, q, k, v, mask):
+        os.fork()
+        return v
+
+
+class Prints(Right):
+    def forward(self, q, k, v, mask):
+        print("printed by forward")
+        return super().forward(q, k, v, mask)
+
+
+class OutOfMemory(Right):
+    def forward(self, q, k, v, mask):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+
+
+class ThreeInputs(Right):
+    def forward(self, a, b, c):
+        return a
+
+
+class Said(Right):
+    lra_inputs = "layer"
+
+    def forward(self, a, b, c=None, d=None):
+        return a
+
+
+class NoModule:
+    pass

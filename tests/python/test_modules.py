@@ -1,0 +1,158 @@
+"""lra._modules: how users' classes are loaded, made and called. python3 -m unittest, no more needed."""
+
+import hashlib
+import json
+import os
+import random
+import tempfile
+import unittest
+
+import torch
+
+from lra import _modules
+
+FAULTY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "faulty.py")
+OFFERED = dict(dim=8, heads=2, head_dim=4, max_length=16, dropout=0.5, seed=7)
+
+
+def named(name, file=FAULTY, **keywords):
+    return json.dumps({"file": file, "class": name, **keywords})
+
+
+def made(name, **keywords):
+    return _modules.make(named(name, **keywords), json.dumps(OFFERED))
+
+
+def heads():
+    q, k, v = torch.randn(3, 2, 2, 5, 4, generator=torch.Generator().manual_seed(1))
+    return q, k, v, torch.tensor([[True] * 5, [True] * 2 + [False] * 3])
+
+
+class Refusals(unittest.TestCase):
+    """Every error is one line that begins with the class and says where in the user's file it arose."""
+
+    def refused(self, kind, work, *parts):
+        with self.assertRaises(kind) as caught:
+            work()
+        text = str(caught.exception)
+        self.assertIs(type(caught.exception), kind, text)
+        self.assertEqual(text.count("\n"), 0, text)
+        for part in ("python:", *parts):
+            self.assertIn(part, text)
+
+    def test_names(self):
+        check = lambda *words, **more: lambda: _modules.check(named(*words, **more))
+        self.refused(_modules.Refused, check("X", "none.py"), "there is no file 'none.py'")
+        self.refused(_modules.Refused, check("X", "no.such.module"), "finds no module")
+        self.refused(_modules.WrongUse, check("X", "a/b"), "should end in .py")
+        self.refused(_modules.WrongUse, check("Wrong"), "Wrong is not in it", "Right, Layer")
+        self.refused(_modules.WrongUse, check("NoModule"), "is no torch.nn.Module")
+        self.refused(_modules.Refused, check("Right", sha256="0" * 64), "that was asked for")
+        self.refused(_modules.Refused, check("ThreeInputs"), "not (a, b, c)", "lra_inputs")
+
+    def test_keywords(self):
+        check = lambda *words, **more: lambda: _modules.check(named(*words, **more))
+        self.refused(_modules.WrongUse, check("Layer", witdh=2), "'witdh'; did you mean 'width'")
+        self.refused(_modules.WrongUse, check("Right", alpha=1), "takes no keyword 'alpha'")
+        self.refused(_modules.WrongUse, check("NeedsGamma"), "needs gamma", "[gamma=VALUE]")
+
+    def test_code_that_does_not_load(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for text, parts in (
+                ("def f(:\n", ("SyntaxError", "broken.py:1")),
+                ("import no_such_package\n", ("ModuleNotFoundError", "broken.py:1")),
+                ("import sys\nsys.exit()\n", ("called sys.exit()", "broken.py:2")),
+            ):
+                file = os.path.join(folder, "broken.py")
+                with open(file, "w") as out:
+                    out.write(text)
+                self.refused(_modules.Refused, lambda: _modules.check(named("X", file)), *parts)
+
+    def test_what_the_code_raises(self):
+        self.refused(
+            _modules.Refused,
+            lambda: made("InitRaises"),
+            "ValueError: a bad start",
+            "in __init__, faulty.py:",
+            "in helper)",
+        )
+        call = lambda name: lambda: made(name).call(*heads())
+        self.refused(_modules.Refused, call("ForwardRaises"), "RuntimeError", "in inner)")
+        self.refused(_modules.Refused, call("Exits"), "called sys.exit(3)", "in forward)")
+        self.refused(_modules.OutOfMemory, call("OutOfMemory"), "out of memory")
+
+    def test_what_forward_may_not_do(self):
+        call = lambda name: lambda: made(name).call(*heads())
+        self.refused(_modules.Refused, call("GivesTuple"), "not a tuple of 2")
+        self.refused(_modules.Refused, call("GivesNone"), "not None")
+        self.refused(_modules.Refused, call("MakesParameters"), "make them in __init__")
+        self.refused(_modules.Refused, call("ReshapesBuffer"), "the buffer seen another shape")
+        self.refused(_modules.Refused, call("Forks"), "forked this process")
+        self.refused(_modules.Refused, lambda: made("Lazy").tensors(), "has no shape yet")
+
+
+class Objects(unittest.TestCase):
+    def test_check_adds_the_hash_of_the_source(self):
+        with open(FAULTY, "rb") as file:
+            expected = hashlib.sha256(file.read()).hexdigest()
+        self.assertEqual(json.loads(_modules.check(named("Layer", width=3)))["sha256"], expected)
+        self.assertEqual(json.loads(_modules.check(named("Layer", width=3)))["width"], 3)
+        with open(FAULTY, "rb") as file:
+            self.assertEqual(_modules.source(named("Layer")), file.read())
+
+    def test_forms_of_forward(self):
+        for name, expected in (("Right", True), ("Layer", False), ("Said", False)):
+            self.assertEqual(made(name).takes_heads(), expected, name)
+
+    def test_keywords_are_offered_by_name_and_brackets_win(self):
+        self.assertEqual(made("Layer")._module.shape, (8, 8))
+        self.assertEqual(made("Layer", dim=6, width=3)._module.shape, (6, 3))
+        self.assertIsNone(made("Layer", bias=False)._module.linear.bias)
+
+    def test_tensors_are_the_modules_own(self):
+        module = made("Noisy")
+        found = {path: (tensor, trained) for path, tensor, trained in module.tensors()}
+        self.assertEqual(set(found), {"weight", "mean"})
+        self.assertIs(found["weight"][0], module._module.weight)
+        self.assertEqual([found["weight"][1], found["mean"][1]], [True, False])
+
+    def test_a_replaced_buffer_is_kept_in_its_tensor(self):
+        module = made("Noisy")
+        before = module._module.mean
+        module.call(*heads())
+        self.assertIs(module._module.mean, before)
+        self.assertGreater(float(before.abs().max()), 0)
+
+    def test_constructors_draw_by_the_seed_and_leave_no_trace(self):
+        random.seed(1)
+        torch.manual_seed(1)
+        expected = random.random(), torch.rand(1)
+        random.seed(1)
+        torch.manual_seed(1)
+        a = made("Noisy")._module.weight
+        torch.rand(5)
+        b = made("Noisy")._module.weight
+        self.assertTrue(torch.equal(a, b))
+        random.seed(1)
+        torch.manual_seed(1)
+        made("Noisy")
+        self.assertEqual((random.random(), torch.rand(1)), expected)
+
+    def test_random_state_comes_back(self):
+        random.seed(3)
+        random.gauss(0, 1)  # half of a pair is kept for later
+        state = _modules.random_state()
+        expected = [random.random(), random.gauss(0, 1)]
+        _modules.set_random_state(state)
+        self.assertEqual([random.random(), random.gauss(0, 1)], expected)
+
+    def test_train_and_eval(self):
+        module = made("Noisy")
+        module.train(False)
+        before = module._module.mean.clone()
+        module.call(*heads())
+        self.assertTrue(torch.equal(module._module.mean, before))
+
+
+if __name__ == "__main__":
+    unittest.main()
