@@ -68,7 +68,13 @@ void run_train(const TrainOptions& options, Processes* processes) {
   const Status status = train(request);
   if (status == Status::ok) return;
   run_collective(processes, [&] {
-    throw Error(fmt::format("the run in {} ended as {}; see its result.json", options.run, status));
+    // Otherwise the reason stands on the line above.
+    const std::string reason =
+        host::is_quiet()
+            ? ": " + read_result(std::filesystem::path(options.run) / kResultFile).reason
+            : "";
+    throw Error(fmt::format("the run in {} ended as {}{}; see its result.json", options.run, status,
+                            reason));
   });
 }
 

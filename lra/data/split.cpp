@@ -77,6 +77,10 @@ int64_t Split::length(int64_t index, int64_t input) const {
   return offset[1] - offset[0];
 }
 
+torch::Tensor Split::tokens(int64_t index, int64_t input) const {
+  return tokens_.narrow(0, offsets_[index * inputs_ + input], length(index, input));
+}
+
 int64_t Split::copy(int64_t index, int64_t input, int64_t limit, int64_t* out) const {
   const int64_t begin = offsets_[index * inputs_ + input];
   const int64_t count = std::min(limit, length(index, input));

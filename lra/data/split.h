@@ -26,6 +26,9 @@ class Split {
   int64_t label(int64_t index) const { return labels_[index]; }
   /// The number of tokens of one input of one sample.
   int64_t length(int64_t index, int64_t input = 0) const;
+  /// The tokens of one input, uint8 or uint16 [length]: a part of the mapped file, for reading
+  /// alone.
+  torch::Tensor tokens(int64_t index, int64_t input = 0) const;
   /// Copies up to `limit` tokens of one input to `out` and returns how many.
   int64_t copy(int64_t index, int64_t input, int64_t limit, int64_t* out) const;
   /// The split with ids[i] in place of every id i, and nothing where that is 0; in memory.

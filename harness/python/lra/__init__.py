@@ -1,16 +1,70 @@
-"""The Long Range Arena: attentions, tasks and the program `lra`, from Python.
+"""The Long Range Arena: attentions, tasks, runs and the program `lra`, from Python.
 
-`python3 -m lra` is the program's command line. Attentions of one's own are classes of Python:
-docs/python.md.
+    layer = lra.attention("nystrom[num_landmarks=64]", dim=64, heads=2)   # a torch.nn.Module
+    train = lra.dataset("data/listops", split="train")                    # a torch Dataset
+    print(lra.check(MyAttention))                                         # your class and the contract
+    run = lra.load_run("runs/x")
+    rows = lra.records("runs/")
+
+`lra` or `python3 -m lra` is the program's command line. docs/python.md says more.
 """
 
+import importlib
+import os
 import sys
 import warnings
+from typing import TYPE_CHECKING
 
-from lra._build import TORCH_VERSION, VERSION as __version__
+from lra._build import TORCH_VERSION
+from lra._build import VERSION as __version__
+
+if TYPE_CHECKING:
+    from lra._attentions import Attention, Check, attention, check
+    from lra._data import Batch, Dataset, dataset, generate
+    from lra._lra import Error, UsageError
+    from lra._runs import Run, TrainedModel, load_run, records
+
+# Loaded when they are asked for: the program starts without them.
+_FROM = {
+    "_attentions": ("Attention", "Check", "attention", "check"),
+    "_data": ("Batch", "Dataset", "dataset", "generate"),
+    "_lra": ("Error", "UsageError"),
+    "_runs": ("Run", "TrainedModel", "load_run", "records"),
+}
+
+__all__ = [
+    "Attention",
+    "Batch",
+    "Check",
+    "Dataset",
+    "Error",
+    "Run",
+    "TrainedModel",
+    "UsageError",
+    "__version__",
+    "attention",
+    "check",
+    "dataset",
+    "generate",
+    "load_run",
+    "records",
+]
 
 
-def check_torch():
+def __getattr__(name):
+    for module, names in _FROM.items():
+        if name in names:
+            value = getattr(importlib.import_module(f"lra.{module}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'lra' has no attribute {name!r}")
+
+
+def __dir__():
+    return __all__
+
+
+def check_torch() -> None:
     """Raises ImportError unless the torch that _lra was built against can be loaded here."""
     python = ".".join(map(str, sys.version_info[:2]))
     advice = f"set LRA_PYTHON to a Python {python} with torch {TORCH_VERSION}"
@@ -27,9 +81,10 @@ def check_torch():
     if found != TORCH_VERSION:
         raise ImportError(
             f"lra was built for torch {TORCH_VERSION}, and {sys.executable} has torch "
-            f"{torch.__version__}; {advice}"
+            f"{torch.__version__}; {advice}, or install lra anew with pip"
         )
 
 
-if sys.argv[:1] != ["-m"]:  # python3 -m lra says it in one line
+# The program says it in one line.
+if sys.argv[:1] != ["-m"] and os.path.basename(sys.argv[0]) != "lra":
     check_torch()

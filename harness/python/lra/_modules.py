@@ -22,6 +22,7 @@ NAMED = ("file", "class", "sha256")  # options that name the class; the others a
 OFFERED = ("dim", "heads", "head_dim", "max_length", "dropout", "seed")
 
 _loaded = {}  # (file, sha256) -> module
+_registered = {}  # (file, class) -> a class that was given and not named
 _files = set()  # of users' sources: frames in other files are left out of tracebacks
 _forks = 0  # of this process
 _called = "python"  # the class that was called last: a backward function is probably its own
@@ -135,8 +136,19 @@ def _source(options):
     return path, text, found
 
 
+def register(made):
+    """The `file` of a class that has been defined already, for options that name it."""
+    file = f"<{made.__module__}>"
+    _registered[file, made.__name__] = made
+    if spec := getattr(sys.modules.get(made.__module__), "__file__", None):
+        _files.add(os.path.abspath(spec))
+    return file
+
+
 def _load(options):
     """(class, SHA-256 of its source)."""
+    if given := _registered.get((options["file"], options["class"])):
+        return given, ""
     path, text, found = _source(options)
     where = _where(options)
     _files.add(path)
@@ -188,9 +200,9 @@ def _keywords(made, options, offered):
     for key in given:
         if key not in named and not takes_any:
             near = difflib.get_close_matches(key, named, 1)
-            hint = f"did you mean '{near[0]}'? " if near else ""
+            hint = f"; did you mean '{near[0]}'?" if near else "."
             raise WrongUse(
-                f"{where}: its constructor takes no keyword '{key}'; {hint}It takes: "
+                f"{where}: its constructor takes no keyword '{key}'{hint} It takes: "
                 f"{', '.join(named) or 'none'}"
             )
     keywords = {name: offered[name] for name in OFFERED if name in named}

@@ -1,0 +1,112 @@
+#include "harness/commands/check_attention.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "harness/host/runtime.h"
+#include "lra/model/reach.h"
+
+namespace lra {
+namespace {
+
+using contract::ContractClause;
+using contract::ContractSubject;
+using contract::Grade;
+using contract::Verdict;
+
+constexpr const char* kReach = "reach";
+
+Config config_of(const CheckRequest& given) {
+  return make_config(load_protocol(given.protocol.empty() ? "lra-strict" : given.protocol),
+                     given.task.empty() ? tasks().front()->name : given.task, given.attention, {}, 0,
+                     "float32");
+}
+
+// Whether every token can change the answer of the model that the protocol makes of the attention.
+Verdict check_reach(const CheckRequest& given) {
+  const Config config = config_of(given);
+  const int64_t length = std::min<int64_t>(config.settings.input.length, 640);
+  Verdict verdict{.holds = true};
+  const Task read = task(given.task, config.settings.input.brackets);
+  for (const TokenReach& found :
+       token_reach(read, config, length, {0, length / 4, length / 2, length - 1})) {
+    verdict.holds = verdict.holds && found.change > 1e-6;
+    verdict.measured +=
+        fmt::format("{}token {} of {} changes a logit by {:.2g}",
+                    verdict.measured.empty() ? "" : "; ", found.position, length, found.change);
+  }
+  return verdict;
+}
+
+ContractSubject subject_of(const CheckRequest& given) {
+  ContractSubject subject = contract::contract_subject(given.attention);
+  subject.device = host::parse_device(given.device);
+  const auto model = config_of(given).settings.model;
+  AttentionContext& context = subject.context;
+  context.heads = given.heads > 0 ? given.heads : model.heads;
+  context.head_dim = given.head_dim > 0 ? given.head_dim : model.head_dim;
+  const bool own = given.heads > 0 || given.head_dim > 0;
+  const int64_t width = own ? context.heads * context.head_dim : model.width;
+  context.width = given.width > 0 ? given.width : width;
+  return subject;
+}
+
+}  // namespace
+
+std::vector<ContractClause> checked_clauses() {
+  std::vector<ContractClause> clauses = contract::contract_clauses();
+  clauses.push_back({.name = kReach,
+                     .promise = "in a model of the protocol every token can change the answer",
+                     .hint = "more layers, a wider window, or pooling over all tokens",
+                     .grade = Grade::wrong,
+                     .decisive = false});
+  return clauses;
+}
+
+std::string Findings::names(Grade grade) const {
+  return fmt::format("{}", fmt::join(broken[static_cast<size_t>(grade)], ", "));
+}
+
+json Findings::record() const {
+  const AttentionContext& c = subject.context;
+  json record = {{"attention", {{"name", attention}, {"options", subject.options}}},
+                 {"sizes", {{"heads", c.heads}, {"head_dim", c.head_dim}, {"width", c.width}}},
+                 {"holds", holds()},
+                 {"clauses", tries}};
+  for (const Grade grade : all_values<Grade>())
+    record[to_string(grade)] = broken[static_cast<size_t>(grade)];
+  return record;
+}
+
+Findings check_attention(const CheckRequest& given, const SeenVerdict& seen) {
+  Findings findings;
+  findings.subject = subject_of(given);
+  findings.attention = given.attention.name;
+  bool stopped = false;
+  for (const ContractClause& clause : checked_clauses()) {
+    const bool reach = clause.name == kReach;
+    if (reach && given.task.empty()) continue;
+    ++findings.clauses;
+    if (stopped) continue;
+    const Verdict verdict =
+        reach ? check_reach(given) : contract::check_clause(clause.name, findings.subject);
+    ++findings.tried;
+    findings.held += verdict.holds ? 1 : 0;
+    json record = {{"clause", clause.name},
+                   {"promise", clause.promise},
+                   {"holds", verdict.holds},
+                   {"measured", verdict.measured}};
+    if (!verdict.holds) {
+      record["grade"] = verdict.grade;
+      record["hint"] = clause.hint;
+      findings.broken[static_cast<size_t>(verdict.grade)].push_back(clause.name);
+    }
+    findings.tries.push_back(record);
+    if (seen) seen(clause, verdict, findings.subject);
+    stopped = clause.decisive && !verdict.holds;
+  }
+  return findings;
+}
+
+}  // namespace lra

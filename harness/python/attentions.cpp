@@ -1,0 +1,70 @@
+// Attentions for Python: as layers, and held against the contract.
+#include <pybind11/stl.h>
+
+#include "attention_variants/registry.h"
+#include "harness/commands/check_attention.h"
+#include "harness/python/bindings.h"
+#include "harness/python/native_module.h"
+
+namespace lra::python {
+namespace {
+
+namespace py = pybind11;
+using unlocked = py::call_guard<py::gil_scoped_release>;
+
+using Layer = NativeModule<Attention>;
+
+Layer make_layer(const std::string& attention, int64_t dim, int64_t heads, int64_t head_dim,
+                 int64_t max_length, double dropout, bool bias, uint64_t seed) {
+  const AttentionContext context = {.width = dim,
+                                    .heads = heads,
+                                    .head_dim = head_dim,
+                                    .max_length = max_length,
+                                    .seed = seed,
+                                    .dropout = dropout,
+                                    .bias = bias};
+  return {make_attention(parse_attention(attention), context)};
+}
+
+std::string check(const std::string& attention, const std::string& own_class, int64_t dim,
+                  int64_t heads, int64_t head_dim, const std::string& protocol,
+                  const std::string& task, const std::string& device) {
+  CheckRequest request = {.device = device,
+                          .protocol = protocol,
+                          .task = task,
+                          .heads = heads,
+                          .head_dim = head_dim,
+                          .width = dim};
+  request.attention = own_class.empty()
+                          ? parse_attention(attention)
+                          : AttentionSpec{"python", {{"file", attention}, {"class", own_class}}};
+  return check_attention(request).record().dump();
+}
+
+}  // namespace
+
+void bind_attentions(py::module_& module) {
+  py::class_<Layer>(module, "Attention")
+      .def(py::init(&make_layer), py::kw_only(), py::arg("attention"), py::arg("dim"),
+           py::arg("heads"), py::arg("head_dim"), py::arg("max_length"), py::arg("dropout"),
+           py::arg("bias"), py::arg("seed"), unlocked())
+      .def("tensors", &Layer::tensors)
+      .def("train", &Layer::train, unlocked())
+      .def("options", [](const Layer& layer) { return layer.module->options().dump(); })
+      .def(
+          "forward",
+          [](Layer& layer, const torch::Tensor& x, const torch::Tensor& mask) {
+            return layer.module->forward(x, mask);
+          },
+          unlocked())
+      .def(
+          "attend",
+          [](Layer& layer, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+             const torch::Tensor& mask) { return layer.module->attend(q, k, v, mask); },
+          unlocked());
+  module.def("check", &check, py::kw_only(), py::arg("attention"), py::arg("own_class"),
+             py::arg("dim"), py::arg("heads"), py::arg("head_dim"), py::arg("protocol"),
+             py::arg("task"), py::arg("device"), unlocked());
+}
+
+}  // namespace lra::python

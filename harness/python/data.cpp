@@ -1,0 +1,75 @@
+// Prepared data for Python.
+#include <pybind11/stl.h>
+
+#include "harness/python/bindings.h"
+#include "lra/data/task.h"
+
+namespace lra::python {
+namespace {
+
+namespace py = pybind11;
+using unlocked = py::call_guard<py::gil_scoped_release>;
+
+struct Data {
+  const Task* task;
+  PreparedData data;
+  Split split;
+
+  Data(const std::string& folder, const std::string& name, const std::string& split_name)
+      : task(&lra::task(name)),
+        data(open_data(folder, name, /*check_hashes=*/false)),
+        split(data.split(split_name)) {}
+
+  int64_t valid(int64_t index) const {
+    if (index < 0) index += split.size();
+    if (index < 0 || index >= split.size()) throw py::index_error();
+    return index;
+  }
+
+  /// The tokens of each input, uint8 or uint16: parts of the file as it is mapped into memory.
+  std::vector<torch::Tensor> tokens(int64_t index) const {
+    std::vector<torch::Tensor> inputs;
+    for (int64_t i = 0; i < split.inputs(); ++i)
+      inputs.push_back(split.tokens(valid(index), i));
+    return inputs;
+  }
+
+  std::string text(int64_t index, int64_t input) const {
+    if (input < 0 || input >= split.inputs()) throw py::index_error();
+    index = valid(index);
+    std::vector<int64_t> wide(static_cast<size_t>(split.length(index, input)));
+    split.copy(index, input, static_cast<int64_t>(wide.size()), wide.data());
+    return task->render(std::vector<uint16_t>(wide.begin(), wide.end()));
+  }
+};
+
+// `options` by the names of `lra data prepare`'s.
+void prepare(const std::string& task_name, const std::string& out, uint64_t seed, int64_t count,
+             const std::map<std::string, int64_t>& numbers, const std::string& difficulty) {
+  PrepareOptions options = {.out = out, .seed = seed, .train = count, .dev = 1, .test = 1};
+  const std::map<std::string, int64_t*> known = {{"min_length", &options.min_length},
+                                                 {"max_length", &options.max_length},
+                                                 {"resolution", &options.resolution}};
+  for (const auto& [name, value] : numbers) *known.at(name) = value;
+  options.difficulty = difficulty;
+  const Task& made = task(task_name);
+  if (!made.source.empty())
+    throw UsageError("task " + task_name + " cannot be generated; it is read from " + made.source);
+  made.prepare(options);
+}
+
+}  // namespace
+
+void bind_data(py::module_& module) {
+  py::class_<Data>(module, "Data")
+      .def(py::init<std::string, std::string, std::string>(), unlocked())
+      .def("size", [](const Data& data) { return data.split.size(); })
+      .def("tokens", &Data::tokens)
+      .def("label", [](const Data& data, int64_t i) { return data.split.label(data.valid(i)); })
+      .def("text", &Data::text)
+      .def("manifest", [](const Data& data) { return data.data.manifest().to_json().dump(); });
+  module.def("prepare", &prepare, py::kw_only(), py::arg("task"), py::arg("out"), py::arg("seed"),
+             py::arg("count"), py::arg("numbers"), py::arg("difficulty"), unlocked());
+}
+
+}  // namespace lra::python

@@ -1,0 +1,191 @@
+"""lra.attention: the attentions of the C++ library as layers. lra.check: the contract."""
+
+import copy
+import inspect
+import json
+from typing import Any
+
+import torch
+from torch import nn
+
+from lra import _lra, _modules
+from lra._native import NativeModule
+
+
+class Attention(NativeModule):
+    """A self-attention layer: projections to q, k and v, the attention, and the projection back.
+
+    Its fused kernels run where they can (CPUs, float32 and float64, bfloat16 under autocast). The
+    global generator of torch draws its weights at the start, and its dropout.
+    """
+
+    def __init__(self, name: str, **context: Any) -> None:
+        super().__init__(_lra.Attention(attention=name, **context))
+        self.name = name
+        self._context = context
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Every option in effect, as the records of the program hold them."""
+        return json.loads(self._native.options())
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """x [B,N,D], mask [B,N] bool (true = a token; None: all) -> [B,N,D].
+
+        Rows of padded positions are zero, and what stands there changes nothing.
+        """
+        self._keep_tensors()
+        return self._native.forward(x, _mask(x, 1, mask))
+
+    def attend(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """The attention without projections: q, k, v [B,H,N,d], mask [B,N] bool -> [B,H,N,d]."""
+        self._keep_tensors()
+        return self._native.attend(q, k, v, _mask(q, 2, mask))
+
+    def extra_repr(self) -> str:
+        return ", ".join([repr(self.name)] + [f"{k}={v}" for k, v in self._context.items()])
+
+    def __reduce__(self):
+        tensors = {name: (t.detach(), t.requires_grad) for name, t in _tensors(self)}
+        return _remake, (self.name, self._context, tensors, self.training)
+
+
+def _mask(x: torch.Tensor, axis: int, mask: torch.Tensor | None) -> torch.Tensor:
+    if mask is None:
+        mask = torch.ones(x.shape[0], x.shape[axis], dtype=torch.bool, device=x.device)
+    return mask
+
+
+def _tensors(module):
+    return [*module.named_parameters(), *module.named_buffers()]
+
+
+def _remake(name, context, tensors, training):
+    made = Attention(name, **context)
+    for path, tensor in _tensors(made):
+        value, trained = tensors[path]
+        tensor.data = value.clone()
+        tensor.requires_grad_(trained)
+    return made.train(training)
+
+
+def attention(
+    name: str,
+    *,
+    dim: int,
+    heads: int,
+    head_dim: int | None = None,
+    max_length: int = 4096,
+    dropout: float = 0.0,
+    bias: bool = True,
+    seed: int = 0,
+) -> Attention:
+    """A layer of the attention that `name` names, as "nystrom[num_landmarks=64]".
+
+    dim: D, the width of x. heads: H. head_dim: d, by default dim // heads. max_length: the longest
+    N; some attentions have parameters for it. dropout: the model's, for attentions that ask for it.
+    bias: of the projections. seed: of random projections, hashes and patterns; weights are drawn
+    from torch's global generator. Raises lra.UsageError on an unknown name or option.
+    """
+    if head_dim is None:
+        if dim % heads != 0:
+            raise _lra.UsageError(
+                f"dim={dim} cannot be shared by heads={heads} evenly; give head_dim"
+            )
+        head_dim = dim // heads
+    return Attention(
+        name,
+        dim=dim,
+        heads=heads,
+        head_dim=head_dim,
+        max_length=max_length,
+        dropout=dropout,
+        bias=bias,
+        seed=seed,
+    )
+
+
+class Check:
+    """What lra.check found.
+
+    holds: whether all clauses hold. wrong, fragile, style: the names of those that do not, by
+    grade. clauses: a dict each, with `clause`, `promise`, `holds`, `measured` and, where it failed,
+    `grade` and `hint`. Printed, it is a line a clause.
+    """
+
+    def __init__(self, name: str, record: dict[str, Any]) -> None:
+        self.name = name
+        self.holds: bool = record["holds"]
+        self.wrong: list[str] = record["wrong"]
+        self.fragile: list[str] = record["fragile"]
+        self.style: list[str] = record["style"]
+        self.clauses: list[dict[str, Any]] = record["clauses"]
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    def __repr__(self) -> str:
+        lines = []
+        for clause in self.clauses:
+            if clause["holds"]:
+                lines.append(f"{clause['clause']}: holds ({clause['measured']})")
+            else:
+                lines.append(f"{clause['clause']}: FAILS, {clause['grade']} ({clause['measured']})")
+                lines.append(f"  hint: {clause['hint']}")
+        held = sum(clause["holds"] for clause in self.clauses)
+        lines.append(f"{self.name}: {held} of {len(self.clauses)} clauses tried hold")
+        return "\n".join(lines)
+
+
+def check(
+    attention: str | type[nn.Module] | nn.Module,
+    *,
+    dim: int | None = None,
+    heads: int | None = None,
+    head_dim: int | None = None,
+    protocol: str = "lra-strict",
+    task: str | None = None,
+    device: str = "cpu",
+) -> Check:
+    """Tries the contract on an attention, as `lra check` does.
+
+    attention: a name, a class as docs/python.md describes it, or an object, of which copies are
+    tried: then dim, heads and head_dim have to be those that it was made for. They are the
+    protocol's by default. task: tries too whether each token can change the answer of the
+    protocol's model for it.
+    """
+    own_class = ""
+    if isinstance(attention, nn.Module):
+        attention = _copies_of(attention)
+    if inspect.isclass(attention):
+        own_class = attention.__name__
+        name = _modules.register(attention)
+    else:
+        name = attention
+    record = _lra.check(
+        attention=name,
+        own_class=own_class,
+        dim=dim or 0,
+        heads=heads or 0,
+        head_dim=head_dim or 0,
+        protocol=protocol,
+        task=task or "",
+        device=device,
+    )
+    return Check(own_class or name, json.loads(record))
+
+
+def _copies_of(module: nn.Module) -> type[nn.Module]:
+    """A class whose objects are copies of the module."""
+
+    class Copy(type(module)):  # type: ignore[misc]
+        def __new__(cls):
+            return copy.deepcopy(module)
+
+        def __init__(self):
+            raise AssertionError("__new__ makes an object of another class")
+
+    Copy.__name__ = type(module).__name__
+    return Copy

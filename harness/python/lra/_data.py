@@ -1,0 +1,129 @@
+"""lra.dataset and lra.generate: the tasks' data as torch Datasets."""
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+import torch.utils.data
+
+from lra import _lra
+
+
+class Batch(NamedTuple):
+    """What a model is given.
+
+    tokens [B,N] int64, padded with 0; mask [B,N] bool, true = a token; labels [B] int64. Of a task
+    with two sequences a sample (Retrieval) tokens and mask are [B,2,N].
+    """
+
+    tokens: torch.Tensor
+    mask: torch.Tensor
+    labels: torch.Tensor
+
+
+class Dataset(torch.utils.data.Dataset):
+    """A split of prepared data, mapped into memory.
+
+    dataset[i] is (ids, label): ids a tensor [n] that is a part of the file (not to be written to),
+    or a tuple of two of them; label an int.
+
+    task, split: their names. manifest: a dict, how the data were made. classes: how many labels
+    there are. vocabulary: ids are below it; 0 is padding. inputs: sequences a sample. length: the N
+    of collate(), or None.
+    """
+
+    def __init__(self, folder: str | os.PathLike, split: str, length: int | None = None) -> None:
+        self.folder, self.split, self.length = os.path.abspath(folder), split, length
+        self.task = os.path.basename(self.folder)
+        self._data = _lra.Data(os.path.dirname(self.folder), self.task, split)
+        self.manifest: dict[str, Any] = json.loads(self._data.manifest())
+        self.classes: int = self.manifest["classes"]
+        self.vocabulary: int = self.manifest["vocabulary"]
+        self.inputs: int = self.manifest.get("inputs", 1)
+
+    def __len__(self) -> int:
+        return self._data.size()
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor | tuple[torch.Tensor, ...], int]:
+        tokens = self._data.tokens(index)
+        return (tokens[0] if self.inputs == 1 else tuple(tokens)), self._data.label(index)
+
+    def text(self, index: int, input: int = 0) -> str:
+        """A sample to look at."""
+        return self._data.text(index, input)
+
+    def collate(self, samples: Sequence[tuple[Any, int]]) -> Batch:
+        """A batch of samples, for `collate_fn` of a DataLoader.
+
+        Padded to `length` and cut there; without it padded to the longest of them.
+        """
+        rows = [ids if isinstance(ids, tuple) else (ids,) for ids, _ in samples]
+        longest = self.length or max(len(ids) for row in rows for ids in row)
+        tokens = torch.zeros(len(rows), self.inputs, longest, dtype=torch.int64)
+        mask = torch.zeros(len(rows), self.inputs, longest, dtype=torch.bool)
+        for b, row in enumerate(rows):
+            for j, ids in enumerate(row):
+                kept = ids[:longest]
+                tokens[b, j, : len(kept)] = kept
+                mask[b, j, : len(kept)] = True
+        labels = torch.tensor([label for _, label in samples])
+        if self.inputs == 1:
+            tokens, mask = tokens.squeeze(1), mask.squeeze(1)
+        return Batch(tokens, mask, labels)
+
+    def __repr__(self) -> str:
+        stand_in = ", SYNTHETIC data" if self.manifest.get("synthetic") else ""
+        return f"<{self.task} {self.split}: {len(self)} samples of {self.classes} classes{stand_in}>"
+
+    def __reduce__(self):
+        return type(self), (self.folder, self.split, self.length)
+
+
+class _Generated(Dataset):
+    """One in a folder of its own, which goes with it."""
+
+    def __init__(self, task: str, options: dict[str, Any], length: int | None) -> None:
+        self._made_by = (task, options, length)
+        with tempfile.TemporaryDirectory(prefix="lra-") as out:
+            _lra.prepare(task=task, out=out, **options)
+            super().__init__(os.path.join(out, task), "train", length)  # stays mapped
+
+    def __reduce__(self):
+        return type(self), self._made_by
+
+
+def dataset(
+    folder: str | os.PathLike, split: str = "train", length: int | None = None
+) -> Dataset:
+    """A split ("train", "dev" or "test") of what `lra data prepare TASK --out data` wrote.
+
+    folder: data/TASK. length: the N of its batches. Raises lra.Error where there is nothing, and
+    says how to prepare it.
+    """
+    return Dataset(folder, split, length)
+
+
+def generate(
+    task: str,
+    count: int,
+    seed: int = 0,
+    *,
+    length: int | None = None,
+    min_length: int | None = None,
+    max_length: int | None = None,
+    resolution: int | None = None,
+    difficulty: str = "",
+) -> Dataset:
+    """`count` fresh samples of a task that is generated (listops, pathfinder, pathx).
+
+    They depend on the arguments alone. min_length, max_length: tokens a sample, both excluded
+    (ListOps). resolution: pixels a side; difficulty: easy, intermediate or hard (Pathfinder).
+    length: the N of batches.
+    """
+    numbers = {"min_length": min_length, "max_length": max_length, "resolution": resolution}
+    given = {name: value for name, value in numbers.items() if value is not None}
+    options = {"seed": seed, "count": count, "numbers": given, "difficulty": difficulty}
+    return _Generated(task, options, length)

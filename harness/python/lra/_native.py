@@ -1,0 +1,53 @@
+"""Modules of the C++ library as torch.nn.Module."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from lra import _lra
+
+
+class NativeModule(nn.Module):
+    """Registers the tensors of a C++ module under their paths: they are the same tensors."""
+
+    def __init__(self, native: Any) -> None:
+        super().__init__()
+        self._native = native
+        self._places: list[tuple[dict[str, Any], str, torch.Tensor]] = []
+        for path, tensor, trained in native.tensors():
+            owner: nn.Module = self
+            *folders, name = path.split(".")
+            for folder in folders:
+                if folder not in owner._modules:
+                    owner.add_module(folder, nn.Module())
+                owner = owner._modules[folder]  # type: ignore[assignment]
+            if trained:
+                tensor._is_param = True  # to nn.Module it is a Parameter then
+                owner.register_parameter(name, tensor)
+                self._places.append((owner._parameters, name, tensor))
+            else:
+                owner.register_buffer(name, tensor)
+                self._places.append((owner._buffers, name, tensor))
+
+    def _keep_tensors(self) -> None:
+        """The C++ module computes with its own tensors: others in their places would do nothing."""
+        for place, name, tensor in self._places:
+            if place.get(name) is not tensor:
+                raise _lra.Error(
+                    f"{name} was replaced by another tensor, which would do nothing; copy_() into it"
+                )
+
+    def _apply(self, fn, recurse=True):
+        super()._apply(fn, recurse)
+        for place, name, tensor in self._places:
+            moved = place[name]
+            if moved is not tensor:  # buffers are replaced
+                tensor.data = moved.data
+                place[name] = tensor
+        return self
+
+    def train(self, mode: bool = True):
+        super().train(mode)
+        self._native.train(mode)
+        return self

@@ -1,0 +1,135 @@
+"""lra.load_run and lra.records: what the program has trained and measured."""
+
+import csv
+import io
+import json
+import os
+import warnings
+from typing import Any
+
+import torch
+
+from lra import _lra
+from lra._data import Dataset
+from lra._native import NativeModule
+
+
+class TrainedModel(NativeModule):
+    """The model of a run at a checkpoint, in evaluation mode."""
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """tokens [B,N] int64, mask [B,N] bool (None: id 0 is padding) -> logits [B,classes].
+
+        Of a task with two sequences a sample, [B,2,N]. N is at most the run's input.length.
+        """
+        self._keep_tensors()
+        if mask is None:
+            mask = tokens != 0
+        if tokens.dim() == 2:
+            tokens, mask = tokens.unsqueeze(1), mask.unsqueeze(1)
+        return self._native.forward(tokens, mask)
+
+    def __reduce__(self):
+        raise TypeError("a run's model stays in its folder: keep the path, or its state_dict()")
+
+
+class Run:
+    """A run folder, opened: its configuration, result, metrics and model.
+
+    path; config, result: dicts, as config.json and result.json have them (result is None while it
+    trains). model: at the checkpoint that was asked for, of step `step`.
+    """
+
+    def __init__(self, path, data, checkpoint, device) -> None:
+        self.path = os.fspath(path)
+        self._native = _lra.Run(self.path, os.fspath(data), checkpoint, device)
+        self.config: dict[str, Any] = self._read("config.json")
+        self.result: dict[str, Any] | None = self._read("result.json")
+        self.step: int = self._native.step()
+        self.model = TrainedModel(self._native)
+        self.model.eval()
+        self._data = os.fspath(data) or self.config["data"]["directory"]
+
+    def _read(self, name: str) -> Any:
+        try:
+            with open(os.path.join(self.path, name), encoding="utf-8") as file:
+                return json.load(file)
+        except FileNotFoundError:
+            return None
+
+    @property
+    def metrics(self) -> Any:
+        """A row a logged step or evaluation: a pandas.DataFrame, or a list of dicts without pandas."""
+        with open(os.path.join(self.path, "metrics.jsonl"), encoding="utf-8") as file:
+            rows = [json.loads(line) for line in file if line.endswith("\n")]
+        return _frame(rows)
+
+    def dataset(self, split: str = "test") -> Dataset:
+        """A split of the data that it was trained on; batches are as long as the run's."""
+        length = self.config["input"]["length"]
+        return Dataset(os.path.join(self._data, self.config["task"]), split, length)
+
+    def evaluate(self, split: str = "test") -> dict[str, Any]:
+        """`accuracy`, `correct`, `count`, `loss`, and `predictions`, a row a sample."""
+        correct, count, loss, predictions = self._native.evaluate(split)
+        return {
+            "accuracy": correct / count,
+            "correct": correct,
+            "count": count,
+            "loss": loss,
+            "predictions": _frame(_typed(csv.DictReader(io.StringIO(predictions)))),
+        }
+
+    def __repr__(self) -> str:
+        return f"<run {self.path}: {self.config['task']}, step {self.step}>"
+
+
+def load_run(
+    path: str | os.PathLike,
+    *,
+    data: str | os.PathLike = "",
+    checkpoint: str = "best",
+    device: str = "cpu",
+) -> Run:
+    """Opens a run folder of `lra train` at a checkpoint, "best" or "last".
+
+    data: the folder of the prepared data, where it is no longer the run's own. Raises lra.Error
+    where checkpoint, configuration and data do not belong together.
+    """
+    return Run(path, data, checkpoint, device)
+
+
+def records(*paths: str | os.PathLike, kind: str = "runs") -> Any:
+    """A row a record found below the paths: a pandas.DataFrame, or a list of dicts without pandas.
+
+    kind: "runs" (the columns of runs.csv), "profiles" (memory and time) or "fidelity". Files that
+    cannot be used are warned of.
+    """
+    headers, rows, bad = _lra.records([os.fspath(path) for path in paths], kind)
+    for file in bad:
+        warnings.warn(file, stacklevel=2)
+    return _frame(_typed(dict(zip(headers, row)) for row in rows))
+
+
+def _typed(rows) -> list[dict[str, Any]]:
+    return [{key: _value(text) for key, text in row.items()} for row in rows]
+
+
+def _value(text: str) -> Any:
+    """The number that a cell holds, None where it is empty."""
+    if text == "":
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
+
+
+def _frame(rows: list[dict[str, Any]]) -> Any:
+    try:
+        import pandas
+    except ImportError:
+        return rows
+    return pandas.DataFrame(rows)

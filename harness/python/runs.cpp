@@ -1,0 +1,87 @@
+// Runs and records for Python.
+#include <pybind11/stl.h>
+
+#include "attention_variants/base/text.h"
+#include "harness/host/progress.h"
+#include "harness/host/runtime.h"
+#include "harness/python/bindings.h"
+#include "harness/python/native_module.h"
+#include "harness/training/evaluation.h"
+#include "harness/training/open_run.h"
+#include "results/records/store.h"
+#include "results/tables/accuracy_table.h"
+#include "results/tables/fidelity_table.h"
+#include "results/tables/profile_table.h"
+
+namespace lra::python {
+namespace {
+
+namespace py = pybind11;
+using unlocked = py::call_guard<py::gil_scoped_release>;
+
+struct Run : NativeModule<Model> {
+  OpenedRun opened;
+  torch::Device device;
+
+  static Run open(const std::string& run, const std::string& data, const std::string& checkpoint,
+                  const std::string& device_name) {
+    const auto kind = parse_name<CheckpointKind>(checkpoint);
+    if (!kind) throw UsageError("checkpoint should be best or last, not '" + checkpoint + "'");
+    const torch::Device device = host::parse_device(device_name);
+    OpenedRun opened = open_run(run, data, *kind, device);
+    opened.model->eval();
+    return {{opened.model}, std::move(opened), device};
+  }
+
+  // (correct, count, mean loss), and the predictions' CSV.
+  std::tuple<int64_t, int64_t, double, std::string> evaluate(const std::string& split) {
+    host::set_quiet(true);
+    const Evaluation made =
+        lra::evaluate(*opened.model, evaluation_split(opened.data, opened.config, split),
+                      opened.config, device, split);
+    return {made.correct, made.count, made.loss, made.predictions_csv()};
+  }
+};
+
+using Rows = std::vector<std::vector<std::string>>;
+
+// (headers, rows, "path: reason" of files that could not be used) of the records of a kind.
+std::tuple<std::vector<std::string>, Rows, std::vector<std::string>> records(
+    const std::vector<std::string>& paths, const std::string& kind) {
+  const Records found = find_records({paths.begin(), paths.end()});
+  Table table;
+  if (kind == "runs") {
+    table = results_long(found.results);
+  } else if (kind == "profiles") {
+    table = memory_time_long(found.profiles, {});
+  } else if (kind == "fidelity") {
+    table = fidelity_long(found.fidelity);
+  } else {
+    throw UsageError("kind should be runs, profiles or fidelity, not '" + kind + "'");
+  }
+  std::vector<std::string> headers, bad;
+  for (const Column& column : table.columns) headers.push_back(column.header);
+  for (const BadFile& file : found.bad) bad.push_back(file.path + ": " + file.reason);
+  return {headers, table.rows, bad};
+}
+
+}  // namespace
+
+void bind_runs(py::module_& module) {
+  py::class_<Run>(module, "Run")
+      .def(py::init(&Run::open), unlocked())
+      .def("tensors", &Run::tensors)
+      .def("train", &Run::train, unlocked())
+      .def("inputs", [](const Run& run) { return run.opened.data.manifest().inputs; })
+      .def("step", [](const Run& run) { return run.opened.at.step; })
+      .def(
+          "forward",
+          [](Run& run, const torch::Tensor& tokens, const torch::Tensor& mask) {
+            return run.module->forward(tokens, mask);
+          },
+          unlocked())
+      .def("evaluate", &Run::evaluate, unlocked());
+  module.def("records", &records, unlocked());
+}
+
+}  // namespace lra::python

@@ -1,0 +1,204 @@
+// Classes of Python wherever an attention is named: check, train, evaluate, profile, suite. What
+// needs no program is tested in tests/python.
+#include <gtest/gtest.h>
+#include <torch/version.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "harness/training/run_folder.h"
+#include "lra/formats/safetensors.h"
+#include "results/records/store.h"
+#include "tests/harness/program.h"
+#include "tests/harness/suite/fixture.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kTests = fs::path(LRA_SOURCE_DIR) / "tests";
+
+std::string example(const std::string& file_and_class) {
+  return "python:" + (kTests / "examples" / "python" / file_and_class).string();
+}
+
+std::string faulty(const std::string& name) {
+  return "python:" + (kTests / "python" / "faulty.py").string() + ":" + name;
+}
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+class PythonTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    reason_ = run_program({"check", "--attention", faulty("NoSuchClass")}).err;
+    if (says(reason_, "NoSuchClass is not in it")) reason_.clear();
+  }
+  void SetUp() override {
+    for (const char* wanting : {"cannot import torch", "has no module for Python"}) {
+      if (says(reason_, wanting)) GTEST_SKIP() << reason_;
+    }
+    ASSERT_EQ(reason_, "");
+    prepare_tiny_listops(data_);
+  }
+
+  fs::path run(const std::string& name) const { return scratch_.path() / name; }
+  std::vector<std::string> words(const std::string& name, const std::string& attention,
+                                 int64_t steps = 12) const {
+    return tiny_train(data_, run(name), attention, steps);
+  }
+  Result result(const std::string& name) const {
+    return parse_result(read_json(run(name) / kResultFile));
+  }
+
+  // Two runs that were trained to the same bits, whatever their folders are called.
+  void expect_same_bits(const std::string& a, const std::string& b) const {
+    const TensorFile x = read_tensors(run(a) / kLastCheckpoint),
+                     y = read_tensors(run(b) / kLastCheckpoint);
+    ASSERT_EQ(x.tensors.size(), y.tensors.size());
+    for (const auto& [name, tensor] : x.tensors)
+      EXPECT_TRUE(torch::equal(tensor, y.at(name))) << name;
+    EXPECT_EQ(read_file(run(a) / kPredictionsFile), read_file(run(b) / kPredictionsFile));
+  }
+
+  Scratch scratch_;
+  fs::path data_ = scratch_.path() / "data";
+
+ private:
+  static inline std::string reason_;
+};
+
+TEST_F(PythonTest, StoppedItContinuesToTheSameBits) {
+  // Noisy draws from Python's generator and torch's and replaces a buffer.
+  ASSERT_EQ(run_program(words("whole", faulty("Noisy"))).status, 0);
+  auto cut = words("cut", faulty("Noisy"));
+  ASSERT_TRUE(kill_in_training(cut, {run("cut")}, std::chrono::milliseconds(0)));
+  const ProgramResult resumed = run_program(cut);
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  expect_same_bits("whole", "cut");
+
+  const TensorFile last = read_tensors(run("whole") / kLastCheckpoint);
+  EXPECT_GT(last.at("random.python").numel(), 1000);
+  EXPECT_GT(last.at("model.layer0_attention.module.mean").abs().max().item<double>(), 0);
+  EXPECT_FALSE(torch::equal(last.at("model.layer0_attention.module.weight"),
+                            last.at("model.layer1_attention.module.weight")));
+}
+
+TEST_F(PythonTest, TrainsAsTheSameFunctionInCppDoes) {
+  ASSERT_EQ(run_program(words("native", "linear", 30)).status, 0);
+  ASSERT_EQ(run_program(words("python", example("linear.py:LinearAttention"), 30)).status, 0);
+  const std::vector<json> native = suite::read_lines(run("native") / kMetricsFile),
+                          python = suite::read_lines(run("python") / kMetricsFile);
+  ASSERT_EQ(native.size(), python.size());
+  for (size_t i = 0; i < native.size(); ++i) {
+    EXPECT_NEAR(native[i]["loss"].get<double>(), python[i]["loss"].get<double>(), 1e-4);
+    EXPECT_NEAR(native[i]["accuracy"].get<double>(), python[i]["accuracy"].get<double>(), 0.03)
+        << "an example or so may change sides";
+  }
+}
+
+TEST_F(PythonTest, ARunKeepsTheSourceAndUsesItOnceTheFileHasChanged) {
+  const fs::path file = scratch_.path() / "my.py";
+  fs::copy_file(kTests / "examples" / "python" / "linear.py", file);
+  const std::string attention = "python:" + file.string() + ":LinearAttention";
+  ASSERT_EQ(run_program(words("a", attention)).status, 0);
+  const Result trained = result("a");
+  EXPECT_EQ(trained.attention.label, attention);
+  EXPECT_EQ(trained.attention.options["sha256"], sha256_file(file));
+  EXPECT_EQ(read_file(run("a") / "attention.py"), read_file(file));
+
+  std::ofstream(file, std::ios::app) << "\nraise RuntimeError('changed')\n";
+  const ProgramResult kept = run_program({"evaluate", run("a").string(), "--json"});
+  ASSERT_EQ(kept.status, 0) << kept.err;
+  EXPECT_EQ(json::parse(kept.out)["correct"], trained.test->correct);
+  fs::remove(run("a") / "attention.py");
+  expect_refusal({"evaluate", run("a").string()}, 1, "that was asked for; it has changed");
+}
+
+TEST_F(PythonTest, WhatTheClassRaisesStandsInTheRecordWithItsPlace) {
+  for (const auto& [name, reason] :
+       {std::pair{"ForwardRaises", " in forward, faulty.py:"},
+        {"BackwardRaises", "KeyError: 'no gradient today' (faulty.py:"},
+        {"Exits", "called sys.exit(3) (faulty.py:"},
+        {"MakesParameters", "make them in __init__"},
+        {"Forks", "forward forked this process"}}) {
+    SCOPED_TRACE(name);
+    auto quiet = words(name, faulty(name));
+    quiet.push_back("--quiet");
+    expect_refusal(quiet, 1, reason);
+    EXPECT_EQ(result(name).status, Status::crash);
+    EXPECT_TRUE(says(result(name).reason, reason)) << result(name).reason;
+  }
+}
+
+TEST_F(PythonTest, WhatCannotServeIsRefusedBeforeAnyWork) {
+  const auto refused = [&](const std::string& attention, int status, const std::string& message) {
+    expect_refusal(words("refused", attention), status, message);
+    EXPECT_FALSE(fs::exists(run("refused") / "config.json")) << attention;
+  };
+  refused("python:none.py:X", 1, "there is no file 'none.py'");
+  refused("python:my.py", 2, "the file or the class is missing");
+  refused(faulty("Layer[witdh=3]"), 2, "did you mean 'width'?");
+  refused(faulty("InitRaises"), 1, "ValueError: a bad start (faulty.py:");
+  refused(faulty("Lazy"), 1, "has no shape yet");
+}
+
+TEST_F(PythonTest, CheckTellsAMaskThatIsIgnoredFromOneThatIsUsed) {
+  const ProgramResult right = run_program({"check", "--attention", example("linear.py:LinearAttention")});
+  EXPECT_EQ(right.status, 0) << right.text();
+  EXPECT_TRUE(says(right.out, "19 of 19 clauses hold")) << right.out;
+  const ProgramResult wrong = run_program({"check", "--attention", example("ignores_mask.py:IgnoresMask")});
+  EXPECT_EQ(wrong.status, 1) << wrong.text();
+  EXPECT_TRUE(says(wrong.out, "padding")) << wrong.out;
+}
+
+TEST_F(PythonTest, WhatItPrintsDoesNotStandInWhatTheProgramPrints) {
+  ASSERT_EQ(run_program(words("a", faulty("Prints"))).status, 0);
+  const ProgramResult evaluated = run_program({"evaluate", run("a").string(), "--json"});
+  EXPECT_EQ(evaluated.status, 0);
+  EXPECT_TRUE(says(evaluated.err, "printed by forward"));
+  EXPECT_EQ(json::parse(evaluated.out)["correct"], result("a").test->correct);
+}
+
+TEST_F(PythonTest, ASuiteTrainsItBesideBuiltInAttentions) {
+  std::vector<std::string> suite = {"suite",     "--attentions", "linear," + faulty("Noisy"),
+                                    "--tasks",   "listops",      "--data",
+                                    data_.string(), "--out",     run("suite").string(),
+                                    "--threads", "1",            "--seeds", "0"};
+  for (const std::string& set : tiny_settings()) suite.insert(suite.end(), {"--set", set});
+  const ProgramResult made = run_program(suite);
+  ASSERT_EQ(made.status, 0) << made.err;
+  const Records records = find_records({run("suite")});
+  ASSERT_EQ(records.results.size(), 2u);
+  for (const Result& each : records.results) EXPECT_EQ(each.status, Status::ok) << each.reason;
+}
+
+TEST_F(PythonTest, IsMeasuredBesideBuiltInAttentions) {
+  const std::string out = run("p.jsonl").string();
+  const ProgramResult made =
+      run_program({"profile", "--attentions", "linear," + example("linear.py:LinearAttention"),
+                   "--lengths", "64", "--scope", "core", "--mode", "training", "--seconds", "0.05",
+                   "--threads", "1", "--out", out});
+  ASSERT_EQ(made.status, 0) << made.err;
+  const Records records = find_records({out});
+  ASSERT_EQ(records.profiles.size(), 2u);
+  for (const Profile& cell : records.profiles) EXPECT_EQ(cell.status, Status::ok) << cell.reason;
+}
+
+TEST_F(PythonTest, AnotherTorchIsRefusedByBothVersions) {
+  fs::create_directories(scratch_.path() / "other" / "torch");
+  write_file(scratch_.path() / "other" / "torch" / "__init__.py", "__version__ = '2.10.0+cpu'\n");
+  {
+    const ScopedVariable path("PYTHONPATH", (scratch_.path() / "other").c_str());
+    expect_refusal({"check", "--attention", faulty("Right")}, 1, "has torch 2.10.0+cpu");
+    expect_refusal({"check", "--attention", faulty("Right")}, 1, "built for torch " TORCH_VERSION);
+  }
+  const ScopedVariable python("LRA_PYTHON", "/no/such/python");
+  expect_refusal({"check", "--attention", faulty("Right")}, 1, "'/no/such/python' cannot be started");
+}
+
+}  // namespace
+}  // namespace lra

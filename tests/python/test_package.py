@@ -1,0 +1,306 @@
+"""import lra: attentions, data, runs, records and the contract. pytest, or python3 -m unittest."""
+
+import copy
+import io
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import torch
+from torch import nn
+
+import lra
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# The program as a user starts it, wherever the package lies.
+PROGRAM = [sys.executable, "-m", "lra"]
+NAMES = ["standard", "linformer", "performer", "reformer", "nystrom[num_landmarks=8]"]
+
+
+def program(*words):
+    paths = [os.path.dirname(os.path.dirname(lra.__file__)), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    done = subprocess.run([*PROGRAM, *words], capture_output=True, text=True, env=environment)
+    if done.returncode != 0:
+        raise AssertionError(done.stderr)
+    return done.stdout
+
+
+def inputs(batch=2, length=24, dim=16):
+    x = torch.randn(batch, length, dim, generator=torch.Generator().manual_seed(1))
+    mask = torch.arange(length) < torch.tensor([length, length - 7]).unsqueeze(1)
+    return x, mask
+
+
+class Attentions(unittest.TestCase):
+    def made(self, name="nystrom[num_landmarks=8]", **more):
+        torch.manual_seed(0)
+        return lra.attention(name, dim=16, heads=2, max_length=24, **more)
+
+    def test_is_a_module_with_gradients(self):
+        x, mask = inputs()
+        for name in NAMES:
+            with self.subTest(name):
+                layer = self.made(name)
+                self.assertGreater(len(list(layer.parameters())), 0)
+                for parameter in layer.parameters():
+                    self.assertIsInstance(parameter, nn.Parameter)
+                out = layer(x, mask)
+                self.assertEqual(out.shape, x.shape)
+                self.assertEqual(float(out[1, -7:].detach().abs().max()), 0)
+                out.sum().backward()
+                grads = [parameter.grad for parameter in layer.parameters()]
+                self.assertTrue(all(g is not None and g.isfinite().all() for g in grads))
+
+    def test_standard_is_softmax_attention(self):
+        layer = self.made("standard").double()
+        q, k, v = torch.randn(3, 2, 2, 24, 8, dtype=torch.float64).unbind(0)
+        _, mask = inputs()
+        expected = nn.functional.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask[:, None, None, :]
+        )
+        difference = (layer.attend(q, k, v, mask) - expected)[:, :, :17].abs().max()
+        self.assertLess(float(difference.detach()), 1e-12)
+
+    def test_padding_changes_nothing(self):
+        x, mask = inputs()
+        other = torch.where(mask.unsqueeze(-1), x, torch.full_like(x, 7))
+        layer = self.made()
+        self.assertTrue(torch.equal(layer(x, mask), layer(other, mask)))
+
+    def test_an_optimizer_moves_what_it_computes_with(self):
+        x, mask = inputs()
+        layer = self.made()
+        before = layer(x, mask).detach()
+        optimizer = torch.optim.AdamW(layer.parameters(), lr=0.1)
+        layer(x, mask).square().sum().backward()
+        optimizer.step()
+        self.assertGreater(float((layer(x, mask) - before).detach().abs().max()), 1e-3)
+
+    def test_state_dict_and_copies(self):
+        x, mask = inputs()
+        layer, other = self.made("linformer"), self.made("linformer", seed=1)
+        with torch.no_grad():
+            for parameter in other.parameters():
+                parameter.mul_(0.5)
+        self.assertFalse(torch.equal(layer(x, mask), other(x, mask)))
+        other.load_state_dict(layer.state_dict())
+        self.assertTrue(torch.equal(layer(x, mask), other(x, mask)))
+        next(layer.parameters()).requires_grad_(False)
+        for same in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+            self.assertTrue(torch.equal(layer(x, mask), same(x, mask)))
+            self.assertFalse(next(same.parameters()).requires_grad)
+            next(same.parameters()).zero_()
+            self.assertFalse(torch.equal(layer(x, mask), same(x, mask)))
+
+    def test_lives_in_a_model(self):
+        model = nn.ModuleDict({"norm": nn.LayerNorm(16), "mixer": self.made()})
+        self.assertTrue(all(p.dtype == torch.float64 for p in model.double().parameters()))
+        x, mask = inputs()
+        self.assertEqual(model["mixer"](x.double(), mask).dtype, torch.float64)
+        self.assertIn("mixer.", " ".join(model.state_dict()))
+
+    def test_dropout_is_for_training(self):
+        x, mask = inputs()
+        layer = self.made("standard[dropout=0.5]")
+        self.assertFalse(torch.equal(layer(x, mask), layer(x, mask)))
+        layer.eval()
+        self.assertTrue(torch.equal(layer(x, mask), layer(x, mask)))
+        layer.train()
+        torch.manual_seed(3)
+        first = layer(x, mask)
+        torch.manual_seed(3)
+        self.assertTrue(torch.equal(layer(x, mask), first))
+
+    def test_replaced_tensors_are_refused(self):
+        layer = self.made()
+        state = {name: tensor.clone() for name, tensor in layer.state_dict().items()}
+        layer.load_state_dict(state, assign=True)
+        with self.assertRaisesRegex(lra.Error, "was replaced by another tensor"):
+            layer(*inputs())
+
+    def test_wrong_use(self):
+        with self.assertRaisesRegex(lra.UsageError, "did you mean 'nystrom'"):
+            self.made("nystrm")
+        with self.assertRaisesRegex(lra.UsageError, "unknown key 'landmarks_'"):
+            self.made("nystrom[landmarks_=3]")
+        with self.assertRaisesRegex(lra.UsageError, "dim=15 cannot be shared by heads=2"):
+            lra.attention("standard", dim=15, heads=2)
+        with self.assertRaisesRegex(lra.Error, "mask"):
+            self.made()(inputs()[0], torch.ones(2, 3, dtype=torch.bool))
+
+
+class Data(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.made = lra.generate("listops", 40, seed=5, min_length=10, max_length=60)
+
+    def test_samples_and_batches(self):
+        self.assertEqual(len(self.made), 40)
+        ids, label = self.made[3]
+        self.assertEqual(ids.dtype, torch.uint8)
+        self.assertTrue(10 < len(ids) < 60 and 0 <= label < 10)
+        loader = torch.utils.data.DataLoader(
+            self.made, batch_size=16, collate_fn=self.made.collate
+        )
+        batches = list(loader)
+        self.assertEqual([len(batch.labels) for batch in batches], [16, 16, 8])
+        batch = batches[0]
+        self.assertEqual(batch.tokens.shape, batch.mask.shape)
+        self.assertEqual(batch.tokens[3, : len(ids)].tolist(), ids.tolist())
+        self.assertEqual(int(batch.mask[3].sum()), len(ids))
+        self.assertEqual(batch.labels[3], label)
+        self.assertEqual(float(batch.tokens[~batch.mask].sum()), 0)
+
+    def test_labels_are_the_values_of_the_expressions(self):
+        functions = {
+            "MIN": min,
+            "MAX": max,
+            "MED": lambda v: int(torch.tensor(sorted(v), dtype=torch.float64).quantile(0.5)),
+            "SM": lambda v: sum(v) % 10,
+        }
+
+        def value(words):
+            word = words.pop(0)
+            if not word.startswith("["):
+                return int(word)
+            found = []
+            while words[0] != "]":
+                found.append(value(words))
+            words.pop(0)
+            return functions[word[1:]](found)
+
+        for i in range(len(self.made)):
+            words = [w for w in self.made.text(i).split() if w not in "()"]
+            self.assertEqual(value(words), self.made[i][1], self.made.text(i))
+
+    def test_depend_on_the_seed_alone(self):
+        options = dict(min_length=10, max_length=60)
+        same = lra.generate("listops", 40, seed=5, **options)
+        other = lra.generate("listops", 40, seed=6, **options)
+        texts = lambda data: [data.text(i) for i in range(len(data))]
+        self.assertEqual(texts(same), texts(self.made))
+        self.assertNotEqual(texts(other), texts(self.made))
+        self.assertEqual(texts(pickle.loads(pickle.dumps(same))), texts(same))
+
+    def test_length_cuts_and_pads(self):
+        short = lra.generate("listops", 8, seed=5, length=20, min_length=10, max_length=60)
+        batch = short.collate([short[i] for i in range(8)])
+        self.assertEqual(batch.tokens.shape, (8, 20))
+
+    def test_images(self):
+        images = lra.generate("pathfinder", 4, seed=1, resolution=32)
+        self.assertEqual(len(images[0][0]), 1024)
+
+    def test_wrong_use(self):
+        with self.assertRaisesRegex(lra.Error, "lra data prepare"):
+            lra.dataset("no/such/listops")
+        with self.assertRaisesRegex(lra.UsageError, "unknown task"):
+            lra.generate("listop", 3)
+        with self.assertRaises(IndexError):
+            self.made[40]
+        with self.assertRaisesRegex(lra.UsageError, "cannot be generated"):
+            lra.generate("text", 3)
+
+
+class IgnoresMask(nn.Module):
+    def forward(self, q, k, v, mask):
+        return nn.functional.scaled_dot_product_attention(q, k, v)
+
+
+class Mixer(nn.Module):
+    """A whole layer that keeps the contract, for one width."""
+
+    def __init__(self, dim=16):
+        super().__init__()
+        self.linear = nn.Linear(dim, dim)
+
+    def forward(self, x, mask):
+        return self.linear(x.masked_fill(~mask.unsqueeze(-1), 0)).masked_fill(
+            ~mask.unsqueeze(-1), 0
+        )
+
+
+class Contract(unittest.TestCase):
+    def test_classes_names_and_objects(self):
+        found = lra.check(IgnoresMask)
+        self.assertFalse(found.holds)
+        self.assertIn("padding invariance", found.wrong)
+        self.assertIn("padding invariance: FAILS, wrong", repr(found))
+        self.assertTrue(lra.check("linear"))
+        self.assertEqual(lra.check(Mixer(), dim=16, heads=2, head_dim=8).wrong, [])
+
+
+class Runs(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.data, cls.run_folder = (os.path.join(cls.folder.name, n) for n in ("data", "runs/x"))
+        program(
+            *("data", "prepare", "listops", "--out", cls.data, "--train", "96", "--dev", "40"),
+            *("--test", "50", "--min-length", "10", "--max-length", "60"),
+        )
+        settings = (
+            "input.length=64",
+            "training.steps=8",
+            "training.batch=8",
+            "training.evaluate_every=4",
+            "training.log_every=2",
+            "schedule.warmup=2",
+        )
+        program(
+            *("train", "--task", "listops", "--attention", "linear", "--data", cls.data),
+            *("--run", cls.run_folder, "--threads", "1"),
+            *(word for setting in settings for word in ("--set", setting)),
+        )
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def test_a_run_computes_what_its_record_says(self):
+        run = lra.load_run(self.run_folder)
+        evaluated = run.evaluate()
+        self.assertEqual(evaluated["correct"], run.result["test"]["correct"])
+        self.assertEqual(evaluated["count"], 50)
+
+        data = run.dataset()
+        self.assertEqual(len(data), 50)
+        batch = data.collate([data[i] for i in range(50)])
+        self.assertEqual(batch.tokens.shape, (50, 64))
+        with torch.no_grad():
+            logits = run.model(batch.tokens, batch.mask)
+        correct = int((logits.argmax(1) == batch.labels).sum())
+        self.assertEqual(correct, evaluated["correct"])
+        steps = run.metrics
+        self.assertEqual(len(steps), 6)  # four lines of training, two of dev
+
+    def test_records(self):
+        rows = lra.records(self.run_folder)
+        rows = rows.to_dict("records") if hasattr(rows, "to_dict") else rows
+        self.assertEqual(len(rows), 1)
+        self.assertEqual((rows[0]["task"], rows[0]["attention"]), ("listops", "linear"))
+        self.assertIsInstance(rows[0]["test_correct"], int)
+        with self.assertRaisesRegex(lra.UsageError, "runs, profiles or fidelity"):
+            lra.records(self.run_folder, kind="run")
+
+    def test_the_data_of_a_run(self):
+        train = lra.dataset(os.path.join(self.data, "listops"), split="train")
+        self.assertEqual(len(train), 96)
+        self.assertEqual(repr(train), "<listops train: 96 samples of 10 classes>")
+
+    def test_wrong_use(self):
+        with self.assertRaisesRegex(lra.Error, "is not a run folder"):
+            lra.load_run(self.data)
+
+
+class Program(unittest.TestCase):
+    def test_is_the_command_line(self):
+        self.assertTrue(program("--version").startswith(f"lra {lra.__version__} "))
+
+
+if __name__ == "__main__":
+    unittest.main()
