@@ -214,8 +214,32 @@ install_torch() {
   torch=$(torch_in "$venv") || die "no LibTorch in $venv although torch is installed there; remove it and run again: rm -rf '$venv'"
 }
 
+need_space() {
+  local free
+  free=$(df -Pk "$cache" | awk 'NR == 2 { print int($4 / 1048576) }')
+  if ((free < $1)); then
+    die "LibTorch needs $1 GB free in $cache, there are $free; free some, set XDG_CACHE_HOME elsewhere, or LRA_TORCH to an installed LibTorch"
+  fi
+}
+
+# complete_torch VENV: Python's torch is linked with its CUDA libraries, GPU or not.
+complete_torch() {
+  one_at_a_time "$cache/lock"
+  if [[ ! -f $1/.whole ]]; then  # Another call may have done it meanwhile.
+    need_space 6
+    say "LibTorch: a class of Python needs all of torch, with its CUDA libraries; installing the rest (about 4 GB) into $1"
+    if ! "$1/bin/python" -m pip install "${quiet[@]}" --disable-pip-version-check "torch==$torch_version" >&2 ||
+      ! "$1/bin/python" -c 'import torch'; then
+      die "pip could not install the rest of torch $torch_version (above: why); run again, or set LRA_PYTHON to a Python that has it"
+    fi
+    touch "$1/.whole"
+    did "completed torch $torch_version in $1" "rm -rf '$1'   (the next call installs it anew, without)"
+  fi
+  exec 9>&-
+}
+
 make_venv() {
-  local venv=$1 free needed=8 what="about 5 GB, with its CUDA libraries; LRA_CUDA=off: 1.3 GB" wheels=("torch==$torch_version")
+  local venv=$1 needed=8 what="about 5 GB, with its CUDA libraries; LRA_CUDA=off: 1.3 GB" wheels=("torch==$torch_version")
   if [[ $with_cuda == off ]]; then
     # Python's own compiled files are for those who import torch.
     needed=3 what="about 1.3 GB, for CPUs; LRA_CUDA=on: 5 GB" wheels=(--no-deps --no-compile "${wheels[@]}" "${torch_cpu_needs[@]}")
@@ -224,10 +248,7 @@ make_venv() {
   if [[ -e $venv ]]; then say "LibTorch: $venv is not complete, making it anew"; fi
   rm -rf "$venv"
   mkdir -p "$cache"
-  free=$(df -Pk "$cache" | awk 'NR == 2 { print int($4 / 1048576) }')
-  if ((free < needed)); then
-    die "LibTorch needs $needed GB free in $cache, there are $free; free some, set XDG_CACHE_HOME elsewhere, or LRA_TORCH to an installed LibTorch"
-  fi
+  need_space $needed
   say "LibTorch: installing torch $torch_version ($what) into $venv"
   "$python" -m venv "$venv" || die "could not make the virtual environment $venv with $python (above: why)"
   "$venv/bin/python" -m pip install "${quiet[@]}" --disable-pip-version-check "${wheels[@]}" >&2 ||

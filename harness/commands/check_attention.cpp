@@ -19,8 +19,8 @@ constexpr const char* kReach = "reach";
 
 Config config_of(const CheckRequest& given) {
   return make_config(load_protocol(given.protocol.empty() ? "lra-strict" : given.protocol),
-                     given.task.empty() ? tasks().front()->name : given.task, given.attention, {}, 0,
-                     "float32");
+                     given.task.empty() ? tasks().front()->name : given.task, given.attention, {},
+                     0, "float32");
 }
 
 // Whether every token can change the answer of the model that the protocol makes of the attention.

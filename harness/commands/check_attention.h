@@ -12,15 +12,15 @@ namespace lra {
 struct CheckRequest {
   AttentionSpec attention = {};
   std::string device = "cpu";
-  std::string protocol = "";  // whose sizes and model these are; "": lra-strict
-  std::string task = "";      // of the model whose reach is tried too; "": none is
+  std::string protocol = "";                   // whose sizes and model these are; "": lra-strict
+  std::string task = "";                       // of the model whose reach is tried too; "": none is
   int64_t heads = 0, head_dim = 0, width = 0;  // 0: the protocol's
 };
 
 /// What has been found, clause by clause.
 struct Findings {
   contract::ContractSubject subject;
-  std::string attention;  // its name
+  std::string attention;               // its name
   std::vector<std::string> broken[3];  // by grade
   int64_t held = 0, tried = 0, clauses = 0;
   json tries = json::array();

@@ -29,8 +29,7 @@ struct Data {
   /// The tokens of each input, uint8 or uint16: parts of the file as it is mapped into memory.
   std::vector<torch::Tensor> tokens(int64_t index) const {
     std::vector<torch::Tensor> inputs;
-    for (int64_t i = 0; i < split.inputs(); ++i)
-      inputs.push_back(split.tokens(valid(index), i));
+    for (int64_t i = 0; i < split.inputs(); ++i) inputs.push_back(split.tokens(valid(index), i));
     return inputs;
   }
 

@@ -1,6 +1,5 @@
 // The example of an attention of one's own, tests/examples/my_attention.cpp, compiled into a
-// program of its own as LRA_EXTRA_VARIANTS would: it passes the contract, trains and is measured,
-// and the README says of it what stands there.
+// program of its own as LRA_EXTRA_VARIANTS would: it passes the contract, trains and is measured.
 #include <gtest/gtest.h>
 
 #include "harness/training/run_folder.h"
@@ -52,18 +51,6 @@ TEST_F(ExampleTest, TrainsAndIsMeasured) {
   ASSERT_EQ(records.profiles.size(), 2u);
   EXPECT_EQ(records.profiles[0].attention.label, "softplus");
   EXPECT_EQ(records.profiles[0].status, Status::ok) << records.profiles[0].reason;
-}
-
-// Every line of C++ that the README shows stands in the example, in that order.
-TEST(ExampleText, TheReadmeShowsWhatStandsInTheExample) {
-  const std::string readme = read_file(fs::path(LRA_SOURCE_DIR) / "README.md"),
-                    example = read_file(fs::path(LRA_SOURCE_DIR) / "tests" / "examples" /
-                                        "my_attention.cpp");
-  EXPECT_NE(readme.find("(tests/examples/my_attention.cpp)"), std::string::npos);
-  const size_t begin = readme.find("```cpp\n"), end = readme.find("```", begin + 3);
-  ASSERT_NE(begin, std::string::npos);
-  ASSERT_NE(end, std::string::npos);
-  EXPECT_NE(example.find(readme.substr(begin + 7, end - begin - 7)), std::string::npos);
 }
 
 }  // namespace

@@ -146,11 +146,16 @@ TEST_F(PythonTest, WhatCannotServeIsRefusedBeforeAnyWork) {
   refused(faulty("Lazy"), 1, "has no shape yet");
 }
 
-TEST_F(PythonTest, CheckTellsAMaskThatIsIgnoredFromOneThatIsUsed) {
-  const ProgramResult right = run_program({"check", "--attention", example("linear.py:LinearAttention")});
+TEST_F(PythonTest, CheckTellsTheReadmesClassFromOneThatIgnoresTheMask) {
+  const std::string readme = read_file(fs::path(LRA_SOURCE_DIR) / "README.md");
+  const size_t begin = readme.find("```python\n") + 10;
+  write_file(scratch_.path() / "my.py", readme.substr(begin, readme.find("```", begin) - begin));
+  const ProgramResult right = run_program(
+      {"check", "--attention", "python:" + (scratch_.path() / "my.py:Softplus").string()});
   EXPECT_EQ(right.status, 0) << right.text();
   EXPECT_TRUE(says(right.out, "19 of 19 clauses hold")) << right.out;
-  const ProgramResult wrong = run_program({"check", "--attention", example("ignores_mask.py:IgnoresMask")});
+  const ProgramResult wrong =
+      run_program({"check", "--attention", example("ignores_mask.py:IgnoresMask")});
   EXPECT_EQ(wrong.status, 1) << wrong.text();
   EXPECT_TRUE(says(wrong.out, "padding")) << wrong.out;
 }
@@ -164,10 +169,19 @@ TEST_F(PythonTest, WhatItPrintsDoesNotStandInWhatTheProgramPrints) {
 }
 
 TEST_F(PythonTest, ASuiteTrainsItBesideBuiltInAttentions) {
-  std::vector<std::string> suite = {"suite",     "--attentions", "linear," + faulty("Noisy"),
-                                    "--tasks",   "listops",      "--data",
-                                    data_.string(), "--out",     run("suite").string(),
-                                    "--threads", "1",            "--seeds", "0"};
+  std::vector<std::string> suite = {"suite",
+                                    "--attentions",
+                                    "linear," + faulty("Noisy"),
+                                    "--tasks",
+                                    "listops",
+                                    "--data",
+                                    data_.string(),
+                                    "--out",
+                                    run("suite").string(),
+                                    "--threads",
+                                    "1",
+                                    "--seeds",
+                                    "0"};
   for (const std::string& set : tiny_settings()) suite.insert(suite.end(), {"--set", set});
   const ProgramResult made = run_program(suite);
   ASSERT_EQ(made.status, 0) << made.err;
@@ -197,7 +211,8 @@ TEST_F(PythonTest, AnotherTorchIsRefusedByBothVersions) {
     expect_refusal({"check", "--attention", faulty("Right")}, 1, "built for torch " TORCH_VERSION);
   }
   const ScopedVariable python("LRA_PYTHON", "/no/such/python");
-  expect_refusal({"check", "--attention", faulty("Right")}, 1, "'/no/such/python' cannot be started");
+  expect_refusal({"check", "--attention", faulty("Right")}, 1,
+                 "'/no/such/python' cannot be started");
 }
 
 }  // namespace
