@@ -9,6 +9,10 @@ PythonHost* current = nullptr;
 
 PythonHost* python_host() { return current; }
 
+void need_python_for(const std::string& attention) {
+  if (attention == kPythonAttention && current == nullptr) throw NeedsPython();
+}
+
 void set_python_host(PythonHost* host) { current = host; }
 
 void seed_generators(uint64_t seed) {

@@ -42,8 +42,13 @@ class PythonHost {
   virtual void rethrow_raised() = 0;
 };
 
+/// The name of attentions that are classes of Python.
+inline constexpr const char* kPythonAttention = "python";
+
 /// Null where Python does not host this process.
 PythonHost* python_host();
+/// The same for an attention of that name; throws NeedsPython in place of null. Nothing for others.
+void need_python_for(const std::string& attention);
 void set_python_host(PythonHost* host);
 
 /// torch's generators on all devices, and Python's.

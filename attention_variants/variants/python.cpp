@@ -12,8 +12,6 @@
 namespace lra {
 namespace {
 
-constexpr const char* kName = "python";
-
 struct PythonOptions {
   std::string file;        // ends in .py, or the name of an importable module
   std::string class_name;  // in it
@@ -33,26 +31,25 @@ PythonHost& needed_host(const json& given) {
       throw UsageError(
           fmt::format("attention {0} needs a class: write {0}:FILE.py:Class, or "
                       "{0}:package.module:Class",
-                      kName));
+                      kPythonAttention));
     }
   }
-  PythonHost* host = python_host();
-  if (host == nullptr) throw NeedsPython();
-  return *host;
+  need_python_for(kPythonAttention);
+  return *python_host();
 }
 
 std::shared_ptr<Attention> make_python(const AttentionContext& context, const json& given) {
   PythonHost& host = needed_host(given);
   const json options = host.check(given);
   const auto text = [&](const char* key) { return given[key].get<std::string>(); };
-  return make_outside_attention(context, host.make(options, context),
-                                fmt::format("{}:{}:{}", kName, text("file"), text("class")),
-                                options);
+  return make_outside_attention(
+      context, host.make(options, context),
+      fmt::format("{}:{}:{}", kPythonAttention, text("file"), text("class")), options);
 }
 
 AttentionEntry entry() {
   AttentionEntry made;
-  made.info.name = kName;
+  made.info.name = kPythonAttention;
   made.info.title = "Python class";
   made.info.paper = "the user's own";
   made.info.complexity = "its own";

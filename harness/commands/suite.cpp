@@ -5,7 +5,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <thread>
 
@@ -62,7 +61,7 @@ void run(const SuiteOptions& options) {
     throw Error(fmt::format(
         "{} part(s) of the suite did not end as ok; see the table and their result.json", failed));
   if (!runner.only.empty()) return;
-  for (const std::string& line : suite::next_commands(suite, program_invocation_name))
+  for (const std::string& line : suite::next_commands(suite, host::self_command().called))
     host::say("next: " + line);
 }
 

@@ -1,7 +1,9 @@
 // lra train and lra evaluate.
 #include <fmt/format.h>
 
+#include "attention_variants/base/files.h"
 #include "attention_variants/ops/cpu_isa.h"
+#include "attention_variants/python_host.h"
 #include "harness/commands/commands.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
@@ -84,6 +86,15 @@ struct EvaluateOptions {
   bool as_json = false;
 };
 
+// The name in config.json; "" where there is none, which open_run() tells.
+std::string attention_of(const std::string& run) {
+  const std::filesystem::path file = std::filesystem::path(run) / kConfigFile;
+  if (!std::filesystem::is_regular_file(file)) return "";
+  const json config = read_json(file);
+  const json::json_pointer name("/attention/name");
+  return config.contains(name) && config[name].is_string() ? config[name].get<std::string>() : "";
+}
+
 void run_evaluate(const EvaluateOptions& options, Processes* processes) {
   torch::Device device = torch::kCPU;
   run_collective(processes, [&] { device = own_device(options.device, processes); });
@@ -160,6 +171,8 @@ void add_train_command(CLI::App& app) {
                       "Folder for the run's log as a TensorBoard event file, line by line, too");
   command->callback([options] {
     host::stop_at_signals();
+    // Before the processes of a launcher meet, which they can once.
+    need_python_for(attention_given(options->attention, options->options).name);
     run_together(options->device, [&](Processes* processes) { run_train(*options, processes); });
   });
 }
@@ -181,6 +194,7 @@ void add_evaluate_command(CLI::App& app) {
   command->add_flag("--json", options->as_json, "As JSON");
   command->callback([options] {
     host::stop_at_signals();
+    need_python_for(attention_of(options->run));
     run_together(options->device, [&](Processes* processes) { run_evaluate(*options, processes); });
   });
 }

@@ -17,8 +17,10 @@ namespace {
 namespace fs = std::filesystem;
 
 SelfCommand& current() {
-  static SelfCommand command = {
-      .program = "/proc/self/exe", .words = {"lra"}, .file = "/proc/self/exe"};
+  static SelfCommand command = {.program = "/proc/self/exe",
+                                .words = {"lra"},
+                                .file = "/proc/self/exe",
+                                .called = program_invocation_name};
   return command;
 }
 
@@ -42,11 +44,12 @@ void go_on_under_python(char** argv) {
     throw Error(
         "a class of Python is named, and this build of lra has no module for Python: build it "
         "where "
-        "LibTorch is that of Python's package torch and Python's headers (python3-dev) are there");
+        "LibTorch is that of Python's package torch and Python's headers (libpython3-dev) are "
+        "there");
   }
   const std::string python = environment_variable("LRA_PYTHON").value_or(LRA_TORCH_PYTHON);
   prepend_path("PYTHONPATH", package.parent_path());
-  setenv("LRA_CALLED", argv[0], /*overwrite=*/1);
+  setenv("LRA_CALLED", current().called.c_str(), /*overwrite=*/1);
   setenv("LRA_PROGRAM", fs::canonical(current().file).c_str(), /*overwrite=*/1);
   std::vector<std::string> words = {python, "-m", "lra"};
   std::vector<char*> arguments;

@@ -12,6 +12,7 @@ struct SelfCommand {
   std::filesystem::path program;   // is executed; an absolute path
   std::vector<std::string> words;  // its arguments before those of ours, argv[0] first
   std::filesystem::path file;      // that holds our code
+  std::string called;              // as the user called it; messages do so too
 };
 
 /// This program's file under the name lra, or what set_self_command() said.

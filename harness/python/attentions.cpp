@@ -1,6 +1,7 @@
 // Attentions for Python: as layers, and held against the contract.
 #include <pybind11/stl.h>
 
+#include "attention_variants/python_host.h"
 #include "attention_variants/registry.h"
 #include "harness/commands/check_attention.h"
 #include "harness/python/bindings.h"
@@ -35,9 +36,10 @@ std::string check(const std::string& attention, const std::string& own_class, in
                           .heads = heads,
                           .head_dim = head_dim,
                           .width = dim};
-  request.attention = own_class.empty()
-                          ? parse_attention(attention)
-                          : AttentionSpec{"python", {{"file", attention}, {"class", own_class}}};
+  request.attention =
+      own_class.empty()
+          ? parse_attention(attention)
+          : AttentionSpec{kPythonAttention, {{"file", attention}, {"class", own_class}}};
   return check_attention(request).record().dump();
 }
 

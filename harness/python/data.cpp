@@ -33,7 +33,7 @@ struct Data {
     return inputs;
   }
 
-  std::string text(int64_t index, int64_t input) const {
+  std::string rendered(int64_t index, int64_t input) const {
     if (input < 0 || input >= split.inputs()) throw py::index_error();
     index = valid(index);
     std::vector<int64_t> wide(static_cast<size_t>(split.length(index, input)));
@@ -65,7 +65,7 @@ void bind_data(py::module_& module) {
       .def("size", [](const Data& data) { return data.split.size(); })
       .def("tokens", &Data::tokens)
       .def("label", [](const Data& data, int64_t i) { return data.split.label(data.valid(i)); })
-      .def("text", &Data::text)
+      .def("rendered", &Data::rendered)
       .def("manifest", [](const Data& data) { return data.data.manifest().to_json().dump(); });
   module.def("prepare", &prepare, py::kw_only(), py::arg("task"), py::arg("out"), py::arg("seed"),
              py::arg("count"), py::arg("numbers"), py::arg("difficulty"), unlocked());

@@ -18,7 +18,8 @@ namespace {
 // started with the words `start`, argv[0] first, before their own; `file` is this module.
 int run(std::vector<std::string> words, const std::string& program,
         const std::vector<std::string>& start, const std::string& file) {
-  lra::host::set_self_command({.program = program, .words = start, .file = file});
+  lra::host::set_self_command(
+      {.program = program, .words = start, .file = file, .called = words.front()});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

@@ -96,6 +96,14 @@ bool chooses(const Settings& settings, int64_t step) {
          static_cast<double>(step) > settings.evaluation.select_after * static_cast<double>(steps);
 }
 
+// Parameters, buffers and what else decides the next step are the same bits in all processes.
+void check_same_run(Processes* all, const RunFolder& folder, int64_t step, const Model& model) {
+  if (all == nullptr) return;
+  check_same(*all,
+             fmt::format("{} {} {}", step, sha256(folder.identity().dump()), state_sha256(model)),
+             fmt::format("the run at step {}", step));
+}
+
 [[noreturn]] void throw_stopped(int64_t step, int64_t steps) {
   throw host::Interrupted(
       fmt::format("stopped at step {} of {}; continue with --resume", step, steps));
@@ -156,7 +164,7 @@ class TrainingLoop {
   }
 
   void start() {
-    check_same_model();
+    check_same_run(all_, folder_, at_.step, learner_->model());
     on_rank_zero(all_, [&] {
       contract_ = contract_of(request_, folder_, at_.step);
       folder_.begin(config_json(request_, data_.manifest(), folder_.identity(), contract_), at_,
@@ -164,15 +172,6 @@ class TrainingLoop {
       folder_.keep_file(request_.config.attention_options);
     });
     say_start(request_, data_, learner_->model());
-  }
-
-  // Parameters, buffers and what else decides the next step are the same bits in all processes.
-  void check_same_model() const {
-    if (all_ == nullptr) return;
-    check_same(*all_,
-               fmt::format("{} {} {}", at_.step, sha256(folder_.identity().dump()),
-                           state_sha256(learner_->model())),
-               fmt::format("the run at step {}", at_.step));
   }
 
   // False when the loss or a gradient stops being finite.
@@ -219,11 +218,9 @@ class TrainingLoop {
          .loss = loss,
          .accuracy = accuracy,
          .learning_rate = learning_rate});
-    const std::string note = fmt::format("loss {:.4f} acc {:.1f}%", loss,
-                                         100.0 * static_cast<double>(at_.window_correct) / count);
     at_.window_loss = 0;
     at_.window_correct = at_.window_count = 0;
-    return note;
+    return fmt::format("loss {:.4f} acc {:.1f}%", loss, 100 * accuracy);
   }
 
   void log(LogLine line) {
@@ -235,7 +232,7 @@ class TrainingLoop {
 
   // Evaluates dev at this step and keeps the best; false when its loss is not finite.
   bool evaluate_dev() {
-    check_same_model();
+    check_same_run(all_, folder_, at_.step, learner_->model());
     Evaluation dev;
     try {
       dev = evaluated("dev", evaluation_split(data_, request_.config, "dev"));

@@ -57,9 +57,9 @@ def check(runner, folder):
         if not runner.runs(about):
             print(f"{path.stem:28} not run here")
             continue
-        answer, count, all = runner.answer(about, inputs), count + 1, ours.largest(expected.values())
+        answer, count = runner.answer(about, inputs), count + 1
         for name, theirs in sorted(expected.items()):
-            found = ours.difference(answer[name].reshape(theirs.shape), theirs, all)
+            found = ours.difference(answer[name].reshape(theirs.shape), theirs, ours.scale(about, expected, name))
             worst = max(worst, found)
             print(f"{path.stem:28} {name:24} {found:.1e}")
     print(f"{count} cases, largest difference {worst:.1e}")
@@ -91,6 +91,8 @@ def make(runner, abouts, folder):
         if about["level"] == "model":
             names = [name.removeprefix("param.") for name in inputs if name.startswith("param.")]
             about["ours"]["names"] = ours.names_of(about, names)
+        if cancelled := ours.cancelled(expected):
+            about["cancels"] = cancelled
         write(about, inputs, expected, folder)
         count += 1
     print(f"{count} cases in {folder}")

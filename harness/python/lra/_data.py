@@ -53,7 +53,7 @@ class Dataset(torch.utils.data.Dataset):
 
     def text(self, index: int, input: int = 0) -> str:
         """A sample to look at."""
-        return self._data.text(index, input)
+        return self._data.rendered(index, input)
 
     def collate(self, samples: Sequence[tuple[Any, int]]) -> Batch:
         """A batch of samples, for `collate_fn` of a DataLoader.

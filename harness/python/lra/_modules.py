@@ -21,9 +21,9 @@ import torch
 NAMED = ("file", "class", "sha256")  # options that name the class; the others are keywords
 OFFERED = ("dim", "heads", "head_dim", "max_length", "dropout", "seed")
 
-_loaded = {}  # (file, sha256) -> module
-_registered = {}  # (file, class) -> a class that was given and not named
-_files = set()  # of users' sources: frames in other files are left out of tracebacks
+_loaded: dict = {}  # (file, sha256) -> module
+_registered: dict = {}  # (file, class) -> a class that was given and not named
+_files: set = set()  # of users' sources: frames in other files are left out of tracebacks
 _forks = 0  # of this process
 _called = "python"  # the class that was called last: a backward function is probably its own
 

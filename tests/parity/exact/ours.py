@@ -127,24 +127,34 @@ def largest(tensors):
     return max(np.abs(t).max(initial=0) for t in tensors)
 
 
-def difference(ours, theirs, all=0):
-    """The largest, relative to the largest entry. A tensor far smaller than `all` is one whose terms cancel: rounding is left of it."""
-    found = np.abs(ours - theirs).max(initial=0) / max(largest([theirs]), 1e-6 * all, 1e-300)
+def cancelled(expected):
+    """Names of the tensors whose terms cancel, so that only rounding is left of them: the gradient of a key's bias under a softmax."""
+    return sorted(name for name, tensor in expected.items() if largest([tensor]) <= 1e-14 * largest(expected.values()))
+
+
+def scale(about, expected, name):
+    """What differences of a tensor are relative to: its largest entry; where its terms cancel a millionth of the largest of all."""
+    return 1e-6 * largest(expected.values()) if name in about.get("cancels", ()) else max(largest([expected[name]]), 1e-300)
+
+
+def difference(ours, theirs, scale):
+    """The largest, relative to `scale`."""
+    found = np.abs(ours - theirs).max(initial=0) / scale
     return float(found) if np.isfinite(found) else np.inf
 
 
 def differences(program, about, inputs, expected):
     """Tensor -> difference of ours to the released code's."""
-    ours, found, all = attend(program, about, inputs), {}, largest(expected.values())
+    ours, found = attend(program, about, inputs), {}
     if about["level"] == "model":
         names = about["ours"]["names"]
         for name, theirs in expected.items():
             if name == "logits":
-                found[name] = difference(ours[name], theirs, all)
+                found[name] = difference(ours[name], theirs, scale(about, expected, name))
             elif name.removeprefix("grad.") in names:
                 renamed, form = names[name.removeprefix("grad.")]
                 if "grad.param." + renamed in ours:  # a table that is not trained has none
-                    found[name] = difference(ours["grad.param." + renamed], FORMS[form](theirs), all)
+                    found[name] = difference(ours["grad.param." + renamed], FORMS[form](theirs), scale(about, expected, name))
         compared = {"logits"} | {"grad.param." + names[n.removeprefix("grad.")][0] for n in found if n != "logits"}
         for name in set(ours) - compared:
             found[f"({name}: not compared)"] = np.inf
@@ -156,5 +166,5 @@ def differences(program, about, inputs, expected):
     for name, theirs in expected.items():
         answer, key = (real, name.replace("grad_real.", "grad.")) if name.startswith("grad_real.") else (ours, name)
         if key in answer or not name.startswith("grad.param."):
-            found[name] = difference(answer[key], theirs.reshape(answer[key].shape), all)
+            found[name] = difference(answer[key], theirs.reshape(answer[key].shape), scale(about, expected, name))
     return found

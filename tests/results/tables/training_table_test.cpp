@@ -1,0 +1,69 @@
+// What the tables of training costs show, and what they keep apart.
+#include <gtest/gtest.h>
+
+#include "results/tables/accuracy_table.h"
+#include "tests/results/examples.h"
+
+namespace lra {
+namespace {
+
+TEST(TrainingTable, ShowsMediansOverSeeds) {
+  Result a = example_result("nystrom", 0), b = example_result("nystrom", 1),
+         c = example_result("nystrom", 2);
+  b.training.steps_per_second = 12.0;
+  c.training.steps_per_second = 99.0;
+  const auto tables = training_tables(std::vector<Result>{a, b, c});
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(tables[0].rows,
+            (std::vector<std::vector<std::string>>{
+                {"listops", "nystrom", "12", "655360", "300.5", "200000", "1000", "100", "ok"}}));
+}
+
+TEST(TrainingTable, NeverMixesMachines) {
+  Result other = example_result("standard");
+  other.machine.gpu = "H100";
+  const auto tables = training_tables(std::vector<Result>{example_result("nystrom"), other});
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_TRUE(contains(tables[0].title, "on H100, Xeon"));
+}
+
+TEST(TrainingTable, KeepsRunsOfSeveralProcessesApart) {
+  Result other = example_result("standard");
+  other.training.processes = 4;
+  other.training.engine = "mpi";
+  const std::vector<Result> both{example_result("nystrom"), other};
+  const auto tables = training_tables(both);
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_TRUE(contains(tables[1].title, "on Xeon, 2 cores, 8 GiB, 4 processes (mpi)"));
+  EXPECT_EQ(accuracy_tables(both).size(), 1u) << "the recipe is the same";
+}
+
+TEST(TrainingTable, KeepsApartWhatChangesCostsAlone) {
+  const Result plain = example_result("nystrom");
+  Result one = plain, two = plain, reference = plain, parts = plain;
+  one.training.threads = 1;
+  two.training.threads = 2;
+  reference.config["kernels"] = "reference";
+  parts.config["training"]["micro_batch"] = 8;
+  const std::vector<Result> all{plain, one, two, reference, parts};
+  const auto tables = training_tables(all);
+  ASSERT_EQ(tables.size(), 5u);
+  std::string titles;
+  for (const Table& table : tables) titles += table.title + "\n";
+  for (const char* part : {"GiB\n", "GiB, 1 thread\n", "GiB, 2 threads\n",
+                           "GiB, kernels reference\n", "GiB, batch in parts of 8\n"}) {
+    EXPECT_TRUE(contains(titles, part)) << part << titles;
+  }
+  EXPECT_EQ(accuracy_tables(all).size(), 1u) << "the recipe is the same";
+}
+
+TEST(TrainingTable, CountsARepeatedSeedOnce) {
+  Result again = example_result("nystrom");
+  again.training.steps_per_second = 1000.0;
+  const auto tables = training_tables(std::vector<Result>{example_result("nystrom"), again});
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(tables[0].rows[0][2], "10");
+}
+
+}  // namespace
+}  // namespace lra
