@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "results/statistics/statistics.h"
 
 namespace lra {
+
+std::string LearnedCount::text() const { return fmt::format("{}/{}", learned, of); }
 
 std::vector<double> AccuracyCell::percents() const {
   std::vector<double> values;
@@ -53,8 +56,19 @@ std::string AccuracyCell::text() const {
   const stats::Interval ci = interval();
   std::string result = fmt::format("{:.2f} [{:.2f}, {:.2f}]", percent(), ci.low, ci.high);
   if (ok.size() > 1) result += fmt::format(" n={}", ok.size());
+  const LearnedCount count = learned_count();
+  if (ok.size() > 1 && count.learned < count.of)
+    result += fmt::format(", learned {}", count.text());
+  if (count.mixed()) result += fmt::format(": {:.2f}", learned_only().percent());
   if (!other.empty()) result += fmt::format(" ({})", statuses());
   return result;
+}
+
+AccuracyCell cell_of(std::vector<const Result*> ok, const Baseline& baseline) {
+  AccuracyCell cell{.ok = std::move(ok)};
+  std::ranges::copy_if(cell.ok, std::back_inserter(cell.learned),
+                       [&](const Result* r) { return learned(*r, baseline); });
+  return cell;
 }
 
 AccuracyCells accuracy_cells(const RecipeGroup& group) {
@@ -73,6 +87,9 @@ AccuracyCells accuracy_cells(const RecipeGroup& group) {
       ++cell.other[to_string(r->status)];
     }
   }
+  std::map<std::string, Baseline> baselines;
+  for (const auto& [task, print] : group.fingerprints) baselines[task] = baseline_of(group, task);
+  for (auto& [key, cell] : cells) cell.learned = cell_of(cell.ok, baselines.at(key.second)).learned;
   return cells;
 }
 

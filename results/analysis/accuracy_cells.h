@@ -14,11 +14,38 @@
 
 namespace lra {
 
+/// What needs no learning, in per cent of a task's test split.
+struct Baseline {
+  std::optional<double> chance;    // one over the number of labels that occur
+  std::optional<double> majority;  // the most frequent label
+
+  /// The higher of the two.
+  std::optional<double> highest() const;
+};
+
+Baseline baseline_of(const RecipeGroup& group, const std::string& task);
+
+/// Whether a run's Wilson interval lies above the baseline; true where there is none to hold it to.
+bool learned(const Result& result, const Baseline& baseline);
+
+/// Of the runs of a cell, how many learned the task (learned()).
+struct LearnedCount {
+  size_t learned = 0, of = 0;
+
+  bool mixed() const { return learned > 0 && learned < of; }
+  std::string text() const;  // "3/5"
+};
+
 /// The results of the seeds of one attention on one task.
 struct AccuracyCell {
-  std::vector<const Result*> ok;     // one a seed
-  std::map<std::string, int> other;  // status -> count
-  size_t repeated = 0;               // runs of a seed that is there already
+  std::vector<const Result*> ok;       // one a seed
+  std::vector<const Result*> learned;  // those of `ok` that learned the task, where that is known
+  std::map<std::string, int> other;    // status -> count
+  size_t repeated = 0;                 // runs of a seed that is there already
+
+  LearnedCount learned_count() const { return {.learned = learned.size(), .of = ok.size()}; }
+  /// That of the runs that learned the task alone.
+  AccuracyCell learned_only() const { return {.ok = learned, .learned = learned}; }
 
   /// Of the runs that are ok, in per cent.
   std::vector<double> percents() const;
@@ -30,9 +57,13 @@ struct AccuracyCell {
   /// percent() with interval().
   stats::Estimate estimate() const;
   std::string statuses() const;  // of the others: "oom", "2 oom, crash"
-  /// "37.05 [34.96, 39.19]", "37.40 [33.98, 40.82] n=3 (1 oom)", "diverged"
+  /// "37.05 [34.96, 39.19]", "37.40 [33.98, 40.82] n=3 (1 oom)", "diverged"; of several seeds that
+  /// did not all learn the task "31.20 [20.01, 42.39] n=5, learned 3/5: 38.10"
   std::string text() const;
 };
+
+/// The cell of these runs, one a seed, that are ok.
+AccuracyCell cell_of(std::vector<const Result*> ok, const Baseline& baseline);
 
 using AccuracyCells = std::map<std::pair<std::string, std::string>, AccuracyCell>;  // (row, task)
 
@@ -49,19 +80,5 @@ const Published* nearest(const std::string& protocol, std::span<const Published>
 /// Whether the checkpoint that was tested was chosen by its accuracy on the test set:
 /// evaluation.dev is "test" and evaluation.select_after leaves a choice.
 bool chosen_on_test(const Result& result);
-
-/// What needs no learning, in per cent of a task's test split.
-struct Baseline {
-  std::optional<double> chance;    // one over the number of labels that occur
-  std::optional<double> majority;  // the most frequent label
-
-  /// The higher of the two.
-  std::optional<double> highest() const;
-};
-
-Baseline baseline_of(const RecipeGroup& group, const std::string& task);
-
-/// Whether a run's Wilson interval lies above the baseline; true where there is none to hold it to.
-bool learned(const Result& result, const Baseline& baseline);
 
 }  // namespace lra

@@ -10,7 +10,7 @@
 #include <stdexcept>
 
 #include "attention_variants/base/text.h"
-#include "results/analysis/accuracy_cells.h"
+#include "results/analysis/standings.h"
 #include "results/statistics/statistics.h"
 
 namespace lra {
@@ -95,15 +95,16 @@ std::vector<const Result*> finished(const char* which, std::span<const Result> r
 }
 
 ComparedSide side_of(const char* which, const std::vector<const Result*>& runs,
-                     const std::set<std::string>& names) {
+                     const std::set<std::string>& names, const Baseline& baseline) {
   if (names.size() > 1) {
     refuse(fmt::format("the {} side holds runs of {} attentions ({}); name the runs of one", which,
                        names.size(), fmt::join(names, ", ")));
   }
-  const AccuracyCell cell{.ok = runs};
+  const AccuracyCell cell = cell_of(runs, baseline);
   const stats::Interval ci = cell.interval();
   ComparedSide side{.name = *names.begin(),
                     .runs = runs,
+                    .learned = cell.learned_count(),
                     .accuracy = cell.percent() / 100,
                     .ci95 = {ci.low / 100, ci.high / 100}};
   if (const auto sd = cell.sd()) side.sd = *sd / 100;
@@ -144,8 +145,44 @@ void compare_costs(RunComparison& c) {
   if (peak_a && peak_b) c.memory_ratio = *peak_a / *peak_b;
 }
 
+// What several seeds a side say, or that there is one alone.
+void compare_seeds(RunComparison& c) {
+  const LearningTest learning{.a = c.a.learned, .b = c.b.learned};
+  if (learning.decides()) {
+    c.fisher = learning.p();
+    c.notes.push_back(fmt::format(
+        "WARNING: {}{}: the means differ by which runs learned {}, not by how well",
+        learning.text(), c.fisher ? "" : " show no difference of the attentions", c.task));
+  } else if (c.a.runs.size() < 2 || c.b.runs.size() < 2) {
+    c.notes.emplace_back(
+        "of a single run the intervals hold the sampling of the test set alone: another seed may "
+        "differ by more");
+  } else if (*c.a.sd + *c.b.sd > 0) {
+    const auto fractions = [](const ComparedSide& side) {
+      std::vector<double> values;
+      for (const Result* r : side.runs) values.push_back(r->test->accuracy);
+      return values;
+    };
+    c.welch = stats::welch_test(fractions(c.a), fractions(c.b));
+  } else {
+    c.notes.emplace_back("no Welch test: the seeds of neither side differ");
+  }
+}
+
+void note_learning(RunComparison& c, const Baseline& baseline) {
+  for (const ComparedSide* side : {&c.a, &c.b}) {
+    const auto& [learned, of] = side->learned;
+    if (learned == of) continue;
+    c.notes.push_back(fmt::format(
+        "WARNING: {} was not learned by {} in {} of {} runs: the interval reaches down to {:.2f} "
+        "%, what needs no learning",
+        c.task, side->name, of - learned, of, *baseline.highest()));
+  }
+}
+
 json side_json(const ComparedSide& side) {
-  json value = {{"attention", side.name}, {"accuracy", side.accuracy}};
+  json value = {
+      {"attention", side.name}, {"learned", side.learned.learned}, {"accuracy", side.accuracy}};
   if (side.sd) value["sd"] = *side.sd;
   value["ci95"] = {side.ci95.low, side.ci95.high};
   value["runs"] = json::array();
@@ -184,8 +221,9 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
   std::set<std::string> names_a, names_b;
   for (size_t i = 0; i < all.size(); ++i)
     (i < runs_a.size() ? names_a : names_b).insert(row.at(&all[i]));
-  c.a = side_of("first", runs_a, names_a);
-  c.b = side_of("second", runs_b, names_b);
+  const Baseline baseline = baseline_of(group, c.task);
+  c.a = side_of("first", runs_a, names_a, baseline);
+  c.b = side_of("second", runs_b, names_b, baseline);
   c.difference = c.a.accuracy - c.b.accuracy;
 
   const auto of_a = predictions_of(c.a, c.notes);
@@ -197,34 +235,9 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
       c.mcnemar = stats::mcnemar_p(c.counts->only_a, c.counts->only_b);
     }
   }
-  if (c.a.runs.size() > 1 && c.b.runs.size() > 1) {
-    const auto fractions = [](const ComparedSide& side) {
-      std::vector<double> values;
-      for (const Result* r : side.runs) values.push_back(r->test->accuracy);
-      return values;
-    };
-    if (*c.a.sd + *c.b.sd > 0) {
-      c.welch = stats::welch_test(fractions(c.a), fractions(c.b));
-    } else {
-      c.notes.emplace_back("no Welch test: the seeds of neither side differ");
-    }
-  } else {
-    c.notes.emplace_back(
-        "of a single run the intervals hold the sampling of the test set alone: another seed may "
-        "differ by more");
-  }
+  compare_seeds(c);
   compare_costs(c);
-  const Baseline baseline = baseline_of(group, c.task);
-  for (const ComparedSide* side : {&c.a, &c.b}) {
-    const auto failed =
-        std::ranges::count_if(side->runs, [&](const Result* r) { return !learned(*r, baseline); });
-    if (failed > 0) {
-      c.notes.push_back(fmt::format(
-          "WARNING: {} was not learned by {} in {} of {} runs: the interval reaches down to {:.2f} "
-          "%, what needs no learning",
-          c.task, side->name, failed, side->runs.size(), *baseline.highest()));
-    }
-  }
+  note_learning(c, baseline);
   if (!group.synthetic.empty()) c.notes.emplace_back("synthetic: stand-in data");
   return c;
 }
@@ -250,6 +263,7 @@ json comparison_json(const RunComparison& c) {
                         {"p", *c.mcnemar}};
   }
   if (c.welch) value["welch"] = {{"p", c.welch->p}, {"ci95", interval(c.welch->difference)}};
+  if (c.fisher) value["fisher"] = {{"p", *c.fisher}};
   if (c.time_ratio) value["time_ratio"] = *c.time_ratio;
   if (c.memory_ratio) value["memory_ratio"] = *c.memory_ratio;
   value["notes"] = c.notes;

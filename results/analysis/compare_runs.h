@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "results/analysis/accuracy_cells.h"
 #include "results/analysis/paired.h"
 #include "results/records/result.h"
 #include "results/statistics/hypothesis.h"
@@ -19,9 +20,10 @@ inline constexpr const char* kCompareSchema = "lra.compare/1";
 struct ComparedSide {
   std::string name;                 // as in tables: "nystrom[num_landmarks=32]"
   std::vector<const Result*> runs;  // that are ok, one a seed; into the span that was given
-  double accuracy = 0;              // mean, as a fraction
-  std::optional<double> sd;         // over at least two seeds
-  stats::Interval ci95;             // as AccuracyCell::interval
+  LearnedCount learned;
+  double accuracy = 0;       // mean, as a fraction
+  std::optional<double> sd;  // over at least two seeds
+  stats::Interval ci95;      // as AccuracyCell::interval
 
   /// The median over the runs that say it and are above 0, if there is one.
   std::optional<double> median_cost(std::optional<double> TrainingCost::*which) const;
@@ -32,13 +34,16 @@ struct RunComparison {
   ComparedSide a, b;
   double difference = 0;  // accuracy of a - b
   std::optional<stats::Interval>
-      bootstrap;                          // of the difference, where every run has its predictions
-  std::optional<PairedCounts> counts;     // of a single run a side, with predictions
-  std::optional<double> mcnemar;          // p of those
-  std::optional<stats::WelchTest> welch;  // of at least two seeds a side, some of which differ
-  std::optional<double> time_ratio;       // time a training step takes, a / b
-  std::optional<double> memory_ratio;     // peak memory of training, a / b
-  std::vector<std::string> notes;         // what is not there and why, and what to know
+      bootstrap;                       // of the difference, where every run has its predictions
+  std::optional<PairedCounts> counts;  // of a single run a side, with predictions
+  std::optional<double> mcnemar;       // p of those
+  // Of at least two seeds a side, some of which differ, where all or none learned the task.
+  std::optional<stats::WelchTest> welch;
+  // Of the counts that learned it, where the sides differ in that (LearningTest).
+  std::optional<double> fisher;
+  std::optional<double> time_ratio;    // time a training step takes, a / b
+  std::optional<double> memory_ratio;  // peak memory of training, a / b
+  std::vector<std::string> notes;      // what is not there and why, and what to know
 };
 
 /// Compares the runs of one attention with those of another. Throws std::runtime_error that says

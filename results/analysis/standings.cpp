@@ -1,5 +1,7 @@
 #include "results/analysis/standings.h"
 
+#include <fmt/format.h>
+
 #include <map>
 
 #include "results/analysis/paired.h"
@@ -9,7 +11,11 @@ namespace lra {
 namespace {
 
 void test(const AccuracyCell& cell, const AccuracyCell& best, Standing& standing) {
-  if (cell.ok.size() > 1 && best.ok.size() > 1 && *cell.sd() + *best.sd() == 0) {
+  const LearningTest learning{.a = best.learned_count(), .b = cell.learned_count()};
+  if (learning.decides()) {
+    standing.p = learning.p();
+    (standing.p ? standing.test : standing.reason) = standing.p ? "Fisher" : learning.text();
+  } else if (cell.ok.size() > 1 && best.ok.size() > 1 && *cell.sd() + *best.sd() == 0) {
     standing.reason = "no spread over the seeds";
   } else if (cell.ok.size() > 1 && best.ok.size() > 1) {
     const stats::WelchTest welch = stats::welch_test(cell.percents(), best.percents());
@@ -34,6 +40,23 @@ void test(const AccuracyCell& cell, const AccuracyCell& best, Standing& standing
 }
 
 }  // namespace
+
+bool LearningTest::decides() const {
+  const size_t all = a.learned + b.learned;
+  return all > 0 && all < a.of + b.of;
+}
+
+std::optional<double> LearningTest::p() const {
+  if (a.of < kLeastSeeds || b.of < kLeastSeeds) return std::nullopt;
+  const auto count = [](size_t n) { return static_cast<int64_t>(n); };
+  return stats::fisher_p(count(a.learned), count(a.of), count(b.learned), count(b.of));
+}
+
+std::string LearningTest::text() const {
+  std::string text = fmt::format("learned by {} seeds against {}", a.text(), b.text());
+  if (!p()) text += fmt::format(": fewer than {} a side", kLeastSeeds);
+  return text;
+}
 
 std::string Standing::text() const {
   switch (place) {

@@ -12,13 +12,27 @@ namespace lra {
 /// Below this p a difference counts.
 inline constexpr double kSignificance = 0.05;
 
+/// Whether two sides differ in whether they learned a task: not all of both did, and not none.
+/// Then their means say which seeds learned it, and only counts of enough seeds can tell.
+struct LearningTest {
+  static constexpr size_t kLeastSeeds = 5;  // a side
+
+  LearnedCount a, b;
+
+  bool decides() const;
+  /// Of the two counts, by Fisher's exact test; absent where a side has fewer than kLeastSeeds.
+  std::optional<double> p() const;
+  /// "learned by 3/3 seeds against 1/3: fewer than 5 a side"
+  std::string text() const;
+};
+
 struct Standing {
   enum class Place { best, indistinguishable, below, untested };
   std::string row, task;
   Place place = Place::untested;
-  std::string test;                     // "McNemar" or "Welch"; "" of the best and the untested
-  std::string reason;                   // why it is not tested
-  double difference = 0;                // to the best, in percentage points: at most 0
+  std::string test;       // "McNemar", "Welch" or "Fisher"; "" of the best and the untested
+  std::string reason;     // why it is not tested
+  double difference = 0;  // to the best, in percentage points: at most 0
   std::optional<stats::Interval> ci95;  // of the difference
   std::optional<double> p, adjusted;    // by Holm, over the whole table
 
@@ -29,7 +43,8 @@ struct Standing {
 /// One for each task and attention with a run that is ok, where a task has at least two; by task,
 /// then row. The best has the highest mean. Each other is tested against it: single runs by the
 /// exact McNemar test on their predictions, with a paired bootstrap interval; several seeds on both
-/// sides by Welch's t test over them. All p values of the table are one family.
+/// sides by Welch's t test over them; where LearningTest::decides(), by that alone. All p values of
+/// the table are one family.
 std::vector<Standing> standings(const AccuracyCells& cells);
 
 }  // namespace lra

@@ -1,8 +1,9 @@
-// McNemar, Welch and Holm, on Boost.Math's distributions.
+// McNemar, Fisher, Welch and Holm, on Boost.Math's distributions.
 #include "results/statistics/hypothesis.h"
 
 #include <algorithm>
 #include <boost/math/distributions/binomial.hpp>
+#include <boost/math/distributions/hypergeometric.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <numeric>
@@ -15,6 +16,21 @@ double mcnemar_p(int64_t only_a, int64_t only_b) {
   if (both == 0) return 1;
   const boost::math::binomial fair(static_cast<double>(both), 0.5);
   return std::min(1.0, 2 * boost::math::cdf(fair, static_cast<double>(std::min(only_a, only_b))));
+}
+
+double fisher_p(int64_t a, int64_t a_of, int64_t b, int64_t b_of) {
+  if (a_of == 0 || b_of == 0) return 1;
+  const boost::math::hypergeometric tables(static_cast<uint64_t>(a + b),
+                                           static_cast<uint64_t>(a_of),
+                                           static_cast<uint64_t>(a_of + b_of));
+  // Probabilities that are equal but for rounding count as equal.
+  const double most = boost::math::pdf(tables, static_cast<uint64_t>(a)) * (1 + 1e-7);
+  double p = 0;
+  for (int64_t k = std::max<int64_t>(0, a + b - b_of); k <= std::min(a + b, a_of); ++k) {
+    const double probability = boost::math::pdf(tables, static_cast<uint64_t>(k));
+    if (probability <= most) p += probability;
+  }
+  return std::min(1.0, p);
 }
 
 WelchTest welch_test(std::span<const double> a, std::span<const double> b, double confidence) {

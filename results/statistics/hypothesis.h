@@ -13,6 +13,10 @@ namespace lra::stats {
 /// of so many examples that one of two runs alone gets right. 1 where there are none.
 double mcnemar_p(int64_t only_a, int64_t only_b);
 
+/// Fisher's exact test (Fisher 1922) of two shares, `a` of `a_of` and `b` of `b_of`: the two-sided
+/// p, summed over the tables of these margins that are no more probable. 1 where a side is empty.
+double fisher_p(int64_t a, int64_t a_of, int64_t b, int64_t b_of);
+
 struct WelchTest {
   double p = 1;
   Interval difference;  // of mean(a) - mean(b)

@@ -43,6 +43,7 @@ constexpr const char* kAccuracyColumns[] = {"protocol",
                                             "majority_percent",
                                             "chance_percent",
                                             "runs_learned",
+                                            "learned_percent",
                                             "place",
                                             "difference_to_best",
                                             "difference_low",
@@ -119,10 +120,10 @@ LongCells published_cells(const LongRecipe& recipe, const std::string& row,
 LongCells baseline_cells(const LongRecipe& recipe, const AccuracyCell& cell,
                          const std::string& task) {
   const Baseline baseline = baseline_of(recipe.group, task);
-  const auto good =
-      std::ranges::count_if(cell.ok, [&](const Result* r) { return learned(*r, baseline); });
+  const bool known = baseline.highest().has_value();
   return {fixed(cell.sd()), fixed(baseline.majority), fixed(baseline.chance),
-          baseline.highest() ? fmt::format("{}", good) : ""};
+          known ? fmt::format("{}", cell.learned.size()) : "",
+          known && !cell.learned.empty() ? fixed(cell.learned_only().percent()) : ""};
 }
 
 LongCells standing_cells(const LongRecipe& recipe, const std::pair<std::string, std::string>& key) {

@@ -23,8 +23,7 @@ void note_unlearned(const RecipeGroup& group, const AccuracyCells& cells, const 
   std::vector<std::string> rows;
   for (const auto& [key, cell] : cells) {
     if (key.second != task) continue;
-    const auto failed =
-        std::ranges::count_if(cell.ok, [&](const Result* r) { return !learned(*r, baseline); });
+    const size_t failed = cell.ok.size() - cell.learned.size();
     if (failed == 0) continue;
     rows.push_back(cell.ok.size() == 1
                        ? key.first
@@ -63,12 +62,13 @@ void note_standing(const std::vector<Standing>& all, const std::string& task,
 // What the runs are, whatever they are compared with.
 void note_runs(const RecipeGroup& group, const AccuracyCells& cells,
                const std::vector<std::string>& tasks, std::vector<std::string>& notes) {
-  bool single = false, several = false, repeated = false;
+  bool single = false, several = false, repeated = false, some_learned = false;
   std::map<std::string, std::set<std::string>> sources;  // of what is not generated, by task
   for (const auto& [key, cell] : cells) {
     single |= cell.ok.size() == 1;
     several |= cell.ok.size() > 1;
     repeated |= cell.repeated > 0;
+    some_learned |= cell.ok.size() > 1 && cell.learned.size() < cell.ok.size();
     for (const Result* r : cell.ok) {
       const std::string& source = r->data.source;
       if (!source.empty() && source != "generated") sources[key.second].insert(source);
@@ -89,6 +89,11 @@ void note_runs(const RecipeGroup& group, const AccuracyCells& cells,
     notes.push_back(
         "n seeds: mean and Student's 95 % interval over them, no narrower than Wilson's interval "
         "of the mean on one test set");
+  if (some_learned)
+    notes.push_back(
+        "learned: seeds above what needs no learning, then their mean alone; where attentions "
+        "differ "
+        "in that, a difference is tested by the counts, from 5 seeds a side on");
   if (tasks.size() > 1)
     notes.push_back("average: the interval follows from those of the tasks, which are independent");
   if (repeated) notes.push_back("a seed that ran more than once counts once, the first by path");

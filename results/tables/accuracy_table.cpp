@@ -40,7 +40,11 @@ std::string with_interval(const stats::Estimate& estimate, IntervalText form) {
 
 std::string cell_text(const AccuracyCell& cell, IntervalText form) {
   if (form == IntervalText::ends || cell.ok.empty()) return cell.text();
-  return with_interval(cell.estimate(), form) + (cell.other.empty() ? "" : "*");
+  std::string text = with_interval(cell.estimate(), form) + (cell.other.empty() ? "" : "*");
+  const LearnedCount count = cell.learned_count();
+  if (count.mixed())
+    text += fmt::format(" ({}: {:.2f})", count.text(), cell.learned_only().percent());
+  return text;
 }
 
 // One recipe's table while its rows are added.
@@ -60,9 +64,7 @@ class AccuracyRows {
       row.push_back(it == cells_.end() ? "–" : cell_text(it->second, form_));
       if (it == cells_.end() || it->second.ok.empty()) continue;
       estimates.push_back(it->second.estimate());
-      const Baseline baseline = baseline_of(group_, tasks_[c]);
-      const auto has_learned = [&](const Result* r) { return learned(*r, baseline); };
-      if (std::ranges::all_of(it->second.ok, has_learned))
+      if (it->second.learned.size() == it->second.ok.size())
         values_[c + 1].emplace_back(estimates.back().value, table_.rows.size());
     }
     if (tasks_.size() > 1) {

@@ -57,6 +57,8 @@ std::vector<Table> comparison_tables(const RunComparison& c) {
   row("seeds", seeds_text(c.a), seeds_text(c.b), "");
   row("test accuracy % [95 % interval]", plain(c.a), plain(c.b),
       fmt::format("{:+.2f}", 100 * c.difference));
+  if (c.a.runs.size() > 1 || c.b.runs.size() > 1)
+    row("learned by", c.a.learned.text(), c.b.learned.text(), "");
   if (c.a.sd || c.b.sd)
     row("sd over seeds", c.a.sd ? percent_text(*c.a.sd) : "–", c.b.sd ? percent_text(*c.b.sd) : "–",
         "");
@@ -67,6 +69,8 @@ std::vector<Table> comparison_tables(const RunComparison& c) {
     row("Welch over seeds", "", "", fmt::format("p = {:.4g}", c.welch->p));
     row("Welch, 95 % interval", "", "", interval(c.welch->difference, "[{:+.2f}, {:+.2f}]"));
   }
+  if (c.fisher)
+    row("Fisher of the runs that learned it", "", "", fmt::format("p = {:.4g}", *c.fisher));
   const auto cost = [&](const char* what, std::optional<double> TrainingCost::*which,
                         const std::optional<double>& ratio, const char* times) {
     const auto of_a = c.a.median_cost(which), of_b = c.b.median_cost(which);

@@ -46,6 +46,11 @@ for only_a, only_b in ((0, 0), (1, 0), (5, 5), (3, 12), (121, 95), (300, 200), (
     p = mcnemar([[7, only_a], [only_b, 9]], exact=True).pvalue
     fixture["mcnemar"].append({"only_a": only_a, "only_b": only_b, "p": min(1.0, float(p))})
 
+fixture["fisher"] = []
+for a, a_of, b, b_of in ((3, 5, 5, 5), (0, 5, 5, 5), (1, 10, 9, 10), (5, 5, 5, 5), (0, 3, 0, 4), (2, 7, 30, 41), (17, 40, 12, 90)):
+    p = stats.fisher_exact([[a, a_of - a], [b, b_of - b]]).pvalue
+    fixture["fisher"].append({"a": a, "a_of": a_of, "b": b, "b_of": b_of, "p": float(p)})
+
 fixture["welch"] = []
 for a, b in (([37.1, 36.2, 38.9], [35.0, 35.9, 35.2]), ([50.1, 72.4], [70.0, 73.0, 71.5, 69.8]), ([1, 2, 3], [1, 2, 3])):
     test = stats.ttest_ind(a, b, equal_var=False)

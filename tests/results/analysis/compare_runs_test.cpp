@@ -168,6 +168,26 @@ TEST(CompareRuns, RefusesSidesThatAreNotOneAttentionsFinishedRuns) {
       << "of one seed too";
 }
 
+TEST(CompareRuns, SeedsThatDidNotAllLearnAreComparedByCountsAlone) {
+  std::vector<Result> a, b;
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    a.push_back(compared_run("nystrom", 300 + static_cast<int64_t>(seed), seed));
+    b.push_back(compared_run("standard", seed < 2 ? 310 : 80, seed));
+  }
+  const RunComparison five = compare_runs(a, b);
+  EXPECT_FALSE(five.welch);
+  EXPECT_DOUBLE_EQ(five.fisher.value_or(-1), stats::fisher_p(5, 5, 2, 5));
+  EXPECT_EQ(comparison_json(five)["b"]["learned"], 2);
+  const RunComparison two = compare_runs({a.data(), 2}, {b.data() + 2, 2});
+  EXPECT_FALSE(two.welch || two.fisher);
+  std::string notes;
+  for (const std::string& note : two.notes) notes += note + "\n";
+  EXPECT_TRUE(contains(notes,
+                       "WARNING: learned by 2/2 seeds against 0/2: fewer than 5 a side show no "
+                       "difference of the attentions"))
+      << notes;
+}
+
 TEST(CompareRuns, SaysWhatIsLeftOutAndWhatIsNotThere) {
   Result failed = compared_run("standard", 360, 1), again = compared_run("standard", 350),
          bare = compared_run("nystrom", 400);

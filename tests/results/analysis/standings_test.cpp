@@ -152,6 +152,47 @@ TEST(Standings, TheAccuracyTableWarnsOfWhatWasNotLearned) {
   EXPECT_FALSE(contains(notes_of({unknown}), "WARNING"));
 }
 
+// `learned` of `of` seeds get 30 to 31 of 100 right, the others what needs no learning.
+std::vector<Result> seeds_that_learned(const std::string& attention, int64_t learned, int64_t of) {
+  std::vector<Result> runs;
+  for (int64_t seed = 0; seed < of; ++seed)
+    runs.push_back(
+        seeded_run(attention, seed < learned ? 300 + seed : 100, 0, static_cast<uint64_t>(seed)));
+  return runs;
+}
+
+std::vector<Standing> standings_of_both(std::vector<Result> a, const std::vector<Result>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return standings_of(a);
+}
+
+TEST(Standings, FewSeedsDoNotTellWhoLearnsATask) {
+  const auto few =
+      standings_of_both(seeds_that_learned("luck", 4, 4), seeds_that_learned("other", 0, 4));
+  EXPECT_EQ(of(few, "other").text(),
+            "not tested: learned by 4/4 seeds against 0/4: fewer than 5 a side");
+  EXPECT_FALSE(of(few, "other").p);
+  const auto one =
+      standings_of_both(seeds_that_learned("luck", 1, 1), seeds_that_learned("other", 0, 1));
+  EXPECT_EQ(of(one, "other").place, Place::untested);
+  const auto five =
+      standings_of_both(seeds_that_learned("luck", 5, 5), seeds_that_learned("other", 0, 5));
+  EXPECT_EQ(of(five, "other").test, "Fisher");
+  EXPECT_DOUBLE_EQ(*of(five, "other").p, stats::fisher_p(5, 5, 0, 5));
+  EXPECT_EQ(of(five, "other").place, Place::below);
+  const auto mixed =
+      standings_of_both(seeds_that_learned("luck", 5, 5), seeds_that_learned("other", 3, 5));
+  EXPECT_EQ(of(mixed, "other").text(), "not distinguishable");
+}
+
+TEST(Standings, SeedsThatAllLearnedOrNoneDidAreComparedByTheirMeans) {
+  const auto all = standings_of_both(seeds_that_learned("a", 3, 3), seeds_that_learned("b", 4, 4));
+  EXPECT_EQ(of(all, "a").test, "Welch");
+  std::vector<Result> low = seeds_that_learned("c", 0, 3);
+  low[0] = seeded_run("c", 90);
+  EXPECT_EQ(of(standings_of_both(low, seeds_that_learned("d", 0, 3)), "c").test, "Welch");
+}
+
 TEST(Standings, TheDifferenceTableShowsThem) {
   const auto tables =
       difference_tables(std::vector<Result>{seeded_run("best", 400), seeded_run("far", 300)});

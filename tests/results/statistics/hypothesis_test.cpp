@@ -22,6 +22,16 @@ TEST(Hypothesis, McNemarEqualsStatsmodels) {
   }
 }
 
+TEST(Hypothesis, FisherEqualsScipys) {
+  const json cases = fixture()["fisher"];
+  ASSERT_EQ(cases.size(), 7u);
+  for (const json& c : cases) {
+    const double p = c["p"];
+    EXPECT_NEAR(fisher_p(c["a"], c["a_of"], c["b"], c["b_of"]), p, 1e-10 * p) << c;
+  }
+  EXPECT_EQ(fisher_p(0, 0, 2, 3), 1);
+}
+
 TEST(Hypothesis, WelchEqualsScipys) {
   const json cases = fixture()["welch"];
   ASSERT_EQ(cases.size(), 3u);

@@ -73,7 +73,22 @@ TEST(AccuracyTable, SeedsThatAgreeKeepTheSamplingOfTheTestSet) {
   // statsmodels' proportion_confint(280, 2000, method='wilson')
   const std::vector<Result> seeds{example_result("nystrom", 0, 280),
                                   example_result("nystrom", 1, 280)};
-  EXPECT_EQ(cell(accuracy_tables(seeds)[0], "nystrom", "listops %"), "14.00 [12.55, 15.59] n=2");
+  EXPECT_EQ(cell(accuracy_tables(seeds)[0], "nystrom", "listops %"),
+            "14.00 [12.55, 15.59] n=2, learned 0/2");
+}
+
+TEST(AccuracyTable, SeedsThatDidNotAllLearnTheTaskAreNotHiddenInTheirMean) {
+  // The most frequent label is 17.3 % of the test set: 340 right of 2000 are no more.
+  std::vector<Result> seeds{example_result("nystrom", 0, 760), example_result("nystrom", 1, 340),
+                            example_result("nystrom", 2, 764)};
+  const std::string text = cell(accuracy_tables(seeds)[0], "nystrom", "listops %");
+  EXPECT_TRUE(text.starts_with("31.07 [")) << text;
+  EXPECT_TRUE(text.ends_with("] n=3, learned 2/3: 38.10")) << text;
+  const std::string narrow =
+      cell(accuracy_tables(seeds, {}, IntervalText::half_width)[0], "nystrom", "listops %");
+  EXPECT_TRUE(narrow.ends_with(" (2/3: 38.10)")) << narrow;
+  seeds[1] = example_result("nystrom", 1, 758);
+  EXPECT_FALSE(contains(cell(accuracy_tables(seeds)[0], "nystrom", "listops %"), "learned"));
 }
 
 TEST(AccuracyTable, ARepeatedSeedCountsOnce) {
