@@ -31,6 +31,16 @@ TrainingCost cost_of(const TrainRequest& request, const TrainState& at) {
   return cost;
 }
 
+// The fraction of the most frequent label, where there are samples.
+std::optional<double> majority_of(const Split& split) {
+  std::map<int64_t, int64_t> labels;
+  for (int64_t i = 0; i < split.size(); ++i) ++labels[split.label(i)];
+  int64_t most = 0;
+  for (const auto& [label, count] : labels) most = std::max(most, count);
+  if (split.size() == 0) return std::nullopt;
+  return static_cast<double>(most) / static_cast<double>(split.size());
+}
+
 }  // namespace
 
 Accuracy accuracy_of(const Evaluation& evaluation, int64_t length) {
@@ -69,12 +79,7 @@ Result result_of(const TrainRequest& request, const Manifest& manifest, const Sp
                  .fingerprint = manifest.fingerprint(),
                  .split = manifest.split,
                  .notes = manifest.notes};
-  std::map<int64_t, int64_t> labels;
-  for (int64_t i = 0; i < test.size(); ++i) ++labels[test.label(i)];
-  int64_t most = 0;
-  for (const auto& [label, count] : labels) most = std::max(most, count);
-  if (test.size() > 0)
-    result.data.majority = static_cast<double>(most) / static_cast<double>(test.size());
+  result.data.majority = majority_of(test);
   result.machine = host::machine_of(request.device);
   result.software = host::software_json();
   return result;
@@ -83,6 +88,7 @@ Result result_of(const TrainRequest& request, const Manifest& manifest, const Sp
 Result result_of(const TrainRequest& request, const PreparedData& data, const TrainState& at,
                  const Model* model, const RunOutcome& outcome) {
   Result result = result_of(request, data.manifest(), data.split("test"));
+  result.data.dev_majority = majority_of(evaluation_split(data, request.config, "dev"));
   result.status = outcome.status;
   result.reason = outcome.reason;
   result.steps = at.step;

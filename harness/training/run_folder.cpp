@@ -154,7 +154,13 @@ std::optional<TrainState> RunFolder::load(const char* checkpoint, Model& model,
   return load_checkpoint(path_ / checkpoint, identity_, model, optimizer, device);
 }
 
-void RunFolder::write_result(const Result& result, const std::optional<Evaluation>& tested) const {
+void RunFolder::write_result(Result result, const std::optional<Evaluation>& tested) const {
+  if (result.dev && result.data.dev_majority && fs::exists(path_ / kMetricsFile)) {
+    std::string reason;
+    result.left_majority_at =
+        left_majority_at(parse_run_log(read_file(path_ / kMetricsFile), reason),
+                         *result.data.dev_majority, result.dev->count);
+  }
   if (tested) write_file(path_ / kPredictionsFile, tested->predictions_csv(), Links::replace);
   write_json(path_ / kResultFile, make_result(result), Links::replace);
 }

@@ -63,8 +63,8 @@ class RunFolder {
   std::optional<TrainState> load(const char* checkpoint, Model& model,
                                  torch::optim::AdamW* optimizer, torch::Device device) const;
 
-  /// result.json, and the predictions where there are any.
-  void write_result(const Result& result, const std::optional<Evaluation>& tested) const;
+  /// result.json, with what the log says of the majority, and the predictions where there are any.
+  void write_result(Result result, const std::optional<Evaluation>& tested) const;
 
  private:
   void check_run(Resume resume, Access access) const;

@@ -63,6 +63,7 @@ void data_fields(Fields& f, Record& data, bool ok) {
   f("synthetic", data.synthetic, presence);
   f("fingerprint", data.fingerprint, presence);
   f("majority", data.majority, Presence::sparse, {.most = 1});
+  f("dev_majority", data.dev_majority, Presence::sparse, {.most = 1});
   f("split", data.split, Presence::sparse);
   f.texts("notes", data.notes);
 }
@@ -86,6 +87,8 @@ void result_fields(Fields& f, Record& r) {
   accuracy("dev", r.dev, Presence::sparse);
   f("best_step", r.best_step);
   f("steps", r.steps);
+  f("left_majority_at", r.left_majority_at,
+    r.data.dev_majority ? Presence::nullable : Presence::sparse);
   f("parameters", r.parameters);
   f.group("training", Presence::optional,
           [&r](auto& inner) { training_fields(inner, r.training); });

@@ -50,12 +50,13 @@ struct TrainingCost {
 };
 
 struct DataRecord {
-  std::string source;              // "generated", or the path given and what it was
-  bool synthetic = false;          // stand-in data: every table made with it says so
-  std::string fingerprint;         // SHA-256 over the files' hashes
-  std::optional<double> majority;  // fraction of the test split's most frequent label
-  std::string split;               // how train, dev and test were divided; "" = not said
-  json notes = json::array();      // texts: what to know of the data
+  std::string source;                  // "generated", or the path given and what it was
+  bool synthetic = false;              // stand-in data: every table made with it says so
+  std::string fingerprint;             // SHA-256 over the files' hashes
+  std::optional<double> majority;      // fraction of the test split's most frequent label
+  std::optional<double> dev_majority;  // of the dev split's; records of before lack it
+  std::string split;                   // how train, dev and test were divided; "" = not said
+  json notes = json::array();          // texts: what to know of the data
 };
 
 /// The budget of the suite that a run is a cell of.
@@ -80,6 +81,8 @@ struct Result {
   std::optional<Accuracy> dev;   // of the best checkpoint
   std::optional<int64_t> best_step;
   std::optional<int64_t> steps;  // optimiser steps done
+  // left_majority_at() of its log; with data.dev_majority, nothing says that it never did.
+  std::optional<int64_t> left_majority_at;
   std::optional<int64_t> parameters;
   TrainingCost training;
   DataRecord data;  // required where the status is ok

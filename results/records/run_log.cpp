@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 
 #include "results/records/record_fields.h"
+#include "results/statistics/statistics.h"
 
 namespace lra {
 namespace {
@@ -91,6 +93,20 @@ std::string cut_run_log(std::string_view text, int64_t step, bool pending) {
       },
       [](int64_t, const std::exception&) {});
   return kept;
+}
+
+std::optional<int64_t> left_majority_at(std::span<const LogLine> log, double majority,
+                                        int64_t count) {
+  std::optional<int64_t> left;
+  for (const LogLine& line : log) {
+    if (line.split != LogSplit::dev) continue;
+    const auto correct =
+        static_cast<int64_t>(std::llround(line.accuracy * static_cast<double>(count)));
+    const bool above = stats::wilson_interval(correct, count).low > majority;
+    if (above && left) return left;
+    left = above ? std::optional(line.step) : std::nullopt;
+  }
+  return left;
 }
 
 LogTail read_log_tail(const std::filesystem::path& path) {

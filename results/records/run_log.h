@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,13 @@ std::vector<LogLine> parse_run_log(std::string_view text, std::string& reason);
 /// line), as they stand. An evaluation at that step that is `pending` will be made again, and
 /// write its line again.
 std::string cut_run_log(std::string_view text, int64_t step, bool pending);
+
+/// The step of the first evaluation of dev, on `count` examples, whose Wilson interval (95 %) lies
+/// above `majority`, the fraction of the most frequent label, and the next one's too: of many
+/// evaluations at chance one in forty lies above it. The last needs none after it. Nothing where
+/// there is none.
+std::optional<int64_t> left_majority_at(std::span<const LogLine> log, double majority,
+                                        int64_t count);
 
 /// The end of a log.
 struct LogTail {

@@ -45,6 +45,10 @@ std::string contract_text(const std::optional<ContractRecord>& contract) {
   return fmt::format("{}; {}", contract->count(), contract->failures());
 }
 
+std::string left_text(const Result& r) {
+  return r.data.dev_majority && !r.left_majority_at ? "never" : number(r.left_majority_at);
+}
+
 Table result_table(const Result& r) {
   const auto fraction = [](std::optional<double> value) {
     return value ? fmt::format("{:.2f} %", 100 * *value) : "";
@@ -59,6 +63,7 @@ Table result_table(const Result& r) {
                                  {"chance", fraction(chance)},
                                  {"checkpoint of step", number(r.best_step)},
                                  {"steps", number(r.steps)},
+                                 {"dev above its most frequent label from step", left_text(r)},
                                  {"parameters", number(r.parameters)},
                                  {"training, s", number(r.training.seconds)},
                                  {"steps/s", number(r.training.steps_per_second)},

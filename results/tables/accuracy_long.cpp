@@ -79,6 +79,8 @@ constexpr const char* kRunColumns[] = {"task",
                                        "synthetic",
                                        "fingerprint",
                                        "majority",
+                                       "dev_majority",
+                                       "left_majority_at",
                                        "machine",
                                        "contract",
                                        "contract_failures",
@@ -212,6 +214,7 @@ Table results_long(std::span<const Result> results) {
             number_text(r.training.steps_per_second), number_text(r.training.tokens_per_second),
             number_text(r.training.peak_memory_mib), r.data.source,
             r.data.synthetic ? "true" : "false", r.data.fingerprint, number_text(r.data.majority),
+            number_text(r.data.dev_majority), integer_text(r.left_majority_at),
             machine_setting_text(r), r.contract ? r.contract->count() : "",
             r.contract ? r.contract->failures() : "", r.path});
     table.rows.push_back(std::move(row));

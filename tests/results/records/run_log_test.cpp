@@ -50,6 +50,27 @@ TEST(RunLog, IsCutToWhatTheRunHasBehindIt) {
   EXPECT_EQ(cut_run_log(all, 9, /*pending=*/false), "");
 }
 
+std::vector<LogLine> evaluations(const std::vector<double>& accuracies) {
+  std::vector<LogLine> log;
+  for (const double accuracy : accuracies) {
+    const auto step = static_cast<int64_t>(100 * (log.size() / 2 + 1));
+    log.push_back({.step = step, .split = LogSplit::train, .accuracy = 0.9});
+    log.push_back({.step = step, .split = LogSplit::dev, .accuracy = accuracy});
+  }
+  return log;
+}
+
+TEST(RunLog, LeavesTheMajorityWhereTwoEvaluationsLieAboveIt) {
+  // Wilson's interval of 0.2 on 2000 reaches down to 0.183, that of 0.19 to 0.173.
+  EXPECT_EQ(left_majority_at(evaluations({0.17, 0.19, 0.2, 0.25, 0.17}), 0.18, 2000), 300);
+  EXPECT_EQ(left_majority_at(evaluations({0.17, 0.2, 0.17, 0.17}), 0.18, 2000), std::nullopt);
+  EXPECT_EQ(left_majority_at(evaluations({0.2, 0.17, 0.2, 0.2}), 0.18, 2000), 300);
+  EXPECT_EQ(left_majority_at(evaluations({0.17, 0.17, 0.25}), 0.18, 2000), 300) << "the last";
+  EXPECT_EQ(left_majority_at(evaluations({0.2, 0.2}), 0.18, 100), std::nullopt)
+      << "few examples have wide intervals";
+  EXPECT_EQ(left_majority_at({}, 0.18, 2000), std::nullopt);
+}
+
 TEST(MetricsTailTest, ReadsTheEndOfALongLog) {
   const Scratch scratch;
   const std::filesystem::path path = scratch.path() / "metrics.jsonl";
