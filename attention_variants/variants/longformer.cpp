@@ -49,7 +49,38 @@ struct LongformerOptions {
           std::to_string(window));
     }
   }
+
+  // Positions seen to the left; to the right they are window/2.
+  int64_t left() const { return (window - (window_form == WindowForm::counted ? 1 : 0)) / 2; }
+
+  bool sees_all(int64_t length) const { return left() >= length - 1 || global_tokens >= length; }
 };
+
+// How a sequence is cut: `count` blocks of queries, each with a stretch of block + 2 half keys.
+struct Layout {
+  int64_t half, block, count;
+};
+
+Layout lay_out(const LongformerOptions& options, int64_t length) {
+  const int64_t half = options.window / 2;
+  const int64_t block = std::min(std::clamp<int64_t>(half, 16, 128), length);
+  // At least `half` absent rows follow each sample, so that no stretch reaches into the next one.
+  return {half, block, ops::reference::block_count(length + half, block)};
+}
+
+// Which of the keys of its stretch each query of a block sees, [block,block + 2 half] bool.
+torch::Tensor band(const LongformerOptions& options, int64_t block,
+                   const torch::TensorOptions& place) {
+  const int64_t half = options.window / 2;
+  const auto positions = [&](int64_t count) {
+    return torch::arange(count, place.dtype(torch::kLong));
+  };
+  const torch::Tensor step = positions(block + 2 * half) - positions(block).unsqueeze(1);
+  return step.ge(half - options.left()).logical_and(step.le(2 * half));
+}
+
+// Room for one column beyond d, in the multiples of 8 that GPU kernels need.
+int64_t longformer_width(int64_t d) { return (d / 8 + 1) * 8; }
 
 class LongformerAttention : public ProjectedAttention {
  public:
@@ -70,7 +101,7 @@ class LongformerAttention : public ProjectedAttention {
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
-    if (sees_all(length)) {
+    if (options_.sees_all(length)) {
       return ops::softmax_attention_bytes(context_.kernels,
                                           {rows, length, length, d, d, element_size});
     }
@@ -82,18 +113,19 @@ class LongformerAttention : public ProjectedAttention {
 
   int64_t flops(int64_t batch, int64_t length) const override {
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
-    if (sees_all(length)) return 4 * rows * length * length * d;
-    const Layout layout = lay_out(length);
+    if (options_.sees_all(length)) return 4 * rows * length * length * d;
+    const Layout layout = lay_out(options_, length);
     const int64_t keys = options_.global_tokens + layout.block + 2 * layout.half;
     return 4 * rows *
-           (layout.count * layout.block * keys * wider(d) + options_.global_tokens * length * d);
+           (layout.count * layout.block * keys * longformer_width(d) +
+            options_.global_tokens * length * d);
   }
 
  private:
   torch::Tensor of_tokens(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                           const torch::Tensor& mask) const {
     const int64_t length = q.size(2);
-    if (sees_all(length)) {
+    if (options_.sees_all(length)) {
       return ops::softmax_attention(
           context_.kernels,
           {q, k, v, mask, mask, {.dropout = options_.dropout, .training = is_training()}});
@@ -108,8 +140,8 @@ class LongformerAttention : public ProjectedAttention {
   int64_t by_bands_bytes(int64_t rows, int64_t length, int64_t element_size) const {
     if (options_.global_tokens > 0) return -1;
     const int64_t d = context_.head_dim;
-    const Layout layout = lay_out(length);
-    const int64_t width = wider(d), span = layout.block + 2 * layout.half;
+    const Layout layout = lay_out(options_, length);
+    const int64_t width = longformer_width(d), span = layout.block + 2 * layout.half;
     // q, k, v and the output in blocks, k and v with a margin to each side.
     const int64_t blocks = 4 * rows * layout.count * layout.block * width,
                   margins = 4 * layout.half * context_.heads * width;
@@ -122,12 +154,12 @@ class LongformerAttention : public ProjectedAttention {
 
   ops::SparsityPattern pattern(int64_t length) const {
     const int64_t g = options_.global_tokens, half = options_.window / 2,
-                  block = lay_out(length).block;
-    ops::SparsityPattern pattern{.tiles = {}, .before = left(), .after = half};
+                  block = lay_out(options_, length).block;
+    ops::SparsityPattern pattern{.tiles = {}, .before = options_.left(), .after = half};
     if (g > 0) pattern.tiles.push_back({.queries = {0, g}, .keys = {{0, length}}, .unbounded = 1});
     for (int64_t begin = g; begin < length; begin += block) {
       const int64_t end = std::min(begin + block, length);
-      const ops::KeyRange band{std::max(g, begin - left()), std::min(length, end + half)};
+      const ops::KeyRange band{std::max(g, begin - options_.left()), std::min(length, end + half)};
       // The band leaves the global tokens out: each pair counts once.
       pattern.tiles.push_back({.queries = {begin, end}, .keys = {{0, g}, band}, .unbounded = 1});
     }
@@ -151,48 +183,14 @@ class LongformerAttention : public ProjectedAttention {
     return ops::zero_padded_rows(out.to(q.scalar_type()), mask);
   }
 
-  // How a sequence is cut: `count` blocks of queries, each with a stretch of block + 2 half keys.
-  struct Layout {
-    int64_t half, block, count;
-  };
-
-  bool sees_all(int64_t length) const {
-    return left() >= length - 1 || options_.global_tokens >= length;
-  }
-
-  // Positions seen to the left; to the right they are window/2.
-  int64_t left() const {
-    return (options_.window - (options_.window_form == WindowForm::counted ? 1 : 0)) / 2;
-  }
-
-  Layout lay_out(int64_t length) const {
-    const int64_t half = options_.window / 2;
-    const int64_t block = std::min(std::clamp<int64_t>(half, 16, 128), length);
-    // At least `half` absent rows follow each sample, so that no stretch reaches into the next one.
-    return {half, block, ops::reference::block_count(length + half, block)};
-  }
-
-  // Room for one column beyond d, in the multiples of 8 that GPU kernels need.
-  static int64_t wider(int64_t d) { return (d / 8 + 1) * 8; }
-
-  // Which of the keys of its stretch each query of a block sees, [block,block + 2 half] bool.
-  torch::Tensor band(int64_t block, const torch::TensorOptions& options) const {
-    const int64_t half = options_.window / 2;
-    const auto positions = [&](int64_t count) {
-      return torch::arange(count, options.dtype(torch::kLong));
-    };
-    const torch::Tensor step = positions(block + 2 * half) - positions(block).unsqueeze(1);
-    return step.ge(half - left()).logical_and(step.le(2 * half));
-  }
-
   // Which keys a row sees is the same in every block; which keys are there is not, and a mask of
   // both would hold B x N x (block + window). So their absence is a column of the keys, times 1 in
   // the queries: kAbsentLogit, or 0.
   torch::Tensor banded(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) const {
     const int64_t batch = q.size(0), heads = q.size(1), length = q.size(2), d = q.size(3);
-    const int64_t g = options_.global_tokens, width = wider(d);
-    const auto [half, block, count] = lay_out(length);
+    const int64_t g = options_.global_tokens, width = longformer_width(d);
+    const auto [half, block, count] = lay_out(options_, length);
     const int64_t rows = count * block, span = block + 2 * half;
 
     // All samples' rows in one tensor, with `margin` rows before and after:
@@ -224,7 +222,7 @@ class LongformerAttention : public ProjectedAttention {
     torch::Tensor keys = stretches(flat(k, half, ops::reference::kAbsentLogit, in_band)),
                   values = stretches(flat(v, half, 0, none));
 
-    torch::Tensor seen = band(block, mask.options());  // [block,span]
+    torch::Tensor seen = band(options_, block, mask.options());  // [block,span]
     if (g > 0) {
       const auto with_global = [&](const torch::Tensor& x, const torch::Tensor& column,
                                    const torch::Tensor& others) {
