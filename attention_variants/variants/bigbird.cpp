@@ -77,6 +77,18 @@ torch::Tensor draw_blocks(int64_t heads, int64_t count, int64_t r, uint64_t seed
   return table;
 }
 
+constexpr int64_t kFixedBlocks = 5;  // the first, the last, the one before, own, the one after
+
+// The blocks that each between the ends sees whatever is drawn [count-2,5]; -1 = none.
+torch::Tensor fixed_blocks(int64_t count) {
+  const torch::Tensor own = torch::arange(1, count - 1, torch::kLong);
+  const torch::Tensor ends = torch::tensor({int64_t{0}, count - 1}).expand({count - 2, 2});
+  // A neighbour that is an end is there already.
+  const torch::Tensor before = (own - 1).masked_fill(own.eq(1), -1),
+                      after = (own + 1).masked_fill(own.eq(count - 2), -1);
+  return torch::cat({ends, torch::stack({before, own, after}, 1)}, 1);
+}
+
 class BigbirdAttention : public ProjectedAttention {
  public:
   BigbirdAttention(const AttentionContext& context, const BigbirdOptions& options)
@@ -137,7 +149,7 @@ class BigbirdAttention : public ProjectedAttention {
     if (sees_all(count)) return vectors * length * length;
     const int64_t ends = length - (count - 2) * block;  // positions in the first and last block
     return vectors *
-           (ends * length + (count - 2) * block * (fixed + options_.random_blocks) * block);
+           (ends * length + (count - 2) * block * (kFixedBlocks + options_.random_blocks) * block);
   }
 
  private:
@@ -158,8 +170,6 @@ class BigbirdAttention : public ProjectedAttention {
                                  by_blocks(q, k, v, mask).to(q.scalar_type()), mask);
                            }});
   }
-
-  static constexpr int64_t fixed = 5;  // the first block, the last, the one before, own, after
 
   // The second block sees four without the random ones; the others between the ends at least as
   // many.
@@ -238,16 +248,10 @@ class BigbirdAttention : public ProjectedAttention {
   // The blocks that those between the ends see [H,count-2,5+r]; -1 = none.
   torch::Tensor seen_blocks(int64_t heads, int64_t count) const {
     const int64_t inner = count - 2;
-    const torch::Tensor own = torch::arange(1, count - 1, torch::kLong);
-    const torch::Tensor ends = torch::tensor({int64_t{0}, count - 1}).expand({inner, 2});
-    // A neighbour that is an end is there already.
-    const torch::Tensor before = (own - 1).masked_fill(own.eq(1), -1),
-                        after = (own + 1).masked_fill(own.eq(count - 2), -1);
-    const torch::Tensor always =
-        torch::cat({ends, torch::stack({before, own, after}, 1)}, 1);  // [inner,5]
     const torch::Tensor random = given_.defined() ? given_.cpu() : drawn(heads, count);
-    return torch::cat(
-        {always.unsqueeze(0).expand({heads, inner, fixed}), random.narrow(1, 1, inner)}, 2);
+    return torch::cat({fixed_blocks(count).unsqueeze(0).expand({heads, inner, kFixedBlocks}),
+                       random.narrow(1, 1, inner)},
+                      2);
   }
 
   torch::Tensor draw(int64_t heads, int64_t count) const {
