@@ -122,6 +122,16 @@ int go_on_under_python(char** argv) {
   }
 }
 
+std::string version_line() {
+  const json software = host::software_json();
+  std::string text = "lra " LRA_VERSION;
+  for (const auto& [name, version] : software.items()) {
+    if (name != "lra") text += fmt::format(" · {} {}", name, version.get<std::string>());
+  }
+  return text + fmt::format(" · cuda {} · mpi {} · nccl {}", host::cuda_version(), mpi_version(),
+                            nccl_version());
+}
+
 }  // namespace
 
 int run_program(int argc, char** argv) {
@@ -130,15 +140,7 @@ int run_program(int argc, char** argv) {
       "Wherever an attention is named, options may follow in brackets: nystrom[num_landmarks=32];\n"
       "python:FILE.py:Class and torchscript:FILE.pt are modules of your own.",
       "lra"};
-  app.set_version_flag("--version", [] {
-    const json software = host::software_json();
-    std::string text = "lra " LRA_VERSION;
-    for (const auto& [name, version] : software.items()) {
-      if (name != "lra") text += fmt::format(" · {} {}", name, version.get<std::string>());
-    }
-    return text + fmt::format(" · cuda {} · mpi {} · nccl {}", host::cuda_version(), mpi_version(),
-                              nccl_version());
-  });
+  app.set_version_flag("--version", version_line);
   bool quiet = false;
   app.add_flag("--quiet", quiet, "No progress and no notes on stderr, errors alone");
   bool wide = false;
