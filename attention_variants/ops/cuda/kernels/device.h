@@ -104,9 +104,10 @@ void launch(void (*kernel)(Params), const Dim3& grid, const Dim3& block, size_t 
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(shared)));
   }
-  kernel<<<dim3(grid.x, grid.y, grid.z), dim3(block.x, block.y, block.z), shared,
-           static_cast<cudaStream_t>(stream)> > >(params);
-  check(cudaGetLastError());
+  Params copy = params;
+  void* arguments[] = {&copy};
+  check(cudaLaunchKernel(kernel, dim3(grid.x, grid.y, grid.z), dim3(block.x, block.y, block.z),
+                         arguments, shared, static_cast<cudaStream_t>(stream)));
 #endif
 }
 

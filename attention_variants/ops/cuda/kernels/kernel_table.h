@@ -2,11 +2,13 @@
 #pragma once
 
 #include "attention_variants/ops/cuda/kernels/add_norm.h"
+#include "attention_variants/ops/cuda/kernels/sum_parts.h"
 
 namespace lra::ops::cuda {
 
 struct KernelTable {
   void (*add_norm)(const AddNormParams&, Stream);
+  void (*sum_parts)(const SumPartsParams&, Stream);
 };
 
 }  // namespace lra::ops::cuda
