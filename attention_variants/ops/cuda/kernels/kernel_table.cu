@@ -4,6 +4,7 @@ extern "C" const lra::ops::cuda::KernelTable* lra_cuda_kernels() {
   using namespace lra::ops::cuda;  // NOLINT
   static const KernelTable table = {
       launch_add_norm,
+      launch_add_norm_backward,
       launch_sum_parts,
   };
   return &table;

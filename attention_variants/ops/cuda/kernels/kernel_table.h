@@ -8,6 +8,7 @@ namespace lra::ops::cuda {
 
 struct KernelTable {
   void (*add_norm)(const AddNormParams&, Stream);
+  void (*add_norm_backward)(const AddNormBackwardParams&, Stream);
   void (*sum_parts)(const SumPartsParams&, Stream);
 };
 
