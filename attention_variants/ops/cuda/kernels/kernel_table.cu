@@ -1,0 +1,10 @@
+#include "attention_variants/ops/cuda/kernels/kernel_table.h"
+
+extern "C" const lra::ops::cuda::KernelTable* lra_cuda_kernels() {
+  using namespace lra::ops::cuda;  // NOLINT
+  static const KernelTable table = {
+      launch_add_norm,
+      launch_sum_parts,
+  };
+  return &table;
+}
