@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "attention_variants/ops/cuda/kernels/head_rows.h"
-#include "attention_variants/ops/cuda/kernels/storage.h"
+#include "attention_variants/ops/cuda/kernels/params.h"
 
 namespace lra::ops::cuda {
 
@@ -40,7 +40,15 @@ struct DepthwiseConvWeightParams {
   float* grad_weights;          // [H,K]
 };
 
-int64_t depthwise_conv_scratch(int batch, int heads, int length, int depth, int taps);
+/// Parts of the sum over B, N and d: of kConvPartRows rows and kConvPartColumns columns.
+inline constexpr int kConvPartRows = 128, kConvPartColumns = 32;
+constexpr int64_t depthwise_conv_parts(int batch, int length, int depth) {
+  return int64_t{batch} * ((length + kConvPartRows - 1) / kConvPartRows) *
+         ((depth + kConvPartColumns - 1) / kConvPartColumns);
+}
+constexpr int64_t depthwise_conv_scratch(int batch, int heads, int length, int depth, int taps) {
+  return depthwise_conv_parts(batch, length, depth) * heads * taps;
+}
 
 /// Writes grad_weights, by two kernels: sums of parts, added up in a fixed order.
 void launch_depthwise_conv_weight_grad(const DepthwiseConvWeightParams& params, Stream stream);

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "attention_variants/ops/cuda/kernels/head_rows.h"
-#include "attention_variants/ops/cuda/kernels/storage.h"
+#include "attention_variants/ops/cuda/kernels/params.h"
 
 namespace lra::ops::cuda {
 
