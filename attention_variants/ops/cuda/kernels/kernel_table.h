@@ -2,6 +2,8 @@
 #pragma once
 
 #include "attention_variants/ops/cuda/kernels/add_norm.h"
+#include "attention_variants/ops/cuda/kernels/depthwise_conv.h"
+#include "attention_variants/ops/cuda/kernels/landmarks.h"
 #include "attention_variants/ops/cuda/kernels/sum_parts.h"
 
 namespace lra::ops::cuda {
@@ -9,6 +11,10 @@ namespace lra::ops::cuda {
 struct KernelTable {
   void (*add_norm)(const AddNormParams&, Stream);
   void (*sum_parts)(const SumPartsParams&, Stream);
+  void (*landmarks_forward)(const LandmarksParams&, Stream);
+  void (*landmarks_backward)(const LandmarksParams&, Stream);
+  void (*depthwise_conv)(const DepthwiseConvParams&, Stream);
+  void (*depthwise_conv_weight_grad)(const DepthwiseConvWeightParams&, Stream);
 };
 
 }  // namespace lra::ops::cuda
