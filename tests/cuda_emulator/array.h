@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "cuda_emulator/emulator.h"
+#include "tests/cuda_emulator/emulator.h"
 
 namespace lra::emulator {
 

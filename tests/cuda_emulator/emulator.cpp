@@ -1,5 +1,5 @@
 #undef _FORTIFY_SOURCE  // its longjmp refuses another stack
-#include "cuda_emulator/emulator.h"
+#include "tests/cuda_emulator/emulator.h"
 
 #include <algorithm>
 #include <deque>
@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "cuda_emulator/fiber.h"
+#include "tests/cuda_emulator/fiber.h"
 
 constinit thread_local lra::emulator::Index threadIdx, blockIdx, blockDim, gridDim;
 

@@ -1,5 +1,5 @@
 #undef _FORTIFY_SOURCE  // its longjmp refuses another stack
-#include "cuda_emulator/fiber.h"
+#include "tests/cuda_emulator/fiber.h"
 
 #include <setjmp.h>
 #include <sys/mman.h>

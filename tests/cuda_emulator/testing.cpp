@@ -1,4 +1,4 @@
-#include "cuda_emulator/testing.h"
+#include "tests/cuda_emulator/testing.h"
 
 #include "attention_variants/base/philox.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cuda_emulator/array.h"
+#include "tests/cuda_emulator/array.h"
 
 namespace lra::emulator {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #if defined(LRA_CUDA_EMULATOR)
-#include "cuda_emulator/emulator.h"
+#include "tests/cuda_emulator/emulator.h"
 #else
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>

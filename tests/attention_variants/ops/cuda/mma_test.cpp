@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
-#include "cuda_emulator/array.h"
-#include "cuda_emulator/testing.h"
+#include "tests/cuda_emulator/array.h"
+#include "tests/cuda_emulator/testing.h"
 
 namespace lra::ops::cuda {
 namespace {
