@@ -5,6 +5,12 @@ extern "C" const lra::ops::cuda::KernelTable* lra_cuda_kernels() {
   static const KernelTable table = {
       launch_add_norm,
       launch_sum_parts,
+      launch_block_sparse_forward,
+      launch_block_sparse_backward,
+      launch_lsh_forward,
+      launch_lsh_backward,
+      launch_linear_attention_forward,
+      launch_linear_attention_backward,
   };
   return &table;
 }

@@ -2,6 +2,9 @@
 #pragma once
 
 #include "attention_variants/ops/cuda/kernels/add_norm.h"
+#include "attention_variants/ops/cuda/kernels/block_sparse_attention.h"
+#include "attention_variants/ops/cuda/kernels/linear_attention.h"
+#include "attention_variants/ops/cuda/kernels/lsh_attention.h"
 #include "attention_variants/ops/cuda/kernels/sum_parts.h"
 
 namespace lra::ops::cuda {
@@ -9,6 +12,12 @@ namespace lra::ops::cuda {
 struct KernelTable {
   void (*add_norm)(const AddNormParams&, Stream);
   void (*sum_parts)(const SumPartsParams&, Stream);
+  void (*block_sparse_forward)(const BlockSparseParams&, Stream);
+  void (*block_sparse_backward)(const BlockSparseParams&, Stream);
+  void (*lsh_forward)(const LshParams&, Stream);
+  void (*lsh_backward)(const LshParams&, Stream);
+  void (*linear_attention_forward)(const LinearAttentionParams&, Stream);
+  void (*linear_attention_backward)(const LinearAttentionParams&, Stream);
 };
 
 }  // namespace lra::ops::cuda
