@@ -3,8 +3,18 @@
 extern "C" const lra::ops::cuda::KernelTable* lra_cuda_kernels() {
   using namespace lra::ops::cuda;  // NOLINT
   static const KernelTable table = {
-      launch_add_norm,           launch_sum_parts,      launch_landmarks_forward,
-      launch_landmarks_backward, launch_depthwise_conv, launch_depthwise_conv_weight_grad,
+      launch_add_norm,
+      launch_sum_parts,
+      launch_landmarks_forward,
+      launch_landmarks_backward,
+      launch_depthwise_conv,
+      launch_depthwise_conv_weight_grad,
+      launch_block_sparse_forward,
+      launch_block_sparse_backward,
+      launch_lsh_forward,
+      launch_lsh_backward,
+      launch_linear_attention_forward,
+      launch_linear_attention_backward,
   };
   return &table;
 }
