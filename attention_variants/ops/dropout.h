@@ -16,6 +16,16 @@ namespace lra::ops {
 /// Of 65536: the share that a dropout of probability p drops.
 inline int64_t dropout_threshold(double p) { return std::lround(p * 65536); }
 
+/// A dropout whose seed is drawn: that of one tensor.
+struct DrawnDropout {
+  uint64_t seed = 0;
+  uint32_t threshold = 0;  // of 65536: the share that is dropped; 0 = nothing is
+  int64_t first = 0;       // the index of the tensor's first element in that of the whole batch
+};
+
+/// That of a call of philox_dropout() on `count` elements, its seed drawn as that would; p below 1.
+DrawnDropout draw_dropout(double p, bool training, int64_t count);
+
 struct DropoutShape {
   double p = 0;
 };

@@ -4,9 +4,14 @@ extern "C" const lra::ops::cuda::KernelTable* lra_cuda_kernels() {
   using namespace lra::ops::cuda;  // NOLINT
   static const KernelTable table = {
       launch_add_norm,
+      launch_add_norm_backward,
       launch_sum_parts,
       launch_landmarks_forward,
       launch_landmarks_backward,
+      launch_dropout_rows_forward,
+      launch_dropout_rows_backward,
+      launch_embedding_forward,
+      launch_embedding_backward,
       launch_depthwise_conv,
       launch_depthwise_conv_weight_grad,
       launch_block_sparse_forward,

@@ -4,6 +4,8 @@
 #include "attention_variants/ops/cuda/kernels/add_norm.h"
 #include "attention_variants/ops/cuda/kernels/block_sparse_attention.h"
 #include "attention_variants/ops/cuda/kernels/depthwise_conv.h"
+#include "attention_variants/ops/cuda/kernels/dropout_rows.h"
+#include "attention_variants/ops/cuda/kernels/embedding.h"
 #include "attention_variants/ops/cuda/kernels/landmarks.h"
 #include "attention_variants/ops/cuda/kernels/linear_attention.h"
 #include "attention_variants/ops/cuda/kernels/lsh_attention.h"
@@ -13,9 +15,14 @@ namespace lra::ops::cuda {
 
 struct KernelTable {
   void (*add_norm)(const AddNormParams&, Stream);
+  void (*add_norm_backward)(const AddNormBackwardParams&, Stream);
   void (*sum_parts)(const SumPartsParams&, Stream);
   void (*landmarks_forward)(const LandmarksParams&, Stream);
   void (*landmarks_backward)(const LandmarksParams&, Stream);
+  void (*dropout_rows_forward)(const DropoutRowsParams&, Stream);
+  void (*dropout_rows_backward)(const DropoutRowsParams&, Stream);
+  void (*embedding_forward)(const EmbeddingParams&, Stream);
+  void (*embedding_backward)(const EmbeddingParams&, Stream);
   void (*depthwise_conv)(const DepthwiseConvParams&, Stream);
   void (*depthwise_conv_weight_grad)(const DepthwiseConvWeightParams&, Stream);
   void (*block_sparse_forward)(const BlockSparseParams&, Stream);

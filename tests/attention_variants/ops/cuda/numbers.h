@@ -9,9 +9,10 @@
 #include <limits>
 #include <vector>
 
+#include "attention_variants/base/philox.h"
 #include "attention_variants/ops/cuda/kernels/params.h"
-#include "cuda_emulator/array.h"
-#include "cuda_emulator/testing.h"
+#include "tests/cuda_emulator/array.h"
+#include "tests/cuda_emulator/testing.h"
 
 namespace lra::ops::cuda {
 
@@ -66,6 +67,16 @@ void expect_near(const Results& results, const std::vector<double>& exact, Stora
   for (size_t i = 0; i < exact.size(); ++i)
     ASSERT_NEAR(results[static_cast<int64_t>(i)], exact[i], units * unit * most) << i;
   results.check_zones();
+}
+
+/// Whether philox_dropout() keeps an element, by its definition.
+inline bool dropout_keeps(uint64_t seed, uint32_t threshold, int64_t element) {
+  const auto at = static_cast<uint64_t>(element), counter = at / 128 * 16 + at % 16,
+             half = at % 128 / 16;
+  const uint32_t word =
+      philox({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0},
+             {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)})[half / 2];
+  return (half % 2 == 0 ? word & 0xFFFF : word >> 16) >= threshold;
 }
 
 /// [batch,length]: sample 0 all tokens, sample 1 none, then a length each and some holes.
