@@ -14,6 +14,12 @@ extern "C" const lra::ops::cuda::KernelTable* lra_cuda_kernels() {
       launch_embedding_backward,
       launch_depthwise_conv,
       launch_depthwise_conv_weight_grad,
+      launch_block_sparse_forward,
+      launch_block_sparse_backward,
+      launch_lsh_forward,
+      launch_lsh_backward,
+      launch_linear_attention_forward,
+      launch_linear_attention_backward,
   };
   return &table;
 }
