@@ -50,7 +50,11 @@ struct AddNormBackwardParams {
 };
 
 /// Depends on nothing but `rows`, so that all devices add up alike.
-int64_t add_norm_parts(int64_t rows);
+constexpr int64_t add_norm_parts(int64_t rows) {
+  constexpr int64_t kRowsAtATime = 8, kMostParts = 512;
+  const int64_t blocks = (rows + kRowsAtATime - 1) / kRowsAtATime;
+  return blocks < kMostParts ? blocks : kMostParts;
+}
 
 void launch_add_norm_backward(const AddNormBackwardParams& params, Stream stream);
 
