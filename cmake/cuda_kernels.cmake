@@ -1,6 +1,6 @@
-# The CUDA kernels, attention_variants/ops/cuda/kernels/*.cu, twice: by nvcc as the module lra_cuda, where LibTorch has CUDA,
+# The CUDA kernels, attention_variants/ops/cuda/**.cu, twice: by nvcc as the module lra_cuda, where LibTorch has CUDA,
 # which the program loads where there is a driver; and, for tests, by the C++ compiler against tests/cuda_emulator.
-file(GLOB_RECURSE cuda_kernels CONFIGURE_DEPENDS attention_variants/ops/cuda/kernels/*.cu)
+file(GLOB_RECURSE cuda_kernels CONFIGURE_DEPENDS attention_variants/ops/cuda/*.cu)
 
 if(TARGET torch_cuda)
   enable_language(CUDA)  # find_package(Torch) has chosen the architectures: CMAKE_CUDA_FLAGS

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "attention_variants/ops/cuda/device_table.h"
-#include "cuda_emulator/emulator.h"
+#include "tests/cuda_emulator/emulator.h"
 
 namespace lra {
 
