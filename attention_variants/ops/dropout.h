@@ -41,9 +41,9 @@ struct DropoutCall {
 /// training; gives x itself in evaluation and for p = 0. The seed is one number of LibTorch's
 /// default CPU generator, or as a BatchSlice says; the numbers are Philox4x32-10 (Salmon et al., SC
 /// 2011), 16 bits an element: p is rounded to a multiple of 2^-16, and 1 / (1 - p) is that of the
-/// rounded p. On GPUs, and for p = 1, this is LibTorch's own dropout, on CPUs never, so that
-/// `kernels` changes no random numbers. x of any shape, float32, float64 or bfloat16; throws
-/// c10::Error where p is not in [0, 1].
+/// rounded p. For p = 1, and on GPUs without own kernels (ops/cuda) or in float64, this is
+/// LibTorch's own dropout, on CPUs never, so that `kernels` changes no random numbers. x of any
+/// shape, float32, float64 or bfloat16; throws c10::Error where p is not in [0, 1].
 torch::Tensor philox_dropout(const torch::Tensor& x, double p, bool training);
 
 /// While it lives, this thread's tensors are samples [begin, begin + count) of a larger batch, in

@@ -81,11 +81,6 @@ __global__ void __launch_bounds__(kWarps* kWarp) add_norm_kernel(AddNormParams p
 
 }  // namespace
 
-bool takes_add_norm(Storage residual, Storage added, Storage result) {
-  return (residual == added && added == result) ||
-         (residual == Storage::f32 && added == Storage::bf16);
-}
-
 void launch_add_norm(const AddNormParams& p, Stream stream) {
   if (p.rows == 0) return;
   const Dim3 grid{static_cast<unsigned>(ceil_div<int64_t>(p.rows, kWarps))};

@@ -25,7 +25,10 @@ struct AddNormParams {
 
 /// float32 all through, or bfloat16; or a float32 residual to which bfloat16 is added, with a
 /// result of either.
-bool takes_add_norm(Storage residual, Storage added, Storage result);
+constexpr bool takes_add_norm(Storage residual, Storage added, Storage result) {
+  return (residual == added && added == result) ||
+         (residual == Storage::f32 && added == Storage::bf16);
+}
 
 inline constexpr int kMaxAddNormWidth = 1024;
 
@@ -50,7 +53,11 @@ struct AddNormBackwardParams {
 };
 
 /// Depends on nothing but `rows`, so that all devices add up alike.
-int64_t add_norm_parts(int64_t rows);
+constexpr int64_t add_norm_parts(int64_t rows) {
+  constexpr int64_t kRowsAtATime = 8, kMostParts = 512;
+  const int64_t blocks = (rows + kRowsAtATime - 1) / kRowsAtATime;
+  return blocks < kMostParts ? blocks : kMostParts;
+}
 
 void launch_add_norm_backward(const AddNormBackwardParams& params, Stream stream);
 

@@ -98,12 +98,6 @@ __global__ void __launch_bounds__(kWarps* kWarp) add_norm_backward_kernel(AddNor
 
 }  // namespace
 
-int64_t add_norm_parts(int64_t rows) {
-  constexpr int64_t kMostParts = 512;
-  const int64_t blocks = ceil_div<int64_t>(rows, kWarps);
-  return blocks < kMostParts ? blocks : kMostParts;
-}
-
 void launch_add_norm_backward(const AddNormBackwardParams& p, Stream stream) {
   if (p.rows == 0) return;
   const Dim3 grid{static_cast<unsigned>(add_norm_parts(p.rows))};

@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kThreads) dropout_rows_backward(DropoutRowsPar
   Shared shared = block_shared();
   auto* sums = shared.take<float>(kThreads);
   __syncthreads();
-  sum_rows(grad_x, row, past, p.width, sums, p.parts + part * p.width);
+  sum_rows(grad_x, row, past, p.width, sums, p.parts + part * p.part_stride);
 }
 
 // Calls body(branch, result, activation) with values of the types that these are.

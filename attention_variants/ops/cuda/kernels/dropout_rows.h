@@ -29,9 +29,10 @@ struct DropoutRowsParams {
   const void* grad = nullptr;  // [rows,width] of `result`
   void* grad_x = nullptr;      // [rows,width] of `branch`; may be grad where both are the same
   void* dropped = nullptr;     // [rows,width] of `branch`, dropout(activation(x + bias)) once more;
-                            // null: not asked for
-  float* parts = nullptr;  // [dropout_rows_parts(),width], sums of grad_x over rows for the
-                           // gradient of the bias; null: not asked for
+                               // null: not asked for
+  float* parts = nullptr;      // [dropout_rows_parts(),width], sums of grad_x over rows for the
+                               // gradient of the bias; null: not asked for
+  int64_t part_stride = 0;     // elements from one part to the next
 };
 
 /// Rows that add up to one of the parts, and how many parts there are.

@@ -24,7 +24,7 @@ struct Place {
   int64_t id;
 
   __device__ Place(const EmbeddingParams& p, int64_t b, int l) {
-    const int before = p.first == nullptr ? 0 : 1;
+    const int before = p.has_first ? 1 : 0;
     const int64_t at = b * (p.length - before) + l - before;
     is_first = l < before;
     real = is_first || p.mask == nullptr || p.mask[at];

@@ -17,7 +17,8 @@ struct EmbeddingParams {
   const bool* mask = nullptr;       // [B,N]; null: all true
   const void* tokens = nullptr;     // [V,D]
   const void* positions = nullptr;  // [at least L,D]
-  const void* first = nullptr;      // [D]; null: none
+  bool has_first = false;           // whether the first vector stands before the tokens
+  const void* first = nullptr;      // [D]
   DropoutStream dropout;
   void* y = nullptr;  // [B,L,D]
 

@@ -94,7 +94,8 @@ class RowsRun {
             .grad = grad.data(),
             .grad_x = grad_x.data(),
             .dropped = dropped.data(),
-            .parts = parts.data()};
+            .parts = parts.data(),
+            .part_stride = c.width};
   }
 
   RowsCase c;
