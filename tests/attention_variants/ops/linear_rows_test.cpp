@@ -34,8 +34,9 @@ TEST_P(LinearOnDevices, LeavesTilesOfPaddingOut) {
   for (size_t i = 0; i < 3; ++i) {
     plain.push_back(torch::linear(x, layers[i].weight, layers[i].bias));
     EXPECT_TRUE(torch::allclose(some[i] * real, plain[i] * real, 1e-5, 1e-5));
-    if (GetParam() == Device::cpu)
+    if (GetParam() == Device::cpu) {
       EXPECT_EQ(some[i][1].slice(0, 100, 500).abs().max().item<float>(), 0.0F);
+    }
   }
   const auto given = torch::autograd::grad({some[0], some[1], some[2]}, leaves, gradients),
              exact = torch::autograd::grad(plain, leaves, gradients);

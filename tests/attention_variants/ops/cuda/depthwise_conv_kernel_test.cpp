@@ -24,21 +24,21 @@ void PrintTo(const ConvCase& c, std::ostream* to) {
                      c.storage == Storage::f32 ? "f32" : "bf16");
 }
 
-constexpr int kBatch = 3, kHeads = 2;
+constexpr int kConvBatch = 3, kConvHeads = 2;
 
 // Heads [B,H,N,d].
 struct ConvData {
   explicit ConvData(const ConvCase& of)
-      : c(of), mask(some_mask(kBatch, of.length)), given_mask(mask), taps(random_taps(of)) {}
+      : c(of), mask(some_mask(kConvBatch, of.length)), given_mask(mask), taps(random_taps(of)) {}
 
   static Array<float> random_taps(const ConvCase& c) {
-    return Array<float>(emulator::random_values(int64_t{kHeads} * c.taps, 9));
+    return Array<float>(emulator::random_values(int64_t{kConvHeads} * c.taps, 9));
   }
   bool real(int b, int n) const { return !c.masked || mask[static_cast<size_t>(b * c.length + n)]; }
   int64_t at(int b, int h, int n, int x) const {
-    return ((int64_t{b} * kHeads + h) * c.length + n) * c.depth + x;
+    return ((int64_t{b} * kConvHeads + h) * c.length + n) * c.depth + x;
   }
-  int64_t count() const { return int64_t{kBatch} * kHeads * c.length * c.depth; }
+  int64_t count() const { return int64_t{kConvBatch} * kConvHeads * c.length * c.depth; }
   Numbers random(uint64_t seed) const {  // padding NaN
     Numbers all = random_numbers(c.storage, count(), seed);
     each([&](int b, int, int n, int64_t i) {
@@ -48,8 +48,8 @@ struct ConvData {
   }
   template <class Body>
   void each(const Body& body) const {
-    for (int b = 0; b < kBatch; ++b) {
-      for (int h = 0; h < kHeads; ++h) {
+    for (int b = 0; b < kConvBatch; ++b) {
+      for (int h = 0; h < kConvHeads; ++h) {
         for (int n = 0; n < c.length; ++n) {
           for (int x = 0; x < c.depth; ++x) body(b, h, n, at(b, h, n, x));
         }
@@ -63,7 +63,7 @@ struct ConvData {
     return of[i + int64_t{places} * c.depth];
   }
   Heads heads(const void* data) const {
-    return {data, int64_t{kHeads} * c.length * c.depth, int64_t{c.length} * c.depth, c.depth};
+    return {data, int64_t{kConvHeads} * c.length * c.depth, int64_t{c.length} * c.depth, c.depth};
   }
   MutableHeads result(void* data) const {
     const Heads all = heads(data);
@@ -88,8 +88,8 @@ TEST_P(ConvKernels, AreTheSumsOverTaps) {
       Numbers y = data.random(2);
       const Numbers before = y;
       launch_depthwise_conv({.storage = c.storage,
-                             .batch = kBatch,
-                             .heads = kHeads,
+                             .batch = kConvBatch,
+                             .heads = kConvHeads,
                              .length = c.length,
                              .depth = c.depth,
                              .taps = c.taps,
@@ -120,12 +120,12 @@ TEST_P(ConvKernels, AreTheGradientOfTheTaps) {
   const ConvData data(GetParam());
   const ConvCase& c = data.c;
   Numbers x = data.random(1), grad = data.random(2);
-  Array<float> scratch(depthwise_conv_scratch(kBatch, kHeads, c.length, c.depth, c.taps));
+  Array<float> scratch(depthwise_conv_scratch(kConvBatch, kConvHeads, c.length, c.depth, c.taps));
   const auto gradient = [&] {
-    Array<float> result(int64_t{kHeads} * c.taps);
+    Array<float> result(int64_t{kConvHeads} * c.taps);
     launch_depthwise_conv_weight_grad({.storage = c.storage,
-                                       .batch = kBatch,
-                                       .heads = kHeads,
+                                       .batch = kConvBatch,
+                                       .heads = kConvHeads,
                                        .length = c.length,
                                        .depth = c.depth,
                                        .taps = c.taps,
@@ -141,7 +141,7 @@ TEST_P(ConvKernels, AreTheGradientOfTheTaps) {
     return result;
   };
   const Array<float> result = gradient();
-  std::vector<double> exact(static_cast<size_t>(kHeads * c.taps));
+  std::vector<double> exact(static_cast<size_t>(kConvHeads * c.taps));
   data.each([&](int b, int h, int n, int64_t i) {
     if (!data.real(b, n)) return;
     for (int j = 0; j < c.taps; ++j)

@@ -34,7 +34,7 @@ void PrintTo(const RowsCase& c, std::ostream* to) {
       c.residual, static_cast<int>(c.branch), static_cast<int>(c.result));
 }
 
-constexpr uint64_t kSeed = 0x0123456789ABCDEF;
+constexpr uint64_t kRowsSeed = 0x0123456789ABCDEF;
 
 double activated(Activation activation, double x) {
   const double cubic = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
@@ -74,7 +74,7 @@ class RowsRun {
   double before(int64_t i) const { return x[i] + (c.biased ? bias[i % c.width] : 0.0F); }
   double factor(int64_t i) const {
     if (!real(i)) return 0;
-    return dropout_keeps(kSeed, c.threshold, c.first + i) ? 65536.0 / (65536 - c.threshold) : 0;
+    return dropout_keeps(kRowsSeed, c.threshold, c.first + i) ? 65536.0 / (65536 - c.threshold) : 0;
   }
   DropoutRowsParams params() {
     return {.rows = c.rows,
@@ -86,7 +86,7 @@ class RowsRun {
             .bias = c.biased ? bias.data() : nullptr,
             .residual = c.residual ? residual.data() : nullptr,
             .mask = c.masked ? given_mask.data() : nullptr,
-            .dropout = {.seed = kSeed,
+            .dropout = {.seed = kRowsSeed,
                         .threshold = c.threshold,
                         .scale = 65536.0F / static_cast<float>(65536 - c.threshold),
                         .first = c.first},
@@ -174,7 +174,7 @@ TEST(DropoutRowsKernels, WriteOverWhatTheyRead) {
 TEST(DropoutRowsKernels, ReadTheSeedOfTheDevice) {
   RowsRun given({.rows = 9, .width = 50, .threshold = 6554}), there(given);
   launch_dropout_rows_forward(given.params(), nullptr);
-  const uint64_t seed = kSeed;
+  const uint64_t seed = kRowsSeed;
   DropoutRowsParams p = there.params();
   p.dropout.seed = 1;
   p.dropout.device_seed = &seed;
@@ -182,16 +182,16 @@ TEST(DropoutRowsKernels, ReadTheSeedOfTheDevice) {
   EXPECT_EQ(there.y.values(), given.y.values());
 }
 
-constexpr Storage kF32 = Storage::f32, kBf16 = Storage::bf16;
+constexpr Storage kRowsF32 = Storage::f32, kRowsBf16 = Storage::bf16;
 INSTANTIATE_TEST_SUITE_P(
     Shapes, DropoutRowsKernels,
-    testing::Values(RowsCase{1, 1}, RowsCase{9, 5, Activation::gelu_tanh, 6554, 130},
-                    RowsCase{37, 64, Activation::gelu, 6554},
-                    RowsCase{20, 130, Activation::none, 30000, 128},
-                    RowsCase{20, 33, Activation::none, 6554, 1, true, false, false},
-                    RowsCase{20, 33, Activation::gelu, 0, 0, false, true, false},
-                    RowsCase{30, 64, Activation::gelu, 6554, 0, true, true, false, kBf16, kBf16},
-                    RowsCase{30, 64, Activation::none, 6554, 0, true, true, true, kBf16, kF32}));
+    testing::Values(
+        RowsCase{1, 1}, RowsCase{9, 5, Activation::gelu_tanh, 6554, 130},
+        RowsCase{37, 64, Activation::gelu, 6554}, RowsCase{20, 130, Activation::none, 30000, 128},
+        RowsCase{20, 33, Activation::none, 6554, 1, true, false, false},
+        RowsCase{20, 33, Activation::gelu, 0, 0, false, true, false},
+        RowsCase{30, 64, Activation::gelu, 6554, 0, true, true, false, kRowsBf16, kRowsBf16},
+        RowsCase{30, 64, Activation::none, 6554, 0, true, true, true, kRowsBf16, kRowsF32}));
 INSTANTIATE_TEST_SUITE_P(SlowShapes, DropoutRowsKernels,
                          testing::Values(RowsCase{1000, 128, Activation::gelu, 6554},
                                          RowsCase{9000, 3, Activation::gelu_tanh, 6554, 1000},

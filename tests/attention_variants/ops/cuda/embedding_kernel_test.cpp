@@ -27,7 +27,7 @@ void PrintTo(const EmbeddingKernelCase& c, std::ostream* to) {
                      c.from, c.storage == Storage::f32 ? "f32" : "bf16");
 }
 
-constexpr uint64_t kSeed = 0xFEDCBA9876543210;
+constexpr uint64_t kEmbeddingSeed = 0xFEDCBA9876543210;
 
 class EmbeddingRun {
  public:
@@ -65,7 +65,7 @@ class EmbeddingRun {
     return is_first(row) || !c.masked || mask[static_cast<size_t>(place(row))];
   }
   double factor(int64_t e) const {
-    if (!real(e / c.width) || !dropout_keeps(kSeed, c.threshold, c.from + e)) return 0;
+    if (!real(e / c.width) || !dropout_keeps(kEmbeddingSeed, c.threshold, c.from + e)) return 0;
     return 65536.0 / (65536 - c.threshold);
   }
 
@@ -81,7 +81,7 @@ class EmbeddingRun {
                             .positions = positions.data(),
                             .has_first = c.first,
                             .first = first.data(),
-                            .dropout = {.seed = kSeed,
+                            .dropout = {.seed = kEmbeddingSeed,
                                         .threshold = c.threshold,
                                         .scale = 65536.0F / static_cast<float>(65536 - c.threshold),
                                         .first = c.from},

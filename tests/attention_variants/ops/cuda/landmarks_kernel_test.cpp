@@ -28,11 +28,12 @@ void PrintTo(const LandmarksCase& c, std::ostream* to) {
                      c.storage == Storage::f32 ? "f32" : "bf16");
 }
 
-constexpr int kBatch = 3, kHeads = 2;
+constexpr int kLandmarkBatch = 3, kLandmarkHeads = 2;
 
 // Heads as a projection leaves them: [B,N,H,d].
 Heads interleaved(const void* data, const LandmarksCase& c) {
-  return {data, int64_t{c.length} * kHeads * c.depth, c.depth, int64_t{kHeads} * c.depth};
+  return {data, int64_t{c.length} * kLandmarkHeads * c.depth, c.depth,
+          int64_t{kLandmarkHeads} * c.depth};
 }
 MutableHeads interleaved_result(void* data, const LandmarksCase& c) {
   const Heads heads = interleaved(data, c);
@@ -65,16 +66,17 @@ class LandmarkKernels : public testing::TestWithParam<LandmarksCase> {
     return tokens == 0 ? 0 : 1.0 / (c.over == MeanOver::tokens ? tokens : end - begin);
   }
   static int64_t at(const LandmarksCase& c, int b, int h, int n, int x) {
-    return ((int64_t{b} * c.length + n) * kHeads + h) * c.depth + x;
+    return ((int64_t{b} * c.length + n) * kLandmarkHeads + h) * c.depth + x;
   }
   static int64_t mean_at(const LandmarksCase& c, int b, int h, int i, int x) {
-    return ((int64_t{b} * kHeads + h) * c.landmarks + i) * c.depth + x;
+    return ((int64_t{b} * kLandmarkHeads + h) * c.landmarks + i) * c.depth + x;
   }
   static Numbers inputs(const LandmarksCase& c, const std::vector<bool>& mask, uint64_t seed) {
-    Numbers all = random_numbers(c.storage, int64_t{kBatch} * c.length * kHeads * c.depth, seed);
-    for (int b = 0; b < kBatch; ++b) {
+    Numbers all = random_numbers(
+        c.storage, int64_t{kLandmarkBatch} * c.length * kLandmarkHeads * c.depth, seed);
+    for (int b = 0; b < kLandmarkBatch; ++b) {
       for (int n = 0; n < c.length; ++n) {
-        for (int x = 0; x < kHeads * c.depth && !real(c, mask, b, n); ++x)
+        for (int x = 0; x < kLandmarkHeads * c.depth && !real(c, mask, b, n); ++x)
           all.set(at(c, b, 0, n, x), kNan);
       }
     }
@@ -84,21 +86,21 @@ class LandmarkKernels : public testing::TestWithParam<LandmarksCase> {
 
 TEST_P(LandmarkKernels, AreTheMeansAndTheirGradients) {
   const LandmarksCase& c = GetParam();
-  const std::vector<bool> mask = some_mask(kBatch, c.length);
-  const int64_t means = int64_t{kBatch} * kHeads * c.landmarks * c.depth;
+  const std::vector<bool> mask = some_mask(kLandmarkBatch, c.length);
+  const int64_t means = int64_t{kLandmarkBatch} * kLandmarkHeads * c.landmarks * c.depth;
   Numbers q = inputs(c, mask, 1), k = inputs(c, mask, 2), q_means(c.storage, means),
           k_means(c.storage, means), grad_q_means = random_numbers(c.storage, means, 3),
           grad_k_means = random_numbers(c.storage, means, 4), grad_q = inputs(c, mask, 5),
           grad_k = inputs(c, mask, 6);
   const Numbers past_q = grad_q, past_k = grad_k;
   const Array<bool> given_mask(mask);
-  Array<float> factors(int64_t{kBatch} * c.landmarks);
-  Array<bool> reals(int64_t{kBatch} * c.landmarks);
+  Array<float> factors(int64_t{kLandmarkBatch} * c.landmarks);
+  Array<bool> reals(int64_t{kLandmarkBatch} * c.landmarks);
   const LandmarksParams p{.storage = c.storage,
                           .segments = c.segments,
                           .over = c.over,
-                          .batch = kBatch,
-                          .heads = kHeads,
+                          .batch = kLandmarkBatch,
+                          .heads = kLandmarkHeads,
                           .length = c.length,
                           .depth = c.depth,
                           .landmarks = c.landmarks,
@@ -119,7 +121,7 @@ TEST_P(LandmarkKernels, AreTheMeansAndTheirGradients) {
   std::vector<double> sum_q, sum_k;
   for (const float x : past_q.values()) sum_q.push_back(x);
   for (const float x : past_k.values()) sum_k.push_back(x);
-  for (int b = 0; b < kBatch; ++b) {
+  for (int b = 0; b < kLandmarkBatch; ++b) {
     for (int i = 0; i < c.landmarks; ++i) {
       const double by = factor(c, mask, b, i);
       ASSERT_NEAR(factors[b * c.landmarks + i], by, 1e-7);
@@ -127,7 +129,7 @@ TEST_P(LandmarkKernels, AreTheMeansAndTheirGradients) {
       const auto [begin, end] = segment(c, i);
       for (int n = begin; n < end; ++n) {
         if (!real(c, mask, b, n)) continue;
-        for (int h = 0; h < kHeads; ++h) {
+        for (int h = 0; h < kLandmarkHeads; ++h) {
           for (int x = 0; x < c.depth; ++x) {
             const auto from = static_cast<size_t>(at(c, b, h, n, x)),
                        to = static_cast<size_t>(mean_at(c, b, h, i, x));
@@ -144,7 +146,7 @@ TEST_P(LandmarkKernels, AreTheMeansAndTheirGradients) {
   expect_near(k_means, exact_k, c.storage);
   const auto near_at_tokens = [&](const Numbers& results, std::vector<double> exact) {
     for (int64_t i = 0; i < static_cast<int64_t>(exact.size()); ++i) {
-      const auto row = static_cast<int>(i / (kHeads * c.depth));
+      const auto row = static_cast<int>(i / (kLandmarkHeads * c.depth));
       if (real(c, mask, row / c.length, row % c.length)) {
         ASSERT_NEAR(results[i], exact[static_cast<size_t>(i)],
                     c.storage == Storage::f32 ? 1e-6 : 2e-2)
