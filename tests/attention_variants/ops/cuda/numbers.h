@@ -56,12 +56,12 @@ inline Numbers random_numbers(Storage storage, int64_t count, uint64_t seed, flo
   return {storage, emulator::random_values(count, seed, scale)};
 }
 
-/// Each result, Numbers or an Array, is what float64 gives, by some units of the largest of them,
-/// or of the storage.
+/// Each result, Numbers or an Array, is what float64 gives, by some units of the storage of the
+/// largest of them, or of `terms` where they are sums of such that may cancel.
 template <class Results>
 void expect_near(const Results& results, const std::vector<double>& exact, Storage storage,
-                 double units = 8) {
-  double most = 1e-30;
+                 double units = 8, double terms = 1e-30) {
+  double most = terms;
   for (const double x : exact) most = std::max(most, std::abs(x));
   const double unit = storage == Storage::f32 ? 0x1p-23 : 0x1p-9;
   for (size_t i = 0; i < exact.size(); ++i)
