@@ -13,8 +13,8 @@ inline constexpr std::array<uint32_t, 2> kPhiloxMultipliers = {0xD2511F53, 0xCD9
                                          kPhiloxKeySteps = {0x9E3779B9, 0xBB67AE85};
 
 /// Ten rounds of Philox over a 128-bit counter under a 64-bit key.
-[[gnu::always_inline]] inline std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter,
-                                                             std::array<uint32_t, 2> key) {
+[[gnu::always_inline]] constexpr std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter,
+                                                                std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{kPhiloxMultipliers[0]} * counter[0];
     const uint64_t b = uint64_t{kPhiloxMultipliers[1]} * counter[2];

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "attention_variants/base/error.h"
+#include "attention_variants/ops/cuda/device_table.h"
 
 namespace lra::host {
 
@@ -18,6 +19,7 @@ void load_cuda(const char* driver) {
   if (kLibrary.empty() || dlopen(driver, RTLD_LAZY | RTLD_LOCAL) == nullptr) return;
   if (dlopen(kLibrary.data(), RTLD_LAZY | RTLD_GLOBAL) == nullptr)
     throw Error(std::string("LibTorch's CUDA part cannot be loaded: ") + dlerror());
+  ops::cuda::load_kernels(LRA_CUDA_KERNELS);
 }
 
 BusOfDevice runtime_bus_of_device() {

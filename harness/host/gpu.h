@@ -12,9 +12,9 @@ namespace lra::host {
 /// Whether this program was built for CUDA: the version of CUDA, or "off".
 std::string cuda_version();
 
-/// Loads LibTorch's CUDA part where NVIDIA's driver is installed: it takes as long as all else of
-/// the start. Comes before all that asks LibTorch for CUDA, which remembers the first answer.
-/// Throws Error where there is a driver and the part cannot be loaded.
+/// Loads LibTorch's CUDA part and our own kernels where NVIDIA's driver is installed: it takes as
+/// long as all else of the start. Comes before all that asks LibTorch for CUDA, which remembers the
+/// first answer. Throws Error where there is a driver and they cannot be loaded.
 void load_cuda(const char* driver = "libcuda.so.1");
 
 /// cudaDeviceGetPCIBusId() of CUDA's runtime; 0 is success.

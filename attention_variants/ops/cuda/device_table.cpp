@@ -1,0 +1,74 @@
+#include "attention_variants/ops/cuda/device_table.h"
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "attention_variants/base/error.h"
+
+namespace lra::ops::cuda {
+namespace {
+
+// What lra_cuda.so exports.
+struct Module {
+  const KernelTable* (*kernels)() = nullptr;
+  Stream (*stream)(int device) = nullptr;
+  int (*oldest_capability)() = nullptr;
+};
+
+Module& loaded() {
+  static Module module;
+  return module;
+}
+
+constexpr int kOldestCapability = 80;
+
+const KernelTable* cuda_table() {
+  if (loaded().kernels == nullptr) return nullptr;
+  static const bool usable = loaded().oldest_capability() >= kOldestCapability;
+  return usable ? loaded().kernels() : nullptr;
+}
+
+thread_local const KernelTable* t_cpu_table = nullptr;
+
+}  // namespace
+
+void load_kernels(const char* library) {
+  void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);  // stays loaded
+  const auto find = [&](auto& function, const char* name) {
+    void* symbol = handle == nullptr ? nullptr : dlsym(handle, name);
+    if (symbol == nullptr)
+      throw Error(std::string("the CUDA kernels cannot be loaded, build the program again: ") +
+                  dlerror());
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbol);
+  };
+  Module module;
+  find(module.kernels, "lra_cuda_kernels");
+  find(module.stream, "lra_cuda_current_stream");
+  find(module.oldest_capability, "lra_cuda_oldest_capability");
+  loaded() = module;
+}
+
+const KernelTable* device_table(torch::DeviceType device) {
+  return device == torch::kCPU ? t_cpu_table : device == torch::kCUDA ? cuda_table() : nullptr;
+}
+
+bool has_kernels(const Place& place) {
+  return (place.type == torch::kFloat || place.type == torch::kBFloat16) &&
+         device_table(place.device) != nullptr;
+}
+
+WithCpuTable::WithCpuTable(const KernelTable* table) { t_cpu_table = table; }
+WithCpuTable::~WithCpuTable() { t_cpu_table = nullptr; }
+
+Stream current_stream(const torch::Device& device) {
+  return device.is_cuda() ? loaded().stream(device.index()) : nullptr;
+}
+
+Storage storage_of(const torch::Tensor& x) {
+  TORCH_CHECK(x.scalar_type() == torch::kFloat || x.scalar_type() == torch::kBFloat16,
+              "a kernel takes float32 or bfloat16, not ", x.scalar_type());
+  return x.scalar_type() == torch::kFloat ? Storage::f32 : Storage::bf16;
+}
+
+}  // namespace lra::ops::cuda

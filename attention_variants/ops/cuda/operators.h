@@ -1,0 +1,30 @@
+// The operators that own CUDA kernels compute, for ops/dispatch. Each is differentiable once, and
+// deterministic.
+#pragma once
+
+#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/dropout.h"
+#include "attention_variants/ops/embedding.h"
+#include "attention_variants/ops/feed_forward.h"
+#include "attention_variants/ops/layer_norm.h"
+#include "attention_variants/ops/linear.h"
+
+namespace lra::ops::cuda {
+
+bool takes(const Place& place, const AnyRows& shape);
+bool takes(const Place& place, const NormShape& shape);
+bool takes(const Place& place, const DroppedRows& shape);
+bool takes(const Place& place, const EmbeddingShape& shape);
+bool takes(const Place& place, const DropoutShape& shape);
+
+LinearRows run(const LinearCall& call);
+torch::Tensor run(const MaskedLinearCall& call);
+torch::Tensor run(const LayerNormCall& call);
+torch::Tensor run(const LayerNormSumCall& call);
+torch::Tensor run(const FeedForwardCall& call);
+torch::Tensor run(const AddProjectedCall& call);
+torch::Tensor run(const AddDroppedOutCall& call);
+torch::Tensor run(const EmbeddingCall& call);
+torch::Tensor run(const DropoutCall& call);
+
+}  // namespace lra::ops::cuda

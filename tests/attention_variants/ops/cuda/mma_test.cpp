@@ -1,0 +1,96 @@
+// Products by a warp, emulated: fragments as kernels/mma.h says them, against float64.
+#include "attention_variants/ops/cuda/kernels/mma.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "tests/cuda_emulator/array.h"
+#include "tests/cuda_emulator/testing.h"
+
+namespace lra::ops::cuda {
+namespace {
+
+using emulator::Array;
+using emulator::random_values;
+
+struct ProductParams {
+  const float *a, *b;  // [16,K], [K,8]
+  float* d;            // [16,8], added to
+};
+
+void read_sums(const ProductParams& p, float (&d)[4]) {
+  const int g = emulator::lane() / 4, t = emulator::lane() % 4;
+  for (int i = 0; i < 4; ++i) d[i] = p.d[(g + i / 2 * 8) * 8 + 2 * t + i % 2];
+}
+
+void write_sums(const ProductParams& p, const float (&d)[4]) {
+  const int g = emulator::lane() / 4, t = emulator::lane() % 4;
+  for (int i = 0; i < 4; ++i) p.d[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = d[i];
+}
+
+// K = 8: by one TF32 product, or by three.
+template <bool three>
+void product_of_float(ProductParams p) {
+  const int g = emulator::lane() / 4, t = emulator::lane() % 4;
+  const float a[4] = {p.a[g * 8 + t], p.a[(g + 8) * 8 + t], p.a[g * 8 + t + 4],
+                      p.a[(g + 8) * 8 + t + 4]};
+  const float b[2] = {p.b[t * 8 + g], p.b[(t + 4) * 8 + g]};
+  float d[4];
+  read_sums(p, d);
+  if (three) {
+    mma_m16n8k8_f32(d, a, b);
+  } else {
+    mma_m16n8k8_tf32(d, {tf32(a[0]), tf32(a[1]), tf32(a[2]), tf32(a[3])}, {tf32(b[0]), tf32(b[1])});
+  }
+  write_sums(p, d);
+}
+
+// K = 16.
+void product_of_bf16(ProductParams p) {
+  const int g = emulator::lane() / 4, t = emulator::lane() % 4;
+  const auto a = [&](int row, int k) {
+    return pack_bf16(p.a[row * 16 + k], p.a[row * 16 + k + 1]);
+  };
+  const auto b = [&](int k) { return pack_bf16(p.b[k * 8 + g], p.b[(k + 1) * 8 + g]); };
+  float d[4];
+  read_sums(p, d);
+  mma_m16n8k16_bf16(d, {a(g, 2 * t), a(g + 8, 2 * t), a(g, 2 * t + 8), a(g + 8, 2 * t + 8)},
+                    {b(2 * t), b(2 * t + 8)});
+  write_sums(p, d);
+}
+
+// The largest difference from the product in float64.
+double error_of(void (*kernel)(ProductParams), int k) {
+  const Array<float> a(random_values(16 * k, 1)), b(random_values(k * 8, 2));
+  const std::vector<float> before = random_values(16 * 8, 3);
+  Array<float> d(before);
+  launch(kernel, {}, {kWarp}, 0, nullptr, ProductParams{a.data(), b.data(), d.data()});
+  double worst = 0;
+  for (int row = 0; row < 16; ++row) {
+    for (int column = 0; column < 8; ++column) {
+      const int at = row * 8 + column;
+      double sum = before[static_cast<size_t>(at)];
+      for (int i = 0; i < k; ++i) sum += double{a[row * k + i]} * b[i * 8 + column];
+      worst = std::max(worst, std::abs(sum - d[at]));
+    }
+  }
+  return worst;
+}
+
+// 8 or 16 products below 1, each with factors rounded to 11, 8 or some 21 bits.
+TEST(Mma, IsAProductOfTf32) {
+  const double error = error_of(product_of_float<false>, 8);
+  EXPECT_LE(error, 8 * 0x1p-11);
+  EXPECT_GE(error, 0x1p-16);  // and no better than TF32 is
+}
+TEST(Mma, IsAProductOfFloat32ByThree) { EXPECT_LE(error_of(product_of_float<true>, 8), 0x1p-20); }
+TEST(Mma, IsAProductOfBfloat16) {
+  const double error = error_of(product_of_bf16, 16);
+  EXPECT_LE(error, 16 * 0x1p-8);
+  EXPECT_GE(error, 0x1p-12);
+}
+
+}  // namespace
+}  // namespace lra::ops::cuda
