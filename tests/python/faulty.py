@@ -91,6 +91,21 @@ class GivesNone(Right):
         pass
 
 
+class WrongShape(Right):
+    def forward(self, q, k, v, mask):
+        return v[:, :, 1:]
+
+
+class WrongType(Right):
+    def forward(self, q, k, v, mask):
+        return super().forward(q, k, v, mask).half()
+
+
+class WrongDevice(Right):
+    def forward(self, q, k, v, mask):
+        return super().forward(q, k, v, mask).to("meta")
+
+
 class MakesParameters(Right):
     def forward(self, q, k, v, mask):
         if not hasattr(self, "scale"):
