@@ -1,7 +1,9 @@
 """Attentions that go wrong, for test_modules.py and tests/harness/commands/python_test.cpp."""
 
+import multiprocessing
 import os
 import random
+import subprocess
 import sys
 
 import torch
@@ -138,6 +140,19 @@ class Forks(Right):
     def forward(self, q, k, v, mask):
         os.fork()
         return v
+
+
+class ForksWorkers(Right):
+    def forward(self, q, k, v, mask):
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            pool.map(abs, [1])
+        return v
+
+
+class Spawns(Right):
+    def forward(self, q, k, v, mask):
+        subprocess.run(["true"], check=True)
+        return super().forward(q, k, v, mask)
 
 
 class Prints(Right):

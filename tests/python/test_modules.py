@@ -88,7 +88,12 @@ class Refusals(unittest.TestCase):
         self.refused(_modules.Refused, call("GivesNone"), "not None")
         self.refused(_modules.Refused, call("MakesParameters"), "make them in __init__")
         self.refused(_modules.Refused, call("ReshapesBuffer"), "the buffer seen another shape")
-        self.refused(_modules.Refused, call("Forks"), "forked this process")
+        for forks in ("Forks", "ForksWorkers"):
+            self.refused(_modules.Refused, call(forks), "may not fork this process", "in forward")
+        call("Spawns")()
+        if os.fork() == 0:  # elsewhere it may
+            os._exit(0)
+        os.wait()
         self.refused(_modules.Refused, lambda: made("Lazy").tensors(), "has no shape yet")
 
 

@@ -127,7 +127,7 @@ TEST_F(PythonTest, WhatTheClassRaisesStandsInTheRecordWithItsPlace) {
         {"WrongType", "as it was given, not [8,2,64,32] Half"},
         {"WrongDevice", "as it was given, not [8,2,64,32] Float on meta"},
         {"MakesParameters", "make them in __init__"},
-        {"Forks", "forward forked this process"}}) {
+        {"Forks", "forward may not fork this process"}}) {
     SCOPED_TRACE(name);
     auto quiet = words(name, faulty(name));
     quiet.push_back("--quiet");
