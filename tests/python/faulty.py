@@ -1,7 +1,9 @@
 """Attentions that go wrong, for test_modules.py and tests/harness/commands/python_test.cpp."""
 
+import multiprocessing
 import os
 import random
+import subprocess
 import sys
 
 import torch
@@ -91,6 +93,21 @@ class GivesNone(Right):
         pass
 
 
+class WrongShape(Right):
+    def forward(self, q, k, v, mask):
+        return v[:, :, 1:]
+
+
+class WrongType(Right):
+    def forward(self, q, k, v, mask):
+        return super().forward(q, k, v, mask).half()
+
+
+class WrongDevice(Right):
+    def forward(self, q, k, v, mask):
+        return super().forward(q, k, v, mask).to("meta")
+
+
 class MakesParameters(Right):
     def forward(self, q, k, v, mask):
         if not hasattr(self, "scale"):
@@ -123,6 +140,19 @@ class Forks(Right):
     def forward(self, q, k, v, mask):
         os.fork()
         return v
+
+
+class ForksWorkers(Right):
+    def forward(self, q, k, v, mask):
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            pool.map(abs, [1])
+        return v
+
+
+class Spawns(Right):
+    def forward(self, q, k, v, mask):
+        subprocess.run(["true"], check=True)
+        return super().forward(q, k, v, mask)
 
 
 class Prints(Right):

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import random
+import sys
 import tempfile
 import unittest
 
@@ -19,8 +20,8 @@ def named(name, file=FAULTY, **keywords):
     return json.dumps({"file": file, "class": name, **keywords})
 
 
-def made(name, **keywords):
-    return _modules.make(named(name, **keywords), json.dumps(OFFERED))
+def made(name, file=FAULTY, **keywords):
+    return _modules.make(named(name, file, **keywords), json.dumps(OFFERED))
 
 
 def heads():
@@ -87,7 +88,12 @@ class Refusals(unittest.TestCase):
         self.refused(_modules.Refused, call("GivesNone"), "not None")
         self.refused(_modules.Refused, call("MakesParameters"), "make them in __init__")
         self.refused(_modules.Refused, call("ReshapesBuffer"), "the buffer seen another shape")
-        self.refused(_modules.Refused, call("Forks"), "forked this process")
+        for forks in ("Forks", "ForksWorkers"):
+            self.refused(_modules.Refused, call(forks), "may not fork this process", "in forward")
+        call("Spawns")()
+        if os.fork() == 0:  # elsewhere it may
+            os._exit(0)
+        os.wait()
         self.refused(_modules.Refused, lambda: made("Lazy").tensors(), "has no shape yet")
 
 
@@ -99,6 +105,29 @@ class Objects(unittest.TestCase):
         self.assertEqual(json.loads(_modules.check(named("Layer", width=3)))["width"], 3)
         with open(FAULTY, "rb") as file:
             self.assertEqual(_modules.source(named("Layer")), file.read())
+
+    def test_a_class_of_a_package(self):
+        with tempfile.TemporaryDirectory() as folder:
+            package = os.path.join(folder, "lra_test_package")
+            os.mkdir(package)
+            with open(os.path.join(package, "__init__.py"), "w"):
+                pass
+            with open(os.path.join(package, "parts.py"), "w") as out:
+                out.write("width = 5\n")
+            with open(os.path.join(package, "mine.py"), "w") as out:
+                out.write(
+                    "import torch\nfrom .parts import width\n"
+                    "class Mine(torch.nn.Module):\n"
+                    "    def forward(self, q, k, v, mask):\n        return v * width\n"
+                )
+            sys.path.insert(0, folder)
+            self.addCleanup(sys.path.remove, folder)
+            checked = json.loads(_modules.check(named("Mine", "lra_test_package.mine")))
+            with open(os.path.join(package, "mine.py"), "rb") as file:
+                self.assertEqual(checked["sha256"], hashlib.sha256(file.read()).hexdigest())
+            _, _, v, _ = heads()
+            out = made("Mine", file="lra_test_package.mine").call(*heads())
+            self.assertTrue(torch.equal(out, v * 5))
 
     def test_forms_of_forward(self):
         for name, expected in (("Right", True), ("Layer", False), ("Said", False)):

@@ -7,7 +7,9 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 
 import torch
 from torch import nn
@@ -233,6 +235,15 @@ class Contract(unittest.TestCase):
         self.assertTrue(lra.check("linear"))
         self.assertEqual(lra.check(Mixer(), dim=16, heads=2, head_dim=8).wrong, [])
 
+    def example(self, name):
+        return "python:" + os.path.join(os.path.dirname(HERE), "examples", "python", name)
+
+    def test_the_examples(self):
+        for name in ("multihead.py:MultiheadAttention", "rotary.py:RotaryAttention"):
+            found = lra.check(self.example(name), dim=16, heads=2, head_dim=8)
+            self.assertTrue(found.holds, found)
+            self.assertEqual(len(found.clauses), 19)
+
 
 class Runs(unittest.TestCase):
     @classmethod
@@ -286,6 +297,15 @@ class Runs(unittest.TestCase):
         self.assertIsInstance(rows[0]["test_correct"], int)
         with self.assertRaisesRegex(lra.UsageError, "runs, profiles or fidelity"):
             lra.records(self.run_folder, kind="run")
+
+    def test_pandas_is_used_where_it_is_there(self):
+        pandas = types.ModuleType("pandas")
+        pandas.DataFrame = tuple
+        for there, kind in ((pandas, tuple), (None, list)):
+            with unittest.mock.patch.dict(sys.modules, pandas=there):
+                rows = lra.records(self.run_folder)
+            self.assertIs(type(rows), kind)
+            self.assertEqual(rows[0]["attention"], "linear")
 
     def test_the_data_of_a_run(self):
         train = lra.dataset(os.path.join(self.data, "listops"), split="train")

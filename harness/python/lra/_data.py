@@ -24,7 +24,7 @@ class Batch(NamedTuple):
     labels: torch.Tensor
 
 
-class Dataset(torch.utils.data.Dataset):
+class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
     """A split of prepared data, mapped into memory.
 
     dataset[i] is (ids, label): ids a tensor [n] that is a part of the file (not to be written to),

@@ -24,16 +24,20 @@ OFFERED = ("dim", "heads", "head_dim", "max_length", "dropout", "seed")
 _loaded: dict = {}  # (file, sha256) -> module
 _registered: dict = {}  # (file, class) -> a class that was given and not named
 _files: set = set()  # of users' sources: frames in other files are left out of tracebacks
-_forks = 0  # of this process
 _called = "python"  # the class that was called last: a backward function is probably its own
+_calling = 0  # calls of forward that run
 
 
-def _forked():
-    global _forks
-    _forks += 1
+def _refuse_forks(event, _):
+    """Of a fork within forward the copy would go on with the training, without the threads of LibTorch."""
+    if _calling and event in ("os.fork", "os.forkpty"):
+        raise RuntimeError(
+            "forward may not fork this process, whose threads a fork lacks; start processes by "
+            "`subprocess` or the method `spawn`, or in __init__"
+        )
 
 
-os.register_at_fork(after_in_parent=_forked)
+sys.addaudithook(_refuse_forks)
 
 
 class Refused(Exception):
@@ -263,7 +267,6 @@ class Made:
         self._module = module
         self._heads = heads
         self._where = where
-        self._process = os.getpid()
         self._parameters = len(list(module.parameters()))
         self._looks = 3  # calls after which parameters are no longer counted
         self._buffers = [
@@ -299,18 +302,14 @@ class Made:
             self._module.train(on)
 
     def call(self, *inputs):
-        global _called
+        global _called, _calling
         _called = self._where
-        forks = _forks
-        with _told_by(self._where):
-            out = self._module(*inputs)
-        if os.getpid() != self._process:
-            os._exit(1)  # or a copy of the whole training would go on beside it
-        if _forks != forks:
-            raise Refused(
-                f"{self._where}: forward forked this process, whose threads a fork lacks; start "
-                "processes by `subprocess`, or in __init__"
-            )
+        _calling += 1
+        try:
+            with _told_by(self._where):
+                out = self._module(*inputs)
+        finally:
+            _calling -= 1
         if not isinstance(out, torch.Tensor):
             raise Refused(f"{self._where}: forward should return one tensor, not {_kind(out)}")
         if self._looks > 0:

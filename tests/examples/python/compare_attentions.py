@@ -24,7 +24,7 @@ print(train, test.text(0)[:60], "...", sep="\n")
 
 # %% A layer with its norms and feed-forward block; the attention is whatever is named.
 class Layer(nn.Module):
-    def __init__(self, attention, dim=64, heads=2):
+    def __init__(self, attention: str, dim: int = 64, heads: int = 2) -> None:
         super().__init__()
         self.attention = lra.attention(attention, dim=dim, heads=heads, max_length=128)
         self.norms = nn.ModuleList([nn.LayerNorm(dim), nn.LayerNorm(dim)])
@@ -32,39 +32,44 @@ class Layer(nn.Module):
             nn.Linear(dim, 2 * dim), nn.GELU(), nn.Linear(2 * dim, dim)
         )
 
-    def forward(self, x, mask):
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         x = x + self.attention(self.norms[0](x), mask)
-        return x + self.feed_forward(self.norms[1](x))
+        out: torch.Tensor = x + self.feed_forward(self.norms[1](x))
+        return out
 
 
 class Classifier(nn.Module):
-    def __init__(self, attention, data, dim=64, layers=2):
+    def __init__(
+        self, attention: str, data: lra.Dataset, dim: int = 64, layers: int = 2
+    ) -> None:
         super().__init__()
         self.tokens = nn.Embedding(data.vocabulary, dim)
         self.positions = nn.Parameter(0.02 * torch.randn(128, dim))
         self.layers = nn.ModuleList(Layer(attention, dim) for _ in range(layers))
         self.head = nn.Linear(dim, data.classes)
 
-    def forward(self, tokens, mask):
-        x = self.tokens(tokens) + self.positions
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        x: torch.Tensor = self.tokens(tokens) + self.positions
         for layer in self.layers:
             x = layer(x, mask)
         weights = mask.unsqueeze(-1).to(x.dtype)
-        return self.head((x * weights).sum(1) / weights.sum(1))
+        logits: torch.Tensor = self.head((x * weights).sum(1) / weights.sum(1))
+        return logits
 
 
 # %%
-def losses_of(attention):
+def losses_of(attention: str) -> list[float]:
     torch.manual_seed(0)
     model = Classifier(attention, train)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    losses, began = [], time.time()
+    losses: list[float] = []
+    began = time.time()
     loader = DataLoader(train, batch_size=32, shuffle=True, collate_fn=train.collate)
     while len(losses) < STEPS:
         for batch in loader:
             loss = nn.functional.cross_entropy(model(batch.tokens, batch.mask), batch.labels)
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]  # torch declares no types for it
             optimizer.step()
             losses.append(loss.item())
             if len(losses) == STEPS:

@@ -123,8 +123,11 @@ TEST_F(PythonTest, WhatTheClassRaisesStandsInTheRecordWithItsPlace) {
        {std::pair{"ForwardRaises", " in forward, faulty.py:"},
         {"BackwardRaises", "KeyError: 'no gradient today' (faulty.py:"},
         {"Exits", "called sys.exit(3) (faulty.py:"},
+        {"WrongShape", "as it was given, not [8,2,63,32] Float"},
+        {"WrongType", "as it was given, not [8,2,64,32] Half"},
+        {"WrongDevice", "as it was given, not [8,2,64,32] Float on meta"},
         {"MakesParameters", "make them in __init__"},
-        {"Forks", "forward forked this process"}}) {
+        {"Forks", "forward may not fork this process"}}) {
     SCOPED_TRACE(name);
     auto quiet = words(name, faulty(name));
     quiet.push_back("--quiet");
