@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "attention_variants/registry.h"
+#include "results/print/table.h"
 
 namespace lra {
 
@@ -22,6 +23,7 @@ void add_report_command(CLI::App& app);
 void add_compare_command(CLI::App& app);
 void add_attend_command(CLI::App& app);
 void add_check_command(CLI::App& app);
+void add_selfcheck_command(CLI::App& app);
 void add_help_command(CLI::App& app);
 void add_completion_command(CLI::App& app);
 
@@ -52,6 +54,9 @@ AttentionSpec attention_given(const std::string& text, const std::vector<std::st
 /// The settings that an option which there is not may mean, as words for --set: of "--steps" and
 /// "10" training.steps=10; none where there is no such setting.
 std::vector<std::string> settings_meant(const std::string& option, const std::string& value);
+
+/// A table on standard output, as wide as the terminal or as `--wide` says.
+void print_table(const Table& table);
 
 /// JSON on standard output; what a terminal would obey in it stands escaped.
 void print_json(const json& value);

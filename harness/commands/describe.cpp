@@ -12,6 +12,7 @@
 #include "lra/config/protocol.h"
 #include "lra/data/task.h"
 #include "results/print/terminal.h"
+#include "results/records/json_line.h"
 
 namespace lra {
 namespace {
@@ -42,10 +43,6 @@ std::string accepted(Read read) {
 
 std::string text_of(const json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
-void print_table(const Table& table) {
-  fmt::print("{}", to_terminal(table, host::table_columns()));
 }
 
 // The attention's name with an option in brackets that is not as by default, where an easy one is.
@@ -96,6 +93,12 @@ std::string value_of(const json& settings, const std::string& key) {
 }
 
 }  // namespace
+
+void print_table(const Table& table) {
+  fmt::print("{}", to_terminal(table, host::table_columns()));
+}
+
+void print_json(const json& value) { fmt::print("{}\n", json_text(value)); }
 
 std::string option_meaning(const std::string& attention, const std::string& option) {
   const json all = meanings("attentions");

@@ -168,6 +168,7 @@ int run_program(int argc, char** argv) {
   add_compare_command(app);
   add_attend_command(app);
   add_check_command(app);
+  add_selfcheck_command(app);
   add_help_command(app);
   add_completion_command(app);
 

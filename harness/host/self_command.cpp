@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <system_error>
 
 #include "attention_variants/base/error.h"
 #include "harness/host/launch.h"
@@ -36,6 +37,13 @@ void prepend_path(const char* name, const fs::path& folder) {
 const SelfCommand& self_command() { return current(); }
 
 void set_self_command(SelfCommand command) { current() = std::move(command); }
+
+fs::path module_file(const fs::path& built) {
+  std::error_code error;  // then it is not there
+  if (fs::exists(built, error)) return built;
+  const fs::path beside = fs::canonical(current().file).parent_path() / built.filename();
+  return fs::exists(beside, error) ? beside : built;
+}
 
 void go_on_under_python(char** argv) {
   // The package lra lies beside the folder of the program.

@@ -10,6 +10,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "harness/host/runtime.h"
+#include "harness/host/self_command.h"
 #include "harness/processes/nccl_group.h"
 #include "harness/processes/processes.h"
 
@@ -47,7 +48,8 @@ c10::intrusive_ptr<c10d::Store> meet(const host::Launch& launch) {
 }
 
 std::unique_ptr<NcclGroup> make_group(const host::Launch& launch) {
-  void* library = dlopen(LRA_NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL);  // stays loaded
+  const std::string file = host::module_file(LRA_NCCL_LIBRARY).string();
+  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays loaded
   void* make = library == nullptr ? nullptr : dlsym(library, "lra_make_nccl_group");
   if (make == nullptr) throw Error(fmt::format("NCCL cannot be loaded: {}", dlerror()));
   return reinterpret_cast<MakeNcclGroup*>(make)(meet(launch), static_cast<int>(launch.rank),

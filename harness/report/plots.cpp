@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 
 #include "attention_variants/base/error.h"
 #include "attention_variants/base/files.h"
 #include "harness/host/child.h"
+#include "harness/host/temporary_folder.h"
 
 namespace lra {
 namespace {
@@ -61,23 +61,11 @@ std::vector<std::string> draw_plots(const std::filesystem::path& folder,
 
 std::map<std::string, std::string> drawn_plots(const std::filesystem::path& folder,
                                                const std::string& script) {
-  std::map<std::string, std::string> drawn;
-  if (script.empty()) return drawn;
-  std::string name = (folder / ".plots-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr)
-    throw Error(
-        fmt::format("cannot make a folder in {}: {}", folder.string(), std::strerror(errno)));
-  const std::filesystem::path work = name;
-  try {
-    write_file(work / "plots.gp", script);
-    draw_plots(work, {"plots.gp"});
-    drawn = read_plots(work);
-  } catch (...) {
-    remove_tree(work);
-    throw;
-  }
-  remove_tree(work);
-  return drawn;
+  if (script.empty()) return {};
+  const host::TemporaryFolder work(folder, ".plots");
+  write_file(work.path() / "plots.gp", script);
+  draw_plots(work.path(), {"plots.gp"});
+  return read_plots(work.path());
 }
 
 std::map<std::string, std::string> read_plots(const std::filesystem::path& folder) {

@@ -8,6 +8,7 @@
 #include "results/analysis/compare_runs.h"
 #include "results/records/fidelity.h"
 #include "results/records/profile.h"
+#include "results/selfcheck/record.h"
 #include "tests/results/examples.h"
 
 namespace lra {
@@ -76,6 +77,26 @@ TEST(Documented, EveryFieldOfAFidelityLine) {
     f.measures.emplace_back(measure.name, estimate_of({1, 2}));
   json line = make_fidelity(f);
   expect_documented(line);
+}
+
+TEST(Documented, EveryFieldOfASelfcheck) {
+  Selfcheck record;
+  record.attention = AttentionRecord{.name = "nystrom", .label = "nystrom"};
+  record.finding = Finding::failed;
+  record.reason = "why";
+  record.error = BoundedError{.what = "x", .value = 1, .limit = 1};
+  SelfcheckMeasures& m = record.measures;
+  m.length = m.batch = 1;
+  m.core_ms = m.core_training_ms = m.step_ms = m.gflops = m.gigabytes_per_second = 1;
+  m.roofline_share = m.account_mib = m.counted_mib = m.reserved_mib = 1;
+  json line = make_selfcheck(record);
+  for (const char* shared : {"attention", "machine"}) {
+    expect_documented(line[shared]);
+    line[shared] = nullptr;
+  }
+  const std::string text = read_text("docs/gpu.md");
+  ASSERT_TRUE(contains(text, "## The record"));
+  expect_documented(line, text.substr(text.find("## The record")));
 }
 
 // Those of `method` are the profiler's: its tests look for them.

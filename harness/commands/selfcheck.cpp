@@ -1,0 +1,68 @@
+// lra selfcheck: whether this program computes on this machine what it should.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "harness/commands/commands.h"
+#include "harness/host/signals.h"
+#include "harness/selfcheck/child.h"
+#include "harness/selfcheck/selfcheck.h"
+#include "results/selfcheck/table.h"
+
+namespace lra {
+namespace {
+
+struct SelfcheckOptions {
+  selfcheck::SelfcheckRequest request;
+  std::string attentions, child;
+};
+
+void run_selfcheck_command(const SelfcheckOptions& options) {
+  if (!options.child.empty()) return selfcheck::run_selfcheck_child(options.child);
+  selfcheck::SelfcheckRequest request = options.request;
+  if (request.out.empty()) throw UsageError("--out is required: the JSONL file to write");
+  if (request.out.extension() != ".jsonl")
+    throw UsageError("--out should name a .jsonl file, not '" + request.out.string() + "'");
+  if (!options.attentions.empty()) request.attentions = parse_attentions(options.attentions);
+  host::stop_at_signals();
+  const std::vector<Selfcheck> records = selfcheck::run_selfcheck(request);
+  print_table(selfcheck_table(records));
+  const auto failed = std::ranges::count_if(records, &Selfcheck::is_failure);
+  if (failed > 0) {
+    throw Error(fmt::format("{} of {} checks failed; each line of {} says what and by how much",
+                            failed, records.size(), request.out.string()));
+  }
+}
+
+}  // namespace
+
+void add_selfcheck_command(CLI::App& app) {
+  auto* command = app.add_subcommand(
+      "selfcheck",
+      "Try every attention on this machine's device: the contract, agreement with a CPU, training, "
+      "memory and time. The exit status is 1 where a check fails");
+  auto options = std::make_shared<SelfcheckOptions>();
+  selfcheck::SelfcheckRequest& request = options->request;
+  command->add_option("--device", request.device, "cpu, cuda or cuda:N")->capture_default_str();
+  command
+      ->add_option("--minutes", request.minutes,
+                   "After these nothing more is begun, and what was not checked counts as failed")
+      ->check(CLI::Range(0.01, 1e6))
+      ->capture_default_str();
+  command
+      ->add_option("--attentions", options->attentions,
+                   "Comma list; default: all that run by their name")
+      ->check(some_name());
+  command
+      ->add_option(
+          "--checks", request.checks,
+          fmt::format("Comma list; default: all: {}", fmt::join(selfcheck::check_names(), ", ")))
+      ->delimiter(',');
+  command->add_option("--threads", request.threads, "0 = all processors")->capture_default_str();
+  command->add_option("--out", request.out, "JSONL file, a line a check; must not be there yet");
+  command->add_option("--child", options->child)->group("");  // of our own processes
+  command->callback([options] { run_selfcheck_command(*options); });
+}
+
+}  // namespace lra

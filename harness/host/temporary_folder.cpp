@@ -1,0 +1,30 @@
+#include "harness/host/temporary_folder.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <exception>
+
+#include "attention_variants/base/error.h"
+#include "attention_variants/base/files.h"
+
+namespace lra::host {
+
+TemporaryFolder::TemporaryFolder(const std::filesystem::path& where, const std::string& name) {
+  std::string path = (where / (name + "-XXXXXX")).string();
+  if (mkdtemp(path.data()) == nullptr)
+    throw Error(
+        fmt::format("cannot make a folder in {}: {}", where.string(), std::strerror(errno)));
+  path_ = path;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  try {
+    remove_tree(path_);
+  } catch (const std::exception&) {  // what cannot be removed stays
+  }
+}
+
+}  // namespace lra::host
