@@ -1,6 +1,7 @@
 // Linear layers of rows, with and without a normalisation before them, against LibTorch's.
 #include <gtest/gtest.h>
 
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/linear.h"
 #include "tests/attention_variants/ops/cuda/emulated.h"
 #include "tests/attention_variants/testing.h"
@@ -107,6 +108,40 @@ INSTANTIATE_TEST_SUITE_P(Layers, SomeLinearRows,
                                          std::pair{3, Device::cpu},
                                          std::pair{1, Device::emulated_gpu},
                                          std::pair{3, Device::emulated_gpu}));
+
+// Under autocast the products are of bfloat16, and x and its gradient past them stay float32.
+TEST(LinearRows, ComputeInBfloat16UnderAutocast) {
+  torch::manual_seed(9);
+  const std::vector<torch::Tensor> given = {
+      torch::randn({2, 50, 16}), torch::rand({16}) + 0.5, torch::randn({16}), torch::randn({8, 16}),
+      torch::randn({8}),         torch::randn({8, 16}),   torch::randn({8})};
+  const torch::Tensor gradient = torch::randn({2, 50, 8}), past = torch::randn({2, 50, 16});
+  const auto results = [&](torch::ScalarType type, Kernels kernels, Device device) {
+    const OnDevice on(device);
+    std::vector<torch::Tensor> leaves;
+    for (const torch::Tensor& t : given) leaves.push_back(t.to(type).detach().requires_grad_());
+    const ops::RowNorm norm{.weight = leaves[1], .bias = leaves[2]};
+    const auto [y, x] = ops::linear(
+        kernels, leaves[0], &norm,
+        {{.weight = leaves[3], .bias = leaves[4]}, {.weight = leaves[5], .bias = leaves[6]}});
+    std::vector<torch::Tensor> all = {y[0].detach(), y[1].detach()};
+    const auto of = [&](const torch::Tensor& t) { return gradient.to(t.scalar_type()); };
+    for (const torch::Tensor& t : torch::autograd::grad(
+             {y[0], y[1], x}, leaves, {of(y[0]), of(y[1]), past.to(x.scalar_type())}))
+      all.push_back(t);
+    return all;
+  };
+  const auto exact = results(torch::kDouble, Kernels::reference, Device::cpu);
+  std::vector<torch::Tensor> fused, plain;
+  {
+    const ops::AutocastScope autocast(torch::kCPU, ops::Dtype::bfloat16);
+    fused = results(torch::kFloat, Kernels::fused, Device::emulated_gpu);
+    plain = results(torch::kFloat, Kernels::reference, Device::cpu);
+  }
+  EXPECT_EQ(fused[0].scalar_type(), torch::kBFloat16);
+  EXPECT_EQ(fused[2].scalar_type(), torch::kFloat);
+  expect_as_exact(fused, plain, exact, 1e-2);
+}
 
 // Both of the same linear layer: the product, and what masks its rows.
 TEST(MaskedLinear, ZeroesPaddingAndItsGradient) {
