@@ -47,7 +47,7 @@ struct DropoutCall {
 torch::Tensor philox_dropout(const torch::Tensor& x, double p, bool training);
 
 /// While it lives, this thread's tensors are samples [begin, begin + count) of a larger batch, in
-/// rows of one size: dropouts on CPUs drop what they would drop of these samples in the whole
+/// rows of one size: dropouts by counters drop what they would drop of these samples in the whole
 /// batch. They draw their seeds from `seeds`, a CPU generator, in place of LibTorch's default one.
 class BatchSlice {
  public:

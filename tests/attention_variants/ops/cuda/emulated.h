@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <ostream>
 
 #include "attention_variants/ops/cuda/device_table.h"
 #include "tests/cuda_emulator/emulator.h"
@@ -9,6 +10,9 @@
 namespace lra {
 
 enum class Device { cpu, emulated_gpu };
+inline void PrintTo(Device device, std::ostream* to) {
+  *to << (device == Device::cpu ? "cpu" : "emulated GPU");
+}
 
 /// While it lives, operators with own kernels run as they do on that device.
 class OnDevice {

@@ -1,0 +1,54 @@
+// Every attention on emulated kernels, forward and backward, against the reference in float64.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/attention_variants/cases.h"
+#include "tests/attention_variants/ops/cuda/emulated.h"
+#include "tests/attention_variants/testing.h"
+
+namespace lra {
+namespace {
+
+using torch::Tensor;
+
+// The result, and the gradients of the input and of every parameter that it depends on.
+std::vector<Tensor> pass_of(const std::string& spec, torch::ScalarType type, Kernels kernels,
+                            Device device) {
+  const OnDevice on(device);
+  const auto attention = make(
+      spec, type,
+      {.width = 8, .heads = 2, .head_dim = 4, .max_length = 64, .seed = 3, .kernels = kernels});
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(uint64_t{4});
+  const auto draw = [&] { return torch::randn({3, 45, 8}, generator, torch::kDouble); };
+  const Tensor mask = length_mask({45, 17, 0}, 45), real = mask.unsqueeze(-1),
+               x = draw().to(type).requires_grad_(), gradient = (draw() * real).to(type),
+               y = attention->forward(x, mask);
+  std::vector<Tensor> leaves = attention->parameters();
+  leaves.insert(leaves.begin(), x);
+  std::vector<Tensor> all = torch::autograd::grad({y}, leaves, {gradient}, {}, {}, true);
+  for (Tensor& of : all) {
+    if (!of.defined()) of = torch::zeros({1});
+  }
+  all[0] = all[0] * real;
+  all.insert(all.begin(), y.detach() * real);
+  return all;
+}
+
+TEST(EmulatedVariants, ComputeWhatTheReferenceDoes) {
+  int64_t launched = 0;
+  for (const ContractCase& c : contract_cases()) {
+    const auto exact = pass_of(c.spec, torch::kDouble, Kernels::reference, Device::cpu),
+               plain = pass_of(c.spec, torch::kFloat, Kernels::reference, Device::cpu);
+    const int64_t before = emulator::launches();
+    const auto fused = pass_of(c.spec, torch::kFloat, Kernels::fused, Device::emulated_gpu);
+    launched += emulator::launches() - before;
+    SCOPED_TRACE(c.spec);
+    expect_as_exact(fused, plain, exact, 1e-5);
+  }
+  EXPECT_GT(launched, 0);
+}
+
+}  // namespace
+}  // namespace lra
