@@ -1,6 +1,7 @@
 """import lra: attentions, data, runs, records and the contract. pytest, or python3 -m unittest."""
 
 import copy
+import importlib.util
 import io
 import os
 import pickle
@@ -243,6 +244,12 @@ class Contract(unittest.TestCase):
             found = lra.check(self.example(name), dim=16, heads=2, head_dim=8)
             self.assertTrue(found.holds, found)
             self.assertEqual(len(found.clauses), 19)
+
+    @unittest.skipUnless(importlib.util.find_spec("nystrom_attention"), "no nystrom-attention")
+    def test_a_package_that_scales_by_the_largest_of_the_batch(self):
+        name = self.example("packaged.py:PackagedNystrom[landmarks=8]")
+        found = lra.check(name, dim=16, heads=2, head_dim=8)
+        self.assertEqual(found.wrong, ["batch invariance"], found)
 
 
 class Runs(unittest.TestCase):

@@ -29,7 +29,7 @@ _calling = 0  # calls of forward that run
 
 
 def _refuse_forks(event, _):
-    """Of a fork within forward the copy would go on with the training, without the threads of LibTorch."""
+    """A copy made within forward would go on with the training, without LibTorch's threads."""
     if _calling and event in ("os.fork", "os.forkpty"):
         raise RuntimeError(
             "forward may not fork this process, whose threads a fork lacks; start processes by "

@@ -1,4 +1,7 @@
-"""Nyström attention of the PyPI package nystrom-attention: a peer inside the harness."""
+"""Nyström attention of the PyPI package nystrom-attention: a peer inside the harness.
+
+`lra check` finds that it mixes the samples of a batch.
+"""
 
 import torch
 from nystrom_attention import NystromAttention
@@ -15,5 +18,10 @@ class PackagedNystrom(nn.Module):
     def forward(self, x, mask):
         """x [B,N,D], mask [B,N] bool (true = a token) -> [B,N,D]."""
         padding = ~mask.unsqueeze(-1)
-        out = self.attention(x.masked_fill(padding, 0), mask=mask)
+        x = x.masked_fill(padding, 0)
+        if x.dtype == torch.bfloat16:  # the package multiplies by an identity of float32
+            wide = {name: p.float() for name, p in self.attention.named_parameters()}
+            out = torch.func.functional_call(self.attention, wide, (x.float(), mask)).to(x.dtype)
+        else:
+            out = self.attention(x, mask=mask)
         return out.masked_fill(padding, 0)

@@ -1,5 +1,6 @@
 // Classes of Python wherever an attention is named: check, train, evaluate, profile, suite. What
 // needs no program is tested in tests/python.
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 #include <torch/version.h>
 
@@ -171,26 +172,45 @@ TEST_F(PythonTest, WhatItPrintsDoesNotStandInWhatTheProgramPrints) {
   EXPECT_EQ(json::parse(evaluated.out)["correct"], result("a").test->correct);
 }
 
-TEST_F(PythonTest, ASuiteTrainsItBesideBuiltInAttentions) {
-  std::vector<std::string> suite = {"suite",
-                                    "--attentions",
-                                    "linear," + faulty("Noisy"),
-                                    "--tasks",
-                                    "listops",
-                                    "--data",
-                                    data_.string(),
-                                    "--out",
-                                    run("suite").string(),
-                                    "--threads",
-                                    "1",
-                                    "--seeds",
-                                    "0"};
-  for (const std::string& set : tiny_settings()) suite.insert(suite.end(), {"--set", set});
-  const ProgramResult made = run_program(suite);
+TEST_F(PythonTest, ASuiteKilledThreeTimesEndsAsOneThatWasNot) {
+  const std::vector<std::string> attentions = {"linear", faulty("Noisy"),
+                                               example("rotary.py:RotaryAttention"),
+                                               example("linear.py:LinearAttention")};
+  const auto suite_words = [&](const std::string& name) {
+    std::vector<std::string> words = {"suite",
+                                      "--attentions",
+                                      fmt::format("{}", fmt::join(attentions, ",")),
+                                      "--tasks",
+                                      "listops",
+                                      "--data",
+                                      data_.string(),
+                                      "--out",
+                                      run(name).string(),
+                                      "--threads",
+                                      "1",
+                                      "--seeds",
+                                      "0",
+                                      "--resume"};
+    for (const std::string& set : tiny_settings()) words.insert(words.end(), {"--set", set});
+    return words;
+  };
+  const ProgramResult made = run_program(suite_words("whole"));
   ASSERT_EQ(made.status, 0) << made.err;
-  const Records records = find_records({run("suite")});
-  ASSERT_EQ(records.results.size(), 2u);
-  for (const Result& each : records.results) EXPECT_EQ(each.status, Status::ok) << each.reason;
+  const fs::path cells = fs::path("runs") / "listops";
+  std::vector<fs::path> whole, cut;
+  for (const auto& cell : fs::directory_iterator(run("whole") / cells)) {
+    whole.push_back(cell.path() / "seed0");
+    cut.push_back(run("cut") / cells / cell.path().filename() / "seed0");
+  }
+  ASSERT_EQ(whole.size(), attentions.size());
+
+  int kills = 0;
+  for (int i = 0; i < 3; ++i)
+    kills += kill_in_training(suite_words("cut"), cut, std::chrono::milliseconds(0)) ? 1 : 0;
+  EXPECT_GT(kills, 0);
+  const ProgramResult resumed = run_program(suite_words("cut"));
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  for (size_t i = 0; i < whole.size(); ++i) suite::expect_same_run(whole[i], cut[i]);
 }
 
 TEST_F(PythonTest, IsMeasuredBesideBuiltInAttentions) {
