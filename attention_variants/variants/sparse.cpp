@@ -253,8 +253,10 @@ class SparseAttention : public ProjectedAttention {
     const int64_t block = options_.block, extra = wider(d) - d;
     const double root = std::sqrt(static_cast<double>(d));
 
-    torch::Tensor column = torch::arange(block, real.options().dtype(torch::kLong));
-    column = column.index({column.eq(0).logical_or(column.ge(block - options_.summary))});  // [c]
+    const auto index = real.options().dtype(torch::kLong);
+    const torch::Tensor column = torch::cat(  // [c]
+        {torch::zeros({1}, index),
+         torch::arange(std::max<int64_t>(block - options_.summary, 1), block, index)});
     // The summary columns of all blocks [B,H,n*c,width] after key 0, which has `first` in its
     // columns from d on, and after the open key, where there is one.
     const auto gather = [&](const torch::Tensor& x, std::initializer_list<double> first,
