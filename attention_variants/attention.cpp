@@ -32,6 +32,8 @@ int64_t Attention::flops(int64_t, int64_t) const { return -1; }
 
 bool Attention::reads_padding() const { return false; }
 
+bool Attention::capturable() const { return false; }
+
 bool Attention::length_invariant() const { return false; }
 
 Projections Attention::projections() const { return Projections::query_key_value; }

@@ -96,6 +96,12 @@ class Attention : public torch::nn::Module {
   /// rounding: an evaluation then pads no further than its samples need.
   virtual bool length_invariant() const;
 
+  /// Whether forward() in training does the same on a GPU whenever it is called with tensors of one
+  /// shape, reads nothing back and copies nothing there, so that a CUDA graph may repeat what was
+  /// recorded of it: of the second call on, and where no table was set. False unless a variant says
+  /// otherwise.
+  virtual bool capturable() const;
+
   /// Every effective option, for the records.
   virtual json options() const = 0;
 

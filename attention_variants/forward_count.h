@@ -15,15 +15,14 @@ enum class Redraw {
 };
 constexpr auto names(Redraw) { return std::array{"seed", "forward"}; }
 
-/// Forward passes so far, and no other part of the state. Module::to(dtype) converts integer
-/// buffers as well, and bfloat16 cannot count beyond 256: this one keeps its type.
+/// Forward passes so far, and no other part of the state. It is read in each pass, and a GPU would
+/// have to be waited for: it stays on the CPU. Module::to(dtype) converts integer buffers as well,
+/// and bfloat16 cannot count beyond 256: this one keeps its type.
 struct ForwardCount : torch::nn::Module {
   ForwardCount() { forwards = register_buffer("forwards", torch::zeros({}, torch::kInt64)); }
-  using Module::to;
-  void to(torch::Device device, torch::Dtype, bool non_blocking) override {
-    Module::to(device, non_blocking);
-  }
+  void to(torch::Device, torch::Dtype, bool) override {}
   void to(torch::Dtype, bool) override {}
+  void to(torch::Device, bool) override {}
 
   /// How many there were before this one.
   int64_t next() {

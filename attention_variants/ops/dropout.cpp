@@ -9,6 +9,9 @@ namespace lra::ops {
 namespace {
 
 thread_local const BatchSlice* t_slice = nullptr;
+thread_local SeedTape* t_tape = nullptr;
+
+constexpr int64_t kMostSeeds = 4096;
 
 }  // namespace
 
@@ -37,12 +40,48 @@ DrawnDropout draw_dropout(double p, bool training, int64_t count) {
   at::Generator generator =
       slice == nullptr ? at::detail::getDefaultCPUGenerator() : slice->seeds();
   DrawnDropout drawn{.threshold = static_cast<uint32_t>(dropout_threshold(p))};
-  {
+  if (SeedTape* tape = SeedTape::current()) {
+    drawn.device_seed = tape->next();
+  } else {
     const std::lock_guard lock(generator.mutex());
     drawn.seed = generator.get<at::CPUGeneratorImpl>()->random64();
   }
   if (slice != nullptr) drawn.first = slice->first_of(count);
   return drawn;
 }
+
+SeedTape::SeedTape(torch::Device device)
+    : seeds_(
+          torch::zeros({kMostSeeds}, torch::TensorOptions().dtype(torch::kInt64).device(device))) {}
+
+SeedTape* SeedTape::current() { return t_tape; }
+
+const uint64_t* SeedTape::next() {
+  TORCH_CHECK(count_ < kMostSeeds, "a recorded step may have at most ", kMostSeeds, " dropouts");
+  return static_cast<const uint64_t*>(seeds_.data_ptr()) + count_++;
+}
+
+void SeedTape::draw() {
+  if (count_ == 0) return;
+  // Pinned memory is kept until the copy is done.
+  const torch::Tensor drawn = torch::empty(
+      {count_}, torch::TensorOptions().dtype(torch::kInt64).pinned_memory(seeds_.is_cuda()));
+  auto* const values = drawn.data_ptr<int64_t>();
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  {
+    const std::lock_guard lock(generator.mutex());
+    for (int64_t i = 0; i < count_; ++i)
+      values[i] = static_cast<int64_t>(generator.get<at::CPUGeneratorImpl>()->random64());
+  }
+  seeds_.narrow(0, 0, count_).copy_(drawn, /*non_blocking=*/true);
+}
+
+SeedTape::Recording::Recording(SeedTape& tape) {
+  TORCH_CHECK(t_tape == nullptr, "a recording of seeds should be the only one of its thread");
+  tape.count_ = 0;
+  t_tape = &tape;
+}
+
+SeedTape::Recording::~Recording() { t_tape = nullptr; }
 
 }  // namespace lra::ops

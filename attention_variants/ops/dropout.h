@@ -19,6 +19,7 @@ inline int64_t dropout_threshold(double p) { return std::lround(p * 65536); }
 /// A dropout whose seed is drawn: that of one tensor.
 struct DrawnDropout {
   uint64_t seed = 0;
+  const uint64_t* device_seed = nullptr;  // in a recording (SeedTape): where the seed will stand
   uint32_t threshold = 0;  // of 65536: the share that is dropped; 0 = nothing is
   int64_t first = 0;       // the index of the tensor's first element in that of the whole batch
 };
@@ -65,6 +66,39 @@ class BatchSlice {
  private:
   int64_t begin_, count_;
   at::Generator seeds_;
+};
+
+/// The seeds of dropouts that are recorded once and run many times, as in a CUDA graph. A dropout
+/// that is recorded draws no number: it is given a place on the device, and reads there, each time
+/// that it runs, what draw() has put there.
+class SeedTape {
+ public:
+  explicit SeedTape(torch::Device device);
+  SeedTape(const SeedTape&) = delete;
+  SeedTape& operator=(const SeedTape&) = delete;
+
+  /// That of the recording that this thread is in; null: a dropout draws its seed itself.
+  static SeedTape* current();
+  /// A place for the seed of the next dropout of the recording, on the device. Throws c10::Error
+  /// where there are more than 4096.
+  const uint64_t* next();
+  /// Draws a number of LibTorch's default CPU generator for each place that was given, in their
+  /// order, as the dropouts would themselves; the device is not waited for.
+  void draw();
+  int64_t count() const { return count_; }
+
+  /// A recording, for a scope.
+  class Recording {
+   public:
+    explicit Recording(SeedTape& tape);
+    ~Recording();
+    Recording(const Recording&) = delete;
+    Recording& operator=(const Recording&) = delete;
+  };
+
+ private:
+  torch::Tensor seeds_;  // [4096] int64, on the device
+  int64_t count_ = 0;
 };
 
 /// The module of philox_dropout().

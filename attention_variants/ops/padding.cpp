@@ -1,8 +1,22 @@
 #include "attention_variants/ops/padding.h"
 
 #include <cmath>
+#include <utility>
 
 namespace lra::ops {
+namespace {
+
+thread_local torch::Tensor t_full_mask;
+
+}  // namespace
+
+FullMask::FullMask(torch::Tensor mask) : before_(t_full_mask) { t_full_mask = std::move(mask); }
+
+FullMask::~FullMask() { t_full_mask = before_; }
+
+bool FullMask::covers(const torch::Tensor& mask) {
+  return t_full_mask.defined() && mask.defined() && !mask.is_cpu() && mask.is_alias_of(t_full_mask);
+}
 
 torch::Tensor nonempty_rows(const torch::Tensor& mask) {
   return mask.logical_or(mask.any(/*dim=*/-1, /*keepdim=*/true).logical_not());

@@ -6,6 +6,22 @@
 
 namespace lra::ops {
 
+/// While it lives, `mask` is known on this thread to be true throughout, by who made it: a GPU
+/// would have to be waited for to say so. Undefined: nothing is known.
+class FullMask {
+ public:
+  explicit FullMask(torch::Tensor mask);
+  ~FullMask();
+  FullMask(const FullMask&) = delete;
+  FullMask& operator=(const FullMask&) = delete;
+
+  /// Whether `mask` is that one or a view of it. Never on a CPU, whose kernels look for themselves.
+  static bool covers(const torch::Tensor& mask);
+
+ private:
+  torch::Tensor before_;
+};
+
 /// mask [B,N], with the rows that are false throughout made true.
 torch::Tensor nonempty_rows(const torch::Tensor& mask);
 

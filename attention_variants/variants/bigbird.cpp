@@ -128,6 +128,8 @@ class BigbirdAttention : public ProjectedAttention {
     given_ = table.to(torch::kLong).clone();
   }
 
+  bool capturable() const override { return true; }
+
   json options() const override { return write_fields(options_); }
 
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
@@ -225,7 +227,7 @@ class BigbirdAttention : public ProjectedAttention {
     ends = ops::reference::softmax_attention(ends, k, v, real);
     if (inner == 0) return ends.narrow(2, 0, length);
 
-    const torch::Tensor seen = seen_blocks(heads, count).to(q.device());  // [H,inner,5+r]
+    const torch::Tensor seen = seen_blocks_on(q.device(), heads, count);  // [H,inner,5+r]
     const torch::Tensor index = seen.clamp_min(0);
     const torch::Tensor head = torch::arange(heads, index.options()).view({heads, 1, 1}) * count;
     const auto gather = [&](const torch::Tensor& x) {  // [B,H*inner,(5+r)*b,d]
@@ -252,6 +254,15 @@ class BigbirdAttention : public ProjectedAttention {
     return torch::cat({fixed_blocks(count).unsqueeze(0).expand({heads, inner, kFixedBlocks}),
                        random.narrow(1, 1, inner)},
                       2);
+  }
+
+  // seen_blocks(), sent once where it is drawn.
+  torch::Tensor seen_blocks_on(torch::Device device, int64_t heads, int64_t count) const {
+    if (device.is_cpu() || given_.defined()) return seen_blocks(heads, count).to(device);
+    const std::scoped_lock lock(sending_);
+    torch::Tensor& sent = sent_[{heads, count}];
+    if (!sent.defined() || sent.device() != device) sent = seen_blocks(heads, count).to(device);
+    return sent;
   }
 
   torch::Tensor draw(int64_t heads, int64_t count) const {
@@ -282,6 +293,8 @@ class BigbirdAttention : public ProjectedAttention {
   torch::Tensor given_;  // undefined: drawn
   mutable std::mutex drawing_;
   mutable std::map<std::pair<int64_t, int64_t>, torch::Tensor> drawn_;  // by heads and blocks
+  mutable std::mutex sending_;
+  mutable std::map<std::pair<int64_t, int64_t>, torch::Tensor> sent_;  // on the last device
 };
 
 [[maybe_unused]] const bool bigbird_registered =

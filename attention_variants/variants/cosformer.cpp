@@ -44,6 +44,8 @@ class CosformerAttention : public ProjectedAttention {
 
   bool length_invariant() const override { return true; }
 
+  bool capturable() const override { return true; }
+
   json options() const override { return write_fields(options_); }
 
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,

@@ -44,6 +44,8 @@ class FNetAttention : public Attention {
     return mixed.masked_fill(padded, 0).to(x.scalar_type());
   }
 
+  bool capturable() const override { return true; }
+
   json options() const override { return write_fields(options_); }
 
   /// Of one forward(), since there is no attend(): the customary 5 n log₂ n of a complex transform

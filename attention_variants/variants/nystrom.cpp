@@ -87,6 +87,9 @@ class NystromAttention : public ProjectedAttention {
 
   bool reads_padding() const override { return options_.padding == ops::LandmarkPadding::ignored; }
 
+  // Random landmarks are drawn on the host in every pass.
+  bool capturable() const override { return options_.landmarks != ops::LandmarkKind::random; }
+
   json options() const override { return write_fields(options_); }
 
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,

@@ -103,6 +103,8 @@ class PerformerAttention : public ProjectedAttention {
     return !options_.prescale && options_.key_max == ops::KeyMax::sample;
   }
 
+  bool capturable() const override { return redraw_ == nullptr; }
+
   json options() const override { return write_fields(options_); }
 
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,

@@ -94,6 +94,8 @@ class ReformerAttention : public ProjectedAttention {
     given_ = true;
   }
 
+  bool capturable() const override { return redraw_ == nullptr; }
+
   json options() const override { return write_fields(options_); }
 
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,

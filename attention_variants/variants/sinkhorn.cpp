@@ -120,6 +120,8 @@ class SinkhornAttention : public ProjectedAttention {
     return ops::zero_padded_rows(out.to(q_given.scalar_type()), mask);
   }
 
+  bool capturable() const override { return true; }
+
   json options() const override { return write_fields(options_); }
 
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,

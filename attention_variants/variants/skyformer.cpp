@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 
 #include "attention_variants/forward_count.h"
 #include "attention_variants/ops/padding.h"
@@ -115,6 +116,8 @@ class SkyformerAttention : public ProjectedAttention {
     landmarks_ = table;
   }
 
+  bool capturable() const override { return redraw_ == nullptr; }
+
   json options() const override { return write_fields(options_); }
 
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
@@ -141,10 +144,9 @@ class SkyformerAttention : public ProjectedAttention {
   // Uniform draws with repetition among each sample's own real positions: mask [B,N] -> [B,m] rows
   // of [Q;K]. The draws depend on the seed alone and the rows on them and on the sample's real
   // tokens, not on its padding or its batch.
-  torch::Tensor draw_landmarks(const torch::Tensor& mask, uint64_t seed) const {
+  torch::Tensor draw_landmarks(const torch::Tensor& mask, uint64_t seed) {
     const int64_t m = options_.num_features, queries = m / 2, length = mask.size(1);
-    auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-    const torch::Tensor draw = torch::rand({m}, generator, torch::kDouble).to(mask.device());
+    const torch::Tensor draw = drawn(seed, mask.device());
     const torch::Tensor seen = mask.cumsum(1);                  // [B,N]
     const torch::Tensor count = seen.narrow(1, length - 1, 1);  // L [B,1]
     const torch::Tensor rank = (draw * count).floor().to(torch::kLong).minimum(count - 1);  // [B,m]
@@ -157,6 +159,17 @@ class SkyformerAttention : public ProjectedAttention {
     const torch::Tensor offset =
         torch::arange(m, position.options()).ge(queries).to(torch::kLong) * length;
     return position + offset;
+  }
+
+  // Numbers in [0,1), float64 [m], kept where they are read: several threads may call attend().
+  torch::Tensor drawn(uint64_t seed, torch::Device device) {
+    const std::scoped_lock lock(drawing_);
+    if (!draw_.defined() || draw_seed_ != seed || draw_.device() != device) {
+      auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+      draw_ = torch::rand({options_.num_features}, generator, torch::kDouble).to(device);
+      draw_seed_ = seed;
+    }
+    return draw_;
   }
 
   torch::Tensor given_landmarks(const torch::Tensor& q) const {
@@ -189,7 +202,10 @@ class SkyformerAttention : public ProjectedAttention {
   }
 
   const SkyformerOptions options_;
-  torch::Tensor landmarks_;               // given; undefined: drawn
+  torch::Tensor landmarks_;  // given; undefined: drawn
+  std::mutex drawing_;
+  torch::Tensor draw_;                    // the last one
+  uint64_t draw_seed_ = 0;                // of that
   std::shared_ptr<ForwardCount> redraw_;  // empty where they stay
 };
 

@@ -12,6 +12,7 @@
 #include <limits>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "attention_variants/base/error.h"
 #include "harness/host/control_groups.h"
@@ -78,8 +79,16 @@ class CountingAllocator final : public c10::Allocator {
 };
 
 #if LRA_DEVICE_STATISTICS
+// Null before the device's first use: its allocator then has nothing and throws when asked.
+c10::DeviceAllocator* used_allocator(torch::Device device) {
+  c10::DeviceAllocator* const allocator = at::getDeviceAllocator(device.type());
+  return allocator->initialized() ? allocator : nullptr;
+}
+
 c10::CachingDeviceAllocator::DeviceStats device_statistics(torch::Device device) {
-  return at::getDeviceAllocator(device.type())->getDeviceStats(device.index());
+  c10::DeviceAllocator* const allocator = used_allocator(device);
+  return allocator == nullptr ? c10::CachingDeviceAllocator::DeviceStats{}
+                              : allocator->getDeviceStats(device.index());
 }
 constexpr size_t kAggregate = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 #endif
@@ -132,13 +141,14 @@ void reset_peak_bytes(torch::Device device) {
     return;
   }
 #if LRA_DEVICE_STATISTICS
-  at::getDeviceAllocator(device.type())->resetPeakStats(device.index());
+  if (auto* const allocator = used_allocator(device)) allocator->resetPeakStats(device.index());
 #endif
 }
 
 std::optional<DeviceMemory> device_memory(torch::Device device) {
   if (device.is_cpu()) return std::nullopt;
 #if LRA_DEVICE_MEMORY
+  if (used_allocator(device) == nullptr) return std::nullopt;
   const auto [free, total] = at::getDeviceAllocator(device.type())->getMemoryInfo(device.index());
   return DeviceMemory{.reserved_peak = device_statistics(device).reserved_bytes[kAggregate].peak,
                       .in_use = static_cast<int64_t>(total) - static_cast<int64_t>(free)};
@@ -152,6 +162,20 @@ void set_cpu_memory_limit(int64_t bytes) { g_limit.store(bytes); }
 int64_t default_memory_limit(const std::filesystem::path& root) {
   const int64_t available = kilobytes_line(root / "proc/meminfo", "MemAvailable:") * 1024;
   return std::min(available, control_groups_left(root)) / 5 * 4;
+}
+
+int64_t default_memory_limit(torch::Device device) {
+  if (device.is_cpu()) return default_memory_limit();
+#if LRA_DEVICE_MEMORY
+  // Its allocator is there from the first tensor on.
+  [[maybe_unused]] const torch::Tensor first =
+      torch::empty({1}, torch::TensorOptions().device(device));
+  return static_cast<int64_t>(
+             at::getDeviceAllocator(device.type())->getMemoryInfo(device.index()).first) /
+         5 * 4;
+#else
+  return 0;
+#endif
 }
 
 void limit_address_space(int64_t bytes, int64_t threads) {
@@ -170,9 +194,14 @@ bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) ||
       dynamic_cast<const std::bad_alloc*>(&error))
     return true;
-  // LibTorch's own CPU allocator reports it as a plain c10::Error.
-  return std::string(error.what()).find("DefaultCPUAllocator: can't allocate memory") !=
-         std::string::npos;
+  // What comes as a plain c10::Error: of LibTorch's own CPU allocator, and of CUDA's runtime and
+  // libraries, which allocate past LibTorch's.
+  constexpr std::string_view kSigns[] = {"DefaultCPUAllocator: can't allocate memory",
+                                         "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED",
+                                         "CUDNN_STATUS_ALLOC_FAILED", "CUFFT_ALLOC_FAILED"};
+  const std::string_view said = error.what();
+  return std::ranges::any_of(kSigns,
+                             [&](std::string_view sign) { return said.find(sign) != said.npos; });
 }
 
 }  // namespace lra::host

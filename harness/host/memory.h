@@ -17,7 +17,8 @@ namespace lra::host {
 /// a second call does nothing.
 void install_counting_allocator();
 
-/// Bytes of live tensors on `device` now, and the most since reset_peak_bytes().
+/// Bytes of live tensors on `device` now, and the most since reset_peak_bytes(); 0 before its first
+/// use, -1 where this LibTorch cannot tell.
 int64_t live_bytes(torch::Device device);
 int64_t peak_bytes(torch::Device device);
 /// The peak becomes what is live now.
@@ -38,6 +39,10 @@ void set_cpu_memory_limit(int64_t bytes);
 /// 80 % of what the machine, and every control group that this process is in (of a container, or a
 /// job of Slurm), has free now, in bytes. `root` is where /proc and /sys are.
 int64_t default_memory_limit(const std::filesystem::path& root = "/");
+
+/// The same of a device's own memory; 0 where this LibTorch cannot tell. Of a GPU it takes what a
+/// process takes there to begin with: to be asked in one that uses it.
+int64_t default_memory_limit(torch::Device device);
 
 /// Limits this process's address space to what it has now and `bytes` more, and room for the
 /// arenas that each thread's allocations reserve without using: what libraries take by themselves

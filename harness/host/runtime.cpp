@@ -59,6 +59,8 @@ torch::Device parse_device(const std::string& text) {
     throw Error(fmt::format("--device {}: this machine has {} CUDA device(s), cuda:0 to cuda:{}",
                             text, count, count - 1));
   }
+  // cuDNN's makes a plan for each new shape, and evaluations have many of them; others need none.
+  at::globalContext().setSDPUseCuDNN(false);
   return device;
 }
 

@@ -74,6 +74,15 @@ MeasureAnswer run_in_child(const MeasureRequest& request, double timeout,
   }
 }
 
+int64_t room_on(const std::string& device, double timeout) {
+  if (host::parse_device(device).is_cpu()) return host::default_memory_limit();
+  const MeasureAnswer answer =
+      run_in_child({.kind = MeasureKind::room, .device = device, .threads = 1}, timeout);
+  if (answer.value.is_null())
+    throw Error(fmt::format("--device {}: its memory cannot be asked: {}", device, answer.reason));
+  return answer.value.at("bytes").get<int64_t>();
+}
+
 void run_profile_child(const std::string& word) {
   const MeasureRequest request = parse_request(parse_json(word, "--child"));
   // Before the first thread: what each starts with is what it inherits.
@@ -87,6 +96,8 @@ void run_profile_child(const std::string& word) {
     const Roofline roofline = measure::measure_roofline(device, dtype_of(request.cell.dtype),
                                                         request.memory_limit, request.seconds);
     answer = {{"gflops", roofline.gflops}, {"gigabytes_per_second", roofline.gigabytes_per_second}};
+  } else if (request.kind == MeasureKind::room) {
+    answer = {{"bytes", host::default_memory_limit(device)}};
   } else if (request.kind == MeasureKind::bytes) {
     answer = {{"bytes", peak_bytes_of_call(request.cell, device, request.memory_limit)}};
   } else {

@@ -9,8 +9,13 @@
 
 namespace lra::profile {
 
-enum class MeasureKind { cell, roofline, bytes };
-constexpr auto names(MeasureKind) { return std::array{"cell", "roofline", "bytes"}; }
+enum class MeasureKind {
+  cell,
+  roofline,
+  bytes,  // of one call
+  room,   // bytes that the device has for tensors
+};
+constexpr auto names(MeasureKind) { return std::array{"cell", "roofline", "bytes", "room"}; }
 
 /// The request to a measuring process.
 struct MeasureRequest {
@@ -31,6 +36,10 @@ struct MeasureAnswer {
 /// Asks a process of this program, or, for a peer, of another. Throws Interrupted after Ctrl-C.
 MeasureAnswer run_in_child(const MeasureRequest& request, double timeout,
                            const std::string& program = "");
+
+/// Bytes of tensors that a cell on `device` may take where no limit is given: 80 % of what is free
+/// there. Asked of a GPU in a process of its own. Throws Error where that fails.
+int64_t room_on(const std::string& device, double timeout);
 
 /// What the process does with the word that it was given: measures, and prints the answer.
 void run_profile_child(const std::string& word);

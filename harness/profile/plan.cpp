@@ -6,7 +6,6 @@
 #include <charconv>
 #include <optional>
 
-#include "harness/host/memory.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
 #include "harness/profile/child.h"
@@ -116,8 +115,8 @@ int64_t largest_batch(const ProfileCell& cell, const ProfilePlan& plan, int64_t 
 }
 
 void find_largest_batches(ProfilePlan& plan) {
-  host::parse_device(plan.device);
-  const int64_t limit = plan.memory_limit > 0 ? plan.memory_limit : host::default_memory_limit();
+  const int64_t limit =
+      plan.memory_limit > 0 ? plan.memory_limit : room_on(plan.device, plan.timeout);
   for (ProfileCell& cell : plan.cells) {
     cell.batch = 1;
     cell.batch = std::max<int64_t>(largest_batch(cell, plan, limit), 1);

@@ -99,7 +99,8 @@ class ProfileRunner {
   }
 
   int64_t memory_limit() const {
-    return plan_.memory_limit > 0 ? plan_.memory_limit : host::default_memory_limit();
+    if (plan_.memory_limit > 0) return plan_.memory_limit;
+    return device_.is_cpu() ? host::default_memory_limit() : 0;  // a GPU refuses by itself
   }
 
   // One pass of each cell of that length that lacks one; says of how many.

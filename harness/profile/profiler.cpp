@@ -86,8 +86,7 @@ Work attention_work(const ProfileCell& cell, torch::Device device) {
     const auto gradient = torch::randn_like(q);
     work.call = attention_call([=] { return attention->attend(q, k, v, mask); }, leaves, gradient,
                                training);
-    work.analytic_bytes = attention->analytic_bytes(
-        cell.batch, cell.length, static_cast<int64_t>(q.element_size()), training);
+    work.analytic_bytes = account_of(*attention, cell, device);
     work.flops = attention->flops(cell.batch, cell.length);
     const int64_t inputs = shared == Projections::query_key_value    ? 3
                            : shared == Projections::shared_query_key ? 2
@@ -227,13 +226,20 @@ torch::Dtype dtype_of(ops::Dtype dtype) {
   return torch::kFloat32;
 }
 
+int64_t account_of(const Attention& attention, const ProfileCell& cell, torch::Device device) {
+  if (!device.is_cpu()) return -1;
+  return attention.analytic_bytes(cell.batch, cell.length,
+                                  static_cast<int64_t>(c10::elementSize(dtype_of(cell.dtype))),
+                                  cell.mode == ProfileMode::training);
+}
+
 Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t threads,
                      int64_t memory_limit, const measure::MeasureLimits& limits,
                      const std::vector<int>& processors) {
   validated_cell(cell);  // names and options are wrong before any work, not a status of the cell
   Profile record = profile_record(cell, device, threads);
   try {
-    const MemoryLimit limited(memory_limit);
+    const MemoryLimit limited(device.is_cpu() ? memory_limit : 0);
     const Work work = work_of(cell, device);
     const measure::MachineWatch watch(processors);
     const measure::Measurement m = measure::measure(work.call, device, limits);
@@ -251,7 +257,7 @@ Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t thre
 }
 
 int64_t peak_bytes_of_call(const ProfileCell& cell, torch::Device device, int64_t memory_limit) {
-  const MemoryLimit limited(memory_limit);
+  const MemoryLimit limited(device.is_cpu() ? memory_limit : 0);
   const int64_t start = host::live_bytes(device);
   host::reset_peak_bytes(device);
   work_of(cell, device).call();

@@ -31,6 +31,18 @@ void set_random_state(torch::Device device, const torch::Tensor& state) {
   generator.set_state(state);
 }
 
+void seed_generator(torch::Device device, uint64_t seed) {
+  auto generator = generator_of(device);
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_current_seed(seed);
+}
+
+// Of what the file holds, and so no seed that the run has had.
+uint64_t seed_of_file(const TensorFile& file) {
+  constexpr size_t kDigits = 15;  // hexadecimal: of 63 bits, as LibTorch's seeds may have
+  return std::stoull(file.metadata.at("sha256").substr(0, kDigits), nullptr, 16);
+}
+
 // Over names and bytes of all tensors, in the file's order of names.
 std::string tensors_sha256(const TensorFile& file) {
   std::map<std::string, torch::Tensor> sorted(file.tensors.begin(), file.tensors.end());
@@ -157,7 +169,15 @@ TrainState load_checkpoint(const std::filesystem::path& path, const json& config
     assign(item.value(), tensor("model." + item.key()), item.key(), where);
   if (optimizer != nullptr) {
     set_random_state(torch::kCPU, tensor("random.cpu").clone());
-    if (device.is_cuda()) set_random_state(device, tensor("random.cuda").clone());
+    if (device.is_cuda()) {
+      // A run begun on a CPU has no state of a GPU's.
+      const torch::Tensor* state_there = file.find("random.cuda");
+      if (state_there != nullptr) {
+        set_random_state(device, state_there->clone());
+      } else {
+        seed_generator(device, seed_of_file(file));
+      }
+    }
     // A run of a variant of ours, begun without Python, may go on under it.
     PythonHost* python = python_host();
     if (python != nullptr && file.find(kPythonState) != nullptr)

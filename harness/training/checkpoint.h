@@ -50,9 +50,10 @@ void save_checkpoint(const std::filesystem::path& path, const json& config,
                      const TrainState& progression, Model& model,
                      const torch::optim::AdamW* optimizer, torch::Device device);
 
-/// Reads one back into `model` and, where given, `optimizer` and the random states; throws Error
-/// naming the file where it is truncated, corrupted or of another configuration (listing the keys
-/// that differ).
+/// Reads one back into `model` and, where given, `optimizer` and the random states, on the device
+/// that each is on, wherever it was written: a GPU's random state that a CPU's run has not is begun
+/// from the file's own digest. Throws Error naming the file where it is truncated, corrupted or of
+/// another configuration (listing the keys that differ).
 TrainState load_checkpoint(const std::filesystem::path& path, const json& config, Model& model,
                            torch::optim::AdamW* optimizer, torch::Device device);
 

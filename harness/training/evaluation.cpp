@@ -6,12 +6,45 @@
 #include <type_traits>
 
 #include "attention_variants/ops/autocast.h"
+#include "attention_variants/ops/padding.h"
 #include "harness/host/progress.h"
 #include "harness/host/signals.h"
+#include "harness/training/batch_feed.h"
 
 namespace lra {
 
 namespace {
+
+// What the device makes of batches, on it until all are done: nothing waits for it before.
+class Answers {
+ public:
+  void add(const torch::Tensor& logits, const torch::Tensor& labels) {
+    losses_.push_back(torch::nn::functional::cross_entropy(
+        logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum)));
+    predicted_.push_back(logits.argmax(-1));
+    confidence_.push_back(std::get<0>(logits.softmax(-1).max(-1)));
+  }
+
+  struct Values {
+    torch::Tensor losses;                 // one a batch, float32
+    torch::Tensor predicted, confidence;  // one a sample
+  };
+  Values read() const {
+    if (losses_.empty()) return {};
+    return {.losses = torch::stack(losses_).cpu(),
+            .predicted = torch::cat(predicted_).cpu(),
+            .confidence = torch::cat(confidence_).cpu()};
+  }
+
+ private:
+  std::vector<torch::Tensor> losses_, predicted_, confidence_;
+};
+
+torch::Tensor logits_of(Model& model, const Batch& batch, ops::Dtype dtype, torch::Device device) {
+  const ops::FullMask full(batch.full ? batch.mask : torch::Tensor());
+  const ops::AutocastScope autocast(device, dtype);
+  return model.forward(batch.tokens, batch.mask);  // [B,classes]
+}
 
 // Evaluates the batches that `options` name and puts into `result` what stands at their samples;
 // and into `losses`, one a batch, their sums of losses.
@@ -20,35 +53,33 @@ void add_batches(Model& model, const Split& split, const LoaderOptions& options,
                  Evaluation& result) {
   EvaluationPass pass(split, options);
   const int64_t batches = std::ssize(losses);
-  int64_t share = 0, done = 0, number = options.batches.index;  // samples of these turns
-  for (int64_t i = number; i < batches; i += options.batches.of)
+  int64_t share = 0;  // samples of these turns
+  for (int64_t i = options.batches.index; i < batches; i += options.batches.of)
     share += std::min(options.batch, result.count - i * options.batch);
   host::Progress progress("evaluate " + what, share);
+  Answers answers;
+  std::vector<size_t> samples, numbers;  // of the answers: rows of the split, and batches
+  int64_t number = options.batches.index;
   for (Batch batch; pass.next(batch); number += options.batches.of) {
     if (host::stop_requested()) throw host::Interrupted("stopped while evaluating " + what);
-    torch::Tensor logits;  // [B,classes]
-    {
-      const ops::AutocastScope autocast(device, dtype);
-      logits = model.forward(batch.tokens.to(device), batch.mask.to(device));
-    }
-    const auto labels = batch.labels.to(device);
-    logits = logits.to(torch::kFloat32);
-    losses[static_cast<size_t>(number)] =
-        torch::nn::functional::cross_entropy(
-            logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))
-            .item<double>();
-    const auto predicted = logits.argmax(-1).cpu();
-    const auto confidence = std::get<0>(logits.softmax(-1).max(-1)).cpu();  // [B]
-    const auto lengths = std::get<0>(batch.mask.sum(-1).max(-1));           // [B]
+    const Batch there = send(batch, device);
+    answers.add(logits_of(model, there, dtype, device).to(torch::kFloat32), there.labels);
+    numbers.push_back(static_cast<size_t>(number));
+    const auto lengths = std::get<0>(batch.mask.sum(-1).max(-1));  // [B]
     for (int64_t i = 0; i < batch.labels.size(0); ++i) {
-      const auto sample = static_cast<size_t>(batch.index[i].item<int64_t>());
-      result.labels[sample] = batch.labels[i].item<int64_t>();
-      result.predicted[sample] = predicted[i].item<int64_t>();
-      result.confidence[sample] = confidence[i].item<float>();
-      result.lengths[sample] = lengths[i].item<int64_t>();
+      const auto sample = static_cast<size_t>(batch.index.const_data_ptr<int64_t>()[i]);
+      samples.push_back(sample);
+      result.labels[sample] = batch.labels.const_data_ptr<int64_t>()[i];
+      result.lengths[sample] = lengths.const_data_ptr<int64_t>()[i];
     }
-    done += batch.labels.size(0);
-    progress.update(done);
+    progress.update(std::ssize(samples));
+  }
+  const auto [sums, predicted, confidence] = answers.read();
+  for (size_t i = 0; i < numbers.size(); ++i)
+    losses[numbers[i]] = static_cast<double>(sums.const_data_ptr<float>()[i]);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    result.predicted[samples[i]] = predicted.const_data_ptr<int64_t>()[i];
+    result.confidence[samples[i]] = confidence.const_data_ptr<float>()[i];
   }
   progress.finish();
 }

@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "attention_variants/ops/autocast.h"
+#include "attention_variants/ops/padding.h"
 #include "attention_variants/python_host.h"
 #include "harness/host/signals.h"
 #include "harness/processes/data_parallel.h"
 #include "harness/processes/processes.h"
+#include "harness/training/clipping.h"
 
 namespace lra {
 namespace {
@@ -31,34 +33,60 @@ Model& on_device(Model& model, torch::Device device) {
 }  // namespace
 
 Learner::Learner(const Config& config, torch::Device device, Processes* processes,
-                 int64_t micro_batches)
+                 int64_t micro_batches, const StepGraphMaker& graphs)
     : config_(config),
       device_(device),
       processes_(processes),
       micro_batches_(micro_batches),
       model_(make_model(config)),
       optimizer_(on_device(model_, device).parameters(),
-                 optimizer_options(config.settings.optimizer)) {
+                 optimizer_options(config.settings.optimizer)),
+      sums_(device),
+      execution_(step_execution(config, model_, device,
+                                processes == nullptr ? 1 : processes->size(), graphs != nullptr)) {
   if (processes != nullptr) gradients_ = flat_buffer(model_.parameters());
+  if (execution_.graph) make_graphs(graphs);
 }
 
-Learner::Step Learner::step(TrainingStream& stream, TrainState& at) {
+void Learner::make_graphs(const StepGraphMaker& graphs) {
+  optimizer_.read_on_device();
+  const auto run = [this](const Batch& samples) {
+    compute_gradients(samples);
+    optimizer_.step();
+  };
+  const auto record = [this](const Batch& samples) {
+    compute_gradients(samples);
+    optimizer_.update();
+  };
+  graphs_.emplace(device_, graphs, StepWork{.run = run, .record = record, .before_replay = [this] {
+                                              optimizer_.advance();
+                                            }});
+}
+
+StepExecution Learner::execution() const {
+  if (!graphs_ || graphs_->given_up().empty()) return execution_;
+  return {.graph = false, .reason = "a step cannot be recorded: " + graphs_->given_up()};
+}
+
+Learner::Step Learner::step(BatchFeed& feed, TrainState& at) {
   const Settings& settings = config_.settings;
   const SchedulePoint point =
       schedule_at(at.step, settings.training.steps, settings.optimizer, settings.schedule);
   set_schedule(point);
-  optimizer_.zero_grad();
   bool stop = false;
-  if (processes_ == nullptr) {
-    add_gradients(stream.next(), at);
+  if (graphs_) {
+    graphs_->run(feed.next());
+  } else if (processes_ == nullptr) {
+    compute_gradients(feed.next());
+    optimizer_.step();
   } else {
-    stop = share_gradients(stream, at);
+    stop = share_gradients(feed, at);
+    processes_->run_collective([&] {
+      clip_gradients();
+      optimizer_.step();
+    });
   }
   at.window_count += batch();
-  run_collective(processes_, [&] {
-    clip_gradients();
-    optimizer_.step();
-  });
   if (processes_ == nullptr) stop = host::stop_requested();
   return {.learning_rate = point.lr, .stop = stop};
 }
@@ -70,59 +98,58 @@ void Learner::set_schedule(const SchedulePoint& point) {
   }
 }
 
-void Learner::add_gradients(const Batch& samples, TrainState& at) {
+// Those of one process alone, clipped.
+void Learner::compute_gradients(const Batch& samples) {
+  optimizer_.zero_grad();
   const int64_t size = samples.labels.size(0), most = config_.settings.training.micro_batch;
   const int64_t part = most > 0 ? most : size;
-  for (int64_t begin = 0; begin < size; begin += part) {
-    add_part(samples, {begin, std::min(begin + part, size)}, at.window_loss, at.window_correct);
-  }
+  for (int64_t begin = 0; begin < size; begin += part)
+    add_part(samples, {begin, std::min(begin + part, size)}, sums_);
+  clip_gradients();
 }
 
 // Gradients of this process's share of the batch, then the sums over all processes. True where any
 // of them has been asked to stop.
-bool Learner::share_gradients(TrainingStream& stream, TrainState& at) {
+bool Learner::share_gradients(BatchFeed& feed, TrainState& at) {
+  optimizer_.zero_grad();
+  StepSums own(device_);
+  processes_->run_collective([&] {
+    const Batch samples = feed.next();
+    for_each_micro_batch(share_of(batch(), processes_->rank(), processes_->size()), micro_batches_,
+                         config_.seed, at.step, [&](Range part) { add_part(samples, part, own); });
+  });
   double loss = 0;
   int64_t correct = 0;
-  processes_->run_collective([&] {
-    const Batch samples = stream.next();
-    for_each_micro_batch(share_of(batch(), processes_->rank(), processes_->size()), micro_batches_,
-                         config_.seed, at.step,
-                         [&](Range part) { add_part(samples, part, loss, correct); });
-  });
+  own.read(loss, correct);
   const torch::Tensor sums = torch::tensor(
       {loss, static_cast<double>(correct), host::stop_requested() ? 1.0 : 0.0}, torch::kDouble);
   processes_->sum(sums);
-  at.window_loss += sums[0].item<double>();
-  at.window_correct += sums[1].item<int64_t>();
+  sums_.add(sums[0].to(device_), sums[1].to(device_));
   sum_gradients(*processes_, model_.parameters(), gradients_);
   return sums[2].item<double>() > 0;
 }
 
 // Adds the gradients of some of the samples, as parts of the mean over the whole batch.
-void Learner::add_part(const Batch& samples, Range part, double& loss_sum, int64_t& correct) {
-  const auto piece = [&](const torch::Tensor& t) {
-    return t.slice(0, part.begin, part.end).to(device_);
-  };
-  const auto labels = piece(samples.labels);
+void Learner::add_part(const Batch& samples, Range part, StepSums& sums) {
+  const auto piece = [&](const torch::Tensor& t) { return t.slice(0, part.begin, part.end); };
+  const auto labels = piece(samples.labels), mask = piece(samples.mask);
+  const ops::FullMask full(samples.full ? mask : torch::Tensor());
   torch::Tensor logits;  // [part,classes]
   {
     const ops::AutocastScope autocast(device_, config_.dtype);
-    logits = model_.forward(piece(samples.tokens), piece(samples.mask));
+    logits = model_.forward(piece(samples.tokens), mask);
   }
   logits = logits.to(torch::kFloat32);
   const auto loss = torch::nn::functional::cross_entropy(
       logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
   run_backward(loss / static_cast<double>(batch()));
-  loss_sum += loss.item<double>();
-  correct += (logits.detach().argmax(-1) == labels).sum().item<int64_t>();
+  sums.add(loss, (logits.detach().argmax(-1) == labels).sum());
 }
 
 void Learner::clip_gradients() {
   const OptimizerOptions& optimizer = config_.settings.optimizer;
-  if (optimizer.clip_value > 0)
-    torch::nn::utils::clip_grad_value_(model_.parameters(), optimizer.clip_value);
-  if (optimizer.clip_norm > 0)
-    torch::nn::utils::clip_grad_norm_(model_.parameters(), optimizer.clip_norm);
+  if (optimizer.clip_value > 0) clip_gradient_values(model_.parameters(), optimizer.clip_value);
+  if (optimizer.clip_norm > 0) clip_gradient_norm(model_.parameters(), optimizer.clip_norm);
 }
 
 }  // namespace lra

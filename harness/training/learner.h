@@ -1,12 +1,19 @@
 // A model and its optimizer, and one step of training.
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "attention_variants/ops/adamw.h"
 #include "attention_variants/torch.h"
+#include "harness/training/batch_feed.h"
 #include "harness/training/checkpoint.h"
+#include "harness/training/execution.h"
+#include "harness/training/graphed_steps.h"
 #include "harness/training/schedule.h"
+#include "harness/training/step_sums.h"
 #include "lra/config/protocol.h"
 #include "lra/data/loader.h"
 #include "lra/model/model.h"
@@ -15,20 +22,33 @@ namespace lra {
 
 class Processes;
 
+/// Makes what records steps on a device.
+using StepGraphMaker = std::function<std::unique_ptr<StepGraph>()>;
+
 class Learner {
  public:
   /// Makes the model from the configuration's seed. `processes`, where not null, train together:
   /// each takes its share of a batch in `micro_batches` parts (micro_batch_count()). One alone
-  /// makes parts of `training.micro_batch` samples.
-  Learner(const Config& config, torch::Device device, Processes* processes, int64_t micro_batches);
+  /// makes parts of `training.micro_batch` samples. `graphs`, where not null, makes what records
+  /// the steps of one process that can be recorded: execution() says whether they are.
+  Learner(const Config& config, torch::Device device, Processes* processes, int64_t micro_batches,
+          const StepGraphMaker& graphs = nullptr);
 
   struct Step {
     double learning_rate = 0;
     bool stop = false;  // some process has been asked to stop
   };
-  /// One optimizer step on the stream's next batch, as step `at.step` of the run; its loss and
-  /// correct predictions are added to the window of `at`.
-  Step step(TrainingStream& stream, TrainState& at);
+  /// One optimizer step on the feed's next batch, as step `at.step` of the run. One process waits
+  /// for no device: loss and correct predictions are added to the window on it.
+  Step step(BatchFeed& feed, TrainState& at);
+
+  /// The window of `at`, losses and correct predictions of the steps since the last log line,
+  /// becomes the one on the device, and the other way around.
+  void read_window(TrainState& at) const { sums_.read(at.window_loss, at.window_correct); }
+  void set_window(const TrainState& at) { sums_.set(at.window_loss, at.window_correct); }
+
+  /// How steps run, and why.
+  StepExecution execution() const;
 
   Model& model() { return model_; }
   const Model& model() const { return model_; }
@@ -37,9 +57,10 @@ class Learner {
  private:
   int64_t batch() const { return config_.settings.training.batch; }
   void set_schedule(const SchedulePoint& point);
-  void add_gradients(const Batch& samples, TrainState& at);
-  bool share_gradients(TrainingStream& stream, TrainState& at);
-  void add_part(const Batch& samples, Range part, double& loss_sum, int64_t& correct);
+  void make_graphs(const StepGraphMaker& graphs);
+  void compute_gradients(const Batch& samples);
+  bool share_gradients(BatchFeed& feed, TrainState& at);
+  void add_part(const Batch& samples, Range part, StepSums& sums);
   void clip_gradients();
 
   const Config& config_;
@@ -49,6 +70,9 @@ class Learner {
   Model model_;
   ops::FusedAdamW optimizer_;
   torch::Tensor gradients_;  // of all parameters, flat; where there are several processes
+  StepSums sums_;            // the window
+  StepExecution execution_;
+  std::optional<GraphedSteps> graphs_;
 };
 
 }  // namespace lra

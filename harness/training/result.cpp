@@ -86,18 +86,20 @@ Result result_of(const TrainRequest& request, const Manifest& manifest, const Sp
 }
 
 Result result_of(const TrainRequest& request, const PreparedData& data, const TrainState& at,
-                 const Model* model, const RunOutcome& outcome) {
+                 const Learner* learner, const RunOutcome& outcome) {
   Result result = result_of(request, data.manifest(), data.split("test"));
   result.data.dev_majority = majority_of(evaluation_split(data, request.config, "dev"));
   result.status = outcome.status;
   result.reason = outcome.reason;
   result.steps = at.step;
-  if (model != nullptr) {
-    result.attention.options = model->attention_options();
-    result.parameters = model->parameter_count();
-  }
   result.config = request.config.to_json();
   result.training = cost_of(request, at);
+  if (learner != nullptr) {
+    result.attention.options = learner->model().attention_options();
+    result.parameters = learner->model().parameter_count();
+    if (!request.device.is_cpu() || request.config.settings.execution == Execution::graph)
+      result.training.execution = learner->execution().text();
+  }
   if (at.best_step >= 0) {
     result.best_step = at.best_step;
     result.dev = at.best_dev;

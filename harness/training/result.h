@@ -6,6 +6,7 @@
 
 #include "harness/training/checkpoint.h"
 #include "harness/training/evaluation.h"
+#include "harness/training/learner.h"
 #include "harness/training/train.h"
 #include "results/records/result.h"
 
@@ -26,8 +27,8 @@ Accuracy accuracy_of(const Evaluation& evaluation, int64_t length);
 /// software.
 Result result_of(const TrainRequest& request, const Manifest& manifest, const Split& test);
 
-/// The record of a run that ended at `at`; `model` is null where it could not be made.
+/// The record of a run that ended at `at`; `learner` is null where it could not be made.
 Result result_of(const TrainRequest& request, const PreparedData& data, const TrainState& at,
-                 const Model* model, const RunOutcome& outcome);
+                 const Learner* learner, const RunOutcome& outcome);
 
 }  // namespace lra

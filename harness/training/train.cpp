@@ -79,14 +79,25 @@ void limit_memory(const TrainRequest& request) {
 }
 
 // This process's share of each batch, from step `step` on.
-TrainingStream training_stream(const TrainRequest& request, const PreparedData& data,
-                               int64_t step) {
+std::unique_ptr<BatchFeed> training_feed(const TrainRequest& request, const PreparedData& data,
+                                         int64_t step) {
   LoaderOptions options = loader_options(request.config);
   options.batch = request.config.settings.training.batch;
   if (const Processes* all = request.processes)
     options.samples = share_of(options.batch, all->rank(), all->size());
   options.shuffle = true;
-  return TrainingStream(training_splits(data, request.config), options, step);
+  std::vector<Split> splits = training_splits(data, request.config);
+  // A part of a GPU, so that no model runs out of memory for its data.
+  const int64_t room = request.device.is_cpu() ? 0 : host::default_memory_limit(request.device) / 4;
+  const FeedKind kind = feed_kind(splits, options, request.device, room);
+  return make_feed(kind, std::move(splits), options, request.device, step);
+}
+
+// What records steps as CUDA graphs; null where nothing does.
+StepGraphMaker step_graphs(torch::Device device) {
+  MakeStepGraph* const make = device.is_cuda() ? cuda_step_graphs() : nullptr;
+  if (make == nullptr) return nullptr;
+  return [make, device] { return make(device); };
 }
 
 // Whether an evaluation at this step may choose the checkpoint that is tested.
@@ -155,11 +166,13 @@ class TrainingLoop {
 
  private:
   void make_learner() {
-    learner_.emplace(request_.config, request_.device, all_, micro_batches_);
+    learner_.emplace(request_.config, request_.device, all_, micro_batches_,
+                     step_graphs(request_.device));
     const auto last =
         folder_.load(kLastCheckpoint, learner_->model(), &learner_->optimizer(), request_.device);
     if (!last) return;
     at_ = *last;
+    learner_->set_window(at_);
     host::say(fmt::format("resuming {} at step {}", folder_.text(), at_.step));
   }
 
@@ -176,7 +189,7 @@ class TrainingLoop {
 
   // False when the loss or a gradient stops being finite.
   bool fit() {
-    TrainingStream stream = training_stream(request_, data_, at_.step);
+    const std::unique_ptr<BatchFeed> feed = training_feed(request_, data_, at_.step);
     const TrainingOptions& t = settings_.training;
     const int64_t checkpoint_every = t.checkpoint_every > 0 ? t.checkpoint_every : t.evaluate_every;
     host::reset_peak_bytes(request_.device);
@@ -187,18 +200,22 @@ class TrainingLoop {
     if (at_.evaluation_pending && !evaluate_dev()) return false;
     while (at_.step < t.steps) {
       const auto step_begin = Clock::now();
-      const Learner::Step step = run_model(all_, [&] { return learner_->step(stream, at_); });
+      const Learner::Step step = run_model(all_, [&] { return learner_->step(*feed, at_); });
       ++at_.step;
+      const bool evaluates = at_.step == t.steps || at_.step % t.evaluate_every == 0,
+                 logs = at_.step % t.log_every == 0 || evaluates,
+                 saves = step.stop || at_.step % checkpoint_every == 0;
+      // Waits for the device, and so is a part of the steps.
+      if (logs || saves) learner_->read_window(at_);
       at_.train_seconds += seconds_since(step_begin);
-      const bool evaluates = at_.step == t.steps || at_.step % t.evaluate_every == 0;
-      if (at_.step % t.log_every == 0 || evaluates) {
+      if (logs) {
         if (!std::isfinite(at_.window_loss)) return false;
         note = log_window(step.learning_rate);
       }
       if (evaluates) {
         at_.evaluation_pending = true;
         if (!evaluate_dev()) return false;
-      } else if (step.stop || at_.step % checkpoint_every == 0) {
+      } else if (saves) {
         if (!std::isfinite(at_.window_loss)) return false;
         save_last();
       }
@@ -220,6 +237,7 @@ class TrainingLoop {
          .learning_rate = learning_rate});
     at_.window_loss = 0;
     at_.window_correct = at_.window_count = 0;
+    learner_->set_window(at_);
     return fmt::format("loss {:.4f} acc {:.1f}%", loss, 100 * accuracy);
   }
 
@@ -292,8 +310,7 @@ class TrainingLoop {
   }
 
   void write_result(const RunOutcome& outcome) const {
-    Result result =
-        result_of(request_, data_, at_, learner_ ? &learner_->model() : nullptr, outcome);
+    Result result = result_of(request_, data_, at_, learner_ ? &*learner_ : nullptr, outcome);
     result.contract = contract_;
     folder_.write_result(result, outcome.tested);
     say_end(result);

@@ -99,6 +99,14 @@ enum class DevSplit {
 };
 constexpr auto names(DevSplit) { return std::array{"dev", "test"}; }
 
+/// How the steps of a run are launched.
+enum class Execution {
+  automatic,  // as a graph on GPUs where that can be, else eagerly
+  eager,      // operator by operator
+  graph,      // recorded once as a CUDA graph and repeated; eagerly where that cannot be
+};
+constexpr auto names(Execution) { return std::array{"auto", "eager", "graph"}; }
+
 struct InputOptions {
   int64_t length = 2048;  // N; longer samples are cut, shorter ones padded
   InputMask mask = InputMask::length;
@@ -261,6 +269,7 @@ struct Settings {
   TrainingOptions training;
   EvaluationOptions evaluation;
   ops::Kernels kernels = ops::Kernels::fused;
+  Execution execution = Execution::automatic;
 
   template <class Fields>
   void fields(Fields& f) {
@@ -271,6 +280,7 @@ struct Settings {
     f("training", training);
     f("evaluation", evaluation);
     f("kernels", kernels);
+    f("execution", execution);
   }
 };
 

@@ -34,32 +34,6 @@ int64_t total_size(const std::vector<Split>& splits) {
   return size;
 }
 
-// `rows` count through all splits; padded to `length`.
-Batch gather(const std::vector<Split>& splits, const std::vector<int64_t>& rows, int64_t length,
-             const LoaderOptions& options) {
-  const int64_t count = static_cast<int64_t>(rows.size());
-  const int64_t inputs = splits.front().inputs();
-  Batch batch{torch::zeros({count, inputs, length}, torch::kInt64),
-              torch::zeros({count, inputs, length}, torch::kBool),
-              torch::empty({count}, torch::kInt64), torch::tensor(rows, torch::kInt64)};
-  int64_t* tokens = batch.tokens.data_ptr<int64_t>();
-  bool* mask = batch.mask.data_ptr<bool>();
-  int64_t* labels = batch.labels.data_ptr<int64_t>();
-  for (int64_t b = 0; b < count; ++b) {
-    auto split = splits.begin();
-    int64_t row = rows[b];
-    for (; row >= split->size(); ++split) row -= split->size();
-    labels[b] = split->label(row);
-    for (int64_t j = 0; j < inputs; ++j, tokens += length, mask += length) {
-      const int64_t kept = options.cut == 0 ? length : std::min(length, options.cut),
-                    n = split->copy(row, j, kept, tokens);
-      for (int64_t i = 0; i < n; ++i) mask[i] = !options.nonzero_mask || tokens[i] != 0;
-      if (options.all_real) std::fill(mask, mask + length, true);
-    }
-  }
-  return batch;
-}
-
 // Of the longest input of a sample.
 int64_t sample_length(const Split& split, int64_t row) {
   int64_t longest = 0;
@@ -173,35 +147,66 @@ std::vector<int64_t> epoch_permutation(int64_t count, uint64_t seed, int64_t epo
   return order;
 }
 
+Batch gather_batch(const std::vector<Split>& splits, const std::vector<int64_t>& rows,
+                   int64_t length, const LoaderOptions& options) {
+  const int64_t count = static_cast<int64_t>(rows.size());
+  const int64_t inputs = splits.front().inputs();
+  Batch batch{torch::zeros({count, inputs, length}, torch::kInt64),
+              torch::zeros({count, inputs, length}, torch::kBool),
+              torch::empty({count}, torch::kInt64), torch::tensor(rows, torch::kInt64),
+              /*full=*/true};
+  int64_t* tokens = batch.tokens.data_ptr<int64_t>();
+  bool* mask = batch.mask.data_ptr<bool>();
+  int64_t* labels = batch.labels.data_ptr<int64_t>();
+  for (int64_t b = 0; b < count; ++b) {
+    auto split = splits.begin();
+    int64_t row = rows[b];
+    for (; row >= split->size(); ++split) row -= split->size();
+    labels[b] = split->label(row);
+    for (int64_t j = 0; j < inputs; ++j, tokens += length, mask += length) {
+      const int64_t kept = options.cut == 0 ? length : std::min(length, options.cut),
+                    n = split->copy(row, j, kept, tokens);
+      for (int64_t i = 0; i < n; ++i) mask[i] = !options.nonzero_mask || tokens[i] != 0;
+      if (options.all_real) std::fill(mask, mask + length, true);
+      batch.full = batch.full && std::all_of(mask, mask + length, [](bool real) { return real; });
+    }
+  }
+  return batch;
+}
+
+TrainingOrder::TrainingOrder(int64_t size, const LoaderOptions& options, int64_t start_batch)
+    : size_(size), options_(options), position_(start_batch * options.batch) {}
+
+std::vector<int64_t> TrainingOrder::next() {
+  std::vector<int64_t> rows;
+  for (int64_t sample = 0; sample < options_.batch; ++sample) {
+    const int64_t wanted = position_ / size_;
+    if (options_.shuffle && wanted != epoch_) {
+      order_ = epoch_permutation(size_, options_.seed, wanted);
+      epoch_ = wanted;
+    }
+    const int64_t i = position_++ % size_;
+    if (sample < options_.samples.begin || sample >= options_.samples.end) continue;
+    rows.push_back(options_.shuffle ? order_[static_cast<size_t>(i)] : i);
+  }
+  return rows;
+}
+
 struct TrainingStream::State {
   // Copies of the splits share their mappings, which so outlive the caller's.
   State(std::vector<Split> sources, const LoaderOptions& loader, int64_t start_batch)
       : splits(std::move(sources)),
-        size(total_size(splits)),
         options(loader),
-        position(start_batch * loader.batch),
+        order(total_size(splits), loader, start_batch),
         prefetcher([this] { return produce(); }, loader.prefetch) {}
 
   std::optional<Batch> produce() {
-    std::vector<int64_t> rows;
-    for (int64_t sample = 0; sample < options.batch; ++sample) {
-      const int64_t wanted = position / size;
-      if (options.shuffle && wanted != epoch) {
-        order = epoch_permutation(size, options.seed, wanted);
-        epoch = wanted;
-      }
-      const int64_t i = position++ % size;
-      if (sample < options.samples.begin || sample >= options.samples.end) continue;
-      rows.push_back(options.shuffle ? order[static_cast<size_t>(i)] : i);
-    }
-    return gather(splits, rows, options.length, options);
+    return gather_batch(splits, order.next(), options.length, options);
   }
 
   std::vector<Split> splits;
-  int64_t size;
   LoaderOptions options;
-  int64_t position, epoch = -1;
-  std::vector<int64_t> order;
+  TrainingOrder order;
   Prefetcher prefetcher;  // last: its thread uses all of the above
 };
 
@@ -238,7 +243,7 @@ struct EvaluationPass::State {
                   end = std::min(begin + options.batch, std::ssize(order));
     number += options.batches.of;
     const std::vector<int64_t> rows(order.begin() + begin, order.begin() + end);
-    return gather({split}, rows, padded_length(split, rows, options), options);
+    return gather_batch({split}, rows, padded_length(split, rows, options), options);
   }
 
   Split split;

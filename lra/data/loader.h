@@ -17,6 +17,7 @@ struct Batch {
   torch::Tensor mask;    // [B, inputs, N] bool, true = a token
   torch::Tensor labels;  // [B] int64
   torch::Tensor index;   // [B] int64, row in the split
+  bool full = false;     // the mask is known to be true throughout
 };
 
 /// The numbers [begin, end).
@@ -48,6 +49,23 @@ struct LoaderOptions {
   Stride batches;             // EvaluationPass: only these of its batches
   bool by_length = false;     // EvaluationPass: the longest samples first, each batch padded to the
                               // longest of its own (up to a multiple of 64) and not to N
+};
+
+/// Samples `rows`, which count through all splits, of N = `length` positions, in the order given.
+Batch gather_batch(const std::vector<Split>& splits, const std::vector<int64_t>& rows,
+                   int64_t length, const LoaderOptions& options);
+
+/// Which samples of `size` the batches of a TrainingStream hold, one batch after another.
+class TrainingOrder {
+ public:
+  TrainingOrder(int64_t size, const LoaderOptions& options, int64_t start_batch);
+  std::vector<int64_t> next();
+
+ private:
+  int64_t size_;
+  LoaderOptions options_;
+  int64_t position_, epoch_ = -1;
+  std::vector<int64_t> order_;  // of the epoch, where they are shuffled
 };
 
 /// An endless stream of batches of exactly `batch` samples (training), or of their `samples` alone.

@@ -5,6 +5,7 @@
 
 #include "attention_variants/ops/embedding.h"
 #include "attention_variants/ops/layer_norm.h"
+#include "attention_variants/ops/padding.h"
 #include "attention_variants/registry.h"
 #include "lra/model/classifier.h"
 
@@ -80,8 +81,9 @@ torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& ma
                             std::ranges::any_of(layers_, [](const Layer& layer) {
                               return layer.attention->reads_padding();
                             });
+  const bool none_padded = ops::FullMask::covers(mask);
   const auto without = [&](const torch::Tensor& rows) {
-    return padding_read ? torch::Tensor() : rows;
+    return padding_read || none_padded ? torch::Tensor() : rows;
   };
   auto real = mask.flatten(0, 1);  // [B*inputs,N]
   const torch::Tensor ids = tokens.flatten(0, 1),
@@ -158,6 +160,11 @@ bool Model::length_invariant() const {
   return pooled && masked_ && options_.padded_rows == ops::PaddedRows::zero &&
          std::ranges::all_of(
              layers_, [](const Layer& layer) { return layer.attention->length_invariant(); });
+}
+
+bool Model::capturable() const {
+  return std::ranges::all_of(layers_,
+                             [](const Layer& layer) { return layer.attention->capturable(); });
 }
 
 int64_t Model::parameter_count() const {

@@ -50,6 +50,9 @@ class Model : public torch::nn::Module {
   /// Whether its logits are the same, but for rounding, however far inputs are padded.
   bool length_invariant() const;
 
+  /// Whether a training step may be recorded as a CUDA graph: all of its attentions say so.
+  bool capturable() const;
+
   int64_t parameter_count() const;
 
   /// Floating-point operations (a multiply-add is 2) of one forward() of `batch` samples of

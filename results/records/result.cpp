@@ -54,6 +54,7 @@ void training_fields(Fields& f, Record& training) {
   f.note("peak_memory_of", "process 0");
   f("processes", training.processes, Presence::optional, {.least = 1});
   f("engine", training.engine, Presence::optional);
+  f("execution", training.execution, Presence::sparse);
 }
 
 template <class Fields, class Record>
@@ -170,6 +171,9 @@ std::string machine_setting_text(const Result& result) {
   if (cost.threads)
     text += fmt::format(", {} thread{}", *cost.threads, *cost.threads == 1 ? "" : "s");
   if (cost.processes > 1) text += fmt::format(", {} processes ({})", cost.processes, cost.engine);
+  // Why steps were launched one by one makes none faster.
+  if (!cost.execution.empty())
+    text += ", " + cost.execution.substr(0, cost.execution.find(' ')) + " steps";
   const auto setting = [&result](const char* path) {
     const json::json_pointer at(path);
     return result.config.contains(at) ? result.config.at(at) : json();

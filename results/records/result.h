@@ -47,6 +47,9 @@ struct TrainingCost {
   // first. Absent in a file: 1.
   int64_t processes = 1;
   std::string engine;  // what carried their sums, "mpi" or "nccl"; "" = one process
+  // How steps were launched on a GPU: "graph", or "eager (why)"; "" = on a CPU, where nothing else
+  // was asked for.
+  std::string execution;
 };
 
 struct DataRecord {
@@ -114,8 +117,9 @@ Accuracy parse_accuracy(const json& value, const std::string& where);
 
 /// machine_text of what a run was trained on, with what else decides its costs and not its
 /// accuracy:
-/// ", 2 threads", ", 4 processes (mpi)" where there were several, ", kernels reference" and ",
-/// batch in parts of 8" where the configuration says so. Costs compare where it is equal.
+/// ", 2 threads", ", 4 processes (mpi)" where there were several, ", graph steps" on a GPU, ",
+/// kernels reference" and ", batch in parts of 8" where the configuration says so. Costs compare
+/// where it is equal.
 std::string machine_setting_text(const Result& result);
 
 }  // namespace lra

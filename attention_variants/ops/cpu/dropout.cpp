@@ -118,6 +118,7 @@ torch::Tensor run(const DropoutCall& call) {
 
 DropoutMask make_dropout_mask(double p, bool training, int64_t count, DropoutBits bits) {
   const DrawnDropout drawn = draw_dropout(p, training, count);
+  TORCH_CHECK(drawn.device_seed == nullptr, "a recorded dropout should run on a GPU");
   DropoutMask mask{.seed = drawn.seed, .threshold = drawn.threshold, .first = drawn.first};
   if (drawn.threshold != 0 && bits == DropoutBits::kept && at::GradMode::is_enabled() &&
       mask.first % kBlock == 0)

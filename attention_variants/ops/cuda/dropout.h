@@ -8,6 +8,7 @@ namespace lra::ops::cuda {
 
 inline DropoutStream stream_of(const DrawnDropout& drawn) {
   return {.seed = drawn.seed,
+          .device_seed = drawn.device_seed,
           .threshold = drawn.threshold,
           .scale = static_cast<float>(dropout_scale(drawn.threshold)),
           .first = drawn.first};

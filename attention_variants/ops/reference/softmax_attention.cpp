@@ -51,6 +51,7 @@ torch::Tensor finite_queries(const torch::Tensor& q, const torch::Tensor& mask) 
 // sample.
 torch::Tensor attend_by_length(const torch::Tensor& q, const torch::Tensor& k,
                                const torch::Tensor& v, const torch::Tensor& mask, double dropout) {
+  if (FullMask::covers(mask)) return softmax_attention(q, k, v, {}, dropout);
   const std::vector<int64_t> lengths = mask.is_cpu() ? lengths_of(mask) : std::vector<int64_t>{};
   if (lengths.empty())
     return softmax_attention(finite_queries(q, mask), zero_padding(k, mask), zero_padding(v, mask),
@@ -103,14 +104,19 @@ torch::Tensor materialized_attention(const torch::Tensor& q, const torch::Tensor
 }
 
 torch::Tensor run(const SoftmaxAttentionCall& call) {
-  const auto& [q, k, v, keys, queries, options] = call;
+  const auto& [q, k, v, given_keys, given_queries, options] = call;
   const double dropout = options.training ? options.dropout : 0;
+  const auto seen = [&options](const torch::Tensor& mask) {
+    return !options.per_sample && FullMask::covers(mask) ? torch::Tensor() : mask;
+  };
+  const torch::Tensor keys = seen(given_keys), queries = seen(given_queries);
   if (options.per_sample) {
     // LibTorch's fused attention on CPUs leaves its fused path for an N x N one when given a
     // dropout; so that the same weights are dropped as by the kernel, this takes its place.
     if (dropout > 0 && q.is_cpu())
       return materialized_attention(q, k, v, keys, dropout, options.training);
-    return zero_padded_rows(attend_by_length(q, k, v, keys, dropout).to(q.scalar_type()), queries);
+    const torch::Tensor out = attend_by_length(q, k, v, keys, dropout).to(q.scalar_type());
+    return FullMask::covers(queries) ? out : zero_padded_rows(out, queries);
   }
   const auto zeroed = [](const torch::Tensor& x, const torch::Tensor& mask) {
     return mask.defined() ? zero_padding(x, mask) : x;

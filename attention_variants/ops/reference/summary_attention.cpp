@@ -54,8 +54,10 @@ OwnBlock attend_to_own_block(const Blocks& in, int64_t batch, int64_t length,
 SummaryKeys summary_keys(const Blocks& in, int64_t batch, const OpenKey& open,
                          const SummaryAttentionOptions& options) {
   const int64_t heads = in.k.size(1), d = in.k.size(3), extra = summary_width(d) - d;
-  torch::Tensor column = torch::arange(options.block, in.real.options().dtype(torch::kLong));
-  column = column.index({column.eq(0).logical_or(column.ge(options.block - options.summary))});
+  const auto index = in.real.options().dtype(torch::kLong);
+  const torch::Tensor column = torch::cat(  // [c]
+      {torch::zeros({1}, index),
+       torch::arange(std::max<int64_t>(options.block - options.summary, 1), options.block, index)});
   // `first` is what key 0 has in its columns from d on.
   const auto gather = [&](const torch::Tensor& x, std::initializer_list<double> first,
                           const torch::Tensor& open_row) {

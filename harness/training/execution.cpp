@@ -1,0 +1,26 @@
+#include "harness/training/execution.h"
+
+namespace lra {
+namespace {
+
+// "" where a step can be recorded.
+std::string obstacle(const Config& config, const Model& model, torch::Device device,
+                     int64_t processes, bool has_graphs) {
+  if (config.settings.execution == Execution::eager) return "as set";
+  if (device.is_cpu()) return "on a CPU";
+  if (!has_graphs) return "this program was built without CUDA graphs";
+  if (processes > 1) return "several processes exchange gradients";
+  if (config.settings.schedule.beta1_high > 0) return "the schedule changes beta1";
+  if (!model.capturable()) return config.attention.name + " decides on the host in each step";
+  return "";
+}
+
+}  // namespace
+
+StepExecution step_execution(const Config& config, const Model& model, torch::Device device,
+                             int64_t processes, bool has_graphs) {
+  const std::string reason = obstacle(config, model, device, processes, has_graphs);
+  return {.graph = reason.empty(), .reason = reason};
+}
+
+}  // namespace lra

@@ -1,0 +1,25 @@
+// Whether the steps of a run are launched one by one or repeated as a CUDA graph.
+#pragma once
+
+#include <string>
+
+#include "attention_variants/torch.h"
+#include "lra/config/config.h"
+#include "lra/model/model.h"
+
+namespace lra {
+
+/// How steps run, and where it is not as a graph, why.
+struct StepExecution {
+  bool graph = false;
+  std::string reason;
+
+  /// "graph", or "eager (on a CPU)".
+  std::string text() const { return graph ? "graph" : "eager (" + reason + ")"; }
+};
+
+/// What the setting `execution` comes to. `processes`: that train together.
+StepExecution step_execution(const Config& config, const Model& model, torch::Device device,
+                             int64_t processes, bool has_graphs);
+
+}  // namespace lra

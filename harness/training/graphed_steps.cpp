@@ -1,0 +1,61 @@
+#include "harness/training/graphed_steps.h"
+
+#include <utility>
+
+#include "attention_variants/base/error.h"
+#include "harness/host/memory.h"
+
+namespace lra {
+
+GraphedSteps::GraphedSteps(torch::Device device, Maker make, StepWork work)
+    : device_(device), make_(std::move(make)), work_(std::move(work)) {}
+
+GraphedSteps::Recording& GraphedSteps::recording_for(const Batch& batch) {
+  Recording& recording = recordings_[{batch.tokens.sizes().vec(), batch.full}];
+  if (recording.graph == nullptr) {
+    recording.graph = make_();
+    recording.seeds = std::make_unique<ops::SeedTape>(device_);
+    recording.inputs = {.tokens = torch::empty_like(batch.tokens),
+                        .mask = torch::empty_like(batch.mask),
+                        .labels = torch::empty_like(batch.labels),
+                        .index = {},
+                        .full = batch.full};
+  }
+  Batch& inputs = recording.inputs;
+  inputs.tokens.copy_(batch.tokens, /*non_blocking=*/true);
+  inputs.mask.copy_(batch.mask, /*non_blocking=*/true);
+  inputs.labels.copy_(batch.labels, /*non_blocking=*/true);
+  return recording;
+}
+
+// False where the step cannot be recorded.
+bool GraphedSteps::capture(Recording& recording) {
+  try {
+    const ops::SeedTape::Recording seeds(*recording.seeds);
+    recording.graph->capture([&] { work_.record(recording.inputs); });
+  } catch (const std::exception& error) {
+    if (host::is_out_of_memory(error)) throw;
+    given_up_ = first_line(error);
+    recordings_.clear();
+    return false;
+  }
+  recording.captured = true;
+  return true;
+}
+
+void GraphedSteps::run(const Batch& batch) {
+  if (!given_up_.empty()) return work_.run(batch);
+  Recording& recording = recording_for(batch);
+  if (!recording.captured) {
+    if (recording.warm_ups < kWarmUps) {
+      ++recording.warm_ups;
+      return recording.graph->warm_up([&] { work_.run(recording.inputs); });
+    }
+    if (!capture(recording)) return work_.run(batch);
+  }
+  work_.before_replay();
+  recording.seeds->draw();
+  recording.graph->replay();
+}
+
+}  // namespace lra

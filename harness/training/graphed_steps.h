@@ -1,0 +1,64 @@
+// Training steps on a device that is given each of them as a whole: the first few run as they are,
+// the next is recorded, and all others repeat that recording.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "attention_variants/ops/dropout.h"
+#include "attention_variants/torch.h"
+#include "harness/training/step_graph.h"
+#include "lra/data/loader.h"
+
+namespace lra {
+
+/// What GraphedSteps runs and records.
+struct StepWork {
+  /// A step as it is, on a batch.
+  std::function<void(const Batch&)> run;
+  /// Its launches alone, for a recording: nothing is counted, and what changes from step to step is
+  /// read on the device.
+  std::function<void(const Batch&)> record;
+  /// What goes before each run of the recording.
+  std::function<void()> before_replay;
+};
+
+/// One recording for each shape of a batch, with and without padding, and with memory of its own
+/// for the batch.
+class GraphedSteps {
+ public:
+  using Maker = std::function<std::unique_ptr<StepGraph>()>;
+  /// Steps that run as they are before one is recorded.
+  static constexpr int64_t kWarmUps = 3;
+
+  GraphedSteps(torch::Device device, Maker make, StepWork work);
+
+  /// One step on a batch, on the device. From a recording that fails on, steps run as they are.
+  void run(const Batch& batch);
+  /// Why nothing is recorded any longer; "" while it is.
+  const std::string& given_up() const { return given_up_; }
+
+ private:
+  struct Recording {
+    Batch inputs;
+    std::unique_ptr<StepGraph> graph;
+    std::unique_ptr<ops::SeedTape> seeds;
+    int64_t warm_ups = 0;
+    bool captured = false;
+  };
+  using Key = std::pair<std::vector<int64_t>, bool>;  // the tokens' sizes, whether without padding
+
+  Recording& recording_for(const Batch& batch);
+  bool capture(Recording& recording);
+
+  torch::Device device_;
+  Maker make_;
+  StepWork work_;
+  std::map<Key, Recording> recordings_;
+  std::string given_up_;
+};
+
+}  // namespace lra
