@@ -3,6 +3,7 @@
 // fused kernel, as the logit of one more key, which stands for the whole block.
 #include "attention_variants/ops/reference/summary_attention.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "attention_variants/ops/dropout.h"
