@@ -1,5 +1,8 @@
 #include "attention_variants/ops/dropout.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <mutex>
 #include <utility>
 
 namespace lra::ops {
@@ -26,6 +29,20 @@ int64_t BatchSlice::first_of(int64_t elements) const {
   TORCH_CHECK(elements % count_ == 0, "a dropout of ", elements,
               " elements should be one of rows of ", count_, " samples");
   return begin_ * (elements / count_);
+}
+
+DrawnDropout draw_dropout(double p, bool training, int64_t count) {
+  if (!training || p == 0) return {};
+  const BatchSlice* slice = BatchSlice::current();
+  at::Generator generator =
+      slice == nullptr ? at::detail::getDefaultCPUGenerator() : slice->seeds();
+  DrawnDropout drawn{.threshold = static_cast<uint32_t>(dropout_threshold(p))};
+  {
+    const std::lock_guard lock(generator.mutex());
+    drawn.seed = generator.get<at::CPUGeneratorImpl>()->random64();
+  }
+  if (slice != nullptr) drawn.first = slice->first_of(count);
+  return drawn;
 }
 
 }  // namespace lra::ops

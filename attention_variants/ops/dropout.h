@@ -16,6 +16,16 @@ namespace lra::ops {
 /// Of 65536: the share that a dropout of probability p drops.
 inline int64_t dropout_threshold(double p) { return std::lround(p * 65536); }
 
+/// A dropout whose seed is drawn: that of one tensor.
+struct DrawnDropout {
+  uint64_t seed = 0;
+  uint32_t threshold = 0;  // of 65536: the share that is dropped; 0 = nothing is
+  int64_t first = 0;       // the index of the tensor's first element in that of the whole batch
+};
+
+/// That of a call of philox_dropout() on `count` elements, its seed drawn as that would; p below 1.
+DrawnDropout draw_dropout(double p, bool training, int64_t count);
+
 struct DropoutShape {
   double p = 0;
 };
@@ -31,13 +41,13 @@ struct DropoutCall {
 /// training; gives x itself in evaluation and for p = 0. The seed is one number of LibTorch's
 /// default CPU generator, or as a BatchSlice says; the numbers are Philox4x32-10 (Salmon et al., SC
 /// 2011), 16 bits an element: p is rounded to a multiple of 2^-16, and 1 / (1 - p) is that of the
-/// rounded p. On GPUs, and for p = 1, this is LibTorch's own dropout, on CPUs never, so that
-/// `kernels` changes no random numbers. x of any shape, float32, float64 or bfloat16; throws
-/// c10::Error where p is not in [0, 1].
+/// rounded p. For p = 1, and on GPUs without own kernels (ops/cuda) or in float64, this is
+/// LibTorch's own dropout, on CPUs never, so that `kernels` changes no random numbers. x of any
+/// shape, float32, float64 or bfloat16; throws c10::Error where p is not in [0, 1].
 torch::Tensor philox_dropout(const torch::Tensor& x, double p, bool training);
 
 /// While it lives, this thread's tensors are samples [begin, begin + count) of a larger batch, in
-/// rows of one size: dropouts on CPUs drop what they would drop of these samples in the whole
+/// rows of one size: dropouts by counters drop what they would drop of these samples in the whole
 /// batch. They draw their seeds from `seeds`, a CPU generator, in place of LibTorch's default one.
 class BatchSlice {
  public:

@@ -15,7 +15,8 @@ struct EmbeddingTables {
 
 struct EmbeddingShape {
   double dropout = 0;
-  bool first = false;  // whether a vector stands before the tokens
+  bool first = false;      // whether a vector stands before the tokens
+  int64_t vocabulary = 0;  // V
 };
 
 struct EmbeddingCall {
@@ -29,9 +30,10 @@ struct EmbeddingCall {
 };
 
 /// philox_dropout([first, tokens[id]] + positions) for ids [B,N] int64 -> [B,L,D], L = N, or N + 1
-/// with a first vector. The own kernel is one pass, each thread adding up gradients for itself,
-/// throws c10::Error where an id is not in [0, V), and is differentiable once. Rows where mask
-/// [B,N] (undefined: all true) is false are anything finite, and their gradient should be zero.
+/// with a first vector. The own kernels are one pass, each thread adding up gradients for itself,
+/// and differentiable once. Where an id is not in [0, V) they throw c10::Error on a CPU; on a GPU,
+/// whose answer nobody waits for, its row is NaN. Rows where mask [B,N] (undefined: all true) is
+/// false are anything finite, and their gradient should be zero.
 torch::Tensor embed(Kernels asked, const torch::Tensor& ids, const EmbeddingTables& tables,
                     double dropout, bool training, const torch::Tensor& mask = {});
 

@@ -22,6 +22,7 @@ struct DroppedRows {
   double dropout = 0;
   bool same_type = true;  // of what is added up
   Gelu gelu = Gelu::exact;
+  int64_t normed_width = 0;  // of rows that are normalised; 0 = they are not
 };
 
 struct FeedForwardCall {

@@ -8,9 +8,13 @@
 
 namespace lra::ops {
 
+struct NormShape {
+  int64_t width = 0;
+};
+
 struct LayerNormCall {
   using Result = torch::Tensor;
-  using Shape = AnyRows;
+  using Shape = NormShape;
   torch::Tensor x;
   RowNorm norm;
   torch::Tensor mask;
@@ -23,7 +27,7 @@ torch::Tensor layer_norm(Kernels asked, const torch::Tensor& x, const RowNorm& n
 
 struct LayerNormSumCall {
   using Result = torch::Tensor;
-  using Shape = AnyRows;
+  using Shape = NormShape;
   torch::Tensor x;
   RowNorm norm;
   torch::Tensor mask;

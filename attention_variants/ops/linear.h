@@ -1,6 +1,7 @@
 // Linear layers over the rows of one tensor.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -26,8 +27,10 @@ struct LinearRows {
   torch::Tensor x;
 };
 
-/// Of operators over rows, what they can be asked for depends on nothing but their place.
-struct AnyRows {};
+/// Rows that operators over rows are asked for.
+struct AnyRows {
+  int64_t normed_width = 0;  // of those that are normalised; 0: none are
+};
 
 struct LinearCall {
   using Result = LinearRows;

@@ -23,10 +23,11 @@ void sum_gradients(Processes& processes, const std::vector<torch::Tensor>& param
 void broadcast_state(Processes& processes, torch::nn::Module& module);
 
 /// Calls `work` on `parts` contiguous parts of samples `share` of a batch; the ranges it gets count
-/// from the share's beginning. Each part's dropouts on CPUs are those of its samples in the whole
-/// batch (BatchSlice); LibTorch's own random numbers, which GPUs and TorchScript modules use, are a
-/// stream of the part's own, of `seed`, `step` and the part's first sample. After it LibTorch's CPU
-/// generator is where one pass over the whole batch would have left it.
+/// from the share's beginning. Each part's dropouts by own kernels are those of its samples in the
+/// whole batch (BatchSlice); LibTorch's own random numbers, as of its dropouts on GPUs and in
+/// TorchScript modules, are a stream of the part's own, of `seed`, `step` and the part's first
+/// sample. After it LibTorch's CPU generator is where one pass over the whole batch would have left
+/// it.
 void for_each_micro_batch(Range share, int64_t parts, uint64_t seed, int64_t step,
                           const std::function<void(Range)>& work);
 

@@ -130,6 +130,8 @@ class Block {
 
   void wait_for_block(const Site& site);
   LaneWords wait_for_warp(const Site& site, const uint32_t* words, int count);
+  /// As wait_for_warp(), and what a lane wrote before it others read after it.
+  void order_warp(const Site& site);
   void* take(size_t bytes) {
     try {
       return shared_.take(current_->taken++, bytes);
@@ -186,7 +188,9 @@ void Block::prepare(const Index& size, size_t shared_bytes) {
     thread.taken = 0;
     if (thread.fiber == nullptr) {
       thread.fiber = std::make_unique<Fiber>([this, &thread] {
+        acquire_from(&count_);
         body_(argument_);
+        release_to(&alive_);
         thread.state = State::done;
         --alive_;
       });
@@ -198,6 +202,7 @@ void Block::run(const Index& size, size_t shared_bytes, const Schedule& schedule
                 void (*body)(const void*), const void* argument) {
   body_ = body, argument_ = argument;
   prepare(size, shared_bytes);
+  release_to(&count_);
   std::vector<size_t> turn;
   while (alive_ > 0) {
     turn.clear();
@@ -212,6 +217,7 @@ void Block::run(const Index& size, size_t shared_bytes, const Schedule& schedule
     }
     if (!fault_.empty()) abandon();
   }
+  acquire_from(&alive_);
   shared_.check_zones();
 }
 
@@ -245,7 +251,7 @@ void Block::wait_for_block(const Site& site) {
   if (!same(barrier_, site))
     stop("threads of a block wait at different barriers: " + text_of(barrier_) + ", " +
          text_of(site));
-  release_to(this);
+  release_to(&barrier_);
   if (++at_barrier_ < count_) {
     pause(State::at_block_barrier, site);
   } else {
@@ -254,7 +260,7 @@ void Block::wait_for_block(const Site& site) {
       if (threads_[t].state == State::at_block_barrier) threads_[t].state = State::ready;
     }
   }
-  acquire_from(this);
+  acquire_from(&barrier_);
 }
 
 LaneWords Block::wait_for_warp(const Site& site, const uint32_t* words, int count) {
@@ -277,6 +283,13 @@ LaneWords Block::wait_for_warp(const Site& site, const uint32_t* words, int coun
     }
   }
   return slots;
+}
+
+void Block::order_warp(const Site& site) {
+  Warp& warp = warps_[number_of(*current_) / kLanes];
+  release_to(&warp);
+  wait_for_warp(site, nullptr, 0);
+  acquire_from(&warp);
 }
 
 thread_local Block t_block;
@@ -322,7 +335,7 @@ void run(const Index& grid, const Index& block, size_t shared_bytes, void (*body
 }
 
 void block_barrier(const Site& site) { t_block.wait_for_block(site); }
-void warp_barrier(const Site& site) { t_block.wait_for_warp(site, nullptr, 0); }
+void warp_barrier(const Site& site) { t_block.order_warp(site); }
 LaneWords warp_gather(const Site& site, const uint32_t* words, int count) {
   return t_block.wait_for_warp(site, words, count);
 }

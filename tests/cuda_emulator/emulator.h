@@ -3,7 +3,7 @@
 // a GPU leaves undefined is a Fault: a barrier or a shuffle that some threads do not reach, a write
 // past a part of shared memory, parts of shared memory that threads disagree on.
 //
-// Memory that nothing has written holds NaN. AddressSanitizer sees the bounds of shared memory,
+// Memory that nothing has written holds NaN. AddressSanitizer sees the bounds of shared memory, and
 // ThreadSanitizer each thread of a block as one of its own: what no barrier orders is a race.
 #pragma once
 

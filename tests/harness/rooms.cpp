@@ -193,9 +193,8 @@ Strings ill_sized(const House& house) {
 Strings torch_includes(const House& house) {
   Strings found;
   for (const auto& [file, code] : house.files) {
-    if (room_of(house, file) != kBase && !file.starts_with(kKernels + "/") &&
-        !file.starts_with("results/"))
-      continue;
+    const Strings plain = {kBase + "/", kKernels + "/", kCudaKernels + "/", "results/"};
+    if (std::ranges::none_of(plain, [&](const auto& p) { return file.starts_with(p); })) continue;
     for (const Include& include : includes(code)) {
       const Strings torch = {"torch/", "ATen/", "c10/", "attention_variants/torch.h"};
       if (std::ranges::any_of(torch, [&](const auto& p) { return include.target.starts_with(p); }))

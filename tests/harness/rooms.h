@@ -14,6 +14,7 @@ using Strings = std::vector<std::string>;
 
 inline const std::string kBase = "attention_variants/base";  // which all may include
 inline const std::string kKernels = "attention_variants/ops/cpu/kernels";
+inline const std::string kCudaKernels = "attention_variants/ops/cuda/kernels";
 
 /// The rooms, and the files that are held to them.
 struct House {

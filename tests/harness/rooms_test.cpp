@@ -59,12 +59,7 @@ TEST(Rooms, AreDeclaredWithAllTheirFiles) {
 
 TEST(Rooms, IncludeWhatTheyDeclare) { expect_none(undeclared_includes(this_house())); }
 
-TEST(Rooms, DeclareNoMoreThanTheyInclude) {
-  // Declared for the first kernel on GPUs.
-  const Strings known = {"attention_variants/ops/cuda: ",
-                         "attention_variants/ops/dispatch: attention_variants/ops/cuda"};
-  expect_none(beyond(unused_edges(this_house()), known));
-}
+TEST(Rooms, DeclareNoMoreThanTheyInclude) { expect_none(unused_edges(this_house())); }
 
 TEST(Rooms, HaveNoCircle) { expect_none(circles(this_house())); }
 

@@ -1,13 +1,11 @@
 #include "attention_variants/ops/cpu/dropout.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/cpu/kernels/rows/dropout_bits.h"
@@ -119,17 +117,10 @@ torch::Tensor run(const DropoutCall& call) {
 }
 
 DropoutMask make_dropout_mask(double p, bool training, int64_t count, DropoutBits bits) {
-  if (!training || p == 0) return {};
-  const BatchSlice* slice = BatchSlice::current();
-  at::Generator generator =
-      slice == nullptr ? at::detail::getDefaultCPUGenerator() : slice->seeds();
-  DropoutMask mask{.threshold = static_cast<uint32_t>(dropout_threshold(p))};
-  {
-    const std::lock_guard lock(generator.mutex());
-    mask.seed = generator.get<at::CPUGeneratorImpl>()->random64();
-  }
-  if (slice != nullptr) mask.first = slice->first_of(count);
-  if (bits == DropoutBits::kept && at::GradMode::is_enabled() && mask.first % kBlock == 0)
+  const DrawnDropout drawn = draw_dropout(p, training, count);
+  DropoutMask mask{.seed = drawn.seed, .threshold = drawn.threshold, .first = drawn.first};
+  if (drawn.threshold != 0 && bits == DropoutBits::kept && at::GradMode::is_enabled() &&
+      mask.first % kBlock == 0)
     mask.bits = torch::empty({blocks_of(count) * kHalves}, torch::kUInt16);
   return mask;
 }

@@ -148,6 +148,8 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
 
 }  // namespace
 
+bool takes(const Place& place, const NormShape&) { return is_cpu_float(place); }
+
 torch::Tensor run(const LayerNormCall& call) {
   return LayerNorm::apply(call.x, call.norm.weight.contiguous(), call.norm.bias.contiguous(),
                           kept_mask(call.mask), call.norm.eps);

@@ -25,6 +25,7 @@ bool takes(const Place& place, const ops::LshShape& shape);
 bool takes(const Place& place, const ops::BlockSparseShape& shape);
 bool takes(const Place& place, const ops::ProjectLengthShape& shape);
 bool takes(const Place& place, const AnyRows& shape);
+bool takes(const Place& place, const NormShape& shape);
 bool takes(const Place& place, const DroppedRows& shape);
 bool takes(const Place& place, const EmbeddingShape& shape);
 bool takes(const Place& place, const DropoutShape& shape);

@@ -20,10 +20,6 @@ MutableHeads mutable_heads_of(const torch::Tensor& x) {
   return {x.mutable_data_ptr(), x.stride(0), x.stride(1), x.stride(2)};
 }
 
-const bool* mask_of(const torch::Tensor& mask) {
-  return mask.numel() == 0 ? nullptr : mask.const_data_ptr<bool>();
-}
-
 bool tiles_take(int64_t batch, int64_t heads, int64_t length, int64_t head_dim) {
   constexpr int64_t kMostItems = 65535, kMostWidth = 128,
                     kMostElements = std::numeric_limits<int32_t>::max();

@@ -16,9 +16,6 @@ torch::Tensor with_readable_rows(const torch::Tensor& x);
 Heads heads_of(const torch::Tensor& x);
 MutableHeads mutable_heads_of(const torch::Tensor& x);
 
-/// Of a mask [B,N]; null where it has no elements, which stands for none.
-const bool* mask_of(const torch::Tensor& mask);
-
 /// Whether grids have room for so many heads of all samples, and kernels of tiles for their width.
 bool tiles_take(int64_t batch, int64_t heads, int64_t length, int64_t head_dim);
 

@@ -7,6 +7,7 @@
 #include "attention_variants/ops/cuda/device_table.h"
 #include "attention_variants/ops/cuda/heads.h"
 #include "attention_variants/ops/cuda/operators.h"
+#include "attention_variants/ops/cuda/rows.h"
 #include "attention_variants/ops/heads.h"
 
 namespace lra::ops::cuda {

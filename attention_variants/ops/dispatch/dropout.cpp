@@ -1,14 +1,15 @@
 #include "attention_variants/ops/dropout.h"
 
 #include "attention_variants/ops/cpu/operators.h"
+#include "attention_variants/ops/cuda/operators.h"
 #include "attention_variants/ops/dispatch.h"
 #include "attention_variants/ops/reference/operators.h"
 
 namespace lra::ops {
 namespace {
 
-constexpr Implementation<DropoutCall> kDropout[] = {{cpu::takes, cpu::run},
-                                                    {nullptr, reference::run}};
+constexpr Implementation<DropoutCall> kDropout[] = {
+    {cuda::takes, cuda::run}, {cpu::takes, cpu::run}, {nullptr, reference::run}};
 
 }  // namespace
 

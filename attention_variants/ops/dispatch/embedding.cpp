@@ -1,20 +1,22 @@
 #include "attention_variants/ops/embedding.h"
 
 #include "attention_variants/ops/cpu/operators.h"
+#include "attention_variants/ops/cuda/operators.h"
 #include "attention_variants/ops/dispatch.h"
 #include "attention_variants/ops/reference/operators.h"
 
 namespace lra::ops {
 namespace {
 
-constexpr Implementation<EmbeddingCall> kEmbedding[] = {{cpu::takes, cpu::run},
-                                                        {nullptr, reference::run}};
+constexpr Implementation<EmbeddingCall> kEmbedding[] = {
+    {cuda::takes, cuda::run}, {cpu::takes, cpu::run}, {nullptr, reference::run}};
 
 }  // namespace
 
 torch::Tensor embed(Kernels asked, const torch::Tensor& ids, const EmbeddingTables& tables,
                     double dropout, bool training, const torch::Tensor& mask) {
-  const EmbeddingShape shape{.dropout = dropout, .first = tables.first.defined()};
+  const EmbeddingShape shape{
+      .dropout = dropout, .first = tables.first.defined(), .vocabulary = tables.tokens.size(0)};
   return pick(kEmbedding, asked, Place::of(tables.tokens), shape)
       .run({ids, tables, dropout, training, mask});
 }

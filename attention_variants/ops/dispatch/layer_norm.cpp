@@ -1,27 +1,28 @@
 #include "attention_variants/ops/layer_norm.h"
 
 #include "attention_variants/ops/cpu/operators.h"
+#include "attention_variants/ops/cuda/operators.h"
 #include "attention_variants/ops/dispatch.h"
 #include "attention_variants/ops/reference/operators.h"
 
 namespace lra::ops {
 namespace {
 
-constexpr Implementation<LayerNormCall> kLayerNorm[] = {{cpu::takes, cpu::run},
-                                                        {nullptr, reference::run}};
-constexpr Implementation<LayerNormSumCall> kLayerNormSum[] = {{cpu::takes, cpu::run},
-                                                              {nullptr, reference::run}};
+constexpr Implementation<LayerNormCall> kLayerNorm[] = {
+    {cuda::takes, cuda::run}, {cpu::takes, cpu::run}, {nullptr, reference::run}};
+constexpr Implementation<LayerNormSumCall> kLayerNormSum[] = {
+    {cuda::takes, cuda::run}, {cpu::takes, cpu::run}, {nullptr, reference::run}};
 
 }  // namespace
 
 torch::Tensor layer_norm(Kernels asked, const torch::Tensor& x, const RowNorm& norm,
                          const torch::Tensor& mask) {
-  return pick(kLayerNorm, asked, Place::of(x), {}).run({x, norm, mask});
+  return pick(kLayerNorm, asked, Place::of(x), {.width = x.size(-1)}).run({x, norm, mask});
 }
 
 torch::Tensor layer_norm_sum(Kernels asked, const torch::Tensor& x, const RowNorm& norm,
                              const torch::Tensor& mask) {
-  return pick(kLayerNormSum, asked, Place::of(x), {}).run({x, norm, mask});
+  return pick(kLayerNormSum, asked, Place::of(x), {.width = x.size(-1)}).run({x, norm, mask});
 }
 
 }  // namespace lra::ops

@@ -1,16 +1,17 @@
 #include "attention_variants/ops/linear.h"
 
 #include "attention_variants/ops/cpu/operators.h"
+#include "attention_variants/ops/cuda/operators.h"
 #include "attention_variants/ops/dispatch.h"
 #include "attention_variants/ops/reference/operators.h"
 
 namespace lra::ops {
 namespace {
 
-constexpr Implementation<LinearCall> kLinear[] = {{cpu::takes, cpu::run},
-                                                  {nullptr, reference::run}};
-constexpr Implementation<MaskedLinearCall> kMaskedLinear[] = {{cpu::takes, cpu::run},
-                                                              {nullptr, reference::run}};
+constexpr Implementation<LinearCall> kLinear[] = {
+    {cuda::takes, cuda::run}, {cpu::takes, cpu::run}, {nullptr, reference::run}};
+constexpr Implementation<MaskedLinearCall> kMaskedLinear[] = {
+    {cuda::takes, cuda::run}, {cpu::takes, cpu::run}, {nullptr, reference::run}};
 
 }  // namespace
 
@@ -18,7 +19,8 @@ LinearRows linear(Kernels asked, const torch::Tensor& x, const RowNorm* norm,
                   const std::vector<LinearWeights>& layers, const torch::Tensor& mask) {
   LinearCall call{.x = x, .norm = {}, .layers = layers, .mask = mask};
   if (norm != nullptr) call.norm = *norm;
-  return pick(kLinear, asked, Place::of(x), {}).run(call);
+  const AnyRows shape{.normed_width = norm == nullptr ? 0 : x.size(-1)};
+  return pick(kLinear, asked, Place::of(x), shape).run(call);
 }
 
 torch::Tensor masked_linear(Kernels asked, const torch::Tensor& x, const LinearWeights& layer,

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "attention_variants/ops/dropout.h"
+#include "tests/attention_variants/ops/cuda/emulated.h"
 #include "tests/attention_variants/testing.h"
 
 namespace lra {
@@ -18,10 +19,14 @@ struct EmbeddingCase {
   int64_t batch, length, width, vocabulary, positions;
   bool learned;
   double p;
+  Device device = Device::cpu;
+  bool first = false;
 };
 void PrintTo(const EmbeddingCase& c, std::ostream* to) {
-  *to << fmt::format("{}x{}x{}, {} tokens, {} {} positions, dropout {}", c.batch, c.length, c.width,
-                     c.vocabulary, c.positions, c.learned ? "learned" : "fixed", c.p);
+  *to << fmt::format("{}x{}x{}, {} tokens, {} {} positions, dropout {}{}{}", c.batch, c.length,
+                     c.width, c.vocabulary, c.positions, c.learned ? "learned" : "fixed", c.p,
+                     c.device == Device::cpu ? "" : ", emulated GPU",
+                     c.first ? ", first vector" : "");
 }
 
 class EmbeddingParity : public testing::TestWithParam<EmbeddingCase> {};
@@ -29,23 +34,29 @@ class EmbeddingParity : public testing::TestWithParam<EmbeddingCase> {};
 TEST_P(EmbeddingParity, OfResultAndGradients) {
   const EmbeddingCase& c = GetParam();
   torch::manual_seed(2);
+  const int64_t length = c.length + (c.first ? 1 : 0);
   const Tensor ids = torch::randint(c.vocabulary, {c.batch, c.length}, torch::kInt64),
                tokens = torch::randn({c.vocabulary, c.width}),
-               positions = torch::randn({c.positions, c.width}),
-               gradient = torch::randn({c.batch, c.length, c.width});
+               positions = torch::randn({c.positions, c.width}), first = torch::randn({c.width}),
+               gradient = torch::randn({c.batch, length, c.width});
   const auto results = [&](torch::ScalarType type, bool fused) {
     std::vector<Tensor> leaves = {tokens.to(type).detach().clone().requires_grad_()};
-    Tensor table = positions.to(type).detach().clone();
+    Tensor table = positions.to(type).detach().clone(), vector;
     if (c.learned) leaves.push_back(table.requires_grad_());
+    if (c.first) leaves.push_back(vector = first.to(type).detach().clone().requires_grad_());
+    const OnDevice on(fused ? c.device : Device::cpu);
     torch::manual_seed(9);
     Tensor y;
     if (fused) {
-      y = ops::embed(Kernels::fused, ids, {.tokens = leaves[0], .positions = table}, c.p,
+      y = ops::embed(Kernels::fused, ids,
+                     {.tokens = leaves[0], .positions = table, .first = vector}, c.p,
                      /*training=*/true);
     } else {
       const Tensor kept =
           ops::philox_dropout(torch::ones(gradient.sizes()), c.p, /*training=*/true);
-      y = (torch::embedding(leaves[0], ids) + table.slice(0, 0, c.length)) * kept.to(type);
+      Tensor rows = torch::embedding(leaves[0], ids);
+      if (c.first) rows = torch::cat({vector.expand({c.batch, 1, c.width}), rows}, 1);
+      y = (rows + table.slice(0, 0, length)) * kept.to(type);
     }
     std::vector<Tensor> all = torch::autograd::grad({y}, leaves, {gradient.to(type)});
     all.insert(all.begin(), y.detach());
@@ -62,7 +73,19 @@ INSTANTIATE_TEST_SUITE_P(Shapes, EmbeddingParity,
                                          EmbeddingCase{5, 257, 5, 260, 400, true, 0.5},
                                          EmbeddingCase{4, 512, 16, 7, 512, false, 0.25}));
 
-TEST(Embedding, LeavesPaddingOut) {
+constexpr Device kEmulatedGpu = Device::emulated_gpu;
+INSTANTIATE_TEST_SUITE_P(
+    Emulated, EmbeddingParity,
+    testing::Values(EmbeddingCase{1, 1, 8, 1, 1, true, 0, kEmulatedGpu},
+                    EmbeddingCase{3, 90, 64, 20, 90, true, 0.1, kEmulatedGpu},
+                    EmbeddingCase{5, 57, 5, 260, 400, true, 0.5, kEmulatedGpu, true},
+                    EmbeddingCase{4, 112, 16, 7, 113, false, 0.25, kEmulatedGpu, true}));
+
+class EmbeddingOnDevices : public testing::TestWithParam<Device> {};
+INSTANTIATE_TEST_SUITE_P(Devices, EmbeddingOnDevices, testing::Values(Device::cpu, kEmulatedGpu));
+
+TEST_P(EmbeddingOnDevices, LeavesPaddingOut) {
+  const OnDevice on(GetParam());
   torch::manual_seed(3);
   const Tensor ids = torch::randint(9, {3, 700}, torch::kInt64);
   Tensor mask = torch::ones({3, 700}, torch::kBool);

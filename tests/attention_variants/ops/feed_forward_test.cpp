@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/dropout.h"
+#include "tests/attention_variants/ops/cuda/emulated.h"
 #include "tests/attention_variants/testing.h"
 
 namespace lra {
@@ -29,13 +31,14 @@ std::vector<Tensor> list(const ops::FeedForwardWeights& w) {
   return {w.norm_weight, w.norm_bias, w.in_weight, w.in_bias, w.out_weight, w.out_bias};
 }
 
-ops::FeedForwardWeights from(const std::vector<Tensor>& w) {
+ops::FeedForwardWeights from(const std::vector<Tensor>& w, ops::Gelu gelu = ops::Gelu::exact) {
   return {.norm_weight = w[0],
           .norm_bias = w[1],
           .in_weight = w[2],
           .in_bias = w[3],
           .out_weight = w[4],
-          .out_bias = w[5]};
+          .out_bias = w[5],
+          .gelu = gelu};
 }
 
 // The formula, in the type of x; dropouts as philox_dropout() draws them for float32.
@@ -48,19 +51,23 @@ Tensor plain(const Tensor& x, const ops::FeedForwardWeights& w, double p) {
   const Tensor normal = w.norm_weight.size(0) > 0
                             ? torch::layer_norm(x, {width}, w.norm_weight, w.norm_bias, w.norm_eps)
                             : x;
-  const Tensor hidden = drop(at::gelu(torch::matmul(normal, w.in_weight.t()) + w.in_bias));
+  const Tensor hidden = drop(at::gelu(torch::matmul(normal, w.in_weight.t()) + w.in_bias,
+                                      w.gelu == ops::Gelu::tanh ? "tanh" : "none"));
   return x + drop(torch::matmul(hidden, w.out_weight.t()) + w.out_bias);
 }
 
 // Result and all gradients.
 std::vector<Tensor> results(const Tensor& given, const ops::FeedForwardWeights& weights,
-                            torch::ScalarType type, double p, const Tensor& gradient, bool fused) {
+                            torch::ScalarType type, double p, const Tensor& gradient, bool fused,
+                            Device device = Device::cpu) {
+  const OnDevice on(fused ? device : Device::cpu);
   Tensor x = given.to(type).detach().requires_grad_();
   std::vector<Tensor> leaves = list(weights);
   for (Tensor& w : leaves) w = w.to(type).detach().requires_grad_();
   torch::manual_seed(11);
-  const Tensor y = fused ? ops::feed_forward(Kernels::fused, x, from(leaves), p, /*training=*/true)
-                         : plain(x, from(leaves), p);
+  const ops::FeedForwardWeights w = from(leaves, weights.gelu);
+  const Tensor y =
+      fused ? ops::feed_forward(Kernels::fused, x, w, p, /*training=*/true) : plain(x, w, p);
   leaves.insert(leaves.begin(), x);
   std::vector<Tensor> used;
   for (const Tensor& leaf : leaves) {
@@ -75,19 +82,24 @@ struct Shape {
   int64_t rows, width, hidden;
   bool normed;
   double p;
+  Device device = Device::cpu;
+  ops::Gelu gelu = ops::Gelu::exact;
 };
 void PrintTo(const Shape& s, std::ostream* to) {
-  *to << fmt::format("{}x{}, {} hidden, {}, dropout {}", s.rows, s.width, s.hidden,
-                     s.normed ? "with a norm" : "without a norm", s.p);
+  *to << fmt::format("{}x{}, {} hidden, {}, dropout {}{}{}", s.rows, s.width, s.hidden,
+                     s.normed ? "with a norm" : "without a norm", s.p,
+                     s.device == Device::cpu ? "" : ", emulated GPU",
+                     s.gelu == ops::Gelu::tanh ? ", tanh" : "");
 }
 
 class FeedForwardParity : public testing::TestWithParam<Shape> {};
 
 TEST_P(FeedForwardParity, OfResultAndGradients) {
   const Shape& s = GetParam();
-  const ops::FeedForwardWeights weights = make_weights(s.width, s.hidden, s.normed);
+  ops::FeedForwardWeights weights = make_weights(s.width, s.hidden, s.normed);
+  weights.gelu = s.gelu;
   const Tensor x = torch::randn({1, s.rows, s.width}), gradient = torch::randn_like(x);
-  const auto fused = results(x, weights, torch::kFloat, s.p, gradient, true),
+  const auto fused = results(x, weights, torch::kFloat, s.p, gradient, true, s.device),
              plain32 = results(x, weights, torch::kFloat, s.p, gradient, false),
              exact = results(x, weights, torch::kDouble, s.p, gradient, false);
   expect_as_exact(fused, plain32, exact);
@@ -99,6 +111,39 @@ INSTANTIATE_TEST_SUITE_P(Shapes, FeedForwardParity,
                                          Shape{513, 32, 24, false, 0.5},
                                          Shape{700, 5, 3, true, 0.25},
                                          Shape{256, 17, 40, false, 0}));
+
+constexpr Device kEmulated = Device::emulated_gpu;
+INSTANTIATE_TEST_SUITE_P(Emulated, FeedForwardParity,
+                         testing::Values(Shape{1, 8, 16, true, 0, kEmulated},
+                                         Shape{255, 64, 128, true, 0.1, kEmulated},
+                                         Shape{113, 32, 24, false, 0.5, kEmulated},
+                                         Shape{70, 5, 3, true, 0.25, kEmulated, ops::Gelu::tanh},
+                                         Shape{90, 17, 40, false, 0, kEmulated}));
+
+// Each under autocast, against float64: own kernels by little more than LibTorch's operators.
+TEST(FeedForward, ComputesInBfloat16UnderAutocast) {
+  const ops::FeedForwardWeights weights = make_weights(64, 128, true);
+  const Tensor x = torch::randn({1, 150, 64}), gradient = torch::randn_like(x);
+  const auto exact = results(x, weights, torch::kDouble, 0.1, gradient, false);
+  std::vector<Tensor> given, plain16;
+  {
+    const ops::AutocastScope autocast(torch::kCPU, ops::Dtype::bfloat16);
+    given = results(x, weights, torch::kFloat, 0.1, gradient, true, kEmulated);
+    plain16 = results(x, weights, torch::kFloat, 0.1, gradient, false);
+  }
+  EXPECT_EQ(given.front().scalar_type(), torch::kFloat);
+  EXPECT_GT(error(given.front(), exact.front()), 1e-5) << "this is not bfloat16";
+  expect_as_exact(given, plain16, exact, 1e-2);
+}
+
+TEST(FeedForward, LaunchesFewKernelsOfItsOwn) {
+  const ops::FeedForwardWeights weights = make_weights(64, 128, true);
+  const Tensor x = torch::randn({1, 150, 64});
+  const int64_t before = emulator::launches();
+  results(x, weights, torch::kFloat, 0.1, torch::randn_like(x), true, kEmulated);
+  // Norm, GELU, sum; and both backward, the norm, and the sums of their parts.
+  EXPECT_EQ(emulator::launches() - before, 3 + 5);
+}
 
 TEST(FeedForward, EvaluationDropsNothing) {
   const ops::FeedForwardWeights weights = make_weights(16, 32, true);
@@ -119,25 +164,33 @@ TEST(FeedForward, IsTheSameForTheSameNumberOfThreads) {
   }
 }
 
-TEST(AddDroppedOut, IsTheSumAndItsGradients) {
+class RowSums : public testing::TestWithParam<Device> {};
+INSTANTIATE_TEST_SUITE_P(Devices, RowSums, testing::Values(Device::cpu, Device::emulated_gpu));
+
+TEST_P(RowSums, OfDroppedRowsAndTheirGradients) {
   torch::manual_seed(5);
   const Tensor x = torch::randn({3, 1001, 7}).requires_grad_(),
                y = torch::randn({3, 1001, 7}).requires_grad_(),
                gradient = torch::randn({3, 1001, 7});
-  torch::manual_seed(6);
-  const Tensor fused = ops::add_dropped_out(Kernels::fused, x, y, 0.3, /*training=*/true);
-  const auto fused_gradients = torch::autograd::grad({fused}, {x, y}, {gradient});
+  Tensor fused, kept;
+  std::vector<Tensor> fused_gradients;
+  {
+    const OnDevice on(GetParam());
+    torch::manual_seed(6);
+    fused = ops::add_dropped_out(Kernels::fused, x, y, 0.3, /*training=*/true);
+    fused_gradients = torch::autograd::grad({fused}, {x, y}, {gradient});
+    kept = ops::add_dropped_out(Kernels::fused, x, y, 0.3, /*training=*/false);
+  }
   torch::manual_seed(6);
   const Tensor sum = x + ops::philox_dropout(y, 0.3, /*training=*/true);
   const auto gradients = torch::autograd::grad({sum}, {x, y}, {gradient});
   EXPECT_TRUE(torch::equal(fused, sum));
   EXPECT_TRUE(torch::equal(fused_gradients[0], gradients[0]));
   EXPECT_TRUE(torch::equal(fused_gradients[1], gradients[1]));
-  EXPECT_TRUE(
-      torch::equal(ops::add_dropped_out(Kernels::fused, x, y, 0.3, /*training=*/false), x + y));
+  EXPECT_TRUE(torch::equal(kept, x + y));
 }
 
-TEST(AddProjected, IsTheFormulaAndItsGradients) {
+TEST_P(RowSums, OfProjectedRowsAndTheirGradients) {
   torch::manual_seed(5);
   const std::vector<Tensor> given = {torch::randn({3, 1001, 7}), torch::randn({3, 1001, 10}),
                                      torch::randn({7, 10}), torch::randn({7})};
@@ -148,6 +201,7 @@ TEST(AddProjected, IsTheFormulaAndItsGradients) {
     torch::manual_seed(6);
     const Tensor drawn = ops::philox_dropout(torch::ones({3, 1001, 7}), 0.3, /*training=*/true);
     torch::manual_seed(6);
+    const OnDevice on(fused ? GetParam() : Device::cpu);
     const Tensor y =
         fused ? ops::add_projected(Kernels::fused, leaves[0], leaves[1],
                                    {.weight = leaves[2], .bias = leaves[3]}, 0.3,
@@ -166,7 +220,8 @@ TEST(AddProjected, IsTheFormulaAndItsGradients) {
 }
 
 // Tiles without a token are left out; all real rows and all gradients stay as they were.
-TEST(FeedForward, LeavesPaddingOut) {
+TEST_P(RowSums, LeavePaddingOut) {
+  const OnDevice on(GetParam());
   const ops::FeedForwardWeights weights = make_weights(12, 20, true);
   const Tensor x = torch::randn({3, 700, 12});
   Tensor mask = torch::ones({3, 700}, torch::kBool);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "tests/attention_variants/ops/cuda/emulated.h"
 #include "tests/attention_variants/testing.h"
 
 namespace lra {
@@ -18,9 +19,11 @@ constexpr double kEps = 1e-5;
 struct NormCase {
   int64_t batch, length, width;
   double offset;  // of x: a mean far from zero costs digits
+  Device device = Device::cpu;
 };
 void PrintTo(const NormCase& c, std::ostream* to) {
-  *to << fmt::format("{}x{}x{}, offset {}", c.batch, c.length, c.width, c.offset);
+  *to << fmt::format("{}x{}x{}, offset {}{}", c.batch, c.length, c.width, c.offset,
+                     c.device == Device::cpu ? "" : ", emulated GPU");
 }
 
 Tensor some_mask(const NormCase& c) {
@@ -56,6 +59,14 @@ std::vector<Tensor> with_gradients(const NormInputs& in, torch::ScalarType type,
 class LayerNormParity : public testing::TestWithParam<NormCase> {
  protected:
   void SetUp() override { torch::manual_seed(3); }
+
+  // with_gradients() of the own kernels, on the device of the case.
+  template <class Compute>
+  static std::vector<Tensor> fused_with_gradients(const NormInputs& in, const Tensor& gradient,
+                                                  const Compute& compute) {
+    const OnDevice on(GetParam().device);
+    return with_gradients(in, torch::kFloat, gradient, compute);
+  }
 };
 
 TEST_P(LayerNormParity, OfRows) {
@@ -67,7 +78,7 @@ TEST_P(LayerNormParity, OfRows) {
   const auto fused = [](const Tensor& x, const Tensor& w, const Tensor& b) {
     return ops::layer_norm(Kernels::fused, x, {.weight = w, .bias = b, .eps = kEps});
   };
-  expect_as_exact(with_gradients(in, torch::kFloat, gradient, fused),
+  expect_as_exact(fused_with_gradients(in, gradient, fused),
                   with_gradients(in, torch::kFloat, gradient, plain),
                   with_gradients(in, torch::kDouble, gradient, plain));
 }
@@ -82,7 +93,7 @@ TEST_P(LayerNormParity, OfTheSumOfTokens) {
   const auto fused = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
     return ops::layer_norm_sum(Kernels::fused, x, {.weight = w, .bias = b, .eps = kEps}, in.mask);
   };
-  expect_as_exact(with_gradients(in, torch::kFloat, gradient, fused),
+  expect_as_exact(fused_with_gradients(in, gradient, fused),
                   with_gradients(in, torch::kFloat, gradient, plain),
                   with_gradients(in, torch::kDouble, gradient, plain));
 }
@@ -92,8 +103,19 @@ INSTANTIATE_TEST_SUITE_P(Shapes, LayerNormParity,
                                          NormCase{4, 1000, 64, 1}, NormCase{3, 513, 5, -3},
                                          NormCase{2, 256, 17, 0}));
 
-// Tiles without a token are left out; real rows and all gradients stay as they were.
-TEST(LayerNorm, LeavesPaddingOut) {
+constexpr Device kEmulatedGpu = Device::emulated_gpu;
+INSTANTIATE_TEST_SUITE_P(
+    Emulated, LayerNormParity,
+    testing::Values(NormCase{1, 1, 8, 0, kEmulatedGpu}, NormCase{2, 55, 64, 0, kEmulatedGpu},
+                    NormCase{4, 100, 64, 1, kEmulatedGpu}, NormCase{3, 113, 5, -3, kEmulatedGpu},
+                    NormCase{2, 6, 1024, 0, kEmulatedGpu}, NormCase{2, 6, 1030, 0, kEmulatedGpu}));
+
+class LayerNormOnDevices : public testing::TestWithParam<Device> {};
+INSTANTIATE_TEST_SUITE_P(Devices, LayerNormOnDevices, testing::Values(Device::cpu, kEmulatedGpu));
+
+// Tiles, or rows, without a token are left out; real rows and all gradients stay as they were.
+TEST_P(LayerNormOnDevices, LeavesPaddingOut) {
+  const OnDevice on(GetParam());
   torch::manual_seed(4);
   const NormInputs in(NormCase{3, 700, 12, 0});
   const Tensor real = in.mask.unsqueeze(-1), gradient = torch::randn_like(in.x) * real;
@@ -108,6 +130,17 @@ TEST(LayerNorm, LeavesPaddingOut) {
   EXPECT_EQ(some[0][2].abs().max().item<float>(), 0.0F);
   for (size_t i = 1; i < all.size(); ++i)
     EXPECT_TRUE(torch::allclose(all[i], some[i], 1e-5, 1e-5)) << i;
+}
+
+TEST(LayerNorm, OnAGpuIsOneLaunchAndTwoBack) {
+  const NormInputs in(NormCase{2, 30, 64, 0});
+  const OnDevice on(kEmulatedGpu);
+  const int64_t before = emulator::launches();
+  with_gradients(in, torch::kFloat, torch::randn_like(in.x),
+                 [&](const Tensor& x, const Tensor& w, const Tensor& b) {
+                   return ops::layer_norm(Kernels::fused, x, {.weight = w, .bias = b, .eps = kEps});
+                 });
+  EXPECT_EQ(emulator::launches() - before, 1 + 2);
 }
 
 TEST(LayerNorm, TheSumIsTheSameForAnyNumberOfThreads) {

@@ -1,13 +1,20 @@
 // Linear layers of rows, with and without a normalisation before them, against LibTorch's.
 #include <gtest/gtest.h>
 
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/linear.h"
+#include "tests/attention_variants/ops/cuda/emulated.h"
 #include "tests/attention_variants/testing.h"
 
 namespace lra {
 namespace {
 
-TEST(LinearRows, LeaveTilesOfPaddingOut) {
+class LinearOnDevices : public testing::TestWithParam<Device> {};
+INSTANTIATE_TEST_SUITE_P(Devices, LinearOnDevices,
+                         testing::Values(Device::cpu, Device::emulated_gpu));
+
+TEST_P(LinearOnDevices, LeavesTilesOfPaddingOut) {
+  const OnDevice on(GetParam());
   torch::manual_seed(5);
   torch::Tensor mask = torch::ones({3, 700}, torch::kBool);
   mask[1].slice(0, 3).fill_(false);
@@ -28,7 +35,9 @@ TEST(LinearRows, LeaveTilesOfPaddingOut) {
   for (size_t i = 0; i < 3; ++i) {
     plain.push_back(torch::linear(x, layers[i].weight, layers[i].bias));
     EXPECT_TRUE(torch::allclose(some[i] * real, plain[i] * real, 1e-5, 1e-5));
-    EXPECT_EQ(some[i][1].slice(0, 100, 500).abs().max().item<float>(), 0.0F);
+    if (GetParam() == Device::cpu) {
+      EXPECT_EQ(some[i][1].slice(0, 100, 500).abs().max().item<float>(), 0.0F);
+    }
   }
   const auto given = torch::autograd::grad({some[0], some[1], some[2]}, leaves, gradients),
              exact = torch::autograd::grad(plain, leaves, gradients);
@@ -37,7 +46,8 @@ TEST(LinearRows, LeaveTilesOfPaddingOut) {
 }
 
 // A parameter may be a view: a column of a table, say.
-TEST(LinearRows, ReadABiasWhereItsElementsLieApart) {
+TEST_P(LinearOnDevices, ReadsABiasWhereItsElementsLieApart) {
+  const OnDevice on(GetParam());
   torch::manual_seed(6);
   const torch::Tensor x = torch::randn({2, 9, 10}), table = torch::randn({6, 3}),
                       mask = torch::ones({2, 9}, torch::kBool);
@@ -50,10 +60,10 @@ TEST(LinearRows, ReadABiasWhereItsElementsLieApart) {
       torch::allclose(ops::masked_linear(Kernels::fused, x, layer, mask), plain, 1e-5, 1e-5));
 }
 
-class SomeLinearRows : public testing::TestWithParam<int64_t> {};
+class SomeLinearRows : public testing::TestWithParam<std::pair<int64_t, Device>> {};
 
 TEST_P(SomeLinearRows, NormaliseFirstAndPassTheRowsOn) {
-  const int64_t count = GetParam();
+  const auto [count, device] = GetParam();
   torch::manual_seed(8);
   std::vector<torch::Tensor> given = {torch::randn({3, 301, 10}) + 2, torch::rand({10}) + 0.5,
                                       torch::randn({10})};
@@ -64,7 +74,8 @@ TEST_P(SomeLinearRows, NormaliseFirstAndPassTheRowsOn) {
     gradients.push_back(torch::randn({3, 301, 6 + i}));
   }
   gradients.push_back(torch::randn({3, 301, 10}));
-  const auto results = [&](torch::ScalarType type, bool fused) {
+  const auto results = [&, on = device](torch::ScalarType type, bool fused) {
+    const OnDevice there(fused ? on : Device::cpu);
     std::vector<torch::Tensor> leaves, towards;
     for (const torch::Tensor& t : given) leaves.push_back(t.to(type).detach().requires_grad_());
     for (const torch::Tensor& t : gradients) towards.push_back(t.to(type));
@@ -92,7 +103,71 @@ TEST_P(SomeLinearRows, NormaliseFirstAndPassTheRowsOn) {
   for (size_t i = 0; i < exact.size(); ++i) EXPECT_LT(error(fused[i], exact[i]), 3e-6) << i;
 }
 
-INSTANTIATE_TEST_SUITE_P(Layers, SomeLinearRows, testing::Values(1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(Layers, SomeLinearRows,
+                         testing::Values(std::pair{1, Device::cpu}, std::pair{2, Device::cpu},
+                                         std::pair{3, Device::cpu},
+                                         std::pair{1, Device::emulated_gpu},
+                                         std::pair{3, Device::emulated_gpu}));
+
+// Under autocast the products are of bfloat16, and x and its gradient past them stay float32.
+TEST(LinearRows, ComputeInBfloat16UnderAutocast) {
+  torch::manual_seed(9);
+  const std::vector<torch::Tensor> given = {
+      torch::randn({2, 50, 16}), torch::rand({16}) + 0.5, torch::randn({16}), torch::randn({8, 16}),
+      torch::randn({8}),         torch::randn({8, 16}),   torch::randn({8})};
+  const torch::Tensor gradient = torch::randn({2, 50, 8}), past = torch::randn({2, 50, 16});
+  const auto results = [&](torch::ScalarType type, Kernels kernels, Device device) {
+    const OnDevice on(device);
+    std::vector<torch::Tensor> leaves;
+    for (const torch::Tensor& t : given) leaves.push_back(t.to(type).detach().requires_grad_());
+    const ops::RowNorm norm{.weight = leaves[1], .bias = leaves[2]};
+    const auto [y, x] = ops::linear(
+        kernels, leaves[0], &norm,
+        {{.weight = leaves[3], .bias = leaves[4]}, {.weight = leaves[5], .bias = leaves[6]}});
+    std::vector<torch::Tensor> all = {y[0].detach(), y[1].detach()};
+    const auto of = [&](const torch::Tensor& t) { return gradient.to(t.scalar_type()); };
+    for (const torch::Tensor& t : torch::autograd::grad(
+             {y[0], y[1], x}, leaves, {of(y[0]), of(y[1]), past.to(x.scalar_type())}))
+      all.push_back(t);
+    return all;
+  };
+  const auto exact = results(torch::kDouble, Kernels::reference, Device::cpu);
+  std::vector<torch::Tensor> fused, plain;
+  {
+    const ops::AutocastScope autocast(torch::kCPU, ops::Dtype::bfloat16);
+    fused = results(torch::kFloat, Kernels::fused, Device::emulated_gpu);
+    plain = results(torch::kFloat, Kernels::reference, Device::cpu);
+  }
+  EXPECT_EQ(fused[0].scalar_type(), torch::kBFloat16);
+  EXPECT_EQ(fused[2].scalar_type(), torch::kFloat);
+  expect_as_exact(fused, plain, exact, 1e-2);
+}
+
+// Both of the same linear layer: the product, and what masks its rows.
+TEST(MaskedLinear, ZeroesPaddingAndItsGradient) {
+  torch::manual_seed(7);
+  torch::Tensor mask = torch::ones({2, 40}, torch::kBool);
+  mask[1].slice(0, 5).fill_(false);
+  const std::vector<torch::Tensor> given = {torch::randn({2, 40, 10}), torch::randn({6, 10}),
+                                            torch::randn({6})};
+  const torch::Tensor gradient = torch::randn({2, 40, 6});
+  const auto results = [&](torch::ScalarType type, Kernels kernels, Device device) {
+    const OnDevice on(device);
+    std::vector<torch::Tensor> leaves;
+    for (const torch::Tensor& t : given) leaves.push_back(t.to(type).detach().requires_grad_());
+    const torch::Tensor y =
+        ops::masked_linear(kernels, leaves[0], {.weight = leaves[1], .bias = leaves[2]}, mask);
+    std::vector<torch::Tensor> all = torch::autograd::grad({y}, leaves, {gradient.to(type)});
+    all.push_back(y.detach());
+    return all;
+  };
+  const auto exact = results(torch::kDouble, Kernels::reference, Device::cpu);
+  for (const Device device : {Device::cpu, Device::emulated_gpu}) {
+    const auto fused = results(torch::kFloat, Kernels::fused, device);
+    for (size_t i = 0; i < exact.size(); ++i) EXPECT_LT(error(fused[i], exact[i]), 1e-6) << i;
+    EXPECT_EQ(fused.back()[1].slice(0, 5).abs().max().item<float>(), 0.0F);
+  }
+}
 
 }  // namespace
 }  // namespace lra

@@ -8,9 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <thread>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/ops/cuda/kernels/kernel_table.h"
 #include "harness/host/gpu.h"
 #include "tests/support/scratch.h"
 
@@ -80,14 +83,26 @@ TEST(GpuName, IsFoundWithALongDomain) {
   EXPECT_EQ(host::gpu_name(bus.value(), scratch.path()), "NVIDIA A100");
 }
 
+// Whether the module of the kernels is loaded, with a table of functions that has no hole.
+bool has_cuda_kernels() {
+  const auto path = std::filesystem::path(LRA_PROGRAM).parent_path() / "lra_cuda.so";
+  void* module = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  void* table = module == nullptr ? nullptr : dlsym(module, "lra_cuda_kernels");
+  if (table == nullptr) return false;
+  const auto get = reinterpret_cast<decltype(&lra_cuda_kernels)>(table);
+  const auto* kernels = reinterpret_cast<void* const*>(get());
+  const auto* end = kernels + sizeof(ops::cuda::KernelTable) / sizeof(void*);
+  return std::find(kernels, end, nullptr) == end;
+}
+
 bool has_torch_cuda() { return dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD) != nullptr; }
 
-// In a process of its own: what is loaded stays.
-bool has_torch_cuda_with(const char* driver) {
+// Whether `found` where CUDA is loaded; in a process of its own: what is loaded stays.
+bool with_driver(const char* driver, bool (*found)()) {
   const pid_t child = fork();
   if (child == 0) {
     host::load_cuda(driver);
-    _exit(has_torch_cuda() ? 0 : 1);
+    _exit(found() ? 0 : 1);
   }
   int status = -1;
   waitpid(child, &status, 0);
@@ -96,13 +111,19 @@ bool has_torch_cuda_with(const char* driver) {
 
 TEST(LoadCuda, BringsLibTorchsPartWhereThereIsADriver) {
   if (host::cuda_version() == "off") GTEST_SKIP() << "built without CUDA";
-  EXPECT_EQ(has_torch_cuda_with("libnothing-of-this-name.so.1"), has_torch_cuda());
-  EXPECT_TRUE(has_torch_cuda_with("libm.so.6"));
+  EXPECT_EQ(with_driver("libnothing-of-this-name.so.1", has_torch_cuda), has_torch_cuda());
+  EXPECT_TRUE(with_driver("libm.so.6", has_torch_cuda));
+}
+
+TEST(LoadCuda, BringsTheKernelsWithIt) {
+  if (host::cuda_version() == "off") GTEST_SKIP() << "built without CUDA";
+  EXPECT_EQ(with_driver("libnothing-of-this-name.so.1", has_cuda_kernels), has_cuda_kernels());
+  EXPECT_TRUE(with_driver("libm.so.6", has_cuda_kernels));
 }
 
 TEST(LoadCuda, BringsNothingToAProgramBuiltWithoutIt) {
   if (host::cuda_version() != "off") GTEST_SKIP() << "built with CUDA " << host::cuda_version();
-  EXPECT_FALSE(has_torch_cuda_with("libm.so.6"));
+  EXPECT_FALSE(with_driver("libm.so.6", has_torch_cuda));
 }
 
 }  // namespace

@@ -23,8 +23,42 @@ struct AddNormParams {
   Storage residual = Storage::f32, added = Storage::f32, result = Storage::f32;
 };
 
+/// float32 all through, or bfloat16; or a float32 residual to which bfloat16 is added, with a
+/// result of either.
+constexpr bool takes_add_norm(Storage residual, Storage added, Storage result) {
+  return (residual == added && added == result) ||
+         (residual == Storage::f32 && added == Storage::bf16);
+}
+
 inline constexpr int kMaxAddNormWidth = 1024;
 
 void launch_add_norm(const AddNormParams& params, Stream stream);
+
+/// Gradients of that, of rows where the mask is true; the others' are written as zero. The first of
+/// two launches: those of weight and bias are the sums of `parts`, for launch_sum_parts().
+struct AddNormBackwardParams {
+  int64_t rows = 0;
+  int width = 0;
+  const void* sum = nullptr;          // [rows,width] of `residual`, as it was normalised
+  const bool* mask = nullptr;         // [rows]; null: all true
+  DropoutStream dropout;              // of y
+  const float* weight = nullptr;      // [width]
+  const float* moments = nullptr;     // [2,rows]
+  const void* grad_normed = nullptr;  // [rows,width] of `result`; null: none, nor sum to parts
+  const void* grad_sum = nullptr;     // [rows,width] of `residual`; null: zero
+  void* grad_x = nullptr;             // [rows,width] of `residual`; null: not stored
+  void* grad_y = nullptr;             // [rows,width] of `added`; null: there is no y
+  float* parts = nullptr;             // [add_norm_parts(rows),2,width] of weight and bias
+  Storage residual = Storage::f32, added = Storage::f32, result = Storage::f32;
+};
+
+/// Depends on nothing but `rows`, so that all devices add up alike.
+constexpr int64_t add_norm_parts(int64_t rows) {
+  constexpr int64_t kRowsAtATime = 8, kMostParts = 512;
+  const int64_t blocks = (rows + kRowsAtATime - 1) / kRowsAtATime;
+  return blocks < kMostParts ? blocks : kMostParts;
+}
+
+void launch_add_norm_backward(const AddNormBackwardParams& params, Stream stream);
 
 }  // namespace lra::ops::cuda

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "attention_variants/ops/cuda/kernels/head_rows.h"
-#include "cuda_emulator/array.h"
-#include "cuda_emulator/testing.h"
+#include "tests/cuda_emulator/array.h"
+#include "tests/cuda_emulator/testing.h"
 
 namespace lra::ops::cuda {
 

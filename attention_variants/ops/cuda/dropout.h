@@ -1,0 +1,16 @@
+// Dropouts as kernels are told them.
+#pragma once
+
+#include "attention_variants/ops/cuda/kernels/params.h"
+#include "attention_variants/ops/dropout.h"
+
+namespace lra::ops::cuda {
+
+inline DropoutStream stream_of(const DrawnDropout& drawn) {
+  return {.seed = drawn.seed,
+          .threshold = drawn.threshold,
+          .scale = static_cast<float>(dropout_scale(drawn.threshold)),
+          .first = drawn.first};
+}
+
+}  // namespace lra::ops::cuda

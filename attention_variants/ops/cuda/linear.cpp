@@ -1,0 +1,150 @@
+// Linear layers of the same rows as one product, with joined weights.
+#include <utility>
+#include <vector>
+
+#include "attention_variants/ops/autograd_state.h"
+#include "attention_variants/ops/cuda/device_table.h"
+#include "attention_variants/ops/cuda/operators.h"
+#include "attention_variants/ops/cuda/rows.h"
+
+namespace lra::ops::cuda {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using NoAutocast = c10::impl::ExcludeDispatchKeyGuard;
+
+struct LinearSettings {
+  double eps = 0;
+  std::vector<int64_t> widths;  // of each layer's result
+};
+
+class LinearLayers : public torch::autograd::Function<LinearLayers> {
+ public:
+  // `parameters`: weight and bias of one layer after the other.
+  static variable_list forward(AutogradContext* context, const torch::Tensor& x,
+                               const torch::Tensor& norm_weight, const torch::Tensor& norm_bias,
+                               const torch::Tensor& mask, at::TensorList parameters, double eps) {
+    const NoAutocast guard(c10::autocast_dispatch_keyset);
+    LinearSettings settings{.eps = eps, .widths = {}};
+    variable_list weights, biases;
+    for (size_t i = 0; i < parameters.size(); i += 2) {
+      weights.push_back(parameters[i]);
+      biases.push_back(parameters[i + 1]);
+      settings.widths.push_back(parameters[i].size(0));
+    }
+    const torch::Tensor rows = as_rows(x), weight = joined(weights), bias = joined(biases);
+    const NormedRows normed =
+        norm_weight.numel() == 0
+            ? NormedRows{.rows = rows.to(weight.scalar_type()), .moments = {}}
+            : norm_rows(rows, norm_weight, norm_bias, eps, mask, weight.scalar_type());
+    const torch::Tensor all =
+        at::addmm(bias, normed.rows, weight.t()).view({x.size(0), x.size(1), weight.size(0)});
+    variable_list outputs;
+    {
+      const at::AutoDispatchBelowADInplaceOrView no_views;  // to autograd they are results
+      int64_t begin = 0;
+      for (const int64_t width : settings.widths) {
+        outputs.push_back(all.narrow(2, begin, width));
+        begin += width;
+      }
+    }
+    outputs.push_back(x);
+    context->save_for_backward({rows, norm_weight, mask, normed.rows, normed.moments, weight});
+    save_settings(*context, std::move(settings));
+    return outputs;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const NoAutocast guard(c10::autocast_dispatch_keyset);
+    const variable_list kept = saved_tensors(*context);
+    const torch::Tensor &rows = kept[0], &norm_weight = kept[1], &mask = kept[2], &normed = kept[3],
+                        &moments = kept[4], &weight = kept[5], past = as_rows(gradients.back());
+    const auto& settings = saved_settings<LinearSettings>(*context);
+    const std::vector<int64_t> sizes = gradients.back().sizes().vec();
+    gradients.pop_back();
+    const torch::Tensor grad =
+        as_rows(gradients.size() == 1 ? gradients[0] : torch::cat(gradients, 2));
+    const torch::Tensor grad_weight = at::mm(grad.t(), normed), grad_bias = grad.sum(0),
+                        grad_normed = at::mm(grad, weight);
+    const NormedRowsGrads norm =
+        norm_weight.numel() == 0
+            ? NormedRowsGrads{.x = past + grad_normed, .weight = {}, .bias = {}}
+            : norm_rows_backward(rows, norm_weight, moments, mask, grad_normed, past);
+    variable_list result = {norm.x.view(sizes), norm.weight, norm.bias, {}};
+    int64_t begin = 0;
+    for (const int64_t width : settings.widths) {
+      result.push_back(grad_weight.narrow(0, begin, width));
+      result.push_back(grad_bias.narrow(0, begin, width));
+      begin += width;
+    }
+    result.emplace_back();
+    return result;
+  }
+
+ private:
+  static torch::Tensor joined(const variable_list& parts) {
+    return parts.size() == 1 ? parts[0] : torch::cat(parts, 0);
+  }
+};
+
+class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
+                               const torch::Tensor& weight, const torch::Tensor& bias,
+                               const torch::Tensor& mask) {
+    const NoAutocast guard(c10::autocast_dispatch_keyset);
+    const torch::Tensor x = as_rows(x_given).to(weight.scalar_type());
+    const torch::Tensor y = RowsStep().forward(at::mm(x, weight.t()), bias, {}, mask);
+    context->save_for_backward({x, weight, mask});
+    context->saved_data["type"] = x_given.scalar_type();
+    return y.view({x_given.size(0), x_given.size(1), weight.size(0)});
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const NoAutocast guard(c10::autocast_dispatch_keyset);
+    const variable_list kept = saved_tensors(*context);
+    const torch::Tensor &x = kept[0], &weight = kept[1], &mask = kept[2],
+                        given = as_rows(gradients[0]), grad = torch::empty_like(given),
+                        parts = empty_parts(given, given.size(1));
+    RowsStep().backward({}, {}, given, mask, grad, {}, parts);
+    const torch::ScalarType type = context->saved_data.at("type").toScalarType();
+    return {
+        at::mm(grad, weight).to(type).view({gradients[0].size(0), gradients[0].size(1), x.size(1)}),
+        at::mm(grad.t(), x),
+        sum_parts(parts),
+        {}};
+  }
+};
+
+}  // namespace
+
+bool takes(const Place& place, const AnyRows& shape) {
+  return has_kernels(place) && shape.normed_width <= kMaxAddNormWidth;
+}
+
+LinearRows run(const LinearCall& call) {
+  const torch::ScalarType type = product_type(call.x);
+  const torch::Tensor none = torch::empty({0}, call.x.options());
+  const auto& norm = call.norm;
+  variable_list parameters;
+  for (const LinearWeights& layer : call.layers) {
+    parameters.push_back(product_weight(layer.weight, type));
+    parameters.push_back(product_weight(layer.bias, type));
+  }
+  variable_list outputs =
+      LinearLayers::apply(call.x.contiguous(), norm ? float_row(norm->weight) : none,
+                          norm ? float_row(norm->bias) : none, kept_mask(call.mask, call.x),
+                          at::TensorList(parameters), norm ? norm->eps : 0.0);
+  LinearRows rows{.y = {}, .x = outputs.back()};
+  outputs.pop_back();
+  rows.y = std::move(outputs);
+  return rows;
+}
+
+torch::Tensor run(const MaskedLinearCall& call) {
+  return MaskedLayer::apply(call.x, product_weight(call.layer.weight, product_type(call.x)),
+                            float_row(call.layer.bias), call.mask.contiguous());
+}
+
+}  // namespace lra::ops::cuda

@@ -1,0 +1,142 @@
+#include "attention_variants/ops/cuda/rows.h"
+
+#include <ATen/autocast_mode.h>
+
+#include <algorithm>
+
+#include "attention_variants/ops/cuda/device_table.h"
+
+namespace lra::ops::cuda {
+namespace {
+
+// Of x [rows,width] and y, both or their gradients.
+DropoutRowsParams params_of(const RowsStep& step, const torch::Tensor& x, const torch::Tensor& y,
+                            const torch::Tensor& mask) {
+  return {.rows = x.size(0),
+          .width = static_cast<int>(x.size(1)),
+          .activation = step.activation,
+          .branch = storage_of(x),
+          .result = storage_of(y),
+          .mask = mask_of(mask),
+          .dropout = step.dropout};
+}
+
+}  // namespace
+
+torch::Tensor as_rows(const torch::Tensor& x) {
+  return x.contiguous().view({x.numel() / x.size(-1), x.size(-1)});
+}
+
+torch::Tensor kept_mask(const torch::Tensor& mask, const torch::Tensor& x) {
+  return mask.defined() ? mask.contiguous() : torch::empty({0}, x.options().dtype(torch::kBool));
+}
+const bool* mask_of(const torch::Tensor& kept) {
+  return kept.numel() == 0 ? nullptr : kept.const_data_ptr<bool>();
+}
+
+torch::ScalarType product_type(const torch::Tensor& x) {
+  const torch::DeviceType device = x.device().type();
+  return at::autocast::is_autocast_enabled(device) ? at::autocast::get_autocast_dtype(device)
+                                                   : x.scalar_type();
+}
+
+torch::Tensor product_weight(const torch::Tensor& weight, torch::ScalarType type) {
+  const torch::DeviceType device = weight.device().type();
+  return at::autocast::is_autocast_enabled(device) ? at::autocast::cached_cast(type, weight, device)
+                                                   : weight.to(type);
+}
+
+torch::Tensor float_row(const torch::Tensor& parameter) {
+  return parameter.to(torch::kFloat).contiguous();
+}
+
+torch::Tensor RowsStep::forward(const torch::Tensor& x, const torch::Tensor& bias,
+                                const torch::Tensor& residual, const torch::Tensor& mask) const {
+  torch::Tensor y = torch::empty(x.sizes(), residual.defined() ? residual.options() : x.options());
+  DropoutRowsParams p = params_of(*this, x, y, mask);
+  p.x = data_of(x);
+  p.bias = data_of<float>(bias);
+  p.residual = data_of(residual);
+  p.y = data_of(y);
+  start(&KernelTable::dropout_rows_forward, x, p);
+  return y;
+}
+
+void RowsStep::backward(const torch::Tensor& x, const torch::Tensor& bias,
+                        const torch::Tensor& grad, const torch::Tensor& mask,
+                        const torch::Tensor& grad_x, const torch::Tensor& dropped,
+                        const torch::Tensor& parts) const {
+  DropoutRowsParams p = params_of(*this, grad_x, grad, mask);
+  p.x = data_of(x);
+  p.bias = data_of<float>(bias);
+  p.grad = data_of(grad);
+  p.grad_x = data_of(grad_x);
+  p.dropped = data_of(dropped);
+  p.parts = data_of<float>(parts);
+  p.part_stride = parts.defined() ? parts.stride(0) : 0;
+  start(&KernelTable::dropout_rows_backward, grad, p);
+}
+
+torch::Tensor empty_parts(const torch::Tensor& x, int64_t width) {
+  return torch::empty({dropout_rows_parts(x.size(0)), width}, x.options().dtype(torch::kFloat));
+}
+
+torch::Tensor sum_parts(const torch::Tensor& parts) {
+  const int64_t count = parts.size(0), columns = parts.numel() / std::max<int64_t>(count, 1);
+  torch::Tensor sum = torch::empty({columns}, parts.options());
+  start(&KernelTable::sum_parts, parts,
+        SumPartsParams{.parts = data_of<float>(parts),
+                       .count = count,
+                       .columns = columns,
+                       .sum = data_of<float>(sum)});
+  return sum;
+}
+
+NormedRows norm_rows(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias,
+                     double eps, const torch::Tensor& mask, torch::ScalarType type) {
+  const int64_t rows = x.size(0);
+  NormedRows normed{.rows = torch::empty(x.sizes(), x.options().dtype(type)),
+                    .moments = torch::empty({2, rows}, x.options().dtype(torch::kFloat))};
+  start(&KernelTable::add_norm, x,
+        AddNormParams{.rows = rows,
+                      .width = static_cast<int>(x.size(1)),
+                      .x = data_of(x),
+                      .mask = mask_of(mask),
+                      .weight = data_of<float>(weight),
+                      .bias = data_of<float>(bias),
+                      .eps = static_cast<float>(eps),
+                      .normed = data_of(normed.rows),
+                      .moments = data_of<float>(normed.moments),
+                      .residual = storage_of(x),
+                      .added = storage_of(normed.rows),
+                      .result = storage_of(normed.rows)});
+  return normed;
+}
+
+NormedRowsGrads norm_rows_backward(const torch::Tensor& x, const torch::Tensor& weight,
+                                   const torch::Tensor& moments, const torch::Tensor& mask,
+                                   const torch::Tensor& grad_normed,
+                                   const torch::Tensor& grad_past) {
+  const int64_t rows = x.size(0), width = x.size(1);
+  torch::Tensor grad_x = torch::empty_like(x);
+  const torch::Tensor parts =
+      torch::empty({add_norm_parts(rows), 2, width}, x.options().dtype(torch::kFloat));
+  start(&KernelTable::add_norm_backward, x,
+        AddNormBackwardParams{.rows = rows,
+                              .width = static_cast<int>(width),
+                              .sum = data_of(x),
+                              .mask = mask_of(mask),
+                              .weight = data_of<float>(weight),
+                              .moments = data_of<float>(moments),
+                              .grad_normed = data_of(grad_normed),
+                              .grad_sum = data_of(grad_past),
+                              .grad_x = data_of(grad_x),
+                              .parts = data_of<float>(parts),
+                              .residual = storage_of(x),
+                              .added = storage_of(grad_normed),
+                              .result = storage_of(grad_normed)});
+  const torch::Tensor sums = sum_parts(parts).view({2, width});
+  return {.x = grad_x, .weight = sums[0], .bias = sums[1]};
+}
+
+}  // namespace lra::ops::cuda

@@ -1,0 +1,24 @@
+// Operators of CUDA tensors, tested where there are none: CPU tensors, and emulated kernels.
+#pragma once
+
+#include <optional>
+
+#include "attention_variants/ops/cuda/device_table.h"
+#include "tests/cuda_emulator/emulator.h"
+
+namespace lra {
+
+enum class Device { cpu, emulated_gpu };
+
+/// While it lives, operators with own kernels run as they do on that device.
+class OnDevice {
+ public:
+  explicit OnDevice(Device device) {
+    if (device == Device::emulated_gpu) table_.emplace(lra_cuda_kernels());
+  }
+
+ private:
+  std::optional<ops::cuda::WithCpuTable> table_;
+};
+
+}  // namespace lra
