@@ -6,17 +6,23 @@
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/embedding.h"
 #include "attention_variants/ops/feed_forward.h"
+#include "attention_variants/ops/landmark_attention.h"
 #include "attention_variants/ops/layer_norm.h"
 #include "attention_variants/ops/linear.h"
+#include "attention_variants/ops/softmax_attention.h"
 
 namespace lra::ops::cuda {
 
+bool takes(const Place& place, const SoftmaxAttentionShape& shape);
+bool takes(const Place& place, const LandmarkShape& shape);
 bool takes(const Place& place, const AnyRows& shape);
 bool takes(const Place& place, const NormShape& shape);
 bool takes(const Place& place, const DroppedRows& shape);
 bool takes(const Place& place, const EmbeddingShape& shape);
 bool takes(const Place& place, const DropoutShape& shape);
 
+torch::Tensor run(const SoftmaxAttentionCall& call);
+torch::Tensor run(const LandmarkCall& call);
 LinearRows run(const LinearCall& call);
 torch::Tensor run(const MaskedLinearCall& call);
 torch::Tensor run(const LayerNormCall& call);
