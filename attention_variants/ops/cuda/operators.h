@@ -7,13 +7,17 @@
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/embedding.h"
 #include "attention_variants/ops/feed_forward.h"
+#include "attention_variants/ops/landmark_attention.h"
 #include "attention_variants/ops/layer_norm.h"
 #include "attention_variants/ops/linear.h"
 #include "attention_variants/ops/linear_attention.h"
 #include "attention_variants/ops/lsh_attention.h"
+#include "attention_variants/ops/softmax_attention.h"
 
 namespace lra::ops::cuda {
 
+bool takes(const Place& place, const SoftmaxAttentionShape& shape);
+bool takes(const Place& place, const LandmarkShape& shape);
 bool takes(const Place& place, const LinearAttentionShape& shape);
 bool takes(const Place& place, const LshShape& shape);
 bool takes(const Place& place, const BlockSparseShape& shape);
@@ -23,6 +27,8 @@ bool takes(const Place& place, const DroppedRows& shape);
 bool takes(const Place& place, const EmbeddingShape& shape);
 bool takes(const Place& place, const DropoutShape& shape);
 
+torch::Tensor run(const SoftmaxAttentionCall& call);
+torch::Tensor run(const LandmarkCall& call);
 torch::Tensor run(const LinearAttentionCall& call);
 torch::Tensor run(const LshCall& call);
 torch::Tensor run(const BlockSparseCall& call);
