@@ -20,8 +20,8 @@ inline int64_t dropout_threshold(double p) { return std::lround(p * 65536); }
 struct DrawnDropout {
   uint64_t seed = 0;
   const uint64_t* device_seed = nullptr;  // in a recording (SeedTape): where the seed will stand
-  uint32_t threshold = 0;  // of 65536: the share that is dropped; 0 = nothing is
-  int64_t first = 0;       // the index of the tensor's first element in that of the whole batch
+  uint32_t threshold = 0;                 // of 65536: the share that is dropped; 0 = nothing is
+  int64_t first = 0;  // the index of the tensor's first element in that of the whole batch
 };
 
 /// That of a call of philox_dropout() on `count` elements, its seed drawn as that would; p below 1.

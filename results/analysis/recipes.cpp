@@ -18,8 +18,7 @@ namespace {
 constexpr std::string_view kNotSettings[] = {"task",  "attention",  "protocol",    "seed",
                                              "dtype", "overridden", "by_attention"};
 constexpr std::string_view kRoundingOnly[] = {"training.micro_batch", "training.log_every",
-                                              "training.checkpoint_every", "kernels",
-                                              "execution"};
+                                              "training.checkpoint_every", "kernels", "execution"};
 
 struct Recipe {
   std::string protocol, dtype;
