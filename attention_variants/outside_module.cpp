@@ -59,6 +59,7 @@ class Caller {
 
   std::shared_ptr<Mirror> mirror() const { return std::make_shared<Mirror>(module_->tensors()); }
   const json& options() const { return options_; }
+  bool length_invariant() const { return module_->length_invariant(); }
   void train(bool on) { module_->train(on); }
 
   // The result should be like `like`.
@@ -106,6 +107,8 @@ class OutsideAttention : public ProjectedAttention {
   /// Nothing is known of it.
   bool reads_padding() const override { return true; }
 
+  bool length_invariant() const override { return caller_.length_invariant(); }
+
   json options() const override { return caller_.options(); }
 
  private:
@@ -133,6 +136,8 @@ class OutsideLayer : public Attention {
     Attention::train(on);
     caller_.train(on);
   }
+
+  bool length_invariant() const override { return caller_.length_invariant(); }
 
   json options() const override { return caller_.options(); }
 

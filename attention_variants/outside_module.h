@@ -27,6 +27,9 @@ class OutsideModule {
   /// False: forward(x, mask), a whole layer, [B,N,D] -> [B,N,D].
   virtual bool takes_heads() const = 0;
 
+  /// Attention::length_invariant(), where the module says so.
+  virtual bool length_invariant() const { return false; }
+
   /// Every tensor once, in the module's own order: those of a module before those of its children.
   virtual std::vector<OutsideTensor> tensors() const = 0;
 

@@ -54,6 +54,10 @@ class PythonModule : public OutsideModule {
     return with_python([&] { return made_.attr("takes_heads")().cast<bool>(); });
   }
 
+  bool length_invariant() const override {
+    return with_python([&] { return made_.attr("length_invariant")().cast<bool>(); });
+  }
+
   std::vector<OutsideTensor> tensors() const override {
     return with_python([&] {
       std::vector<OutsideTensor> found;

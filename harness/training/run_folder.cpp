@@ -55,11 +55,19 @@ json run_identity(const Config& config, const Manifest& manifest) {
 RunFolder::RunFolder(fs::path path, json identity, Resume resume, Access access)
     : path_(std::move(path)), identity_(std::move(identity)) {
   if (access == Access::write) {
+    made_ = !fs::exists(path_);
     const std::string trouble = make_folders(path_);
     if (!trouble.empty()) throw Error("cannot create the run folder " + text() + ": " + trouble);
     lock_.emplace(path_);
   }
   check_run(resume, access);
+}
+
+RunFolder::~RunFolder() {
+  std::error_code ignored;
+  if (!made_ || fs::exists(path_ / kConfigFile, ignored)) return;
+  fs::remove(path_ / host::FolderLock::kName, ignored);
+  fs::remove(path_, ignored);  // only where it is empty
 }
 
 // A folder with a run in it is continued only when asked, and only by the same configuration. One

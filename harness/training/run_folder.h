@@ -42,6 +42,10 @@ class RunFolder {
   /// where it is in use or holds another run, or any run without Resume::yes. A run that never
   /// reached a checkpoint is begun anew.
   RunFolder(std::filesystem::path path, json identity, Resume resume, Access access);
+  /// Removes a folder that it made and where no run has begun.
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
 
   const json& identity() const { return identity_; }
   std::string text() const { return path_.string(); }
@@ -73,6 +77,7 @@ class RunFolder {
 
   std::filesystem::path path_;
   json identity_;
+  bool made_ = false;                     // by this object
   std::optional<host::FolderLock> lock_;  // of the writer
   std::optional<AppendFile> metrics_, events_;
 };

@@ -161,6 +161,15 @@ class Prints(Right):
         return super().forward(q, k, v, mask)
 
 
+class BreaksPromise(Right):
+    lra_length_invariant = True
+
+    def forward(self, q, k, v, mask):
+        """A mean over all positions, padded ones too."""
+        mean = v.masked_fill(~mask[:, None, :, None], 0).mean(2, keepdim=True)
+        return mean.masked_fill(~mask[:, None, :, None], 0).expand_as(v).contiguous()
+
+
 class OutOfMemory(Right):
     def forward(self, q, k, v, mask):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")

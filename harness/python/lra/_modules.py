@@ -279,6 +279,10 @@ class Made:
     def takes_heads(self):
         return self._heads
 
+    def length_invariant(self):
+        """Whether the class promises that padding a sample further changes nothing."""
+        return bool(getattr(self._module, "lra_length_invariant", False))
+
     def tensors(self):
         """[(path, tensor, whether it is trained)]; a tensor of two names under the first."""
         found, known = [], set()

@@ -141,7 +141,7 @@ TEST_F(PythonTest, WhatTheClassRaisesStandsInTheRecordWithItsPlace) {
 TEST_F(PythonTest, WhatCannotServeIsRefusedBeforeAnyWork) {
   const auto refused = [&](const std::string& attention, int status, const std::string& message) {
     expect_refusal(words("refused", attention), status, message);
-    EXPECT_FALSE(fs::exists(run("refused") / "config.json")) << attention;
+    EXPECT_FALSE(fs::exists(run("refused"))) << attention;
   };
   refused("python:none.py:X", 1, "there is no file 'none.py'");
   refused("python:my.py", 2, "the file or the class is missing");
@@ -162,6 +162,15 @@ TEST_F(PythonTest, CheckTellsTheReadmesClassFromOneThatIgnoresTheMask) {
       run_program({"check", "--attention", example("ignores_mask.py:IgnoresMask")});
   EXPECT_EQ(wrong.status, 1) << wrong.text();
   EXPECT_TRUE(says(wrong.out, "padding")) << wrong.out;
+}
+
+TEST_F(PythonTest, AClassMayPromiseThatPaddingFurtherChangesNothing) {
+  const ProgramResult kept =
+      run_program({"check", "--attention", example("linear.py:LinearAttention")});
+  EXPECT_EQ(kept.status, 0) << kept.text();
+  const ProgramResult broken = run_program({"check", "--attention", faulty("BreaksPromise")});
+  EXPECT_EQ(broken.status, 1) << broken.text();
+  EXPECT_TRUE(says(broken.out, "length invariance")) << broken.out;
 }
 
 TEST_F(PythonTest, WhatItPrintsDoesNotStandInWhatTheProgramPrints) {

@@ -205,7 +205,7 @@ __device__ __forceinline__ float factor_slope(KeyScale scale, float squares, flo
 
 // The sum of the rounds, and of x as query and as key, a warp a token.
 template <class T>
-__global__ void __launch_bounds__(kSumThreads) lsh_sum_backward(LshParams p) {
+__global__ void __launch_bounds__(kSumThreads, 4) lsh_sum_backward(LshParams p) {
   const int i = static_cast<int>(blockIdx.x) * kSumRows + static_cast<int>(threadIdx.x) / 32,
             lane = static_cast<int>(threadIdx.x) % 32, item = static_cast<int>(blockIdx.y);
   if (i >= p.length) return;
