@@ -9,7 +9,7 @@
 #include "attention_variants/ops/padding.h"
 #include "harness/host/progress.h"
 #include "harness/host/signals.h"
-#include "harness/training/batch_feed.h"
+#include "harness/steps/batch_feed.h"
 
 namespace lra {
 

@@ -8,7 +8,7 @@
 #include "harness/host/signals.h"
 #include "harness/processes/data_parallel.h"
 #include "harness/processes/processes.h"
-#include "harness/training/clipping.h"
+#include "harness/steps/clipping.h"
 
 namespace lra {
 namespace {

@@ -47,6 +47,17 @@ TEST(Records, AResultSaysHowManyProcessesTrained) {
   EXPECT_TRUE(contains(refusal(broken), "processes"));
 }
 
+TEST(Records, AResultSaysHowStepsWereLaunched) {
+  Result r = example_result();
+  EXPECT_FALSE(make_result(r)["training"].contains("execution")) << "on a CPU";
+  const std::string before = machine_setting_text(r);
+  r.training.execution = "eager (as set)";
+  const json written = make_result(r);
+  EXPECT_EQ(written["training"]["execution"], "eager (as set)");
+  EXPECT_EQ(make_result(parse_result(json::parse(written.dump()))), written);
+  EXPECT_EQ(machine_setting_text(parse_result(written)), before + ", eager steps");
+}
+
 TEST(Records, AMachineTellsItsCoresFromThoseThatCouldBeUsed) {
   Machine machine{.processor = "Xeon", .cores = 64, .usable_cores = 2, .memory_gib = 8};
   EXPECT_EQ(machine_text(machine), "Xeon, 2 of 64 cores, 8 GiB");

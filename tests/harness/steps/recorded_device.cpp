@@ -1,4 +1,4 @@
-#include "tests/harness/training/recorded_device.h"
+#include "tests/harness/steps/recorded_device.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -1,4 +1,4 @@
-#include "harness/training/step_sums.h"
+#include "harness/steps/step_sums.h"
 
 namespace lra {
 

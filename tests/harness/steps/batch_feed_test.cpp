@@ -1,10 +1,10 @@
 // Whatever way batches come to a device, they are those of the stream.
-#include "harness/training/batch_feed.h"
+#include "harness/steps/batch_feed.h"
 
 #include <gtest/gtest.h>
 
 #include "lra/data/resident.h"
-#include "tests/harness/training/step_fixture.h"
+#include "tests/harness/steps/step_fixture.h"
 
 namespace lra {
 namespace {

@@ -7,7 +7,7 @@
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/json_text.h"
 #include "harness/training/evaluation.h"
-#include "tests/harness/training/step_fixture.h"
+#include "tests/harness/steps/step_fixture.h"
 
 namespace lra {
 namespace {

@@ -1,4 +1,4 @@
-#include "harness/training/step_graph.h"
+#include "harness/steps/step_graph.h"
 
 #include <dlfcn.h>
 

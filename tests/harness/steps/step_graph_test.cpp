@@ -3,9 +3,9 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
+#include "harness/steps/execution.h"
 #include "harness/training/checkpoint.h"
-#include "harness/training/execution.h"
-#include "tests/harness/training/step_fixture.h"
+#include "tests/harness/steps/step_fixture.h"
 
 namespace lra {
 namespace {

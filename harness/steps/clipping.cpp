@@ -1,4 +1,4 @@
-#include "harness/training/clipping.h"
+#include "harness/steps/clipping.h"
 
 namespace lra {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "attention_variants/base/random.h"
 #include "attention_variants/python_host.h"
-#include "harness/training/batch_feed.h"
+#include "harness/steps/batch_feed.h"
 #include "harness/training/learner.h"
 #include "lra/config/protocol.h"
-#include "tests/harness/training/recorded_device.h"
+#include "tests/harness/steps/recorded_device.h"
 #include "tests/support/scratch.h"
 
 namespace lra {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "attention_variants/torch.h"
-#include "harness/training/step_graph.h"
+#include "harness/steps/step_graph.h"
 
 namespace lra {
 

@@ -1,9 +1,9 @@
 // Clipping without reading the norm changes no bit.
-#include "harness/training/clipping.h"
+#include "harness/steps/clipping.h"
 
 #include <gtest/gtest.h>
 
-#include "harness/training/step_sums.h"
+#include "harness/steps/step_sums.h"
 
 namespace lra {
 namespace {

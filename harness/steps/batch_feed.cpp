@@ -1,4 +1,4 @@
-#include "harness/training/batch_feed.h"
+#include "harness/steps/batch_feed.h"
 
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>

@@ -1,4 +1,4 @@
-#include "harness/training/graphed_steps.h"
+#include "harness/steps/graphed_steps.h"
 
 #include <utility>
 

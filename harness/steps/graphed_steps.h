@@ -10,7 +10,7 @@
 
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/torch.h"
-#include "harness/training/step_graph.h"
+#include "harness/steps/step_graph.h"
 #include "lra/data/loader.h"
 
 namespace lra {

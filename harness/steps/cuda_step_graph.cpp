@@ -3,7 +3,7 @@
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
 
-#include "harness/training/step_graph.h"
+#include "harness/steps/step_graph.h"
 
 namespace lra {
 namespace {

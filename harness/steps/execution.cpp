@@ -1,4 +1,4 @@
-#include "harness/training/execution.h"
+#include "harness/steps/execution.h"
 
 namespace lra {
 namespace {
