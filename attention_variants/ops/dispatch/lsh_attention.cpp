@@ -1,13 +1,15 @@
 #include "attention_variants/ops/lsh_attention.h"
 
 #include "attention_variants/ops/cpu/operators.h"
+#include "attention_variants/ops/cuda/operators.h"
 #include "attention_variants/ops/dispatch.h"
 #include "attention_variants/ops/reference/operators.h"
 
 namespace lra::ops {
 namespace {
 
-constexpr Implementation<LshCall> kLshAttention[] = {{cpu::takes, cpu::run, cpu::bytes},
+constexpr Implementation<LshCall> kLshAttention[] = {{cuda::takes, cuda::run, nullptr},
+                                                     {cpu::takes, cpu::run, cpu::bytes},
                                                      {nullptr, reference::run, reference::bytes}};
 
 }  // namespace

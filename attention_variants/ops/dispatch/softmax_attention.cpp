@@ -1,6 +1,7 @@
 #include "attention_variants/ops/softmax_attention.h"
 
 #include "attention_variants/ops/cpu/operators.h"
+#include "attention_variants/ops/cuda/operators.h"
 #include "attention_variants/ops/dispatch.h"
 #include "attention_variants/ops/reference/operators.h"
 
@@ -8,7 +9,9 @@ namespace lra::ops {
 namespace {
 
 constexpr Implementation<SoftmaxAttentionCall> kSoftmaxAttention[] = {
-    {cpu::takes, cpu::run, cpu::bytes}, {nullptr, reference::run, reference::bytes}};
+    {cuda::takes, cuda::run, nullptr},
+    {cpu::takes, cpu::run, cpu::bytes},
+    {nullptr, reference::run, reference::bytes}};
 
 }  // namespace
 

@@ -36,7 +36,7 @@ TEST(Heads, ResultsAndGradientsAreLaidOutAsWhatTheyAreOf) {
 TEST(Heads, RowsKeepTheirDistanceWhereThereIsOne) {
   const torch::Tensor columns = torch::randn({2, 3, 8, 1}).transpose(2, 3);  // [B,H,1,d]
   ASSERT_EQ(columns.stride(2), 1);
-  const torch::Tensor rows = ops::cpu::with_contiguous_rows(columns);
+  const torch::Tensor rows = ops::with_contiguous_rows(columns);
   EXPECT_GE(rows.stride(2), 8);
   EXPECT_TRUE(torch::equal(rows, columns));
 }

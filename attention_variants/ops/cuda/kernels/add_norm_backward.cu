@@ -68,7 +68,8 @@ __device__ __forceinline__ void norm_backward_row(const AddNormBackwardParams& p
 }
 
 template <class Types, int items>
-__global__ void __launch_bounds__(kWarps* kWarp) add_norm_backward_kernel(AddNormBackwardParams p) {
+__global__ void __launch_bounds__(kWarps* kWarp, 1)
+    add_norm_backward_kernel(AddNormBackwardParams p) {
   using X = typename Types::Residual;
   using Y = typename Types::Added;
   const int lane = static_cast<int>(threadIdx.x);

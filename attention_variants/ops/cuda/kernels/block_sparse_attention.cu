@@ -82,7 +82,7 @@ template <class T, int tiles, class Position>
 __device__ __forceinline__ void store_rows(const float (&from)[tiles][4], int depth,
                                            const MutableHeads& to, const SparseItem& item,
                                            const Position& position) {
-  T* const head = static_cast<T*>(to.data) + item.b * to.batch + item.h * to.head;
+  T* const head = head_of<T>(to, item.b, item.h);
   for_each_element(from, [&](int r, int c, float x) {
     const int at = position(r);
     if (at >= 0 && c < depth) head[at * to.row + c] = from_float<T>(x);

@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) linear_readout(LinearAttentio
   });
   __syncthreads();
   finish(p, tiles, item, read);
-  T* const out = static_cast<T*>(p.out.data) + item.b * p.out.batch + item.h * p.out.head;
+  T* const out = head_of<T>(p.out, item.b, item.h);
   for_each_element(read.out, [&](int r, int c, float x) {
     const int at = begin + r;
     if (at >= p.length || c >= p.depth) return;

@@ -55,9 +55,6 @@ __device__ __forceinline__ void read_queries(const BackwardParams& p, const Feat
             i = static_cast<int>(blockIdx.x) * kTileRows + r;
   const bool first = threadIdx.x % 2 == 0;
   const HeadRows<T> out(as_const(a.out), item.b, item.h), grad(a.grad_out, item.b, item.h);
-  const Divisor divisor =
-      at < 0 ? Divisor{1.0F, 0.0F} : divisor_of(a.options, a.denominators[item.rows + at]);
-  const float inverse = at < 0 ? 0.0F : 1 / divisor.value;
   float along = 0;
   for (int c = first ? 0 : 1; at >= 0 && c < a.depth; c += 2)
     along = fmaf(out(at, c), grad(at, c), along);
@@ -65,6 +62,9 @@ __device__ __forceinline__ void read_queries(const BackwardParams& p, const Feat
   __syncthreads();
   const float norm = squared_norm<width, kTileRows>(tiles.rows);
   if (first) {
+    const Divisor divisor =
+        at < 0 ? Divisor{1.0F, 0.0F} : divisor_of(a.options, a.denominators[item.rows + at]);
+    const float inverse = at < 0 ? 0.0F : 1 / divisor.value;
     tiles.weight[r] = -along * inverse * divisor.slope;
     tiles.shift[r] = a.options.norm * norm;
     if (at >= 0 && a.options.map == FeatureMap::softmax)
@@ -74,15 +74,9 @@ __device__ __forceinline__ void read_queries(const BackwardParams& p, const Feat
       p.slopes[item.rows + i] = tiles.weight[r];
     }
   }
-  for (int k = static_cast<int>(threadIdx.x); k < kTileRows * width; k += kTileThreads) {
-    const int row = k / width, c = k % width, position = tiles.row_at[row];
-    tiles.row_values[row * tile_stride(width) + c] =
-        position >= 0 && c < a.depth ? grad(position, c) : 0.0F;
-  }
-  tiles.total[r] = inverse;  // of both lanes the same
   __syncthreads();
-  for (int k = static_cast<int>(threadIdx.x); k < kTileRows * width; k += kTileThreads)
-    tiles.row_values[k / width * tile_stride(width) + k % width] *= tiles.total[k / width];
+  load_rows<width>(HeadRows<T>(a.grad_out, item.b, item.h, 1.0F, p.inverses + item.rows), a.depth,
+                   tiles.row_at, kTileRows, tiles.row_values);
 }
 
 // Of keys: rows of values, weight 1 where they count; shift is norm ‖k‖² and the head's largest W
@@ -192,7 +186,7 @@ template <class T, int width>
 __device__ __forceinline__ void store(const LinearAttentionParams& p, const FeatureItem& item,
                                       const BackwardTiles<width>& tiles,
                                       const float (&from)[width / 8][4], const MutableHeads& to) {
-  T* const head = static_cast<T*>(to.data) + item.b * to.batch + item.h * to.head;
+  T* const head = head_of<T>(to, item.b, item.h);
   for_each_element(from, [&](int r, int c, float x) {
     const int at = static_cast<int>(blockIdx.x) * kTileRows + r;
     if (at < p.length && c < p.depth)
@@ -250,8 +244,7 @@ __global__ void __launch_bounds__(kPeakThreads) key_peak_backward(BackwardParams
   sum = warp_sum(sum);
   const FeatureItem item(a, peak.item);
   if (!item.token(peak.position)) return;
-  T* const to = static_cast<T*>(a.grad_k.data) + item.b * a.grad_k.batch + item.h * a.grad_k.head +
-                peak.position * a.grad_k.row;
+  T* const to = head_of<T>(a.grad_k, item.b, item.h) + peak.position * a.grad_k.row;
   for (int c = lane; c < a.depth; c += kPeakThreads) {
     const float w = a.table[static_cast<int64_t>(peak.feature) * a.depth + c];
     to[c] = from_float<T>(to_float(to[c]) - sum * w);

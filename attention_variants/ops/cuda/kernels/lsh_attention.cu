@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(kSumThreads) lsh_sum_forward(LshParams p) {
             lane = static_cast<int>(threadIdx.x) % 32, item = static_cast<int>(blockIdx.y);
   if (i >= p.length) return;
   const int b = item / p.heads, h = item % p.heads;
-  T* const to = static_cast<T*>(p.out.data) + b * p.out.batch + h * p.out.head + i * p.out.row;
+  T* const to = head_of<T>(p.out, b, h) + i * p.out.row;
   if (p.mask != nullptr && !p.mask[static_cast<int64_t>(b) * p.length + i]) {
     for (int c = lane; c < p.depth; c += 32) to[c] = from_float<T>(0);
     return;
@@ -210,10 +210,9 @@ __global__ void __launch_bounds__(kSumThreads) lsh_sum_backward(LshParams p) {
             lane = static_cast<int>(threadIdx.x) % 32, item = static_cast<int>(blockIdx.y);
   if (i >= p.length) return;
   const int b = item / p.heads, h = item % p.heads;
-  T *const to_x = static_cast<T*>(p.grad_x.data) + b * p.grad_x.batch + h * p.grad_x.head +
-                  i * p.grad_x.row,
-           *const to_v = static_cast<T*>(p.grad_v.data) + b * p.grad_v.batch + h * p.grad_v.head +
-                         i * p.grad_v.row;
+  T *const to_x = head_of<T>(p.grad_x, b, h) + i * p.grad_x.row, *const to_v =
+                                                                     head_of<T>(p.grad_v, b, h) +
+                                                                     i * p.grad_v.row;
   const bool token = p.mask == nullptr || p.mask[static_cast<int64_t>(b) * p.length + i];
   const HeadRows<T> x(p.x, b, h);
   const BackwardScratch from(p);

@@ -18,6 +18,7 @@ struct SoftmaxParams {
   const bool* query_mask;                  // [B,M]; null: all ask
   const bool* key_mask;                    // [B,N]; null: all are seen
   MutableHeads out;                        // [B,H,M,d]
+  MutableHeads sum;                        // [B,H,M,d], to which out is added; null: none
   float *top, *inverse;                    // [B,H,M]: a weight is exp(score - top) inverse
   float* scratch;                          // softmax_scratch() floats
   // Backward.

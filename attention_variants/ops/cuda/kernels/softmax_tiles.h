@@ -30,6 +30,12 @@ __device__ __forceinline__ Heads as_const(const MutableHeads& heads) {
   return {heads.data, heads.batch, heads.head, heads.row};
 }
 
+/// Rows of a head of a sample.
+template <class T>
+__device__ __forceinline__ T* head_of(const MutableHeads& heads, int b, int h) {
+  return static_cast<T*>(heads.data) + b * heads.batch + h * heads.head;
+}
+
 /// Rows [N,d] of one head, multiplied by the position's factor where there are factors [N], and by
 /// `factor`.
 template <class T>
@@ -81,7 +87,7 @@ struct ColumnTile {
     const Column column = j < pairs.columns() ? pairs.column(j) : kNoColumn;
     if (threadIdx.x < kTileColumns) {
       at[lane] = column.at;
-      low[lane] = column.low;
+      low[lane] = column.low < 0 ? 0 : column.low;  // rows of no position are at -1
       high[lane] = column.high;
     }
     __syncthreads();

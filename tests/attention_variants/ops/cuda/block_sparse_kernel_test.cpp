@@ -18,11 +18,11 @@ struct SparseCase {
 };
 
 // The first half of the positions, which sees all keys, and the second, which sees the first four
-// twice and what lies up to 3 before and 5 behind; the first `tokens` of the second sample are
+// twice and what lies up to 3 before and 9 behind; the first `tokens` of the second sample are
 // tokens.
 class SparseKernel : public testing::TestWithParam<SparseCase> {
  protected:
-  static constexpr int kBefore = 3, kAfter = 5, kTwice = 4;
+  static constexpr int kBefore = 3, kAfter = 9, kTwice = 4;
 
   SparseKernel() {
     const int n = c_.length, half = n / 2;

@@ -1,0 +1,28 @@
+// The softmax kernels on LibTorch's tensors, for the operators that are made of them.
+#pragma once
+
+#include "attention_variants/torch.h"
+
+namespace lra::ops::cuda {
+
+/// softmax(q kᵀ / √d) v: q [B,H,M,d], k and v [B,H,N,d] with readable rows. Masks [B,M] and [B,N]
+/// bool are contiguous; undefined: all ask, all are seen.
+struct SoftmaxTensors {
+  torch::Tensor q, k, v, query_mask, key_mask;
+  torch::Tensor out;    // [B,H,M,d]
+  torch::Tensor stats;  // [2,B,H,M] float32
+};
+
+struct SoftmaxGradients {
+  torch::Tensor q, k, v;
+};
+
+/// Computes out and stats, which it allocates, and adds out to `sum` [B,H,M,d] if that is defined.
+/// One launch, or where queries are few two.
+void softmax_forward(SoftmaxTensors& tensors, const torch::Tensor& sum = {});
+
+/// The gradients, given that of out, with readable rows. Two launches, and one for each of queries
+/// and keys of which there are few.
+SoftmaxGradients softmax_backward(const SoftmaxTensors& tensors, const torch::Tensor& grad_out);
+
+}  // namespace lra::ops::cuda
