@@ -7,7 +7,7 @@
 // Work: a block a tile of queries (or keys), head and sample; see softmax_tiles.h.
 #include "attention_variants/ops/cuda/kernels/block_sparse_attention.h"
 
-#include "attention_variants/ops/cuda/kernels/softmax_tiles.h"
+#include "attention_variants/ops/cuda/kernels/softmax_backward.h"
 
 namespace lra::ops::cuda {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "attention_variants/ops/cuda/kernels/lsh_sort.h"
 #include "attention_variants/ops/cuda/kernels/reduce.h"
-#include "attention_variants/ops/cuda/kernels/softmax_tiles.h"
+#include "attention_variants/ops/cuda/kernels/softmax_backward.h"
 
 namespace lra::ops::cuda {
 namespace {

@@ -8,7 +8,7 @@
 // numbers a row), which another launch sums in order (as "flash decoding" does, Dao et al., 2023).
 #include "attention_variants/ops/cuda/kernels/softmax_attention.h"
 
-#include "attention_variants/ops/cuda/kernels/softmax_tiles.h"
+#include "attention_variants/ops/cuda/kernels/softmax_backward.h"
 
 namespace lra::ops::cuda {
 namespace {

@@ -28,35 +28,60 @@ class CudaAttention : public testing::TestWithParam<ParityCase> {
     EXPECT_GE(emulator::launches(), before + 3);
     return results;
   }
-};
-using SlowCudaAttention = CudaAttention;
 
-TEST_P(CudaAttention, IsAsExactAsLibTorch) {
-  const ParityCase& c = GetParam();
-  ParityInputs given(c);
-  const auto fused = emulated(c, given, torch::kFloat),
-             plain = given.results(c, Kernels::reference, torch::kFloat),
-             exact = given.results(c, Kernels::reference, torch::kDouble);
-  expect_as_exact(fused, plain, exact, 4e-6);
-}
-
-// No further off than LibTorch's operators, or by four units of bfloat16 of numbers of size 1.
-TEST_P(CudaAttention, IsAsExactInBfloat16) {
-  const ParityCase& c = GetParam();
-  ParityInputs given(c);
-  for (torch::Tensor& x : given.inputs) x = x.to(torch::kBFloat16);
-  const auto fused = emulated(c, given, torch::kBFloat16),
-             plain = given.results(c, Kernels::reference, torch::kBFloat16),
-             exact = given.results(c, Kernels::reference, torch::kDouble);
-  for (size_t i = 0; i < exact.size(); ++i) {
-    EXPECT_EQ(fused[i].scalar_type(), torch::kBFloat16) << i;
-    const auto off = [&](const torch::Tensor& x) {
-      const double size = std::max(exact[i].abs().max().item<double>(), 1.0);
-      return (x.to(torch::kDouble) - exact[i]).abs().max().item<double>() / size;
-    };
-    EXPECT_LT(off(fused[i]), std::max(2 * off(plain[i]), 4 * 0x1p-8)) << i;
+  static void expect_exact(const ParityCase& c) {
+    ParityInputs given(c);
+    const auto fused = emulated(c, given, torch::kFloat),
+               plain = given.results(c, Kernels::reference, torch::kFloat),
+               exact = given.results(c, Kernels::reference, torch::kDouble);
+    expect_as_exact(fused, plain, exact, 4e-6);
   }
+
+  // No further off than LibTorch's operators, or by four units of bfloat16 of numbers of size 1.
+  static void expect_exact_in_bfloat16(const ParityCase& c) {
+    ParityInputs given(c);
+    for (torch::Tensor& x : given.inputs) x = x.to(torch::kBFloat16);
+    const auto fused = emulated(c, given, torch::kBFloat16),
+               plain = given.results(c, Kernels::reference, torch::kBFloat16),
+               exact = given.results(c, Kernels::reference, torch::kDouble);
+    for (size_t i = 0; i < exact.size(); ++i) {
+      EXPECT_EQ(fused[i].scalar_type(), torch::kBFloat16) << i;
+      const auto off = [&](const torch::Tensor& x) {
+        const double size = std::max(exact[i].abs().max().item<double>(), 1.0);
+        return (x.to(torch::kDouble) - exact[i]).abs().max().item<double>() / size;
+      };
+      EXPECT_LT(off(fused[i]), std::max(2 * off(plain[i]), 4 * 0x1p-8)) << i;
+    }
+  }
+};
+
+class SlowCudaAttention : public CudaAttention {};
+
+TEST_P(CudaAttention, IsAsExactAsLibTorch) { expect_exact(GetParam()); }
+TEST_P(CudaAttention, IsAsExactInBfloat16) { expect_exact_in_bfloat16(GetParam()); }
+TEST_P(SlowCudaAttention, IsAsExactAsLibTorch) { expect_exact(GetParam()); }
+TEST_P(SlowCudaAttention, IsAsExactInBfloat16) { expect_exact_in_bfloat16(GetParam()); }
+
+// Every attention, at all widths of kernels and over several tiles.
+std::vector<ParityCase> slow_cases() {
+  std::vector<ParityCase> cases;
+  for (const char* attention :
+       {"linear", "cosformer", "performer[num_features=130]", "performer[kernel=relu]",
+        "local[block=100]", "longformer[window=32,global_tokens=5]",
+        "bigbird[block=16,random_blocks=2]", "sparse[block=64,summary=8]",
+        "sparse[block=64,summary=8,causal=true]",
+        "reformer[chunk_length=32,num_hashes=2,chunks_after=1]", "reformer[chunk_length=80]"}) {
+    for (const int64_t head_dim : {16, 33, 64, 128}) {
+      cases.push_back(
+          {attention, 2, 2, 200, head_dim, head_dim == 64 ? Padding::end : Padding::scattered});
+    }
+  }
+  // Where a single position does not make it softmax attention.
+  for (const char* attention : {"linear", "cosformer", "performer", "local", "bigbird", "reformer"})
+    cases.push_back({attention, 2, 1, 1, 16, Padding::none});
+  return cases;
 }
+INSTANTIATE_TEST_SUITE_P(Every, SlowCudaAttention, testing::ValuesIn(slow_cases()));
 
 INSTANTIATE_TEST_SUITE_P(
     Linear, CudaAttention,
