@@ -84,6 +84,15 @@ std::vector<ParityCase> slow_cases() {
 INSTANTIATE_TEST_SUITE_P(Every, SlowCudaAttention, testing::ValuesIn(slow_cases()));
 
 INSTANTIATE_TEST_SUITE_P(
+    Few, CudaAttention,
+    testing::Values(
+        ParityCase{"nystrom[num_landmarks=6,conv_kernel_size=5]", 2, 2, 40, 8, Padding::end},
+        ParityCase{"nystrom[num_landmarks=7,conv_kernel_size=0]", 3, 1, 30, 16, Padding::scattered},
+        ParityCase{"nystrom", 1, 2, 30, 8, Padding::none},  // no more tokens than landmarks
+        ParityCase{"linformer[projected_length=5]", 2, 1, 70, 16, Padding::end},
+        ParityCase{"linformer[projected_length=20]", 1, 2, 33, 5, Padding::scattered}));
+
+INSTANTIATE_TEST_SUITE_P(
     Linear, CudaAttention,
     testing::Values(ParityCase{"linear", 2, 2, 70, 16, Padding::end},
                     ParityCase{"linear[normalise=false]", 1, 1, 65, 5, Padding::scattered},
@@ -162,7 +171,9 @@ TEST_P(EveryCudaAttention, IsTheSameInEveryOrderOfThreadsAndBlocks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, EveryCudaAttention,
-                         testing::Values("linear", "cosformer", "performer[num_features=9]",
+                         testing::Values("nystrom[num_landmarks=5,conv_kernel_size=3]",
+                                         "linformer[projected_length=4]", "linear", "cosformer",
+                                         "performer[num_features=9]",
                                          "performer[num_features=9,kernel=relu]", "local[block=16]",
                                          "longformer[window=8,global_tokens=3]", "bigbird[block=8]",
                                          "sparse[block=16,summary=4]",
