@@ -1,7 +1,7 @@
 // Kernels with a fault each, and without it: what the emulator must catch.
 #pragma once
 
-#include "attention_variants/ops/cuda/kernels/device.h"
+#include "attention_variants/ops/cuda/kernels/rows/device.h"
 
 namespace lra::emulator::faults {
 

@@ -1,4 +1,4 @@
-#include "attention_variants/ops/cuda/kernels/block_sparse_attention.h"
+#include "attention_variants/ops/cuda/kernels/heads/block_sparse_attention.h"
 
 #include <cmath>
 

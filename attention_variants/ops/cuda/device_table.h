@@ -2,7 +2,7 @@
 // there is a driver.
 #pragma once
 
-#include "attention_variants/ops/cuda/kernels/kernel_table.h"
+#include "attention_variants/ops/cuda/kernel_table.h"
 #include "attention_variants/ops/dispatch.h"
 #include "attention_variants/torch.h"
 

@@ -1,7 +1,7 @@
 // Dropouts as kernels are told them.
 #pragma once
 
-#include "attention_variants/ops/cuda/kernels/params.h"
+#include "attention_variants/ops/cuda/kernels/rows/params.h"
 #include "attention_variants/ops/dropout.h"
 
 namespace lra::ops::cuda {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "attention_variants/ops/cuda/kernels/head_rows.h"
+#include "attention_variants/ops/cuda/kernels/rows/head_rows.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops::cuda {

@@ -1,4 +1,4 @@
-#include "attention_variants/ops/cuda/kernels/linear_attention.h"
+#include "attention_variants/ops/cuda/kernels/heads/linear_attention.h"
 
 #include <cmath>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "attention_variants/ops/cuda/kernels/lsh_attention.h"
+#include "attention_variants/ops/cuda/kernels/heads/lsh_attention.h"
 
 #include <algorithm>
 #include <numeric>

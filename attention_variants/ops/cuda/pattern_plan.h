@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "attention_variants/ops/block_sparse_attention.h"
-#include "attention_variants/ops/cuda/kernels/block_sparse_attention.h"
+#include "attention_variants/ops/cuda/kernels/heads/block_sparse_attention.h"
 
 namespace lra::ops::cuda {
 

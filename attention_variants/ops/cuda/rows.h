@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "attention_variants/ops/cuda/kernels/dropout_rows.h"
+#include "attention_variants/ops/cuda/kernels/rows/dropout_rows.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops::cuda {

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "attention_variants/base/files.h"
-#include "attention_variants/ops/cuda/kernels/kernel_table.h"
+#include "attention_variants/ops/cuda/kernel_table.h"
 #include "harness/host/gpu.h"
 #include "tests/support/scratch.h"
 

@@ -1,5 +1,5 @@
 // The kernels of dropout, residual sum and layer normalisation, emulated, against float64.
-#include "attention_variants/ops/cuda/kernels/add_norm.h"
+#include "attention_variants/ops/cuda/kernels/rows/add_norm.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-#include "attention_variants/ops/cuda/kernels/kernel_table.h"
+#include "attention_variants/ops/cuda/kernel_table.h"
 #include "attention_variants/ops/types.h"
 #include "tests/attention_variants/ops/cuda/numbers.h"
 

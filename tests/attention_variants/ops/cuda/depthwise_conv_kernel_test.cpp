@@ -1,5 +1,5 @@
 // The kernels of the depthwise convolution, emulated, against float64.
-#include "attention_variants/ops/cuda/kernels/depthwise_conv.h"
+#include "attention_variants/ops/cuda/kernels/rows/depthwise_conv.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

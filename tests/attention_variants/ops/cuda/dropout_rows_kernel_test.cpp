@@ -1,5 +1,5 @@
 // The kernels of bias, activation, dropout and residual sum, emulated, against float64.
-#include "attention_variants/ops/cuda/kernels/dropout_rows.h"
+#include "attention_variants/ops/cuda/kernels/rows/dropout_rows.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <numbers>
 #include <vector>
 
-#include "attention_variants/ops/cuda/kernels/sum_parts.h"
+#include "attention_variants/ops/cuda/kernels/rows/sum_parts.h"
 #include "tests/attention_variants/ops/cuda/numbers.h"
 
 namespace lra::ops::cuda {

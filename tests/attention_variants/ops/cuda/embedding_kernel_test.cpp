@@ -1,12 +1,12 @@
 // The kernels of embeddings, emulated, against float64.
-#include "attention_variants/ops/cuda/kernels/embedding.h"
+#include "attention_variants/ops/cuda/kernels/rows/embedding.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "attention_variants/ops/cuda/kernels/sum_parts.h"
+#include "attention_variants/ops/cuda/kernels/rows/sum_parts.h"
 #include "tests/attention_variants/ops/cuda/numbers.h"
 
 namespace lra::ops::cuda {

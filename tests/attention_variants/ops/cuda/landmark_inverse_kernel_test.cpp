@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "attention_variants/ops/cuda/kernels/iterative_inverse.h"
-#include "attention_variants/ops/cuda/kernels/landmark_matrix.h"
+#include "attention_variants/ops/cuda/kernels/heads/iterative_inverse.h"
+#include "attention_variants/ops/cuda/kernels/heads/landmark_matrix.h"
 #include "tests/attention_variants/ops/cuda/numbers.h"
 
 namespace lra::ops::cuda {

@@ -1,5 +1,5 @@
 // The kernels of landmarks, emulated, against float64.
-#include "attention_variants/ops/cuda/kernels/landmarks.h"
+#include "attention_variants/ops/cuda/kernels/heads/landmarks.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

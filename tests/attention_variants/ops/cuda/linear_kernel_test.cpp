@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "attention_variants/ops/cuda/kernels/kernel_table.h"
+#include "attention_variants/ops/cuda/kernel_table.h"
 #include "tests/attention_variants/ops/cuda/slopes.h"
 
 namespace lra::ops::cuda {

@@ -1,5 +1,5 @@
 // Products by a warp, emulated: fragments as kernels/mma.h says them, against float64.
-#include "attention_variants/ops/cuda/kernels/mma.h"
+#include "attention_variants/ops/cuda/kernels/rows/mma.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "attention_variants/base/philox.h"
-#include "attention_variants/ops/cuda/kernels/params.h"
+#include "attention_variants/ops/cuda/kernels/rows/params.h"
 #include "tests/cuda_emulator/array.h"
 #include "tests/cuda_emulator/testing.h"
 

@@ -10,7 +10,7 @@
 #include <functional>
 #include <vector>
 
-#include "attention_variants/ops/cuda/kernels/head_rows.h"
+#include "attention_variants/ops/cuda/kernels/rows/head_rows.h"
 #include "tests/cuda_emulator/array.h"
 #include "tests/cuda_emulator/testing.h"
 

@@ -1,5 +1,5 @@
 // The kernels of softmax attention with few queries or few keys, emulated, against float64.
-#include "attention_variants/ops/cuda/kernels/softmax_attention.h"
+#include "attention_variants/ops/cuda/kernels/heads/softmax_attention.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

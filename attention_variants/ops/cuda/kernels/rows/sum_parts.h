@@ -1,0 +1,17 @@
+// Sums of what blocks have left of a parameter's gradient.
+#pragma once
+
+#include "attention_variants/ops/cuda/kernels/rows/params.h"
+
+namespace lra::ops::cuda {
+
+/// sum[c] of parts[p][c] over p, in an order that depends on `count` alone.
+struct SumPartsParams {
+  const float* parts = nullptr;  // [count,columns]
+  int64_t count = 0, columns = 0;
+  float* sum = nullptr;  // [columns]
+};
+
+void launch_sum_parts(const SumPartsParams& params, Stream stream);
+
+}  // namespace lra::ops::cuda
