@@ -50,11 +50,11 @@ void training_fields(Fields& f, Record& training) {
   f("tokens_per_second", training.tokens_per_second);
   f("peak_memory_mib", training.peak_memory_mib);
   f("threads", training.threads, Presence::sparse, {.least = 1});
+  f("execution", training.execution, Presence::sparse);
   if (!Fields::kReads && training.processes <= 1) return;
   f.note("peak_memory_of", "process 0");
   f("processes", training.processes, Presence::optional, {.least = 1});
   f("engine", training.engine, Presence::optional);
-  f("execution", training.execution, Presence::sparse);
 }
 
 template <class Fields, class Record>
