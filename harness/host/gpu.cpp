@@ -9,6 +9,7 @@
 
 #include "attention_variants/base/error.h"
 #include "attention_variants/ops/cuda/device_table.h"
+#include "harness/host/self_command.h"
 
 namespace lra::host {
 
@@ -19,7 +20,7 @@ void load_cuda(const char* driver) {
   if (kLibrary.empty() || dlopen(driver, RTLD_LAZY | RTLD_LOCAL) == nullptr) return;
   if (dlopen(kLibrary.data(), RTLD_LAZY | RTLD_GLOBAL) == nullptr)
     throw Error(std::string("LibTorch's CUDA part cannot be loaded: ") + dlerror());
-  ops::cuda::load_kernels(LRA_CUDA_KERNELS);
+  ops::cuda::load_kernels(module_file(LRA_CUDA_KERNELS).c_str());
 }
 
 BusOfDevice runtime_bus_of_device() {
