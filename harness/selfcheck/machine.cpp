@@ -74,6 +74,7 @@ void check_dropout_bits(const CheckSubject& subject, CheckReport& report) {
 void check_dropout_bits(torch::Device device, const DropoutFunction& drop, CheckReport& report) {
   constexpr int64_t kElements = 1000;  // seven blocks and a part
   for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
+    if (type == torch::kDouble && !device.is_cpu()) continue;  // LibTorch's own numbers
     for (const double p : {0.1, 0.5}) {
       constexpr uint64_t kSeed = 20;
       seed_generators(kSeed);

@@ -6,6 +6,8 @@
 #include "attention_variants/base/random.h"
 #include "attention_variants/python_host.h"
 #include "harness/selfcheck/checks.h"
+#include "harness/steps/batch_feed.h"
+#include "harness/steps/step_graph.h"
 #include "harness/training/evaluation.h"
 #include "harness/training/learner.h"
 #include "lra/data/split.h"
@@ -46,16 +48,21 @@ class Trainer {
         device_(device),
         split_(random_split(task(config_.task), config_.settings.input.length,
                             subject.folder / "samples.safetensors")),
-        learner_(config_, device, /*processes=*/nullptr, /*micro_batches=*/1) {}
+        learner_(config_, device, /*processes=*/nullptr, /*micro_batches=*/1, step_graphs(device)) {
+  }
 
   void take_steps(int64_t count) {
     learner_.model().train();
     LoaderOptions options = loader_options(config_);
     options.batch = config_.settings.training.batch;
     options.shuffle = true;
-    TrainingStream stream(split_, options, at_.step);
-    for (int64_t i = 0; i < count; ++i, ++at_.step) learner_.step(stream, at_);
+    const std::vector<Split> splits = {split_};
+    const FeedKind kind = feed_kind(splits, options, device_, /*room=*/1 << 20);
+    const std::unique_ptr<BatchFeed> feed = make_feed(kind, splits, options, device_, at_.step);
+    for (int64_t i = 0; i < count; ++i, ++at_.step) learner_.step(*feed, at_);
   }
+
+  StepExecution execution() const { return learner_.execution(); }
 
   void save(const fs::path& path) {
     save_checkpoint(path, identity(), at_, learner_.model(), &learner_.optimizer(), device_);
@@ -142,9 +149,10 @@ void check_steps(const CheckSubject& subject, CheckReport& report) {
 
 void check_graph(const CheckSubject& subject, CheckReport& report) {
   if (!subject.device.is_cuda()) throw CheckEnd(Finding::skipped, "no graph on a CPU");
-  if (std::ranges::count(field_names<Settings>(), "execution") == 0)
-    throw CheckEnd(Finding::skipped, "this program has no graph of a step");
-  check_graph(subject, {"execution=graph"}, {"execution=eager"}, report);
+  const Words graph = {"execution=graph"};
+  const StepExecution how = Trainer(subject, subject.device, graph).execution();
+  if (!how.graph) throw CheckEnd(Finding::skipped, how.reason);
+  check_graph(subject, graph, {"execution=eager"}, report);
 }
 
 void check_graph(const CheckSubject& subject, const Words& graph, const Words& eager,

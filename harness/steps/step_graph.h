@@ -29,7 +29,10 @@ class StepGraph {
 /// The function lra_make_step_graph of the module lra_cuda.
 using MakeStepGraph = std::unique_ptr<StepGraph>(torch::Device device);
 
-/// That function; null where this program has no such module.
-MakeStepGraph* cuda_step_graphs();
+/// Makes what records steps on a device.
+using StepGraphMaker = std::function<std::unique_ptr<StepGraph>()>;
+
+/// What records steps as CUDA graphs; null on a CPU, and where this program has no such module.
+StepGraphMaker step_graphs(torch::Device device);
 
 }  // namespace lra

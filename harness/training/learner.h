@@ -22,9 +22,6 @@ namespace lra {
 
 class Processes;
 
-/// Makes what records steps on a device.
-using StepGraphMaker = std::function<std::unique_ptr<StepGraph>()>;
-
 class Learner {
  public:
   /// Makes the model from the configuration's seed. `processes`, where not null, train together:

@@ -93,13 +93,6 @@ std::unique_ptr<BatchFeed> training_feed(const TrainRequest& request, const Prep
   return make_feed(kind, std::move(splits), options, request.device, step);
 }
 
-// What records steps as CUDA graphs; null where nothing does.
-StepGraphMaker step_graphs(torch::Device device) {
-  MakeStepGraph* const make = device.is_cuda() ? cuda_step_graphs() : nullptr;
-  if (make == nullptr) return nullptr;
-  return [make, device] { return make(device); };
-}
-
 // Whether an evaluation at this step may choose the checkpoint that is tested.
 bool chooses(const Settings& settings, int64_t step) {
   const int64_t steps = settings.training.steps;
