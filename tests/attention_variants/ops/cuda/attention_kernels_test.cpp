@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "attention_variants/ops/cuda/device_table.h"
-#include "cuda_emulator/testing.h"
 #include "tests/attention_variants/parity.h"
 #include "tests/attention_variants/testing.h"
+#include "tests/cuda_emulator/testing.h"
 
 namespace lra {
 namespace {

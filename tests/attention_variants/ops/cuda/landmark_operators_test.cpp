@@ -8,9 +8,9 @@
 
 #include "attention_variants/ops/cuda/operators.h"
 #include "attention_variants/ops/reference/operators.h"
-#include "cuda_emulator/testing.h"
 #include "tests/attention_variants/ops/cuda/emulated.h"
 #include "tests/attention_variants/testing.h"
+#include "tests/cuda_emulator/testing.h"
 
 namespace lra {
 namespace {
