@@ -36,15 +36,27 @@ std::vector<Tensor> pass_of(const std::string& spec, torch::ScalarType type, Ker
   return all;
 }
 
+// Where one key alone is seen, the gradients of its scores are zero: what is left is the rounding
+// of terms of order 1 that cancel, which has no relation to the result.
+void expect_zero_where(std::vector<Tensor>& exact, std::vector<Tensor>& plain,
+                       std::vector<Tensor>& fused) {
+  for (size_t i = 0; i < exact.size(); ++i) {
+    if (exact[i].abs().max().item<double>() > 1e-12) continue;
+    EXPECT_LT(fused[i].abs().max().item<double>(), 1e-5) << i;
+    fused[i] = plain[i] = exact[i] = torch::ones({1});
+  }
+}
+
 TEST(EmulatedVariants, ComputeWhatTheReferenceDoes) {
   int64_t launched = 0;
   for (const ContractCase& c : contract_cases()) {
-    const auto exact = pass_of(c.spec, torch::kDouble, Kernels::reference, Device::cpu),
-               plain = pass_of(c.spec, torch::kFloat, Kernels::reference, Device::cpu);
+    auto exact = pass_of(c.spec, torch::kDouble, Kernels::reference, Device::cpu),
+         plain = pass_of(c.spec, torch::kFloat, Kernels::reference, Device::cpu);
     const int64_t before = emulator::launches();
-    const auto fused = pass_of(c.spec, torch::kFloat, Kernels::fused, Device::emulated_gpu);
+    auto fused = pass_of(c.spec, torch::kFloat, Kernels::fused, Device::emulated_gpu);
     launched += emulator::launches() - before;
     SCOPED_TRACE(c.spec);
+    expect_zero_where(exact, plain, fused);
     expect_as_exact(fused, plain, exact, 1e-5);
   }
   EXPECT_GT(launched, 0);
