@@ -181,11 +181,11 @@ TEST_F(PythonTest, WhatItPrintsDoesNotStandInWhatTheProgramPrints) {
   EXPECT_EQ(json::parse(evaluated.out)["correct"], result("a").test->correct);
 }
 
-TEST_F(PythonTest, ASuiteKilledThreeTimesEndsAsOneThatWasNot) {
-  const std::vector<std::string> attentions = {"linear", faulty("Noisy"),
-                                               example("rotary.py:RotaryAttention"),
-                                               example("linear.py:LinearAttention")};
-  const auto suite_words = [&](const std::string& name) {
+// The words of a tiny suite in run(name), which goes on where it was.
+class PythonSuiteTest : public PythonTest {
+ protected:
+  std::vector<std::string> suite_words(const std::string& name,
+                                       const std::vector<std::string>& attentions) {
     std::vector<std::string> words = {"suite",
                                       "--attentions",
                                       fmt::format("{}", fmt::join(attentions, ",")),
@@ -202,8 +202,24 @@ TEST_F(PythonTest, ASuiteKilledThreeTimesEndsAsOneThatWasNot) {
                                       "--resume"};
     for (const std::string& set : tiny_settings()) words.insert(words.end(), {"--set", set});
     return words;
-  };
-  const ProgramResult made = run_program(suite_words("whole"));
+  }
+};
+
+TEST_F(PythonSuiteTest, TrainsItBesideBuiltInAttentions) {
+  const ProgramResult made = run_program(suite_words("suite", {"linear", faulty("Noisy")}));
+  ASSERT_EQ(made.status, 0) << made.err;
+  const Records records = find_records({run("suite")});
+  ASSERT_EQ(records.results.size(), 2u);
+  for (const Result& each : records.results) EXPECT_EQ(each.status, Status::ok) << each.reason;
+}
+
+class SlowPythonSuiteTest : public PythonSuiteTest {};
+
+TEST_F(SlowPythonSuiteTest, KilledThreeTimesEndsAsOneThatWasNot) {
+  const std::vector<std::string> attentions = {"linear", faulty("Noisy"),
+                                               example("rotary.py:RotaryAttention"),
+                                               example("linear.py:LinearAttention")};
+  const ProgramResult made = run_program(suite_words("whole", attentions));
   ASSERT_EQ(made.status, 0) << made.err;
   const fs::path cells = fs::path("runs") / "listops";
   std::vector<fs::path> whole, cut;
@@ -214,10 +230,12 @@ TEST_F(PythonTest, ASuiteKilledThreeTimesEndsAsOneThatWasNot) {
   ASSERT_EQ(whole.size(), attentions.size());
 
   int kills = 0;
-  for (int i = 0; i < 3; ++i)
-    kills += kill_in_training(suite_words("cut"), cut, std::chrono::milliseconds(0)) ? 1 : 0;
+  for (int i = 0; i < 3; ++i) {
+    kills +=
+        kill_in_training(suite_words("cut", attentions), cut, std::chrono::milliseconds(0)) ? 1 : 0;
+  }
   EXPECT_GT(kills, 0);
-  const ProgramResult resumed = run_program(suite_words("cut"));
+  const ProgramResult resumed = run_program(suite_words("cut", attentions));
   ASSERT_EQ(resumed.status, 0) << resumed.err;
   for (size_t i = 0; i < whole.size(); ++i) suite::expect_same_run(whole[i], cut[i]);
 }
