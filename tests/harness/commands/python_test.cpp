@@ -186,7 +186,14 @@ class PythonSuiteTest : public PythonTest {
  protected:
   std::vector<std::string> suite_words(const std::string& name,
                                        const std::vector<std::string>& attentions) {
+    const fs::path budget = scratch_.path() / "budget.json";
+    write_json(budget, {{"schema", "lra.budget/1"},
+                        {"name", "tiny"},
+                        {"tasks", {{"listops", json::object()}}},
+                        {"profile", {{"lengths", "64"}, {"seconds", 0.02}}}});
     std::vector<std::string> words = {"suite",
+                                      "--budget",
+                                      budget.string(),
                                       "--attentions",
                                       fmt::format("{}", fmt::join(attentions, ",")),
                                       "--tasks",
