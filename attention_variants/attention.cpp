@@ -36,6 +36,8 @@ bool Attention::capturable() const { return false; }
 
 bool Attention::length_invariant() const { return false; }
 
+std::vector<std::string> Attention::slow_parameters() const { return {}; }
+
 Projections Attention::projections() const { return Projections::query_key_value; }
 
 std::vector<std::string> Attention::tables() const { return {}; }

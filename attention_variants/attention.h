@@ -34,6 +34,7 @@ struct AttentionContext {
   bool bias = true;                                 // of the projections to q, k, v and back
   int64_t layer = 0;                                // its number in a model
   std::shared_ptr<SharedTensors> shared = nullptr;  // of one model; null: it stands alone
+  bool causal = false;                              // position i reads j <= i alone
 };
 
 /// Which of q, k and v are one tensor where a layer calls attend().
@@ -101,6 +102,10 @@ class Attention : public torch::nn::Module {
   /// recorded of it: of the second call on, and where no table was set. False unless a variant says
   /// otherwise.
   virtual bool capturable() const;
+
+  /// Names of its own parameters that recipes of state-space layers train at a rate of their own,
+  /// without weight decay: transitions and step sizes. None unless a variant says otherwise.
+  virtual std::vector<std::string> slow_parameters() const;
 
   /// Every effective option, for the records.
   virtual json options() const = 0;
