@@ -267,9 +267,13 @@ TEST_F(PythonTest, AnotherTorchIsRefusedByBothVersions) {
     expect_refusal({"check", "--attention", faulty("Right")}, 1, "has torch 2.10.0+cpu");
     expect_refusal({"check", "--attention", faulty("Right")}, 1, "built for torch " TORCH_VERSION);
   }
-  const ScopedVariable python("LRA_PYTHON", "/no/such/python");
-  expect_refusal({"check", "--attention", faulty("Right")}, 1,
-                 "'/no/such/python' cannot be started");
+  {
+    const ScopedVariable python("LRA_PYTHON", "/no/such/python");
+    expect_refusal({"check", "--attention", faulty("Right")}, 1,
+                   "'/no/such/python' cannot be started");
+  }
+  const ScopedVariable unset("LRA_PYTHON", "");
+  EXPECT_EQ(run_program({"check", "--attention", faulty("Right")}).status, 0);
 }
 
 }  // namespace

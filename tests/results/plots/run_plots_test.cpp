@@ -127,6 +127,9 @@ TEST(ScorePlots, ShowSpeedAndAccuracyAndMemoryAsAnArea) {
   const std::string script = plot_script(plot);
   EXPECT_TRUE(contains(script, "set object 1 circle at screen ")) << script;
   EXPECT_TRUE(contains(script, "set output 'score-1.pdf'"));
+  EXPECT_FALSE(contains(plot.title[0], "stand-in"));
+  for (Result& r : results) r.data.synthetic = r.task == "text";
+  EXPECT_TRUE(contains(score_plots(results)[0].title[0], "stand-in data of text"));
   // Machines are never mixed, and a record that does not say its batch has no speed.
   results[0].machine.cores = 64;
   EXPECT_TRUE(score_plots(results).empty());
