@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kSchema = "lra.protocol/1";
 
 struct ProtocolFile {
-  std::string schema, name, title, description, source, extends;
+  std::string schema, name, title, description, source, regime, extends;
   json follows = json::array(), choices = json::array();
   bool inherit_choices = true;
   json settings = json::object(), tasks = json::object(), attentions = json::object(),
@@ -27,6 +27,7 @@ struct ProtocolFile {
     f("title", title);
     f("description", description);
     f("source", source);
+    f("regime", regime, one_of({kFirstRegime, kLaterRegime}));
     f("extends", extends);
     f("follows", follows);
     f("choices", choices);
@@ -150,6 +151,7 @@ Protocol load(const std::string& name, std::vector<std::string>& seen) {
   protocol.title = file.title;
   protocol.description = file.description;
   protocol.source = file.source;
+  if (!file.regime.empty()) protocol.regime = file.regime;
   if (!file.inherit_choices) {
     protocol.follows.clear();
     protocol.choices.clear();
@@ -198,6 +200,7 @@ json protocol_json(const Protocol& protocol, const std::string& task) {
               {"title", protocol.title},
               {"description", protocol.description},
               {"source", protocol.source},
+              {"regime", protocol.regime},
               {"follows", protocol.follows},
               {"choices", protocol.choices},
               {"tasks", json::object()},
