@@ -77,7 +77,8 @@ void check_task(const Protocol& protocol, const std::string& task_name, const st
 
 // What decides a run, of the tasks of `protocol` alone where `tasks` are given.
 json decisive(const Protocol& protocol, const json& tasks) {
-  json value = {{"attentions", protocol.attentions},
+  json value = {{"regime", protocol.regime},
+                {"attentions", protocol.attentions},
                 {"attention_settings", protocol.attention_settings},
                 {"variants", protocol.variants},
                 {"tasks", json::object()}};
