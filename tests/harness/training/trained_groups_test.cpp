@@ -19,13 +19,13 @@ OptimizerOptions options_with(const std::string& groups) {
   return options;
 }
 
-Model model() {
+Model toy_model() {
   torch::manual_seed(1);
   return Model(toy_task(), toy_config("linear", 0));
 }
 
 TEST(TrainedGroupsTest, AreOneWhereNothingIsSaid) {
-  const Model whole = model();
+  const Model whole = toy_model();
   const auto groups = trained_groups(whole, options_with("[]"));
   ASSERT_EQ(groups.size(), 1u);
   EXPECT_EQ(groups[0].lr, 0.01);
@@ -36,7 +36,7 @@ TEST(TrainedGroupsTest, AreOneWhereNothingIsSaid) {
 }
 
 TEST(TrainedGroupsTest, TheFirstMatchWins) {
-  const Model whole = model();
+  const Model whole = toy_model();
   const auto groups = trained_groups(
       whole,
       options_with(R"([{"match": ["layer0_attention.*.weight", "positions.weight"], "lr": 0.5},
@@ -56,13 +56,13 @@ TEST(TrainedGroupsTest, TheFirstMatchWins) {
 }
 
 TEST(TrainedGroupsTest, SlowMayBeNone) {
-  EXPECT_EQ(trained_groups(model(), options_with(R"([{"match": ["slow"], "lr": 1}])")).size(), 1u);
+  EXPECT_EQ(trained_groups(toy_model(), options_with(R"([{"match": ["slow"], "lr": 1}])")).size(), 1u);
 }
 
 TEST(TrainedGroupsTest, RefuseWhatMatchesNothing) {
   const auto refusal = [&](const std::string& groups) -> std::string {
     try {
-      trained_groups(model(), options_with(groups));
+      trained_groups(toy_model(), options_with(groups));
     } catch (const UsageError& error) {
       return error.what();
     }
@@ -83,7 +83,7 @@ TEST(TrainedGroupsTest, RefuseWhatMatchesNothing) {
 // One factor of the schedule moves all, each from its own rate: after a step, a parameter with a
 // gradient has moved by its learning rate, as AdamW's first step does.
 TEST(TrainedGroupsTest, EachHasItsRateAndDecay) {
-  const Model whole = model();
+  const Model whole = toy_model();
   const OptimizerOptions options =
       options_with(R"([{"match": ["tokens.weight"], "lr": 0.002, "weight_decay": 0}])");
   auto optimizer = make_optimizer(trained_groups(whole, options), options);

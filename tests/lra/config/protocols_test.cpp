@@ -329,8 +329,8 @@ TEST(ProtocolsTest, WhatDoesNotGoTogetherIsRefused) {
             "schedule.beta1_high needs schedule.kind one_cycle, not cosine");
   EXPECT_EQ(refused({"model.positions=sinusoidal", "model.width=63"}),
             "model.positions sinusoidal needs an even model.width, not 63");
-  EXPECT_EQ(refused({"model.pooling=max"}),
-            "--set.model: pooling should be one of mean, cls, first, not \"max\"");
+  EXPECT_EQ(refused({"model.pooling=sum"}),
+            "--set.model: pooling should be one of mean, cls, first, last, max, not \"sum\"");
   EXPECT_EQ(refused({"evaluation.select_after=2"}),
             "--set.evaluation: select_after should be from 0 to 1, not 2");
 }
