@@ -26,6 +26,10 @@ torch::Tensor Attention::attend(const torch::Tensor&, const torch::Tensor&, cons
 
 Unprojected Attention::attend_unprojected(NormedInput&, const torch::Tensor&) { return {}; }
 
+GatedRows Attention::forward_gated(const torch::Tensor& x, const torch::Tensor& mask) {
+  return {.y = forward(x, mask), .gate = {}};
+}
+
 int64_t Attention::analytic_bytes(int64_t, int64_t, int64_t, bool) const { return -1; }
 
 int64_t Attention::flops(int64_t, int64_t) const { return -1; }

@@ -57,6 +57,12 @@ struct Unprojected {
   ops::LinearWeights output = {};
 };
 
+/// What goes into a residual sum whose weights are a gate: x + gate (y - x), all [B,N,D]. Where
+/// `gate` is undefined the sum is x + y.
+struct GatedRows {
+  torch::Tensor y, gate;
+};
+
 /// Self-attention over a batch of sequences.
 class Attention : public torch::nn::Module {
  public:
@@ -66,6 +72,12 @@ class Attention : public torch::nn::Module {
   /// What stands at padded positions, and the other samples of the batch, change nothing at real
   /// ones.
   virtual torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& mask) = 0;
+
+  /// Of normed rows x [B,N,D], what a block puts together with its input, which is not normed: for
+  /// attentions that gate their residual sum (Mega). Rows of padded positions are zero in both. A
+  /// plain residual of forward() unless a variant says otherwise; forward() of one that does is
+  /// gate (y - x).
+  virtual GatedRows forward_gated(const torch::Tensor& x, const torch::Tensor& mask);
 
   /// forward() as far as its output projection, for a model that computes what stands around it in
   /// the same passes. Whoever goes on with `rows.x` afterwards, as a residual does, lets its

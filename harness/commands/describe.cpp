@@ -26,17 +26,19 @@ json meanings(std::string_view stem) {
   return {};
 }
 
-// What the strict reader says that it takes in a place, by giving it what no option takes.
+// What the strict reader says that it takes in a place, by giving it what an option does not take.
 template <class Read>
 std::string accepted(Read read) {
   constexpr std::string_view kBefore = " should be ", kBehind = ", not ";
-  try {
-    read(json::array());
-  } catch (const UsageError& error) {
-    const std::string text = error.what();
-    const size_t begin = text.find(kBefore), end = text.rfind(kBehind);
-    if (begin != text.npos && end != text.npos && end > begin + kBefore.size())
-      return text.substr(begin + kBefore.size(), end - begin - kBefore.size());
+  for (const json& wrong : {json(json::array()), json(nullptr)}) {
+    try {
+      read(wrong);
+    } catch (const UsageError& error) {
+      const std::string text = error.what();
+      const size_t begin = text.find(kBefore), end = text.rfind(kBehind);
+      if (begin != text.npos && end != text.npos && end > begin + kBefore.size())
+        return text.substr(begin + kBefore.size(), end - begin - kBefore.size());
+    }
   }
   return "";
 }

@@ -35,7 +35,8 @@ json protocols_json() {
     list.push_back({{"name", name},
                     {"title", protocol.title},
                     {"description", protocol.description},
-                    {"source", protocol.source}});
+                    {"source", protocol.source},
+                    {"regime", protocol.regime}});
   }
   return list;
 }

@@ -10,6 +10,7 @@ std::string obstacle(const Config& config, const Model& model, torch::Device dev
   if (device.is_cpu()) return "on a CPU";
   if (!has_graphs) return "this program was built without CUDA graphs";
   if (processes > 1) return "several processes exchange gradients";
+  if (!config.settings.optimizer.groups.empty()) return "parameters differ in learning rate";
   if (config.settings.schedule.beta1_high > 0) return "the schedule changes beta1";
   if (!model.capturable()) return config.attention.name + " decides on the host in each step";
   return "";

@@ -7,17 +7,23 @@
 
 namespace lra {
 
-void say_start(const TrainRequest& request, const PreparedData& data, const Model& model) {
+void say_start(const TrainRequest& request, const PreparedData& data, const Learner& learner) {
   const Config& config = request.config;
   const Settings& settings = config.settings;
   int64_t training_size = 0;
   for (const Split& split : training_splits(data, config)) training_size += split.size();
   host::say(fmt::format(
       "{} · {} · {} · seed {} · {} parameters · {} steps of {} · {} train, {} dev, {} test{}",
-      config.task, config.attention.text(), config.protocol, config.seed, model.parameter_count(),
-      settings.training.steps, settings.training.batch, training_size,
-      evaluation_split(data, config, "dev").size(), data.split("test").size(),
+      config.task, config.attention.text(), config.protocol, config.seed,
+      learner.model().parameter_count(), settings.training.steps, settings.training.batch,
+      training_size, evaluation_split(data, config, "dev").size(), data.split("test").size(),
       data.manifest().synthetic ? " · SYNTHETIC data" : ""));
+  if (!settings.optimizer.groups.empty()) {
+    for (const TrainedGroup& group : learner.groups()) {
+      host::say(fmt::format("  lr {:g}, weight decay {:g}: {} parameters, {}", group.lr,
+                            group.weight_decay, group.parameter_count(), group.name));
+    }
+  }
   if (const Processes* all = request.processes) {
     const Range largest = share_of(settings.training.batch, 0, all->size());
     host::say(fmt::format("{} processes by {}, {} threads each; up to {} samples of a batch each",

@@ -4,14 +4,14 @@
 #include <string>
 
 #include "harness/training/evaluation.h"
+#include "harness/training/learner.h"
 #include "harness/training/train.h"
 #include "lra/data/prepared.h"
-#include "lra/model/model.h"
 #include "results/records/result.h"
 
 namespace lra {
 
-void say_start(const TrainRequest& request, const PreparedData& data, const Model& model);
+void say_start(const TrainRequest& request, const PreparedData& data, const Learner& learner);
 
 void say_evaluation(int64_t step, const Evaluation& dev, bool better);
 

@@ -18,11 +18,14 @@ Model make_model(const Config& config) {
   return Model(task(config.task, config.settings.input.brackets), config);
 }
 
-torch::optim::AdamWOptions optimizer_options(const OptimizerOptions& optimizer) {
-  return torch::optim::AdamWOptions(optimizer.lr)
-      .betas({optimizer.beta1, optimizer.beta2})
-      .eps(optimizer.eps)
-      .weight_decay(optimizer.weight_decay);
+// Each process would take the statistics of its own share.
+void check_shared(const Config& config, const Processes* processes) {
+  if (processes == nullptr || processes->size() == 1 ||
+      config.settings.model.norm_kind != NormKind::batch)
+    return;
+  throw UsageError(
+      "model.norm_kind batch takes its statistics of a whole batch: train with one process, not " +
+      std::to_string(processes->size()));
 }
 
 Model& on_device(Model& model, torch::Device device) {
@@ -39,11 +42,12 @@ Learner::Learner(const Config& config, torch::Device device, Processes* processe
       processes_(processes),
       micro_batches_(micro_batches),
       model_(make_model(config)),
-      optimizer_(on_device(model_, device).parameters(),
-                 optimizer_options(config.settings.optimizer)),
+      groups_(trained_groups(on_device(model_, device), config.settings.optimizer)),
+      optimizer_(make_optimizer(groups_, config.settings.optimizer)),
       sums_(device),
       execution_(step_execution(config, model_, device,
                                 processes == nullptr ? 1 : processes->size(), graphs != nullptr)) {
+  check_shared(config, processes);
   if (processes != nullptr) gradients_ = flat_buffer(model_.parameters());
   if (execution_.graph) make_graphs(graphs);
 }
@@ -92,9 +96,13 @@ Learner::Step Learner::step(BatchFeed& feed, TrainState& at) {
 }
 
 void Learner::set_schedule(const SchedulePoint& point) {
-  for (auto& group : optimizer_.param_groups()) {
-    auto& options = static_cast<torch::optim::AdamWOptions&>(group.options());
-    options.lr(point.lr).betas({point.beta1, config_.settings.optimizer.beta2});
+  const OptimizerOptions& optimizer = config_.settings.optimizer;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    auto& options =
+        static_cast<torch::optim::AdamWOptions&>(optimizer_.param_groups()[i].options());
+    const double own = groups_[i].lr;
+    options.lr(own == optimizer.lr ? point.lr : point.lr * (own / optimizer.lr))
+        .betas({point.beta1, optimizer.beta2});
   }
 }
 

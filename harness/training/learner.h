@@ -14,6 +14,7 @@
 #include "harness/steps/step_sums.h"
 #include "harness/training/checkpoint.h"
 #include "harness/training/schedule.h"
+#include "harness/training/trained_groups.h"
 #include "lra/config/protocol.h"
 #include "lra/data/loader.h"
 #include "lra/model/model.h"
@@ -50,6 +51,8 @@ class Learner {
   Model& model() { return model_; }
   const Model& model() const { return model_; }
   torch::optim::AdamW& optimizer() { return optimizer_; }
+  /// What the optimizer goes over.
+  const std::vector<TrainedGroup>& groups() const { return groups_; }
 
  private:
   int64_t batch() const { return config_.settings.training.batch; }
@@ -65,6 +68,7 @@ class Learner {
   Processes* processes_;   // null = this one alone
   int64_t micro_batches_;  // of this process's share of a batch
   Model model_;
+  std::vector<TrainedGroup> groups_;
   ops::FusedAdamW optimizer_;
   torch::Tensor gradients_;  // of all parameters, flat; where there are several processes
   StepSums sums_;            // the window

@@ -41,6 +41,17 @@ std::optional<double> majority_of(const Split& split) {
   return static_cast<double>(most) / static_cast<double>(split.size());
 }
 
+std::vector<ParameterGroupRecord> groups_of(const Learner& learner) {
+  std::vector<ParameterGroupRecord> groups;
+  for (const TrainedGroup& group : learner.groups()) {
+    groups.push_back({.parameters = group.name,
+                      .lr = group.lr,
+                      .weight_decay = group.weight_decay,
+                      .count = group.parameter_count()});
+  }
+  return groups;
+}
+
 }  // namespace
 
 Accuracy accuracy_of(const Evaluation& evaluation, int64_t length) {
@@ -73,6 +84,7 @@ Result result_of(const TrainRequest& request, const Manifest& manifest, const Sp
                       .label = request.config.attention.text(),
                       .options = request.config.attention_options};
   result.protocol = request.config.protocol;
+  result.regime = request.config.regime;
   result.seed = request.config.seed;
   result.data = {.source = manifest.source,
                  .synthetic = manifest.synthetic,
@@ -97,6 +109,8 @@ Result result_of(const TrainRequest& request, const PreparedData& data, const Tr
   if (learner != nullptr) {
     result.attention.options = learner->model().attention_options();
     result.parameters = learner->model().parameter_count();
+    if (!request.config.settings.optimizer.groups.empty())
+      result.parameter_groups = groups_of(*learner);
     if (!request.device.is_cpu() || request.config.settings.execution == Execution::graph)
       result.training.execution = learner->execution().text();
   }

@@ -24,12 +24,37 @@ SchedulePoint one_cycle(double at, int64_t steps, const OptimizerOptions& optimi
   return point;
 }
 
+// Half a cosine from 1 at 0 to 0 at 1.
+double half_cosine(double part) { return 0.5 * (1 + std::cos(std::numbers::pi * part)); }
+
+// Of those that end with the run: what `lr` is multiplied by.
+double ending_factor(double at, double steps, const ScheduleOptions& schedule) {
+  const double warmup = static_cast<double>(schedule.warmup), rest = steps - warmup;
+  const bool rising = at < warmup;
+  if (schedule.kind == ScheduleKind::cosine_offset)
+    return rising ? (at + 1) / warmup : half_cosine(std::min(at, rest) / rest);
+  if (schedule.kind == ScheduleKind::cosine_end)
+    return rising ? at / warmup : half_cosine((at - warmup) / rest);
+  const double low = 1 / schedule.start_divisor;
+  return rising ? low + (1 - low) * at / warmup : std::pow((steps - at) / rest, schedule.power);
+}
+
 }  // namespace
 
 SchedulePoint schedule_at(int64_t step, int64_t steps, const OptimizerOptions& optimizer,
                           const ScheduleOptions& schedule) {
   const double at = static_cast<double>(step);
-  if (schedule.kind == ScheduleKind::one_cycle) return one_cycle(at, steps, optimizer, schedule);
+  switch (schedule.kind) {
+    case ScheduleKind::one_cycle:
+      return one_cycle(at, steps, optimizer, schedule);
+    case ScheduleKind::cosine_end:
+    case ScheduleKind::cosine_offset:
+    case ScheduleKind::power:
+      return {optimizer.lr * ending_factor(at, static_cast<double>(steps), schedule),
+              optimizer.beta1};
+    default:
+      break;
+  }
 
   const double warmup = static_cast<double>(schedule.warmup);
   double lr = optimizer.lr * (warmup > 0 ? std::min(1.0, at / warmup) : 1);

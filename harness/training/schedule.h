@@ -11,8 +11,16 @@
 //   period
 //              is n steps long, so its end, which is 0, lies warmup steps behind the last one
 //   step       lr w(s) decay_factor^floor(s / decay_every)
-// All but the first are the factors of LRA's released code (lra_benchmarks/utils/train_utils.py,
-// create_learning_rate_scheduler); with a warm-up their first step has lr 0.
+//   cosine_end lr s / warmup, from s = warmup on lr (1 + cos(pi p)) / 2 with
+//              p = (s - warmup) / (n - warmup): transformers' get_cosine_schedule_with_warmup, S4
+//   cosine_offset  lr (s + 1) / warmup, from s = warmup on lr (1 + cos(pi p)) / 2 with
+//              p = min(s, n - warmup) / (n - warmup): the cosine does not begin anew after the
+//              warm-up, and the last `warmup` steps have lr 0 (lindermanlab/S5, train_helpers.py)
+//   power      linear from lr / start_divisor up to lr at s = warmup, then
+//              lr ((n - s) / (n - warmup))^power: fairseq's polynomial decay, Mega
+// rsqrt, constant, cosine and step are the factors of LRA's released code
+// (lra_benchmarks/utils/train_utils.py, create_learning_rate_scheduler); with a warm-up their first
+// step has lr 0.
 #pragma once
 
 #include "lra/config/protocol.h"

@@ -138,7 +138,7 @@ class TrainingLoop {
                     request_.event_files);
       folder_.keep_file(request_.config.attention_options);
     });
-    say_start(request_, data_, learner_->model());
+    say_start(request_, data_, *learner_);
   }
 
   // False when the loss or a gradient stops being finite.

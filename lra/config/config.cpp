@@ -50,6 +50,7 @@ json Config::to_json() const {
       {"attention",
        {{"name", attention.name}, {"given", attention.options}, {"options", attention_options}}},
       {"protocol", protocol},
+      {"regime", regime},
       {"seed", seed},
       {"dtype", to_string(dtype)}};
   value.update(write_fields(settings));
@@ -61,6 +62,7 @@ json Config::to_json() const {
 json config_identity(json config) {
   if (!config.is_object()) return config;  // of a file that is not what it should be
   config.erase("overridden");              // its values are there themselves
+  config.erase("regime");                  // the protocol's
   erase_earlier_options(config);
   for (const auto& [key, before] : settings_since().items()) {
     const size_t dot = key.find('.');
@@ -91,7 +93,8 @@ Config Config::from_json(const json& value, const std::string& where) {
     if (!number_type) throw Error(where + " is not a run's configuration: dtype '" + dtype + "'");
     config.dtype = *number_type;
     config.overridden = value.at("overridden").get<std::vector<std::string>>();
-    // Runs from before protocols had entries for variants lack it.
+    // Runs from before protocols had regimes, or entries for variants, lack these.
+    config.regime = value.value("regime", std::string(kFirstRegime));
     config.by_attention = value.value("by_attention", std::vector<std::string>{});
   } catch (const json::exception& e) {
     throw Error(where + " is not a run's configuration: " + e.what());

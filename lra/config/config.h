@@ -10,12 +10,19 @@
 
 namespace lra {
 
+/// The regime of LRA's own table and of those after its pattern; of results, unless a protocol says
+/// another.
+inline constexpr const char* kFirstRegime = "2021";
+/// Deeper models under recipes of each task's own, from S4 (2022) on.
+inline constexpr const char* kLaterRegime = "later";
+
 /// One run's configuration: a protocol applied to a task and an attention, with overrides.
 struct Config {
   std::string task;
   AttentionSpec attention;  // as named by the user
   json attention_options;   // all effective ones
   std::string protocol;
+  std::string regime = kFirstRegime;       // the protocol's
   uint64_t seed = 0;                       // initialisation, order, dropout, projections, hashes
   ops::Dtype dtype = ops::Dtype::float32;  // or bfloat16: autocast
   Settings settings;

@@ -87,6 +87,26 @@ std::string shorter_warmup(int64_t steps) {
          " --set schedule.warmup=" + std::to_string(std::max<int64_t>(steps / 5, 1));
 }
 
+// Of a model's blocks, norms and inputs.
+void check_model(const Settings& s, const Task& of) {
+  const ModelOptions& m = s.model;
+  if (m.positions == Positions::sinusoidal && m.width % 2 != 0) {
+    throw UsageError("model.positions sinusoidal needs an even model.width, not " +
+                     std::to_string(m.width));
+  }
+  if (m.encoder != Encoding::embedding && !of.image) {
+    throw UsageError("model.encoder " + to_string(m.encoder) + " reads pixels, which task " +
+                     of.name + " has not; give embedding");
+  }
+  const int64_t part = s.training.micro_batch;
+  if (m.norm_kind == NormKind::batch && part > 0 && part < s.training.batch) {
+    throw UsageError(
+        "model.norm_kind batch takes its statistics of a whole batch: training.micro_batch should "
+        "be 0, not " +
+        std::to_string(part));
+  }
+}
+
 // What each value alone cannot show.
 void check_settings(const Settings& s) {
   const ScheduleOptions& schedule = s.schedule;
@@ -107,10 +127,16 @@ void check_settings(const Settings& s) {
     throw UsageError("schedule.beta1_high needs schedule.kind one_cycle, not " +
                      to_string(schedule.kind));
   }
-  if (s.model.positions == Positions::sinusoidal && s.model.width % 2 != 0) {
-    throw UsageError("model.positions sinusoidal needs an even model.width, not " +
-                     std::to_string(s.model.width));
+  const bool ends = schedule.kind == ScheduleKind::cosine_end ||
+                    schedule.kind == ScheduleKind::cosine_offset ||
+                    schedule.kind == ScheduleKind::power;
+  if (ends && schedule.warmup >= s.training.steps) {
+    throw UsageError("schedule.warmup (" + std::to_string(schedule.warmup) +
+                     ") should be less than training.steps (" + std::to_string(s.training.steps) +
+                     ") where schedule.kind is " + to_string(schedule.kind) + "; set both" +
+                     shorter_warmup(s.training.steps));
   }
+  parameter_groups(s.optimizer.groups);
 }
 
 }  // namespace
@@ -140,6 +166,7 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   const AttentionSpec attention = meant_attention(protocol, task_name, given);
   config.attention = attention;
   config.protocol = protocol.name;
+  config.regime = protocol.regime;
   config.seed = seed;
   const auto number_type = parse_name<ops::Dtype>(dtype);
   if (!number_type || number_type == ops::Dtype::float64) {
@@ -152,7 +179,7 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   for (const std::string& text : sets) apply_set(merged, text, keys);
   read_fields(merged, config.settings, sets.empty() ? "protocol " + protocol.name : "--set");
   check_settings(config.settings);
-  task(task_name, config.settings.input.brackets);
+  check_model(config.settings, task(task_name, config.settings.input.brackets));
   const TrainingDtype wanted = config.settings.training.dtype;
   if (wanted != TrainingDtype::any && to_string(wanted) != dtype) {
     throw UsageError("training.dtype is " + to_string(wanted) + " in protocol " + protocol.name +

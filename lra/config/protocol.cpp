@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kSchema = "lra.protocol/1";
 
 struct ProtocolFile {
-  std::string schema, name, title, description, source, extends;
+  std::string schema, name, title, description, source, regime, extends;
   json follows = json::array(), choices = json::array();
   bool inherit_choices = true;
   json settings = json::object(), tasks = json::object(), attentions = json::object(),
@@ -27,6 +27,7 @@ struct ProtocolFile {
     f("title", title);
     f("description", description);
     f("source", source);
+    f("regime", regime, one_of({kFirstRegime, kLaterRegime}));
     f("extends", extends);
     f("follows", follows);
     f("choices", choices);
@@ -76,7 +77,8 @@ void check_task(const Protocol& protocol, const std::string& task_name, const st
 
 // What decides a run, of the tasks of `protocol` alone where `tasks` are given.
 json decisive(const Protocol& protocol, const json& tasks) {
-  json value = {{"attentions", protocol.attentions},
+  json value = {{"regime", protocol.regime},
+                {"attentions", protocol.attentions},
                 {"attention_settings", protocol.attention_settings},
                 {"variants", protocol.variants},
                 {"tasks", json::object()}};
@@ -150,6 +152,7 @@ Protocol load(const std::string& name, std::vector<std::string>& seen) {
   protocol.title = file.title;
   protocol.description = file.description;
   protocol.source = file.source;
+  if (!file.regime.empty()) protocol.regime = file.regime;
   if (!file.inherit_choices) {
     protocol.follows.clear();
     protocol.choices.clear();
@@ -198,6 +201,7 @@ json protocol_json(const Protocol& protocol, const std::string& task) {
               {"title", protocol.title},
               {"description", protocol.description},
               {"source", protocol.source},
+              {"regime", protocol.regime},
               {"follows", protocol.follows},
               {"choices", protocol.choices},
               {"tasks", json::object()},

@@ -2,7 +2,8 @@
 //
 // A protocol is a JSON file (lra/config/protocols/*.json travel inside the program; a path to a
 // user's file serves as well):
-//   {"schema": "lra.protocol/1", "name", "title", "description", "source", "extends": "other",
+//   {"schema": "lra.protocol/1", "name", "title", "description", "source", "regime": "2021",
+//    "extends": "other",
 //    "follows": ["what is as its source has it"], "choices": ["what differs or was chosen, and
 //    why"], "inherit_choices": true, "settings": {...}, "tasks": {"listops": {...}}, "attentions":
 //    {"nystrom": {...options}}, "attention_settings": {"linear": {...settings}}, "variants":
@@ -31,6 +32,7 @@ namespace lra {
 
 struct Protocol {
   std::string name, title, description, source;
+  std::string regime = kFirstRegime;
   std::vector<std::string> follows;  // what is as its source has it
   std::vector<std::string> choices;  // what differs from it or was chosen, and why
   json settings = json::object();    // merged over what it extends

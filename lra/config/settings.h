@@ -5,6 +5,7 @@
 
 #include "attention_variants/base/fields.h"
 #include "attention_variants/ops/types.h"
+#include "lra/config/parameter_groups.h"
 #include "lra/data/manifest.h"
 
 namespace lra {
@@ -17,8 +18,38 @@ enum class InputMask {
 };
 constexpr auto names(InputMask) { return std::array{"length", "nonzero", "none"}; }
 
-enum class Positions { learned, sinusoidal };  // sinusoidal: fixed sines and cosines
-constexpr auto names(Positions) { return std::array{"learned", "sinusoidal"}; }
+/// What stands around the attention of a layer (lra/model/blocks/block.h).
+enum class BlockKind {
+  transformer,  // a residual sum, then a feed-forward block with GELU in another
+  s4,           // GELU, a gated linear layer (GLU), a residual sum
+  s5,           // GELU and `gate`, a residual sum; no norm at the end of the model
+  mega,         // the attention's own gate as residual, then a feed-forward block with SiLU
+};
+constexpr auto names(BlockKind) { return std::array{"transformer", "s4", "s5", "mega"}; }
+
+/// What follows the attention in block s5, g = dropout(GELU(y)), s the logistic function.
+enum class Gate {
+  glu,         // dropout(a s(b)), [a, b] = W g
+  full_glu,    // dropout((V g) s(W g)): the same function with two weights
+  half_glu1,   // dropout(g s(W g))
+  half_glu2,   // dropout(y s(W g))
+  activation,  // g
+};
+constexpr auto names(Gate) {
+  return std::array{"glu", "full_glu", "half_glu1", "half_glu2", "activation"};
+}
+
+/// What becomes of a token, or of a pixel p = (id / 255 - pixel_mean) / pixel_sd.
+enum class Encoding {
+  embedding,  // a vector of its own
+  linear,     // p w + b, started as torch.nn.Linear
+  real,       // the same, w and b started with standard deviations 1 and 0.1 (Mega)
+};
+constexpr auto names(Encoding) { return std::array{"embedding", "linear", "real"}; }
+
+/// What is added to say where a token stands: `sinusoidal` are fixed sines and cosines.
+enum class Positions { none, learned, sinusoidal };
+constexpr auto names(Positions) { return std::array{"none", "learned", "sinusoidal"}; }
 
 /// Where a layer normalises.
 enum class NormPlacement {
@@ -27,13 +58,41 @@ enum class NormPlacement {
 };
 constexpr auto names(NormPlacement) { return std::array{"pre", "post"}; }
 
+/// By what.
+enum class NormKind {
+  layer,  // mean and variance of each row
+  batch,  // mean and variance of each channel over a batch, in evaluation running ones
+  scale,  // the root of each row's mean square, and one learned number (Mega)
+};
+constexpr auto names(NormKind) { return std::array{"layer", "batch", "scale"}; }
+
+/// The rows that `batch` normalisation counts.
+enum class BatchStatistics { real, all };  // all: those of padding too, as published
+constexpr auto names(BatchStatistics) { return std::array{"real", "all"}; }
+
+/// What layers make of padding.
+enum class Padding {
+  masked,   // it changes nothing
+  counted,  // it is tokens with id 0 to them; pooling knows the real ones
+};
+constexpr auto names(Padding) { return std::array{"masked", "counted"}; }
+
+/// What a dropout draws a number for.
+enum class DropoutKind {
+  plain,  // each element
+  tied,   // each channel of a sample: all of its positions keep it or none
+};
+constexpr auto names(DropoutKind) { return std::array{"plain", "tied"}; }
+
 /// What the classifier reads.
 enum class Pooling {
   mean,
   cls,    // the output of a learned vector that goes before the tokens
   first,  // the output of the first token
+  last,   // of the last real one
+  max,    // the greatest of each channel over the real tokens
 };
-constexpr auto names(Pooling) { return std::array{"mean", "cls", "first"}; }
+constexpr auto names(Pooling) { return std::array{"mean", "cls", "first", "last", "max"}; }
 
 /// What mean pooling adds up and divides by.
 enum class MeanOver {
@@ -51,13 +110,15 @@ constexpr auto names(ClsMask) { return std::array{"real", "first_token"}; }
 enum class Head {
   mlp,     // linear to `classifier`, ReLU, linear to the classes
   linear,  // one linear layer
+  gelu,    // linear to `classifier`, GELU, linear to the classes (S4's of two inputs)
+  mega,    // linear to `classifier`, GELU, dropout, linear without biases to the classes
 };
-constexpr auto names(Head) { return std::array{"mlp", "linear"}; }
+constexpr auto names(Head) { return std::array{"mlp", "linear", "gelu", "mega"}; }
 
 /// What the head reads of two inputs.
 enum class PairForm {
   interact,  // [a, b, a b, a - b]
-  concat,    // [a, b], and there is one more layer, of half of `classifier`, with ReLU
+  concat,    // [a, b]; of head mlp there is one more layer, of half of `classifier`, with ReLU
 };
 constexpr auto names(PairForm) { return std::array{"interact", "concat"}; }
 
@@ -81,14 +142,18 @@ constexpr auto names(AttentionDtype) { return std::array{"model", "float32"}; }
 
 /// w(step) = min(1, step / warmup)
 enum class ScheduleKind {
-  one_cycle,  // linear up in `warmup` steps, linear down to the end
-  rsqrt,      // lr w / sqrt(max(step, warmup))
-  cosine,     // lr w times half a cosine from `warmup` on
-  constant,   // lr w
-  step,       // lr w decay_factor^floor(step / decay_every)
+  one_cycle,      // linear up in `warmup` steps, linear down to the end
+  rsqrt,          // lr w / sqrt(max(step, warmup))
+  cosine,         // lr w times half a cosine from `warmup` on
+  constant,       // lr w
+  step,           // lr w decay_factor^floor(step / decay_every)
+  cosine_end,     // lr w times half a cosine that ends with the run
+  cosine_offset,  // the same half, counted from step 0 and cut at its end (S5)
+  power,          // up from lr / start_divisor, then the rest of the steps to the power of `power`
 };
 constexpr auto names(ScheduleKind) {
-  return std::array{"one_cycle", "rsqrt", "cosine", "constant", "step"};
+  return std::array{"one_cycle", "rsqrt",      "cosine",        "constant",
+                    "step",      "cosine_end", "cosine_offset", "power"};
 }
 
 /// The split that chooses the checkpoint.
@@ -124,17 +189,26 @@ struct InputOptions {
 };
 
 struct ModelOptions {
+  BlockKind block = BlockKind::transformer;
   int64_t layers = 2;
-  int64_t width = 64;     // D
-  int64_t heads = 2;      // H
-  int64_t head_dim = 32;  // d
-  int64_t feed_forward = 128;
-  int64_t classifier = 128;  // hidden width of the head
-  double dropout = 0.1;      // 0 = off
+  int64_t width = 64;          // D
+  int64_t heads = 2;           // H
+  int64_t head_dim = 32;       // d
+  int64_t feed_forward = 128;  // 0 = none
+  int64_t classifier = 128;    // hidden width of the head
+  double dropout = 0.1;        // 0 = off
+  DropoutKind dropout_kind = DropoutKind::plain;
+  Gate gate = Gate::half_glu1;
+  Encoding encoder = Encoding::embedding;
+  double pixel_mean = 0, pixel_sd = 1;
   double embedding_sd = 0.02;
   Positions positions = Positions::learned;
   double position_sd = 0.02;  // of learned positions at the start
   NormPlacement norm = NormPlacement::pre;
+  NormKind norm_kind = NormKind::layer;
+  BatchStatistics batch_statistics = BatchStatistics::real;
+  double batch_momentum = 0.1;  // share of a batch in the running statistics, as torch has it
+  Padding padding = Padding::masked;
   Pooling pooling = Pooling::mean;
   MeanOver mean_over = MeanOver::real;
   ops::PaddedRows padded_rows = ops::PaddedRows::zero;
@@ -149,17 +223,27 @@ struct ModelOptions {
 
   template <class Fields>
   void fields(Fields& f) {
+    f("block", block);
     f("layers", layers, at_least(1));
     f("width", width, at_least(1));
     f("heads", heads, at_least(1));
     f("head_dim", head_dim, at_least(1));
-    f("feed_forward", feed_forward, at_least(1));
+    f("feed_forward", feed_forward, at_least(0));
     f("classifier", classifier, at_least(1));
     f("dropout", dropout, between(0, 0.999));
+    f("dropout_kind", dropout_kind);
+    f("gate", gate);
+    f("encoder", encoder);
+    f("pixel_mean", pixel_mean, between(0, 1));
+    f("pixel_sd", pixel_sd, more_than(0));
     f("embedding_sd", embedding_sd, more_than(0));
     f("positions", positions);
     f("position_sd", position_sd, more_than(0));
     f("norm", norm);
+    f("norm_kind", norm_kind);
+    f("batch_statistics", batch_statistics);
+    f("batch_momentum", batch_momentum, between(1e-6, 1));
+    f("padding", padding);
     f("pooling", pooling);
     f("mean_over", mean_over);
     f("padded_rows", padded_rows);
@@ -180,8 +264,9 @@ struct OptimizerOptions {
   double beta1 = 0.9, beta2 = 0.999;
   double eps = 1e-6;
   double weight_decay = 0;
-  double clip_norm = 0;   // of the whole gradient; 0 = off
-  double clip_value = 0;  // of each of its values, before clip_norm; 0 = off
+  double clip_norm = 0;         // of the whole gradient; 0 = off
+  double clip_value = 0;        // of each of its values, before clip_norm; 0 = off
+  json groups = json::array();  // of parameters that differ: lra/config/parameter_groups.h
 
   template <class Fields>
   void fields(Fields& f) {
@@ -192,6 +277,7 @@ struct OptimizerOptions {
     f("weight_decay", weight_decay, at_least(0));
     f("clip_norm", clip_norm, at_least(0));
     f("clip_value", clip_value, at_least(0));
+    f("groups", groups, list_of_objects());
   }
 };
 
@@ -207,6 +293,7 @@ struct ScheduleOptions {
   double beta1_low = 0, beta1_high = 0;
   int64_t decay_every = 20000;  // steps; of kind step
   double decay_factor = 0.5;
+  double power = 1;  // of kind power
 
   template <class Fields>
   void fields(Fields& f) {
@@ -218,6 +305,7 @@ struct ScheduleOptions {
     f("beta1_high", beta1_high, between(0, 0.9999999));
     f("decay_every", decay_every, at_least(1));
     f("decay_factor", decay_factor, between(0, 1));
+    f("power", power, more_than(0));
   }
 };
 

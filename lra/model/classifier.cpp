@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "attention_variants/ops/dropout.h"
 #include "attention_variants/projected_attention.h"
 
 namespace lra {
@@ -22,6 +23,14 @@ torch::nn::Sequential make_classifier(const ModelOptions& o, int64_t inputs, int
   const bool concat = inputs == 2 && o.pair == PairForm::concat;
   const int64_t features = o.width * (inputs == 1 ? 1 : concat ? 2 : 4);
   if (o.head == Head::linear) return nn::Sequential(nn::Linear(features, classes));
+  if (o.head == Head::gelu) {
+    return nn::Sequential(nn::Linear(features, o.classifier), nn::GELU(),
+                          nn::Linear(o.classifier, classes));
+  }
+  if (o.head == Head::mega) {
+    return nn::Sequential(nn::Linear(features, o.classifier), nn::GELU(), ops::Dropout(o.dropout),
+                          nn::Linear(nn::LinearOptions(o.classifier, classes).bias(false)));
+  }
   if (!concat) {
     return nn::Sequential(nn::Linear(features, o.classifier), nn::ReLU(),
                           nn::Linear(o.classifier, classes));
@@ -31,15 +40,16 @@ torch::nn::Sequential make_classifier(const ModelOptions& o, int64_t inputs, int
                         nn::Linear(o.classifier / 2, classes));
 }
 
-void start_as_flax(std::vector<Layer>& layers, torch::nn::Sequential& classifier) {
+void start_as_flax(const std::vector<std::unique_ptr<Block>>& layers,
+                   torch::nn::Sequential& classifier) {
   const torch::NoGradGuard no_grad;
-  for (Layer& layer : layers) {
-    for (auto& item : layer.attention->named_parameters()) {
+  for (const auto& layer : layers) {
+    for (auto& item : layer->attention()->named_parameters()) {
       if (!is_projection(item.key())) continue;
       if (item.value().dim() == 2) torch::nn::init::xavier_uniform_(item.value());
       if (item.value().dim() == 1) item.value().zero_();
     }
-    for (auto& parameter : layer.feed_forward->parameters()) {
+    for (auto& parameter : layer->linear_parameters()) {
       if (parameter.dim() == 2) torch::nn::init::xavier_uniform_(parameter);
       if (parameter.dim() == 1) parameter.normal_(0, 1e-6);
     }

@@ -1,11 +1,12 @@
 // What follows pooling, and how LRA's released models start.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "attention_variants/torch.h"
 #include "lra/config/settings.h"
-#include "lra/model/layer.h"
+#include "lra/model/blocks/block.h"
 
 namespace lra {
 
@@ -14,6 +15,7 @@ torch::nn::Sequential make_classifier(const ModelOptions& options, int64_t input
 
 /// Init::flax, from torch's global generator: google-research/long-range-arena,
 /// lra_benchmarks/models/layers/common_layers.py and the defaults of flax's Dense.
-void start_as_flax(std::vector<Layer>& layers, torch::nn::Sequential& classifier);
+void start_as_flax(const std::vector<std::unique_ptr<Block>>& layers,
+                   torch::nn::Sequential& classifier);
 
 }  // namespace lra

@@ -1,48 +1,47 @@
 #include "lra/model/model.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include "attention_variants/ops/embedding.h"
-#include "attention_variants/ops/layer_norm.h"
 #include "attention_variants/ops/padding.h"
 #include "attention_variants/registry.h"
+#include "lra/model/blocks/rows.h"
 #include "lra/model/classifier.h"
+#include "lra/model/layer.h"
+#include "lra/model/pooling.h"
 
 namespace lra {
-torch::Tensor sinusoidal_positions(int64_t length, int64_t width) {
-  TORCH_CHECK(length >= 0 && width > 0 && width % 2 == 0,
-              "sinusoidal positions should have an even width, not [", length, ",", width, "]");
-  // In float64: the angles reach the length, and float32 has no digits left for their fractions.
-  const auto column = torch::arange(0, width, 2, torch::kDouble);
-  const auto rate = (column * (-std::log(10000.0) / static_cast<double>(width))).exp();
-  const auto angle = torch::arange(length, torch::kDouble).unsqueeze(1) * rate;  // [length,width/2]
-  return torch::stack({angle.sin(), angle.cos()}, -1).flatten(1).to(torch::kFloat32);
+namespace {
+
+std::string layer_prefix(size_t number) { return "layer" + std::to_string(number) + "_"; }
+
+// Positions of the longest input, that of the class token among them.
+int64_t positions_of(const Settings& settings) {
+  return settings.input.length + (settings.model.pooling == Pooling::cls ? 1 : 0);
 }
+
+}  // namespace
 
 Model::Model(const Task& task, const Config& config)
     : options_(config.settings.model),
       kernels_(config.settings.kernels),
       inputs_(task.inputs),
       length_(config.settings.input.length),
-      masked_(config.settings.input.mask != InputMask::none) {
-  namespace nn = torch::nn;
-  const ModelOptions& o = options_;
-  const bool cls = o.pooling == Pooling::cls;
-  const int64_t length = length_ + (cls ? 1 : 0);
-  tokens_ = register_module("tokens", nn::Embedding(task.vocabulary, o.width));
-  if (o.positions == Positions::learned) {
-    positions_ = register_module("positions", nn::Embedding(length, o.width));
-  } else {
-    fixed_positions_ = register_buffer("fixed_positions", sinusoidal_positions(length, o.width));
+      masked_(config.settings.input.mask != InputMask::none),
+      encoder_(*this, task, options_, positions_of(config.settings)) {
+  make_layers(config, positions_of(config.settings));
+  if (options_.norm == NormPlacement::pre && options_.block != BlockKind::s5) {
+    final_norm_ = Norm(options_);
+    final_norm_.register_in(*this, "final_norm");
   }
-  if (cls) cls_ = register_parameter("cls", torch::zeros({o.width}));
-  dropout_ = register_module("dropout", ops::Dropout(o.dropout));
-  torch::nn::init::normal_(tokens_->weight, 0.0, o.embedding_sd);
-  if (positions_) torch::nn::init::normal_(positions_->weight, 0.0, o.position_sd);
+  classifier_ = register_module("classifier", make_classifier(options_, inputs_, task.classes));
+  if (options_.init == Init::flax) start_as_flax(layers_, classifier_);
+}
+
+void Model::make_layers(const Config& config, int64_t length) {
+  const ModelOptions& o = options_;
+  const AttentionSpec spec{.name = config.attention.name, .options = config.attention_options};
   const auto shared = std::make_shared<SharedTensors>();
   for (int64_t i = 0; i < o.layers; ++i) {
-    const std::string layer = "layer" + std::to_string(i) + "_";
     // Each layer has its own seed: no random table is shared across layers.
     const AttentionContext context{.width = o.width,
                                    .heads = o.heads,
@@ -55,96 +54,62 @@ Model::Model(const Task& task, const Config& config)
                                    .bias = o.attention_bias,
                                    .layer = i,
                                    .shared = shared};
-    const AttentionSpec spec{.name = config.attention.name, .options = config.attention_options};
-    layers_.push_back(make_layer(o, make_attention(spec, context)));
-    register_module(layer + "attention_norm", layers_.back().attention_norm);
-    register_module(layer + "attention", layers_.back().attention);
-    register_module(layer + "feed_forward_norm", layers_.back().feed_forward_norm);
-    register_module(layer + "feed_forward", layers_.back().feed_forward);
+    layers_.push_back(make_block(o, make_attention(spec, context)));
+    layers_.back()->register_in(*this, layer_prefix(layers_.size() - 1));
   }
-  if (o.norm == NormPlacement::pre)
-    final_norm_ = register_module("final_norm",
-                                  nn::LayerNorm(nn::LayerNormOptions({o.width}).eps(o.norm_eps)));
-  classifier_ = register_module("classifier", make_classifier(o, inputs_, task.classes));
-  if (o.init == Init::flax) start_as_flax(layers_, classifier_);
 }
 
-torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& mask,
-                            std::vector<torch::Tensor>* seen) {
+// Whether anything reads what the layers make of padding.
+bool Model::reads_padding() const {
+  const bool counted =
+      options_.norm_kind == NormKind::batch && options_.batch_statistics == BatchStatistics::all;
+  return options_.padded_rows == ops::PaddedRows::uniform || mean_of_all(options_) || counted ||
+         options_.padding == Padding::counted ||
+         std::ranges::any_of(layers_,
+                             [](const auto& layer) { return layer->attention()->reads_padding(); });
+}
+
+Model::Encoded Model::encode(const torch::Tensor& tokens, const torch::Tensor& mask,
+                             std::vector<torch::Tensor>* seen) {
   TORCH_CHECK(tokens.dim() == 3 && tokens.size(1) == inputs_ && mask.sizes() == tokens.sizes(),
               "tokens and mask should be [B,", inputs_, ",N], not ", tokens.sizes(), " and ",
               mask.sizes());
   TORCH_CHECK(tokens.size(2) <= length_, "the model reads at most ", length_, " tokens, not ",
               tokens.size(2));
-  // Nothing reads what the layers make of padding, unless an attention or the mean does.
-  const bool padding_read = options_.padded_rows == ops::PaddedRows::uniform || mean_of_all() ||
-                            std::ranges::any_of(layers_, [](const Layer& layer) {
-                              return layer.attention->reads_padding();
-                            });
-  const bool none_padded = ops::FullMask::covers(mask);
-  const auto without = [&](const torch::Tensor& rows) {
-    return padding_read || none_padded ? torch::Tensor() : rows;
-  };
+  const bool all_rows = reads_padding() || ops::FullMask::covers(mask);
+  const auto without = [&](const torch::Tensor& rows) { return all_rows ? torch::Tensor() : rows; };
   auto real = mask.flatten(0, 1);  // [B*inputs,N]
-  const torch::Tensor ids = tokens.flatten(0, 1),
-                      positions = positions_ ? positions_->weight : fixed_positions_;
-  torch::Tensor x =
-      ops::embed(kernels_, ids, {.tokens = tokens_->weight, .positions = positions, .first = cls_},
-                 options_.dropout, is_training(),
-                 has_cls() ? torch::Tensor() : without(real));  // [B*inputs,L,D]
-  if (has_cls()) {
+  if (options_.padding == Padding::counted) real = torch::ones_like(real);
+  torch::Tensor x = encoder_.forward(kernels_, tokens.flatten(0, 1), without(real),
+                                     is_training());  // [B*inputs,L,D]
+  if (encoder_.has_cls()) {
     const torch::Tensor first = real.narrow(1, 0, 1);
     real = torch::cat(
         {options_.cls_mask == ClsMask::first_token ? first : torch::ones_like(first), real}, 1);
   }
-  const torch::Tensor rows = without(real);
-  const auto normed = [&](torch::nn::LayerNorm& norm) {
-    return ops::layer_norm(kernels_, x, weights_of(norm), rows);
-  };
-  const bool pre = options_.norm == NormPlacement::pre;
-  const LayerPass pass{.options = options_, .kernels = kernels_, .training = is_training()};
-  for (Layer& layer : layers_) {
+  const BlockPass pass{.options = options_,
+                       .kernels = kernels_,
+                       .training = is_training(),
+                       .mask = real,
+                       .real = without(real)};
+  for (const auto& layer : layers_) {
     torch::Tensor given;
-    x = add_attention(layer, pass, x, real, rows, seen == nullptr ? nullptr : &given);
-    if (seen != nullptr) seen->push_back(has_cls() ? given.slice(1, 1) : given);
-    if (!pre) x = normed(layer.attention_norm);
-    x = add_feed_forward(layer, pass, x, rows);
-    if (!pre) x = normed(layer.feed_forward_norm);
+    x = layer->forward(x, pass, seen == nullptr ? nullptr : &given);
+    if (seen != nullptr) seen->push_back(encoder_.has_cls() ? given.slice(1, 1) : given);
   }
-  return x;
+  return {.x = x, .pass = pass};
 }
 
 torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& mask) {
-  const torch::Tensor x = encode(tokens, mask, nullptr);  // [B*inputs,L,D]
-  const int64_t batch = tokens.size(0), length = tokens.size(2);
-  const torch::Tensor real = mask.flatten(0, 1);  // [B*inputs,N]
-  const auto normed = [&](const torch::Tensor& y) {
-    return final_norm_ ? final_norm_->forward(y) : y;
-  };
-  torch::Tensor pooled;  // [B*inputs,D]
-  if (options_.pooling != Pooling::mean) {
-    pooled = normed(x.select(1, 0));
-  } else if (mean_of_all()) {
-    pooled = normed(x).mean(1);
-  } else {
-    const auto weight = real.unsqueeze(-1).to(x.scalar_type());  // [B*inputs,N,1]
-    const auto sum = final_norm_ ? ops::layer_norm_sum(kernels_, x, weights_of(final_norm_), real)
-                                 : (x * weight).sum(1);
-    pooled = options_.mean_over == MeanOver::length ? sum / static_cast<double>(length)
-                                                    : sum / weight.sum(1).clamp_min(1);
-  }
-  if (inputs_ == 2) {
-    const auto both = pooled.reshape({batch, 2, -1});
-    const auto a = both.select(1, 0), b = both.select(1, 1);                            // [B,D]
-    pooled = options_.pair == PairForm::concat ? torch::cat({a, b}, -1)                 // [B,2D]
-                                               : torch::cat({a, b, a * b, a - b}, -1);  // [B,4D]
-  }
+  const auto [x, pass] = encode(tokens, mask, nullptr);
+  torch::Tensor pooled = pool(x, mask.flatten(0, 1), final_norm_, pass);  // [B*inputs,D]
+  if (inputs_ == 2) pooled = join_pair(pooled, options_.pair);
   return classifier_->forward(pooled);
 }
 
 std::vector<std::shared_ptr<Attention>> Model::attentions() const {
   std::vector<std::shared_ptr<Attention>> all;
-  for (const Layer& layer : layers_) all.push_back(layer.attention);
+  for (const auto& layer : layers_) all.push_back(layer->attention());
   return all;
 }
 
@@ -155,16 +120,26 @@ std::vector<torch::Tensor> Model::attention_inputs(const torch::Tensor& tokens,
   return seen;
 }
 
+std::vector<std::string> Model::slow_parameters() const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    for (const std::string& own : layers_[i]->attention()->slow_parameters())
+      names.push_back(layer_prefix(i) + "attention." + own);
+  }
+  return names;
+}
+
 bool Model::length_invariant() const {
   const bool pooled = options_.pooling != Pooling::mean || options_.mean_over == MeanOver::real;
-  return pooled && masked_ && options_.padded_rows == ops::PaddedRows::zero &&
+  return pooled && masked_ && options_.padding == Padding::masked &&
+         options_.padded_rows == ops::PaddedRows::zero &&
          std::ranges::all_of(
-             layers_, [](const Layer& layer) { return layer.attention->length_invariant(); });
+             layers_, [](const auto& layer) { return layer->attention()->length_invariant(); });
 }
 
 bool Model::capturable() const {
   return std::ranges::all_of(layers_,
-                             [](const Layer& layer) { return layer.attention->capturable(); });
+                             [](const auto& layer) { return layer->attention()->capturable(); });
 }
 
 int64_t Model::parameter_count() const {
@@ -174,12 +149,12 @@ int64_t Model::parameter_count() const {
 }
 
 int64_t Model::flops(int64_t batch, int64_t length) const {
-  const int64_t rows = batch * inputs_, positions = length + (has_cls() ? 1 : 0);
-  int64_t flops = batch * row_flops(classifier_);
-  for (const Layer& layer : layers_) {
-    const int64_t attention = layer_flops(*layer.attention, rows, positions);
+  const int64_t rows = batch * inputs_, positions = length + (encoder_.has_cls() ? 1 : 0);
+  int64_t flops = batch * row_flops(classifier_->parameters());
+  for (const auto& layer : layers_) {
+    const int64_t attention = layer_flops(*layer->attention(), rows, positions);
     if (attention < 0) return -1;
-    flops += attention + rows * positions * row_flops(layer.feed_forward);
+    flops += attention + rows * positions * row_flops(layer->linear_parameters());
   }
   return flops;
 }

@@ -1,30 +1,28 @@
-// The model of the benchmark: a small encoder over any attention, pooling and a classifier.
+// The model of the benchmark: an encoder, layers of one block (lra/model/blocks) over any
+// attention, pooling and a classifier.
 //
-// Source: the Nyströmformer LRA recipe (Xiong et al., AAAI 2021): embedding + learned positions,
-// blocks x + drop(attention(norm(x))), x + mlp(norm(x)), a last LayerNorm, output times mask, mean,
-// Linear-ReLU-Linear. Two inputs (Retrieval) share one encoder; the head then sees [x1, x2, x1*x2,
-// x1-x2]. And of LRA's own models (Tay et al., ICLR 2021; lra_benchmarks/models/layers): fixed
-// positions after the embedding, and a class token. That one is a learned vector, zero at the
-// start, before the tokens. It is attended to as a token, so that the layers see N + 1 positions,
-// and it counts as none: the length of an input, its mask and the mean over it know the tokens
-// alone.
+// Source of the block transformer: the Nyströmformer LRA recipe (Xiong et al., AAAI 2021):
+// embedding + learned positions, blocks x + drop(attention(norm(x))), x + mlp(norm(x)), a last
+// LayerNorm, output times mask, mean, Linear-ReLU-Linear. Two inputs (Retrieval) share one encoder;
+// the head then sees [x1, x2, x1*x2, x1-x2]. And of LRA's own models (Tay et al., ICLR 2021;
+// lra_benchmarks/models/layers): fixed positions after the embedding, and a class token. That one
+// is a learned vector, zero at the start, before the tokens. It is attended to as a token, so that
+// the layers see N + 1 positions, and it counts as none: the length of an input, its mask and the
+// mean over it know the tokens alone.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "attention_variants/attention.h"
-#include "attention_variants/ops/dropout.h"
 #include "attention_variants/torch.h"
 #include "lra/config/protocol.h"
 #include "lra/data/task.h"
-#include "lra/model/layer.h"
+#include "lra/model/blocks/block.h"
+#include "lra/model/blocks/norm.h"
+#include "lra/model/encoder.h"
 
 namespace lra {
-
-/// Sinusoidal positions [length,width], width even, in float32: columns 2i and 2i + 1 of row p are
-/// sin and cos of p / 10000^(2i / width) (Vaswani et al. 2017, section 3.5).
-torch::Tensor sinusoidal_positions(int64_t length, int64_t width);
 
 class Model : public torch::nn::Module {
  public:
@@ -37,7 +35,7 @@ class Model : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& mask);
 
   /// The effective options of its attention layers.
-  json attention_options() const { return layers_.front().attention->options(); }
+  json attention_options() const { return layers_.front()->attention()->options(); }
 
   /// What each attention layer is given for these tokens, in the layers' order: [B*inputs,N,D],
   /// without the class token. For a look inside trained models.
@@ -61,27 +59,30 @@ class Model : public torch::nn::Module {
   /// has no account.
   int64_t flops(int64_t batch, int64_t length) const;
 
+  /// Registered names of the parameters that a state-space recipe trains at a rate of their own:
+  /// Attention::slow_parameters() of all layers.
+  std::vector<std::string> slow_parameters() const;
+
  private:
-  bool has_cls() const { return cls_.defined(); }
-  bool mean_of_all() const {
-    return options_.pooling == Pooling::mean && options_.mean_over == MeanOver::all;
-  }
-  // tokens and mask [B,inputs,N] through all layers: [B*inputs,L,D] before the last norm, with L =
-  // N, or N + 1 and the class token in front. `seen`, where not null, gets what each attention
-  // layer is given.
-  torch::Tensor encode(const torch::Tensor& tokens, const torch::Tensor& mask,
-                       std::vector<torch::Tensor>* seen);
+  // What a pass of all layers gives: x [B*inputs,L,D] before the last norm, with L = N, or N + 1
+  // and the class token in front.
+  struct Encoded {
+    torch::Tensor x;
+    BlockPass pass;
+  };
+  // tokens and mask [B,inputs,N]. `seen`, where not null, gets what each attention layer is given.
+  Encoded encode(const torch::Tensor& tokens, const torch::Tensor& mask,
+                 std::vector<torch::Tensor>* seen);
+  void make_layers(const Config& config, int64_t length);
+  bool reads_padding() const;
 
   ModelOptions options_;
   Kernels kernels_;
   int64_t inputs_, length_;
   bool masked_;  // false: padding is a token like others
-  torch::nn::Embedding tokens_{nullptr}, positions_{nullptr};
-  torch::Tensor cls_;              // [D]; undefined without a class token
-  torch::Tensor fixed_positions_;  // [L,D]; undefined where positions are learned
-  ops::Dropout dropout_{nullptr};
-  std::vector<Layer> layers_;
-  torch::nn::LayerNorm final_norm_{nullptr};  // empty where model.norm is "post"
+  Encoder encoder_;
+  std::vector<std::unique_ptr<Block>> layers_;
+  Norm final_norm_;  // none where model.norm is "post", nor in block s5
   torch::nn::Sequential classifier_{nullptr};
 };
 

@@ -8,10 +8,22 @@
 #include "results/records/json_line.h"
 
 namespace lra {
+namespace {
+
+// "" of the first one, that of LRA's own table.
+std::string later_regime(const RecipeGroup& group) {
+  static const std::string first = Result{}.regime;
+  const bool later = !group.results.empty() && group.results.front()->regime != first;
+  return later ? group.results.front()->regime : "";
+}
+
+}  // namespace
 
 std::string recipe_title(const RecipeGroup& group) {
   std::string text = group.number > 0 ? fmt::format("recipe {}: ", group.number) : "";
   text += "protocol " + group.protocol;
+  if (const std::string regime = later_regime(group); !regime.empty())
+    text += fmt::format(" (regime {})", regime);
   if (group.budget.known()) text += ", budget " + group.budget.name;
   const size_t changed = group.overridden.size() + group.settings.size();
   if (changed > 0)
@@ -28,6 +40,13 @@ std::vector<std::string> recipe_notes(const RecipeGroup& group,
   const auto add = [&notes](const std::string& what, const std::vector<std::string>& settings) {
     if (!settings.empty()) notes.push_back(fmt::format("{}: {}", what, fmt::join(settings, "; ")));
   };
+  if (const std::string regime = later_regime(group); !regime.empty()) {
+    notes.push_back(
+        fmt::format("regime {}: deeper models, with more steps and a recipe of each task's own; "
+                    "nothing here is "
+                    "ranked with results of regime {}",
+                    regime, Result{}.regime));
+  }
   add("smoke or overridden run, not the recipe of " + group.protocol, group.overridden);
   add("with", group.settings);
   add(fmt::format("settings of budget {}, not the recipe of {}", group.budget.name, group.protocol),

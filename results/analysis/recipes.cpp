@@ -15,8 +15,8 @@ namespace lra {
 namespace {
 
 // What makes a run itself and not its recipe, and what changes no number of it but by rounding.
-constexpr std::string_view kNotSettings[] = {"task",  "attention",  "protocol",    "seed",
-                                             "dtype", "overridden", "by_attention"};
+constexpr std::string_view kNotSettings[] = {"task", "attention", "protocol",   "regime",
+                                             "seed", "dtype",     "overridden", "by_attention"};
 constexpr std::string_view kRoundingOnly[] = {"training.micro_batch", "training.log_every",
                                               "training.checkpoint_every", "kernels", "execution"};
 

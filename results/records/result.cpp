@@ -58,6 +58,30 @@ void training_fields(Fields& f, Record& training) {
 }
 
 template <class Fields, class Record>
+void group_fields(Fields& f, Record& group) {
+  f("parameters", group.parameters);
+  f("lr", group.lr);
+  f("weight_decay", group.weight_decay);
+  f("count", group.count);
+}
+
+template <class Fields, class Record>
+void groups_field(Fields& f, Record& groups) {
+  const auto make = [](const ParameterGroupRecord& group) {
+    RecordWriter writer;
+    group_fields(writer, group);
+    return writer.object;
+  };
+  const auto parse = [](const json& value) {
+    ParameterGroupRecord group;
+    const RecordReader reader(value, "parameter_groups");
+    group_fields(reader, group);
+    return group;
+  };
+  f.list("parameter_groups", groups, make, parse, Presence::sparse);
+}
+
+template <class Fields, class Record>
 void data_fields(Fields& f, Record& data, bool ok) {
   const Presence presence = ok ? Presence::required : Presence::optional;
   f("source", data.source, Presence::optional);
@@ -76,6 +100,7 @@ void result_fields(Fields& f, Record& r) {
   f.part("attention", r.attention, make_attention_record, parse_attention_record);
   f.part("contract", r.contract, make_contract_record, parse_contract_record);
   f("protocol", r.protocol);
+  f("regime", r.regime, Presence::optional);
   f("seed", r.seed);
   f("status", r.status);
   f("reason", r.reason, Presence::sparse);
@@ -91,6 +116,7 @@ void result_fields(Fields& f, Record& r) {
   f("left_majority_at", r.left_majority_at,
     r.data.dev_majority ? Presence::nullable : Presence::sparse);
   f("parameters", r.parameters);
+  groups_field(f, r.parameter_groups);
   f.group("training", Presence::optional,
           [&r](auto& inner) { training_fields(inner, r.training); });
   f.group("data", ok ? Presence::required : Presence::optional,

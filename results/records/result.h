@@ -71,12 +71,21 @@ struct RunBudget {
   bool known() const { return !name.empty(); }
 };
 
+/// Parameters that an optimizer trained alike.
+struct ParameterGroupRecord {
+  std::string parameters;  // the patterns of their names; "rest": of what no pattern matches
+  double lr = 0;           // at the schedule's factor of 1
+  double weight_decay = 0;
+  int64_t count = 0;
+};
+
 /// result.json
 struct Result {
   std::string task;  // "listops"
   AttentionRecord attention;
   std::optional<ContractRecord> contract;  // of an attention of the user's own
   std::string protocol;                    // "lra-strict"
+  std::string regime = "2021";             // of the protocol; records of before lack it
   uint64_t seed = 0;                       // of initialisation, order, dropout, projections
   Status status = Status::ok;
   std::string reason;            // one line, where the status is not ok
@@ -87,6 +96,7 @@ struct Result {
   // left_majority_at() of its log; with data.dev_majority, nothing says that it never did.
   std::optional<int64_t> left_majority_at;
   std::optional<int64_t> parameters;
+  std::vector<ParameterGroupRecord> parameter_groups;  // empty where all are trained alike
   TrainingCost training;
   DataRecord data;  // required where the status is ok
   Machine machine;

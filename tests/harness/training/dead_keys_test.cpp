@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 // Keys that may be without effect, with the reason; "variant.option" for an option.
 const std::map<std::string, std::string> kMayBeDead = {
     {"evaluation.batch", "samples at once: of effect only where drop_last leaves some out"},
-    {"standard.implementation", "two implementations of one function"}};
+    {"standard.implementation", "two implementations of one function"},
+    {"s5.clip_eigs", "of effect only where training makes a real part positive"}};
 
 // Sizes of the toy; a key of these is changed from here. Blocks and budgets fit 48 tokens.
 const std::vector<std::string> kToy = {
@@ -42,7 +43,8 @@ const std::map<std::string, json> kToyOptions = {{"longformer", {{"window", 8}}}
                                                  {"skyformer", {{"num_features", 8}}},
                                                  {"nystrom", {{"num_landmarks", 8}}},
                                                  {"performer", {{"num_features", 8}}},
-                                                 {"linformer", {{"projected_length", 8}}}};
+                                                 {"linformer", {{"projected_length", 8}}},
+                                                 {"s5", {{"state", 16}, {"blocks", 2}}}};
 
 // Other values, tried in turn until one has an effect; numbers and flags that stand in neither are
 // changed by other_values().
@@ -50,9 +52,14 @@ const std::map<std::string, std::vector<json>> kOthers = {
     {"input.cut", {7}},
     {"input.mask", {"none", "nonzero", "length"}},
     {"input.brackets", {"keep", "drop"}},
+    {"model.block", {"transformer"}},
+    {"model.norm_kind", {"layer", "batch"}},
+    {"model.dropout_kind", {"plain"}},
+    {"model.gate", {"activation", "glu"}},
+    {"model.encoder", {"linear", "real", "embedding"}},
     {"model.positions", {"learned", "sinusoidal"}},
     {"model.width", {18}},
-    {"model.norm", {"post"}},
+    {"model.norm", {"post", "pre"}},
     {"model.pooling", {"mean", "cls", "first"}},
     {"model.mean_over", {"real", "length", "all"}},
     {"model.padded_rows", {"zero", "uniform"}},
@@ -68,7 +75,9 @@ const std::map<std::string, std::vector<json>> kOthers = {
     {"optimizer.eps", {0.5}},
     {"optimizer.beta1", {0.5}},
     {"optimizer.beta2", {0.5}},
+    {"optimizer.groups", {json::array()}},
     {"schedule.kind", {"constant", "rsqrt"}},
+    {"schedule.power", {3}},
     {"schedule.warmup", {1}},
     {"schedule.start_divisor", {2}},
     {"schedule.final_divisor", {2}},
@@ -89,6 +98,9 @@ const std::map<std::string, std::vector<json>> kOthers = {
     {"linformer.tables", {"layer", "model"}},
     {"longformer.window_form", {"sides"}},
     {"longformer.window", {12}},
+    {"lru.r_max", {0.95}},
+    {"lru.r_min", {0.1}},
+    {"lru.max_phase", {1}},
     {"nystrom.padding", {"masked"}},
     {"nystrom.init", {"per_matrix"}},
     {"nystrom.conv_kernel_size", {0, 5}},
@@ -98,6 +110,15 @@ const std::map<std::string, std::vector<json>> kOthers = {
     {"performer.redraw", {"interval"}},
     {"performer.kernel", {"relu"}},
     {"reformer.redraw", {"seed"}},
+    {"s4d.init", {"lin"}},
+    {"s4d.copies", {4}},
+    {"s4d.dt_min", {0.01}},
+    {"s4d.state", {32}},
+    {"s5.state", {32}},
+    {"s5.blocks", {4}},
+    {"s5.c_init", {"trunc", "lecun"}},
+    {"s5.dt_min", {0.01}},
+    {"s5.discretisation", {"bilinear"}},
     {"skyformer.redraw", {"seed"}},
     {"skyformer.positions", {"real"}},
     {"skyformer.init", {"matrix"}},

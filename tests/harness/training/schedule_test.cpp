@@ -71,6 +71,42 @@ TEST(ScheduleTest, HasTheRatesOfTay2020) {
   EXPECT_NEAR(lr("pathfinder", 156), 5e-4, 1e-15);
 }
 
+// The formulas of transformers' get_cosine_schedule_with_warmup, of S5's train_helpers.py and of
+// fairseq's polynomial decay, as those have them.
+TEST(ScheduleTest, EndsWithTheRunAsLaterRecipesHaveIt) {
+  const OptimizerOptions optimizer{.lr = 0.01};
+  const double pi = std::acos(-1.0);
+  for (const auto& [steps, warmup] : {std::pair<int64_t, int64_t>{50, 10}, {50, 0}, {7, 6}}) {
+    const double t = static_cast<double>(steps), w = static_cast<double>(warmup);
+    const auto lr = [&, steps = steps, warmup = warmup](ScheduleKind kind, int64_t step) {
+      return schedule_at(step, steps, optimizer,
+                         {.kind = kind, .warmup = warmup, .start_divisor = 1e5, .power = 2})
+          .lr;
+    };
+    for (int64_t step = 0; step < steps; ++step) {
+      const double s = static_cast<double>(step);
+      const double cosine =
+          s < w ? s / std::max(1.0, w)
+                : std::max(0.0, 0.5 * (1 + std::cos(pi * 0.5 * 2.0 * (s - w) / (t - w))));
+      EXPECT_NEAR(lr(ScheduleKind::cosine_end, step), 0.01 * cosine, 1e-15) << step;
+      const double count = std::min(s, t - w);
+      const double s5 = s < w ? (s + 1) / w : 0.5 * (1 + std::cos(pi * count / (t - w)));
+      EXPECT_NEAR(lr(ScheduleKind::cosine_offset, step), 0.01 * s5, 1e-15) << step;
+      const double power =
+          s < w ? 1e-7 + s * (0.01 - 1e-7) / w : 0.01 * std::pow(1 - (s - w) / (t - w), 2);
+      EXPECT_NEAR(lr(ScheduleKind::power, step), power, 1e-15) << step;
+    }
+  }
+}
+
+TEST(ScheduleTest, TheOffsetCosineDoesNotBeginAnewAndRestsAtTheEnd) {
+  const ScheduleOptions schedule{.kind = ScheduleKind::cosine_offset, .warmup = 10};
+  const auto lr = [&](int64_t step) { return schedule_at(step, 50, {.lr = 1}, schedule).lr; };
+  EXPECT_EQ(lr(9), 1);
+  EXPECT_LT(lr(10), 0.86);
+  for (int64_t step = 40; step < 50; ++step) EXPECT_NEAR(lr(step), 0, 1e-16);
+}
+
 TEST(ScheduleTest, BetaStaysWhereItIsNotCycled) {
   const OptimizerOptions optimizer{.beta1 = 0.8};
   for (const int64_t step : {0, 5, 19})

@@ -72,9 +72,11 @@ std::optional<Exemption> exemption(const Config& config) {
 TEST_P(Reach, EveryVariantsAnswerDependsOnTheMiddleAndOnTheEnd) {
   const auto& [protocol_name, task_name] = GetParam();
   const Protocol protocol = load_protocol(protocol_name);
+  const bool later = protocol.regime != kFirstRegime;  // deeper recipes, of their own attentions
   size_t tried = 0;
   for (const AttentionEntry* entry : attention_entries()) {
-    if (is_of_a_test(*entry)) continue;
+    if (is_of_a_test(*entry) || (later && !protocol.attentions.contains(entry->info.name)))
+      continue;
     const Config config =
         make_config(protocol, task_name, {.name = entry->info.name}, {}, 1, "float32");
     std::vector<int64_t> positions = {kReachLength / 2, kReachLength - 1};
@@ -93,7 +95,7 @@ TEST_P(Reach, EveryVariantsAnswerDependsOnTheMiddleAndOnTheEnd) {
     }
     ++tried;
   }
-  EXPECT_GE(tried, 15u);
+  EXPECT_GE(tried, later ? 1u : 15u);
 }
 
 // The trap itself: before LRA's release opened it, a class token at position 0 of the causal

@@ -34,5 +34,19 @@ TEST(Recipes, WhatTheUserSetsOverItDoesToo) {
   EXPECT_EQ(group_by_recipe(results).size(), 2u);
 }
 
+TEST(Recipes, ALaterRegimeIsNamedAndRankedApart) {
+  std::vector<Result> results{with_layers("standard", 1), with_layers("standard", 1)};
+  results[1].protocol = "s5-2023";
+  results[1].regime = "later";
+  const auto groups = group_by_recipe(results);
+  ASSERT_EQ(groups.size(), 2u);
+  const std::vector<std::string> tasks{results[0].task};
+  const size_t later = groups[1].protocol == "s5-2023" ? 1 : 0;
+  EXPECT_NE(recipe_title(groups[later]).find("protocol s5-2023 (regime later)"), std::string::npos);
+  EXPECT_EQ(recipe_title(groups[1 - later]).find("regime"), std::string::npos);
+  EXPECT_NE(recipe_notes(groups[later], tasks).front().find("ranked with results of regime 2021"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace lra

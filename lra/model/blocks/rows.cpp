@@ -1,0 +1,105 @@
+#include "lra/model/blocks/rows.h"
+
+#include <ATen/autocast_mode.h>
+
+#include "attention_variants/ops/dropout.h"
+#include "attention_variants/ops/feed_forward.h"
+
+namespace lra {
+namespace {
+
+// Leaves autocast for a scope, on the device of the tensor given.
+class WithoutAutocast {
+ public:
+  explicit WithoutAutocast(c10::DeviceType device)
+      : device_(device), enabled_(at::autocast::is_autocast_enabled(device)) {
+    at::autocast::set_autocast_enabled(device_, false);
+  }
+  ~WithoutAutocast() { at::autocast::set_autocast_enabled(device_, enabled_); }
+  WithoutAutocast(const WithoutAutocast&) = delete;
+  WithoutAutocast& operator=(const WithoutAutocast&) = delete;
+
+ private:
+  c10::DeviceType device_;
+  bool enabled_;
+};
+
+}  // namespace
+
+bool leaves_autocast(const ModelOptions& options, const torch::Tensor& x) {
+  return options.attention_dtype == AttentionDtype::float32 &&
+         at::autocast::is_autocast_enabled(x.device().type());
+}
+
+GatedRows run_attention(Attention& attention, const BlockPass& pass, const torch::Tensor& x,
+                        bool gated) {
+  const auto run = [&](const torch::Tensor& rows) {
+    return gated ? attention.forward_gated(rows, pass.mask)
+                 : GatedRows{.y = attention.forward(rows, pass.mask), .gate = {}};
+  };
+  GatedRows result;
+  if (leaves_autocast(pass.options, x)) {
+    const WithoutAutocast guard(x.device().type());
+    result = run(x.to(torch::kFloat32));
+  } else {
+    result = run(x);
+  }
+  check_attention_result(result.y, x, x.sizes());
+  if (result.gate.defined()) check_attention_result(result.gate, x, x.sizes());
+  return result;
+}
+
+torch::Tensor project(const BlockPass& pass, const torch::Tensor& x,
+                      const torch::nn::LinearImpl& layer) {
+  return ops::linear(pass.kernels, x, nullptr, {{.weight = layer.weight, .bias = layer.bias}},
+                     pass.real)
+      .y[0];
+}
+
+torch::Tensor drop(const ModelOptions& options, bool training, const torch::Tensor& x) {
+  if (options.dropout_kind == DropoutKind::plain || !training || options.dropout == 0)
+    return ops::philox_dropout(x, options.dropout, training);
+  // In float32 also for bfloat16: 1 / (1 - p) keeps its digits.
+  const auto type = x.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+  const torch::Tensor kept = ops::philox_dropout(
+      torch::ones({x.size(0), 1, x.size(2)}, x.options().dtype(type).requires_grad(false)),
+      options.dropout, training);
+  return (x * kept).to(x.scalar_type());
+}
+
+torch::Tensor add_dropped(const BlockPass& pass, const torch::Tensor& x, const torch::Tensor& y) {
+  const ModelOptions& o = pass.options;
+  if (o.dropout_kind == DropoutKind::tied) return x + drop(o, pass.training, y);
+  return ops::add_dropped_out(pass.kernels, x, y, o.dropout, pass.training, pass.real);
+}
+
+torch::Tensor gelu(const ModelOptions& options, const torch::Tensor& x) {
+  return torch::gelu(x, options.gelu == ops::Gelu::tanh ? "tanh" : "none");
+}
+
+torch::nn::Sequential make_feed_forward(const ModelOptions& options,
+                                        const torch::nn::AnyModule& activation) {
+  namespace nn = torch::nn;
+  nn::Sequential layers;
+  if (options.feed_forward == 0) return layers;
+  layers->push_back(nn::Linear(options.width, options.feed_forward));
+  layers->push_back(activation);
+  layers->push_back(ops::Dropout(options.dropout));
+  layers->push_back(nn::Linear(options.feed_forward, options.width));
+  layers->push_back(ops::Dropout(options.dropout));
+  return layers;
+}
+
+ops::RowNorm weights_of(const torch::nn::LayerNorm& norm) {
+  return {.weight = norm->weight, .bias = norm->bias, .eps = norm->options.eps()};
+}
+
+int64_t row_flops(std::span<const torch::Tensor> parameters) {
+  int64_t flops = 0;
+  for (const torch::Tensor& parameter : parameters) {
+    if (parameter.dim() == 2) flops += 2 * parameter.numel();
+  }
+  return flops;
+}
+
+}  // namespace lra

@@ -1,0 +1,74 @@
+#include "lra/model/encoder.h"
+
+#include <cmath>
+
+#include "attention_variants/ops/embedding.h"
+#include "lra/model/blocks/rows.h"
+
+namespace lra {
+namespace {
+
+namespace nn = torch::nn;
+
+nn::Linear pixel_layer(const ModelOptions& options) {
+  nn::Linear layer(1, options.width);
+  if (options.encoder == Encoding::real) {
+    nn::init::normal_(layer->weight, 0.0, 1.0);
+    nn::init::normal_(layer->bias, 0.0, 0.1);
+  }
+  return layer;
+}
+
+}  // namespace
+
+torch::Tensor sinusoidal_positions(int64_t length, int64_t width) {
+  TORCH_CHECK(length >= 0 && width > 0 && width % 2 == 0,
+              "sinusoidal positions should have an even width, not [", length, ",", width, "]");
+  // In float64: the angles reach the length, and float32 has no digits left for their fractions.
+  const auto column = torch::arange(0, width, 2, torch::kDouble);
+  const auto rate = (column * (-std::log(10000.0) / static_cast<double>(width))).exp();
+  const auto angle = torch::arange(length, torch::kDouble).unsqueeze(1) * rate;  // [length,width/2]
+  return torch::stack({angle.sin(), angle.cos()}, -1).flatten(1).to(torch::kFloat32);
+}
+
+Encoder::Encoder(nn::Module& model, const Task& task, const ModelOptions& o, int64_t length)
+    : options_(o), dropout_(o.block == BlockKind::s4 || o.block == BlockKind::s5 ? 0 : o.dropout) {
+  TORCH_CHECK(o.encoder == Encoding::embedding || task.image, "task ", task.name, " has no pixels");
+  if (o.encoder == Encoding::embedding) {
+    tokens_ = model.register_module("tokens", nn::Embedding(task.vocabulary, o.width));
+  } else {
+    pixels_ = model.register_module("pixels", pixel_layer(o));
+  }
+  if (o.positions == Positions::learned)
+    positions_ = model.register_module("positions", nn::Embedding(length, o.width));
+  if (o.positions == Positions::sinusoidal) {
+    fixed_positions_ =
+        model.register_buffer("fixed_positions", sinusoidal_positions(length, o.width));
+  }
+  if (o.pooling == Pooling::cls) cls_ = model.register_parameter("cls", torch::zeros({o.width}));
+  if (tokens_) nn::init::normal_(tokens_->weight, 0.0, o.embedding_sd);
+  if (positions_) nn::init::normal_(positions_->weight, 0.0, o.position_sd);
+}
+
+torch::Tensor Encoder::content(const torch::Tensor& ids) const {
+  if (tokens_) return tokens_.ptr()->forward(ids);
+  const torch::Tensor values =
+      (ids.to(pixels_->weight.scalar_type()) / 255 - options_.pixel_mean) / options_.pixel_sd;
+  return values.unsqueeze(-1) * pixels_->weight.squeeze(1) + pixels_->bias;
+}
+
+torch::Tensor Encoder::forward(Kernels kernels, const torch::Tensor& ids, const torch::Tensor& real,
+                               bool training) const {
+  const torch::Tensor positions = positions_ ? positions_->weight : fixed_positions_;
+  if (tokens_ && positions.defined() && options_.dropout_kind == DropoutKind::plain) {
+    return ops::embed(kernels, ids,
+                      {.tokens = tokens_->weight, .positions = positions, .first = cls_}, dropout_,
+                      training, has_cls() ? torch::Tensor() : real);
+  }
+  torch::Tensor x = content(ids);
+  if (has_cls()) x = torch::cat({cls_.expand({x.size(0), 1, -1}), x}, 1);
+  if (positions.defined()) x = x + positions.narrow(0, 0, x.size(1));
+  return dropout_ == 0 ? x : drop(options_, training, x);
+}
+
+}  // namespace lra
