@@ -9,6 +9,7 @@
 #include "harness/processes/data_parallel.h"
 #include "harness/processes/processes.h"
 #include "harness/steps/clipping.h"
+#include "lra/model/labels.h"
 
 namespace lra {
 namespace {
@@ -16,6 +17,14 @@ namespace {
 Model make_model(const Config& config) {
   seed_generators(config.seed);
   return Model(task(config.task, config.settings.input.brackets), config);
+}
+
+// The mean over labels needs their number in all shares of a batch.
+void check_labels(const Config& config, const Processes* processes) {
+  if (processes == nullptr || processes->size() == 1 || !task(config.task).position_labels) return;
+  throw UsageError("the labels of " + config.task +
+                   " stand at positions, which one process trains on, not " +
+                   std::to_string(processes->size()));
 }
 
 torch::optim::AdamWOptions optimizer_options(const OptimizerOptions& optimizer) {
@@ -38,12 +47,14 @@ Learner::Learner(const Config& config, torch::Device device, Processes* processe
       device_(device),
       processes_(processes),
       micro_batches_(micro_batches),
+      labels_(config.settings.training.batch),
       model_(make_model(config)),
       optimizer_(on_device(model_, device).parameters(),
                  optimizer_options(config.settings.optimizer)),
       sums_(device),
       execution_(step_execution(config, model_, device,
                                 processes == nullptr ? 1 : processes->size(), graphs != nullptr)) {
+  check_labels(config, processes);
   if (processes != nullptr) gradients_ = flat_buffer(model_.parameters());
   if (execution_.graph) make_graphs(graphs);
 }
@@ -86,7 +97,7 @@ Learner::Step Learner::step(BatchFeed& feed, TrainState& at) {
       optimizer_.step();
     });
   }
-  at.window_count += batch();
+  at.window_count += labels_;
   if (processes_ == nullptr) stop = host::stop_requested();
   return {.learning_rate = point.lr, .stop = stop};
 }
@@ -98,9 +109,14 @@ void Learner::set_schedule(const SchedulePoint& point) {
   }
 }
 
+void Learner::count_labels(const torch::Tensor& labels) {
+  if (labels.dim() == 2) labels_ = std::max<int64_t>(labels.ge(0).sum().item<int64_t>(), 1);
+}
+
 // Those of one process alone, clipped.
 void Learner::compute_gradients(const Batch& samples) {
   optimizer_.zero_grad();
+  count_labels(samples.labels);
   const int64_t size = samples.labels.size(0), most = config_.settings.training.micro_batch;
   const int64_t part = most > 0 ? most : size;
   for (int64_t begin = 0; begin < size; begin += part)
@@ -115,6 +131,7 @@ bool Learner::share_gradients(BatchFeed& feed, TrainState& at) {
   StepSums own(device_);
   processes_->run_collective([&] {
     const Batch samples = feed.next();
+    count_labels(samples.labels);
     for_each_micro_batch(share_of(batch(), processes_->rank(), processes_->size()), micro_batches_,
                          config_.seed, at.step, [&](Range part) { add_part(samples, part, own); });
   });
@@ -129,20 +146,21 @@ bool Learner::share_gradients(BatchFeed& feed, TrainState& at) {
   return sums[2].item<double>() > 0;
 }
 
-// Adds the gradients of some of the samples, as parts of the mean over the whole batch.
+// Adds the gradients of some of the samples, as parts of the mean over the whole batch's labels.
 void Learner::add_part(const Batch& samples, Range part, StepSums& sums) {
   const auto piece = [&](const torch::Tensor& t) { return t.slice(0, part.begin, part.end); };
-  const auto labels = piece(samples.labels), mask = piece(samples.mask);
+  const auto given = piece(samples.labels), mask = piece(samples.mask);
+  const auto places = label_places(given), labels = labels_at(given, places);
   const ops::FullMask full(samples.full ? mask : torch::Tensor());
-  torch::Tensor logits;  // [part,classes]
+  torch::Tensor logits;  // [labels of the part,classes]
   {
     const ops::AutocastScope autocast(device_, config_.dtype);
-    logits = model_.forward(piece(samples.tokens), mask);
+    logits = model_.forward(piece(samples.tokens), mask, places);
   }
   logits = logits.to(torch::kFloat32);
   const auto loss = torch::nn::functional::cross_entropy(
       logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
-  run_backward(loss / static_cast<double>(batch()));
+  run_backward(loss / static_cast<double>(labels_));
   sums.add(loss, (logits.detach().argmax(-1) == labels).sum());
 }
 

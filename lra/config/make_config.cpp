@@ -113,6 +113,20 @@ void check_settings(const Settings& s) {
   }
 }
 
+// What a task's labels and its model ask of each other.
+void check_model(const ModelOptions& m, const Task& of) {
+  const auto refuse = [&](const std::string& what) { throw UsageError(what); };
+  if (of.position_labels && m.pooling == Pooling::cls)
+    refuse("model.pooling cls is of tasks with a label a sample; those of " + of.name +
+           " stand at positions, so that nothing is pooled");
+  if (m.head == Head::tied && (!of.position_labels || of.classes != of.vocabulary))
+    refuse("model.head tied needs a task whose classes are its ids; " + of.name +
+           " has not; give mlp or linear");
+  if (m.causal && !of.position_labels && m.pooling != Pooling::mean)
+    refuse("model.causal leaves model.pooling " + to_string(m.pooling) +
+           " one token to read, as no later one reaches it; give mean");
+}
+
 }  // namespace
 
 Settings task_settings(const Protocol& protocol, const std::string& task_name,
@@ -152,7 +166,7 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   for (const std::string& text : sets) apply_set(merged, text, keys);
   read_fields(merged, config.settings, sets.empty() ? "protocol " + protocol.name : "--set");
   check_settings(config.settings);
-  task(task_name, config.settings.input.brackets);
+  check_model(config.settings.model, task(task_name, config.settings.input.brackets));
   const TrainingDtype wanted = config.settings.training.dtype;
   if (wanted != TrainingDtype::any && to_string(wanted) != dtype) {
     throw UsageError("training.dtype is " + to_string(wanted) + " in protocol " + protocol.name +

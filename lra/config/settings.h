@@ -51,8 +51,9 @@ constexpr auto names(ClsMask) { return std::array{"real", "first_token"}; }
 enum class Head {
   mlp,     // linear to `classifier`, ReLU, linear to the classes
   linear,  // one linear layer
+  tied,    // products with the embedding's vectors, of which each is a class; labels at positions
 };
-constexpr auto names(Head) { return std::array{"mlp", "linear"}; }
+constexpr auto names(Head) { return std::array{"mlp", "linear", "tied"}; }
 
 /// What the head reads of two inputs.
 enum class PairForm {
@@ -125,12 +126,12 @@ struct InputOptions {
 
 struct ModelOptions {
   int64_t layers = 2;
-  int64_t width = 64;     // D
-  int64_t heads = 2;      // H
-  int64_t head_dim = 32;  // d
-  int64_t feed_forward = 128;
-  int64_t classifier = 128;  // hidden width of the head
-  double dropout = 0.1;      // 0 = off
+  int64_t width = 64;          // D
+  int64_t heads = 2;           // H
+  int64_t head_dim = 32;       // d
+  int64_t feed_forward = 128;  // 0 = none
+  int64_t classifier = 128;    // hidden width of the head
+  double dropout = 0.1;        // 0 = off
   double embedding_sd = 0.02;
   Positions positions = Positions::learned;
   double position_sd = 0.02;  // of learned positions at the start
@@ -146,6 +147,7 @@ struct ModelOptions {
   ops::Gelu gelu = ops::Gelu::exact;
   double norm_eps = 1e-5;
   AttentionDtype attention_dtype = AttentionDtype::model;
+  bool causal = false;  // a position reads none after it
 
   template <class Fields>
   void fields(Fields& f) {
@@ -153,7 +155,7 @@ struct ModelOptions {
     f("width", width, at_least(1));
     f("heads", heads, at_least(1));
     f("head_dim", head_dim, at_least(1));
-    f("feed_forward", feed_forward, at_least(1));
+    f("feed_forward", feed_forward, at_least(0));
     f("classifier", classifier, at_least(1));
     f("dropout", dropout, between(0, 0.999));
     f("embedding_sd", embedding_sd, more_than(0));
@@ -171,6 +173,7 @@ struct ModelOptions {
     f("gelu", gelu);
     f("norm_eps", norm_eps, more_than(0));
     f("attention_dtype", attention_dtype);
+    f("causal", causal);
   }
 };
 

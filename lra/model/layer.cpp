@@ -36,10 +36,12 @@ Layer make_layer(const ModelOptions& options, std::shared_ptr<Attention> attenti
       nn::GELUOptions().approximate(options.gelu == ops::Gelu::tanh ? "tanh" : "none");
   return {.attention = std::move(attention),
           .attention_norm = nn::LayerNorm(norm),
-          .feed_forward = nn::Sequential(nn::Linear(options.width, options.feed_forward),
-                                         nn::GELU(gelu), ops::Dropout(options.dropout),
-                                         nn::Linear(options.feed_forward, options.width),
-                                         ops::Dropout(options.dropout)),
+          .feed_forward = options.feed_forward == 0
+                              ? nn::Sequential()
+                              : nn::Sequential(nn::Linear(options.width, options.feed_forward),
+                                               nn::GELU(gelu), ops::Dropout(options.dropout),
+                                               nn::Linear(options.feed_forward, options.width),
+                                               ops::Dropout(options.dropout)),
           .feed_forward_norm = nn::LayerNorm(norm)};
 }
 
@@ -76,6 +78,7 @@ torch::Tensor add_attention(const Layer& layer, const LayerPass& pass, const tor
 torch::Tensor add_feed_forward(const Layer& layer, const LayerPass& pass, const torch::Tensor& x,
                                const torch::Tensor& real) {
   namespace nn = torch::nn;
+  if (layer.feed_forward->is_empty()) return x;
   const nn::LayerNorm& norm = layer.feed_forward_norm;
   const bool normed = pass.options.norm == NormPlacement::pre;
   const auto& in = layer.feed_forward->at<nn::LinearImpl>(0);

@@ -25,7 +25,8 @@ Model::Model(const Task& task, const Config& config)
       kernels_(config.settings.kernels),
       inputs_(task.inputs),
       length_(config.settings.input.length),
-      masked_(config.settings.input.mask != InputMask::none) {
+      masked_(config.settings.input.mask != InputMask::none),
+      at_positions_(task.position_labels) {
   namespace nn = torch::nn;
   const ModelOptions& o = options_;
   const bool cls = o.pooling == Pooling::cls;
@@ -54,7 +55,8 @@ Model::Model(const Task& task, const Config& config)
                                    .dropout = o.dropout,
                                    .bias = o.attention_bias,
                                    .layer = i,
-                                   .shared = shared};
+                                   .shared = shared,
+                                   .causal = o.causal};
     const AttentionSpec spec{.name = config.attention.name, .options = config.attention_options};
     layers_.push_back(make_layer(o, make_attention(spec, context)));
     register_module(layer + "attention_norm", layers_.back().attention_norm);
@@ -114,9 +116,21 @@ torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& ma
   return x;
 }
 
-torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& mask) {
+torch::Tensor Model::classify(const torch::Tensor& rows) {
+  const torch::Tensor normed = final_norm_ ? final_norm_->forward(rows) : rows;
+  return options_.head == Head::tied ? torch::matmul(normed, tokens_->weight.t())
+                                     : classifier_->forward(normed);
+}
+
+torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& mask,
+                             const torch::Tensor& places) {
   const torch::Tensor x = encode(tokens, mask, nullptr);  // [B*inputs,L,D]
   const int64_t batch = tokens.size(0), length = tokens.size(2);
+  if (at_positions_) {
+    const torch::Tensor rows = x.flatten(0, 1);
+    return places.defined() ? classify(rows.index_select(0, places))
+                            : classify(rows).view({batch, length, -1});
+  }
   const torch::Tensor real = mask.flatten(0, 1);  // [B*inputs,N]
   const auto normed = [&](const torch::Tensor& y) {
     return final_norm_ ? final_norm_->forward(y) : y;
@@ -156,13 +170,16 @@ std::vector<torch::Tensor> Model::attention_inputs(const torch::Tensor& tokens,
 }
 
 bool Model::length_invariant() const {
-  const bool pooled = options_.pooling != Pooling::mean || options_.mean_over == MeanOver::real;
+  const bool pooled =
+      at_positions_ || options_.pooling != Pooling::mean || options_.mean_over == MeanOver::real;
   return pooled && masked_ && options_.padded_rows == ops::PaddedRows::zero &&
          std::ranges::all_of(
              layers_, [](const Layer& layer) { return layer.attention->length_invariant(); });
 }
 
 bool Model::capturable() const {
+  // How many positions have a label is known on the host alone.
+  if (at_positions_) return false;
   return std::ranges::all_of(layers_,
                              [](const Layer& layer) { return layer.attention->capturable(); });
 }
@@ -175,7 +192,7 @@ int64_t Model::parameter_count() const {
 
 int64_t Model::flops(int64_t batch, int64_t length) const {
   const int64_t rows = batch * inputs_, positions = length + (has_cls() ? 1 : 0);
-  int64_t flops = batch * row_flops(classifier_);
+  int64_t flops = at_positions_ ? 0 : batch * row_flops(classifier_);
   for (const Layer& layer : layers_) {
     const int64_t attention = layer_flops(*layer.attention, rows, positions);
     if (attention < 0) return -1;

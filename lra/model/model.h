@@ -33,8 +33,11 @@ class Model : public torch::nn::Module {
   Model(const Task& task, const Config& config);
 
   /// tokens [B,inputs,N] int64, mask [B,inputs,N] bool, N at most input.length -> logits
-  /// [B,classes], float32 or the autocast type.
-  torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& mask);
+  /// [B,classes], float32 or the autocast type. Of a task whose labels stand at positions: logits
+  /// [L,classes] at `places` [L] int64 alone, of the B N positions counted through, or
+  /// [B,N,classes] where that is undefined.
+  torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& mask,
+                        const torch::Tensor& places = {});
 
   /// The effective options of its attention layers.
   json attention_options() const { return layers_.front().attention->options(); }
@@ -57,15 +60,19 @@ class Model : public torch::nn::Module {
 
   /// Floating-point operations (a multiply-add is 2) of one forward() of `batch` samples of
   /// `length` tokens: the products of the attention layers, the feed-forward blocks and the
-  /// classifier. An embedding is looked up, and pointwise work is not counted. -1 where the variant
-  /// has no account.
+  /// classifier, whose products at labelled positions go by their number and are left out. An
+  /// embedding is looked up, and pointwise work is not counted. -1 where the variant has no
+  /// account.
   int64_t flops(int64_t batch, int64_t length) const;
 
  private:
   bool has_cls() const { return cls_.defined(); }
   bool mean_of_all() const {
-    return options_.pooling == Pooling::mean && options_.mean_over == MeanOver::all;
+    return !at_positions_ && options_.pooling == Pooling::mean &&
+           options_.mean_over == MeanOver::all;
   }
+  // Rows [L,D] before the last norm -> [L,classes].
+  torch::Tensor classify(const torch::Tensor& rows);
   // tokens and mask [B,inputs,N] through all layers: [B*inputs,L,D] before the last norm, with L =
   // N, or N + 1 and the class token in front. `seen`, where not null, gets what each attention
   // layer is given.
@@ -75,7 +82,8 @@ class Model : public torch::nn::Module {
   ModelOptions options_;
   Kernels kernels_;
   int64_t inputs_, length_;
-  bool masked_;  // false: padding is a token like others
+  bool masked_;        // false: padding is a token like others
+  bool at_positions_;  // labels stand there
   torch::nn::Embedding tokens_{nullptr}, positions_{nullptr};
   torch::Tensor cls_;              // [D]; undefined without a class token
   torch::Tensor fixed_positions_;  // [L,D]; undefined where positions are learned
