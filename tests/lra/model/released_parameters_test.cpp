@@ -47,6 +47,7 @@ TEST(ParameterRuleTest, WhoeverHasMoreThanATenthMoreIsWrittenDown) {
       {"tay2020", {{"synthesizer", {8'653'458, 248'458}}}}};
   for (const std::string& name : protocol_names()) {
     const Protocol protocol = load_protocol(name);
+    if (!protocol.tasks.contains("image")) continue;
     Counts found;
     for (const AttentionEntry* entry : attention_entries()) {
       if (is_registered_by_a_test(*entry)) continue;
@@ -91,6 +92,7 @@ TEST(ReleasedFormTest, ParametersAreThoseWrittenDown) {
   json found = json::object();
   for (const std::string& name : protocol_names()) {
     const Protocol protocol = load_protocol(name);
+    if (!protocol.tasks.contains("image")) continue;
     for (const AttentionEntry* entry : attention_entries()) {
       if (is_registered_by_a_test(*entry)) continue;
       const Config config =
