@@ -78,7 +78,6 @@ torch::Tensor add_attention(const Layer& layer, const LayerPass& pass, const tor
 torch::Tensor add_feed_forward(const Layer& layer, const LayerPass& pass, const torch::Tensor& x,
                                const torch::Tensor& real) {
   namespace nn = torch::nn;
-  if (layer.feed_forward->is_empty()) return x;
   const nn::LayerNorm& norm = layer.feed_forward_norm;
   const bool normed = pass.options.norm == NormPlacement::pre;
   const auto& in = layer.feed_forward->at<nn::LinearImpl>(0);

@@ -61,6 +61,7 @@ Model::Model(const Task& task, const Config& config)
     layers_.push_back(make_layer(o, make_attention(spec, context)));
     register_module(layer + "attention_norm", layers_.back().attention_norm);
     register_module(layer + "attention", layers_.back().attention);
+    if (o.feed_forward == 0) continue;
     register_module(layer + "feed_forward_norm", layers_.back().feed_forward_norm);
     register_module(layer + "feed_forward", layers_.back().feed_forward);
   }
@@ -110,6 +111,7 @@ torch::Tensor Model::encode(const torch::Tensor& tokens, const torch::Tensor& ma
     x = add_attention(layer, pass, x, real, rows, seen == nullptr ? nullptr : &given);
     if (seen != nullptr) seen->push_back(has_cls() ? given.slice(1, 1) : given);
     if (!pre) x = normed(layer.attention_norm);
+    if (options_.feed_forward == 0) continue;
     x = add_feed_forward(layer, pass, x, rows);
     if (!pre) x = normed(layer.feed_forward_norm);
   }
