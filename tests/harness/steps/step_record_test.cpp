@@ -47,6 +47,7 @@ TEST(StepRecord, StepsOfEveryVariantAndTaskWaitForNothingAndGrowNoLonger) {
   const json committed = read_json(kCommitted);
   json found;
   for (const Task* known : tasks()) {
+    if (known->position_labels) continue;  // a step looks where its labels are
     const Split split = random_split(*known, scratch.path() / (known->name + ".safetensors"), 16);
     found[known->name] = step_launches(known->name, split);
   }
