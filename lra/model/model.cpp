@@ -113,7 +113,7 @@ torch::Tensor Model::classify(const Encoded& encoded, const torch::Tensor& place
   if (places.defined()) x = x.flatten(0, 1).index_select(0, places).unsqueeze(0);  // [1,L,D]
   if (!whole) {
     BlockPass all = encoded.pass;
-    all.real = {};
+    all.real = torch::Tensor();
     x = normed(x, all);
   }
   const torch::Tensor logits = options_.head == Head::tied
