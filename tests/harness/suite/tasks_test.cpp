@@ -232,7 +232,8 @@ TEST(SuiteBudgets, NameWhatTheyDoForEachTask) {
   EXPECT_FALSE(load_budget("paper").skip_missing);
   for (const char* name : {"quick", "paper"}) {
     for (const Task* known : tasks()) {
-      if (!known->position_labels) EXPECT_NO_THROW(load_budget(name).task(known->name)) << name;
+      if (known->position_labels) continue;  // of no budget
+      EXPECT_NO_THROW(load_budget(name).task(known->name)) << name;
     }
   }
 }

@@ -171,7 +171,8 @@ TEST_F(MqarData, MixesSizesAndLabelsPositions) {
 }
 
 TEST_F(MqarData, SamplesDoNotDependOnTheNumberOfOthers) {
-  const PreparedData few = prepared("few", json::object(), 4), many = prepared("many", {}, 9);
+  const PreparedData few = prepared("few", json::object(), 4),
+                     many = prepared("many", json::object(), 9);
   for (const char* split : {"train", "test"}) {
     EXPECT_TRUE(torch::equal(few.split(split).tokens(3), many.split(split).tokens(3))) << split;
   }
