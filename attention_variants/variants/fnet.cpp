@@ -5,11 +5,10 @@
 //
 // Lee-Thorp et al., "FNet: Mixing Tokens with Fourier Transforms", NAACL 2022, section 3.2.
 // Cost: O(N D log(N D)) time for any N, prime ones too; memory O(N D).
-#include <fmt/ranges.h>
-
 #include <cmath>
 
 #include "attention_variants/registry.h"
+#include "attention_variants/sequence_mixer.h"
 
 namespace lra {
 namespace {
@@ -30,19 +29,10 @@ torch::Tensor real_transform(const torch::Tensor& x) {
   return torch::cat({half, rest}, 2);
 }
 
-class FNetAttention : public Attention {
+class FNetAttention : public SequenceMixer {
  public:
   FNetAttention(const AttentionContext& context, const FNetOptions& options)
-      : context_(context), options_(options) {}
-
-  torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& mask) override {
-    check_input(x, mask);
-    const torch::Tensor padded = mask.logical_not().unsqueeze(-1);  // [B,N,1]
-    // LibTorch transforms no bfloat16, and float16 on GPUs alone, at powers of two.
-    const auto type = x.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
-    const torch::Tensor mixed = real_transform(x.masked_fill(padded, 0).to(type));
-    return mixed.masked_fill(padded, 0).to(x.scalar_type());
-  }
+      : SequenceMixer(context), options_(options) {}
 
   bool capturable() const override { return true; }
 
@@ -59,23 +49,13 @@ class FNetAttention : public Attention {
                                 static_cast<double>(columns) * transform(length));
   }
 
- private:
-  void check_input(const torch::Tensor& x, const torch::Tensor& mask) const {
-    if (x.dim() != 3 || x.size(1) < 1 || x.size(2) != context_.width || !x.is_floating_point()) {
-      throw Error(
-          fmt::format("x should be [B,N,{}] of a floating-point type with N of at least 1, "
-                      "not [{}] {}",
-                      context_.width, fmt::join(x.sizes(), ","), c10::toString(x.scalar_type())));
-    }
-    if (mask.dim() != 2 || mask.size(0) != x.size(0) || mask.size(1) != x.size(1) ||
-        mask.scalar_type() != torch::kBool) {
-      throw Error(fmt::format("mask should be [{},{}] Bool (true = a token), not [{}] {}",
-                              x.size(0), x.size(1), fmt::join(mask.sizes(), ","),
-                              c10::toString(mask.scalar_type())));
-    }
+ protected:
+  // LibTorch transforms no bfloat16, and float16 on GPUs alone, at powers of two.
+  GatedRows mix(const torch::Tensor& u, const torch::Tensor&) override {
+    return {.y = real_transform(u)};
   }
 
-  const AttentionContext context_;
+ private:
   const FNetOptions options_;
 };
 

@@ -86,9 +86,34 @@ inline std::vector<ContractCase> performer_cases() {
   return cases;
 }
 
+inline std::vector<ContractCase> mixer_cases(const std::string& name,
+                                             const std::vector<std::string>& options) {
+  std::vector<ContractCase> cases;
+  for (const std::string& given : options) cases.push_back({name + "[" + given + "]", "", ""});
+  return cases;
+}
+
 /// Variant name -> its options, varied.
 inline std::map<std::string, std::vector<ContractCase>> varied_cases() {
   return {
+      {"localconv",
+       {{"localconv[kernel=3,one_sided=true]", "", ""},
+        {"localconv[kernel=5,depthwise=false]", "", ""}}},
+      {"longconv",
+       {{"longconv[init=0.5,bidirectional=false]", "", ""},
+        {"longconv[init=0.5,squash=0.1,dropout=0.1]", "", ""}}},
+      {"lru", mixer_cases("lru", {"state=5,r_min=0.5,r_max=0.9,max_phase=3",
+                                  "state=4,bidirectional=true,normalise=false"})},
+      {"mega", mixer_cases("mega", {"ema=3,z=5,hidden=7,chunk=8,truncation=6",
+                                    "attention=laplace,bidirectional=false,z=4,hidden=6",
+                                    "attention=relu2,chunk=16,z=4,hidden=6"})},
+      {"s4d",
+       mixer_cases("s4d",
+                   {"init=inv,state=8,dt=softplus", "init=legs,discretisation=bilinear",
+                    "init=real,state=4,copies=2,bidirectional=false", "dt_min=0.1,dt_max=0.5"})},
+      {"s5", mixer_cases("s5", {"state=12,blocks=2,discretisation=bilinear,clip_eigs=true",
+                                "state=8,bidirectional=false,c_init=lecun,step_rescale=2",
+                                "c_init=complex_normal,dt_min=0.1,dt_max=0.5"})},
       {"standard",
        {{"standard[implementation=fused]", "", ""},
         {"standard[implementation=materialized]", "", ""},

@@ -113,7 +113,7 @@ TEST(ContractCases, VaryEveryOptionOfEveryVariant) {
       EXPECT_TRUE(varied) << entry->info.name << " " << option;
     }
   }
-  EXPECT_GE(found, 15);
+  EXPECT_GE(found, 21);
   for (const AttentionEntry* form : released_forms()) {
     const std::vector<ContractCase> cases = released_cases();
     const auto of_form = [&](const ContractCase& c) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "attention_variants/ops/block_sparse_attention.h"
+#include "attention_variants/ops/diagonal_scan.h"
 #include "attention_variants/ops/dispatch.h"
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/embedding.h"
@@ -12,6 +13,7 @@
 #include "attention_variants/ops/layer_norm.h"
 #include "attention_variants/ops/linear.h"
 #include "attention_variants/ops/linear_attention.h"
+#include "attention_variants/ops/long_convolution.h"
 #include "attention_variants/ops/lsh_attention.h"
 #include "attention_variants/ops/project_length.h"
 #include "attention_variants/ops/softmax_attention.h"
@@ -24,6 +26,8 @@ bool takes(const Place& place, const ops::LandmarkShape& shape);
 bool takes(const Place& place, const ops::LshShape& shape);
 bool takes(const Place& place, const ops::BlockSparseShape& shape);
 bool takes(const Place& place, const ops::ProjectLengthShape& shape);
+bool takes(const Place& place, const ops::LongConvolutionShape& shape);
+bool takes(const Place& place, const ops::DiagonalScanShape& shape);
 bool takes(const Place& place, const AnyRows& shape);
 bool takes(const Place& place, const NormShape& shape);
 bool takes(const Place& place, const DroppedRows& shape);
@@ -36,6 +40,8 @@ torch::Tensor run(const LandmarkCall& call);
 torch::Tensor run(const LshCall& call);
 torch::Tensor run(const BlockSparseCall& call);
 torch::Tensor run(const ProjectLengthCall& call);
+torch::Tensor run(const LongConvolutionCall& call);
+torch::Tensor run(const DiagonalScanCall& call);
 LinearRows run(const LinearCall& call);
 torch::Tensor run(const MaskedLinearCall& call);
 torch::Tensor run(const LayerNormCall& call);

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "attention_variants/ops/block_sparse_attention.h"
+#include "attention_variants/ops/diagonal_scan.h"
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/embedding.h"
 #include "attention_variants/ops/feed_forward.h"
@@ -12,6 +13,7 @@
 #include "attention_variants/ops/layer_norm.h"
 #include "attention_variants/ops/linear.h"
 #include "attention_variants/ops/linear_attention.h"
+#include "attention_variants/ops/long_convolution.h"
 #include "attention_variants/ops/lsh_attention.h"
 #include "attention_variants/ops/project_length.h"
 #include "attention_variants/ops/softmax_attention.h"
@@ -24,6 +26,8 @@ torch::Tensor run(const LandmarkCall& call);
 torch::Tensor run(const LshCall& call);
 torch::Tensor run(const BlockSparseCall& call);
 torch::Tensor run(const ProjectLengthCall& call);
+torch::Tensor run(const LongConvolutionCall& call);
+torch::Tensor run(const DiagonalScanCall& call);
 LinearRows run(const LinearCall& call);
 torch::Tensor run(const MaskedLinearCall& call);
 torch::Tensor run(const LayerNormCall& call);

@@ -227,7 +227,27 @@ def reformer_core(cell):
     return layer, [(cell["batch"] * cell["heads"], cell["length"], cell["head_dim"])] * 2, lambda qk, v: layer(qk, v)[0]
 
 
-# Name -> (attention of lra with the same sizes, distribution on PyPI, maker of the layer, maker of the core)
+def s5(cell):
+    """All 64 states, of which lra computes half; a sequence at a time, which vmap makes a batch of."""
+    import torch
+    from s5.s5_model import S5SSM
+
+    states, width = 64, width_of(cell)
+    transition = torch.complex(torch.full((states,), -0.5), -torch.pi * torch.arange(states))
+    eye = torch.eye(states, dtype=torch.complex64)
+    layer = S5SSM(transition, eye, eye, width, states, 0.001, 0.1, bcInit="dense", bidir=True)
+    return layer, torch.vmap(layer)
+
+
+def lru(cell):
+    """A loop of Python over samples and positions; its direct term is a dense matrix."""
+    from LRU_pytorch import LRU
+
+    layer = LRU(width_of(cell), width_of(cell), 128)
+    return layer, layer
+
+
+# Name -> (attention of lra with the same sizes, distribution on PyPI, maker of the layer, maker of the core or None)
 PEERS = {
     "torch": ("standard", "torch", torch_layer(need_weights=False), torch_core),
     "torch-weights": ("standard[implementation=materialized]", "torch", torch_layer(need_weights=True), torch_weights_core),
@@ -237,6 +257,8 @@ PEERS = {
     "linformer": ("linformer", "linformer", linformer, linformer_core),
     "performer-pytorch": ("performer", "performer-pytorch", performer, performer_core),
     "reformer-pytorch": ("reformer", "reformer-pytorch", reformer, reformer_core),
+    "s5-pytorch": ("s5", "s5-pytorch", s5, None),
+    "lru-pytorch": ("lru", "lru-pytorch", lru, None),
 }
 
 
@@ -261,7 +283,8 @@ def version_of(distribution):
 def peer_list():
     """What is installed, and what is not and how to get it."""
     entries = []
-    known = [(peer, attention, None, distribution, ["core", "module"], DTYPES) for peer, (attention, distribution, _, _) in PEERS.items()]
+    known = [(peer, attention, None, distribution, ["core", "module"] if core else ["module"], DTYPES if core else ["float32"])
+             for peer, (attention, distribution, _, core) in PEERS.items()]
     known += [(peer, attention, package, distribution, ["model"], ["float32"])
               for peer, (attention, package, distribution, _) in MODELS.items()]
     for peer, attention, package, distribution, scopes, dtypes in known:

@@ -66,6 +66,8 @@ std::optional<Exemption> exemption(const Config& config) {
     return Exemption{{groups * (block / 2) - before, groups * (kReachLength / groups) - before},
                      "the class token sees its own group alone, every (L/b)-th position"};
   }
+  if (config.attention.name == "localconv" && config.settings.model.pooling != Pooling::mean)
+    return Exemption{{1, 3}, "what is read at one position sees ⌊K/2⌋ others a layer"};
   return std::nullopt;
 }
 
@@ -95,7 +97,7 @@ TEST_P(Reach, EveryVariantsAnswerDependsOnTheMiddleAndOnTheEnd) {
     }
     ++tried;
   }
-  EXPECT_GE(tried, later ? 1u : 15u);
+  EXPECT_GE(tried, later ? 1u : 21u);
 }
 
 // The trap itself: before LRA's release opened it, a class token at position 0 of the causal

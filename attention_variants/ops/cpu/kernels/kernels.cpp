@@ -180,6 +180,26 @@ void tap_gradients(const float* sums, int64_t kernel, float* grad_taps) {
   kernels().tap_gradients(sums, kernel, grad_taps);
 }
 
+void channel_convolution(ConstMatrix taps, int64_t count, int64_t ahead, ConstMatrix x,
+                         int64_t length, int64_t width, int64_t begin, int64_t rows, Matrix out) {
+  kernels().channel_convolution(taps, count, ahead, x, length, width, begin, rows, out);
+}
+
+void add_tap_gradients(ConstMatrix gradient, ConstMatrix x, int64_t length, int64_t width,
+                       int64_t count, int64_t ahead, Matrix sums) {
+  kernels().add_tap_gradients(gradient, x, length, width, count, ahead, sums);
+}
+
+void scan_rows(const float* transition, int64_t states, bool conjugate, ScanOrder order, Matrix x,
+               int64_t rows, float* carry) {
+  kernels().scan_rows(transition, states, conjugate, order, x, rows, carry);
+}
+
+void add_transition_gradients(ConstMatrix x, ConstMatrix g, int64_t rows, int64_t states,
+                              ScanOrder order, const float* before, float* sums) {
+  kernels().add_transition_gradients(x, g, rows, states, order, before, sums);
+}
+
 void normalise_rows(const float* x, int64_t rows, int64_t width, const float* weight,
                     const float* bias, float eps, float* to, float* mean, float* inverse_sd) {
   kernels().normalise_rows(x, rows, width, weight, bias, eps, to, mean, inverse_sd);

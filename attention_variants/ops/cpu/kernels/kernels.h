@@ -12,7 +12,9 @@
 #include "attention_variants/ops/cpu/kernels/heads/linear_attention.h"
 #include "attention_variants/ops/cpu/kernels/heads/lsh_attention.h"
 #include "attention_variants/ops/cpu/kernels/heads/softmax_attention.h"
+#include "attention_variants/ops/cpu/kernels/rows/channel_convolution.h"
 #include "attention_variants/ops/cpu/kernels/rows/depthwise_conv.h"
+#include "attention_variants/ops/cpu/kernels/rows/diagonal_scan.h"
 #include "attention_variants/ops/cpu/kernels/rows/dropout_bits.h"
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 
@@ -47,6 +49,11 @@ struct KernelTable {
   decltype(LRA_KERNELS::add_convolution)* add_convolution;
   decltype(LRA_KERNELS::add_conv_weight_grad)* add_conv_weight_grad;
   decltype(LRA_KERNELS::tap_gradients)* tap_gradients;
+
+  decltype(LRA_KERNELS::channel_convolution)* channel_convolution;
+  decltype(LRA_KERNELS::add_tap_gradients)* add_tap_gradients;
+  decltype(LRA_KERNELS::scan_rows)* scan_rows;
+  decltype(LRA_KERNELS::add_transition_gradients)* add_transition_gradients;
 
   decltype(LRA_KERNELS::normalise_rows)* normalise_rows;
   decltype(LRA_KERNELS::normalise_rows_backward)* normalise_rows_backward;

@@ -1,0 +1,26 @@
+#include "attention_variants/ops/long_convolution.h"
+
+#include <cmath>
+
+#include "attention_variants/ops/cpu/operators.h"
+#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/reference/operators.h"
+
+namespace lra::ops {
+namespace {
+
+constexpr Implementation<LongConvolutionCall> kLongConvolution[] = {
+    {cpu::takes, cpu::run, nullptr}, {nullptr, reference::run, nullptr}};
+
+}  // namespace
+
+torch::Tensor long_convolution(Kernels asked, const LongConvolutionCall& call) {
+  return pick(kLongConvolution, asked, Place::of(call.x), call.shape()).run(call);
+}
+
+int64_t long_convolution_flops(const LongConvolutionShape& shape) {
+  const double n = 2.0 * static_cast<double>(shape.length);
+  return shape.batch * shape.width * std::llround(5 * n * std::log2(n));
+}
+
+}  // namespace lra::ops

@@ -1,0 +1,31 @@
+#include "attention_variants/sequence_mixer.h"
+
+#include <ATen/autocast_mode.h>
+#include <fmt/format.h>
+
+namespace lra {
+
+torch::Tensor SequenceMixer::forward(const torch::Tensor& x, const torch::Tensor& mask) {
+  const auto [y, gate] = forward_gated(x, mask);
+  // The gate is zero at padding, which zeroes no NaN.
+  return gate.defined() ? gate * (y - x.masked_fill(mask.logical_not().unsqueeze(-1), 0)) : y;
+}
+
+GatedRows SequenceMixer::forward_gated(const torch::Tensor& x, const torch::Tensor& mask) {
+  if (x.dim() != 3 || x.size(1) < 1 || x.size(2) != context_.width || !x.is_floating_point()) {
+    throw Error(
+        fmt::format("x should be [B,N,{}] of a floating-point type with N of at least 1, not {}",
+                    context_.width, shape_text(x)));
+  }
+  check_mask(mask, x.size(0), x.size(1));
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  const torch::Tensor padded = mask.logical_not().unsqueeze(-1);  // [B,N,1]
+  const auto type = x.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+  const GatedRows mixed = mix(x.masked_fill(padded, 0).to(type), mask);
+  const auto finished = [&](const torch::Tensor& rows) {
+    return rows.defined() ? rows.masked_fill(padded, 0).to(x.scalar_type()) : rows;
+  };
+  return {.y = finished(mixed.y), .gate = finished(mixed.gate)};
+}
+
+}  // namespace lra

@@ -1,0 +1,82 @@
+// Long convolution: y = k * u + Δ ⊙ u with taps k of their own for every lag of every channel, to
+// both sides, which a soft threshold may draw to zero: k = sign(w) max(|w| - squash, 0).
+//
+// Fu et al., "Simple Hardware-Efficient Long Convolutions for Sequence Modeling", ICML 2023; for
+// the Long Range Arena with a squash of 0.002 to 0.003 and a dropout of 0.2.
+// Cost: O(N log N D) time; memory O(N D).
+#include "attention_variants/ops/long_convolution.h"
+#include "attention_variants/registry.h"
+#include "attention_variants/sequence_mixer.h"
+
+namespace lra {
+namespace {
+
+struct LongConvOptions {
+  bool bidirectional = true;
+  double init = 0.002;  // standard deviation of the taps
+  double squash = 0;
+  double dropout = 0;  // of the taps
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("bidirectional", bidirectional);
+    f("init", init, more_than(0));
+    f("squash", squash, at_least(0));
+    f("dropout", dropout, between(0, 0.999));
+  }
+};
+
+class LongConvolution : public SequenceMixer {
+ public:
+  LongConvolution(const AttentionContext& context, const LongConvOptions& options)
+      : SequenceMixer(context), options_(options) {
+    options_.bidirectional = options.bidirectional && !context.causal;
+    const int64_t taps = options_.bidirectional ? 2 * context.max_length - 1 : context.max_length;
+    taps_ = register_parameter("taps", torch::randn({context.width, taps}) * options.init);
+    skip_ = register_parameter("skip", torch::randn({context.width}));
+  }
+
+  bool length_invariant() const override { return true; }
+  // A dropout draws in every pass.
+  bool capturable() const override { return options_.dropout == 0; }
+  json options() const override { return write_fields(options_); }
+
+  int64_t flops(int64_t batch, int64_t length) const override {
+    return ops::long_convolution_flops({.batch = batch, .length = length, .width = context_.width});
+  }
+
+ protected:
+  GatedRows mix(const torch::Tensor& u, const torch::Tensor&) override {
+    if (u.size(1) > context_.max_length) {
+      throw Unsupported(fmt::format("longconv was made for {} positions, not {}",
+                                    context_.max_length, u.size(1)));
+    }
+    torch::Tensor taps = taps_.to(u.scalar_type());
+    if (options_.squash > 0) taps = at::softshrink(taps, options_.squash);
+    if (options_.dropout > 0) taps = torch::dropout(taps, options_.dropout, is_training());
+    const int64_t ahead = options_.bidirectional ? context_.max_length - 1 : 0;
+    return {.y = ops::long_convolution(context_.kernels, {u, taps, ahead}) +
+                 u * skip_.to(u.scalar_type())};
+  }
+
+ private:
+  LongConvOptions options_;
+  torch::Tensor taps_;  // [D,2Nmax-1] of lags 1-Nmax to Nmax-1, or [D,Nmax]
+  torch::Tensor skip_;  // Δ [D]
+};
+
+[[maybe_unused]] const bool longconv_registered =
+    register_attention<LongConvolution, LongConvOptions>({
+        .name = "longconv",
+        .title = "Long convolution",
+        .paper = "Fu et al., ICML 2023",
+        .complexity = "O(N log N) time; memory O(N)",
+        .softmax = Softmax::different,
+        .linear = true,
+        .state = "taps [D,2Nmax-1], or [D,Nmax]; skip [D]",
+        .length_bound = true,
+        .peer = "the formula, in float64",
+    });
+
+}  // namespace
+}  // namespace lra

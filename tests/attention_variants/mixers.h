@@ -1,0 +1,141 @@
+// For the tests of variants that are their whole layer: rows, parameters by name, and comparison
+// with a formula, gradients included.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/attention_variants/testing.h"
+
+namespace lra {
+
+inline constexpr int64_t kMixerWidth = 6;
+
+struct MixerRows {
+  torch::Tensor x;     // [B,N,D] float64
+  torch::Tensor mask;  // [B,N]
+};
+
+inline MixerRows mixer_rows(const std::vector<int64_t>& lengths, int64_t length,
+                            int64_t width = kMixerWidth, uint64_t seed = 1) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  return {torch::randn({static_cast<int64_t>(lengths.size()), length, width}, generator,
+                       torch::kDouble),
+          length_mask(lengths, length)};
+}
+
+inline std::shared_ptr<Attention> mixer(const std::string& spec, bool causal = false,
+                                        int64_t width = kMixerWidth) {
+  return make(spec, torch::kDouble,
+              {.width = width,
+               .heads = 1,
+               .head_dim = width,
+               .max_length = 64,
+               .seed = 3,
+               .causal = causal});
+}
+
+inline torch::Tensor parameter(const Attention& attention, const std::string& name) {
+  return attention.named_parameters()[name];
+}
+
+/// Of a complex parameter that is stored as [...,2].
+inline torch::Tensor complex_parameter(const Attention& attention, const std::string& name) {
+  return torch::view_as_complex(parameter(attention, name));
+}
+
+/// The mixer's rows and gradients are those of `formula` of rows that are zero at padding.
+template <class Formula>
+void expect_formula(Attention& attention, const MixerRows& in, const Formula& formula,
+                    double tolerance = 1e-9) {
+  const torch::Tensor real = in.mask.unsqueeze(-1).to(torch::kDouble),
+                      weight = mixer_rows(std::vector<int64_t>(in.x.size(0), 1), in.x.size(1),
+                                          in.x.size(2), /*seed=*/2)
+                                   .x;
+  std::vector<torch::Tensor> leaves = {in.x.clone().requires_grad_()};
+  std::vector<std::string> names = {"x"};
+  for (const auto& item : attention.named_parameters()) {
+    leaves.push_back(item.value());
+    names.push_back(item.key());
+  }
+  const auto found = [&](const torch::Tensor& out) {
+    std::vector<torch::Tensor> all =
+        torch::autograd::grad({(out * weight).sum()}, leaves, {}, /*retain_graph=*/std::nullopt,
+                              /*create_graph=*/false, /*allow_unused=*/true);
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!all[i].defined()) all[i] = torch::zeros_like(leaves[i]);
+    }
+    all.insert(all.begin(), out.detach());
+    return all;
+  };
+  const std::vector<torch::Tensor> ours = found(attention.forward(leaves[0], in.mask)),
+                                   exact = found(formula(leaves[0] * real) * real);
+  for (size_t i = 0; i < ours.size(); ++i) {
+    EXPECT_LT(difference(ours[i], exact[i]), tolerance)
+        << (i == 0 ? "output" : "gradient of " + names[i - 1]) << ", N = " << in.x.size(1);
+  }
+}
+
+/// Several lengths, with padding at the end and anywhere.
+template <class Formula>
+void expect_formula_at_lengths(Attention& attention, const Formula& formula) {
+  for (const int64_t n : {1, 2, 9, 24}) {
+    MixerRows in = mixer_rows({n, (n + 1) / 2, n, 0}, n);
+    in.mask[2] = torch::arange(n).remainder(3).ne(1);
+    expect_formula(attention, in, formula);
+  }
+}
+
+/// What stands at a position changes nothing before it, and something after it; `options` then say
+/// that it is one-sided.
+inline void expect_causal(const std::string& spec, const json& options) {
+  const auto attention = mixer(spec, /*causal=*/true);
+  for (const auto& [key, value] : options.items()) EXPECT_EQ(attention->options()[key], value);
+  const MixerRows in = mixer_rows({24, 24}, 24);
+  torch::Tensor changed = in.x.clone();
+  changed.narrow(1, 10, 1) += 1;
+  const torch::Tensor change =
+      attention->forward(changed, in.mask) - attention->forward(in.x, in.mask);
+  EXPECT_LT(change.narrow(1, 0, 10).abs().max().item<double>(), 1e-12) << spec;
+  EXPECT_GT(change.narrow(1, 11, 1).abs().max().item<double>(), 1e-6) << spec;
+}
+
+/// Not causal, something changes before it too.
+inline void expect_reads_ahead(const std::string& spec) {
+  const auto attention = mixer(spec);
+  const MixerRows in = mixer_rows({24, 24}, 24);
+  torch::Tensor changed = in.x.clone();
+  changed.narrow(1, 10, 1) += 1;
+  const torch::Tensor change =
+      attention->forward(changed, in.mask) - attention->forward(in.x, in.mask);
+  EXPECT_GT(change.narrow(1, 9, 1).abs().max().item<double>(), 1e-6) << spec;
+}
+
+inline void expect_slow_parameters_exist(const std::string& spec) {
+  const auto attention = mixer(spec);
+  EXPECT_FALSE(attention->slow_parameters().empty());
+  for (const std::string& name : attention->slow_parameters())
+    EXPECT_TRUE(attention->named_parameters().contains(name)) << spec << ", " << name;
+}
+
+/// Peak memory of a pass grows with the length.
+inline void expect_linear_memory(const std::string& spec) {
+  const auto peak_of = [&](int64_t n, bool training) {
+    const auto attention = make(
+        spec, torch::kFloat, {.width = 8, .heads = 1, .head_dim = 8, .max_length = n, .seed = 3});
+    const torch::Tensor mask = length_mask({n, n / 2}, n),
+                        x = torch::randn({2, n, 8}).set_requires_grad(training);
+    return peak_bytes([&] {
+      const torch::AutoGradMode grad(training);
+      const torch::Tensor out = attention->forward(x, mask);
+      if (training) out.backward(torch::ones_like(out));
+    });
+  };
+  for (const bool training : {false, true}) {
+    const int64_t small = peak_of(4096, training), large = peak_of(8192, training);
+    EXPECT_GT(small, 0);
+    EXPECT_LT(static_cast<double>(large), 2.2 * static_cast<double>(small)) << spec;
+  }
+}
+
+}  // namespace lra

@@ -1,0 +1,135 @@
+// The kernels under mixers of whole sequences against LibTorch's operators and against their sums.
+#include "attention_variants/ops/diagonal_scan.h"
+#include "attention_variants/ops/long_convolution.h"
+#include "tests/attention_variants/testing.h"
+
+namespace lra::ops {
+namespace {
+
+using Tensors = std::vector<torch::Tensor>;
+
+// The result, and the gradients towards `given`, of a call in `type`.
+template <class Call>
+Tensors results(const Tensors& given, const torch::Tensor& gradient, torch::ScalarType type,
+                const Call& call) {
+  Tensors leaves;
+  for (const torch::Tensor& t : given) leaves.push_back(t.to(type).detach().requires_grad_());
+  const torch::Tensor out = call(leaves);
+  Tensors all = torch::autograd::grad({out}, leaves, {gradient.to(type)});
+  all.insert(all.begin(), out.detach());
+  return all;
+}
+
+template <class Call>
+void expect_kernel_as_exact(const Tensors& given, const torch::Tensor& gradient, const Call& call) {
+  const auto by = [&](Kernels kernels) {
+    return [&, kernels](const Tensors& leaves) { return call(kernels, leaves); };
+  };
+  expect_as_exact(results(given, gradient, torch::kFloat, by(Kernels::fused)),
+                  results(given, gradient, torch::kFloat, by(Kernels::reference)),
+                  results(given, gradient, torch::kDouble, by(Kernels::reference)), 2e-6);
+}
+
+struct ConvolutionCase {
+  int64_t batch, length, width, taps, ahead;
+};
+
+torch::Tensor double_sum(const torch::Tensor& x, const torch::Tensor& taps, int64_t ahead) {
+  torch::Tensor out = torch::zeros_like(x);
+  for (int64_t t = 0; t < x.size(1); ++t) {
+    for (int64_t j = 0; j < taps.size(1); ++j) {
+      const int64_t from = t + ahead - j;
+      if (from >= 0 && from < x.size(1)) out.select(1, t) += taps.select(1, j) * x.select(1, from);
+    }
+  }
+  return out;
+}
+
+// Few taps are the kernel's; more, and those that reach past both ends, are by transforms alone.
+TEST(ConvolutionParity, OfFewTapsAndMany) {
+  torch::manual_seed(1);
+  for (const auto& [batch, length, width, taps, ahead] : {ConvolutionCase{2, 100, 24, 31, 15},
+                                                          {3, 300, 37, 5, 0},
+                                                          {1, 20, 16, 64, 40},
+                                                          {2, 1, 7, 3, 1},
+                                                          {2, 600, 5, 128, 127},
+                                                          {1, 33, 3, 200, 10},
+                                                          {2, 30, 4, 59, 29},
+                                                          {1, 5, 20, 17, 16},
+                                                          {1, 5, 20, 17, 0}}) {
+    SCOPED_TRACE(testing::Message() << length << " " << taps << " " << ahead);
+    const Tensors given = {torch::randn({batch, length, width}, torch::kDouble),
+                           torch::randn({width, taps}, torch::kDouble)};
+    const torch::Tensor gradient = torch::randn({batch, length, width}, torch::kDouble);
+    expect_kernel_as_exact(given, gradient, [&, ahead = ahead](Kernels kernels, const Tensors& t) {
+      return long_convolution(kernels, {t[0], t[1], ahead});
+    });
+    EXPECT_LT(difference(long_convolution(Kernels::reference, {given[0], given[1], ahead}),
+                         double_sum(given[0], given[1], ahead)),
+              1e-12);
+  }
+}
+
+struct ScanCase {
+  int64_t batch, length, width, states;
+  bool both_ways;
+};
+
+Tensors scan_inputs(const ScanCase& c) {
+  const torch::Tensor size = 0.5 + 0.499 * torch::rand({c.states}, torch::kDouble),
+                      phase = 6.28 * torch::rand({c.states}, torch::kDouble);
+  Tensors given = {torch::randn({c.batch, c.length, c.width}, torch::kDouble),
+                   torch::stack({size * phase.cos(), size * phase.sin()}),
+                   torch::randn({2 * c.states, c.width}, torch::kDouble),
+                   torch::randn({c.width, 2 * c.states}, torch::kDouble)};
+  if (c.both_ways) given.push_back(torch::randn({c.width, 2 * c.states}, torch::kDouble));
+  return given;
+}
+
+torch::Tensor scan(Kernels kernels, const Tensors& t) {
+  return diagonal_scan(kernels, {t[0], t[1], t[2], t[3], t.size() == 5 ? t[4] : torch::Tensor()});
+}
+
+// Lengths below, at and above whole chunks of 128.
+TEST(ScanParity, OfResultAndGradients) {
+  torch::manual_seed(1);
+  for (const ScanCase& c : {ScanCase{3, 100, 24, 37, false},
+                            {2, 1, 5, 3, true},
+                            {2, 128, 16, 64, true},
+                            {1, 300, 9, 130, true},
+                            {4, 257, 8, 16, false}}) {
+    SCOPED_TRACE(testing::Message() << c.length << " " << c.states);
+    expect_kernel_as_exact(scan_inputs(c),
+                           torch::randn({c.batch, c.length, c.width}, torch::kDouble), scan);
+  }
+}
+
+TEST(ScanParity, AnyNumberOfThreadsGivesTheSameResult) {
+  torch::manual_seed(1);
+  const RestoredThreads restored;
+  Tensors given = scan_inputs({5, 150, 8, 16, true});
+  for (torch::Tensor& t : given) t = t.to(torch::kFloat);
+  at::set_num_threads(1);
+  const torch::Tensor one = scan(Kernels::fused, given);
+  at::set_num_threads(3);
+  EXPECT_TRUE(torch::equal(scan(Kernels::fused, given), one));
+}
+
+// States are kept between chunks alone: less than half a state a position.
+TEST(ScanMemory, KeepsNoStateOfEveryPosition) {
+  Tensors given = scan_inputs({1, 8192, 4, 64, false});
+  for (torch::Tensor& t : given) t = t.to(torch::kFloat).requires_grad_();
+  const int64_t states = 8192 * 2 * 64 * static_cast<int64_t>(sizeof(float));
+  EXPECT_LT(peak_bytes([&] { scan(Kernels::fused, given).sum().backward(); }), states / 2);
+}
+
+TEST(ScanParity, IsDifferentiableOnce) {
+  Tensors given = scan_inputs({1, 10, 4, 4, false});
+  for (torch::Tensor& t : given) t = t.to(torch::kFloat).requires_grad_();
+  const torch::Tensor out = scan(Kernels::fused, given).sum();
+  EXPECT_THROW(torch::autograd::grad({out}, {given[0]}, {}, std::nullopt, /*create_graph=*/true),
+               std::exception);
+}
+
+}  // namespace
+}  // namespace lra::ops

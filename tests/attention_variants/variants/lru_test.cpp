@@ -1,0 +1,90 @@
+// Linear recurrent units against the recurrence, position by position, and their start on a ring.
+#include "tests/attention_variants/mixers.h"
+
+namespace lra {
+namespace {
+
+// λ, complex [P].
+torch::Tensor transition_of(const Attention& attention) {
+  return torch::complex(-parameter(attention, "nu").exp(), parameter(attention, "theta").exp())
+      .exp();
+}
+
+torch::Tensor lru_recurrence(const Attention& attention, const torch::Tensor& u) {
+  const torch::Tensor b = complex_parameter(attention, "b"), c = complex_parameter(attention, "c"),
+                      transition = transition_of(attention);
+  const torch::Tensor scale = attention.options()["normalise"]
+                                  ? parameter(attention, "gamma").exp()
+                                  : torch::ones({b.size(0)}, torch::kDouble);
+  const int64_t length = u.size(1);
+  std::vector<torch::Tensor> rows(static_cast<size_t>(length));
+  for (int64_t direction = 0; direction < c.size(0); ++direction) {
+    torch::Tensor state = torch::zeros({u.size(0), b.size(0)}, torch::kComplexDouble);
+    for (int64_t i = 0; i < length; ++i) {
+      const int64_t t = direction == 0 ? i : length - 1 - i;
+      const torch::Tensor input = torch::complex(u.select(1, t), torch::zeros_like(u.select(1, t)));
+      state = transition * state + scale * input.matmul(b.t());
+      torch::Tensor& row = rows[static_cast<size_t>(t)];
+      const torch::Tensor read = torch::real(state.matmul(c[direction].t()));
+      row = direction == 0 ? read + parameter(attention, "skip") * u.select(1, t) : row + read;
+    }
+  }
+  return torch::stack(rows, 1);
+}
+
+TEST(Lru, EqualsItsRecurrence) {
+  for (const char* options : {"state=8", "state=5,bidirectional=true", "state=3,normalise=false",
+                              "state=4,r_min=0.9,r_max=0.99,max_phase=0.3"}) {
+    SCOPED_TRACE(options);
+    const auto attention = mixer(fmt::format("lru[{}]", options));
+    expect_formula_at_lengths(
+        *attention, [&](const torch::Tensor& u) { return lru_recurrence(*attention, u); });
+  }
+}
+
+TEST(Lru, IsOneSidedWhereItIsCausal) {
+  expect_causal("lru[state=8,bidirectional=true]", {{"bidirectional", false}});
+  expect_reads_ahead("lru[state=8,bidirectional=true]");
+}
+
+TEST(Lru, TransitionsStartOnTheRing) {
+  const auto attention = mixer("lru[state=4000,r_min=0.4,r_max=0.9,max_phase=1.5]");
+  const torch::Tensor transition = transition_of(*attention), size = transition.abs(),
+                      phase = transition.angle();
+  EXPECT_GE(size.min().item<double>(), 0.4 - 1e-6);
+  EXPECT_LE(size.max().item<double>(), 0.9 + 1e-6);
+  EXPECT_GE(phase.min().item<double>(), 0);
+  EXPECT_LE(phase.max().item<double>(), 1.5 + 1e-6);
+  // Uniform in area: the square of the modulus is uniform.
+  EXPECT_NEAR(size.square().mean().item<double>(), (0.16 + 0.81) / 2, 0.01);
+  EXPECT_LT(difference(parameter(*attention, "gamma").exp(), (1 - size.square()).sqrt()), 1e-5);
+}
+
+// What γ is for: white rows make states of the size of their inputs.
+TEST(Lru, StatesAreOfTheSizeOfTheirInputs) {
+  const auto attention = mixer("lru[state=64,r_min=0.5,r_max=0.9]");
+  const torch::Tensor b = complex_parameter(*attention, "b"),
+                      transition = transition_of(*attention),
+                      scale = parameter(*attention, "gamma").exp();
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor u = mixer_rows({2000}, 2000).x[0],
+                      v = torch::complex(u, torch::zeros_like(u)).matmul(b.t());
+  torch::Tensor state = torch::zeros({64}, torch::kComplexDouble),
+                sum = torch::zeros({}, u.options());
+  for (int64_t t = 0; t < 2000; ++t) {
+    state = transition * state + scale * v[t];
+    if (t >= 100) sum += state.abs().square().mean();
+  }
+  EXPECT_NEAR((sum / 1900 / v.abs().square().mean()).item<double>(), 1, 0.1);
+}
+
+TEST(Lru, RefusesARingInsideOut) { EXPECT_THROW(mixer("lru[r_min=0.9,r_max=0.5]"), UsageError); }
+
+TEST(Lru, NamesItsSlowParameters) {
+  expect_slow_parameters_exist("lru");
+  expect_slow_parameters_exist("lru[normalise=false]");
+}
+TEST(Lru, MemoryGrowsLinearly) { expect_linear_memory("lru[state=8]"); }
+
+}  // namespace
+}  // namespace lra
