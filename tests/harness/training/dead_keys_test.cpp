@@ -101,6 +101,8 @@ const std::map<std::string, std::vector<json>> kOthers = {
     {"lru.r_max", {0.95}},
     {"lru.r_min", {0.1}},
     {"lru.max_phase", {1}},
+    {"mega.attention", {"softmax", "laplace"}},
+    {"mega.truncation", {4}},
     {"nystrom.padding", {"masked"}},
     {"nystrom.init", {"per_matrix"}},
     {"nystrom.conv_kernel_size", {0, 5}},
