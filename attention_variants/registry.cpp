@@ -87,6 +87,18 @@ void check_form(const std::string& text) {
   }
 }
 
+void check_can_be_causal(const AttentionInfo& info) {
+  if (info.can_be_causal) return;
+  std::string able;
+  for (const auto& [name, entry] : registry()) {
+    if (entry.info.can_be_causal) able += (able.empty() ? "" : ", ") + name;
+  }
+  throw UsageError(fmt::format(
+      "attention {} has no causal form here: what it gives a position reads later ones; choose one "
+      "of {}, or model.causal=false",
+      info.name, able));
+}
+
 }  // namespace
 
 bool register_attention(AttentionEntry entry) {
@@ -123,7 +135,9 @@ const AttentionEntry& attention_entry(const std::string& name) {
 
 std::shared_ptr<Attention> make_attention(const AttentionSpec& spec,
                                           const AttentionContext& context) {
-  return attention_entry(spec.name).make(context, spec.options);
+  const AttentionEntry& entry = attention_entry(spec.name);
+  if (context.causal) check_can_be_causal(entry.info);
+  return entry.make(context, spec.options);
 }
 
 std::string AttentionSpec::text() const {

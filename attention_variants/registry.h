@@ -25,11 +25,12 @@ struct AttentionInfo {
   std::string paper;       // "Xiong et al., AAAI 2021"
   std::string complexity;  // "O(N m)": time, and memory where no more is said
   Softmax softmax = Softmax::different;
-  std::string budget;         // the option that trades cost for accuracy; may be empty
-  bool linear = false;        // memory grows linearly with N, in inference and in training
-  std::string state;          // learned tensors beside the projections, and tables; may be empty
-  bool length_bound = false;  // has parameters sized by max_length
-  std::string peer;           // what outputs and gradients were checked against
+  std::string budget;          // the option that trades cost for accuracy; may be empty
+  bool linear = false;         // memory grows linearly with N, in inference and in training
+  std::string state;           // learned tensors beside the projections, and tables; may be empty
+  bool length_bound = false;   // has parameters sized by max_length
+  bool can_be_causal = false;  // honours AttentionContext::causal
+  std::string peer;            // what outputs and gradients were checked against
   // The variant whose name some released code gives to this function, which is another one; empty
   // of all others. Protocols of that code choose it (docs/protocols.md).
   std::string released_form_of;
@@ -80,7 +81,8 @@ std::vector<const AttentionEntry*> released_forms();
 /// The variant of that name; throws UsageError that lists the valid names and the nearest.
 const AttentionEntry& attention_entry(const std::string& name);
 
-/// Makes a variant; throws UsageError on an unknown name, key or value.
+/// Makes a variant; throws UsageError on an unknown name, key or value, and where the context is
+/// causal and the variant cannot be.
 std::shared_ptr<Attention> make_attention(const AttentionSpec& spec,
                                           const AttentionContext& context);
 

@@ -48,6 +48,41 @@ void batch_invariance(const ContractProbe& trial, ClauseReport& f) {
   }
 }
 
+void causality(const ContractProbe& trial, ClauseReport& f) {
+  for (const auto& [type, limit] : {std::pair{torch::kDouble, 1e-12}, {torch::kFloat, 1e-5}}) {
+    const auto attention = trial.make(type);
+    for (const EntryPoint& form : trial.forms()) {
+      const torch::Tensor mask = trial.samples({61, 40, 61}, 61);
+      const Inputs in = trial.inputs(form, mask, type).needing_gradients();
+      const Inputs others = trial.inputs(form, mask, type, /*seed=*/99);
+      const int64_t along = form.attends ? 2 : 1;
+      const torch::Tensor output = trial.call(*attention, form, in);
+      for (const int64_t from : {1, 2, 17, 48, 60}) {
+        const auto first_ones = [&](const torch::Tensor& t) { return t.narrow(along, 0, from); };
+        Inputs later = in;
+        for (size_t i = 0; i < in.leaves.size(); ++i) {
+          later.leaves[i] =
+              torch::cat({first_ones(in.leaves[i]).detach(),
+                          others.leaves[i].narrow(along, from, mask.size(1) - from) * 10},
+                         along);
+        }
+        const std::string what =
+            fmt::format("{} in {}, positions from {} on: ", form.name(), type_name(type), from);
+        f.at_most(what + "change of those before",
+                  difference(first_ones(trial.call(*attention, form, later)), first_ones(output)),
+                  limit);
+        const torch::Tensor again = first_ones(trial.call(*attention, form, in));
+        const Tensors found = gradients(weighted_sum(again), in.leaves);
+        for (size_t i = 0; i < found.size(); ++i) {
+          f.at_most(what + "gradient of " + form.leaves[i] + " by those before",
+                    found[i].narrow(along, from, mask.size(1) - from).abs().max().item<double>(),
+                    limit);
+        }
+      }
+    }
+  }
+}
+
 void deterministic(const ContractProbe& trial, ClauseReport& f) {
   for (const EntryPoint& form : trial.forms()) {
     const Inputs in = trial.inputs(form, first({41, 30}, 41));
@@ -227,7 +262,12 @@ constexpr Clause kClauses[] = {
      "options() returns write_fields(options_)", Grade::style},
     {"wrong shapes refused", "wrong shapes and types end in one clear error", wrong_shapes,
      "begin with check_attend_inputs(q, k, v, mask)", Grade::style},
+    {"causality", "no position changes what stands before it", causality,
+     "hide keys j > i of query i, and let no sum or maximum run over later positions"},
 };
+
+// Whether it is tried where a context is causal, or is not.
+bool is_tried(const Clause& clause, bool causal) { return causal || clause.run != causality; }
 
 const Clause& find_clause(const std::string& name) {
   const auto clause = std::ranges::find(kClauses, name, &Clause::name);
@@ -252,10 +292,12 @@ ContractSubject contract_subject(const AttentionSpec& spec) {
           .options = attention_entry(spec.name).effective_options(spec.options)};
 }
 
-std::vector<ContractClause> contract_clauses() {
+std::vector<ContractClause> contract_clauses(bool causal) {
   std::vector<ContractClause> clauses;
-  for (const Clause& clause : kClauses)
+  for (const Clause& clause : kClauses) {
+    if (!is_tried(clause, causal)) continue;
     clauses.push_back({clause.name, clause.promise, clause.hint, clause.grade, clause.decisive});
+  }
   return clauses;
 }
 
@@ -273,7 +315,8 @@ Verdict check_clause(const std::string& name, const ContractSubject& subject) {
 
 std::vector<Verdict> check_contract(const ContractSubject& subject) {
   std::vector<Verdict> verdicts;
-  for (const Clause& clause : kClauses) verdicts.push_back(check_clause(clause.name, subject));
+  for (const ContractClause& clause : contract_clauses(subject.context.causal))
+    verdicts.push_back(check_clause(clause.name, subject));
   return verdicts;
 }
 

@@ -45,8 +45,8 @@ struct ContractClause {
   bool decisive;        // without it the clauses that follow say nothing
 };
 
-/// All of them, in the order in which they are tried.
-std::vector<ContractClause> contract_clauses();
+/// All of them, in the order in which they are tried; that of causality where it is asked for.
+std::vector<ContractClause> contract_clauses(bool causal = false);
 
 struct Verdict {
   std::string clause;

@@ -89,6 +89,19 @@ torch::Tensor fixed_blocks(int64_t count) {
   return torch::cat({ends, torch::stack({before, own, after}, 1)}, 1);
 }
 
+// Throws Error where a table is not random_blocks [H,N/b,r].
+void check_block_table(const torch::Tensor& table, int64_t r) {
+  if (!table.defined() || table.dim() != 3 || table.size(2) != r ||
+      !at::isIntegralType(table.scalar_type(), /*includeBool=*/false)) {
+    throw Error(fmt::format("table random_blocks should be [H,N/b,{}] of integers, not {}", r,
+                            shape_text(table)));
+  }
+  if (table.lt(-1).logical_or(table.ge(table.size(1))).any().item<bool>()) {
+    throw Error(fmt::format("table random_blocks should hold blocks from 0 to {}, or -1 for none",
+                            table.size(1) - 1));
+  }
+}
+
 class BigbirdAttention : public ProjectedAttention {
  public:
   BigbirdAttention(const AttentionContext& context, const BigbirdOptions& options)
@@ -113,18 +126,7 @@ class BigbirdAttention : public ProjectedAttention {
   /// seen anyway, counts once more each time, as in transformers.
   void set_table(const std::string& name, const torch::Tensor& table) override {
     if (name != "random_blocks") return Attention::set_table(name, table);
-    if (!table.defined() || table.dim() != 3 || table.size(2) != options_.random_blocks ||
-        !at::isIntegralType(table.scalar_type(), /*includeBool=*/false)) {
-      throw Error(fmt::format(
-          "table random_blocks should be [H,N/b,{}] of integers, not {}", options_.random_blocks,
-          table.defined() ? fmt::format("[{}] {}", fmt::join(table.sizes(), ","),
-                                        c10::toString(table.scalar_type()))
-                          : "undefined"));
-    }
-    if (table.lt(-1).logical_or(table.ge(table.size(1))).any().item<bool>()) {
-      throw Error(fmt::format("table random_blocks should hold blocks from 0 to {}, or -1 for none",
-                              table.size(1) - 1));
-    }
+    check_block_table(table, options_.random_blocks);
     given_ = table.to(torch::kLong).clone();
   }
 

@@ -2,8 +2,10 @@
 // φ = 0.
 //
 // Katharopoulos et al., "Transformers are RNNs: Fast Autoregressive Transformers with Linear
-// Attention", ICML 2020. Cost: O(N d²) time, O(N d) memory.
+// Attention", ICML 2020. Cost: O(N d²) time, O(N d) memory. Causal: both sums run over j <= i
+// (section 3.3), a chunk of positions at a time by LibTorch's operators.
 #include "attention_variants/ops/linear_attention.h"
+#include "attention_variants/ops/reference/causal.h"
 #include "attention_variants/projected_attention.h"
 #include "attention_variants/registry.h"
 
@@ -31,11 +33,16 @@ struct LinearOptions {
 class LinearAttention : public ProjectedAttention {
  public:
   LinearAttention(const AttentionContext& context, const LinearOptions& options)
-      : ProjectedAttention(context), options_(options) {}
+      : ProjectedAttention(context), options_(options) {
+    if (context.causal && !options.normalise)
+      throw UsageError("attention linear[normalise=false] cannot be causal: it divides by √N");
+  }
 
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
+    if (context_.causal)
+      return ops::reference::causal_linear_attention({q, k, v, mask, {}, linear_options()});
     return ops::linear_attention(context_.kernels, {q, k, v, mask, {}, linear_options()});
   }
 
@@ -47,7 +54,7 @@ class LinearAttention : public ProjectedAttention {
 
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
-    if (training) return -1;  // depends on when autograd frees what
+    if (training || context_.causal) return -1;  // depends on when autograd frees what
     const int64_t d = context_.head_dim;
     return ops::linear_attention_bytes(context_.kernels, {batch, context_.heads, length, d, d,
                                                           element_size, true, linear_options()});
@@ -55,6 +62,8 @@ class LinearAttention : public ProjectedAttention {
 
   int64_t flops(int64_t batch, int64_t length) const override {
     const int64_t d = context_.head_dim;
+    if (context_.causal)
+      return ops::reference::causal_linear_flops(batch * context_.heads, length, d);
     // φ(K)ᵀ V and φ(Q) times it; the denominator is one more column in both.
     return 4 * batch * context_.heads * length * d * (d + (options_.normalise ? 1 : 0));
   }
@@ -77,6 +86,7 @@ class LinearAttention : public ProjectedAttention {
     .complexity = "O(N)",
     .softmax = Softmax::different,
     .linear = true,
+    .can_be_causal = true,
     .peer = "the formula, in float64",
 });
 

@@ -2,11 +2,12 @@
 //
 // The "local attention" of Tay et al., "Long Range Arena", ICLR 2021. Cost: O(N b d) time, O(N d)
 // memory: the blocks are a batch of small softmax attentions. A real token sees itself, so its
-// block has a key.
+// block has a key. Causal: and no later position.
 #include "attention_variants/ops/block_sparse_attention.h"
 #include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/account.h"
 #include "attention_variants/ops/reference/blocks.h"
+#include "attention_variants/ops/reference/causal.h"
 #include "attention_variants/ops/reference/softmax_attention.h"
 #include "attention_variants/projected_attention.h"
 #include "attention_variants/registry.h"
@@ -67,18 +68,23 @@ class LocalAttention : public ProjectedAttention {
   torch::Tensor by_blocks(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                           const torch::Tensor& mask) const {
     const int64_t block = block_of(q.size(2));
-    const torch::Tensor out = ops::reference::softmax_attention(
+    const auto attend_block =
+        context_.causal ? ops::reference::causal_attention : ops::reference::softmax_attention;
+    const torch::Tensor out = attend_block(
         ops::reference::split_blocks(q, mask, block), ops::reference::split_blocks(k, mask, block),
-        ops::reference::split_blocks(v, mask, block), ops::reference::split_mask(mask, block));
+        ops::reference::split_blocks(v, mask, block), ops::reference::split_mask(mask, block),
+        /*dropout=*/0);
     return ops::zero_padded_rows(
         ops::reference::join_blocks(out, q.size(0), q.size(2)).to(q.scalar_type()), mask);
   }
 
   ops::SparsityPattern pattern(int64_t length) const {
     ops::SparsityPattern pattern;
+    if (context_.causal) pattern.after = 0;
     for (int64_t begin = 0; begin < length; begin += options_.block) {
       const ops::KeyRange own{begin, std::min(begin + options_.block, length)};
-      pattern.tiles.push_back({.queries = own, .keys = {own}, .unbounded = 1});
+      pattern.tiles.push_back(
+          {.queries = own, .keys = {own}, .unbounded = context_.causal ? 0 : 1});
     }
     return pattern;
   }
@@ -96,6 +102,7 @@ class LocalAttention : public ProjectedAttention {
     .softmax = Softmax::approximate,
     .budget = "block",
     .linear = true,
+    .can_be_causal = true,
     .peer = "masked softmax",
 });
 

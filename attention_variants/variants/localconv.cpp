@@ -74,6 +74,7 @@ class LocalConvolution : public SequenceMixer {
         .softmax = Softmax::different,
         .linear = true,
         .state = "weight [D,1,K], or [D,D,K]",
+        .can_be_causal = true,
         .peer = "the formula, in float64",
     });
 

@@ -75,6 +75,7 @@ class LongConvolution : public SequenceMixer {
         .linear = true,
         .state = "taps [D,2Nmax-1], or [D,Nmax]; skip [D]",
         .length_bound = true,
+        .can_be_causal = true,
         .peer = "the formula, in float64",
     });
 

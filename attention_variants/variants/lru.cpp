@@ -109,6 +109,7 @@ class LruAttention : public SequenceMixer {
     .softmax = Softmax::different,
     .linear = true,
     .state = "nu, theta, gamma [P]; b [P,D,2]; c [1,D,P,2]; skip [D]",
+    .can_be_causal = true,
     .peer = "lru-pytorch",
 });
 

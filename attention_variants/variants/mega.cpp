@@ -201,6 +201,7 @@ class MegaAttention : public SequenceMixer {
     .state = "delta, alpha, beta, gamma [2D,h]; omega [D]; value, mixed, hidden; scale, shift "
              "[2,z]; distance_bias [2Nmax-1], or [2c-1]",
     .length_bound = true,
+    .can_be_causal = true,
     .peer = "transformers",
 });
 

@@ -189,6 +189,7 @@ class S4DAttention : public SequenceMixer {
     .softmax = Softmax::different,
     .linear = true,
     .state = "log_a_re, a_im [copies,S]; b [copies,S,2]; c [2,D,S,2]; dt, skip [D]",
+    .can_be_causal = true,
     .peer = "the formula, in float64",
 });
 

@@ -163,6 +163,7 @@ class S5Attention : public SequenceMixer {
     .softmax = Softmax::different,
     .linear = true,
     .state = "transition [P,2]; b [P,D,2]; c [2,D,P,2]; log_step [P]; skip [D]",
+    .can_be_causal = true,
     .peer = "s5-pytorch",
 });
 

@@ -53,7 +53,10 @@ struct SparseOptions {
 class SparseAttention : public ProjectedAttention {
  public:
   SparseAttention(const AttentionContext& context, const SparseOptions& options)
-      : ProjectedAttention(context), options_(options) {}
+      : ProjectedAttention(context), options_(options) {
+    if (context.causal && options.cls == SparseFirst::open)
+      throw UsageError("attention sparse[cls=open] cannot be causal: position 0 sees all");
+  }
 
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
@@ -90,7 +93,7 @@ class SparseAttention : public ProjectedAttention {
     const int64_t count = ops::reference::block_count(length, block);
     const int64_t own = count * block * block * d;
     int64_t pairs = length * (count * columns() + 1);  // of a query and a summary, or its block
-    if (options_.causal) {
+    if (causal()) {
       pairs = 0;
       for (int64_t i = 0; i < count; ++i) {
         pairs += std::min(block, length - i * block) * (i * columns() + 1);
@@ -123,7 +126,7 @@ class SparseAttention : public ProjectedAttention {
   ops::reference::SummaryAttentionOptions summary_options() const {
     return {.block = options_.block,
             .summary = options_.summary,
-            .causal = options_.causal,
+            .causal = causal(),
             .dropout = options_.dropout,
             .training = is_training()};
   }
@@ -143,19 +146,21 @@ class SparseAttention : public ProjectedAttention {
     return torch::cat({open, closed}, 2);
   }
 
+  bool causal() const { return options_.causal || context_.causal; }
+
   int64_t columns() const { return summary_options().columns(); }
 
   bool sees_all(int64_t length) const {
     const int64_t rest = length - (options_.cls == SparseFirst::open ? 1 : 0);
     if (rest == 0) return true;
-    return !options_.causal && (rest <= options_.block || columns() == options_.block);
+    return !causal() && (rest <= options_.block || columns() == options_.block);
   }
 
   ops::SparsityPattern pattern(int64_t length) const {
     const int64_t block = options_.block, skipped = options_.cls == SparseFirst::open ? 1 : 0,
                   count = ops::reference::block_count(length - skipped, block);
     ops::SparsityPattern pattern;
-    if (options_.causal) pattern.after = 0;
+    if (causal()) pattern.after = 0;
     if (skipped > 0) pattern.tiles.push_back({{0, 1}, {{0, length}}, /*unbounded=*/1});
     for (int64_t i = 0; i < count; ++i) {
       const ops::KeyRange own{skipped + i * block, std::min(skipped + (i + 1) * block, length)};
@@ -164,7 +169,7 @@ class SparseAttention : public ProjectedAttention {
         tile.keys.push_back({0, 1});
         tile.unbounded = 1;
       }
-      for (int64_t j = 0; j < (options_.causal ? i + 1 : count); ++j) {
+      for (int64_t j = 0; j < (causal() ? i + 1 : count); ++j) {
         const int64_t begin = skipped + j * block, end = begin + block;
         if (j == i) {
           tile.keys.push_back(own);
@@ -191,6 +196,7 @@ class SparseAttention : public ProjectedAttention {
     .softmax = Softmax::approximate,
     .budget = "block",
     .linear = true,
+    .can_be_causal = true,
     .peer = "masked softmax",
 });
 

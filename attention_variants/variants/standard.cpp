@@ -3,7 +3,10 @@
 // Vaswani et al., "Attention Is All You Need", NeurIPS 2017, section 3.2.1.
 // Cost: O(N²d) time; memory O(Nd) fused, O(N²) materialized (the baseline of the
 // efficient-attention papers). With a dropout of weights fused is O(N²) too on a CPU without own
-// kernels for the type.
+// kernels for the type. Causal: position i sees j <= i, by the kernel of sparse patterns.
+#include "attention_variants/ops/block_sparse_attention.h"
+#include "attention_variants/ops/padding.h"
+#include "attention_variants/ops/reference/causal.h"
 #include "attention_variants/ops/reference/softmax_attention.h"
 #include "attention_variants/ops/softmax_attention.h"
 #include "attention_variants/projected_attention.h"
@@ -35,6 +38,7 @@ class StandardAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
+    if (context_.causal) return with_padded_rows(causal(q, k, v, mask), q, k, v, mask);
     const torch::Tensor out =
         options_.implementation == SoftmaxImplementation::materialized
             ? ops::reference::materialized_attention(q, k, v, mask, options_.dropout, is_training())
@@ -52,6 +56,7 @@ class StandardAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
+    if (context_.causal) return -1;
     if (options_.implementation == SoftmaxImplementation::fused) {
       return ops::softmax_attention_bytes(
           context_.kernels,
@@ -66,10 +71,39 @@ class StandardAttention : public ProjectedAttention {
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
-    return 4 * batch * context_.heads * length * length * context_.head_dim;
+    const int64_t pairs = context_.causal ? length * (length + 1) / 2 : length * length;
+    return 4 * batch * context_.heads * pairs * context_.head_dim;
   }
 
  private:
+  torch::Tensor causal(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                       const torch::Tensor& mask) const {
+    const double dropout = is_training() ? options_.dropout : 0;
+    const auto by_mask = [&] {
+      const torch::Tensor out =
+          ops::reference::causal_attention(ops::zero_padding(q, mask), ops::zero_padding(k, mask),
+                                           ops::zero_padding(v, mask), mask, dropout);
+      return ops::zero_padded_rows(out.to(q.scalar_type()), mask);
+    };
+    if (dropout > 0 || options_.implementation == SoftmaxImplementation::materialized)
+      return by_mask();
+    return ops::block_sparse_attention(
+        context_.kernels,
+        {q, k, v, mask, [&] { return ops::Patterns{causal_pattern(q.size(2))}; }, by_mask});
+  }
+
+  // Tiles of queries, each with the keys up to its end.
+  static ops::SparsityPattern causal_pattern(int64_t length) {
+    constexpr int64_t kTile = 128;
+    ops::SparsityPattern pattern;
+    pattern.after = 0;
+    for (int64_t begin = 0; begin < length; begin += kTile) {
+      const int64_t end = std::min(begin + kTile, length);
+      pattern.tiles.push_back({.queries = {begin, end}, .keys = {{0, end}}});
+    }
+    return pattern;
+  }
+
   ops::SoftmaxAttentionOptions softmax_options(bool training) const {
     return {.dropout = options_.dropout, .training = training, .per_sample = true};
   }
@@ -85,6 +119,7 @@ class StandardAttention : public ProjectedAttention {
         .complexity = "O(N²) time; memory O(N) fused, O(N²) materialized",
         .softmax = Softmax::exact,
         .linear = true,  // fused, the default
+        .can_be_causal = true,
         .peer = "torch",
     });
 

@@ -35,7 +35,7 @@ const char* meaning(Grade grade) {
 
 void explain(const std::string& name) {
   std::vector<std::string> names;
-  for (const ContractClause& clause : checked_clauses()) {
+  for (const ContractClause& clause : checked_clauses(/*causal=*/true)) {
     names.push_back(clause.name);
     if (clause.name != name) continue;
     fmt::print("{}: {}.\nwhere it fails: {}: {}.\n", name, clause.promise, clause.grade,
@@ -118,6 +118,8 @@ void add_check_command(CLI::App& app) {
                    "D, model width; default: the protocol's, or heads times head-dim if one of "
                    "these is given")
       ->check(CLI::Range(1, 1 << 20));
+  command->add_flag("--causal", options->request.causal,
+                    "Try its causal form, whose position i reads no later one");
   command->add_option("--task", options->request.task,
                       "Also build the protocol's model for this task, and try whether every token "
                       "can change its answer");

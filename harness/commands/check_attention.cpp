@@ -49,13 +49,14 @@ ContractSubject subject_of(const CheckRequest& given) {
   const bool own = given.heads > 0 || given.head_dim > 0;
   const int64_t width = own ? context.heads * context.head_dim : model.width;
   context.width = given.width > 0 ? given.width : width;
+  context.causal = given.causal || model.causal;
   return subject;
 }
 
 }  // namespace
 
-std::vector<ContractClause> checked_clauses() {
-  std::vector<ContractClause> clauses = contract::contract_clauses();
+std::vector<ContractClause> checked_clauses(bool causal) {
+  std::vector<ContractClause> clauses = contract::contract_clauses(causal);
   clauses.push_back({.name = kReach,
                      .promise = "in a model of the protocol every token can change the answer",
                      .hint = "more layers, a wider window, or pooling over all tokens",
@@ -84,7 +85,7 @@ Findings check_attention(const CheckRequest& given, const SeenVerdict& seen) {
   findings.subject = subject_of(given);
   findings.attention = given.attention.name;
   bool stopped = false;
-  for (const ContractClause& clause : checked_clauses()) {
+  for (const ContractClause& clause : checked_clauses(findings.subject.context.causal)) {
     const bool reach = clause.name == kReach;
     if (reach && given.task.empty()) continue;
     ++findings.clauses;

@@ -15,6 +15,7 @@ struct CheckRequest {
   std::string protocol = "";                   // whose sizes and model these are; "": lra-strict
   std::string task = "";                       // of the model whose reach is tried too; "": none is
   int64_t heads = 0, head_dim = 0, width = 0;  // 0: the protocol's
+  bool causal = false;                         // true: whatever the protocol says
 };
 
 /// What has been found, clause by clause.
@@ -32,8 +33,8 @@ struct Findings {
   json record() const;
 };
 
-/// The contract's clauses, and that of the model.
-std::vector<contract::ContractClause> checked_clauses();
+/// The contract's clauses, of a causal attention or not, and that of the model.
+std::vector<contract::ContractClause> checked_clauses(bool causal);
 
 using SeenVerdict = std::function<void(const contract::ContractClause&, const contract::Verdict&,
                                        const contract::ContractSubject&)>;

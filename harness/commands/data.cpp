@@ -101,6 +101,19 @@ std::string indented(const std::string& text) {
   return result;
 }
 
+// "label 3"; or of positions "labels 7 at 12, 5 at 20".
+std::string labels_text(const Split& split, int64_t index) {
+  if (!split.has_position_labels()) return fmt::format("label {}", split.label(index));
+  std::vector<int64_t> labels(static_cast<size_t>(split.length(index)));
+  split.copy_labels(index, std::ssize(labels), labels.data());
+  std::string text;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] >= 0)
+      text += fmt::format("{} {} at {}", text.empty() ? "labels" : ",", labels[i], i);
+  }
+  return text;
+}
+
 void show(const fs::path& path, const std::string& split_name, int64_t count) {
   constexpr size_t kWidth = 400;
   for (const auto& [directory, name] : prepared_folders(path)) {
@@ -110,7 +123,7 @@ void show(const fs::path& path, const std::string& split_name, int64_t count) {
     print_explanation(data.manifest());
     std::vector<int64_t> ids;
     for (int64_t i = 0; i < std::min(count, split.size()); ++i) {
-      fmt::print("#{} label {}", i, split.label(i));
+      fmt::print("#{} {}", i, labels_text(split, i));
       for (int64_t j = 0; j < split.inputs(); ++j) {
         const int64_t length = split.length(i, j);
         ids.resize(static_cast<size_t>(length));
@@ -161,6 +174,7 @@ struct DataOptions {
   std::string task, split = "dev";
   fs::path path, out, png;
   int64_t count = -1;
+  std::vector<std::string> sets;
   PrepareOptions prepare;
 };
 using SharedOptions = std::shared_ptr<DataOptions>;
@@ -210,6 +224,11 @@ void add_prepare_command(CLI::App& data, const SharedOptions& options) {
       ->check(seed_text())
       ->option_text("S");
   add_generator_options(*command, p);
+  command
+      ->add_option("--set", options->sets,
+                   "key=value of the task's own generator, as length=128; may be given again "
+                   "(docs/data.md)")
+      ->option_text("KEY=VALUE");
   command->add_flag("--synthetic", p.synthetic,
                     "A stand-in for data that cannot be had, made of --source; every "
                     "record and table says so");
@@ -218,7 +237,15 @@ void add_prepare_command(CLI::App& data, const SharedOptions& options) {
                    "Threads; the result does not depend on it (default: all cores)")
       ->check(CLI::Range(1, 1024))
       ->option_text("T");
-  command->callback([options] { prepare(options->task, options->prepare); });
+  command->callback([options] {
+    for (const std::string& text : options->sets) {
+      const size_t equals = text.find('=');
+      if (equals == 0 || equals == std::string::npos)
+        throw UsageError("--set should be key=value, as length=128, not '" + text + "'");
+      options->prepare.settings[text.substr(0, equals)] = value_from_text(text.substr(equals + 1));
+    }
+    prepare(options->task, options->prepare);
+  });
 }
 
 void add_verify_command(CLI::App& data, const SharedOptions& options) {

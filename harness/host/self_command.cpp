@@ -55,7 +55,8 @@ void go_on_under_python(char** argv) {
         "LibTorch is that of Python's package torch and Python's headers (libpython3-dev) are "
         "there");
   }
-  const std::string python = environment_variable("LRA_PYTHON").value_or(LRA_TORCH_PYTHON);
+  std::string python = environment_variable("LRA_PYTHON").value_or("");
+  if (python.empty()) python = LRA_TORCH_PYTHON;
   prepend_path("PYTHONPATH", package.parent_path());
   setenv("LRA_CALLED", current().called.c_str(), /*overwrite=*/1);
   setenv("LRA_PROGRAM", fs::canonical(current().file).c_str(), /*overwrite=*/1);

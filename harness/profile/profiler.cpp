@@ -116,19 +116,25 @@ Work model_work(const ProfileCell& cell, const Config& config, torch::Device dev
   const auto tokens =
       torch::randint(1, info.vocabulary, {cell.batch, info.inputs, cell.length}, integers);
   const auto mask = torch::ones_like(tokens, torch::kBool);
-  const auto labels = torch::randint(0, info.classes, {cell.batch}, integers);
+  // Labels at positions stand at every kth.
+  constexpr int64_t kLabelEvery = 16;
+  const auto places = info.position_labels
+                          ? torch::arange(0, cell.batch * cell.length, kLabelEvery, integers)
+                          : torch::Tensor();
+  const int64_t label_count = places.defined() ? places.size(0) : cell.batch;
+  const auto labels = torch::randint(0, info.classes, {label_count}, integers);
   Work work;
   work.options = model->attention_options();
   work.parameter_bytes = parameter_bytes(*model);
   work.flops = model->flops(cell.batch, cell.length);
   work.least_bytes = bytes_of(tokens) + bytes_of(mask) + work.parameter_bytes +
-                     cell.batch * info.classes * 4;  // logits, float32
+                     label_count * info.classes * 4;  // logits, float32
   if (cell.mode == ProfileMode::inference) {
     model->eval();
     work.call = [=, dtype = cell.dtype] {
       const torch::NoGradGuard no_grad;
       const ops::AutocastScope autocast(device, dtype);
-      model->forward(tokens, mask);
+      model->forward(tokens, mask, places);
     };
     return work;
   }
@@ -138,7 +144,7 @@ Work model_work(const ProfileCell& cell, const Config& config, torch::Device dev
     torch::Tensor logits;
     {
       const ops::AutocastScope autocast(device, dtype);
-      logits = model->forward(tokens, mask);
+      logits = model->forward(tokens, mask, places);
     }
     run_backward(torch::nn::functional::cross_entropy(logits.to(torch::kFloat32), labels));
     optimizer->step();

@@ -26,6 +26,12 @@ struct Data {
     return index;
   }
 
+  int64_t label(int64_t index) const {
+    if (split.has_position_labels())
+      throw UsageError("a sample of " + task->name + " has its labels at positions, and no other");
+    return split.label(valid(index));
+  }
+
   /// The tokens of each input, uint8 or uint16: parts of the file as it is mapped into memory.
   std::vector<torch::Tensor> tokens(int64_t index) const {
     std::vector<torch::Tensor> inputs;
@@ -64,7 +70,7 @@ void bind_data(py::module_& module) {
       .def(py::init<std::string, std::string, std::string>(), unlocked())
       .def("size", [](const Data& data) { return data.split.size(); })
       .def("tokens", &Data::tokens)
-      .def("label", [](const Data& data, int64_t i) { return data.split.label(data.valid(i)); })
+      .def("label", &Data::label)
       .def("rendered", &Data::rendered)
       .def("manifest", [](const Data& data) { return data.data.manifest().to_json().dump(); });
   module.def("prepare", &prepare, py::kw_only(), py::arg("task"), py::arg("out"), py::arg("seed"),

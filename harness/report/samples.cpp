@@ -71,8 +71,11 @@ Sample read_sample(Cache& cache, const Result& r, int64_t index) {
   if (opened.data->manifest().fingerprint() != r.data.fingerprint)
     throw Error(fmt::format("the data in {} are others now than the run was tested on", folder));
   const Split& split = opened.data->split("test");
-  if (index >= split.size() ||
-      split.label(index) != r.predictions->labels.at(static_cast<size_t>(index)))
+  const auto example = static_cast<size_t>(index);
+  const bool at_positions = !r.predictions->samples.empty();
+  if (at_positions) index = r.predictions->samples.at(example);
+  if (index >= split.size() || at_positions != split.has_position_labels() ||
+      (!at_positions && split.label(index) != r.predictions->labels.at(example)))
     throw Error(fmt::format("the labels in {} are not those of the predictions", folder));
 
   const Task known = task(r.task, brackets);

@@ -39,6 +39,7 @@ contract::ContractSubject tried_subject(const TrainRequest& request) {
   subject.context.heads = model.heads;
   subject.context.head_dim = model.head_dim;
   subject.context.width = model.width;
+  subject.context.causal = model.causal;
   subject.context.kernels = request.config.settings.kernels;
   return subject;
 }
@@ -49,7 +50,7 @@ std::vector<Verdict> failed_clauses(const contract::ContractSubject& subject,
                                     ContractRecord& record) {
   std::vector<Verdict> failed;
   bool stopped = false;
-  for (const ContractClause& clause : contract::contract_clauses()) {
+  for (const ContractClause& clause : contract::contract_clauses(subject.context.causal)) {
     ++record.of;
     if (stopped) continue;
     Verdict verdict = contract::check_clause(clause.name, subject);

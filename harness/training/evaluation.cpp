@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <type_traits>
 
 #include "attention_variants/ops/autocast.h"
@@ -10,6 +11,7 @@
 #include "harness/host/progress.h"
 #include "harness/host/signals.h"
 #include "harness/steps/batch_feed.h"
+#include "lra/model/labels.h"
 
 namespace lra {
 
@@ -27,7 +29,7 @@ class Answers {
 
   struct Values {
     torch::Tensor losses;                 // one a batch, float32
-    torch::Tensor predicted, confidence;  // one a sample
+    torch::Tensor predicted, confidence;  // one an example
   };
   Values read() const {
     if (losses_.empty()) return {};
@@ -40,46 +42,87 @@ class Answers {
   std::vector<torch::Tensor> losses_, predicted_, confidence_;
 };
 
-torch::Tensor logits_of(Model& model, const Batch& batch, ops::Dtype dtype, torch::Device device) {
+// float32, of the batch's examples.
+torch::Tensor logits_of(Model& model, const Batch& batch, const torch::Tensor& places,
+                        ops::Dtype dtype, torch::Device device) {
   const ops::FullMask full(batch.full ? batch.mask : torch::Tensor());
   const ops::AutocastScope autocast(device, dtype);
-  return model.forward(batch.tokens, batch.mask);  // [B,classes]
+  return model.forward(batch.tokens, batch.mask, places).to(torch::kFloat32);
 }
 
-// Evaluates the batches that `options` name and puts into `result` what stands at their samples;
+// The number of the first example of each sample that a pass reads, and that behind the last.
+std::vector<int64_t> first_examples(const Split& split, const LoaderOptions& options) {
+  const int64_t samples = EvaluationPass::sample_count(split, options),
+                cut = options.cut == 0 ? options.length : std::min(options.length, options.cut);
+  std::vector<int64_t> first(1, 0), labels(static_cast<size_t>(cut));
+  for (int64_t i = 0; i < samples; ++i) {
+    int64_t count = 1;
+    if (split.has_position_labels()) {
+      const int64_t kept = split.copy_labels(i, cut, labels.data());
+      count = std::count_if(labels.begin(), labels.begin() + kept,
+                            [](int64_t label) { return label >= 0; });
+    }
+    first.push_back(first.back() + count);
+  }
+  return first;
+}
+
+// Puts what is known of a batch's examples into `result`: their numbers, in the order of its
+// labels.
+std::vector<size_t> enter_examples(const Batch& batch, const torch::Tensor& places,
+                                   const std::vector<int64_t>& first, Evaluation& result) {
+  const torch::Tensor lengths = std::get<0>(batch.mask.sum(-1).max(-1)),  // [B]
+      labels = labels_at(batch.labels, places);
+  const int64_t length = batch.mask.size(-1);
+  std::vector<size_t> numbers;
+  int64_t before = -1, next = 0;
+  for (int64_t i = 0; i < labels.size(0); ++i) {
+    const int64_t place = places.defined() ? places.const_data_ptr<int64_t>()[i] : i * length,
+                  row = place / length, sample = batch.index.const_data_ptr<int64_t>()[row];
+    next = row == before ? next + 1 : first[static_cast<size_t>(sample)];
+    before = row;
+    const auto number = static_cast<size_t>(next);
+    numbers.push_back(number);
+    result.labels[number] = labels.const_data_ptr<int64_t>()[i];
+    result.lengths[number] = lengths.const_data_ptr<int64_t>()[row];
+    if (!places.defined()) continue;
+    result.samples[number] = sample;
+    result.positions[number] = place % length;
+  }
+  return numbers;
+}
+
+// Evaluates the batches that `options` name and puts into `result` what stands at their examples;
 // and into `losses`, one a batch, their sums of losses.
 void add_batches(Model& model, const Split& split, const LoaderOptions& options, ops::Dtype dtype,
-                 torch::Device device, const std::string& what, std::vector<double>& losses,
-                 Evaluation& result) {
+                 torch::Device device, const std::string& what, const std::vector<int64_t>& first,
+                 std::vector<double>& losses, Evaluation& result) {
   EvaluationPass pass(split, options);
-  const int64_t batches = std::ssize(losses);
-  int64_t share = 0;  // samples of these turns
+  const int64_t batches = std::ssize(losses), samples = std::ssize(first) - 1;
+  int64_t share = 0, done = 0;  // samples of these turns
   for (int64_t i = options.batches.index; i < batches; i += options.batches.of)
-    share += std::min(options.batch, result.count - i * options.batch);
+    share += std::min(options.batch, samples - i * options.batch);
   host::Progress progress("evaluate " + what, share);
   Answers answers;
-  std::vector<size_t> samples, numbers;  // of the answers: rows of the split, and batches
+  std::vector<size_t> examples, numbers;  // of the answers, and of their batches
   int64_t number = options.batches.index;
   for (Batch batch; pass.next(batch); number += options.batches.of) {
     if (host::stop_requested()) throw host::Interrupted("stopped while evaluating " + what);
     const Batch there = send(batch, device);
-    answers.add(logits_of(model, there, dtype, device).to(torch::kFloat32), there.labels);
+    torch::Tensor places = label_places(batch.labels);
+    std::ranges::copy(enter_examples(batch, places, first, result), std::back_inserter(examples));
+    if (places.defined()) places = places.to(device);
+    answers.add(logits_of(model, there, places, dtype, device), labels_at(there.labels, places));
     numbers.push_back(static_cast<size_t>(number));
-    const auto lengths = std::get<0>(batch.mask.sum(-1).max(-1));  // [B]
-    for (int64_t i = 0; i < batch.labels.size(0); ++i) {
-      const auto sample = static_cast<size_t>(batch.index.const_data_ptr<int64_t>()[i]);
-      samples.push_back(sample);
-      result.labels[sample] = batch.labels.const_data_ptr<int64_t>()[i];
-      result.lengths[sample] = lengths.const_data_ptr<int64_t>()[i];
-    }
-    progress.update(std::ssize(samples));
+    done += batch.labels.size(0);
+    progress.update(done);
   }
   const auto [sums, predicted, confidence] = answers.read();
   for (size_t i = 0; i < numbers.size(); ++i)
     losses[numbers[i]] = static_cast<double>(sums.const_data_ptr<float>()[i]);
-  for (size_t i = 0; i < samples.size(); ++i) {
-    result.predicted[samples[i]] = predicted.const_data_ptr<int64_t>()[i];
-    result.confidence[samples[i]] = confidence.const_data_ptr<float>()[i];
+  for (size_t i = 0; i < examples.size(); ++i) {
+    result.predicted[examples[i]] = predicted.const_data_ptr<int64_t>()[i];
+    result.confidence[examples[i]] = confidence.const_data_ptr<float>()[i];
   }
   progress.finish();
 }
@@ -100,14 +143,31 @@ void gather_shares(Processes& processes, std::vector<double>& losses, Evaluation
   whole(result.predicted, torch::kInt64);
   whole(result.lengths, torch::kInt64);
   whole(result.confidence, torch::kDouble);
+  whole(result.samples, torch::kInt64);
+  whole(result.positions, torch::kInt64);
 }
 
 }  // namespace
 
+std::vector<stats::Cluster> Evaluation::clusters() const {
+  std::vector<stats::Cluster> all;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (i == 0 || samples[i] != samples[i - 1]) all.emplace_back();
+    all.back().correct += labels[i] == predicted[i] ? 1 : 0;
+    ++all.back().count;
+  }
+  return all;
+}
+
 std::string Evaluation::predictions_csv() const {
-  std::string text = "index,label,predicted,confidence\n";
-  for (size_t i = 0; i < labels.size(); ++i)
-    text += fmt::format("{},{},{},{:.5f}\n", i, labels[i], predicted[i], confidence[i]);
+  const bool at_positions = !samples.empty();
+  std::string text = "index,label,predicted,confidence";
+  text += at_positions ? ",sample,position\n" : "\n";
+  for (size_t i = 0; i < labels.size(); ++i) {
+    text += fmt::format("{},{},{},{:.5f}", i, labels[i], predicted[i], confidence[i]);
+    if (at_positions) text += fmt::format(",{},{}", samples[i], positions[i]);
+    text += '\n';
+  }
   return text;
 }
 
@@ -146,17 +206,22 @@ Evaluation evaluate(Model& model, const Split& split, const Config& config, torc
   model.eval();
   LoaderOptions options = evaluation_options(model, config);
   if (processes != nullptr) options.batches = {processes->rank(), processes->size()};
+  const std::vector<int64_t> first = first_examples(split, options);
   Evaluation result;
-  result.count = EvaluationPass::sample_count(split, options);
-  const auto samples = static_cast<size_t>(result.count);
-  result.labels.resize(samples);
-  result.predicted.resize(samples);
-  result.lengths.resize(samples);
-  result.confidence.resize(samples);
+  result.count = first.back();
+  const auto examples = static_cast<size_t>(result.count);
+  result.labels.resize(examples);
+  result.predicted.resize(examples);
+  result.lengths.resize(examples);
+  result.confidence.resize(examples);
+  if (split.has_position_labels()) {
+    result.samples.resize(examples);
+    result.positions.resize(examples);
+  }
   // Sums, one a batch.
   std::vector<double> losses(static_cast<size_t>(EvaluationPass::batch_count(split, options)));
   run_collective(processes, [&] {
-    add_batches(model, split, options, config.dtype, device, what, losses, result);
+    add_batches(model, split, options, config.dtype, device, what, first, losses, result);
   });
   if (processes != nullptr) gather_shares(*processes, losses, result);
   for (const double loss : losses) result.loss += loss;

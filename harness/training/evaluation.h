@@ -8,20 +8,28 @@
 #include "harness/processes/processes.h"
 #include "lra/data/loader.h"
 #include "lra/model/model.h"
+#include "results/statistics/statistics.h"
 
 namespace lra {
 
-/// One pass over a split.
+/// One pass over a split. An example is a sample, or a labelled position of one.
 struct Evaluation {
   double loss = 0;  // mean cross-entropy over examples
   int64_t correct = 0, count = 0;
-  std::vector<int64_t> labels, predicted, lengths;  // an entry an example; lengths in real tokens
-  std::vector<float> confidence;                    // the probability of what was predicted
+  // An entry an example; lengths in real tokens of its sample.
+  std::vector<int64_t> labels, predicted, lengths;
+  std::vector<float> confidence;  // the probability of what was predicted
+  // Where labels stand at positions: the example's row in the split, and its position there.
+  std::vector<int64_t> samples, positions;
 
   double accuracy() const {
     return count == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(count);
   }
-  /// "index,label,predicted,confidence" lines with a header.
+  /// Of each sample, how many of its positions there are and are right; empty where an example is a
+  /// sample.
+  std::vector<stats::Cluster> clusters() const;
+  /// "index,label,predicted,confidence" lines with a header, and ",sample,position" at their end
+  /// where labels stand at positions.
   std::string predictions_csv() const;
 };
 

@@ -9,6 +9,7 @@
 #include "harness/processes/data_parallel.h"
 #include "harness/processes/processes.h"
 #include "harness/steps/clipping.h"
+#include "lra/model/labels.h"
 
 namespace lra {
 namespace {
@@ -18,14 +19,17 @@ Model make_model(const Config& config) {
   return Model(task(config.task, config.settings.input.brackets), config);
 }
 
-// Each process would take the statistics of its own share.
+// Each process would take the statistics of its own share, and the mean over labels at positions
+// needs their number in all shares of a batch.
 void check_shared(const Config& config, const Processes* processes) {
-  if (processes == nullptr || processes->size() == 1 ||
-      config.settings.model.norm_kind != NormKind::batch)
-    return;
-  throw UsageError(
-      "model.norm_kind batch takes its statistics of a whole batch: train with one process, not " +
-      std::to_string(processes->size()));
+  if (processes == nullptr || processes->size() == 1) return;
+  const auto refuse = [&](const std::string& what) {
+    throw UsageError(what + ": train with one process, not " + std::to_string(processes->size()));
+  };
+  if (config.settings.model.norm_kind == NormKind::batch)
+    refuse("model.norm_kind batch takes its statistics of a whole batch");
+  if (task(config.task).position_labels)
+    refuse("the labels of " + config.task + " stand at positions, which one process trains on");
 }
 
 Model& on_device(Model& model, torch::Device device) {
@@ -41,6 +45,7 @@ Learner::Learner(const Config& config, torch::Device device, Processes* processe
       device_(device),
       processes_(processes),
       micro_batches_(micro_batches),
+      labels_(config.settings.training.batch),
       model_(make_model(config)),
       groups_(trained_groups(on_device(model_, device), config.settings.optimizer)),
       optimizer_(make_optimizer(groups_, config.settings.optimizer)),
@@ -90,7 +95,7 @@ Learner::Step Learner::step(BatchFeed& feed, TrainState& at) {
       optimizer_.step();
     });
   }
-  at.window_count += batch();
+  at.window_count += labels_;
   if (processes_ == nullptr) stop = host::stop_requested();
   return {.learning_rate = point.lr, .stop = stop};
 }
@@ -106,9 +111,14 @@ void Learner::set_schedule(const SchedulePoint& point) {
   }
 }
 
+void Learner::count_labels(const torch::Tensor& labels) {
+  if (labels.dim() == 2) labels_ = std::max<int64_t>(labels.ge(0).sum().item<int64_t>(), 1);
+}
+
 // Those of one process alone, clipped.
 void Learner::compute_gradients(const Batch& samples) {
   optimizer_.zero_grad();
+  count_labels(samples.labels);
   const int64_t size = samples.labels.size(0), most = config_.settings.training.micro_batch;
   const int64_t part = most > 0 ? most : size;
   for (int64_t begin = 0; begin < size; begin += part)
@@ -123,6 +133,7 @@ bool Learner::share_gradients(BatchFeed& feed, TrainState& at) {
   StepSums own(device_);
   processes_->run_collective([&] {
     const Batch samples = feed.next();
+    count_labels(samples.labels);
     for_each_micro_batch(share_of(batch(), processes_->rank(), processes_->size()), micro_batches_,
                          config_.seed, at.step, [&](Range part) { add_part(samples, part, own); });
   });
@@ -137,20 +148,21 @@ bool Learner::share_gradients(BatchFeed& feed, TrainState& at) {
   return sums[2].item<double>() > 0;
 }
 
-// Adds the gradients of some of the samples, as parts of the mean over the whole batch.
+// Adds the gradients of some of the samples, as parts of the mean over the whole batch's labels.
 void Learner::add_part(const Batch& samples, Range part, StepSums& sums) {
   const auto piece = [&](const torch::Tensor& t) { return t.slice(0, part.begin, part.end); };
-  const auto labels = piece(samples.labels), mask = piece(samples.mask);
+  const auto given = piece(samples.labels), mask = piece(samples.mask);
+  const auto places = label_places(given), labels = labels_at(given, places);
   const ops::FullMask full(samples.full ? mask : torch::Tensor());
-  torch::Tensor logits;  // [part,classes]
+  torch::Tensor logits;  // [labels of the part,classes]
   {
     const ops::AutocastScope autocast(device_, config_.dtype);
-    logits = model_.forward(piece(samples.tokens), mask);
+    logits = model_.forward(piece(samples.tokens), mask, places);
   }
   logits = logits.to(torch::kFloat32);
   const auto loss = torch::nn::functional::cross_entropy(
       logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
-  run_backward(loss / static_cast<double>(batch()));
+  run_backward(loss / static_cast<double>(labels_));
   sums.add(loss, (logits.detach().argmax(-1) == labels).sum());
 }
 

@@ -56,6 +56,7 @@ class Learner {
 
  private:
   int64_t batch() const { return config_.settings.training.batch; }
+  void count_labels(const torch::Tensor& labels);
   void set_schedule(const SchedulePoint& point);
   void make_graphs(const StepGraphMaker& graphs);
   void compute_gradients(const Batch& samples);
@@ -67,6 +68,7 @@ class Learner {
   torch::Device device_;
   Processes* processes_;   // null = this one alone
   int64_t micro_batches_;  // of this process's share of a batch
+  int64_t labels_;         // of the step's batch, over all processes: what its loss is the mean of
   Model model_;
   std::vector<TrainedGroup> groups_;
   ops::FusedAdamW optimizer_;

@@ -31,14 +31,26 @@ TrainingCost cost_of(const TrainRequest& request, const TrainState& at) {
   return cost;
 }
 
+std::vector<int64_t> labels_of(const Split& split, int64_t index) {
+  if (!split.has_position_labels()) return {split.label(index)};
+  std::vector<int64_t> labels(static_cast<size_t>(split.length(index)));
+  split.copy_labels(index, std::ssize(labels), labels.data());
+  std::erase(labels, -1);
+  return labels;
+}
+
 // The fraction of the most frequent label, where there are samples.
 std::optional<double> majority_of(const Split& split) {
   std::map<int64_t, int64_t> labels;
-  for (int64_t i = 0; i < split.size(); ++i) ++labels[split.label(i)];
-  int64_t most = 0;
-  for (const auto& [label, count] : labels) most = std::max(most, count);
-  if (split.size() == 0) return std::nullopt;
-  return static_cast<double>(most) / static_cast<double>(split.size());
+  std::vector<int64_t> of_sample;
+  int64_t all = 0, most = 0;
+  for (int64_t i = 0; i < split.size(); ++i) {
+    of_sample = labels_of(split, i);
+    for (const int64_t label : of_sample) most = std::max(most, ++labels[label]);
+    all += std::ssize(of_sample);
+  }
+  if (all == 0) return std::nullopt;
+  return static_cast<double>(most) / static_cast<double>(all);
 }
 
 std::vector<ParameterGroupRecord> groups_of(const Learner& learner) {
@@ -65,8 +77,13 @@ Accuracy accuracy_of(const Evaluation& evaluation, int64_t length) {
   }
   Accuracy accuracy{
       .accuracy = evaluation.accuracy(), .correct = evaluation.correct, .count = evaluation.count};
-  if (evaluation.count > 0)
+  const std::vector<stats::Cluster> clusters = evaluation.clusters();
+  if (!clusters.empty()) {
+    accuracy.samples = std::ssize(clusters);
+    accuracy.ci95 = stats::clustered_interval(clusters);
+  } else if (evaluation.count > 0) {
     accuracy.ci95 = stats::wilson_interval(evaluation.correct, evaluation.count);
+  }
   for (const auto& [index, counts] : classes) {
     accuracy.by_length.push_back(
         {.from = index * width + 1,

@@ -19,8 +19,8 @@ struct RunOutcome {
   std::optional<Evaluation> tested;  // the best checkpoint on the test split, where that was done
 };
 
-/// The record of an evaluation: counts, Wilson interval, accuracy in eight classes of length up to
-/// `length`.
+/// The record of an evaluation: counts, interval (Wilson's, or that of clusters), accuracy in eight
+/// classes of length up to `length`.
 Accuracy accuracy_of(const Evaluation& evaluation, int64_t length);
 
 /// A record with what is known before training: task, attention, protocol, seed, data, machine,

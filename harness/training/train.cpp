@@ -19,6 +19,7 @@
 #include "harness/training/failure.h"
 #include "harness/training/learner.h"
 #include "harness/training/result.h"
+#include "harness/training/train_setup.h"
 
 namespace lra {
 namespace {
@@ -29,68 +30,11 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// What would leave nothing to train on or to evaluate.
-void check_splits(const PreparedData& data, const Config& config) {
-  const EvaluationOptions& e = config.settings.evaluation;
-  for (const char* name : kSplits) {
-    const int64_t size = evaluation_split(data, config, name).size(),
-                  least = e.drop_last && std::string(name) != "train" ? e.batch : 1;
-    if (size < least) {
-      throw Error(fmt::format(
-          "the {} split has {} samples, fewer than {}{}", name, size, least,
-          least > 1 ? ", an evaluation batch: with evaluation.drop_last nothing is left" : ""));
-    }
-  }
-}
-
-json config_json(const TrainRequest& request, const Manifest& manifest, const json& identity,
-                 const std::optional<ContractRecord>& contract) {
-  json value = request.config.to_json();
-  value["identity"] = identity;
-  value["data"] = {{"directory", std::filesystem::absolute(request.data).string()},
-                   {"fingerprint", manifest.fingerprint()}};
-  RunSetting setting{.device = request.device.str(),
-                     .threads = request.threads,
-                     .software = host::software_json(),
-                     .contract = contract};
-  if (request.processes != nullptr) {
-    setting.processes = request.processes->size();
-    setting.engine = request.processes->engine();
-  }
-  value.update(make_run_setting(setting));
-  return value;
-}
-
 // As the first process sees it.
 bool is_finished(const RunFolder& folder, Processes* all) {
   bool finished = false;
   run_collective(all, [&] { finished = folder.is_finished(); });
   return all == nullptr ? finished : all->gather(finished ? 1 : 0).front() != 0;
-}
-
-// Makes CPU tensors beyond the limit of this process an error.
-void limit_memory(const TrainRequest& request) {
-  if (!request.device.is_cpu()) return;
-  const int64_t sharers =
-      request.processes == nullptr ? 1 : colocated_ranks(*request.processes).on_host;
-  const int64_t limit =
-      request.memory_limit > 0 ? request.memory_limit : host::default_memory_limit() / sharers;
-  host::set_cpu_memory_limit(host::live_bytes(request.device) + limit);
-}
-
-// This process's share of each batch, from step `step` on.
-std::unique_ptr<BatchFeed> training_feed(const TrainRequest& request, const PreparedData& data,
-                                         int64_t step) {
-  LoaderOptions options = loader_options(request.config);
-  options.batch = request.config.settings.training.batch;
-  if (const Processes* all = request.processes)
-    options.samples = share_of(options.batch, all->rank(), all->size());
-  options.shuffle = true;
-  std::vector<Split> splits = training_splits(data, request.config);
-  // A part of a GPU, so that no model runs out of memory for its data.
-  const int64_t room = request.device.is_cpu() ? 0 : host::default_memory_limit(request.device) / 4;
-  const FeedKind kind = feed_kind(splits, options, request.device, room);
-  return make_feed(kind, std::move(splits), options, request.device, step);
 }
 
 // Whether an evaluation at this step may choose the checkpoint that is tested.
@@ -113,6 +57,27 @@ void check_same_run(Processes* all, const RunFolder& folder, int64_t step, const
       fmt::format("stopped at step {} of {}; continue with --resume", step, steps));
 }
 
+// Of each process's share of a batch.
+int64_t micro_batches_of(const TrainRequest& request) {
+  const TrainingOptions& t = request.config.settings.training;
+  if (request.processes == nullptr) return 1;
+  return micro_batch_count(t.batch, t.micro_batch, request.processes->size());
+}
+
+RunOutcome diverged_by(int64_t step) {
+  RunOutcome outcome;
+  outcome.status = Status::diverged;
+  outcome.reason = fmt::format("the loss or a gradient was not finite by step {}", step);
+  return outcome;
+}
+
+// Of a state whose step is the best so far.
+void note_best(TrainState& at, const Evaluation& dev, int64_t length) {
+  at.best_accuracy = dev.accuracy();
+  at.best_step = at.step;
+  at.best_dev = accuracy_of(dev, length);
+}
+
 // The order of a run: steps, evaluations, the choice of the best, the test, and the status.
 class TrainingLoop {
  public:
@@ -122,10 +87,7 @@ class TrainingLoop {
         all_(request.processes),
         data_(open_data(request.data, request.config.task, /*check_hashes=*/true,
                         request.config.settings.input.brackets)),
-        micro_batches_(all_ == nullptr
-                           ? 1
-                           : micro_batch_count(settings_.training.batch,
-                                               settings_.training.micro_batch, all_->size())),
+        micro_batches_(micro_batches_of(request)),
         folder_(request.run, run_identity(request.config, data_.manifest()), request.resume,
                 is_rank_zero(all_) ? Access::write : Access::read) {
     check_splits(data_, request.config);
@@ -146,8 +108,7 @@ class TrainingLoop {
       if (trained) {
         outcome.tested = test();
       } else {
-        outcome.status = Status::diverged;
-        outcome.reason = fmt::format("the loss or a gradient was not finite by step {}", at_.step);
+        outcome = diverged_by(at_.step);
       }
     } catch (const std::exception& error) {
       outcome = outcome_of(error, request_, at_.step, trained);
@@ -173,7 +134,7 @@ class TrainingLoop {
     check_same_run(all_, folder_, at_.step, learner_->model());
     on_rank_zero(all_, [&] {
       contract_ = contract_of(request_, folder_, at_.step);
-      folder_.begin(config_json(request_, data_.manifest(), folder_.identity(), contract_), at_,
+      folder_.begin(run_config_json(request_, data_.manifest(), folder_.identity(), contract_), at_,
                     request_.event_files);
       folder_.keep_file(request_.config.attention_options);
     });
@@ -257,11 +218,7 @@ class TrainingLoop {
     log({.loss = dev.loss, .accuracy = dev.accuracy(), .learning_rate = point.lr});
     at_.evaluation_pending = false;
     const bool better = chooses(settings_, at_.step) && dev.accuracy() > at_.best_accuracy;
-    if (better) {
-      at_.best_accuracy = dev.accuracy();
-      at_.best_step = at_.step;
-      at_.best_dev = accuracy_of(dev, settings_.input.length);
-    }
+    if (better) note_best(at_, dev, settings_.input.length);
     say_evaluation(at_.step, dev, better);
     // The best goes first: killed in between, the run repeats this step and writes the same tensors
     // again.

@@ -139,6 +139,21 @@ void check_settings(const Settings& s) {
   parameter_groups(s.optimizer.groups);
 }
 
+// What a task's labels and its model ask of each other.
+void check_labels(const ModelOptions& m, const Task& of) {
+  const auto refuse = [&](const std::string& what) { throw UsageError(what); };
+  if (of.position_labels && m.pooling == Pooling::cls)
+    refuse("model.pooling cls is of tasks with a label a sample; those of " + of.name +
+           " stand at positions, so that nothing is pooled");
+  if (m.head == Head::tied && (!of.position_labels || of.classes != of.vocabulary))
+    refuse("model.head tied needs a task whose classes are its ids; " + of.name +
+           " has not; give mlp or linear");
+  const bool of_one = m.pooling == Pooling::cls || m.pooling == Pooling::first;
+  if (m.causal && !of.position_labels && of_one)
+    refuse("model.causal leaves model.pooling " + to_string(m.pooling) +
+           " one token to read, as no later one reaches it; give mean");
+}
+
 }  // namespace
 
 Settings task_settings(const Protocol& protocol, const std::string& task_name,
@@ -179,7 +194,9 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   for (const std::string& text : sets) apply_set(merged, text, keys);
   read_fields(merged, config.settings, sets.empty() ? "protocol " + protocol.name : "--set");
   check_settings(config.settings);
-  check_model(config.settings, task(task_name, config.settings.input.brackets));
+  const Task of = task(task_name, config.settings.input.brackets);
+  check_model(config.settings, of);
+  check_labels(config.settings.model, of);
   const TrainingDtype wanted = config.settings.training.dtype;
   if (wanted != TrainingDtype::any && to_string(wanted) != dtype) {
     throw UsageError("training.dtype is " + to_string(wanted) + " in protocol " + protocol.name +

@@ -112,8 +112,9 @@ enum class Head {
   linear,  // one linear layer
   gelu,    // linear to `classifier`, GELU, linear to the classes (S4's of two inputs)
   mega,    // linear to `classifier`, GELU, dropout, linear without biases to the classes
+  tied,    // products with the embedding's vectors, of which each is a class; labels at positions
 };
-constexpr auto names(Head) { return std::array{"mlp", "linear", "gelu", "mega"}; }
+constexpr auto names(Head) { return std::array{"mlp", "linear", "gelu", "mega", "tied"}; }
 
 /// What the head reads of two inputs.
 enum class PairForm {
@@ -220,6 +221,7 @@ struct ModelOptions {
   ops::Gelu gelu = ops::Gelu::exact;
   double norm_eps = 1e-5;
   AttentionDtype attention_dtype = AttentionDtype::model;
+  bool causal = false;  // a position reads none after it
 
   template <class Fields>
   void fields(Fields& f) {
@@ -255,6 +257,7 @@ struct ModelOptions {
     f("gelu", gelu);
     f("norm_eps", norm_eps, more_than(0));
     f("attention_dtype", attention_dtype);
+    f("causal", causal);
   }
 };
 

@@ -61,6 +61,11 @@ int64_t padded_length(const Split& split, const std::vector<int64_t>& rows,
   return std::min(options.length, (longest + kMultiple - 1) / kMultiple * kMultiple);
 }
 
+torch::Tensor empty_labels(const Split& split, int64_t count, int64_t length) {
+  return split.has_position_labels() ? torch::full({count, length}, -1, torch::kInt64)
+                                     : torch::empty({count}, torch::kInt64);
+}
+
 // Calls `produce` up to `ahead` batches before they are asked for, on a thread of its own.
 class Prefetcher {
  public:
@@ -153,7 +158,7 @@ Batch gather_batch(const std::vector<Split>& splits, const std::vector<int64_t>&
   const int64_t inputs = splits.front().inputs();
   Batch batch{torch::zeros({count, inputs, length}, torch::kInt64),
               torch::zeros({count, inputs, length}, torch::kBool),
-              torch::empty({count}, torch::kInt64), torch::tensor(rows, torch::kInt64),
+              empty_labels(splits.front(), count, length), torch::tensor(rows, torch::kInt64),
               /*full=*/true};
   int64_t* tokens = batch.tokens.data_ptr<int64_t>();
   bool* mask = batch.mask.data_ptr<bool>();
@@ -162,10 +167,14 @@ Batch gather_batch(const std::vector<Split>& splits, const std::vector<int64_t>&
     auto split = splits.begin();
     int64_t row = rows[b];
     for (; row >= split->size(); ++split) row -= split->size();
-    labels[b] = split->label(row);
+    const int64_t kept = options.cut == 0 ? length : std::min(length, options.cut);
+    if (split->has_position_labels()) {
+      split->copy_labels(row, kept, labels + b * length);
+    } else {
+      labels[b] = split->label(row);
+    }
     for (int64_t j = 0; j < inputs; ++j, tokens += length, mask += length) {
-      const int64_t kept = options.cut == 0 ? length : std::min(length, options.cut),
-                    n = split->copy(row, j, kept, tokens);
+      const int64_t n = split->copy(row, j, kept, tokens);
       for (int64_t i = 0; i < n; ++i) mask[i] = !options.nonzero_mask || tokens[i] != 0;
       if (options.all_real) std::fill(mask, mask + length, true);
       batch.full = batch.full && std::all_of(mask, mask + length, [](bool real) { return real; });

@@ -15,7 +15,7 @@ namespace lra {
 struct Batch {
   torch::Tensor tokens;  // [B, inputs, N] int64, padded with 0
   torch::Tensor mask;    // [B, inputs, N] bool, true = a token
-  torch::Tensor labels;  // [B] int64
+  torch::Tensor labels;  // [B] int64; or [B,N] where they stand at positions, -1 = none
   torch::Tensor index;   // [B] int64, row in the split
   bool full = false;     // the mask is known to be true throughout
 };

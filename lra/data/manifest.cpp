@@ -12,6 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kSchema = "lra.data/1";
+constexpr const char* kAtPositions = "positions";  // of "labels"
 
 // One member of a manifest, of the type of `value`.
 template <class T>
@@ -90,6 +91,7 @@ json Manifest::to_json() const {
                  {"inputs", inputs},
                  {"splits", files},
                  {"fingerprint", fingerprint()}};
+  if (position_labels) object["labels"] = kAtPositions;
   if (!members.empty()) object["members"] = members;
   if (!split.empty()) object["split"] = split;
   if (!notes.empty()) object["notes"] = notes;
@@ -103,7 +105,7 @@ Manifest Manifest::read(const fs::path& path) {
     throw Error(where + " should be a JSON object, not " + printable_json(object));
   only_keys(object,
             {"schema", "task", "source", "synthetic", "generator", "options", "vocabulary",
-             "classes", "inputs", "splits", "fingerprint", "members", "split", "notes"},
+             "classes", "inputs", "labels", "splits", "fingerprint", "members", "split", "notes"},
             where);
   std::string schema, fingerprint;
   member(object, "schema", schema, where);
@@ -121,6 +123,14 @@ Manifest Manifest::read(const fs::path& path) {
   member(object, "inputs", manifest.inputs, where);
   if (manifest.inputs < 1 || manifest.inputs > 16) {
     throw Error(where + ": inputs should be from 1 to 16, not " + std::to_string(manifest.inputs));
+  }
+  if (object.contains("labels")) {
+    std::string labels;
+    member(object, "labels", labels, where);
+    if (labels != kAtPositions)
+      throw Error(where + ": labels should be \"" + kAtPositions + "\" where it is there, not " +
+                  printable_json(labels));
+    manifest.position_labels = true;
   }
   json files;
   member(object, "splits", files, where);

@@ -33,7 +33,8 @@ struct Manifest {
   json options = json::object();  // of the generator: seed, counts, lengths
   int64_t vocabulary = 0;         // ids are below it
   int64_t classes = 0;
-  int64_t inputs = 1;  // sequences a sample
+  int64_t inputs = 1;            // sequences a sample
+  bool position_labels = false;  // labels stand at positions; a key of the file only where they do
   struct File {
     std::string name, sha256;
     int64_t count = 0;

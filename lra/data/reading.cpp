@@ -15,6 +15,7 @@ void refuse_other_options(const PrepareOptions& options, const std::string& task
          "--min-length and --max-length");
   refuse(options.resolution >= 0, "resolution", "--resolution");
   refuse(!options.difficulty.empty(), "difficulty", "--difficulty");
+  refuse(!options.settings.empty(), "settings", "--set");
   refuse(options.synthetic, "synthetic", "--synthetic");
 }
 

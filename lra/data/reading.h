@@ -11,7 +11,7 @@
 namespace lra {
 
 /// Throws UsageError where an option is given that `task` does not have; `own` names those of
-/// "lengths", "resolution", "difficulty" and "synthetic" that it has.
+/// "lengths", "resolution", "difficulty", "settings" and "synthetic" that it has.
 void refuse_other_options(const PrepareOptions& options, const std::string& task,
                           std::initializer_list<std::string_view> own);
 

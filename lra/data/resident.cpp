@@ -29,8 +29,9 @@ torch::ScalarType token_type(const std::vector<Split>& splits) {
 int64_t ResidentSamples::bytes(const std::vector<Split>& splits, const LoaderOptions& options) {
   const int64_t id = static_cast<int64_t>(c10::elementSize(token_type(splits)));
   constexpr int64_t kNumber = 8;  // of a length or a label
-  const int64_t inputs = splits.front().inputs();
-  return samples_of(splits) * (inputs * (options.length * id + kNumber) + kNumber);
+  const int64_t inputs = splits.front().inputs(),
+                labels = splits.front().has_position_labels() ? options.length : 1;
+  return samples_of(splits) * (inputs * (options.length * id + kNumber) + labels * kNumber);
 }
 
 ResidentSamples::ResidentSamples(const std::vector<Split>& splits, const LoaderOptions& options,
@@ -42,7 +43,9 @@ ResidentSamples::ResidentSamples(const std::vector<Split>& splits, const LoaderO
   };
   tokens_ = torch::empty({count, inputs, options.length}, on(token_type(splits)));
   lengths_ = torch::empty({count, inputs}, on(torch::kInt64));
-  labels_ = torch::empty({count}, on(torch::kInt64));
+  labels_ = splits.front().has_position_labels()
+                ? torch::empty({count, options.length}, on(torch::kInt64))
+                : torch::empty({count}, on(torch::kInt64));
   position_ = torch::arange(options.length, on(torch::kInt64));
   full_.resize(static_cast<size_t>(count));
   LoaderOptions by_length = options;  // so that the mask tells lengths; batch() makes the other

@@ -28,7 +28,7 @@ class ResidentSamples {
   LoaderOptions options_;
   torch::Tensor tokens_;    // [samples,inputs,N], uint8 or int32, padded with 0
   torch::Tensor lengths_;   // [samples,inputs] int64: tokens of each input
-  torch::Tensor labels_;    // [samples] int64
+  torch::Tensor labels_;    // [samples] int64, or [samples,N]
   torch::Tensor position_;  // [N] int64: 0 to N - 1
   std::vector<bool> full_;  // of each sample
 };

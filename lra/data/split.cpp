@@ -10,6 +10,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kPositionLabels = "position_labels";
+
 const torch::Tensor& column(const TensorFile& file, const std::string& name, const fs::path& path,
                             std::initializer_list<torch::ScalarType> types) {
   const torch::Tensor* tensor = file.find(name);
@@ -41,13 +43,16 @@ Split::Split(const fs::path& path, int64_t inputs, int64_t classes, int64_t voca
   const TensorFile file = read_tensors(path);
   tokens_ = column(file, "tokens", path, {torch::kUInt8, torch::kUInt16});
   offsets_tensor_ = column(file, "offsets", path, {torch::kInt64});
-  labels_tensor_ = column(file, "labels", path, {torch::kInt64});
+  const bool at_positions = file.find(kPositionLabels) != nullptr;
+  labels_tensor_ = at_positions ? column(file, kPositionLabels, path, {torch::kInt32})
+                                : column(file, "labels", path, {torch::kInt64});
   if (file.tensors.size() != 3) {
     throw Error(path.string() + " should hold tokens, offsets and labels alone");
   }
-  count_ = labels_tensor_.numel();
+  if (at_positions) position_labels_ = labels_tensor_.const_data_ptr<int32_t>();
+  if (!at_positions) labels_ = labels_tensor_.const_data_ptr<int64_t>();
+  count_ = at_positions ? (offsets_tensor_.numel() - 1) / inputs : labels_tensor_.numel();
   offsets_ = offsets_tensor_.const_data_ptr<int64_t>();
-  labels_ = labels_tensor_.const_data_ptr<int64_t>();
   const int64_t sequences = count_ * inputs;
   if (offsets_tensor_.numel() != sequences + 1) {
     throw Error(path.string() + ": " + std::to_string(count_) + " labels of " +
@@ -59,17 +64,43 @@ Split::Split(const fs::path& path, int64_t inputs, int64_t classes, int64_t voca
     throw Error(path.string() + ": offsets should ascend from 0 to " +
                 std::to_string(tokens_.numel()));
   }
-  for (int64_t i = 0; i < count_; ++i) {
-    if (labels_[i] < 0 || labels_[i] >= classes) {
-      throw Error(path.string() + ": label of sample " + std::to_string(i) +
-                  " should be from 0 to " + std::to_string(classes - 1) + ", not " +
-                  std::to_string(labels_[i]));
-    }
-  }
+  check_labels(path, classes);
   if (const int64_t id = highest_id(tokens_); id >= vocabulary) {
     throw Error(path.string() + ": token ids should be below " + std::to_string(vocabulary) +
                 ", but there is " + std::to_string(id));
   }
+}
+
+void Split::check_labels(const fs::path& path, int64_t classes) const {
+  const auto check = [&](int64_t sample, int64_t label, int64_t least) {
+    if (label >= least && label < classes) return;
+    throw Error(path.string() + ": label of sample " + std::to_string(sample) +
+                " should be from 0 to " + std::to_string(classes - 1) + ", not " +
+                std::to_string(label));
+  };
+  if (!has_position_labels()) {
+    for (int64_t i = 0; i < count_; ++i) check(i, labels_[i], 0);
+    return;
+  }
+  if (inputs_ != 1 || labels_tensor_.numel() != tokens_.numel()) {
+    throw Error(path.string() + ": labels at positions should be one a token of one input, not " +
+                std::to_string(labels_tensor_.numel()) + " of " + std::to_string(tokens_.numel()) +
+                " tokens of " + std::to_string(inputs_) + " inputs");
+  }
+  for (int64_t i = 0; i < count_; ++i) {
+    bool labelled = false;
+    for (int64_t at = offsets_[i]; at < offsets_[i + 1]; ++at) {
+      check(i, position_labels_[at], -1);
+      labelled = labelled || position_labels_[at] >= 0;
+    }
+    if (!labelled) throw Error(path.string() + ": sample " + std::to_string(i) + " has no label");
+  }
+}
+
+int64_t Split::copy_labels(int64_t index, int64_t limit, int64_t* out) const {
+  const int64_t count = std::min(limit, length(index));
+  std::copy_n(position_labels_ + offsets_[index], count, out);
+  return count;
 }
 
 int64_t Split::length(int64_t index, int64_t input) const {
@@ -93,6 +124,7 @@ int64_t Split::copy(int64_t index, int64_t input, int64_t limit, int64_t* out) c
 }
 
 Split Split::mapped(const std::vector<uint16_t>& ids) const {
+  if (has_position_labels()) throw Error("tokens with labels of their own cannot be left out");
   Split result = *this;
   result.tokens_ = torch::empty_like(tokens_);
   result.offsets_tensor_ = offsets_tensor_.clone();
@@ -147,6 +179,12 @@ void SplitWriter::label(int64_t label) {
   }
 }
 
+void SplitWriter::labels(std::span<const int32_t> labels) {
+  position_labels_.insert(position_labels_.end(), labels.begin(), labels.end());
+  if (inputs_ != 1 || !labels_.empty() || std::ssize(position_labels_) != offsets_.back())
+    throw Error("labels at positions are one a token, in all samples, of one input");
+}
+
 void SplitWriter::write(const fs::path& path, int64_t vocabulary) const {
   const int64_t highest =
       std::max<int64_t>(narrow_.empty() ? 0 : *std::ranges::max_element(narrow_),
@@ -162,10 +200,14 @@ void SplitWriter::write(const fs::path& path, int64_t vocabulary) const {
   };
   torch::Tensor tokens = wide_.empty() ? list(narrow_, torch::kUInt8) : list(wide_, torch::kUInt16);
   if (vocabulary > 256) tokens = tokens.to(torch::kUInt16);
-  write_tensors(path, {.tensors = {{"tokens", tokens},
-                                   {"offsets", list(offsets_, torch::kInt64)},
-                                   {"labels", list(labels_, torch::kInt64)}},
-                       .metadata = {}});
+  TensorFile file{.tensors = {{"tokens", tokens}, {"offsets", list(offsets_, torch::kInt64)}},
+                  .metadata = {}};
+  if (position_labels_.empty()) {
+    file.tensors.emplace_back("labels", list(labels_, torch::kInt64));
+  } else {
+    file.tensors.emplace_back(kPositionLabels, list(position_labels_, torch::kInt32));
+  }
+  write_tensors(path, file);
 }
 
 }  // namespace lra

@@ -60,6 +60,7 @@ PreparedData open_data(const std::filesystem::path& directory, const std::string
   check("vocabulary", known.vocabulary, data.manifest().vocabulary);
   check("classes", known.classes, data.manifest().classes);
   check("inputs", known.inputs, data.manifest().inputs);
+  check("labels at positions", known.position_labels, data.manifest().position_labels);
   if (brackets == Brackets::drop) data.read_by(task(task_name, brackets).without_brackets);
   return data;
 }

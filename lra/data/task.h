@@ -23,6 +23,7 @@ struct PrepareOptions {
   int64_t min_length = -1, max_length = -1;  // tokens a sample, both excluded; ListOps
   int64_t resolution = -1;                   // pixels a side; Pathfinder
   std::string difficulty;                    // easy, intermediate or hard; Pathfinder
+  json settings = json::object();            // of the task's own generator, by name
   bool synthetic = false;                    // a labelled stand-in for data that cannot be obtained
   int64_t threads = 0;                       // 0 = all cores; the result does not depend on it
   /// Called now and then with (done, total, what); may be empty.
@@ -35,13 +36,14 @@ struct Task {
   std::string name;   // "listops"
   std::string title;  // "ListOps"
   int64_t classes = 0;
-  int64_t vocabulary = 0;   // ids are below it; 0 is padding where not said otherwise
-  int64_t inputs = 1;       // 2 for Retrieval
-  int64_t length = 0;       // default N
-  bool image = false;       // the ids are the grey values of a square image, row by row
-  std::string description;  // one line
-  std::string source;       // what `--source` takes, where data cannot be generated; else empty
-  std::string stand_in;     // the task whose source serves for a labelled stand-in; empty = none
+  int64_t vocabulary = 0;        // ids are below it; 0 is padding where not said otherwise
+  int64_t inputs = 1;            // 2 for Retrieval
+  int64_t length = 0;            // default N
+  bool position_labels = false;  // labels stand at positions of the one input; a class is an id
+  bool image = false;            // the ids are the grey values of a square image, row by row
+  std::string description;       // one line
+  std::string source;    // what `--source` takes, where data cannot be generated; else empty
+  std::string stand_in;  // the task whose source serves for a labelled stand-in; empty = none
   std::function<void(const PrepareOptions&)> prepare;
   /// A sample's tokens as text to look at.
   std::function<std::string(std::span<const uint16_t>)> render;

@@ -22,6 +22,7 @@ torch::nn::Sequential make_classifier(const ModelOptions& o, int64_t inputs, int
   namespace nn = torch::nn;
   const bool concat = inputs == 2 && o.pair == PairForm::concat;
   const int64_t features = o.width * (inputs == 1 ? 1 : concat ? 2 : 4);
+  if (o.head == Head::tied) return {};  // the embedding's own weights
   if (o.head == Head::linear) return nn::Sequential(nn::Linear(features, classes));
   if (o.head == Head::gelu) {
     return nn::Sequential(nn::Linear(features, o.classifier), nn::GELU(),

@@ -26,6 +26,8 @@ class Encoder {
                         bool training) const;
 
   bool has_cls() const { return cls_.defined(); }
+  /// Of Encoding::embedding: [V,D].
+  const torch::Tensor& token_vectors() const { return tokens_->weight; }
 
  private:
   torch::Tensor content(const torch::Tensor& ids) const;

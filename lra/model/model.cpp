@@ -27,6 +27,7 @@ Model::Model(const Task& task, const Config& config)
       inputs_(task.inputs),
       length_(config.settings.input.length),
       masked_(config.settings.input.mask != InputMask::none),
+      at_positions_(task.position_labels),
       encoder_(*this, task, options_, positions_of(config.settings)) {
   make_layers(config, positions_of(config.settings));
   if (options_.norm == NormPlacement::pre && options_.block != BlockKind::s5) {
@@ -53,7 +54,8 @@ void Model::make_layers(const Config& config, int64_t length) {
                                    .dropout = o.dropout,
                                    .bias = o.attention_bias,
                                    .layer = i,
-                                   .shared = shared};
+                                   .shared = shared,
+                                   .causal = o.causal};
     layers_.push_back(make_block(o, make_attention(spec, context)));
     layers_.back()->register_in(*this, layer_prefix(layers_.size() - 1));
   }
@@ -100,9 +102,32 @@ Model::Encoded Model::encode(const torch::Tensor& tokens, const torch::Tensor& m
   return {.x = x, .pass = pass};
 }
 
-torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& mask) {
-  const auto [x, pass] = encode(tokens, mask, nullptr);
-  torch::Tensor pooled = pool(x, mask.flatten(0, 1), final_norm_, pass);  // [B*inputs,D]
+torch::Tensor Model::classify(const Encoded& encoded, const torch::Tensor& places) {
+  torch::Tensor x = encoded.x;
+  const auto normed = [this](const torch::Tensor& rows, const BlockPass& pass) {
+    return final_norm_.exists() ? final_norm_.forward(rows, pass) : rows;
+  };
+  // A norm over a batch counts all of its rows.
+  const bool whole = !places.defined() || options_.norm_kind == NormKind::batch;
+  if (whole) x = normed(x, encoded.pass);
+  if (places.defined()) x = x.flatten(0, 1).index_select(0, places).unsqueeze(0);  // [1,L,D]
+  if (!whole) {
+    BlockPass all = encoded.pass;
+    all.real = torch::Tensor();
+    x = normed(x, all);
+  }
+  const torch::Tensor logits = options_.head == Head::tied
+                                   ? torch::matmul(x, encoder_.token_vectors().t())
+                                   : classifier_->forward(x);
+  return places.defined() ? logits.squeeze(0) : logits;
+}
+
+torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& mask,
+                             const torch::Tensor& places) {
+  const Encoded encoded = encode(tokens, mask, nullptr);
+  if (at_positions_) return classify(encoded, places);
+  torch::Tensor pooled =
+      pool(encoded.x, mask.flatten(0, 1), final_norm_, encoded.pass);  // [B*inputs,D]
   if (inputs_ == 2) pooled = join_pair(pooled, options_.pair);
   return classifier_->forward(pooled);
 }
@@ -130,7 +155,8 @@ std::vector<std::string> Model::slow_parameters() const {
 }
 
 bool Model::length_invariant() const {
-  const bool pooled = options_.pooling != Pooling::mean || options_.mean_over == MeanOver::real;
+  const bool pooled =
+      at_positions_ || options_.pooling != Pooling::mean || options_.mean_over == MeanOver::real;
   return pooled && masked_ && options_.padding == Padding::masked &&
          options_.padded_rows == ops::PaddedRows::zero &&
          std::ranges::all_of(
@@ -138,6 +164,8 @@ bool Model::length_invariant() const {
 }
 
 bool Model::capturable() const {
+  // How many positions have a label is known on the host alone.
+  if (at_positions_) return false;
   return std::ranges::all_of(layers_,
                              [](const auto& layer) { return layer->attention()->capturable(); });
 }
@@ -150,7 +178,7 @@ int64_t Model::parameter_count() const {
 
 int64_t Model::flops(int64_t batch, int64_t length) const {
   const int64_t rows = batch * inputs_, positions = length + (encoder_.has_cls() ? 1 : 0);
-  int64_t flops = batch * row_flops(classifier_->parameters());
+  int64_t flops = at_positions_ ? 0 : batch * row_flops(classifier_->parameters());
   for (const auto& layer : layers_) {
     const int64_t attention = layer_flops(*layer->attention(), rows, positions);
     if (attention < 0) return -1;

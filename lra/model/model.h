@@ -31,8 +31,11 @@ class Model : public torch::nn::Module {
   Model(const Task& task, const Config& config);
 
   /// tokens [B,inputs,N] int64, mask [B,inputs,N] bool, N at most input.length -> logits
-  /// [B,classes], float32 or the autocast type.
-  torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& mask);
+  /// [B,classes], float32 or the autocast type. Of a task whose labels stand at positions: logits
+  /// [L,classes] at `places` [L] int64 alone, of the B N positions counted through, or
+  /// [B,N,classes] where that is undefined.
+  torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& mask,
+                        const torch::Tensor& places = {});
 
   /// The effective options of its attention layers.
   json attention_options() const { return layers_.front()->attention()->options(); }
@@ -55,8 +58,9 @@ class Model : public torch::nn::Module {
 
   /// Floating-point operations (a multiply-add is 2) of one forward() of `batch` samples of
   /// `length` tokens: the products of the attention layers, the feed-forward blocks and the
-  /// classifier. An embedding is looked up, and pointwise work is not counted. -1 where the variant
-  /// has no account.
+  /// classifier, whose products at labelled positions go by their number and are left out. An
+  /// embedding is looked up, and pointwise work is not counted. -1 where the variant has no
+  /// account.
   int64_t flops(int64_t batch, int64_t length) const;
 
   /// Registered names of the parameters that a state-space recipe trains at a rate of their own:
@@ -73,13 +77,16 @@ class Model : public torch::nn::Module {
   // tokens and mask [B,inputs,N]. `seen`, where not null, gets what each attention layer is given.
   Encoded encode(const torch::Tensor& tokens, const torch::Tensor& mask,
                  std::vector<torch::Tensor>* seen);
+  // Of a task whose labels stand at positions: forward() behind the layers.
+  torch::Tensor classify(const Encoded& encoded, const torch::Tensor& places);
   void make_layers(const Config& config, int64_t length);
   bool reads_padding() const;
 
   ModelOptions options_;
   Kernels kernels_;
   int64_t inputs_, length_;
-  bool masked_;  // false: padding is a token like others
+  bool masked_;        // false: padding is a token like others
+  bool at_positions_;  // labels stand there
   Encoder encoder_;
   std::vector<std::unique_ptr<Block>> layers_;
   Norm final_norm_;  // none where model.norm is "post", nor in block s5

@@ -8,6 +8,13 @@
 #include "results/statistics/statistics.h"
 
 namespace lra {
+namespace {
+
+stats::Interval interval_of(const Accuracy& test) {
+  return test.samples ? test.ci95 : stats::wilson_interval(test.correct, test.count);
+}
+
+}  // namespace
 
 std::string LearnedCount::text() const { return fmt::format("{}/{}", learned, of); }
 
@@ -27,13 +34,13 @@ std::optional<double> AccuracyCell::sd() const {
 stats::Interval AccuracyCell::interval() const {
   stats::Interval ci;
   if (ok.size() == 1) {
-    ci = stats::wilson_interval(ok[0]->test->correct, ok[0]->test->count);
+    ci = interval_of(*ok[0]->test);
   } else {
     std::vector<double> fractions;
-    int64_t count = ok.front()->test->count;
+    int64_t count = ok.front()->test->independent();
     for (const Result* r : ok) {
       fractions.push_back(r->test->accuracy);
-      count = std::min(count, r->test->count);
+      count = std::min(count, r->test->independent());
     }
     ci = stats::seeds_interval(fractions, count);
   }
@@ -154,8 +161,7 @@ Baseline baseline_of(const RecipeGroup& group, const std::string& task) {
 
 bool learned(const Result& result, const Baseline& baseline) {
   const auto least = baseline.highest();
-  return !least || !result.test ||
-         100 * stats::wilson_interval(result.test->correct, result.test->count).low > *least;
+  return !least || !result.test || 100 * interval_of(*result.test).low > *least;
 }
 
 }  // namespace lra

@@ -230,7 +230,8 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
   const auto of_b = of_a.empty() ? of_a : predictions_of(c.b, c.notes);
   if (!of_a.empty() && !of_b.empty()) {
     c.bootstrap = paired_bootstrap(of_a, of_b);
-    if (of_a.size() == 1 && of_b.size() == 1) {
+    // McNemar's test takes examples for independent.
+    if (of_a.size() == 1 && of_b.size() == 1 && of_a[0]->samples.empty()) {
       c.counts = paired_counts(*of_a[0], *of_b[0]);
       c.mcnemar = stats::mcnemar_p(c.counts->only_a, c.counts->only_b);
     }

@@ -1,6 +1,7 @@
 // The paired bootstrap, on Boost.Random's distributions.
 #include "results/analysis/paired.h"
 
+#include <algorithm>
 #include <boost/random/binomial_distribution.hpp>
 #include <boost/random/mersenne_twister.hpp>
 #include <boost/random/uniform_int_distribution.hpp>
@@ -14,11 +15,17 @@ namespace lra {
 namespace {
 
 constexpr uint64_t kPairedSeed = 0x10a5eed;
+constexpr int kClusteredResamples = 2000;  // each draws every cluster by itself
 
 // Boost's, so that the same predictions give the same interval with any standard library.
 using Random = boost::random::mt19937_64;
 
 using Sides = std::vector<const Predictions*>;
+
+stats::Interval percentiles(std::span<const double> differences, double confidence) {
+  return {stats::quantile(differences, (1 - confidence) / 2),
+          stats::quantile(differences, (1 + confidence) / 2)};
+}
 
 Sides drawn(std::span<const Predictions* const> side, Random& random) {
   if (side.size() == 1) return {side[0]};
@@ -68,6 +75,39 @@ double drawn_difference(const std::vector<int64_t>& counts, size_t a, size_t b, 
   return sum / static_cast<double>(all);
 }
 
+// Of clustered examples: how much more a cluster of examples has right on side a, and its size.
+struct ClusterDifference {
+  double sum = 0, count = 0;
+};
+
+std::vector<ClusterDifference> cluster_differences(const Sides& a, const Sides& b) {
+  const std::vector<int32_t>& samples = a[0]->samples;
+  std::vector<ClusterDifference> clusters;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (i == 0 || samples[i] != samples[i - 1]) clusters.emplace_back();
+    clusters.back().count += 1;
+    for (const auto& [side, sign] : {std::pair{&a, 1.0}, {&b, -1.0}}) {
+      for (const Predictions* run : *side) {
+        if (run->labels[i] == run->predicted[i])
+          clusters.back().sum += sign / static_cast<double>(side->size());
+      }
+    }
+  }
+  return clusters;
+}
+
+// The same of as many clusters, drawn from these.
+double drawn_difference(const std::vector<ClusterDifference>& clusters, Random& random) {
+  boost::random::uniform_int_distribution<size_t> which(0, clusters.size() - 1);
+  ClusterDifference all;
+  for (size_t i = 0; i < clusters.size(); ++i) {
+    const ClusterDifference& one = clusters[which(random)];
+    all.sum += one.sum;
+    all.count += one.count;
+  }
+  return all.sum / all.count;
+}
+
 }  // namespace
 
 PairedCounts paired_counts(const Predictions& a, const Predictions& b) {
@@ -88,20 +128,29 @@ stats::Interval paired_bootstrap(std::span<const Predictions* const> a,
     throw std::runtime_error("a paired bootstrap needs a run and an example on each side");
   for (const auto side : {a, b}) {
     for (const Predictions* run : side) {
-      if (run->labels != a[0]->labels)
+      if (run->labels != a[0]->labels || run->samples != a[0]->samples)
         throw std::runtime_error("a paired bootstrap needs predictions of the same examples");
     }
   }
   Random random(kPairedSeed);
-  const bool same_runs = a.size() == 1 && b.size() == 1;
-  std::vector<int64_t> counts = levels(drawn(a, random), drawn(b, random));
+  const bool same_runs = a.size() == 1 && b.size() == 1, clustered = !a[0]->samples.empty();
+  if (clustered) resamples = std::min(resamples, kClusteredResamples);
   std::vector<double> differences(static_cast<size_t>(resamples));
+  if (clustered) {
+    std::vector<ClusterDifference> clusters =
+        cluster_differences(drawn(a, random), drawn(b, random));
+    for (double& difference : differences) {
+      if (!same_runs) clusters = cluster_differences(drawn(a, random), drawn(b, random));
+      difference = drawn_difference(clusters, random);
+    }
+    return percentiles(differences, confidence);
+  }
+  std::vector<int64_t> counts = levels(drawn(a, random), drawn(b, random));
   for (double& difference : differences) {
     if (!same_runs) counts = levels(drawn(a, random), drawn(b, random));
     difference = drawn_difference(counts, a.size(), b.size(), random);
   }
-  return {stats::quantile(differences, (1 - confidence) / 2),
-          stats::quantile(differences, (1 + confidence) / 2)};
+  return percentiles(differences, confidence);
 }
 
 }  // namespace lra

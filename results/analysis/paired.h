@@ -19,7 +19,8 @@ PairedCounts paired_counts(const Predictions& a, const Predictions& b);
 
 /// The percentile bootstrap interval (Efron 1979) of the difference of two sides' mean accuracies,
 /// a - b, as fractions. Each resample draws examples, the same for both sides, and, of a side with
-/// several runs, runs. The same predictions give the same interval. Throws std::runtime_error where
+/// several runs, runs; where examples are positions, all those of a sample, in 2,000 resamples at
+/// most. The same predictions give the same interval. Throws std::runtime_error where
 /// a side is empty or the examples differ.
 stats::Interval paired_bootstrap(std::span<const Predictions* const> a,
                                  std::span<const Predictions* const> b, double confidence = 0.95,

@@ -17,6 +17,16 @@ std::string later_regime(const RecipeGroup& group) {
   return later ? group.results.front()->regime : "";
 }
 
+// "causal", or of tasks whose labels stand at positions "bidirectional".
+std::string reading_of(const RecipeGroup& group) {
+  const json::json_pointer causal("/model/causal");
+  for (const Result* r : group.results) {
+    if (r->config.contains(causal) && r->config.at(causal) == true) return "causal";
+    if (r->test && r->test->samples) return "bidirectional";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string recipe_title(const RecipeGroup& group) {
@@ -29,6 +39,7 @@ std::string recipe_title(const RecipeGroup& group) {
   if (changed > 0)
     text += fmt::format(", {} setting{} {}", changed, changed == 1 ? "" : "s",
                         group.overridden.empty() ? "of its own" : "overridden");
+  if (const std::string reading = reading_of(group); !reading.empty()) text += ", " + reading;
   if (!group.dtype.empty()) text += ", " + group.dtype;
   if (group.synthetic.size() == group.fingerprints.size()) text += ", synthetic data";
   return text;
@@ -67,6 +78,7 @@ std::string recipe_text(const RecipeGroup& group, const std::vector<std::string>
   if (!group.overridden.empty())
     text += fmt::format(" (overridden: {})", fmt::join(group.overridden, ", "));
   if (!group.settings.empty()) text += fmt::format(" (with {})", fmt::join(group.settings, ", "));
+  if (const std::string reading = reading_of(group); !reading.empty()) text += ", " + reading;
   if (!group.dtype.empty()) text += ", " + group.dtype;
   const auto is_synthetic = [&group](const std::string& task) {
     return group.synthetic.contains(task);

@@ -41,7 +41,8 @@ std::vector<std::string> overridden_settings(const Result& result);
 std::vector<RecipeGroup> group_by_recipe(std::span<const Result> results);
 
 /// "protocol lra-strict, budget quick, 2 settings overridden, float32, stand-in data": a heading,
-/// whose settings recipe_notes() names. "recipe 2: protocol ..." where there are several groups.
+/// with "causal", or of labels at positions "bidirectional", before the type, whose settings
+/// recipe_notes() names. "recipe 2: protocol ..." where there are several groups.
 std::string recipe_title(const RecipeGroup& group);
 
 /// The settings and data behind recipe_title(), a line each: "overridden: training.steps=10".

@@ -1,5 +1,6 @@
 // The picture that the benchmark is known for: score, speed and memory.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -42,6 +43,12 @@ Circles circles_of(const ScoreGroup& group) {
   return circles;
 }
 
+// What recipe_title() does not say: which of several tasks have stand-in data.
+std::string stand_ins(const RecipeGroup& group) {
+  if (group.synthetic.empty() || group.synthetic.size() == group.fingerprints.size()) return "";
+  return fmt::format(" (stand-in data of {})", fmt::join(group.synthetic, ", "));
+}
+
 Plot score_plot(const std::string& name, const ScoreGroup& group, const Circles& circles) {
   const std::vector<std::string>& tasks = group.tasks;
   PlotRange speeds{1e15, 0}, percents{100, 0}, memories{1e15, 0};
@@ -56,10 +63,11 @@ Plot score_plot(const std::string& name, const ScoreGroup& group, const Circles&
   const bool one = tasks.size() == 1;
   const bool log = speeds.high > 8 * speeds.low;
   Plot plot{.name = name,
-            .title = {one ? tasks[0] + ": accuracy, speed and memory of training"
-                          : fmt::format("Average accuracy over {} tasks, speed and memory of "
-                                        "training",
-                                        tasks.size()),
+            .title = {(one ? tasks[0] + ": accuracy, speed and memory of training"
+                           : fmt::format("Average accuracy over {} tasks, speed and memory of "
+                                         "training",
+                                         tasks.size())) +
+                          stand_ins(group.recipe),
                       recipe_title(group.recipe), group.machine,
                       fmt::format("area of a circle: peak memory of training, {} to {} MiB",
                                   short_number(memories.low), short_number(memories.high))},

@@ -40,7 +40,7 @@ std::vector<int32_t> Predictions::classes() const {
 
 Predictions parse_predictions(std::string_view text) {
   Predictions result;
-  bool confident = false;
+  bool confident = false, at_positions = false;
   int64_t number = 0;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
@@ -48,7 +48,8 @@ Predictions parse_predictions(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (++number == 1) {
-      confident = line == fmt::format("{},confidence", kHeader);
+      at_positions = line == fmt::format("{},confidence,sample,position", kHeader);
+      confident = at_positions || line == fmt::format("{},confidence", kHeader);
       if (!confident && line != kHeader)
         bad_record(fmt::format("line 1: should be '{0}' or '{0},confidence', not {1}", kHeader,
                                abbreviated(json(line))));
@@ -56,12 +57,15 @@ Predictions parse_predictions(std::string_view text) {
     }
     const std::string_view whole = line;
     int64_t index = 0;
-    int32_t label = 0, predicted = 0;
+    int32_t label = 0, predicted = 0, sample = 0, position = 0;
     float confidence = 0;
     const bool read = take(line, index) && take(line, label) && take(line, predicted) &&
-                      (!confident || take(line, confidence)) && line.empty();
-    if (!read || index != number - 2 || label < 0 || predicted < 0 ||
-        !(confidence >= 0 && confidence <= 1)) {
+                      (!confident || take(line, confidence)) &&
+                      (!at_positions || (take(line, sample) && take(line, position))) &&
+                      line.empty();
+    const bool rises = result.samples.empty() || sample >= result.samples.back();
+    if (!read || !rises || sample < 0 || position < 0 || index != number - 2 || label < 0 ||
+        predicted < 0 || !(confidence >= 0 && confidence <= 1)) {
       bad_record(fmt::format("line {}: should be index {}, a label, a prediction{}, not {}", number,
                              number - 2, confident ? " and a confidence from 0 to 1" : "",
                              abbreviated(json(whole))));
@@ -69,6 +73,9 @@ Predictions parse_predictions(std::string_view text) {
     result.labels.push_back(label);
     result.predicted.push_back(predicted);
     if (confident) result.confidence.push_back(confidence);
+    if (!at_positions) continue;
+    result.samples.push_back(sample);
+    result.positions.push_back(position);
   }
   if (result.labels.empty()) bad_record("holds no predictions");
   return result;

@@ -28,7 +28,8 @@ void accuracy_fields(Fields& f, Record& accuracy, const std::string& where) {
   f("accuracy", accuracy.accuracy, Presence::required, {.most = 1});
   f("correct", accuracy.correct);
   f("count", accuracy.count, Presence::required, {.least = 1});
-  f("ci95", accuracy.ci95, Presence::optional, {.most = 1});
+  f("samples", accuracy.samples, Presence::sparse, {.least = 1});
+  f("ci95", accuracy.ci95, accuracy.samples ? Presence::required : Presence::optional, {.most = 1});
   const auto make = [](const LengthAccuracy& bucket) {
     RecordWriter writer;
     length_fields(writer, bucket);

@@ -34,7 +34,13 @@ struct Accuracy {
   int64_t count = 0;     // examples evaluated, at least 1
   stats::Interval ci95;  // Wilson interval of the fraction; make_result and parse_result compute it
                          // where it is absent
+  // Where an example is a labelled position: the samples that they are of. The interval is then
+  // that of clusters (stats::clustered_interval).
+  std::optional<int64_t> samples;
   std::vector<LengthAccuracy> by_length;
+
+  /// Of how many observations that are independent it is.
+  int64_t independent() const { return samples.value_or(count); }
 };
 
 struct TrainingCost {

@@ -52,6 +52,28 @@ Interval wilson_of_fraction(double fraction, int64_t count, double confidence) {
   return {p == 0 ? 0.0 : std::max(0.0, centre - half), p == 1 ? 1.0 : std::min(1.0, centre + half)};
 }
 
+Interval clustered_interval(std::span<const Cluster> clusters, double confidence) {
+  double correct = 0, count = 0;
+  for (const Cluster& cluster : clusters) {
+    correct += static_cast<double>(cluster.correct);
+    count += static_cast<double>(cluster.count);
+  }
+  if (count == 0) throw std::runtime_error("a fraction of clusters needs an example");
+  const double fraction = correct / count, groups = static_cast<double>(clusters.size());
+  double squares = 0;
+  for (const Cluster& cluster : clusters) {
+    const double residual =
+        static_cast<double>(cluster.correct) - fraction * static_cast<double>(cluster.count);
+    squares += residual * residual;
+  }
+  double effective = groups;
+  if (squares > 0 && groups > 1) {
+    const double variance = groups / (groups - 1) * squares / (count * count);
+    effective = std::clamp(fraction * (1 - fraction) / variance, 1.0, count);
+  }
+  return wilson_of_fraction(fraction, static_cast<int64_t>(effective), confidence);
+}
+
 double mean(std::span<const double> samples) {
   need(samples, 1, "a mean");
   double sum = 0;

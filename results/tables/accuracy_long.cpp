@@ -107,7 +107,10 @@ LongCells accuracy_cells_of(const AccuracyCell& cell) {
   if (cell.ok.empty()) return LongCells(4);
   const stats::Interval ci = cell.interval();
   return {fmt::format("{:.4f}", cell.percent()), fmt::format("{:.4f}", ci.low),
-          fmt::format("{:.4f}", ci.high), cell.ok.size() == 1 ? "wilson" : "student"};
+          fmt::format("{:.4f}", ci.high),
+          cell.ok.size() > 1          ? "student"
+          : cell.ok[0]->test->samples ? "clustered"
+                                      : "wilson"};
 }
 
 LongCells published_cells(const LongRecipe& recipe, const std::string& row,

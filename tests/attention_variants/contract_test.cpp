@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <future>
 #include <limits>
+#include <map>
 
 #include "attention_variants/projected_attention.h"
 #include "tests/attention_variants/cases.h"
@@ -49,6 +50,37 @@ TEST_P(Contract, Holds) {
       EXPECT_FALSE(verdict.holds) << verdict.clause << " holds after all: " << declared;
     }
   }
+}
+
+// Of every variant that has a causal form, with sizes at which a block ends within a sample.
+TEST(CausalContract, HoldsForThoseThatCanBeCausal) {
+  const std::map<std::string, std::string> options = {{"local", "[block=16]"},
+                                                      {"sparse", "[block=8,summary=2]"}};
+  int found = 0;
+  for (const AttentionEntry* entry : attention_entries()) {
+    const std::string& name = entry->info.name;
+    const auto chosen = options.find(name);
+    const AttentionSpec spec =
+        parse_attention(chosen == options.end() ? name : name + chosen->second);
+    ContractSubject subject = contract_subject(spec);
+    subject.context.causal = true;
+    if (!entry->info.can_be_causal) {
+      EXPECT_THROW(subject.make(subject.context), UsageError) << name;
+      continue;
+    }
+    ++found;
+    for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
+      subject.context.kernels = kernels;
+      if (kernels == Kernels::reference) {
+        const Verdict verdict = check_clause("causality", subject);
+        EXPECT_TRUE(verdict.holds) << name << ": " << verdict.measured;
+        continue;
+      }
+      for (const Verdict& verdict : check_contract(subject))
+        EXPECT_TRUE(verdict.holds) << name << ", " << verdict.clause << ": " << verdict.measured;
+    }
+  }
+  EXPECT_GE(found, 10);
 }
 
 // On a CPU, float32 has kernels of its own; LibTorch's operators run there only where asked for.
@@ -295,7 +327,11 @@ TEST(ContractClauses, EachCatchesWhatItIsThereFor) {
         << clause << ", fault " << static_cast<int>(fault) << ": " << verdict.measured;
     caught.emplace_back(clause);
   }
-  for (const ContractClause& clause : contract_clauses())
+  ContractSubject sees_all = faulty(Fault::none);
+  sees_all.context.causal = true;
+  EXPECT_EQ(failing(sees_all), std::vector<std::string>{"causality"});
+  caught.emplace_back("causality");
+  for (const ContractClause& clause : contract_clauses(/*causal=*/true))
     EXPECT_GT(std::ranges::count(caught, clause.name), 0) << clause.name << " catches nothing";
 }
 
@@ -319,7 +355,7 @@ TEST(ContractClauses, CatchNothingElse) {
 
 TEST(ContractClauses, AreNamedOnce) {
   std::vector<std::string> names;
-  for (const ContractClause& clause : contract_clauses()) {
+  for (const ContractClause& clause : contract_clauses(/*causal=*/true)) {
     EXPECT_EQ(std::ranges::count(names, clause.name), 0) << clause.name;
     EXPECT_FALSE(clause.promise.empty()) << clause.name;
     EXPECT_FALSE(clause.hint.empty()) << clause.name;

@@ -76,6 +76,19 @@ inline void expect_as_exact(const std::vector<torch::Tensor>& fused,
   }
 }
 
+/// How far numbers of bfloat16 are off, as a part of the largest exact one, or of 1.
+inline double bfloat16_error(const torch::Tensor& x, const torch::Tensor& exact) {
+  const double size = std::max(exact.abs().max().item<double>(), 1.0);
+  return (x.to(torch::kDouble) - exact).abs().max().item<double>() / size;
+}
+
+/// Of bfloat16: no further off than twice LibTorch's operators, or four units of numbers of size 1.
+inline void expect_near_in_bfloat16(const torch::Tensor& fused, const torch::Tensor& plain,
+                                    const torch::Tensor& exact, size_t number) {
+  EXPECT_LT(bfloat16_error(fused, exact), std::max(2 * bfloat16_error(plain, exact), 4 * 0x1p-8))
+      << number;
+}
+
 /// LibTorch's number of threads, as it was again at the end.
 struct RestoredThreads {
   RestoredThreads() = default;

@@ -2,6 +2,7 @@
 #include "tests/cuda_emulator/emulator.h"
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <exception>
 #include <memory>
@@ -294,7 +295,7 @@ void Block::order_warp(const Site& site) {
 
 thread_local Block t_block;
 thread_local Schedule t_schedule;
-thread_local int64_t t_launches = 0;
+std::atomic<int64_t> g_launches = 0;
 
 void check_launch(const Index& grid, const Index& block, size_t shared_bytes) {
   const size_t threads = size_t{block.x} * block.y * block.z;
@@ -316,12 +317,12 @@ WithSchedule::WithSchedule(const Schedule& schedule) : before_(t_schedule) {
 }
 WithSchedule::~WithSchedule() { t_schedule = before_; }
 
-int64_t launches() { return t_launches; }
+int64_t launches() { return g_launches; }
 
 void run(const Index& grid, const Index& block, size_t shared_bytes, void (*body)(const void*),
          const void* argument) {
   check_launch(grid, block, shared_bytes);
-  ++t_launches;
+  ++g_launches;
   gridDim = grid, blockDim = block;
   Random random{t_schedule.seed * 0x9E3779B97F4A7C15 + 1};
   std::vector<size_t> blocks(size_t{grid.x} * grid.y * grid.z);

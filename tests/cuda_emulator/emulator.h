@@ -45,7 +45,7 @@ class WithSchedule {
   Schedule before_;
 };
 
-/// Kernels that this thread has launched.
+/// Kernels launched so far.
 int64_t launches();
 
 /// Runs body(argument) as every thread of every block. Throws Fault, and std::invalid_argument

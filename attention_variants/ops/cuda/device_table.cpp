@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <string>
 
 #include "attention_variants/base/error.h"
@@ -29,7 +30,9 @@ const KernelTable* cuda_table() {
   return usable ? loaded().kernels() : nullptr;
 }
 
-thread_local const KernelTable* t_cpu_table = nullptr;
+// The engine runs backward passes of devices other than the CPU on threads of their own.
+std::atomic<const KernelTable*> g_host_table = nullptr;
+std::atomic<torch::DeviceType> g_host_device = torch::kCPU;
 
 }  // namespace
 
@@ -50,7 +53,8 @@ void load_kernels(const char* library) {
 }
 
 const KernelTable* device_table(torch::DeviceType device) {
-  return device == torch::kCPU ? t_cpu_table : device == torch::kCUDA ? cuda_table() : nullptr;
+  if (device == torch::kCUDA) return cuda_table();
+  return device == g_host_device ? g_host_table.load() : nullptr;
 }
 
 bool has_kernels(const Place& place) {
@@ -58,8 +62,11 @@ bool has_kernels(const Place& place) {
          device_table(place.device) != nullptr;
 }
 
-WithCpuTable::WithCpuTable(const KernelTable* table) { t_cpu_table = table; }
-WithCpuTable::~WithCpuTable() { t_cpu_table = nullptr; }
+WithHostTable::WithHostTable(const KernelTable* table, torch::DeviceType device) {
+  g_host_device = device;
+  g_host_table = table;
+}
+WithHostTable::~WithHostTable() { g_host_table = nullptr; }
 
 Stream current_stream(const torch::Device& device) {
   return device.is_cuda() ? loaded().stream(device.index()) : nullptr;

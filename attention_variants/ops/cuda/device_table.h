@@ -19,17 +19,17 @@ const KernelTable* device_table(torch::DeviceType device);
 /// Whether there are kernels, and for numbers of this type: float32, bfloat16.
 bool has_kernels(const Place& place);
 
-/// While it lives, emulated kernels compute on this thread's CPU tensors, and on those of the
-/// backward passes it runs: for tests.
-class WithCpuTable {
+/// While it lives, emulated kernels compute on tensors of this device, whose memory is the host's:
+/// for tests. At most one does.
+class WithHostTable {
  public:
-  explicit WithCpuTable(const KernelTable* table);
-  ~WithCpuTable();
-  WithCpuTable(const WithCpuTable&) = delete;
-  WithCpuTable& operator=(const WithCpuTable&) = delete;
+  explicit WithHostTable(const KernelTable* table, torch::DeviceType device = torch::kCPU);
+  ~WithHostTable();
+  WithHostTable(const WithHostTable&) = delete;
+  WithHostTable& operator=(const WithHostTable&) = delete;
 };
 
-/// Of the current stream of a device; null on a CPU.
+/// Of the current stream of a device; null where kernels are emulated.
 Stream current_stream(const torch::Device& device);
 
 /// How a tensor of float32 or bfloat16 is stored.

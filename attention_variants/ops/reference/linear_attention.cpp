@@ -4,11 +4,15 @@
 #include <limits>
 #include <tuple>
 
+#include "attention_variants/base/error.h"
 #include "attention_variants/ops/padding.h"
+#include "attention_variants/ops/reference/causal.h"
 #include "attention_variants/ops/reference/operators.h"
 
 namespace lra::ops::reference {
 namespace {
+
+constexpr int64_t kCausalChunk = 64;  // its own products then cost as those with d x d sums do
 
 // [v, 1] with the rows of padded positions (mask [B,N] false) zero, whatever stood there: v
 // [B,H,N,d] -> [B,H,N,d+1], the values of key_value_sums().
@@ -28,19 +32,24 @@ torch::Tensor key_value_sums(const torch::Tensor& k_features, const torch::Tenso
   return offset == 0 ? sums : sums + offset * values.sum(2, /*keepdim=*/true);
 }
 
-// (φ(q_i) + offset)·sums, its first d columns divided by the last, which the options bound:
-// q_features [B,H,N,f], sums of key_value_sums() [B,H,f,d+1] -> [B,H,N,d]. O(N f d) time.
-torch::Tensor normalised_readout(const torch::Tensor& q_features, const torch::Tensor& sums,
-                                 const LinearAttentionOptions& options) {
-  torch::Tensor both = torch::matmul(q_features, sums);  // numerator and denominator [B,H,N,d+1]
-  if (options.offset != 0) both = both + options.offset * sums.sum(2, /*keepdim=*/true);
-  const int64_t d = sums.size(-1) - 1;
+// The first d columns of [B,H,N,d+1] divided by the last, which the options bound.
+torch::Tensor quotient(const torch::Tensor& both, const LinearAttentionOptions& options) {
+  const int64_t d = both.size(-1) - 1;
   torch::Tensor denominator = both.narrow(-1, d, 1);
   if (options.epsilon != 0) denominator = denominator + options.epsilon;
   if (options.guard != 0)
     denominator = torch::where(denominator.abs().le(options.guard), denominator + 2 * options.guard,
                                denominator);
   return both.narrow(-1, 0, d) / denominator.clamp_min(options.denominator_min);
+}
+
+// (φ(q_i) + offset)·sums, its first d columns divided by the last: q_features [B,H,N,f], sums of
+// key_value_sums() [B,H,f,d+1] -> [B,H,N,d]. O(N f d) time.
+torch::Tensor normalised_readout(const torch::Tensor& q_features, const torch::Tensor& sums,
+                                 const LinearAttentionOptions& options) {
+  torch::Tensor both = torch::matmul(q_features, sums);  // numerator and denominator [B,H,N,d+1]
+  if (options.offset != 0) both = both + options.offset * sums.sum(2, /*keepdim=*/true);
+  return quotient(both, options);
 }
 
 // elu(x) + 1 as exp(min(x, 0)) + max(x, 0), and zero where x is padding: elu(x) itself rounds to -1
@@ -150,6 +159,38 @@ torch::Tensor projected_attention(const LinearAttentionCall& call) {
 }
 
 }  // namespace
+
+torch::Tensor causal_linear_attention(const LinearAttentionCall& call) {
+  const auto& [q, k, v, mask, table, options] = call;
+  if (options.map != FeatureMap::elu || !options.normalise || options.offset != 0)
+    throw Error("of linear attentions, that of elu(x) + 1 with a denominator has a causal form");
+  const int64_t length = q.size(2), chunks = (length + kCausalChunk - 1) / kCausalChunk,
+                added = chunks * kCausalChunk - length;
+  const auto cut = [&](const torch::Tensor& x) {  // [B,H,N,e] -> [B,H,chunks,C,e]
+    return at::constant_pad_nd(x, {0, 0, 0, added}).unflatten(2, {chunks, kCausalChunk});
+  };
+  const torch::Tensor queries = cut(elu_features(q, mask)), keys = cut(elu_features(k, mask)),
+                      values = cut(values_with_ones(v, mask));
+  // Of all chunks but the last, moved on by one: the chunk's own, subtracted from a running sum,
+  // would leave its rounding behind. [B,H,chunks,d,d+1]
+  const torch::Tensor sums =
+      torch::matmul(keys.narrow(2, 0, chunks - 1).mT(), values.narrow(2, 0, chunks - 1)).cumsum(2);
+  const torch::Tensor before = at::constant_pad_nd(sums, {0, 0, 0, 0, 1, 0});
+  const torch::Tensor within =
+      torch::matmul(queries, keys.mT()).masked_fill(up_to_row(kCausalChunk, mask).logical_not(), 0);
+  const torch::Tensor both = (torch::matmul(queries, before) + torch::matmul(within, values))
+                                 .flatten(2, 3)
+                                 .narrow(2, 0, length);  // [B,H,N,d+1]
+  // The rows of padded queries come out as zero because their features are.
+  return quotient(both, options).to(q.scalar_type());
+}
+
+int64_t causal_linear_flops(int64_t rows, int64_t length, int64_t head_dim) {
+  const int64_t chunks = (length + kCausalChunk - 1) / kCausalChunk, d = head_dim;
+  // Of a chunk: its sums and what its queries read of those before, d (d + 1) each, its weights,
+  // and what they make of its values.
+  return 2 * rows * chunks * kCausalChunk * (2 * d * (d + 1) + kCausalChunk * (2 * d + 1));
+}
 
 torch::Tensor run(const LinearAttentionCall& call) {
   switch (call.options.map) {

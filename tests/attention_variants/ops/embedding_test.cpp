@@ -73,7 +73,6 @@ INSTANTIATE_TEST_SUITE_P(Shapes, EmbeddingParity,
                                          EmbeddingCase{5, 257, 5, 260, 400, true, 0.5},
                                          EmbeddingCase{4, 512, 16, 7, 512, false, 0.25}));
 
-constexpr Device kEmulatedGpu = Device::emulated_gpu;
 INSTANTIATE_TEST_SUITE_P(
     Emulated, EmbeddingParity,
     testing::Values(EmbeddingCase{1, 1, 8, 1, 1, true, 0, kEmulatedGpu},

@@ -44,11 +44,7 @@ TEST_P(KernelParity, UnderAutocast) {
     EXPECT_EQ(fused[i].scalar_type(), torch::kFloat) << i;
     // Of a single key the gradient is zero: the difference of two numbers that round each its way.
     if (exact[i].abs().max().item<double>() == 0) continue;
-    const auto off = [&](const torch::Tensor& x) {
-      const double size = std::max(exact[i].abs().max().item<double>(), 1.0);
-      return (x.to(torch::kDouble) - exact[i]).abs().max().item<double>() / size;
-    };
-    EXPECT_LT(off(fused[i]), std::max(2 * off(plain[i]), 4 * 0x1p-8)) << i;
+    expect_near_in_bfloat16(fused[i], plain[i], exact[i], i);
   }
   EXPECT_FALSE(torch::equal(fused[0], float32[0]));
 }

@@ -103,7 +103,6 @@ INSTANTIATE_TEST_SUITE_P(Shapes, LayerNormParity,
                                          NormCase{4, 1000, 64, 1}, NormCase{3, 513, 5, -3},
                                          NormCase{2, 256, 17, 0}));
 
-constexpr Device kEmulatedGpu = Device::emulated_gpu;
 INSTANTIATE_TEST_SUITE_P(
     Emulated, LayerNormParity,
     testing::Values(NormCase{1, 1, 8, 0, kEmulatedGpu}, NormCase{2, 55, 64, 0, kEmulatedGpu},

@@ -144,14 +144,14 @@ TEST(ProtocolFile, WhatShowPrintsIsAProtocol) {
     write_file(path, printed);
     EXPECT_EQ(words_of({"protocol", "show", path}), printed) << name;
     EXPECT_EQ(words_of({"protocol", "diff", name, path}), name + " → " + name + "\n");
+    const std::string task = load_protocol(name).tasks.items().begin().key();
     for (const char* attention : {"standard", "sinkhorn"}) {
       const auto config = [&](const std::string& protocol) {
-        return words_of(
-            {"protocol", "show", protocol, "--task", "image", "--attention", attention});
+        return words_of({"protocol", "show", protocol, "--task", task, "--attention", attention});
       };
       EXPECT_EQ(config(path), config(name)) << name;
     }
-    write_file(path, words_of({"protocol", "show", name, "--task", "text"}));
+    write_file(path, words_of({"protocol", "show", name, "--task", task}));
     EXPECT_EQ(run_program({"protocol", "show", path}).status, 0) << "one task of it, too";
   }
 }

@@ -267,9 +267,14 @@ TEST_F(PythonTest, AnotherTorchIsRefusedByBothVersions) {
     expect_refusal({"check", "--attention", faulty("Right")}, 1, "has torch 2.10.0+cpu");
     expect_refusal({"check", "--attention", faulty("Right")}, 1, "built for torch " TORCH_VERSION);
   }
-  const ScopedVariable python("LRA_PYTHON", "/no/such/python");
-  expect_refusal({"check", "--attention", faulty("Right")}, 1,
-                 "'/no/such/python' cannot be started");
+  {
+    const ScopedVariable python("LRA_PYTHON", "/no/such/python");
+    expect_refusal({"check", "--attention", faulty("Right")}, 1,
+                   "'/no/such/python' cannot be started");
+  }
+  const ScopedVariable unset("LRA_PYTHON", "");
+  const ProgramResult checked = run_program({"check", "--attention", faulty("Right")});
+  EXPECT_NE(checked.out.find("clauses"), std::string::npos) << checked.out << checked.err;
 }
 
 }  // namespace

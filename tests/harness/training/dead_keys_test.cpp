@@ -65,6 +65,7 @@ const std::map<std::string, std::vector<json>> kOthers = {
     {"model.padded_rows", {"zero", "uniform"}},
     {"model.cls_mask", {"real", "first_token"}},
     {"model.head", {"mlp", "linear"}},
+    {"model.causal", {true, false}},
     {"model.pair", {"interact", "concat"}},
     {"model.init", {"torch", "flax"}},
     {"model.gelu", {"exact", "tanh"}},
@@ -149,14 +150,23 @@ void make_toy_data(const Task& of, const fs::path& out) {
   for (const auto& [name, count] : {std::pair{"train", 12}, {"dev", 7}, {"test", 9}}) {
     SplitWriter writer(of.inputs);
     for (int64_t i = 0; i < count; ++i) {
+      size_t length = 0;
       for (int64_t j = 0; j < of.inputs; ++j) {
-        std::vector<uint16_t> ids(5 + random.below(56));
+        length = 5 + random.below(56);
+        std::vector<uint16_t> ids(length);
         for (uint16_t& id : ids)
           id = static_cast<uint16_t>(random.below(static_cast<uint32_t>(of.vocabulary)));
         if (i % 4 == 0) ids.front() = 0;  // a first pixel of 0, say
         writer.tokens(ids);
       }
-      writer.label(i % std::min<int64_t>(of.classes, 3));
+      const int64_t label = i % std::min<int64_t>(of.classes, 3);
+      if (of.position_labels) {
+        std::vector<int32_t> labels(length, -1);
+        labels[1] = labels.back() = static_cast<int32_t>(label);
+        writer.labels(labels);
+      } else {
+        writer.label(label);
+      }
     }
     splits[name] = std::move(writer);
   }
@@ -166,7 +176,8 @@ void make_toy_data(const Task& of, const fs::path& out) {
                   .generator = "test/1",
                   .vocabulary = of.vocabulary,
                   .classes = of.classes,
-                  .inputs = of.inputs},
+                  .inputs = of.inputs,
+                  .position_labels = of.position_labels},
                  splits);
 }
 
@@ -292,6 +303,12 @@ INSTANTIATE_TEST_SUITE_P(Protocols, DeadKeysTrap, testing::ValuesIn(protocol_nam
                            return name;
                          });
 
+// Those of these tasks that a protocol is of.
+std::vector<std::string> known_of(const Protocol& protocol, std::vector<std::string> names) {
+  std::erase_if(names, [&](const std::string& name) { return !protocol.tasks.contains(name); });
+  return names;
+}
+
 // A key of all tasks, or of a variant in all of them, lives if it does in one of them.
 TEST_P(DeadKeysTrap, EverySettingHasAnEffect) {
   const Protocol protocol = load_protocol(GetParam());
@@ -299,7 +316,7 @@ TEST_P(DeadKeysTrap, EverySettingHasAnEffect) {
   for (const auto& [key, value] : leaves(protocol.settings)) {
     if (kMayBeDead.contains(key)) continue;
     const bool lives = std::ranges::any_of(
-        std::vector<std::string>{"retrieval", "image", "listops", "pathfinder"},
+        known_of(protocol, {"retrieval", "image", "listops", "pathfinder", "induction"}),
         [&](const std::string& name) { return setting_lives(protocol, name, "standard", key); });
     if (!lives) dead.insert(key);
   }

@@ -41,6 +41,66 @@ class EvaluationTest : public testing::Test {
   Scratch scratch_;
 };
 
+// Labels at positions: each is an example, in the order of samples and positions.
+TEST_F(EvaluationTest, GivesEachLabelledPositionItsOwnResult) {
+  SplitWriter writer;
+  int64_t count = 0;
+  for (int64_t i = 0; i < 23; ++i) {
+    std::vector<uint16_t> ids;
+    std::vector<int32_t> labels;
+    for (int64_t j = 0; j <= i * 97 % 190; ++j) {
+      ids.push_back(static_cast<uint16_t>(1 + (i + j * j) % 6));
+      labels.push_back(j % 7 == 0 ? static_cast<int32_t>((i + j) % 7) : -1);
+      count += labels.back() >= 0 ? 1 : 0;
+    }
+    writer.tokens(ids);
+    writer.labels(labels);
+  }
+  const auto path = scratch_.path() / "labelled.safetensors";
+  writer.write(path, 7);
+  const Split split(path, 1, 7, 7);
+  Task task = toy_task(1);
+  task.classes = 7;
+  task.position_labels = true;
+  Config config = config_of("standard");
+  config.settings.model.head = Head::tied;
+  config.settings.model.causal = true;
+  torch::manual_seed(2);
+  Model model(task, config);
+  EXPECT_TRUE(evaluation_options(model, config).by_length);
+  EXPECT_FALSE(model.capturable());
+  const Evaluation found = evaluate(model, split, config, torch::kCPU, "test");
+  ASSERT_EQ(found.count, count);
+  model.eval();
+  double loss = 0;
+  size_t example = 0;
+  std::vector<int64_t> labels(kLength);
+  for (int64_t i = 0; i < split.size(); ++i) {
+    const Batch one = gather_batch({split}, {i}, kLength, loader_options(config));
+    const torch::Tensor logits = model.forward(one.tokens, one.mask);  // [1,N,7]
+    const int64_t length = split.copy_labels(i, kLength, labels.data());
+    for (int64_t j = 0; j < length; ++j) {
+      if (labels[static_cast<size_t>(j)] < 0) continue;
+      EXPECT_EQ(found.samples[example], i);
+      EXPECT_EQ(found.positions[example], j);
+      EXPECT_EQ(found.lengths[example], length);
+      EXPECT_EQ(found.labels[example], labels[static_cast<size_t>(j)]);
+      const torch::Tensor here = logits[0][j].unsqueeze(0);
+      EXPECT_EQ(found.predicted[example], here.argmax(-1).item<int64_t>());
+      loss +=
+          torch::nn::functional::cross_entropy(here, one.labels[0][j].unsqueeze(0)).item<double>();
+      ++example;
+    }
+  }
+  EXPECT_NEAR(found.loss, loss / static_cast<double>(count), 1e-4);
+  const Accuracy accuracy = accuracy_of(found, kLength);
+  EXPECT_EQ(accuracy.samples, split.size());
+  EXPECT_EQ(accuracy.count, count);
+  EXPECT_EQ(accuracy.ci95.low, stats::clustered_interval(found.clusters()).low);
+  EXPECT_TRUE(
+      found.predictions_csv().starts_with("index,label,predicted,confidence,sample,position\n0,"));
+}
+
 TEST_F(EvaluationTest, GivesEachSampleItsOwnResultInTheOrderOfTheSplit) {
   const Split split = make_split();
   struct Case {

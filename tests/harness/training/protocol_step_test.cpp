@@ -27,13 +27,21 @@ void make_random_data(const Task& of, const fs::path& out) {
   for (const auto& [name, count] : {std::pair{"train", 12}, {"dev", 6}, {"test", 6}}) {
     SplitWriter writer(of.inputs);
     for (int64_t i = 0; i < count; ++i) {
+      size_t length = 0;
       for (int64_t j = 0; j < of.inputs; ++j) {
-        std::vector<uint16_t> ids(20 + random.below(40));
+        length = 20 + random.below(40);
+        std::vector<uint16_t> ids(length);
         for (uint16_t& id : ids)
           id = static_cast<uint16_t>(1 + random.below(static_cast<uint32_t>(of.vocabulary) - 1));
         writer.tokens(ids);
       }
-      writer.label(i % of.classes);
+      if (of.position_labels) {
+        std::vector<int32_t> labels(length, -1);
+        labels[15] = static_cast<int32_t>(i % of.classes);
+        writer.labels(labels);
+      } else {
+        writer.label(i % of.classes);
+      }
     }
     splits[name] = std::move(writer);
   }
@@ -43,7 +51,8 @@ void make_random_data(const Task& of, const fs::path& out) {
                     .generator = "test/1",
                     .vocabulary = of.vocabulary,
                     .classes = of.classes,
-                    .inputs = of.inputs};
+                    .inputs = of.inputs,
+                    .position_labels = of.position_labels};
   write_prepared(out, manifest, splits);
 }
 
@@ -68,10 +77,13 @@ TrainRequest small_run(const std::string& protocol, const std::string& task_name
 
 using ProtocolTask = std::tuple<std::string, std::string>;
 
-std::vector<std::string> task_names() {
-  std::vector<std::string> names;
-  for (const Task* known : tasks()) names.push_back(known->name);
-  return names;
+std::vector<ProtocolTask> protocol_tasks() {
+  std::vector<ProtocolTask> all;
+  for (const std::string& name : protocol_names()) {
+    const Protocol protocol = load_protocol(name);
+    for (const auto& [task_name, entry] : protocol.tasks.items()) all.emplace_back(name, task_name);
+  }
+  return all;
 }
 
 class EveryProtocolTask : public testing::TestWithParam<ProtocolTask> {
@@ -84,10 +96,16 @@ std::string name_of(const testing::TestParamInfo<ProtocolTask>& param) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EveryProtocolTask,
-                         testing::Combine(testing::ValuesIn(protocol_names()),
-                                          testing::ValuesIn(task_names())),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(All, EveryProtocolTask, testing::ValuesIn(protocol_tasks()), name_of);
+
+TEST(ProtocolRuns, EveryTaskIsOfAProtocol) {
+  const std::vector<ProtocolTask> all = protocol_tasks();
+  for (const Task* known : tasks()) {
+    EXPECT_TRUE(std::ranges::any_of(all, [&](const ProtocolTask& one) {
+      return std::get<1>(one) == known->name;
+    })) << known->name;
+  }
+}
 
 TEST_P(EveryProtocolTask, MakesAModelOfEveryVariant) {
   const auto& [name, task_name] = GetParam();
@@ -99,6 +117,10 @@ TEST_P(EveryProtocolTask, MakesAModelOfEveryVariant) {
       continue;
     const Config config =
         make_config(protocol, task_name, {.name = entry->info.name}, {}, 0, "float32");
+    if (config.settings.model.causal && !entry->info.can_be_causal) {
+      EXPECT_THROW(Model(task(task_name), config), UsageError) << entry->info.name;
+      continue;
+    }
     Model model(task(task_name), config);
     EXPECT_GT(model.parameter_count(), 0) << entry->info.name;
     EXPECT_EQ(std::ssize(model.attentions()), config.settings.model.layers) << entry->info.name;
@@ -107,7 +129,9 @@ TEST_P(EveryProtocolTask, MakesAModelOfEveryVariant) {
 
 TEST_P(EveryProtocolTask, TrainsAtReducedSize) {
   const auto& [name, task_name] = GetParam();
-  const TrainRequest request = small_run(name, task_name, "nystrom", scratch_.path());
+  const bool causal = task_settings(load_protocol(name), task_name).model.causal;
+  const TrainRequest request =
+      small_run(name, task_name, causal ? "standard" : "nystrom", scratch_.path());
   ASSERT_EQ(train(request), Status::ok);
   const json result = read_json(request.run / kResultFile);
   EXPECT_EQ(result["steps"], 3);

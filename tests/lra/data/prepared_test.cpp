@@ -75,6 +75,53 @@ TEST_F(Prepared, ComesBackAsItWasWritten) {
   EXPECT_EQ(error_text([&] { data.split("val"); }), "unknown split 'val'; valid: train, dev, test");
 }
 
+TEST_F(Prepared, LabelsMayStandAtPositions) {
+  std::map<std::string, SplitWriter> splits;
+  for (const char* name : kSplits) {
+    splits[name].tokens(std::vector<uint16_t>{1, 2, 3});
+    splits[name].labels(std::vector<int32_t>{-1, 2, 0});
+    splits[name].tokens(std::vector<uint16_t>{4});
+    splits[name].labels(std::vector<int32_t>{1});
+  }
+  Manifest m = manifest();
+  m.task = "labelled";
+  m.position_labels = true;
+  write_prepared(dir_, m, splits);
+  const PreparedData data(dir_, "labelled", /*check_hashes=*/true);
+  EXPECT_TRUE(data.manifest().position_labels);
+  EXPECT_EQ(read_json(dir_ / "labelled" / "manifest.json")["labels"], "positions");
+  EXPECT_FALSE(read_json(manifest_path_).contains("labels"));
+  const Split& split = data.split("dev");
+  ASSERT_EQ(split.size(), 2);
+  ASSERT_TRUE(split.has_position_labels());
+  std::vector<int64_t> labels(4, 9);
+  EXPECT_EQ(split.copy_labels(0, 2, labels.data()), 2);
+  EXPECT_EQ(split.copy_labels(1, 2, labels.data() + 2), 1);
+  EXPECT_EQ(labels, (std::vector<int64_t>{-1, 2, 1, 9}));
+  SplitWriter wrong;
+  wrong.tokens(std::vector<uint16_t>{1, 2});
+  EXPECT_THROW(wrong.labels(std::vector<int32_t>{1}), Error);
+
+  const auto error = [&](const torch::Tensor& of_positions) {
+    write_tensors(dev_, {{{"tokens", torch::ones({3}, torch::kUInt8)},
+                          {"offsets", torch::tensor({0, 2, 3}, torch::kInt64)},
+                          {"position_labels", of_positions}},
+                         {}});
+    return error_text([&] { Split(dev_, 1, 3, 16); });
+  };
+  EXPECT_EQ(error(torch::tensor({0, -1, 2}, torch::kInt32)), "");
+  EXPECT_NE(
+      error(torch::tensor({0, -1, 3}, torch::kInt32)).find("label of sample 1 should be from"),
+      std::string::npos);
+  EXPECT_NE(
+      error(torch::tensor({0, -2, 2}, torch::kInt32)).find("label of sample 0 should be from"),
+      std::string::npos);
+  EXPECT_NE(error(torch::tensor({-1, -1, 2}, torch::kInt32)).find("sample 0 has no label"),
+            std::string::npos);
+  EXPECT_NE(error(torch::tensor({0, 1}, torch::kInt32)).find("should be one a token"),
+            std::string::npos);
+}
+
 TEST_F(Prepared, LargeVocabulariesTakeTwoBytes) {
   Manifest wide = manifest(1000);
   wide.task = "wide";

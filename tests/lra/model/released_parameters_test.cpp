@@ -63,7 +63,7 @@ TEST(ParameterRuleTest, WhoeverHasMoreThanATenthMoreIsWrittenDown) {
                                                  {"synthesizer", {8'653'458, 248'458}}}}};
   for (const std::string& name : protocol_names()) {
     const Protocol protocol = load_protocol(name);
-    if (protocol.regime != kFirstRegime) continue;
+    if (protocol.regime != kFirstRegime || !protocol.tasks.contains("image")) continue;
     Counts found;
     for (const AttentionEntry* entry : attention_entries()) {
       if (is_registered_by_a_test(*entry)) continue;
@@ -108,7 +108,7 @@ TEST(ReleasedFormTest, ParametersAreThoseWrittenDown) {
   json found = json::object();
   for (const std::string& name : protocol_names()) {
     const Protocol protocol = load_protocol(name);
-    if (protocol.regime != kFirstRegime) continue;
+    if (protocol.regime != kFirstRegime || !protocol.tasks.contains("image")) continue;
     for (const AttentionEntry* entry : attention_entries()) {
       if (is_registered_by_a_test(*entry)) continue;
       const Config config =

@@ -32,7 +32,8 @@ std::vector<ReachCase> reach_cases() {
   for (const std::string& protocol : protocol_names()) {
     const Protocol loaded = load_protocol(protocol);
     for (const auto& [task, settings] : loaded.tasks.items()) {
-      if (task != "pathx")
+      // Labels at positions stand behind what they need; causal models reach no further.
+      if (task != "pathx" && !lra::task(task).position_labels)
         cases.push_back({protocol, task});  // pathfinder's sizes, 16 times as long
     }
   }

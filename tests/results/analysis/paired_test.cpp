@@ -44,6 +44,35 @@ TEST(Paired, TheBootstrapOfTwoRunsEqualsItsExactDistribution) {
   }
 }
 
+// Eight positions of a sample that all are right or wrong together say no more than one.
+TEST(Paired, TheBootstrapOfPositionsDrawsSamples) {
+  const std::string a = "1101111010", b = "1100101010";
+  Predictions one_a = from_text(a), one_b = from_text(b), all_a, all_b;
+  for (size_t sample = 0; sample < a.size(); ++sample) {
+    for (int position = 0; position < 8; ++position) {
+      for (const auto& [all, text] : {std::pair{&all_a, &a}, {&all_b, &b}}) {
+        all->labels.push_back(1);
+        all->predicted.push_back((*text)[sample] == '1' ? 1 : 0);
+        all->samples.push_back(static_cast<int32_t>(sample));
+        all->positions.push_back(position);
+      }
+    }
+  }
+  const auto interval = [](const Predictions& x, const Predictions& y) {
+    const Predictions *of_x = &x, *of_y = &y;
+    return paired_bootstrap({&of_x, 1}, {&of_y, 1});
+  };
+  const stats::Interval expected = interval(one_a, one_b), found = interval(all_a, all_b);
+  EXPECT_NEAR(found.low, expected.low, 0.101);  // a step of one sample in ten
+  EXPECT_NEAR(found.high, expected.high, 0.101);
+  all_a.samples.clear();
+  all_b.samples.clear();
+  const stats::Interval independent = interval(all_a, all_b);
+  EXPECT_LT(independent.high - independent.low, 0.6 * (found.high - found.low));
+  all_a.samples.assign(all_a.labels.size(), 0);
+  EXPECT_THROW(interval(all_a, all_b), std::runtime_error) << "other samples";
+}
+
 TEST(Paired, TheBootstrapOfSeveralRunsDrawsRunsToo) {
   const json cases = paired_fixture()["drawn_bootstrap"];
   ASSERT_EQ(cases.size(), 2u);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "results/analysis/accuracy_cells.h"
+#include "results/statistics/statistics.h"
 #include "tests/results/examples.h"
 
 namespace lra {
@@ -46,6 +48,52 @@ TEST(Recipes, ALaterRegimeIsNamedAndRankedApart) {
   EXPECT_EQ(recipe_title(groups[1 - later]).find("regime"), std::string::npos);
   EXPECT_NE(recipe_notes(groups[later], tasks).front().find("ranked with results of regime 2021"),
             std::string::npos);
+}
+
+// Rows of labels at positions say what a position may read, and intervals are those of samples.
+TEST(Recipes, SayWhetherPositionsReadLaterOnes) {
+  const auto title = [](bool at_positions, const json& causal) {
+    std::vector<Result> results{example_result()};
+    if (at_positions) {
+      results[0].test->samples = 100;
+      results[0].test->ci95 = {0.3, 0.5};
+    }
+    if (!causal.is_null()) results[0].config["model"]["causal"] = causal;
+    const auto groups = group_by_recipe(results);
+    return recipe_title(groups[0]) + "; " + recipe_text(groups[0], {"listops"});
+  };
+  const auto holds = [](const std::string& text, const std::string& word) {
+    return text.find(", " + word) != std::string::npos;
+  };
+  for (const json& causal : {json(), json(false)}) {
+    EXPECT_FALSE(holds(title(false, causal), "causal"));
+    EXPECT_FALSE(holds(title(false, causal), "bidirectional"));
+    EXPECT_TRUE(holds(title(true, causal), "bidirectional"));
+  }
+  for (const bool at_positions : {false, true}) {
+    EXPECT_TRUE(holds(title(at_positions, true), "causal"));
+    EXPECT_FALSE(holds(title(at_positions, true), "bidirectional"));
+  }
+}
+
+TEST(Recipes, CellsOfPositionsHaveTheIntervalOfSamples) {
+  std::vector<Result> results{example_result("nystrom", 0), example_result("nystrom", 1)};
+  for (Result& r : results) {
+    r.test->samples = 20;
+    r.test->ci95 = {0.2, 0.6};
+  }
+  AccuracyCell cell{.ok = {&results[0]}};
+  EXPECT_DOUBLE_EQ(cell.interval().low, 20);
+  EXPECT_DOUBLE_EQ(cell.interval().high, 60);
+  cell.ok.push_back(&results[1]);
+  const stats::Interval of_20 =
+      stats::wilson_of_fraction(results[0].test->accuracy, results[0].test->independent());
+  EXPECT_NEAR(cell.interval().low, 100 * of_20.low, 1e-9) << "seeds that agree";
+  // A record of positions without its interval is none.
+  json record = make_result(results[0]);
+  EXPECT_EQ(parse_result(record).test->samples, 20);
+  record["test"].erase("ci95");
+  EXPECT_THROW(parse_result(record), std::runtime_error);
 }
 
 }  // namespace

@@ -127,11 +127,30 @@ TEST(ScorePlots, ShowSpeedAndAccuracyAndMemoryAsAnArea) {
   const std::string script = plot_script(plot);
   EXPECT_TRUE(contains(script, "set object 1 circle at screen ")) << script;
   EXPECT_TRUE(contains(script, "set output 'score-1.pdf'"));
+  EXPECT_FALSE(contains(plot.title[0], "stand-in"));
   // Machines are never mixed, and a record that does not say its batch has no speed.
   results[0].machine.cores = 64;
   EXPECT_TRUE(score_plots(results).empty());
   results[0] = plotted_run("a", 900, 10, 100);
   EXPECT_TRUE(score_plots(results).empty());
+}
+
+// Only a budget's tasks differ in it within a recipe.
+TEST(ScorePlots, NameStandInDataAmongReal) {
+  std::vector<Result> results;
+  for (const bool text : {false, true}) {
+    for (const char* name : {"a", "b"}) {
+      Result r = plotted_run(name, 900, 10, 100);
+      r.config["training"]["batch"] = 32;
+      r.budget = {.name = "quick", .tasks = "{}", .keys = {}};
+      if (text) r.task = r.data.fingerprint = "text";
+      results.push_back(r);
+    }
+  }
+  ASSERT_EQ(score_plots(results).size(), 1u);
+  EXPECT_FALSE(contains(score_plots(results)[0].title[0], "stand-in"));
+  for (Result& r : results) r.data.synthetic = r.task == "text";
+  EXPECT_TRUE(contains(score_plots(results)[0].title[0], "(stand-in data of text)"));
 }
 
 TEST(ScorePlots, NamesCoverNoCircleWhereThereIsRoom) {

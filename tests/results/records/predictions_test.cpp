@@ -18,6 +18,22 @@ TEST(Predictions, AreReadWithAndWithoutConfidence) {
   EXPECT_EQ(confident.confidence, (std::vector<float>{0.75f, 1.0f}));
 }
 
+TEST(Predictions, OfPositionsNameTheirSamples) {
+  const std::string header = "index,label,predicted,confidence,sample,position\n";
+  const Predictions read =
+      parse_predictions(header + "0,4,4,0.5,0,3\n1,5,4,0.25,0,7\n2,6,6,1,2,1\n");
+  EXPECT_EQ(read.samples, (std::vector<int32_t>{0, 0, 2}));
+  EXPECT_EQ(read.positions, (std::vector<int32_t>{3, 7, 1}));
+  EXPECT_EQ(read.correct(), 2);
+  for (const char* line : {"1,4,4,0.5", "1,4,4,0.5,0", "1,4,4,0.5,-1,2", "1,4,4,0.5,2,-1",
+                           "1,4,4,0.5,0,3", "1,4,4,0.5,2,3,1"}) {
+    EXPECT_TRUE(message_of([&] {
+                  parse_predictions(header + "0,4,4,0.5,1,3\n" + line + "\n");
+                }).starts_with("line 3: should be index 1"))
+        << line;
+  }
+}
+
 TEST(Predictions, NameTheLineThatIsWrong) {
   const auto reason = [](const std::string& text) {
     return message_of([&] { parse_predictions(text); });

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "tests/results/examples.h"
@@ -29,6 +30,54 @@ TEST(Statistics, WilsonIntervalRefusesWhatIsNoProportion) {
             "a proportion needs 0 <= correct <= count and count >= 1, not 5 of 0");
   EXPECT_THROW(wilson_interval(3, 2), std::runtime_error);
   EXPECT_THROW(wilson_interval(-1, 2), std::runtime_error);
+}
+
+// Examples that all agree within a cluster count once a cluster, those that do not as they are.
+TEST(Statistics, ClusteredIntervalsCountClustersThatAgreeOnce) {
+  const std::vector<Cluster> alike(50, {.correct = 4, .count = 4}), none(50, {.count = 4});
+  EXPECT_EQ(clustered_interval(alike).low, wilson_interval(50, 50).low);
+  EXPECT_EQ(clustered_interval(alike).high, 1);
+  EXPECT_EQ(clustered_interval(none).high, wilson_interval(0, 50).high);
+  std::vector<Cluster> whole, mixed;
+  for (int i = 0; i < 100; ++i) {
+    whole.push_back({.correct = i < 30 ? 4 : 0, .count = 4});
+    mixed.push_back({.correct = i % 5 == 0 ? 2 : 1, .count = 4});
+  }
+  // p (1 - p) over the variance of 100 means of 0 or 1, with divisor n - 1, is 99.
+  const Interval ci = clustered_interval(whole), of_99 = wilson_of_fraction(0.3, 99);
+  EXPECT_NEAR(ci.low, of_99.low, 1e-12);
+  EXPECT_NEAR(ci.high, of_99.high, 1e-12);
+  // Clusters that differ less than examples drawn one by one would give at most their number.
+  EXPECT_EQ(clustered_interval(mixed).low, wilson_interval(120, 400).low);
+  EXPECT_THROW(clustered_interval({}), std::runtime_error);
+}
+
+// Of clusters whose examples share a chance that is drawn for each, the interval holds the mean as
+// often as it says; Wilson's of all examples does not.
+TEST(Statistics, ClusteredIntervalsHoldTheMean) {
+  uint64_t state = 1;
+  const auto uniform = [&state] {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<double>(state >> 11) * 0x1p-53;
+  };
+  int held = 0, held_by_wilson = 0;
+  constexpr int kTrials = 1'000;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    std::vector<Cluster> clusters;
+    int64_t correct = 0;
+    for (int i = 0; i < 200; ++i) {
+      const double chance = uniform() < 0.5 ? 0.9 : 0.3;
+      Cluster cluster{.count = 8};
+      for (int j = 0; j < 8; ++j) cluster.correct += uniform() < chance ? 1 : 0;
+      correct += cluster.correct;
+      clusters.push_back(cluster);
+    }
+    const Interval ci = clustered_interval(clusters), wilson = wilson_interval(correct, 1'600);
+    held += ci.low <= 0.6 && 0.6 <= ci.high ? 1 : 0;
+    held_by_wilson += wilson.low <= 0.6 && 0.6 <= wilson.high ? 1 : 0;
+  }
+  EXPECT_NEAR(held, 0.95 * kTrials, 3 * std::sqrt(0.95 * 0.05 * kTrials));
+  EXPECT_LT(held_by_wilson, 0.85 * kTrials);
 }
 
 TEST(Statistics, StudentIntervalEqualsScipys) {

@@ -22,7 +22,7 @@ class CudaAttention : public testing::TestWithParam<ParityCase> {
   // By the emulated kernels, which do run.
   static std::vector<torch::Tensor> emulated(const ParityCase& c, ParityInputs& given,
                                              torch::ScalarType type) {
-    const ops::cuda::WithCpuTable with(lra_cuda_kernels());
+    const ops::cuda::WithHostTable with(lra_cuda_kernels());
     const int64_t before = emulator::launches();
     const auto results = given.results(c, Kernels::fused, type);
     EXPECT_GE(emulator::launches(), before + 3);
@@ -46,11 +46,7 @@ class CudaAttention : public testing::TestWithParam<ParityCase> {
                exact = given.results(c, Kernels::reference, torch::kDouble);
     for (size_t i = 0; i < exact.size(); ++i) {
       EXPECT_EQ(fused[i].scalar_type(), torch::kBFloat16) << i;
-      const auto off = [&](const torch::Tensor& x) {
-        const double size = std::max(exact[i].abs().max().item<double>(), 1.0);
-        return (x.to(torch::kDouble) - exact[i]).abs().max().item<double>() / size;
-      };
-      EXPECT_LT(off(fused[i]), std::max(2 * off(plain[i]), 4 * 0x1p-8)) << i;
+      expect_near_in_bfloat16(fused[i], plain[i], exact[i], i);
     }
   }
 };
@@ -138,7 +134,7 @@ class EveryCudaAttention : public testing::TestWithParam<const char*> {
     gradient_ = torch::randn({2, 1, 36, 8});
   }
   std::vector<torch::Tensor> results() const {
-    const ops::cuda::WithCpuTable with(lra_cuda_kernels());
+    const ops::cuda::WithHostTable with(lra_cuda_kernels());
     return evaluate(parse_attention(GetParam()),
                     {.width = 8, .heads = 1, .head_dim = 8, .max_length = 36}, torch::kFloat,
                     inputs_, mask_, gradient_);

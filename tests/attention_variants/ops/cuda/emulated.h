@@ -10,6 +10,7 @@
 namespace lra {
 
 enum class Device { cpu, emulated_gpu };
+constexpr Device kEmulatedGpu = Device::emulated_gpu;
 inline void PrintTo(Device device, std::ostream* to) {
   *to << (device == Device::cpu ? "cpu" : "emulated GPU");
 }
@@ -22,7 +23,7 @@ class OnDevice {
   }
 
  private:
-  std::optional<ops::cuda::WithCpuTable> table_;
+  std::optional<ops::cuda::WithHostTable> table_;
 };
 
 }  // namespace lra

@@ -1,0 +1,67 @@
+#include "harness/training/train_setup.h"
+
+#include <fmt/format.h>
+
+#include "harness/host/memory.h"
+#include "harness/host/runtime.h"
+#include "harness/processes/data_parallel.h"
+#include "harness/processes/processes.h"
+#include "harness/training/evaluation.h"
+
+namespace lra {
+
+void check_splits(const PreparedData& data, const Config& config) {
+  const EvaluationOptions& e = config.settings.evaluation;
+  for (const char* name : kSplits) {
+    const int64_t size = evaluation_split(data, config, name).size(),
+                  least = e.drop_last && std::string(name) != "train" ? e.batch : 1;
+    if (size < least) {
+      throw Error(fmt::format(
+          "the {} split has {} samples, fewer than {}{}", name, size, least,
+          least > 1 ? ", an evaluation batch: with evaluation.drop_last nothing is left" : ""));
+    }
+  }
+}
+
+json run_config_json(const TrainRequest& request, const Manifest& manifest, const json& identity,
+                     const std::optional<ContractRecord>& contract) {
+  json value = request.config.to_json();
+  value["identity"] = identity;
+  value["data"] = {{"directory", std::filesystem::absolute(request.data).string()},
+                   {"fingerprint", manifest.fingerprint()}};
+  RunSetting setting{.device = request.device.str(),
+                     .threads = request.threads,
+                     .software = host::software_json(),
+                     .contract = contract};
+  if (request.processes != nullptr) {
+    setting.processes = request.processes->size();
+    setting.engine = request.processes->engine();
+  }
+  value.update(make_run_setting(setting));
+  return value;
+}
+
+void limit_memory(const TrainRequest& request) {
+  if (!request.device.is_cpu()) return;
+  const int64_t sharers =
+      request.processes == nullptr ? 1 : colocated_ranks(*request.processes).on_host;
+  const int64_t limit =
+      request.memory_limit > 0 ? request.memory_limit : host::default_memory_limit() / sharers;
+  host::set_cpu_memory_limit(host::live_bytes(request.device) + limit);
+}
+
+std::unique_ptr<BatchFeed> training_feed(const TrainRequest& request, const PreparedData& data,
+                                         int64_t step) {
+  LoaderOptions options = loader_options(request.config);
+  options.batch = request.config.settings.training.batch;
+  if (const Processes* all = request.processes)
+    options.samples = share_of(options.batch, all->rank(), all->size());
+  options.shuffle = true;
+  std::vector<Split> splits = training_splits(data, request.config);
+  // A part of a GPU, so that no model runs out of memory for its data.
+  const int64_t room = request.device.is_cpu() ? 0 : host::default_memory_limit(request.device) / 4;
+  const FeedKind kind = feed_kind(splits, options, request.device, room);
+  return make_feed(kind, std::move(splits), options, request.device, step);
+}
+
+}  // namespace lra

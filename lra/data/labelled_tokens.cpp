@@ -1,0 +1,62 @@
+#include "lra/data/labelled_tokens.h"
+
+#include <fmt/ranges.h>
+
+#include <numeric>
+
+namespace lra {
+namespace {
+
+constexpr int64_t kMostSamples = 100'000'000;
+constexpr int kSplitShift = 40;  // streams of a split: its index above, the sample's below
+
+}  // namespace
+
+std::array<int64_t, 3> generated_counts(const PrepareOptions& options, const std::string& task,
+                                        const std::array<int64_t, 3>& otherwise) {
+  if (!options.source.empty())
+    throw UsageError("the task " + task + " is generated: it has no --source");
+  const std::array<int64_t, 3> given = {options.train, options.dev, options.test};
+  std::array<int64_t, 3> counts = otherwise;
+  for (size_t i = 0; i < 3; ++i) {
+    if (given[i] >= 0) counts[i] = given[i];
+    if (counts[i] < 1 || counts[i] > kMostSamples) {
+      throw UsageError(
+          fmt::format("--{} should be from 1 to {}, not {}", kSplits[i], kMostSamples, counts[i]));
+    }
+  }
+  return counts;
+}
+
+void write_labelled(const PrepareOptions& options, Manifest manifest, const json& settings,
+                    const std::array<int64_t, 3>& counts, const DrawSample& draw) {
+  manifest.source = "generated";
+  manifest.position_labels = true;
+  manifest.options = {{"seed", options.seed}};
+  for (size_t i = 0; i < 3; ++i) manifest.options[kSplits[i]] = counts[i];
+  manifest.options.update(settings);
+  if (already_prepared(options.out, manifest)) return;
+
+  const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+  int64_t done = 0;
+  std::map<std::string, SplitWriter> splits;
+  for (size_t split = 0; split < 3; ++split) {
+    SplitWriter& writer = splits[kSplits[split]];
+    for (int64_t i = 0; i < counts[split]; ++i) {
+      if (options.stop != nullptr && *options.stop)
+        throw Error("stopped while generating " + manifest.task + "; nothing was written");
+      CounterRandom random(options.seed, (uint64_t{split} << kSplitShift) | uint64_t(i));
+      const LabelledTokens sample = draw(random, split, i);
+      writer.tokens(sample.tokens);
+      writer.labels(sample.labels);
+      if (options.progress && ++done % 4096 == 0) options.progress(done, total, "generate");
+    }
+  }
+  write_prepared(options.out, manifest, splits);
+}
+
+std::string ids_text(std::span<const uint16_t> ids) {
+  return fmt::format("{}", fmt::join(ids, " "));
+}
+
+}  // namespace lra

@@ -1,0 +1,126 @@
+// Selective copying and induction heads: the structure of every sample, and that what is random is
+// uniform.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <boost/math/distributions/chi_squared.hpp>
+#include <vector>
+
+#include "lra/tasks/induction/induction.h"
+#include "lra/tasks/selective_copying/selective_copying.h"
+#include "tests/support/scratch.h"
+
+namespace lra {
+namespace {
+
+constexpr int64_t kSamples = 4'000;
+
+// The p-value of equal chances.
+double p_of_uniform(const std::vector<double>& counts) {
+  double all = 0, statistic = 0;
+  for (const double count : counts) all += count;
+  const double expected = all / static_cast<double>(counts.size());
+  for (const double count : counts) statistic += (count - expected) * (count - expected) / expected;
+  const boost::math::chi_squared distribution(static_cast<double>(counts.size() - 1));
+  return boost::math::cdf(boost::math::complement(distribution, statistic));
+}
+
+TEST(SelectiveCopying, AsksForTheTokensInTheirOrder) {
+  const selective_copying::Options options{.noise = 13, .tokens = 5, .alphabet = 10};
+  std::vector<double> places(18, 0), tokens(8, 0);
+  for (uint64_t i = 0; i < kSamples; ++i) {
+    CounterRandom random(1, i);
+    const LabelledTokens s = selective_copying::draw_sample(random, options);
+    ASSERT_EQ(s.tokens.size(), 23u);
+    std::vector<int32_t> kept;
+    for (size_t at = 0; at < 18; ++at) {
+      EXPECT_EQ(s.labels[at], -1);
+      if (s.tokens[at] == 0) continue;
+      EXPECT_LE(s.tokens[at], 8);
+      ++places[at];
+      ++tokens[s.tokens[at] - 1u];
+      kept.push_back(s.tokens[at]);
+    }
+    EXPECT_EQ(kept, std::vector<int32_t>(s.labels.begin() + 18, s.labels.end()));
+    EXPECT_EQ(std::count(s.tokens.begin() + 18, s.tokens.end(), 9), 5) << "markers";
+  }
+  EXPECT_GT(p_of_uniform(places), 1e-3);
+  EXPECT_GT(p_of_uniform(tokens), 1e-3);
+}
+
+TEST(SelectiveCopying, TakesSizesWithoutNoiseAndRefusesSmallAlphabets) {
+  CounterRandom random(1, 1);
+  const LabelledTokens s = selective_copying::draw_sample(random, {.noise = 0, .tokens = 3});
+  EXPECT_TRUE(std::equal(s.labels.begin() + 3, s.labels.end(), s.tokens.begin()));
+  const Scratch scratch;
+  for (const json& wrong : {json{{"alphabet", 2}}, json{{"alphabet", 17}}, json{{"tokens", 0}}}) {
+    EXPECT_THROW(task("selective_copying").prepare({.out = scratch.path(), .settings = wrong}),
+                 UsageError)
+        << wrong;
+  }
+}
+
+TEST(Induction, TheLastTriggerAsksForWhatStoodBehindTheFirst) {
+  for (const auto& [copied, triggers] : {std::pair{1, 1}, {1, 3}, {3, 4}}) {
+    const induction::Options options{.copied = copied, .num_triggers = triggers};
+    std::vector<double> answers(14, 0);
+    int64_t single = 0;
+    for (uint64_t i = 0; i < kSamples; ++i) {
+      CounterRandom random(2, i);
+      const LabelledTokens s =
+          induction::draw_sample(random, 40, options, induction::TrainLabels::copied);
+      ASSERT_EQ(s.tokens.size(), 40u);
+      const size_t last = 40 - static_cast<size_t>(copied);
+      ASSERT_EQ(s.tokens[last], induction::kTrigger);
+      std::vector<size_t> found;
+      for (size_t at = 0; at < last; ++at) {
+        EXPECT_EQ(s.labels[at], -1);
+        EXPECT_TRUE(s.tokens[at] >= 1 && s.tokens[at] <= induction::kTrigger);
+        if (s.tokens[at] == induction::kTrigger) found.push_back(at);
+      }
+      ASSERT_FALSE(found.empty());
+      single += found.size() == 1 ? 1 : 0;
+      for (const size_t trigger : found) {
+        for (size_t k = 0; std::cmp_less(k, copied); ++k)
+          EXPECT_EQ(s.tokens[trigger + 1 + k], s.labels[last + k]) << "copy " << k;
+      }
+      for (size_t k = 0; std::cmp_less(k, copied - 1); ++k)
+        EXPECT_EQ(s.tokens[last + 1 + k], s.labels[last + k]);
+      ++answers[static_cast<size_t>(s.labels[last]) - 1];
+    }
+    EXPECT_GT(p_of_uniform(answers), 1e-3);
+    if (triggers == 1) {
+      EXPECT_EQ(single, kSamples);
+    } else {
+      EXPECT_GT(single, kSamples * 45 / 100) << "half by design, and where triggers are too close";
+      EXPECT_LT(single, kSamples * 70 / 100);
+    }
+  }
+}
+
+TEST(Induction, TrainingMayLabelEveryNextToken) {
+  CounterRandom one(2, 5), same(2, 5);
+  const LabelledTokens all = induction::draw_sample(one, 24, {}, induction::TrainLabels::all),
+                       copied =
+                           induction::draw_sample(same, 24, {}, induction::TrainLabels::copied);
+  EXPECT_EQ(all.tokens, copied.tokens);
+  for (size_t at = 0; at + 1 < all.tokens.size(); ++at)
+    EXPECT_EQ(all.labels[at], all.tokens[at + 1]);
+  EXPECT_EQ(all.labels.back(), copied.labels.back());
+}
+
+TEST(Induction, TestsAtALengthOfItsOwn) {
+  const Scratch scratch;
+  const auto prepare = [&](const json& settings) {
+    task("induction")
+        .prepare({.out = scratch.path(), .train = 3, .dev = 2, .test = 2, .settings = settings});
+  };
+  EXPECT_THROW(prepare({{"length", 5}, {"copied", 2}}), UsageError);
+  prepare({{"length", 32}, {"test_length", 48}});
+  const PreparedData data = open_data(scratch.path(), "induction", /*check_hashes=*/true);
+  EXPECT_EQ(data.split("train").length(0), 32);
+  EXPECT_EQ(data.split("test").length(0), 48);
+}
+
+}  // namespace
+}  // namespace lra
