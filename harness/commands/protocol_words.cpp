@@ -43,8 +43,15 @@ std::string wrapped(const std::string& first, const std::string& text) {
   return result + line + "\n";
 }
 
+// "[{match [slow], lr 0.001}]" of what is no single value: it can be broken between its words.
 std::string value_text(const json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_structured()) return value.dump();
+  std::vector<std::string> parts;
+  for (const auto& [key, inner] : value.items())
+    parts.push_back(value.is_object() ? key + " " + value_text(inner) : value_text(inner));
+  const std::string text = fmt::format("{}", fmt::join(parts, ", "));
+  return value.is_object() ? "{" + text + "}" : "[" + text + "]";
 }
 std::string value_text(const std::optional<json>& value) {
   return value ? value_text(*value) : "–";
