@@ -11,7 +11,7 @@
 namespace lra {
 namespace {
 
-std::vector<std::filesystem::path> fixtures() {
+std::vector<std::filesystem::path> mixer_fixtures() {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(LRA_SOURCE_DIR "/tests/fixtures")) {
     if (entry.path().filename().string().starts_with("mixer-")) paths.push_back(entry.path());
@@ -21,7 +21,7 @@ std::vector<std::filesystem::path> fixtures() {
 }
 
 // The largest deviation from the peer in output and gradients, relative to its largest value.
-double deviation(const std::filesystem::path& path, torch::ScalarType type) {
+double mixer_deviation(const std::filesystem::path& path, torch::ScalarType type) {
   const TensorFile fixture = read_tensors(path);
   const torch::Tensor x = fixture.at("x").to(type).requires_grad_();
   const auto attention = make_attention(
@@ -55,11 +55,11 @@ double deviation(const std::filesystem::path& path, torch::ScalarType type) {
 }
 
 TEST(MixerParity, OutputsAndGradientsAreThoseOfPublicPackages) {
-  ASSERT_GE(fixtures().size(), 5u);
-  for (const std::filesystem::path& path : fixtures()) {
+  ASSERT_GE(mixer_fixtures().size(), 5u);
+  for (const std::filesystem::path& path : mixer_fixtures()) {
     const bool exact = read_tensors(path).at("x").scalar_type() == torch::kDouble;
-    EXPECT_LT(deviation(path, torch::kDouble), exact ? 1e-12 : 1e-5) << path;
-    EXPECT_LT(deviation(path, torch::kFloat), 1e-5) << path;
+    EXPECT_LT(mixer_deviation(path, torch::kDouble), exact ? 1e-12 : 1e-5) << path;
+    EXPECT_LT(mixer_deviation(path, torch::kFloat), 1e-5) << path;
   }
 }
 
