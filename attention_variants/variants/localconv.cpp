@@ -31,7 +31,7 @@ struct LocalConvOptions {
 class LocalConvolution : public SequenceMixer {
  public:
   LocalConvolution(const AttentionContext& context, const LocalConvOptions& options)
-      : SequenceMixer(context), options_(options) {
+      : SequenceMixer(context), given_(options), options_(options) {
     options_.one_sided = options.one_sided || context.causal;
     const int64_t inputs = options.depthwise ? 1 : context.width;
     weight_ =
@@ -41,7 +41,7 @@ class LocalConvolution : public SequenceMixer {
 
   bool length_invariant() const override { return true; }
   bool capturable() const override { return true; }
-  json options() const override { return write_fields(options_); }
+  json options() const override { return write_fields(given_); }
 
   int64_t flops(int64_t batch, int64_t length) const override {
     return 2 * batch * length * weight_.numel();
@@ -61,8 +61,9 @@ class LocalConvolution : public SequenceMixer {
   }
 
  private:
-  LocalConvOptions options_;
-  torch::Tensor weight_;  // [D,1,K] or [D,D,K]
+  const LocalConvOptions given_;
+  LocalConvOptions options_;  // one-sided where the model is causal
+  torch::Tensor weight_;      // [D,1,K] or [D,D,K]
 };
 
 [[maybe_unused]] const bool localconv_registered =

@@ -29,7 +29,7 @@ struct LongConvOptions {
 class LongConvolution : public SequenceMixer {
  public:
   LongConvolution(const AttentionContext& context, const LongConvOptions& options)
-      : SequenceMixer(context), options_(options) {
+      : SequenceMixer(context), given_(options), options_(options) {
     options_.bidirectional = options.bidirectional && !context.causal;
     const int64_t taps = options_.bidirectional ? 2 * context.max_length - 1 : context.max_length;
     taps_ = register_parameter("taps", torch::randn({context.width, taps}) * options.init);
@@ -39,7 +39,7 @@ class LongConvolution : public SequenceMixer {
   bool length_invariant() const override { return true; }
   // A dropout draws in every pass.
   bool capturable() const override { return options_.dropout == 0; }
-  json options() const override { return write_fields(options_); }
+  json options() const override { return write_fields(given_); }
 
   int64_t flops(int64_t batch, int64_t length) const override {
     return ops::long_convolution_flops({.batch = batch, .length = length, .width = context_.width});
@@ -60,9 +60,10 @@ class LongConvolution : public SequenceMixer {
   }
 
  private:
-  LongConvOptions options_;
-  torch::Tensor taps_;  // [D,2Nmax-1] of lags 1-Nmax to Nmax-1, or [D,Nmax]
-  torch::Tensor skip_;  // Δ [D]
+  const LongConvOptions given_;
+  LongConvOptions options_;  // one-sided where the model is causal
+  torch::Tensor taps_;       // [D,2Nmax-1] of lags 1-Nmax to Nmax-1, or [D,Nmax]
+  torch::Tensor skip_;       // Δ [D]
 };
 
 [[maybe_unused]] const bool longconv_registered =

@@ -34,7 +34,7 @@ struct LruOptions {
 class LruAttention : public SequenceMixer {
  public:
   LruAttention(const AttentionContext& context, const LruOptions& options)
-      : SequenceMixer(context), options_(options) {
+      : SequenceMixer(context), given_(options), options_(options) {
     options_.bidirectional = options.bidirectional && !context.causal;
     const double low = options.r_min * options.r_min, high = options.r_max * options.r_max;
     if (low > high) {
@@ -65,7 +65,7 @@ class LruAttention : public SequenceMixer {
     if (options_.normalise) return {"nu", "theta", "gamma", "b"};
     return {"nu", "theta", "b"};
   }
-  json options() const override { return write_fields(options_); }
+  json options() const override { return write_fields(given_); }
 
   int64_t flops(int64_t batch, int64_t length) const override {
     return ops::diagonal_scan_flops(
@@ -95,7 +95,8 @@ class LruAttention : public SequenceMixer {
   }
 
  private:
-  LruOptions options_;
+  const LruOptions given_;
+  LruOptions options_;                // one-sided where the model is causal
   torch::Tensor nu_, theta_, gamma_;  // [P]
   torch::Tensor b_, c_;               // [P,D,2], [1 or 2,D,P,2]
   torch::Tensor skip_;                // Δ [D]

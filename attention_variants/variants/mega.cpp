@@ -44,7 +44,7 @@ struct MegaOptions {
 class MegaAttention : public SequenceMixer {
  public:
   MegaAttention(const AttentionContext& context, const MegaOptions& options)
-      : SequenceMixer(context), options_(options) {
+      : SequenceMixer(context), given_(options), options_(options) {
     options_.bidirectional = options.bidirectional && !context.causal;
     const int64_t width = context.width, e = options.hidden, z = options.z, modes = options.ema,
                   channels = options_.bidirectional ? 2 * width : width;
@@ -73,7 +73,7 @@ class MegaAttention : public SequenceMixer {
 
   bool length_invariant() const override { return true; }
   bool capturable() const override { return true; }
-  json options() const override { return write_fields(options_); }
+  json options() const override { return write_fields(given_); }
 
   int64_t flops(int64_t batch, int64_t length) const override {
     const int64_t width = context_.width, e = options_.hidden, z = options_.z,
@@ -183,7 +183,8 @@ class MegaAttention : public SequenceMixer {
     return found.masked_fill(hidden, 0);
   }
 
-  MegaOptions options_;
+  const MegaOptions given_;
+  MegaOptions options_;                         // one-sided where the model is causal
   torch::Tensor delta_, alpha_, beta_, gamma_;  // [D or 2D,h]
   torch::Tensor omega_;                         // [D]
   torch::nn::Linear value_{nullptr}, mixed_{nullptr}, hidden_{nullptr};

@@ -86,7 +86,7 @@ Modes modes_of(S4DInit init, int64_t state) {
 class S4DAttention : public SequenceMixer {
  public:
   S4DAttention(const AttentionContext& context, const S4DOptions& options)
-      : SequenceMixer(context), options_(options) {
+      : SequenceMixer(context), given_(options), options_(options) {
     options_.bidirectional = options.bidirectional && !context.causal;
     const int64_t width = context.width, half = options.state / 2,
                   copies = options.copies == 0 ? width : options.copies;
@@ -117,7 +117,7 @@ class S4DAttention : public SequenceMixer {
   std::vector<std::string> slow_parameters() const override {
     return {"log_a_re", "a_im", "b", "dt"};
   }
-  json options() const override { return write_fields(options_); }
+  json options() const override { return write_fields(given_); }
 
   /// Of the taps, 8 a mode, and of the convolution.
   int64_t flops(int64_t batch, int64_t length) const override {
@@ -175,7 +175,8 @@ class S4DAttention : public SequenceMixer {
     return torch::matmul(of_far.transpose(2, 3), of_near).flatten(2).narrow(2, 0, length);
   }
 
-  S4DOptions options_;
+  const S4DOptions given_;
+  S4DOptions options_;             // one-sided where the model is causal
   torch::Tensor log_a_re_, a_im_;  // A = -exp(log_a_re) + i a_im [copies,S]
   torch::Tensor b_, c_;            // [copies,S,2], [1 or 2,D,S,2]
   torch::Tensor step_, skip_;      // dt as dt says, and Δ: [D]

@@ -59,7 +59,7 @@ torch::Tensor truncated_normal(at::IntArrayRef sizes, double deviation) {
 class S5Attention : public SequenceMixer {
  public:
   S5Attention(const AttentionContext& context, const S5Options& options)
-      : SequenceMixer(context), options_(options) {
+      : SequenceMixer(context), given_(options), options_(options) {
     options_.bidirectional = options.bidirectional && !context.causal;
     check_options();
     const int64_t width = context.width, state = options.state, block = state / options.blocks;
@@ -85,7 +85,7 @@ class S5Attention : public SequenceMixer {
   std::vector<std::string> slow_parameters() const override {
     return {"transition", "b", "log_step"};
   }
-  json options() const override { return write_fields(options_); }
+  json options() const override { return write_fields(given_); }
 
   int64_t flops(int64_t batch, int64_t length) const override {
     return ops::diagonal_scan_flops(
@@ -148,7 +148,8 @@ class S5Attention : public SequenceMixer {
     return state_space::parts_of(torch::matmul(drawn.unsqueeze(-2), v).squeeze(-2).flatten(2));
   }
 
-  S5Options options_;
+  const S5Options given_;
+  S5Options options_;         // one-sided where the model is causal
   torch::Tensor transition_;  // Λ [P,2]
   torch::Tensor b_, c_;       // V⁻¹ B [P,D,2], C V [1 or 2,D,P,2]
   torch::Tensor log_step_;    // [P]

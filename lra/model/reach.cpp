@@ -22,7 +22,7 @@ std::vector<TokenReach> token_reach(const Task& task, Config config, int64_t len
   for (const int64_t position : positions) {
     torch::Tensor other = tokens.clone();
     torch::Tensor token = other.index({0, 0, position});
-    token.copy_(token.remainder(ids) + 1);
+    token.copy_((token + ids / 2).remainder(ids) + 1);  // of pixels a large change
     reach.push_back({position, (model.forward(other, mask) - logits).abs().max().item<double>()});
   }
   return reach;

@@ -82,7 +82,8 @@ class FourierConvolution : public torch::autograd::Function<FourierConvolution> 
     for (int64_t b = 0; b < x.size(0); b += together) {
       const int64_t count = std::min(together, x.size(0) - b);
       torch::Tensor of_grad = spectrum(gradient.narrow(0, b, count), period);
-      grad_response += (spectrum(x.narrow(0, b, count), period).conj_physical_() * of_grad).sum(0);
+      grad_response +=
+          (torch::conj_physical(spectrum(x.narrow(0, b, count), period)) * of_grad).sum(0);
       synthesise(of_grad.mul_(turned), period, grad_x.narrow(0, b, count));
     }
     const torch::Tensor circular = torch::fft::irfft(grad_response, period);

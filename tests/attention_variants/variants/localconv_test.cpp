@@ -37,8 +37,8 @@ TEST(LocalConv, EqualsTheSumOverTaps) {
 }
 
 TEST(LocalConv, IsOneSidedWhereItIsCausal) {
-  expect_causal("localconv[kernel=5]", {{"one_sided", true}});
-  expect_causal("localconv[kernel=5,depthwise=false]", {{"one_sided", true}});
+  expect_causal("localconv[kernel=5]");
+  expect_causal("localconv[kernel=5,depthwise=false]");
   expect_reads_ahead("localconv[kernel=5]");
 }
 
@@ -50,7 +50,8 @@ TEST(LocalConv, AStackSeesLayersTimesHalfTheKernel) {
   const torch::Tensor mask = torch::ones({1, 41}, torch::kBool);
   torch::Tensor out = x;
   for (int layer = 0; layer < 3; ++layer) out = attention->forward(out, mask);
-  const torch::Tensor reached = out[0].abs().sum(-1).gt(0);
+  // In float64 the convolution goes by transforms, whose rounding reaches everywhere.
+  const torch::Tensor reached = out[0].abs().sum(-1).gt(1e-12);
   const torch::Tensor expected = (torch::arange(41) - 20).abs().le(6);
   EXPECT_TRUE(torch::equal(reached, expected));
 }

@@ -34,7 +34,7 @@ TEST(LongConv, EqualsTheDoubleSum) {
 }
 
 TEST(LongConv, IsOneSidedWhereItIsCausal) {
-  expect_causal("longconv[init=1]", {{"bidirectional", false}});
+  expect_causal("longconv[init=1]");
   expect_reads_ahead("longconv[init=1]");
 }
 

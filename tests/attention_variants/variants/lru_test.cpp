@@ -43,7 +43,7 @@ TEST(Lru, EqualsItsRecurrence) {
 }
 
 TEST(Lru, IsOneSidedWhereItIsCausal) {
-  expect_causal("lru[state=8,bidirectional=true]", {{"bidirectional", false}});
+  expect_causal("lru[state=8,bidirectional=true]");
   expect_reads_ahead("lru[state=8,bidirectional=true]");
 }
 

@@ -128,7 +128,7 @@ TEST(Mega, ChunksOfAllPositionsAreNone) {
 
 TEST(Mega, IsOneSidedWhereItIsCausal) {
   for (const char* spec : {"mega[z=4,hidden=5]", "mega[z=4,hidden=5,attention=laplace,chunk=16]"}) {
-    expect_causal(spec, {{"bidirectional", false}});
+    expect_causal(spec);
     expect_reads_ahead(spec);
     const auto attention = mixer(spec, /*causal=*/true);
     const MixerRows in = mixer_rows({9, 4}, 9);

@@ -66,7 +66,7 @@ TEST(S4D, EqualsItsRecurrence) {
 }
 
 TEST(S4D, IsOneSidedWhereItIsCausal) {
-  expect_causal("s4d[state=8]", {{"bidirectional", false}});
+  expect_causal("s4d[state=8]");
   expect_reads_ahead("s4d[state=8]");
 }
 

@@ -50,7 +50,7 @@ TEST(S5, EqualsItsRecurrence) {
 }
 
 TEST(S5, IsOneSidedWhereItIsCausal) {
-  expect_causal("s5[state=8]", {{"bidirectional", false}});
+  expect_causal("s5[state=8]");
   expect_reads_ahead("s5[state=8]");
 }
 

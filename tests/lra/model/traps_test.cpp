@@ -89,8 +89,10 @@ TEST_P(Reach, EveryVariantsAnswerDependsOnTheMiddleAndOnTheEnd) {
       positions.insert(positions.begin(), exempt->positions.begin(), exempt->positions.end());
     const Task read = task(task_name, config.settings.input.brackets);
     const std::vector<TokenReach> reach = token_reach(read, config, kReachLength, positions);
+    // Recurrent mixers start by weighing one token of many little; rounding is below 1e-13.
+    const double seen = config.attention.name == "lru" ? 1e-8 : 1e-6;
     for (size_t i = 0; i < reach.size() - own; ++i) {
-      EXPECT_GT(reach[i].change, 1e-6) << config.attention.name << ", token " << reach[i].position;
+      EXPECT_GT(reach[i].change, seen) << config.attention.name << ", token " << reach[i].position;
     }
     if (exempt) {
       EXPECT_LE(std::min(reach[2].change, reach[3].change), 1e-6)
