@@ -56,7 +56,8 @@ TEST(TrainedGroupsTest, TheFirstMatchWins) {
 }
 
 TEST(TrainedGroupsTest, SlowMayBeNone) {
-  EXPECT_EQ(trained_groups(toy_model(), options_with(R"([{"match": ["slow"], "lr": 1}])")).size(), 1u);
+  EXPECT_EQ(trained_groups(toy_model(), options_with(R"([{"match": ["slow"], "lr": 1}])")).size(),
+            1u);
 }
 
 TEST(TrainedGroupsTest, RefuseWhatMatchesNothing) {
