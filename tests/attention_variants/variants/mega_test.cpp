@@ -78,7 +78,7 @@ torch::Tensor equations(const Attention& attention, const torch::Tensor& u,
                          parameter(attention, name + ".bias"));
   };
   torch::Tensor mean = average(attention, u, 0, /*reversed=*/false);
-  if (attention.options()["bidirectional"])
+  if (attention.options()["bidirectional"] && !causal)
     mean = mean + average(attention, u, u.size(2), /*reversed=*/true);
   const torch::Tensor m = torch::silu(mean + parameter(attention, "omega") * u),
                       v = torch::silu(linear("value", u));
