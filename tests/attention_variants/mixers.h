@@ -138,4 +138,29 @@ inline void expect_linear_memory(const std::string& spec) {
   }
 }
 
+/// A diagonal recurrence as its equations stand, position by position: s_t = transition s_{t-1} +
+/// gain (B u_t), y_t = factor Re(C s_t), and skip u_t once; the second C is of the reversed one.
+struct Recurrence {
+  torch::Tensor transition, gain;  // [P]
+  torch::Tensor b, c;              // [P,D], [directions,D,P], complex
+  torch::Tensor skip;              // [D]
+  double factor = 1;
+};
+inline torch::Tensor recur(const Recurrence& r, const torch::Tensor& u) {
+  const int64_t length = u.size(1);
+  std::vector<torch::Tensor> rows(static_cast<size_t>(length));
+  for (int64_t direction = 0; direction < r.c.size(0); ++direction) {
+    torch::Tensor state = torch::zeros({u.size(0), r.b.size(0)}, torch::kComplexDouble);
+    for (int64_t i = 0; i < length; ++i) {
+      const int64_t t = direction == 0 ? i : length - 1 - i;
+      const torch::Tensor input = torch::complex(u.select(1, t), torch::zeros_like(u.select(1, t)));
+      state = r.transition * state + r.gain * input.matmul(r.b.t());
+      torch::Tensor& row = rows[static_cast<size_t>(t)];
+      const torch::Tensor read = r.factor * torch::real(state.matmul(r.c[direction].t()));
+      row = direction == 0 ? read + r.skip * u.select(1, t) : row + read;
+    }
+  }
+  return torch::stack(rows, 1);
+}
+
 }  // namespace lra

@@ -16,20 +16,13 @@ torch::Tensor lru_recurrence(const Attention& attention, const torch::Tensor& u)
   const torch::Tensor scale = attention.options()["normalise"]
                                   ? parameter(attention, "gamma").exp()
                                   : torch::ones({b.size(0)}, torch::kDouble);
-  const int64_t length = u.size(1);
-  std::vector<torch::Tensor> rows(static_cast<size_t>(length));
-  for (int64_t direction = 0; direction < c.size(0); ++direction) {
-    torch::Tensor state = torch::zeros({u.size(0), b.size(0)}, torch::kComplexDouble);
-    for (int64_t i = 0; i < length; ++i) {
-      const int64_t t = direction == 0 ? i : length - 1 - i;
-      const torch::Tensor input = torch::complex(u.select(1, t), torch::zeros_like(u.select(1, t)));
-      state = transition * state + scale * input.matmul(b.t());
-      torch::Tensor& row = rows[static_cast<size_t>(t)];
-      const torch::Tensor read = torch::real(state.matmul(c[direction].t()));
-      row = direction == 0 ? read + parameter(attention, "skip") * u.select(1, t) : row + read;
-    }
-  }
-  return torch::stack(rows, 1);
+  return recur({.transition = transition,
+                .gain = scale,
+                .b = b,
+                .c = c,
+                .skip = parameter(attention, "skip"),
+                .factor = 1},
+               u);
 }
 
 TEST(Lru, EqualsItsRecurrence) {

@@ -22,20 +22,13 @@ torch::Tensor s5_recurrence(const Attention& attention, const torch::Tensor& u) 
     transition = (1 + poles * step / 2) / (1 - poles * step / 2);
     gain = step / (1 - poles * step / 2);
   }
-  const int64_t length = u.size(1);
-  std::vector<torch::Tensor> rows(static_cast<size_t>(length));
-  for (int64_t direction = 0; direction < c.size(0); ++direction) {
-    torch::Tensor state = torch::zeros({u.size(0), b.size(0)}, torch::kComplexDouble);
-    for (int64_t i = 0; i < length; ++i) {
-      const int64_t t = direction == 0 ? i : length - 1 - i;
-      const torch::Tensor input = torch::complex(u.select(1, t), torch::zeros_like(u.select(1, t)));
-      state = transition * state + gain * input.matmul(b.t());
-      torch::Tensor& row = rows[static_cast<size_t>(t)];
-      const torch::Tensor read = 2 * torch::real(state.matmul(c[direction].t()));
-      row = direction == 0 ? read + parameter(attention, "skip") * u.select(1, t) : row + read;
-    }
-  }
-  return torch::stack(rows, 1);
+  return recur({.transition = transition,
+                .gain = gain,
+                .b = b,
+                .c = c,
+                .skip = parameter(attention, "skip"),
+                .factor = 2},
+               u);
 }
 
 TEST(S5, EqualsItsRecurrence) {
