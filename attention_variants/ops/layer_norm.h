@@ -1,6 +1,8 @@
-// Layer normalisation of rows, and its sum over a sequence. The own kernels pass over padding and
+// Layer normalisation of rows, and its mean over a sequence. The own kernels pass over padding and
 // are differentiable once.
 #pragma once
+
+#include <cstdint>
 
 #include "attention_variants/ops/linear.h"
 #include "attention_variants/ops/types.h"
@@ -25,17 +27,22 @@ struct LayerNormCall {
 torch::Tensor layer_norm(Kernels asked, const torch::Tensor& x, const RowNorm& norm,
                          const torch::Tensor& mask = {});
 
-struct LayerNormSumCall {
+struct LayerNormMeanCall {
   using Result = torch::Tensor;
   using Shape = NormShape;
   torch::Tensor x;
   RowNorm norm;
   torch::Tensor mask;
+  int64_t over = 0;
 };
 
-/// The sum of the rows of layer_norm(x) where mask [B,N] is true: x [B,N,D] -> [B,D]. The own
-/// kernel stores nothing that is normalised.
-torch::Tensor layer_norm_sum(Kernels asked, const torch::Tensor& x, const RowNorm& norm,
-                             const torch::Tensor& mask);
+/// mean_of_rows() of the rows of layer_norm(x), x [B,N,D] -> [B,D]. The own kernels store nothing
+/// that is normalised.
+torch::Tensor layer_norm_mean(Kernels asked, const torch::Tensor& x, const RowNorm& norm,
+                              const torch::Tensor& mask, int64_t over = 0);
+
+/// The mean of rows where mask [B,N] is true, given their sum [B,D]: divided by `over`, or where
+/// that is 0 by their number, at least 1.
+torch::Tensor mean_of_rows(const torch::Tensor& sum, const torch::Tensor& mask, int64_t over = 0);
 
 }  // namespace lra::ops

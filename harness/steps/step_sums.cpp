@@ -10,9 +10,9 @@ void StepSums::set(double loss, int64_t correct) {
   sums_[1].fill_(static_cast<double>(correct));
 }
 
-void StepSums::add(const torch::Tensor& loss, const torch::Tensor& correct) {
+void StepSums::add(const torch::Tensor& sums) {
   const torch::NoGradGuard no_grad;
-  sums_.add_(torch::stack({loss.detach().to(torch::kDouble), correct.to(torch::kDouble)}));
+  sums_.add_(sums);
 }
 
 void StepSums::read(double& loss, int64_t& correct) const {

@@ -13,8 +13,8 @@ class StepSums {
   explicit StepSums(torch::Device device);
 
   void set(double loss, int64_t correct);
-  /// loss [] and correct [], of any type, on the device.
-  void add(const torch::Tensor& loss, const torch::Tensor& correct);
+  /// [2], loss and correct predictions, of any type, on the device.
+  void add(const torch::Tensor& sums);
   void read(double& loss, int64_t& correct) const;
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attention_variants/ops/autocast.h"
+#include "attention_variants/ops/cross_entropy.h"
 #include "attention_variants/ops/padding.h"
 #include "attention_variants/python_host.h"
 #include "harness/host/signals.h"
@@ -143,7 +144,7 @@ bool Learner::share_gradients(BatchFeed& feed, TrainState& at) {
   const torch::Tensor sums = torch::tensor(
       {loss, static_cast<double>(correct), host::stop_requested() ? 1.0 : 0.0}, torch::kDouble);
   processes_->sum(sums);
-  sums_.add(sums[0].to(device_), sums[1].to(device_));
+  sums_.add(sums.narrow(0, 0, 2).to(device_));
   sum_gradients(*processes_, model_.parameters(), gradients_);
   return sums[2].item<double>() > 0;
 }
@@ -160,10 +161,9 @@ void Learner::add_part(const Batch& samples, Range part, StepSums& sums) {
     logits = model_.forward(piece(samples.tokens), mask, places);
   }
   logits = logits.to(torch::kFloat32);
-  const auto loss = torch::nn::functional::cross_entropy(
-      logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
-  run_backward(loss / static_cast<double>(labels_));
-  sums.add(loss, (logits.detach().argmax(-1) == labels).sum());
+  const auto loss = ops::cross_entropy(config_.settings.kernels, logits, labels, labels_);
+  run_backward(logits, loss.gradient);
+  sums.add(loss.sums);
 }
 
 void Learner::clip_gradients() {

@@ -43,11 +43,9 @@ torch::Tensor pool(const torch::Tensor& rows, const torch::Tensor& mask, const N
       break;
   }
   if (mean_of_all(o)) return normed(x).mean(1);
-  const auto weight = mask.unsqueeze(-1).to(x.scalar_type());  // [B,N,1]
-  const auto sum =
-      by_row ? ops::layer_norm_sum(pass.kernels, x, weights_of(by_row), mask) : (x * weight).sum(1);
-  return o.mean_over == MeanOver::length ? sum / static_cast<double>(mask.size(1))
-                                         : sum / weight.sum(1).clamp_min(1);
+  const int64_t over = o.mean_over == MeanOver::length ? mask.size(1) : 0;
+  if (by_row) return ops::layer_norm_mean(pass.kernels, x, weights_of(by_row), mask, over);
+  return ops::mean_of_rows((x * mask.unsqueeze(-1).to(x.scalar_type())).sum(1), mask, over);
 }
 
 torch::Tensor join_pair(const torch::Tensor& pooled, PairForm form) {

@@ -155,9 +155,10 @@ torch::Tensor run(const LayerNormCall& call) {
                           kept_mask(call.mask), call.norm.eps);
 }
 
-torch::Tensor run(const LayerNormSumCall& call) {
-  return LayerNormSum::apply(call.x, call.norm.weight.contiguous(), call.norm.bias.contiguous(),
-                             call.mask, call.norm.eps);
+torch::Tensor run(const LayerNormMeanCall& call) {
+  const torch::Tensor sum = LayerNormSum::apply(
+      call.x, call.norm.weight.contiguous(), call.norm.bias.contiguous(), call.mask, call.norm.eps);
+  return mean_of_rows(sum, call.mask, call.over);
 }
 
 }  // namespace lra::ops::cpu

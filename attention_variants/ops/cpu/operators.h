@@ -45,7 +45,7 @@ torch::Tensor run(const DiagonalScanCall& call);
 LinearRows run(const LinearCall& call);
 torch::Tensor run(const MaskedLinearCall& call);
 torch::Tensor run(const LayerNormCall& call);
-torch::Tensor run(const LayerNormSumCall& call);
+torch::Tensor run(const LayerNormMeanCall& call);
 torch::Tensor run(const FeedForwardCall& call);
 torch::Tensor run(const AddProjectedCall& call);
 torch::Tensor run(const AddDroppedOutCall& call);

@@ -60,20 +60,23 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
     const torch::Tensor grad_hidden = at::mm(grad_out, out_weight);  // [rows,F]
     settings.first.backward(before, in_bias, grad_hidden, mask, grad_hidden, after,
                             parts.narrow(1, width, hidden));
-    const torch::Tensor sums = sum_parts(parts), grad_out_weight = at::mm(grad_out.t(), after),
+    const torch::Tensor grad_out_weight = at::mm(grad_out.t(), after),
                         grad_in_weight = at::mm(grad_hidden.t(), normed),
                         grad_normed = at::mm(grad_hidden, in_weight);
     const NormedRowsGrads norm =
         norm_weight.numel() == 0
-            ? NormedRowsGrads{.x = grad + grad_normed, .weight = {}, .bias = {}}
-            : norm_rows_backward(x, norm_weight, moments, mask, grad_normed, grad);
+            ? NormedRowsGrads{.x = grad + grad_normed,
+                              .weight = {},
+                              .bias = {},
+                              .others = sum_parts(parts)}
+            : norm_rows_backward(x, norm_weight, moments, mask, grad_normed, grad, parts);
     return {norm.x.view(gradients[0].sizes()),
             norm.weight,
             norm.bias,
             grad_in_weight,
-            sums.narrow(0, width, hidden),
+            norm.others.narrow(0, width, hidden),
             grad_out_weight,
-            sums.narrow(0, 0, width),
+            norm.others.narrow(0, 0, width),
             {},
             {}};
   }
@@ -144,7 +147,7 @@ RowsStep dropped_step(double dropout, bool training, int64_t count) {
 
 bool takes(const Place& place, const DroppedRows& shape) {
   return has_kernels(place) && (shape.same_type || place.type == torch::kFloat) &&
-         shape.dropout < 1 && shape.normed_width <= kMaxAddNormWidth;
+         shape.dropout < 1 && shape.normed_width <= kMaxNormWidth;
 }
 
 torch::Tensor run(const FeedForwardCall& call) {

@@ -3,9 +3,11 @@
 extern "C" const lra::ops::cuda::KernelTable* lra_cuda_kernels() {
   using namespace lra::ops::cuda;  // NOLINT
   static const KernelTable table = {
-      launch_add_norm,
-      launch_add_norm_backward,
+      launch_norm_rows,
+      launch_norm_rows_backward,
+      launch_norm_mean,
       launch_sum_parts,
+      launch_cross_entropy,
       launch_landmarks_forward,
       launch_landmarks_backward,
       launch_dropout_rows_forward,

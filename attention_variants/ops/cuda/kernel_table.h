@@ -8,18 +8,22 @@
 #include "attention_variants/ops/cuda/kernels/heads/linear_attention.h"
 #include "attention_variants/ops/cuda/kernels/heads/lsh_attention.h"
 #include "attention_variants/ops/cuda/kernels/heads/softmax_attention.h"
-#include "attention_variants/ops/cuda/kernels/rows/add_norm.h"
+#include "attention_variants/ops/cuda/kernels/rows/cross_entropy.h"
 #include "attention_variants/ops/cuda/kernels/rows/depthwise_conv.h"
 #include "attention_variants/ops/cuda/kernels/rows/dropout_rows.h"
 #include "attention_variants/ops/cuda/kernels/rows/embedding.h"
+#include "attention_variants/ops/cuda/kernels/rows/norm_mean.h"
+#include "attention_variants/ops/cuda/kernels/rows/norm_rows.h"
 #include "attention_variants/ops/cuda/kernels/rows/sum_parts.h"
 
 namespace lra::ops::cuda {
 
 struct KernelTable {
-  void (*add_norm)(const AddNormParams&, Stream);
-  void (*add_norm_backward)(const AddNormBackwardParams&, Stream);
+  void (*norm_rows)(const NormRowsParams&, Stream);
+  void (*norm_rows_backward)(const NormRowsBackwardParams&, Stream);
+  void (*norm_mean)(const NormMeanParams&, Stream);
   void (*sum_parts)(const SumPartsParams&, Stream);
+  void (*cross_entropy)(const CrossEntropyParams&, Stream);
   void (*landmarks_forward)(const LandmarksParams&, Stream);
   void (*landmarks_backward)(const LandmarksParams&, Stream);
   void (*dropout_rows_forward)(const DropoutRowsParams&, Stream);

@@ -59,20 +59,23 @@ class LandmarkOp {
 
   // Of q, k, v and the taps.
   List backward(const LandmarkState& s, const torch::Tensor& grad_out) const {
-    const SoftmaxGradients of_fx = softmax_backward(fx(s), grad_out);
+    const SoftmaxGradients grad = empty_gradients(in_.q, in_.k, in_.v);
+    const SoftmaxGradients of_fx =
+        softmax_backward(fx(s), grad_out, {.q = grad.q, .k = {}, .v = {}});
     const torch::Tensor grad_z = torch::bmm(matrices(of_fx.v), matrices(s.bv).transpose(1, 2)),
                         grad_bv = product(inverse_of(s).transpose(1, 2), of_fx.v);
-    const SoftmaxGradients of_bv = softmax_backward(bv(s), grad_bv);
+    const SoftmaxGradients of_bv =
+        softmax_backward(bv(s), grad_bv, {.q = {}, .k = grad.k, .v = grad.v});
     invert_backward(s, grad_z, of_bv.q, of_fx.k);
     LandmarksParams p = landmarks_params(s);
     p.grad_q_means = of_bv.q.const_data_ptr();
     p.grad_k_means = of_fx.k.const_data_ptr();
-    p.grad_q = mutable_heads_of(of_fx.q);
-    p.grad_k = mutable_heads_of(of_bv.k);
+    p.grad_q = mutable_heads_of(grad.q);
+    p.grad_k = mutable_heads_of(grad.k);
     start(&KernelTable::landmarks_backward, in_.q, p);
-    if (!has_taps()) return {of_fx.q, of_bv.k, of_bv.v, torch::zeros_like(in_.taps)};
-    convolve(grad_out, in_.mask, tokens(), of_bv.v, /*backward=*/true);
-    return {of_fx.q, of_bv.k, of_bv.v, taps_gradient(grad_out)};
+    if (!has_taps()) return {grad.q, grad.k, grad.v, torch::zeros_like(in_.taps)};
+    convolve(grad_out, in_.mask, tokens(), grad.v, /*backward=*/true);
+    return {grad.q, grad.k, grad.v, taps_gradient(grad_out)};
   }
 
  private:

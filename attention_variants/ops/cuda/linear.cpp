@@ -33,7 +33,8 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
       biases.push_back(parameters[i + 1]);
       settings.widths.push_back(parameters[i].size(0));
     }
-    const torch::Tensor rows = as_rows(x), weight = joined(weights), bias = joined(biases);
+    const torch::Tensor rows = as_rows(x);
+    const auto [weight, bias] = joined(weights, biases);
     const NormedRows normed =
         norm_weight.numel() == 0
             ? NormedRows{.rows = rows.to(weight.scalar_type()), .moments = {}}
@@ -63,13 +64,12 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
     const auto& settings = saved_settings<LinearSettings>(*context);
     const std::vector<int64_t> sizes = gradients.back().sizes().vec();
     gradients.pop_back();
-    const torch::Tensor grad =
-        as_rows(gradients.size() == 1 ? gradients[0] : torch::cat(gradients, 2));
+    const torch::Tensor grad = as_rows(join_rows(gradients));
     const torch::Tensor grad_weight = at::mm(grad.t(), normed), grad_bias = grad.sum(0),
                         grad_normed = at::mm(grad, weight);
     const NormedRowsGrads norm =
         norm_weight.numel() == 0
-            ? NormedRowsGrads{.x = past + grad_normed, .weight = {}, .bias = {}}
+            ? NormedRowsGrads{.x = past + grad_normed, .weight = {}, .bias = {}, .others = {}}
             : norm_rows_backward(rows, norm_weight, moments, mask, grad_normed, past);
     variable_list result = {norm.x.view(sizes), norm.weight, norm.bias, {}};
     int64_t begin = 0;
@@ -83,8 +83,24 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
   }
 
  private:
-  static torch::Tensor joined(const variable_list& parts) {
-    return parts.size() == 1 ? parts[0] : torch::cat(parts, 0);
+  // The parameters of one layer after another's, copied in one launch.
+  static std::pair<torch::Tensor, torch::Tensor> joined(const variable_list& weights,
+                                                        const variable_list& biases) {
+    if (weights.size() == 1) return {weights[0], biases[0]};
+    int64_t width = 0;
+    for (const torch::Tensor& bias : biases) width += bias.size(0);
+    const torch::Tensor weight = torch::empty({width, weights[0].size(1)}, weights[0].options()),
+                        bias = torch::empty({width}, biases[0].options());
+    variable_list from, to;
+    int64_t begin = 0;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const int64_t own = biases[i].size(0);
+      from.insert(from.end(), {weights[i], biases[i]});
+      to.insert(to.end(), {weight.narrow(0, begin, own), bias.narrow(0, begin, own)});
+      begin += own;
+    }
+    at::_foreach_copy_(to, from);
+    return {weight, bias};
   }
 };
 
@@ -120,7 +136,7 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
 }  // namespace
 
 bool takes(const Place& place, const AnyRows& shape) {
-  return has_kernels(place) && shape.normed_width <= kMaxAddNormWidth;
+  return has_kernels(place) && shape.normed_width <= kMaxNormWidth;
 }
 
 LinearRows run(const LinearCall& call) {

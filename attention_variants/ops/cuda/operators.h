@@ -3,6 +3,7 @@
 #pragma once
 
 #include "attention_variants/ops/block_sparse_attention.h"
+#include "attention_variants/ops/cross_entropy.h"
 #include "attention_variants/ops/dispatch.h"
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/embedding.h"
@@ -26,6 +27,7 @@ bool takes(const Place& place, const NormShape& shape);
 bool takes(const Place& place, const DroppedRows& shape);
 bool takes(const Place& place, const EmbeddingShape& shape);
 bool takes(const Place& place, const DropoutShape& shape);
+bool takes(const Place& place, const CrossEntropyShape& shape);
 
 torch::Tensor run(const SoftmaxAttentionCall& call);
 torch::Tensor run(const LandmarkCall& call);
@@ -35,11 +37,12 @@ torch::Tensor run(const BlockSparseCall& call);
 LinearRows run(const LinearCall& call);
 torch::Tensor run(const MaskedLinearCall& call);
 torch::Tensor run(const LayerNormCall& call);
-torch::Tensor run(const LayerNormSumCall& call);
+torch::Tensor run(const LayerNormMeanCall& call);
 torch::Tensor run(const FeedForwardCall& call);
 torch::Tensor run(const AddProjectedCall& call);
 torch::Tensor run(const AddDroppedOutCall& call);
 torch::Tensor run(const EmbeddingCall& call);
 torch::Tensor run(const DropoutCall& call);
+CrossEntropy run(const CrossEntropyCall& call);
 
 }  // namespace lra::ops::cuda

@@ -21,6 +21,17 @@ DropoutRowsParams params_of(const RowsStep& step, const torch::Tensor& x, const 
           .dropout = step.dropout};
 }
 
+// Of parts that may be undefined; allocates their sum.
+PartSums part_sums(const torch::Tensor& parts, torch::Tensor& sum) {
+  if (!parts.defined()) return {};
+  const int64_t count = parts.size(0), columns = parts.numel() / std::max<int64_t>(count, 1);
+  sum = torch::empty({columns}, parts.options());
+  return {.parts = data_of<float>(parts),
+          .count = count,
+          .columns = columns,
+          .sum = data_of<float>(sum)};
+}
+
 }  // namespace
 
 torch::Tensor as_rows(const torch::Tensor& x) {
@@ -82,14 +93,27 @@ torch::Tensor empty_parts(const torch::Tensor& x, int64_t width) {
 }
 
 torch::Tensor sum_parts(const torch::Tensor& parts) {
-  const int64_t count = parts.size(0), columns = parts.numel() / std::max<int64_t>(count, 1);
-  torch::Tensor sum = torch::empty({columns}, parts.options());
+  torch::Tensor sum;
   start(&KernelTable::sum_parts, parts,
-        SumPartsParams{.parts = data_of<float>(parts),
-                       .count = count,
-                       .columns = columns,
-                       .sum = data_of<float>(sum)});
+        SumPartsParams{.first = part_sums(parts, sum), .second = {}});
   return sum;
+}
+
+torch::Tensor join_rows(const std::vector<torch::Tensor>& parts) {
+  const torch::Tensor& first = parts.front();
+  const int64_t batch = first.size(0), length = first.size(1);
+  int64_t width = 0;
+  for (const torch::Tensor& part : parts) width += part.size(2);
+  int64_t begin = first.storage_offset();
+  const auto is_next = [&](const torch::Tensor& part) {
+    const bool next = part.is_alias_of(first) && part.storage_offset() == begin &&
+                      part.stride(2) == 1 && (length == 1 || part.stride(1) == width) &&
+                      (batch == 1 || part.stride(0) == length * width);
+    begin += part.size(2);
+    return next;
+  };
+  if (!std::ranges::all_of(parts, is_next)) return torch::cat(parts, 2);
+  return first.as_strided({batch, length, width}, {length * width, width, 1});
 }
 
 NormedRows norm_rows(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias,
@@ -97,46 +121,51 @@ NormedRows norm_rows(const torch::Tensor& x, const torch::Tensor& weight, const 
   const int64_t rows = x.size(0);
   NormedRows normed{.rows = torch::empty(x.sizes(), x.options().dtype(type)),
                     .moments = torch::empty({2, rows}, x.options().dtype(torch::kFloat))};
-  start(&KernelTable::add_norm, x,
-        AddNormParams{.rows = rows,
-                      .width = static_cast<int>(x.size(1)),
-                      .x = data_of(x),
-                      .mask = mask_of(mask),
-                      .weight = data_of<float>(weight),
-                      .bias = data_of<float>(bias),
-                      .eps = static_cast<float>(eps),
-                      .normed = data_of(normed.rows),
-                      .moments = data_of<float>(normed.moments),
-                      .residual = storage_of(x),
-                      .added = storage_of(normed.rows),
-                      .result = storage_of(normed.rows)});
+  start(&KernelTable::norm_rows, x,
+        NormRowsParams{.rows = rows,
+                       .width = static_cast<int>(x.size(1)),
+                       .x = data_of(x),
+                       .mask = mask_of(mask),
+                       .weight = data_of<float>(weight),
+                       .bias = data_of<float>(bias),
+                       .eps = static_cast<float>(eps),
+                       .normed = data_of(normed.rows),
+                       .moments = data_of<float>(normed.moments),
+                       .input = storage_of(x),
+                       .result = storage_of(normed.rows)});
   return normed;
 }
 
 NormedRowsGrads norm_rows_backward(const torch::Tensor& x, const torch::Tensor& weight,
                                    const torch::Tensor& moments, const torch::Tensor& mask,
-                                   const torch::Tensor& grad_normed,
-                                   const torch::Tensor& grad_past) {
+                                   const torch::Tensor& grad_normed, const torch::Tensor& grad_past,
+                                   const torch::Tensor& other_parts, const torch::Tensor& factors) {
   const int64_t rows = x.size(0), width = x.size(1);
   torch::Tensor grad_x = torch::empty_like(x);
   const torch::Tensor parts =
-      torch::empty({add_norm_parts(rows), 2, width}, x.options().dtype(torch::kFloat));
-  start(&KernelTable::add_norm_backward, x,
-        AddNormBackwardParams{.rows = rows,
-                              .width = static_cast<int>(width),
-                              .sum = data_of(x),
-                              .mask = mask_of(mask),
-                              .weight = data_of<float>(weight),
-                              .moments = data_of<float>(moments),
-                              .grad_normed = data_of(grad_normed),
-                              .grad_sum = data_of(grad_past),
-                              .grad_x = data_of(grad_x),
-                              .parts = data_of<float>(parts),
-                              .residual = storage_of(x),
-                              .added = storage_of(grad_normed),
-                              .result = storage_of(grad_normed)});
-  const torch::Tensor sums = sum_parts(parts).view({2, width});
-  return {.x = grad_x, .weight = sums[0], .bias = sums[1]};
+      torch::empty({norm_parts(rows), 2, width}, x.options().dtype(torch::kFloat));
+  start(&KernelTable::norm_rows_backward, x,
+        NormRowsBackwardParams{.rows = rows,
+                               .width = static_cast<int>(width),
+                               .x = data_of(x),
+                               .mask = mask_of(mask),
+                               .weight = data_of<float>(weight),
+                               .moments = data_of<float>(moments),
+                               .grad_normed = data_of(grad_normed),
+                               .sharing = factors.defined() ? rows / factors.size(0) : 1,
+                               .factors = data_of<float>(factors),
+                               .grad_past = data_of(grad_past),
+                               .grad_x = data_of(grad_x),
+                               .parts = data_of<float>(parts),
+                               .input = storage_of(x),
+                               .result = storage_of(grad_normed)});
+  torch::Tensor sums, others;
+  start(&KernelTable::sum_parts, x,
+        SumPartsParams{.first = part_sums(parts, sums), .second = part_sums(other_parts, others)});
+  return {.x = grad_x,
+          .weight = sums.narrow(0, 0, width),
+          .bias = sums.narrow(0, width, width),
+          .others = others};
 }
 
 }  // namespace lra::ops::cuda

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "attention_variants/ops/cuda/kernels/rows/dropout_rows.h"
 #include "attention_variants/torch.h"
@@ -48,24 +49,31 @@ torch::Tensor empty_parts(const torch::Tensor& x, int64_t width);
 /// Sums over parts [count,columns] -> [columns], in a fixed order.
 torch::Tensor sum_parts(const torch::Tensor& parts);
 
+/// Rows [B,N,width] of each, joined [B,N,widths]: a view where they lie side by side in one tensor.
+torch::Tensor join_rows(const std::vector<torch::Tensor>& parts);
+
 /// The layer normalisation of rows, and what its backward pass needs.
 struct NormedRows {
   torch::Tensor rows;     // [rows,D]; those of padding are zero
   torch::Tensor moments;  // [2,rows]
 };
 
-/// x [rows,D] normalised, in `type`; weight and bias [D] float32, D at most kMaxAddNormWidth.
+/// x [rows,D] normalised, in `type`; weight and bias [D] float32, D at most kMaxNormWidth.
 NormedRows norm_rows(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias,
                      double eps, const torch::Tensor& mask, torch::ScalarType type);
 
 struct NormedRowsGrads {
   torch::Tensor x, weight, bias;
+  torch::Tensor others;  // sum_parts() of other parts
 };
 
-/// Given the gradients of the normalised rows and, past the norm, of x itself.
+/// Given the gradients of the normalised rows and, past the norm, of x itself. Two launches, the
+/// second of which adds up `other_parts`, if defined, too. With `factors` [B] grad_normed is [B,D],
+/// and its row b times factor b that of all rows of sample b.
 NormedRowsGrads norm_rows_backward(const torch::Tensor& x, const torch::Tensor& weight,
                                    const torch::Tensor& moments, const torch::Tensor& mask,
-                                   const torch::Tensor& grad_normed,
-                                   const torch::Tensor& grad_past);
+                                   const torch::Tensor& grad_normed, const torch::Tensor& grad_past,
+                                   const torch::Tensor& other_parts = {},
+                                   const torch::Tensor& factors = {});
 
 }  // namespace lra::ops::cuda

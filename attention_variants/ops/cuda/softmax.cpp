@@ -41,12 +41,26 @@ void softmax_forward(SoftmaxTensors& t, const torch::Tensor& sum) {
   start(&KernelTable::softmax_forward, t.q, p);
 }
 
-SoftmaxGradients softmax_backward(const SoftmaxTensors& t, const torch::Tensor& grad_out) {
+SoftmaxGradients empty_gradients(const torch::Tensor& q, const torch::Tensor& k,
+                                 const torch::Tensor& v) {
+  const bool of_one = !q.is_contiguous() && q.is_alias_of(k) && q.is_alias_of(v) &&
+                      q.sizes() == k.sizes() && q.sizes() == v.sizes();
+  if (!of_one) return {empty_heads_like(q), empty_heads_like(k), empty_heads_like(v)};
+  const torch::Tensor all =
+      torch::empty({q.size(0), q.size(2), 3, q.size(1), q.size(3)}, q.options());
+  const auto part = [&](int64_t i) { return all.select(2, i).transpose(1, 2); };
+  return {part(0), part(1), part(2)};
+}
+
+SoftmaxGradients softmax_backward(const SoftmaxTensors& t, const torch::Tensor& grad_out,
+                                  const SoftmaxGradients& into) {
   SoftmaxParams p = softmax_params(t);
   const torch::Tensor scratch = empty_floats(t.q, {softmax_scratch(p, true)}),
                       along = empty_floats(t.q, t.stats.sizes().slice(1));
-  const SoftmaxGradients grad = {empty_heads_like(t.q), empty_heads_like(t.k),
-                                 empty_heads_like(t.v)};
+  SoftmaxGradients grad = into;
+  if (!grad.q.defined()) grad.q = empty_heads_like(t.q);
+  if (!grad.k.defined()) grad.k = empty_heads_like(t.k);
+  if (!grad.v.defined()) grad.v = empty_heads_like(t.v);
   p.scratch = scratch.mutable_data_ptr<float>();
   p.along = along.mutable_data_ptr<float>();
   p.grad_out = heads_of(grad_out);

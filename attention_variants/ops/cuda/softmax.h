@@ -21,8 +21,14 @@ struct SoftmaxGradients {
 /// One launch, or where queries are few two.
 void softmax_forward(SoftmaxTensors& tensors, const torch::Tensor& sum = {});
 
-/// The gradients, given that of out, with readable rows. Two launches, and one for each of queries
-/// and keys of which there are few.
-SoftmaxGradients softmax_backward(const SoftmaxTensors& tensors, const torch::Tensor& grad_out);
+/// Not filled, for gradients of q, k and v [B,H,N,d]: side by side in one tensor where those are
+/// parts of one, so that what joins them again is a view.
+SoftmaxGradients empty_gradients(const torch::Tensor& q, const torch::Tensor& k,
+                                 const torch::Tensor& v);
+
+/// The gradients, given that of out, with readable rows; into those of `into` that are defined. Two
+/// launches, and one for each of queries and keys of which there are few.
+SoftmaxGradients softmax_backward(const SoftmaxTensors& tensors, const torch::Tensor& grad_out,
+                                  const SoftmaxGradients& into = {});
 
 }  // namespace lra::ops::cuda

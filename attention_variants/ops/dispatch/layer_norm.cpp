@@ -10,7 +10,7 @@ namespace {
 
 constexpr Implementation<LayerNormCall> kLayerNorm[] = {
     {cuda::takes, cuda::run}, {cpu::takes, cpu::run}, {nullptr, reference::run}};
-constexpr Implementation<LayerNormSumCall> kLayerNormSum[] = {
+constexpr Implementation<LayerNormMeanCall> kLayerNormMean[] = {
     {cuda::takes, cuda::run}, {cpu::takes, cpu::run}, {nullptr, reference::run}};
 
 }  // namespace
@@ -20,9 +20,10 @@ torch::Tensor layer_norm(Kernels asked, const torch::Tensor& x, const RowNorm& n
   return pick(kLayerNorm, asked, Place::of(x), {.width = x.size(-1)}).run({x, norm, mask});
 }
 
-torch::Tensor layer_norm_sum(Kernels asked, const torch::Tensor& x, const RowNorm& norm,
-                             const torch::Tensor& mask) {
-  return pick(kLayerNormSum, asked, Place::of(x), {.width = x.size(-1)}).run({x, norm, mask});
+torch::Tensor layer_norm_mean(Kernels asked, const torch::Tensor& x, const RowNorm& norm,
+                              const torch::Tensor& mask, int64_t over) {
+  return pick(kLayerNormMean, asked, Place::of(x), {.width = x.size(-1)})
+      .run({x, norm, mask, over});
 }
 
 }  // namespace lra::ops

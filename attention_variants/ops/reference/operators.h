@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "attention_variants/ops/block_sparse_attention.h"
+#include "attention_variants/ops/cross_entropy.h"
 #include "attention_variants/ops/diagonal_scan.h"
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/embedding.h"
@@ -31,12 +32,13 @@ torch::Tensor run(const DiagonalScanCall& call);
 LinearRows run(const LinearCall& call);
 torch::Tensor run(const MaskedLinearCall& call);
 torch::Tensor run(const LayerNormCall& call);
-torch::Tensor run(const LayerNormSumCall& call);
+torch::Tensor run(const LayerNormMeanCall& call);
 torch::Tensor run(const FeedForwardCall& call);
 torch::Tensor run(const AddProjectedCall& call);
 torch::Tensor run(const AddDroppedOutCall& call);
 torch::Tensor run(const EmbeddingCall& call);
 torch::Tensor run(const DropoutCall& call);
+CrossEntropy run(const CrossEntropyCall& call);
 
 int64_t bytes(const ops::SoftmaxAttentionShape& shape);
 int64_t bytes(const ops::LinearAttentionShape& shape);

@@ -31,8 +31,9 @@ torch::Tensor run(const MaskedLinearCall& call) {
 
 torch::Tensor run(const LayerNormCall& call) { return norm_of(call.x, call.norm); }
 
-torch::Tensor run(const LayerNormSumCall& call) {
-  return (norm_of(call.x, call.norm) * call.mask.unsqueeze(-1).to(call.x.scalar_type())).sum(1);
+torch::Tensor run(const LayerNormMeanCall& call) {
+  const torch::Tensor weight = call.mask.unsqueeze(-1).to(call.x.scalar_type());  // [B,N,1]
+  return mean_of_rows((norm_of(call.x, call.norm) * weight).sum(1), call.mask, call.over);
 }
 
 torch::Tensor run(const FeedForwardCall& call) {
@@ -69,6 +70,22 @@ torch::Tensor run(const EmbeddingCall& call) {
 
 torch::Tensor run(const DropoutCall& call) {
   return torch::dropout(call.x, call.p, /*train=*/true);
+}
+
+CrossEntropy run(const CrossEntropyCall& call) {
+  constexpr auto kSum = at::Reduction::Sum;
+  constexpr int64_t kIgnored = -100;  // LibTorch's default
+  const torch::Tensor& labels = call.labels;
+  const torch::Tensor log_shares = torch::log_softmax(call.logits, 1);
+  const auto [loss, weight] = at::nll_loss_forward(log_shares, labels, {}, kSum, kIgnored);
+  const torch::Tensor share =
+      torch::full({}, 1.0F / static_cast<float>(call.count), loss.options());
+  const torch::Tensor of_log_shares =
+      at::nll_loss_backward(share, log_shares, labels, {}, kSum, kIgnored, weight);
+  const torch::Tensor correct = (call.logits.argmax(-1) == labels).sum();
+  return {.sums = torch::stack({loss.to(torch::kDouble), correct.to(torch::kDouble)}),
+          .gradient = at::_log_softmax_backward_data(of_log_shares, log_shares, 1,
+                                                     call.logits.scalar_type())};
 }
 
 }  // namespace lra::ops::reference

@@ -209,9 +209,9 @@ std::vector<HeapCase> row_operators() {
              return ops::layer_norm(Kernels::fused, x[0], {x[1], x[2]}, mask);
            },
            {rows(), torch::randn({kWidth}), torch::randn({kWidth})}},
-          {"sum of a layer norm",
+          {"mean of a layer norm",
            [=](const Leaves& x) {
-             return ops::layer_norm_sum(Kernels::fused, x[0], {x[1], x[2]}, mask);
+             return ops::layer_norm_mean(Kernels::fused, x[0], {x[1], x[2]}, mask);
            },
            {rows(), torch::randn({kWidth}), torch::randn({kWidth})}},
           {"feed-forward",

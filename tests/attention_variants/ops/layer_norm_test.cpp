@@ -1,4 +1,4 @@
-// The fused layer normalisation and its sum against LibTorch's, in float64.
+// The fused layer normalisation and its mean against LibTorch's, in float64.
 #include "attention_variants/ops/layer_norm.h"
 
 #include <ATen/Parallel.h>
@@ -7,6 +7,7 @@
 
 #include "tests/attention_variants/ops/cuda/emulated.h"
 #include "tests/attention_variants/testing.h"
+#include "tests/cuda_emulator/testing.h"
 
 namespace lra {
 namespace {
@@ -83,19 +84,27 @@ TEST_P(LayerNormParity, OfRows) {
                   with_gradients(in, torch::kDouble, gradient, plain));
 }
 
-TEST_P(LayerNormParity, OfTheSumOfTokens) {
+// With NaN in what is no token, over the tokens and over a number.
+TEST_P(LayerNormParity, OfTheMeanOfTokens) {
   const NormInputs in(GetParam());
+  NormInputs padded(in);
+  padded.x = in.x.masked_fill(in.mask.logical_not().unsqueeze(-1),
+                              GetParam().device == Device::cpu ? 7.0F : NAN);
   const Tensor gradient = torch::randn({in.x.size(0), in.x.size(2)});
-  const auto plain = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
-    const Tensor y = torch::layer_norm(x, {x.size(-1)}, w, b, kEps);
-    return (y * in.mask.unsqueeze(-1).to(x.scalar_type())).sum(1);
-  };
-  const auto fused = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
-    return ops::layer_norm_sum(Kernels::fused, x, {.weight = w, .bias = b, .eps = kEps}, in.mask);
-  };
-  expect_as_exact(fused_with_gradients(in, gradient, fused),
-                  with_gradients(in, torch::kFloat, gradient, plain),
-                  with_gradients(in, torch::kDouble, gradient, plain));
+  for (const int64_t over : {0, 9}) {
+    const auto plain = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
+      const Tensor y = torch::layer_norm(x, {x.size(-1)}, w, b, kEps),
+                   real = in.mask.unsqueeze(-1).to(x.scalar_type()), sum = (y * real).sum(1);
+      return over == 0 ? sum / real.sum(1).clamp_min(1) : sum / static_cast<double>(over);
+    };
+    const auto fused = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
+      return ops::layer_norm_mean(Kernels::fused, x, {.weight = w, .bias = b, .eps = kEps}, in.mask,
+                                  over);
+    };
+    expect_as_exact(fused_with_gradients(padded, gradient, fused),
+                    with_gradients(in, torch::kFloat, gradient, plain),
+                    with_gradients(in, torch::kDouble, gradient, plain));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, LayerNormParity,
@@ -142,7 +151,40 @@ TEST(LayerNorm, OnAGpuIsOneLaunchAndTwoBack) {
   EXPECT_EQ(emulator::launches() - before, 1 + 2);
 }
 
-TEST(LayerNorm, TheSumIsTheSameForAnyNumberOfThreads) {
+TEST(LayerNorm, TheMeanOnAGpuIsTwoLaunchesAndTwoBackInAnyOrder) {
+  const NormInputs in(NormCase{3, 150, 40, 0});
+  const Tensor gradient = torch::randn({3, 40});
+  const OnDevice on(kEmulatedGpu);
+  const int64_t before = emulator::launches();
+  const auto all = [&] {
+    const auto each = with_gradients(
+        in, torch::kFloat, gradient, [&](const Tensor& x, const Tensor& w, const Tensor& b) {
+          return ops::layer_norm_mean(Kernels::fused, x, {.weight = w, .bias = b, .eps = kEps},
+                                      in.mask);
+        });
+    const Tensor flat = torch::cat({each[0].flatten(), each[1].flatten(), each[2], each[3]});
+    return std::vector<float>(flat.const_data_ptr<float>(),
+                              flat.const_data_ptr<float>() + flat.numel());
+  };
+  all();
+  EXPECT_EQ(emulator::launches() - before, 2 + 2);
+  EXPECT_TRUE(emulator::same_in_every_order(all));
+}
+
+TEST(LayerNorm, TheMeanOfBfloat16IsThatOfItsNumbers) {
+  torch::manual_seed(8);
+  NormInputs in(NormCase{3, 150, 40, 0});
+  in.x = in.x.to(torch::kBFloat16);
+  const ops::RowNorm norm{.weight = in.weight, .bias = in.bias, .eps = kEps};
+  const Tensor exact =
+      ops::layer_norm_mean(Kernels::reference, in.x.to(torch::kFloat), norm, in.mask);
+  const OnDevice on(kEmulatedGpu);
+  const Tensor found = ops::layer_norm_mean(Kernels::fused, in.x, norm, in.mask);
+  EXPECT_EQ(found.scalar_type(), torch::kBFloat16);
+  EXPECT_LT(error(found, exact), 0x1p-8);
+}
+
+TEST(LayerNorm, TheMeanIsTheSameForAnyNumberOfThreads) {
   torch::manual_seed(5);
   const NormInputs in(NormCase{5, 700, 12, 0});
   const Tensor gradient = torch::randn({5, 12});
@@ -150,7 +192,7 @@ TEST(LayerNorm, TheSumIsTheSameForAnyNumberOfThreads) {
     at::set_num_threads(threads);
     return with_gradients(in, torch::kFloat, gradient,
                           [&](const Tensor& x, const Tensor& w, const Tensor& b) {
-                            return ops::layer_norm_sum(
+                            return ops::layer_norm_mean(
                                 Kernels::fused, x, {.weight = w, .bias = b, .eps = kEps}, in.mask);
                           });
   };

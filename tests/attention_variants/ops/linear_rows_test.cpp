@@ -109,6 +109,39 @@ INSTANTIATE_TEST_SUITE_P(Layers, SomeLinearRows,
                                          std::pair{1, Device::emulated_gpu},
                                          std::pair{3, Device::emulated_gpu}));
 
+// Gradients that are parts of one tensor are read there; where they overlap they are copied.
+TEST(LinearRows, ReadGradientsThatLieSideBySide) {
+  torch::manual_seed(10);
+  const OnDevice on(Device::emulated_gpu);
+  for (const int64_t batch : {1, 2}) {
+    const torch::Tensor x = torch::randn({batch, 9, 10}), all = torch::randn({batch, 9, 12}),
+                        past = torch::randn_like(x);
+    std::vector<torch::Tensor> leaves = {x.requires_grad_()};
+    std::vector<ops::LinearWeights> layers;
+    for (const int64_t width : {5, 4, 3}) {
+      layers.push_back({.weight = torch::randn({width, 10}).requires_grad_(),
+                        .bias = torch::randn({width}).requires_grad_()});
+      leaves.insert(leaves.end(), {layers.back().weight, layers.back().bias});
+    }
+    const auto results = [&](const std::vector<torch::Tensor>& gradients) {
+      const auto [y, passed] = ops::linear(Kernels::fused, x, nullptr, layers);
+      return torch::autograd::grad({y[0], y[1], y[2], passed}, leaves,
+                                   {gradients[0], gradients[1], gradients[2], past});
+    };
+    const std::vector<torch::Tensor> parts = {all.narrow(2, 0, 5), all.narrow(2, 5, 4),
+                                              all.narrow(2, 9, 3)};
+    const auto joined = results(parts),
+               apart = results({parts[0].clone(), parts[1].clone(), parts[2].clone()});
+    for (size_t i = 0; i < joined.size(); ++i) EXPECT_TRUE(torch::equal(joined[i], apart[i])) << i;
+    // The second of width 4 begins before the first of width 5 ends.
+    const std::vector<torch::Tensor> mixed = {all.narrow(2, 0, 5), all.narrow(2, 4, 4),
+                                              all.narrow(2, 9, 3)};
+    const auto found = results(mixed),
+               expected = results({mixed[0].clone(), mixed[1].clone(), mixed[2].clone()});
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(torch::equal(found[i], expected[i])) << i;
+  }
+}
+
 // Under autocast the products are of bfloat16, and x and its gradient past them stay float32.
 TEST(LinearRows, ComputeInBfloat16UnderAutocast) {
   torch::manual_seed(9);

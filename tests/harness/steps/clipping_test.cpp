@@ -50,7 +50,7 @@ TEST(StepSumsTest, AreThoseOfNumbersAddedOneByOne) {
   for (int64_t i = 0; i < 50; ++i) {
     const torch::Tensor one = torch::rand({});
     expected += one.item<double>();
-    sums.add(one, torch::tensor(int64_t{3}));
+    sums.add(torch::stack({one, torch::tensor(3.0F)}));
   }
   sums.read(loss, correct);
   EXPECT_EQ(loss, expected);

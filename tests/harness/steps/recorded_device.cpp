@@ -322,7 +322,7 @@ TORCH_LIBRARY_IMPL(_, HPU, library) {
 TORCH_LIBRARY_IMPL(aten, HPU, library) {
   for (const char* name :
        {"copy_", "native_layer_norm", "_foreach_norm.Scalar", "_foreach_mul_.Tensor",
-        "_foreach_clamp_min_.Scalar", "_foreach_clamp_max_.Scalar"})
+        "_foreach_clamp_min_.Scalar", "_foreach_clamp_max_.Scalar", "_foreach_copy_"})
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
 }
 

@@ -122,10 +122,11 @@ TEST_P(DropoutRowsKernels, AreTheFormulaAndItsGradients) {
   launch_dropout_rows_forward(run.params(), nullptr);
   launch_dropout_rows_backward(run.params(), nullptr);
   Array<float> grad_bias(c.width);
-  launch_sum_parts({.parts = run.parts.data(),
-                    .count = dropout_rows_parts(c.rows),
-                    .columns = c.width,
-                    .sum = grad_bias.data()},
+  launch_sum_parts({.first = {.parts = run.parts.data(),
+                              .count = dropout_rows_parts(c.rows),
+                              .columns = c.width,
+                              .sum = grad_bias.data()},
+                    .second = {}},
                    nullptr);
   std::vector<double> y, grad_x, dropped, sums(static_cast<size_t>(c.width));
   for (int64_t i = 0; i < run.count(); ++i) {

@@ -92,10 +92,11 @@ class EmbeddingRun {
                             .grad_first = c.first ? grad_first.data() : nullptr};
     launch_embedding_forward(p, nullptr);
     launch_embedding_backward(p, nullptr);
-    launch_sum_parts({.parts = parts.data(),
-                      .count = embedding_parts(length),
-                      .columns = grad_tokens.size(),
-                      .sum = grad_tokens.data()},
+    launch_sum_parts({.first = {.parts = parts.data(),
+                                .count = embedding_parts(length),
+                                .columns = grad_tokens.size(),
+                                .sum = grad_tokens.data()},
+                      .second = {}},
                      nullptr);
     parts.check_zones();
   }

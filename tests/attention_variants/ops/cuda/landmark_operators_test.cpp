@@ -108,6 +108,27 @@ TEST_P(LandmarkOperator, GivesTheSameWithoutGradients) {
   EXPECT_TRUE(torch::equal(ops::cuda::run(call(in_)), differentiated));
 }
 
+// As the joined projections leave q, k and v, and their backward pass reads the gradients.
+TEST_P(LandmarkOperator, LeavesGradientsSideBySideWhereInputsAre) {
+  const OnDevice with(Device::emulated_gpu);
+  const auto run = [&](const Tensors& in) { return ops::cuda::run(call(in)); };
+  const Tensors apart = evaluate_operator(in_, torch::kFloat, gradient_, run);
+  const torch::Tensor rows = torch::empty({c_.batch, c_.length, 3, c_.heads, c_.depth});
+  Tensors parts;
+  for (int64_t i = 0; i < 3; ++i) {
+    parts.push_back(rows.select(2, i).transpose(1, 2));
+    parts.back().copy_(in_[static_cast<size_t>(i)]);
+  }
+  parts.push_back(in_[3]);
+  const Tensors joined = evaluate_operator(parts, torch::kFloat, gradient_, run);
+  for (size_t i = 0; i < apart.size(); ++i) EXPECT_TRUE(torch::equal(apart[i], joined[i])) << i;
+  for (size_t i = 1; i <= 3; ++i) {
+    EXPECT_EQ(joined[i].strides(), parts[i - 1].strides());
+    EXPECT_EQ(joined[i].storage_offset(), parts[i - 1].storage_offset());
+    EXPECT_TRUE(joined[i].is_alias_of(joined[1]));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Options, LandmarkOperator,
     testing::Values(

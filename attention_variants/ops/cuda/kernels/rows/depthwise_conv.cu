@@ -169,11 +169,11 @@ void launch_depthwise_conv_weight_grad(const DepthwiseConvWeightParams& p, Strea
   launch(p.storage == Storage::f32 ? correlate_rows<float> : correlate_rows<bf16>,
          conv_grid(p.batch * p.heads, p.length, p.depth, kGradRows), {kWarp, kWarps}, shared,
          stream, p);
-  launch_sum_parts({.parts = p.scratch,
-                    .count = depthwise_conv_parts(p.batch, p.length, p.depth),
-                    .columns = static_cast<int64_t>(p.heads) * p.taps,
-                    .sum = p.grad_weights},
-                   stream);
+  const PartSums sums = {.parts = p.scratch,
+                         .count = depthwise_conv_parts(p.batch, p.length, p.depth),
+                         .columns = static_cast<int64_t>(p.heads) * p.taps,
+                         .sum = p.grad_weights};
+  launch_sum_parts({.first = sums, .second = {}}, stream);
 }
 
 }  // namespace lra::ops::cuda

@@ -6,10 +6,15 @@
 namespace lra::ops::cuda {
 
 /// sum[c] of parts[p][c] over p, in an order that depends on `count` alone.
-struct SumPartsParams {
+struct PartSums {
   const float* parts = nullptr;  // [count,columns]
   int64_t count = 0, columns = 0;
   float* sum = nullptr;  // [columns]
+};
+
+/// Of one or two such sums, in one launch; no columns: there is no second.
+struct SumPartsParams {
+  PartSums first, second;
 };
 
 void launch_sum_parts(const SumPartsParams& params, Stream stream);
