@@ -1,0 +1,111 @@
+#include "attention_variants/contract/invariance.h"
+
+#include <fmt/format.h>
+
+namespace lra::contract {
+
+void batch_invariance(const ContractProbe& trial, ClauseReport& f) {
+  const auto attention = trial.make();
+  for (const EntryPoint& form : trial.forms()) {
+    const Inputs in = trial.inputs(form, trial.samples({41, 30, 1, 7, 0, 41, 22}, 41));
+    const torch::Tensor together = trial.call(*attention, form, in);
+    for (int64_t b = 0; b < in.mask.size(0); ++b) {
+      const Inputs one{in.changed([b](const auto& t) { return t.narrow(0, b, 1); }),
+                       in.mask.narrow(0, b, 1)};
+      f.at_most(
+          fmt::format("{}: change of sample {} alone against in a batch of 7", form.name(), b),
+          difference(trial.call(*attention, form, one), together.narrow(0, b, 1)), 1e-10);
+    }
+  }
+}
+
+void causality(const ContractProbe& trial, ClauseReport& f) {
+  for (const auto& [type, limit] : {std::pair{torch::kDouble, 1e-12}, {torch::kFloat, 1e-5}}) {
+    const auto attention = trial.make(type);
+    for (const EntryPoint& form : trial.forms()) {
+      const torch::Tensor mask = trial.samples({61, 40, 61}, 61);
+      const Inputs in = trial.inputs(form, mask, type).needing_gradients();
+      const Inputs others = trial.inputs(form, mask, type, /*seed=*/99);
+      const int64_t along = form.attends ? 2 : 1;
+      const torch::Tensor output = trial.call(*attention, form, in);
+      for (const int64_t from : {1, 2, 17, 48, 60}) {
+        const auto first_ones = [&](const torch::Tensor& t) { return t.narrow(along, 0, from); };
+        Inputs later = in;
+        for (size_t i = 0; i < in.leaves.size(); ++i) {
+          later.leaves[i] =
+              torch::cat({first_ones(in.leaves[i]).detach(),
+                          others.leaves[i].narrow(along, from, mask.size(1) - from) * 10},
+                         along);
+        }
+        const std::string what =
+            fmt::format("{} in {}, positions from {} on: ", form.name(), type_name(type), from);
+        f.at_most(what + "change of those before",
+                  difference(first_ones(trial.call(*attention, form, later)), first_ones(output)),
+                  limit);
+        const torch::Tensor again = first_ones(trial.call(*attention, form, in));
+        const Tensors found = gradients(weighted_sum(again), in.leaves);
+        for (size_t i = 0; i < found.size(); ++i) {
+          f.at_most(what + "gradient of " + form.leaves[i] + " by those before",
+                    found[i].narrow(along, from, mask.size(1) - from).abs().max().item<double>(),
+                    limit);
+        }
+      }
+    }
+  }
+}
+
+void deterministic(const ContractProbe& trial, ClauseReport& f) {
+  for (const EntryPoint& form : trial.forms()) {
+    const Inputs in = trial.inputs(form, first({41, 30}, 41));
+    const auto attention = trial.make();
+    const torch::Tensor once = trial.call(*attention, form, in);
+    torch::rand({3});  // the global random state is not what decides
+    f.at_most(form.name() + ": change when called again",
+              difference(trial.call(*attention, form, in), once), 0);
+    const auto again = trial.make();
+    torch::rand({3});
+    f.at_most(form.name() + ": change of another with the same seed",
+              difference(trial.call(*again, form, in), once), 0);
+    const torch::NoGradGuard no_grad;
+    f.at_most(form.name() + ": change without gradients",
+              difference(trial.call(*attention, form, in), once), 1e-12);
+  }
+}
+
+void non_contiguous(const ContractProbe& trial, ClauseReport& f) {
+  const auto attention = trial.make();
+  for (const EntryPoint& form : trial.forms()) {
+    const Inputs in = trial.inputs(form, first({41, 30}, 41));
+    const torch::Tensor expected = trial.call(*attention, form, in);
+    const auto swapped = [](const torch::Tensor& t) {
+      return t.transpose(1, 2).contiguous().transpose(1, 2);
+    };
+    const auto spread = [](const torch::Tensor& t) {
+      return torch::stack({t, t * 2}, -1).select(-1, 0);
+    };
+    const torch::Tensor mask =
+        torch::stack({in.mask, in.mask.logical_not()}, -1).select(-1, 0);  // every second one
+    f.at_most(form.name() + ": change by transposed strides",
+              difference(trial.call(*attention, form, {in.changed(swapped), mask}), expected),
+              1e-12);
+    f.at_most(form.name() + ": change by strides of two",
+              difference(trial.call(*attention, form, {in.changed(spread), mask}), expected),
+              1e-12);
+  }
+}
+
+void inputs_unchanged(const ContractProbe& trial, ClauseReport& f) {
+  const auto attention = trial.make();
+  for (const EntryPoint& form : trial.forms()) {
+    const Inputs in = trial.inputs(form, trial.samples({41, 30, 0}, 41));
+    const Tensors before = in.changed([](const auto& t) { return t.clone(); });
+    const torch::Tensor mask = in.mask.clone();
+    const torch::NoGradGuard no_grad;
+    trial.call(*attention, form, in);
+    for (size_t i = 0; i < before.size(); ++i)
+      f.that(torch::equal(in.leaves[i], before[i]), form.name() + " writes to " + form.leaves[i]);
+    f.that(torch::equal(in.mask, mask), form.name() + " writes to the mask");
+  }
+}
+
+}  // namespace lra::contract
