@@ -16,18 +16,22 @@ __global__ void __launch_bounds__(kWarps* kWarp) sum_parts_kernel(SumPartsParams
   const int lane = threadIdx.x, warp = threadIdx.y;
   const int64_t block = blockIdx.x, past = ceil_div<int64_t>(p.first.columns, kWarp);
   const bool is_first = block < past;
-  const PartSums& of = is_first ? p.first : p.second;
+  // Field by field: an address of parameters would put them into local memory.
+  const int64_t count = is_first ? p.first.count : p.second.count,
+                columns = is_first ? p.first.columns : p.second.columns;
+  const float* parts = is_first ? p.first.parts : p.second.parts;
+  float* to = is_first ? p.first.sum : p.second.sum;
   const int64_t column = (is_first ? block : block - past) * kWarp + lane;
   float sum = 0;
-  if (column < of.columns) {
-    for (int64_t i = warp; i < of.count; i += kWarps) sum += of.parts[i * of.columns + column];
+  if (column < columns) {
+    for (int64_t i = warp; i < count; i += kWarps) sum += parts[i * columns + column];
   }
   sums[warp * kWarp + lane] = sum;
   __syncthreads();
-  if (warp != 0 || column >= of.columns) return;
+  if (warp != 0 || column >= columns) return;
 #pragma unroll
   for (int w = 1; w < kWarps; ++w) sum += sums[w * kWarp + lane];
-  of.sum[column] = sum;
+  to[column] = sum;
 }
 
 }  // namespace
