@@ -87,16 +87,33 @@ void check_form(const std::string& text) {
   }
 }
 
+// "linear, local, ...": those that say so of themselves.
+std::string names_of(bool AttentionInfo::*able) {
+  std::string names;
+  for (const auto& [name, entry] : registry()) {
+    if (entry.info.*able) names += (names.empty() ? "" : ", ") + name;
+  }
+  return names;
+}
+
 void check_can_be_causal(const AttentionInfo& info) {
   if (info.can_be_causal) return;
-  std::string able;
-  for (const auto& [name, entry] : registry()) {
-    if (entry.info.can_be_causal) able += (able.empty() ? "" : ", ") + name;
-  }
   throw UsageError(fmt::format(
       "attention {} has no causal form here: what it gives a position reads later ones; choose one "
       "of {}, or model.causal=false",
-      info.name, able));
+      info.name, names_of(&AttentionInfo::can_be_causal)));
+}
+
+void check_can_rotate(const AttentionInfo& info, int64_t head_dim) {
+  if (!info.can_rotate) {
+    throw UsageError(fmt::format(
+        "attention {} takes no rotary positions: {}; choose one of {}, or other model.positions",
+        info.name, info.why_unrotated, names_of(&AttentionInfo::can_rotate)));
+  }
+  if (head_dim % 2 != 0) {
+    throw UsageError(fmt::format(
+        "rotary positions turn pairs of columns: model.head_dim should be even, not {}", head_dim));
+  }
 }
 
 }  // namespace
@@ -137,6 +154,7 @@ std::shared_ptr<Attention> make_attention(const AttentionSpec& spec,
                                           const AttentionContext& context) {
   const AttentionEntry& entry = attention_entry(spec.name);
   if (context.causal) check_can_be_causal(entry.info);
+  if (context.rotary_base > 0) check_can_rotate(entry.info, context.head_dim);
   return entry.make(context, spec.options);
 }
 

@@ -50,6 +50,7 @@ ContractSubject subject_of(const CheckRequest& given) {
   const int64_t width = own ? context.heads * context.head_dim : model.width;
   context.width = given.width > 0 ? given.width : width;
   context.causal = given.causal || model.causal;
+  context.rotary_base = model.rotation();
   return subject;
 }
 

@@ -94,6 +94,10 @@ void check_model(const Settings& s, const Task& of) {
     throw UsageError("model.positions sinusoidal needs an even model.width, not " +
                      std::to_string(m.width));
   }
+  if (m.positions == Positions::rotary && m.head_dim % 2 != 0) {
+    throw UsageError("model.positions rotary needs an even model.head_dim, not " +
+                     std::to_string(m.head_dim));
+  }
   if (m.encoder != Encoding::embedding && !of.image) {
     throw UsageError("model.encoder " + to_string(m.encoder) + " reads pixels, which task " +
                      of.name + " has not; give embedding");

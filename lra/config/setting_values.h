@@ -42,9 +42,14 @@ enum class Encoding {
 };
 constexpr auto names(Encoding) { return std::array{"embedding", "linear", "real"}; }
 
-/// What is added to say where a token stands: `sinusoidal` are fixed sines and cosines.
-enum class Positions { none, learned, sinusoidal };
-constexpr auto names(Positions) { return std::array{"none", "learned", "sinusoidal"}; }
+/// What says where a token stands.
+enum class Positions {
+  none,
+  learned,     // vectors that are added to the tokens'
+  sinusoidal,  // fixed sines and cosines, added
+  rotary,      // queries and keys of every layer are turned (attention_variants/ops/rotary.h)
+};
+constexpr auto names(Positions) { return std::array{"none", "learned", "sinusoidal", "rotary"}; }
 
 /// Where a layer normalises.
 enum class NormPlacement {

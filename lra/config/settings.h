@@ -43,6 +43,8 @@ struct ModelOptions {
   double embedding_sd = 0.02;
   Positions positions = Positions::learned;
   double position_sd = 0.02;  // of learned positions at the start
+  double rotary_base =
+      10000;  // of rotary ones: the pair of columns 2i turns by base^(-2i/head_dim)
   NormPlacement norm = NormPlacement::pre;
   NormKind norm_kind = NormKind::layer;
   BatchStatistics batch_statistics = BatchStatistics::real;
@@ -60,6 +62,9 @@ struct ModelOptions {
   double norm_eps = 1e-5;
   AttentionDtype attention_dtype = AttentionDtype::model;
   bool causal = false;  // a position reads none after it
+
+  /// AttentionContext::rotary_base.
+  double rotation() const { return positions == Positions::rotary ? rotary_base : 0; }
 
   template <class Fields>
   void fields(Fields& f) {
@@ -79,6 +84,7 @@ struct ModelOptions {
     f("embedding_sd", embedding_sd, more_than(0));
     f("positions", positions);
     f("position_sd", position_sd, more_than(0));
+    f("rotary_base", rotary_base, at_least(1));
     f("norm", norm);
     f("norm_kind", norm_kind);
     f("batch_statistics", batch_statistics);

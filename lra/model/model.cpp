@@ -55,7 +55,8 @@ void Model::make_layers(const Config& config, int64_t length) {
                                    .bias = o.attention_bias,
                                    .layer = i,
                                    .shared = shared,
-                                   .causal = o.causal};
+                                   .causal = o.causal,
+                                   .rotary_base = o.rotation()};
     layers_.push_back(make_block(o, make_attention(spec, context)));
     layers_.back()->register_in(*this, layer_prefix(layers_.size() - 1));
   }
