@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attention_variants/registry.h"
@@ -15,6 +16,14 @@ namespace lra {
 inline constexpr const char* kFirstRegime = "2021";
 /// Deeper models under recipes of each task's own, from S4 (2022) on.
 inline constexpr const char* kLaterRegime = "later";
+/// Tasks that are in no table of LRA's.
+inline constexpr const char* kRecallRegime = "recall";
+
+/// Every regime, and what it is.
+inline constexpr std::pair<const char*, const char*> kRegimes[] = {
+    {kFirstRegime, "LRA's own table and those after its pattern: shallow encoders in one recipe"},
+    {kLaterRegime, "from S4 (2022) on: deeper models, more steps, a recipe of each task's own"},
+    {kRecallRegime, "no regime of LRA's tables: tasks of its own, with labels at positions"}};
 
 /// One run's configuration: a protocol applied to a task and an attention, with overrides.
 struct Config {

@@ -27,7 +27,7 @@ struct ProtocolFile {
     f("title", title);
     f("description", description);
     f("source", source);
-    f("regime", regime, one_of({kFirstRegime, kLaterRegime}));
+    f("regime", regime, one_of({kFirstRegime, kLaterRegime, kRecallRegime}));
     f("extends", extends);
     f("follows", follows);
     f("choices", choices);

@@ -73,9 +73,9 @@ AccuracyCells accuracy_cells(const RecipeGroup& group);
 std::vector<std::string> task_order(const RecipeGroup& group,
                                     std::span<const Published> references);
 
-/// The paper whose recipe is nearest: listed first for this protocol, else anywhere; never one of
-/// the regime "later". Null: none.
-const Published* nearest(const std::string& protocol, std::span<const Published> references);
+/// The paper whose recipe is nearest: listed first for the group's protocol, else anywhere; never
+/// one of the regime "later", nor beside a group of another than the first. Null: none.
+const Published* nearest(const RecipeGroup& group, std::span<const Published> references);
 
 /// Whether the checkpoint that was tested was chosen by its accuracy on the test set:
 /// evaluation.dev is "test" and evaluation.select_after leaves a choice.

@@ -27,6 +27,7 @@ struct Same {
 const Same kSame[] = {
     {"tasks", [](const Result& r) { return r.task; }},
     {"protocols", [](const Result& r) { return r.protocol; }},
+    {"regimes", [](const Result& r) { return r.regime; }},
     {"kinds of data",
      [](const Result& r) { return r.data.synthetic ? "synthetic stand-in" : "real"; }},
     {"data", [](const Result& r) { return r.data.fingerprint; }},

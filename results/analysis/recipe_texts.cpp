@@ -10,11 +10,34 @@
 namespace lra {
 namespace {
 
-// "" of the first one, that of LRA's own table.
-std::string later_regime(const RecipeGroup& group) {
+// That of LRA's own table, and of records that name none.
+const std::string& first_regime() {
   static const std::string first = Result{}.regime;
-  const bool later = !group.results.empty() && group.results.front()->regime != first;
-  return later ? group.results.front()->regime : "";
+  return first;
+}
+
+// The first goes without saying, unless others stand beside it.
+bool names_regime(const RecipeGroup& group) {
+  return group.regime != first_regime() || group.beside_other_regimes;
+}
+
+std::string regime_text(const RecipeGroup& group) {
+  return names_regime(group) ? fmt::format(" (regime {})", group.regime) : "";
+}
+
+// Why results of a regime stand apart from those of others.
+std::string regime_note(const RecipeGroup& group) {
+  std::string what;
+  if (group.regime == first_regime())
+    what = "shallow encoders in one recipe for all attentions";
+  else if (group.regime == "later")
+    what = "deeper models, with more steps and a recipe of each task's own";
+  else if (group.regime == "recall")
+    what = "tasks that are in no table of LRA's";
+  else
+    what = "other rules";
+  return fmt::format("regime {}: {}; nothing here is ranked with results of {}", group.regime, what,
+                     group.regime == first_regime() ? "other regimes" : "regime " + first_regime());
 }
 
 // "causal", or of tasks whose labels stand at positions "bidirectional".
@@ -32,8 +55,7 @@ std::string reading_of(const RecipeGroup& group) {
 std::string recipe_title(const RecipeGroup& group) {
   std::string text = group.number > 0 ? fmt::format("recipe {}: ", group.number) : "";
   text += "protocol " + group.protocol;
-  if (const std::string regime = later_regime(group); !regime.empty())
-    text += fmt::format(" (regime {})", regime);
+  text += regime_text(group);
   if (group.budget.known()) text += ", budget " + group.budget.name;
   const size_t changed = group.overridden.size() + group.settings.size();
   if (changed > 0)
@@ -51,13 +73,7 @@ std::vector<std::string> recipe_notes(const RecipeGroup& group,
   const auto add = [&notes](const std::string& what, const std::vector<std::string>& settings) {
     if (!settings.empty()) notes.push_back(fmt::format("{}: {}", what, fmt::join(settings, "; ")));
   };
-  if (const std::string regime = later_regime(group); !regime.empty()) {
-    notes.push_back(
-        fmt::format("regime {}: deeper models, with more steps and a recipe of each task's own; "
-                    "nothing here is "
-                    "ranked with results of regime {}",
-                    regime, Result{}.regime));
-  }
+  if (names_regime(group)) notes.push_back(regime_note(group));
   add("smoke or overridden run, not the recipe of " + group.protocol, group.overridden);
   add("with", group.settings);
   add(fmt::format("settings of budget {}, not the recipe of {}", group.budget.name, group.protocol),
@@ -73,7 +89,7 @@ std::vector<std::string> recipe_notes(const RecipeGroup& group,
 }
 
 std::string recipe_text(const RecipeGroup& group, const std::vector<std::string>& tasks) {
-  std::string text = "protocol " + group.protocol;
+  std::string text = "protocol " + group.protocol + regime_text(group);
   if (group.budget.known()) text += ", budget " + group.budget.name;
   if (!group.overridden.empty())
     text += fmt::format(" (overridden: {})", fmt::join(group.overridden, ", "));

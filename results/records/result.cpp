@@ -221,6 +221,7 @@ Result parse_result(const json& record) {
   Result result;
   const RecordReader reader(record, "");
   result_fields(reader, result);
+  if (result.protocol == "recall") result.regime = "recall";
   return result;
 }
 

@@ -91,8 +91,9 @@ struct Result {
   AttentionRecord attention;
   std::optional<ContractRecord> contract;  // of an attention of the user's own
   std::string protocol;                    // "lra-strict"
-  std::string regime = "2021";             // of the protocol; records of before lack it
-  uint64_t seed = 0;                       // of initialisation, order, dropout, projections
+  // Of the protocol; records of before lack it, and those of recall had this one.
+  std::string regime = "2021";
+  uint64_t seed = 0;  // of initialisation, order, dropout, projections
   Status status = Status::ok;
   std::string reason;            // one line, where the status is not ok
   std::optional<Accuracy> test;  // required where the status is ok

@@ -51,7 +51,8 @@ constexpr const char* kAccuracyColumns[] = {"protocol",
                                             "test",
                                             "p",
                                             "p_holm",
-                                            "budget"};
+                                            "budget",
+                                            "regime"};
 
 constexpr const char* kRunColumns[] = {"task",
                                        "attention",
@@ -84,7 +85,8 @@ constexpr const char* kRunColumns[] = {"task",
                                        "machine",
                                        "contract",
                                        "contract_failures",
-                                       "path"};
+                                       "path",
+                                       "regime"};
 
 Table long_table(const char* title, std::span<const char* const> columns) {
   Table table{.title = title, .columns = {}, .rows = {}, .notes = {}};
@@ -169,7 +171,7 @@ LongCells test_cells(const std::optional<Accuracy>& test) {
 Table accuracy_long(std::span<const Result> results, std::span<const Published> references) {
   Table table = long_table("Accuracy", kAccuracyColumns);
   for (const RecipeGroup& group : group_by_recipe(results)) {
-    LongRecipe recipe{.group = group, .reference = nearest(group.protocol, references)};
+    LongRecipe recipe{.group = group, .reference = nearest(group, references)};
     for (const auto& [r, name] : row_names(group)) recipe.first_of.try_emplace(name, r);
     const AccuracyCells cells = accuracy_cells(group);
     for (Standing& standing : standings(cells)) {
@@ -192,6 +194,7 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
       append(row, baseline_cells(recipe, cell, task));
       append(row, standing_cells(recipe, key));
       row.push_back(group.budget.name);
+      row.push_back(group.regime);
       table.rows.push_back(std::move(row));
     }
   }
@@ -219,7 +222,7 @@ Table results_long(std::span<const Result> results) {
             r.data.synthetic ? "true" : "false", r.data.fingerprint, number_text(r.data.majority),
             number_text(r.data.dev_majority), integer_text(r.left_majority_at),
             machine_setting_text(r), r.contract ? r.contract->count() : "",
-            r.contract ? r.contract->failures() : "", r.path});
+            r.contract ? r.contract->failures() : "", r.path, r.regime});
     table.rows.push_back(std::move(row));
   }
   return table;

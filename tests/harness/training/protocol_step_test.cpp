@@ -113,7 +113,7 @@ TEST_P(EveryProtocolTask, MakesAModelOfEveryVariant) {
   for (const AttentionEntry* entry : attention_entries()) {
     if (entry->info.peer.empty()) continue;  // registered by another test
     // Deeper recipes are of their own attentions.
-    if (protocol.regime != kFirstRegime && !protocol.attentions.contains(entry->info.name))
+    if (protocol.regime == kLaterRegime && !protocol.attentions.contains(entry->info.name))
       continue;
     const Config config =
         make_config(protocol, task_name, {.name = entry->info.name}, {}, 0, "float32");

@@ -75,7 +75,7 @@ std::optional<Exemption> exemption(const Config& config) {
 TEST_P(Reach, EveryVariantsAnswerDependsOnTheMiddleAndOnTheEnd) {
   const auto& [protocol_name, task_name] = GetParam();
   const Protocol protocol = load_protocol(protocol_name);
-  const bool later = protocol.regime != kFirstRegime;  // deeper recipes, of their own attentions
+  const bool later = protocol.regime == kLaterRegime;  // deeper recipes, of their own attentions
   size_t tried = 0;
   for (const AttentionEntry* entry : attention_entries()) {
     if (is_of_a_test(*entry) || (later && !protocol.attentions.contains(entry->info.name)))
