@@ -91,6 +91,7 @@ class TrainingLoop {
         folder_(request.run, run_identity(request.config, data_.manifest()), request.resume,
                 is_rank_zero(all_) ? Access::write : Access::read) {
     check_splits(data_, request.config);
+    check_images(data_, request.config);
   }
 
   Status run() {
