@@ -88,7 +88,7 @@ double attempt_seconds(const fs::path& run) {
 void record_failure(const SuiteCell& cell, const fs::path& data, const std::string& device,
                     Status status, const std::string& reason) {
   const PreparedData prepared = open_data(data, cell.config.task, /*check_hashes=*/false,
-                                          cell.config.settings.input.brackets);
+                                          cell.config.settings.input.reading());
   const TrainRequest train{
       .config = cell.config, .run = cell.run, .data = data, .device = host::parse_device(device)};
   Result result = result_of(train, prepared.manifest(), prepared.split("test"));

@@ -17,7 +17,7 @@ namespace {
 
 Model make_model(const Config& config) {
   seed_generators(config.seed);
-  return Model(task(config.task, config.settings.input.brackets), config);
+  return Model(task(config.task, config.settings.input.reading()), config);
 }
 
 // Each process would take the statistics of its own share, and the mean over labels at positions

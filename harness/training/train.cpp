@@ -86,7 +86,7 @@ class TrainingLoop {
         settings_(request.config.settings),
         all_(request.processes),
         data_(open_data(request.data, request.config.task, /*check_hashes=*/true,
-                        request.config.settings.input.brackets)),
+                        request.config.settings.input.reading())),
         micro_batches_(micro_batches_of(request)),
         folder_(request.run, run_identity(request.config, data_.manifest()), request.resume,
                 is_rank_zero(all_) ? Access::write : Access::read) {

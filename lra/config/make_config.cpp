@@ -102,6 +102,17 @@ void check_model(const Settings& s, const Task& of) {
     throw UsageError("model.encoder " + to_string(m.encoder) + " reads pixels, which task " +
                      of.name + " has not; give embedding");
   }
+  if (of.channels > 1 && (m.encoder == Encoding::embedding || s.input.mask == InputMask::nonzero)) {
+    throw UsageError(
+        "input.colours rgb has three values a position: it needs model.encoder linear or real, and "
+        "input.mask length or none");
+  }
+  for (const auto& [name, values] :
+       {std::pair{"pixel_means", &m.pixel_means}, {"pixel_sds", &m.pixel_sds}}) {
+    if (values->empty() || std::ssize(*values) == of.channels) continue;
+    throw UsageError(std::string("model.") + name + " should hold " + std::to_string(of.channels) +
+                     " number(s), one a channel, or none, not " + std::to_string(values->size()));
+  }
   const int64_t part = s.training.micro_batch;
   if (m.norm_kind == NormKind::batch && part > 0 && part < s.training.batch) {
     throw UsageError(
@@ -198,7 +209,7 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   for (const std::string& text : sets) apply_set(merged, text, keys);
   read_fields(merged, config.settings, sets.empty() ? "protocol " + protocol.name : "--set");
   check_settings(config.settings);
-  const Task of = task(task_name, config.settings.input.brackets);
+  const Task of = task(task_name, config.settings.input.reading());
   check_model(config.settings, of);
   check_labels(config.settings.model, of);
   const TrainingDtype wanted = config.settings.training.dtype;

@@ -34,11 +34,12 @@ constexpr auto names(Gate) {
   return std::array{"glu", "full_glu", "half_glu1", "half_glu2", "activation"};
 }
 
-/// What becomes of a token, or of a pixel p = (id / 255 - pixel_mean) / pixel_sd.
+/// What becomes of a token, or of a pixel p = (id / 255 - pixel_mean) / pixel_sd; in colour of the
+/// three values of p.
 enum class Encoding {
   embedding,  // a vector of its own
-  linear,     // p w + b, started as torch.nn.Linear
-  real,       // the same, w and b started with standard deviations 1 and 0.1 (Mega)
+  linear,     // W p + b, started as torch.nn.Linear
+  real,       // the same, W and b started with standard deviations 1 and 0.1 (Mega)
 };
 constexpr auto names(Encoding) { return std::array{"embedding", "linear", "real"}; }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "attention_variants/base/fields.h"
 #include "attention_variants/ops/types.h"
@@ -17,6 +18,9 @@ struct InputOptions {
   int64_t cut = 0;  // tokens kept of a sample, before it is padded to `length`; 0 = `length`
   Brackets brackets = Brackets::keep;  // ListOps; dropped before `cut`, as by a tokeniser that
                                        // knows letters and digits alone
+  Colours colours = Colours::grey;     // of Image's data
+
+  Reading reading() const { return {.brackets = brackets, .colours = colours}; }
 
   template <class Fields>
   void fields(Fields& f) {
@@ -24,6 +28,7 @@ struct InputOptions {
     f("mask", mask);
     f("cut", cut, at_least(0));
     f("brackets", brackets);
+    f("colours", colours);
   }
 };
 
@@ -40,6 +45,7 @@ struct ModelOptions {
   Gate gate = Gate::half_glu1;
   Encoding encoder = Encoding::embedding;
   double pixel_mean = 0, pixel_sd = 1;
+  std::vector<double> pixel_means, pixel_sds;  // in their place, by channel; empty: they are of all
   double embedding_sd = 0.02;
   Positions positions = Positions::learned;
   double position_sd = 0.02;  // of learned positions at the start
@@ -81,6 +87,8 @@ struct ModelOptions {
     f("encoder", encoder);
     f("pixel_mean", pixel_mean, between(0, 1));
     f("pixel_sd", pixel_sd, more_than(0));
+    f("pixel_means", pixel_means, numbers(between(0, 1)));
+    f("pixel_sds", pixel_sds, numbers(more_than(0)));
     f("embedding_sd", embedding_sd, more_than(0));
     f("positions", positions);
     f("position_sd", position_sd, more_than(0));

@@ -10,8 +10,8 @@ namespace {
 
 namespace nn = torch::nn;
 
-nn::Linear pixel_layer(const ModelOptions& options) {
-  nn::Linear layer(1, options.width);
+nn::Linear pixel_layer(const ModelOptions& options, int64_t channels) {
+  nn::Linear layer(channels, options.width);
   if (options.encoder == Encoding::real) {
     nn::init::normal_(layer->weight, 0.0, 1.0);
     nn::init::normal_(layer->bias, 0.0, 0.1);
@@ -34,10 +34,20 @@ torch::Tensor sinusoidal_positions(int64_t length, int64_t width) {
 Encoder::Encoder(nn::Module& model, const Task& task, const ModelOptions& o, int64_t length)
     : options_(o), dropout_(o.block == BlockKind::s4 || o.block == BlockKind::s5 ? 0 : o.dropout) {
   TORCH_CHECK(o.encoder == Encoding::embedding || task.image, "task ", task.name, " has no pixels");
+  TORCH_CHECK(o.encoder != Encoding::embedding || task.channels == 1,
+              "an embedding reads one id a position, not ", task.channels);
+  const auto by_channel = [&](const std::vector<double>& own, double of_all) {
+    const auto count = static_cast<size_t>(task.channels);
+    TORCH_CHECK(own.empty() || own.size() == count, "there are ", count, " channels, not ",
+                own.size());
+    return own.empty() ? std::vector<double>(count, of_all) : own;
+  };
+  means_ = by_channel(o.pixel_means, o.pixel_mean);
+  sds_ = by_channel(o.pixel_sds, o.pixel_sd);
   if (o.encoder == Encoding::embedding) {
     tokens_ = model.register_module("tokens", nn::Embedding(task.vocabulary, o.width));
   } else {
-    pixels_ = model.register_module("pixels", pixel_layer(o));
+    pixels_ = model.register_module("pixels", pixel_layer(o, task.channels));
   }
   if (o.positions == Positions::learned)
     positions_ = model.register_module("positions", nn::Embedding(length, o.width));
@@ -52,9 +62,17 @@ Encoder::Encoder(nn::Module& model, const Task& task, const ModelOptions& o, int
 
 torch::Tensor Encoder::content(const torch::Tensor& ids) const {
   if (tokens_) return tokens_.ptr()->forward(ids);
-  const torch::Tensor values =
-      (ids.to(pixels_->weight.scalar_type()) / 255 - options_.pixel_mean) / options_.pixel_sd;
-  return values.unsqueeze(-1) * pixels_->weight.squeeze(1) + pixels_->bias;
+  // Channel by channel: a product of matrices would be rounded to bfloat16 by autocast.
+  torch::Tensor sum;
+  for (int64_t c = 0; c < pixels_->weight.size(1); ++c) {
+    const torch::Tensor of_channel = ids.dim() == 2 ? ids : ids.select(2, c);
+    const auto at = static_cast<size_t>(c);
+    const torch::Tensor values =
+        (of_channel.to(pixels_->weight.scalar_type()) / 255 - means_[at]) / sds_[at];
+    const torch::Tensor product = values.unsqueeze(-1) * pixels_->weight.select(1, c);
+    sum = sum.defined() ? sum + product : product;
+  }
+  return sum + pixels_->bias;
 }
 
 torch::Tensor Encoder::forward(Kernels kernels, const torch::Tensor& ids, const torch::Tensor& real,

@@ -1,6 +1,8 @@
 // From tokens to the rows that the first layer reads.
 #pragma once
 
+#include <vector>
+
 #include "attention_variants/attention.h"
 #include "attention_variants/torch.h"
 #include "lra/config/settings.h"
@@ -20,8 +22,9 @@ class Encoder {
   /// c10::Error where the encoder reads pixels and the task has none.
   Encoder(torch::nn::Module& model, const Task& task, const ModelOptions& options, int64_t length);
 
-  /// ids [B,N] int64 -> dropout([cls, encoded ids] + positions), [B,L,D]; blocks s4 and s5 have no
-  /// dropout here. Rows where `real` [B,N] is false may be anything finite; undefined: none may.
+  /// ids [B,N] int64, or [B,N,C] of pixels of several channels -> dropout([cls, encoded ids] +
+  /// positions), [B,L,D]; blocks s4 and s5 have no dropout here. Rows where `real` [B,N] is false
+  /// may be anything finite; undefined: none may.
   torch::Tensor forward(Kernels kernels, const torch::Tensor& ids, const torch::Tensor& real,
                         bool training) const;
 
@@ -35,7 +38,8 @@ class Encoder {
   ModelOptions options_;
   double dropout_;
   torch::nn::Embedding tokens_{nullptr}, positions_{nullptr};
-  torch::nn::Linear pixels_{nullptr};  // [D,1]
+  torch::nn::Linear pixels_{nullptr};  // [D,C]
+  std::vector<double> means_, sds_;    // of its channels
   torch::Tensor cls_;                  // [D]; undefined without a class token
   torch::Tensor fixed_positions_;      // [L,D]; undefined where there are no such
 };

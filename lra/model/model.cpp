@@ -25,6 +25,7 @@ Model::Model(const Task& task, const Config& config)
     : options_(config.settings.model),
       kernels_(config.settings.kernels),
       inputs_(task.inputs),
+      channels_(task.channels),
       length_(config.settings.input.length),
       masked_(config.settings.input.mask != InputMask::none),
       at_positions_(task.position_labels),
@@ -74,17 +75,22 @@ bool Model::reads_padding() const {
 
 Model::Encoded Model::encode(const torch::Tensor& tokens, const torch::Tensor& mask,
                              std::vector<torch::Tensor>* seen) {
-  TORCH_CHECK(tokens.dim() == 3 && tokens.size(1) == inputs_ && mask.sizes() == tokens.sizes(),
-              "tokens and mask should be [B,", inputs_, ",N], not ", tokens.sizes(), " and ",
+  const int64_t sequences = inputs_ * channels_;
+  TORCH_CHECK(tokens.dim() == 3 && tokens.size(1) == sequences && mask.sizes() == tokens.sizes(),
+              "tokens and mask should be [B,", sequences, ",N], not ", tokens.sizes(), " and ",
               mask.sizes());
   TORCH_CHECK(tokens.size(2) <= length_, "the model reads at most ", length_, " tokens, not ",
               tokens.size(2));
   const bool all_rows = reads_padding() || ops::FullMask::covers(mask);
   const auto without = [&](const torch::Tensor& rows) { return all_rows ? torch::Tensor() : rows; };
-  auto real = mask.flatten(0, 1);  // [B*inputs,N]
+  auto real = mask_of_inputs(mask);
   if (options_.padding == Padding::counted) real = torch::ones_like(real);
-  torch::Tensor x = encoder_.forward(kernels_, tokens.flatten(0, 1), without(real),
-                                     is_training());  // [B*inputs,L,D]
+  const torch::Tensor ids =
+      channels_ == 1
+          ? tokens.flatten(0, 1)
+          : tokens.unflatten(1, {inputs_, channels_}).flatten(0, 1).transpose(1, 2);  // [..,N,C]
+  torch::Tensor x =
+      encoder_.forward(kernels_, ids, without(real), is_training());  // [B*inputs,L,D]
   if (encoder_.has_cls()) {
     const torch::Tensor first = real.narrow(1, 0, 1);
     real = torch::cat(
@@ -101,6 +107,11 @@ Model::Encoded Model::encode(const torch::Tensor& tokens, const torch::Tensor& m
     if (seen != nullptr) seen->push_back(encoder_.has_cls() ? given.slice(1, 1) : given);
   }
   return {.x = x, .pass = pass};
+}
+
+torch::Tensor Model::mask_of_inputs(const torch::Tensor& mask) const {
+  if (channels_ == 1) return mask.flatten(0, 1);
+  return mask.unflatten(1, {inputs_, channels_}).select(2, 0).flatten(0, 1);
 }
 
 torch::Tensor Model::classify(const Encoded& encoded, const torch::Tensor& places) {
@@ -128,7 +139,7 @@ torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& m
   const Encoded encoded = encode(tokens, mask, nullptr);
   if (at_positions_) return classify(encoded, places);
   torch::Tensor pooled =
-      pool(encoded.x, mask.flatten(0, 1), final_norm_, encoded.pass);  // [B*inputs,D]
+      pool(encoded.x, mask_of_inputs(mask), final_norm_, encoded.pass);  // [B*inputs,D]
   if (inputs_ == 2) pooled = join_pair(pooled, options_.pair);
   return classifier_->forward(pooled);
 }
