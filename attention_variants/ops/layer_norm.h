@@ -36,8 +36,8 @@ struct LayerNormMeanCall {
   int64_t over = 0;
 };
 
-/// mean_of_rows() of the rows of layer_norm(x), x [B,N,D] -> [B,D]. The own kernels store nothing
-/// that is normalised.
+/// mean_of_rows() of the rows of layer_norm(x), x [B,N,D] -> [B,D]; what masked rows hold is finite
+/// too. The own kernels store nothing that is normalised.
 torch::Tensor layer_norm_mean(Kernels asked, const torch::Tensor& x, const RowNorm& norm,
                               const torch::Tensor& mask, int64_t over = 0);
 

@@ -31,8 +31,7 @@ struct LocalConvOptions {
 class LocalConvolution : public SequenceMixer {
  public:
   LocalConvolution(const AttentionContext& context, const LocalConvOptions& options)
-      : SequenceMixer(context), given_(options), options_(options) {
-    options_.one_sided = options.one_sided || context.causal;
+      : SequenceMixer(context), options_(options), one_sided_(options.one_sided || context.causal) {
     const int64_t inputs = options.depthwise ? 1 : context.width;
     weight_ =
         register_parameter("weight", torch::randn({context.width, inputs, options.kernel}) /
@@ -41,7 +40,7 @@ class LocalConvolution : public SequenceMixer {
 
   bool length_invariant() const override { return true; }
   bool capturable() const override { return true; }
-  json options() const override { return write_fields(given_); }
+  json options() const override { return write_fields(options_); }
 
   int64_t flops(int64_t batch, int64_t length) const override {
     return 2 * batch * length * weight_.numel();
@@ -50,7 +49,7 @@ class LocalConvolution : public SequenceMixer {
  protected:
   GatedRows mix(const torch::Tensor& u, const torch::Tensor&) override {
     const torch::Tensor weight = weight_.to(u.scalar_type());
-    const int64_t ahead = options_.one_sided ? 0 : options_.kernel / 2;
+    const int64_t ahead = one_sided_ ? 0 : options_.kernel / 2;
     if (options_.depthwise) {
       // As of torch's Conv1d: a weight's first tap is of the earliest position.
       return {.y = ops::long_convolution(context_.kernels, {u, weight.squeeze(1).flip(1), ahead})};
@@ -61,9 +60,9 @@ class LocalConvolution : public SequenceMixer {
   }
 
  private:
-  const LocalConvOptions given_;
-  LocalConvOptions options_;  // one-sided where the model is causal
-  torch::Tensor weight_;      // [D,1,K] or [D,D,K]
+  const LocalConvOptions options_;
+  const bool one_sided_;
+  torch::Tensor weight_;  // [D,1,K] or [D,D,K]
 };
 
 [[maybe_unused]] const bool localconv_registered =

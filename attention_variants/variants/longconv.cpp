@@ -29,9 +29,10 @@ struct LongConvOptions {
 class LongConvolution : public SequenceMixer {
  public:
   LongConvolution(const AttentionContext& context, const LongConvOptions& options)
-      : SequenceMixer(context), given_(options), options_(options) {
-    options_.bidirectional = options.bidirectional && !context.causal;
-    const int64_t taps = options_.bidirectional ? 2 * context.max_length - 1 : context.max_length;
+      : SequenceMixer(context),
+        options_(options),
+        two_sided_(options.bidirectional && !context.causal) {
+    const int64_t taps = two_sided_ ? 2 * context.max_length - 1 : context.max_length;
     taps_ = register_parameter("taps", torch::randn({context.width, taps}) * options.init);
     skip_ = register_parameter("skip", torch::randn({context.width}));
   }
@@ -39,7 +40,7 @@ class LongConvolution : public SequenceMixer {
   bool length_invariant() const override { return true; }
   // A dropout draws in every pass.
   bool capturable() const override { return options_.dropout == 0; }
-  json options() const override { return write_fields(given_); }
+  json options() const override { return write_fields(options_); }
 
   int64_t flops(int64_t batch, int64_t length) const override {
     return ops::long_convolution_flops({.batch = batch, .length = length, .width = context_.width});
@@ -54,16 +55,16 @@ class LongConvolution : public SequenceMixer {
     torch::Tensor taps = taps_.to(u.scalar_type());
     if (options_.squash > 0) taps = at::softshrink(taps, options_.squash);
     if (options_.dropout > 0) taps = torch::dropout(taps, options_.dropout, is_training());
-    const int64_t ahead = options_.bidirectional ? context_.max_length - 1 : 0;
+    const int64_t ahead = two_sided_ ? context_.max_length - 1 : 0;
     return {.y = ops::long_convolution(context_.kernels, {u, taps, ahead}) +
                  u * skip_.to(u.scalar_type())};
   }
 
  private:
-  const LongConvOptions given_;
-  LongConvOptions options_;  // one-sided where the model is causal
-  torch::Tensor taps_;       // [D,2Nmax-1] of lags 1-Nmax to Nmax-1, or [D,Nmax]
-  torch::Tensor skip_;       // Δ [D]
+  const LongConvOptions options_;
+  const bool two_sided_;
+  torch::Tensor taps_;  // [D,2Nmax-1] of lags 1-Nmax to Nmax-1, or [D,Nmax]
+  torch::Tensor skip_;  // Δ [D]
 };
 
 [[maybe_unused]] const bool longconv_registered =

@@ -34,8 +34,9 @@ struct LruOptions {
 class LruAttention : public SequenceMixer {
  public:
   LruAttention(const AttentionContext& context, const LruOptions& options)
-      : SequenceMixer(context), given_(options), options_(options) {
-    options_.bidirectional = options.bidirectional && !context.causal;
+      : SequenceMixer(context),
+        options_(options),
+        two_sided_(options.bidirectional && !context.causal) {
     const double low = options.r_min * options.r_min, high = options.r_max * options.r_max;
     if (low > high) {
       throw UsageError(fmt::format("lru: r_min should be at most r_max, not {} and {}",
@@ -54,7 +55,7 @@ class LruAttention : public SequenceMixer {
       gamma_ = add("gamma", (1 - size * size).sqrt().log());
     }
     b_ = add("b", torch::randn({states, width, 2}) / std::sqrt(2.0 * static_cast<double>(width)));
-    c_ = add("c", torch::randn({options_.bidirectional ? 2 : 1, width, states, 2}) /
+    c_ = add("c", torch::randn({two_sided_ ? 2 : 1, width, states, 2}) /
                       std::sqrt(static_cast<double>(states)));
     skip_ = add("skip", torch::randn({width}));
   }
@@ -65,7 +66,7 @@ class LruAttention : public SequenceMixer {
     if (options_.normalise) return {"nu", "theta", "gamma", "b"};
     return {"nu", "theta", "b"};
   }
-  json options() const override { return write_fields(given_); }
+  json options() const override { return write_fields(options_); }
 
   int64_t flops(int64_t batch, int64_t length) const override {
     return ops::diagonal_scan_flops(
@@ -90,13 +91,13 @@ class LruAttention : public SequenceMixer {
                       .transition = torch::stack({size * phase.cos(), size * phase.sin()}).to(type),
                       .input = input.flatten(0, 1),
                       .output = output(0),
-                      .output_back = options_.bidirectional ? output(1) : torch::Tensor()}) +
+                      .output_back = two_sided_ ? output(1) : torch::Tensor()}) +
                  u * skip_.to(type)};
   }
 
  private:
-  const LruOptions given_;
-  LruOptions options_;                // one-sided where the model is causal
+  const LruOptions options_;
+  const bool two_sided_;
   torch::Tensor nu_, theta_, gamma_;  // [P]
   torch::Tensor b_, c_;               // [P,D,2], [1 or 2,D,P,2]
   torch::Tensor skip_;                // Δ [D]

@@ -44,10 +44,11 @@ struct MegaOptions {
 class MegaAttention : public SequenceMixer {
  public:
   MegaAttention(const AttentionContext& context, const MegaOptions& options)
-      : SequenceMixer(context), given_(options), options_(options) {
-    options_.bidirectional = options.bidirectional && !context.causal;
+      : SequenceMixer(context),
+        options_(options),
+        two_sided_(options.bidirectional && !context.causal) {
     const int64_t width = context.width, e = options.hidden, z = options.z, modes = options.ema,
-                  channels = options_.bidirectional ? 2 * width : width;
+                  channels = two_sided_ ? 2 * width : width;
     const auto add = [this](const char* name, const torch::Tensor& value) {
       return register_parameter(name, value);
     };
@@ -73,7 +74,7 @@ class MegaAttention : public SequenceMixer {
 
   bool length_invariant() const override { return true; }
   bool capturable() const override { return true; }
-  json options() const override { return write_fields(given_); }
+  json options() const override { return write_fields(options_); }
 
   int64_t flops(int64_t batch, int64_t length) const override {
     const int64_t width = context_.width, e = options_.hidden, z = options_.z,
@@ -115,7 +116,7 @@ class MegaAttention : public SequenceMixer {
     const int64_t length = u.size(1), width = context_.width,
                   lags = options_.truncation == 0 ? length : std::min(options_.truncation, length);
     const torch::Tensor kernel = average_kernel(lags, u.scalar_type());
-    if (!options_.bidirectional) return ops::long_convolution(context_.kernels, {u, kernel, 0});
+    if (!two_sided_) return ops::long_convolution(context_.kernels, {u, kernel, 0});
     const torch::Tensor behind = kernel.narrow(0, 0, width), ahead = kernel.narrow(0, width, width);
     const torch::Tensor taps = at::constant_pad_nd(ahead.flip(1), {0, lags - 1}) +
                                at::constant_pad_nd(behind, {lags - 1, 0});
@@ -183,8 +184,8 @@ class MegaAttention : public SequenceMixer {
     return found.masked_fill(hidden, 0);
   }
 
-  const MegaOptions given_;
-  MegaOptions options_;                         // one-sided where the model is causal
+  const MegaOptions options_;
+  const bool two_sided_;
   torch::Tensor delta_, alpha_, beta_, gamma_;  // [D or 2D,h]
   torch::Tensor omega_;                         // [D]
   torch::nn::Linear value_{nullptr}, mixed_{nullptr}, hidden_{nullptr};

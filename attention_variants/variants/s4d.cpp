@@ -86,8 +86,9 @@ Modes modes_of(S4DInit init, int64_t state) {
 class S4DAttention : public SequenceMixer {
  public:
   S4DAttention(const AttentionContext& context, const S4DOptions& options)
-      : SequenceMixer(context), given_(options), options_(options) {
-    options_.bidirectional = options.bidirectional && !context.causal;
+      : SequenceMixer(context),
+        options_(options),
+        two_sided_(options.bidirectional && !context.causal) {
     const int64_t width = context.width, half = options.state / 2,
                   copies = options.copies == 0 ? width : options.copies;
     if (width % copies != 0)
@@ -105,8 +106,7 @@ class S4DAttention : public SequenceMixer {
     log_a_re_ = add("log_a_re", repeated((-torch::real(start.a)).log()));
     a_im_ = add("a_im", repeated(torch::imag(start.a)));
     b_ = add("b", state_space::parts_of(repeated(start.b)));
-    c_ = add("c", torch::randn({options_.bidirectional ? 2 : 1, width, half, 2}) *
-                      std::numbers::sqrt2 / 2);
+    c_ = add("c", torch::randn({two_sided_ ? 2 : 1, width, half, 2}) * std::numbers::sqrt2 / 2);
     const torch::Tensor step = state_space::log_uniform({width}, options.dt_min, options.dt_max);
     step_ = add("dt", options.dt == StepForm::exp ? step.log() : step.expm1().log());
     skip_ = add("skip", torch::randn({width}));
@@ -117,7 +117,7 @@ class S4DAttention : public SequenceMixer {
   std::vector<std::string> slow_parameters() const override {
     return {"log_a_re", "a_im", "b", "dt"};
   }
-  json options() const override { return write_fields(given_); }
+  json options() const override { return write_fields(options_); }
 
   /// Of the taps, 8 a mode, and of the convolution.
   int64_t flops(int64_t batch, int64_t length) const override {
@@ -129,13 +129,13 @@ class S4DAttention : public SequenceMixer {
   GatedRows mix(const torch::Tensor& u, const torch::Tensor&) override {
     const int64_t length = u.size(1);
     torch::Tensor taps = kernels(length, u.scalar_type());  // [1 or 2,D,N]
-    if (options_.bidirectional) {
+    if (two_sided_) {
       // Lag -1 is the second's first tap.
       taps = torch::cat({taps[1].narrow(1, 0, length - 1).flip(1), taps[0]}, 1);
     } else {
       taps = taps[0];
     }
-    const int64_t ahead = options_.bidirectional ? length - 1 : 0;
+    const int64_t ahead = two_sided_ ? length - 1 : 0;
     return {.y = ops::long_convolution(context_.kernels, {u, taps, ahead}) +
                  u * skip_.to(u.scalar_type())};
   }
@@ -175,8 +175,8 @@ class S4DAttention : public SequenceMixer {
     return torch::matmul(of_far.transpose(2, 3), of_near).flatten(2).narrow(2, 0, length);
   }
 
-  const S4DOptions given_;
-  S4DOptions options_;             // one-sided where the model is causal
+  const S4DOptions options_;
+  const bool two_sided_;
   torch::Tensor log_a_re_, a_im_;  // A = -exp(log_a_re) + i a_im [copies,S]
   torch::Tensor b_, c_;            // [copies,S,2], [1 or 2,D,S,2]
   torch::Tensor step_, skip_;      // dt as dt says, and Δ: [D]

@@ -59,8 +59,9 @@ torch::Tensor truncated_normal(at::IntArrayRef sizes, double deviation) {
 class S5Attention : public SequenceMixer {
  public:
   S5Attention(const AttentionContext& context, const S5Options& options)
-      : SequenceMixer(context), given_(options), options_(options) {
-    options_.bidirectional = options.bidirectional && !context.causal;
+      : SequenceMixer(context),
+        options_(options),
+        two_sided_(options.bidirectional && !context.causal) {
     check_options();
     const int64_t width = context.width, state = options.state, block = state / options.blocks;
     const state_space::DiagonalHippo hippo = state_space::diagonal_hippo(block);
@@ -85,7 +86,7 @@ class S5Attention : public SequenceMixer {
   std::vector<std::string> slow_parameters() const override {
     return {"transition", "b", "log_step"};
   }
-  json options() const override { return write_fields(given_); }
+  json options() const override { return write_fields(options_); }
 
   int64_t flops(int64_t batch, int64_t length) const override {
     return ops::diagonal_scan_flops(
@@ -107,13 +108,13 @@ class S5Attention : public SequenceMixer {
     };
     const torch::Tensor transition = log_transition.exp();
     const torch::Tensor c = 2 * complex_of(c_);
-    return {.y = ops::diagonal_scan(context_.kernels,
-                                    {.u = u,
-                                     .transition = stacked(transition, 1, 0).view({2, -1}),
-                                     .input = stacked(gain.unsqueeze(1) * complex_of(b_), 1, 0),
-                                     .output = stacked(c[0], -1, 1),
-                                     .output_back = options_.bidirectional ? stacked(c[1], -1, 1)
-                                                                           : torch::Tensor()}) +
+    return {.y = ops::diagonal_scan(
+                     context_.kernels,
+                     {.u = u,
+                      .transition = stacked(transition, 1, 0).view({2, -1}),
+                      .input = stacked(gain.unsqueeze(1) * complex_of(b_), 1, 0),
+                      .output = stacked(c[0], -1, 1),
+                      .output_back = two_sided_ ? stacked(c[1], -1, 1) : torch::Tensor()}) +
                  u * skip_.to(type)};
   }
 
@@ -135,8 +136,8 @@ class S5Attention : public SequenceMixer {
 
   // [1 or 2,D,P,2]: C V of a complex C [D,2P] that is drawn, or C V itself.
   torch::Tensor start_of_output(const torch::Tensor& v) const {
-    const int64_t directions = options_.bidirectional ? 2 : 1, width = context_.width,
-                  state = options_.state, blocks = options_.blocks;
+    const int64_t directions = two_sided_ ? 2 : 1, width = context_.width, state = options_.state,
+                  blocks = options_.blocks;
     if (options_.c_init == S5Output::complex_normal)
       return torch::randn({directions, width, state / 2, 2}) * std::sqrt(0.5);
     const double fan_in = options_.c_init == S5Output::trunc ? 1 : static_cast<double>(width);
@@ -148,8 +149,8 @@ class S5Attention : public SequenceMixer {
     return state_space::parts_of(torch::matmul(drawn.unsqueeze(-2), v).squeeze(-2).flatten(2));
   }
 
-  const S5Options given_;
-  S5Options options_;         // one-sided where the model is causal
+  const S5Options options_;
+  const bool two_sided_;
   torch::Tensor transition_;  // Λ [P,2]
   torch::Tensor b_, c_;       // V⁻¹ B [P,D,2], C V [1 or 2,D,P,2]
   torch::Tensor log_step_;    // [P]
