@@ -48,9 +48,9 @@ Task task(const std::string& name, Brackets brackets) {
 }
 
 PreparedData open_data(const std::filesystem::path& directory, const std::string& task_name,
-                       bool check_hashes, Brackets brackets) {
+                       bool check_hashes, Brackets brackets, OpenedSplits opened) {
   const Task& known = task(task_name);
-  PreparedData data(directory, task_name, check_hashes);
+  PreparedData data(directory, task_name, check_hashes, opened);
   const auto check = [&](const char* name, int64_t expected, int64_t found) {
     if (expected == found) return;
     throw Error(fmt::format("{}: {} of {} should be {}, not {}",

@@ -61,7 +61,8 @@ std::vector<const Task*> tasks();
 /// Opens prepared data (PreparedData) and holds its manifest against the task: vocabulary, classes,
 /// inputs. Throws Error where they differ. Samples are as task(task_name, brackets) has them.
 PreparedData open_data(const std::filesystem::path& directory, const std::string& task_name,
-                       bool check_hashes, Brackets brackets = Brackets::keep);
+                       bool check_hashes, Brackets brackets = Brackets::keep,
+                       OpenedSplits opened = OpenedSplits::all);
 
 /// The task of that name; throws UsageError that lists the valid names and the nearest.
 const Task& task(const std::string& name);
