@@ -137,6 +137,11 @@ void check_settings(const Settings& s) {
                      shorter_warmup(s.training.steps));
   }
   parameter_groups(s.optimizer.groups);
+  if (!s.evaluation.test && s.evaluation.dev == DevSplit::test) {
+    throw UsageError(
+        "evaluation.test false leaves the test split unread, and evaluation.dev test chooses the "
+        "checkpoint by it: give evaluation.dev=dev");
+  }
 }
 
 // What a task's labels and its model ask of each other.
