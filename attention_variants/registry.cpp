@@ -117,6 +117,11 @@ const AttentionEntry& attention_entry(const std::string& name) {
   throw unknown_name("attention", name, names);
 }
 
+bool runs_by_name(const std::string& name) {
+  const auto it = registry().find(name);
+  return it != registry().end() && !needs_file(it->second);
+}
+
 std::shared_ptr<Attention> make_attention(const AttentionSpec& spec,
                                           const AttentionContext& context) {
   const AttentionEntry& entry = attention_entry(spec.name);
