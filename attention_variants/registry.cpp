@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include "attention_variants/base/text.h"
 #include "attention_variants/registry.h"
 
 namespace lra {
@@ -22,23 +23,6 @@ std::string trimmed(const std::string& text) {
   const auto first = text.find_first_not_of(" \t");
   if (first == std::string::npos) return "";
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-// Splits at the commas outside brackets of any kind; an empty piece stays, for the caller to
-// refuse.
-std::vector<std::string> split_at_commas(const std::string& text) {
-  std::vector<std::string> pieces(1);
-  int depth = 0;
-  for (const char c : text) {
-    if (c == '[') ++depth;
-    if (c == ']') --depth;
-    if (c == ',' && depth == 0) {
-      pieces.emplace_back();
-    } else {
-      pieces.back() += c;
-    }
-  }
-  return pieces;
 }
 
 [[noreturn]] void malformed(const std::string& text, const std::string& problem,
@@ -148,6 +132,11 @@ const AttentionEntry& attention_entry(const std::string& name) {
   std::vector<std::string> names;
   for (const auto& [known, entry] : registry()) names.push_back(known);
   throw unknown_name("attention", name, names);
+}
+
+bool runs_by_name(const std::string& name) {
+  const auto it = registry().find(name);
+  return it != registry().end() && !needs_file(it->second);
 }
 
 std::shared_ptr<Attention> make_attention(const AttentionSpec& spec,

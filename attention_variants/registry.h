@@ -84,6 +84,9 @@ std::vector<const AttentionEntry*> released_forms();
 /// The variant of that name; throws UsageError that lists the valid names and the nearest.
 const AttentionEntry& attention_entry(const std::string& name);
 
+/// Whether there is a variant, or a released form, that runs by this name alone, without a file.
+bool runs_by_name(const std::string& name);
+
 /// Makes a variant; throws UsageError on an unknown name, key or value, and where the context is
 /// causal, or has rotary positions, and the variant cannot.
 std::shared_ptr<Attention> make_attention(const AttentionSpec& spec,

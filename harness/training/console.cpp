@@ -12,11 +12,13 @@ void say_start(const TrainRequest& request, const PreparedData& data, const Lear
   const Settings& settings = config.settings;
   int64_t training_size = 0;
   for (const Split& split : training_splits(data, config)) training_size += split.size();
+  const std::string test =
+      settings.evaluation.test ? fmt::format("{} test", data.split("test").size()) : "no test";
   host::say(fmt::format(
-      "{} · {} · {} · seed {} · {} parameters · {} steps of {} · {} train, {} dev, {} test{}",
+      "{} · {} · {} · seed {} · {} parameters · {} steps of {} · {} train, {} dev, {}{}",
       config.task, config.attention.text(), config.protocol, config.seed,
       learner.model().parameter_count(), settings.training.steps, settings.training.batch,
-      training_size, evaluation_split(data, config, "dev").size(), data.split("test").size(),
+      training_size, evaluation_split(data, config, "dev").size(), test,
       data.manifest().synthetic ? " · SYNTHETIC data" : ""));
   if (!settings.optimizer.groups.empty()) {
     for (const TrainedGroup& group : learner.groups()) {
@@ -42,15 +44,18 @@ void say_evaluation(int64_t step, const Evaluation& dev, bool better) {
 }
 
 void say_end(const Result& result) {
-  if (!result.test) {
+  if (result.status != Status::ok) {
     host::say(to_string(result.status) + ": " + result.reason);
     return;
   }
+  const Accuracy& accuracy = result.test ? *result.test : result.dev.value();
   host::say(fmt::format(
-      "test accuracy {:.2f}% (95% interval {:.2f} to {:.2f}) with the checkpoint of step {} · "
-      "{:.3g} steps/s",
-      100 * result.test->accuracy, 100 * result.test->ci95.low, 100 * result.test->ci95.high,
-      result.best_step.value_or(-1), result.training.steps_per_second.value_or(0)));
+      "{} accuracy {:.2f}% (95% interval {:.2f} to {:.2f}) with the checkpoint of step {} · "
+      "{:.3g} steps/s{}",
+      result.test ? "test" : "dev", 100 * accuracy.accuracy, 100 * accuracy.ci95.low,
+      100 * accuracy.ci95.high, result.best_step.value_or(-1),
+      result.training.steps_per_second.value_or(0),
+      result.test ? "" : " · not tested (evaluation.test false)"));
 }
 
 std::string out_of_memory(const Settings& settings, int64_t step, bool trained) {

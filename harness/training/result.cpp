@@ -94,7 +94,8 @@ Accuracy accuracy_of(const Evaluation& evaluation, int64_t length) {
   return accuracy;
 }
 
-Result result_of(const TrainRequest& request, const Manifest& manifest, const Split& test) {
+Result result_of(const TrainRequest& request, const PreparedData& data) {
+  const Manifest& manifest = data.manifest();
   Result result;
   result.task = request.config.task;
   result.attention = {.name = request.config.attention.name,
@@ -108,7 +109,8 @@ Result result_of(const TrainRequest& request, const Manifest& manifest, const Sp
                  .fingerprint = manifest.fingerprint(),
                  .split = manifest.split,
                  .notes = manifest.notes};
-  result.data.majority = majority_of(test);
+  if (request.config.settings.evaluation.test)
+    result.data.majority = majority_of(data.split("test"));
   result.machine = host::machine_of(request.device);
   result.software = host::software_json();
   return result;
@@ -116,7 +118,7 @@ Result result_of(const TrainRequest& request, const Manifest& manifest, const Sp
 
 Result result_of(const TrainRequest& request, const PreparedData& data, const TrainState& at,
                  const Learner* learner, const RunOutcome& outcome) {
-  Result result = result_of(request, data.manifest(), data.split("test"));
+  Result result = result_of(request, data);
   result.data.dev_majority = majority_of(evaluation_split(data, request.config, "dev"));
   result.status = outcome.status;
   result.reason = outcome.reason;

@@ -85,8 +85,7 @@ class TrainingLoop {
       : request_(request),
         settings_(request.config.settings),
         all_(request.processes),
-        data_(open_data(request.data, request.config.task, /*check_hashes=*/true,
-                        request.config.settings.input.reading())),
+        data_(open_run_data(request.data, request.config, /*check_hashes=*/true)),
         micro_batches_(micro_batches_of(request)),
         folder_(request.run, run_identity(request.config, data_.manifest()), request.resume,
                 is_rank_zero(all_) ? Access::write : Access::read) {
@@ -106,10 +105,10 @@ class TrainingLoop {
       run_collective(all_, [&] { make_learner(); });
       start();
       trained = fit();
-      if (trained) {
-        outcome.tested = test();
-      } else {
+      if (!trained) {
         outcome = diverged_by(at_.step);
+      } else if (settings_.evaluation.test) {
+        outcome.tested = test();
       }
     } catch (const std::exception& error) {
       outcome = outcome_of(error, request_, at_.step, trained);

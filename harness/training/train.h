@@ -1,5 +1,5 @@
-// One training run in a folder: train, evaluate dev, keep the best, test it once; resumes to the
-// same bits.
+// One training run in a folder: train, evaluate dev, keep the best, test it once (unless
+// evaluation.test says no); resumes to the same bits.
 #pragma once
 
 #include <filesystem>

@@ -12,9 +12,17 @@
 
 namespace lra {
 
+PreparedData open_run_data(const std::filesystem::path& data, const Config& config,
+                           bool check_hashes) {
+  const bool tested = config.settings.evaluation.test;
+  return open_data(data, config.task, check_hashes, config.settings.input.reading(),
+                   tested ? OpenedSplits::all : OpenedSplits::all_but_test);
+}
+
 void check_splits(const PreparedData& data, const Config& config) {
   const EvaluationOptions& e = config.settings.evaluation;
   for (const char* name : kSplits) {
+    if (!e.test && std::string(name) == "test") continue;
     const int64_t size = evaluation_split(data, config, name).size(),
                   least = e.drop_last && std::string(name) != "train" ? e.batch : 1;
     if (size < least) {

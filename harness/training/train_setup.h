@@ -11,6 +11,10 @@
 
 namespace lra {
 
+/// The data of a run of this configuration, without the test split where that is not to be read.
+PreparedData open_run_data(const std::filesystem::path& data, const Config& config,
+                           bool check_hashes);
+
 /// Throws Error where a split would leave nothing to train on or to evaluate.
 void check_splits(const PreparedData& data, const Config& config);
 

@@ -19,10 +19,11 @@ void collect_keys(const json& value, const std::string& path, std::set<std::stri
 
 // Sets a.b.c of `object`, or the keys below it that a JSON object gives, and adds them to `keys`;
 // throws on text without '='.
-void apply_set(json& object, const std::string& text, std::set<std::string>& keys) {
+void apply_set(json& object, const std::string& text, std::set<std::string>& keys,
+               const std::string& option = "--set") {
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    throw UsageError("--set should be key=value, as training.steps=1000, not '" + text + "'");
+    throw UsageError(option + " should be key=value, as training.steps=1000, not '" + text + "'");
   }
   const std::string key = text.substr(0, equals);
   json* at = &object;
@@ -31,19 +32,11 @@ void apply_set(json& object, const std::string& text, std::set<std::string>& key
        begin = dot + 1, dot = key.find('.', begin)) {
     at = &(*at)[key.substr(begin, dot - begin)];
     if (!at->is_null() && !at->is_object())
-      throw UsageError("--set " + key + ": " + key.substr(0, dot) + " is a value, not a group");
+      throw UsageError(option + " " + key + ": " + key.substr(0, dot) + " is a value, not a group");
   }
   const json value = value_from_text(text.substr(equals + 1));
   collect_keys(value, key, keys);
   merge(*at, {{key.substr(begin), value}});
-}
-
-// The name by which a protocol knows a variant: that of a released form is the name it goes by
-// there.
-std::string plain_name(const std::string& attention) {
-  if (attention.empty()) return attention;
-  const std::string& form_of = attention_entry(attention).info.released_form_of;
-  return form_of.empty() ? attention : form_of;
 }
 
 // The part of a protocol for one task and variant; empty where there is none.
@@ -152,6 +145,11 @@ void check_settings(const Settings& s) {
                      shorter_warmup(s.training.steps));
   }
   parameter_groups(s.optimizer.groups);
+  if (!s.evaluation.test && s.evaluation.dev == DevSplit::test) {
+    throw UsageError(
+        "evaluation.test false leaves the test split unread, and evaluation.dev test chooses the "
+        "checkpoint by it: give evaluation.dev=dev");
+  }
 }
 
 // What a task's labels and its model ask of each other.
@@ -170,6 +168,30 @@ void check_labels(const ModelOptions& m, const Task& of) {
 }
 
 }  // namespace
+
+std::string plain_name(const std::string& attention) {
+  if (attention.empty()) return attention;
+  const std::string& form_of = attention_entry(attention).info.released_form_of;
+  return form_of.empty() ? attention : form_of;
+}
+
+Protocol with_settings(Protocol protocol, const std::string& task_name,
+                       const std::string& attention, const std::vector<std::string>& sets) {
+  check_task_known(protocol, task_name);
+  json own = {{"settings", json::object()}};
+  std::set<std::string> keys;
+  for (const std::string& text : sets) apply_set(own["settings"], text, keys);
+  merge(protocol.tasks, {{task_name, {{kAttentions, {{plain_name(attention), own}}}}}});
+  return protocol;
+}
+
+void check_setting(const std::string& text, const std::string& option) {
+  json object = json::object();
+  std::set<std::string> keys;
+  apply_set(object, text, keys, option);
+  Settings settings;
+  read_fields(object, settings, option);
+}
 
 Settings task_settings(const Protocol& protocol, const std::string& task_name,
                        const std::string& attention) {

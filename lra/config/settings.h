@@ -193,6 +193,7 @@ struct EvaluationOptions {
   // Only evaluations after this share of the steps choose the checkpoint that is tested, and the
   // last one always may: 0 = all do, 1 = the last alone.
   double select_after = 0;
+  bool test = true;  // the best checkpoint is tested; false: the test split is not even opened
 
   template <class Fields>
   void fields(Fields& f) {
@@ -200,6 +201,7 @@ struct EvaluationOptions {
     f("drop_last", drop_last);
     f("dev", dev);
     f("select_after", select_after, between(0, 1));
+    f("test", test);
   }
 };
 

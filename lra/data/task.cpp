@@ -51,9 +51,10 @@ Task task(const std::string& name, const Reading& reading) {
 }
 
 PreparedData open_data(const std::filesystem::path& directory, const std::string& task_name,
-                       bool check_hashes, std::optional<Reading> reading) {
+                       bool check_hashes, std::optional<Reading> reading,
+                       OpenedSplits opened) {
   const bool coloured = task(task_name).coloured;
-  PreparedData data(directory, task_name, check_hashes);
+  PreparedData data(directory, task_name, check_hashes, opened);
   const Colours colours = coloured ? data.manifest().colours() : Colours::grey;
   if (!reading) reading = Reading{.colours = colours};
   const Task known = task(task_name, *reading);

@@ -68,7 +68,8 @@ std::vector<const Task*> tasks();
 /// inputs. Throws Error where they differ. Samples are as task(task_name, reading) has them;
 /// without a reading as they were prepared.
 PreparedData open_data(const std::filesystem::path& directory, const std::string& task_name,
-                       bool check_hashes, std::optional<Reading> reading = std::nullopt);
+                       bool check_hashes, std::optional<Reading> reading = std::nullopt,
+                       OpenedSplits opened = OpenedSplits::all);
 
 /// The task of that name; throws UsageError that lists the valid names and the nearest.
 const Task& task(const std::string& name);

@@ -91,7 +91,7 @@ AccuracyCells accuracy_cells(const RecipeGroup& group) {
         cell.ok.push_back(r);
       }
     } else {
-      ++cell.other[to_string(r->status)];
+      ++cell.other[r->ending()];
     }
   }
   std::map<std::string, Baseline> baselines;

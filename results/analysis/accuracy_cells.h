@@ -40,7 +40,7 @@ struct LearnedCount {
 struct AccuracyCell {
   std::vector<const Result*> ok;       // one a seed
   std::vector<const Result*> learned;  // those of `ok` that learned the task, where that is known
-  std::map<std::string, int> other;    // status -> count
+  std::map<std::string, int> other;    // Result::ending() -> count
   size_t repeated = 0;                 // runs of a seed that is there already
 
   LearnedCount learned_count() const { return {.learned = learned.size(), .of = ok.size()}; }

@@ -106,11 +106,14 @@ void result_fields(Fields& f, Record& r) {
   f("status", r.status);
   f("reason", r.reason, Presence::sparse);
   const bool ok = r.status == Status::ok;
+  const json* config = &r.config;
+  if constexpr (Fields::kReads) config = f.find("config");
+  const bool tested = config == nullptr || is_to_be_tested(*config);
   const auto accuracy = [&f](const char* name, auto& value, Presence presence) {
     const auto parse = [name](const json& found) { return parse_accuracy(found, name); };
     f.part(name, value, make_accuracy, parse, presence);
   };
-  accuracy("test", r.test, required_if(ok));
+  accuracy("test", r.test, tested ? required_if(ok) : Presence::nullable);
   accuracy("dev", r.dev, Presence::sparse);
   f("best_step", r.best_step);
   f("steps", r.steps);
@@ -169,6 +172,15 @@ std::vector<std::string> Result::overridden() const {
 std::string Result::dtype() const {
   const auto it = config.find("dtype");
   return it != config.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+std::string Result::ending() const {
+  return status == Status::ok && !test ? "not tested" : to_string(status);
+}
+
+bool is_to_be_tested(const json& config) {
+  const json::json_pointer at("/evaluation/test");
+  return !config.contains(at) || config.at(at) != false;
 }
 
 json make_accuracy(const Accuracy& accuracy) {

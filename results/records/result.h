@@ -96,7 +96,7 @@ struct Result {
   uint64_t seed = 0;  // of initialisation, order, dropout, projections
   Status status = Status::ok;
   std::string reason;            // one line, where the status is not ok
-  std::optional<Accuracy> test;  // required where the status is ok
+  std::optional<Accuracy> test;  // required where the status is ok, unless it was not to be tested
   std::optional<Accuracy> dev;   // of the best checkpoint
   std::optional<int64_t> best_step;
   std::optional<int64_t> steps;  // optimiser steps done
@@ -120,7 +120,12 @@ struct Result {
   std::vector<std::string> overridden() const;
   /// "float32", "bfloat16", or "" where the configuration does not say.
   std::string dtype() const;
+  /// The status, or "not tested" of an ok run without a test.
+  std::string ending() const;
 };
+
+/// Whether a run of this configuration tests its best checkpoint: evaluation.test.
+bool is_to_be_tested(const json& config);
 
 /// Numbers that are not finite become null.
 json make_result(const Result& result);

@@ -194,6 +194,51 @@ TEST(ProtocolTest, RefusesWhatItDoesNotKnow) {
             "--set.evaluation: drop_last should be true or false, not 1");
 }
 
+TEST(ProtocolTest, ASettingIsReadByItself) {
+  const auto refused = [](const std::string& text) {
+    return error_text([&] { check_setting(text, "--grid"); });
+  };
+  EXPECT_EQ(refused("optimizer.lr=3e-4"), "(no error)");
+  EXPECT_EQ(refused("optimizer.lrr=1").substr(0, 56),
+            "unknown key 'lrr' in --grid.optimizer; did you mean 'lr'");
+  EXPECT_EQ(refused("optimizer.lr=-1"), "--grid.optimizer: lr should be more than 0, not -1");
+  EXPECT_EQ(refused("optimizer.lr"),
+            "--grid should be key=value, as training.steps=1000, not 'optimizer.lr'");
+  EXPECT_EQ(refused("schedule.warmup=100000"), "(no error)") << "whatever the steps are";
+}
+
+// Under the name that the protocol knows it by, whichever is given.
+TEST(ProtocolTest, SettingsOfAVariantStandInItsEntryAndLoadAgain) {
+  const Scratch scratch;
+  const Protocol before = load_protocol("tay2020");
+  const auto config = [](const Protocol& protocol, const char* task, const char* attention) {
+    return make_config(protocol, task, parse_attention(attention), {}, 0, "float32");
+  };
+  for (const char* given : {"local", "local_tay2020"}) {
+    Protocol changed =
+        with_settings(before, "image", given, {"optimizer.lr=0.02", "training.batch=7"});
+    changed.name = "mine";
+    const std::string file = (scratch.path() / (std::string(given) + ".json")).string();
+    write_json(file, protocol_json(changed));
+    const Protocol after = load_protocol(file);
+    EXPECT_EQ(plain_name(given), "local");
+    const Settings settings = config(after, "image", "local").settings;
+    EXPECT_EQ(settings.optimizer.lr, 0.02);
+    EXPECT_EQ(settings.training.batch, 7);
+    EXPECT_EQ(settings.model.layers, config(before, "image", "local").settings.model.layers)
+        << "what the entry had stays";
+    for (const char* other : {"standard", "sparse"}) {
+      EXPECT_EQ(write_fields(config(after, "image", other).settings),
+                write_fields(config(before, "image", other).settings))
+          << other;
+    }
+    EXPECT_EQ(write_fields(config(after, "text", "local").settings),
+              write_fields(config(before, "text", "local").settings));
+  }
+  EXPECT_EQ(error_text([&] { with_settings(before, "imag", "local", {}); }).substr(0, 57),
+            "unknown task 'imag' in protocol tay2020; did you mean 'im");
+}
+
 // So do options of variants that came later, at what runs did before them.
 TEST(ProtocolTest, WhatRunsDidBeforeAnOptionLeavesTheirIdentity) {
   json earlier;
