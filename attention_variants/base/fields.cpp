@@ -36,6 +36,10 @@ Check one_of(std::vector<std::string> names) {
           expected};
 }
 
+Check json_object() {
+  return {[](const json& v) { return v.is_object(); }, "a JSON object"};
+}
+
 void check_keys(const json& object, const std::vector<std::string>& names,
                 const std::string& where) {
   if (!object.is_object()) {

@@ -39,6 +39,7 @@ Check at_least(double low);
 Check between(double low, double high);  // both included
 Check more_than(double low);
 Check one_of(std::vector<std::string> names);
+Check json_object();
 
 /// Collects the field names of a struct.
 struct FieldNames {
