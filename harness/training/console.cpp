@@ -1,9 +1,11 @@
 #include "harness/training/console.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "harness/host/progress.h"
 #include "harness/processes/processes.h"
+#include "harness/training/token_evaluation.h"
 
 namespace lra {
 
@@ -35,10 +37,18 @@ void say_start(const TrainRequest& request, const PreparedData& data, const Lear
   }
 }
 
-void say_evaluation(int64_t step, const Evaluation& dev, bool better) {
-  host::say(fmt::format("step {}: dev accuracy {:.2f}% ({}/{}), loss {:.4f}{}", step,
-                        100 * dev.accuracy(), dev.correct, dev.count, dev.loss,
-                        better ? ", the best so far" : ""));
+void say_origin(const PretrainingRecord& origin) {
+  host::say(fmt::format(
+      "starting from {} (objective {}, step {} of {}): {} tensors taken; not taken: {}; new: {}",
+      origin.path, origin.objective, origin.step, origin.steps, origin.taken.size(),
+      origin.left.empty() ? "none" : fmt::format("{}", fmt::join(origin.left, ", ")),
+      origin.fresh.empty() ? "none" : fmt::format("{}", fmt::join(origin.fresh, ", "))));
+}
+
+void say_evaluation(int64_t step, const Evaluation& dev, const std::string& metric, bool better) {
+  host::say(fmt::format("step {}: dev {} {:.2f}% ({}/{}), loss {:.4f}{}", step,
+                        metric_words(metric), 100 * dev.accuracy(), dev.correct, dev.count,
+                        dev.loss, better ? ", the best so far" : ""));
 }
 
 void say_end(const Result& result) {
@@ -47,10 +57,11 @@ void say_end(const Result& result) {
     return;
   }
   host::say(fmt::format(
-      "test accuracy {:.2f}% (95% interval {:.2f} to {:.2f}) with the checkpoint of step {} · "
+      "test {} {:.2f}% (95% interval {:.2f} to {:.2f}) with the checkpoint of step {} · "
       "{:.3g} steps/s",
-      100 * result.test->accuracy, 100 * result.test->ci95.low, 100 * result.test->ci95.high,
-      result.best_step.value_or(-1), result.training.steps_per_second.value_or(0)));
+      metric_words(result.metric), 100 * result.test->accuracy, 100 * result.test->ci95.low,
+      100 * result.test->ci95.high, result.best_step.value_or(-1),
+      result.training.steps_per_second.value_or(0)));
 }
 
 std::string out_of_memory(const Settings& settings, int64_t step, bool trained) {

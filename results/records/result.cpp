@@ -83,6 +83,23 @@ void groups_field(Fields& f, Record& groups) {
 }
 
 template <class Fields, class Record>
+void pretraining_fields(Fields& f, Record& record) {
+  f("path", record.path);
+  f("sha256", record.sha256);
+  f("objective", record.objective);
+  f("step", record.step);
+  f("steps", record.steps);
+  f("samples", record.samples);
+  f("seconds", record.seconds);
+  f("taken", record.taken, Presence::sparse);
+  f("left", record.left, Presence::sparse);
+  f("fresh", record.fresh, Presence::sparse);
+  f("total_steps", record.total_steps);
+  f("total_samples", record.total_samples);
+  f("total_seconds", record.total_seconds);
+}
+
+template <class Fields, class Record>
 void data_fields(Fields& f, Record& data, bool ok) {
   const Presence presence = ok ? Presence::required : Presence::optional;
   f("source", data.source, Presence::optional);
@@ -110,6 +127,7 @@ void result_fields(Fields& f, Record& r) {
     const auto parse = [name](const json& found) { return parse_accuracy(found, name); };
     f.part(name, value, make_accuracy, parse, presence);
   };
+  f("metric", r.metric, Presence::sparse);
   accuracy("test", r.test, required_if(ok));
   accuracy("dev", r.dev, Presence::sparse);
   f("best_step", r.best_step);
@@ -118,6 +136,7 @@ void result_fields(Fields& f, Record& r) {
     r.data.dev_majority ? Presence::nullable : Presence::sparse);
   f("parameters", r.parameters);
   groups_field(f, r.parameter_groups);
+  f.part("pretrained", r.pretrained, make_pretraining_record, parse_pretraining_record);
   f.group("training", Presence::optional,
           [&r](auto& inner) { training_fields(inner, r.training); });
   f.group("data", ok ? Presence::required : Presence::optional,
@@ -169,6 +188,19 @@ std::vector<std::string> Result::overridden() const {
 std::string Result::dtype() const {
   const auto it = config.find("dtype");
   return it != config.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+json make_pretraining_record(const PretrainingRecord& record) {
+  RecordWriter writer;
+  pretraining_fields(writer, record);
+  return writer.object;
+}
+
+PretrainingRecord parse_pretraining_record(const json& value) {
+  PretrainingRecord record;
+  const RecordReader reader(value, "pretrained");
+  pretraining_fields(reader, record);
+  return record;
 }
 
 json make_accuracy(const Accuracy& accuracy) {
