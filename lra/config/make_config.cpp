@@ -268,7 +268,11 @@ Config pretraining_config(const Config& config) {
   read_fields(merged, first.settings, "pretraining");
   if (!predicts_tokens(first.settings.training.objective) || !first.settings.pretraining.empty())
     throw UsageError("pretraining: training.objective should be masked or causal there");
-  settle(first);
+  try {
+    settle(first);
+  } catch (const UsageError& error) {
+    throw UsageError(std::string("pretraining: ") + error.what());
+  }
   std::set<std::string> keys(config.overridden.begin(), config.overridden.end());
   std::erase_if(keys, [](const std::string& key) { return key.starts_with("pretraining"); });
   collect_keys(config.settings.pretraining, "", keys);
