@@ -92,6 +92,10 @@ std::vector<std::string> recipe_notes(const RecipeGroup& group,
                     regime, Result{}.regime));
   }
   if (std::string note = pretraining_note(group); !note.empty()) notes.push_back(std::move(note));
+  if (!group.results.empty() && !group.results.front()->metric.empty()) {
+    notes.push_back("accuracies are " + group.results.front()->metric +
+                    ": of tokens of the inputs, and not of the task");
+  }
   add("smoke or overridden run, not the recipe of " + group.protocol, group.overridden);
   add("with", group.settings);
   add(fmt::format("settings of budget {}, not the recipe of {}", group.budget.name, group.protocol),

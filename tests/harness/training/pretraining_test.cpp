@@ -52,7 +52,7 @@ class PretrainingTest : public TrainTest {
 };
 
 // The lines of a log without clocks.
-json log_of(const fs::path& folder) {
+json logged_lines(const fs::path& folder) {
   json log = json::array();
   std::ifstream in(folder / kMetricsFile);
   for (std::string line; std::getline(in, line);) {
@@ -177,7 +177,7 @@ TEST_F(PretrainingTest, LabelsOfTheTaskChangeNoBit) {
     ASSERT_EQ(train(second), Status::ok);
     const bool same =
         tensor_bytes(first.run / kLastCheckpoint) == tensor_bytes(second.run / kLastCheckpoint) &&
-        log_of(first.run) == log_of(second.run);
+        logged_lines(first.run) == logged_lines(second.run);
     EXPECT_EQ(same, !objective.empty()) << name;
   }
 }
