@@ -27,10 +27,16 @@ struct TrainOptions {
   bool resume = false, overwrite = false, check = false;
 };
 
+// The folder of the run that goes on: of two, the first as long as the second has not begun.
+std::string begun_in(const std::string& run) {
+  const std::filesystem::path first = std::filesystem::path(run) / kPretrainingFolder;
+  return has_begun(run) || !std::filesystem::exists(first / kConfigFile) ? run : first.string();
+}
+
 // Float sums depend on the number of threads: a resumed run keeps the number it had unless another
 // is given.
 int64_t resumed_threads(const TrainOptions& options) {
-  const auto had = options.resume ? read_run_setting(options.run).threads : std::nullopt;
+  const auto had = options.resume ? read_run_setting(begun_in(options.run)).threads : std::nullopt;
   if (!had || *had < 1) return options.threads;
   if (options.threads == 0) return *had;
   if (options.threads != *had) {
@@ -42,7 +48,7 @@ int64_t resumed_threads(const TrainOptions& options) {
 
 // A resumed run uses the kernels of this machine, whose rounding depends on their instruction set.
 void say_other_kernels(const std::string& run) {
-  const std::string had = read_run_setting(run).kernels(), now = ops::cpu_isa();
+  const std::string had = read_run_setting(begun_in(run)).kernels(), now = ops::cpu_isa();
   if (had.empty() || had == now) return;
   host::say(fmt::format(
       "the run in {} had the kernels of {} and goes on with those of {}: not to the same bits", run,

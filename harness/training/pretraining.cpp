@@ -84,6 +84,14 @@ PretrainingRecord record_of(const fs::path& given, const Checkpoint& checkpoint)
   return record;
 }
 
+PretrainingRecord recorded(const json& value, const fs::path& file) {
+  try {
+    return parse_pretraining_record(value);
+  } catch (const std::runtime_error& error) {
+    throw Error(file.string() + ": " + error.what());
+  }
+}
+
 bool is_head(const std::string& name) { return name.starts_with("classifier."); }
 
 // Of the objective, and so of one side alone.
@@ -117,7 +125,7 @@ std::optional<Origin> origin_of(const TrainRequest& request) {
     const json saved = read_json(config_file);
     const json before = saved.is_object() ? saved.value("pretrained", json::object()) : json();
     if (before.is_object() && before.value("path", std::string()) == given.string())
-      return Origin{.record = parse_pretraining_record(before), .checkpoint = std::nullopt};
+      return Origin{.record = recorded(before, config_file), .checkpoint = std::nullopt};
     if (!fs::exists(given)) {
       throw Error(fmt::format(
           "{} holds a run that did not start from {}; use the same options, another --run folder, "

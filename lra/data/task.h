@@ -41,7 +41,7 @@ struct Task {
   int64_t length = 0;            // default N
   bool position_labels = false;  // labels stand at positions of the one input; a class is an id
   bool image = false;            // the ids are the grey values of a square image, row by row
-  double masked_share = 0.15;    // of tokens that Objective::masked hides (Amos et al. 2024)
+  double masked_share = 0.15;    // of tokens that Objective::masked hides (Amos et al. 2023)
   std::string description;       // one line
   std::string source;    // what `--source` takes, where data cannot be generated; else empty
   std::string stand_in;  // the task whose source serves for a labelled stand-in; empty = none
