@@ -45,6 +45,10 @@ Check numbers(const Check& each) {
           "a list of numbers, each " + each.expected};
 }
 
+Check json_object() {
+  return {[](const json& v) { return v.is_object(); }, "a JSON object"};
+}
+
 void check_keys(const json& object, const std::vector<std::string>& names,
                 const std::string& where) {
   if (!object.is_object()) {

@@ -37,6 +37,9 @@ struct Config {
   Settings settings;
   std::vector<std::string> overridden;  // the keys that --set gave another value than the
                                         // protocol's, sorted, as "training.steps"
+  // Of a run that starts from another's weights: what config.json says of that one, its
+  // "pretrained"; else empty.
+  json pretrained = json::object();
   std::vector<std::string>
       by_attention;  // the keys that the protocol sets by variant in this task:
                      // two runs that differ in them alone are of one recipe
@@ -47,7 +50,8 @@ struct Config {
   static Config from_json(const json& value, const std::string& where);
 };
 
-/// The values of Config::to_json() that make a run what it is, and what a checkpoint belongs to.
+/// The values of Config::to_json() that make a run what it is, and what a checkpoint belongs to. Of
+/// the weights that it started from, that is their SHA-256.
 /// Settings that came after the first runs are left out where they hold what runs did before: those
 /// still resume. Other values pass, and of an identity comes the same identity.
 json config_identity(json config);

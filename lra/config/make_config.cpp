@@ -152,6 +152,25 @@ void check_settings(const Settings& s) {
   }
 }
 
+// What labels of tokens ask of the model.
+void check_token_objective(const Config& config, const Task& of) {
+  if (of.channels > 1)
+    throw UsageError("training.objective predicts one token a position, not " +
+                     std::to_string(of.channels) + " channels; give input.colours=grey");
+  const ModelOptions& m = config.settings.model;
+  const std::string& attention = config.attention.name;
+  if (config.settings.training.objective == Objective::causal &&
+      !attention_entry(attention).info.can_be_causal) {
+    throw UsageError("training.objective causal: attention " + attention +
+                     " has no causal form here, so that it reads what is to be predicted; give "
+                     "masked, or another attention");
+  }
+  if (m.head == Head::tied && m.encoder != Encoding::embedding) {
+    throw UsageError("model.head tied reads the embedding, which model.encoder " +
+                     to_string(m.encoder) + " has not; give linear");
+  }
+}
+
 // What a task's labels and its model ask of each other.
 void check_labels(const ModelOptions& m, const Task& of) {
   const auto refuse = [&](const std::string& what) { throw UsageError(what); };
@@ -165,6 +184,23 @@ void check_labels(const ModelOptions& m, const Task& of) {
   if (m.causal && !of.position_labels && of_one)
     refuse("model.causal leaves model.pooling " + to_string(m.pooling) +
            " one token to read, as no later one reaches it; give mean");
+}
+
+// Brings settings that depend on each other and on the task to the values in effect, and holds them
+// against each other.
+void settle(Config& config) {
+  Settings& s = config.settings;
+  const Task of = task(config.task, s.input.reading());
+  if (s.training.objective == Objective::causal) s.model.causal = true;
+  if (s.training.objective == Objective::masked && s.training.masked_share == 0)
+    s.training.masked_share = of.masked_share;
+  check_settings(s);
+  check_model(s, of);
+  if (predicts_tokens(s.training.objective)) {
+    check_token_objective(config, of);
+  } else {
+    check_labels(s.model, of);
+  }
 }
 
 }  // namespace
@@ -230,10 +266,7 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   std::set<std::string> keys;
   for (const std::string& text : sets) apply_set(merged, text, keys);
   read_fields(merged, config.settings, sets.empty() ? "protocol " + protocol.name : "--set");
-  check_settings(config.settings);
-  const Task of = task(task_name, config.settings.input.reading());
-  check_model(config.settings, of);
-  check_labels(config.settings.model, of);
+  settle(config);
   const TrainingDtype wanted = config.settings.training.dtype;
   if (wanted != TrainingDtype::any && to_string(wanted) != dtype) {
     throw UsageError("training.dtype is " + to_string(wanted) + " in protocol " + protocol.name +
@@ -245,7 +278,7 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
     std::string path = "/" + key;
     std::ranges::replace(path, '.', '/');
     const json::json_pointer at(path);
-    if (now.at(at) != own.at(at)) config.overridden.push_back(key);
+    if (!own.contains(at) || now.at(at) != own.at(at)) config.overridden.push_back(key);
   }
   config.by_attention = keys_by_attention(protocol, task_name);
 
@@ -254,7 +287,38 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   merge(options, part.options);
   merge(options, attention.options);
   config.attention_options = attention_entry(attention.name).effective_options(options);
+  if (!config.settings.pretraining.empty()) pretraining_config(config);
   return config;
+}
+
+Config pretraining_config(const Config& config) {
+  if (predicts_tokens(config.settings.training.objective)) {
+    throw UsageError("protocol " + config.protocol +
+                     " pretrains by itself (pretraining): training.objective should be classify, "
+                     "not " +
+                     to_string(config.settings.training.objective));
+  }
+  Config first = config;
+  first.pretrained = json::object();
+  json merged = write_fields(config.settings);
+  merged.erase("pretraining");
+  merged["training"]["objective"] = to_string(Objective::masked);
+  merge(merged, config.settings.pretraining);
+  first.settings = {};
+  read_fields(merged, first.settings, "pretraining");
+  if (!predicts_tokens(first.settings.training.objective) || !first.settings.pretraining.empty())
+    throw UsageError("pretraining: training.objective should be masked or causal there");
+  try {
+    settle(first);
+  } catch (const UsageError& error) {
+    throw UsageError(std::string("pretraining: ") + error.what());
+  }
+  std::set<std::string> keys(config.overridden.begin(), config.overridden.end());
+  std::erase_if(keys, [](const std::string& key) { return key.starts_with("pretraining"); });
+  collect_keys(config.settings.pretraining, "", keys);
+  keys.insert("training.objective");
+  first.overridden = {keys.begin(), keys.end()};
+  return first;
 }
 
 }  // namespace lra

@@ -16,7 +16,8 @@
 // gives a variant's name to another one: AttentionInfo::released_form_of. `options`, there and in
 // `attentions`, are those of the variant that is meant. `extends` starts from another protocol, its
 // `follows` and `choices` too, unless `inherit_choices` is false.
-// Every key is checked. See docs/protocols.md.
+// Every key is checked. `settings.pretraining` holds those of a run that comes first, where they
+// differ: pretraining_config(). See docs/protocols.md.
 #pragma once
 
 #include <cstdint>
@@ -86,5 +87,10 @@ void check_setting(const std::string& text, const std::string& option);
 Config make_config(const Protocol& protocol, const std::string& task,
                    const AttentionSpec& attention, const std::vector<std::string>& sets,
                    uint64_t seed, const std::string& dtype);
+
+/// The run that comes before one with `pretraining`: its settings with those over them, of
+/// objective masked where they do not say. Throws UsageError on any unknown key or value, and where
+/// either objective is not one of its stage.
+Config pretraining_config(const Config& config);
 
 }  // namespace lra

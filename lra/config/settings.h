@@ -9,6 +9,7 @@
 #include "lra/config/parameter_groups.h"
 #include "lra/config/setting_values.h"
 #include "lra/data/manifest.h"
+#include "lra/data/objective.h"
 
 namespace lra {
 
@@ -173,6 +174,8 @@ struct TrainingOptions {
   int64_t checkpoint_every = 0;  // steps; 0 = with every evaluation
   int64_t log_every = 10;        // steps
   TrainingDtype dtype = TrainingDtype::any;
+  Objective objective = Objective::classify;
+  double masked_share = 0;  // of tokens that objective masked hides; 0 = the task's own share
 
   template <class Fields>
   void fields(Fields& f) {
@@ -183,6 +186,8 @@ struct TrainingOptions {
     f("checkpoint_every", checkpoint_every, at_least(0));
     f("log_every", log_every, at_least(1));
     f("dtype", dtype);
+    f("objective", objective);
+    f("masked_share", masked_share, between(0, 1));
   }
 };
 
@@ -215,6 +220,9 @@ struct Settings {
   EvaluationOptions evaluation;
   ops::Kernels kernels = ops::Kernels::fused;
   Execution execution = Execution::automatic;
+  // Of a run before this one, which starts from its weights: the settings that differ there, by
+  // group; empty = there is none.
+  json pretraining = json::object();
 
   template <class Fields>
   void fields(Fields& f) {
@@ -226,6 +234,7 @@ struct Settings {
     f("evaluation", evaluation);
     f("kernels", kernels);
     f("execution", execution);
+    f("pretraining", pretraining, json_object());
   }
 };
 

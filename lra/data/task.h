@@ -44,6 +44,7 @@ struct Task {
   bool position_labels = false;  // labels stand at positions of the one input; a class is an id
   bool image = false;            // the ids are the values of a square image, row by row
   bool coloured = false;         // there are data with `input.colours` rgb
+  double masked_share = 0.15;    // of tokens that Objective::masked hides (Amos et al. 2023)
   std::string description;       // one line
   std::string source;    // what `--source` takes, where data cannot be generated; else empty
   std::string stand_in;  // the task whose source serves for a labelled stand-in; empty = none

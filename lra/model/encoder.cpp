@@ -31,8 +31,11 @@ torch::Tensor sinusoidal_positions(int64_t length, int64_t width) {
   return torch::stack({angle.sin(), angle.cos()}, -1).flatten(1).to(torch::kFloat32);
 }
 
-Encoder::Encoder(nn::Module& model, const Task& task, const ModelOptions& o, int64_t length)
-    : options_(o), dropout_(o.block == BlockKind::s4 || o.block == BlockKind::s5 ? 0 : o.dropout) {
+Encoder::Encoder(nn::Module& model, const Task& task, const ModelOptions& o, int64_t length,
+                 bool hides)
+    : options_(o),
+      dropout_(o.block == BlockKind::s4 || o.block == BlockKind::s5 ? 0 : o.dropout),
+      hidden_id_(task.vocabulary) {
   TORCH_CHECK(o.encoder == Encoding::embedding || task.image, "task ", task.name, " has no pixels");
   TORCH_CHECK(o.encoder != Encoding::embedding || task.channels == 1,
               "an embedding reads one id a position, not ", task.channels);
@@ -56,12 +59,19 @@ Encoder::Encoder(nn::Module& model, const Task& task, const ModelOptions& o, int
         model.register_buffer("fixed_positions", sinusoidal_positions(length, o.width));
   }
   if (o.pooling == Pooling::cls) cls_ = model.register_parameter("cls", torch::zeros({o.width}));
+  if (hides) hidden_ = model.register_parameter("hidden", torch::zeros({o.width}));
   if (tokens_) nn::init::normal_(tokens_->weight, 0.0, o.embedding_sd);
   if (positions_) nn::init::normal_(positions_->weight, 0.0, o.position_sd);
+  if (tokens_ && hides) nn::init::normal_(hidden_, 0.0, o.embedding_sd);
+}
+
+// Of an embedding: the vectors of all ids, [V,D], or [V + 1,D] with that of hidden tokens.
+torch::Tensor Encoder::table() const {
+  return hidden_.defined() ? torch::cat({tokens_->weight, hidden_.unsqueeze(0)}) : tokens_->weight;
 }
 
 torch::Tensor Encoder::content(const torch::Tensor& ids) const {
-  if (tokens_) return tokens_.ptr()->forward(ids);
+  if (tokens_) return torch::embedding(table(), ids);
   // Channel by channel: a product of matrices would be rounded to bfloat16 by autocast.
   torch::Tensor sum;
   for (int64_t c = 0; c < pixels_->weight.size(1); ++c) {
@@ -72,16 +82,16 @@ torch::Tensor Encoder::content(const torch::Tensor& ids) const {
     const torch::Tensor product = values.unsqueeze(-1) * pixels_->weight.select(1, c);
     sum = sum.defined() ? sum + product : product;
   }
-  return sum + pixels_->bias;
+  sum = sum + pixels_->bias;
+  return hidden_.defined() ? torch::where(ids.ge(hidden_id_).unsqueeze(-1), hidden_, sum) : sum;
 }
 
 torch::Tensor Encoder::forward(Kernels kernels, const torch::Tensor& ids, const torch::Tensor& real,
                                bool training) const {
   const torch::Tensor positions = positions_ ? positions_->weight : fixed_positions_;
   if (tokens_ && positions.defined() && options_.dropout_kind == DropoutKind::plain) {
-    return ops::embed(kernels, ids,
-                      {.tokens = tokens_->weight, .positions = positions, .first = cls_}, dropout_,
-                      training, has_cls() ? torch::Tensor() : real);
+    return ops::embed(kernels, ids, {.tokens = table(), .positions = positions, .first = cls_},
+                      dropout_, training, has_cls() ? torch::Tensor() : real);
   }
   torch::Tensor x = content(ids);
   if (has_cls()) x = torch::cat({cls_.expand({x.size(0), 1, -1}), x}, 1);

@@ -19,6 +19,12 @@ int64_t positions_of(const Settings& settings) {
   return settings.input.length + (settings.model.pooling == Pooling::cls ? 1 : 0);
 }
 
+// Of a model that predicts tokens: the embedding's own vectors, or one layer.
+torch::nn::Sequential make_token_head(const ModelOptions& options, int64_t vocabulary) {
+  if (options.head == Head::tied) return {};
+  return torch::nn::Sequential(torch::nn::Linear(options.width, vocabulary));
+}
+
 }  // namespace
 
 Model::Model(const Task& task, const Config& config)
@@ -28,14 +34,18 @@ Model::Model(const Task& task, const Config& config)
       channels_(task.channels),
       length_(config.settings.input.length),
       masked_(config.settings.input.mask != InputMask::none),
-      at_positions_(task.position_labels),
-      encoder_(*this, task, options_, positions_of(config.settings)) {
+      at_positions_(task.position_labels || predicts_tokens(config.settings.training.objective)),
+      encoder_(*this, task, options_, positions_of(config.settings),
+               config.settings.training.objective == Objective::masked) {
   make_layers(config, positions_of(config.settings));
   if (options_.norm == NormPlacement::pre && options_.block != BlockKind::s5) {
     final_norm_ = Norm(options_);
     final_norm_.register_in(*this, "final_norm");
   }
-  classifier_ = register_module("classifier", make_classifier(options_, inputs_, task.classes));
+  classifier_ =
+      register_module("classifier", predicts_tokens(config.settings.training.objective)
+                                        ? make_token_head(options_, task.vocabulary)
+                                        : make_classifier(options_, inputs_, task.classes));
   if (options_.init == Init::flax) start_as_flax(layers_, classifier_);
 }
 
@@ -122,6 +132,7 @@ torch::Tensor Model::classify(const Encoded& encoded, const torch::Tensor& place
   // A norm over a batch counts all of its rows.
   const bool whole = !places.defined() || options_.norm_kind == NormKind::batch;
   if (whole) x = normed(x, encoded.pass);
+  if (encoder_.has_cls()) x = x.slice(1, 1);
   if (places.defined()) x = x.flatten(0, 1).index_select(0, places).unsqueeze(0);  // [1,L,D]
   if (!whole) {
     BlockPass all = encoded.pass;

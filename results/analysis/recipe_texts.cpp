@@ -3,9 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "results/analysis/recipes.h"
 #include "results/records/json_line.h"
+#include "results/statistics/statistics.h"
 
 namespace lra {
 namespace {
@@ -50,6 +52,36 @@ std::string reading_of(const RecipeGroup& group) {
   return "";
 }
 
+// "objective masked", where labels are tokens; "pretrained (masked)", where it started from such.
+std::string stage_of(const RecipeGroup& group) {
+  const json::json_pointer objective("/training/objective");
+  for (const Result* r : group.results) {
+    if (!r->metric.empty() && r->config.contains(objective))
+      return "objective " + r->config.at(objective).get<std::string>();
+    if (r->pretrained) return fmt::format("pretrained ({})", r->pretrained->objective);
+  }
+  return "";
+}
+
+// What came before runs that started from the weights of others: medians over them.
+std::string pretraining_note(const RecipeGroup& group) {
+  std::set<std::string> objectives;
+  std::vector<double> steps, samples, seconds;
+  for (const Result* r : group.results) {
+    if (!r->pretrained) continue;
+    objectives.insert(r->pretrained->objective);
+    steps.push_back(static_cast<double>(r->pretrained->steps));
+    samples.push_back(static_cast<double>(r->pretrained->samples));
+    seconds.push_back(r->pretrained->seconds);
+  }
+  if (objectives.empty()) return "";
+  return fmt::format(
+      "pretrained: the weights, but for the head, are those of runs with objective {} of {:.0f} "
+      "steps, {:.0f} samples and {:.0f} s (medians), which come before what is shown here",
+      fmt::join(objectives, ", "), stats::quantile(steps, 0.5), stats::quantile(samples, 0.5),
+      stats::quantile(seconds, 0.5));
+}
+
 }  // namespace
 
 std::string recipe_title(const RecipeGroup& group) {
@@ -61,6 +93,7 @@ std::string recipe_title(const RecipeGroup& group) {
   if (changed > 0)
     text += fmt::format(", {} setting{} {}", changed, changed == 1 ? "" : "s",
                         group.overridden.empty() ? "of its own" : "overridden");
+  if (const std::string stage = stage_of(group); !stage.empty()) text += ", " + stage;
   if (const std::string reading = reading_of(group); !reading.empty()) text += ", " + reading;
   if (!group.dtype.empty()) text += ", " + group.dtype;
   if (group.synthetic.size() == group.fingerprints.size()) text += ", synthetic data";
@@ -74,6 +107,11 @@ std::vector<std::string> recipe_notes(const RecipeGroup& group,
     if (!settings.empty()) notes.push_back(fmt::format("{}: {}", what, fmt::join(settings, "; ")));
   };
   if (names_regime(group)) notes.push_back(regime_note(group));
+  if (std::string note = pretraining_note(group); !note.empty()) notes.push_back(std::move(note));
+  if (!group.results.empty() && !group.results.front()->metric.empty()) {
+    notes.push_back("accuracies are " + group.results.front()->metric +
+                    ": of tokens of the inputs, and not of the task");
+  }
   add("smoke or overridden run, not the recipe of " + group.protocol, group.overridden);
   add("with", group.settings);
   add(fmt::format("settings of budget {}, not the recipe of {}", group.budget.name, group.protocol),
@@ -94,6 +132,7 @@ std::string recipe_text(const RecipeGroup& group, const std::vector<std::string>
   if (!group.overridden.empty())
     text += fmt::format(" (overridden: {})", fmt::join(group.overridden, ", "));
   if (!group.settings.empty()) text += fmt::format(" (with {})", fmt::join(group.settings, ", "));
+  if (const std::string stage = stage_of(group); !stage.empty()) text += ", " + stage;
   if (const std::string reading = reading_of(group); !reading.empty()) text += ", " + reading;
   if (!group.dtype.empty()) text += ", " + group.dtype;
   const auto is_synthetic = [&group](const std::string& task) {

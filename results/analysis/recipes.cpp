@@ -68,6 +68,12 @@ Settings settings_of(const Result& r) {
   flatten(r.config, "", settings);
   if (settings.empty()) return settings;
   settings.insert(settings_since().begin(), settings_since().end());
+  // What it started from, but for the one run that was.
+  if (r.pretrained) {
+    settings["pretrained.objective"] = r.pretrained->objective;
+    settings["pretrained.steps"] = json_line(r.pretrained->steps);
+    settings["pretrained.samples"] = json_line(r.pretrained->samples);
+  }
   // What the protocol itself gives every variant its own value of belongs to the variant.
   std::set<std::string> own;
   if (const auto it = r.config.find("by_attention"); it != r.config.end() && it->is_array()) {

@@ -83,6 +83,23 @@ void groups_field(Fields& f, Record& groups) {
 }
 
 template <class Fields, class Record>
+void pretraining_fields(Fields& f, Record& record) {
+  f("path", record.path);
+  f("sha256", record.sha256);
+  f("objective", record.objective);
+  f("step", record.step);
+  f("steps", record.steps);
+  f("samples", record.samples);
+  f("seconds", record.seconds);
+  f("taken", record.taken, Presence::sparse);
+  f("left", record.left, Presence::sparse);
+  f("fresh", record.fresh, Presence::sparse);
+  f("total_steps", record.total_steps);
+  f("total_samples", record.total_samples);
+  f("total_seconds", record.total_seconds);
+}
+
+template <class Fields, class Record>
 void data_fields(Fields& f, Record& data, bool ok) {
   const Presence presence = ok ? Presence::required : Presence::optional;
   f("source", data.source, Presence::optional);
@@ -113,6 +130,7 @@ void result_fields(Fields& f, Record& r) {
     const auto parse = [name](const json& found) { return parse_accuracy(found, name); };
     f.part(name, value, make_accuracy, parse, presence);
   };
+  f("metric", r.metric, Presence::sparse);
   accuracy("test", r.test, tested ? required_if(ok) : Presence::nullable);
   accuracy("dev", r.dev, Presence::sparse);
   f("best_step", r.best_step);
@@ -121,6 +139,7 @@ void result_fields(Fields& f, Record& r) {
     r.data.dev_majority ? Presence::nullable : Presence::sparse);
   f("parameters", r.parameters);
   groups_field(f, r.parameter_groups);
+  f.part("pretrained", r.pretrained, make_pretraining_record, parse_pretraining_record);
   f.group("training", Presence::optional,
           [&r](auto& inner) { training_fields(inner, r.training); });
   f.group("data", ok ? Presence::required : Presence::optional,
@@ -181,6 +200,19 @@ std::string Result::ending() const {
 bool is_to_be_tested(const json& config) {
   const json::json_pointer at("/evaluation/test");
   return !config.contains(at) || config.at(at) != false;
+}
+
+json make_pretraining_record(const PretrainingRecord& record) {
+  RecordWriter writer;
+  pretraining_fields(writer, record);
+  return writer.object;
+}
+
+PretrainingRecord parse_pretraining_record(const json& value) {
+  PretrainingRecord record;
+  const RecordReader reader(value, "pretrained");
+  pretraining_fields(reader, record);
+  return record;
 }
 
 json make_accuracy(const Accuracy& accuracy) {

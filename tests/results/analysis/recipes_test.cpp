@@ -155,6 +155,54 @@ TEST(Recipes, SayWhetherPositionsReadLaterOnes) {
   }
 }
 
+// What a run started from is another recipe; which run it was is not.
+TEST(Recipes, RunsThatStartFromWeightsAreApartFromOthers) {
+  std::vector<Result> results;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    results.push_back(example_result("nystrom", seed));
+    if (seed == 0) continue;
+    results.back().pretrained = PretrainingRecord{.path = "runs/" + std::to_string(seed),
+                                                  .sha256 = std::string(64, 'b'),
+                                                  .objective = seed == 3 ? "causal" : "masked",
+                                                  .step = 100 * static_cast<int64_t>(seed),
+                                                  .steps = 500,
+                                                  .samples = 16000,
+                                                  .seconds = 80.0 * static_cast<double>(seed)};
+  }
+  const auto groups = group_by_recipe(results);
+  ASSERT_EQ(groups.size(), 3u);
+  std::map<std::string, size_t> sizes;
+  for (const RecipeGroup& group : groups) {
+    const std::string title = recipe_title(group);
+    const size_t at = title.find("pretrained");
+    const std::string stage = at == std::string::npos ? "" : title.substr(at, 19);
+    sizes[stage] = group.results.size();
+    const std::vector<std::string> notes = recipe_notes(group, {"listops"});
+    EXPECT_EQ(notes.front().starts_with("pretrained: "), !stage.empty()) << notes.front();
+    if (stage == "pretrained (masked)") {
+      EXPECT_TRUE(contains(notes.front(), "500 steps, 16000 samples and 120 s")) << notes.front();
+    }
+  }
+  EXPECT_EQ(sizes, (std::map<std::string, size_t>{
+                       {"", 1}, {"pretrained (masked)", 2}, {"pretrained (causal)", 1}}));
+}
+
+TEST(Recipes, AccuraciesOfTokensAreNamed) {
+  std::vector<Result> results{example_result(), example_result()};
+  results[1].metric = "masked_token_accuracy";
+  results[1].config["training"]["objective"] = "masked";
+  const auto groups = group_by_recipe(results);
+  ASSERT_EQ(groups.size(), 2u);
+  size_t named = 0;
+  for (const RecipeGroup& group : groups) {
+    const bool tokens = !group.results.front()->metric.empty();
+    EXPECT_EQ(contains(recipe_title(group), ", objective masked"), tokens);
+    const std::vector<std::string> notes = recipe_notes(group, {"listops"});
+    named += contains(notes.front(), "masked_token_accuracy") ? 1 : 0;
+  }
+  EXPECT_EQ(named, 1u);
+}
+
 TEST(Recipes, CellsOfPositionsHaveTheIntervalOfSamples) {
   std::vector<Result> results{example_result("nystrom", 0), example_result("nystrom", 1)};
   for (Result& r : results) {
