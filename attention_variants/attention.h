@@ -35,6 +35,7 @@ struct AttentionContext {
   int64_t layer = 0;                                // its number in a model
   std::shared_ptr<SharedTensors> shared = nullptr;  // of one model; null: it stands alone
   bool causal = false;                              // position i reads j <= i alone
+  double rotary_base = 0;  // of rotary positions of q and k (ops/rotary.h); 0: they have none
 };
 
 /// Which of q, k and v are one tensor where a layer calls attend().

@@ -6,6 +6,7 @@
 
 #include "attention_variants/ops/layer_norm.h"
 #include "attention_variants/ops/padding.h"
+#include "attention_variants/ops/rotary.h"
 
 namespace lra {
 
@@ -55,9 +56,15 @@ torch::Tensor ProjectedAttention::mix_heads(NormedInput& rows, const torch::Tens
   const auto [y, x] = ops::linear(context_.kernels, rows.x, rows.norm, layers,
                                   computes_padding() ? torch::Tensor() : mask);
   rows.x = x;
-  const torch::Tensor q = split_heads(y.front()), k = layers.size() == 3 ? split_heads(y[1]) : q,
-                      v = layers.size() == 1 ? q : split_heads(y.back());
+  const torch::Tensor v = split_heads(y.back());
+  if (layers.size() == 1) return attend(v, v, v, mask);
+  const torch::Tensor q = at_positions(split_heads(y.front())),
+                      k = layers.size() == 3 ? at_positions(split_heads(y[1])) : q;
   return attend(q, k, v, mask);
+}
+
+torch::Tensor ProjectedAttention::at_positions(const torch::Tensor& x) const {
+  return context_.rotary_base > 0 ? ops::rotate(x, context_.rotary_base) : x;
 }
 
 ops::LinearWeights ProjectedAttention::weights_of(const torch::nn::Linear& layer) {

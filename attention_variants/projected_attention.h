@@ -27,7 +27,7 @@ class ProjectedAttention : public Attention {
 
  protected:
   /// attend_unprojected() before its heads are joined, [B,H,N,d]: attend() of the projections of
-  /// `rows`.
+  /// `rows`, queries and keys turned by their positions where context_.rotary_base asks for it.
   virtual torch::Tensor mix_heads(NormedInput& rows, const torch::Tensor& mask);
   /// For a variant that overrides it.
   torch::Tensor normed(const NormedInput& rows, const torch::Tensor& mask) const;  // [B,N,D]
@@ -49,6 +49,7 @@ class ProjectedAttention : public Attention {
   static ops::LinearWeights weights_of(const torch::nn::Linear& layer);
   void check_input(const torch::Tensor& x, const torch::Tensor& mask) const;  // throws Error
   torch::Tensor split_heads(const torch::Tensor& joined) const;  // [B,N,H*d] -> [B,H,N,d], a view
+  torch::Tensor at_positions(const torch::Tensor& x) const;  // q or k [B,H,N,d], turned or as is
 
   const Projections projections_;
   // Empty where the variant has no such projection.

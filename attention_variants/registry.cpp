@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include "attention_variants/base/text.h"
 #include "attention_variants/registry.h"
 
 namespace lra {
@@ -22,23 +23,6 @@ std::string trimmed(const std::string& text) {
   const auto first = text.find_first_not_of(" \t");
   if (first == std::string::npos) return "";
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-// Splits at the commas outside brackets of any kind; an empty piece stays, for the caller to
-// refuse.
-std::vector<std::string> split_at_commas(const std::string& text) {
-  std::vector<std::string> pieces(1);
-  int depth = 0;
-  for (const char c : text) {
-    if (c == '[') ++depth;
-    if (c == ']') --depth;
-    if (c == ',' && depth == 0) {
-      pieces.emplace_back();
-    } else {
-      pieces.back() += c;
-    }
-  }
-  return pieces;
 }
 
 [[noreturn]] void malformed(const std::string& text, const std::string& problem,
@@ -87,16 +71,33 @@ void check_form(const std::string& text) {
   }
 }
 
+// "linear, local, ...": those that say so of themselves.
+std::string names_of(bool AttentionInfo::*able) {
+  std::string names;
+  for (const auto& [name, entry] : registry()) {
+    if (entry.info.*able) names += (names.empty() ? "" : ", ") + name;
+  }
+  return names;
+}
+
 void check_can_be_causal(const AttentionInfo& info) {
   if (info.can_be_causal) return;
-  std::string able;
-  for (const auto& [name, entry] : registry()) {
-    if (entry.info.can_be_causal) able += (able.empty() ? "" : ", ") + name;
-  }
   throw UsageError(fmt::format(
       "attention {} has no causal form here: what it gives a position reads later ones; choose one "
       "of {}, or model.causal=false",
-      info.name, able));
+      info.name, names_of(&AttentionInfo::can_be_causal)));
+}
+
+void check_can_rotate(const AttentionInfo& info, int64_t head_dim) {
+  if (!info.can_rotate) {
+    throw UsageError(fmt::format(
+        "attention {} takes no rotary positions: {}; choose one of {}, or other model.positions",
+        info.name, info.why_unrotated, names_of(&AttentionInfo::can_rotate)));
+  }
+  if (head_dim % 2 != 0) {
+    throw UsageError(fmt::format(
+        "rotary positions turn pairs of columns: model.head_dim should be even, not {}", head_dim));
+  }
 }
 
 }  // namespace
@@ -133,10 +134,16 @@ const AttentionEntry& attention_entry(const std::string& name) {
   throw unknown_name("attention", name, names);
 }
 
+bool runs_by_name(const std::string& name) {
+  const auto it = registry().find(name);
+  return it != registry().end() && !needs_file(it->second);
+}
+
 std::shared_ptr<Attention> make_attention(const AttentionSpec& spec,
                                           const AttentionContext& context) {
   const AttentionEntry& entry = attention_entry(spec.name);
   if (context.causal) check_can_be_causal(entry.info);
+  if (context.rotary_base > 0) check_can_rotate(entry.info, context.head_dim);
   return entry.make(context, spec.options);
 }
 

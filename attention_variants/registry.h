@@ -30,7 +30,10 @@ struct AttentionInfo {
   std::string state;           // learned tensors beside the projections, and tables; may be empty
   bool length_bound = false;   // has parameters sized by max_length
   bool can_be_causal = false;  // honours AttentionContext::causal
-  std::string peer;            // what outputs and gradients were checked against
+  bool can_rotate = false;     // honours AttentionContext::rotary_base
+  // Of one that does not: for whoever asks for it.
+  std::string why_unrotated = "it does not say that it can (AttentionInfo::can_rotate)";
+  std::string peer;  // what outputs and gradients were checked against
   // The variant whose name some released code gives to this function, which is another one; empty
   // of all others. Protocols of that code choose it (docs/protocols.md).
   std::string released_form_of;
@@ -81,8 +84,11 @@ std::vector<const AttentionEntry*> released_forms();
 /// The variant of that name; throws UsageError that lists the valid names and the nearest.
 const AttentionEntry& attention_entry(const std::string& name);
 
+/// Whether there is a variant, or a released form, that runs by this name alone, without a file.
+bool runs_by_name(const std::string& name);
+
 /// Makes a variant; throws UsageError on an unknown name, key or value, and where the context is
-/// causal and the variant cannot be.
+/// causal, or has rotary positions, and the variant cannot.
 std::shared_ptr<Attention> make_attention(const AttentionSpec& spec,
                                           const AttentionContext& context);
 

@@ -36,6 +36,19 @@ Check one_of(std::vector<std::string> names) {
           expected};
 }
 
+Check numbers(const Check& each) {
+  return {[each](const json& v) {
+            return v.is_array() && std::ranges::all_of(v, [&](const json& item) {
+                     return item.is_number() && each.holds(item);
+                   });
+          },
+          "a list of numbers, each " + each.expected};
+}
+
+Check json_object() {
+  return {[](const json& v) { return v.is_object(); }, "a JSON object"};
+}
+
 void check_keys(const json& object, const std::vector<std::string>& names,
                 const std::string& where) {
   if (!object.is_object()) {

@@ -39,6 +39,9 @@ Check at_least(double low);
 Check between(double low, double high);  // both included
 Check more_than(double low);
 Check one_of(std::vector<std::string> names);
+/// A list of numbers, of which each holds.
+Check numbers(const Check& each);
+Check json_object();
 
 /// Collects the field names of a struct.
 struct FieldNames {

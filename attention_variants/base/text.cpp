@@ -77,6 +77,21 @@ std::string_view strip(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
 }
 
+std::vector<std::string> split_at_commas(std::string_view text) {
+  std::vector<std::string> pieces(1);
+  int depth = 0;
+  for (const char c : text) {
+    if (c == '[') ++depth;
+    if (c == ']') --depth;
+    if (c == ',' && depth == 0) {
+      pieces.emplace_back();
+    } else {
+      pieces.back() += c;
+    }
+  }
+  return pieces;
+}
+
 std::string bytes_literal(std::string_view text) {
   const bool has_single = text.find('\'') != std::string_view::npos,
              has_double = text.find('"') != std::string_view::npos;

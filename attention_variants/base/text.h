@@ -1,8 +1,9 @@
-// Bytes of unknown origin as readable text, and as Python writes them.
+// Bytes of unknown origin as readable text, and as Python writes them; lists of words.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lra {
 
@@ -13,6 +14,10 @@ std::string printable(std::string_view text, size_t limit = std::string_view::np
 
 /// Without the white space of ASCII at both ends, as Python's bytes.strip().
 std::string_view strip(std::string_view text);
+
+/// The pieces between the commas that stand outside square brackets; an empty piece stays, for the
+/// caller to refuse.
+std::vector<std::string> split_at_commas(std::string_view text);
 
 /// As Python writes bytes: b'...', or b"..." where there are single quotes alone, with what is not
 /// printable ASCII escaped.

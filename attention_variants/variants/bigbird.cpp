@@ -309,6 +309,7 @@ class BigbirdAttention : public ProjectedAttention {
         .budget = "random_blocks",
         .linear = true,
         .state = "table random_blocks [H,N/b,r], drawn from the seed",
+        .can_rotate = true,
         .peer = "transformers, masked softmax",
     });
 

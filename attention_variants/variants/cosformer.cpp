@@ -79,6 +79,7 @@ class CosformerAttention : public ProjectedAttention {
         .complexity = "O(N)",
         .softmax = Softmax::different,
         .linear = true,
+        .why_unrotated = "it weighs products by distance already, of features that are cut at zero",
         .peer = "the formula, in float64",
     });
 

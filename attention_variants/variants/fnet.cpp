@@ -66,6 +66,7 @@ class FNetAttention : public SequenceMixer {
     .complexity = "O(N log N) time; memory O(N)",
     .softmax = Softmax::different,
     .linear = true,
+    .why_unrotated = "it has no queries and keys",
     .peer = "the formula, in float64",
 });
 

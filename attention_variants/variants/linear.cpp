@@ -87,6 +87,7 @@ class LinearAttention : public ProjectedAttention {
     .softmax = Softmax::different,
     .linear = true,
     .can_be_causal = true,
+    .can_rotate = true,
     .peer = "the formula, in float64",
 });
 

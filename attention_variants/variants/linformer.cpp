@@ -174,6 +174,7 @@ class LinformerAttention : public ProjectedAttention {
             "projection.key, projection.value [k,Nmax], or [H,k,Nmax]; no projection.value where "
             "key and value share",
         .length_bound = true,
+        .why_unrotated = "its projections add up keys of many positions",
         .peer = "linformer",
     });
 

@@ -103,6 +103,7 @@ class LocalAttention : public ProjectedAttention {
     .budget = "block",
     .linear = true,
     .can_be_causal = true,
+    .can_rotate = true,
     .peer = "masked softmax",
 });
 

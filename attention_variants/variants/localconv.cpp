@@ -75,6 +75,7 @@ class LocalConvolution : public SequenceMixer {
         .linear = true,
         .state = "weight [D,1,K], or [D,D,K]",
         .can_be_causal = true,
+        .why_unrotated = "it has no queries and keys",
         .peer = "the formula, in float64",
     });
 

@@ -78,6 +78,7 @@ class LongConvolution : public SequenceMixer {
         .state = "taps [D,2Nmax-1], or [D,Nmax]; skip [D]",
         .length_bound = true,
         .can_be_causal = true,
+        .why_unrotated = "it has no queries and keys",
         .peer = "the formula, in float64",
     });
 

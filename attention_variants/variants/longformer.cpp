@@ -272,6 +272,7 @@ class LongformerAttention : public ProjectedAttention {
         .softmax = Softmax::approximate,
         .budget = "window",
         .linear = true,
+        .can_rotate = true,
         .peer = "transformers, masked softmax",
     });
 

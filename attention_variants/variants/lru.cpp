@@ -112,6 +112,7 @@ class LruAttention : public SequenceMixer {
     .linear = true,
     .state = "nu, theta, gamma [P]; b [P,D,2]; c [1,D,P,2]; skip [D]",
     .can_be_causal = true,
+    .why_unrotated = "it has no queries and keys",
     .peer = "lru-pytorch",
 });
 

@@ -160,6 +160,7 @@ class NystromAttention : public ProjectedAttention {
         .budget = "num_landmarks",
         .linear = true,
         .state = "conv.weight [H,1,K,1]",
+        .why_unrotated = "its landmarks average queries and keys of many positions",
         .peer = "transformers, nystrom-attention",
         .approximation = {{"conv_kernel_size", 0}},
         .landmark_study = true,

@@ -176,6 +176,7 @@ class PerformerAttention : public ProjectedAttention {
         .budget = "num_features",
         .linear = true,
         .state = "projection [m,d]; redraw.forwards [] where it is redrawn",
+        .can_rotate = true,
         .peer = "performer-pytorch",
     });
 

@@ -188,6 +188,7 @@ class ReformerAttention : public ProjectedAttention {
     .state =
         "rotations [H,d,num_hashes,num_buckets/2], drawn from the seed; redraw.forwards [] where "
         "each pass draws them",
+    .can_rotate = true,
     .peer = "transformers, reformer-pytorch",
 });
 

@@ -191,6 +191,7 @@ class S4DAttention : public SequenceMixer {
     .linear = true,
     .state = "log_a_re, a_im [copies,S]; b [copies,S,2]; c [2,D,S,2]; dt, skip [D]",
     .can_be_causal = true,
+    .why_unrotated = "it has no queries and keys",
     .peer = "the formula, in float64",
 });
 

@@ -166,6 +166,7 @@ class S5Attention : public SequenceMixer {
     .linear = true,
     .state = "transition [P,2]; b [P,D,2]; c [2,D,P,2]; log_step [P]; skip [D]",
     .can_be_causal = true,
+    .why_unrotated = "it has no queries and keys",
     .peer = "s5-pytorch",
 });
 

@@ -189,6 +189,7 @@ class SinkhornAttention : public ProjectedAttention {
         .linear = true,  // (N/b)² is little beside N·d up to N = b²·d
         .state = "sort.weight [d,max_blocks], sort.bias [max_blocks]",
         .length_bound = true,
+        .why_unrotated = "it adds up keys of many positions to sort and to mix blocks",
         .peer = "the formula, in float64",
     });
 

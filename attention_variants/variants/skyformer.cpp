@@ -218,6 +218,7 @@ class SkyformerAttention : public ProjectedAttention {
         .softmax = Softmax::different,
         .linear = true,
         .state = "landmarks [B,m], drawn",
+        .can_rotate = true,
         .peer = "the formula, in float64",
     });
 

@@ -197,6 +197,7 @@ class SparseAttention : public ProjectedAttention {
     .budget = "block",
     .linear = true,
     .can_be_causal = true,
+    .can_rotate = true,
     .peer = "masked softmax",
 });
 

@@ -120,6 +120,7 @@ class StandardAttention : public ProjectedAttention {
         .softmax = Softmax::exact,
         .linear = true,  // fused, the default
         .can_be_causal = true,
+        .can_rotate = true,
         .peer = "torch",
     });
 

@@ -177,6 +177,7 @@ class SynthesizerAttention : public ProjectedAttention {
         .state = "r1, r2 [H,Nmax,r] (factorized); r [H,Nmax,Nmax] (random); w1.weight [H·d,D], w2 "
                  "[H,Nmax,d] (dense)",
         .length_bound = true,
+        .why_unrotated = "its scores are no products of queries and keys",
         .peer = "the formula, in float64",
     });
 

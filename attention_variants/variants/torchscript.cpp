@@ -198,6 +198,7 @@ AttentionEntry entry() {
   made.info.paper = "the user's own";
   made.info.complexity = "its own";
   made.info.state = "module.<name in the script>";
+  made.info.why_unrotated = "what its script makes of queries and keys is its own";
   made.option_names = field_names<TorchScriptOptions>();
   made.default_options = write_fields(TorchScriptOptions{});
   made.effective_options = [](const json& given) {

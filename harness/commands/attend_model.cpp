@@ -17,13 +17,15 @@ std::string sizes_text(const torch::Tensor& t) {
   return fmt::format("[{}]", fmt::join(t.sizes(), ","));
 }
 
-// Of one input "tokens", of two "tokens1" and "tokens2".
-std::vector<std::string> numbered(const std::string& name, int64_t inputs) {
-  if (inputs == 1) return {name};
-  return {name + "1", name + "2"};
+// Of one sequence "tokens", of several "tokens1", "tokens2" and so on.
+std::vector<std::string> numbered(const std::string& name, int64_t sequences) {
+  if (sequences == 1) return {name};
+  std::vector<std::string> all;
+  for (int64_t i = 1; i <= sequences; ++i) all.push_back(name + std::to_string(i));
+  return all;
 }
 
-// [B,inputs,N]
+// [B,sequences,N]
 torch::Tensor stacked(const TensorFile& in, const std::vector<std::string>& names,
                       torch::ScalarType type) {
   std::vector<torch::Tensor> parts;
@@ -48,7 +50,7 @@ torch::Tensor mask_of(const TensorFile& in, const torch::Tensor& tokens, InputMa
 
 // The task with the vocabulary and the classes of the parameters that are given.
 Task task_of(const TensorFile& in, const Config& config) {
-  Task result = task(config.task, config.settings.input.brackets);
+  Task result = task(config.task, config.settings.input.reading());
   if (const torch::Tensor* const table = in.find("param.tokens.weight"); table != nullptr)
     result.vocabulary = table->size(0);
   int64_t last = -1;
@@ -104,10 +106,10 @@ int64_t input_length(const TensorFile& in) {
 
 TensorFile attend_model(const Config& config, const TensorFile& in) {
   const Task task = task_of(in, config);
-  std::vector<std::string> inputs = numbered("tokens", task.inputs);
+  std::vector<std::string> inputs = numbered("tokens", task.sequences());
   const torch::Tensor tokens = stacked(in, inputs, torch::kLong),
                       mask = mask_of(in, tokens, config.settings.input.mask);
-  std::ranges::copy(numbered("mask", task.inputs), std::back_inserter(inputs));
+  std::ranges::copy(numbered("mask", task.sequences()), std::back_inserter(inputs));
   seed_generators(config.seed);
   Model model(task, config);
   model.to(type_of(in));

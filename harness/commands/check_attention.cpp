@@ -28,7 +28,7 @@ Verdict check_reach(const CheckRequest& given) {
   const Config config = config_of(given);
   const int64_t length = std::min<int64_t>(config.settings.input.length, 640);
   Verdict verdict{.holds = true};
-  const Task read = task(given.task, config.settings.input.brackets);
+  const Task read = task(given.task, config.settings.input.reading());
   for (const TokenReach& found :
        token_reach(read, config, length, {0, length / 4, length / 2, length - 1})) {
     verdict.holds = verdict.holds && found.change > 1e-6;
@@ -50,6 +50,7 @@ ContractSubject subject_of(const CheckRequest& given) {
   const int64_t width = own ? context.heads * context.head_dim : model.width;
   context.width = given.width > 0 ? given.width : width;
   context.causal = given.causal || model.causal;
+  context.rotary_base = model.rotation();
   return subject;
 }
 

@@ -19,6 +19,7 @@ void add_evaluate_command(CLI::App& app);
 void add_profile_command(CLI::App& app);
 void add_fidelity_command(CLI::App& app);
 void add_suite_command(CLI::App& app);
+void add_tune_command(CLI::App& app);
 void add_report_command(CLI::App& app);
 void add_compare_command(CLI::App& app);
 void add_attend_command(CLI::App& app);

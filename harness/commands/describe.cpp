@@ -75,7 +75,7 @@ std::vector<std::string> setting_keys(const std::string& wanted) {
   std::vector<std::string> all, chosen;
   const json settings = write_fields(Settings{});
   for (const auto& [group, fields] : settings.items()) {
-    if (!fields.is_object()) {
+    if (!fields.is_object() || fields.empty()) {
       all.push_back(group);
       continue;
     }

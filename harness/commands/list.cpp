@@ -52,19 +52,39 @@ void print_indented(const std::string& first, const std::string& text) {
   }
 }
 
-void print_list(const json& list, bool as_json) {
+// `above`: what is said of it already.
+void print_item(const json& item, const std::string& above = "") {
+  fmt::print("{}\n", item["name"].get<std::string>());
+  for (const auto& [key, value] : item.items()) {
+    if (key == "name" || key == above) continue;
+    print_indented(fmt::format("  {:<12} ", key),
+                   value.is_string() ? value.get<std::string>() : value.dump());
+  }
+}
+
+void list_tasks(bool as_json) {
+  const json list = tasks_json();
   if (as_json) {
     print_json(list);
     return;
   }
-  for (const json& item : list) {
-    fmt::print("{}\n", item["name"].get<std::string>());
-    for (const auto& [key, value] : item.items()) {
-      if (key == "name") continue;
-      print_indented(fmt::format("  {:<12} ", key),
-                     value.is_string() ? value.get<std::string>() : value.dump());
-    }
+  for (const json& item : list) print_item(item);
+}
+
+void list_protocols(bool as_json) {
+  const json list = protocols_json();
+  if (as_json) {
+    print_json(list);
+    return;
   }
+  for (const auto& [regime, meaning] : kRegimes) {
+    print_indented("", fmt::format("Regime {}: {}", regime, meaning));
+    for (const json& item : list) {
+      if (item["regime"] == regime) print_item(item, "regime");
+    }
+    fmt::print("\n");
+  }
+  print_indented("", "Results of one regime are never ranked with those of another.");
 }
 
 // JSON on one line that can be broken between its fields.
@@ -145,12 +165,6 @@ json shown(const std::string& protocol_name, const std::string& task_name,
 void add_list_command(CLI::App& app) {
   auto* list = app.add_subcommand("list", "What there is: attentions, tasks, protocols");
   list->require_subcommand(1);
-  const auto add = [list](const char* name, const char* help, json (*make)()) {
-    auto* command = list->add_subcommand(name, help);
-    auto as_json = std::make_shared<bool>(false);
-    command->add_flag("--json", *as_json, "As JSON");
-    command->callback([make, as_json] { print_list(make(), *as_json); });
-  };
   auto* attentions = list->add_subcommand(
       "attentions", "What every attention variant is and can do, with its options and defaults");
   auto form = std::make_shared<AttentionsForm>();
@@ -178,12 +192,15 @@ void add_list_command(CLI::App& app) {
       ->excludes(task_json);
   of_tasks->callback([task_name, tasks_as_json] {
     if (task_name->empty()) {
-      print_list(tasks_json(), *tasks_as_json);
+      list_tasks(*tasks_as_json);
     } else {
       print_task(*task_name);
     }
   });
-  add("protocols", "Protocols", protocols_json);
+  auto* protocols = list->add_subcommand("protocols", "Protocols, by regime");
+  auto protocols_as_json = std::make_shared<bool>(false);
+  protocols->add_flag("--json", *protocols_as_json, "As JSON");
+  protocols->callback([protocols_as_json] { list_protocols(*protocols_as_json); });
 }
 
 void add_protocol_command(CLI::App& app) {

@@ -162,6 +162,7 @@ int run_program(int argc, char** argv) {
   add_train_command(app);
   add_evaluate_command(app);
   add_suite_command(app);
+  add_tune_command(app);
   add_profile_command(app);
   add_fidelity_command(app);
   add_report_command(app);

@@ -26,16 +26,6 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-std::vector<uint64_t> parse_seeds(const std::string& text) {
-  const auto seeds = parse_numbers(text, kMostSeeds);
-  if (!seeds) {
-    throw UsageError("--seeds should be a comma list of integers, as 0,1,2 or 0-4,7, not '" + text +
-                     "'");
-  }
-  if (seeds->empty()) throw UsageError("--seeds should name at least one seed");
-  return *seeds;
-}
-
 std::map<std::string, std::filesystem::path> parse_sources(const std::vector<std::string>& texts) {
   std::map<std::string, std::filesystem::path> sources;
   for (const std::string& text : texts) {
@@ -179,42 +169,9 @@ void add_folder_options(CLI::App& command, SuiteOptions& options) {
                   "Folder or file of runs and profiles that plan and --max-hours predict from, "
                   "beside OUT (repeatable); default: results/measured of this program's folder")
       ->allow_extra_args(false);
-}
-
-// How its runner works.
-void add_runner_options(CLI::App& command, SuiteOptions& options) {
-  command
-      .add_option("--jobs", options.jobs,
-                  "Cells at a time on a CPU; --threads and memory are shared out over them; "
-                  "default: 1")
-      ->check(CLI::Range(1, 1 << 12));
-  command.add_option("--devices", options.devices,
-                     "GPUs to use, one cell on each at a time, as cuda:0,cuda:1");
-  command
-      .add_option("--timeout", options.timeout,
-                  "Seconds for a cell over all its tries; then it is timeout. 0 = none")
-      ->check(CLI::Range(0.0, 1e9))
-      ->capture_default_str();
-  command
-      .add_option("--tries", options.tries,
-                  "A cell whose process dies so many times in a row without a new checkpoint is "
-                  "crash")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
   command.add_option("--only", options.only,
                      "These cells alone, by their numbers in lra suite plan, as 0,4-7; without "
                      "profile and report");
-  command.add_flag("--check", options.check,
-                   "Each cell tries the contract first, as lra check does, and records what it "
-                   "says; without, of attentions of your own alone");
-  command.add_option("--device", options.device, "cpu, cuda or cuda:N")->capture_default_str();
-  command.add_option("--dtype", options.dtype, "float32, or bfloat16 (autocast)")
-      ->capture_default_str();
-  command
-      .add_option("--threads", options.threads,
-                  "Of this runner, shared out over --jobs; 0 = all processors. A cell's are "
-                  "part of its results: the suite keeps those it began with")
-      ->capture_default_str();
 }
 
 }  // namespace
@@ -228,6 +185,16 @@ std::vector<size_t> parse_cells(const std::string& text, size_t count) {
   }
   if (cells->empty()) throw UsageError("--only names no cell; leave it out to run all");
   return {cells->begin(), cells->end()};
+}
+
+std::vector<uint64_t> parse_seeds(const std::string& text) {
+  const auto seeds = parse_numbers(text, kMostSeeds);
+  if (!seeds) {
+    throw UsageError("--seeds should be a comma list of integers, as 0,1,2 or 0-4,7, not '" + text +
+                     "'");
+  }
+  if (seeds->empty()) throw UsageError("--seeds should name at least one seed");
+  return *seeds;
 }
 
 suite::RunnerOptions runner_of(const SuiteOptions& options) {
@@ -275,6 +242,38 @@ std::vector<std::filesystem::path> records_of(const SuiteOptions& options) {
       throw UsageError("--records " + path + ": there is no such file or folder");
   }
   return {options.records.begin(), options.records.end()};
+}
+
+void add_runner_options(CLI::App& command, SuiteOptions& options) {
+  command
+      .add_option("--jobs", options.jobs,
+                  "Cells at a time on a CPU; --threads and memory are shared out over them; "
+                  "default: 1")
+      ->check(CLI::Range(1, 1 << 12));
+  command.add_option("--devices", options.devices,
+                     "GPUs to use, one cell on each at a time, as cuda:0,cuda:1");
+  command
+      .add_option("--timeout", options.timeout,
+                  "Seconds for a cell over all its tries; then it is timeout. 0 = none")
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str();
+  command
+      .add_option("--tries", options.tries,
+                  "A cell whose process dies so many times in a row without a new checkpoint is "
+                  "crash")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command.add_flag("--check", options.check,
+                   "Each cell tries the contract first, as lra check does, and records what it "
+                   "says; without, of attentions of your own alone");
+  command.add_option("--device", options.device, "cpu, cuda or cuda:N")->capture_default_str();
+  command.add_option("--dtype", options.dtype, "float32, or bfloat16 (autocast)")
+      ->capture_default_str();
+  command
+      .add_option("--threads", options.threads,
+                  "Of this runner, shared out over --jobs; 0 = all processors. A cell's are "
+                  "part of its results: a folder keeps those it began with")
+      ->capture_default_str();
 }
 
 void add_suite_options(CLI::App& command, SuiteOptions& options) {

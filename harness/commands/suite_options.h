@@ -25,6 +25,9 @@ struct SuiteOptions {
   CLI::App* command = nullptr;
 };
 
+/// Adds the options that say how a runner works: of --device, --jobs, --threads, --tries and so on.
+void add_runner_options(CLI::App& command, SuiteOptions& options);
+
 /// Adds the options of lra suite, and those that its subcommands have beside them.
 void add_suite_options(CLI::App& command, SuiteOptions& options);
 void add_plan_options(CLI::App& command, SuiteOptions& options);
@@ -33,6 +36,9 @@ void add_submit_options(CLI::App& command, SuiteOptions& options);
 
 /// "0,4-7" -> 0, 4, 5, 6, 7, of `count` cells; throws UsageError on other words.
 std::vector<size_t> parse_cells(const std::string& text, size_t count);
+
+/// "0-4,7" as seeds; throws UsageError on other words, and where there is none.
+std::vector<uint64_t> parse_seeds(const std::string& text);
 
 /// How the runner works, by its options.
 suite::RunnerOptions runner_of(const SuiteOptions& options);

@@ -12,6 +12,7 @@
 #include "harness/training/open_run.h"
 #include "harness/training/result.h"
 #include "harness/training/run_folder.h"
+#include "harness/training/token_evaluation.h"
 #include "harness/training/train.h"
 
 namespace lra {
@@ -19,17 +20,23 @@ namespace {
 
 struct TrainOptions {
   std::string task, attention, protocol = "lra-strict", run, data = "data", device = "cpu",
-                               dtype = "float32", memory_limit, event_files;
+                               dtype = "float32", memory_limit, event_files, objective, init_from;
   std::vector<std::string> sets, options;
   uint64_t seed = 0;
   int64_t threads = 0;
   bool resume = false, overwrite = false, check = false;
 };
 
+// The folder of the run that goes on: of two, the first as long as the second has not begun.
+std::string begun_in(const std::string& run) {
+  const std::filesystem::path first = std::filesystem::path(run) / kPretrainingFolder;
+  return has_begun(run) || !std::filesystem::exists(first / kConfigFile) ? run : first.string();
+}
+
 // Float sums depend on the number of threads: a resumed run keeps the number it had unless another
 // is given.
 int64_t resumed_threads(const TrainOptions& options) {
-  const auto had = options.resume ? read_run_setting(options.run).threads : std::nullopt;
+  const auto had = options.resume ? read_run_setting(begun_in(options.run)).threads : std::nullopt;
   if (!had || *had < 1) return options.threads;
   if (options.threads == 0) return *had;
   if (options.threads != *had) {
@@ -41,7 +48,7 @@ int64_t resumed_threads(const TrainOptions& options) {
 
 // A resumed run uses the kernels of this machine, whose rounding depends on their instruction set.
 void say_other_kernels(const std::string& run) {
-  const std::string had = read_run_setting(run).kernels(), now = ops::cpu_isa();
+  const std::string had = read_run_setting(begun_in(run)).kernels(), now = ops::cpu_isa();
   if (had.empty() || had == now) return;
   host::say(fmt::format(
       "the run in {} had the kernels of {} and goes on with those of {}: not to the same bits", run,
@@ -50,9 +57,11 @@ void say_other_kernels(const std::string& run) {
 
 void run_train(const TrainOptions& options, Processes* processes) {
   TrainRequest request;
+  std::vector<std::string> sets = options.sets;
+  if (!options.objective.empty()) sets.push_back("training.objective=" + options.objective);
   run_collective(processes, [&] {
     request.config = make_config(load_protocol(options.protocol), options.task,
-                                 attention_given(options.attention, options.options), options.sets,
+                                 attention_given(options.attention, options.options), sets,
                                  options.seed, options.dtype);
     request.device = own_device(options.device, processes);
     if (!options.memory_limit.empty())
@@ -63,6 +72,7 @@ void run_train(const TrainOptions& options, Processes* processes) {
   request.threads = use_threads(threads, processes);
   request.run = options.run;
   request.data = options.data;
+  request.init_from = options.init_from;
   request.resume = options.resume ? Resume::yes : options.overwrite ? Resume::over : Resume::no;
   request.check = options.check;
   request.event_files = options.event_files;
@@ -110,21 +120,23 @@ void run_evaluate(const EvaluateOptions& options, Processes* processes) {
                device, options.split, processes);
   if (!is_rank_zero(processes)) return;
   const Accuracy accuracy = accuracy_of(evaluation, run.config.settings.input.length);
+  const std::string metric = metric_of(run.config.settings.training.objective);
   if (options.as_json) {
     json record = make_accuracy(accuracy);
     record["split"] = options.split;
     record["checkpoint"] = options.checkpoint;
     record["step"] = run.at.step;
     record["loss"] = evaluation.loss;
+    if (!metric.empty()) record["metric"] = metric;
     print_json(record);
     return;
   }
   fmt::print(
-      "{} accuracy {:.2f}% ({}/{}, 95% interval {:.2f} to {:.2f}), loss {:.4f}, checkpoint {} of "
+      "{} {} {:.2f}% ({}/{}, 95% interval {:.2f} to {:.2f}), loss {:.4f}, checkpoint {} of "
       "step {}\n",
-      options.split, 100 * accuracy.accuracy, accuracy.correct, accuracy.count,
-      100 * accuracy.ci95.low, 100 * accuracy.ci95.high, evaluation.loss, options.checkpoint,
-      run.at.step);
+      options.split, metric_words(metric), 100 * accuracy.accuracy, accuracy.correct,
+      accuracy.count, 100 * accuracy.ci95.low, 100 * accuracy.ci95.high, evaluation.loss,
+      options.checkpoint, run.at.step);
 }
 
 }  // namespace
@@ -140,6 +152,14 @@ void add_train_command(CLI::App& app) {
       ->add_option("--set", options->sets,
                    "Override, as training.batch=16 (repeatable); the record says so")
       ->allow_extra_args(false);
+  command
+      ->add_option("--objective", options->objective,
+                   "classify, masked (hidden tokens of the inputs) or causal (the next token), "
+                   "without labels: short for --set training.objective=")
+      ->check(CLI::IsMember(all_names<Objective>()));
+  command->add_option("--init-from", options->init_from,
+                      "Start from the weights of this run folder (its best checkpoint) or "
+                      "checkpoint, all but the head");
   command
       ->add_option("--seed", options->seed,
                    "Of initialisation, order, dropout, projections, hashes")

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/ops/rotary.h"
 #include "harness/training/evaluation.h"
 #include "harness/training/run_folder.h"
 
@@ -24,6 +25,13 @@ torch::Tensor project(Attention& attention, const std::string& name, const torch
       .unflatten(-1, {heads, -1})
       .transpose(1, 2)
       .contiguous();
+}
+
+// Queries or keys [B,H,N,d] as the layers of such a model turn them; a class token stands before
+// them there.
+torch::Tensor turned(const torch::Tensor& x, const ModelOptions& model) {
+  if (model.rotation() == 0) return x;
+  return ops::rotate(x, model.rotation(), /*first=*/model.pooling == Pooling::cls ? 1 : 0);
 }
 
 }  // namespace
@@ -97,8 +105,9 @@ std::vector<FidelityInputs> TrainedInputs::layers(int64_t trials, int64_t length
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     const torch::Tensor x = torch::cat(seen[layer]);  // [T,n,D]
     Attention& attention = *run_.model->attentions()[layer];
-    layers[layer] = {.q = project(attention, "query", x, heads()),
-                     .k = project(attention, "key", x, heads()),
+    const ModelOptions& model = run_.config.settings.model;
+    layers[layer] = {.q = turned(project(attention, "query", x, heads()), model),
+                     .k = turned(project(attention, "key", x, heads()), model),
                      .v = project(attention, "value", x, heads()),
                      .mask = torch::cat(masks),
                      .data = data_,

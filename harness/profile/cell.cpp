@@ -43,7 +43,7 @@ json cell_json(const ProfileCell& cell) {
                 {"package", cell.package}};
   if (!cell.peer.empty() && cell.scope == ProfileScope::model) {  // what it is to build
     const Settings settings = config_of(cell).settings;
-    const Task info = task(cell.task, settings.input.brackets);
+    const Task info = task(cell.task, settings.input.reading());
     value["model"] = {{"vocabulary", info.vocabulary},
                       {"classes", info.classes},
                       {"inputs", info.inputs},

@@ -109,12 +109,12 @@ Work attention_work(const ProfileCell& cell, torch::Device device) {
 }
 
 Work model_work(const ProfileCell& cell, const Config& config, torch::Device device) {
-  const Task info = task(cell.task, config.settings.input.brackets);
+  const Task info = task(cell.task, config.settings.input.reading());
   auto model = std::make_shared<Model>(info, config);
   model->to(device);
   const auto integers = torch::TensorOptions().dtype(torch::kInt64).device(device);
   const auto tokens =
-      torch::randint(1, info.vocabulary, {cell.batch, info.inputs, cell.length}, integers);
+      torch::randint(1, info.vocabulary, {cell.batch, info.sequences(), cell.length}, integers);
   const auto mask = torch::ones_like(tokens, torch::kBool);
   // Labels at positions stand at every kth.
   constexpr int64_t kLabelEvery = 16;

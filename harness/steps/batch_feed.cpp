@@ -89,6 +89,8 @@ class AheadFeed final : public BatchFeed {
 FeedKind feed_kind(const std::vector<Split>& splits, const LoaderOptions& options,
                    torch::Device device, int64_t room) {
   if (device.is_cpu()) return FeedKind::host;
+  // Labels of tokens are made on the host.
+  if (predicts_tokens(options.tokens.objective)) return FeedKind::ahead;
   return ResidentSamples::bytes(splits, options) <= room ? FeedKind::resident : FeedKind::ahead;
 }
 

@@ -26,7 +26,8 @@ enum class FeedKind {
   ahead,     // copied from pinned memory while the step before runs
 };
 
-/// On a CPU `host`, on others `resident` where the samples take at most `room` bytes, else `ahead`.
+/// On a CPU `host`, on others `resident` where the samples take at most `room` bytes and labels are
+/// not of tokens, else `ahead`.
 FeedKind feed_kind(const std::vector<Split>& splits, const LoaderOptions& options,
                    torch::Device device, int64_t room);
 

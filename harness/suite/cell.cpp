@@ -9,6 +9,7 @@
 #include "harness/host/runtime.h"
 #include "harness/training/result.h"
 #include "harness/training/run_folder.h"
+#include "harness/training/train_setup.h"
 #include "results/records/json_line.h"
 #include "results/records/record_fields.h"
 
@@ -87,11 +88,10 @@ double attempt_seconds(const fs::path& run) {
 
 void record_failure(const SuiteCell& cell, const fs::path& data, const std::string& device,
                     Status status, const std::string& reason) {
-  const PreparedData prepared = open_data(data, cell.config.task, /*check_hashes=*/false,
-                                          cell.config.settings.input.brackets);
+  const PreparedData prepared = open_run_data(data, cell.config, /*check_hashes=*/false);
   const TrainRequest train{
       .config = cell.config, .run = cell.run, .data = data, .device = host::parse_device(device)};
-  Result result = result_of(train, prepared.manifest(), prepared.split("test"));
+  Result result = result_of(train, prepared);
   result.status = status;
   result.reason = reason;
   result.config = cell.config.to_json();

@@ -105,8 +105,9 @@ class Predictor {
     const double steps = static_cast<double>(s.training.steps);
     // The test split takes about as long as dev.
     const double evaluation = known->evaluation.value_or(0);
-    const double whole = kStart + steps * known->step +
-                         static_cast<double>(evaluation_count(s.training) + 1) * evaluation;
+    const int64_t evaluations = evaluation_count(s.training) + (s.evaluation.test ? 1 : 0);
+    const double whole =
+        kStart + steps * known->step + static_cast<double>(evaluations) * evaluation;
     if (!p.seconds) p.seconds = whole;
     if (!p.memory_mib) p.memory_mib = known->memory_mib;
     if (p.from.empty()) p.from = known->from;

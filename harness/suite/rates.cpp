@@ -21,8 +21,8 @@ bool same_machine(const Machine& a, const Machine& b) {
   return a.processor == b.processor && a.usable() == b.usable() && a.gpu == b.gpu;
 }
 
-// Whether two configurations take the same time a step: sizes, batch, type, kernels and the
-// attention's options, whatever their learning rates, steps and seeds.
+// Whether two configurations take the same time a step: sizes, batch, type, kernels, objective and
+// the attention's options, whatever their learning rates, steps and seeds.
 bool same_step(const json& a, const json& b) {
   const json left = config_identity(a), right = config_identity(b);
   const auto part = [](const json& of, const char* group, const char* key) {
@@ -36,7 +36,8 @@ bool same_step(const json& a, const json& b) {
                                    {"attention", "options"},
                                    {"input", "length"},
                                    {"training", "batch"},
-                                   {"training", "micro_batch"}}) {
+                                   {"training", "micro_batch"},
+                                   {"training", "objective"}}) {
     if (part(left, group, key) != part(right, group, key)) return false;
   }
   return true;

@@ -103,8 +103,7 @@ class SuiteRunner {
     for (;;) {
       const bool freed = reap();
       if (host::stop_requested()) {
-        if (jobs_.empty())
-          throw host::Interrupted("stopped; the same command with --resume goes on");
+        if (jobs_.empty()) throw host::Interrupted("stopped; " + options_.go_on + " goes on");
       } else if (freed || Clock::now() - looked >= kLook) {
         queue_.look();
         looked = Clock::now();
@@ -267,6 +266,11 @@ class SuiteRunner {
 
 }  // namespace
 
+int64_t run_cells(const Suite& suite, const RunnerOptions& options,
+                  const std::map<std::string, fs::path>& data) {
+  return SuiteRunner(suite, options, data).run_cells();
+}
+
 int64_t run_suite(const Suite& suite, const RunnerOptions& options) {
   for (const std::string& device : options.devices) host::parse_device(device);
   const fs::path& out = suite.request.out;
@@ -281,7 +285,7 @@ int64_t run_suite(const Suite& suite, const RunnerOptions& options) {
     open_data(of_task.directory, of_task.task, /*check_hashes=*/false);
     folders[of_task.task] = of_task.directory;
   }
-  int64_t failed = SuiteRunner(suite, options, folders).run_cells();
+  int64_t failed = run_cells(suite, options, folders);
   if (!options.only.empty()) return failed;
   failed += profile_suite(suite, options) ? 0 : 1;
   report_suite(suite);

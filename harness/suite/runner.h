@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,7 +21,14 @@ struct RunnerOptions {
   double timeout = 0;                          // seconds for a cell over all its tries; 0 = none
   bool check = false;        // the contract of attentions that are not the user's own, too
   std::vector<size_t> only;  // these cells alone, without profile and report; empty = everything
+  std::string go_on = "the same command with --resume";  // what goes on after a stop
 };
+
+/// Runs the cells that have not ended and are not claimed, each in a process of its own, and waits
+/// for those that others hold. `data`: folders of prepared data by task. Returns the number of
+/// cells that did not end as "ok". Throws Interrupted after Ctrl-C.
+int64_t run_cells(const Suite& suite, const RunnerOptions& options,
+                  const std::map<std::string, std::filesystem::path>& data);
 
 /// How often the same suite may be run at a time by other processes, on this host or others: as
 /// often as they like. Makes the data, runs what is missing and not claimed, waits for what

@@ -18,16 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder name for an attention: letters, digits and what is safe beside them.
-std::string folder_name(const std::string& text) {
-  std::string name;
-  for (const char c : text)
-    name += std::isalnum(static_cast<unsigned char>(c)) || std::strchr("-_.=,[]", c) != nullptr
-                ? c
-                : '_';
-  return name;
-}
-
 // What another must agree with to go on: cells as runs compare themselves, and none of what only
 // says how they came about or where their data may be made of.
 json comparable(json suite) {
@@ -79,7 +69,17 @@ SuiteRequest request_of(const SuiteFile& file, const fs::path& out) {
 }  // namespace
 
 std::string SuiteCell::label() const {
-  return fmt::format("{} {} seed {}", config.task, config.attention.text(), config.seed);
+  return fmt::format("{} {} seed {}{}{}", config.task, config.attention.text(), config.seed,
+                     point.empty() ? "" : ", ", point);
+}
+
+std::string folder_name(const std::string& text) {
+  std::string name;
+  for (const char c : text)
+    name += std::isalnum(static_cast<unsigned char>(c)) || std::strchr("-_.=,[]", c) != nullptr
+                ? c
+                : '_';
+  return name;
 }
 
 std::vector<std::string> cut_sets(const Config& config, double fraction) {

@@ -35,8 +35,9 @@ struct SuiteCell {
   Config config;
   std::vector<std::string> sets;
   std::filesystem::path run;  // the folder
+  std::string point;          // of a grid, "optimizer.lr=0.001"; "" = of none
 
-  /// "listops nystrom[num_landmarks=32] seed 0"
+  /// "listops nystrom[num_landmarks=32] seed 0", and the point behind it
   std::string label() const;
 };
 
@@ -49,6 +50,9 @@ struct Suite {
 inline constexpr const char* kProfileFile = "profile.jsonl";
 /// Training steps that a plan measured to predict the cells' times.
 inline constexpr const char* kProbeFile = "probe.jsonl";
+
+/// A text as the name of a folder: letters, digits and what is safe beside them stay.
+std::string folder_name(const std::string& text);
 
 /// The cells of a request with `fraction` of their steps; reads and writes nothing but the
 /// protocol. Throws UsageError on wrong names, options and values, and where two cells would share

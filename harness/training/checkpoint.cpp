@@ -55,9 +55,10 @@ std::string tensors_sha256(const TensorFile& file) {
   return hash.finish();
 }
 
-// Copies `from` over `to`, which must have its shape and type.
-void assign(torch::Tensor to, const torch::Tensor& from, const std::string& name,
-            const std::string& path) {
+}  // namespace
+
+void assign_tensor(torch::Tensor to, const torch::Tensor& from, const std::string& name,
+                   const std::string& path) {
   if (from.sizes() != to.sizes() || from.scalar_type() != to.scalar_type()) {
     throw Error(path + ": tensor " + name +
                 " is not of the model's shape or type; the file belongs to another configuration");
@@ -65,8 +66,6 @@ void assign(torch::Tensor to, const torch::Tensor& from, const std::string& name
   const torch::NoGradGuard no_grad;
   to.copy_(from);
 }
-
-}  // namespace
 
 void save_checkpoint(const std::filesystem::path& path, const json& config,
                      const TrainState& progression, Model& model,
@@ -100,8 +99,8 @@ void save_checkpoint(const std::filesystem::path& path, const json& config,
 
 namespace {
 
-// Throws unless the file is whole and of this configuration.
-void check_checkpoint(const TensorFile& file, const json& config, const std::string& where) {
+// Throws unless the file is a whole checkpoint.
+void check_whole(const TensorFile& file, const std::string& where) {
   const auto schema = file.metadata.find("schema");
   if (schema == file.metadata.end() || schema->second != kSchema) {
     throw Error(where + " is not a checkpoint of this program (no schema " + kSchema + ")");
@@ -115,6 +114,9 @@ void check_checkpoint(const TensorFile& file, const json& config, const std::str
                 " is damaged: its tensors do not have the SHA-256 that it states; restore it, or "
                 "start the run over in another folder");
   }
+}
+
+void check_config(const TensorFile& file, const json& config, const std::string& where) {
   const std::string different =
       differences_text(config_identity(parse_json(file.metadata.at("config"), where)), config);
   if (!different.empty()) {
@@ -144,7 +146,8 @@ TrainState load_checkpoint(const std::filesystem::path& path, const json& config
                            torch::optim::AdamW* optimizer, torch::Device device) {
   const std::string where = path.string();
   const TensorFile file = read_tensors(path);
-  check_checkpoint(file, config, where);
+  check_whole(file, where);
+  check_config(file, config, where);
   const TrainState state = read_state(file, where);
   const auto tensor = [&](const std::string& name) {
     const torch::Tensor* found = file.find(name);
@@ -155,18 +158,19 @@ TrainState load_checkpoint(const std::filesystem::path& path, const json& config
   };
 
   for (const auto& item : model.named_parameters()) {
-    assign(item.value(), tensor("model." + item.key()), item.key(), where);
+    assign_tensor(item.value(), tensor("model." + item.key()), item.key(), where);
     if (optimizer == nullptr) continue;
     auto moments = std::make_unique<torch::optim::AdamWParamState>();
     moments->exp_avg(torch::empty_like(item.value(), torch::MemoryFormat::Contiguous));
     moments->exp_avg_sq(torch::empty_like(item.value(), torch::MemoryFormat::Contiguous));
-    assign(moments->exp_avg(), tensor("optimizer.exp_avg." + item.key()), item.key(), where);
-    assign(moments->exp_avg_sq(), tensor("optimizer.exp_avg_sq." + item.key()), item.key(), where);
+    assign_tensor(moments->exp_avg(), tensor("optimizer.exp_avg." + item.key()), item.key(), where);
+    assign_tensor(moments->exp_avg_sq(), tensor("optimizer.exp_avg_sq." + item.key()), item.key(),
+                  where);
     moments->step(tensor("optimizer.step." + item.key()).item<int64_t>());
     optimizer->state()[item.value().unsafeGetTensorImpl()] = std::move(moments);
   }
   for (const auto& item : model.named_buffers())
-    assign(item.value(), tensor("model." + item.key()), item.key(), where);
+    assign_tensor(item.value(), tensor("model." + item.key()), item.key(), where);
   if (optimizer != nullptr) {
     set_random_state(torch::kCPU, tensor("random.cpu").clone());
     if (device.is_cuda()) {
@@ -184,6 +188,20 @@ TrainState load_checkpoint(const std::filesystem::path& path, const json& config
       python->set_random_state(tensor(kPythonState));
   }
   return state;
+}
+
+Checkpoint read_checkpoint(const std::filesystem::path& path) {
+  const std::string where = path.string();
+  TensorFile file = read_tensors(path);
+  check_whole(file, where);
+  json config = parse_json(file.metadata.at("config"), where);
+  if (!config.is_object()) throw Error(where + " does not say what run it is of");
+  TrainState at = read_state(file, where);
+  std::string digest = file.metadata.at("sha256");
+  return {.sha256 = std::move(digest),
+          .config = std::move(config),
+          .at = std::move(at),
+          .file = std::move(file)};
 }
 
 std::string state_sha256(const Model& model) {

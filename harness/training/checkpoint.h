@@ -6,6 +6,7 @@
 #include <string>
 
 #include "attention_variants/torch.h"
+#include "lra/formats/safetensors.h"
 #include "lra/model/model.h"
 #include "results/records/result.h"
 
@@ -56,6 +57,22 @@ void save_checkpoint(const std::filesystem::path& path, const json& config,
 /// another configuration (listing the keys that differ).
 TrainState load_checkpoint(const std::filesystem::path& path, const json& config, Model& model,
                            torch::optim::AdamW* optimizer, torch::Device device);
+
+/// A checkpoint of any configuration.
+struct Checkpoint {
+  std::string sha256;  // of its tensors, names and bits
+  json config;         // the identity of its run
+  TrainState at;
+  TensorFile file;
+};
+
+/// Throws Error naming the file where it is truncated, corrupted or no checkpoint.
+Checkpoint read_checkpoint(const std::filesystem::path& path);
+
+/// Copies `from` over `to`; throws Error that names the tensor and the file `path` where they are
+/// not of one shape and type.
+void assign_tensor(torch::Tensor to, const torch::Tensor& from, const std::string& name,
+                   const std::string& path);
 
 /// SHA-256 over parameters and buffers, names and bits.
 std::string state_sha256(const Model& model);

@@ -1,9 +1,11 @@
 #include "harness/training/console.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "harness/host/progress.h"
 #include "harness/processes/processes.h"
+#include "harness/training/token_evaluation.h"
 
 namespace lra {
 
@@ -12,11 +14,13 @@ void say_start(const TrainRequest& request, const PreparedData& data, const Lear
   const Settings& settings = config.settings;
   int64_t training_size = 0;
   for (const Split& split : training_splits(data, config)) training_size += split.size();
+  const std::string test =
+      settings.evaluation.test ? fmt::format("{} test", data.split("test").size()) : "no test";
   host::say(fmt::format(
-      "{} · {} · {} · seed {} · {} parameters · {} steps of {} · {} train, {} dev, {} test{}",
+      "{} · {} · {} · seed {} · {} parameters · {} steps of {} · {} train, {} dev, {}{}",
       config.task, config.attention.text(), config.protocol, config.seed,
       learner.model().parameter_count(), settings.training.steps, settings.training.batch,
-      training_size, evaluation_split(data, config, "dev").size(), data.split("test").size(),
+      training_size, evaluation_split(data, config, "dev").size(), test,
       data.manifest().synthetic ? " · SYNTHETIC data" : ""));
   if (!settings.optimizer.groups.empty()) {
     for (const TrainedGroup& group : learner.groups()) {
@@ -35,22 +39,33 @@ void say_start(const TrainRequest& request, const PreparedData& data, const Lear
   }
 }
 
-void say_evaluation(int64_t step, const Evaluation& dev, bool better) {
-  host::say(fmt::format("step {}: dev accuracy {:.2f}% ({}/{}), loss {:.4f}{}", step,
-                        100 * dev.accuracy(), dev.correct, dev.count, dev.loss,
-                        better ? ", the best so far" : ""));
+void say_origin(const PretrainingRecord& origin) {
+  host::say(fmt::format(
+      "starting from {} (objective {}, step {} of {}): {} tensors taken; not taken: {}; new: {}",
+      origin.path, origin.objective, origin.step, origin.steps, origin.taken.size(),
+      origin.left.empty() ? "none" : fmt::format("{}", fmt::join(origin.left, ", ")),
+      origin.fresh.empty() ? "none" : fmt::format("{}", fmt::join(origin.fresh, ", "))));
+}
+
+void say_evaluation(int64_t step, const Evaluation& dev, const std::string& metric, bool better) {
+  host::say(fmt::format("step {}: dev {} {:.2f}% ({}/{}), loss {:.4f}{}", step,
+                        metric_words(metric), 100 * dev.accuracy(), dev.correct, dev.count,
+                        dev.loss, better ? ", the best so far" : ""));
 }
 
 void say_end(const Result& result) {
-  if (!result.test) {
+  if (result.status != Status::ok) {
     host::say(to_string(result.status) + ": " + result.reason);
     return;
   }
-  host::say(fmt::format(
-      "test accuracy {:.2f}% (95% interval {:.2f} to {:.2f}) with the checkpoint of step {} · "
-      "{:.3g} steps/s",
-      100 * result.test->accuracy, 100 * result.test->ci95.low, 100 * result.test->ci95.high,
-      result.best_step.value_or(-1), result.training.steps_per_second.value_or(0)));
+  const Accuracy& accuracy = result.test ? *result.test : result.dev.value();
+  host::say(
+      fmt::format("{} {} {:.2f}% (95% interval {:.2f} to {:.2f}) with the checkpoint of step {} · "
+                  "{:.3g} steps/s{}",
+                  result.test ? "test" : "dev", metric_words(result.metric),
+                  100 * accuracy.accuracy, 100 * accuracy.ci95.low, 100 * accuracy.ci95.high,
+                  result.best_step.value_or(-1), result.training.steps_per_second.value_or(0),
+                  result.test ? "" : " · not tested (evaluation.test false)"));
 }
 
 std::string out_of_memory(const Settings& settings, int64_t step, bool trained) {

@@ -13,7 +13,11 @@ namespace lra {
 
 void say_start(const TrainRequest& request, const PreparedData& data, const Learner& learner);
 
-void say_evaluation(int64_t step, const Evaluation& dev, bool better);
+/// What a run that starts now took from another.
+void say_origin(const PretrainingRecord& origin);
+
+/// `metric`: as in Result.
+void say_evaluation(int64_t step, const Evaluation& dev, const std::string& metric, bool better);
 
 void say_end(const Result& result);
 

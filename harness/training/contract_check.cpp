@@ -40,6 +40,7 @@ contract::ContractSubject tried_subject(const TrainRequest& request) {
   subject.context.head_dim = model.head_dim;
   subject.context.width = model.width;
   subject.context.causal = model.causal;
+  subject.context.rotary_base = model.rotation();
   subject.context.kernels = request.config.settings.kernels;
   return subject;
 }

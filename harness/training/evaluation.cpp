@@ -11,6 +11,7 @@
 #include "harness/host/progress.h"
 #include "harness/host/signals.h"
 #include "harness/steps/batch_feed.h"
+#include "harness/training/token_evaluation.h"
 #include "lra/model/labels.h"
 
 namespace lra {
@@ -41,14 +42,6 @@ class Answers {
  private:
   std::vector<torch::Tensor> losses_, predicted_, confidence_;
 };
-
-// float32, of the batch's examples.
-torch::Tensor logits_of(Model& model, const Batch& batch, const torch::Tensor& places,
-                        ops::Dtype dtype, torch::Device device) {
-  const ops::FullMask full(batch.full ? batch.mask : torch::Tensor());
-  const ops::AutocastScope autocast(device, dtype);
-  return model.forward(batch.tokens, batch.mask, places).to(torch::kFloat32);
-}
 
 // The number of the first example of each sample that a pass reads, and that behind the last.
 std::vector<int64_t> first_examples(const Split& split, const LoaderOptions& options) {
@@ -149,8 +142,17 @@ void gather_shares(Processes& processes, std::vector<double>& losses, Evaluation
 
 }  // namespace
 
+torch::Tensor logits_of(Model& model, const Batch& batch, const torch::Tensor& places,
+                        ops::Dtype dtype, torch::Device device) {
+  const ops::FullMask full(batch.full ? batch.mask : torch::Tensor());
+  const ops::AutocastScope autocast(device, dtype);
+  return model.forward(batch.tokens, batch.mask, places).to(torch::kFloat32);
+}
+
 std::vector<stats::Cluster> Evaluation::clusters() const {
   std::vector<stats::Cluster> all;
+  std::ranges::copy_if(tokens, std::back_inserter(all),
+                       [](const stats::Cluster& sample) { return sample.count > 0; });
   for (size_t i = 0; i < samples.size(); ++i) {
     if (i == 0 || samples[i] != samples[i - 1]) all.emplace_back();
     all.back().correct += labels[i] == predicted[i] ? 1 : 0;
@@ -172,6 +174,10 @@ std::string Evaluation::predictions_csv() const {
 }
 
 LoaderOptions loader_options(const Config& config) {
+  const TrainingOptions& t = config.settings.training;
+  TokenObjective tokens{.objective = t.objective, .share = t.masked_share, .seed = config.seed};
+  if (predicts_tokens(t.objective))
+    tokens.hidden_id = task(config.task, config.settings.input.reading()).vocabulary;
   return {.batch = config.settings.evaluation.batch,
           .length = config.settings.input.length,
           .shuffle = false,
@@ -179,7 +185,8 @@ LoaderOptions loader_options(const Config& config) {
           .all_real = config.settings.input.mask == InputMask::none,
           .cut = config.settings.input.cut,
           .drop_last = config.settings.evaluation.drop_last,
-          .seed = config.seed};
+          .seed = config.seed,
+          .tokens = tokens};
 }
 
 LoaderOptions evaluation_options(const Model& model, const Config& config) {
@@ -206,6 +213,12 @@ Evaluation evaluate(Model& model, const Split& split, const Config& config, torc
   model.eval();
   LoaderOptions options = evaluation_options(model, config);
   if (processes != nullptr) options.batches = {processes->rank(), processes->size()};
+  if (predicts_tokens(options.tokens.objective)) {
+    Evaluation result =
+        evaluate_tokens(model, split, options, config.dtype, device, what, processes);
+    if (was_training) model.train();
+    return result;
+  }
   const std::vector<int64_t> first = first_examples(split, options);
   Evaluation result;
   result.count = first.back();

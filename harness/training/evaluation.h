@@ -12,7 +12,8 @@
 
 namespace lra {
 
-/// One pass over a split. An example is a sample, or a labelled position of one.
+/// One pass over a split. An example is a sample, or a labelled position of one, or a token of one
+/// that was to be predicted.
 struct Evaluation {
   double loss = 0;  // mean cross-entropy over examples
   int64_t correct = 0, count = 0;
@@ -21,6 +22,9 @@ struct Evaluation {
   std::vector<float> confidence;  // the probability of what was predicted
   // Where labels stand at positions: the example's row in the split, and its position there.
   std::vector<int64_t> samples, positions;
+  // Where labels are tokens, of which there are too many: an entry a sample, as of `lengths` then,
+  // and none of an example.
+  std::vector<stats::Cluster> tokens;
 
   double accuracy() const {
     return count == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(count);
@@ -40,6 +44,10 @@ struct Evaluation {
 /// that one process alone would make, to the same bits.
 Evaluation evaluate(Model& model, const Split& split, const Config& config, torch::Device device,
                     const std::string& what, Processes* processes = nullptr);
+
+/// The batch's logits at `places` in float32; the batch is on the device.
+torch::Tensor logits_of(Model& model, const Batch& batch, const torch::Tensor& places,
+                        ops::Dtype dtype, torch::Device device);
 
 /// The options of a loader that a configuration asks for.
 LoaderOptions loader_options(const Config& config);

@@ -17,7 +17,7 @@ namespace {
 
 Model make_model(const Config& config) {
   seed_generators(config.seed);
-  return Model(task(config.task, config.settings.input.brackets), config);
+  return Model(task(config.task, config.settings.input.reading()), config);
 }
 
 // Each process would take the statistics of its own share, and the mean over labels at positions
@@ -29,6 +29,9 @@ void check_shared(const Config& config, const Processes* processes) {
   };
   if (config.settings.model.norm_kind == NormKind::batch)
     refuse("model.norm_kind batch takes its statistics of a whole batch");
+  if (predicts_tokens(config.settings.training.objective))
+    refuse("the labels of training.objective " + to_string(config.settings.training.objective) +
+           " stand at positions");
   if (task(config.task).position_labels)
     refuse("the labels of " + config.task + " stand at positions, which one process trains on");
 }
@@ -113,7 +116,7 @@ void Learner::set_schedule(const SchedulePoint& point) {
 }
 
 void Learner::count_labels(const torch::Tensor& labels) {
-  if (labels.dim() == 2) labels_ = std::max<int64_t>(labels.ge(0).sum().item<int64_t>(), 1);
+  if (labels.dim() > 1) labels_ = std::max<int64_t>(labels.ge(0).sum().item<int64_t>(), 1);
 }
 
 // Those of one process alone, clipped.

@@ -19,11 +19,11 @@ OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path
     throw Error("the run's data are no longer in " + folder.string() +
                 "; say where they are with --data");
   }
-  const Brackets brackets = config.settings.input.brackets;
-  PreparedData opened = open_data(folder, config.task, /*check_hashes=*/true, brackets);
+  const Reading reading = config.settings.input.reading();
+  PreparedData opened = open_data(folder, config.task, /*check_hashes=*/true, reading);
   Config modelled = config;
   modelled.attention_options = with_kept_file(config.attention_options, run);
-  auto model = std::make_shared<Model>(task(config.task, brackets), modelled);
+  auto model = std::make_shared<Model>(task(config.task, reading), modelled);
   model->to(device);
   const auto file = run / (checkpoint == CheckpointKind::best ? kBestCheckpoint : kLastCheckpoint);
   if (!std::filesystem::exists(file)) {

@@ -6,6 +6,7 @@
 #include "harness/host/memory.h"
 #include "harness/host/runtime.h"
 #include "harness/processes/processes.h"
+#include "harness/training/token_evaluation.h"
 #include "results/statistics/statistics.h"
 
 namespace lra {
@@ -64,16 +65,32 @@ std::vector<ParameterGroupRecord> groups_of(const Learner& learner) {
   return groups;
 }
 
+// What the run started from, with the cost of both.
+std::optional<PretrainingRecord> pretrained_of(const TrainRequest& request, const TrainState& at) {
+  if (request.config.pretrained.empty()) return std::nullopt;
+  PretrainingRecord record = parse_pretraining_record(request.config.pretrained);
+  record.total_steps = record.steps + at.step;
+  record.total_samples = record.samples + at.step * request.config.settings.training.batch;
+  record.total_seconds = record.seconds + at.seconds;
+  return record;
+}
+
 }  // namespace
 
 Accuracy accuracy_of(const Evaluation& evaluation, int64_t length) {
   constexpr int64_t kClasses = 8;
   const int64_t width = (length + kClasses - 1) / kClasses;
   std::map<int64_t, std::pair<int64_t, int64_t>> classes;  // class -> correct, count
-  for (size_t i = 0; i < evaluation.labels.size(); ++i) {
-    auto& [correct, count] = classes[std::max<int64_t>(evaluation.lengths[i] - 1, 0) / width];
-    correct += evaluation.labels[i] == evaluation.predicted[i] ? 1 : 0;
-    ++count;
+  const auto add = [&](int64_t tokens, int64_t right, int64_t examples) {
+    auto& [correct, count] = classes[std::max<int64_t>(tokens - 1, 0) / width];
+    correct += right;
+    count += examples;
+  };
+  for (size_t i = 0; i < evaluation.labels.size(); ++i)
+    add(evaluation.lengths[i], evaluation.labels[i] == evaluation.predicted[i] ? 1 : 0, 1);
+  for (size_t i = 0; i < evaluation.tokens.size(); ++i) {
+    const stats::Cluster& sample = evaluation.tokens[i];
+    if (sample.count > 0) add(evaluation.lengths[i], sample.correct, sample.count);
   }
   Accuracy accuracy{
       .accuracy = evaluation.accuracy(), .correct = evaluation.correct, .count = evaluation.count};
@@ -94,7 +111,8 @@ Accuracy accuracy_of(const Evaluation& evaluation, int64_t length) {
   return accuracy;
 }
 
-Result result_of(const TrainRequest& request, const Manifest& manifest, const Split& test) {
+Result result_of(const TrainRequest& request, const PreparedData& data) {
+  const Manifest& manifest = data.manifest();
   Result result;
   result.task = request.config.task;
   result.attention = {.name = request.config.attention.name,
@@ -108,7 +126,10 @@ Result result_of(const TrainRequest& request, const Manifest& manifest, const Sp
                  .fingerprint = manifest.fingerprint(),
                  .split = manifest.split,
                  .notes = manifest.notes};
-  result.data.majority = majority_of(test);
+  const Settings& settings = request.config.settings;
+  result.metric = metric_of(settings.training.objective);
+  if (settings.evaluation.test && !predicts_tokens(settings.training.objective))
+    result.data.majority = majority_of(data.split("test"));
   result.machine = host::machine_of(request.device);
   result.software = host::software_json();
   return result;
@@ -116,13 +137,16 @@ Result result_of(const TrainRequest& request, const Manifest& manifest, const Sp
 
 Result result_of(const TrainRequest& request, const PreparedData& data, const TrainState& at,
                  const Learner* learner, const RunOutcome& outcome) {
-  Result result = result_of(request, data.manifest(), data.split("test"));
-  result.data.dev_majority = majority_of(evaluation_split(data, request.config, "dev"));
+  Result result = result_of(request, data);
+  if (!predicts_tokens(request.config.settings.training.objective))
+    result.data.dev_majority = majority_of(evaluation_split(data, request.config, "dev"));
   result.status = outcome.status;
   result.reason = outcome.reason;
   result.steps = at.step;
   result.config = request.config.to_json();
   result.training = cost_of(request, at);
+  result.pretrained = pretrained_of(request, at);
+  result.config.erase("pretrained");  // it stands by itself
   if (learner != nullptr) {
     result.attention.options = learner->model().attention_options();
     result.parameters = learner->model().parameter_count();

@@ -25,7 +25,7 @@ Accuracy accuracy_of(const Evaluation& evaluation, int64_t length);
 
 /// A record with what is known before training: task, attention, protocol, seed, data, machine,
 /// software.
-Result result_of(const TrainRequest& request, const Manifest& manifest, const Split& test);
+Result result_of(const TrainRequest& request, const PreparedData& data);
 
 /// The record of a run that ended at `at`; `learner` is null where it could not be made.
 Result result_of(const TrainRequest& request, const PreparedData& data, const TrainState& at,

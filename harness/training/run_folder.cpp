@@ -24,11 +24,18 @@ void setting_fields(Fields& f, Record& setting) {
   f.part("contract", setting.contract, make_contract_record, parse_contract_record);
 }
 
+bool has_result(const fs::path& run) {
+  const fs::path result = run / kResultFile;
+  return fs::exists(result) && read_result(result).status == Status::ok;
+}
+
 const char* kept_name(const json& attention_options) {
   return attention_options.contains("class") ? kAttentionSource : kAttentionFile;
 }
 
 }  // namespace
+
+bool has_begun(const fs::path& run) { return fs::exists(run / kLastCheckpoint) || has_result(run); }
 
 json with_kept_file(json attention_options, const fs::path& run) {
   const fs::path kept = run / kept_name(attention_options);
@@ -81,8 +88,7 @@ void RunFolder::check_run(Resume resume, Access access) const {
                 " is not the configuration of a run; remove it, or choose another --run folder");
   }
   const std::string different = differences_text(config_identity(saved["identity"]), identity_);
-  const bool begun =
-      resume != Resume::over && (fs::exists(path_ / kLastCheckpoint) || is_finished());
+  const bool begun = resume != Resume::over && has_begun(path_);
   const bool anew =
       resume == Resume::over || (!begun && (resume == Resume::no || !different.empty()));
   if (anew && access == Access::write) remove_run();
@@ -106,10 +112,7 @@ void RunFolder::remove_run() const {
     fs::remove(path_ / name);
 }
 
-bool RunFolder::is_finished() const {
-  const fs::path result = path_ / kResultFile;
-  return fs::exists(result) && read_result(result).status == Status::ok;
-}
+bool RunFolder::is_finished() const { return has_result(path_); }
 
 void RunFolder::begin(const json& config, const TrainState& at, const fs::path& events) {
   write_json(path_ / kConfigFile, config, Links::replace);
@@ -169,7 +172,9 @@ void RunFolder::write_result(Result result, const std::optional<Evaluation>& tes
         left_majority_at(parse_run_log(read_file(path_ / kMetricsFile), reason),
                          *result.data.dev_majority, result.dev->count);
   }
-  if (tested) write_file(path_ / kPredictionsFile, tested->predictions_csv(), Links::replace);
+  // Labels that are tokens are too many to be written.
+  if (tested && !tested->labels.empty())
+    write_file(path_ / kPredictionsFile, tested->predictions_csv(), Links::replace);
   write_json(path_ / kResultFile, make_result(result), Links::replace);
 }
 

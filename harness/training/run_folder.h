@@ -23,6 +23,12 @@ inline constexpr const char* kBestCheckpoint = "checkpoint-best.safetensors";
 inline constexpr const char* kAttentionFile = "attention.pt";    // a TorchScript module's file
 inline constexpr const char* kAttentionSource = "attention.py";  // or a Python class's
 
+/// The folder, in a run's own, of the run that comes before it (pretraining_config()).
+inline constexpr const char* kPretrainingFolder = "pretraining";
+
+/// Whether the folder holds a run that can be continued, or is finished.
+bool has_begun(const std::filesystem::path& run);
+
 /// What becomes of a run that the folder holds: an error, continued, or removed first.
 enum class Resume { no, yes, over };
 enum class Access { read, write };

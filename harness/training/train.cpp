@@ -18,7 +18,9 @@
 #include "harness/training/evaluation.h"
 #include "harness/training/failure.h"
 #include "harness/training/learner.h"
+#include "harness/training/pretraining.h"
 #include "harness/training/result.h"
+#include "harness/training/token_evaluation.h"
 #include "harness/training/train_setup.h"
 
 namespace lra {
@@ -42,6 +44,15 @@ bool chooses(const Settings& settings, int64_t step) {
   const int64_t steps = settings.training.steps;
   return step == steps ||
          static_cast<double>(step) > settings.evaluation.select_after * static_cast<double>(steps);
+}
+
+// The learning rate of the last of `steps` steps.
+double rate_before(const Settings& settings, int64_t steps) {
+  return schedule_at(steps - 1, settings.training.steps, settings.optimizer, settings.schedule).lr;
+}
+
+int64_t checkpoint_every(const TrainingOptions& t) {
+  return t.checkpoint_every > 0 ? t.checkpoint_every : t.evaluate_every;
 }
 
 // Parameters, buffers and what else decides the next step are the same bits in all processes.
@@ -82,15 +93,16 @@ void note_best(TrainState& at, const Evaluation& dev, int64_t length) {
 class TrainingLoop {
  public:
   explicit TrainingLoop(const TrainRequest& request)
-      : request_(request),
-        settings_(request.config.settings),
+      : origin_(origin_of(request)),
+        request_(with_origin(request, origin_)),
+        settings_(request_.config.settings),
         all_(request.processes),
-        data_(open_data(request.data, request.config.task, /*check_hashes=*/true,
-                        request.config.settings.input.brackets)),
+        data_(open_run_data(request.data, request.config, /*check_hashes=*/true)),
         micro_batches_(micro_batches_of(request)),
-        folder_(request.run, run_identity(request.config, data_.manifest()), request.resume,
+        folder_(request.run, run_identity(request_.config, data_.manifest()), request.resume,
                 is_rank_zero(all_) ? Access::write : Access::read) {
     check_splits(data_, request.config);
+    check_images(data_, request.config);
   }
 
   Status run() {
@@ -105,10 +117,10 @@ class TrainingLoop {
       run_collective(all_, [&] { make_learner(); });
       start();
       trained = fit();
-      if (trained) {
-        outcome.tested = test();
-      } else {
+      if (!trained) {
         outcome = diverged_by(at_.step);
+      } else if (settings_.evaluation.test) {
+        outcome.tested = test();
       }
     } catch (const std::exception& error) {
       outcome = outcome_of(error, request_, at_.step, trained);
@@ -124,10 +136,13 @@ class TrainingLoop {
                      step_graphs(request_.device));
     const auto last =
         folder_.load(kLastCheckpoint, learner_->model(), &learner_->optimizer(), request_.device);
-    if (!last) return;
-    at_ = *last;
-    learner_->set_window(at_);
-    host::say(fmt::format("resuming {} at step {}", folder_.text(), at_.step));
+    if (last) {
+      at_ = *last;
+      learner_->set_window(at_);
+      host::say(fmt::format("resuming {} at step {}", folder_.text(), at_.step));
+    } else if (origin_) {
+      start_from(*origin_, learner_->model(), request_.config);
+    }
   }
 
   void start() {
@@ -145,7 +160,6 @@ class TrainingLoop {
   bool fit() {
     const std::unique_ptr<BatchFeed> feed = training_feed(request_, data_, at_.step);
     const TrainingOptions& t = settings_.training;
-    const int64_t checkpoint_every = t.checkpoint_every > 0 ? t.checkpoint_every : t.evaluate_every;
     host::reset_peak_bytes(request_.device);
     host::Progress progress("train", t.steps, at_.step);
     begin_ = Clock::now();
@@ -158,7 +172,7 @@ class TrainingLoop {
       ++at_.step;
       const bool evaluates = at_.step == t.steps || at_.step % t.evaluate_every == 0,
                  logs = at_.step % t.log_every == 0 || evaluates,
-                 saves = step.stop || at_.step % checkpoint_every == 0;
+                 saves = step.stop || at_.step % checkpoint_every(t) == 0;
       // Waits for the device, and so is a part of the steps.
       if (logs || saves) learner_->read_window(at_);
       at_.train_seconds += seconds_since(step_begin);
@@ -213,13 +227,12 @@ class TrainingLoop {
       throw_stopped(at_.step, settings_.training.steps);
     }
     if (!std::isfinite(dev.loss)) return false;
-    const SchedulePoint point = schedule_at(at_.step - 1, settings_.training.steps,
-                                            settings_.optimizer, settings_.schedule);
-    log({.loss = dev.loss, .accuracy = dev.accuracy(), .learning_rate = point.lr});
+    const double rate = rate_before(settings_, at_.step);
+    log({.loss = dev.loss, .accuracy = dev.accuracy(), .learning_rate = rate});
     at_.evaluation_pending = false;
     const bool better = chooses(settings_, at_.step) && dev.accuracy() > at_.best_accuracy;
     if (better) note_best(at_, dev, settings_.input.length);
-    say_evaluation(at_.step, dev, better);
+    say_evaluation(at_.step, dev, metric_of(settings_.training.objective), better);
     // The best goes first: killed in between, the run repeats this step and writes the same tensors
     // again.
     if (better) save(kBestCheckpoint, nullptr);
@@ -266,7 +279,8 @@ class TrainingLoop {
     say_end(result);
   }
 
-  const TrainRequest& request_;
+  std::optional<Origin> origin_;
+  TrainRequest request_;
   const Settings& settings_;
   Processes* all_;  // that train together; null = this one alone
   PreparedData data_;
@@ -280,7 +294,7 @@ class TrainingLoop {
 
 }  // namespace
 
-Status train(const TrainRequest& request) {
+Status train_run(const TrainRequest& request) {
   std::optional<TrainingLoop> loop;
   run_collective(request.processes, [&] { loop.emplace(request); });
   return loop->run();

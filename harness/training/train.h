@@ -1,5 +1,5 @@
-// One training run in a folder: train, evaluate dev, keep the best, test it once; resumes to the
-// same bits.
+// One training run in a folder: train, evaluate dev, keep the best, test it once (unless
+// evaluation.test says no); resumes to the same bits.
 #pragma once
 
 #include <filesystem>
@@ -19,6 +19,9 @@ struct TrainRequest {
   std::filesystem::path
       run;  // the folder; design: config.json, metrics.jsonl, checkpoints, predictions, result.json
   std::filesystem::path data;  // of `lra data prepare --out`
+  // A run folder or a checkpoint whose weights, but for the head, the run starts from; empty =
+  // none.
+  std::filesystem::path init_from;
   torch::Device device = torch::kCPU;
   int64_t threads = 0;       // as set
   int64_t memory_limit = 0;  // bytes of tensors on a CPU; 0 = 80 % of what is free at the start
@@ -33,6 +36,11 @@ struct TrainRequest {
 /// or broken, or the disk is full; Interrupted after Ctrl-C, with a checkpoint written. Several
 /// processes share out each batch and each evaluation, and the first writes all files; what any of
 /// them throws, all do.
+Status train_run(const TrainRequest& request);
+
+/// train_run(), of a configuration with `pretraining` of two runs: that of pretraining_config() in
+/// the folder's own "pretraining", then the run itself, which starts from it. Continued, it goes on
+/// where it was in either. The status is that of the first run that is not ok.
 Status train(const TrainRequest& request);
 
 }  // namespace lra

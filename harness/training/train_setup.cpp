@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "harness/host/memory.h"
 #include "harness/host/runtime.h"
 #include "harness/processes/data_parallel.h"
@@ -10,9 +12,17 @@
 
 namespace lra {
 
+PreparedData open_run_data(const std::filesystem::path& data, const Config& config,
+                           bool check_hashes) {
+  const bool tested = config.settings.evaluation.test;
+  return open_data(data, config.task, check_hashes, config.settings.input.reading(),
+                   tested ? OpenedSplits::all : OpenedSplits::all_but_test);
+}
+
 void check_splits(const PreparedData& data, const Config& config) {
   const EvaluationOptions& e = config.settings.evaluation;
   for (const char* name : kSplits) {
+    if (!e.test && std::string(name) == "test") continue;
     const int64_t size = evaluation_split(data, config, name).size(),
                   least = e.drop_last && std::string(name) != "train" ? e.batch : 1;
     if (size < least) {
@@ -21,6 +31,20 @@ void check_splits(const PreparedData& data, const Config& config) {
           least > 1 ? ", an evaluation batch: with evaluation.drop_last nothing is left" : ""));
     }
   }
+}
+
+void check_images(const PreparedData& data, const Config& config) {
+  const json side = data.manifest().options.value("resolution", json());
+  const int64_t length = config.settings.input.length;
+  if (!side.is_number_integer() || std::ranges::count(config.overridden, "input.length") > 0)
+    return;
+  const int64_t pixels = side.get<int64_t>() * side.get<int64_t>();
+  if (pixels <= length) return;
+  throw Error(
+      fmt::format("the images are {} x {} pixels, of which input.length of protocol {} would keep "
+                  "the first {}; "
+                  "give --set input.length={}, or data of another --resolution",
+                  side.get<int64_t>(), side.get<int64_t>(), config.protocol, length, pixels));
 }
 
 json run_config_json(const TrainRequest& request, const Manifest& manifest, const json& identity,

@@ -15,12 +15,6 @@ bool is_task(const std::string& name) {
   return std::ranges::any_of(tasks(), [&](const Task* task) { return task->name == name; });
 }
 
-bool is_attention(const std::string& name) {
-  const auto named = [&](const AttentionEntry* entry) { return entry->info.name == name; };
-  return std::ranges::any_of(attention_entries(), named) ||
-         std::ranges::any_of(released_forms(), named);
-}
-
 // The names of "a, b and c"; nothing where one of them is not known.
 std::optional<std::vector<std::string>> names_of(std::string text,
                                                  bool (*known)(const std::string&)) {
@@ -46,13 +40,13 @@ ChoiceSubject choice_subject(const std::string& line) {
   if (colon == std::string::npos) return {};
   const std::string subject = line.substr(0, colon);
   if (const size_t on = subject.find(kOn); on != std::string::npos) {
-    const auto attentions = names_of(subject.substr(0, on), is_attention);
+    const auto attentions = names_of(subject.substr(0, on), runs_by_name);
     const auto tasks = names_of(subject.substr(on + kOn.size()), is_task);
     if (!attentions || !tasks) return {};
     return {.tasks = *tasks, .attentions = *attentions};
   }
   if (const auto tasks = names_of(subject, is_task)) return {.tasks = *tasks, .attentions = {}};
-  if (const auto attentions = names_of(subject, is_attention))
+  if (const auto attentions = names_of(subject, runs_by_name))
     return {.tasks = {}, .attentions = *attentions};
   return {};
 }

@@ -56,6 +56,7 @@ json Config::to_json() const {
   value.update(write_fields(settings));
   value["overridden"] = overridden;
   value["by_attention"] = by_attention;
+  if (!pretrained.empty()) value["pretrained"] = pretrained;
   return value;
 }
 
@@ -64,6 +65,8 @@ json config_identity(json config) {
   config.erase("overridden");              // its values are there themselves
   config.erase("regime");                  // the protocol's
   erase_earlier_options(config);
+  if (config.contains("pretrained") && config["pretrained"].is_object())
+    config["pretrained"] = config["pretrained"].value("sha256", "");
   for (const auto& [key, before] : settings_since().items()) {
     const size_t dot = key.find('.');
     json* group = &config;
@@ -96,6 +99,7 @@ Config Config::from_json(const json& value, const std::string& where) {
     // Runs from before protocols had regimes, or entries for variants, lack these.
     config.regime = value.value("regime", std::string(kFirstRegime));
     config.by_attention = value.value("by_attention", std::vector<std::string>{});
+    config.pretrained = value.value("pretrained", json::object());
   } catch (const json::exception& e) {
     throw Error(where + " is not a run's configuration: " + e.what());
   }

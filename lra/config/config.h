@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attention_variants/registry.h"
@@ -15,6 +16,14 @@ namespace lra {
 inline constexpr const char* kFirstRegime = "2021";
 /// Deeper models under recipes of each task's own, from S4 (2022) on.
 inline constexpr const char* kLaterRegime = "later";
+/// Tasks that are in no table of LRA's.
+inline constexpr const char* kRecallRegime = "recall";
+
+/// Every regime, and what it is.
+inline constexpr std::pair<const char*, const char*> kRegimes[] = {
+    {kFirstRegime, "LRA's own table and those after its pattern: shallow encoders in one recipe"},
+    {kLaterRegime, "from S4 (2022) on: deeper models, more steps, a recipe of each task's own"},
+    {kRecallRegime, "no regime of LRA's tables: tasks of its own, with labels at positions"}};
 
 /// One run's configuration: a protocol applied to a task and an attention, with overrides.
 struct Config {
@@ -28,6 +37,9 @@ struct Config {
   Settings settings;
   std::vector<std::string> overridden;  // the keys that --set gave another value than the
                                         // protocol's, sorted, as "training.steps"
+  // Of a run that starts from another's weights: what config.json says of that one, its
+  // "pretrained"; else empty.
+  json pretrained = json::object();
   std::vector<std::string>
       by_attention;  // the keys that the protocol sets by variant in this task:
                      // two runs that differ in them alone are of one recipe
@@ -38,7 +50,8 @@ struct Config {
   static Config from_json(const json& value, const std::string& where);
 };
 
-/// The values of Config::to_json() that make a run what it is, and what a checkpoint belongs to.
+/// The values of Config::to_json() that make a run what it is, and what a checkpoint belongs to. Of
+/// the weights that it started from, that is their SHA-256.
 /// Settings that came after the first runs are left out where they hold what runs did before: those
 /// still resume. Other values pass, and of an identity comes the same identity.
 json config_identity(json config);

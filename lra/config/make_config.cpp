@@ -19,10 +19,11 @@ void collect_keys(const json& value, const std::string& path, std::set<std::stri
 
 // Sets a.b.c of `object`, or the keys below it that a JSON object gives, and adds them to `keys`;
 // throws on text without '='.
-void apply_set(json& object, const std::string& text, std::set<std::string>& keys) {
+void apply_set(json& object, const std::string& text, std::set<std::string>& keys,
+               const std::string& option = "--set") {
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    throw UsageError("--set should be key=value, as training.steps=1000, not '" + text + "'");
+    throw UsageError(option + " should be key=value, as training.steps=1000, not '" + text + "'");
   }
   const std::string key = text.substr(0, equals);
   json* at = &object;
@@ -31,19 +32,11 @@ void apply_set(json& object, const std::string& text, std::set<std::string>& key
        begin = dot + 1, dot = key.find('.', begin)) {
     at = &(*at)[key.substr(begin, dot - begin)];
     if (!at->is_null() && !at->is_object())
-      throw UsageError("--set " + key + ": " + key.substr(0, dot) + " is a value, not a group");
+      throw UsageError(option + " " + key + ": " + key.substr(0, dot) + " is a value, not a group");
   }
   const json value = value_from_text(text.substr(equals + 1));
   collect_keys(value, key, keys);
   merge(*at, {{key.substr(begin), value}});
-}
-
-// The name by which a protocol knows a variant: that of a released form is the name it goes by
-// there.
-std::string plain_name(const std::string& attention) {
-  if (attention.empty()) return attention;
-  const std::string& form_of = attention_entry(attention).info.released_form_of;
-  return form_of.empty() ? attention : form_of;
 }
 
 // The part of a protocol for one task and variant; empty where there is none.
@@ -94,9 +87,24 @@ void check_model(const Settings& s, const Task& of) {
     throw UsageError("model.positions sinusoidal needs an even model.width, not " +
                      std::to_string(m.width));
   }
+  if (m.positions == Positions::rotary && m.head_dim % 2 != 0) {
+    throw UsageError("model.positions rotary needs an even model.head_dim, not " +
+                     std::to_string(m.head_dim));
+  }
   if (m.encoder != Encoding::embedding && !of.image) {
     throw UsageError("model.encoder " + to_string(m.encoder) + " reads pixels, which task " +
                      of.name + " has not; give embedding");
+  }
+  if (of.channels > 1 && (m.encoder == Encoding::embedding || s.input.mask == InputMask::nonzero)) {
+    throw UsageError(
+        "input.colours rgb has three values a position: it needs model.encoder linear or real, and "
+        "input.mask length or none");
+  }
+  for (const auto& [name, values] :
+       {std::pair{"pixel_means", &m.pixel_means}, {"pixel_sds", &m.pixel_sds}}) {
+    if (values->empty() || std::ssize(*values) == of.channels) continue;
+    throw UsageError(std::string("model.") + name + " should hold " + std::to_string(of.channels) +
+                     " number(s), one a channel, or none, not " + std::to_string(values->size()));
   }
   const int64_t part = s.training.micro_batch;
   if (m.norm_kind == NormKind::batch && part > 0 && part < s.training.batch) {
@@ -137,6 +145,30 @@ void check_settings(const Settings& s) {
                      shorter_warmup(s.training.steps));
   }
   parameter_groups(s.optimizer.groups);
+  if (!s.evaluation.test && s.evaluation.dev == DevSplit::test) {
+    throw UsageError(
+        "evaluation.test false leaves the test split unread, and evaluation.dev test chooses the "
+        "checkpoint by it: give evaluation.dev=dev");
+  }
+}
+
+// What labels of tokens ask of the model.
+void check_token_objective(const Config& config, const Task& of) {
+  if (of.channels > 1)
+    throw UsageError("training.objective predicts one token a position, not " +
+                     std::to_string(of.channels) + " channels; give input.colours=grey");
+  const ModelOptions& m = config.settings.model;
+  const std::string& attention = config.attention.name;
+  if (config.settings.training.objective == Objective::causal &&
+      !attention_entry(attention).info.can_be_causal) {
+    throw UsageError("training.objective causal: attention " + attention +
+                     " has no causal form here, so that it reads what is to be predicted; give "
+                     "masked, or another attention");
+  }
+  if (m.head == Head::tied && m.encoder != Encoding::embedding) {
+    throw UsageError("model.head tied reads the embedding, which model.encoder " +
+                     to_string(m.encoder) + " has not; give linear");
+  }
 }
 
 // What a task's labels and its model ask of each other.
@@ -154,7 +186,48 @@ void check_labels(const ModelOptions& m, const Task& of) {
            " one token to read, as no later one reaches it; give mean");
 }
 
+// Brings settings that depend on each other and on the task to the values in effect, and holds them
+// against each other.
+void settle(Config& config) {
+  Settings& s = config.settings;
+  const Task of = task(config.task, s.input.reading());
+  if (s.training.objective == Objective::causal) s.model.causal = true;
+  if (s.training.objective == Objective::masked && s.training.masked_share == 0)
+    s.training.masked_share = of.masked_share;
+  check_settings(s);
+  check_model(s, of);
+  if (predicts_tokens(s.training.objective)) {
+    check_token_objective(config, of);
+  } else {
+    check_labels(s.model, of);
+  }
+}
+
 }  // namespace
+
+std::string plain_name(const std::string& attention) {
+  if (attention.empty()) return attention;
+  const std::string& form_of = attention_entry(attention).info.released_form_of;
+  return form_of.empty() ? attention : form_of;
+}
+
+Protocol with_settings(Protocol protocol, const std::string& task_name,
+                       const std::string& attention, const std::vector<std::string>& sets) {
+  check_task_known(protocol, task_name);
+  json own = {{"settings", json::object()}};
+  std::set<std::string> keys;
+  for (const std::string& text : sets) apply_set(own["settings"], text, keys);
+  merge(protocol.tasks, {{task_name, {{kAttentions, {{plain_name(attention), own}}}}}});
+  return protocol;
+}
+
+void check_setting(const std::string& text, const std::string& option) {
+  json object = json::object();
+  std::set<std::string> keys;
+  apply_set(object, text, keys, option);
+  Settings settings;
+  read_fields(object, settings, option);
+}
 
 Settings task_settings(const Protocol& protocol, const std::string& task_name,
                        const std::string& attention) {
@@ -193,10 +266,7 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   std::set<std::string> keys;
   for (const std::string& text : sets) apply_set(merged, text, keys);
   read_fields(merged, config.settings, sets.empty() ? "protocol " + protocol.name : "--set");
-  check_settings(config.settings);
-  const Task of = task(task_name, config.settings.input.brackets);
-  check_model(config.settings, of);
-  check_labels(config.settings.model, of);
+  settle(config);
   const TrainingDtype wanted = config.settings.training.dtype;
   if (wanted != TrainingDtype::any && to_string(wanted) != dtype) {
     throw UsageError("training.dtype is " + to_string(wanted) + " in protocol " + protocol.name +
@@ -208,7 +278,7 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
     std::string path = "/" + key;
     std::ranges::replace(path, '.', '/');
     const json::json_pointer at(path);
-    if (now.at(at) != own.at(at)) config.overridden.push_back(key);
+    if (!own.contains(at) || now.at(at) != own.at(at)) config.overridden.push_back(key);
   }
   config.by_attention = keys_by_attention(protocol, task_name);
 
@@ -217,7 +287,38 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   merge(options, part.options);
   merge(options, attention.options);
   config.attention_options = attention_entry(attention.name).effective_options(options);
+  if (!config.settings.pretraining.empty()) pretraining_config(config);
   return config;
+}
+
+Config pretraining_config(const Config& config) {
+  if (predicts_tokens(config.settings.training.objective)) {
+    throw UsageError("protocol " + config.protocol +
+                     " pretrains by itself (pretraining): training.objective should be classify, "
+                     "not " +
+                     to_string(config.settings.training.objective));
+  }
+  Config first = config;
+  first.pretrained = json::object();
+  json merged = write_fields(config.settings);
+  merged.erase("pretraining");
+  merged["training"]["objective"] = to_string(Objective::masked);
+  merge(merged, config.settings.pretraining);
+  first.settings = {};
+  read_fields(merged, first.settings, "pretraining");
+  if (!predicts_tokens(first.settings.training.objective) || !first.settings.pretraining.empty())
+    throw UsageError("pretraining: training.objective should be masked or causal there");
+  try {
+    settle(first);
+  } catch (const UsageError& error) {
+    throw UsageError(std::string("pretraining: ") + error.what());
+  }
+  std::set<std::string> keys(config.overridden.begin(), config.overridden.end());
+  std::erase_if(keys, [](const std::string& key) { return key.starts_with("pretraining"); });
+  collect_keys(config.settings.pretraining, "", keys);
+  keys.insert("training.objective");
+  first.overridden = {keys.begin(), keys.end()};
+  return first;
 }
 
 }  // namespace lra

@@ -27,7 +27,7 @@ struct ProtocolFile {
     f("title", title);
     f("description", description);
     f("source", source);
-    f("regime", regime, one_of({kFirstRegime, kLaterRegime}));
+    f("regime", regime, one_of({kFirstRegime, kLaterRegime, kRecallRegime}));
     f("extends", extends);
     f("follows", follows);
     f("choices", choices);
@@ -39,6 +39,13 @@ struct ProtocolFile {
     f("variants", variants);
   }
 };
+
+// Reads settings, and those of a run before.
+void check_settings_of(const json& value, const std::string& where) {
+  Settings settings, before;
+  read_fields(value, settings, where);
+  read_fields(settings.pretraining, before, where + ".pretraining");
+}
 
 // Adds the strings of a list.
 void add_lines(const json& value, const char* key, const std::string& where,
@@ -55,8 +62,7 @@ void check_task(const Protocol& protocol, const std::string& task_name, const st
   task(task_name);
   json own = protocol.tasks[task_name];
   if (own.is_object()) own.erase(kAttentions);
-  Settings of_task;
-  read_fields(own, of_task, where);
+  check_settings_of(own, where);
   const json parts = attention_settings(protocol, task_name);
   if (!parts.is_object())
     throw UsageError(where + "." + kAttentions + " should be a JSON object, not " + parts.dump());
@@ -66,8 +72,7 @@ void check_task(const Protocol& protocol, const std::string& task_name, const st
     read_fields(value, part, place);
     const AttentionEntry& entry =
         attention_entry(meant_attention(protocol, task_name, {.name = variant}).name);
-    Settings of_variant;
-    read_fields(part.settings, of_variant, place + ".settings");
+    check_settings_of(part.settings, place + ".settings");
     json options = protocol.attentions.value(entry.info.name, json::object());
     check_keys(part.options, entry.option_names, place + ".options");
     merge(options, part.options);
@@ -118,12 +123,10 @@ void check_objects(const ProtocolFile& file, const std::string& where) {
 
 // Reads every name and value that a protocol holds.
 void check_protocol(const Protocol& protocol, const std::string& where) {
-  Settings settings;
-  read_fields(protocol.settings, settings, where + ": settings");
+  check_settings_of(protocol.settings, where + ": settings");
   for (const auto& [variant, own] : protocol.attention_settings.items()) {
     attention_entry(variant);
-    Settings of_variant;
-    read_fields(own, of_variant, where + ": attention_settings." + variant);
+    check_settings_of(own, where + ": attention_settings." + variant);
   }
   for (const auto& [variant, meant] : protocol.variants.items()) {
     if (!meant.is_string()) bad_value(where, "variants." + variant, "the name of a variant", meant);

@@ -16,7 +16,8 @@
 // gives a variant's name to another one: AttentionInfo::released_form_of. `options`, there and in
 // `attentions`, are those of the variant that is meant. `extends` starts from another protocol, its
 // `follows` and `choices` too, unless `inherit_choices` is false.
-// Every key is checked. See docs/protocols.md.
+// Every key is checked. `settings.pretraining` holds those of a run that comes first, where they
+// differ: pretraining_config(). See docs/protocols.md.
 #pragma once
 
 #include <cstdint>
@@ -69,10 +70,27 @@ json attention_settings(const Protocol& protocol, const std::string& task);
 AttentionSpec meant_attention(const Protocol& protocol, const std::string& task,
                               const AttentionSpec& attention);
 
+/// The name by which a protocol's entries know a variant: that of a released form is the name it
+/// goes by there.
+std::string plain_name(const std::string& attention);
+
+/// The protocol with `sets`, as make_config() takes them, in the entry of a task for a variant.
+Protocol with_settings(Protocol protocol, const std::string& task, const std::string& attention,
+                       const std::vector<std::string>& sets);
+
+/// Reads an "a.b=v" word by itself. Throws UsageError, which begins with `option`, where there is
+/// no such key, or it does not take that value.
+void check_setting(const std::string& text, const std::string& option);
+
 /// Of what the protocol means by `attention`. `sets` are "a.b=v" words; of a group, as "a={...}",
 /// the keys that are there. Throws UsageError on any unknown name, key or value.
 Config make_config(const Protocol& protocol, const std::string& task,
                    const AttentionSpec& attention, const std::vector<std::string>& sets,
                    uint64_t seed, const std::string& dtype);
+
+/// The run that comes before one with `pretraining`: its settings with those over them, of
+/// objective masked where they do not say. Throws UsageError on any unknown key or value, and where
+/// either objective is not one of its stage.
+Config pretraining_config(const Config& config);
 
 }  // namespace lra

@@ -34,17 +34,23 @@ constexpr auto names(Gate) {
   return std::array{"glu", "full_glu", "half_glu1", "half_glu2", "activation"};
 }
 
-/// What becomes of a token, or of a pixel p = (id / 255 - pixel_mean) / pixel_sd.
+/// What becomes of a token, or of a pixel p = (id / 255 - pixel_mean) / pixel_sd; in colour of the
+/// three values of p.
 enum class Encoding {
   embedding,  // a vector of its own
-  linear,     // p w + b, started as torch.nn.Linear
-  real,       // the same, w and b started with standard deviations 1 and 0.1 (Mega)
+  linear,     // W p + b, started as torch.nn.Linear
+  real,       // the same, W and b started with standard deviations 1 and 0.1 (Mega)
 };
 constexpr auto names(Encoding) { return std::array{"embedding", "linear", "real"}; }
 
-/// What is added to say where a token stands: `sinusoidal` are fixed sines and cosines.
-enum class Positions { none, learned, sinusoidal };
-constexpr auto names(Positions) { return std::array{"none", "learned", "sinusoidal"}; }
+/// What says where a token stands.
+enum class Positions {
+  none,
+  learned,     // vectors that are added to the tokens'
+  sinusoidal,  // fixed sines and cosines, added
+  rotary,      // queries and keys of every layer are turned (attention_variants/ops/rotary.h)
+};
+constexpr auto names(Positions) { return std::array{"none", "learned", "sinusoidal", "rotary"}; }
 
 /// Where a layer normalises.
 enum class NormPlacement {

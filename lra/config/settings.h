@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "attention_variants/base/fields.h"
 #include "attention_variants/ops/types.h"
 #include "lra/config/parameter_groups.h"
 #include "lra/config/setting_values.h"
 #include "lra/data/manifest.h"
+#include "lra/data/objective.h"
 
 namespace lra {
 
@@ -17,6 +19,9 @@ struct InputOptions {
   int64_t cut = 0;  // tokens kept of a sample, before it is padded to `length`; 0 = `length`
   Brackets brackets = Brackets::keep;  // ListOps; dropped before `cut`, as by a tokeniser that
                                        // knows letters and digits alone
+  Colours colours = Colours::grey;     // of Image's data
+
+  Reading reading() const { return {.brackets = brackets, .colours = colours}; }
 
   template <class Fields>
   void fields(Fields& f) {
@@ -24,6 +29,7 @@ struct InputOptions {
     f("mask", mask);
     f("cut", cut, at_least(0));
     f("brackets", brackets);
+    f("colours", colours);
   }
 };
 
@@ -40,9 +46,12 @@ struct ModelOptions {
   Gate gate = Gate::half_glu1;
   Encoding encoder = Encoding::embedding;
   double pixel_mean = 0, pixel_sd = 1;
+  std::vector<double> pixel_means, pixel_sds;  // in their place, by channel; empty: they are of all
   double embedding_sd = 0.02;
   Positions positions = Positions::learned;
   double position_sd = 0.02;  // of learned positions at the start
+  double rotary_base =
+      10000;  // of rotary ones: the pair of columns 2i turns by base^(-2i/head_dim)
   NormPlacement norm = NormPlacement::pre;
   NormKind norm_kind = NormKind::layer;
   BatchStatistics batch_statistics = BatchStatistics::real;
@@ -61,6 +70,9 @@ struct ModelOptions {
   AttentionDtype attention_dtype = AttentionDtype::model;
   bool causal = false;  // a position reads none after it
 
+  /// AttentionContext::rotary_base.
+  double rotation() const { return positions == Positions::rotary ? rotary_base : 0; }
+
   template <class Fields>
   void fields(Fields& f) {
     f("block", block);
@@ -76,9 +88,12 @@ struct ModelOptions {
     f("encoder", encoder);
     f("pixel_mean", pixel_mean, between(0, 1));
     f("pixel_sd", pixel_sd, more_than(0));
+    f("pixel_means", pixel_means, numbers(between(0, 1)));
+    f("pixel_sds", pixel_sds, numbers(more_than(0)));
     f("embedding_sd", embedding_sd, more_than(0));
     f("positions", positions);
     f("position_sd", position_sd, more_than(0));
+    f("rotary_base", rotary_base, at_least(1));
     f("norm", norm);
     f("norm_kind", norm_kind);
     f("batch_statistics", batch_statistics);
@@ -159,6 +174,8 @@ struct TrainingOptions {
   int64_t checkpoint_every = 0;  // steps; 0 = with every evaluation
   int64_t log_every = 10;        // steps
   TrainingDtype dtype = TrainingDtype::any;
+  Objective objective = Objective::classify;
+  double masked_share = 0;  // of tokens that objective masked hides; 0 = the task's own share
 
   template <class Fields>
   void fields(Fields& f) {
@@ -169,6 +186,8 @@ struct TrainingOptions {
     f("checkpoint_every", checkpoint_every, at_least(0));
     f("log_every", log_every, at_least(1));
     f("dtype", dtype);
+    f("objective", objective);
+    f("masked_share", masked_share, between(0, 1));
   }
 };
 
@@ -179,6 +198,7 @@ struct EvaluationOptions {
   // Only evaluations after this share of the steps choose the checkpoint that is tested, and the
   // last one always may: 0 = all do, 1 = the last alone.
   double select_after = 0;
+  bool test = true;  // the best checkpoint is tested; false: the test split is not even opened
 
   template <class Fields>
   void fields(Fields& f) {
@@ -186,6 +206,7 @@ struct EvaluationOptions {
     f("drop_last", drop_last);
     f("dev", dev);
     f("select_after", select_after, between(0, 1));
+    f("test", test);
   }
 };
 
@@ -199,6 +220,9 @@ struct Settings {
   EvaluationOptions evaluation;
   ops::Kernels kernels = ops::Kernels::fused;
   Execution execution = Execution::automatic;
+  // Of a run before this one, which starts from its weights: the settings that differ there, by
+  // group; empty = there is none.
+  json pretraining = json::object();
 
   template <class Fields>
   void fields(Fields& f) {
@@ -210,6 +234,7 @@ struct Settings {
     f("evaluation", evaluation);
     f("kernels", kernels);
     f("execution", execution);
+    f("pretraining", pretraining, json_object());
   }
 };
 

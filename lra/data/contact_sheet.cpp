@@ -18,9 +18,13 @@ constexpr uint8_t kDigits[10][kDigitHeight] = {
     {7, 5, 5, 5, 7}, {2, 6, 2, 2, 7}, {7, 1, 7, 4, 7}, {7, 1, 7, 1, 7}, {5, 5, 7, 1, 1},
     {7, 4, 7, 1, 7}, {7, 4, 7, 5, 7}, {7, 1, 1, 1, 1}, {7, 5, 7, 5, 7}, {7, 5, 7, 1, 7}};
 
-void fill(Image& image, int64_t x, int64_t y, int64_t side, uint8_t grey) {
+// A square of one channel.
+void fill(Image& image, int64_t x, int64_t y, int64_t side, int64_t channel, uint8_t value) {
   for (int64_t row = y; row < y + side; ++row) {
-    std::fill_n(image.pixels.begin() + row * image.width + x, side, grey);
+    for (int64_t column = x; column < x + side; ++column) {
+      const int64_t pixel = row * image.width + column;
+      image.pixels[static_cast<size_t>(pixel * image.channels + channel)] = value;
+    }
   }
 }
 
@@ -29,7 +33,8 @@ void draw_number(Image& image, int64_t x, int64_t y, int64_t number) {
     for (int64_t row = 0; row < kDigitHeight; ++row) {
       for (int64_t column = 0; column < kDigitWidth; ++column) {
         if ((kDigits[c - '0'][row] >> (kDigitWidth - 1 - column) & 1) == 0) continue;
-        fill(image, x + column * kDot, y + row * kDot, kDot, kInk);
+        for (int64_t channel = 0; channel < image.channels; ++channel)
+          fill(image, x + column * kDot, y + row * kDot, kDot, channel, kInk);
       }
     }
     x += (kDigitWidth + 1) * kDot;
@@ -49,19 +54,21 @@ Image contact_sheet(const Split& split, int64_t count) {
   const int64_t rows = (count + columns - 1) / columns;
   const int64_t width = side * scale + kGap,
                 height = side * scale + kGap / 2 + kDigitHeight * kDot + kGap;
-  Image sheet(columns * width + kGap, rows * height + kGap, 1);
+  Image sheet(columns * width + kGap, rows * height + kGap, split.inputs() == 3 ? 3 : 1);
   std::ranges::fill(sheet.pixels, kGround);
   std::vector<int64_t> ids(static_cast<size_t>(length));
   for (int64_t i = 0; i < count; ++i) {
-    if (split.length(i) != length || side * side != length) {
-      throw Error("sample " + std::to_string(i) + " is no square image like the first: it has " +
-                  std::to_string(split.length(i)) + " ids");
-    }
-    split.copy(i, 0, length, ids.data());
     const int64_t x = kGap + i % columns * width, y = kGap + i / columns * height;
-    for (int64_t j = 0; j < length; ++j) {
-      fill(sheet, x + j % side * scale, y + j / side * scale, scale,
-           static_cast<uint8_t>(std::min<int64_t>(ids[static_cast<size_t>(j)], 255)));
+    for (int64_t channel = 0; channel < sheet.channels; ++channel) {
+      if (split.length(i, channel) != length || side * side != length) {
+        throw Error("sample " + std::to_string(i) + " is no square image like the first: it has " +
+                    std::to_string(split.length(i, channel)) + " ids");
+      }
+      split.copy(i, channel, length, ids.data());
+      for (int64_t j = 0; j < length; ++j) {
+        fill(sheet, x + j % side * scale, y + j / side * scale, scale, channel,
+             static_cast<uint8_t>(std::min<int64_t>(ids[static_cast<size_t>(j)], 255)));
+      }
     }
     draw_number(sheet, x, y + side * scale + kGap / 2, split.label(i));
   }

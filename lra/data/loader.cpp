@@ -61,6 +61,12 @@ int64_t padded_length(const Split& split, const std::vector<int64_t>& rows,
   return std::min(options.length, (longest + kMultiple - 1) / kMultiple * kMultiple);
 }
 
+// A batch as its objective has it.
+Batch labelled(Batch batch, const LoaderOptions& options, int64_t pass) {
+  if (predicts_tokens(options.tokens.objective)) label_tokens(options.tokens, pass, batch);
+  return batch;
+}
+
 torch::Tensor empty_labels(const Split& split, int64_t count, int64_t length) {
   return split.has_position_labels() ? torch::full({count, length}, -1, torch::kInt64)
                                      : torch::empty({count}, torch::kInt64);
@@ -207,15 +213,18 @@ struct TrainingStream::State {
       : splits(std::move(sources)),
         options(loader),
         order(total_size(splits), loader, start_batch),
+        step(start_batch),
         prefetcher([this] { return produce(); }, loader.prefetch) {}
 
   std::optional<Batch> produce() {
-    return gather_batch(splits, order.next(), options.length, options);
+    Batch batch = gather_batch(splits, order.next(), options.length, options);
+    return labelled(std::move(batch), options, ++step);
   }
 
   std::vector<Split> splits;
   LoaderOptions options;
   TrainingOrder order;
+  int64_t step;           // batches made, those before the start too
   Prefetcher prefetcher;  // last: its thread uses all of the above
 };
 
@@ -252,7 +261,8 @@ struct EvaluationPass::State {
                   end = std::min(begin + options.batch, std::ssize(order));
     number += options.batches.of;
     const std::vector<int64_t> rows(order.begin() + begin, order.begin() + end);
-    return gather_batch({split}, rows, padded_length(split, rows, options), options);
+    return labelled(gather_batch({split}, rows, padded_length(split, rows, options), options),
+                    options, kEvaluationPass);
   }
 
   Split split;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "attention_variants/torch.h"
+#include "lra/data/objective.h"
 #include "lra/data/prepared.h"
 
 namespace lra {
@@ -15,9 +16,10 @@ namespace lra {
 struct Batch {
   torch::Tensor tokens;  // [B, inputs, N] int64, padded with 0
   torch::Tensor mask;    // [B, inputs, N] bool, true = a token
-  torch::Tensor labels;  // [B] int64; or [B,N] where they stand at positions, -1 = none
-  torch::Tensor index;   // [B] int64, row in the split
-  bool full = false;     // the mask is known to be true throughout
+  // [B] int64; or [B,N] where they stand at positions, -1 = none; or [B, inputs, N] of tokens
+  torch::Tensor labels;
+  torch::Tensor index;  // [B] int64, row in the split
+  bool full = false;    // the mask is known to be true throughout
 };
 
 /// The numbers [begin, end).
@@ -49,6 +51,7 @@ struct LoaderOptions {
   Stride batches;             // EvaluationPass: only these of its batches
   bool by_length = false;     // EvaluationPass: the longest samples first, each batch padded to the
                               // longest of its own (up to a multiple of 64) and not to N
+  TokenObjective tokens;      // of the streams: label_tokens() where it predicts tokens
 };
 
 /// Samples `rows`, which count through all splits, of N = `length` positions, in the order given.

@@ -72,6 +72,10 @@ std::string Manifest::fingerprint() const {
   return lra::sha256(hashes + reading);
 }
 
+Colours Manifest::colours() const {
+  return options.value("colours", json()) == to_string(Colours::rgb) ? Colours::rgb : Colours::grey;
+}
+
 json Manifest::to_json() const {
   json files = json::object();
   for (const char* name : kSplits) {

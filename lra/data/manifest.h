@@ -1,6 +1,7 @@
 // What a folder of prepared data says of itself.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -16,6 +17,19 @@ inline constexpr const char* kSplits[] = {"train", "dev", "test"};
 /// Whether samples are read with the brackets of their lists.
 enum class Brackets { keep, drop };
 constexpr auto names(Brackets) { return std::array{"keep", "drop"}; }
+
+/// Whether a position of an image is a grey value, or red, green and blue.
+enum class Colours { grey, rgb };
+constexpr auto names(Colours) { return std::array{"grey", "rgb"}; }
+constexpr int64_t channels_of(Colours colours) { return colours == Colours::rgb ? 3 : 1; }
+
+/// How a protocol's `input` reads samples.
+struct Reading {
+  Brackets brackets = Brackets::keep;
+  Colours colours = Colours::grey;  // those of the data
+
+  auto operator<=>(const Reading&) const = default;
+};
 
 /// Another tokeniser's reading of prepared samples.
 struct IdMap {
@@ -33,7 +47,7 @@ struct Manifest {
   json options = json::object();  // of the generator: seed, counts, lengths
   int64_t vocabulary = 0;         // ids are below it
   int64_t classes = 0;
-  int64_t inputs = 1;            // sequences a sample
+  int64_t inputs = 1;            // sequences a sample; of a colour image its channels
   bool position_labels = false;  // labels stand at positions; a key of the file only where they do
   struct File {
     std::string name, sha256;
@@ -50,6 +64,8 @@ struct Manifest {
 
   /// SHA-256 over the files' hashes, in the order train, dev, test, and `reading`.
   std::string fingerprint() const;
+  /// Of images, as `options.colours` says: a key of the file only where they are not grey.
+  Colours colours() const;
   json to_json() const;
   static Manifest read(const std::filesystem::path& path);
 };

@@ -66,7 +66,8 @@ bool holds_data(const fs::path& directory, const Manifest& manifest,
 
 }  // namespace
 
-PreparedData::PreparedData(const fs::path& directory, const std::string& task, bool check_hashes) {
+PreparedData::PreparedData(const fs::path& directory, const std::string& task, bool check_hashes,
+                           OpenedSplits opened) {
   const fs::path folder = directory / task;
   if (!fs::exists(folder / "manifest.json")) {
     const std::string source = source_of(task);
@@ -80,6 +81,7 @@ PreparedData::PreparedData(const fs::path& directory, const std::string& task, b
                 printable(manifest_.task, 100) + "', not '" + task + "'");
   }
   for (const auto& [name, file] : manifest_.splits) {
+    if (opened == OpenedSplits::all_but_test && name == "test") continue;
     const fs::path path = folder / file.name;
     if (check_hashes) check_hash(path, file.sha256);
     const Split split(path, manifest_.inputs, manifest_.classes, manifest_.vocabulary);
@@ -94,6 +96,8 @@ PreparedData::PreparedData(const fs::path& directory, const std::string& task, b
 const Split& PreparedData::split(const std::string& name) const {
   const auto it = splits_.find(name);
   if (it != splits_.end()) return it->second;
+  if (manifest_.splits.contains(name))
+    throw Error("the " + name + " split of " + manifest_.task + " was not opened, on purpose");
   throw unknown_name("split", name, {std::begin(kSplits), std::end(kSplits)});
 }
 

@@ -10,15 +10,20 @@
 
 namespace lra {
 
+/// Which split files are opened; of the others nothing is read, and they may be missing.
+enum class OpenedSplits { all, all_but_test };
+
 /// A prepared data set, opened for reading.
 class PreparedData {
  public:
   /// `directory` is the one given to `lra data prepare --out`; throws Error that says how to
   /// prepare it where it is missing. `check_hashes`: compare every file with the manifest first (a
   /// second or so per GiB).
-  PreparedData(const std::filesystem::path& directory, const std::string& task, bool check_hashes);
+  PreparedData(const std::filesystem::path& directory, const std::string& task, bool check_hashes,
+               OpenedSplits opened = OpenedSplits::all);
 
   const Manifest& manifest() const { return manifest_; }
+  /// Throws UsageError for another name, Error where that split was not opened.
   const Split& split(const std::string& name) const;
   /// From here on samples, manifest and fingerprint are those of this reading.
   void read_by(const IdMap& map);

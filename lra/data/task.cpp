@@ -37,9 +37,12 @@ const Task& task(const std::string& name) {
   throw unknown_name("task", name, names);
 }
 
-Task task(const std::string& name, Brackets brackets) {
+Task task(const std::string& name, const Reading& reading) {
   Task read = task(name);
-  if (brackets == Brackets::keep) return read;
+  if (reading.colours == Colours::rgb && !read.coloured)
+    throw UsageError("input.colours should be grey: the task " + name + " has no colours");
+  read.channels = channels_of(reading.colours);
+  if (reading.brackets == Brackets::keep) return read;
   if (read.without_brackets.ids.empty())
     throw UsageError("input.brackets should be keep: the task " + name + " has no brackets");
   read.vocabulary = read.without_brackets.vocabulary;
@@ -48,9 +51,20 @@ Task task(const std::string& name, Brackets brackets) {
 }
 
 PreparedData open_data(const std::filesystem::path& directory, const std::string& task_name,
-                       bool check_hashes, Brackets brackets) {
-  const Task& known = task(task_name);
-  PreparedData data(directory, task_name, check_hashes);
+                       bool check_hashes, std::optional<Reading> reading,
+                       OpenedSplits opened) {
+  const bool coloured = task(task_name).coloured;
+  PreparedData data(directory, task_name, check_hashes, opened);
+  const Colours colours = coloured ? data.manifest().colours() : Colours::grey;
+  if (!reading) reading = Reading{.colours = colours};
+  const Task known = task(task_name, *reading);
+  if (coloured && reading->colours != colours) {
+    throw Error(
+        fmt::format("the images in {} are {} and input.colours is {}; give --set "
+                    "input.colours={}, or data of --set colours={}",
+                    (directory / task_name).string(), to_string(colours),
+                    to_string(reading->colours), to_string(colours), to_string(reading->colours)));
+  }
   const auto check = [&](const char* name, int64_t expected, int64_t found) {
     if (expected == found) return;
     throw Error(fmt::format("{}: {} of {} should be {}, not {}",
@@ -59,9 +73,9 @@ PreparedData open_data(const std::filesystem::path& directory, const std::string
   };
   check("vocabulary", known.vocabulary, data.manifest().vocabulary);
   check("classes", known.classes, data.manifest().classes);
-  check("inputs", known.inputs, data.manifest().inputs);
+  check("inputs", known.sequences(), data.manifest().inputs);
   check("labels at positions", known.position_labels, data.manifest().position_labels);
-  if (brackets == Brackets::drop) data.read_by(task(task_name, brackets).without_brackets);
+  if (reading->brackets == Brackets::drop) data.read_by(known.without_brackets);
   return data;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,10 +38,13 @@ struct Task {
   std::string title;  // "ListOps"
   int64_t classes = 0;
   int64_t vocabulary = 0;        // ids are below it; 0 is padding where not said otherwise
-  int64_t inputs = 1;            // 2 for Retrieval
+  int64_t inputs = 1;            // 2 for Retrieval: each is encoded by itself
+  int64_t channels = 1;          // of a position of an input, each a sequence of data and batches
   int64_t length = 0;            // default N
   bool position_labels = false;  // labels stand at positions of the one input; a class is an id
-  bool image = false;            // the ids are the grey values of a square image, row by row
+  bool image = false;            // the ids are the values of a square image, row by row
+  bool coloured = false;         // there are data with `input.colours` rgb
+  double masked_share = 0.15;    // of tokens that Objective::masked hides (Amos et al. 2023)
   std::string description;       // one line
   std::string source;    // what `--source` takes, where data cannot be generated; else empty
   std::string stand_in;  // the task whose source serves for a labelled stand-in; empty = none
@@ -53,20 +57,25 @@ struct Task {
   /// Writes a prepared data set back in its public format (ListOps: LRA's TSV); empty where there
   /// is none.
   std::function<void(const PreparedData&, const std::filesystem::path& out)> export_data;
+
+  /// Of a sample of data, and of a batch.
+  int64_t sequences() const { return inputs * channels; }
 };
 
 bool register_task(Task task);
 /// All tasks in the order of their registration names.
 std::vector<const Task*> tasks();
 /// Opens prepared data (PreparedData) and holds its manifest against the task: vocabulary, classes,
-/// inputs. Throws Error where they differ. Samples are as task(task_name, brackets) has them.
+/// inputs. Throws Error where they differ. Samples are as task(task_name, reading) has them;
+/// without a reading as they were prepared.
 PreparedData open_data(const std::filesystem::path& directory, const std::string& task_name,
-                       bool check_hashes, Brackets brackets = Brackets::keep);
+                       bool check_hashes, std::optional<Reading> reading = std::nullopt,
+                       OpenedSplits opened = OpenedSplits::all);
 
 /// The task of that name; throws UsageError that lists the valid names and the nearest.
 const Task& task(const std::string& name);
-/// With the vocabulary and the text of samples read so. Throws UsageError where a task without
-/// brackets is to drop them.
-Task task(const std::string& name, Brackets brackets);
+/// With the vocabulary, the channels and the text of samples read so. Throws UsageError where a
+/// task without brackets is to drop them, or one without colours to have them.
+Task task(const std::string& name, const Reading& reading);
 
 }  // namespace lra

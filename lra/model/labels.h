@@ -5,8 +5,8 @@
 
 namespace lra {
 
-/// Of labels [B,N], -1 = none, the places [L] int64 of those there are, of the B N positions
-/// counted through; undefined of labels [B]: what Model::forward() takes.
+/// Of labels [B,N] or [B,inputs,N], -1 = none, the places [L] int64 of those there are, of all
+/// positions counted through; undefined of labels [B]: what Model::forward() takes.
 inline torch::Tensor label_places(const torch::Tensor& labels) {
   return labels.dim() == 1 ? torch::Tensor() : labels.flatten().ge(0).nonzero().squeeze(1);
 }

@@ -19,22 +19,33 @@ int64_t positions_of(const Settings& settings) {
   return settings.input.length + (settings.model.pooling == Pooling::cls ? 1 : 0);
 }
 
+// Of a model that predicts tokens: the embedding's own vectors, or one layer.
+torch::nn::Sequential make_token_head(const ModelOptions& options, int64_t vocabulary) {
+  if (options.head == Head::tied) return {};
+  return torch::nn::Sequential(torch::nn::Linear(options.width, vocabulary));
+}
+
 }  // namespace
 
 Model::Model(const Task& task, const Config& config)
     : options_(config.settings.model),
       kernels_(config.settings.kernels),
       inputs_(task.inputs),
+      channels_(task.channels),
       length_(config.settings.input.length),
       masked_(config.settings.input.mask != InputMask::none),
-      at_positions_(task.position_labels),
-      encoder_(*this, task, options_, positions_of(config.settings)) {
+      at_positions_(task.position_labels || predicts_tokens(config.settings.training.objective)),
+      encoder_(*this, task, options_, positions_of(config.settings),
+               config.settings.training.objective == Objective::masked) {
   make_layers(config, positions_of(config.settings));
   if (options_.norm == NormPlacement::pre && options_.block != BlockKind::s5) {
     final_norm_ = Norm(options_);
     final_norm_.register_in(*this, "final_norm");
   }
-  classifier_ = register_module("classifier", make_classifier(options_, inputs_, task.classes));
+  classifier_ =
+      register_module("classifier", predicts_tokens(config.settings.training.objective)
+                                        ? make_token_head(options_, task.vocabulary)
+                                        : make_classifier(options_, inputs_, task.classes));
   if (options_.init == Init::flax) start_as_flax(layers_, classifier_);
 }
 
@@ -55,7 +66,8 @@ void Model::make_layers(const Config& config, int64_t length) {
                                    .bias = o.attention_bias,
                                    .layer = i,
                                    .shared = shared,
-                                   .causal = o.causal};
+                                   .causal = o.causal,
+                                   .rotary_base = o.rotation()};
     layers_.push_back(make_block(o, make_attention(spec, context)));
     layers_.back()->register_in(*this, layer_prefix(layers_.size() - 1));
   }
@@ -73,17 +85,22 @@ bool Model::reads_padding() const {
 
 Model::Encoded Model::encode(const torch::Tensor& tokens, const torch::Tensor& mask,
                              std::vector<torch::Tensor>* seen) {
-  TORCH_CHECK(tokens.dim() == 3 && tokens.size(1) == inputs_ && mask.sizes() == tokens.sizes(),
-              "tokens and mask should be [B,", inputs_, ",N], not ", tokens.sizes(), " and ",
+  const int64_t sequences = inputs_ * channels_;
+  TORCH_CHECK(tokens.dim() == 3 && tokens.size(1) == sequences && mask.sizes() == tokens.sizes(),
+              "tokens and mask should be [B,", sequences, ",N], not ", tokens.sizes(), " and ",
               mask.sizes());
   TORCH_CHECK(tokens.size(2) <= length_, "the model reads at most ", length_, " tokens, not ",
               tokens.size(2));
   const bool all_rows = reads_padding() || ops::FullMask::covers(mask);
   const auto without = [&](const torch::Tensor& rows) { return all_rows ? torch::Tensor() : rows; };
-  auto real = mask.flatten(0, 1);  // [B*inputs,N]
+  auto real = mask_of_inputs(mask);
   if (options_.padding == Padding::counted) real = torch::ones_like(real);
-  torch::Tensor x = encoder_.forward(kernels_, tokens.flatten(0, 1), without(real),
-                                     is_training());  // [B*inputs,L,D]
+  const torch::Tensor ids =
+      channels_ == 1
+          ? tokens.flatten(0, 1)
+          : tokens.unflatten(1, {inputs_, channels_}).flatten(0, 1).transpose(1, 2);  // [..,N,C]
+  torch::Tensor x =
+      encoder_.forward(kernels_, ids, without(real), is_training());  // [B*inputs,L,D]
   if (encoder_.has_cls()) {
     const torch::Tensor first = real.narrow(1, 0, 1);
     real = torch::cat(
@@ -102,6 +119,11 @@ Model::Encoded Model::encode(const torch::Tensor& tokens, const torch::Tensor& m
   return {.x = x, .pass = pass};
 }
 
+torch::Tensor Model::mask_of_inputs(const torch::Tensor& mask) const {
+  if (channels_ == 1) return mask.flatten(0, 1);
+  return mask.unflatten(1, {inputs_, channels_}).select(2, 0).flatten(0, 1);
+}
+
 torch::Tensor Model::classify(const Encoded& encoded, const torch::Tensor& places) {
   torch::Tensor x = encoded.x;
   const auto normed = [this](const torch::Tensor& rows, const BlockPass& pass) {
@@ -110,6 +132,7 @@ torch::Tensor Model::classify(const Encoded& encoded, const torch::Tensor& place
   // A norm over a batch counts all of its rows.
   const bool whole = !places.defined() || options_.norm_kind == NormKind::batch;
   if (whole) x = normed(x, encoded.pass);
+  if (encoder_.has_cls()) x = x.slice(1, 1);
   if (places.defined()) x = x.flatten(0, 1).index_select(0, places).unsqueeze(0);  // [1,L,D]
   if (!whole) {
     BlockPass all = encoded.pass;
@@ -127,7 +150,7 @@ torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& m
   const Encoded encoded = encode(tokens, mask, nullptr);
   if (at_positions_) return classify(encoded, places);
   torch::Tensor pooled =
-      pool(encoded.x, mask.flatten(0, 1), final_norm_, encoded.pass);  // [B*inputs,D]
+      pool(encoded.x, mask_of_inputs(mask), final_norm_, encoded.pass);  // [B*inputs,D]
   if (inputs_ == 2) pooled = join_pair(pooled, options_.pair);
   return classifier_->forward(pooled);
 }

@@ -9,6 +9,9 @@
 // is a learned vector, zero at the start, before the tokens. It is attended to as a token, so that
 // the layers see N + 1 positions, and it counts as none: the length of an input, its mask and the
 // mean over it know the tokens alone.
+//
+// Where the objective is tokens of its inputs (lra/data/objective.h), nothing is pooled: the head
+// reads rows of tokens, and is one linear layer over the vocabulary, or tied.
 #pragma once
 
 #include <memory>
@@ -30,10 +33,11 @@ class Model : public torch::nn::Module {
   /// variant does not know.
   Model(const Task& task, const Config& config);
 
-  /// tokens [B,inputs,N] int64, mask [B,inputs,N] bool, N at most input.length -> logits
-  /// [B,classes], float32 or the autocast type. Of a task whose labels stand at positions: logits
-  /// [L,classes] at `places` [L] int64 alone, of the B N positions counted through, or
-  /// [B,N,classes] where that is undefined.
+  /// tokens [B,inputs,N] int64, mask [B,inputs,N] bool, N at most input.length; of colour images
+  /// [B,channels,N] in their place, the mask of all channels being that of the first -> logits
+  /// [B,classes], float32 or the autocast type. Where labels stand at positions: logits [L,classes]
+  /// at `places` [L] int64 alone, of the B*inputs*N positions counted through, or
+  /// [B*inputs,N,classes] where that is undefined.
   torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& mask,
                         const torch::Tensor& places = {});
 
@@ -74,19 +78,21 @@ class Model : public torch::nn::Module {
     torch::Tensor x;
     BlockPass pass;
   };
-  // tokens and mask [B,inputs,N]. `seen`, where not null, gets what each attention layer is given.
+  // tokens and mask as of forward(). `seen`, where not null, gets what each attention layer is
+  // given.
   Encoded encode(const torch::Tensor& tokens, const torch::Tensor& mask,
                  std::vector<torch::Tensor>* seen);
-  // Of a task whose labels stand at positions: forward() behind the layers.
+  // Where labels stand at positions: forward() behind the layers.
   torch::Tensor classify(const Encoded& encoded, const torch::Tensor& places);
+  torch::Tensor mask_of_inputs(const torch::Tensor& mask) const;  // -> [B*inputs,N]
   void make_layers(const Config& config, int64_t length);
   bool reads_padding() const;
 
   ModelOptions options_;
   Kernels kernels_;
-  int64_t inputs_, length_;
+  int64_t inputs_, channels_, length_;
   bool masked_;        // false: padding is a token like others
-  bool at_positions_;  // labels stand there
+  bool at_positions_;  // labels stand there, or are tokens
   Encoder encoder_;
   std::vector<std::unique_ptr<Block>> layers_;
   Norm final_norm_;  // none where model.norm is "post", nor in block s5

@@ -15,7 +15,7 @@ std::vector<TokenReach> token_reach(const Task& task, Config config, int64_t len
   const torch::NoGradGuard no_grad;
   const int64_t ids = task.vocabulary - 1;
   const torch::Tensor tokens =
-      torch::randint(1, task.vocabulary, {1, task.inputs, length}, torch::kLong);
+      torch::randint(1, task.vocabulary, {1, task.sequences(), length}, torch::kLong);
   const torch::Tensor mask = torch::ones_like(tokens, torch::kBool);
   const torch::Tensor logits = model.forward(tokens, mask);
   std::vector<TokenReach> reach;

@@ -91,7 +91,7 @@ AccuracyCells accuracy_cells(const RecipeGroup& group) {
         cell.ok.push_back(r);
       }
     } else {
-      ++cell.other[to_string(r->status)];
+      ++cell.other[r->ending()];
     }
   }
   std::map<std::string, Baseline> baselines;
@@ -117,14 +117,15 @@ std::vector<std::string> task_order(const RecipeGroup& group,
   return order;
 }
 
-const Published* nearest(const std::string& protocol, std::span<const Published> references) {
+const Published* nearest(const RecipeGroup& group, std::span<const Published> references) {
+  if (group.regime != Result{}.regime) return nullptr;
   const Published* best = nullptr;
   size_t rank = SIZE_MAX;
   for (const Published& reference : references) {
     if (!reference.accuracy || reference.accuracy->regime == Regime::later) continue;
     const auto& protocols = reference.accuracy->protocols;
-    const auto at = static_cast<size_t>(std::find(protocols.begin(), protocols.end(), protocol) -
-                                        protocols.begin());
+    const auto at = static_cast<size_t>(
+        std::find(protocols.begin(), protocols.end(), group.protocol) - protocols.begin());
     if (at < protocols.size() && at < rank) {
       best = &reference;
       rank = at;

@@ -40,7 +40,7 @@ struct LearnedCount {
 struct AccuracyCell {
   std::vector<const Result*> ok;       // one a seed
   std::vector<const Result*> learned;  // those of `ok` that learned the task, where that is known
-  std::map<std::string, int> other;    // status -> count
+  std::map<std::string, int> other;    // Result::ending() -> count
   size_t repeated = 0;                 // runs of a seed that is there already
 
   LearnedCount learned_count() const { return {.learned = learned.size(), .of = ok.size()}; }
@@ -73,9 +73,9 @@ AccuracyCells accuracy_cells(const RecipeGroup& group);
 std::vector<std::string> task_order(const RecipeGroup& group,
                                     std::span<const Published> references);
 
-/// The paper whose recipe is nearest: listed first for this protocol, else anywhere; never one of
-/// the regime "later". Null: none.
-const Published* nearest(const std::string& protocol, std::span<const Published> references);
+/// The paper whose recipe is nearest: listed first for the group's protocol, else anywhere; never
+/// one of the regime "later", nor beside a group of another than the first. Null: none.
+const Published* nearest(const RecipeGroup& group, std::span<const Published> references);
 
 /// Whether the checkpoint that was tested was chosen by its accuracy on the test set:
 /// evaluation.dev is "test" and evaluation.select_after leaves a choice.

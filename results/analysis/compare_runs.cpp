@@ -27,6 +27,7 @@ struct Same {
 const Same kSame[] = {
     {"tasks", [](const Result& r) { return r.task; }},
     {"protocols", [](const Result& r) { return r.protocol; }},
+    {"regimes", [](const Result& r) { return r.regime; }},
     {"kinds of data",
      [](const Result& r) { return r.data.synthetic ? "synthetic stand-in" : "real"; }},
     {"data", [](const Result& r) { return r.data.fingerprint; }},
@@ -75,7 +76,7 @@ std::vector<const Result*> finished(const char* which, std::span<const Result> r
              other->attention.options == r.attention.options;
     };
     if (r.status != Status::ok || !r.test) {
-      notes.push_back(fmt::format("left out: {} is {}", r.path, r.status));
+      notes.push_back(fmt::format("left out: {} is {}", r.path, r.ending()));
     } else if (std::ranges::any_of(kept, same_seed)) {
       notes.push_back(fmt::format("left out: {} repeats seed {}", r.path, r.seed));
     } else if (r.data.fingerprint.empty()) {
@@ -89,7 +90,7 @@ std::vector<const Result*> finished(const char* which, std::span<const Result> r
   if (kept.empty()) {
     refuse(runs.empty() ? fmt::format("the {} side holds no run", which)
                         : fmt::format("the {} side holds no finished run: {} is {}", which,
-                                      runs[0].path, runs[0].status));
+                                      runs[0].path, runs[0].ending()));
   }
   return kept;
 }

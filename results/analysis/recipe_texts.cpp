@@ -3,18 +3,43 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "results/analysis/recipes.h"
 #include "results/records/json_line.h"
+#include "results/statistics/statistics.h"
 
 namespace lra {
 namespace {
 
-// "" of the first one, that of LRA's own table.
-std::string later_regime(const RecipeGroup& group) {
+// That of LRA's own table, and of records that name none.
+const std::string& first_regime() {
   static const std::string first = Result{}.regime;
-  const bool later = !group.results.empty() && group.results.front()->regime != first;
-  return later ? group.results.front()->regime : "";
+  return first;
+}
+
+// The first goes without saying, unless others stand beside it.
+bool names_regime(const RecipeGroup& group) {
+  return group.regime != first_regime() || group.beside_other_regimes;
+}
+
+std::string regime_text(const RecipeGroup& group) {
+  return names_regime(group) ? fmt::format(" (regime {})", group.regime) : "";
+}
+
+// Why results of a regime stand apart from those of others.
+std::string regime_note(const RecipeGroup& group) {
+  std::string what;
+  if (group.regime == first_regime())
+    what = "shallow encoders in one recipe for all attentions";
+  else if (group.regime == "later")
+    what = "deeper models, with more steps and a recipe of each task's own";
+  else if (group.regime == "recall")
+    what = "tasks that are in no table of LRA's";
+  else
+    what = "other rules";
+  return fmt::format("regime {}: {}; nothing here is ranked with results of {}", group.regime, what,
+                     group.regime == first_regime() ? "other regimes" : "regime " + first_regime());
 }
 
 // "causal", or of tasks whose labels stand at positions "bidirectional".
@@ -27,18 +52,48 @@ std::string reading_of(const RecipeGroup& group) {
   return "";
 }
 
+// "objective masked", where labels are tokens; "pretrained (masked)", where it started from such.
+std::string stage_of(const RecipeGroup& group) {
+  const json::json_pointer objective("/training/objective");
+  for (const Result* r : group.results) {
+    if (!r->metric.empty() && r->config.contains(objective))
+      return "objective " + r->config.at(objective).get<std::string>();
+    if (r->pretrained) return fmt::format("pretrained ({})", r->pretrained->objective);
+  }
+  return "";
+}
+
+// What came before runs that started from the weights of others: medians over them.
+std::string pretraining_note(const RecipeGroup& group) {
+  std::set<std::string> objectives;
+  std::vector<double> steps, samples, seconds;
+  for (const Result* r : group.results) {
+    if (!r->pretrained) continue;
+    objectives.insert(r->pretrained->objective);
+    steps.push_back(static_cast<double>(r->pretrained->steps));
+    samples.push_back(static_cast<double>(r->pretrained->samples));
+    seconds.push_back(r->pretrained->seconds);
+  }
+  if (objectives.empty()) return "";
+  return fmt::format(
+      "pretrained: the weights, but for the head, are those of runs with objective {} of {:.0f} "
+      "steps, {:.0f} samples and {:.0f} s (medians), which come before what is shown here",
+      fmt::join(objectives, ", "), stats::quantile(steps, 0.5), stats::quantile(samples, 0.5),
+      stats::quantile(seconds, 0.5));
+}
+
 }  // namespace
 
 std::string recipe_title(const RecipeGroup& group) {
   std::string text = group.number > 0 ? fmt::format("recipe {}: ", group.number) : "";
   text += "protocol " + group.protocol;
-  if (const std::string regime = later_regime(group); !regime.empty())
-    text += fmt::format(" (regime {})", regime);
+  text += regime_text(group);
   if (group.budget.known()) text += ", budget " + group.budget.name;
   const size_t changed = group.overridden.size() + group.settings.size();
   if (changed > 0)
     text += fmt::format(", {} setting{} {}", changed, changed == 1 ? "" : "s",
                         group.overridden.empty() ? "of its own" : "overridden");
+  if (const std::string stage = stage_of(group); !stage.empty()) text += ", " + stage;
   if (const std::string reading = reading_of(group); !reading.empty()) text += ", " + reading;
   if (!group.dtype.empty()) text += ", " + group.dtype;
   if (group.synthetic.size() == group.fingerprints.size()) text += ", synthetic data";
@@ -51,12 +106,11 @@ std::vector<std::string> recipe_notes(const RecipeGroup& group,
   const auto add = [&notes](const std::string& what, const std::vector<std::string>& settings) {
     if (!settings.empty()) notes.push_back(fmt::format("{}: {}", what, fmt::join(settings, "; ")));
   };
-  if (const std::string regime = later_regime(group); !regime.empty()) {
-    notes.push_back(
-        fmt::format("regime {}: deeper models, with more steps and a recipe of each task's own; "
-                    "nothing here is "
-                    "ranked with results of regime {}",
-                    regime, Result{}.regime));
+  if (names_regime(group)) notes.push_back(regime_note(group));
+  if (std::string note = pretraining_note(group); !note.empty()) notes.push_back(std::move(note));
+  if (!group.results.empty() && !group.results.front()->metric.empty()) {
+    notes.push_back("accuracies are " + group.results.front()->metric +
+                    ": of tokens of the inputs, and not of the task");
   }
   add("smoke or overridden run, not the recipe of " + group.protocol, group.overridden);
   add("with", group.settings);
@@ -73,11 +127,12 @@ std::vector<std::string> recipe_notes(const RecipeGroup& group,
 }
 
 std::string recipe_text(const RecipeGroup& group, const std::vector<std::string>& tasks) {
-  std::string text = "protocol " + group.protocol;
+  std::string text = "protocol " + group.protocol + regime_text(group);
   if (group.budget.known()) text += ", budget " + group.budget.name;
   if (!group.overridden.empty())
     text += fmt::format(" (overridden: {})", fmt::join(group.overridden, ", "));
   if (!group.settings.empty()) text += fmt::format(" (with {})", fmt::join(group.settings, ", "));
+  if (const std::string stage = stage_of(group); !stage.empty()) text += ", " + stage;
   if (const std::string reading = reading_of(group); !reading.empty()) text += ", " + reading;
   if (!group.dtype.empty()) text += ", " + group.dtype;
   const auto is_synthetic = [&group](const std::string& task) {

@@ -21,7 +21,7 @@ constexpr std::string_view kRoundingOnly[] = {"training.micro_batch", "training.
                                               "training.checkpoint_every", "kernels", "execution"};
 
 struct Recipe {
-  std::string protocol, dtype;
+  std::string protocol, regime, dtype;
   std::string budget, budget_tasks;  // as RunBudget
   bool synthetic = false;            // false for all of a budget's: its tasks may differ in it
   std::vector<std::string> keys;     // overridden, but for the budget's
@@ -68,6 +68,12 @@ Settings settings_of(const Result& r) {
   flatten(r.config, "", settings);
   if (settings.empty()) return settings;
   settings.insert(settings_since().begin(), settings_since().end());
+  // What it started from, but for the one run that was.
+  if (r.pretrained) {
+    settings["pretrained.objective"] = r.pretrained->objective;
+    settings["pretrained.steps"] = json_line(r.pretrained->steps);
+    settings["pretrained.samples"] = json_line(r.pretrained->samples);
+  }
   // What the protocol itself gives every variant its own value of belongs to the variant.
   std::set<std::string> own;
   if (const auto it = r.config.find("by_attention"); it != r.config.end() && it->is_array()) {
@@ -82,6 +88,7 @@ Settings settings_of(const Result& r) {
 
 Recipe recipe_of(const Result& r, const RunBudget& budget, bool synthetic) {
   Recipe recipe{.protocol = r.protocol,
+                .regime = r.regime,
                 .dtype = r.dtype(),
                 .budget = budget.name,
                 .budget_tasks = budget.tasks,
@@ -188,6 +195,7 @@ std::vector<RecipeGroup> split(const Recipe& recipe, const RunBudget& budget,
   std::vector<RecipeGroup> groups(count);
   for (RecipeGroup& group : groups) {
     group.protocol = recipe.protocol;
+    group.regime = recipe.regime;
     group.dtype = recipe.dtype;
     group.budget = budget;
   }
@@ -257,7 +265,11 @@ std::vector<RecipeGroup> group_by_recipe(std::span<const Result> results) {
     for (RecipeGroup& group : split(key, *budgets.at(members.front()), members))
       groups.push_back(std::move(group));
   }
-  for (size_t i = 0; groups.size() > 1 && i < groups.size(); ++i) groups[i].number = i + 1;
+  for (size_t i = 0; groups.size() > 1 && i < groups.size(); ++i) {
+    groups[i].number = i + 1;
+    groups[i].beside_other_regimes = std::ranges::any_of(
+        groups, [&](const RecipeGroup& other) { return other.regime != groups[i].regime; });
+  }
   return groups;
 }
 

@@ -15,6 +15,8 @@ namespace lra {
 /// Results that may be compared, task by task.
 struct RecipeGroup {
   std::string protocol;
+  std::string regime;                   // the protocol's
+  bool beside_other_regimes = false;    // of the groups that were made with it
   std::string dtype;                    // "" = unknown
   RunBudget budget;                     // of the suites whose cells these are
   std::set<std::string> synthetic;      // the tasks of stand-in data
@@ -32,20 +34,22 @@ struct RecipeGroup {
 /// number of a run but by rounding.
 std::vector<std::string> overridden_settings(const Result& result);
 
-/// Splits results into groups. All results of a group have the protocol, dtype, kind of data and
-/// overridden keys in common, or are cells of suites of one budget, or equal to such cells: then
-/// tasks may differ in the keys that it sets, and in the kind of data. Those of one task have the
-/// data fingerprint and every setting besides in common (attention, what the protocol sets by
-/// attention, seed and what only decides how a run is logged or split into parts apart). A run that
-/// ended before it read its data goes where the other runs of its task are.
+/// Splits results into groups. All results of a group have the protocol, regime, dtype, kind of
+/// data and overridden keys in common, or are cells of suites of one budget, or equal to such
+/// cells: then tasks may differ in the keys that it sets, and in the kind of data. Those of one
+/// task have the data fingerprint and every setting besides in common (attention, what the protocol
+/// sets by attention, seed and what only decides how a run is logged or split into parts apart). A
+/// run that ended before it read its data goes where the other runs of its task are.
 std::vector<RecipeGroup> group_by_recipe(std::span<const Result> results);
 
 /// "protocol lra-strict, budget quick, 2 settings overridden, float32, stand-in data": a heading,
-/// with "causal", or of labels at positions "bidirectional", before the type, whose settings
+/// with the regime behind the protocol where it is not the first or stands beside others, and with
+/// "causal", or of labels at positions "bidirectional", before the type, whose settings
 /// recipe_notes() names. "recipe 2: protocol ..." where there are several groups.
 std::string recipe_title(const RecipeGroup& group);
 
-/// The settings and data behind recipe_title(), a line each: "overridden: training.steps=10".
+/// What is behind recipe_title(), a line each: why regimes stand apart, where the title names one;
+/// the settings, "overridden: training.steps=10"; the data.
 std::vector<std::string> recipe_notes(const RecipeGroup& group,
                                       const std::vector<std::string>& tasks);
 

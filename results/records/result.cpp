@@ -83,6 +83,23 @@ void groups_field(Fields& f, Record& groups) {
 }
 
 template <class Fields, class Record>
+void pretraining_fields(Fields& f, Record& record) {
+  f("path", record.path);
+  f("sha256", record.sha256);
+  f("objective", record.objective);
+  f("step", record.step);
+  f("steps", record.steps);
+  f("samples", record.samples);
+  f("seconds", record.seconds);
+  f("taken", record.taken, Presence::sparse);
+  f("left", record.left, Presence::sparse);
+  f("fresh", record.fresh, Presence::sparse);
+  f("total_steps", record.total_steps);
+  f("total_samples", record.total_samples);
+  f("total_seconds", record.total_seconds);
+}
+
+template <class Fields, class Record>
 void data_fields(Fields& f, Record& data, bool ok) {
   const Presence presence = ok ? Presence::required : Presence::optional;
   f("source", data.source, Presence::optional);
@@ -106,11 +123,15 @@ void result_fields(Fields& f, Record& r) {
   f("status", r.status);
   f("reason", r.reason, Presence::sparse);
   const bool ok = r.status == Status::ok;
+  const json* config = &r.config;
+  if constexpr (Fields::kReads) config = f.find("config");
+  const bool tested = config == nullptr || is_to_be_tested(*config);
   const auto accuracy = [&f](const char* name, auto& value, Presence presence) {
     const auto parse = [name](const json& found) { return parse_accuracy(found, name); };
     f.part(name, value, make_accuracy, parse, presence);
   };
-  accuracy("test", r.test, required_if(ok));
+  f("metric", r.metric, Presence::sparse);
+  accuracy("test", r.test, tested ? required_if(ok) : Presence::nullable);
   accuracy("dev", r.dev, Presence::sparse);
   f("best_step", r.best_step);
   f("steps", r.steps);
@@ -118,6 +139,7 @@ void result_fields(Fields& f, Record& r) {
     r.data.dev_majority ? Presence::nullable : Presence::sparse);
   f("parameters", r.parameters);
   groups_field(f, r.parameter_groups);
+  f.part("pretrained", r.pretrained, make_pretraining_record, parse_pretraining_record);
   f.group("training", Presence::optional,
           [&r](auto& inner) { training_fields(inner, r.training); });
   f.group("data", ok ? Presence::required : Presence::optional,
@@ -171,6 +193,28 @@ std::string Result::dtype() const {
   return it != config.end() && it->is_string() ? it->get<std::string>() : "";
 }
 
+std::string Result::ending() const {
+  return status == Status::ok && !test ? "not tested" : to_string(status);
+}
+
+bool is_to_be_tested(const json& config) {
+  const json::json_pointer at("/evaluation/test");
+  return !config.contains(at) || config.at(at) != false;
+}
+
+json make_pretraining_record(const PretrainingRecord& record) {
+  RecordWriter writer;
+  pretraining_fields(writer, record);
+  return writer.object;
+}
+
+PretrainingRecord parse_pretraining_record(const json& value) {
+  PretrainingRecord record;
+  const RecordReader reader(value, "pretrained");
+  pretraining_fields(reader, record);
+  return record;
+}
+
 json make_accuracy(const Accuracy& accuracy) {
   Accuracy whole = accuracy;
   const bool empty = accuracy.ci95.low == 0 && accuracy.ci95.high == 0;
@@ -221,6 +265,7 @@ Result parse_result(const json& record) {
   Result result;
   const RecordReader reader(record, "");
   result_fields(reader, result);
+  if (result.protocol == "recall") result.regime = "recall";
   return result;
 }
 

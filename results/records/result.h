@@ -85,17 +85,36 @@ struct ParameterGroupRecord {
   int64_t count = 0;
 };
 
+/// The weights that a run started from: those of another, all but its head.
+struct PretrainingRecord {
+  std::string path;       // as it was given
+  std::string sha256;     // of the checkpoint's tensors
+  std::string objective;  // "masked"; "classify" of a run of the task itself
+  int64_t step = 0;       // of the checkpoint
+  int64_t steps = 0;      // that its run had done
+  int64_t samples = 0;    // in these
+  double seconds = 0;     // of training, evaluations included
+  // Names of parameters and buffers: those taken, those of the origin that were not, and those of
+  // the run that started anew.
+  std::vector<std::string> taken, left, fresh;
+  // Of both runs; set in a result alone.
+  std::optional<int64_t> total_steps, total_samples;
+  std::optional<double> total_seconds;
+};
+
 /// result.json
 struct Result {
   std::string task;  // "listops"
   AttentionRecord attention;
   std::optional<ContractRecord> contract;  // of an attention of the user's own
   std::string protocol;                    // "lra-strict"
-  std::string regime = "2021";             // of the protocol; records of before lack it
-  uint64_t seed = 0;                       // of initialisation, order, dropout, projections
+  // Of the protocol; records of before lack it, and those of recall had this one.
+  std::string regime = "2021";
+  uint64_t seed = 0;  // of initialisation, order, dropout, projections
   Status status = Status::ok;
   std::string reason;            // one line, where the status is not ok
-  std::optional<Accuracy> test;  // required where the status is ok
+  std::string metric;            // what test and dev are the accuracy of; "" = the task's labels
+  std::optional<Accuracy> test;  // required where the status is ok, unless it was not to be tested
   std::optional<Accuracy> dev;   // of the best checkpoint
   std::optional<int64_t> best_step;
   std::optional<int64_t> steps;  // optimiser steps done
@@ -103,6 +122,7 @@ struct Result {
   std::optional<int64_t> left_majority_at;
   std::optional<int64_t> parameters;
   std::vector<ParameterGroupRecord> parameter_groups;  // empty where all are trained alike
+  std::optional<PretrainingRecord> pretrained;
   TrainingCost training;
   DataRecord data;  // required where the status is ok
   Machine machine;
@@ -119,7 +139,12 @@ struct Result {
   std::vector<std::string> overridden() const;
   /// "float32", "bfloat16", or "" where the configuration does not say.
   std::string dtype() const;
+  /// The status, or "not tested" of an ok run without a test.
+  std::string ending() const;
 };
+
+/// Whether a run of this configuration tests its best checkpoint: evaluation.test.
+bool is_to_be_tested(const json& config);
 
 /// Numbers that are not finite become null.
 json make_result(const Result& result);
@@ -130,6 +155,10 @@ Result parse_result(const json& record);
 /// The same of an accuracy; `where` names the place in messages.
 json make_accuracy(const Accuracy& accuracy);
 Accuracy parse_accuracy(const json& value, const std::string& where);
+
+/// The same of what config.json and result.json say under "pretrained".
+json make_pretraining_record(const PretrainingRecord& record);
+PretrainingRecord parse_pretraining_record(const json& value);
 
 /// machine_text of what a run was trained on, with what else decides its costs and not its
 /// accuracy:

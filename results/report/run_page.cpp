@@ -49,6 +49,14 @@ std::string left_text(const Result& r) {
   return r.data.dev_majority && !r.left_majority_at ? "never" : number(r.left_majority_at);
 }
 
+// "objective masked: 2000 steps, 64000 samples, 812 s; both: 7000, 224000, 3012 s"
+std::string pretrained_text(const std::optional<PretrainingRecord>& p) {
+  if (!p) return "";
+  return fmt::format("objective {}: {} steps, {} samples, {:.0f} s; both: {}, {}, {} s",
+                     p->objective, p->steps, p->samples, p->seconds, number(p->total_steps),
+                     number(p->total_samples), number(p->total_seconds));
+}
+
 Table result_table(const Result& r) {
   const auto fraction = [](std::optional<double> value) {
     return value ? fmt::format("{:.2f} %", 100 * *value) : "";
@@ -57,6 +65,8 @@ Table result_table(const Result& r) {
   if (r.predictions) chance = 1.0 / static_cast<double>(r.predictions->classes().size());
   Table table = facts("Result", {{"status", to_string(r.status)},
                                  {"reason", r.reason},
+                                 {"pretrained", pretrained_text(r.pretrained)},
+                                 {"accuracies are of", r.metric},
                                  {"test accuracy [95 % interval]", accuracy_text(r.test)},
                                  {"dev accuracy [95 % interval]", accuracy_text(r.dev)},
                                  {"most frequent label of test", fraction(r.data.majority)},

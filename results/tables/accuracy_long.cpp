@@ -51,7 +51,10 @@ constexpr const char* kAccuracyColumns[] = {"protocol",
                                             "test",
                                             "p",
                                             "p_holm",
-                                            "budget"};
+                                            "budget",
+                                            "regime",
+                                            "metric",
+                                            "pretrained"};
 
 constexpr const char* kRunColumns[] = {"task",
                                        "attention",
@@ -84,7 +87,13 @@ constexpr const char* kRunColumns[] = {"task",
                                        "machine",
                                        "contract",
                                        "contract_failures",
-                                       "path"};
+                                       "metric",
+                                       "pretrained",
+                                       "total_steps",
+                                       "total_samples",
+                                       "total_seconds",
+                                       "path",
+                                       "regime"};
 
 Table long_table(const char* title, std::span<const char* const> columns) {
   Table table{.title = title, .columns = {}, .rows = {}, .notes = {}};
@@ -164,12 +173,20 @@ LongCells test_cells(const std::optional<Accuracy>& test) {
           fmt::format("{:.6f}", test->ci95.high)};
 }
 
+// What the accuracies are of, what the weights were trained for before, and the cost of both.
+LongCells origin_cells(const Result& r) {
+  if (!r.pretrained) return {r.metric, "", "", "", ""};
+  const PretrainingRecord& p = *r.pretrained;
+  return {r.metric, p.objective, integer_text(p.total_steps), integer_text(p.total_samples),
+          number_text(p.total_seconds)};
+}
+
 }  // namespace
 
 Table accuracy_long(std::span<const Result> results, std::span<const Published> references) {
   Table table = long_table("Accuracy", kAccuracyColumns);
   for (const RecipeGroup& group : group_by_recipe(results)) {
-    LongRecipe recipe{.group = group, .reference = nearest(group.protocol, references)};
+    LongRecipe recipe{.group = group, .reference = nearest(group, references)};
     for (const auto& [r, name] : row_names(group)) recipe.first_of.try_emplace(name, r);
     const AccuracyCells cells = accuracy_cells(group);
     for (Standing& standing : standings(cells)) {
@@ -192,6 +209,9 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
       append(row, baseline_cells(recipe, cell, task));
       append(row, standing_cells(recipe, key));
       row.push_back(group.budget.name);
+      const Result& first = *recipe.first_of.at(name);
+      append(row,
+             {group.regime, first.metric, first.pretrained ? first.pretrained->objective : ""});
       table.rows.push_back(std::move(row));
     }
   }
@@ -211,15 +231,16 @@ Table results_long(std::span<const Result> results) {
                   to_string(r.status),
                   r.reason};
     append(row, test_cells(r.test));
-    append(row,
-           {r.dev ? fmt::format("{}", r.dev->accuracy) : "", integer_text(r.best_step),
-            integer_text(r.steps), integer_text(r.parameters), number_text(r.training.seconds),
-            number_text(r.training.steps_per_second), number_text(r.training.tokens_per_second),
-            number_text(r.training.peak_memory_mib), r.data.source,
-            r.data.synthetic ? "true" : "false", r.data.fingerprint, number_text(r.data.majority),
-            number_text(r.data.dev_majority), integer_text(r.left_majority_at),
-            machine_setting_text(r), r.contract ? r.contract->count() : "",
-            r.contract ? r.contract->failures() : "", r.path});
+    append(row, {r.dev ? fmt::format("{}", r.dev->accuracy) : "", integer_text(r.best_step),
+                 integer_text(r.steps), integer_text(r.parameters), number_text(r.training.seconds),
+                 number_text(r.training.steps_per_second),
+                 number_text(r.training.tokens_per_second), number_text(r.training.peak_memory_mib),
+                 r.data.source, r.data.synthetic ? "true" : "false", r.data.fingerprint,
+                 number_text(r.data.majority), number_text(r.data.dev_majority),
+                 integer_text(r.left_majority_at), machine_setting_text(r),
+                 r.contract ? r.contract->count() : "", r.contract ? r.contract->failures() : ""});
+    append(row, origin_cells(r));
+    append(row, {r.path, r.regime});
     table.rows.push_back(std::move(row));
   }
   return table;

@@ -1,6 +1,7 @@
 // What stands below a table of accuracies.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,10 @@ namespace lra {
 
 /// Whether published numbers may stand in a table of this recipe: it is the protocol's own.
 inline bool shows_published(const RecipeGroup& group) {
-  return group.overridden.empty() && group.of_budget.empty();
+  const bool started_otherwise = std::ranges::any_of(group.results, [](const Result* r) {
+    return r->pretrained && r->config.value("pretraining", json::object()).empty();
+  });
+  return group.overridden.empty() && group.of_budget.empty() && !started_otherwise;
 }
 
 /// A line each: warnings of what was not learned, who is not distinguishable from the best, the

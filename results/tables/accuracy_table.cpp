@@ -133,7 +133,7 @@ std::vector<Table> accuracy_tables(std::span<const Result> results,
   std::vector<Table> tables;
   for (const RecipeGroup& group : group_by_recipe(results)) {
     const std::vector<std::string> tasks = task_order(group, references);
-    const Published* reference = nearest(group.protocol, references);
+    const Published* reference = nearest(group, references);
     Table table{.title = "Accuracy: " + recipe_title(group),
                 .columns = {{"attention", Align::kLeft}},
                 .rows = {},

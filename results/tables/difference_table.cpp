@@ -73,7 +73,7 @@ std::vector<Table> published_difference_tables(std::span<const Result> results,
                                                std::span<const Published> references) {
   std::vector<Table> tables;
   for (const RecipeGroup& group : group_by_recipe(results)) {
-    const Published* reference = nearest(group.protocol, references);
+    const Published* reference = nearest(group, references);
     if (reference == nullptr) continue;
     const std::vector<std::string> tasks = task_order(group, references);
     Table table{.title = "Beside the published numbers: " + recipe_title(group),

@@ -47,6 +47,16 @@ class Summary {
     add("records", fmt::format("{}", fmt::join(parts, "; ")));
   }
 
+  // Where there are several.
+  void add_regimes(const std::vector<RecipeGroup>& groups) {
+    std::set<std::string> regimes;
+    for (const RecipeGroup& group : groups) regimes.insert(group.regime);
+    if (regimes.size() < 2) return;
+    add("regimes", fmt::format("{}: other models, inputs and schedules, so that each has tables, "
+                               "ranks and bold numbers of its own",
+                               fmt::join(regimes, ", ")));
+  }
+
   void add_recipe(const RecipeGroup& group) {
     const std::string prefix = fmt::format("recipe {}: ", group.number),
                       title = recipe_title(group);
@@ -136,6 +146,7 @@ Table summary_table(const Records& records) {
   summary.add_records(records);
   const std::vector<RecipeGroup> groups = group_by_recipe(records.results);
   const std::vector<ScoreGroup> scores = score_groups(records.results);
+  summary.add_regimes(groups);
   for (const RecipeGroup& group : groups) {
     if (group.number > kMostRecipes) {
       summary.add("", fmt::format("and {} more recipes", groups.size() - kMostRecipes));

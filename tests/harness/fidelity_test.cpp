@@ -223,13 +223,17 @@ class TrainedFidelityTest : public FidelityTest {
   void SetUp() override {
     FidelityTest::SetUp();
     prepare_tiny_listops(data_);
-    const ProgramResult trained = run_program(tiny_train(data_, run_, "standard", 8));
+    std::vector<std::string> words = tiny_train(data_, run_, "standard", 8);
+    for (const std::string& set : sets()) words.insert(words.end(), {"--set", set});
+    const ProgramResult trained = run_program(words);
     ASSERT_EQ(trained.status, 0) << trained.err;
   }
+  virtual std::vector<std::string> sets() const { return {}; }
+  void expect_what_layers_see() const;
   const std::filesystem::path data_ = scratch_.path() / "data", run_ = scratch_.path() / "run";
 };
 
-TEST_F(TrainedFidelityTest, SeesWhatTheModelsLayersSee) {
+void TrainedFidelityTest::expect_what_layers_see() const {
   const torch::NoGradGuard no_grad;
   const auto layers = fidelity::TrainedInputs(run_, {}, torch::kCPU).layers(3, 20);
   const OpenedRun run = open_run(run_, {}, CheckpointKind::best, torch::kCPU);
@@ -259,6 +263,17 @@ TEST_F(TrainedFidelityTest, SeesWhatTheModelsLayersSee) {
     EXPECT_LT((out - attention.forward(seen[layer], mask)).abs().max().item<double>(), 1e-5);
   }
 }
+
+TEST_F(TrainedFidelityTest, SeesWhatTheModelsLayersSee) { expect_what_layers_see(); }
+
+class RotaryFidelityTest : public TrainedFidelityTest {
+  // Of a base at which few positions already turn far.
+  std::vector<std::string> sets() const override {
+    return {"model.positions=rotary", "model.rotary_base=4"};
+  }
+};
+
+TEST_F(RotaryFidelityTest, SeesWhatTheModelsLayersTurn) { expect_what_layers_see(); }
 
 TEST_F(TrainedFidelityTest, RecordsLayersAndTheRun) {
   const auto all = measure({.experiments = {3, 4},

@@ -54,6 +54,8 @@ TEST(Documented, EveryFieldOfAResult) {
   r.dev = r.test;
   r.reason = "why";
   r.machine.gpu = "H100";
+  r.metric = "masked_token_accuracy";
+  r.pretrained = example_pretraining();
   expect_documented(make_result(r));
 }
 

@@ -43,6 +43,22 @@ inline Result example_result(const std::string& attention = "nystrom", uint64_t 
   return r;
 }
 
+inline PretrainingRecord example_pretraining() {
+  return {.path = "runs/first",
+          .sha256 = std::string(64, 'b'),
+          .objective = "masked",
+          .step = 400,
+          .steps = 500,
+          .samples = 16000,
+          .seconds = 80.5,
+          .taken = {"tokens.weight", "layer0_norm.weight"},
+          .left = {"classifier.0.weight", "hidden"},
+          .fresh = {"classifier.0.weight", "classifier.2.weight"},
+          .total_steps = 1500,
+          .total_samples = 48000,
+          .total_seconds = 180.5};
+}
+
 /// Gives a result predictions for as many examples as it counts: of `classes` labels in turn, right
 /// where `right` says so of the index; its accuracy follows them.
 template <class Right>

@@ -65,6 +65,7 @@ class PerformerTay2020 : public ProjectedAttention {
         .paper = "Tay et al., ICLR 2021 (LRA)",
         .complexity = "O(N)",
         .linear = true,
+        .why_unrotated = "the released code has none",
         .peer = "long-range-arena",
         .released_form_of = "performer",
     });

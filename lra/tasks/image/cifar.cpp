@@ -14,6 +14,15 @@ namespace {
 
 constexpr int64_t kTrainSize = 45'000;  // of the 50,000; the others are dev
 
+struct CifarSettings {
+  Colours colours = Colours::grey;
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("colours", colours);
+  }
+};
+
 // The products of one channel. Tables, because the sums of grey() then hold no product that a
 // compiler could fuse with an addition: the same bits on every machine.
 std::array<float, 256> products(float weight) {
@@ -29,16 +38,18 @@ std::array<float, 256> products(float weight) {
 // Of the records in this order, those that are there, at most `limit` of them, or all where it is
 // negative.
 SplitWriter take(const Records& records, std::span<const int64_t> order, int64_t limit,
-                 const std::string& split, const PrepareOptions& options) {
+                 const std::string& split, const PrepareOptions& options, Colours colours) {
+  const auto channels = static_cast<size_t>(channels_of(colours));
   std::unordered_map<int64_t, size_t> place;
   for (size_t i = 0; i < records.index.size(); ++i) place[records.index[i]] = i;
-  SplitWriter out;
+  SplitWriter out(channels_of(colours));
   for (const int64_t index : order) {
     if (limit >= 0 && out.size() == limit) break;
     const auto it = place.find(index);
     if (it == place.end()) continue;
-    const auto pixels = std::span(records.pixels).subspan(it->second * kPixels, kPixels);
-    out.tokens(std::vector<uint16_t>(pixels.begin(), pixels.end()));
+    for (size_t c = 0; c < channels; ++c) {
+      out.tokens(std::span(records.pixels).subspan((it->second * channels + c) * kPixels, kPixels));
+    }
     out.label(records.label[it->second]);
   }
   if (out.size() == 0 || (limit >= 0 && out.size() < limit)) {
@@ -50,27 +61,33 @@ SplitWriter take(const Records& records, std::span<const int64_t> order, int64_t
 }
 
 void prepare_cifar(const PrepareOptions& options) {
-  refuse_other_options(options, "image", {});
+  refuse_other_options(options, "image", {"settings"});
+  CifarSettings settings;
+  read_fields(options.settings, settings, "--set");
+  const Colours colours = settings.colours;
   if (options.source.empty()) {
     throw UsageError(
         "image is made of CIFAR-10: give cifar-10-binary.tar.gz "
         "(https://www.cs.toronto.edu/~kriz/cifar.html), or its folder, with --source");
   }
-  const Cifar cifar = read(options);
+  const Cifar cifar = read(options, colours);
   const std::vector<int64_t> order = record_order();
   std::vector<int64_t> test_order(kRecordsAFile);
   std::iota(test_order.begin(), test_order.end(), int64_t{0});
   const std::span all(order);
   std::map<std::string, SplitWriter> splits;
-  splits["train"] = take(cifar.train, all.first(kTrainSize), options.train, "train", options);
-  splits["dev"] = take(cifar.train, all.subspan(kTrainSize), options.dev, "dev", options);
-  splits["test"] = take(cifar.test, test_order, options.test, "test", options);
+  splits["train"] =
+      take(cifar.train, all.first(kTrainSize), options.train, "train", options, colours);
+  splits["dev"] = take(cifar.train, all.subspan(kTrainSize), options.dev, "dev", options, colours);
+  splits["test"] = take(cifar.test, test_order, options.test, "test", options, colours);
   Manifest manifest;
   manifest.task = "image";
   manifest.source = cifar.label + ", from " + source_name(options);
   manifest.generator = "cifar/1";
   manifest.vocabulary = 256;
   manifest.classes = 10;
+  manifest.inputs = channels_of(colours);
+  if (colours != Colours::grey) manifest.options["colours"] = to_string(colours);
   for (const char* split : kSplits) manifest.options[split] = splits.at(split).size();
   write_prepared(options.out, manifest, splits);
 }
@@ -83,6 +100,8 @@ void prepare_cifar(const PrepareOptions& options) {
     .inputs = 1,
     .length = kPixels,
     .image = true,
+    .coloured = true,
+    .masked_share = 0.5,
     .description = "what is in a CIFAR-10 image? 32 x 32 grey pixels as a sequence",
     .source = "cifar-10-binary.tar.gz or its folder",
     .prepare = prepare_cifar,
@@ -116,10 +135,10 @@ std::vector<int64_t> record_order() {
 }
 
 void Records::add(int64_t official_index, uint8_t image_label,
-                  std::span<const uint8_t> grey_pixels) {
+                  std::span<const uint8_t> image_pixels) {
   index.push_back(official_index);
   label.push_back(image_label);
-  pixels.insert(pixels.end(), grey_pixels.begin(), grey_pixels.end());
+  pixels.insert(pixels.end(), image_pixels.begin(), image_pixels.end());
 }
 
 std::string render(std::span<const uint16_t> ids) {

@@ -1,4 +1,5 @@
-// CIFAR-10 (Krizhevsky 2009) as LRA's task "image": 32 x 32 grey pixels, row by row, 10 classes.
+// CIFAR-10 (Krizhevsky 2009) as LRA's task "image": 32 x 32 grey pixels, row by row, 10 classes. Or
+// with its colours, as S4's sCIFAR: three values a pixel.
 //
 // Read from the official binary version (data_batch_1.bin to data_batch_5.bin, test_batch.bin: a
 // label byte and 1024 red, 1024 green and 1024 blue bytes a record, 10,000 records a file).
@@ -31,8 +32,8 @@ std::vector<int64_t> record_order();
 struct Records {
   std::vector<int64_t> index;   // ascending; its place in the official files
   std::vector<uint8_t> label;   // 0 to 9
-  std::vector<uint8_t> pixels;  // grey, kPixels an image
-  void add(int64_t official_index, uint8_t image_label, std::span<const uint8_t> grey_pixels);
+  std::vector<uint8_t> pixels;  // grey, kPixels an image; or as many of red, of green and of blue
+  void add(int64_t official_index, uint8_t image_label, std::span<const uint8_t> image_pixels);
 };
 
 struct Cifar {
@@ -49,7 +50,7 @@ struct Cifar {
 ///    official order; the order of all labels is taken from cifar10_labels_canonical_order.u8
 ///    (60,000 bytes), which lies beside the archive or folder.
 /// Throws Error that names the file and what is wrong.
-Cifar read(const PrepareOptions& options);
+Cifar read(const PrepareOptions& options, Colours colours = Colours::grey);
 
 /// An image as rows of characters, darkest to lightest.
 std::string render(std::span<const uint16_t> ids);

@@ -64,13 +64,29 @@ void check_label(uint8_t label, const std::string& where) {
   }
 }
 
+// An image's pixels as Records has them, of kPixels values each of red, green and blue, `step`
+// apart.
+std::vector<uint8_t> pixels_of(const uint8_t* red, const uint8_t* green, const uint8_t* blue,
+                               size_t step, Colours colours) {
+  std::vector<uint8_t> pixels;
+  if (colours == Colours::grey) {
+    for (size_t j = 0; j < kPixels * step; j += step)
+      pixels.push_back(grey(red[j], green[j], blue[j]));
+    return pixels;
+  }
+  for (const uint8_t* channel : {red, green, blue}) {
+    for (size_t j = 0; j < kPixels * step; j += step) pixels.push_back(channel[j]);
+  }
+  return pixels;
+}
+
 // What one of the six files holds.
 struct File {
   std::string md5;
   std::vector<uint8_t> labels, pixels;
 };
 
-File parse_file(SourceFile& source) {
+File parse_file(SourceFile& source, Colours colours) {
   const std::string bytes = source.read_all(kRecord * kRecordsAFile);
   if (bytes.empty() || bytes.size() % kRecord != 0) {
     throw Error(source.where() + " should hold records of " + std::to_string(kRecord) +
@@ -80,13 +96,13 @@ File parse_file(SourceFile& source) {
   File file{.md5 = md5(bytes), .labels = {}, .pixels = {}};
   const auto* at = reinterpret_cast<const uint8_t*>(bytes.data());
   const size_t count = bytes.size() / kRecord;
-  file.pixels.resize(count * kPixels);
-  uint8_t* out = file.pixels.data();
+  file.pixels.reserve(count * static_cast<size_t>(kPixels * channels_of(colours)));
   for (size_t i = 0; i < count; ++i, at += kRecord) {
     check_label(at[0], source.where() + ": record " + std::to_string(i));
     file.labels.push_back(at[0]);
     const uint8_t *red = at + 1, *green = red + kPixels, *blue = green + kPixels;
-    for (int64_t j = 0; j < kPixels; ++j) *out++ = grey(red[j], green[j], blue[j]);
+    const std::vector<uint8_t> pixels = pixels_of(red, green, blue, 1, colours);
+    file.pixels.insert(file.pixels.end(), pixels.begin(), pixels.end());
   }
   return file;
 }
@@ -95,7 +111,7 @@ File parse_file(SourceFile& source) {
 using JpegImages = std::array<std::array<std::map<int64_t, std::vector<uint8_t>>, 10>, 2>;
 
 // Adds an image where `file` is one of {train,test}/<class>/<number>.jpg.
-void read_jpeg_file(SourceFile& file, JpegImages& images) {
+void read_jpeg_file(SourceFile& file, Colours colours, JpegImages& images) {
   const fs::path path = file.name();
   const std::string half = path.parent_path().parent_path().filename().string(),
                     name = path.parent_path().filename().string(), number = path.stem().string();
@@ -111,10 +127,8 @@ void read_jpeg_file(SourceFile& file, JpegImages& images) {
     throw Error(file.where() + " should have 32 x 32 pixels, not " + std::to_string(image.width) +
                 " x " + std::to_string(image.height));
   }
-  std::vector<uint8_t> pixels;
-  for (size_t i = 0; i < image.pixels.size(); i += 3) {
-    pixels.push_back(grey(image.pixels[i], image.pixels[i + 1], image.pixels[i + 2]));
-  }
+  const uint8_t* const first = image.pixels.data();
+  std::vector<uint8_t> pixels = pixels_of(first, first + 1, first + 2, 3, colours);
   auto& of_class = images[half == "test"][static_cast<size_t>(known - kClasses)];
   if (!of_class.emplace(index, std::move(pixels)).second) {
     throw Error(file.where() + ": there are two images of this class with the number " +
@@ -164,7 +178,9 @@ Cifar from_jpeg(const JpegImages& images, std::string labels, const PrepareOptio
           .label = "CIFAR-10 (JPEG)"};
 }
 
-Cifar from_files(const std::map<int64_t, File>& files, const PrepareOptions& options) {
+Cifar from_files(const std::map<int64_t, File>& files, const PrepareOptions& options,
+                 Colours colours) {
+  const auto values = static_cast<size_t>(kPixels * channels_of(colours));  // of an image
   for (int64_t i = 0; i < 6; ++i) {
     if (files.contains(i)) continue;
     throw Error(options.source.string() + " holds no " + kStems[i] +
@@ -177,7 +193,7 @@ Cifar from_files(const std::map<int64_t, File>& files, const PrepareOptions& opt
     Records& records = number < 5 ? cifar.train : cifar.test;
     for (size_t i = 0; i < file.labels.size(); ++i) {
       records.add((number < 5 ? number * kRecordsAFile : 0) + static_cast<int64_t>(i),
-                  file.labels[i], std::span(file.pixels).subspan(i * kPixels, kPixels));
+                  file.labels[i], std::span(file.pixels).subspan(i * values, values));
     }
     official &= file.md5 == kOfficial[number];
     jpeg &= file.md5 == kJpeg[number];
@@ -197,7 +213,7 @@ Cifar from_files(const std::map<int64_t, File>& files, const PrepareOptions& opt
 
 }  // namespace
 
-Cifar read(const PrepareOptions& options) {
+Cifar read(const PrepareOptions& options, Colours colours) {
   const Source source(options.source);
   std::map<int64_t, File> files;
   JpegImages images;
@@ -212,17 +228,17 @@ Cifar read(const PrepareOptions& options) {
             throw Error(file.where() + ": the source holds two files " + kStems[number] +
                         "; give the folder of one of them");
           }
-          files.emplace(number, parse_file(file));
+          files.emplace(number, parse_file(file, colours));
         } else if (base.ends_with(".jpg")) {
           any_image = true;
-          read_jpeg_file(file, images);
+          read_jpeg_file(file, colours, images);
         } else if (base == kLabelOrder) {
           labels = file.read_all(1 << 20);
         }
       },
       visit_options(options));
   if (any_image && files.empty()) return from_jpeg(images, labels, options);
-  return from_files(files, options);
+  return from_files(files, options, colours);
 }
 
 }  // namespace lra::image

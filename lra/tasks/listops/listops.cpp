@@ -135,6 +135,7 @@ std::string words_of(std::span<const uint16_t> ids, std::span<const std::string_
     .vocabulary = kTokens.size(),
     .inputs = 1,
     .length = 2048,
+    .masked_share = 0.1,
     .description = "the value of nested list operations (MIN, MAX, MED, SM) over digits",
     .prepare = prepare_listops,
     .render = render,

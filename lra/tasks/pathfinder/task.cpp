@@ -95,6 +95,7 @@ Task make_task(const Kind& kind, const std::string& title, const std::string& de
           .inputs = 1,
           .length = kind.resolution * kind.resolution,
           .image = true,
+          .masked_share = 0.5,
           .description = description,
           .prepare = [kind](const PrepareOptions& options) { prepare(options, kind); },
           .render = render};

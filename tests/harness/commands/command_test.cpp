@@ -58,8 +58,8 @@ TEST(CommandTest, EveryCommandHasHelpOnStdout) {
         "lra data",        "lra data prepare",    "lra data verify",   "lra data show",
         "lra data export", "lra protocol",        "lra protocol show", "lra protocol diff",
         "lra train",       "lra evaluate",        "lra suite",         "lra profile",
-        "lra report",      "lra attend",          "lra check",         "lra help",
-        "lra completion"}) {
+        "lra tune",        "lra report",          "lra attend",        "lra check",
+        "lra help",        "lra completion"}) {
     EXPECT_EQ(std::ranges::count(seen, command), 1) << command;
   }
 }

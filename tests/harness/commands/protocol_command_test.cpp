@@ -1,6 +1,9 @@
 // lra list protocols, lra protocol show and diff over all protocols, and a user's own.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,6 +33,29 @@ TEST(ProtocolsCommandTest, ShowsEveryTaskOfEveryProtocol) {
         EXPECT_EQ(shown["tasks"][task_name][group], values) << name << " " << task_name;
     }
   }
+}
+
+TEST(ProtocolsCommandTest, ListsEachProtocolOnceUnderItsRegime) {
+  const std::string text = protocol_output({"list", "protocols"});
+  const auto place = [&](const std::string& what) {
+    EXPECT_NE(text.find(what), std::string::npos) << what << "\n" << text;
+    return text.find(what);
+  };
+  std::map<std::string, size_t> headings;
+  for (const auto& [regime, meaning] : kRegimes)
+    headings[regime] = place(fmt::format("Regime {}: {}\n", regime, meaning));
+  for (const std::string& name : protocol_names()) {
+    const size_t at = place("\n" + name + "\n");
+    const size_t own = headings.at(load_protocol(name).regime);
+    for (const auto& [regime, heading] : headings)
+      EXPECT_TRUE(heading <= own || heading > at) << name << " stands under " << regime;
+    EXPECT_LT(own, at) << name;
+  }
+  EXPECT_LT(headings.at("2021"), headings.at("later"));
+  place("Regime recall: no regime of LRA's tables");
+  place("never ranked");
+  for (const json& item : json::parse(protocol_output({"list", "protocols", "--json"})))
+    EXPECT_EQ(item["regime"], load_protocol(item["name"]).regime);
 }
 
 TEST(ProtocolsCommandTest, ShowsChoicesAndEntriesOfVariants) {

@@ -314,7 +314,7 @@ TEST_P(DeadKeysTrap, EverySettingHasAnEffect) {
   const Protocol protocol = load_protocol(GetParam());
   // A deeper recipe is of its own attention: only that has parameters that are trained slowly.
   const std::string attention =
-      protocol.regime == kFirstRegime ? "standard" : protocol.attentions.begin().key();
+      protocol.regime != kLaterRegime ? "standard" : protocol.attentions.begin().key();
   std::set<std::string> dead;
   for (const auto& [key, value] : leaves(protocol.settings)) {
     if (kMayBeDead.contains(key)) continue;

@@ -25,11 +25,11 @@ void make_random_data(const Task& of, const fs::path& out) {
   CounterRandom random(1, 0);
   std::map<std::string, SplitWriter> splits;
   for (const auto& [name, count] : {std::pair{"train", 12}, {"dev", 6}, {"test", 6}}) {
-    SplitWriter writer(of.inputs);
+    SplitWriter writer(of.sequences());
     for (int64_t i = 0; i < count; ++i) {
       size_t length = 0;
-      for (int64_t j = 0; j < of.inputs; ++j) {
-        length = 20 + random.below(40);
+      for (int64_t j = 0; j < of.sequences(); ++j) {
+        if (j % of.channels == 0) length = 20 + random.below(40);
         std::vector<uint16_t> ids(length);
         for (uint16_t& id : ids)
           id = static_cast<uint16_t>(1 + random.below(static_cast<uint32_t>(of.vocabulary) - 1));
@@ -51,8 +51,9 @@ void make_random_data(const Task& of, const fs::path& out) {
                     .generator = "test/1",
                     .vocabulary = of.vocabulary,
                     .classes = of.classes,
-                    .inputs = of.inputs,
+                    .inputs = of.sequences(),
                     .position_labels = of.position_labels};
+  if (of.channels > 1) manifest.options["colours"] = to_string(Colours::rgb);
   write_prepared(out, manifest, splits);
 }
 
@@ -113,7 +114,7 @@ TEST_P(EveryProtocolTask, MakesAModelOfEveryVariant) {
   for (const AttentionEntry* entry : attention_entries()) {
     if (entry->info.peer.empty()) continue;  // registered by another test
     // Deeper recipes are of their own attentions.
-    if (protocol.regime != kFirstRegime && !protocol.attentions.contains(entry->info.name))
+    if (protocol.regime == kLaterRegime && !protocol.attentions.contains(entry->info.name))
       continue;
     const Config config =
         make_config(protocol, task_name, {.name = entry->info.name}, {}, 0, "float32");
@@ -152,6 +153,32 @@ TEST(ProtocolRuns, AnEntryForAVariantIsWhatRuns) {
   EXPECT_EQ(config["model"]["heads"], 1);
   EXPECT_EQ(config["attention"]["options"]["block"], 64);
   EXPECT_EQ(std::ranges::count(config["by_attention"], "optimizer.weight_decay"), 1);
+}
+
+TEST(ProtocolRuns, ImagesInColourTrain) {
+  const Scratch scratch;
+  Task coloured = task("image", Reading{.colours = Colours::rgb});
+  make_random_data(coloured, scratch.path() / "data");
+  std::vector<std::string> sets = kSmall;
+  for (const char* more : {"input.colours=rgb", "model.pixel_means=[0.4914,0.4822,0.4465]",
+                           "model.pixel_sds=[0.247,0.243,0.261]", "optimizer.groups=[]"})
+    sets.emplace_back(more);
+  const TrainRequest request{
+      .config = make_config(load_protocol("s5-2023"), "image",
+                            parse_attention("s5[state=16,blocks=2]"), sets, 0, "float32"),
+      .run = scratch.path() / "run",
+      .data = scratch.path() / "data"};
+  ASSERT_EQ(train(request), Status::ok);
+  const json config = read_json(request.run / kConfigFile);
+  EXPECT_EQ(config["input"]["colours"], "rgb");
+  EXPECT_EQ(config["model"]["pixel_means"], (json{0.4914, 0.4822, 0.4465}));
+  EXPECT_EQ(read_json(request.run / kResultFile)["status"], "ok");
+  // Grey configurations do not read them.
+  TrainRequest grey = request;
+  grey.config.settings.input.colours = Colours::grey;
+  grey.config.settings.model.pixel_means = grey.config.settings.model.pixel_sds = {};
+  grey.run = scratch.path() / "grey";
+  EXPECT_THROW(train(grey), Error);
 }
 
 // Records know what runs did before a setting came, as configurations do: the two lists agree.

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "harness/host/gpu.h"
+#include "harness/training/train_setup.h"
+#include "lra/data/task.h"
 #include "tests/harness/training/train_fixture.h"
 
 namespace lra {
@@ -198,6 +200,33 @@ TEST_F(TrainTest, AFullDiskIsOneErrorAndLeavesNothingHalfWritten) {
     const std::vector<std::string> whole = {"lock", kConfigFile, kMetricsFile, kBestCheckpoint};
     EXPECT_TRUE(std::ranges::count(whole, name) > 0) << name;
   }
+}
+
+TEST(ImageSizes, ImagesThatWouldBeCutUnaskedAreRefused) {
+  Scratch scratch;
+  std::map<std::string, SplitWriter> splits;
+  for (const char* name : kSplits) {
+    splits[name].tokens(std::vector<uint8_t>(64 * 64));
+    splits[name].label(1);
+  }
+  write_prepared(scratch.path(),
+                 {.task = "pathfinder",
+                  .generator = "test/1",
+                  .options = {{"resolution", 64}},
+                  .vocabulary = 256,
+                  .classes = 2},
+                 splits);
+  const PreparedData data = open_data(scratch.path(), "pathfinder", /*check_hashes=*/true);
+  const auto said = [&](const std::vector<std::string>& sets) {
+    const Config config = make_config(load_protocol("lra-strict"), "pathfinder",
+                                      parse_attention("standard"), sets, 0, "float32");
+    return error_text([&] { check_images(data, config); });
+  };
+  EXPECT_EQ(said({}),
+            "the images are 64 x 64 pixels, of which input.length of protocol lra-strict would "
+            "keep the first 1024; give --set input.length=4096, or data of another --resolution");
+  EXPECT_EQ(said({"input.length=4096"}), "(no error)");
+  EXPECT_EQ(said({"input.length=100"}), "(no error)") << "asked for";
 }
 
 }  // namespace

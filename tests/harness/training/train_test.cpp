@@ -127,6 +127,46 @@ TEST_F(TrainTest, TheTestIsOfDevsBestThoughTestRisesAfterIt) {
   EXPECT_EQ(end.test->accuracy, 1);
 }
 
+// Nothing of it is read: it may be broken, or missing.
+TEST_F(TrainTest, WithoutATestTheTestSplitIsNeverOpened) {
+  ASSERT_EQ(run_program(words("tested")).status, 0);
+  const fs::path test = data_ / "listops" / "test.safetensors";
+  const auto untested = [&](const std::string& name) {
+    auto arguments = words(name);
+    arguments.insert(arguments.end(), {"--set", "evaluation.test=false"});
+    const ProgramResult result = run_program(arguments);
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_NE(result.err.find("40 dev, no test\n"), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find("not tested (evaluation.test false)"), std::string::npos)
+        << result.err;
+    EXPECT_FALSE(fs::exists(run(name) / kPredictionsFile));
+    return read_json(run(name) / kResultFile);
+  };
+  write_file(test, "no tensors");
+  const json broken = untested("broken");
+  fs::remove(test);
+  const json missing = untested("missing"), tested = read_json(run("tested") / kResultFile);
+  for (const json& record : {broken, missing}) {
+    EXPECT_EQ(record["status"], "ok");
+    ASSERT_TRUE(record.contains("test"));
+    EXPECT_EQ(record["test"], nullptr);
+    EXPECT_FALSE(record["data"].contains("majority")) << "that of the test split's labels";
+    EXPECT_EQ(record["config"]["evaluation"]["test"], false);
+    for (const char* key : {"dev", "best_step", "left_majority_at"})
+      EXPECT_EQ(record[key], tested[key]) << key;
+    EXPECT_EQ(record["data"]["fingerprint"], tested["data"]["fingerprint"]);
+    EXPECT_EQ(parse_result(record).ending(), "not tested");
+  }
+  const ProgramResult with_test = run_program(words("other"));
+  EXPECT_EQ(with_test.status, 1) << "a run that tests needs it";
+  EXPECT_NE(with_test.err.find(test.string()), std::string::npos) << with_test.err;
+
+  auto chosen_on_test = words("chosen");
+  chosen_on_test.insert(chosen_on_test.end(),
+                        {"--set", "evaluation.test=false", "--set", "evaluation.dev=test"});
+  expect_refusal(chosen_on_test, 2, "evaluation.test false leaves the test split unread");
+}
+
 TEST_F(TrainTest, TheSameSeedGivesTheSameRunAndAnotherSeedAnother) {
   ASSERT_EQ(run_program(words("a")).status, 0);
   ASSERT_EQ(run_program(words("b")).status, 0);

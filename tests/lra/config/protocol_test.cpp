@@ -194,6 +194,51 @@ TEST(ProtocolTest, RefusesWhatItDoesNotKnow) {
             "--set.evaluation: drop_last should be true or false, not 1");
 }
 
+TEST(ProtocolTest, ASettingIsReadByItself) {
+  const auto refused = [](const std::string& text) {
+    return error_text([&] { check_setting(text, "--grid"); });
+  };
+  EXPECT_EQ(refused("optimizer.lr=3e-4"), "(no error)");
+  EXPECT_EQ(refused("optimizer.lrr=1").substr(0, 56),
+            "unknown key 'lrr' in --grid.optimizer; did you mean 'lr'");
+  EXPECT_EQ(refused("optimizer.lr=-1"), "--grid.optimizer: lr should be more than 0, not -1");
+  EXPECT_EQ(refused("optimizer.lr"),
+            "--grid should be key=value, as training.steps=1000, not 'optimizer.lr'");
+  EXPECT_EQ(refused("schedule.warmup=100000"), "(no error)") << "whatever the steps are";
+}
+
+// Under the name that the protocol knows it by, whichever is given.
+TEST(ProtocolTest, SettingsOfAVariantStandInItsEntryAndLoadAgain) {
+  const Scratch scratch;
+  const Protocol before = load_protocol("tay2020");
+  const auto config = [](const Protocol& protocol, const char* task, const char* attention) {
+    return make_config(protocol, task, parse_attention(attention), {}, 0, "float32");
+  };
+  for (const char* given : {"local", "local_tay2020"}) {
+    Protocol changed =
+        with_settings(before, "image", given, {"optimizer.lr=0.02", "training.batch=7"});
+    changed.name = "mine";
+    const std::string file = (scratch.path() / (std::string(given) + ".json")).string();
+    write_json(file, protocol_json(changed));
+    const Protocol after = load_protocol(file);
+    EXPECT_EQ(plain_name(given), "local");
+    const Settings settings = config(after, "image", "local").settings;
+    EXPECT_EQ(settings.optimizer.lr, 0.02);
+    EXPECT_EQ(settings.training.batch, 7);
+    EXPECT_EQ(settings.model.layers, config(before, "image", "local").settings.model.layers)
+        << "what the entry had stays";
+    for (const char* other : {"standard", "sparse"}) {
+      EXPECT_EQ(write_fields(config(after, "image", other).settings),
+                write_fields(config(before, "image", other).settings))
+          << other;
+    }
+    EXPECT_EQ(write_fields(config(after, "text", "local").settings),
+              write_fields(config(before, "text", "local").settings));
+  }
+  EXPECT_EQ(error_text([&] { with_settings(before, "imag", "local", {}); }).substr(0, 57),
+            "unknown task 'imag' in protocol tay2020; did you mean 'im");
+}
+
 // So do options of variants that came later, at what runs did before them.
 TEST(ProtocolTest, WhatRunsDidBeforeAnOptionLeavesTheirIdentity) {
   json earlier;
@@ -262,6 +307,70 @@ TEST_F(ProtocolFileTest, EveryMistakeIsNamed) {
       << error("{\n  \"schema\": oops\n}");
   EXPECT_NE(error_text([] { load_protocol("/no/such.json"); }).find("/no/such.json does not exist"),
             std::string::npos);
+}
+
+// Of its own settings those of a run before are the same where nothing else is said.
+TEST_F(ProtocolFileTest, ARunBeforeHasTheSettingsThatDiffer) {
+  const std::string path = (scratch_.path() / "two.json").string();
+  std::ofstream(path) << R"({"schema": "lra.protocol/1", "name": "two", "extends": "lra-strict",
+    "settings": {"pretraining": {"optimizer": {"lr": 0.01}, "training": {"steps": 3000}}},
+    "tasks": {"listops": {"pretraining": {"training": {"steps": 2000}}}}})";
+  const auto config = [&](const std::vector<std::string>& sets) {
+    return make_config(load_protocol(path), "listops", parse_attention("standard"), sets, 0,
+                       "float32");
+  };
+  const Config second = config({"model.layers=1", "pretraining.training.batch=8"});
+  EXPECT_EQ(second.settings.optimizer.lr, 1e-4);
+  EXPECT_EQ(second.settings.training.objective, Objective::classify);
+  EXPECT_EQ(second.overridden,
+            (std::vector<std::string>{"model.layers", "pretraining.training.batch"}));
+  const Config first = pretraining_config(second);
+  EXPECT_EQ(first.settings.optimizer.lr, 0.01);
+  EXPECT_EQ(first.settings.training.steps, 2000);
+  EXPECT_EQ(first.settings.training.batch, 8);
+  EXPECT_EQ(first.settings.training.objective, Objective::masked);
+  EXPECT_EQ(first.settings.training.masked_share, 0.1);
+  EXPECT_EQ(first.settings.model.layers, 1);
+  EXPECT_TRUE(first.settings.pretraining.empty());
+  EXPECT_EQ(first.overridden,
+            (std::vector<std::string>{"model.layers", "optimizer.lr", "training.batch",
+                                      "training.objective", "training.steps"}));
+  // Another first run is another run.
+  EXPECT_NE(config_identity(config({}).to_json()),
+            config_identity(config({"pretraining.training.steps=2500"}).to_json()));
+  const auto refusal = [&](const std::string& set) { return error_text([&] { config({set}); }); };
+  EXPECT_NE(refusal("pretraining.training.step=5").find("did you mean 'steps'?"),
+            std::string::npos);
+  EXPECT_NE(refusal("pretraining.training.steps=500")
+                .find("pretraining: schedule.warmup (1000) should be less than training.steps"),
+            std::string::npos);
+  EXPECT_NE(refusal("pretraining.training.objective=classify")
+                .find("training.objective should be masked or causal"),
+            std::string::npos);
+  EXPECT_NE(refusal("training.objective=masked").find("protocol two pretrains by itself"),
+            std::string::npos);
+  EXPECT_NE(refusal("pretraining=5").find("pretraining should be a JSON object"),
+            std::string::npos);
+  EXPECT_NE(error(R"({"schema": "lra.protocol/1", "name": "x",
+                      "settings": {"pretraining": {"modell": {}}}})")
+                .find("did you mean 'model'?"),
+            std::string::npos);
+}
+
+// What a run started from is part of what it is by the weights' digest alone.
+TEST(ProtocolTest, TheOriginOfARunIsOfItsIdentityByItsDigest) {
+  Config config = strict_listops();
+  const json alone = config_identity(config.to_json());
+  EXPECT_FALSE(alone.contains("pretrained"));
+  config.pretrained = {{"path", "runs/a"}, {"sha256", "12ab"}, {"seconds", 5.0}};
+  const json here = config_identity(config.to_json());
+  EXPECT_EQ(here.at("pretrained"), "12ab");
+  EXPECT_EQ(config_identity(here), here);
+  EXPECT_EQ(Config::from_json(config.to_json(), "a file").pretrained, config.pretrained);
+  config.pretrained["path"] = "runs/moved";
+  EXPECT_EQ(config_identity(config.to_json()), here);
+  config.pretrained["sha256"] = "34cd";
+  EXPECT_NE(config_identity(config.to_json()), here);
 }
 
 TEST_F(ProtocolFileTest, AProtocolThatExtendsItselfIsRefused) {

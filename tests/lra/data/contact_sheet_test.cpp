@@ -55,6 +55,24 @@ TEST_F(Sheet, DrawsEachPixelEnlargedAndItsLabel) {
   EXPECT_EQ(contact_sheet(three, 40).pixels, sheet.pixels);
 }
 
+TEST_F(Sheet, DrawsColours) {
+  SplitWriter writer(3);
+  for (const uint8_t value : {uint8_t{10}, uint8_t{20}, uint8_t{30}})
+    writer.tokens(std::vector<uint8_t>(1024, value));
+  writer.label(1);
+  const fs::path path = scratch_.path() / "colours.safetensors";
+  writer.write(path, 256);
+  const Image sheet = contact_sheet(Split(path, 3, 10, 256), 1);
+  EXPECT_EQ(sheet.channels, 3);
+  const auto at = [&](int64_t x, int64_t y) {
+    const auto pixel = sheet.pixels.begin() + 3 * (y * sheet.width + x);
+    return std::vector<uint8_t>(pixel, pixel + 3);
+  };
+  EXPECT_EQ(at(8, 8), (std::vector<uint8_t>{10, 20, 30}));
+  EXPECT_EQ(at(8 + 191, 8 + 191), (std::vector<uint8_t>{10, 20, 30}));
+  EXPECT_EQ(at(0, 0), (std::vector<uint8_t>{72, 72, 72}));
+}
+
 TEST_F(Sheet, WhatIsNoSquareIsNamed) {
   EXPECT_EQ(error_text([&] {
               contact_sheet(split({{1, 2, 3}}), 1);

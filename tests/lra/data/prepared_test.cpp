@@ -75,6 +75,24 @@ TEST_F(Prepared, ComesBackAsItWasWritten) {
   EXPECT_EQ(error_text([&] { data.split("val"); }), "unknown split 'val'; valid: train, dev, test");
 }
 
+TEST_F(Prepared, TheTestSplitCanBeLeftUnopened) {
+  write_file(dir_ / "toy" / "test.safetensors", "no tensors");
+  EXPECT_NE(open_error(), "(no error)");
+  const PreparedData data(dir_, "toy", /*check_hashes=*/true, OpenedSplits::all_but_test);
+  EXPECT_EQ(data.split("train").size(), 1);
+  EXPECT_EQ(data.split("dev").size(), 1);
+  EXPECT_EQ(data.manifest().to_json(), read_json(manifest_path_));
+  EXPECT_EQ(error_text([&] { data.split("test"); }),
+            "the test split of toy was not opened, on purpose");
+  EXPECT_EQ(error_text([&] { data.split("val"); }), "unknown split 'val'; valid: train, dev, test");
+  fs::remove(dir_ / "toy" / "test.safetensors");
+  PreparedData(dir_, "toy", /*check_hashes=*/true, OpenedSplits::all_but_test);
+  write_file(dev_, "no tensors");
+  EXPECT_TRUE(error_text([&] {
+                PreparedData(dir_, "toy", /*check_hashes=*/true, OpenedSplits::all_but_test);
+              }).starts_with(dev_.string() + " has SHA-256 "));
+}
+
 TEST_F(Prepared, LabelsMayStandAtPositions) {
   std::map<std::string, SplitWriter> splits;
   for (const char* name : kSplits) {

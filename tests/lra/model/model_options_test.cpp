@@ -67,6 +67,41 @@ TEST(PositionsTest, SinusoidalOnesTellOrder) {
   EXPECT_GT(distance(run(config, batch.tokens, all), run(config, batch.tokens.flip(2), all)), 1e-4);
 }
 
+// Without a parameter or a buffer, and without moving what stands before the layers.
+TEST(PositionsTest, RotaryOnesTellOrder) {
+  Config config = toy_config("standard", 0), none = config;
+  config.settings.model.embedding_sd = none.settings.model.embedding_sd = 1;
+  config.settings.model.positions = Positions::rotary;
+  none.settings.model.positions = Positions::none;
+  const ToyBatch batch;
+  const auto all = torch::ones_like(batch.mask);
+  const auto change = [&](const Config& tried) {
+    return distance(run(tried, batch.tokens, all), run(tried, batch.tokens.flip(2), all));
+  };
+  EXPECT_LT(change(none), 1e-6);
+  EXPECT_GT(change(config), 1e-5);
+  Config slower = config;
+  slower.settings.model.rotary_base = 100;
+  EXPECT_GT(distance(run(slower, batch.tokens, all), run(config, batch.tokens, all)), 1e-6);
+  const auto turned = make_model(config), plain = make_model(none);
+  EXPECT_EQ(turned->parameter_count(), plain->parameter_count());
+  EXPECT_EQ(turned->named_buffers().size(), plain->named_buffers().size());
+  const auto seen = [&](Model& model) { return model.attention_inputs(batch.tokens, all)[0]; };
+  EXPECT_EQ(distance(seen(*turned), seen(*plain)), 0);
+}
+
+TEST(PositionsTest, RotaryOnesAreRefusedWhereNothingTurns) {
+  Config config = toy_config("nystrom[num_landmarks=4]", 0);
+  config.settings.model.positions = Positions::rotary;
+  EXPECT_THROW(make_model(config), UsageError);
+  const auto made = [](const std::string& head_dim) {
+    return make_config(load_protocol("lra-strict"), "listops", parse_attention("standard"),
+                       {"model.positions=rotary", "model.head_dim=" + head_dim}, 0, "float32");
+  };
+  EXPECT_EQ(made("32").settings.model.rotation(), 10000);
+  EXPECT_THROW(made("31"), UsageError);
+}
+
 TEST(PositionsTest, LearnedOnesStartWithTheirOwnDeviation) {
   Config config = toy_config("standard", 0);
   config.settings.input.length = 4000;
@@ -86,7 +121,9 @@ TEST(ClassTokenTest, WhatStandsAtPaddedPositionsChangesNothing) {
   for (const char* attention :
        {"standard", "nystrom[num_landmarks=4,conv_kernel_size=3]", "local[block=4]"}) {
     for (const Positions positions : all_values<Positions>()) {
+      const bool turned = positions == Positions::rotary;
       Config config = cls_config(attention);
+      if (turned && !attention_entry(config.attention.name).info.can_rotate) continue;
       config.settings.model.positions = positions;
       const ToyBatch batch;
       const auto other = torch::where(batch.mask, batch.tokens, torch::full_like(batch.tokens, 6));

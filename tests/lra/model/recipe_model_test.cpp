@@ -68,6 +68,70 @@ TEST(EncoderTest, ReadsPixelsAsNumbers) {
   }
 }
 
+Task coloured_pixels() {
+  Task task = pixels();
+  task.channels = 3;
+  return task;
+}
+
+// Three values a position, each normalised by its own channel.
+TEST(EncoderTest, ReadsColoursOfAPosition) {
+  Config config = recipe(BlockKind::s5);
+  config.settings.model.encoder = Encoding::linear;
+  config.settings.model.pixel_means = {0.4914, 0.4822, 0.4465};
+  config.settings.model.pixel_sds = {0.247, 0.243, 0.261};
+  const auto model = recipe_model(config, coloured_pixels());
+  const torch::Tensor tokens = torch::randint(0, 256, {2, 3, 16}, torch::kLong);
+  const torch::Tensor weight = model->named_parameters()["pixels.weight"],
+                      bias = model->named_parameters()["pixels.bias"];
+  ASSERT_EQ(weight.size(1), 3);
+  const auto number = [](const std::vector<double>& values) {
+    return torch::tensor(values, torch::kDouble);
+  };
+  const torch::Tensor values =
+      (tokens[1].t().to(torch::kDouble) / 255 - number(config.settings.model.pixel_means)) /
+      number(config.settings.model.pixel_sds);  // [16,3]
+  const torch::Tensor expected = torch::matmul(values, weight.t()) + bias;
+  EXPECT_LT(distance(first_rows(config, coloured_pixels(), tokens)[1], expected), 1e-12);
+
+  // All channels of a position are padding together.
+  torch::Tensor mask = torch::ones_like(tokens, torch::kBool);
+  mask.slice(2, 9).fill_(false);
+  const torch::NoGradGuard no_grad;
+  torch::Tensor other = tokens.clone();
+  other.slice(2, 9).fill_(7);
+  const torch::Tensor logits = model->forward(tokens, mask);
+  EXPECT_EQ(logits.sizes(), torch::IntArrayRef({2, 3}));
+  EXPECT_LT(distance(model->forward(other, mask), logits), 1e-12);
+  for (int64_t c = 0; c < 3; ++c) {
+    torch::Tensor changed = tokens.clone();
+    changed[0][c][4] = (changed[0][c][4] + 100).remainder(256);
+    EXPECT_GT(distance(model->forward(changed, mask), logits), 1e-6) << "channel " << c;
+  }
+  EXPECT_THROW(model->forward(tokens.slice(1, 0, 1), mask.slice(1, 0, 1)), c10::Error);
+}
+
+TEST(EncoderTest, RefusesWhatColoursDoNotFit) {
+  Config config = recipe(BlockKind::s5);
+  EXPECT_THROW(recipe_model(config, coloured_pixels()), c10::Error) << "an embedding";
+  config.settings.model.encoder = Encoding::linear;
+  config.settings.model.pixel_means = {0.5, 0.5};
+  EXPECT_THROW(recipe_model(config, coloured_pixels()), c10::Error) << "two means";
+  const auto made = [](std::vector<std::string> sets) {
+    sets.insert(sets.begin(), "input.colours=rgb");
+    return make_config(load_protocol("s5-2023"), "image", parse_attention("s5"), sets, 0,
+                       "float32");
+  };
+  EXPECT_EQ(made({"model.pixel_means=[0.4914,0.4822,0.4465]"}).settings.model.pixel_means.size(),
+            3u);
+  for (const char* set : {"model.pixel_means=[0.5,0.5]", "model.pixel_sds=[0.2,0,0.2]",
+                          "model.pixel_sds=0.2", "model.encoder=embedding", "input.mask=nonzero"})
+    EXPECT_THROW(made({set}), UsageError) << set;
+  EXPECT_THROW(make_config(load_protocol("s5-2023"), "text", parse_attention("s5"),
+                           {"input.colours=rgb"}, 0, "float32"),
+               UsageError);
+}
+
 TEST(EncoderTest, StartsAsItsRecipeHasIt) {
   Config config = recipe(BlockKind::s4);
   config.settings.model.width = 4000;

@@ -23,7 +23,7 @@ bool is_registered_by_a_test(const AttentionEntry& entry) {
 int64_t parameters_of(const Protocol& protocol, const std::string& task_name,
                       const std::string& attention) {
   const Config config = make_config(protocol, task_name, {.name = attention}, {}, 0, "float32");
-  return Model(task(task_name, config.settings.input.brackets), config).parameter_count();
+  return Model(task(task_name, config.settings.input.reading()), config).parameter_count();
 }
 
 // Of standard attention in the sizes that the variant has.
@@ -32,7 +32,7 @@ int64_t parameters_of_standard(const Protocol& protocol, const std::string& task
   Config config = make_config(protocol, task_name, {.name = attention}, {}, 0, "float32");
   config.attention = {.name = "standard"};
   config.attention_options = attention_entry("standard").default_options;
-  return Model(task(task_name, config.settings.input.brackets), config).parameter_count();
+  return Model(task(task_name, config.settings.input.reading()), config).parameter_count();
 }
 
 // Those over it on images, with their parameters and standard's: written down, so that a new one

@@ -75,7 +75,7 @@ std::optional<Exemption> exemption(const Config& config) {
 TEST_P(Reach, EveryVariantsAnswerDependsOnTheMiddleAndOnTheEnd) {
   const auto& [protocol_name, task_name] = GetParam();
   const Protocol protocol = load_protocol(protocol_name);
-  const bool later = protocol.regime != kFirstRegime;  // deeper recipes, of their own attentions
+  const bool later = protocol.regime == kLaterRegime;  // deeper recipes, of their own attentions
   size_t tried = 0;
   for (const AttentionEntry* entry : attention_entries()) {
     if (is_of_a_test(*entry) || (later && !protocol.attentions.contains(entry->info.name)))
@@ -87,7 +87,7 @@ TEST_P(Reach, EveryVariantsAnswerDependsOnTheMiddleAndOnTheEnd) {
     const size_t own = exempt ? positions.size() : 0;
     if (exempt)
       positions.insert(positions.begin(), exempt->positions.begin(), exempt->positions.end());
-    const Task read = task(task_name, config.settings.input.brackets);
+    const Task read = task(task_name, config.settings.input.reading());
     const std::vector<TokenReach> reach = token_reach(read, config, kReachLength, positions);
     // Recurrent mixers start by weighing one token of many little; rounding is below 1e-13.
     const double seen = config.attention.name == "lru" ? 1e-8 : 1e-6;

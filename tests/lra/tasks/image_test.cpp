@@ -138,6 +138,70 @@ TEST_F(Cifar10, ASubsetFollowsTheOfficialSplit) {
   for (int64_t i = 0; i < kCount; ++i) EXPECT_EQ(first_pixel(data.split("test"), i), 35 + i);
 }
 
+// In colour the same samples stand in the same order, three sequences each; grey data stay what
+// they were.
+TEST_F(Cifar10, ColoursAreASequenceAChannel) {
+  std::vector<ArchiveEntry> entries = small(60);
+  for (ArchiveEntry& entry : entries) {
+    for (size_t record = 0; record < 60; ++record) {
+      entry.content[record * 3073 + 1 + 1024 + 3] = static_cast<char>(record);  // green of pixel 3
+      entry.content[record * 3073 + 1 + 2048 + 1023] = static_cast<char>(200);  // blue of the last
+    }
+  }
+  write_archive(archive_, entries);
+  const PreparedData greys = prepare(), colours = prepare({.settings = {{"colours", "rgb"}}});
+  EXPECT_EQ(greys.manifest().inputs, 1);
+  EXPECT_FALSE(greys.manifest().options.contains("colours"));
+  EXPECT_EQ(colours.manifest().inputs, 3);
+  EXPECT_EQ(colours.manifest().options["colours"], "rgb");
+  EXPECT_EQ(colours.manifest().source, greys.manifest().source);
+  EXPECT_NE(colours.manifest().fingerprint(), greys.manifest().fingerprint());
+  for (const char* name : kSplits) {
+    const Split &grey_split = greys.split(name), &split = colours.split(name);
+    ASSERT_EQ(split.size(), grey_split.size()) << name;
+    ASSERT_EQ(split.inputs(), 3);
+    std::vector<std::vector<int64_t>> channels(3, std::vector<int64_t>(kPixels));
+    std::vector<int64_t> greyed(kPixels);
+    for (int64_t i = 0; i < split.size(); ++i) {
+      EXPECT_EQ(split.label(i), grey_split.label(i));
+      for (int64_t c = 0; c < 3; ++c)
+        ASSERT_EQ(split.copy(i, c, kPixels, channels[static_cast<size_t>(c)].data()), kPixels);
+      grey_split.copy(i, 0, kPixels, greyed.data());
+      for (size_t j = 0; j < greyed.size(); ++j) {
+        ASSERT_EQ(greyed[j],
+                  grey(static_cast<uint8_t>(channels[0][j]), static_cast<uint8_t>(channels[1][j]),
+                       static_cast<uint8_t>(channels[2][j])))
+            << name << ", sample " << i << ", pixel " << j;
+      }
+      EXPECT_EQ(channels[2][1023], 200);
+      EXPECT_EQ(channels[0][1023], 0);
+    }
+  }
+  EXPECT_EQ(error_text([&] {
+              prepare({.settings = {{"colours", "red"}}});
+            }),
+            "--set: colours should be one of grey, rgb, not \"red\"");
+}
+
+TEST_F(Cifar10, ColoursAreReadAsTheDataHaveThem) {
+  write_archive(archive_, small(20));
+  prepare();
+  const fs::path out = scratch_.path() / "out1";
+  EXPECT_EQ(
+      error_text([&] {
+        open_data(out, "image", /*check_hashes=*/false, Reading{.colours = Colours::rgb});
+      }),
+      "the images in " + (out / "image").string() +
+          " are grey and input.colours is rgb; give --set input.colours=grey, or data of --set "
+          "colours=rgb");
+  const Task read = task("image", Reading{.colours = Colours::rgb});
+  EXPECT_EQ(read.channels, 3);
+  EXPECT_EQ(read.sequences(), 3);
+  EXPECT_EQ(read.inputs, 1);
+  EXPECT_EQ(error_text([] { task("listops", Reading{.colours = Colours::rgb}); }),
+            "input.colours should be grey: the task listops has no colours");
+}
+
 TEST_F(Cifar10, CountsTakeTheFirstOfEachSplit) {
   write_archive(archive_, small(60));
   const PreparedData all = prepare(), few = prepare({.train = 5, .dev = 2, .test = 3});
@@ -277,6 +341,11 @@ TEST(ImageRealData, TheExactSubsetIsReadAsASubset) {
   EXPECT_EQ(cifar.train.index[1017], 10'000);
   EXPECT_EQ(cifar.train.label[0], 6);  // the frog that everybody knows
   EXPECT_EQ(cifar.train.pixels[0], grey(59, 62, 63));
+  const Cifar coloured = read({.source = archive}, Colours::rgb);
+  ASSERT_EQ(coloured.train.pixels.size(), 3 * cifar.train.pixels.size());
+  EXPECT_EQ(coloured.train.pixels[0], 59);
+  EXPECT_EQ(coloured.train.pixels[kPixels], 62);
+  EXPECT_EQ(coloured.train.pixels[2 * kPixels], 63);
 }
 
 // The same images, unpacked by Pillow and written in the official layout, give these greys.

@@ -11,6 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr Reading kDropped = {.brackets = Brackets::drop};
+
 // Three sources of one data set, rows of expressions and their values.
 class BracketsTrap : public testing::Test {
  protected:
@@ -35,8 +37,8 @@ class BracketsTrap : public testing::Test {
 };
 
 TEST_F(BracketsTrap, DropLeavesOperatorsAndDigits) {
-  const PreparedData data = open_data(data_, "listops", /*check_hashes=*/true, Brackets::drop);
-  const Task read = task("listops", Brackets::drop);
+  const PreparedData data = open_data(data_, "listops", /*check_hashes=*/true, kDropped);
+  const Task read = task("listops", kDropped);
   EXPECT_EQ(read.render(ids_of(data, 0)), "MAX 2 SM 3 4");
   EXPECT_EQ(ids_of(data, 0), (std::vector<uint16_t>{2, 7, 4, 8, 9}));
   // Another tree of the same leaves, whose value is another.
@@ -55,7 +57,7 @@ TEST_F(BracketsTrap, VocabularyIsOfFourteenTokens) {
   EXPECT_EQ(dropped.settings.input.brackets, Brackets::drop);
   EXPECT_EQ(kept.settings.input.brackets, Brackets::keep);
   const auto rows = [](const Config& config) {
-    const Model model(task("listops", config.settings.input.brackets), config);
+    const Model model(task("listops", config.settings.input.reading()), config);
     return model.named_parameters()["tokens.weight"].size(0);
   };
   EXPECT_EQ(rows(dropped), 15);
@@ -70,7 +72,7 @@ TEST_F(BracketsTrap, VocabularyIsOfFourteenTokens) {
 // Nothing that belongs to one reading is taken for the other's.
 TEST_F(BracketsTrap, FingerprintAndNameTellTheReadingsApart) {
   const PreparedData kept = open_data(data_, "listops", /*check_hashes=*/true),
-                     dropped = open_data(data_, "listops", /*check_hashes=*/true, Brackets::drop);
+                     dropped = open_data(data_, "listops", /*check_hashes=*/true, kDropped);
   EXPECT_EQ(kept.manifest().fingerprint(),
             Manifest::read(data_ / "listops/manifest.json").fingerprint());
   EXPECT_NE(dropped.manifest().fingerprint(), kept.manifest().fingerprint());

@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <set>
+#include <span>
 
 #include "attention_variants/base/files.h"
 #include "lra/data/task.h"
@@ -283,6 +285,25 @@ TEST(Pathfinder, TheDataOfASeedNeverChange) {
   EXPECT_EQ(
       fingerprint_of({.out = scratch.path(), .seed = 0, .train = 6, .dev = 1, .test = 1}, "pathx"),
       "c17271d5214be2bd8d8f85f9e9f8ba9c4df8af2ed51d566278db8ae5aadf454c");
+  EXPECT_EQ(fingerprint_of({.out = scratch.path() / "256",
+                            .seed = 0,
+                            .train = 6,
+                            .dev = 2,
+                            .test = 2,
+                            .resolution = 256}),
+            "94ff785e4ee00808b01dfac3c3abbf05ce70f16fc99207c629a62670062d08c1");
+  const PreparedData data = open_data(scratch.path() / "256", "pathfinder", /*check_hashes=*/true);
+  const Split& train = data.split("train");
+  std::vector<int64_t> pixels(256 * 256);
+  for (int64_t i = 0; i < train.size(); ++i) {
+    ASSERT_EQ(train.length(i), 65'536);
+    ASSERT_EQ(train.copy(i, 0, 65'536, pixels.data()), 65'536);
+    const auto row = [&](int64_t y) { return std::span(pixels).subspan(256 * y, 256); };
+    EXPECT_EQ(std::ranges::max(pixels), 255) << "a disc";
+    // Paddles keep 22 pixels from the border; discs reach 5 beyond the ends of curves.
+    EXPECT_EQ(std::ranges::max(row(0)), 0);
+    EXPECT_EQ(std::ranges::max(row(15)), 0);
+  }
 }
 
 TEST(Pathfinder, PreparedDataSayWhatTheyAre) {

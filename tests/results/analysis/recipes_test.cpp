@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "results/analysis/accuracy_cells.h"
 #include "results/statistics/statistics.h"
+#include "results/tables/accuracy_table.h"
+#include "results/tables/summary_table.h"
 #include "tests/results/examples.h"
 
 namespace lra {
@@ -45,8 +50,82 @@ TEST(Recipes, ALaterRegimeIsNamedAndRankedApart) {
   const std::vector<std::string> tasks{results[0].task};
   const size_t later = groups[1].protocol == "s5-2023" ? 1 : 0;
   EXPECT_NE(recipe_title(groups[later]).find("protocol s5-2023 (regime later)"), std::string::npos);
-  EXPECT_EQ(recipe_title(groups[1 - later]).find("regime"), std::string::npos);
+  EXPECT_NE(recipe_title(groups[1 - later]).find("protocol lra-strict (regime 2021)"),
+            std::string::npos)
+      << "beside another";
+  const std::vector<Result> alone{results[0]};
+  EXPECT_EQ(recipe_title(group_by_recipe(alone)[0]).find("regime"), std::string::npos);
   EXPECT_NE(recipe_notes(groups[later], tasks).front().find("ranked with results of regime 2021"),
+            std::string::npos);
+}
+
+// A user's protocol may have had one regime and then another: its name alone holds nothing apart.
+std::vector<Result> planted_mixture() {
+  std::vector<Result> results{example_result("standard", 0, 700), example_result("nystrom", 0, 741),
+                              example_result("s4d", 0, 1200)};
+  results[2].regime = "later";
+  return results;
+}
+
+TEST(Recipes, RegimesShareNoTableRankOrPublishedRow) {
+  const std::vector<Result> results = planted_mixture();
+  const auto groups = group_by_recipe(results);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].regime, "2021");
+  EXPECT_EQ(groups[1].regime, "later");
+  EXPECT_NE(nearest(groups[0], published()), nullptr);
+  EXPECT_EQ(nearest(groups[1], published()), nullptr);
+  const std::vector<Table> tables = accuracy_tables(results);
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_EQ(tables[1].rows.front().front(), "s4d");
+  EXPECT_TRUE(tables[1].bold.empty()) << "alone it is no best";
+  ASSERT_EQ(tables[0].bold.size(), 1u);
+  EXPECT_EQ(tables[0].rows[tables[0].bold.begin()->first][0], "nystrom");
+  for (const Table& table : difference_tables(results)) {
+    for (const auto& row : table.rows) EXPECT_NE(row[1], "s4d") << table.title;
+  }
+  for (const auto& [table, why] : {std::pair(tables[0], "regime 2021: shallow encoders"),
+                                   {tables[1], "regime later: deeper models"}}) {
+    const auto says = [begin = std::string(why)](const std::string& note) {
+      return note.starts_with(begin);
+    };
+    EXPECT_EQ(std::ranges::count_if(table.notes, says), 1) << why;
+  }
+}
+
+TEST(Recipes, LongFormsHaveAColumnOfRegimes) {
+  const std::vector<Result> results = planted_mixture();
+  for (const Table& table : {accuracy_long(results), results_long(results)}) {
+    ASSERT_EQ(table.columns.back().header, "regime");
+    std::multiset<std::string> found;
+    for (const auto& row : table.rows) found.insert(row.back());
+    EXPECT_EQ(found, (std::multiset<std::string>{"2021", "2021", "later"})) << table.title;
+  }
+}
+
+TEST(Recipes, TheSummarySaysWhyRegimesStandApart) {
+  const auto said = [](const std::vector<Result>& results) {
+    Records records;
+    records.results = results;
+    std::string text;
+    for (const auto& row : summary_table(records).rows) {
+      if (row[0] == "regimes") text += row[1];
+    }
+    return text;
+  };
+  EXPECT_EQ(said(planted_mixture()).substr(0, 26), "2021, later: other models,");
+  EXPECT_EQ(said({example_result()}), "");
+}
+
+TEST(Recipes, RecallIsNoRegimeOfThatTable) {
+  Result r = example_result("standard");
+  r.protocol = "recall";
+  r.regime = "2021";  // as its records had it once
+  const std::vector<Result> results{parse_result(make_result(r))};
+  const auto groups = group_by_recipe(results);
+  EXPECT_EQ(groups[0].regime, "recall");
+  EXPECT_NE(recipe_title(groups[0]).find("protocol recall (regime recall)"), std::string::npos);
+  EXPECT_NE(recipe_notes(groups[0], {"listops"}).front().find("in no table of LRA's"),
             std::string::npos);
 }
 
@@ -74,6 +153,54 @@ TEST(Recipes, SayWhetherPositionsReadLaterOnes) {
     EXPECT_TRUE(holds(title(at_positions, true), "causal"));
     EXPECT_FALSE(holds(title(at_positions, true), "bidirectional"));
   }
+}
+
+// What a run started from is another recipe; which run it was is not.
+TEST(Recipes, RunsThatStartFromWeightsAreApartFromOthers) {
+  std::vector<Result> results;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    results.push_back(example_result("nystrom", seed));
+    if (seed == 0) continue;
+    results.back().pretrained = PretrainingRecord{.path = "runs/" + std::to_string(seed),
+                                                  .sha256 = std::string(64, 'b'),
+                                                  .objective = seed == 3 ? "causal" : "masked",
+                                                  .step = 100 * static_cast<int64_t>(seed),
+                                                  .steps = 500,
+                                                  .samples = 16000,
+                                                  .seconds = 80.0 * static_cast<double>(seed)};
+  }
+  const auto groups = group_by_recipe(results);
+  ASSERT_EQ(groups.size(), 3u);
+  std::map<std::string, size_t> sizes;
+  for (const RecipeGroup& group : groups) {
+    const std::string title = recipe_title(group);
+    const size_t at = title.find("pretrained");
+    const std::string stage = at == std::string::npos ? "" : title.substr(at, 19);
+    sizes[stage] = group.results.size();
+    const std::vector<std::string> notes = recipe_notes(group, {"listops"});
+    EXPECT_EQ(notes.front().starts_with("pretrained: "), !stage.empty()) << notes.front();
+    if (stage == "pretrained (masked)") {
+      EXPECT_TRUE(contains(notes.front(), "500 steps, 16000 samples and 120 s")) << notes.front();
+    }
+  }
+  EXPECT_EQ(sizes, (std::map<std::string, size_t>{
+                       {"", 1}, {"pretrained (masked)", 2}, {"pretrained (causal)", 1}}));
+}
+
+TEST(Recipes, AccuraciesOfTokensAreNamed) {
+  std::vector<Result> results{example_result(), example_result()};
+  results[1].metric = "masked_token_accuracy";
+  results[1].config["training"]["objective"] = "masked";
+  const auto groups = group_by_recipe(results);
+  ASSERT_EQ(groups.size(), 2u);
+  size_t named = 0;
+  for (const RecipeGroup& group : groups) {
+    const bool tokens = !group.results.front()->metric.empty();
+    EXPECT_EQ(contains(recipe_title(group), ", objective masked"), tokens);
+    const std::vector<std::string> notes = recipe_notes(group, {"listops"});
+    named += contains(notes.front(), "masked_token_accuracy") ? 1 : 0;
+  }
+  EXPECT_EQ(named, 1u);
 }
 
 TEST(Recipes, CellsOfPositionsHaveTheIntervalOfSamples) {

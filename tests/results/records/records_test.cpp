@@ -31,6 +31,39 @@ TEST(Records, AResultComesBackAsItWasWritten) {
   }
 }
 
+TEST(Records, ARunThatWasNotToBeTestedNeedsNoTest) {
+  Result r = example_result();
+  r.dev = r.test;
+  r.test.reset();
+  EXPECT_EQ(refusal(make_result(r)), "field 'test' is missing");
+  r.config["evaluation"] = {{"test", true}};
+  EXPECT_EQ(refusal(make_result(r)), "field 'test' is missing");
+  r.config["evaluation"]["test"] = false;
+  const json written = make_result(r);
+  ASSERT_TRUE(written.contains("test"));
+  EXPECT_EQ(written["test"], nullptr);
+  const Result read = parse_result(json::parse(written.dump()));
+  EXPECT_EQ(make_result(read), written);
+  EXPECT_EQ(read.ending(), "not tested");
+  EXPECT_EQ(example_result().ending(), "ok");
+}
+
+TEST(Records, AResultSaysWhatItStartedFromAndWhatItsAccuraciesAre) {
+  Result r = example_result();
+  EXPECT_FALSE(make_result(r).contains("pretrained"));
+  EXPECT_FALSE(make_result(r).contains("metric"));
+  r.metric = "next_token_accuracy";
+  r.pretrained = example_pretraining();
+  const json written = make_result(r);
+  EXPECT_EQ(make_result(parse_result(json::parse(written.dump()))), written);
+  EXPECT_EQ(written["metric"], "next_token_accuracy");
+  EXPECT_EQ(written["pretrained"]["left"], json({"classifier.0.weight", "hidden"}));
+  EXPECT_EQ(written["pretrained"]["total_steps"], 1500);
+  json broken = written;
+  broken["pretrained"].erase("sha256");
+  EXPECT_TRUE(contains(refusal(broken), "pretrained.sha256"));
+}
+
 TEST(Records, AResultSaysHowManyProcessesTrained) {
   Result r = example_result();
   EXPECT_FALSE(make_result(r)["training"].contains("processes"));

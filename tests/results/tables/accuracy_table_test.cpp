@@ -333,5 +333,24 @@ TEST(LongForms, HoldEveryRunAndEveryCell) {
   }
 }
 
+TEST(LongForms, SayWhatWeightsWereTrainedForBefore) {
+  std::vector<Result> results{example_result("nystrom", 0), example_result("nystrom", 1)};
+  results[1].pretrained = example_pretraining();
+  const Table runs = results_long(results), cells = accuracy_long(results);
+  const auto column = [](const Table& table, const std::string& name) {
+    std::vector<std::string> found;
+    for (size_t i = 0; i < table.columns.size(); ++i) {
+      if (table.columns[i].header != name) continue;
+      for (const auto& row : table.rows) found.push_back(row[i]);
+    }
+    std::ranges::sort(found);
+    return found;
+  };
+  for (const Table& table : {runs, cells})
+    EXPECT_EQ(column(table, "pretrained"), (std::vector<std::string>{"", "masked"}));
+  EXPECT_EQ(column(runs, "total_steps"), (std::vector<std::string>{"", "1500"}));
+  EXPECT_EQ(column(runs, "total_seconds"), (std::vector<std::string>{"", "180.5"}));
+}
+
 }  // namespace
 }  // namespace lra

@@ -1,0 +1,151 @@
+// lra tune: a search over a grid of settings that costs every attention the same, on dev alone.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "harness/commands/commands.h"
+#include "harness/commands/suite_options.h"
+#include "harness/host/progress.h"
+#include "harness/host/runtime.h"
+#include "harness/host/signals.h"
+#include "harness/suite/cell.h"
+#include "harness/tune/choose.h"
+#include "harness/tune/search.h"
+#include "lra/data/task.h"
+
+namespace lra {
+namespace {
+
+struct TuneOptions {
+  std::string task;
+  std::vector<std::string> grid;
+  SuiteOptions cells;  // what it has in common with lra suite
+};
+
+tune::TuneRequest tune_request(const TuneOptions& given, const suite::RunnerOptions& runner) {
+  const SuiteOptions& options = given.cells;
+  const std::string& device = runner.devices.front();
+  return {.task = task(given.task).name,
+          .attentions = parse_attentions(options.attentions),
+          .seeds = parse_seeds(options.seeds),
+          .protocol = options.protocol,
+          .sets = options.sets,
+          .points = tune::grid_points(given.grid, options.sets),
+          .data = options.data,
+          .out = options.out,
+          .device = device.substr(0, device.find(':')),
+          .dtype = options.dtype,
+          .threads = cell_threads(runner),
+          .threads_given = options.threads > 0};
+}
+
+void print_plan(const tune::Search& search) {
+  print_table(tune::score_table(tune::file_of(search)));
+  const size_t cells = search.suite.cells.size(), open = suite::open_cells(search.suite).size();
+  fmt::print("{} cell{}: {} ended, {} to run\n", cells, cells == 1 ? "" : "s", cells - open, open);
+}
+
+// An attention without a point to choose leaves the protocol unwritten: it would be tuned in part.
+void write_choice(const tune::TuneFile& file, const std::filesystem::path& out) {
+  if (file.chosen.size() < file.attentions.size()) return;
+  for (const tune::ChosenPoint& chosen : file.chosen) {
+    if (runs_by_name(parse_attention(chosen.attention).name)) continue;
+    host::say(fmt::format("{}: --set {}; a protocol has no entry for an attention from a file",
+                          chosen.attention, fmt::join(chosen.point, " --set ")));
+  }
+  if (const auto path = tune::write_protocol(file, out))
+    host::say(fmt::format("the protocol with what was chosen: --protocol {}", path->string()));
+}
+
+// Throws where a cell failed, or an attention is without a choice. That a rate is too high for an
+// attention is a finding of the search.
+void check_end(const tune::TuneFile& file) {
+  const auto failed = std::ranges::count_if(file.cells, [](const tune::TunedCell& cell) {
+    return cell.status != Status::ok && cell.status != Status::diverged &&
+           cell.status != Status::pending;
+  });
+  if (failed > 0) {
+    throw Error(
+        fmt::format("{} of {} cells ended neither as ok nor as diverged; see the table and their "
+                    "result.json; the same command takes up again those that crashed",
+                    failed, file.cells.size()));
+  }
+  std::vector<std::string> without = file.attentions;
+  std::erase_if(without, [&](const std::string& attention) {
+    return std::ranges::count(file.chosen, attention, &tune::ChosenPoint::attention) > 0;
+  });
+  if (!without.empty()) {
+    throw Error(fmt::format(
+        "nothing is chosen for {}: no point has all of its seeds ok; try another --grid",
+        fmt::join(without, ", ")));
+  }
+}
+
+void run_tune(const TuneOptions& options) {
+  host::stop_at_signals();
+  suite::RunnerOptions runner = runner_of(options.cells);
+  runner.go_on = "the same command";
+  for (const std::string& device : runner.devices) host::parse_device(device);
+  tune::Search search = tune::plan_search(tune_request(options, runner));
+  if (options.cells.dry_run) return print_plan(search);
+  tune::record_search(search);
+  const int64_t threads = search.request.threads;
+  if (threads != cell_threads(runner)) {
+    host::say(fmt::format("cells run with {} thread{} each, as the search began", threads,
+                          threads == 1 ? "" : "s"));
+  }
+  tune::run_search(search, runner);
+  const tune::TuneFile file = tune::record_search(search);
+  print_table(tune::score_table(file));
+  write_choice(file, search.request.out);
+  check_end(file);
+}
+
+void add_tune_options(CLI::App& command, TuneOptions& options) {
+  SuiteOptions& cells = options.cells;
+  cells.command = &command;
+  cells.seeds = "0,1";
+  cells.data = "data";
+  command.add_option("--task", options.task, "Task; see lra list tasks")->required();
+  command.add_option("--attentions", cells.attentions, "Comma list, each with the same cells")
+      ->required();
+  command
+      .add_option("--grid", options.grid,
+                  "Values of a setting to try, as optimizer.lr=1e-4,3e-4,1e-3 (repeatable: all "
+                  "against all)")
+      ->required()
+      ->allow_extra_args(false);
+  command.add_option("--seeds", cells.seeds, "Of every point: comma list with ranges, as 0-4,7")
+      ->capture_default_str();
+  command.add_option("--protocol", cells.protocol, "Protocol, or a path to one")
+      ->capture_default_str();
+  command
+      .add_option("--set", cells.sets,
+                  "Override at every point, as training.steps=1000 (repeatable)")
+      ->allow_extra_args(false);
+  command
+      .add_option("--data", cells.data,
+                  "Folder of lra data prepare --out; the test split is never opened")
+      ->capture_default_str();
+  command
+      .add_option("--out", cells.out,
+                  "Folder for everything. The same command goes on with it, with another --grid it "
+                  "adds cells; any number may run at a time")
+      ->required();
+  command.add_flag("--dry-run", cells.dry_run,
+                   "Print the points and what is known of them; run and write nothing");
+}
+
+}  // namespace
+
+void add_tune_command(CLI::App& app) {
+  auto* command = app.add_subcommand(
+      "tune", "Choose settings of each attention on dev, by a grid that costs all the same");
+  auto options = std::make_shared<TuneOptions>();
+  add_tune_options(*command, *options);
+  add_runner_options(*command, options->cells);
+  command->callback([options] { run_tune(*options); });
+}
+
+}  // namespace lra

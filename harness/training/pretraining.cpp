@@ -1,0 +1,208 @@
+#include "harness/training/pretraining.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "attention_variants/base/files.h"
+#include "attention_variants/base/json_text.h"
+#include "harness/processes/processes.h"
+#include "harness/training/console.h"
+#include "harness/training/run_folder.h"
+
+namespace lra {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// The best checkpoint of a run folder, or the file itself.
+fs::path checkpoint_of(const fs::path& given) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error("--init-from " + given.string() + ": " + what);
+  };
+  if (fs::is_regular_file(given)) return given;
+  if (!fs::is_directory(given)) refuse("there is no such run folder or checkpoint");
+  const fs::path best = given / kBestCheckpoint;
+  if (!fs::exists(best)) {
+    refuse(std::string("it has no ") + kBestCheckpoint +
+           " (yet); give the folder of a run that has evaluated, or a checkpoint");
+  }
+  return best;
+}
+
+// How far its run had come, which may be beyond the best step.
+TrainState progress_of(const fs::path& given, const Checkpoint& checkpoint) {
+  const fs::path last = given / kLastCheckpoint;
+  return fs::is_directory(given) && fs::exists(last) ? read_checkpoint(last).at : checkpoint.at;
+}
+
+// The effective options but for the place of a file, which its SHA-256 stands for.
+json own_options(const json& identity) {
+  json options = identity.value(json::json_pointer("/attention/options"), json::object());
+  if (options.contains("sha256")) options.erase("file");
+  return options;
+}
+
+// Throws where the weights would be read as what they are not.
+void check_same_model(const std::string& path, const json& there, const json& here) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(fmt::format("--init-from {}: {}", path, what));
+  };
+  const auto text = [](const json& config, const char* at) {
+    return config.value(json::json_pointer(at), std::string());
+  };
+  const std::string task = text(there, "/task"), attention = text(there, "/attention/name");
+  if (task != text(here, "/task")) {
+    refuse(fmt::format("it was trained on {}, whose tokens are not those of {}; give a run of {}",
+                       task, text(here, "/task"), text(here, "/task")));
+  }
+  if (attention != text(here, "/attention/name")) {
+    refuse(fmt::format("its attention is {}, not {}; give --attention {}, or another run",
+                       attention, text(here, "/attention/name"), attention));
+  }
+  const std::string different = differences_text(own_options(there), own_options(here));
+  if (!different.empty()) {
+    refuse(fmt::format("its {} has other options ({}); give the same", attention, different));
+  }
+}
+
+PretrainingRecord record_of(const fs::path& given, const Checkpoint& checkpoint) {
+  const TrainState at = progress_of(given, checkpoint);
+  const json& config = checkpoint.config;
+  PretrainingRecord record;
+  record.path = given.string();
+  record.sha256 = checkpoint.sha256;
+  record.objective =
+      config.value(json::json_pointer("/training/objective"), to_string(Objective::classify));
+  record.step = checkpoint.at.step;
+  record.steps = at.step;
+  record.samples = at.step * config.value(json::json_pointer("/training/batch"), int64_t{0});
+  record.seconds = at.seconds;
+  return record;
+}
+
+PretrainingRecord recorded(const json& value, const fs::path& file) {
+  try {
+    return parse_pretraining_record(value);
+  } catch (const std::runtime_error& error) {
+    throw Error(file.string() + ": " + error.what());
+  }
+}
+
+bool is_head(const std::string& name) { return name.starts_with("classifier."); }
+
+// Of the objective, and so of one side alone.
+bool may_lack(const std::string& name) { return is_head(name) || name == "hidden"; }
+
+std::map<std::string, torch::Tensor> state_of(const Model& model) {
+  std::map<std::string, torch::Tensor> state;
+  for (const auto& item : model.named_parameters()) state[item.key()] = item.value();
+  for (const auto& item : model.named_buffers()) state[item.key()] = item.value();
+  return state;
+}
+
+std::string kind_of(const torch::Tensor& tensor) {
+  return fmt::format("{} {}", shape_text(tensor), torch::toString(tensor.scalar_type()));
+}
+
+// A result of the run that never came to be, as the one before it failed.
+void write_failure(const TrainRequest& request, const fs::path& first) {
+  Result result = read_result(first / kResultFile);
+  result.reason = fmt::format("{}: {}", kPretrainingFolder, result.reason);
+  write_json(request.run / kResultFile, make_result(result), Links::replace);
+}
+
+}  // namespace
+
+std::optional<Origin> origin_of(const TrainRequest& request) {
+  const fs::path& given = request.init_from;
+  if (given.empty()) return std::nullopt;
+  const fs::path config_file = request.run / kConfigFile;
+  if (request.resume == Resume::yes && has_begun(request.run) && fs::exists(config_file)) {
+    const json saved = read_json(config_file);
+    const json before = saved.is_object() ? saved.value("pretrained", json::object()) : json();
+    if (before.is_object() && before.value("path", std::string()) == given.string())
+      return Origin{.record = recorded(before, config_file), .checkpoint = std::nullopt};
+    if (!fs::exists(given)) {
+      throw Error(fmt::format(
+          "{} holds a run that did not start from {}; use the same options, another --run folder, "
+          "or --overwrite",
+          request.run.string(), given.string()));
+    }
+  }
+  Checkpoint checkpoint = read_checkpoint(checkpoint_of(given));
+  check_same_model(given.string(), config_identity(checkpoint.config),
+                   config_identity(request.config.to_json()));
+  PretrainingRecord record = record_of(given, checkpoint);
+  return Origin{.record = std::move(record), .checkpoint = std::move(checkpoint)};
+}
+
+TrainRequest with_origin(TrainRequest request, const std::optional<Origin>& origin) {
+  if (origin) request.config.pretrained = make_pretraining_record(origin->record);
+  return request;
+}
+
+void start_from(Origin& origin, Model& model, Config& config) {
+  const std::string where = "--init-from " + origin.record.path;
+  constexpr std::string_view kPrefix = "model.";
+  std::map<std::string, torch::Tensor> here = state_of(model);
+  PretrainingRecord& record = origin.record;
+  record.taken = record.left = record.fresh = {};
+  const auto refuse = [&](const std::string& what) {
+    throw Error(where + ": " + what + "; give the settings of model and input that it had");
+  };
+  for (const auto& [stored, tensor] : origin.checkpoint.value().file.tensors) {
+    if (!stored.starts_with(kPrefix)) continue;
+    const std::string name = stored.substr(kPrefix.size());
+    const auto at = here.find(name);
+    if (is_head(name) || (at == here.end() && may_lack(name))) {
+      record.left.push_back(name);
+      continue;
+    }
+    if (at == here.end()) refuse("this model has no tensor " + name);
+    if (at->second.sizes() != tensor.sizes() || at->second.scalar_type() != tensor.scalar_type()) {
+      refuse(fmt::format("its tensor {} is {}, that of this model {}", name, kind_of(tensor),
+                         kind_of(at->second)));
+    }
+    assign_tensor(at->second, tensor, name, where);
+    record.taken.push_back(name);
+    here.erase(at);
+  }
+  for (const auto& [name, tensor] : here) {
+    if (!may_lack(name)) refuse("it has no tensor " + name + ", which this model has");
+    record.fresh.push_back(name);
+  }
+  config.pretrained = make_pretraining_record(record);
+  say_origin(record);
+  origin.checkpoint.reset();
+}
+
+Status train(const TrainRequest& request) {
+  if (request.config.settings.pretraining.empty()) return train_run(request);
+  if (!request.init_from.empty()) {
+    throw UsageError("--init-from is of runs without pretraining of their own; protocol " +
+                     request.config.protocol + " has it in its settings (pretraining)");
+  }
+  TrainRequest second = request;
+  second.init_from = request.run / kPretrainingFolder;
+  if (request.resume == Resume::yes && has_begun(request.run)) return train_run(second);
+  if (request.resume != Resume::yes) {
+    // What the folder holds is refused, or removed, before the first of two runs.
+    on_rank_zero(request.processes, [&] {
+      const RunFolder cleared(request.run, json::object(), request.resume, Access::write);
+    });
+  }
+  TrainRequest first = request;
+  first.config = pretraining_config(request.config);
+  first.run = second.init_from;
+  if (!first.event_files.empty()) first.event_files /= kPretrainingFolder;
+  const Status status = train_run(first);
+  if (status == Status::ok) return train_run(second);
+  on_rank_zero(request.processes, [&] { write_failure(request, first.run); });
+  return status;
+}
+
+}  // namespace lra

@@ -1,0 +1,106 @@
+#include "harness/tune/grid.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "attention_variants/base/text.h"
+#include "lra/config/protocol.h"
+
+namespace lra::tune {
+namespace {
+
+constexpr const char* kForm = "key=value,value, as optimizer.lr=1e-4,3e-4";
+
+// One word of --grid.
+struct Axis {
+  std::string key;
+  Point words;  // "key=value", one a value
+};
+
+std::string key_of(const std::string& word) { return word.substr(0, word.find('=')); }
+
+// One is the other, or the group that it is in.
+bool is_within(const std::string& a, const std::string& b) {
+  return a == b || a.starts_with(b + ".") || b.starts_with(a + ".");
+}
+
+void check_free(const std::string& key, const char* option) {
+  if (key != kTested) return;
+  throw UsageError(fmt::format(
+      "{} {}: a search chooses on dev alone and leaves the test split unread, so that it sets this "
+      "itself; leave it out",
+      option, key));
+}
+
+Axis axis_of(const std::string& word) {
+  const size_t equals = word.find('=');
+  if (equals == std::string::npos || equals == 0)
+    throw UsageError(fmt::format("--grid should be {}, not '{}'", kForm, word));
+  Axis axis{.key = word.substr(0, equals), .words = {}};
+  check_free(axis.key, "--grid");
+  const std::string values = word.substr(equals + 1);
+  if (values.empty())
+    throw UsageError(fmt::format("--grid {} names no value; it should be {}", axis.key, kForm));
+  for (const std::string& text : split_at_commas(values)) {
+    if (text.empty()) {
+      throw UsageError(fmt::format("--grid {}: a value is missing between commas; it should be {}",
+                                   axis.key, kForm));
+    }
+    const json value = value_from_text(text);
+    const std::string one = axis.key + "=" + (value.is_string() ? text : value.dump());
+    check_setting(one, "--grid");
+    if (std::ranges::count(axis.words, one) > 0)
+      throw UsageError(fmt::format("--grid {} names the value {} twice", axis.key, text));
+    axis.words.push_back(one);
+  }
+  return axis;
+}
+
+std::vector<Axis> axes_of(const std::vector<std::string>& words,
+                          const std::vector<std::string>& sets) {
+  for (const std::string& set : sets) check_free(key_of(set), "--set");
+  std::vector<Axis> axes;
+  for (const std::string& word : words) {
+    Axis axis = axis_of(word);
+    for (const Axis& other : axes) {
+      if (is_within(axis.key, other.key)) {
+        throw UsageError(fmt::format("--grid gives {} twice; write all of its values in one",
+                                     std::max(axis.key, other.key)));
+      }
+    }
+    for (const std::string& set : sets) {
+      if (is_within(axis.key, key_of(set))) {
+        throw UsageError(fmt::format(
+            "--set {} and --grid {} give the same setting; leave one of them out", set, word));
+      }
+    }
+    axes.push_back(std::move(axis));
+  }
+  return axes;
+}
+
+}  // namespace
+
+std::string point_text(const Point& point) { return fmt::format("{}", fmt::join(point, ", ")); }
+
+std::vector<Point> grid_points(const std::vector<std::string>& words,
+                               const std::vector<std::string>& sets) {
+  std::vector<Point> points(1);
+  for (const Axis& axis : axes_of(words, sets)) {
+    std::vector<Point> longer;
+    for (const Point& point : points) {
+      for (const std::string& word : axis.words) {
+        longer.push_back(point);
+        longer.back().push_back(word);
+      }
+    }
+    points = std::move(longer);
+  }
+  if (points.front().empty())
+    throw UsageError(fmt::format("--grid names no setting; it should be {}", kForm));
+  return points;
+}
+
+}  // namespace lra::tune

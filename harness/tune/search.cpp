@@ -1,0 +1,293 @@
+#include "harness/tune/search.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "attention_variants/base/file_errors.h"
+#include "attention_variants/base/files.h"
+#include "attention_variants/base/json_text.h"
+#include "harness/host/folder_lock.h"
+#include "harness/host/runtime.h"
+#include "harness/suite/cell.h"
+#include "harness/suite/heartbeat.h"
+#include "harness/training/run_folder.h"
+#include "harness/tune/choose.h"
+#include "lra/data/task.h"
+
+namespace lra::tune {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A protocol has one entry a variant, and none for an attention from a file.
+void check_attentions(const std::vector<AttentionSpec>& attentions) {
+  std::map<std::string, std::string> entries;  // name -> the attention that has it
+  for (const AttentionSpec& attention : attentions) {
+    const std::string text = attention.text();
+    const std::string entry = runs_by_name(attention.name) ? plain_name(attention.name) : text;
+    const auto [it, fresh] = entries.emplace(entry, text);
+    if (fresh) continue;
+    if (it->second == text) throw UsageError("--attentions names " + text + " twice");
+    throw UsageError(
+        fmt::format("--attentions: {} and {} have one entry of a protocol, which cannot hold what "
+                    "is chosen for "
+                    "both; give each an --out folder of its own",
+                    it->second, text));
+  }
+}
+
+void check_seeds(const std::vector<uint64_t>& seeds) {
+  std::set<uint64_t> known;
+  for (const uint64_t seed : seeds) {
+    if (!known.insert(seed).second) throw UsageError(fmt::format("--seeds names {} twice", seed));
+  }
+}
+
+suite::SuiteCell cell_of(const TuneRequest& request, const Protocol& protocol,
+                         const AttentionSpec& attention, const Point& point, uint64_t seed) {
+  std::vector<std::string> sets = request.sets;
+  sets.insert(sets.end(), point.begin(), point.end());
+  sets.push_back(fmt::format("{}=false", kTested));
+  const std::string at = suite::folder_name(fmt::format("{}", fmt::join(point, ",")));
+  return {.config = make_config(protocol, request.task, attention, sets, seed, request.dtype),
+          .sets = sets,
+          .run = request.out / "runs" / request.task / suite::folder_name(attention.text()) / at /
+                 fmt::format("seed{}", seed),
+          .point = point_text(point)};
+}
+
+// By their numbers in the request.
+const suite::SuiteCell& cell_at(const Search& search, size_t attention, size_t point,
+                                size_t seed = 0) {
+  const TuneRequest& request = search.request;
+  const size_t first = (attention * request.points.size() + point) * request.seeds.size();
+  return search.suite.cells[first + seed];
+}
+
+void check_steps(const Search& search) {
+  for (size_t point = 0; point < search.request.points.size(); ++point) {
+    const Config& first = cell_at(search, 0, point).config;
+    for (size_t attention = 1; attention < search.request.attentions.size(); ++attention) {
+      const Config& other = cell_at(search, attention, point).config;
+      const int64_t steps = first.settings.training.steps, others = other.settings.training.steps;
+      if (steps == others) continue;
+      throw UsageError(
+          fmt::format("{} would train {} steps and {} {}: a search costs every attention the same; "
+                      "give --set training.steps=N",
+                      first.attention.text(), steps, other.attention.text(), others));
+    }
+  }
+}
+
+suite::Suite suite_of(const TuneRequest& request) {
+  const Protocol protocol = load_protocol(request.protocol);
+  suite::Suite suite{.request = {.tasks = {request.task},
+                                 .attentions = request.attentions,
+                                 .seeds = request.seeds,
+                                 .protocol = request.protocol,
+                                 .sets = request.sets,
+                                 .data = {.given = request.data},
+                                 .out = request.out,
+                                 .device = request.device,
+                                 .dtype = request.dtype,
+                                 .threads = request.threads}};
+  std::set<fs::path> folders;
+  for (const AttentionSpec& attention : request.attentions) {
+    for (const Point& point : request.points) {
+      for (const uint64_t seed : request.seeds) {
+        suite.cells.push_back(cell_of(request, protocol, attention, point, seed));
+        if (!folders.insert(suite.cells.back().run).second) {
+          throw UsageError(
+              fmt::format("two cells would share the folder {}: try their values in "
+                          "--out folders of their own",
+                          suite.cells.back().run.string()));
+        }
+      }
+    }
+  }
+  return suite;
+}
+
+// What a search must agree with to go on with another: all but its points.
+json comparable(const TuneFile& file) {
+  std::vector<std::string> sets = file.sets;
+  std::ranges::sort(sets);
+  json recipes = json::object();
+  for (const auto& [attention, config] : file.recipes.items())
+    recipes[attention] = config_identity(config);
+  return {{"task", file.task},        {"attentions", file.attentions},
+          {"seeds", file.seeds},      {"sets", sets},
+          {"dtype", file.dtype},      {"device", file.device},
+          {"data", file.fingerprint}, {"recipes", recipes}};
+}
+
+// The points that a search holds go before those that are new.
+void join_points(const TuneFile& held, std::vector<Point>& points) {
+  std::vector<Point> joined = held.points;
+  for (Point& point : points) {
+    if (std::ranges::count(joined, point) == 0) joined.push_back(std::move(point));
+  }
+  points = std::move(joined);
+}
+
+void join_threads(const TuneFile& held, TuneRequest& request) {
+  if (request.threads_given && request.threads != held.threads) {
+    throw UsageError(fmt::format(
+        "the cells of {} have {} thread{} each, as their results depend on it, and not {}: "
+        "--threads shared out over the jobs should make {}, or be left out",
+        request.out.string(), held.threads, held.threads == 1 ? "" : "s", request.threads,
+        held.threads));
+  }
+  request.threads = held.threads;
+}
+
+TunedCell read_cell(const Search& search, size_t attention, size_t point, size_t seed) {
+  const TuneRequest& request = search.request;
+  const suite::SuiteCell& cell = cell_at(search, attention, point, seed);
+  TunedCell one{.attention = request.attentions[attention].text(),
+                .point = request.points[point],
+                .seed = request.seeds[seed],
+                .run = cell.run.lexically_relative(request.out).string()};
+  if (!suite::final_status(cell.run)) return one;
+  const Result result = read_result(cell.run / kResultFile);
+  one.status = result.status;
+  one.reason = result.reason;
+  one.best_step = result.best_step;
+  one.left_majority_at = result.left_majority_at;
+  one.seconds = result.training.seconds;
+  if (result.dev) {
+    one.dev = result.dev->accuracy;
+    one.ci95 = result.dev->ci95;
+    one.examples = result.dev->independent();
+  }
+  return one;
+}
+
+void add_cost(TuneFile& file) {
+  for (const std::string& attention : file.attentions) {
+    AttentionHours cost{.attention = attention};
+    for (const TunedCell& cell : file.cells) {
+      if (cell.attention == attention) cost.hours += cell.seconds.value_or(0) / 3600;
+    }
+    file.hours += cost.hours;
+    file.cost.push_back(cost);
+  }
+}
+
+// "optimizer.lr 0.001, schedule.warmup 100"
+std::string values_text(const Point& point) {
+  std::string text = point_text(point);
+  std::ranges::replace(text, '=', ' ');
+  return text;
+}
+
+// The protocol's line of a choice, which names its variant and task first (choice_subject).
+std::string choice_line(const TuneFile& file, const ChosenPoint& chosen) {
+  const std::string name = parse_attention(chosen.attention).name;
+  const std::string of = name == chosen.attention ? "" : " of " + chosen.attention;
+  std::string line = fmt::format(
+      "{} on {}: {} by lra tune{}: mean dev accuracy {:.2f} % over seed{} {}, the highest of {} "
+      "point{}",
+      name, file.task, values_text(chosen.point), of, 100 * chosen.dev,
+      file.seeds.size() == 1 ? "" : "s", fmt::join(file.seeds, ", "), file.points.size(),
+      file.points.size() == 1 ? "" : "s");
+  if (!file.sets.empty()) line += fmt::format(", under {}", fmt::join(file.sets, ", "));
+  return line;
+}
+
+}  // namespace
+
+Search plan_search(TuneRequest request) {
+  check_attentions(request.attentions);
+  check_seeds(request.seeds);
+  const fs::path path = request.out / kTuneFile;
+  std::optional<TuneFile> held;
+  if (fs::exists(path)) {
+    held = read_tune_file(path);
+    join_points(*held, request.points);
+    join_threads(*held, request);
+  }
+  Search search{.request = std::move(request), .fingerprint = "", .suite = {}};
+  search.suite = suite_of(search.request);
+  check_steps(search);
+  search.fingerprint = open_data(search.request.data, search.request.task, /*check_hashes=*/false,
+                                 Brackets::keep, OpenedSplits::all_but_test)
+                           .manifest()
+                           .fingerprint();
+  if (!held) return search;
+  const std::string different = differences_text(comparable(*held), comparable(file_of(search)));
+  if (different.empty()) return search;
+  throw Error(
+      fmt::format("{} holds another search ({}); only --grid may differ: use the same options, or "
+                  "another --out folder",
+                  search.request.out.string(), different));
+}
+
+TuneFile file_of(const Search& search) {
+  const TuneRequest& request = search.request;
+  TuneFile file{.task = request.task,
+                .points = request.points,
+                .seeds = request.seeds,
+                .protocol = request.protocol,
+                .sets = request.sets,
+                .data = fs::absolute(request.data).lexically_normal().string(),
+                .dtype = request.dtype,
+                .device = request.device,
+                .threads = request.threads,
+                .fingerprint = search.fingerprint,
+                .software = host::software_json()};
+  for (size_t attention = 0; attention < request.attentions.size(); ++attention) {
+    file.attentions.push_back(request.attentions[attention].text());
+    file.recipes[file.attentions.back()] =
+        config_identity(cell_at(search, attention, 0).config.to_json());
+    for (size_t point = 0; point < request.points.size(); ++point) {
+      for (size_t seed = 0; seed < request.seeds.size(); ++seed)
+        file.cells.push_back(read_cell(search, attention, point, seed));
+    }
+  }
+  file.chosen = choose(scores_of(file));
+  add_cost(file);
+  return file;
+}
+
+TuneFile record_search(Search& search) {
+  const fs::path& out = search.request.out;
+  const std::string trouble = make_folders(out);
+  if (!trouble.empty()) throw Error("cannot create " + out.string() + ": " + trouble);
+  const host::FolderLock lock =
+      host::FolderLock::wait(out, host::FolderLock::kName, "the search in " + out.string());
+  // Another process may have added points since.
+  search = plan_search(search.request);
+  TuneFile file = file_of(search);
+  write_json(out / kTuneFile, make_tune_file(file), Links::replace);
+  return file;
+}
+
+void run_search(const Search& search, const suite::RunnerOptions& options) {
+  const suite::RunnerHeartbeat mark(search.request.out);
+  suite::run_cells(search.suite, options, {{search.request.task, search.request.data}});
+}
+
+std::optional<fs::path> write_protocol(const TuneFile& file, const fs::path& out) {
+  Protocol protocol = load_protocol(file.protocol);
+  bool any = false;
+  for (const ChosenPoint& chosen : file.chosen) {
+    const std::string name = parse_attention(chosen.attention).name;
+    if (!runs_by_name(name)) continue;
+    protocol = with_settings(std::move(protocol), file.task, name, chosen.point);
+    protocol.choices.push_back(choice_line(file, chosen));
+    any = true;
+  }
+  if (!any) return std::nullopt;
+  protocol.name += "-tuned";
+  protocol.title += fmt::format(", tuned on {}", file.task);
+  const fs::path path = out / "protocol.json";
+  write_json(path, protocol_json(protocol), Links::replace);
+  return path;
+}
+
+}  // namespace lra::tune

@@ -1,0 +1,110 @@
+#include "harness/tune/tune_file.h"
+
+#include <fmt/format.h>
+
+#include "attention_variants/base/files.h"
+#include "results/records/record_fields.h"
+
+namespace lra::tune {
+namespace {
+
+template <class Fields, class Record>
+void record_fields(Fields& f,
+                   Record& cell) requires std::is_same_v<std::remove_const_t<Record>, TunedCell> {
+  f("attention", cell.attention);
+  f("point", cell.point);
+  f("seed", cell.seed);
+  f("run", cell.run);
+  f("status", cell.status);
+  f("reason", cell.reason, Presence::sparse);
+  f("dev", cell.dev, Presence::nullable, {.most = 1});
+  f("ci95", cell.ci95, Presence::sparse, {.most = 1});
+  f("examples", cell.examples, Presence::sparse, {.least = 1});
+  f("best_step", cell.best_step);
+  f("left_majority_at", cell.left_majority_at, Presence::nullable);
+  f("seconds", cell.seconds);
+}
+
+template <class Fields, class Record>
+void record_fields(
+    Fields& f, Record& chosen) requires std::is_same_v<std::remove_const_t<Record>, ChosenPoint> {
+  f("attention", chosen.attention);
+  f("point", chosen.point);
+  f("dev", chosen.dev, Presence::required, {.most = 1});
+  f("ci95", chosen.ci95, Presence::required, {.most = 1});
+  f("learned", chosen.learned);
+  f("seeds", chosen.seeds, Presence::required, {.least = 1});
+}
+
+template <class Fields, class Record>
+void record_fields(
+    Fields& f, Record& cost) requires std::is_same_v<std::remove_const_t<Record>, AttentionHours> {
+  f("attention", cost.attention);
+  f("hours", cost.hours);
+}
+
+template <class Fields, class Entry>
+void list_field(Fields& f, const char* name, std::vector<Entry>& entries) {
+  const auto make = [](const Entry& entry) {
+    RecordWriter writer;
+    record_fields(writer, entry);
+    return writer.object;
+  };
+  const auto parse = [name](const json& value) {
+    Entry entry;
+    const RecordReader reader(value, name);
+    record_fields(reader, entry);
+    return entry;
+  };
+  f.list(name, entries, make, parse, Presence::optional);
+}
+
+template <class Fields>
+void tune_fields(Fields& f, TuneFile& file) {
+  f.schema(kTuneSchema);
+  f.group("request", Presence::required, [&file](auto& request) {
+    request("task", file.task);
+    request("attentions", file.attentions);
+    request("points", file.points);
+    request("seeds", file.seeds);
+    request("protocol", file.protocol);
+    request("sets", file.sets);
+    request("data", file.data);
+    request("dtype", file.dtype);
+    request("device", file.device);
+    request("threads", file.threads, Presence::required, {.least = 1});
+  });
+  f("fingerprint", file.fingerprint);
+  f("recipes", file.recipes);
+  f("software", file.software);
+  list_field(f, "cells", file.cells);
+  list_field(f, "chosen", file.chosen);
+  f.group("cost", Presence::required, [&file](auto& cost) {
+    cost("hours", file.hours);
+    list_field(cost, "attentions", file.cost);
+  });
+}
+
+}  // namespace
+
+json make_tune_file(const TuneFile& file) {
+  RecordWriter writer;
+  TuneFile fields = file;
+  tune_fields(writer, fields);
+  return writer.object;
+}
+
+TuneFile read_tune_file(const std::filesystem::path& path) {
+  const json value = read_json(path);
+  TuneFile file;
+  try {
+    const RecordReader reader(value, "");
+    tune_fields(reader, file);
+  } catch (const std::runtime_error& error) {
+    throw Error(fmt::format("{} is not the file of a search ({}); choose another --out folder",
+                            path.string(), error.what()));
+  }
+  return file;
+}
+
+}  // namespace lra::tune

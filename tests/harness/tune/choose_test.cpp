@@ -1,0 +1,180 @@
+// The choice among a grid's points, its record, and the protocol that comes of it.
+#include "harness/tune/choose.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "harness/tune/search.h"
+#include "lra/config/protocol.h"
+#include "tests/support/scratch.h"
+
+namespace lra::tune {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kExamples = 400, kNever = -1;
+
+TunedCell cell(const std::string& attention, const std::string& lr, uint64_t seed, double dev,
+               int64_t left) {
+  return {.attention = attention,
+          .point = {"optimizer.lr=" + lr},
+          .seed = seed,
+          .run = attention + lr + std::to_string(seed),
+          .status = Status::ok,
+          .dev = dev,
+          .ci95 = stats::Interval{dev - 0.01, dev + 0.01},
+          .examples = kExamples,
+          .best_step = 8,
+          .left_majority_at = left == kNever ? std::nullopt : std::optional(left),
+          .seconds = 1800};
+}
+
+// Two seeds of one attention at three points.
+TuneFile example(const std::vector<TunedCell>& cells) {
+  TuneFile file{.task = "listops",
+                .attentions = {"nystrom"},
+                .points = {{"optimizer.lr=0.1"}, {"optimizer.lr=0.2"}, {"optimizer.lr=0.3"}},
+                .seeds = {0, 1},
+                .protocol = "lra-strict",
+                .sets = {"training.steps=9"},
+                .data = "data",
+                .dtype = "float32",
+                .device = "cpu",
+                .threads = 1,
+                .fingerprint = "f",
+                .recipes = {{"nystrom", {{"seed", 0}}}},
+                .software = {{"lra", "0"}},
+                .cells = cells,
+                .hours = 3,
+                .cost = {{"nystrom", 3}}};
+  file.chosen = choose(scores_of(file));
+  return file;
+}
+
+std::vector<Point> chosen_points(const std::vector<TunedCell>& cells) {
+  std::vector<Point> points;
+  for (const ChosenPoint& one : example(cells).chosen) points.push_back(one.point);
+  return points;
+}
+
+std::vector<TunedCell> cells_of(std::vector<std::array<double, 2>> dev,
+                                std::vector<std::array<int64_t, 2>> left) {
+  std::vector<TunedCell> cells;
+  for (size_t point = 0; point < dev.size(); ++point) {
+    const std::string lr = "0." + std::to_string(point + 1);
+    for (size_t seed = 0; seed < 2; ++seed)
+      cells.push_back(cell("nystrom", lr, seed, dev[point][seed], left[point][seed]));
+  }
+  return cells;
+}
+
+TEST(TuneChoice, IsTheHighestMeanOverSeeds) {
+  const auto cells =
+      cells_of({{0.5, 0.1}, {0.3, 0.35}, {0.3, 0.3}}, {{8, kNever}, {kNever, kNever}, {4, 4}});
+  EXPECT_EQ(chosen_points(cells), (std::vector<Point>{{"optimizer.lr=0.2"}}))
+      << "not the best seed, and not what most seeds learned";
+  const ChosenPoint chosen = example(cells).chosen.front();
+  EXPECT_DOUBLE_EQ(chosen.dev, 0.325);
+  EXPECT_LT(chosen.ci95.low, 0.3);
+  EXPECT_GT(chosen.ci95.high, 0.35) << "over two seeds";
+  EXPECT_EQ(chosen.learned, 0);
+  EXPECT_EQ(chosen.seeds, 2);
+}
+
+TEST(TuneChoice, AmongEqualsIsWhatMoreSeedsLearnedThenTheFirst) {
+  // The same counts in another order.
+  const std::vector<std::array<double, 2>> equal = {{0.3, 0.1}, {0.1, 0.3}, {0.3, 0.1}};
+  EXPECT_EQ(chosen_points(cells_of(equal, {{8, kNever}, {4, 8}, {4, 4}})),
+            (std::vector<Point>{{"optimizer.lr=0.2"}}));
+  EXPECT_EQ(chosen_points(cells_of(equal, {{8, kNever}, {kNever, 8}, {4, kNever}})),
+            (std::vector<Point>{{"optimizer.lr=0.1"}}));
+}
+
+TEST(TuneChoice, IsOfPointsWithAllOfTheirSeeds) {
+  auto cells = cells_of({{0.5, 0.5}, {0.3, 0.3}, {0.4, 0.4}}, {{8, 8}, {8, 8}, {8, 8}});
+  cells[1].status = Status::diverged;
+  EXPECT_EQ(chosen_points(cells), (std::vector<Point>{{"optimizer.lr=0.3"}}));
+  for (TunedCell& one : cells) {
+    if (one.seed == 1) one.status = Status::pending;
+  }
+  EXPECT_EQ(chosen_points(cells), std::vector<Point>{});
+  const Score score = scores_of(example(cells)).front();
+  EXPECT_FALSE(score.is_whole());
+  EXPECT_EQ(score.states(), "1 pending");
+  EXPECT_EQ(score.learned(), 1);
+}
+
+TEST(TuneChoice, StandsInTheTable) {
+  auto cells =
+      cells_of({{0.5, 0.1}, {0.3, 0.35}, {0.3, 0.3}}, {{8, kNever}, {kNever, kNever}, {4, 12}});
+  cells[5].status = Status::diverged;
+  const Table table = score_table(example(cells));
+  ASSERT_EQ(table.rows.size(), 3u);
+  EXPECT_EQ(table.rows[0][2].substr(0, 6), "30.00 ");
+  EXPECT_EQ(table.rows[0][3], "1/2");
+  EXPECT_EQ(table.rows[0][4], "8, never");
+  EXPECT_EQ(table.rows[0][5], "");
+  EXPECT_EQ(table.rows[1][1], "optimizer.lr=0.2");
+  EXPECT_EQ(table.rows[1][5], "*");
+  EXPECT_EQ(table.rows[2][2], "1 diverged");
+  EXPECT_EQ(table.rows[2][4], "4, –");
+  EXPECT_EQ(table.notes.back(), "hours of training, evaluations included: nystrom 3, in all 3");
+}
+
+TEST(TuneRecord, ComesBackAsItWasWritten) {
+  const Scratch scratch;
+  const fs::path path = scratch.path() / kTuneFile;
+  auto cells =
+      cells_of({{0.5, 0.1}, {0.3, 0.35}, {0.3, 0.3}}, {{8, kNever}, {kNever, kNever}, {4, 12}});
+  cells[5] = {.attention = "nystrom", .point = {"optimizer.lr=0.3"}, .seed = 1, .run = "r"};
+  const json written = make_tune_file(example(cells));
+  EXPECT_EQ(written["schema"], "lra.tune/1");
+  EXPECT_EQ(written["cells"][5]["status"], "pending");
+  EXPECT_EQ(written["cells"][5]["dev"], nullptr);
+  EXPECT_EQ(written["chosen"][0]["point"], (json{"optimizer.lr=0.2"}));
+  EXPECT_EQ(written["cost"]["attentions"][0]["hours"], 3);
+  write_json(path, written);
+  EXPECT_EQ(make_tune_file(read_tune_file(path)), written);
+  json broken = written;
+  broken["cells"][0]["dev"] = 1.5;
+  write_json(path, broken);
+  const std::string refusal = error_text([&] { read_tune_file(path); });
+  EXPECT_TRUE(refusal.starts_with(path.string() + " is not the file of a search (")) << refusal;
+  EXPECT_NE(refusal.find("'cells.dev'"), std::string::npos) << refusal;
+}
+
+TEST(TuneProtocol, HasWhatWasChosenAndSaysWhy) {
+  const Scratch scratch;
+  const auto cells =
+      cells_of({{0.5, 0.1}, {0.3, 0.35}, {0.3, 0.3}}, {{8, kNever}, {kNever, kNever}, {4, 4}});
+  const auto path = write_protocol(example(cells), scratch.path());
+  ASSERT_TRUE(path.has_value());
+  EXPECT_EQ(path->filename(), "protocol.json");
+  const Protocol tuned = load_protocol(path->string()), before = load_protocol("lra-strict");
+  EXPECT_EQ(tuned.name, "lra-strict-tuned");
+  const auto settings = [](const Protocol& of, const char* task, const char* attention) {
+    return write_fields(task_settings(of, task, attention));
+  };
+  json expected = settings(before, "listops", "nystrom");
+  expected["optimizer"]["lr"] = 0.2;
+  EXPECT_EQ(settings(tuned, "listops", "nystrom"), expected);
+  EXPECT_EQ(settings(tuned, "listops", "standard"), settings(before, "listops", "standard"));
+  EXPECT_EQ(settings(tuned, "text", "nystrom"), settings(before, "text", "nystrom"));
+  ASSERT_EQ(tuned.choices.size(), before.choices.size() + 1);
+  EXPECT_EQ(tuned.choices.back(),
+            "nystrom on listops: optimizer.lr 0.2 by lra tune: mean dev accuracy 32.50 % over "
+            "seeds 0, 1, the highest of 3 points, under training.steps=9");
+}
+
+TEST(TuneProtocol, HasNoEntryForAnAttentionFromAFile) {
+  const Scratch scratch;
+  TuneFile file = example(cells_of({{0.5, 0.1}, {0.3, 0.3}, {0.2, 0.2}}, {{4, 4}, {4, 4}, {4, 4}}));
+  file.chosen.front().attention = "torchscript:mine.pt";
+  EXPECT_FALSE(write_protocol(file, scratch.path()).has_value());
+  EXPECT_TRUE(fs::is_empty(scratch.path()));
+}
+
+}  // namespace
+}  // namespace lra::tune
