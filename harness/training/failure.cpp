@@ -28,4 +28,11 @@ RunOutcome outcome_of(const std::exception& error, const TrainRequest& request, 
   return outcome;
 }
 
+RunOutcome diverged_by(int64_t step) {
+  RunOutcome outcome;
+  outcome.status = Status::diverged;
+  outcome.reason = fmt::format("the loss or a gradient was not finite by step {}", step);
+  return outcome;
+}
+
 }  // namespace lra

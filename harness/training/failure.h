@@ -30,4 +30,7 @@ auto run_model(const Processes* all, Call call) {
 RunOutcome outcome_of(const std::exception& error, const TrainRequest& request, int64_t step,
                       bool trained);
 
+/// The outcome of a run whose loss or gradient stopped being finite by step `step`.
+RunOutcome diverged_by(int64_t step);
+
 }  // namespace lra

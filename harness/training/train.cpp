@@ -75,13 +75,6 @@ int64_t micro_batches_of(const TrainRequest& request) {
   return micro_batch_count(t.batch, t.micro_batch, request.processes->size());
 }
 
-RunOutcome diverged_by(int64_t step) {
-  RunOutcome outcome;
-  outcome.status = Status::diverged;
-  outcome.reason = fmt::format("the loss or a gradient was not finite by step {}", step);
-  return outcome;
-}
-
 // Of a state whose step is the best so far.
 void note_best(TrainState& at, const Evaluation& dev, int64_t length) {
   at.best_accuracy = dev.accuracy();
@@ -101,8 +94,7 @@ class TrainingLoop {
         micro_batches_(micro_batches_of(request)),
         folder_(request.run, run_identity(request_.config, data_.manifest()), request.resume,
                 is_rank_zero(all_) ? Access::write : Access::read) {
-    check_splits(data_, request.config);
-    check_images(data_, request.config);
+    check_data(data_, request.config);
   }
 
   Status run() {

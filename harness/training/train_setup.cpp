@@ -12,12 +12,7 @@
 
 namespace lra {
 
-PreparedData open_run_data(const std::filesystem::path& data, const Config& config,
-                           bool check_hashes) {
-  const bool tested = config.settings.evaluation.test;
-  return open_data(data, config.task, check_hashes, config.settings.input.reading(),
-                   tested ? OpenedSplits::all : OpenedSplits::all_but_test);
-}
+namespace {
 
 void check_splits(const PreparedData& data, const Config& config) {
   const EvaluationOptions& e = config.settings.evaluation;
@@ -42,9 +37,22 @@ void check_images(const PreparedData& data, const Config& config) {
   if (pixels <= length) return;
   throw Error(
       fmt::format("the images are {} x {} pixels, of which input.length of protocol {} would keep "
-                  "the first {}; "
-                  "give --set input.length={}, or data of another --resolution",
+                  "the first {}; give --set input.length={}, or data of another --resolution",
                   side.get<int64_t>(), side.get<int64_t>(), config.protocol, length, pixels));
+}
+
+}  // namespace
+
+PreparedData open_run_data(const std::filesystem::path& data, const Config& config,
+                           bool check_hashes) {
+  const bool tested = config.settings.evaluation.test;
+  return open_data(data, config.task, check_hashes, config.settings.input.reading(),
+                   tested ? OpenedSplits::all : OpenedSplits::all_but_test);
+}
+
+void check_data(const PreparedData& data, const Config& config) {
+  check_splits(data, config);
+  check_images(data, config);
 }
 
 json run_config_json(const TrainRequest& request, const Manifest& manifest, const json& identity,

@@ -15,12 +15,10 @@ namespace lra {
 PreparedData open_run_data(const std::filesystem::path& data, const Config& config,
                            bool check_hashes);
 
-/// Throws Error where a split would leave nothing to train on or to evaluate.
-void check_splits(const PreparedData& data, const Config& config);
-
-/// Throws Error where images that are larger than the protocol's would be cut to their first rows
-/// unasked: the data's `resolution` is more than `input.length` has room for, which nobody set.
-void check_images(const PreparedData& data, const Config& config);
+/// Throws Error where a split would leave nothing to train on or to evaluate, and where images that
+/// are larger than the protocol's would be cut to their first rows unasked: the data's `resolution`
+/// is more than `input.length` has room for, which nobody set.
+void check_data(const PreparedData& data, const Config& config);
 
 /// What config.json says: the configuration, `identity`, the data, and where the run runs.
 json run_config_json(const TrainRequest& request, const Manifest& manifest, const json& identity,
