@@ -2,7 +2,7 @@
 
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cuda/operators.h"
-#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/dispatch/recorded.h"
 #include "attention_variants/ops/reference/operators.h"
 
 namespace lra::ops {
@@ -16,7 +16,8 @@ constexpr Implementation<BlockSparseCall> kBlockSparseAttention[] = {
 }  // namespace
 
 torch::Tensor block_sparse_attention(Kernels asked, const BlockSparseCall& call) {
-  return pick(kBlockSparseAttention, asked, Place::of(call.q), call.shape()).run(call);
+  return run_recorded("lra::block_sparse_attention", kBlockSparseAttention, asked,
+                      Place::of(call.q), call.shape(), call);
 }
 
 int64_t block_sparse_attention_bytes(Kernels asked, const BlockSparseShape& shape) {

@@ -1,7 +1,7 @@
 #include "attention_variants/ops/diagonal_scan.h"
 
 #include "attention_variants/ops/cpu/operators.h"
-#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/dispatch/recorded.h"
 #include "attention_variants/ops/reference/operators.h"
 
 namespace lra::ops {
@@ -13,7 +13,8 @@ constexpr Implementation<DiagonalScanCall> kDiagonalScan[] = {{cpu::takes, cpu::
 }  // namespace
 
 torch::Tensor diagonal_scan(Kernels asked, const DiagonalScanCall& call) {
-  return pick(kDiagonalScan, asked, Place::of(call.u), call.shape()).run(call);
+  return run_recorded("lra::diagonal_scan", kDiagonalScan, asked, Place::of(call.u), call.shape(),
+                      call);
 }
 
 int64_t diagonal_scan_flops(const DiagonalScanShape& shape, int64_t directions) {

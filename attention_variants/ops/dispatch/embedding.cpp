@@ -2,7 +2,7 @@
 
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cuda/operators.h"
-#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/dispatch/recorded.h"
 #include "attention_variants/ops/reference/operators.h"
 
 namespace lra::ops {
@@ -17,8 +17,8 @@ torch::Tensor embed(Kernels asked, const torch::Tensor& ids, const EmbeddingTabl
                     double dropout, bool training, const torch::Tensor& mask) {
   const EmbeddingShape shape{
       .dropout = dropout, .first = tables.first.defined(), .vocabulary = tables.tokens.size(0)};
-  return pick(kEmbedding, asked, Place::of(tables.tokens), shape)
-      .run({ids, tables, dropout, training, mask});
+  return run_recorded("lra::embed", kEmbedding, asked, Place::of(tables.tokens), shape,
+                      {ids, tables, dropout, training, mask});
 }
 
 }  // namespace lra::ops

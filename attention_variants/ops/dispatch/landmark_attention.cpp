@@ -2,7 +2,7 @@
 
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cuda/operators.h"
-#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/dispatch/recorded.h"
 #include "attention_variants/ops/reference/operators.h"
 
 namespace lra::ops {
@@ -16,7 +16,8 @@ constexpr Implementation<LandmarkCall> kLandmarkAttention[] = {
 }  // namespace
 
 torch::Tensor landmark_attention(Kernels asked, const LandmarkCall& call) {
-  return pick(kLandmarkAttention, asked, Place::of(call.q), call.shape()).run(call);
+  return run_recorded("lra::landmark_attention", kLandmarkAttention, asked, Place::of(call.q),
+                      call.shape(), call);
 }
 
 int64_t landmark_attention_bytes(Kernels asked, const LandmarkShape& shape) {

@@ -2,7 +2,7 @@
 
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cuda/operators.h"
-#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/dispatch/recorded.h"
 #include "attention_variants/ops/reference/operators.h"
 
 namespace lra::ops {
@@ -17,13 +17,14 @@ constexpr Implementation<LayerNormMeanCall> kLayerNormMean[] = {
 
 torch::Tensor layer_norm(Kernels asked, const torch::Tensor& x, const RowNorm& norm,
                          const torch::Tensor& mask) {
-  return pick(kLayerNorm, asked, Place::of(x), {.width = x.size(-1)}).run({x, norm, mask});
+  return run_recorded("lra::layer_norm", kLayerNorm, asked, Place::of(x), {.width = x.size(-1)},
+                      {x, norm, mask});
 }
 
 torch::Tensor layer_norm_mean(Kernels asked, const torch::Tensor& x, const RowNorm& norm,
                               const torch::Tensor& mask, int64_t over) {
-  return pick(kLayerNormMean, asked, Place::of(x), {.width = x.size(-1)})
-      .run({x, norm, mask, over});
+  return run_recorded("lra::layer_norm_mean", kLayerNormMean, asked, Place::of(x),
+                      {.width = x.size(-1)}, {x, norm, mask, over});
 }
 
 }  // namespace lra::ops

@@ -2,7 +2,7 @@
 
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cuda/operators.h"
-#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/dispatch/recorded.h"
 #include "attention_variants/ops/reference/operators.h"
 
 namespace lra::ops {
@@ -20,12 +20,13 @@ LinearRows linear(Kernels asked, const torch::Tensor& x, const RowNorm* norm,
   LinearCall call{.x = x, .norm = {}, .layers = layers, .mask = mask};
   if (norm != nullptr) call.norm = *norm;
   const AnyRows shape{.normed_width = norm == nullptr ? 0 : x.size(-1)};
-  return pick(kLinear, asked, Place::of(x), shape).run(call);
+  return run_recorded("lra::linear", kLinear, asked, Place::of(x), shape, call);
 }
 
 torch::Tensor masked_linear(Kernels asked, const torch::Tensor& x, const LinearWeights& layer,
                             const torch::Tensor& mask) {
-  return pick(kMaskedLinear, asked, Place::of(x), {}).run({x, layer, mask});
+  return run_recorded("lra::masked_linear", kMaskedLinear, asked, Place::of(x), {},
+                      {x, layer, mask});
 }
 
 }  // namespace lra::ops

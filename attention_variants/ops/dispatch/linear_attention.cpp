@@ -2,7 +2,7 @@
 
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cuda/operators.h"
-#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/dispatch/recorded.h"
 #include "attention_variants/ops/reference/operators.h"
 
 namespace lra::ops {
@@ -16,7 +16,8 @@ constexpr Implementation<LinearAttentionCall> kLinearAttention[] = {
 }  // namespace
 
 torch::Tensor linear_attention(Kernels asked, const LinearAttentionCall& call) {
-  return pick(kLinearAttention, asked, Place::of(call.q), call.shape()).run(call);
+  return run_recorded("lra::linear_attention", kLinearAttention, asked, Place::of(call.q),
+                      call.shape(), call);
 }
 
 int64_t linear_attention_bytes(Kernels asked, const LinearAttentionShape& shape) {

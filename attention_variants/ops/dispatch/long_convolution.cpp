@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "attention_variants/ops/cpu/operators.h"
-#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/dispatch/recorded.h"
 #include "attention_variants/ops/reference/operators.h"
 
 namespace lra::ops {
@@ -15,7 +15,8 @@ constexpr Implementation<LongConvolutionCall> kLongConvolution[] = {
 }  // namespace
 
 torch::Tensor long_convolution(Kernels asked, const LongConvolutionCall& call) {
-  return pick(kLongConvolution, asked, Place::of(call.x), call.shape()).run(call);
+  return run_recorded("lra::long_convolution", kLongConvolution, asked, Place::of(call.x),
+                      call.shape(), call);
 }
 
 int64_t long_convolution_flops(const LongConvolutionShape& shape) {

@@ -2,7 +2,7 @@
 
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cuda/operators.h"
-#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/dispatch/recorded.h"
 #include "attention_variants/ops/reference/operators.h"
 
 namespace lra::ops {
@@ -15,7 +15,8 @@ constexpr Implementation<LshCall> kLshAttention[] = {{cuda::takes, cuda::run, nu
 }  // namespace
 
 torch::Tensor lsh_attention(Kernels asked, const LshCall& call) {
-  return pick(kLshAttention, asked, Place::of(call.x), call.shape()).run(call);
+  return run_recorded("lra::lsh_attention", kLshAttention, asked, Place::of(call.x), call.shape(),
+                      call);
 }
 
 int64_t lsh_attention_bytes(Kernels asked, const LshShape& shape) {

@@ -1,7 +1,7 @@
 #include "attention_variants/ops/project_length.h"
 
 #include "attention_variants/ops/cpu/operators.h"
-#include "attention_variants/ops/dispatch.h"
+#include "attention_variants/ops/dispatch/recorded.h"
 #include "attention_variants/ops/reference/operators.h"
 
 namespace lra::ops {
@@ -13,7 +13,8 @@ constexpr Implementation<ProjectLengthCall> kProjectLength[] = {
 }  // namespace
 
 torch::Tensor project_length(Kernels asked, const ProjectLengthCall& call) {
-  return pick(kProjectLength, asked, Place::of(call.x), call.shape()).run(call);
+  return run_recorded("lra::project_length", kProjectLength, asked, Place::of(call.x), call.shape(),
+                      call);
 }
 
 int64_t project_length_bytes(Kernels asked, const ProjectLengthShape& shape) {
