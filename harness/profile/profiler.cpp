@@ -146,7 +146,13 @@ Work model_work(const ProfileCell& cell, const Config& config, torch::Device dev
       const ops::AutocastScope autocast(device, dtype);
       logits = model->forward(tokens, mask, places);
     }
-    run_backward(torch::nn::functional::cross_entropy(logits.to(torch::kFloat32), labels));
+    torch::Tensor loss;
+    {
+      RECORD_USER_SCOPE("loss");
+      loss = torch::nn::functional::cross_entropy(logits.to(torch::kFloat32), labels);
+    }
+    run_backward(loss);
+    RECORD_USER_SCOPE("optimizer");
     optimizer->step();
     optimizer->zero_grad();
   };
@@ -260,6 +266,10 @@ Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t thre
     record.reason = first_line(error);
   }
   return record;
+}
+
+std::function<void()> call_of(const ProfileCell& cell, torch::Device device) {
+  return work_of(cell, device).call;
 }
 
 int64_t peak_bytes_of_call(const ProfileCell& cell, torch::Device device, int64_t memory_limit) {

@@ -1,6 +1,7 @@
 // Measuring one cell of the memory and time tables.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ inline constexpr const char* kGpuClocks = "gpu_clocks";
 Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t threads,
                      int64_t memory_limit, const measure::MeasureLimits& limits,
                      const std::vector<int>& processors = {});
+
+/// What profile_cell() measures: one call, over inputs made beforehand. Throws what building the
+/// cell throws.
+std::function<void()> call_of(const ProfileCell& cell, torch::Device device);
 
 /// The most bytes of tensors that one call of this cell holds, weights and inputs included; throws
 /// what the call throws.

@@ -83,6 +83,7 @@ bool Model::reads_padding() const {
                              [](const auto& layer) { return layer->attention()->reads_padding(); });
 }
 
+// Observers see the parts of the model as scopes: what lra profile --where names them by.
 Model::Encoded Model::encode(const torch::Tensor& tokens, const torch::Tensor& mask,
                              std::vector<torch::Tensor>* seen) {
   const int64_t sequences = inputs_ * channels_;
@@ -99,8 +100,11 @@ Model::Encoded Model::encode(const torch::Tensor& tokens, const torch::Tensor& m
       channels_ == 1
           ? tokens.flatten(0, 1)
           : tokens.unflatten(1, {inputs_, channels_}).flatten(0, 1).transpose(1, 2);  // [..,N,C]
-  torch::Tensor x =
-      encoder_.forward(kernels_, ids, without(real), is_training());  // [B*inputs,L,D]
+  torch::Tensor x;  // [B*inputs,L,D]
+  {
+    RECORD_USER_SCOPE("embedding");
+    x = encoder_.forward(kernels_, ids, without(real), is_training());
+  }
   if (encoder_.has_cls()) {
     const torch::Tensor first = real.narrow(1, 0, 1);
     real = torch::cat(
@@ -111,9 +115,10 @@ Model::Encoded Model::encode(const torch::Tensor& tokens, const torch::Tensor& m
                        .training = is_training(),
                        .mask = real,
                        .real = without(real)};
-  for (const auto& layer : layers_) {
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    RECORD_USER_SCOPE("layer " + std::to_string(i + 1));
     torch::Tensor given;
-    x = layer->forward(x, pass, seen == nullptr ? nullptr : &given);
+    x = layers_[i]->forward(x, pass, seen == nullptr ? nullptr : &given);
     if (seen != nullptr) seen->push_back(encoder_.has_cls() ? given.slice(1, 1) : given);
   }
   return {.x = x, .pass = pass};
@@ -148,6 +153,7 @@ torch::Tensor Model::classify(const Encoded& encoded, const torch::Tensor& place
 torch::Tensor Model::forward(const torch::Tensor& tokens, const torch::Tensor& mask,
                              const torch::Tensor& places) {
   const Encoded encoded = encode(tokens, mask, nullptr);
+  RECORD_USER_SCOPE("head");
   if (at_positions_) return classify(encoded, places);
   torch::Tensor pooled =
       pool(encoded.x, mask_of_inputs(mask), final_norm_, encoded.pass);  // [B*inputs,D]
