@@ -2,23 +2,30 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "attention_variants/base/files.h"
 #include "attention_variants/base/text.h"
 #include "harness/commands/commands.h"
 #include "harness/host/progress.h"
+#include "harness/host/runtime.h"
 #include "harness/host/signals.h"
 #include "harness/host/terminal.h"
 #include "harness/profile/child.h"
 #include "harness/profile/plan.h"
 #include "harness/profile/profile_run.h"
 #include "harness/profile/store.h"
+#include "harness/where/where.h"
 #include "lra/config/preset.h"
 #include "results/print/terminal.h"
 #include "results/tables/profile_compare.h"
 #include "results/tables/profile_speed.h"
 #include "results/tables/profile_table.h"
+#include "results/where/table.h"
 
 namespace lra {
 namespace {
+
+// In the table of --where; the file has all.
+constexpr size_t kMostOps = 25;
 
 struct ProfileOptions {
   profile::ProfileRequest request;
@@ -26,8 +33,15 @@ struct ProfileOptions {
   std::string scope, mode;  // "" = the preset's
   std::string memory_limit, flush, out, compare, child;
   double tolerance = 0.1;
-  bool no_pin = false;
+  bool no_pin = false, where = false;
 };
+
+profile::ProfileRequest request_of(const ProfileOptions& given) {
+  profile::ProfileRequest request = given.request;
+  request.scope = parse_name<ProfileScope>(given.scope);
+  request.mode = parse_name<ProfileMode>(given.mode);
+  return request;
+}
 
 profile::ProfilePlan planned_profile(const ProfileOptions& given) {
   if (!given.out.ends_with(".jsonl"))
@@ -38,10 +52,7 @@ profile::ProfilePlan planned_profile(const ProfileOptions& given) {
   if (!given.memory_limit.empty())
     plan.memory_limit = parse_bytes("--memory-limit", given.memory_limit);
   if (!given.flush.empty()) plan.flush_bytes = parse_bytes("--flush", given.flush);
-  profile::ProfileRequest request = given.request;
-  request.scope = parse_name<ProfileScope>(given.scope);
-  request.mode = parse_name<ProfileMode>(given.mode);
-  return profile::plan_profile(request, std::move(plan));
+  return profile::plan_profile(request_of(given), std::move(plan));
 }
 
 // What a comparison says; throws where something got worse.
@@ -68,10 +79,39 @@ void print_profiles(const std::vector<Profile>& profiles) {
   for (const std::string& line : speed_texts(profiles)) fmt::print("{}\n", printable(line));
 }
 
+// --where: measures and prints one cell after the other, and writes them at the end.
+void run_where(const ProfileOptions& options) {
+  profile::ProfileRequest request = request_of(options);
+  if (request.scope && *request.scope != ProfileScope::model)
+    throw UsageError("--where tells parts of a model apart: --scope model, not " + options.scope);
+  request.scope = ProfileScope::model;
+  std::optional<AtomicFile> out;
+  if (!options.out.empty()) {
+    if (!options.out.ends_with(".jsonl"))
+      throw UsageError("--out should name a .jsonl file, not '" + options.out + "'");
+    if (std::filesystem::exists(options.out))
+      throw UsageError("--out " + options.out + " exists: --where begins a file of its own");
+    out.emplace(options.out);
+  }
+  const torch::Device device = host::parse_device(options.plan.device);
+  const profile::ProfilePlan plan = profile::plan_profile(request, options.plan);
+  for (const profile::ProfileCell& cell : plan.cells) {
+    const Where record = where::where_of(cell, device, plan.threads, plan.seconds);
+    for (const Table& table : where_tables(record, kMostOps))
+      fmt::print("{}\n", to_terminal(table, host::table_columns()));
+    if (out) out->write(make_where(record).dump() + "\n");
+  }
+  if (out) out->commit();
+}
+
 void run_profile_command(const ProfileOptions& options) {
   host::stop_at_signals();
   if (!options.child.empty()) {
     profile::run_profile_child(options.child);
+    return;
+  }
+  if (options.where) {
+    run_where(options);
     return;
   }
   if (options.out.empty()) throw UsageError("--out is required: the JSONL file to write");
@@ -183,6 +223,17 @@ void add_comparison_options(CLI::App& command, ProfileOptions& options) {
   command.add_option("--child", options.child)->group("");  // of our own processes
 }
 
+// Of --where, after what it excludes.
+void add_where_option(CLI::App& command, ProfileOptions& options) {
+  CLI::Option* where = command.add_flag(
+      "--where", options.where,
+      "Of one step of a model, recorded in this process: its time by kind of work, part and op, "
+      "with the rates reached; --out is optional, and --seconds are of a cell");
+  for (const char* other : {"--compare", "--peers", "--passes", "--max-minutes", "--again",
+                            "--timeout", "--order-seed", "--no-pin", "--flush", "--memory-limit"})
+    where->excludes(other);
+}
+
 }  // namespace
 
 void add_profile_command(CLI::App& app) {
@@ -191,6 +242,7 @@ void add_profile_command(CLI::App& app) {
   add_cell_options(*command, *options);
   add_measuring_options(*command, *options);
   add_comparison_options(*command, *options);
+  add_where_option(*command, *options);
   command->callback([options] { run_profile_command(*options); });
 }
 

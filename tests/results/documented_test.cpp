@@ -9,6 +9,7 @@
 #include "results/records/fidelity.h"
 #include "results/records/profile.h"
 #include "results/selfcheck/record.h"
+#include "results/where/record.h"
 #include "tests/results/examples.h"
 
 namespace lra {
@@ -99,6 +100,22 @@ TEST(Documented, EveryFieldOfASelfcheck) {
   const std::string text = read_text("docs/gpu.md");
   ASSERT_TRUE(contains(text, "## The record"));
   expect_documented(line, text.substr(text.find("## The record")));
+}
+
+TEST(Documented, EveryFieldOfWhereAStepsTimeGoes) {
+  Where record;
+  record.attention = {.name = "standard", .label = "standard"};
+  record.sets = {"model.layers=1"};
+  record.ops = {{.op = "aten::mm", .part = "head", .flops = 1, .bytes = 1, .roofline = 1}};
+  json line = make_where(record);
+  for (const char* shared : {"attention", "machine"}) {
+    expect_documented(line[shared]);
+    line[shared] = nullptr;
+  }
+  const std::string text = read_text("docs/profile.md");
+  const size_t begin = text.find("## Where a step's time goes");
+  ASSERT_NE(begin, std::string::npos);
+  expect_documented(line, text.substr(begin));
 }
 
 // Those of `method` are the profiler's: its tests look for them.

@@ -1,0 +1,77 @@
+#include "results/where/record.h"
+
+#include "results/records/record_fields.h"
+
+namespace lra {
+namespace {
+
+template <class Fields, class Record>
+void where_op_fields(Fields& f, Record& op) {
+  f("kind", op.kind);
+  f("op", op.op);
+  f("part", op.part, Presence::sparse);
+  f("pass", op.pass);
+  f("calls", op.calls);
+  f("ms", op.ms);
+  f("flops", op.flops);
+  f("bytes", op.bytes);
+  f("roofline_share", op.roofline);
+}
+
+json make_where_op(const WhereOp& op) {
+  RecordWriter writer;
+  where_op_fields(writer, op);
+  return writer.object;
+}
+
+WhereOp parse_where_op(const json& value) {
+  WhereOp op;
+  const RecordReader reader(value, "ops");
+  where_op_fields(reader, op);
+  return op;
+}
+
+template <class Fields, class Record>
+void where_fields(Fields& f, Record& record) {
+  f.schema(kWhereSchema);
+  f.part("attention", record.attention, make_attention_record, parse_attention_record);
+  f("length", record.length, Presence::required, {.least = 1});
+  f("batch", record.batch, Presence::required, {.least = 1});
+  f("mode", record.mode);
+  f("protocol", record.protocol);
+  f("task", record.task);
+  f.texts("sets", record.sets);
+  f("dtype", record.dtype);
+  f("device", record.device);
+  f("threads", record.threads);
+  f("steps", record.steps, Presence::required, {.least = 1});
+  f("step_ms", record.step_ms);
+  f("recorded_ms", record.recorded_ms);
+  f("recording_ms", record.recording_ms);
+  f("ops_ms", record.ops_ms);
+  f("outside_ms", record.outside_ms);
+  f.group("roofline", Presence::required, [&record](auto& inner) {
+    inner("gflops", record.roofline.gflops);
+    inner("gigabytes_per_second", record.roofline.gigabytes_per_second);
+  });
+  f.list("ops", record.ops, make_where_op, parse_where_op, Presence::optional);
+  f.part("machine", record.machine, make_machine, parse_machine, Presence::optional);
+  f("software", record.software, Presence::optional);
+}
+
+}  // namespace
+
+json make_where(const Where& record) {
+  RecordWriter writer;
+  where_fields(writer, record);
+  return writer.object;
+}
+
+Where parse_where(const json& value) {
+  Where record;
+  const RecordReader reader(value, "");
+  where_fields(reader, record);
+  return record;
+}
+
+}  // namespace lra

@@ -1,0 +1,122 @@
+#include "results/where/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace lra {
+namespace {
+
+constexpr const char* kUnknown = "–";
+constexpr const char* kOutside = "in no op";
+
+double share_of(double ms, const Where& record) {
+  const double all = record.ops_ms + record.outside_ms;
+  return all > 0 ? ms / all : 0;
+}
+
+std::string percent_text(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+// A bar of up to 30 columns.
+std::string bar(double share) {
+  std::string text;
+  for (int64_t i = std::llround(30 * share); i > 0; --i) text += "█";
+  return text;
+}
+
+using Sums = std::vector<std::pair<std::string, double>>;  // ms
+
+template <class NameOf>
+Sums sums_by(const Where& record, const NameOf& name_of) {
+  std::map<std::string, double> sums;
+  for (const WhereOp& op : record.ops) sums[name_of(op)] += op.ms;
+  sums[kOutside] += record.outside_ms;
+  Sums sorted(sums.begin(), sums.end());
+  std::ranges::stable_sort(sorted, std::greater(), &Sums::value_type::second);
+  return sorted;
+}
+
+Table sums_table(const std::string& title, const std::string& header, const Sums& sums,
+                 const Where& record) {
+  Table table{.title = title,
+              .columns = {{header, Align::kLeft}, {"ms"}, {"share"}, {"", Align::kLeft}},
+              .rows = {},
+              .notes = {}};
+  for (const auto& [name, ms] : sums) {
+    const double share = share_of(ms, record);
+    table.rows.push_back({name, short_number(ms), percent_text(share), bar(share)});
+  }
+  return table;
+}
+
+// Of work a step, in units of 10^9 a second.
+std::string rate_text(const std::optional<double>& work, double ms) {
+  return work && ms > 0 ? short_number(*work / ms / 1e6) : kUnknown;
+}
+
+std::vector<std::string> cells_of_op(const WhereOp& op, const Where& record) {
+  return {to_string(op.kind),
+          op.op,
+          op.part.empty() ? kUnknown : op.part,
+          to_string(op.pass),
+          short_number(op.calls),
+          short_number(op.ms),
+          percent_text(share_of(op.ms, record)),
+          rate_text(op.flops, op.ms),
+          rate_text(op.bytes, op.ms),
+          op.roofline ? percent_text(*op.roofline) : kUnknown};
+}
+
+Table ops_table(const Where& record, size_t most) {
+  Table table{.title = "Ops",
+              .columns = {{"kind", Align::kLeft},
+                          {"op", Align::kLeft},
+                          {"part", Align::kLeft},
+                          {"pass", Align::kLeft},
+                          {"calls"},
+                          {"ms"},
+                          {"share"},
+                          {"GFLOP/s"},
+                          {"GB/s"},
+                          {"of roofline"}},
+              .rows = {},
+              .notes = {}};
+  double others = 0;
+  for (size_t i = 0; i < record.ops.size(); ++i) {
+    if (i < most)
+      table.rows.push_back(cells_of_op(record.ops[i], record));
+    else
+      others += record.ops[i].ms;
+  }
+  if (record.ops.size() > most) {
+    table.notes.push_back(
+        fmt::format("{} more take {} ms together", record.ops.size() - most, short_number(others)));
+  }
+  table.notes.push_back(fmt::format(
+      "the roofline: {} GFLOP/s of a large product, {} GB/s of a large copy",
+      short_number(record.roofline.gflops), short_number(record.roofline.gigabytes_per_second)));
+  return table;
+}
+
+}  // namespace
+
+std::vector<Table> where_tables(const Where& record, size_t most) {
+  const std::string title = fmt::format("{}, {} N={}, batch {}, {}", record.attention.label,
+                                        record.task, record.length, record.batch, record.mode);
+  Table kinds = sums_table(
+      title, "kind", sums_by(record, [](const WhereOp& op) { return to_string(op.kind); }), record);
+  kinds.notes.push_back(fmt::format(
+      "a step takes {} ms, recorded {} ms, {} of them by the recording itself; means of {} steps",
+      short_number(record.step_ms), short_number(record.recorded_ms),
+      short_number(record.recording_ms), record.steps));
+  const auto part = [](const WhereOp& op) { return op.part.empty() ? "no part" : op.part; };
+  return {std::move(kinds), sums_table("Parts", "part", sums_by(record, part), record),
+          ops_table(record, most)};
+}
+
+}  // namespace lra
