@@ -79,12 +79,17 @@ void print_profiles(const std::vector<Profile>& profiles) {
   for (const std::string& line : speed_texts(profiles)) fmt::print("{}\n", printable(line));
 }
 
-// --where: measures and prints one cell after the other, and writes them at the end.
-void run_where(const ProfileOptions& options) {
+profile::ProfilePlan planned_where(const ProfileOptions& options) {
   profile::ProfileRequest request = request_of(options);
   if (request.scope && *request.scope != ProfileScope::model)
     throw UsageError("--where tells parts of a model apart: --scope model, not " + options.scope);
   request.scope = ProfileScope::model;
+  return profile::plan_profile(request, options.plan);
+}
+
+// --where: measures and prints one cell after the other. The file appears at the end; what a cell
+// throws does not keep the others out of it.
+void run_where(const ProfileOptions& options) {
   std::optional<AtomicFile> out;
   if (!options.out.empty()) {
     if (!options.out.ends_with(".jsonl"))
@@ -94,14 +99,26 @@ void run_where(const ProfileOptions& options) {
     out.emplace(options.out);
   }
   const torch::Device device = host::parse_device(options.plan.device);
-  const profile::ProfilePlan plan = profile::plan_profile(request, options.plan);
+  const profile::ProfilePlan plan = planned_where(options);
+  std::vector<std::string> failed;
   for (const profile::ProfileCell& cell : plan.cells) {
-    const Where record = where::where_of(cell, device, plan.threads, plan.seconds);
-    for (const Table& table : where_tables(record, kMostOps))
-      fmt::print("{}\n", to_terminal(table, host::table_columns()));
-    if (out) out->write(make_where(record).dump() + "\n");
+    try {
+      const Where record = where::where_of(cell, device, plan.threads, plan.seconds);
+      for (const Table& table : where_tables(record, kMostOps))
+        fmt::print("{}\n", to_terminal(table, host::table_columns()));
+      if (out) out->write(make_where(record).dump() + "\n");
+    } catch (const host::Interrupted&) {
+      throw;
+    } catch (const std::exception& error) {
+      failed.push_back(
+          fmt::format("{} N={}: {}", cell.attention.text(), cell.length, first_line(error)));
+    }
   }
-  if (out) out->commit();
+  if (out && failed.size() < plan.cells.size()) out->commit();
+  if (!failed.empty()) {
+    throw Error(fmt::format("{} of {} cells could not be taken apart: {}", failed.size(),
+                            plan.cells.size(), fmt::join(failed, "; ")));
+  }
 }
 
 void run_profile_command(const ProfileOptions& options) {

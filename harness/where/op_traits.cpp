@@ -42,9 +42,11 @@ constexpr OpList kOpLists[] = {
     // How much of a table these read is in their indices.
     {{WorkKind::rows, Account::none},
      "embedding gather index index_add_ index_put_ index_select scatter_add_"},
-    {{WorkKind::copies, Account::moved},
-     "_to_copy cat clone constant_pad_nd contiguous copy_ fill_ flip repeat select_backward "
-     "slice_backward stack to zero_ zeros zeros_like"},
+    {{WorkKind::copies, Account::moved}, "cat copy_ fill_ flip zero_"},
+    // These hand their work on, or have none.
+    {{WorkKind::copies, Account::none},
+     "_to_copy clone constant_pad_nd contiguous full ones ones_like repeat select_backward "
+     "slice_backward stack to zeros zeros_like"},
     {{WorkKind::scratch, Account::none},
      "empty empty_like empty_permuted empty_strided new_empty resize_"},
     {{WorkKind::optimizer, Account::moved}, "_fused_adam_ _fused_adamw_"},

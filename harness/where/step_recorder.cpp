@@ -34,8 +34,8 @@ struct StepRecorder::Frame : at::ObserverContext {
   StepPass pass = StepPass::forward;
   OpTraits traits;
   double flops = -1, bytes = -1;
-  bool counts_inside = false, products_inside = false;  // whether a call inside has an account
-  std::vector<const void*> seen;                        // tensors that are in `bytes`
+  double flops_inside = 0, bytes_inside = 0;  // accounts of the calls that it makes
+  std::vector<const void*> seen;              // tensors that are in `bytes`
 
   void count(const c10::IValue& value) {
     if (value.isTensorList()) {
@@ -76,12 +76,17 @@ struct StepRecorder::Frame : at::ObserverContext {
       flops = 2 * static_cast<double>(a.numel()) * static_cast<double>(b.size(-1));
   }
 
-  // The work of an operator that hands it on is that of those inside.
+  // The work of an operator that hands it on is that of those inside. A small part of it, as the
+  // clearing of sums, may be theirs beside its own.
   void drop_account_of_inside() {
-    const bool handed_on = traits.account == Account::moved ? counts_inside
-                           : is_product()                   ? products_inside
-                                                            : false;
-    if (handed_on) flops = bytes = -1;
+    const bool handed_on = is_product() ? flops_inside > 0 && flops_inside >= flops
+                                        : bytes_inside > 0 && bytes_inside >= bytes;
+    if (counts_tensors() && handed_on) flops = bytes = -1;
+  }
+  void tell_parent() const {
+    if (parent == nullptr) return;
+    parent->flops_inside += flops < 0 ? flops_inside : flops;
+    parent->bytes_inside += bytes < 0 ? bytes_inside : bytes;
   }
 };
 
@@ -223,14 +228,10 @@ void StepRecorder::finish(const at::RecordFunction& function, Frame& frame,
     add_known(sum.flops, frame.flops);
     add_known(sum.bytes, frame.bytes);
   }
-  Frame* parent = frame.parent;
-  if (parent != nullptr) {
-    parent->counts_inside |= frame.counts_inside || frame.flops >= 0 || frame.bytes >= 0;
-    parent->products_inside |= frame.products_inside || frame.flops >= 0;
-  }
+  frame.tell_parent();
   const auto now = Clock::now();
   recording_ += (now - ended) + (frame.started - frame.entered);
-  if (parent != nullptr) parent->inside += now - frame.entered;
+  if (frame.parent != nullptr) frame.parent->inside += now - frame.entered;
 }
 
 }  // namespace lra::where

@@ -1,6 +1,8 @@
 #include "attention_variants/ops/dispatch/work.h"
 
 #include <initializer_list>
+#include <numeric>
+#include <vector>
 
 namespace lra::ops {
 namespace {
@@ -60,8 +62,8 @@ Work work_of(const LshCall& call) {
   const int64_t chunk = s.options.chunk,
                 sorted = s.options.rounds * ((s.length + chunk - 1) / chunk) * chunk,
                 window = chunk * (s.options.before + 1 + s.options.after);
-  int64_t rotations = 0;
-  for (const int64_t factor : s.options.bucket_factors) rotations += factor / 2;
+  const std::vector<int64_t>& factors = s.options.bucket_factors;
+  const int64_t rotations = std::accumulate(factors.begin(), factors.end(), int64_t{0}) / 2;
   return {.flops = s.batch * s.heads * 2 * sorted * s.head_dim * (rotations + 2 * window),
           .bytes = bytes_together({call.x, call.v, call.v})};
 }
