@@ -215,7 +215,7 @@ Search plan_search(TuneRequest request) {
   search.suite = suite_of(search.request);
   check_steps(search);
   search.fingerprint = open_data(search.request.data, search.request.task, /*check_hashes=*/false,
-                                 Brackets::keep, OpenedSplits::all_but_test)
+                                 std::nullopt, OpenedSplits::all_but_test)
                            .manifest()
                            .fingerprint();
   if (!held) return search;

@@ -304,7 +304,7 @@ Config pretraining_config(const Config& config) {
   merged.erase("pretraining");
   merged["training"]["objective"] = to_string(Objective::masked);
   merge(merged, config.settings.pretraining);
-  first.settings = {};
+  first.settings.pretraining = json::object();
   read_fields(merged, first.settings, "pretraining");
   if (!predicts_tokens(first.settings.training.objective) || !first.settings.pretraining.empty())
     throw UsageError("pretraining: training.objective should be masked or causal there");
