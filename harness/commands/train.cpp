@@ -111,8 +111,9 @@ void run_evaluate(const EvaluateOptions& options, Processes* processes) {
   use_threads(options.threads, processes);
   std::optional<OpenedRun> opened;
   run_collective(processes, [&] {
-    opened.emplace(open_run(options.run, options.data,
-                            *parse_name<CheckpointKind>(options.checkpoint), device));
+    opened.emplace(
+        open_run(options.run, options.data, *parse_name<CheckpointKind>(options.checkpoint), device,
+                 options.split == "test" ? OpenedSplits::all : OpenedSplits::all_but_test));
   });
   const OpenedRun& run = *opened;
   const Evaluation evaluation =

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <fstream>
 #include <list>
@@ -22,6 +23,7 @@
 #include "harness/suite/outcome.h"
 #include "harness/suite/queue.h"
 #include "harness/training/run_folder.h"
+#include "harness/training/train_setup.h"
 
 namespace lra::suite {
 namespace {
@@ -34,13 +36,28 @@ constexpr double kGrace = 60;
 // How often the cells that others hold are looked at.
 constexpr std::chrono::milliseconds kLook{500};
 
+// Of a run and of the one before it, where there is one.
+using Checkpoints = std::array<std::optional<FileStamp>, 2>;
+
+Checkpoints checkpoints_of(const fs::path& run) {
+  return {stamp_of(run / kLastCheckpoint), stamp_of(run / kPretrainingFolder / kLastCheckpoint)};
+}
+
+// Throws where data are not what the cells of their task read.
+void check_data(const Suite& suite, const TaskData& of_task) {
+  for (const SuiteCell& cell : suite.cells) {
+    if (cell.config.task == of_task.task)
+      open_run_data(of_task.directory, cell.config, /*check_hashes=*/false);
+  }
+}
+
 struct Job {
   size_t cell, slot;
   host::FolderLock claim;
   host::Child child;
   std::string begin;
-  std::optional<FileStamp> checkpoint;  // before it began
-  uintmax_t log_from;                   // where its part of the log begins
+  Checkpoints before;
+  uintmax_t log_from;  // where its part of the log begins
 };
 
 // A place for one cell at a time.
@@ -167,7 +184,7 @@ class SuiteRunner {
                                                         .log = alone ? fs::path() : log,
                                                         .oom_preferred = true}),
             .begin = host::utc_now(),
-            .checkpoint = stamp_of(run(i) / kLastCheckpoint),
+            .before = checkpoints_of(run(i)),
             .log_from = none ? 0 : size};
     slots_[slot].busy = true;
     jobs_.push_back(std::move(job));
@@ -194,14 +211,13 @@ class SuiteRunner {
   void settle_cell(const Job& job, const host::ChildStatus& ended) {
     const size_t i = job.cell;
     const std::string device = slots_[job.slot].device;
-    const Outcome outcome =
-        outcome_of({.child = ended,
-                    .status = final_status(run(i)),
-                    .last_line = said_last(job),
-                    .new_checkpoint = stamp_of(run(i) / kLastCheckpoint) != job.checkpoint,
-                    .stopping = host::stop_requested(),
-                    .tries = tries_[i]},
-                   options_.tries, options_.timeout);
+    const Outcome outcome = outcome_of({.child = ended,
+                                        .status = final_status(run(i)),
+                                        .last_line = said_last(job),
+                                        .new_checkpoint = checkpoints_of(run(i)) != job.before,
+                                        .stopping = host::stop_requested(),
+                                        .tries = tries_[i]},
+                                       options_.tries, options_.timeout);
     tries_[i] = outcome.tries;
     append_try(run(i), {.begin = job.begin,
                         .device = device,
@@ -282,7 +298,7 @@ int64_t run_suite(const Suite& suite, const RunnerOptions& options) {
   }
   std::map<std::string, fs::path> folders;  // by task
   for (const TaskData& of_task : data) {
-    open_data(of_task.directory, of_task.task, /*check_hashes=*/false);
+    check_data(suite, of_task);
     folders[of_task.task] = of_task.directory;
   }
   int64_t failed = run_cells(suite, options, folders);

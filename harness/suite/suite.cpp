@@ -66,6 +66,20 @@ SuiteRequest request_of(const SuiteFile& file, const fs::path& out) {
   return request;
 }
 
+// The settings with those that a budget shortens a run before by, where that has its own.
+std::vector<std::string> with_pretraining(std::vector<std::string> sets, const TaskBudget& budget,
+                                          const Config& config) {
+  std::vector<std::string> own;
+  for (const auto& [key, value] : budget.set.items()) {
+    std::string path = "/" + key;
+    std::ranges::replace(path, '.', '/');
+    if (config.settings.pretraining.contains(json::json_pointer(path)))
+      own.push_back(fmt::format("pretraining.{}={}", key, value.dump()));
+  }
+  sets.insert(sets.begin(), own.begin(), own.end());  // what the user sets goes last
+  return sets;
+}
+
 }  // namespace
 
 std::string SuiteCell::label() const {
@@ -100,6 +114,10 @@ std::vector<std::string> cut_sets(const Config& config, double fraction) {
   }
   if (s.kind == ScheduleKind::step)
     sets.push_back(fmt::format("schedule.decay_every={}", scaled(s.decay_every, fraction, 1)));
+  if (!config.settings.pretraining.empty()) {
+    for (const std::string& set : cut_sets(pretraining_config(config), fraction))
+      sets.push_back("pretraining." + set);
+  }
   return sets;
 }
 
@@ -120,6 +138,9 @@ Suite plan_suite(const SuiteRequest& request, double fraction) {
             .sets = sets,
             .run = request.out / "runs" / task_name / folder_name(attention.text()) /
                    fmt::format("seed{}", seed)};
+        cell.sets = with_pretraining(sets, budget, cell.config);
+        if (cell.sets.size() > sets.size())
+          cell.config = make_config(protocol, task_name, attention, cell.sets, seed, request.dtype);
         const std::vector<std::string> cut = cut_sets(cell.config, fraction);
         if (!cut.empty()) {
           cell.sets.insert(cell.sets.end(), cut.begin(), cut.end());

@@ -23,9 +23,6 @@ inline constexpr const char* kBestCheckpoint = "checkpoint-best.safetensors";
 inline constexpr const char* kAttentionFile = "attention.pt";    // a TorchScript module's file
 inline constexpr const char* kAttentionSource = "attention.py";  // or a Python class's
 
-/// The folder, in a run's own, of the run that comes before it (pretraining_config()).
-inline constexpr const char* kPretrainingFolder = "pretraining";
-
 /// Whether the folder holds a run that can be continued, or is finished.
 bool has_begun(const std::filesystem::path& run);
 

@@ -12,6 +12,7 @@
 #include "harness/training/open_run.h"
 #include "harness/training/result.h"
 #include "lra/model/labels.h"
+#include "results/records/store.h"
 #include "tests/harness/training/train_fixture.h"
 
 namespace lra {
@@ -389,6 +390,39 @@ TEST_F(TwoRunsTest, AFolderThatHoldsARunIsLeftAlone) {
   EXPECT_EQ(another.status, 1);
   EXPECT_NE(another.err.find("did not start from"), std::string::npos) << another.err;
   EXPECT_FALSE(fs::exists(run("plain") / kPretrainingFolder));
+}
+
+TEST_F(TwoRunsTest, ThatDoNotFitAreRefusedBeforeTheFirst) {
+  for (const auto& [set, what] : {std::pair{"pretraining.model.width=32", "its tensor"},
+                                  {"pretraining.model.positions=none", "model.positions"}}) {
+    std::vector<std::string> all = two("unfit");
+    all.insert(all.end(), {"--set", set});
+    const ProgramResult refused = run_program(all);
+    EXPECT_EQ(refused.status, 1) << set;
+    EXPECT_NE(refused.err.find(what), std::string::npos) << refused.err;
+    EXPECT_FALSE(fs::exists(run("unfit") / kPretrainingFolder));
+  }
+}
+
+// A first run that diverges is a failure of the configuration that was asked for.
+TEST_F(TwoRunsTest, AFailureOfTheFirstIsOfTheRun) {
+  std::vector<std::string> all = two("lost");
+  all.insert(all.end(),
+  run_program(all);
+  const Result result = read_result(run("lost") / kResultFile);
+  EXPECT_EQ(result.status, Status::diverged);
+  EXPECT_TRUE(result.reason.starts_with("pretraining: ")) << result.reason;
+  EXPECT_EQ(result.config.at("training").at("objective"), "classify");
+  EXPECT_TRUE(result.metric.empty());
+  EXPECT_FALSE(result.dev.has_value());
+}
+
+TEST_F(TwoRunsTest, AreOneRecordToTables) {
+  ASSERT_EQ(run_program(two("both")).status, 0);
+  const Records found = find_records({run("both")});
+  ASSERT_EQ(found.results.size(), 1U);
+  EXPECT_EQ(found.results.front().path, (run("both") / kResultFile).string());
+  EXPECT_EQ(find_records({run("both") / kPretrainingFolder}).results.size(), 1U);
 }
 
 TEST_F(TwoRunsTest, TheShortFormsOfTheOptionsAreTheSettings) {
