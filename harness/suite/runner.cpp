@@ -167,7 +167,7 @@ class SuiteRunner {
                                                         .log = alone ? fs::path() : log,
                                                         .oom_preferred = true}),
             .begin = host::utc_now(),
-            .checkpoint = stamp_of(run(i) / kLastCheckpoint),
+            .checkpoint = stamp_of_checkpoint(run(i)),
             .log_from = none ? 0 : size};
     slots_[slot].busy = true;
     jobs_.push_back(std::move(job));
@@ -198,7 +198,7 @@ class SuiteRunner {
         outcome_of({.child = ended,
                     .status = final_status(run(i)),
                     .last_line = said_last(job),
-                    .new_checkpoint = stamp_of(run(i) / kLastCheckpoint) != job.checkpoint,
+                    .new_checkpoint = stamp_of_checkpoint(run(i)) != job.checkpoint,
                     .stopping = host::stop_requested(),
                     .tries = tries_[i]},
                    options_.tries, options_.timeout);
