@@ -173,7 +173,8 @@ void add_train_command(CLI::App& app) {
                                    "Continue the run in that folder, or start it");
   command
       ->add_flag("--overwrite", options->overwrite,
-                 "Remove the run in that folder first, its checkpoints and result too")
+                 "Remove the run in that folder first, its checkpoints and result too, and the "
+                 "pretraining that came before it")
       ->excludes(resume);
   command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
   command->add_option("--dtype", options->dtype, "float32, or bfloat16 (autocast)")

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <fstream>
 #include <list>
@@ -36,13 +35,6 @@ constexpr double kGrace = 60;
 // How often the cells that others hold are looked at.
 constexpr std::chrono::milliseconds kLook{500};
 
-// Of a run and of the one before it, where there is one.
-using Checkpoints = std::array<std::optional<FileStamp>, 2>;
-
-Checkpoints checkpoints_of(const fs::path& run) {
-  return {stamp_of(run / kLastCheckpoint), stamp_of(run / kPretrainingFolder / kLastCheckpoint)};
-}
-
 // Throws where data are not what the cells of their task read.
 void check_data(const Suite& suite, const TaskData& of_task) {
   for (const SuiteCell& cell : suite.cells) {
@@ -56,8 +48,8 @@ struct Job {
   host::FolderLock claim;
   host::Child child;
   std::string begin;
-  Checkpoints before;
-  uintmax_t log_from;  // where its part of the log begins
+  std::optional<FileStamp> checkpoint;  // before it began
+  uintmax_t log_from;                   // where its part of the log begins
 };
 
 // A place for one cell at a time.
@@ -184,7 +176,7 @@ class SuiteRunner {
                                                         .log = alone ? fs::path() : log,
                                                         .oom_preferred = true}),
             .begin = host::utc_now(),
-            .before = checkpoints_of(run(i)),
+            .checkpoint = stamp_of_checkpoint(run(i)),
             .log_from = none ? 0 : size};
     slots_[slot].busy = true;
     jobs_.push_back(std::move(job));
@@ -211,13 +203,14 @@ class SuiteRunner {
   void settle_cell(const Job& job, const host::ChildStatus& ended) {
     const size_t i = job.cell;
     const std::string device = slots_[job.slot].device;
-    const Outcome outcome = outcome_of({.child = ended,
-                                        .status = final_status(run(i)),
-                                        .last_line = said_last(job),
-                                        .new_checkpoint = checkpoints_of(run(i)) != job.before,
-                                        .stopping = host::stop_requested(),
-                                        .tries = tries_[i]},
-                                       options_.tries, options_.timeout);
+    const Outcome outcome =
+        outcome_of({.child = ended,
+                    .status = final_status(run(i)),
+                    .last_line = said_last(job),
+                    .new_checkpoint = stamp_of_checkpoint(run(i)) != job.checkpoint,
+                    .stopping = host::stop_requested(),
+                    .tries = tries_[i]},
+                   options_.tries, options_.timeout);
     tries_[i] = outcome.tries;
     append_try(run(i), {.begin = job.begin,
                         .device = device,

@@ -45,6 +45,29 @@ int64_t scaled(int64_t value, double fraction, int64_t least) {
   return std::max<int64_t>(std::llround(static_cast<double>(value) * fraction), least);
 }
 
+// Of one run, whose settings stand in `group`: "", or "pretraining." of the run before, of which
+// all are said, as it would have the cell's own where they are not.
+std::vector<std::string> cut_of(const Config& config, double fraction, const std::string& group) {
+  const TrainingOptions& t = config.settings.training;
+  const ScheduleOptions& s = config.settings.schedule;
+  const auto steps = static_cast<int64_t>(static_cast<double>(t.steps) * fraction);
+  if (steps < 2) {
+    throw UsageError(fmt::format(
+        "--max-hours leaves {} {} of {} steps of {} {}; allow more hours, or run fewer cells",
+        steps, steps == 1 ? "step" : "steps", t.steps, config.task, config.attention.text()));
+  }
+  std::vector<std::string> sets;
+  const auto set = [&](const char* key, int64_t value) {
+    sets.push_back(fmt::format("{}{}={}", group, key, value));
+  };
+  set("training.steps", steps);
+  if (t.evaluate_every > steps || !group.empty())
+    set("training.evaluate_every", std::min(t.evaluate_every, steps));
+  if (s.warmup > 0) set("schedule.warmup", std::min(scaled(s.warmup, fraction, 1), steps - 1));
+  if (s.kind == ScheduleKind::step) set("schedule.decay_every", scaled(s.decay_every, fraction, 1));
+  return sets;
+}
+
 SuiteRequest request_of(const SuiteFile& file, const fs::path& out) {
   SuiteRequest request;
   request.tasks = file.tasks;
@@ -98,25 +121,10 @@ std::string folder_name(const std::string& text) {
 
 std::vector<std::string> cut_sets(const Config& config, double fraction) {
   if (fraction >= 1) return {};
-  const TrainingOptions& t = config.settings.training;
-  const ScheduleOptions& s = config.settings.schedule;
-  const auto steps = static_cast<int64_t>(static_cast<double>(t.steps) * fraction);
-  if (steps < 2) {
-    throw UsageError(fmt::format(
-        "--max-hours leaves {} {} of {} steps of {} {}; allow more hours, or run fewer cells",
-        steps, steps == 1 ? "step" : "steps", t.steps, config.task, config.attention.text()));
-  }
-  std::vector<std::string> sets = {fmt::format("training.steps={}", steps)};
-  if (t.evaluate_every > steps) sets.push_back(fmt::format("training.evaluate_every={}", steps));
-  if (s.warmup > 0) {
-    sets.push_back(
-        fmt::format("schedule.warmup={}", std::min(scaled(s.warmup, fraction, 1), steps - 1)));
-  }
-  if (s.kind == ScheduleKind::step)
-    sets.push_back(fmt::format("schedule.decay_every={}", scaled(s.decay_every, fraction, 1)));
+  std::vector<std::string> sets = cut_of(config, fraction, "");
   if (!config.settings.pretraining.empty()) {
-    for (const std::string& set : cut_sets(pretraining_config(config), fraction))
-      sets.push_back("pretraining." + set);
+    const auto before = cut_of(pretraining_config(config), fraction, "pretraining.");
+    sets.insert(sets.end(), before.begin(), before.end());
   }
   return sets;
 }

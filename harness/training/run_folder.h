@@ -43,7 +43,8 @@ class RunFolder {
  public:
   /// Opens the folder for the run of that identity; to write, makes and locks it. Throws Error
   /// where it is in use or holds another run, or any run without Resume::yes. A run that never
-  /// reached a checkpoint is begun anew.
+  /// reached a checkpoint is begun anew. Resume::over removes what the folder holds of a run, and
+  /// of that before it unless the identity has `pretraining`; other files stay.
   RunFolder(std::filesystem::path path, json identity, Resume resume, Access access);
   /// Removes a folder that it made and where no run has begun.
   ~RunFolder();
@@ -76,6 +77,7 @@ class RunFolder {
  private:
   void check_run(Resume resume, Access access) const;
   void remove_run() const;
+  void remove_run_before() const;
   void begin_events(const std::filesystem::path& folder, const std::string& log);
 
   std::filesystem::path path_;

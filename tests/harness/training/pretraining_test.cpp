@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <set>
@@ -407,7 +408,7 @@ TEST_F(TwoRunsTest, ThatDoNotFitAreRefusedBeforeTheFirst) {
 // A first run that diverges is a failure of the configuration that was asked for.
 TEST_F(TwoRunsTest, AFailureOfTheFirstIsOfTheRun) {
   std::vector<std::string> all = two("lost");
-  all.insert(all.end(),
+  all.insert(all.end(), {"--set", "pretraining.optimizer.lr=1e30"});
   run_program(all);
   const Result result = read_result(run("lost") / kResultFile);
   EXPECT_EQ(result.status, Status::diverged);
@@ -423,6 +424,49 @@ TEST_F(TwoRunsTest, AreOneRecordToTables) {
   ASSERT_EQ(found.results.size(), 1U);
   EXPECT_EQ(found.results.front().path, (run("both") / kResultFile).string());
   EXPECT_EQ(find_records({run("both") / kPretrainingFolder}).results.size(), 1U);
+}
+
+TEST_F(TwoRunsTest, OverwritingRemovesTheRunBeforeToo) {
+  const fs::path own = run("a"), before = own / kPretrainingFolder;
+  const auto with = [&](const char* option, bool pretrained) {
+    std::vector<std::string> all = words("a", "standard");
+    *std::ranges::find(all, "--resume") = option;
+    if (pretrained) all.insert(all.end(), {"--set", "pretraining.optimizer.lr=0.002"});
+    return all;
+  };
+  const auto is_pretrained = [&] { return read_json(own / kResultFile).contains("pretrained"); };
+  ASSERT_EQ(run_program(with("--resume", true)).status, 0);
+  ASSERT_TRUE(is_pretrained());
+  ASSERT_EQ(run_program(with("--overwrite", false)).status, 0);
+  EXPECT_FALSE(fs::exists(before));
+  EXPECT_FALSE(is_pretrained());
+  // Of a run with pretraining the new one stands, and what is no run's.
+  fs::create_directories(before);
+  write_file(before / "notes.txt", "mine");
+  ASSERT_EQ(run_program(with("--overwrite", true)).status, 0);
+  EXPECT_TRUE(fs::exists(before / kResultFile));
+  EXPECT_TRUE(is_pretrained());
+  // One that never came to its second run is overwritten too.
+  for (const char* name : {kConfigFile, kResultFile, kLastCheckpoint, kBestCheckpoint})
+    fs::remove(own / name);
+  ASSERT_EQ(run_program(with("--overwrite", false)).status, 0);
+  EXPECT_FALSE(fs::exists(before / kResultFile));
+  EXPECT_FALSE(fs::exists(before / kLastCheckpoint));
+  EXPECT_EQ(read_file(before / "notes.txt"), "mine");
+}
+
+TEST_F(TwoRunsTest, WhatOverwritingCannotRemoveKeepsTheRun) {
+  std::vector<std::string> over = words("a", "standard");
+  ASSERT_EQ(run_program(over).status, 0);
+  *std::ranges::find(over, "--resume") = "--overwrite";
+  const std::string result = read_file(run("a") / kResultFile);
+  fs::create_directories(run("a") / kPretrainingFolder);
+  write_file(run("a") / kPretrainingFolder / kConfigFile, "{}");
+  const ProgramResult refused = run_program(over);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_NE(refused.err.find("is not the configuration of a run"), std::string::npos)
+      << refused.err;
+  EXPECT_EQ(read_file(run("a") / kResultFile), result);
 }
 
 TEST_F(TwoRunsTest, TheShortFormsOfTheOptionsAreTheSettings) {
