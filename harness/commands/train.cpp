@@ -111,8 +111,9 @@ void run_evaluate(const EvaluateOptions& options, Processes* processes) {
   use_threads(options.threads, processes);
   std::optional<OpenedRun> opened;
   run_collective(processes, [&] {
-    opened.emplace(open_run(options.run, options.data,
-                            *parse_name<CheckpointKind>(options.checkpoint), device));
+    opened.emplace(
+        open_run(options.run, options.data, *parse_name<CheckpointKind>(options.checkpoint), device,
+                 options.split == "test" ? OpenedSplits::all : OpenedSplits::all_but_test));
   });
   const OpenedRun& run = *opened;
   const Evaluation evaluation =
@@ -172,7 +173,8 @@ void add_train_command(CLI::App& app) {
                                    "Continue the run in that folder, or start it");
   command
       ->add_flag("--overwrite", options->overwrite,
-                 "Remove the run in that folder first, its checkpoints and result too")
+                 "Remove the run in that folder first, its checkpoints and result too, and the "
+                 "pretraining that came before it")
       ->excludes(resume);
   command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
   command->add_option("--dtype", options->dtype, "float32, or bfloat16 (autocast)")

@@ -52,7 +52,8 @@ FidelityInputs random_inputs(int64_t trials, int64_t heads, int64_t length, int6
 
 TrainedInputs::TrainedInputs(const std::filesystem::path& run, const std::filesystem::path& data,
                              torch::Device device)
-    : run_(open_run(run, data, CheckpointKind::best, device)), device_(device) {
+    : run_(open_run(run, data, CheckpointKind::best, device, OpenedSplits::all_but_test)),
+      device_(device) {
   const Config& config = run_.config;
   const Manifest& manifest = run_.data.manifest();
   data_ = {.source = "run",

@@ -118,17 +118,20 @@ Work model_work(const ProfileCell& cell, const Config& config, torch::Device dev
   const auto mask = torch::ones_like(tokens, torch::kBool);
   // Labels at positions stand at every kth.
   constexpr int64_t kLabelEvery = 16;
-  const auto places = info.position_labels
-                          ? torch::arange(0, cell.batch * cell.length, kLabelEvery, integers)
-                          : torch::Tensor();
+  const bool of_tokens = predicts_tokens(config.settings.training.objective);
+  const auto places =
+      info.position_labels || of_tokens
+          ? torch::arange(0, cell.batch * info.inputs * cell.length, kLabelEvery, integers)
+          : torch::Tensor();
   const int64_t label_count = places.defined() ? places.size(0) : cell.batch;
-  const auto labels = torch::randint(0, info.classes, {label_count}, integers);
+  const int64_t classes = of_tokens ? info.vocabulary : info.classes;
+  const auto labels = torch::randint(0, classes, {label_count}, integers);
   Work work;
   work.options = model->attention_options();
   work.parameter_bytes = parameter_bytes(*model);
   work.flops = model->flops(cell.batch, cell.length);
   work.least_bytes = bytes_of(tokens) + bytes_of(mask) + work.parameter_bytes +
-                     label_count * info.classes * 4;  // logits, float32
+                     label_count * classes * 4;  // logits, float32
   if (cell.mode == ProfileMode::inference) {
     model->eval();
     work.call = [=, dtype = cell.dtype] {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <utility>
 
 #include "attention_variants/base/files.h"
 #include "harness/host/runtime.h"
@@ -31,6 +32,14 @@ void attempt_fields(Fields& f, Record& one) {
 }
 
 }  // namespace
+
+std::vector<SuiteCell> runs_of(const SuiteCell& cell) {
+  if (cell.config.settings.pretraining.empty()) return {cell};
+  SuiteCell first = cell;
+  first.config = pretraining_config(cell.config);
+  first.run = cell.run / kPretrainingFolder;
+  return {std::move(first), cell};
+}
 
 std::optional<Status> final_status(const fs::path& run, std::string* bad) {
   const fs::path path = run / kResultFile;

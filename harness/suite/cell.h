@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "harness/host/child.h"
 #include "harness/host/folder_lock.h"
@@ -20,6 +21,10 @@ inline constexpr const char* kTriesFile = "tries.log";
 /// What a cell's process printed, where several run at a time; the error that ended it, where it
 /// ran alone.
 inline constexpr const char* kLogFile = "log.txt";
+
+/// The runs of a cell, in their order: that of its pretraining, where it has one, and its own. The
+/// first has the cell's `sets`, which are not what makes its configuration.
+std::vector<SuiteCell> runs_of(const SuiteCell& cell);
 
 /// How a cell's result.json ended, nothing where there is none (or none that can be read, which
 /// `bad` then tells).

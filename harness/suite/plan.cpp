@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "harness/host/progress.h"
+#include "harness/suite/cell.h"
 
 namespace lra::suite {
 namespace {
@@ -13,8 +14,15 @@ std::string time_text(const std::optional<double>& seconds) {
   return seconds ? host::duration_text(*seconds) : "?";
 }
 
+// Of all runs of a cell.
+int64_t steps_of(const SuiteCell& cell) {
+  int64_t steps = 0;
+  for (const SuiteCell& run : runs_of(cell)) steps += run.config.settings.training.steps;
+  return steps;
+}
+
 struct Totals {
-  size_t ended = 0, pending = 0, unknown = 0;
+  size_t ended = 0, pending = 0, unknown = 0, second_alone = 0;
   double whole = 0, left = 0, span = 0;  // seconds of what is known
 };
 
@@ -24,6 +32,7 @@ Totals totals_of(const std::vector<Prediction>& predictions, int64_t jobs) {
   for (const Prediction& p : predictions) {
     (is_open(p) ? totals.pending : totals.ended) += 1;
     if (is_open(p) && !p.left) ++totals.unknown;
+    if (p.second_alone) ++totals.second_alone;
     totals.whole += p.seconds.value_or(0);
     totals.left += p.left.value_or(0);
     if (p.left && *p.left > 0) pending.push_back(*p.left);
@@ -57,11 +66,11 @@ Table plan_table(const Suite& suite, const std::vector<Prediction>& predictions,
   for (size_t i = 0; i < suite.cells.size(); ++i) {
     const Config& config = suite.cells[i].config;
     const Prediction& p = predictions[i];
-    table.rows.push_back(
-        {std::to_string(i), config.task, config.attention.text(), std::to_string(config.seed),
-         std::to_string(config.settings.training.steps), to_string(p.status), time_text(p.seconds),
-         time_text(p.left), p.memory_mib ? fmt::format("{:.0f}", *p.memory_mib) : "?",
-         p.from == kUnknown ? "unknown, use --probe" : p.from});
+    table.rows.push_back({std::to_string(i), config.task, config.attention.text(),
+                          std::to_string(config.seed), std::to_string(steps_of(suite.cells[i])),
+                          to_string(p.status), time_text(p.seconds), time_text(p.left),
+                          p.memory_mib ? fmt::format("{:.0f}", *p.memory_mib) : "?",
+                          p.from == kUnknown ? "unknown, use --probe" : p.from});
   }
   const Totals totals = totals_of(predictions, jobs);
   const bool known = totals.pending == 0 || totals.unknown < totals.pending;
@@ -78,6 +87,12 @@ Table plan_table(const Suite& suite, const std::vector<Prediction>& predictions,
         "{} of them not counted: nothing is known of them on this machine with {} thread{} a cell; "
         "--probe measures them",
         totals.unknown, suite.request.threads, suite.request.threads == 1 ? "" : "s"));
+  }
+  if (totals.second_alone > 0) {
+    table.notes.push_back(fmt::format(
+        "{} counted without their pretraining: no probe measures it, a run of it here or under "
+        "--records does",
+        totals.second_alone));
   }
   if (suite.fraction < 1) {
     table.notes.push_back(fmt::format("--max-hours {:g}: cut to {:.3g} % of the steps",
@@ -109,7 +124,7 @@ json plan_json(const Suite& suite, const std::vector<Prediction>& predictions, i
                               {"attention", cell.config.attention.text()},
                               {"seed", cell.config.seed},
                               {"run", cell.run.string()},
-                              {"steps", cell.config.settings.training.steps},
+                              {"steps", steps_of(cell)},
                               {"status", p.status},
                               {"seconds", number(p.seconds)},
                               {"seconds_left", number(p.left)},
@@ -127,6 +142,12 @@ double predicted_hours(const Suite& suite, const std::vector<Prediction>& predic
       throw Error(
           fmt::format("--max-hours: nothing is known of {} here, and its probe failed; "
                       "leave it out, or run without --max-hours",
+                      suite.cells[i].label()));
+    }
+    if (predictions[i].second_alone) {
+      throw Error(
+          fmt::format("--max-hours: nothing is known of the pretraining of {} here, which no probe "
+                      "measures; run one such cell first, or run without --max-hours",
                       suite.cells[i].label()));
     }
     seconds.push_back(*predictions[i].seconds);

@@ -73,6 +73,33 @@ std::optional<Rates> probe(const SuiteCell& cell, const RateRecords& from) {
   }
 }
 
+// Seconds of a run, of all it takes and of what is still to come.
+struct Work {
+  double whole = 0, left = 0;
+};
+
+// Of the steps, by the run's log.
+double share_done(const SuiteCell& cell) {
+  const int64_t step = read_log_tail(cell.run / kMetricsFile).step;
+  return std::clamp(
+      static_cast<double>(step) / static_cast<double>(cell.config.settings.training.steps), 0.0,
+      1.0);
+}
+
+Work work_of(const SuiteCell& cell, const Rates& known) {
+  const Settings& s = cell.config.settings;
+  // The test split takes about as long as dev.
+  const int64_t evaluations = evaluation_count(s.training) + (s.evaluation.test ? 1 : 0);
+  const double whole = kStart + static_cast<double>(s.training.steps) * known.step +
+                       static_cast<double>(evaluations) * known.evaluation.value_or(0);
+  return {.whole = whole, .left = whole * (1 - share_done(cell))};
+}
+
+// With the pretraining's.
+std::optional<double> seconds_of(const Result& result) {
+  return result.pretrained ? result.pretrained->total_seconds : result.training.seconds;
+}
+
 // Remembers what it found of each recipe.
 class Predictor {
  public:
@@ -84,7 +111,7 @@ class Predictor {
     if (const auto status = final_status(cell.run)) {
       const Result result = read_result(cell.run / kResultFile);
       p = {.status = *status,
-           .seconds = result.training.seconds,
+           .seconds = seconds_of(result),
            .left = 0,
            .memory_mib = result.training.peak_memory_mib,
            .from = "its own run"};
@@ -97,46 +124,53 @@ class Predictor {
       if (p.from.empty()) p.from = kUnknown;
       return p;
     }
-    const Settings& s = cell.config.settings;
     if (known->status != Status::ok) {
       if (open) p = {.status = p.status, .seconds = 0, .left = 0, .from = known->from};
       return p;
     }
-    const double steps = static_cast<double>(s.training.steps);
-    // The test split takes about as long as dev.
-    const double evaluation = known->evaluation.value_or(0);
-    const int64_t evaluations = evaluation_count(s.training) + (s.evaluation.test ? 1 : 0);
-    const double whole =
-        kStart + steps * known->step + static_cast<double>(evaluations) * evaluation;
-    if (!p.seconds) p.seconds = whole;
-    if (!p.memory_mib) p.memory_mib = known->memory_mib;
+    Work work = work_of(cell, *known);
+    std::optional<double> memory = known->memory_mib;
     if (p.from.empty()) p.from = known->from;
-    if (open) p.left = whole * (1 - share_done(cell));
+    if (open) add_first(cell, p, work, memory);
+    if (!p.seconds) p.seconds = work.whole;
+    if (!p.memory_mib) p.memory_mib = memory;
+    if (open) p.left = work.left;
     return p;
   }
 
  private:
-  // Of the steps, by the run's log.
-  static double share_done(const SuiteCell& cell) {
-    const int64_t step = read_log_tail(cell.run / kMetricsFile).step;
-    return std::clamp(
-        static_cast<double>(step) / static_cast<double>(cell.config.settings.training.steps), 0.0,
-        1.0);
+  // What the run before the cell's own adds, where there is one.
+  void add_first(const SuiteCell& cell, Prediction& p, Work& work, std::optional<double>& memory) {
+    const std::vector<SuiteCell> runs = runs_of(cell);
+    if (runs.size() == 1) return;
+    const auto known = rates(runs.front());
+    p.second_alone = !known;
+    if (!known) {
+      p.from += ", without its pretraining";
+      return;
+    }
+    const Work first = work_of(runs.front(), *known);
+    work.whole += first.whole;
+    work.left += first.left;
+    memory = std::max(memory, known->memory_mib);  // nothing known is less than anything
   }
 
   std::optional<Rates> rates(const SuiteCell& cell) {
-    const std::string key = cell.config.task + " " + cell.config.attention.text();
+    const Objective objective = cell.config.settings.training.objective;
+    const std::string key = fmt::format("{} {} {}", cell.config.task, cell.config.attention.text(),
+                                        to_string(objective));
     const auto known = known_.find(key);
     if (known != known_.end()) return known->second;
     auto found = known_rates(cell, records_);
-    if (!found && probe_) found = probe(cell, records_);
+    // A profile measures steps of the task itself.
+    if (!found && probe_ && !predicts_tokens(objective)) found = probe(cell, records_);
     known_[key] = found;
     return found;
   }
 
   const RateRecords records_;
   const bool probe_;
-  std::map<std::string, std::optional<Rates>> known_;  // by task and attention
+  std::map<std::string, std::optional<Rates>> known_;  // by task, attention and objective
 };
 
 }  // namespace

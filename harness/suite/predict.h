@@ -21,6 +21,8 @@ struct Prediction {
   std::optional<double> memory_mib;  // tensors at most
   std::string from;                  // what it was predicted from: "its own run", "a probe", or
                                      // "unknown"
+  // Nothing is known of the cell's pretraining: seconds, left and memory are of its own run alone.
+  bool second_alone = false;
 };
 
 struct PredictOptions {

@@ -14,6 +14,11 @@ std::optional<FileStamp> stamp_of(const std::filesystem::path& path) {
   return FileStamp{time, std::filesystem::file_size(path, missing)};
 }
 
+std::optional<FileStamp> stamp_of_checkpoint(const std::filesystem::path& run) {
+  const auto own = stamp_of(run / kLastCheckpoint);
+  return own ? own : stamp_of(run / kPretrainingFolder / kLastCheckpoint);
+}
+
 CellQueue::CellQueue(const Suite& suite, const std::vector<size_t>& only, double timeout)
     : suite_(suite), timeout_(timeout), ended_(suite.cells.size(), false) {
   for (size_t i = 0; i < suite.cells.size(); ++i) {

@@ -20,6 +20,8 @@ struct FileStamp {
 };
 /// Nothing where there is no file.
 std::optional<FileStamp> stamp_of(const std::filesystem::path& path);
+/// Of the last checkpoint of a cell's own run, or, where that has none yet, of its pretraining.
+std::optional<FileStamp> stamp_of_checkpoint(const std::filesystem::path& run);
 
 class CellQueue {
  public:

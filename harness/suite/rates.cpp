@@ -6,6 +6,7 @@
 
 #include "attention_variants/base/files.h"
 #include "harness/host/runtime.h"
+#include "harness/suite/cell.h"
 #include "harness/suite/status.h"
 #include "harness/training/run_folder.h"
 
@@ -80,16 +81,21 @@ std::optional<Rates> from_results(const SuiteCell& cell, const RateRecords& from
   return std::nullopt;
 }
 
+bool same_recipe(const Config& a, const Config& b) {
+  return a.task == b.task && a.attention.text() == b.attention.text() &&
+         a.settings.training.objective == b.settings.training.objective;
+}
+
 // A run of this recipe that has not ended; its evaluations are in the time of its steps.
 std::optional<Rates> from_metrics(const SuiteCell& cell, const RateRecords& from) {
-  for (const SuiteCell& other : from.suite.cells) {
-    if (other.config.task != cell.config.task ||
-        other.config.attention.text() != cell.config.attention.text())
-      continue;
-    const LogTail tail = read_log_tail(other.run / kMetricsFile);
-    if (tail.rate > 0)
-      return Rates{.step = 1 / tail.rate,
-                   .from = fmt::format("seed {} of this suite so far", other.config.seed)};
+  for (const SuiteCell& planned : from.suite.cells) {
+    for (const SuiteCell& other : runs_of(planned)) {
+      if (!same_recipe(other.config, cell.config)) continue;
+      const LogTail tail = read_log_tail(other.run / kMetricsFile);
+      if (tail.rate > 0)
+        return Rates{.step = 1 / tail.rate,
+                     .from = fmt::format("seed {} of this suite so far", other.config.seed)};
+    }
   }
   return std::nullopt;
 }
@@ -103,6 +109,7 @@ bool same_model(const Profile& profile, const Config& config) {
     const Config of = make_config(load_protocol(profile.protocol), profile.task,
                                   {.name = profile.attention.name}, sets, 0, profile.dtype);
     return of.settings.kernels == config.settings.kernels &&
+           of.settings.training.objective == config.settings.training.objective &&
            write_fields(of.settings.model) == write_fields(config.settings.model);
   } catch (const UsageError&) {  // of a protocol that is not here
     return false;

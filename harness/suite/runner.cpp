@@ -22,6 +22,7 @@
 #include "harness/suite/outcome.h"
 #include "harness/suite/queue.h"
 #include "harness/training/run_folder.h"
+#include "harness/training/train_setup.h"
 
 namespace lra::suite {
 namespace {
@@ -33,6 +34,14 @@ using Clock = std::chrono::steady_clock;
 constexpr double kGrace = 60;
 // How often the cells that others hold are looked at.
 constexpr std::chrono::milliseconds kLook{500};
+
+// Throws where data are not what the cells of their task read.
+void check_data(const Suite& suite, const TaskData& of_task) {
+  for (const SuiteCell& cell : suite.cells) {
+    if (cell.config.task == of_task.task)
+      open_run_data(of_task.directory, cell.config, /*check_hashes=*/false);
+  }
+}
 
 struct Job {
   size_t cell, slot;
@@ -167,7 +176,7 @@ class SuiteRunner {
                                                         .log = alone ? fs::path() : log,
                                                         .oom_preferred = true}),
             .begin = host::utc_now(),
-            .checkpoint = stamp_of(run(i) / kLastCheckpoint),
+            .checkpoint = stamp_of_checkpoint(run(i)),
             .log_from = none ? 0 : size};
     slots_[slot].busy = true;
     jobs_.push_back(std::move(job));
@@ -198,7 +207,7 @@ class SuiteRunner {
         outcome_of({.child = ended,
                     .status = final_status(run(i)),
                     .last_line = said_last(job),
-                    .new_checkpoint = stamp_of(run(i) / kLastCheckpoint) != job.checkpoint,
+                    .new_checkpoint = stamp_of_checkpoint(run(i)) != job.checkpoint,
                     .stopping = host::stop_requested(),
                     .tries = tries_[i]},
                    options_.tries, options_.timeout);
@@ -282,7 +291,7 @@ int64_t run_suite(const Suite& suite, const RunnerOptions& options) {
   }
   std::map<std::string, fs::path> folders;  // by task
   for (const TaskData& of_task : data) {
-    open_data(of_task.directory, of_task.task, /*check_hashes=*/false);
+    check_data(suite, of_task);
     folders[of_task.task] = of_task.directory;
   }
   int64_t failed = run_cells(suite, options, folders);

@@ -19,6 +19,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The steps of a cell's pretraining; 0 where it has none.
+int64_t first_steps_of(const json& config) {
+  if (config.value("pretraining", json::object()).empty()) return 0;
+  return config.value(json::json_pointer("/pretraining/training/steps"),
+                      config.at("training").at("steps").get<int64_t>());
+}
+
+// What the log of a run says of the cell that it is of: of its own, or, where that has none yet, of
+// its pretraining.
+void read_progress(const fs::path& run, bool held, CellStatus& cell) {
+  LogTail tail = read_log_tail(run / kMetricsFile);
+  const bool first = cell.first_steps > 0 && !fs::exists(run / kMetricsFile);
+  if (first) {
+    tail = read_log_tail(run / kPretrainingFolder / kMetricsFile);
+    cell.step = std::min(tail.step, cell.first_steps);
+  } else {
+    cell.step = std::min(cell.first_steps + tail.step, cell.steps);
+    cell.accuracy = tail.accuracy;
+  }
+  if (tail.rate <= 0) return;
+  cell.rate = tail.rate;
+  if (held && !first) cell.eta = static_cast<double>(cell.steps - cell.step) / tail.rate;
+}
+
 CellStatus read_cell(const json& config, const fs::path& run, size_t index) {
   CellStatus cell{.index = index,
                   .task = config.at("task"),
@@ -28,18 +52,23 @@ CellStatus read_cell(const json& config, const fs::path& run, size_t index) {
                   .seed = config.at("seed"),
                   .run = run,
                   .state = Status::pending,
-                  .steps = config.at("training").at("steps")};
+                  .first_steps = first_steps_of(config)};
+  cell.steps = cell.first_steps + config.at("training").at("steps").get<int64_t>();
   if (fs::exists(run / kResultFile)) {
     try {
       const Result result = read_result(run / kResultFile);
       cell.state = result.status;
       cell.reason = result.reason;
-      // A cell that others ended leaves its steps in the log alone.
-      cell.step = result.steps ? *result.steps
-                               : std::min(read_log_tail(run / kMetricsFile).step, cell.steps);
-      if (result.test) cell.accuracy = result.test->accuracy;
+      // One that failed in its pretraining has the result of that; one that others ended leaves its
+      // steps in the log alone.
+      if (result.steps && (cell.first_steps == 0 || result.metric.empty())) {
+        cell.step = cell.first_steps + *result.steps;
+      } else {
+        read_progress(run, /*held=*/false, cell);
+      }
+      cell.accuracy = result.test ? std::optional(result.test->accuracy) : std::nullopt;
       cell.rate = result.training.steps_per_second;
-      cell.seconds = result.training.seconds;
+      cell.seconds = result.pretrained ? result.pretrained->total_seconds : result.training.seconds;
       return cell;
     } catch (const Error& error) {
       cell.reason = error.what();
@@ -50,13 +79,7 @@ CellStatus read_cell(const json& config, const fs::path& run, size_t index) {
     cell.state = Status::running;
     cell.by = holder->text();
   }
-  const LogTail tail = read_log_tail(run / kMetricsFile);
-  cell.step = std::min(tail.step, cell.steps);
-  cell.accuracy = tail.accuracy;
-  if (tail.rate > 0) {
-    cell.rate = tail.rate;
-    if (holder) cell.eta = static_cast<double>(cell.steps - cell.step) / tail.rate;
-  }
+  read_progress(run, holder.has_value(), cell);
   return cell;
 }
 
@@ -66,7 +89,7 @@ class Costs {
  public:
   void add(const CellStatus& cell) {
     const auto seconds = cell.seconds && cell.state == Status::ok ? cell.seconds
-                         : cell.rate && cell.state == Status::running
+                         : cell.rate && cell.state == Status::running && cell.first_steps == 0
                              ? std::optional(static_cast<double>(cell.steps) / *cell.rate)
                              : std::nullopt;
     if (!seconds) return;

@@ -20,9 +20,10 @@ struct CellStatus {
   std::filesystem::path run;
   Status state = Status::pending;
   std::string reason;
-  int64_t step = 0, steps = 0;
+  int64_t step = 0, steps = 0;      // with those of its pretraining
+  int64_t first_steps = 0;          // of them, of its pretraining
   std::optional<double> accuracy;   // of test where it ended, else of dev so far
-  std::optional<double> rate, eta;  // steps a second; seconds
+  std::optional<double> rate, eta;  // steps a second; seconds, not known in its pretraining
   std::optional<double> seconds;    // it took, where it ended
   std::string by;                   // who holds it
   std::string queue;                // what the cluster says of its job, "" = nothing

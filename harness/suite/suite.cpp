@@ -45,6 +45,29 @@ int64_t scaled(int64_t value, double fraction, int64_t least) {
   return std::max<int64_t>(std::llround(static_cast<double>(value) * fraction), least);
 }
 
+// Of one run, whose settings stand in `group`: "", or "pretraining." of the run before, of which
+// all are said, as it would have the cell's own where they are not.
+std::vector<std::string> cut_of(const Config& config, double fraction, const std::string& group) {
+  const TrainingOptions& t = config.settings.training;
+  const ScheduleOptions& s = config.settings.schedule;
+  const auto steps = static_cast<int64_t>(static_cast<double>(t.steps) * fraction);
+  if (steps < 2) {
+    throw UsageError(fmt::format(
+        "--max-hours leaves {} {} of {} steps of {} {}; allow more hours, or run fewer cells",
+        steps, steps == 1 ? "step" : "steps", t.steps, config.task, config.attention.text()));
+  }
+  std::vector<std::string> sets;
+  const auto set = [&](const char* key, int64_t value) {
+    sets.push_back(fmt::format("{}{}={}", group, key, value));
+  };
+  set("training.steps", steps);
+  if (t.evaluate_every > steps || !group.empty())
+    set("training.evaluate_every", std::min(t.evaluate_every, steps));
+  if (s.warmup > 0) set("schedule.warmup", std::min(scaled(s.warmup, fraction, 1), steps - 1));
+  if (s.kind == ScheduleKind::step) set("schedule.decay_every", scaled(s.decay_every, fraction, 1));
+  return sets;
+}
+
 SuiteRequest request_of(const SuiteFile& file, const fs::path& out) {
   SuiteRequest request;
   request.tasks = file.tasks;
@@ -66,6 +89,20 @@ SuiteRequest request_of(const SuiteFile& file, const fs::path& out) {
   return request;
 }
 
+// The settings with those that a budget shortens a run before by, where that has its own.
+std::vector<std::string> with_pretraining(std::vector<std::string> sets, const TaskBudget& budget,
+                                          const Config& config) {
+  std::vector<std::string> own;
+  for (const auto& [key, value] : budget.set.items()) {
+    std::string path = "/" + key;
+    std::ranges::replace(path, '.', '/');
+    if (config.settings.pretraining.contains(json::json_pointer(path)))
+      own.push_back(fmt::format("pretraining.{}={}", key, value.dump()));
+  }
+  sets.insert(sets.begin(), own.begin(), own.end());  // what the user sets goes last
+  return sets;
+}
+
 }  // namespace
 
 std::string SuiteCell::label() const {
@@ -84,22 +121,11 @@ std::string folder_name(const std::string& text) {
 
 std::vector<std::string> cut_sets(const Config& config, double fraction) {
   if (fraction >= 1) return {};
-  const TrainingOptions& t = config.settings.training;
-  const ScheduleOptions& s = config.settings.schedule;
-  const auto steps = static_cast<int64_t>(static_cast<double>(t.steps) * fraction);
-  if (steps < 2) {
-    throw UsageError(fmt::format(
-        "--max-hours leaves {} {} of {} steps of {} {}; allow more hours, or run fewer cells",
-        steps, steps == 1 ? "step" : "steps", t.steps, config.task, config.attention.text()));
+  std::vector<std::string> sets = cut_of(config, fraction, "");
+  if (!config.settings.pretraining.empty()) {
+    const auto before = cut_of(pretraining_config(config), fraction, "pretraining.");
+    sets.insert(sets.end(), before.begin(), before.end());
   }
-  std::vector<std::string> sets = {fmt::format("training.steps={}", steps)};
-  if (t.evaluate_every > steps) sets.push_back(fmt::format("training.evaluate_every={}", steps));
-  if (s.warmup > 0) {
-    sets.push_back(
-        fmt::format("schedule.warmup={}", std::min(scaled(s.warmup, fraction, 1), steps - 1)));
-  }
-  if (s.kind == ScheduleKind::step)
-    sets.push_back(fmt::format("schedule.decay_every={}", scaled(s.decay_every, fraction, 1)));
   return sets;
 }
 
@@ -120,6 +146,9 @@ Suite plan_suite(const SuiteRequest& request, double fraction) {
             .sets = sets,
             .run = request.out / "runs" / task_name / folder_name(attention.text()) /
                    fmt::format("seed{}", seed)};
+        cell.sets = with_pretraining(sets, budget, cell.config);
+        if (cell.sets.size() > sets.size())
+          cell.config = make_config(protocol, task_name, attention, cell.sets, seed, request.dtype);
         const std::vector<std::string> cut = cut_sets(cell.config, fraction);
         if (!cut.empty()) {
           cell.sets.insert(cell.sets.end(), cut.begin(), cut.end());

@@ -60,9 +60,9 @@ std::string folder_name(const std::string& text);
 Suite plan_suite(const SuiteRequest& request, double fraction = 1);
 
 /// The overrides that leave a run `fraction` of its steps: training.steps, schedule.warmup and, of
-/// kind step, schedule.decay_every, each times the fraction. The evaluations stay as many steps
-/// apart as they were, so that all of a run's time shrinks alike. Throws UsageError where fewer
-/// than 2 steps would be left.
+/// kind step, schedule.decay_every, each times the fraction, and the same of its pretraining. The
+/// evaluations stay as many steps apart as they were, so that all of a run's time shrinks alike.
+/// Throws UsageError where fewer than 2 steps would be left.
 std::vector<std::string> cut_sets(const Config& config, double fraction);
 
 json suite_json(const Suite& suite);

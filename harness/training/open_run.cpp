@@ -6,7 +6,7 @@
 namespace lra {
 
 OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path& data,
-                   CheckpointKind checkpoint, torch::Device device) {
+                   CheckpointKind checkpoint, torch::Device device, OpenedSplits wanted) {
   if (!std::filesystem::exists(run / kConfigFile)) {
     throw Error(run.string() + " is not a run folder (no " + kConfigFile + "); lra train --run " +
                 run.string() + " makes one");
@@ -20,7 +20,8 @@ OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path
                 "; say where they are with --data");
   }
   const Reading reading = config.settings.input.reading();
-  PreparedData opened = open_data(folder, config.task, /*check_hashes=*/true, reading);
+  if (config.settings.evaluation.dev == DevSplit::test) wanted = OpenedSplits::all;
+  PreparedData opened = open_data(folder, config.task, /*check_hashes=*/true, reading, wanted);
   Config modelled = config;
   modelled.attention_options = with_kept_file(config.attention_options, run);
   auto model = std::make_shared<Model>(task(config.task, reading), modelled);

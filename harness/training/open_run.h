@@ -24,8 +24,10 @@ struct OpenedRun {
 
 /// Opens `run` at a checkpoint. `data` is the folder of the prepared data;
 /// empty: the run's own. Throws Error that says what is missing and what to do, and where
-/// checkpoint, configuration and data (by fingerprint) do not belong together.
+/// checkpoint, configuration and data (by fingerprint) do not belong together. Splits that are not
+/// wanted stay unread, but for the test split of a run that chose on it.
 OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path& data,
-                   CheckpointKind checkpoint, torch::Device device);
+                   CheckpointKind checkpoint, torch::Device device,
+                   OpenedSplits wanted = OpenedSplits::all);
 
 }  // namespace lra

@@ -11,6 +11,7 @@
 #include "harness/processes/processes.h"
 #include "harness/training/console.h"
 #include "harness/training/run_folder.h"
+#include "harness/training/train_setup.h"
 
 namespace lra {
 
@@ -46,11 +47,14 @@ json own_options(const json& identity) {
   return options;
 }
 
+// Settings that change what a model makes of the same tensors.
+constexpr const char* kReadsWeights[] = {
+    "heads", "head_dim",  "block", "gate",       "encoder",  "positions",   "rotary_base",
+    "norm",  "norm_kind", "gelu",  "pixel_mean", "pixel_sd", "pixel_means", "pixel_sds"};
+
 // Throws where the weights would be read as what they are not.
-void check_same_model(const std::string& path, const json& there, const json& here) {
-  const auto refuse = [&](const std::string& what) {
-    throw Error(fmt::format("--init-from {}: {}", path, what));
-  };
+void check_same_model(const std::string& where, const json& there, const json& here) {
+  const auto refuse = [&](const std::string& what) { throw Error(where + ": " + what); };
   const auto text = [](const json& config, const char* at) {
     return config.value(json::json_pointer(at), std::string());
   };
@@ -67,6 +71,19 @@ void check_same_model(const std::string& path, const json& there, const json& he
   if (!different.empty()) {
     refuse(fmt::format("its {} has other options ({}); give the same", attention, different));
   }
+  for (const char* key : kReadsWeights) {
+    const json::json_pointer at(std::string("/model/") + key);
+    const json theirs = there.value(at, json()), own = here.value(at, json());
+    if (theirs == own) continue;
+    const auto value = [](const json& v) { return v.is_null() ? "the default" : v.dump(); };
+    refuse(
+        fmt::format("its model.{} is {}, not {}; give the same", key, value(theirs), value(own)));
+  }
+  // It was trained on what chooses here, and chosen by what is tested here.
+  const json::json_pointer dev("/evaluation/dev");
+  if (there.value(dev, json()) == to_string(DevSplit::test) &&
+      here.value(dev, json()) != to_string(DevSplit::test))
+    refuse("it has seen dev and test (evaluation.dev test); give a run that has not");
 }
 
 PretrainingRecord record_of(const fs::path& given, const Checkpoint& checkpoint) {
@@ -97,10 +114,21 @@ bool is_head(const std::string& name) { return name.starts_with("classifier."); 
 // Of the objective, and so of one side alone.
 bool may_lack(const std::string& name) { return is_head(name) || name == "hidden"; }
 
-std::map<std::string, torch::Tensor> state_of(const Model& model) {
-  std::map<std::string, torch::Tensor> state;
+using State = std::map<std::string, torch::Tensor>;
+
+State state_of(const Model& model) {
+  State state;
   for (const auto& item : model.named_parameters()) state[item.key()] = item.value();
   for (const auto& item : model.named_buffers()) state[item.key()] = item.value();
+  return state;
+}
+
+State state_of(const Checkpoint& checkpoint) {
+  constexpr std::string_view kPrefix = "model.";
+  State state;
+  for (const auto& [name, tensor] : checkpoint.file.tensors) {
+    if (name.starts_with(kPrefix)) state[name.substr(kPrefix.size())] = tensor;
+  }
   return state;
 }
 
@@ -108,10 +136,55 @@ std::string kind_of(const torch::Tensor& tensor) {
   return fmt::format("{} {}", shape_text(tensor), torch::toString(tensor.scalar_type()));
 }
 
-// A result of the run that never came to be, as the one before it failed.
+// Names in the record what of `there` a model of the state `here` takes and leaves, and what it
+// starts anew. Throws where a tensor but of the head is not in both, or is of another shape.
+void match(const State& there, const State& here, const std::string& where,
+           PretrainingRecord& record) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(where + ": " + what +
+                "; give the settings of model and input that it had, model.causal too");
+  };
+  record.taken = record.left = record.fresh = {};
+  for (const auto& [name, tensor] : there) {
+    const auto at = here.find(name);
+    if (is_head(name) || (at == here.end() && may_lack(name))) {
+      record.left.push_back(name);
+      continue;
+    }
+    if (at == here.end()) refuse("this model has no tensor " + name);
+    if (at->second.sizes() != tensor.sizes() || at->second.scalar_type() != tensor.scalar_type()) {
+      refuse(fmt::format("its tensor {} is {}, that of this model {}", name, kind_of(tensor),
+                         kind_of(at->second)));
+    }
+    record.taken.push_back(name);
+  }
+  for (const auto& [name, tensor] : here) {
+    if (!is_head(name) && there.contains(name)) continue;
+    if (!may_lack(name)) refuse("it has no tensor " + name + ", which this model has");
+    record.fresh.push_back(name);
+  }
+}
+
+// Before hours of the first run: that the second can start from it.
+void check_runs_fit(const Config& first, const Config& second) {
+  const auto made = [](const Config& config) {
+    return state_of(Model(task(config.task, config.settings.input.reading()), config));
+  };
+  PretrainingRecord record;
+  check_same_model("pretraining", first.to_json(), second.to_json());
+  match(made(first), made(second), "pretraining", record);
+}
+
+// A result of the run that never came to be, as the one before it failed: tables count it among
+// the runs of the configuration that was asked for.
 void write_failure(const TrainRequest& request, const fs::path& first) {
   Result result = read_result(first / kResultFile);
   result.reason = fmt::format("{}: {}", kPretrainingFolder, result.reason);
+  result.config = request.config.to_json();
+  result.config.erase("pretrained");
+  result.metric.clear();
+  result.dev.reset();
+  result.best_step.reset();
   write_json(request.run / kResultFile, make_result(result), Links::replace);
 }
 
@@ -121,9 +194,10 @@ std::optional<Origin> origin_of(const TrainRequest& request) {
   const fs::path& given = request.init_from;
   if (given.empty()) return std::nullopt;
   const fs::path config_file = request.run / kConfigFile;
+  json before;  // what a run that is continued says
   if (request.resume == Resume::yes && has_begun(request.run) && fs::exists(config_file)) {
     const json saved = read_json(config_file);
-    const json before = saved.is_object() ? saved.value("pretrained", json::object()) : json();
+    if (saved.is_object()) before = saved.value("pretrained", json());
     if (before.is_object() && before.value("path", std::string()) == given.string())
       return Origin{.record = recorded(before, config_file), .checkpoint = std::nullopt};
     if (!fs::exists(given)) {
@@ -134,8 +208,10 @@ std::optional<Origin> origin_of(const TrainRequest& request) {
     }
   }
   Checkpoint checkpoint = read_checkpoint(checkpoint_of(given));
-  check_same_model(given.string(), config_identity(checkpoint.config),
+  check_same_model("--init-from " + given.string(), config_identity(checkpoint.config),
                    config_identity(request.config.to_json()));
+  if (before.is_object() && before.value("sha256", std::string()) == checkpoint.sha256)
+    return Origin{.record = recorded(before, config_file), .checkpoint = std::nullopt};
   PretrainingRecord record = record_of(given, checkpoint);
   return Origin{.record = std::move(record), .checkpoint = std::move(checkpoint)};
 }
@@ -147,36 +223,13 @@ TrainRequest with_origin(TrainRequest request, const std::optional<Origin>& orig
 
 void start_from(Origin& origin, Model& model, Config& config) {
   const std::string where = "--init-from " + origin.record.path;
-  constexpr std::string_view kPrefix = "model.";
-  std::map<std::string, torch::Tensor> here = state_of(model);
-  PretrainingRecord& record = origin.record;
-  record.taken = record.left = record.fresh = {};
-  const auto refuse = [&](const std::string& what) {
-    throw Error(where + ": " + what + "; give the settings of model and input that it had");
-  };
-  for (const auto& [stored, tensor] : origin.checkpoint.value().file.tensors) {
-    if (!stored.starts_with(kPrefix)) continue;
-    const std::string name = stored.substr(kPrefix.size());
-    const auto at = here.find(name);
-    if (is_head(name) || (at == here.end() && may_lack(name))) {
-      record.left.push_back(name);
-      continue;
-    }
-    if (at == here.end()) refuse("this model has no tensor " + name);
-    if (at->second.sizes() != tensor.sizes() || at->second.scalar_type() != tensor.scalar_type()) {
-      refuse(fmt::format("its tensor {} is {}, that of this model {}", name, kind_of(tensor),
-                         kind_of(at->second)));
-    }
-    assign_tensor(at->second, tensor, name, where);
-    record.taken.push_back(name);
-    here.erase(at);
-  }
-  for (const auto& [name, tensor] : here) {
-    if (!may_lack(name)) refuse("it has no tensor " + name + ", which this model has");
-    record.fresh.push_back(name);
-  }
-  config.pretrained = make_pretraining_record(record);
-  say_origin(record);
+  const State there = state_of(origin.checkpoint.value());
+  State here = state_of(model);
+  match(there, here, where, origin.record);
+  for (const std::string& name : origin.record.taken)
+    assign_tensor(here.at(name), there.at(name), name, where);
+  config.pretrained = make_pretraining_record(origin.record);
+  say_origin(origin.record);
   origin.checkpoint.reset();
 }
 
@@ -189,14 +242,17 @@ Status train(const TrainRequest& request) {
   TrainRequest second = request;
   second.init_from = request.run / kPretrainingFolder;
   if (request.resume == Resume::yes && has_begun(request.run)) return train_run(second);
+  TrainRequest first = request;
+  first.config = pretraining_config(request.config);
+  check_runs_fit(first.config, request.config);
   if (request.resume != Resume::yes) {
     // What the folder holds is refused, or removed, before the first of two runs.
     on_rank_zero(request.processes, [&] {
+      check_data(open_run_data(request.data, request.config, /*check_hashes=*/false),
+                 request.config);
       const RunFolder cleared(request.run, json::object(), request.resume, Access::write);
     });
   }
-  TrainRequest first = request;
-  first.config = pretraining_config(request.config);
   first.run = second.init_from;
   if (!first.event_files.empty()) first.event_files /= kPretrainingFolder;
   const Status status = train_run(first);

@@ -33,6 +33,13 @@ const char* kept_name(const json& attention_options) {
   return attention_options.contains("class") ? kAttentionSource : kAttentionFile;
 }
 
+// Of a folder without a run: its lock, and the folder where nothing else is in it.
+void remove_empty(const fs::path& run) {
+  std::error_code ignored;
+  fs::remove(run / host::FolderLock::kName, ignored);
+  fs::remove(run, ignored);  // only where it is empty
+}
+
 }  // namespace
 
 bool has_begun(const fs::path& run) { return fs::exists(run / kLastCheckpoint) || has_result(run); }
@@ -72,16 +79,18 @@ RunFolder::RunFolder(fs::path path, json identity, Resume resume, Access access)
 
 RunFolder::~RunFolder() {
   std::error_code ignored;
-  if (!made_ || fs::exists(path_ / kConfigFile, ignored)) return;
-  fs::remove(path_ / host::FolderLock::kName, ignored);
-  fs::remove(path_, ignored);  // only where it is empty
+  if (made_ && !fs::exists(path_ / kConfigFile, ignored)) remove_empty(path_);
 }
 
 // A folder with a run in it is continued only when asked, and only by the same configuration. One
 // whose run never reached a checkpoint has nothing to continue and nothing to lose.
 void RunFolder::check_run(Resume resume, Access access) const {
   const fs::path path = path_ / kConfigFile;
-  if (!fs::exists(path)) return;
+  const bool overwrites = resume == Resume::over && access == Access::write;
+  if (!fs::exists(path)) {
+    if (overwrites) remove_run_before();
+    return;
+  }
   const json saved = read_json(path);
   if (!saved.is_object() || !saved.contains("identity")) {
     throw Error(path.string() +
@@ -91,6 +100,7 @@ void RunFolder::check_run(Resume resume, Access access) const {
   const bool begun = resume != Resume::over && has_begun(path_);
   const bool anew =
       resume == Resume::over || (!begun && (resume == Resume::no || !different.empty()));
+  if (overwrites) remove_run_before();
   if (anew && access == Access::write) remove_run();
   if (anew) return;
   if (resume == Resume::no) {
@@ -110,6 +120,15 @@ void RunFolder::remove_run() const {
        {kResultFile, kPredictionsFile, kBestCheckpoint, kLastCheckpoint, kMetricsFile,
         kAttentionFile, kAttentionSource, kConfigFile})  // config.json says what it is
     fs::remove(path_ / name);
+}
+
+// The run that an overwritten one had before it goes too; of a run with pretraining of its own that
+// folder holds the new one by now.
+void RunFolder::remove_run_before() const {
+  const fs::path before = path_ / kPretrainingFolder;
+  if (identity_.contains("pretraining") || !fs::exists(before / kConfigFile)) return;
+  { const RunFolder removed(before, json::object(), Resume::over, Access::write); }
+  remove_empty(before);
 }
 
 bool RunFolder::is_finished() const { return has_result(path_); }

@@ -23,9 +23,6 @@ inline constexpr const char* kBestCheckpoint = "checkpoint-best.safetensors";
 inline constexpr const char* kAttentionFile = "attention.pt";    // a TorchScript module's file
 inline constexpr const char* kAttentionSource = "attention.py";  // or a Python class's
 
-/// The folder, in a run's own, of the run that comes before it (pretraining_config()).
-inline constexpr const char* kPretrainingFolder = "pretraining";
-
 /// Whether the folder holds a run that can be continued, or is finished.
 bool has_begun(const std::filesystem::path& run);
 
@@ -46,7 +43,8 @@ class RunFolder {
  public:
   /// Opens the folder for the run of that identity; to write, makes and locks it. Throws Error
   /// where it is in use or holds another run, or any run without Resume::yes. A run that never
-  /// reached a checkpoint is begun anew.
+  /// reached a checkpoint is begun anew. Resume::over removes what the folder holds of a run, and
+  /// of that before it unless the identity has `pretraining`; other files stay.
   RunFolder(std::filesystem::path path, json identity, Resume resume, Access access);
   /// Removes a folder that it made and where no run has begun.
   ~RunFolder();
@@ -79,6 +77,7 @@ class RunFolder {
  private:
   void check_run(Resume resume, Access access) const;
   void remove_run() const;
+  void remove_run_before() const;
   void begin_events(const std::filesystem::path& folder, const std::string& log);
 
   std::filesystem::path path_;

@@ -68,12 +68,19 @@ const suite::SuiteCell& cell_at(const Search& search, size_t attention, size_t p
   return search.suite.cells[first + seed];
 }
 
+// Of both runs, where there is one before.
+int64_t steps_of(const Config& config) {
+  const int64_t steps = config.settings.training.steps;
+  if (config.settings.pretraining.empty()) return steps;
+  return steps + pretraining_config(config).settings.training.steps;
+}
+
 void check_steps(const Search& search) {
   for (size_t point = 0; point < search.request.points.size(); ++point) {
     const Config& first = cell_at(search, 0, point).config;
     for (size_t attention = 1; attention < search.request.attentions.size(); ++attention) {
       const Config& other = cell_at(search, attention, point).config;
-      const int64_t steps = first.settings.training.steps, others = other.settings.training.steps;
+      const int64_t steps = steps_of(first), others = steps_of(other);
       if (steps == others) continue;
       throw UsageError(
           fmt::format("{} would train {} steps and {} {}: a search costs every attention the same; "
@@ -159,6 +166,7 @@ TunedCell read_cell(const Search& search, size_t attention, size_t point, size_t
   one.best_step = result.best_step;
   one.left_majority_at = result.left_majority_at;
   one.seconds = result.training.seconds;
+  if (result.pretrained && result.has_pretraining()) one.seconds = result.pretrained->total_seconds;
   if (result.dev) {
     one.dev = result.dev->accuracy;
     one.ci95 = result.dev->ci95;
@@ -215,7 +223,7 @@ Search plan_search(TuneRequest request) {
   search.suite = suite_of(search.request);
   check_steps(search);
   search.fingerprint = open_data(search.request.data, search.request.task, /*check_hashes=*/false,
-                                 Brackets::keep, OpenedSplits::all_but_test)
+                                 std::nullopt, OpenedSplits::all_but_test)
                            .manifest()
                            .fingerprint();
   if (!held) return search;
@@ -274,16 +282,17 @@ void run_search(const Search& search, const suite::RunnerOptions& options) {
 
 std::optional<fs::path> write_protocol(const TuneFile& file, const fs::path& out) {
   Protocol protocol = load_protocol(file.protocol);
-  bool any = false;
+  std::string chosen_lines;
   for (const ChosenPoint& chosen : file.chosen) {
     const std::string name = parse_attention(chosen.attention).name;
     if (!runs_by_name(name)) continue;
     protocol = with_settings(std::move(protocol), file.task, name, chosen.point);
     protocol.choices.push_back(choice_line(file, chosen));
-    any = true;
+    chosen_lines += protocol.choices.back() + "\n";
   }
-  if (!any) return std::nullopt;
-  protocol.name += "-tuned";
+  if (chosen_lines.empty()) return std::nullopt;
+  // Runs of another search with other values are of another protocol.
+  protocol.name += "-tuned-" + sha256(chosen_lines).substr(0, 8);
   protocol.title += fmt::format(", tuned on {}", file.task);
   const fs::path path = out / "protocol.json";
   write_json(path, protocol_json(protocol), Links::replace);

@@ -104,7 +104,7 @@ Config Config::from_json(const json& value, const std::string& where) {
     throw Error(where + " is not a run's configuration: " + e.what());
   }
   json rest = json::object();
-  for (const std::string& name : field_names<Settings>()) {
+  for (const std::string& name : field_names(config.settings)) {
     if (value.contains(name)) {
       rest[name] = value[name];
     } else if (settings_since().contains(name)) {

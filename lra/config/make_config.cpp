@@ -35,6 +35,11 @@ void apply_set(json& object, const std::string& text, std::set<std::string>& key
       throw UsageError(option + " " + key + ": " + key.substr(0, dot) + " is a value, not a group");
   }
   const json value = value_from_text(text.substr(equals + 1));
+  if (value.is_object() && value.empty()) {  // none of what the protocol has there
+    (*at)[key.substr(begin)] = value;
+    keys.insert(key);
+    return;
+  }
   collect_keys(value, key, keys);
   merge(*at, {{key.substr(begin), value}});
 }
@@ -304,10 +309,11 @@ Config pretraining_config(const Config& config) {
   merged.erase("pretraining");
   merged["training"]["objective"] = to_string(Objective::masked);
   merge(merged, config.settings.pretraining);
-  first.settings = {};
+  first.settings.pretraining = json::object();
   read_fields(merged, first.settings, "pretraining");
   if (!predicts_tokens(first.settings.training.objective) || !first.settings.pretraining.empty())
     throw UsageError("pretraining: training.objective should be masked or causal there");
+  if (!config.settings.evaluation.test) first.settings.evaluation.test = false;
   try {
     settle(first);
   } catch (const UsageError& error) {

@@ -97,7 +97,8 @@ const Split& PreparedData::split(const std::string& name) const {
   const auto it = splits_.find(name);
   if (it != splits_.end()) return it->second;
   if (manifest_.splits.contains(name))
-    throw Error("the " + name + " split of " + manifest_.task + " was not opened, on purpose");
+    throw Error("the " + name + " split of " + manifest_.task +
+                " was not opened, as nothing is to be tested (evaluation.test false)");
   throw unknown_name("split", name, {std::begin(kSplits), std::end(kSplits)});
 }
 

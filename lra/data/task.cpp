@@ -51,8 +51,7 @@ Task task(const std::string& name, const Reading& reading) {
 }
 
 PreparedData open_data(const std::filesystem::path& directory, const std::string& task_name,
-                       bool check_hashes, std::optional<Reading> reading,
-                       OpenedSplits opened) {
+                       bool check_hashes, std::optional<Reading> reading, OpenedSplits opened) {
   const bool coloured = task(task_name).coloured;
   PreparedData data(directory, task_name, check_hashes, opened);
   const Colours colours = coloured ? data.manifest().colours() : Colours::grey;
@@ -71,7 +70,8 @@ PreparedData open_data(const std::filesystem::path& directory, const std::string
                             (directory / task_name / "manifest.json").string(), name, known.name,
                             expected, found));
   };
-  check("vocabulary", known.vocabulary, data.manifest().vocabulary);
+  // Of the files, which read_by() maps.
+  check("vocabulary", task(task_name).vocabulary, data.manifest().vocabulary);
   check("classes", known.classes, data.manifest().classes);
   check("inputs", known.sequences(), data.manifest().inputs);
   check("labels at positions", known.position_labels, data.manifest().position_labels);

@@ -68,8 +68,8 @@ Settings settings_of(const Result& r) {
   flatten(r.config, "", settings);
   if (settings.empty()) return settings;
   settings.insert(settings_since().begin(), settings_since().end());
-  // What it started from, but for the one run that was.
-  if (r.pretrained) {
+  // What it started from, but for the one run that was; of two runs in one the settings say it.
+  if (r.pretrained && !r.has_pretraining()) {
     settings["pretrained.objective"] = r.pretrained->objective;
     settings["pretrained.steps"] = json_line(r.pretrained->steps);
     settings["pretrained.samples"] = json_line(r.pretrained->samples);

@@ -193,6 +193,11 @@ std::string Result::dtype() const {
   return it != config.end() && it->is_string() ? it->get<std::string>() : "";
 }
 
+bool Result::has_pretraining() const {
+  const auto it = config.find("pretraining");
+  return it != config.end() && it->is_object() && !it->empty();
+}
+
 std::string Result::ending() const {
   return status == Status::ok && !test ? "not tested" : to_string(status);
 }
@@ -265,7 +270,7 @@ Result parse_result(const json& record) {
   Result result;
   const RecordReader reader(record, "");
   result_fields(reader, result);
-  if (result.protocol == "recall") result.regime = "recall";
+  if (result.protocol == "recall" && result.regime == Result{}.regime) result.regime = "recall";
   return result;
 }
 

@@ -141,6 +141,8 @@ struct Result {
   std::string dtype() const;
   /// The status, or "not tested" of an ok run without a test.
   std::string ending() const;
+  /// Whether it was the second of two runs of one configuration.
+  bool has_pretraining() const;
 };
 
 /// Whether a run of this configuration tests its best checkpoint: evaluation.test.

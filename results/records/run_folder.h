@@ -8,6 +8,9 @@ inline constexpr const char* kMetricsFile = "metrics.jsonl";
 inline constexpr const char* kPredictionsFile = "predictions-test.csv";
 inline constexpr const char* kResultFile = "result.json";
 
+// The folder, in a run's own, of the run that comes before it (pretraining_config()).
+inline constexpr const char* kPretrainingFolder = "pretraining";
+
 // A suite's file, in the folder that holds runs/TASK/ATTENTION/seedN.
 inline constexpr const char* kSuiteFile = "suite.json";
 inline constexpr const char* kSuiteSchema = "lra.suite/1";

@@ -212,6 +212,10 @@ Records find_records(const std::vector<std::filesystem::path>& paths) {
                                           code);
       for (; !code && it != fs::recursive_directory_iterator(); it.increment(code)) {
         const fs::path name = it->path().filename();
+        std::error_code none;
+        // The first of two runs: what it cost is in the record of the second.
+        if (name == kPretrainingFolder && fs::exists(it->path().parent_path() / kConfigFile, none))
+          it.disable_recursion_pending();
         const bool wanted =
             name == kResultFile || (name.extension() == ".jsonl" && name != kMetricsFile);
         std::error_code kind;

@@ -52,9 +52,9 @@ constexpr const char* kAccuracyColumns[] = {"protocol",
                                             "p",
                                             "p_holm",
                                             "budget",
-                                            "regime",
                                             "metric",
-                                            "pretrained"};
+                                            "pretrained",
+                                            "regime"};
 
 constexpr const char* kRunColumns[] = {"task",
                                        "attention",
@@ -211,7 +211,7 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
       row.push_back(group.budget.name);
       const Result& first = *recipe.first_of.at(name);
       append(row,
-             {group.regime, first.metric, first.pretrained ? first.pretrained->objective : ""});
+             {first.metric, first.pretrained ? first.pretrained->objective : "", group.regime});
       table.rows.push_back(std::move(row));
     }
   }

@@ -5,6 +5,11 @@
 
 #include <csignal>
 
+#include "attention_variants/base/files.h"
+#include "harness/suite/queue.h"
+#include "harness/training/run_folder.h"
+#include "tests/support/scratch.h"
+
 namespace lra::suite {
 namespace {
 
@@ -68,6 +73,25 @@ TEST(SuiteOutcome, AWrongJobIsNotTriedAgain) {
   EXPECT_EQ(outcome.next, Next::fail);
   EXPECT_EQ(outcome.status, Status::crash);
   EXPECT_EQ(outcome.reason, "exit status 2: lra: unknown task 'x'");
+}
+
+// Or a cell that is killed again and again in its pretraining would never get further.
+TEST(SuiteOutcome, ACheckpointOfThePretrainingIsOneOfTheCell) {
+  const Scratch scratch;
+  const std::filesystem::path &run = scratch.path(), first = run / kPretrainingFolder;
+  std::filesystem::create_directories(first);
+  EXPECT_EQ(stamp_of_checkpoint(run), std::nullopt);
+  write_file(first / kLastCheckpoint, "1");
+  const auto early = stamp_of_checkpoint(run);
+  ASSERT_TRUE(early.has_value());
+  write_file(first / kLastCheckpoint, "12");
+  const auto later = stamp_of_checkpoint(run);
+  EXPECT_NE(later, early);
+  write_file(run / kLastCheckpoint, "123");
+  const auto own = stamp_of_checkpoint(run);
+  EXPECT_NE(own, later);
+  write_file(first / kLastCheckpoint, "1234");
+  EXPECT_EQ(stamp_of_checkpoint(run), own);
 }
 
 }  // namespace

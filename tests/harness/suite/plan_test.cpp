@@ -164,6 +164,61 @@ TEST_F(SuitePlanTest, MaxHoursCutsEveryCellByTheSamePart) {
   EXPECT_NE(other.err.find("holds another suite (max_hours"), std::string::npos) << other.err;
 }
 
+TEST_F(SuitePlanTest, HoldsThePretrainingOfACell) {
+  const std::vector<std::string> two = {"--set", "pretraining.training.steps=8"};
+  EXPECT_EQ(plan("s", two)["cells"][0]["steps"], 20);
+  // A run of the task alone says nothing of the steps before it.
+  ASSERT_EQ(run_forked(with(words("plain"), {"--only", "0"})).status, 0);
+  const std::vector<std::string> records = {"--records", (out("plain") / "runs").string()};
+  const json alone = plan("t", records)["cells"][0],
+             half = plan("s", with(two, records))["cells"][0];
+  EXPECT_EQ(half["seconds"], alone["seconds"]);
+  EXPECT_EQ(half["from"], alone["from"].get<std::string>() + ", without its pretraining");
+  auto w = words("s", "standard");
+  w.insert(w.begin() + 1, "plan");
+  const ProgramResult table = run_forked(with(with(w, two), records));
+  EXPECT_NE(table.out.find("1 counted without their pretraining"), std::string::npos) << table.out;
+  const ProgramResult cut = run_forked(with(with(with(w, two), records), {"--max-hours", "1"}));
+  EXPECT_EQ(cut.status, 1);
+  EXPECT_NE(cut.err.find("nothing is known of the pretraining of listops standard seed 0"),
+            std::string::npos)
+      << cut.err;
+
+  // One that has both tells of both.
+  const std::vector<std::string> seeds = with(two, {"--seeds", "0,1"});
+  ASSERT_EQ(run_forked(with(with(words("s"), seeds), {"--only", "0"})).status, 0);
+  const json cells = plan("s", seeds)["cells"];
+  const json record = read_json(run("s", "standard") / kResultFile);
+  EXPECT_EQ(cells[0]["seconds"], record["pretrained"]["total_seconds"]);
+  EXPECT_EQ(cells[0]["seconds_left"], 0);
+  EXPECT_EQ(cells[1]["from"], "seed 0 of this suite");
+  EXPECT_GT(cells[1]["seconds"].get<double>(), 6) << "3 s before the first step of each run";
+  EXPECT_EQ(cells[1]["seconds_left"], cells[1]["seconds"]);
+}
+
+TEST(SuiteCut, CutsThePretrainingAlike) {
+  const auto config = [](const std::vector<std::string>& cut) {
+    std::vector<std::string> sets = {"training.steps=5000", "training.evaluate_every=50",
+                                     "schedule.warmup=1000", "pretraining.training.steps=2000",
+                                     "pretraining.schedule.warmup=400"};
+    sets.insert(sets.end(), cut.begin(), cut.end());
+    return make_config(load_protocol("lra-strict"), "listops", parse_attention("standard"), sets, 0,
+                       "float32");
+  };
+  const std::vector<std::string> quarter = cut_sets(config({}), 0.25);
+  EXPECT_EQ(quarter,
+            (std::vector<std::string>{
+                "training.steps=1250", "schedule.warmup=250", "pretraining.training.steps=500",
+                "pretraining.training.evaluate_every=50", "pretraining.schedule.warmup=100"}));
+  EXPECT_EQ(pretraining_config(config(quarter)).settings.training.steps, 500);
+  // What the cell's own run would have been given, the one before keeps.
+  EXPECT_EQ(
+      pretraining_config(config(cut_sets(config({}), 0.005))).settings.training.evaluate_every, 10);
+  EXPECT_EQ(config(cut_sets(config({}), 0.005)).settings.training.evaluate_every, 25);
+  EXPECT_NE(error_text([&] { cut_sets(config({}), 0.0009); }).find("1 step of 2000 steps"),
+            std::string::npos);
+}
+
 TEST(SuiteCut, ScalesTheScheduleAndKeepsTheEvaluationsApart) {
   Config config;
   config.task = "listops";

@@ -70,6 +70,50 @@ TEST_F(SuiteStatusTest, ShowsEveryCellAsItStands) {
   EXPECT_EQ(cell["step"], 4);
 }
 
+TEST_F(SuiteStatusTest, CountsTheStepsOfAPretraining) {
+  const ProgramResult ran =
+      run_program(with(words("s", "standard"), {"--only", "0", "--seeds", "0,1,2", "--set",
+                                                "pretraining.training.steps=8"}));
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const auto cells = [&] {
+    return json::parse(run_program({"suite", "status", "--out", out("s").string(), "--json"}).out);
+  };
+  // The second is at step 4 of its pretraining, the third at step 4 of its own run.
+  const std::string log =
+      R"({"step":2,"split":"train","loss":2.0,"accuracy":0.1,"learning_rate":0.1,"seconds":1.0})"
+      "\n"
+      R"({"step":4,"split":"dev","loss":2.0,"accuracy":0.25,"learning_rate":0.1,"seconds":2.0})"
+      "\n";
+  const fs::path second = run("s", "standard", 1), third = run("s", "standard", 2);
+  for (const fs::path& folder : {second / kPretrainingFolder, third}) {
+    fs::create_directories(folder);
+    write_file(folder / kMetricsFile, log);
+  }
+  const host::FolderLock in_first(second), in_own(third);
+  const json status = cells();
+  const json &done = status["cells"][0], &first = status["cells"][1], &own = status["cells"][2];
+  EXPECT_EQ(done["step"], 20);
+  EXPECT_EQ(done["steps"], 20);
+  EXPECT_EQ(first["state"], "running");
+  EXPECT_EQ(first["step"], 4);
+  EXPECT_EQ(first["steps"], 20);
+  EXPECT_EQ(first["accuracy"], nullptr) << "of tokens";
+  EXPECT_EQ(first["steps_per_second"], 2.0);
+  EXPECT_EQ(first["eta_seconds"], nullptr) << "the rate of its own run is not known";
+  EXPECT_EQ(own["step"], 12);
+  EXPECT_EQ(own["accuracy"], 0.25);
+  EXPECT_EQ(own["eta_seconds"], 4.0);
+  EXPECT_EQ(status["steps"], 60);
+  EXPECT_EQ(status["steps_done"], 36);
+  // One that diverged in its pretraining.
+  json failed = read_json(run("s", "standard") / kPretrainingFolder / kResultFile);
+  failed["status"] = "diverged";
+  failed["steps"] = 3;
+  write_json(second / kResultFile, failed);
+  EXPECT_EQ(cells()["cells"][1]["step"], 4) << "as its log says";
+  EXPECT_EQ(cells()["cells"][1]["state"], "diverged");
+}
+
 TEST_F(SuiteStatusTest, WatchesToTheEndAndNamesWhatFailed) {
   const ProgramResult ran =
       run_program(with(words("s", "standard"), {"--set", "optimizer.lr=1e30"}));

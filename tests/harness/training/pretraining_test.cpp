@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <set>
@@ -12,6 +13,7 @@
 #include "harness/training/open_run.h"
 #include "harness/training/result.h"
 #include "lra/model/labels.h"
+#include "results/records/store.h"
 #include "tests/harness/training/train_fixture.h"
 
 namespace lra {
@@ -389,6 +391,82 @@ TEST_F(TwoRunsTest, AFolderThatHoldsARunIsLeftAlone) {
   EXPECT_EQ(another.status, 1);
   EXPECT_NE(another.err.find("did not start from"), std::string::npos) << another.err;
   EXPECT_FALSE(fs::exists(run("plain") / kPretrainingFolder));
+}
+
+TEST_F(TwoRunsTest, ThatDoNotFitAreRefusedBeforeTheFirst) {
+  for (const auto& [set, what] : {std::pair{"pretraining.model.width=32", "its tensor"},
+                                  {"pretraining.model.positions=none", "model.positions"}}) {
+    std::vector<std::string> all = two("unfit");
+    all.insert(all.end(), {"--set", set});
+    const ProgramResult refused = run_program(all);
+    EXPECT_EQ(refused.status, 1) << set;
+    EXPECT_NE(refused.err.find(what), std::string::npos) << refused.err;
+    EXPECT_FALSE(fs::exists(run("unfit") / kPretrainingFolder));
+  }
+}
+
+// A first run that diverges is a failure of the configuration that was asked for.
+TEST_F(TwoRunsTest, AFailureOfTheFirstIsOfTheRun) {
+  std::vector<std::string> all = two("lost");
+  all.insert(all.end(), {"--set", "pretraining.optimizer.lr=1e30"});
+  run_program(all);
+  const Result result = read_result(run("lost") / kResultFile);
+  EXPECT_EQ(result.status, Status::diverged);
+  EXPECT_TRUE(result.reason.starts_with("pretraining: ")) << result.reason;
+  EXPECT_EQ(result.config.at("training").at("objective"), "classify");
+  EXPECT_TRUE(result.metric.empty());
+  EXPECT_FALSE(result.dev.has_value());
+}
+
+TEST_F(TwoRunsTest, AreOneRecordToTables) {
+  ASSERT_EQ(run_program(two("both")).status, 0);
+  const Records found = find_records({run("both")});
+  ASSERT_EQ(found.results.size(), 1U);
+  EXPECT_EQ(found.results.front().path, (run("both") / kResultFile).string());
+  EXPECT_EQ(find_records({run("both") / kPretrainingFolder}).results.size(), 1U);
+}
+
+TEST_F(TwoRunsTest, OverwritingRemovesTheRunBeforeToo) {
+  const fs::path own = run("a"), before = own / kPretrainingFolder;
+  const auto with = [&](const char* option, bool pretrained) {
+    std::vector<std::string> all = words("a", "standard");
+    *std::ranges::find(all, "--resume") = option;
+    if (pretrained) all.insert(all.end(), {"--set", "pretraining.optimizer.lr=0.002"});
+    return all;
+  };
+  const auto is_pretrained = [&] { return read_json(own / kResultFile).contains("pretrained"); };
+  ASSERT_EQ(run_program(with("--resume", true)).status, 0);
+  ASSERT_TRUE(is_pretrained());
+  ASSERT_EQ(run_program(with("--overwrite", false)).status, 0);
+  EXPECT_FALSE(fs::exists(before));
+  EXPECT_FALSE(is_pretrained());
+  // Of a run with pretraining the new one stands, and what is no run's.
+  fs::create_directories(before);
+  write_file(before / "notes.txt", "mine");
+  ASSERT_EQ(run_program(with("--overwrite", true)).status, 0);
+  EXPECT_TRUE(fs::exists(before / kResultFile));
+  EXPECT_TRUE(is_pretrained());
+  // One that never came to its second run is overwritten too.
+  for (const char* name : {kConfigFile, kResultFile, kLastCheckpoint, kBestCheckpoint})
+    fs::remove(own / name);
+  ASSERT_EQ(run_program(with("--overwrite", false)).status, 0);
+  EXPECT_FALSE(fs::exists(before / kResultFile));
+  EXPECT_FALSE(fs::exists(before / kLastCheckpoint));
+  EXPECT_EQ(read_file(before / "notes.txt"), "mine");
+}
+
+TEST_F(TwoRunsTest, WhatOverwritingCannotRemoveKeepsTheRun) {
+  std::vector<std::string> over = words("a", "standard");
+  ASSERT_EQ(run_program(over).status, 0);
+  *std::ranges::find(over, "--resume") = "--overwrite";
+  const std::string result = read_file(run("a") / kResultFile);
+  fs::create_directories(run("a") / kPretrainingFolder);
+  write_file(run("a") / kPretrainingFolder / kConfigFile, "{}");
+  const ProgramResult refused = run_program(over);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_NE(refused.err.find("is not the configuration of a run"), std::string::npos)
+      << refused.err;
+  EXPECT_EQ(read_file(run("a") / kResultFile), result);
 }
 
 TEST_F(TwoRunsTest, TheShortFormsOfTheOptionsAreTheSettings) {

@@ -220,7 +220,7 @@ TEST(ImageSizes, ImagesThatWouldBeCutUnaskedAreRefused) {
   const auto said = [&](const std::vector<std::string>& sets) {
     const Config config = make_config(load_protocol("lra-strict"), "pathfinder",
                                       parse_attention("standard"), sets, 0, "float32");
-    return error_text([&] { check_images(data, config); });
+    return error_text([&] { check_data(data, config); });
   };
   EXPECT_EQ(said({}),
             "the images are 64 x 64 pixels, of which input.length of protocol lra-strict would "

@@ -324,6 +324,7 @@ TEST_F(ProtocolFileTest, ARunBeforeHasTheSettingsThatDiffer) {
   EXPECT_EQ(second.settings.training.objective, Objective::classify);
   EXPECT_EQ(second.overridden,
             (std::vector<std::string>{"model.layers", "pretraining.training.batch"}));
+  EXPECT_TRUE(config({"pretraining={}"}).settings.pretraining.empty()) << "from scratch";
   const Config first = pretraining_config(second);
   EXPECT_EQ(first.settings.optimizer.lr, 0.01);
   EXPECT_EQ(first.settings.training.steps, 2000);

@@ -190,6 +190,77 @@ TEST(SkyformerTest, HasThePapersTable) {
   EXPECT_EQ(options("skyformer")["num_features"], 128);
 }
 
+// The files' sizes.
+TEST(AmosTest, HasTheSizesOfTheFiles) {
+  struct Row {
+    const char* task;
+    int64_t layers, width, heads, feed_forward;
+  };
+  const Protocol protocol = load_protocol("amos-2023");
+  for (const Row& row : {Row{"listops", 6, 512, 8, 2048}, Row{"text", 6, 512, 8, 2048},
+                         Row{"retrieval", 4, 128, 4, 512}, Row{"image", 3, 64, 4, 128},
+                         Row{"pathfinder", 4, 128, 8, 128}, Row{"pathx", 4, 128, 4, 128}}) {
+    const ModelOptions m = task_settings(protocol, row.task).model;
+    EXPECT_EQ(m.layers, row.layers) << row.task;
+    EXPECT_EQ(m.width, row.width) << row.task;
+    EXPECT_EQ(m.heads, row.heads) << row.task;
+    EXPECT_EQ(m.heads * m.head_dim, row.width) << row.task;
+    EXPECT_EQ(m.feed_forward, row.feed_forward) << row.task;
+    EXPECT_EQ(m.positions, Positions::rotary) << row.task;
+    EXPECT_FALSE(m.causal) << row.task;
+  }
+}
+
+// The files' epochs and warm-ups, and the paper's learning rates but for Path-X's.
+TEST(AmosTest, HasTwoStagesOfEachTask) {
+  struct Stage {
+    double lr, weight_decay;
+    int64_t warmup, batch, steps, evaluate_every;
+    bool operator==(const Stage&) const = default;
+  };
+  struct Row {
+    const char* task;
+    double masked_share;
+    Stage first, second;
+  };
+  const auto stage_of = [](const Settings& s) {
+    const TrainingOptions& t = s.training;
+    return Stage{s.optimizer.lr, s.optimizer.weight_decay, s.schedule.warmup, t.batch,
+                 t.steps,        t.evaluate_every};
+  };
+  const Stage listops{1e-4, 0, 2000, 32, 300000, 3000}, text{1e-4, .1, 2000, 32, 50765, 781},
+      retrieval{5e-4, 0, 5000, 32, 147072, 4596}, image{1e-3, 0, 2000, 50, 180000, 900},
+      pathfinder{5e-4, 0, 5000, 32, 1000000, 5000};
+  const Protocol protocol = load_protocol("amos-2023");
+  for (const Row& row : {Row{"listops", .1, {1e-3, 0, 2000, 32, 300000, 3000}, listops},
+                         Row{"text", .15, {5e-4, .1, 5000, 32, 24992, 781}, text},
+                         Row{"retrieval", .15, {5e-3, 0, 2000, 32, 147072, 4596}, retrieval},
+                         Row{"image", .5, {1e-3, 0, 2500, 32, 70300, 703}, image},
+                         Row{"pathfinder", .5, {1e-3, 0, 2500, 32, 250000, 2500}, pathfinder},
+                         Row{"pathx", .5, {5e-4, 0, 5000, 32, 1000000, 2500}, pathfinder}}) {
+    const Config second =
+        make_config(protocol, row.task, parse_attention("standard"), {}, 0, "float32");
+    const Settings first = pretraining_config(second).settings;
+    EXPECT_EQ(stage_of(second.settings), row.second) << row.task;
+    EXPECT_EQ(stage_of(first), row.first) << row.task;
+    EXPECT_EQ(first.training.objective, Objective::masked) << row.task;
+    EXPECT_EQ(first.training.masked_share, row.masked_share) << row.task;
+    EXPECT_EQ(first.schedule.kind, ScheduleKind::constant) << row.task;
+    EXPECT_EQ(second.settings.schedule.kind, ScheduleKind::constant) << row.task;
+  }
+}
+
+TEST(AmosTest, TheNextTokenIsAskedForByName) {
+  const Config second =
+      make_config(load_protocol("amos-2023"), "image", parse_attention("standard"),
+                  {"pretraining.training.objective=causal"}, 0, "float32");
+  const Config first = pretraining_config(second);
+  EXPECT_EQ(first.settings.training.objective, Objective::causal);
+  EXPECT_TRUE(first.settings.model.causal);
+  EXPECT_FALSE(second.settings.model.causal) << "the task's model reads both ways";
+  EXPECT_EQ(first.settings.training.steps, 70300) << "all else stays";
+}
+
 TEST(ProtocolsTest, AllDefineAllTasksAndSayWhatTheyChose) {
   std::map<std::string, std::vector<std::string>> of_regime;
   for (const std::string& name : protocol_names()) {
@@ -203,7 +274,7 @@ TEST(ProtocolsTest, AllDefineAllTasksAndSayWhatTheyChose) {
   EXPECT_EQ(of_regime[kFirstRegime], (std::vector<std::string>{"lra-strict", "nystromformer2021",
                                                                "skyformer2021", "tay2020"}));
   EXPECT_EQ(of_regime[kLaterRegime],
-            (std::vector<std::string>{"lru-2023", "mega-2022", "s4-2022", "s5-2023"}));
+            (std::vector<std::string>{"amos-2023", "lru-2023", "mega-2022", "s4-2022", "s5-2023"}));
   EXPECT_EQ(of_regime[kRecallRegime], std::vector<std::string>{"recall"});
   EXPECT_EQ(of_regime.size(), std::size(kRegimes));
 }
@@ -224,7 +295,8 @@ TEST(TestChoosesTrap, OnlyTheReleasesThatDoSoChooseOnTest) {
     }
   }
   std::vector<std::string> known;
-  for (const char* name : {"nystromformer2021", "s4-2022", "s5-2023", "skyformer2021"}) {
+  for (const char* name :
+       {"amos-2023", "nystromformer2021", "s4-2022", "s5-2023", "skyformer2021"}) {
     for (const AttentionEntry* variant : attention_entries())
       known.push_back(std::string(name) + " text " + variant->info.name);
   }

@@ -82,8 +82,9 @@ TEST_F(Prepared, TheTestSplitCanBeLeftUnopened) {
   EXPECT_EQ(data.split("train").size(), 1);
   EXPECT_EQ(data.split("dev").size(), 1);
   EXPECT_EQ(data.manifest().to_json(), read_json(manifest_path_));
-  EXPECT_EQ(error_text([&] { data.split("test"); }),
-            "the test split of toy was not opened, on purpose");
+  EXPECT_EQ(
+      error_text([&] { data.split("test"); }),
+      "the test split of toy was not opened, as nothing is to be tested (evaluation.test false)");
   EXPECT_EQ(error_text([&] { data.split("val"); }), "unknown split 'val'; valid: train, dev, test");
   fs::remove(dir_ / "toy" / "test.safetensors");
   PreparedData(dir_, "toy", /*check_hashes=*/true, OpenedSplits::all_but_test);

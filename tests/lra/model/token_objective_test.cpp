@@ -76,7 +76,9 @@ TEST(TokenObjective, ALearnedVectorStandsForWhatIsHidden) {
       EXPECT_TRUE(torch::isfinite(before).all().item<bool>());
       {
         const torch::NoGradGuard no_grad;
-        named_state(model).at("hidden").add_(1);
+        // Not by a constant, which a norm takes away.
+        torch::Tensor hidden = named_state(model).at("hidden");
+        hidden.add_(torch::linspace(0, 1, hidden.size(0), hidden.options()));
       }
       const torch::Tensor after = model.forward(tokens, batch.mask);
       EXPECT_GT((after - before).abs().max().item<double>(), 1e-6) << to_string(encoding);

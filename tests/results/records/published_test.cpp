@@ -23,9 +23,10 @@ const Published& paper(const std::string& name) {
 TEST(Published, HoldsThePapersByName) {
   std::vector<std::string> names;
   for (const Published& p : published()) names.push_back(p.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"lra-readme", "lru-2023", "mega-2023",
-                                             "nystromformer2021", "s4-2022", "s4-quoted-2022",
-                                             "s4d-2022", "s5-2023", "skyformer2021", "tay2020"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"amos-quoted-2023", "lra-readme", "lru-2023", "mega-2023",
+                                      "nystromformer2021", "s4-2022", "s4-quoted-2022", "s4d-2022",
+                                      "s5-2023", "skyformer2021", "tay2020"}));
 }
 
 // The averages are an account of the rows that the papers made themselves.
