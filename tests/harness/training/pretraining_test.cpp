@@ -279,9 +279,8 @@ TEST_F(PretrainingTest, AContinuedRunReadsItsOriginNoMore) {
 
 TEST_F(PretrainingTest, AnOriginThatDoesNotFitIsRefused) {
   ASSERT_EQ(train(request("first", masked_)), Status::ok);
-  ASSERT_EQ(
-      train(request("narrow", {"training.objective=masked", "model.width=8", "model.head_dim=4"})),
-      Status::ok);
+  ASSERT_EQ(train(request("narrow", {"training.objective=masked", "model.feed_forward=8"})),
+            Status::ok);
   ASSERT_EQ(train(request("deep", {"training.objective=masked", "model.layers=3"})), Status::ok);
   ASSERT_EQ(train(request("nystrom", masked_, {}, "nystrom[num_landmarks=8]")), Status::ok);
   const auto refusal = [&](const std::string& origin, std::vector<std::string> sets = {},
@@ -294,6 +293,9 @@ TEST_F(PretrainingTest, AnOriginThatDoesNotFitIsRefused) {
   EXPECT_NE(refusal("nothing").find("there is no such run folder or checkpoint"),
             std::string::npos);
   EXPECT_NE(refusal("narrow").find("that of this model"), std::string::npos) << refusal("narrow");
+  // The same shapes, of another function.
+  EXPECT_NE(refusal("first", {"model.heads=1", "model.head_dim=16"}).find("its model.head"),
+            std::string::npos);
   EXPECT_NE(refusal("deep").find("this model has no tensor layer2_"), std::string::npos);
   EXPECT_NE(refusal("first", {"model.layers=3"}).find("it has no tensor layer2_"),
             std::string::npos);

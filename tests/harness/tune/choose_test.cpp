@@ -157,6 +157,7 @@ TEST(TuneProtocol, HasWhatWasChosenAndSaysWhy) {
   // Another choice is another protocol, so that no table joins their runs.
   auto others = example(cells);
   others.chosen.front().point = others.points.back();
+  std::filesystem::create_directories(scratch.path() / "others");
   EXPECT_NE(load_protocol(write_protocol(others, scratch.path() / "others")->string()).name,
             tuned.name);
   const auto settings = [](const Protocol& of, const char* task, const char* attention) {
