@@ -94,6 +94,16 @@ std::string value_of(const json& settings, const std::string& key) {
                                  : settings.at(key.substr(0, dot)).at(key.substr(dot + 1)));
 }
 
+// The default one, or the first that knows the task.
+Protocol protocol_of(const std::string& task_name) {
+  Protocol protocol = load_protocol(kDefaultProtocol);
+  for (const std::string& other : protocol_names()) {
+    if (protocol.tasks.contains(task_name)) break;
+    protocol = load_protocol(other);
+  }
+  return protocol;
+}
+
 }  // namespace
 
 void print_table(const Table& table) {
@@ -154,8 +164,9 @@ void print_task(const std::string& name) {
     fmt::print("{}\n", line);
   fmt::print("{} classes, {} ids, {} input(s), {} tokens\n\n", known.classes, known.vocabulary,
              known.inputs, known.length);
-  const json settings = write_fields(task_settings(load_protocol(kDefaultProtocol), name));
-  Table table{.title = std::string("Settings under ") + kDefaultProtocol,
+  const Protocol protocol = protocol_of(name);
+  const json settings = write_fields(task_settings(protocol, name));
+  Table table{.title = "Settings under " + protocol.name,
               .columns = {{"setting", Align::kLeft},
                           {"meaning", Align::kLeft},
                           {"takes", Align::kLeft},
@@ -168,9 +179,10 @@ void print_task(const std::string& name) {
   print_table(table);
   fmt::print(
       "\nExample: lra data prepare {0}{1} --out data\n"
-      "         lra train --task {0} --attention standard --data data --run run --set "
+      "         lra train --task {0}{2} --attention standard --data data --run run --set "
       "training.steps=100\n",
-      name, known.source.empty() ? "" : " --source SOURCE");
+      name, known.source.empty() ? "" : " --source SOURCE",
+      protocol.name == kDefaultProtocol ? "" : " --protocol " + protocol.name);
   if (!known.source.empty()) fmt::print("SOURCE: {}\n", known.source);
 }
 

@@ -83,10 +83,13 @@ struct StepRecorder::Frame : at::ObserverContext {
                                         : bytes_inside > 0 && bytes_inside >= bytes;
     if (counts_tensors() && handed_on) flops = bytes = -1;
   }
+  // An overload of an operator that calls another is one call of it, by the outer's account.
+  bool is_forwarded() const { return !is_scope && parent != nullptr && parent->op == op; }
   void tell_parent() const {
     if (parent == nullptr) return;
-    parent->flops_inside += flops < 0 ? flops_inside : flops;
-    parent->bytes_inside += bytes < 0 ? bytes_inside : bytes;
+    const bool handed_on = is_forwarded();
+    parent->flops_inside += handed_on || flops < 0 ? flops_inside : flops;
+    parent->bytes_inside += handed_on || bytes < 0 ? bytes_inside : bytes;
   }
 };
 
@@ -223,10 +226,12 @@ void StepRecorder::finish(const at::RecordFunction& function, Frame& frame,
   }
   if (!frame.is_scope) {
     OpSum& sum = sums_[{frame.traits.kind, frame.op, frame.part, frame.pass}];
-    ++sum.calls;
     sum.time += ended - frame.started - frame.inside;
-    add_known(sum.flops, frame.flops);
-    add_known(sum.bytes, frame.bytes);
+    if (!frame.is_forwarded()) {
+      ++sum.calls;
+      add_known(sum.flops, frame.flops);
+      add_known(sum.bytes, frame.bytes);
+    }
   }
   frame.tell_parent();
   const auto now = Clock::now();

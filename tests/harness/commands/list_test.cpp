@@ -8,6 +8,7 @@
 #include "harness/commands/describe.h"
 #include "harness/host/gpu.h"
 #include "lra/config/protocol.h"
+#include "lra/data/task.h"
 #include "tests/harness/program.h"
 
 namespace lra {
@@ -95,6 +96,14 @@ TEST(ListTest, ATasksSettingsAreExplained) {
       EXPECT_NE(setting_meaning(group + "." + key), "") << group << "." << key;
   }
   expect_refusal({"list", "tasks", "listop"}, 2, "did you mean 'listops'?");
+  // Of tasks that the default protocol does not know too.
+  for (const Task* known : tasks()) {
+    const std::string text = output_of({"list", "tasks", known->name});
+    EXPECT_NE(text.find("Settings under "), text.npos) << text;
+    EXPECT_NE(text.find("lra train --task " + known->name + " "), text.npos) << text;
+  }
+  EXPECT_NE(output_of({"list", "tasks", "mqar"}).find("--task mqar --protocol recall "),
+            std::string::npos);
 }
 
 // docs/attentions.md holds what the program says today.
