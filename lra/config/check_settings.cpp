@@ -1,0 +1,142 @@
+#include "lra/config/check_settings.h"
+
+#include <algorithm>
+
+#include "attention_variants/registry.h"
+#include "lra/config/parameter_groups.h"
+#include "lra/data/task.h"
+
+namespace lra {
+namespace {
+
+// Not done unasked: a recipe changes by nothing that its record does not name.
+std::string shorter_warmup(int64_t steps) {
+  if (steps < 2) return "";
+  return ", as --set training.steps=" + std::to_string(steps) +
+         " --set schedule.warmup=" + std::to_string(std::max<int64_t>(steps / 5, 1));
+}
+
+// Of a model's blocks, norms and inputs.
+void check_model(const Settings& s, const Task& of) {
+  const ModelOptions& m = s.model;
+  if (m.positions == Positions::sinusoidal && m.width % 2 != 0) {
+    throw UsageError("model.positions sinusoidal needs an even model.width, not " +
+                     std::to_string(m.width));
+  }
+  if (m.positions == Positions::rotary && m.head_dim % 2 != 0) {
+    throw UsageError("model.positions rotary needs an even model.head_dim, not " +
+                     std::to_string(m.head_dim));
+  }
+  if (m.encoder != Encoding::embedding && !of.image) {
+    throw UsageError("model.encoder " + to_string(m.encoder) + " reads pixels, which task " +
+                     of.name + " has not; give embedding");
+  }
+  if (of.channels > 1 && (m.encoder == Encoding::embedding || s.input.mask == InputMask::nonzero)) {
+    throw UsageError(
+        "input.colours rgb has three values a position: it needs model.encoder linear or real, and "
+        "input.mask length or none");
+  }
+  for (const auto& [name, values] :
+       {std::pair{"pixel_means", &m.pixel_means}, {"pixel_sds", &m.pixel_sds}}) {
+    if (values->empty() || std::ssize(*values) == of.channels) continue;
+    throw UsageError(std::string("model.") + name + " should hold " + std::to_string(of.channels) +
+                     " number(s), one a channel, or none, not " + std::to_string(values->size()));
+  }
+  const int64_t part = s.training.micro_batch;
+  if (m.norm_kind == NormKind::batch && part > 0 && part < s.training.batch) {
+    throw UsageError(
+        "model.norm_kind batch takes its statistics of a whole batch: training.micro_batch should "
+        "be 0, not " +
+        std::to_string(part));
+  }
+}
+
+// What each value alone cannot show.
+void check_settings(const Settings& s) {
+  const ScheduleOptions& schedule = s.schedule;
+  const bool one_cycle = schedule.kind == ScheduleKind::one_cycle;
+  if ((one_cycle || schedule.kind == ScheduleKind::rsqrt) && schedule.warmup < 1) {
+    throw UsageError("schedule.warmup should be at least 1 where schedule.kind is " +
+                     to_string(schedule.kind) + ", not " + std::to_string(schedule.warmup));
+  }
+  if (one_cycle && schedule.warmup >= s.training.steps) {
+    throw UsageError("schedule.warmup (" + std::to_string(schedule.warmup) +
+                     ") should be less than training.steps (" + std::to_string(s.training.steps) +
+                     "); set both" + shorter_warmup(s.training.steps));
+  }
+  if (schedule.beta1_low > schedule.beta1_high) {
+    throw UsageError("schedule.beta1_low should be at most schedule.beta1_high");
+  }
+  if (schedule.beta1_high > 0 && !one_cycle) {
+    throw UsageError("schedule.beta1_high needs schedule.kind one_cycle, not " +
+                     to_string(schedule.kind));
+  }
+  const bool ends = schedule.kind == ScheduleKind::cosine_end ||
+                    schedule.kind == ScheduleKind::cosine_offset ||
+                    schedule.kind == ScheduleKind::power;
+  if (ends && schedule.warmup >= s.training.steps) {
+    throw UsageError("schedule.warmup (" + std::to_string(schedule.warmup) +
+                     ") should be less than training.steps (" + std::to_string(s.training.steps) +
+                     ") where schedule.kind is " + to_string(schedule.kind) + "; set both" +
+                     shorter_warmup(s.training.steps));
+  }
+  parameter_groups(s.optimizer.groups);
+  if (!s.evaluation.test && s.evaluation.dev == DevSplit::test) {
+    throw UsageError(
+        "evaluation.test false leaves the test split unread, and evaluation.dev test chooses the "
+        "checkpoint by it: give evaluation.dev=dev");
+  }
+}
+
+// What labels of tokens ask of the model.
+void check_token_objective(const Config& config, const Task& of) {
+  if (of.channels > 1)
+    throw UsageError("training.objective predicts one token a position, not " +
+                     std::to_string(of.channels) + " channels; give input.colours=grey");
+  const ModelOptions& m = config.settings.model;
+  const std::string& attention = config.attention.name;
+  if (config.settings.training.objective == Objective::causal &&
+      !attention_entry(attention).info.can_be_causal) {
+    throw UsageError("training.objective causal: attention " + attention +
+                     " has no causal form here, so that it reads what is to be predicted; give "
+                     "masked, or another attention");
+  }
+  if (m.head == Head::tied && m.encoder != Encoding::embedding) {
+    throw UsageError("model.head tied reads the embedding, which model.encoder " +
+                     to_string(m.encoder) + " has not; give linear");
+  }
+}
+
+// What a task's labels and its model ask of each other.
+void check_labels(const ModelOptions& m, const Task& of) {
+  const auto refuse = [&](const std::string& what) { throw UsageError(what); };
+  if (of.position_labels && m.pooling == Pooling::cls)
+    refuse("model.pooling cls is of tasks with a label a sample; those of " + of.name +
+           " stand at positions, so that nothing is pooled");
+  if (m.head == Head::tied && (!of.position_labels || of.classes != of.vocabulary))
+    refuse("model.head tied needs a task whose classes are its ids; " + of.name +
+           " has not; give mlp or linear");
+  const bool of_one = m.pooling == Pooling::cls || m.pooling == Pooling::first;
+  if (m.causal && !of.position_labels && of_one)
+    refuse("model.causal leaves model.pooling " + to_string(m.pooling) +
+           " one token to read, as no later one reaches it; give mean");
+}
+
+}  // namespace
+
+void settle(Config& config) {
+  Settings& s = config.settings;
+  const Task of = task(config.task, s.input.reading());
+  if (s.training.objective == Objective::causal) s.model.causal = true;
+  if (s.training.objective == Objective::masked && s.training.masked_share == 0)
+    s.training.masked_share = of.masked_share;
+  check_settings(s);
+  check_model(s, of);
+  if (predicts_tokens(s.training.objective)) {
+    check_token_objective(config, of);
+  } else {
+    check_labels(s.model, of);
+  }
+}
+
+}  // namespace lra
