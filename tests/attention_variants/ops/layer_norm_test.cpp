@@ -89,8 +89,7 @@ TEST_P(LayerNormParity, OfRows) {
 TEST_P(LayerNormParity, OfTheMeanOfTokens) {
   const NormInputs in(GetParam());
   NormInputs padded(in);
-  const bool by_rows =
-      GetParam().device != Device::cpu && in.x.size(2) <= ops::cuda::kMaxNormWidth;
+  const bool by_rows = GetParam().device != Device::cpu && in.x.size(2) <= ops::cuda::kMaxNormWidth;
   padded.x = in.x.masked_fill(in.mask.logical_not().unsqueeze(-1), by_rows ? NAN : 7.0F);
   const Tensor gradient = torch::randn({in.x.size(0), in.x.size(2)});
   for (const int64_t over : {0, 9}) {
