@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/commands/attend_file.h"
-#include "harness/commands/attend_model.h"
+#include "harness/attend/attend_file.h"
+#include "harness/attend/attend_model.h"
 #include "harness/commands/commands.h"
 
 namespace lra {

@@ -1,6 +1,5 @@
 // `lra report`: tables of any number of runs, profiles and fidelity experiments, on the terminal,
-// as files and as pages for a browser, and plots. `lra compare`: two runs, or the seeds of two
-// attentions, on the same task, data and recipe.
+// as files and as pages for a browser, and plots.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,17 +11,9 @@
 
 #include "attention_variants/base/error.h"
 #include "harness/commands/commands.h"
-#include "harness/host/progress.h"
-#include "harness/host/terminal.h"
 #include "harness/report/write_report.h"
 #include "harness/suite/suite.h"
-#include "results/analysis/compare_runs.h"
-#include "results/print/terminal.h"
-#include "results/records/json_line.h"
-#include "results/records/run_folder.h"
 #include "results/records/store.h"
-#include "results/report/report.h"
-#include "results/tables/comparison_table.h"
 
 namespace lra {
 namespace {
@@ -66,37 +57,6 @@ void report(const ReportOptions& options) {
   if (!options.tensorboard.empty()) write_event_files(records, options.tensorboard);
 }
 
-struct CompareOptions {
-  std::string a, b;
-  bool as_json = false;
-};
-
-std::vector<Result> runs_of(const std::string& path) {
-  const Records records = find_records({path});
-  if (records.results.empty()) {
-    throw Error(
-        records.bad.empty()
-            ? fmt::format("{} holds no run: looked for {} in it and its folders", path, kResultFile)
-            : fmt::format("{}: {}", records.bad[0].path, records.bad[0].reason));
-  }
-  const std::string bad = bad_files_text(records);
-  if (!bad.empty()) host::say("left out, or in part:\n" + bad.substr(0, bad.size() - 1));
-  return records.results;
-}
-
-void compare(const CompareOptions& options) {
-  const std::vector<Result> a = runs_of(options.a), b = runs_of(options.b);
-  const RunComparison comparison = compare_runs(a, b);
-  if (options.as_json) {
-    fmt::print("{}\n", json_line(comparison_json(comparison)));
-  } else {
-    std::string text;
-    for (const Table& table : comparison_tables(comparison))
-      text += (text.empty() ? "" : "\n") + to_terminal(table, host::table_columns());
-    fmt::print("{}", text);
-  }
-}
-
 }  // namespace
 
 void add_report_command(CLI::App& app) {
@@ -113,19 +73,6 @@ void add_report_command(CLI::App& app) {
   command->add_option("--tensorboard", options->tensorboard,
                       "Folder for the runs' logs as TensorBoard event files, too");
   command->callback([options] { report(*options); });
-}
-
-void add_compare_command(CLI::App& app) {
-  const auto options = std::make_shared<CompareOptions>();
-  CLI::App* command = app.add_subcommand(
-      "compare", "Whether two attentions differ in accuracy, time and memory, run against run");
-  command
-      ->add_option("RUN_A", options->a,
-                   "A run's folder, or a folder with the runs of one attention over seeds")
-      ->required();
-  command->add_option("RUN_B", options->b, "What to compare it with, likewise")->required();
-  command->add_flag("--json", options->as_json, "Print one JSON object instead of the table");
-  command->callback([options] { compare(*options); });
 }
 
 }  // namespace lra

@@ -1,5 +1,5 @@
 // `lra attend`: what comes out, and what is said of input that cannot be used.
-#include "harness/commands/attend_file.h"
+#include "harness/attend/attend_file.h"
 
 #include <gtest/gtest.h>
 

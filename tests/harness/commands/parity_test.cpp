@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "harness/commands/attend_file.h"
+#include "harness/attend/attend_file.h"
 
 namespace lra {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "harness/commands/attend_file.h"
+#include "harness/attend/attend_file.h"
 
 namespace lra {
 namespace {

@@ -2,7 +2,7 @@
 // like any other, so that they fill chunks and decide which tokens see each other.
 #include <gtest/gtest.h>
 
-#include "harness/commands/attend_file.h"
+#include "harness/attend/attend_file.h"
 
 namespace lra {
 namespace {

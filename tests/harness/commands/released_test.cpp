@@ -10,8 +10,8 @@
 #include <map>
 
 #include "attention_variants/base/files.h"
-#include "harness/commands/attend_file.h"
-#include "harness/commands/attend_model.h"
+#include "harness/attend/attend_file.h"
+#include "harness/attend/attend_model.h"
 
 namespace lra {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "harness/commands/attend_file.h"
+#include "harness/attend/attend_file.h"
 #include "harness/training/run_folder.h"
 #include "lra/formats/safetensors.h"
 #include "results/records/store.h"

@@ -1,4 +1,4 @@
-#include "harness/commands/attend_model.h"
+#include "harness/attend/attend_model.h"
 
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-#include "harness/commands/attend_file.h"
+#include "harness/attend/attend_file.h"
 
 #include <fmt/ranges.h>
 
