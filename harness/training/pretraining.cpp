@@ -86,6 +86,17 @@ void check_same_model(const std::string& where, const json& there, const json& h
     refuse("it has seen dev and test (evaluation.dev test); give a run that has not");
 }
 
+// Throws where the origin's training may have seen what is tested here.
+void check_same_data(const std::string& where, const json& identity,
+                     const std::string& fingerprint) {
+  const std::string there = identity.value("fingerprint", std::string());
+  if (there == fingerprint) return;
+  throw Error(fmt::format(
+      "{}: it was trained on other data (fingerprint {}) than those of --data ({}), and may have "
+      "seen what is tested here; give the data that it had, or a run on these",
+      where, there.empty() ? "unknown" : there.substr(0, 12), fingerprint.substr(0, 12)));
+}
+
 PretrainingRecord record_of(const fs::path& given, const Checkpoint& checkpoint) {
   const TrainState at = progress_of(given, checkpoint);
   const json& config = checkpoint.config;
@@ -190,7 +201,7 @@ void write_failure(const TrainRequest& request, const fs::path& first) {
 
 }  // namespace
 
-std::optional<Origin> origin_of(const TrainRequest& request) {
+std::optional<Origin> origin_of(const TrainRequest& request, const std::string& fingerprint) {
   const fs::path& given = request.init_from;
   if (given.empty()) return std::nullopt;
   const fs::path config_file = request.run / kConfigFile;
@@ -210,6 +221,7 @@ std::optional<Origin> origin_of(const TrainRequest& request) {
   Checkpoint checkpoint = read_checkpoint(checkpoint_of(given));
   check_same_model("--init-from " + given.string(), config_identity(checkpoint.config),
                    config_identity(request.config.to_json()));
+  check_same_data("--init-from " + given.string(), checkpoint.config, fingerprint);
   if (before.is_object() && before.value("sha256", std::string()) == checkpoint.sha256)
     return Origin{.record = recorded(before, config_file), .checkpoint = std::nullopt};
   PretrainingRecord record = record_of(given, checkpoint);

@@ -18,8 +18,9 @@ struct Origin {
 
 /// That of `request.init_from`; nothing where that is empty. Of a run that is continued from the
 /// same path it is what its config.json says, and nothing else is read. Throws Error that says
-/// what does not fit where the origin is of another task or attention.
-std::optional<Origin> origin_of(const TrainRequest& request);
+/// what does not fit where the origin is of another task or attention, or was trained on other data
+/// than those with this fingerprint, which may hold samples that are tested here.
+std::optional<Origin> origin_of(const TrainRequest& request, const std::string& fingerprint);
 
 /// The request with what its configuration says of the origin.
 TrainRequest with_origin(TrainRequest request, const std::optional<Origin>& origin);

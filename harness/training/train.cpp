@@ -86,11 +86,11 @@ void note_best(TrainState& at, const Evaluation& dev, int64_t length) {
 class TrainingLoop {
  public:
   explicit TrainingLoop(const TrainRequest& request)
-      : origin_(origin_of(request)),
+      : data_(open_run_data(request.data, request.config, /*check_hashes=*/true)),
+        origin_(origin_of(request, data_.manifest().fingerprint())),
         request_(with_origin(request, origin_)),
         settings_(request_.config.settings),
         all_(request.processes),
-        data_(open_run_data(request.data, request.config, /*check_hashes=*/true)),
         micro_batches_(micro_batches_of(request)),
         folder_(request.run, run_identity(request_.config, data_.manifest()), request.resume,
                 is_rank_zero(all_) ? Access::write : Access::read) {
@@ -271,11 +271,11 @@ class TrainingLoop {
     say_end(result);
   }
 
+  PreparedData data_;
   std::optional<Origin> origin_;
   TrainRequest request_;
   const Settings& settings_;
   Processes* all_;  // that train together; null = this one alone
-  PreparedData data_;
   int64_t micro_batches_;
   RunFolder folder_;
   std::optional<Learner> learner_;

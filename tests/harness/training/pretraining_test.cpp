@@ -321,6 +321,26 @@ TEST_F(PretrainingTest, AnotherTaskIsRefused) {
   EXPECT_NE(error_text([&] { train(other); }).find("it was trained on listops"), std::string::npos);
 }
 
+// They may hold what is tested here.
+TEST_F(PretrainingTest, OtherDataAreRefused) {
+  ASSERT_EQ(train(request("first", masked_)), Status::ok);
+  const fs::path others = scratch_.path() / "others";
+  task("listops").prepare({.out = others,
+                           .seed = 1,
+                           .train = 16,
+                           .dev = 8,
+                           .test = 8,
+                           .min_length = 5,
+                           .max_length = 24});
+  TrainRequest second = request("second", {}, run("first"));
+  second.data = others;
+  EXPECT_NE(error_text([&] { train(second); }).find("it was trained on other data"),
+            std::string::npos);
+  EXPECT_FALSE(fs::exists(run("second")));
+  second.data = data_;
+  EXPECT_EQ(train(second), Status::ok);
+}
+
 TEST_F(PretrainingTest, ACausalRunNeedsACausalAttention) {
   EXPECT_NE(error_text([&] { request("none", causal_, {}, "nystrom"); }).find("has no causal form"),
             std::string::npos);
