@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "attention_variants/base/text.h"
 
 namespace lra {
@@ -29,6 +31,12 @@ void collect(const json& left, const json& right, const std::string& path,
 }  // namespace
 
 std::string printable_json(const json& value) { return printable(value.dump(), 200); }
+
+json::json_pointer dotted_pointer(const std::string& path) {
+  std::string text = "/" + path;
+  std::ranges::replace(text, '.', '/');
+  return json::json_pointer(text);
+}
 
 std::vector<JsonDifference> json_differences(const json& left, const json& right) {
   std::vector<JsonDifference> found;

@@ -12,6 +12,9 @@ namespace lra {
 /// A value of unknown origin for a message: printable() (text.h), its first 200 bytes.
 std::string printable_json(const json& value);
 
+/// Where "a.b" stands in an object of objects.
+json::json_pointer dotted_pointer(const std::string& path);
+
 struct JsonDifference {
   std::string path;                 // keys joined by dots: "options.seed"; "" = the values as such
   std::optional<json> left, right;  // empty where that side does not have the key

@@ -41,6 +41,12 @@ std::vector<SuiteCell> runs_of(const SuiteCell& cell) {
   return {std::move(first), cell};
 }
 
+int64_t steps_of(const SuiteCell& cell) {
+  int64_t steps = 0;
+  for (const SuiteCell& run : runs_of(cell)) steps += run.config.settings.training.steps;
+  return steps;
+}
+
 std::optional<Status> final_status(const fs::path& run, std::string* bad) {
   const fs::path path = run / kResultFile;
   if (!fs::exists(path)) return std::nullopt;

@@ -26,6 +26,9 @@ inline constexpr const char* kLogFile = "log.txt";
 /// first has the cell's `sets`, which are not what makes its configuration.
 std::vector<SuiteCell> runs_of(const SuiteCell& cell);
 
+/// Of all runs of a cell.
+int64_t steps_of(const SuiteCell& cell);
+
 /// How a cell's result.json ended, nothing where there is none (or none that can be read, which
 /// `bad` then tells).
 std::optional<Status> final_status(const std::filesystem::path& run, std::string* bad = nullptr);

@@ -14,13 +14,6 @@ std::string time_text(const std::optional<double>& seconds) {
   return seconds ? host::duration_text(*seconds) : "?";
 }
 
-// Of all runs of a cell.
-int64_t steps_of(const SuiteCell& cell) {
-  int64_t steps = 0;
-  for (const SuiteCell& run : runs_of(cell)) steps += run.config.settings.training.steps;
-  return steps;
-}
-
 struct Totals {
   size_t ended = 0, pending = 0, unknown = 0, second_alone = 0;
   double whole = 0, left = 0, span = 0;  // seconds of what is known

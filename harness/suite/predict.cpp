@@ -95,11 +95,6 @@ Work work_of(const SuiteCell& cell, const Rates& known) {
   return {.whole = whole, .left = whole * (1 - share_done(cell))};
 }
 
-// With the pretraining's.
-std::optional<double> seconds_of(const Result& result) {
-  return result.pretrained ? result.pretrained->total_seconds : result.training.seconds;
-}
-
 // Remembers what it found of each recipe.
 class Predictor {
  public:
@@ -111,7 +106,7 @@ class Predictor {
     if (const auto status = final_status(cell.run)) {
       const Result result = read_result(cell.run / kResultFile);
       p = {.status = *status,
-           .seconds = seconds_of(result),
+           .seconds = result.seconds(),
            .left = 0,
            .memory_mib = result.training.peak_memory_mib,
            .from = "its own run"};

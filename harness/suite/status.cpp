@@ -68,7 +68,7 @@ CellStatus read_cell(const json& config, const fs::path& run, size_t index) {
       }
       cell.accuracy = result.test ? std::optional(result.test->accuracy) : std::nullopt;
       cell.rate = result.training.steps_per_second;
-      cell.seconds = result.pretrained ? result.pretrained->total_seconds : result.training.seconds;
+      cell.seconds = result.seconds();
       return cell;
     } catch (const Error& error) {
       cell.reason = error.what();

@@ -94,9 +94,7 @@ std::vector<std::string> with_pretraining(std::vector<std::string> sets, const T
                                           const Config& config) {
   std::vector<std::string> own;
   for (const auto& [key, value] : budget.set.items()) {
-    std::string path = "/" + key;
-    std::ranges::replace(path, '.', '/');
-    if (config.settings.pretraining.contains(json::json_pointer(path)))
+    if (config.settings.pretraining.contains(dotted_pointer(key)))
       own.push_back(fmt::format("pretraining.{}={}", key, value.dump()));
   }
   sets.insert(sets.begin(), own.begin(), own.end());  // what the user sets goes last
@@ -129,10 +127,19 @@ std::vector<std::string> cut_sets(const Config& config, double fraction) {
   return sets;
 }
 
+void check_folders(const Suite& suite, const std::string& advice) {
+  std::set<fs::path> folders;
+  for (const SuiteCell& cell : suite.cells) {
+    if (!folders.insert(cell.run).second) {
+      throw UsageError(
+          fmt::format("two cells would share the folder {}: {}", cell.run.string(), advice));
+    }
+  }
+}
+
 Suite plan_suite(const SuiteRequest& request, double fraction) {
   const Protocol protocol = load_protocol(request.protocol);
   Suite suite{.request = request, .fraction = fraction, .cells = {}};
-  std::set<fs::path> folders;
   for (const std::string& task_name : request.tasks) {
     std::vector<std::string> sets;
     const TaskBudget budget = request.budget.task(task_name);
@@ -154,15 +161,11 @@ Suite plan_suite(const SuiteRequest& request, double fraction) {
           cell.sets.insert(cell.sets.end(), cut.begin(), cut.end());
           cell.config = make_config(protocol, task_name, attention, cell.sets, seed, request.dtype);
         }
-        if (!folders.insert(cell.run).second) {
-          throw UsageError(fmt::format(
-              "two cells would share the folder {}: name each task, attention and seed once",
-              cell.run.string()));
-        }
         suite.cells.push_back(std::move(cell));
       }
     }
   }
+  check_folders(suite, "name each task, attention and seed once");
   return suite;
 }
 

@@ -59,6 +59,9 @@ std::string folder_name(const std::string& text);
 /// a folder.
 Suite plan_suite(const SuiteRequest& request, double fraction = 1);
 
+/// Throws UsageError with this advice where two cells would share a folder.
+void check_folders(const Suite& suite, const std::string& advice);
+
 /// The overrides that leave a run `fraction` of its steps: training.steps, schedule.warmup and, of
 /// kind step, schedule.decay_every, each times the fraction, and the same of its pretraining. The
 /// evaluations stay as many steps apart as they were, so that all of a run's time shrinks alike.

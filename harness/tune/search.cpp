@@ -68,24 +68,17 @@ const suite::SuiteCell& cell_at(const Search& search, size_t attention, size_t p
   return search.suite.cells[first + seed];
 }
 
-// Of both runs, where there is one before.
-int64_t steps_of(const Config& config) {
-  const int64_t steps = config.settings.training.steps;
-  if (config.settings.pretraining.empty()) return steps;
-  return steps + pretraining_config(config).settings.training.steps;
-}
-
 void check_steps(const Search& search) {
   for (size_t point = 0; point < search.request.points.size(); ++point) {
-    const Config& first = cell_at(search, 0, point).config;
+    const suite::SuiteCell& first = cell_at(search, 0, point);
     for (size_t attention = 1; attention < search.request.attentions.size(); ++attention) {
-      const Config& other = cell_at(search, attention, point).config;
-      const int64_t steps = steps_of(first), others = steps_of(other);
+      const suite::SuiteCell& other = cell_at(search, attention, point);
+      const int64_t steps = suite::steps_of(first), others = suite::steps_of(other);
       if (steps == others) continue;
       throw UsageError(
           fmt::format("{} would train {} steps and {} {}: a search costs every attention the same; "
                       "give --set training.steps=N",
-                      first.attention.text(), steps, other.attention.text(), others));
+                      first.config.attention.text(), steps, other.config.attention.text(), others));
     }
   }
 }
@@ -102,20 +95,13 @@ suite::Suite suite_of(const TuneRequest& request) {
                                  .device = request.device,
                                  .dtype = request.dtype,
                                  .threads = request.threads}};
-  std::set<fs::path> folders;
   for (const AttentionSpec& attention : request.attentions) {
     for (const Point& point : request.points) {
-      for (const uint64_t seed : request.seeds) {
+      for (const uint64_t seed : request.seeds)
         suite.cells.push_back(cell_of(request, protocol, attention, point, seed));
-        if (!folders.insert(suite.cells.back().run).second) {
-          throw UsageError(
-              fmt::format("two cells would share the folder {}: try their values in "
-                          "--out folders of their own",
-                          suite.cells.back().run.string()));
-        }
-      }
     }
   }
+  suite::check_folders(suite, "try their values in --out folders of their own");
   return suite;
 }
 
@@ -165,8 +151,7 @@ TunedCell read_cell(const Search& search, size_t attention, size_t point, size_t
   one.reason = result.reason;
   one.best_step = result.best_step;
   one.left_majority_at = result.left_majority_at;
-  one.seconds = result.training.seconds;
-  if (result.pretrained && result.has_pretraining()) one.seconds = result.pretrained->total_seconds;
+  one.seconds = result.seconds();
   if (result.dev) {
     one.dev = result.dev->accuracy;
     one.ci95 = result.dev->ci95;

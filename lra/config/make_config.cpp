@@ -151,9 +151,7 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   const json now = write_fields(config.settings),
              own = write_fields(task_settings(protocol, task_name, attention.name));
   for (const std::string& key : keys) {
-    std::string path = "/" + key;
-    std::ranges::replace(path, '.', '/');
-    const json::json_pointer at(path);
+    const json::json_pointer at = dotted_pointer(key);
     if (!own.contains(at) || now.at(at) != own.at(at)) config.overridden.push_back(key);
   }
   config.by_attention = keys_by_attention(protocol, task_name);

@@ -57,19 +57,6 @@ void roofline_fields(Fields& f, Record& roofline) {
   f("gigabytes_per_second", roofline.gigabytes_per_second);
 }
 
-json make_roofline(const Roofline& roofline) {
-  RecordWriter writer;
-  roofline_fields(writer, roofline);
-  return writer.object;
-}
-
-Roofline parse_roofline(const json& value) {
-  Roofline roofline;
-  const RecordReader reader(value, "roofline");
-  roofline_fields(reader, roofline);
-  return roofline;
-}
-
 template <class Fields, class Record>
 void profile_fields(Fields& f, Record& p) {
   f.schema(kProfileSchema);
@@ -103,6 +90,19 @@ void profile_fields(Fields& f, Record& p) {
 }
 
 }  // namespace
+
+json make_roofline(const Roofline& roofline) {
+  RecordWriter writer;
+  roofline_fields(writer, roofline);
+  return writer.object;
+}
+
+Roofline parse_roofline(const json& value) {
+  Roofline roofline;
+  const RecordReader reader(value, "roofline");
+  roofline_fields(reader, roofline);
+  return roofline;
+}
 
 json make_time(const ProfileTime& time) {
   RecordWriter writer;

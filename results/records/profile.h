@@ -50,6 +50,8 @@ struct Roofline {
   double gflops = 0;                // GFLOP/s of a large matrix product
   double gigabytes_per_second = 0;  // 10^9 bytes a second, read and written, of a large copy
 };
+json make_roofline(const Roofline& roofline);
+Roofline parse_roofline(const json& value);
 
 /// One cell of a profile: one line of a JSONL file.
 struct Profile {

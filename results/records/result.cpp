@@ -198,6 +198,10 @@ bool Result::has_pretraining() const {
   return it != config.end() && it->is_object() && !it->empty();
 }
 
+std::optional<double> Result::seconds() const {
+  return pretrained && has_pretraining() ? pretrained->total_seconds : training.seconds;
+}
+
 std::string Result::ending() const {
   return status == Status::ok && !test ? "not tested" : to_string(status);
 }

@@ -143,6 +143,8 @@ struct Result {
   std::string ending() const;
   /// Whether it was the second of two runs of one configuration.
   bool has_pretraining() const;
+  /// Of training and its evaluations, the first of two such runs included.
+  std::optional<double> seconds() const;
 };
 
 /// Whether a run of this configuration tests its best checkpoint: evaluation.test.

@@ -50,10 +50,7 @@ void where_fields(Fields& f, Record& record) {
   f("recording_ms", record.recording_ms);
   f("ops_ms", record.ops_ms);
   f("outside_ms", record.outside_ms);
-  f.group("roofline", Presence::required, [&record](auto& inner) {
-    inner("gflops", record.roofline.gflops);
-    inner("gigabytes_per_second", record.roofline.gigabytes_per_second);
-  });
+  f.part("roofline", record.roofline, make_roofline, parse_roofline, Presence::required);
   f.list("ops", record.ops, make_where_op, parse_where_op, Presence::optional);
   f.part("machine", record.machine, make_machine, parse_machine, Presence::optional);
   f("software", record.software, Presence::optional);

@@ -272,9 +272,7 @@ class DeadKeysTrap : public testing::TestWithParam<std::string> {
     if (kNeeds.contains(key)) toy.sets = kNeeds.at(key);
     toy.bfloat16 = key == "model.attention_dtype";  // only then is there another type to leave
     const json in_force = base(protocol, toy).config;
-    std::string path = "/" + key;
-    std::ranges::replace(path, '.', '/');
-    const json now = in_force.at(json::json_pointer(path));
+    const json now = in_force.at(dotted_pointer(key));
     return std::ranges::any_of(other_values(key, now), [&](const json& other) {
       if (other == now) return false;
       Toy changed = toy;

@@ -32,9 +32,7 @@ TEST(EarlierIdentities, OfEveryVariantAreThoseThatTheProgramOfBeforeComputed) {
 std::vector<std::string> sets_of(const json& saved) {
   std::vector<std::string> sets;
   for (const std::string key : saved.at("overridden")) {
-    std::string path = "/" + key;
-    std::ranges::replace(path, '.', '/');
-    const json& value = saved.at(json::json_pointer(path));
+    const json& value = saved.at(dotted_pointer(key));
     sets.push_back(key + "=" + (value.is_string() ? value.get<std::string>() : value.dump()));
   }
   return sets;

@@ -160,19 +160,15 @@ TEST(ProtocolTest, WhatRunsDidBeforeASettingLeavesTheirIdentity) {
   }
   EXPECT_GE(earlier.size(), 12u);
   json config = strict_listops().to_json();
-  const auto pointer = [](std::string path) {
-    std::ranges::replace(path, '.', '/');
-    return json::json_pointer("/" + path);
-  };
   for (const auto& [path, before] : earlier.items()) {
-    ASSERT_TRUE(config.contains(pointer(path))) << path;
-    EXPECT_STREQ(config.at(pointer(path)).type_name(), before.type_name()) << path;
-    config[pointer(path)] = before;
+    ASSERT_TRUE(config.contains(dotted_pointer(path))) << path;
+    EXPECT_STREQ(config.at(dotted_pointer(path)).type_name(), before.type_name()) << path;
+    config[dotted_pointer(path)] = before;
   }
   const json identity = config_identity(config);
   for (const auto& [path, before] : earlier.items())
-    EXPECT_FALSE(identity.contains(pointer(path))) << path;
-  EXPECT_TRUE(identity.contains(pointer("model.width")));
+    EXPECT_FALSE(identity.contains(dotted_pointer(path))) << path;
+  EXPECT_TRUE(identity.contains(dotted_pointer("model.width")));
 }
 
 TEST(ProtocolTest, RefusesWhatItDoesNotKnow) {
