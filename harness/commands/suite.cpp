@@ -18,7 +18,7 @@
 #include "harness/suite/cell.h"
 #include "harness/suite/finish.h"
 #include "harness/suite/job.h"
-#include "harness/suite/plan.h"
+#include "harness/suite/plan/plan.h"
 #include "harness/suite/status.h"
 #include "results/print/terminal.h"
 

@@ -1,4 +1,4 @@
-#include "harness/suite/rates.h"
+#include "harness/suite/plan/rates.h"
 
 #include <fmt/format.h>
 

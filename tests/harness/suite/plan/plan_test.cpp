@@ -1,5 +1,5 @@
 // lra suite plan: predictions from what was measured, and the cut of --max-hours.
-#include "harness/suite/plan.h"
+#include "harness/suite/plan/plan.h"
 #include "tests/harness/suite/fixture.h"
 
 namespace lra::suite {

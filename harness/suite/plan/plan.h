@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/suite/predict.h"
+#include "harness/suite/plan/predict.h"
 #include "results/print/table.h"
 
 namespace lra::suite {

@@ -1,4 +1,4 @@
-#include "harness/suite/plan.h"
+#include "harness/suite/plan/plan.h"
 
 #include <fmt/format.h>
 

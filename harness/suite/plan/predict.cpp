@@ -1,4 +1,4 @@
-#include "harness/suite/predict.h"
+#include "harness/suite/plan/predict.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "harness/host/signals.h"
 #include "harness/profile/profile_run.h"
 #include "harness/suite/cell.h"
-#include "harness/suite/rates.h"
+#include "harness/suite/plan/rates.h"
 #include "harness/suite/status.h"
 #include "harness/training/run_folder.h"
 #include "results/records/store.h"
