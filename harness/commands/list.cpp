@@ -1,12 +1,12 @@
 // lra list attentions|tasks|protocols, and lra protocol show|diff.
 #include <fmt/format.h>
 
-#include "harness/commands/capabilities.h"
 #include "harness/commands/commands.h"
 #include "harness/commands/describe.h"
-#include "harness/commands/protocol_words.h"
 #include "harness/host/runtime.h"
 #include "harness/host/terminal.h"
+#include "harness/overview/capabilities.h"
+#include "harness/overview/protocol_words.h"
 #include "lra/config/protocol.h"
 #include "lra/data/task.h"
 #include "results/print/terminal.h"

@@ -1,47 +1,16 @@
-#include "harness/commands/protocol_words.h"
+#include "harness/overview/protocol_words.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <utility>
 
 #include "attention_variants/base/json_text.h"
-#include "lra/config/choices.h"
-#include "lra/data/task.h"
-#include "results/print/table.h"
+#include "harness/overview/outline.h"
 
 namespace lra {
 namespace {
-
-constexpr size_t kColumns = 100;
-
-// `first` and the words of `text` after it; further lines begin with as many spaces.
-std::string wrapped(const std::string& first, const std::string& text) {
-  const std::string indent(display_width(first), ' ');
-  std::string result, line = first;
-  size_t width = indent.size();
-  bool empty = true;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    begin = end + 1;
-    const size_t wide = display_width(word);
-    if (!empty && width + 1 + wide > kColumns) {
-      result += line + "\n";
-      line = indent;
-      width = indent.size();
-      empty = true;
-    }
-    if (!empty) line += " ";
-    width += wide + (empty ? 0 : 1);
-    line += word;
-    empty = false;
-  }
-  return result + line + "\n";
-}
 
 // "[{match [slow], lr 0.001}]" of what is no single value: it can be broken between its words.
 std::string value_text(const json& value) {
@@ -57,92 +26,8 @@ std::string value_text(const std::optional<json>& value) {
   return value ? value_text(*value) : "–";
 }
 
-using Line = std::pair<std::string, std::string>;  // what it is of, what it says
-using Lines = std::vector<Line>;
-using Place = std::pair<std::string, std::string>;  // task, attention; "": all
-
-// Lines by task and attention.
-class Outline {
- public:
-  enum class Order { notes_first, notes_last };
-
-  Outline(std::vector<std::string> tasks, Order order) : tasks_(std::move(tasks)), order_(order) {}
-
-  Lines& at(const std::string& task, const std::string& attention) {
-    return lines_[{task, attention}];
-  }
-
-  // What all tasks say of an attention stands once, under all tasks.
-  void join_tasks() {
-    if (tasks_.size() < 2) return;
-    std::set<std::string> attentions;
-    for (const auto& [place, lines] : lines_) attentions.insert(place.second);
-    for (const std::string& attention : attentions) {
-      const Lines first = at(tasks_[0], attention);
-      for (const Line& line : first) {
-        const bool everywhere = std::ranges::all_of(tasks_, [&](const std::string& task) {
-          return std::ranges::count(at(task, attention), line) > 0;
-        });
-        if (!everywhere) continue;
-        at("", attention).push_back(line);
-        for (const std::string& task : tasks_) std::erase(at(task, attention), line);
-      }
-    }
-  }
-
-  // A line of `follows` or `choices`, where its subject is shown.
-  void note(const std::string& kind, const std::string& text, const ProtocolPart& part) {
-    const ChoiceSubject subject = choice_subject(text);
-    if (!part.attention.empty() && !subject.attentions.empty() &&
-        std::ranges::count(subject.attentions, part.attention) == 0)
-      return;
-    const std::string attention = subject.attentions.size() == 1 ? subject.attentions[0] : "";
-    if (subject.tasks.empty()) notes_[{"", attention}].emplace_back(kind, text);
-    for (const std::string& task : subject.tasks) {
-      if (std::ranges::count(tasks_, task) > 0) notes_[{task, attention}].emplace_back(kind, text);
-    }
-  }
-
-  // `print` makes text of the lines of one place.
-  std::string text(std::string (*print)(const Lines&, const std::string& attention)) const {
-    std::string result;
-    std::vector<std::string> headings{""};
-    headings.insert(headings.end(), tasks_.begin(), tasks_.end());
-    for (const std::string& task : headings) {
-      std::string body;
-      std::set<std::string> attentions;
-      for (const auto* all : {&lines_, &notes_}) {
-        for (const auto& [place, lines] : *all) {
-          if (place.first == task && !lines.empty()) attentions.insert(place.second);
-        }
-      }
-      for (const std::string& attention : attentions) {
-        if (!attention.empty()) body += fmt::format("  {}\n", attention);
-        const std::string indent(attention.empty() ? 2 : 4, ' ');
-        std::string notes;
-        for (const auto& [kind, line] : of(notes_, task, attention))
-          notes += wrapped(fmt::format("{}{}: ", indent, kind), line);
-        const std::string values = print(of(lines_, task, attention), attention);
-        body += order_ == Order::notes_first ? notes + values : values + notes;
-      }
-      if (!body.empty())
-        result += fmt::format("\n{}\n{}", task.empty() ? "all tasks" : "task " + task, body);
-    }
-    return result;
-  }
-
- private:
-  using Places = std::map<Place, Lines>;
-
-  static Lines of(const Places& places, const std::string& task, const std::string& attention) {
-    const auto it = places.find({task, attention});
-    return it == places.end() ? Lines() : it->second;
-  }
-
-  std::vector<std::string> tasks_;
-  Order order_;
-  Places lines_, notes_;
-};
+using Line = Outline::Line;
+using Lines = Outline::Lines;
 
 // The tasks of a protocol that are asked for, in the order of the protocol.
 std::vector<std::string> tasks_of(const Protocol& protocol, const ProtocolPart& part) {
@@ -185,7 +70,7 @@ std::string print_settings(const Lines& lines, const std::string& attention) {
   if (!attention.empty()) {
     std::vector<std::string> parts;
     for (const auto& [key, value] : lines) parts.push_back(key + ": " + value);
-    return lines.empty() ? "" : wrapped("    ", fmt::format("{}", fmt::join(parts, "; ")));
+    return lines.empty() ? "" : hanging("    ", fmt::format("{}", fmt::join(parts, "; ")));
   }
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;
   for (const auto& [key, value] : lines) {
@@ -196,7 +81,7 @@ std::string print_settings(const Lines& lines, const std::string& attention) {
         fmt::format("{} {}", dot == std::string::npos ? key : key.substr(dot + 1), value));
   }
   for (const auto& [group, values] : groups) {
-    text += wrapped(group.empty() ? "  " : fmt::format("  {}: ", group),
+    text += hanging(group.empty() ? "  " : fmt::format("  {}: ", group),
                     fmt::format("{}", fmt::join(values, ", ")));
   }
   return text;
@@ -205,7 +90,7 @@ std::string print_settings(const Lines& lines, const std::string& attention) {
 std::string print_changes(const Lines& lines, const std::string& attention) {
   std::string text;
   for (const auto& [key, value] : lines)
-    text += wrapped(attention.empty() ? "  " : "    ", key + ": " + value);
+    text += hanging(attention.empty() ? "  " : "    ", key + ": " + value);
   return text;
 }
 
@@ -280,8 +165,8 @@ std::string protocol_words(const Protocol& protocol, const ProtocolPart& part) {
   outline.join_tasks();
   note_own(protocol.follows, {}, "follows", part, outline);
   note_own(protocol.choices, {}, "differs", part, outline);
-  return fmt::format("{}{}{}", wrapped(protocol.name + ": ", protocol.title),
-                     wrapped("source: ", protocol.source), outline.text(print_settings));
+  return fmt::format("{}{}{}", hanging(protocol.name + ": ", protocol.title),
+                     hanging("source: ", protocol.source), outline.text(print_settings));
 }
 
 std::string difference_words(const Protocol& left, const Protocol& right,

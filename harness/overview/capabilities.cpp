@@ -1,4 +1,4 @@
-#include "harness/commands/capabilities.h"
+#include "harness/overview/capabilities.h"
 
 #include <fmt/format.h>
 
