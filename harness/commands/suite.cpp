@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "harness/commands/commands.h"
-#include "harness/commands/suite_options.h"
+#include "harness/commands/suite_request.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
 #include "harness/host/self_command.h"
@@ -19,7 +19,9 @@
 #include "harness/suite/finish.h"
 #include "harness/suite/job.h"
 #include "harness/suite/plan/plan.h"
+#include "harness/suite/run_suite.h"
 #include "harness/suite/status.h"
+#include "harness/suite/suite_folder.h"
 #include "results/print/terminal.h"
 
 namespace lra {

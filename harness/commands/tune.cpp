@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "harness/commands/commands.h"
-#include "harness/commands/suite_options.h"
+#include "harness/commands/suite_request.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"

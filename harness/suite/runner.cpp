@@ -16,13 +16,10 @@
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
 #include "harness/suite/cell.h"
-#include "harness/suite/finish.h"
-#include "harness/suite/heartbeat.h"
 #include "harness/suite/job.h"
 #include "harness/suite/outcome.h"
 #include "harness/suite/queue.h"
 #include "harness/training/run_folder.h"
-#include "harness/training/train_setup.h"
 
 namespace lra::suite {
 namespace {
@@ -34,14 +31,6 @@ using Clock = std::chrono::steady_clock;
 constexpr double kGrace = 60;
 // How often the cells that others hold are looked at.
 constexpr std::chrono::milliseconds kLook{500};
-
-// Throws where data are not what the cells of their task read.
-void check_data(const Suite& suite, const TaskData& of_task) {
-  for (const SuiteCell& cell : suite.cells) {
-    if (cell.config.task == of_task.task)
-      open_run_data(of_task.directory, cell.config, /*check_hashes=*/false);
-  }
-}
 
 struct Job {
   size_t cell, slot;
@@ -278,27 +267,6 @@ class SuiteRunner {
 int64_t run_cells(const Suite& suite, const RunnerOptions& options,
                   const std::map<std::string, fs::path>& data) {
   return SuiteRunner(suite, options, data).run_cells();
-}
-
-int64_t run_suite(const Suite& suite, const RunnerOptions& options) {
-  for (const std::string& device : options.devices) host::parse_device(device);
-  const fs::path& out = suite.request.out;
-  const RunnerHeartbeat mark(out);
-  const std::vector<TaskData> data = suite_data(suite);
-  {
-    const host::FolderLock lock = host::FolderLock::wait(out, "data.lock", "the data");
-    make_data(data);
-  }
-  std::map<std::string, fs::path> folders;  // by task
-  for (const TaskData& of_task : data) {
-    check_data(suite, of_task);
-    folders[of_task.task] = of_task.directory;
-  }
-  int64_t failed = run_cells(suite, options, folders);
-  if (!options.only.empty()) return failed;
-  failed += profile_suite(suite, options) ? 0 : 1;
-  report_suite(suite);
-  return failed;
 }
 
 }  // namespace lra::suite

@@ -1,4 +1,4 @@
-// Running a suite: claims cells, runs each in a process of its own, then measures and reports.
+// Running a suite's cells: claims them and runs each in a process of its own.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,5 @@ struct RunnerOptions {
 /// cells that did not end as "ok". Throws Interrupted after Ctrl-C.
 int64_t run_cells(const Suite& suite, const RunnerOptions& options,
                   const std::map<std::string, std::filesystem::path>& data);
-
-/// How often the same suite may be run at a time by other processes, on this host or others: as
-/// often as they like. Makes the data, runs what is missing and not claimed, waits for what
-/// others hold (and takes it over where they die), measures, writes OUT/report and prints its
-/// tables. Returns the number of parts (cells, the profile) that did not end as "ok". A cell that
-/// fails is a record with its status; the others go on. Throws Interrupted after Ctrl-C.
-int64_t run_suite(const Suite& suite, const RunnerOptions& options);
 
 }  // namespace lra::suite

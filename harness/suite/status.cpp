@@ -11,6 +11,7 @@
 #include "harness/suite/cell.h"
 #include "harness/suite/heartbeat.h"
 #include "harness/suite/suite.h"
+#include "harness/suite/suite_file.h"
 #include "harness/training/run_folder.h"
 #include "results/print/terminal.h"
 

@@ -1,15 +1,11 @@
-// Tasks × attentions × seeds: what a suite is, and its file OUT/suite.json, from which any number
-// of runners, the status and a cluster's jobs read the same cells. Every cell is a run folder.
+// Tasks × attentions × seeds: what a suite is, and its cells, each of which is a run folder.
 #pragma once
 
 #include <filesystem>
-#include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "harness/suite/data.h"
-#include "harness/suite/suite_file.h"
 #include "harness/training/train.h"
 #include "lra/config/budget.h"
 
@@ -67,28 +63,5 @@ void check_folders(const Suite& suite, const std::string& advice);
 /// evaluations stay as many steps apart as they were, so that all of a run's time shrinks alike.
 /// Throws UsageError where fewer than 2 steps would be left.
 std::vector<std::string> cut_sets(const Config& config, double fraction);
-
-json suite_json(const Suite& suite);
-
-/// The suite that a folder holds; throws Error where there is none, where its file is broken, or
-/// where this program would make other cells of it.
-Suite load_suite(const std::filesystem::path& out);
-
-/// The planned suite as the folder that holds it already has it: with its cells' threads, its cut,
-/// and its sources where none are given now. Throws Error where the folder holds another suite.
-Suite join_suite(const Suite& planned);
-
-/// Makes OUT and its suite.json, or joins the suite that is there. `hours` is asked for the
-/// predicted hours of the whole where a new suite has a max_hours. Throws Error where OUT holds a
-/// suite and `resume` is no, or another suite; UsageError where the caller insists on
-/// `threads_given` threads a cell (0 = does not) and the suite has others.
-Suite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
-                 const std::function<double(const Suite&)>& hours);
-
-/// Where a suite in `out` keeps the data that it makes.
-std::filesystem::path suite_data_folder(const std::filesystem::path& out);
-
-/// Where each task's data are or will be, by task.
-std::vector<TaskData> suite_data(const Suite& suite);
 
 }  // namespace lra::suite

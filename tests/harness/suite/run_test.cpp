@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "harness/suite/heartbeat.h"
+#include "harness/suite/suite_file.h"
 #include "tests/harness/suite/fixture.h"
 
 namespace lra::suite {

@@ -2,6 +2,7 @@
 #include "harness/suite/status.h"
 
 #include "harness/suite/cell.h"
+#include "harness/suite/suite_file.h"
 #include "tests/harness/suite/fixture.h"
 
 namespace lra::suite {

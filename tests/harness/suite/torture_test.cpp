@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "harness/suite/suite.h"
+#include "harness/suite/suite_folder.h"
 #include "tests/harness/suite/fixture.h"
 
 namespace lra::suite {

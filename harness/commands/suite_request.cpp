@@ -1,0 +1,192 @@
+#include "harness/commands/suite_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "harness/commands/commands.h"
+#include "harness/host/runtime.h"
+#include "harness/host/self_command.h"
+#include "harness/suite/suite_folder.h"
+#include "lra/data/task.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMostSeeds = 10000, kMostCells = 1 << 24;
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+std::map<std::string, std::filesystem::path> parse_sources(const std::vector<std::string>& texts) {
+  std::map<std::string, std::filesystem::path> sources;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+      throw UsageError(
+          "--source should be TASK=FOLDER_OR_ARCHIVE, as text=aclImdb_v1.tar.gz, not '" + text +
+          "'");
+    }
+    const std::string name = task(text.substr(0, equals)).name;
+    if (!sources.emplace(name, text.substr(equals + 1)).second)
+      throw UsageError("--source names " + name + " twice; each task has one source");
+  }
+  return sources;
+}
+
+// The records that lie where this program was built: in results/measured of a folder above it.
+std::vector<fs::path> measured_here() {
+  for (fs::path above = fs::canonical(host::self_command().file); above.has_relative_path();) {
+    above = above.parent_path();
+    const fs::path records = above / "results" / "measured";
+    std::error_code none;
+    if (fs::is_directory(records, none)) return {records};
+  }
+  return {};
+}
+
+// The options that say what a suite is: none of them, and the folder says it.
+bool defines(const SuiteOptions& options) {
+  for (const char* name : {"--tasks", "--attentions", "--seeds", "--protocol", "--budget", "--set",
+                           "--data", "--source", "--synthetic", "--dtype", "--max-hours"}) {
+    if (options.command->count(name) > 0) return true;
+  }
+  return false;
+}
+
+suite::SuiteRequest request_of(const SuiteOptions& options) {
+  suite::SuiteRequest request;
+  request.budget = load_budget(options.budget);
+  request.protocol = options.protocol;
+  const Protocol protocol = load_protocol(options.protocol);
+  request.out = options.out.empty() ? "runs/suite-" + request.budget.name : options.out;
+  request.data = {.given = options.data,
+                  .folder = suite::suite_data_folder(request.out),
+                  .sources = parse_sources(options.sources),
+                  .synthetic = options.synthetic,
+                  .threads = options.threads};
+  if (options.tasks.empty()) {
+    for (const std::string& name : request.budget.default_tasks()) {
+      if (protocol.tasks.contains(name)) request.tasks.push_back(name);
+    }
+    if (request.budget.skip_missing) {
+      request.tasks = suite::tasks_with_data(request.tasks, request.budget, request.data);
+      if (request.tasks.empty())
+        throw UsageError("there are no data of any task of budget " + request.budget.name);
+    }
+  } else {
+    for (const std::string& name : split(options.tasks)) request.tasks.push_back(task(name).name);
+  }
+  if (request.tasks.empty())
+    throw UsageError("no task is both in budget " + request.budget.name + " and protocol " +
+                     protocol.name);
+  const std::string& attentions =
+      options.attentions.empty() ? request.budget.attentions : options.attentions;
+  if (attentions.empty()) {
+    for (const AttentionEntry* entry : attention_entries())
+      request.attentions.push_back({.name = entry->info.name});
+  } else {
+    request.attentions = parse_attentions(attentions);
+  }
+  request.seeds =
+      parse_seeds(options.command->count("--seeds") == 0 ? request.budget.seeds : options.seeds);
+  request.sets = options.sets;
+  request.dtype = options.dtype;
+  request.max_hours = options.max_hours;
+  return request;
+}
+
+std::vector<std::string> devices_of(const SuiteOptions& options) {
+  if (options.devices.empty()) return {options.device};
+  if (options.command->count("--device") > 0)
+    throw UsageError("--device is for one, --devices for several: give one of them");
+  const std::vector<std::string> devices = split(options.devices);
+  for (const std::string& device : devices) {
+    if (!device.starts_with("cuda:") || std::ranges::count(devices, device) > 1) {
+      throw UsageError(
+          "--devices should be a comma list of GPUs, each once, as cuda:0,cuda:1, not '" +
+          options.devices + "'; on CPUs --jobs says how many cells run at a time");
+    }
+  }
+  return devices;
+}
+
+}  // namespace
+
+std::vector<size_t> parse_cells(const std::string& text, size_t count) {
+  const auto cells = parse_numbers(text, kMostCells);
+  if (!cells || std::ranges::any_of(*cells, [&](uint64_t cell) { return cell >= count; })) {
+    throw UsageError(
+        fmt::format("--only should be a comma list of cells from 0 to {}, as 0,4-7, not '{}'",
+                    count - 1, text));
+  }
+  if (cells->empty()) throw UsageError("--only names no cell; leave it out to run all");
+  return {cells->begin(), cells->end()};
+}
+
+std::vector<uint64_t> parse_seeds(const std::string& text) {
+  const auto seeds = parse_numbers(text, kMostSeeds);
+  if (!seeds) {
+    throw UsageError("--seeds should be a comma list of integers, as 0,1,2 or 0-4,7, not '" + text +
+                     "'");
+  }
+  if (seeds->empty()) throw UsageError("--seeds should name at least one seed");
+  return *seeds;
+}
+
+suite::RunnerOptions runner_of(const SuiteOptions& options) {
+  suite::RunnerOptions runner{.devices = devices_of(options),
+                              .tries = options.tries,
+                              .timeout = options.timeout,
+                              .check = options.check};
+  const auto devices = static_cast<int64_t>(runner.devices.size());
+  const bool gpus = runner.devices.front() != "cpu";
+  if (gpus && options.jobs > 0 && options.jobs != devices) {
+    throw UsageError(fmt::format(
+        "--jobs {}: one cell runs on each GPU at a time, so {} here; leave it out, or name other "
+        "--devices",
+        options.jobs, devices));
+  }
+  runner.jobs = gpus ? devices : std::max<int64_t>(options.jobs, 1);
+  runner.threads = host::use_threads(options.threads);
+  return runner;
+}
+
+int64_t cell_threads(const suite::RunnerOptions& runner) {
+  return std::max<int64_t>(runner.threads / runner.jobs, 1);
+}
+
+suite::Suite planned_suite(const SuiteOptions& options, int64_t threads,
+                           const std::string& device) {
+  if (!options.out.empty() && !defines(options) &&
+      std::filesystem::exists(std::filesystem::path(options.out) / suite::kSuiteFile)) {
+    return suite::load_suite(options.out);
+  }
+  suite::SuiteRequest request = request_of(options);
+  request.threads = threads;
+  request.device = device.substr(0, device.find(':'));
+  const suite::Suite planned = suite::plan_suite(request);
+  return std::filesystem::exists(request.out / suite::kSuiteFile) &&
+                 (options.resume || options.command->got_subcommand("plan"))
+             ? suite::join_suite(planned)
+             : planned;
+}
+
+std::vector<std::filesystem::path> records_of(const SuiteOptions& options) {
+  if (options.records.empty()) return measured_here();
+  for (const std::string& path : options.records) {
+    if (!std::filesystem::exists(path))
+      throw UsageError("--records " + path + ": there is no such file or folder");
+  }
+  return {options.records.begin(), options.records.end()};
+}
+
+}  // namespace lra

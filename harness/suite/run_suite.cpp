@@ -1,0 +1,48 @@
+#include "harness/suite/run_suite.h"
+
+#include <map>
+
+#include "harness/host/folder_lock.h"
+#include "harness/host/runtime.h"
+#include "harness/suite/finish.h"
+#include "harness/suite/heartbeat.h"
+#include "harness/suite/suite_folder.h"
+#include "harness/training/train_setup.h"
+
+namespace lra::suite {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Throws where data are not what the cells of their task read.
+void check_data(const Suite& suite, const TaskData& of_task) {
+  for (const SuiteCell& cell : suite.cells) {
+    if (cell.config.task == of_task.task)
+      open_run_data(of_task.directory, cell.config, /*check_hashes=*/false);
+  }
+}
+
+}  // namespace
+
+int64_t run_suite(const Suite& suite, const RunnerOptions& options) {
+  for (const std::string& device : options.devices) host::parse_device(device);
+  const fs::path& out = suite.request.out;
+  const RunnerHeartbeat mark(out);
+  const std::vector<TaskData> data = suite_data(suite);
+  {
+    const host::FolderLock lock = host::FolderLock::wait(out, "data.lock", "the data");
+    make_data(data);
+  }
+  std::map<std::string, fs::path> folders;  // by task
+  for (const TaskData& of_task : data) {
+    check_data(suite, of_task);
+    folders[of_task.task] = of_task.directory;
+  }
+  int64_t failed = run_cells(suite, options, folders);
+  if (!options.only.empty()) return failed;
+  failed += profile_suite(suite, options) ? 0 : 1;
+  report_suite(suite);
+  return failed;
+}
+
+}  // namespace lra::suite

@@ -1,0 +1,17 @@
+// Running a suite: makes its data, runs its cells, then measures and reports.
+#pragma once
+
+#include <cstdint>
+
+#include "harness/suite/runner.h"
+
+namespace lra::suite {
+
+/// How often the same suite may be run at a time by other processes, on this host or others: as
+/// often as they like. Makes the data, runs what is missing and not claimed, waits for what
+/// others hold (and takes it over where they die), measures, writes OUT/report and prints its
+/// tables. Returns the number of parts (cells, the profile) that did not end as "ok". A cell that
+/// fails is a record with its status; the others go on. Throws Interrupted after Ctrl-C.
+int64_t run_suite(const Suite& suite, const RunnerOptions& options);
+
+}  // namespace lra::suite

@@ -1,0 +1,198 @@
+#include "harness/suite/suite_folder.h"
+
+#include <fmt/format.h>
+
+#include "attention_variants/base/file_errors.h"
+#include "attention_variants/base/files.h"
+#include "harness/host/folder_lock.h"
+#include "harness/host/progress.h"
+
+namespace lra::suite {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What another must agree with to go on: cells as runs compare themselves, and none of what only
+// says how they came about or where their data may be made of.
+json comparable(json suite) {
+  if (!suite.is_object()) return suite;
+  for (const char* key :
+       {"tasks", "attentions", "seeds", "sets", "sources", "synthetic", "threads", "runs", "cut"}) {
+    suite.erase(key);
+  }
+  if (suite.contains("budget") && suite["budget"].is_object()) {
+    suite["budget"].erase("run");
+    suite["budget"].erase("skip_missing");
+    suite["budget"].erase("profile");
+  }
+  if (suite.contains("device") && suite["device"].is_string()) {
+    const std::string device = suite["device"];
+    suite["device"] = device.substr(0, device.find(':'));
+  }
+  if (suite.contains("cells") && suite["cells"].is_array()) {
+    for (json& cell : suite["cells"]) cell = config_identity(cell);
+  }
+  return suite;
+}
+
+SuiteRequest request_of(const SuiteFile& file, const fs::path& out) {
+  SuiteRequest request;
+  request.tasks = file.tasks;
+  for (const std::string& text : file.attentions)
+    request.attentions.push_back(parse_attention(text));
+  request.seeds = file.seeds;
+  request.protocol = file.protocol;
+  read_fields(file.budget, request.budget, (out / kSuiteFile).string() + ": budget");
+  request.sets = file.sets;
+  request.data.given = file.data;
+  for (const auto& [task_name, path] : file.sources.items())
+    request.data.sources[task_name] = path.get<std::string>();
+  request.data.synthetic = file.synthetic;
+  request.out = out;
+  request.device = file.device;
+  request.dtype = file.dtype;
+  request.threads = file.threads;
+  request.max_hours = file.max_hours.value_or(0);
+  return request;
+}
+
+}  // namespace
+
+json suite_json(const Suite& suite) {
+  const SuiteRequest& request = suite.request;
+  const auto absolute = [](const fs::path& path) {
+    return path.empty() ? "" : fs::absolute(path).lexically_normal().string();
+  };
+  SuiteFile file{
+      .protocol = request.protocol,
+      .budget = write_fields(request.budget),
+      .data = request.data.given.empty() ? "" : fs::absolute(request.data.given).string(),
+      .dtype = request.dtype,
+      .device = request.device,
+      .threads = request.threads,
+      .tasks = request.tasks,
+      .seeds = request.seeds,
+      .sets = request.sets,
+      .synthetic = request.data.synthetic};
+  if (request.max_hours > 0) file.max_hours = request.max_hours;
+  if (suite.fraction < 1) file.fraction = suite.fraction;
+  for (const AttentionSpec& attention : request.attentions)
+    file.attentions.push_back(attention.text());
+  for (const auto& [task_name, path] : request.data.sources)
+    file.sources[task_name] = absolute(path);
+  for (const SuiteCell& cell : suite.cells) {
+    file.runs.push_back(cell.run.lexically_relative(request.out).string());
+    file.cells.push_back(cell.config.to_json());
+  }
+  return make_suite_file(file);
+}
+
+Suite load_suite(const fs::path& out) {
+  const fs::path path = out / kSuiteFile;
+  if (!fs::exists(path)) {
+    throw Error(out.string() + " holds no suite (no " + kSuiteFile + "); lra suite --out " +
+                out.string() + " makes one there");
+  }
+  const json file = read_json(path);
+  if (file.is_object() && file.contains("schema") && file["schema"] != kSuiteSchema)
+    throw Error(fmt::format("{} should hold \"schema\": \"{}\"", path.string(), kSuiteSchema));
+  SuiteFile held;
+  try {
+    held = parse_suite_file(file);
+  } catch (const std::runtime_error& error) {
+    throw Error(fmt::format(
+        "{} is not the file of a suite of this version ({}); give the suite's options again",
+        path.string(), error.what()));
+  }
+  const Suite suite = plan_suite(request_of(held, out), held.fraction.value_or(1));
+  const std::string different = differences_text(comparable(file), comparable(suite_json(suite)));
+  if (!different.empty()) {
+    throw Error(fmt::format(
+        "{} was made with another version of the program or the protocol ({}); go on with that, "
+        "or choose another --out folder",
+        path.string(), different));
+  }
+  return suite;
+}
+
+Suite join_suite(const Suite& planned) {
+  const fs::path& out = planned.request.out;
+  const json file = read_json(out / kSuiteFile);
+  SuiteFile held;
+  try {
+    held = parse_suite_file(file);
+  } catch (const std::runtime_error& error) {
+    throw Error(fmt::format("{} is not the file of a suite ({})", (out / kSuiteFile).string(),
+                            error.what()));
+  }
+  Suite suite = plan_suite(planned.request, held.fraction.value_or(1));
+  const std::string different = differences_text(comparable(file), comparable(suite_json(suite)));
+  if (!different.empty()) {
+    throw Error(
+        fmt::format("{} holds another suite ({}); use the same options or another --out folder",
+                    out.string(), different));
+  }
+  suite.request.threads = held.threads;
+  if (suite.request.data.sources.empty()) {
+    for (const auto& [task_name, source] : held.sources.items())
+      suite.request.data.sources[task_name] = source.get<std::string>();
+    suite.request.data.synthetic |= held.synthetic;
+  }
+  return suite;
+}
+
+Suite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
+                 const std::function<double(const Suite&)>& hours) {
+  const fs::path& out = planned.request.out;
+  const std::string trouble = make_folders(out);
+  if (!trouble.empty()) throw Error("cannot create " + out.string() + ": " + trouble);
+  const host::FolderLock lock =
+      host::FolderLock::wait(out, host::FolderLock::kName, "the plan in " + out.string());
+  const fs::path path = out / kSuiteFile;
+  if (!fs::exists(path)) {
+    Suite suite = planned;
+    const double limit = planned.request.max_hours;
+    if (limit > 0) {
+      const double whole = hours(planned);
+      if (whole > limit) suite = plan_suite(planned.request, limit / whole);
+      host::say(
+          whole > limit
+              ? fmt::format("about {:.3g} hours in full: cut to {:.3g} % of every cell's steps",
+                            whole, 100 * suite.fraction)
+              : fmt::format("about {:.3g} hours in full: nothing to cut", whole));
+    }
+    write_json(path, suite_json(suite), Links::replace);
+    return suite;
+  }
+  if (resume == Resume::no) {
+    throw Error(out.string() +
+                " holds a suite already; go on with --resume, or choose another --out folder");
+  }
+  const Suite suite = join_suite(planned);
+  const int64_t threads = suite.request.threads;
+  if (threads_given > 0 && threads_given != threads) {
+    throw UsageError(fmt::format(
+        "the cells of {} have {} thread{} each, as their results depend on it, and not {}: "
+        "--threads shared out over the jobs should make {}, or be left out",
+        out.string(), threads, threads == 1 ? "" : "s", threads_given, threads));
+  }
+  // What is new, such as a source, stands in the file for those who join.
+  if (const json merged = suite_json(suite); merged != read_json(path))
+    write_json(path, merged, Links::replace);
+  return suite;
+}
+
+fs::path suite_data_folder(const fs::path& out) { return out / "data"; }
+
+std::vector<TaskData> suite_data(const Suite& suite) {
+  DataSources sources = suite.request.data;
+  sources.folder = suite_data_folder(suite.request.out);
+  // What was made is not made again: its source may be gone by now, or out of this host's reach.
+  std::erase_if(sources.sources, [&](const auto& source) {
+    return !fs::exists(source.second) &&
+           fs::exists(sources.folder / source.first / "manifest.json");
+  });
+  return locate_data(suite.request.tasks, suite.request.budget, sources);
+}
+
+}  // namespace lra::suite

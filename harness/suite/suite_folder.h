@@ -1,0 +1,37 @@
+// A suite in its folder: OUT/suite.json, from which any number of runners, the status and a
+// cluster's jobs read the same cells; and where its data lie.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <vector>
+
+#include "harness/suite/suite.h"
+#include "harness/suite/suite_file.h"
+
+namespace lra::suite {
+
+json suite_json(const Suite& suite);
+
+/// The suite that a folder holds; throws Error where there is none, where its file is broken, or
+/// where this program would make other cells of it.
+Suite load_suite(const std::filesystem::path& out);
+
+/// The planned suite as the folder that holds it already has it: with its cells' threads, its cut,
+/// and its sources where none are given now. Throws Error where the folder holds another suite.
+Suite join_suite(const Suite& planned);
+
+/// Makes OUT and its suite.json, or joins the suite that is there. `hours` is asked for the
+/// predicted hours of the whole where a new suite has a max_hours. Throws Error where OUT holds a
+/// suite and `resume` is no, or another suite; UsageError where the caller insists on
+/// `threads_given` threads a cell (0 = does not) and the suite has others.
+Suite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
+                 const std::function<double(const Suite&)>& hours);
+
+/// Where a suite in `out` keeps the data that it makes.
+std::filesystem::path suite_data_folder(const std::filesystem::path& out);
+
+/// Where each task's data are or will be, by task.
+std::vector<TaskData> suite_data(const Suite& suite);
+
+}  // namespace lra::suite
