@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "results/analysis/recipes.h"
-#include "results/records/published.h"
+#include "results/published/published.h"
 #include "results/statistics/statistics.h"
 
 namespace lra {

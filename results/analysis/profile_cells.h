@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "results/published/published.h"
 #include "results/records/profile.h"
-#include "results/records/published.h"
 #include "results/statistics/bootstrap.h"
 
 namespace lra {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "results/print/gnuplot.h"
+#include "results/published/published.h"
 #include "results/records/fidelity.h"
 #include "results/records/profile.h"
-#include "results/records/published.h"
 #include "results/records/result.h"
 
 namespace lra {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "results/print/table.h"
+#include "results/published/published.h"
 #include "results/records/profile.h"
-#include "results/records/published.h"
 #include "results/records/result.h"
 
 namespace lra {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "results/print/table.h"
+#include "results/published/published.h"
 #include "results/records/profile.h"
-#include "results/records/published.h"
 
 namespace lra {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "results/print/table.h"
-#include "results/records/published.h"
+#include "results/published/published.h"
 #include "results/records/result.h"
 
 namespace lra {

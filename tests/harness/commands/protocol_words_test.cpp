@@ -7,7 +7,7 @@
 #include "lra/config/choices.h"
 #include "lra/config/protocol.h"
 #include "results/print/table.h"
-#include "results/records/published.h"
+#include "results/published/published.h"
 #include "tests/harness/program.h"
 
 namespace lra {

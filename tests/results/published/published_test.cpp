@@ -1,5 +1,5 @@
 // The published numbers: strict reading, and the stored tables against what the papers print.
-#include "results/records/published.h"
+#include "results/published/published.h"
 
 #include <gtest/gtest.h>
 
