@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
-#include <set>
 
 #include "attention_variants/ops/block_sparse_attention.h"
 #include "attention_variants/ops/padding.h"
@@ -52,42 +51,6 @@ struct BigbirdOptions {
     f("append", append);
   }
 };
-
-// random_blocks [H,count,r] from the seed, without repetition among the blocks that a block does
-// not see anyway; -1 where there are no more of those.
-torch::Tensor draw_blocks(int64_t heads, int64_t count, int64_t r, uint64_t seed) {
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  const torch::Tensor draw = torch::rand({heads, count, r}, generator, torch::kDouble);
-  torch::Tensor table = torch::full({heads, count, r}, -1, torch::kLong);
-  const auto uniform = draw.accessor<double, 3>();
-  auto chosen = table.accessor<int64_t, 3>();
-  for (int64_t h = 0; h < heads; ++h) {
-    for (int64_t i = 1; i < count - 1; ++i) {
-      std::set<int64_t> taken = {0, i - 1, i, i + 1, count - 1};
-      const int64_t others = count - std::ssize(taken);
-      for (int64_t j = 0; j < std::min(r, others); ++j) {
-        // The rank of the block among those not taken.
-        int64_t block = static_cast<int64_t>(uniform[h][i][j] * static_cast<double>(others - j));
-        for (const int64_t t : taken) block += t <= block ? 1 : 0;
-        chosen[h][i][j] = block;
-        taken.insert(block);
-      }
-    }
-  }
-  return table;
-}
-
-constexpr int64_t kFixedBlocks = 5;  // the first, the last, the one before, own, the one after
-
-// The blocks that each between the ends sees whatever is drawn [count-2,5]; -1 = none.
-torch::Tensor fixed_blocks(int64_t count) {
-  const torch::Tensor own = torch::arange(1, count - 1, torch::kLong);
-  const torch::Tensor ends = torch::tensor({int64_t{0}, count - 1}).expand({count - 2, 2});
-  // A neighbour that is an end is there already.
-  const torch::Tensor before = (own - 1).masked_fill(own.eq(1), -1),
-                      after = (own + 1).masked_fill(own.eq(count - 2), -1);
-  return torch::cat({ends, torch::stack({before, own, after}, 1)}, 1);
-}
 
 // Throws Error where a table is not random_blocks [H,N/b,r].
 void check_block_table(const torch::Tensor& table, int64_t r) {
@@ -152,8 +115,8 @@ class BigbirdAttention : public ProjectedAttention {
     const int64_t vectors = 4 * batch * context_.heads * context_.head_dim;
     if (sees_all(count)) return vectors * length * length;
     const int64_t ends = length - (count - 2) * block;  // positions in the first and last block
-    return vectors *
-           (ends * length + (count - 2) * block * (kFixedBlocks + options_.random_blocks) * block);
+    const int64_t seen = ops::reference::kFixedBlocks + options_.random_blocks;
+    return vectors * (ends * length + (count - 2) * block * seen * block);
   }
 
  private:
@@ -253,9 +216,9 @@ class BigbirdAttention : public ProjectedAttention {
   torch::Tensor seen_blocks(int64_t heads, int64_t count) const {
     const int64_t inner = count - 2;
     const torch::Tensor random = given_.defined() ? given_.cpu() : drawn(heads, count);
-    return torch::cat({fixed_blocks(count).unsqueeze(0).expand({heads, inner, kFixedBlocks}),
-                       random.narrow(1, 1, inner)},
-                      2);
+    const torch::Tensor fixed = ops::reference::fixed_blocks(count).unsqueeze(0).expand(
+        {heads, inner, ops::reference::kFixedBlocks});
+    return torch::cat({fixed, random.narrow(1, 1, inner)}, 2);
   }
 
   // seen_blocks(), sent once where it is drawn.
@@ -270,8 +233,9 @@ class BigbirdAttention : public ProjectedAttention {
   torch::Tensor draw(int64_t heads, int64_t count) const {
     const bool own = options_.seed < 0;
     if (options_.random_range == 0) {
-      return draw_blocks(heads, count, options_.random_blocks,
-                         own ? context_.seed : static_cast<uint64_t>(options_.seed));
+      return ops::reference::draw_blocks(
+          heads, count, options_.random_blocks,
+          own ? context_.seed : static_cast<uint64_t>(options_.seed));
     }
     return released::bigbird_blocks(
         {.release = options_.append == BigbirdAppend::block ? released::BigbirdRelease::lra

@@ -1,5 +1,8 @@
 #include "attention_variants/ops/reference/blocks.h"
 
+#include <algorithm>
+#include <set>
+
 namespace lra::ops::reference {
 
 int64_t block_count(int64_t length, int64_t block) { return (length + block - 1) / block; }
@@ -25,6 +28,37 @@ torch::Tensor join_blocks(const torch::Tensor& blocks, int64_t batch, int64_t le
       .reshape({batch, -1, blocks.size(1), blocks.size(3)})
       .narrow(1, 0, length)
       .transpose(1, 2);
+}
+
+torch::Tensor fixed_blocks(int64_t count) {
+  const torch::Tensor own = torch::arange(1, count - 1, torch::kLong);
+  const torch::Tensor ends = torch::tensor({int64_t{0}, count - 1}).expand({count - 2, 2});
+  // A neighbour that is an end is there already.
+  const torch::Tensor before = (own - 1).masked_fill(own.eq(1), -1),
+                      after = (own + 1).masked_fill(own.eq(count - 2), -1);
+  return torch::cat({ends, torch::stack({before, own, after}, 1)}, 1);
+}
+
+torch::Tensor draw_blocks(int64_t heads, int64_t count, int64_t r, uint64_t seed) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  const torch::Tensor draw = torch::rand({heads, count, r}, generator, torch::kDouble);
+  torch::Tensor table = torch::full({heads, count, r}, -1, torch::kLong);
+  const auto uniform = draw.accessor<double, 3>();
+  auto chosen = table.accessor<int64_t, 3>();
+  for (int64_t h = 0; h < heads; ++h) {
+    for (int64_t i = 1; i < count - 1; ++i) {
+      std::set<int64_t> taken = {0, i - 1, i, i + 1, count - 1};
+      const int64_t others = count - std::ssize(taken);
+      for (int64_t j = 0; j < std::min(r, others); ++j) {
+        // The rank of the block among those not taken.
+        int64_t block = static_cast<int64_t>(uniform[h][i][j] * static_cast<double>(others - j));
+        for (const int64_t t : taken) block += t <= block ? 1 : 0;
+        chosen[h][i][j] = block;
+        taken.insert(block);
+      }
+    }
+  }
+  return table;
 }
 
 }  // namespace lra::ops::reference

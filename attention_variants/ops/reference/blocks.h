@@ -1,6 +1,8 @@
 // Sequences cut into blocks of positions: the layout behind the variants whose queries see blocks.
 #pragma once
 
+#include <cstdint>
+
 #include "attention_variants/torch.h"
 
 namespace lra::ops::reference {
@@ -17,6 +19,17 @@ torch::Tensor split_mask(const torch::Tensor& mask, int64_t block);
 
 /// The inverse of split_blocks: [B*n,H,block,d] -> [B,H,N,d].
 torch::Tensor join_blocks(const torch::Tensor& blocks, int64_t batch, int64_t length);
+
+/// Of a block between the ends: the first, the last, the one before, its own, the one after.
+inline constexpr int64_t kFixedBlocks = 5;
+
+/// The blocks that each between the ends sees whatever is drawn [count-2,kFixedBlocks]; -1 = none,
+/// where a neighbour is an end.
+torch::Tensor fixed_blocks(int64_t count);
+
+/// [H,count,r] from the seed, without repetition among the blocks that a block does not see anyway;
+/// -1 where there are no more of those, and of the ends.
+torch::Tensor draw_blocks(int64_t heads, int64_t count, int64_t r, uint64_t seed);
 
 /// The logit of a key that is not there, where a kernel has no place for a mask of its own: finite,
 /// so that a row without any key stays finite too, and far below any logit, so that the key's

@@ -7,107 +7,18 @@
 
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/padding.h"
+#include "attention_variants/ops/reference/lsh_slab.h"
 #include "attention_variants/ops/reference/operators.h"
 
 namespace lra::ops::reference {
 namespace {
 
-int64_t slots_of(const LshOptions& settings) { return settings.before + 1 + settings.after; }
-
 // (sample, head) pairs whose sorted rounds have `tokens` tokens together: few enough scores at a
 // time to stay in a CPU's cache; enough at a time to fill a GPU.
 int64_t pairs_at_a_time(int64_t tokens, const LshOptions& settings, bool cuda) {
   const int64_t wanted = int64_t{1} << (cuda ? 26 : 20);
-  return std::max<int64_t>(1, wanted / (tokens * settings.chunk * slots_of(settings)));
+  return std::max<int64_t>(1, wanted / (tokens * settings.chunk * lsh_slots(settings)));
 }
-
-// A few (sample, head) pairs, their sorted rounds cut into C = R·L/c chunks with w = slots·c keys
-// each.
-class Slab {
- public:
-  /// order [m,R,L]: which position stands where in each sorted round.
-  Slab(const torch::Tensor& order, const LshOptions& settings)
-      : pairs_(order.size(0)),
-        rounds_(order.size(1)),
-        length_(order.size(2)),
-        chunks_(rounds_ * length_ / settings.chunk),
-        chunk_(settings.chunk),
-        before_(settings.before),
-        slots_(slots_of(settings)),
-        queries_(order.reshape({pairs_, chunks_, chunk_})) {
-    std::vector<torch::Tensor> seen;
-    for (int64_t slot = 0; slot < slots_; ++slot) seen.push_back(queries_.roll(before_ - slot, 1));
-    keys_ = torch::cat(seen, 2);  // [m,C,w]
-    const torch::Tensor pair = torch::arange(pairs_, order.options()).view({-1, 1, 1});
-    query_rows_ = (queries_ + pair * length_).flatten();
-    key_rows_ = (keys_ + pair * length_).flatten();
-    const torch::Tensor round = torch::arange(rounds_, order.options()).view({-1, 1});
-    const torch::Tensor place = torch::empty_like(order).scatter_(
-        2, order,
-        torch::arange(length_, order.options()).expand_as(order));  // the inverse of order
-    sorted_rows_ = (order + (pair * rounds_ + round) * length_).flatten();
-    unsorted_rows_ = (place + (pair * rounds_ + round) * length_).flatten();
-  }
-
-  /// x [m,L,d] -> the chunks' queries [m·C,c,d].
-  torch::Tensor queries(const torch::Tensor& x) const { return rows(x, query_rows_, chunk_); }
-  /// x [m,L,d] -> the chunks' keys [m·C,w,d].
-  torch::Tensor keys(const torch::Tensor& x) const { return rows(x, key_rows_, keys_.size(2)); }
-
-  /// Chunks' queries [m·C,c,d] -> [m,R,L,d], every round in the order of positions.
-  torch::Tensor unsort(const torch::Tensor& x) const {
-    return x.flatten(0, 1).index_select(0, unsorted_rows_).view({pairs_, rounds_, length_, -1});
-  }
-
-  /// The inverse of unsort: [m,R,L,d] -> [m,R·L,d], in the order of the chunks.
-  torch::Tensor sort(const torch::Tensor& x) const {
-    return x.flatten(0, 2).index_select(0, sorted_rows_).view({pairs_, rounds_ * length_, -1});
-  }
-
-  /// Chunks' keys [m·C,w,d] -> [m,R,L,d]: what a token has as a key of several chunks is summed.
-  torch::Tensor fold(const torch::Tensor& x) const {
-    const torch::Tensor slots = x.view({pairs_, chunks_, slots_, chunk_, x.size(-1)});
-    torch::Tensor sum;
-    for (int64_t slot = 0; slot < slots_; ++slot) {
-      const torch::Tensor own = slots.select(2, slot).roll(slot - before_, 1);
-      sum = sum.defined() ? sum.add_(own) : own;
-    }
-    return unsort(sum.flatten(0, 1));
-  }
-
-  /// Sets `scores` [m·C,c,w] of tokens with themselves.
-  void fill_self(torch::Tensor& scores, double value) const {
-    const int64_t per_round = chunks_ / rounds_;
-    const torch::Tensor blocks = scores.view({pairs_, rounds_, per_round, chunk_, slots_, chunk_});
-    const torch::Tensor query =
-        queries_.view({pairs_, rounds_, per_round, chunk_, 1});  // [m,R,C/R,c,1]
-    const torch::Tensor key = keys_.view({pairs_, rounds_, per_round, slots_, 1, chunk_});
-    for (int64_t slot = 0; slot < slots_; ++slot) {
-      const int64_t offset = slot - before_;
-      torch::Tensor block = blocks.select(4, slot);  // [m,R,C/R,c,c]
-      if (offset == 0) {
-        block.diagonal(0, -2, -1).fill_(value);
-        continue;
-      }
-      // A round has a token once, so that it can meet itself only where another round is in sight.
-      const int64_t edge = std::min(std::abs(offset), per_round);
-      const int64_t begin = offset < 0 ? 0 : per_round - edge;
-      const torch::Tensor same =
-          query.narrow(2, begin, edge)
-              .eq(key.select(3, slot).narrow(2, begin, edge));  // [m,R,edge,c,c]
-      block.narrow(2, begin, edge).masked_fill_(same, value);
-    }
-  }
-
- private:
-  torch::Tensor rows(const torch::Tensor& x, const torch::Tensor& index, int64_t size) const {
-    return x.flatten(0, 1).index_select(0, index).view({pairs_ * chunks_, size, -1});
-  }
-
-  int64_t pairs_, rounds_, length_, chunks_, chunk_, before_, slots_;
-  torch::Tensor queries_, keys_;  // positions [m,C,c], [m,C,w]
-  torch::Tensor query_rows_, key_rows_, sorted_rows_, unsorted_rows_;
-};
 
 // Attention within the chunks, the rounds combined: x, k, v [P,L,d] (P = B·H), bias [P,L,1] (of
 // keys, at least float32), order [P,R,L] -> [P,L,d]. The rounds' softmax and their combination are
@@ -123,7 +34,7 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
     torch::Tensor shares =
         torch::empty({order.size(0), order.size(1) * order.size(2), 1}, bias.options());
     Scores scores;
-    for_each_slab(order, settings, [&](int64_t first, int64_t count, const Slab& slab) {
+    for_each_slab(order, settings, [&](int64_t first, int64_t count, const LshSlab& slab) {
       const auto part = [&](const torch::Tensor& t) { return t.narrow(0, first, count); };
       const torch::Tensor& s = scores.compute(slab, part(x), part(k), part(bias));
       const torch::Tensor& p = scores.softmax();
@@ -157,7 +68,7 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
     torch::Tensor grad_x = torch::empty_like(x), grad_k = torch::empty_like(k),
                   grad_v = torch::empty_like(v);
     Scores scores;
-    for_each_slab(order, settings, [&](int64_t first, int64_t count, const Slab& slab) {
+    for_each_slab(order, settings, [&](int64_t first, int64_t count, const LshSlab& slab) {
       const auto part = [&](const torch::Tensor& t) { return t.narrow(0, first, count); };
       scores.compute(slab, part(x), part(k), part(bias));
       const torch::Tensor& p = scores.softmax();  // [m·C,c,w]
@@ -182,8 +93,8 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
   class Scores {
    public:
     /// x kᵀ of a slab, padded keys and tokens themselves masked [m·C,c,w], at least float32.
-    const torch::Tensor& compute(const Slab& slab, const torch::Tensor& x, const torch::Tensor& k,
-                                 const torch::Tensor& bias) {
+    const torch::Tensor& compute(const LshSlab& slab, const torch::Tensor& x,
+                                 const torch::Tensor& k, const torch::Tensor& bias) {
       scores_ = product(slab.queries(x), slab.keys(k));
       scores_.add_(slab.keys(bias).transpose(1, 2));
       slab.fill_self(scores_, kSelfScore);
@@ -215,11 +126,11 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
   };
 
   static void for_each_slab(const torch::Tensor& order, const LshOptions& settings,
-                            const std::function<void(int64_t, int64_t, const Slab&)>& work) {
+                            const std::function<void(int64_t, int64_t, const LshSlab&)>& work) {
     const int64_t step = pairs_at_a_time(order.size(1) * order.size(2), settings, order.is_cuda());
     for (int64_t first = 0; first < order.size(0); first += step) {
       const int64_t count = std::min(step, order.size(0) - first);
-      work(first, count, Slab(order.narrow(0, first, count), settings));
+      work(first, count, LshSlab(order.narrow(0, first, count), settings));
     }
   }
 };
@@ -305,7 +216,7 @@ int64_t bytes(const LshShape& shape) {
   const auto& [batch, heads, length, head_dim, element_size, settings] = shape;
   if (element_size < static_cast<int64_t>(sizeof(float))) return -1;  // is widened
   const int64_t pairs = batch * heads, d = head_dim, tokens = padded_length(length, settings),
-                slots = slots_of(settings), sorted = settings.rounds * tokens,
+                slots = lsh_slots(settings), sorted = settings.rounds * tokens,
                 slab = std::min(pairs, pairs_at_a_time(sorted, settings, /*cuda=*/false)) * sorted,
                 index = static_cast<int64_t>(sizeof(int64_t));
   // x, its keys, the values and the result; the rounds' order, their shares, and the bias.
