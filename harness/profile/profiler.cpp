@@ -108,6 +108,15 @@ Work attention_work(const ProfileCell& cell, torch::Device device) {
   return work;
 }
 
+int64_t moment_bytes(const ops::FusedAdamW& optimizer) {
+  int64_t bytes = 0;
+  for (const auto& [parameter, state] : optimizer.state()) {
+    const auto& moments = static_cast<const torch::optim::AdamWParamState&>(*state);
+    bytes += bytes_of(moments.exp_avg()) + bytes_of(moments.exp_avg_sq());
+  }
+  return bytes;
+}
+
 Work model_work(const ProfileCell& cell, const Config& config, torch::Device device) {
   const Task info = task(cell.task, config.settings.input.reading());
   auto model = std::make_shared<Model>(info, config);
@@ -159,14 +168,7 @@ Work model_work(const ProfileCell& cell, const Config& config, torch::Device dev
     optimizer->step();
     optimizer->zero_grad();
   };
-  work.optimizer_bytes = [optimizer] {
-    int64_t bytes = 0;
-    for (const auto& [parameter, state] : optimizer->state()) {
-      const auto& moments = static_cast<const torch::optim::AdamWParamState&>(*state);
-      bytes += bytes_of(moments.exp_avg()) + bytes_of(moments.exp_avg_sq());
-    }
-    return bytes;
-  };
+  work.optimizer_bytes = [optimizer] { return moment_bytes(*optimizer); };
   return work;
 }
 
