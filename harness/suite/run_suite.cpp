@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Throws where data are not what the cells of their task read.
-void check_data(const Suite& suite, const TaskData& of_task) {
+void check_cells_can_read(const Suite& suite, const TaskData& of_task) {
   for (const SuiteCell& cell : suite.cells) {
     if (cell.config.task == of_task.task)
       open_run_data(of_task.directory, cell.config, /*check_hashes=*/false);
@@ -35,7 +35,7 @@ int64_t run_suite(const Suite& suite, const RunnerOptions& options) {
   }
   std::map<std::string, fs::path> folders;  // by task
   for (const TaskData& of_task : data) {
-    check_data(suite, of_task);
+    check_cells_can_read(suite, of_task);
     folders[of_task.task] = of_task.directory;
   }
   int64_t failed = run_cells(suite, options, folders);
