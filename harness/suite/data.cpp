@@ -60,6 +60,22 @@ void check_sources(const std::vector<std::string>& names, const DataSources& fro
   }
 }
 
+// As lra data prepare has them: " --set colours=rgb".
+std::string settings_words(const json& settings) {
+  std::string words;
+  for (const auto& [key, value] : settings.items()) {
+    words += fmt::format(" --set {}={}", key,
+                         value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return words;
+}
+
+// Of a task's own generator.
+json settings_of(const std::string& name, const DataSources& from) {
+  const auto it = from.settings.find(name);
+  return it == from.settings.end() ? json::object() : it->second;
+}
+
 // What is to be done where a task has no data.
 std::string remedy(const Task& wanted, const DataSources& from) {
   const std::string& name = wanted.name;
@@ -72,8 +88,8 @@ std::string remedy(const Task& wanted, const DataSources& from) {
     text += fmt::format(", or for a labelled stand-in --synthetic --source {}=PATH ({})",
                         wanted.stand_in, task(wanted.stand_in).source);
   }
-  return text +
-         fmt::format(", or --data DIR after: lra data prepare {} --source PATH --out DIR", name);
+  return text + fmt::format(", or --data DIR after: lra data prepare {}{} --source PATH --out DIR",
+                            name, settings_words(settings_of(name, from)));
 }
 
 // One task's data, or nothing where there are none; in the order of locate_data.
@@ -82,6 +98,7 @@ std::optional<TaskData> find_data(const std::string& name, const Budget& budget,
   const Task& wanted = task(name);
   TaskData data{.task = name, .directory = from.folder};
   PrepareOptions make = generated(budget.task(name), from);
+  make.settings = settings_of(name, from);
   make.synthetic = from.synthetic && !wanted.stand_in.empty();
   const auto own = from.sources.find(name), other = from.sources.find(wanted.stand_in);
   if (own != from.sources.end()) {
@@ -189,7 +206,8 @@ std::vector<std::string> tasks_with_data(const std::vector<std::string>& names,
 void make_data(const std::vector<TaskData>& plan) {
   for (const TaskData& data : plan) {
     if (!data.make) continue;
-    host::say("data: " + data.task + (data.make->synthetic ? " (synthetic stand-in)" : ""));
+    host::say("data: " + data.task + settings_words(data.make->settings) +
+              (data.make->synthetic ? " (synthetic stand-in)" : ""));
     prepare_data(data.task, *data.make);
   }
 }

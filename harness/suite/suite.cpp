@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <set>
 
 #include "attention_variants/base/error.h"
@@ -90,6 +91,25 @@ void check_folders(const Suite& suite, const std::string& advice) {
   }
 }
 
+std::vector<std::string> coloured_tasks(const Suite& suite) {
+  std::map<std::string, const SuiteCell*> first;  // of each task
+  std::vector<std::string> coloured;
+  for (const SuiteCell& cell : suite.cells) {
+    const auto [it, fresh] = first.emplace(cell.config.task, &cell);
+    const Colours colours = cell.config.settings.input.colours,
+                  known = it->second->config.settings.input.colours;
+    if (colours != known) {
+      throw UsageError(
+          fmt::format("{} has input.colours {}, and {} {}: the cells of a task read the same data; "
+                      "give --set input.colours=COLOURS to all, or each kind an --out folder of "
+                      "its own",
+                      it->second->label(), to_string(known), cell.label(), to_string(colours)));
+    }
+    if (fresh && colours == Colours::rgb) coloured.push_back(cell.config.task);
+  }
+  return coloured;
+}
+
 Suite plan_suite(const SuiteRequest& request, double fraction) {
   const Protocol protocol = load_protocol(request.protocol);
   Suite suite{.request = request, .fraction = fraction, .cells = {}};
@@ -119,6 +139,7 @@ Suite plan_suite(const SuiteRequest& request, double fraction) {
     }
   }
   check_folders(suite, "name each task, attention and seed once");
+  coloured_tasks(suite);  // throws where the cells of one task want both kinds of data
   return suite;
 }
 

@@ -51,12 +51,16 @@ inline constexpr const char* kProbeFile = "probe.jsonl";
 std::string folder_name(const std::string& text);
 
 /// The cells of a request with `fraction` of their steps; reads and writes nothing but the
-/// protocol. Throws UsageError on wrong names, options and values, and where two cells would share
-/// a folder.
+/// protocol. Throws UsageError on wrong names, options and values, where two cells would share a
+/// folder, and where coloured_tasks() does.
 Suite plan_suite(const SuiteRequest& request, double fraction = 1);
 
 /// Throws UsageError with this advice where two cells would share a folder.
 void check_folders(const Suite& suite, const std::string& advice);
+
+/// The tasks whose cells read their images in colour (`input.colours` rgb). Throws UsageError where
+/// other cells of such a task read them in grey, as the data of a task are of one kind.
+std::vector<std::string> coloured_tasks(const Suite& suite);
 
 /// The overrides that leave a run `fraction` of its steps: training.steps, schedule.warmup and, of
 /// kind step, schedule.decay_every, each times the fraction, and the same of its pretraining. The

@@ -187,6 +187,8 @@ fs::path suite_data_folder(const fs::path& out) { return out / "data"; }
 std::vector<TaskData> suite_data(const Suite& suite) {
   DataSources sources = suite.request.data;
   sources.folder = suite_data_folder(suite.request.out);
+  for (const std::string& name : coloured_tasks(suite))
+    sources.settings[name] = {{"colours", to_string(Colours::rgb)}};
   // What was made is not made again: its source may be gone by now, or out of this host's reach.
   std::erase_if(sources.sources, [&](const auto& source) {
     return !fs::exists(source.second) &&

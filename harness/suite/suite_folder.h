@@ -31,7 +31,8 @@ Suite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
 /// Where a suite in `out` keeps the data that it makes.
 std::filesystem::path suite_data_folder(const std::filesystem::path& out);
 
-/// Where each task's data are or will be, by task.
+/// Where each task's data are or will be, by task: of coloured_tasks() in colour, where they are
+/// made here.
 std::vector<TaskData> suite_data(const Suite& suite);
 
 }  // namespace lra::suite

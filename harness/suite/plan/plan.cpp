@@ -87,6 +87,8 @@ Table plan_table(const Suite& suite, const std::vector<Prediction>& predictions,
         "--records does",
         totals.second_alone));
   }
+  for (const std::string& name : coloured_tasks(suite))
+    table.notes.push_back(name + ": data in colour (input.colours rgb)");
   if (suite.fraction < 1) {
     table.notes.push_back(fmt::format("--max-hours {:g}: cut to {:.3g} % of the steps",
                                       suite.request.max_hours, 100 * suite.fraction));
@@ -103,6 +105,7 @@ json plan_json(const Suite& suite, const std::vector<Prediction>& predictions, i
                 {"threads", suite.request.threads},
                 {"jobs", jobs},
                 {"fraction", suite.fraction},
+                {"coloured", coloured_tasks(suite)},
                 {"ended", totals.ended},
                 {"pending", totals.pending},
                 {"unknown", totals.unknown},
