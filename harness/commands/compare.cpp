@@ -12,8 +12,8 @@
 #include "results/print/terminal.h"
 #include "results/records/json_line.h"
 #include "results/records/run_folder.h"
-#include "results/records/store.h"
 #include "results/report/report.h"
+#include "results/store/store.h"
 #include "results/tables/comparison_table.h"
 
 namespace lra {

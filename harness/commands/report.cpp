@@ -13,7 +13,7 @@
 #include "harness/commands/commands.h"
 #include "harness/report/write_report.h"
 #include "harness/suite/suite.h"
-#include "results/records/store.h"
+#include "results/store/store.h"
 
 namespace lra {
 namespace {

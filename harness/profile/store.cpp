@@ -7,7 +7,7 @@
 #include "attention_variants/base/error.h"
 #include "attention_variants/base/files.h"
 #include "results/analysis/profile_cells.h"
-#include "results/records/store.h"
+#include "results/store/store.h"
 
 namespace lra::profile {
 

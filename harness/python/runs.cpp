@@ -8,7 +8,7 @@
 #include "harness/python/native_module.h"
 #include "harness/training/evaluation.h"
 #include "harness/training/open_run.h"
-#include "results/records/store.h"
+#include "results/store/store.h"
 #include "results/tables/accuracy_table.h"
 #include "results/tables/fidelity_table.h"
 #include "results/tables/profile_table.h"

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "results/records/store.h"
+#include "results/store/store.h"
 
 namespace lra {
 

@@ -8,8 +8,8 @@
 
 #include "results/plots/plots.h"
 #include "results/print/html.h"
-#include "results/records/store.h"
 #include "results/report/report.h"
+#include "results/store/store.h"
 
 namespace lra {
 namespace {

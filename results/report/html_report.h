@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
-#include "results/records/store.h"
 #include "results/report/run_page.h"
+#include "results/store/store.h"
 
 namespace lra {
 

@@ -14,8 +14,8 @@
 #include "results/plots/plots.h"
 #include "results/print/terminal.h"
 #include "results/records/json_line.h"
-#include "results/records/store.h"
 #include "results/report/latex_tables.h"
+#include "results/store/store.h"
 #include "results/tables/published_table.h"
 #include "results/tables/summary_table.h"
 

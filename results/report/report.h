@@ -5,7 +5,7 @@
 #include <string>
 
 #include "results/print/gnuplot.h"
-#include "results/records/store.h"
+#include "results/store/store.h"
 #include "results/tables/accuracy_table.h"
 #include "results/tables/fidelity_table.h"
 #include "results/tables/profile_table.h"

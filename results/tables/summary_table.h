@@ -2,7 +2,7 @@
 #pragma once
 
 #include "results/print/table.h"
-#include "results/records/store.h"
+#include "results/store/store.h"
 
 namespace lra {
 

@@ -5,7 +5,7 @@
 #include "harness/fidelity/fidelity_inputs.h"
 #include "harness/fidelity/measures.h"
 #include "harness/host/memory.h"
-#include "results/records/store.h"
+#include "results/store/store.h"
 #include "tests/harness/program.h"
 
 namespace lra {

@@ -13,7 +13,7 @@
 #include "harness/suite/plan/rates.h"
 #include "harness/suite/status.h"
 #include "harness/training/run_folder.h"
-#include "results/records/store.h"
+#include "results/store/store.h"
 
 namespace lra::suite {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "harness/suite/suite.h"
 #include "results/records/profile.h"
-#include "results/records/store.h"
+#include "results/store/store.h"
 
 namespace lra::suite {
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/training/run_folder.h"
-#include "results/records/store.h"
+#include "results/store/store.h"
 #include "tests/harness/program.h"
 
 namespace lra {

@@ -9,7 +9,7 @@
 
 #include "harness/training/run_folder.h"
 #include "lra/formats/safetensors.h"
-#include "results/records/store.h"
+#include "results/store/store.h"
 #include "tests/harness/program.h"
 #include "tests/harness/suite/fixture.h"
 

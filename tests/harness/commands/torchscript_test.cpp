@@ -8,7 +8,7 @@
 #include "harness/attend/attend_file.h"
 #include "harness/training/run_folder.h"
 #include "lra/formats/safetensors.h"
-#include "results/records/store.h"
+#include "results/store/store.h"
 #include "tests/harness/program.h"
 
 namespace lra {

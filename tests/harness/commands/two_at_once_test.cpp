@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/fidelity/fidelity_file.h"
-#include "results/records/store.h"
+#include "results/store/store.h"
 #include "tests/harness/program.h"
 
 namespace lra {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "lra/data/task.h"
-#include "results/records/store.h"
+#include "results/store/store.h"
 #include "tests/harness/profile/profile_fixture.h"
 
 namespace lra::profile {

@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "results/records/event_file.h"
-#include "results/records/store.h"
+#include "results/store/store.h"
 #include "tests/harness/program.h"
 
 namespace lra {

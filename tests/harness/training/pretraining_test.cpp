@@ -13,7 +13,7 @@
 #include "harness/training/open_run.h"
 #include "harness/training/result.h"
 #include "lra/model/labels.h"
-#include "results/records/store.h"
+#include "results/store/store.h"
 #include "tests/harness/training/train_fixture.h"
 
 namespace lra {

@@ -5,9 +5,9 @@
 
 #include <regex>
 
-#include "results/records/store.h"
 #include "results/report/html_report.h"
 #include "results/report/report.h"
+#include "results/store/store.h"
 #include "tests/results/examples.h"
 
 namespace lra {

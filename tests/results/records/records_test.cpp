@@ -1,5 +1,5 @@
 // The record schemas and the walk that finds them.
-#include "results/records/store.h"
+#include "results/store/store.h"
 
 #include <gtest/gtest.h>
 

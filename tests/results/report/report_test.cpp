@@ -5,8 +5,8 @@
 
 #include <sstream>
 
-#include "results/records/store.h"
 #include "results/report/latex_tables.h"
+#include "results/store/store.h"
 #include "results/tables/summary_table.h"
 #include "tests/results/examples.h"
 

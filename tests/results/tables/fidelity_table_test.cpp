@@ -7,8 +7,8 @@
 #include <functional>
 
 #include "results/plots/plots.h"
-#include "results/records/store.h"
 #include "results/report/report.h"
+#include "results/store/store.h"
 #include "tests/results/examples.h"
 
 namespace lra {

@@ -1,6 +1,6 @@
 // Walks folders and files for records; what cannot be used is listed with its reason and never
 // stops the rest.
-#include "results/records/store.h"
+#include "results/store/store.h"
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 #include "attention_variants/base/text.h"
 #include "results/records/json_line.h"
 #include "results/records/run_folder.h"
-#include "results/records/suite_budget.h"
+#include "results/store/suite_budget.h"
 
 namespace lra {
 namespace {

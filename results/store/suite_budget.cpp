@@ -1,4 +1,4 @@
-#include "results/records/suite_budget.h"
+#include "results/store/suite_budget.h"
 
 #include <fstream>
 #include <sstream>
