@@ -42,6 +42,8 @@ std::string style_text(const PlotSeries& series, bool bars) {
       return "1:2 with lines linewidth 1.5";
     case PlotStyle::points:
       return "1:2:3:4 with yerrorbars linewidth 1.5 pointsize 1";
+    case PlotStyle::bars:
+      return "1:2:3:4:($2-0.15):($2+0.35) with boxxyerror";
     case PlotStyle::steps:
       break;
   }
@@ -81,15 +83,21 @@ std::string look_text(const PlotSeries& series, size_t i, bool bars) {
   return text;
 }
 
+const std::string& key_text(const PlotSeries& series) {
+  return series.key ? *series.key : series.name;
+}
+
 // The command that draws all series.
 std::string plot_command(const Plot& plot) {
   const bool bars = draws_intervals(plot);
   std::string command;
   for (size_t i = 0; i < plot.series.size(); ++i) {
     const PlotSeries& series = plot.series[i];
-    command += fmt::format("{}$d{} using {}{} title {}", i == 0 ? "plot " : ", \\\n     ", i,
-                           style_text(series, bars),
-                           look_text(series, series.look.value_or(i), bars), quoted(series.name));
+    const std::string& key = key_text(series);
+    command +=
+        fmt::format("{}$d{} using {}{} {}", i == 0 ? "plot " : ", \\\n     ", i,
+                    style_text(series, bars), look_text(series, series.look.value_or(i), bars),
+                    key.empty() ? "notitle" : "title " + quoted(key));
   }
   return command;
 }
@@ -115,12 +123,14 @@ std::string title_settings(const Plot& plot) {
   text += set("xlabel " + quoted(plot.x_title) + " noenhanced");
   text += set("ylabel " + quoted(plot.y_title) + " noenhanced");
   if (has_circles(plot)) return text + set("key off");
-  const bool many = plot.series.size() > kColours;
+  const auto keys = std::ranges::count_if(
+      plot.series, [](const PlotSeries& series) { return !key_text(series).empty(); });
+  const bool many = keys > static_cast<std::ptrdiff_t>(kColours);
   // Long names beside the axes would leave them no room; below them, their width is an estimate,
   // and in a PDF too small a one.
   const bool beside =
       many && plot.width >= 1000 && std::ranges::all_of(plot.series, [](const PlotSeries& series) {
-        return series.name.size() <= 30;
+        return key_text(series).size() <= 30;
       });
   text += set(beside ? "key outside right top vertical noenhanced font ',8'"
               : many ? "key below height 1 width 1 samplen 2 noenhanced font ',8'"
@@ -153,6 +163,18 @@ std::string circle_settings(const Plot& plot) {
   return text;
 }
 
+// The names stand above their bars, where they need no margin.
+std::string bar_settings(const Plot& plot) {
+  const double rows = static_cast<double>(plot.rows.size());
+  std::string text = "unset ytics\n" + set("border 1") + set("xtics nomirror") +
+                     set("style fill solid 1 border rgb '#ffffff'") +
+                     set(fmt::format("yrange [{:g}:-0.6]", rows - 0.5));
+  for (size_t i = 0; i < plot.rows.size(); ++i)
+    text += set(fmt::format("label {} {} at first 0, first {:g} left noenhanced front font ',11'",
+                            100 + i, quoted(plot.rows[i]), static_cast<double>(i) - 0.4));
+  return text;
+}
+
 std::string axis_settings(const Plot& plot) {
   std::string text = set("grid");
   if (plot.log_y) text += set("logscale y");
@@ -169,6 +191,29 @@ std::string axis_settings(const Plot& plot) {
   }
   if (plot.y_range)
     text += set(fmt::format("yrange [{:g}:{:g}]", plot.y_range->low, plot.y_range->high));
+  return plot.rows.empty() ? text : text + bar_settings(plot);
+}
+
+// Whether a series has the colour of an attention.
+bool has_look(const PlotSeries& series) {
+  return series.style != PlotStyle::steps && series.style != PlotStyle::bars;
+}
+
+// "nystrom: products 4.5, copies 1."
+std::string bars_text(const Plot& plot, size_t most) {
+  std::string text;
+  for (size_t row = 0; row < std::min(plot.rows.size(), most); ++row) {
+    std::string parts;
+    for (const PlotSeries& series : plot.series) {
+      for (const auto& [end, y, from, to] : series.points) {
+        if (y == static_cast<double>(row))
+          parts += fmt::format("{} {} {}", parts.empty() ? ":" : ",", series.name,
+                               short_number(to - from));
+      }
+    }
+    text += fmt::format(" {}{}.", plot.rows[row], parts);
+  }
+  if (plot.rows.size() > most) text += fmt::format(" And {} more.", plot.rows.size() - most);
   return text;
 }
 
@@ -181,14 +226,14 @@ void share_looks(std::vector<Plot>& plots) {
   };
   for (const Plot& plot : plots) {
     for (const PlotSeries& series : plot.series) {
-      if (series.style != PlotStyle::steps) looks[whose(series)];
+      if (has_look(series)) looks[whose(series)];
     }
   }
   size_t next = 0;
   for (auto& [name, look] : looks) look = next++;
   for (Plot& plot : plots) {
     for (PlotSeries& series : plot.series) {
-      if (series.style != PlotStyle::steps) series.look = looks.at(whose(series));
+      if (has_look(series)) series.look = looks.at(whose(series));
     }
   }
 }
@@ -196,6 +241,8 @@ void share_looks(std::vector<Plot>& plots) {
 std::string alt_text(const Plot& plot) {
   constexpr size_t kMostSeries = 24;
   std::string text = plot.title.empty() ? plot.y_title : plot.title.front();
+  if (!plot.rows.empty())
+    return fmt::format("{}. Across: {}.{}", text, plot.x_title, bars_text(plot, kMostSeries));
   text += fmt::format(". Across: {}; up: {}.", plot.x_title, plot.y_title);
   size_t told = 0;
   for (const PlotSeries& series : plot.series) {

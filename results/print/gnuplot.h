@@ -18,6 +18,7 @@ enum class PlotStyle {
   points,  // with intervals
   steps,   // in grey: the edge of something
   circle,  // one point with its interval inside a circle, and its name beside it
+  bars,    // parts of bars across: x is a part's end, y its row, the "interval" where it is on x
 };
 
 struct PlotSeries {
@@ -25,9 +26,10 @@ struct PlotSeries {
   std::vector<std::array<double, 4>> points;  // x, y, and the ends of y's interval
   bool dashed = false;                        // a published or otherwise foreign one
   PlotStyle style = PlotStyle::marked;
-  std::string attention = {};       // whose it is, which decides the colour; "" = its name
-  std::optional<size_t> look = {};  // place among colours and symbols; absent: that in the plot
-  double radius = 0;                // of a circle, as a part of the picture's width
+  std::string attention = {};           // whose it is, which decides the colour; "" = its name
+  std::optional<size_t> look = {};      // place among colours and symbols; absent: that in the plot
+  double radius = 0;                    // of a circle, as a part of the picture's width
+  std::optional<std::string> key = {};  // its text in the key, "" = not there; absent: its name
 };
 
 struct PlotRange {
@@ -46,12 +48,15 @@ struct Plot {
   int width = 1000, height = 640;  // pixels
   bool pdf = true;                 // beside the SVG
   std::optional<PlotRange> y_range = {};
+  std::vector<std::string> rows = {};  // of bars, from the top: what stands above each
 };
 
-/// Gives the series of one attention one look in all of these plots.
+/// Gives the series of one attention one look in all of these plots; parts of bars, which are of
+/// none, keep theirs.
 void share_looks(std::vector<Plot>& plots);
 
-/// What a plot shows, in words: its title, and each series with its numbers, or first and last.
+/// What a plot shows, in words: its title, and each series with its numbers, or first and last; of
+/// bars each row with its parts.
 std::string alt_text(const Plot& plot);
 
 /// The script. Nothing in a title or name is run, expanded or taken for markup.
