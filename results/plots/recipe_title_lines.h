@@ -1,0 +1,17 @@
+// What plots of a recipe's runs share: their size, and the title.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "results/analysis/recipes.h"
+
+namespace lra {
+
+inline constexpr int kHalfWidth = 600, kHalfHeight = 430;  // pixels: two stand beside each other
+
+/// What is drawn, and the recipe below it, in lines that fit above a picture of kHalfWidth.
+std::vector<std::string> recipe_title_lines(const std::string& what, const RecipeGroup& group,
+                                            const std::string& task);
+
+}  // namespace lra

@@ -1,0 +1,146 @@
+// Accuracy against cost, as plots.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "results/analysis/accuracy_cells.h"
+#include "results/plots/plots.h"
+#include "results/plots/recipe_title_lines.h"
+#include "results/statistics/statistics.h"
+
+namespace lra {
+namespace {
+
+using CostPoint = std::array<double, 4>;
+
+struct Cost {
+  double x = 0, y = 0;  // cost and accuracy
+  stats::Interval ci;
+};
+
+using CostRows = std::map<std::string, Cost>;  // by row
+
+// From the cheapest on, each that is better than all before.
+std::vector<CostPoint> pareto_front(const CostRows& rows) {
+  std::vector<Cost> costs;
+  for (const auto& [name, cost] : rows) costs.push_back(cost);
+  std::ranges::sort(costs, [](const Cost& one, const Cost& other) {
+    return one.x != other.x ? one.x < other.x : one.y > other.y;
+  });
+  std::vector<CostPoint> front;
+  for (const Cost& cost : costs) {
+    if (front.empty() || cost.y > front.back()[1])
+      front.push_back({cost.x, cost.y, cost.y, cost.y});
+  }
+  return front;
+}
+
+using TaskCosts = std::map<std::pair<std::string, std::string>, CostRows>;  // (task, machine)
+
+// The time of a training step and the peak memory of training; medians over seeds.
+struct TradeoffCosts {
+  TaskCosts times, memories;
+};
+
+TradeoffCosts tradeoff_costs(const RecipeGroup& group) {
+  TradeoffCosts all;
+  for (const auto& [key, cell] : accuracy_cells(group)) {
+    std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> machines;
+    for (const Result* r : cell.ok) {
+      auto& [seconds, mib] = machines[machine_setting_text(*r)];
+      const auto rate = r->training.steps_per_second, peak = r->training.peak_memory_mib;
+      if (rate && *rate > 1 / kDrawable && *rate < kDrawable) seconds.push_back(1000 / *rate);
+      if (peak && *peak > 1 / kDrawable && *peak < kDrawable) mib.push_back(*peak);
+    }
+    for (const auto& [machine, costs] : machines) {
+      const Cost cost{.y = cell.percent(), .ci = cell.interval()};
+      const auto place = [&](TaskCosts& of, const std::vector<double>& values) {
+        if (values.empty()) return;
+        Cost& mine = of[{key.second, machine}][key.first];
+        mine = cost;
+        mine.x = stats::quantile(values, 0.5);
+      };
+      place(all.times, costs.first);
+      place(all.memories, costs.second);
+    }
+  }
+  return all;
+}
+
+// The axis of the costs: of powers of two only where it would have more than a mark or two.
+void set_cost_axis(const CostRows& rows, Plot& plot) {
+  PlotRange range{rows.begin()->second.x, rows.begin()->second.x};
+  for (const auto& [row, cost] : rows)
+    range = {std::min(range.low, cost.x), std::max(range.high, cost.x)};
+  plot.log_x = range.high > 8 * range.low;
+  plot.x_range =
+      plot.log_x ? PlotRange{range.low / 1.3, range.high * 1.3} : PlotRange{0, range.high * 1.1};
+}
+
+Plot tradeoff_plot(const std::string& name, const char* cost_title, std::vector<std::string> title,
+                   const CostRows& rows) {
+  Plot plot{.name = name,
+            .title = std::move(title),
+            .x_title = cost_title,
+            .y_title = "test accuracy, % (95 % interval)",
+            .log_y = false,
+            .powers = false,
+            .width = kHalfWidth,
+            .height = kHalfHeight};
+  set_cost_axis(rows, plot);
+  for (const auto& [row, cost] : rows) {
+    plot.series.push_back({.name = row,
+                           .points = {{cost.x, cost.y, cost.ci.low, cost.ci.high}},
+                           .style = PlotStyle::points});
+  }
+  std::vector<CostPoint> front = pareto_front(rows);
+  if (front.size() > 1)
+    plot.series.push_back(
+        {.name = "Pareto front", .points = std::move(front), .style = PlotStyle::steps});
+  return plot;
+}
+
+}  // namespace
+
+std::vector<std::string> recipe_title_lines(const std::string& what, const RecipeGroup& group,
+                                            const std::string& task) {
+  constexpr size_t kLetters = 84;
+  std::vector<std::string> lines{what, ""};
+  std::istringstream words(recipe_text(group, {task}));
+  for (std::string word; words >> word;) {
+    std::string& line = lines.back();
+    if (!line.empty() && line.size() + word.size() > kLetters) {
+      lines.push_back(word);
+    } else {
+      line += (line.empty() ? "" : " ") + word;
+    }
+  }
+  return lines;
+}
+
+std::vector<Plot> tradeoff_plots(std::span<const Result> results) {
+  std::vector<Plot> plots;
+  int count = 0;
+  for (const RecipeGroup& group : group_by_recipe(results)) {
+    TradeoffCosts costs = tradeoff_costs(group);
+    for (const auto& [key, times] : costs.times) {
+      const auto& [task, machine] = key;
+      ++count;
+      const auto add = [&](const char* name, const char* title, const CostRows& rows) {
+        if (rows.size() < 2) return;
+        auto lines =
+            recipe_title_lines(fmt::format("{}: accuracy against {}", task, title), group, task);
+        lines.push_back(machine);
+        plots.push_back(tradeoff_plot(fmt::format("tradeoff-{}-{}", count, name), title,
+                                      std::move(lines), rows));
+      };
+      add("time", "time of a training step, ms", times);
+      add("memory", "peak memory of training, MiB", costs.memories[key]);
+    }
+  }
+  return plots;
+}
+
+}  // namespace lra
