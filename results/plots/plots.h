@@ -14,10 +14,13 @@
 namespace lra {
 
 /// For each recipe (group_by_recipe) and task whose runs have logs: dev accuracy, dev loss and
-/// training loss against steps, a line an attention, the mean over its seeds at the steps that all
-/// of them logged; of a single run with the name that the user gave its folder. Training lines are
-/// means over neighbouring log lines where there are many. Names: "curves-1-dev-accuracy".
-std::vector<Plot> curve_plots(std::span<const Result> results);
+/// training loss against steps, a line a run in its attention's colour; the key says how many seeds
+/// an attention has, how many of them never left the majority class, and of a single run the name
+/// that the user gave its folder. With dev accuracy a dashed line at the published test accuracy,
+/// where the runs follow that recipe. Lines are means over neighbouring log lines where there are
+/// many. Names: "curves-1-dev-accuracy".
+std::vector<Plot> curve_plots(std::span<const Result> results,
+                              std::span<const Published> references = published());
 
 /// For each recipe, task and machine with at least two attentions: test accuracy with its 95 %
 /// interval against the time of a training step, and against the peak memory of training (medians

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "results/analysis/accuracy_cells.h"
 #include "results/analysis/run_names.h"
 #include "results/plots/recipe_title_lines.h"
+#include "results/tables/accuracy_notes.h"
 
 namespace lra {
 namespace {
@@ -20,16 +22,18 @@ double loss(const LogLine& line) { return line.loss; }
 double percent(const LogLine& line) { return 100 * line.accuracy; }
 
 constexpr size_t kMostPoints = 150;  // of a line: more are not seen
+constexpr size_t kMostInAll = 6000;  // of the lines of a picture, but 30 of each
 
-// One split's values, the mean of neighbouring lines where there are too many.
-std::vector<PlotPoint> curve(const std::vector<LogLine>& log, LogSplit split, Value value) {
+// One split's values, the mean of neighbouring lines where there are more than `most`.
+std::vector<PlotPoint> curve(const std::vector<LogLine>& log, LogSplit split, Value value,
+                             size_t most = kMostPoints) {
   std::vector<PlotPoint> points;
   for (const LogLine& line : log) {
     const double y = value(line);
     if (line.split == split && y < kDrawable)
       points.push_back({static_cast<double>(line.step), y, y, y});
   }
-  const size_t part = (points.size() + kMostPoints - 1) / kMostPoints;
+  const size_t part = (points.size() + most - 1) / most;
   if (part < 2) return points;
   std::vector<PlotPoint> fewer;
   for (size_t begin = 0; begin < points.size(); begin += part) {
@@ -42,60 +46,96 @@ std::vector<PlotPoint> curve(const std::vector<LogLine>& log, LogSplit split, Va
   return fewer;
 }
 
-// The mean over runs, at the x that all of them have.
-std::vector<PlotPoint> mean_curve(const std::vector<std::vector<PlotPoint>>& curves) {
-  std::map<double, std::pair<double, size_t>> sums;  // x -> sum of y, how many
-  for (const auto& points : curves) {
-    for (const PlotPoint& point : points) {
-      auto& [sum, count] = sums[point[0]];
-      sum += point[1];
-      ++count;
-    }
-  }
-  std::vector<PlotPoint> means;
-  for (const auto& [x, entry] : sums) {
-    const double y = entry.first / static_cast<double>(entry.second);
-    if (entry.second >= curves.size()) means.push_back({x, y, y, y});
-  }
-  return means;
-}
+using CurveRows = std::map<std::string, std::vector<const Result*>>;  // runs with a log, by row
 
-std::vector<PlotSeries> curve_series(const RecipeGroup& group, const std::string& task,
-                                     LogSplit split, Value value) {
-  std::map<std::string, std::vector<std::vector<PlotPoint>>> rows;
-  std::map<std::string, std::string> folders;  // of a row's last run
+CurveRows curve_rows(const RecipeGroup& group, const std::string& task) {
+  CurveRows rows;
   const auto names = row_names(group);
   for (const Result* r : group.results) {
-    if (r->task != task || !r->log) continue;
-    std::vector<PlotPoint> points = curve(*r->log, split, value);
-    if (points.empty()) continue;
-    rows[names.at(r)].push_back(std::move(points));
-    folders[names.at(r)] = given_name(*r);
+    if (r->task == task && r->log) rows[names.at(r)].push_back(r);
   }
+  return rows;
+}
+
+// What an attention is called in the key: "a (3 seeds, 1 never left majority)", "a (folder)".
+std::string curves_key(const std::string& name, const std::vector<const Result*>& drawn) {
+  const auto stuck = std::ranges::count_if(drawn, &Result::never_left_majority);
+  std::string what =
+      drawn.size() > 1 ? fmt::format("{} seeds", drawn.size()) : given_name(*drawn.front());
+  if (what == name) what = "";
+  if (stuck > 0) {
+    what += what.empty() ? "" : ", ";
+    what += drawn.size() > 1 ? fmt::format("{} never left majority", stuck) : "never left majority";
+  }
+  return what.empty() ? name : fmt::format("{} ({})", name, what);
+}
+
+// A line a run: a mean would hide that some seeds learned the task and others did not.
+std::vector<PlotSeries> curve_series(const CurveRows& rows, LogSplit split, Value value) {
+  size_t runs = 0;
+  for (const auto& [name, of_row] : rows) runs += of_row.size();
+  const size_t most = std::clamp<size_t>(kMostInAll / std::max<size_t>(runs, 1), 30, kMostPoints);
   std::vector<PlotSeries> all;
-  for (const auto& [name, curves] : rows) {
-    const std::string folder = curves.size() == 1 ? folders.at(name) : "";
-    PlotSeries series{
-        .name = folder.empty() || folder == name ? name : fmt::format("{} ({})", name, folder),
-        .points = mean_curve(curves),
-        .style = PlotStyle::line,
-        .attention = name};
-    if (!series.points.empty()) all.push_back(std::move(series));
+  for (const auto& [name, of_row] : rows) {
+    std::vector<const Result*> drawn;
+    const size_t first = all.size();
+    for (const Result* r : of_row) {
+      std::vector<PlotPoint> points = curve(*r->log, split, value, most);
+      if (points.empty()) continue;
+      drawn.push_back(r);
+      all.push_back({.name = fmt::format("{}, seed {}", name, r->seed),
+                     .points = std::move(points),
+                     .style = PlotStyle::line,
+                     .attention = name,
+                     .key = ""});
+    }
+    if (drawn.empty()) continue;
+    all[first].key = curves_key(name, drawn);
+    if (drawn.size() == 1) all[first].name = *std::exchange(all[first].key, std::nullopt);
   }
   return all;
 }
 
+// The accuracies of the paper whose recipe the group follows; null: none.
+const Published* reference_of(const RecipeGroup& group, const std::string& task,
+                              std::span<const Published> references) {
+  const bool shown = shows_published(group) && !group.synthetic.contains(task);
+  return shown ? nearest(group, references) : nullptr;
+}
+
+// Lines across at what was published of the rows, as long as the longest curve.
+void append_published(const Published& reference, const std::string& task, const CurveRows& rows,
+                      std::vector<PlotSeries>& series) {
+  double last = 0;
+  for (const PlotSeries& one : series) last = std::max(last, one.points.back()[0]);
+  for (const auto& [name, of_row] : rows) {
+    const Result& any = *of_row.front();
+    const auto percent = reference.accuracy->value(task, any.attention);
+    if (!percent || !any.metric.empty()) continue;
+    series.push_back(
+        {.name = fmt::format("{}, published (test)", name),
+         .points = {{0, *percent, *percent, *percent}, {last, *percent, *percent, *percent}},
+         .dashed = true,
+         .style = PlotStyle::line,
+         .attention = name});
+  }
+}
+
 }  // namespace
 
-std::vector<Plot> curve_plots(std::span<const Result> results) {
+std::vector<Plot> curve_plots(std::span<const Result> results,
+                              std::span<const Published> references) {
   std::vector<Plot> plots;
   int count = 0;
   for (const RecipeGroup& group : group_by_recipe(results)) {
     for (const std::string& task : task_order(group, {})) {
+      const CurveRows rows = curve_rows(group, task);
       const size_t before = plots.size();
-      const auto add = [&](const char* name, const char* title, LogSplit split, Value value) {
-        std::vector<PlotSeries> series = curve_series(group, task, split, value);
+      const auto add = [&](const char* name, const char* title, LogSplit split, Value value,
+                           const Published* reference) {
+        std::vector<PlotSeries> series = curve_series(rows, split, value);
         if (series.empty()) return;
+        if (reference != nullptr) append_published(*reference, task, rows, series);
         plots.push_back(
             {.name = fmt::format("curves-{}-{}", count + 1, name),
              .title = recipe_title_lines(fmt::format("{}: {}", task, title), group, task),
@@ -108,9 +148,10 @@ std::vector<Plot> curve_plots(std::span<const Result> results) {
              .width = kHalfWidth,
              .height = kHalfHeight});
       };
-      add("dev-accuracy", "dev accuracy, %", LogSplit::dev, percent);
-      add("dev-loss", "dev loss", LogSplit::dev, loss);
-      add("train-loss", "training loss", LogSplit::train, loss);
+      add("dev-accuracy", "dev accuracy, %", LogSplit::dev, percent,
+          reference_of(group, task, references));
+      add("dev-loss", "dev loss", LogSplit::dev, loss, nullptr);
+      add("train-loss", "training loss", LogSplit::train, loss, nullptr);
       count += plots.size() > before ? 1 : 0;
     }
   }

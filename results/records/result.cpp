@@ -198,6 +198,8 @@ bool Result::has_pretraining() const {
   return it != config.end() && it->is_object() && !it->empty();
 }
 
+bool Result::never_left_majority() const { return dev && data.dev_majority && !left_majority_at; }
+
 std::optional<double> Result::seconds() const {
   return pretrained && has_pretraining() ? pretrained->total_seconds : training.seconds;
 }

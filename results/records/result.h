@@ -143,6 +143,8 @@ struct Result {
   std::string ending() const;
   /// Whether it was the second of two runs of one configuration.
   bool has_pretraining() const;
+  /// Whether it was evaluated and never began to learn (left_majority_at).
+  bool never_left_majority() const;
   /// Of training and its evaluations, the first of two such runs included.
   std::optional<double> seconds() const;
 };

@@ -127,7 +127,8 @@ std::map<std::string, std::string> make_pages(const Records& records, const Draw
   page.section("accuracy", "Accuracy", all_tables(tables.accuracy));
   page.section("differences", "Differences in accuracy", all_tables(tables.differences));
   page.section("tradeoff", "Accuracy against cost", figure_row(figures.of("tradeoff-")));
-  page.section("curves", "Learning curves", figure_row(figures.of("curves-")));
+  page.section("curves", "Learning curves",
+               figure_row(figures.of("curves-")) + all_tables(tables.curves));
   page.section("other-regimes", "Published under other regimes", all_tables(tables.regimes));
   page.section("training", "Training cost", all_tables(tables.training));
   page.section("memory-time", "Memory and time",

@@ -86,6 +86,7 @@ std::string markdown_report(const Records& records, const ReportTables& tables,
   add_tables("Differences in accuracy", tables.differences);
   add_tables("Published under other regimes", tables.regimes);
   add_plots({"tradeoff-", "curves-"});
+  add_tables("Runs that never left the majority class", tables.curves);
   add_tables("Training cost", tables.training);
   add_tables("Memory and time", tables.cost);
   add_plots({"profile-"});
@@ -156,6 +157,7 @@ ReportTables report_tables(const Records& records) {
   ReportTables tables{.summary = summary_table(records),
                       .accuracy = accuracy_tables(records.results),
                       .differences = published_difference_tables(records.results),
+                      .curves = majority_tables(records.results),
                       .regimes = {},
                       .training = training_tables(records.results),
                       .cost = memory_time_tables(records.profiles),
@@ -171,8 +173,8 @@ ReportTables report_tables(const Records& records) {
 void number_notes(ReportTables& tables) {
   std::vector<Table*> all;
   for (std::vector<Table>* section :
-       {&tables.accuracy, &tables.differences, &tables.regimes, &tables.training, &tables.cost,
-        &tables.detail, &tables.fidelity}) {
+       {&tables.accuracy, &tables.differences, &tables.curves, &tables.regimes, &tables.training,
+        &tables.cost, &tables.detail, &tables.fidelity}) {
     for (Table& table : *section) all.push_back(&table);
   }
   tables.notes = gather_notes(all);

@@ -15,7 +15,7 @@ namespace lra {
 /// The tables of a report, a section each.
 struct ReportTables {
   Table summary;
-  std::vector<Table> accuracy, differences, regimes, training, cost, detail, fidelity;
+  std::vector<Table> accuracy, differences, curves, regimes, training, cost, detail, fidelity;
   std::vector<std::string> notes;  // that number_notes gathered
 };
 ReportTables report_tables(const Records& records);

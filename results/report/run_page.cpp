@@ -87,6 +87,11 @@ Table result_table(const Result& r) {
     table.notes.push_back(fmt::format(
         "WARNING: not learned: the interval reaches down to {:.2f} %, what needs no learning",
         *baseline.highest()));
+  if (r.never_left_majority())
+    table.notes.push_back(fmt::format(
+        "WARNING: never left the majority class: dev's 95 % interval did not stay above "
+        "its most frequent label ({:.2f} %)",
+        100 * *r.data.dev_majority));
   if (r.data.synthetic) table.notes.push_back("WARNING: synthetic stand-in data");
   return table;
 }

@@ -1,4 +1,4 @@
-// Learning curves and trade-offs: what is drawn of which runs.
+// Trade-offs and scores, and scripts of plots: what is drawn of which runs.
 #include "results/plots/plots.h"
 
 #include <gtest/gtest.h>
@@ -9,32 +9,10 @@
 
 #include "results/print/circles.h"
 
-#include "tests/results/examples.h"
+#include "tests/results/plots/plotted_runs.h"
 
 namespace lra {
 namespace {
-
-Result plotted_run(const std::string& attention, int64_t correct, double rate, double mib,
-                   uint64_t seed = 0) {
-  Result r = example_result(attention, seed, correct);
-  r.training.steps_per_second = rate;
-  r.training.peak_memory_mib = mib;
-  return r;
-}
-
-void add_log(Result& r, int64_t lines, int64_t every, double loss) {
-  auto log = std::make_shared<std::vector<LogLine>>();
-  for (int64_t i = 1; i <= lines; ++i) {
-    for (const bool train : {true, false})
-      log->push_back({.step = every * i,
-                      .split = train ? LogSplit::train : LogSplit::dev,
-                      .loss = train ? loss : loss + 1,
-                      .accuracy = 0.25,
-                      .learning_rate = 0.001,
-                      .seconds = 1});
-  }
-  r.log = log;
-}
 
 TEST(TradeoffPlots, ShowCostsAndTheirParetoFront) {
   // "b" is slower than "a" and worse; "c" is slowest and best. In memory "a" beats them all.
@@ -69,37 +47,7 @@ TEST(TradeoffPlots, NeverMixMachinesOrRecipes) {
   EXPECT_TRUE(tradeoff_plots(std::vector<Result>{plotted_run("a", 900, 10, 100), other}).empty());
 }
 
-TEST(CurvePlots, AreMeansOverSeedsAtTheStepsOfAll) {
-  Result one = plotted_run("a", 900, 1, 1), two = plotted_run("a", 900, 1, 1, 1);
-  add_log(one, 3, 10, 2);
-  add_log(two, 2, 10, 4);
-  const auto plots = curve_plots(std::vector<Result>{one, two});
-  ASSERT_EQ(plots.size(), 3u);
-  EXPECT_EQ(plots[0].name, "curves-1-dev-accuracy");
-  EXPECT_EQ(plots[1].name, "curves-1-dev-loss");
-  EXPECT_EQ(plots[2].name, "curves-1-train-loss");
-  ASSERT_EQ(plots[2].series.size(), 1u);
-  ASSERT_EQ(plots[2].series[0].points.size(), 2u);
-  EXPECT_EQ(plots[2].series[0].points[1][0], 20);
-  EXPECT_EQ(plots[2].series[0].points[1][1], 3);
-  EXPECT_EQ(plots[1].series[0].points[1][1], 4);
-  EXPECT_EQ(plots[0].series[0].points[1][1], 25);
-  EXPECT_TRUE(curve_plots(std::vector<Result>{plotted_run("a", 900, 1, 1)}).empty());
-}
-
-TEST(CurvePlots, OfASingleRunNameTheFolderThatTheUserNamed) {
-  Result r = plotted_run("a", 900, 1, 1);
-  add_log(r, 3, 10, 2);
-  const auto named = [&r](const std::string& path) {
-    r.path = path;
-    return curve_plots(std::vector<Result>{r})[0].series[0];
-  };
-  EXPECT_EQ(named("runs/high-rate/result.json").name, "a (high-rate)");
-  EXPECT_EQ(named("runs/high-rate/result.json").attention, "a");
-  EXPECT_EQ(named("runs/a/result.json").name, "a");
-  EXPECT_EQ(named("runs/listops/a/seed0/result.json").name, "a");
-}
-
+// A mean of one that learned and one that did not is a curve of neither.
 // Tay et al. 2021, Figure 3.
 TEST(ScorePlots, ShowSpeedAndAccuracyAndMemoryAsAnArea) {
   std::vector<Result> results{plotted_run("a", 900, 10, 100), plotted_run("b", 800, 5, 400),
@@ -171,40 +119,6 @@ TEST(ScorePlots, NamesCoverNoCircleWhereThereIsRoom) {
   EXPECT_LT(places[0].x, on_picture(plot, box, 4, 5).x - 0.05);
   EXPECT_GT(places[1].x, on_picture(plot, box, 5.2, 5).x + 0.05);
   EXPECT_LT(places[2].x, on_picture(plot, box, 9.8, 5).x - 0.05);
-}
-
-TEST(CurvePlots, LongLogsAreMeansOfNeighbours) {
-  Result r = plotted_run("a", 900, 1, 1);
-  add_log(r, 600, 10, 2);
-  const auto plots = curve_plots(std::vector<Result>{r});
-  const auto& points = plots[2].series[0].points;
-  EXPECT_EQ(points.size(), 150u);
-  EXPECT_EQ(points[0][0], 40);
-  EXPECT_EQ(points.back()[0], 6000);
-}
-
-TEST(CurvePlots, LongRecipesTakeSeveralLines) {
-  Result r = plotted_run("a", 900, 1, 1);
-  add_log(r, 3, 10, 2);
-  r.config["overridden"] = json::array();
-  for (int i = 0; i < 12; ++i)
-    r.config["overridden"].push_back(fmt::format("training.setting{}=12345", i));
-  const auto plots = curve_plots(std::vector<Result>{r});
-  EXPECT_GT(plots[0].title.size(), 4u);
-  for (const std::string& line : plots[0].title) EXPECT_LE(line.size(), 84u) << line;
-}
-
-TEST(RunPlots, AreSmallAndOfOneRun) {
-  Result r = plotted_run("a", 900, 1, 1);
-  EXPECT_TRUE(run_plots(r, "x").empty());
-  add_log(r, 3, 10, 2);
-  const auto plots = run_plots(r, "x");
-  ASSERT_EQ(plots.size(), 2u);
-  EXPECT_EQ(plots[0].name, "x-loss");
-  EXPECT_EQ(plots[1].name, "x-accuracy");
-  EXPECT_EQ(plots[0].series[0].name, "training");
-  EXPECT_EQ(plots[0].series[1].points[2][1], 3);
-  EXPECT_FALSE(contains(plot_script(plots[0]), "pdf"));
 }
 
 // WCAG's contrast of a colour "#rrggbb" to white, or to black where it is inverted.
