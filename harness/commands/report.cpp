@@ -1,5 +1,5 @@
-// `lra report`: tables of any number of runs, profiles and fidelity experiments, on the terminal,
-// as files and as pages for a browser, and plots.
+// `lra report`: tables of any number of runs, profiles, steps taken apart and fidelity experiments,
+// on the terminal, as files and as pages for a browser, and plots.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -42,16 +42,17 @@ void report(const ReportOptions& options) {
     throw UsageError(fmt::format("--out {}: is a file; name a folder", options.out));
   }
   const Records records = records_to_report(options.paths);
-  if (records.results.empty() && records.profiles.empty() && records.fidelity.empty()) {
+  if (records.results.empty() && records.profiles.empty() && records.fidelity.empty() &&
+      records.where.empty()) {
     const std::string reason =
         records.bad.empty() ? ""
                             : fmt::format("; {}: {}", records.bad[0].path, records.bad[0].reason);
     const std::string more =
         records.bad.size() > 1 ? fmt::format(" (and {} more)", records.bad.size() - 1) : "";
-    throw Error(
-        fmt::format("nothing to report in {}: looked for result.json ({}) and *.jsonl ({}, {}){}{}",
-                    fmt::join(options.paths, ", "), kResultSchema, kProfileSchema, kFidelitySchema,
-                    reason, more));
+    throw Error(fmt::format(
+        "nothing to report in {}: looked for result.json ({}) and *.jsonl ({}, {}, {}){}{}",
+        fmt::join(options.paths, ", "), kResultSchema, kProfileSchema, kFidelitySchema,
+        kWhereSchema, reason, more));
   }
   write_report(records, options.out);
   if (!options.tensorboard.empty()) write_event_files(records, options.tensorboard);
@@ -66,8 +67,8 @@ void add_report_command(CLI::App& app) {
   command
       ->add_option(
           "PATH", options->paths,
-          "Folders of runs or suites, result.json, and .jsonl files of lra profile and lra "
-          "fidelity")
+          "Folders of runs or suites, result.json, and .jsonl files of lra profile, lra profile "
+          "--where and lra fidelity")
       ->required();
   command->add_option("--out", options->out, "Folder for the files of the report")->required();
   command->add_option("--tensorboard", options->tensorboard,

@@ -14,7 +14,8 @@ namespace lra::profile {
 std::vector<Profile> read_profile(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file)) return {};
   const Records records = find_records({file});
-  const bool other = !records.results.empty() || !records.fidelity.empty();
+  const bool other =
+      !records.results.empty() || !records.fidelity.empty() || !records.where.empty();
   if (!records.bad.empty() || other) {
     throw Error(fmt::format("{} is not a profile of this program ({}); choose another --out",
                             file.string(),

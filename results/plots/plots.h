@@ -1,4 +1,5 @@
-// Records to plots: learning curves, accuracy against cost, costs against length, fidelity.
+// Records to plots: learning curves, accuracy against cost, costs against length, where a step's
+// time goes, fidelity.
 #pragma once
 
 #include <span>
@@ -10,6 +11,7 @@
 #include "results/records/fidelity.h"
 #include "results/records/profile.h"
 #include "results/records/result.h"
+#include "results/where/record.h"
 
 namespace lra {
 
@@ -42,6 +44,10 @@ std::vector<Plot> run_plots(const Result& result, const std::string& name);
 /// the times and the papers' rows dashed. Names: "profile-1-time", "profile-1-memory".
 std::vector<Plot> profile_plots(std::span<const Profile> profiles,
                                 std::span<const Published> references = published());
+
+/// For each group of steps (where_groups) a bar an attention, the shortest step on top: the ops'
+/// own times in ms by kind of work, and what is in no op. Names: "where-1".
+std::vector<Plot> where_plots(std::span<const Where> records);
 
 /// Each measure over the budget and, where cells were timed, the output's error over time.
 /// Condition numbers are not plotted. Names: "fidelity-4-1-output", by experiment and setting.

@@ -76,6 +76,7 @@ std::string links_html(const Records& records, const ReportTables& tables) {
   add(!tables.training.empty(), {"training.csv", "training.tex"});
   add(!records.profiles.empty(), {"memory_time.csv", "memory_time.tex", "memory_time.json"});
   add(!tables.detail.empty(), {"memory_time_detail.tex"});
+  add(!records.where.empty(), {"where.csv"});
   add(!records.fidelity.empty(), {"fidelity.csv", "fidelity.tex"});
   add(true, {"report.md"});
   return fmt::format("<p class=\"dim\">The numbers as files: {}</p>\n", fmt::join(links, ", "));
@@ -133,6 +134,8 @@ std::map<std::string, std::string> make_pages(const Records& records, const Draw
   page.section("training", "Training cost", all_tables(tables.training));
   page.section("memory-time", "Memory and time",
                all_tables(tables.cost) + below("profile-") + all_tables(tables.detail));
+  page.section("where", "Where a step's time goes",
+               figure_row(figures.of("where-")) + all_tables(tables.where));
   page.section("fidelity", "Fidelity to softmax attention",
                all_tables(tables.fidelity) + below("fidelity-"));
   page.section("runs", "Runs", names.empty() ? "" : runs_html(records, names));

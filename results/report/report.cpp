@@ -18,9 +18,12 @@
 #include "results/store/store.h"
 #include "results/tables/published_table.h"
 #include "results/tables/summary_table.h"
+#include "results/where/table.h"
 
 namespace lra {
 namespace {
+
+constexpr size_t kMostOpsShown = 25;  // of a step; where.csv has all
 
 std::string joined(const std::vector<Table>& tables,
                    const std::function<std::string(const Table&)>& print) {
@@ -91,6 +94,8 @@ std::string markdown_report(const Records& records, const ReportTables& tables,
   add_tables("Memory and time", tables.cost);
   add_plots({"profile-"});
   add_tables("Memory and time in detail", tables.detail);
+  add_plots({"where-"});
+  add_tables("Where a step's time goes", tables.where);
   add_tables("Fidelity to softmax attention", tables.fidelity);
   add_plots({"fidelity-"});
   add_tables("Provenance", provenance_tables(records));
@@ -106,8 +111,10 @@ std::string markdown_report(const Records& records, const ReportTables& tables,
 }  // namespace
 
 std::string counts_text(const Records& records) {
-  return fmt::format("{} runs, {} profile cells, {} fidelity cells.", records.results.size(),
-                     records.profiles.size(), records.fidelity.size());
+  const size_t where = records.where.size();
+  return fmt::format("{} runs, {} profile cells, {} fidelity cells{}.", records.results.size(),
+                     records.profiles.size(), records.fidelity.size(),
+                     where > 0 ? fmt::format(", {} step profiles", where) : "");
 }
 
 std::vector<Table> provenance_tables(const Records& records) {
@@ -126,6 +133,7 @@ std::vector<Table> provenance_tables(const Records& records) {
   };
   for (const Result& r : records.results) add(r.machine, r.software);
   for (const Profile& p : records.profiles) add(p.machine, p.software);
+  for (const Where& w : records.where) add(w.machine, w.software);
   for (const Fidelity& f : records.fidelity) add(f.machine, f.software);
   if (!data.empty())
     tables.push_back({.title = "Data",
@@ -162,6 +170,7 @@ ReportTables report_tables(const Records& records) {
                       .training = training_tables(records.results),
                       .cost = memory_time_tables(records.profiles),
                       .detail = profile_tables(records.profiles),
+                      .where = where_detail_tables(records.where, kMostOpsShown),
                       .fidelity = fidelity_tables(records.fidelity),
                       .notes = {}};
   for (Table& table : difference_tables(records.results))
@@ -174,7 +183,7 @@ void number_notes(ReportTables& tables) {
   std::vector<Table*> all;
   for (std::vector<Table>* section :
        {&tables.accuracy, &tables.differences, &tables.curves, &tables.regimes, &tables.training,
-        &tables.cost, &tables.detail, &tables.fidelity}) {
+        &tables.cost, &tables.detail, &tables.where, &tables.fidelity}) {
     for (Table& table : *section) all.push_back(&table);
   }
   tables.notes = gather_notes(all);
@@ -182,9 +191,9 @@ void number_notes(ReportTables& tables) {
 
 std::vector<Plot> report_plots(const Records& records) {
   std::vector<Plot> plots;
-  for (std::vector<Plot> some :
-       {score_plots(records.results), tradeoff_plots(records.results), curve_plots(records.results),
-        profile_plots(records.profiles), fidelity_plots(records.fidelity)}) {
+  for (std::vector<Plot> some : {score_plots(records.results), tradeoff_plots(records.results),
+                                 curve_plots(records.results), profile_plots(records.profiles),
+                                 where_plots(records.where), fidelity_plots(records.fidelity)}) {
     std::ranges::move(some, std::back_inserter(plots));
   }
   share_looks(plots);
@@ -216,6 +225,7 @@ std::map<std::string, std::string> make_report(const Records& records) {
       files["memory_time_detail.tex"] = wide_latex(tables.detail, "lra-memory-time");
     files["memory_time.json"] = json_line(tables_json(all)) + "\n";
   }
+  if (!records.where.empty()) files["where.csv"] = to_csv(where_long(records.where));
   if (!records.fidelity.empty()) {
     files["fidelity.csv"] = to_csv(fidelity_long(records.fidelity));
     files["fidelity.tex"] = wide_latex(tables.fidelity, "lra-fidelity");
@@ -243,6 +253,7 @@ std::string summary_text(const Records& records, size_t width) {
   // A table that held published rows alone has nothing left.
   std::erase_if(cost, [](const Table& table) { return table.rows.empty(); });
   append(std::move(cost));
+  append(where_group_tables(records.where));
   append(fidelity_tables(records.fidelity));
   if (tables.size() == 1) return "";
   std::vector<Table*> all;

@@ -69,12 +69,18 @@ Known take(const json& record, const std::string& path, Records& records) {
     records.fidelity.back().path = path;
     return Known::kYes;
   }
+  if (schema.rfind("lra.where/", 0) == 0) {
+    records.where.push_back(parse_where(record));
+    records.where.back().path = path;
+    return Known::kYes;
+  }
   return Known::kOtherSchema;
 }
 
 std::string other_schema(const json& record) {
-  return fmt::format("schema {} is not one that this program reads ({}, {}, {})",
-                     abbreviated(record["schema"]), kResultSchema, kProfileSchema, kFidelitySchema);
+  return fmt::format("schema {} is not one that this program reads ({}, {}, {}, {})",
+                     abbreviated(record["schema"]), kResultSchema, kProfileSchema, kFidelitySchema,
+                     kWhereSchema);
 }
 
 std::string text_of(const std::filesystem::path& path) {

@@ -8,6 +8,7 @@
 #include "results/records/fidelity.h"
 #include "results/records/profile.h"
 #include "results/records/result.h"
+#include "results/where/record.h"
 
 namespace lra {
 
@@ -21,6 +22,7 @@ struct Records {
   std::vector<Result> results;
   std::vector<Profile> profiles;
   std::vector<Fidelity> fidelity;
+  std::vector<Where> where;
   std::vector<BadFile> bad;
 };
 

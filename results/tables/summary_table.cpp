@@ -44,6 +44,7 @@ class Summary {
       parts.push_back(count_text(records.profiles.size(), "profile cell"));
     if (!records.fidelity.empty())
       parts.push_back(count_text(records.fidelity.size(), "fidelity cell"));
+    if (!records.where.empty()) parts.push_back(count_text(records.where.size(), "step profile"));
     add("records", fmt::format("{}", fmt::join(parts, "; ")));
   }
 

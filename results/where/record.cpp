@@ -1,5 +1,7 @@
 #include "results/where/record.h"
 
+#include <cmath>
+
 #include "results/records/record_fields.h"
 
 namespace lra {
@@ -51,7 +53,7 @@ void where_fields(Fields& f, Record& record) {
   f("ops_ms", record.ops_ms);
   f("outside_ms", record.outside_ms);
   f.part("roofline", record.roofline, make_roofline, parse_roofline, Presence::required);
-  f.list("ops", record.ops, make_where_op, parse_where_op, Presence::optional);
+  f.list("ops", record.ops, make_where_op, parse_where_op, Presence::required);
   f.part("machine", record.machine, make_machine, parse_machine, Presence::optional);
   f("software", record.software, Presence::optional);
 }
@@ -68,6 +70,12 @@ Where parse_where(const json& value) {
   Where record;
   const RecordReader reader(value, "");
   where_fields(reader, record);
+  double sum = 0;
+  for (const WhereOp& op : record.ops) sum += op.ms;
+  if (!(std::abs(sum - record.ops_ms) <= 1e-4 * record.ops_ms)) {
+    bad_record(fmt::format("field 'ops' adds up to {:.6g} ms, but 'ops_ms' is {:.6g}", sum,
+                           record.ops_ms));
+  }
   return record;
 }
 

@@ -62,12 +62,14 @@ struct Where {
   std::vector<WhereOp> ops;  // those that take longest first
   Machine machine;
   json software = json::object();
+  std::string path;  // where it was read from; not written
 };
 
 /// Numbers that are not finite become null.
 json make_where(const Where& record);
 /// Reads a record; throws std::runtime_error that names the field, what was expected and what was
-/// found. Unknown keys are passed over: later minor additions do not make old readers fail.
+/// found, also where the ops do not add up to ops_ms. Unknown keys are passed over: later minor
+/// additions do not make old readers fail.
 Where parse_where(const json& value);
 
 }  // namespace lra

@@ -4,52 +4,35 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <map>
 #include <string>
 #include <utility>
+
+#include "results/where/groups.h"
 
 namespace lra {
 namespace {
 
 constexpr const char* kUnknown = "–";
-constexpr const char* kOutside = "in no op";
-
-double share_of(double ms, const Where& record) {
-  const double all = record.ops_ms + record.outside_ms;
-  return all > 0 ? ms / all : 0;
-}
-
-std::string percent_text(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 // A bar of up to 30 columns.
 std::string bar(double share) {
   std::string text;
-  for (int64_t i = std::llround(30 * share); i > 0; --i) text += "█";
+  for (int64_t i = std::llround(30 * std::min(share, 1.0)); i > 0; --i) text += "█";
   return text;
 }
 
-using Sums = std::vector<std::pair<std::string, double>>;  // ms
-
-template <class NameOf>
-Sums sums_by(const Where& record, const NameOf& name_of) {
-  std::map<std::string, double> sums;
-  for (const WhereOp& op : record.ops) sums[name_of(op)] += op.ms;
-  sums[kOutside] += record.outside_ms;
-  Sums sorted(sums.begin(), sums.end());
-  std::ranges::stable_sort(sorted, std::greater(), &Sums::value_type::second);
-  return sorted;
-}
-
-Table sums_table(const std::string& title, const std::string& header, const Sums& sums,
+Table sums_table(const std::string& title, const std::string& header, const WhereSums& sums,
                  const Where& record) {
+  std::vector<std::pair<std::string, double>> sorted(sums.begin(), sums.end());
+  std::ranges::stable_sort(sorted,
+                           [](const auto& a, const auto& b) { return a.second > b.second; });
   Table table{.title = title,
               .columns = {{header, Align::kLeft}, {"ms"}, {"share"}, {"", Align::kLeft}},
               .rows = {},
               .notes = {}};
-  for (const auto& [name, ms] : sums) {
-    const double share = share_of(ms, record);
-    table.rows.push_back({name, short_number(ms), percent_text(share), bar(share)});
+  for (const auto& [name, ms] : sorted) {
+    const double share = share_of_step(ms, record);
+    table.rows.push_back({name, short_number(ms), share_text(share), bar(share)});
   }
   return table;
 }
@@ -66,14 +49,21 @@ std::vector<std::string> cells_of_op(const WhereOp& op, const Where& record) {
           to_string(op.pass),
           short_number(op.calls),
           short_number(op.ms),
-          percent_text(share_of(op.ms, record)),
+          share_text(share_of_step(op.ms, record)),
           rate_text(op.flops, op.ms),
           rate_text(op.bytes, op.ms),
-          op.roofline ? percent_text(*op.roofline) : kUnknown};
+          op.roofline ? share_text(*op.roofline) : kUnknown};
 }
 
-Table ops_table(const Where& record, size_t most) {
-  Table table{.title = "Ops",
+}  // namespace
+
+std::string share_text(double share) {
+  // A digit for every power of ten would make the table too wide.
+  return share < 100 ? fmt::format("{:.1f} %", 100 * share) : short_number(100 * share) + " %";
+}
+
+Table where_ops_table(const std::string& title, const Where& record, size_t most) {
+  Table table{.title = title,
               .columns = {{"kind", Align::kLeft},
                           {"op", Align::kLeft},
                           {"part", Align::kLeft},
@@ -103,20 +93,16 @@ Table ops_table(const Where& record, size_t most) {
   return table;
 }
 
-}  // namespace
-
 std::vector<Table> where_tables(const Where& record, size_t most) {
   const std::string title = fmt::format("{}, {} N={}, batch {}, {}", record.attention.label,
                                         record.task, record.length, record.batch, record.mode);
-  Table kinds = sums_table(
-      title, "kind", sums_by(record, [](const WhereOp& op) { return to_string(op.kind); }), record);
+  Table kinds = sums_table(title, "kind", sums_by_kind(record), record);
   kinds.notes.push_back(fmt::format(
       "a step takes {} ms, recorded {} ms, {} of them by the recording itself; means of {} steps",
       short_number(record.step_ms), short_number(record.recorded_ms),
       short_number(record.recording_ms), record.steps));
-  const auto part = [](const WhereOp& op) { return op.part.empty() ? "no part" : op.part; };
-  return {std::move(kinds), sums_table("Parts", "part", sums_by(record, part), record),
-          ops_table(record, most)};
+  return {std::move(kinds), sums_table("Parts", "part", sums_by_part(record), record),
+          where_ops_table("Ops", record, most)};
 }
 
 }  // namespace lra

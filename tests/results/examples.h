@@ -9,6 +9,7 @@
 #include "results/records/result.h"
 #include "results/statistics/interval.h"
 #include "results/statistics/statistics.h"
+#include "results/where/record.h"
 
 namespace lra {
 
@@ -101,6 +102,41 @@ inline Profile example_profile(const std::string& attention, int64_t length, dou
   p.threads = 2;
   p.machine = {.processor = "Xeon", .cores = 2, .memory_gib = 8, .gpu = ""};
   return p;
+}
+
+/// Ten milliseconds: six in ops, three outside, and one of the recording.
+inline Where example_where(const std::string& attention = "a") {
+  Where record;
+  record.attention = {.name = attention, .label = attention, .options = json::object()};
+  record.length = 64;
+  record.batch = 2;
+  record.protocol = "p";
+  record.task = "t";
+  record.sets = json::array({"model.layers=1"});
+  record.dtype = "float32";
+  record.device = "cpu";
+  record.threads = 1;
+  record.steps = 3;
+  record.step_ms = 8.5;
+  record.recorded_ms = 10;
+  record.recording_ms = 1;
+  record.ops_ms = 6;
+  record.outside_ms = 3;
+  record.roofline = {.gflops = 100, .gigabytes_per_second = 10};
+  record.ops = {{.kind = WorkKind::products,
+                 .op = "aten::mm",
+                 .part = "layer 1",
+                 .pass = StepPass::backward,
+                 .calls = 2,
+                 .ms = 4.5,
+                 .flops = 9e6,
+                 .bytes = 9e5,
+                 .roofline = 0.02},
+                {.kind = WorkKind::copies, .op = "aten::copy_", .calls = 1, .ms = 1},
+                {.kind = WorkKind::products, .op = "aten::mm", .part = "head", .ms = 0.5}};
+  record.machine = {.processor = "Xeon", .cores = 2, .memory_gib = 8, .gpu = ""};
+  record.software = {{"lra", "0.1.0"}};
+  return record;
 }
 
 /// A folder that is gone after the test.

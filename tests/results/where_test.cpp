@@ -1,47 +1,14 @@
 // Records of where a step's time goes, and their tables.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "results/where/record.h"
 #include "results/where/table.h"
 #include "tests/results/examples.h"
 
 namespace lra {
 namespace {
-
-// Ten milliseconds: six in ops, three outside, and one of the recording.
-Where example_where() {
-  Where record;
-  record.attention = {.name = "a", .label = "a", .options = json::object()};
-  record.length = 64;
-  record.batch = 2;
-  record.protocol = "p";
-  record.task = "t";
-  record.sets = json::array({"model.layers=1"});
-  record.dtype = "float32";
-  record.device = "cpu";
-  record.threads = 1;
-  record.steps = 3;
-  record.step_ms = 8.5;
-  record.recorded_ms = 10;
-  record.recording_ms = 1;
-  record.ops_ms = 6;
-  record.outside_ms = 3;
-  record.roofline = {.gflops = 100, .gigabytes_per_second = 10};
-  record.ops = {{.kind = WorkKind::products,
-                 .op = "aten::mm",
-                 .part = "layer 1",
-                 .pass = StepPass::backward,
-                 .calls = 2,
-                 .ms = 4.5,
-                 .flops = 9e6,
-                 .bytes = 9e5,
-                 .roofline = 0.02},
-                {.kind = WorkKind::copies, .op = "aten::copy_", .calls = 1, .ms = 1},
-                {.kind = WorkKind::products, .op = "aten::mm", .part = "head", .ms = 0.5}};
-  record.machine = {.processor = "Xeon", .cores = 2, .memory_gib = 8, .gpu = ""};
-  record.software = {{"lra", "0.1.0"}};
-  return record;
-}
 
 TEST(WhereRecord, ComesBackAsItWas) {
   const json written = make_where(example_where());
@@ -60,8 +27,16 @@ TEST(WhereRecord, RefusesWhatItIsNot) {
   EXPECT_THROW(parse_where(written), std::runtime_error);
   written["ops"][0]["kind"] = "rows";
   EXPECT_NO_THROW(parse_where(written));
-  written.erase("roofline");
-  EXPECT_THROW(parse_where(written), std::runtime_error);
+  const auto without = [&written](const char* field) {
+    json changed = written;
+    changed.erase(field);
+    return message_of([&] { parse_where(changed); });
+  };
+  for (const char* field : {"roofline", "ops", "step_ms", "steps", "task"})
+    EXPECT_EQ(without(field), fmt::format("field '{}' is missing", field));
+  written["ops"].erase(2);
+  EXPECT_EQ(message_of([&] { parse_where(written); }),
+            "field 'ops' adds up to 5.5 ms, but 'ops_ms' is 6");
 }
 
 TEST(WhereTables, AddUpByKindAndPart) {
@@ -79,6 +54,69 @@ TEST(WhereTables, AddUpByKindAndPart) {
   EXPECT_EQ(display_width(tables[0].rows[1].back()), 10u) << "a third of 30 columns";
   ASSERT_EQ(tables[1].rows.size(), 4u);
   EXPECT_EQ(without_bar(tables[1].rows[0]), (Row{"layer 1", "4.5", "50.0 %"}));
+}
+
+TEST(WhereTables, PutAttentionsBesideEachOther) {
+  Where slow = example_where("slow");
+  slow.step_ms = 20;
+  slow.outside_ms = 0;
+  slow.ops[1].part = "layer 10";
+  Where elsewhere = example_where("b");
+  elsewhere.machine.processor = "EPYC";
+  const std::vector<Where> records{slow, example_where(), elsewhere, example_where()};
+  const std::vector<Table> tables = where_group_tables(records);
+  ASSERT_EQ(tables.size(), 4u) << "machines are never mixed";
+  EXPECT_TRUE(tables[0].title.starts_with("Time of a step by kind of work: t N=64, batch 2, "));
+  EXPECT_TRUE(contains(tables[0].title, "EPYC"));
+  EXPECT_TRUE(tables[2].title.ends_with("Xeon, 2 cores, 8 GiB; model.layers=1")) << tables[2].title;
+  const auto headers = [](const Table& table) {
+    std::vector<std::string> names;
+    for (const Column& column : table.columns) names.push_back(column.header);
+    return names;
+  };
+  using Row = std::vector<std::string>;
+  EXPECT_EQ(headers(tables[2]), (Row{"attention", "step ms", "products", "copies", "in no op"}));
+  ASSERT_EQ(tables[2].rows.size(), 3u);
+  EXPECT_EQ(tables[2].rows[0],
+            (Row{"a", "8.5", "5 (55.6\u00a0%)", "1 (11.1\u00a0%)", "3 (33.3\u00a0%)"}));
+  EXPECT_EQ(tables[2].rows[1][0], "a (2)") << "measured again";
+  EXPECT_EQ(tables[2].rows[2],
+            (Row{"slow", "20.0", "5 (83.3\u00a0%)", "1 (16.7\u00a0%)", "0 (0.0\u00a0%)"}));
+  EXPECT_EQ(headers(tables[3]),
+            (Row{"attention", "step ms", "layer 1", "layer 10", "head", "no part", "in no op"}));
+  EXPECT_EQ(tables[3].rows[2][3], "1 (16.7\u00a0%)");
+  EXPECT_EQ(tables[3].rows[0][3], "–");
+}
+
+TEST(WhereTables, InDetailAreFollowedByTheOpsOfEachStep) {
+  const std::vector<Where> records{example_where(), example_where("b")};
+  const std::vector<Table> tables = where_detail_tables(records, 2);
+  ASSERT_EQ(tables.size(), 4u);
+  EXPECT_TRUE(tables[2].title.starts_with("Ops of a: t N=64, ")) << tables[2].title;
+  EXPECT_TRUE(tables[3].title.starts_with("Ops of b: t N=64, ")) << tables[3].title;
+  EXPECT_EQ(tables[3].rows, where_tables(records[1], 2)[2].rows);
+}
+
+TEST(WhereTables, InLongFormHoldEveryOp) {
+  const std::vector<Where> records{example_where()};
+  const Table table = where_long(records);
+  ASSERT_EQ(table.rows.size(), 4u);
+  const auto cell = [&table](size_t row, const std::string& column) {
+    const auto it = std::ranges::find(table.columns, column, &Column::header);
+    return it == table.columns.end() ? "no such column"
+                                     : table.rows[row].at(it - table.columns.begin());
+  };
+  for (const auto& row : table.rows) ASSERT_EQ(row.size(), table.columns.size());
+  EXPECT_EQ(cell(0, "op"), "aten::mm");
+  EXPECT_EQ(cell(0, "pass"), "backward");
+  EXPECT_EQ(cell(0, "share"), "0.5");
+  EXPECT_EQ(cell(0, "gflops"), "2");
+  EXPECT_EQ(cell(0, "gbps"), "0.2");
+  EXPECT_EQ(cell(0, "roofline_share"), "0.02");
+  EXPECT_EQ(cell(0, "sets"), "model.layers=1");
+  EXPECT_EQ(cell(1, "gflops"), "");
+  EXPECT_EQ(cell(3, "kind"), "in no op");
+  EXPECT_EQ(cell(3, "ms"), "3");
 }
 
 TEST(WhereTables, ShowRatesWhereTheyAreKnown) {

@@ -14,6 +14,7 @@
 #include "attention_variants/base/files.h"
 #include "lra/data/task.h"
 #include "results/records/profile.h"
+#include "results/where/record.h"
 #include "tests/harness/program.h"
 
 namespace lra {
@@ -89,6 +90,48 @@ TEST_F(ReportCommand, LeavesTheProbesOfASuiteOut) {
   // Who names the file itself means it.
   EXPECT_EQ(report("runs/probe.jsonl").status, 0);
   EXPECT_NE(read("out/memory_time.csv").find("7777"), std::string::npos);
+}
+
+Where a_where() {
+  Where record;
+  record.attention = {.name = "standard", .label = "standard", .options = json::object()};
+  record.length = record.batch = record.threads = record.steps = 1;
+  record.protocol = "lra-strict";
+  record.task = "listops";
+  record.dtype = "float32";
+  record.device = "cpu";
+  record.step_ms = 2;
+  record.recorded_ms = record.ops_ms = 3;
+  record.roofline = {.gflops = 1, .gigabytes_per_second = 1};
+  record.ops = {{.kind = WorkKind::products, .op = "aten::mm", .part = "head", .ms = 3}};
+  return record;
+}
+
+TEST_F(ReportCommand, ShowsWhereAStepsTimeGoes) {
+  write("runs/where.jsonl", make_where(a_where()).dump() + "\n");
+  const ProgramResult outcome = report("runs");
+  EXPECT_EQ(outcome.status, 0) << outcome.text();
+  EXPECT_NE(outcome.text().find("Time of a step by kind of work"), std::string::npos)
+      << outcome.text();
+  EXPECT_NE(read("out/where-1.gp").find("'standard: step 2 ms'"), std::string::npos);
+  EXPECT_NE(read("out/where.csv").find("aten::mm"), std::string::npos);
+  EXPECT_NE(read("out/report.html").find("<h2 id=\"where\">"), std::string::npos);
+  if (outcome.err.find("gnuplot is not installed") != std::string::npos) return;
+  EXPECT_EQ(outcome.err.find("exit status"), std::string::npos) << outcome.err;
+  EXPECT_NE(read("out/where-1.svg").find("standard: step 2 ms"), std::string::npos);
+  EXPECT_NE(read("out/report.html").find("alt=\"Self time of a step"), std::string::npos);
+}
+
+TEST_F(ReportCommand, SaysWhatARecordOfAStepLacks) {
+  json record = make_where(a_where());
+  record.erase("ops");
+  write("where.jsonl", record.dump() + "\n");
+  const ProgramResult outcome = report("where.jsonl");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_NE(outcome.text().find(in("where.jsonl") + ": line 1: field 'ops' is missing"),
+            std::string::npos)
+      << outcome.text();
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
 }
 
 TEST_F(ReportCommand, WritesPagesAndEventFiles) {
@@ -355,7 +398,7 @@ TEST_F(ReportCommand, SaysWhatItLookedForWhereThereIsNothing) {
   EXPECT_NE(
       outcome.text().find("nothing to report in " + in("runs") +
                           ": looked for result.json (lra.result/1) and *.jsonl (lra.profile/1, "
-                          "lra.fidelity/1)"),
+                          "lra.fidelity/1, lra.where/1)"),
       std::string::npos)
       << outcome.text();
   EXPECT_FALSE(fs::exists(folder_ / "out"));

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "results/where/record.h"
 #include "tests/harness/profile/profile_fixture.h"
 
 namespace lra::profile {
@@ -401,6 +402,14 @@ TEST_F(ProfileTest, RefusesWithOneLineThatHelps) {
   EXPECT_EQ(result.status, 1);
   EXPECT_NE(result.err.find("is not a profile of this program"), std::string::npos) << result.err;
   EXPECT_EQ(read_file(out_), "not a profile\n") << "a file of the user's is left alone";
+  Where step;
+  step.attention = {.name = "standard", .label = "standard"};
+  step.length = step.batch = step.steps = 1;
+  const std::string line = make_where(step).dump() + "\n";
+  write_file(out_, line);
+  EXPECT_NE(profile({"--lengths", "64", "--attentions", "standard"}).err.find("other records"),
+            std::string::npos);
+  EXPECT_EQ(read_file(out_), line);
 }
 
 }  // namespace

@@ -217,6 +217,23 @@ TEST(FindRecords, WalksFoldersAndReportsEachBadFileOnce) {
   EXPECT_EQ(records.bad[5].reason, "no such file or folder");
 }
 
+TEST(FindRecords, TakeWhereAStepsTimeGoes) {
+  const Folder folder;
+  const std::string line = make_where(example_where()).dump();
+  json short_of = make_where(example_where("b"));
+  short_of.erase("roofline");
+  const auto mixed = folder.write("a/w.jsonl", line + "\n" + short_of.dump() + "\n");
+  const Records records = find_records({folder.path()});
+  ASSERT_EQ(records.where.size(), 1u);
+  EXPECT_EQ(records.where[0].attention.label, "a");
+  EXPECT_EQ(records.where[0].path, mixed.string());
+  ASSERT_EQ(records.bad.size(), 1u);
+  EXPECT_EQ(records.bad[0].path, mixed.string());
+  EXPECT_EQ(records.bad[0].reason, "line 2: field 'roofline' is missing");
+  const Records named = find_records({mixed});
+  EXPECT_EQ(named.where.size(), 1u);
+}
+
 TEST(FindRecords, ANamedFileOfAnotherKindIsReported) {
   const Folder folder;
   const Records records = find_records(
@@ -225,7 +242,7 @@ TEST(FindRecords, ANamedFileOfAnotherKindIsReported) {
   ASSERT_EQ(records.bad.size(), 4u);
   EXPECT_EQ(records.bad[0].reason,
             "schema \"lra.other/1\" is not one that this program reads (lra.result/1, "
-            "lra.profile/1, lra.fidelity/1)");
+            "lra.profile/1, lra.fidelity/1, lra.where/1)");
   EXPECT_EQ(records.bad[1].reason, "should hold a JSON object, not an array");
   EXPECT_EQ(records.bad[2].reason, "holds no record");
   EXPECT_EQ(records.bad[3].reason, "line 1: field 'schema' is missing");

@@ -78,13 +78,20 @@ json a_fidelity() {
   return make_fidelity(f);
 }
 
-// One record of those three, read.
+json a_where() {
+  Where record = example_where("standard");
+  record.machine.gpu = "GPU";
+  return make_where(record);
+}
+
+// One record of those four, read.
 Records read(const json& record) {
   Records records;
   const auto schema = record.at("schema").get<std::string>();
   if (schema == kResultSchema) records.results = {parse_result(record)};
   if (schema == kProfileSchema) records.profiles = {parse_profile(record)};
   if (schema == kFidelitySchema) records.fidelity = {parse_fidelity(record)};
+  if (schema == kWhereSchema) records.where = {parse_where(record)};
   return records;
 }
 
@@ -175,7 +182,7 @@ void expect_harmless(const std::string& name, const std::string& text) {
 }
 
 TEST(HostileRecords, EveryTextStaysText) {
-  for (const json& sound : {a_result(), a_profile(), a_fidelity()}) {
+  for (const json& sound : {a_result(), a_profile(), a_fidelity(), a_where()}) {
     json record = sound;
     SCOPED_TRACE(sound.at("schema").get<std::string>());
     std::vector<std::string> replaced;
@@ -190,8 +197,10 @@ TEST(HostileRecords, EveryTextStaysText) {
       }
     });
     EXPECT_GE(replaced.size(), 9u);
+    const bool reasoned = sound.at("schema") != kWhereSchema;  // what has no status has no reason
     for (const char* name : {"name", "processor", "gpu", "dtype", "reason", "lra"})
-      EXPECT_EQ(std::ranges::count(replaced, name), 1) << name;
+      EXPECT_EQ(std::ranges::count(replaced, name), name == std::string("reason") ? reasoned : 1)
+          << name;
     for (const char* name : {"software", "config", "method"}) {
       if (record.contains(name)) record[name][kHostile] = {{kHostile, kHostile}};
     }
@@ -202,6 +211,7 @@ TEST(HostileRecords, EveryTextStaysText) {
     records.bad = {{kHostile, kHostile}};
     for (auto& result : records.results) result.path = kHostile;
     for (auto& profile : records.profiles) profile.path = kHostile;
+    for (auto& where : records.where) where.path = kHostile;
     const auto files = everything(records);
     for (const auto& [name, text] : files) expect_harmless(name, text);
     EXPECT_TRUE(contains(files.at("report.html"), "&lt;script&gt;alert(1)"));
@@ -211,7 +221,7 @@ TEST(HostileRecords, EveryTextStaysText) {
 TEST(HostileRecords, EveryNumberIsRefusedByItsNameOrReported) {
   const json absurd[] = {1e308,  -1e308,    1e149,     -1,         0,
                          1e-300, INT64_MAX, INT64_MIN, UINT64_MAX, nullptr};
-  for (const json& sound : {a_result(), a_profile(), a_fidelity()}) {
+  for (const json& sound : {a_result(), a_profile(), a_fidelity(), a_where()}) {
     json record = sound;
     int refused = 0, reported = 0;
     each_leaf(record, "", [&](json& leaf, const std::string& name) {

@@ -1,0 +1,36 @@
+// Which steps taken apart stand beside each other, and their time by kind of work and by part.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "results/where/record.h"
+
+namespace lra {
+
+/// What the time of a step that is in no op is called among kinds and parts.
+inline constexpr const char* kOutside = "in no op";
+
+/// Steps that may be compared: all but the attention in common, the machine too.
+struct WhereGroup {
+  std::string setting;  // "listops N=2048, batch 32, training, protocol lra-strict, float32, ..."
+  std::vector<std::pair<std::string, const Where*>> rows;  // by name, the shortest step first
+};
+
+/// In the order of their settings. An attention that was measured again is a row of its own,
+/// "nystrom (2)".
+std::vector<WhereGroup> where_groups(std::span<const Where> records);
+
+using WhereSums = std::map<std::string, double>;  // by name: ms of a step, kOutside among them
+
+/// The ops' own times, summed. An op of no part is in "no part".
+WhereSums sums_by_kind(const Where& record);
+WhereSums sums_by_part(const Where& record);
+
+/// Of the recorded step without what the recording took, a fraction.
+double share_of_step(double ms, const Where& record);
+
+}  // namespace lra
