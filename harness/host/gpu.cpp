@@ -9,18 +9,18 @@
 
 #include "attention_variants/base/error.h"
 #include "attention_variants/ops/cuda/device_table.h"
-#include "harness/host/self_command.h"
 
 namespace lra::host {
 
 std::string cuda_version() { return LRA_CUDA_VERSION; }
 
-void load_cuda(const char* driver) {
+bool load_cuda(const char* driver, const std::filesystem::path& file) {
   constexpr std::string_view kLibrary = LRA_TORCH_CUDA;  // "" for a LibTorch without CUDA
-  if (kLibrary.empty() || dlopen(driver, RTLD_LAZY | RTLD_LOCAL) == nullptr) return;
+  if (kLibrary.empty() || dlopen(driver, RTLD_LAZY | RTLD_LOCAL) == nullptr) return false;
   if (dlopen(kLibrary.data(), RTLD_LAZY | RTLD_GLOBAL) == nullptr)
     throw Error(std::string("LibTorch's CUDA part cannot be loaded: ") + dlerror());
-  ops::cuda::load_kernels(module_file(LRA_CUDA_KERNELS).c_str());
+  ops::cuda::load_kernels(module_file(LRA_CUDA_KERNELS, file).c_str());
+  return true;
 }
 
 BusOfDevice runtime_bus_of_device() {

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "harness/host/self_command.h"
+
 namespace lra::host {
 
 /// Whether this program was built for CUDA: the version of CUDA, or "off".
@@ -14,8 +16,11 @@ std::string cuda_version();
 
 /// Loads LibTorch's CUDA part and our own kernels where NVIDIA's driver is installed: it takes as
 /// long as all else of the start. Comes before all that asks LibTorch for CUDA, which remembers the
-/// first answer. Throws Error where there is a driver and they cannot be loaded.
-void load_cuda(const char* driver = "libcuda.so.1");
+/// first answer. `file` holds our code: the kernels lie beside it where it was carried elsewhere.
+/// False where there is no driver, or this build has no CUDA. Throws Error where there is a driver
+/// and they cannot be loaded.
+bool load_cuda(const char* driver = "libcuda.so.1",
+               const std::filesystem::path& file = self_command().file);
 
 /// cudaDeviceGetPCIBusId() of CUDA's runtime; 0 is success.
 using BusOfDevice = int (*)(char* bus, int length, int device);

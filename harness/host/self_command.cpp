@@ -38,10 +38,10 @@ const SelfCommand& self_command() { return current(); }
 
 void set_self_command(SelfCommand command) { current() = std::move(command); }
 
-fs::path module_file(const fs::path& built) {
+fs::path module_file(const fs::path& built, const fs::path& file) {
   std::error_code error;  // then it is not there
   if (fs::exists(built, error)) return built;
-  const fs::path beside = fs::canonical(current().file).parent_path() / built.filename();
+  const fs::path beside = fs::canonical(file).parent_path() / built.filename();
   return fs::exists(beside, error) ? beside : built;
 }
 

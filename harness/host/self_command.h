@@ -20,8 +20,9 @@ const SelfCommand& self_command();
 void set_self_command(SelfCommand command);
 
 /// A module of this program, which was built at `built`: there, or, where the program was carried
-/// elsewhere, beside its file.
-std::filesystem::path module_file(const std::filesystem::path& built);
+/// elsewhere, beside `file`.
+std::filesystem::path module_file(const std::filesystem::path& built,
+                                  const std::filesystem::path& file = self_command().file);
 
 /// Goes on as `python3 -m lra` with the same arguments: by LRA_PYTHON, or the Python that LibTorch
 /// came with. The environment keeps argv[0], by which messages call this program, as LRA_CALLED,

@@ -6,6 +6,7 @@
 
 #include "attention_variants/base/error.h"
 #include "harness/commands/program.h"
+#include "harness/host/gpu.h"
 #include "harness/host/self_command.h"
 #include "harness/python/bindings.h"
 #include "harness/python/python_modules.h"
@@ -25,6 +26,11 @@ int run(std::vector<std::string> words, const std::string& program,
   argv.push_back(nullptr);
   const py::gil_scoped_release unlocked;
   return lra::run_program(static_cast<int>(words.size()), argv.data());
+}
+
+// Our CUDA kernels, for attentions of the package; `file` is this module. Whether they are there.
+bool load_cuda(const std::string& file, const std::string& driver) {
+  return lra::host::load_cuda(driver.c_str(), file);
 }
 
 // UsageError before Error, whose child it is: translators are asked in the reverse order.
@@ -49,6 +55,7 @@ PYBIND11_MODULE(_lra, module) {
   module.attr("torch_version") = LRA_TORCH_VERSION;
   module.attr("version") = LRA_VERSION;
   module.def("run", &run, py::arg("words"), py::arg("program"), py::arg("start"), py::arg("file"));
+  module.def("load_cuda", &load_cuda, py::arg("file"), py::arg("driver") = "libcuda.so.1");
   bind_errors(module);
   lra::python::bind_attentions(module);
   lra::python::bind_data(module);

@@ -23,13 +23,17 @@ PROGRAM = [sys.executable, "-m", "lra"]
 NAMES = ["standard", "linformer", "performer", "reformer", "nystrom[num_landmarks=8]"]
 
 
-def program(*words):
+def started(command):
     paths = [os.path.dirname(os.path.dirname(lra.__file__)), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    done = subprocess.run([*PROGRAM, *words], capture_output=True, text=True, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode != 0:
         raise AssertionError(done.stderr)
     return done.stdout
+
+
+def program(*words):
+    return started([*PROGRAM, *words])
 
 
 def inputs(batch=2, length=24, dim=16):
@@ -327,6 +331,23 @@ class Runs(unittest.TestCase):
 class Program(unittest.TestCase):
     def test_is_the_command_line(self):
         self.assertTrue(program("--version").startswith(f"lra {lra.__version__} "))
+
+    def test_the_kernels_of_gpus_come_with_the_package(self):
+        if "cuda off" in program("--version"):
+            self.skipTest("built without CUDA")
+        # A library that is there stands in for the driver, in a process of its own: it stays.
+        code = """if True:
+            import lra._native
+            from lra import _lra
+
+            def loaded():
+                return "lra_cuda.so" in open("/proc/self/maps").read()
+
+            print(_lra.load_cuda(_lra.__file__, "libnothing-of-this-name.so.1"), end=" ")
+            print(loaded() == _lra.load_cuda(_lra.__file__), end=" ")
+            print(_lra.load_cuda(_lra.__file__, "libm.so.6"), loaded())
+        """
+        self.assertEqual(started([sys.executable, "-c", code]), "False True True True\n")
 
 
 if __name__ == "__main__":

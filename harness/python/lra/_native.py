@@ -7,6 +7,9 @@ from torch import nn
 
 from lra import _lra
 
+# On GPUs attentions run these kernels; without a driver there is nothing to load.
+_lra.load_cuda(_lra.__file__)
+
 
 class NativeModule(nn.Module):
     """Registers the tensors of a C++ module under their paths: they are the same tensors."""
