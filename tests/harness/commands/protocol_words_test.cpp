@@ -147,9 +147,11 @@ TEST(ProtocolFile, WhatShowPrintsIsAProtocol) {
     const std::string task = load_protocol(name).tasks.items().begin().key();
     for (const char* attention : {"standard", "sinkhorn"}) {
       const auto config = [&](const std::string& protocol) {
-        return words_of({"protocol", "show", protocol, "--task", task, "--attention", attention});
+        return make_config(load_protocol(protocol), task, parse_attention(attention), {}, 0,
+                           "float32")
+            .to_json();
       };
-      EXPECT_EQ(config(path), config(name)) << name;
+      EXPECT_EQ(config(path), config(name)) << name << " " << attention;
     }
     write_file(path, words_of({"protocol", "show", name, "--task", task}));
     EXPECT_EQ(run_program({"protocol", "show", path}).status, 0) << "one task of it, too";
