@@ -10,6 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 
 #include "attention_variants/base/json_fault.h"
 #include "attention_variants/base/text.h"
@@ -54,26 +55,15 @@ Known take(const json& record, const std::string& path, Records& records) {
   if (it == record.end()) return Known::kNoSchema;
   if (!it->is_string()) fail("field 'schema' should be a string, not " + abbreviated(*it));
   const auto schema = it->get<std::string>();
-  if (schema.rfind("lra.result/", 0) == 0) {
-    records.results.push_back(parse_result(record));
-    records.results.back().path = path;
+  const auto add = [&](auto& all, auto parsed) {
+    parsed.path = path;
+    all.push_back(std::move(parsed));
     return Known::kYes;
-  }
-  if (schema.rfind("lra.profile/", 0) == 0) {
-    records.profiles.push_back(parse_profile(record));
-    records.profiles.back().path = path;
-    return Known::kYes;
-  }
-  if (schema.rfind("lra.fidelity/", 0) == 0) {
-    records.fidelity.push_back(parse_fidelity(record));
-    records.fidelity.back().path = path;
-    return Known::kYes;
-  }
-  if (schema.rfind("lra.where/", 0) == 0) {
-    records.where.push_back(parse_where(record));
-    records.where.back().path = path;
-    return Known::kYes;
-  }
+  };
+  if (schema.starts_with("lra.result/")) return add(records.results, parse_result(record));
+  if (schema.starts_with("lra.profile/")) return add(records.profiles, parse_profile(record));
+  if (schema.starts_with("lra.fidelity/")) return add(records.fidelity, parse_fidelity(record));
+  if (schema.starts_with("lra.where/")) return add(records.where, parse_where(record));
   return Known::kOtherSchema;
 }
 
