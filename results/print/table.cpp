@@ -227,6 +227,10 @@ std::string short_number(double value) {
                       : fmt::format("{:.3g}", value);
 }
 
+std::string exact_number(const std::optional<double>& value) {
+  return value ? fmt::format("{}", *value) : "";
+}
+
 std::string to_csv(const Table& table) {
   std::string result;
   for (size_t c = 0; c < table.columns.size(); ++c)

@@ -3,6 +3,7 @@
 // more than look odd.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -55,6 +56,9 @@ std::string to_csv(const Table& table);
 
 /// Three significant digits, without an exponent where that is short: 0.731, 12.3, 1234, 1.20e-09.
 std::string short_number(double value);
+
+/// All digits, for other programs; "" where there is none.
+std::string exact_number(const std::optional<double>& value);
 
 /// Any bytes as one line of valid UTF-8: line breaks and tabs become spaces, control characters and
 /// marks that reorder text '?'.

@@ -13,9 +13,6 @@
 namespace lra {
 namespace {
 
-std::string number_text(const std::optional<double>& value) {
-  return value ? fmt::format("{}", *value) : "";
-}
 std::string integer_text(const std::optional<int64_t>& value) {
   return value ? fmt::format("{}", *value) : "";
 }
@@ -178,7 +175,7 @@ LongCells origin_cells(const Result& r) {
   if (!r.pretrained) return {r.metric, "", "", "", ""};
   const PretrainingRecord& p = *r.pretrained;
   return {r.metric, p.objective, integer_text(p.total_steps), integer_text(p.total_samples),
-          number_text(p.total_seconds)};
+          exact_number(p.total_seconds)};
 }
 
 }  // namespace
@@ -231,14 +228,15 @@ Table results_long(std::span<const Result> results) {
                   to_string(r.status),
                   r.reason};
     append(row, test_cells(r.test));
-    append(row, {r.dev ? fmt::format("{}", r.dev->accuracy) : "", integer_text(r.best_step),
-                 integer_text(r.steps), integer_text(r.parameters), number_text(r.training.seconds),
-                 number_text(r.training.steps_per_second),
-                 number_text(r.training.tokens_per_second), number_text(r.training.peak_memory_mib),
-                 r.data.source, r.data.synthetic ? "true" : "false", r.data.fingerprint,
-                 number_text(r.data.majority), number_text(r.data.dev_majority),
-                 integer_text(r.left_majority_at), machine_setting_text(r),
-                 r.contract ? r.contract->count() : "", r.contract ? r.contract->failures() : ""});
+    append(row,
+           {r.dev ? fmt::format("{}", r.dev->accuracy) : "", integer_text(r.best_step),
+            integer_text(r.steps), integer_text(r.parameters), exact_number(r.training.seconds),
+            exact_number(r.training.steps_per_second), exact_number(r.training.tokens_per_second),
+            exact_number(r.training.peak_memory_mib), r.data.source,
+            r.data.synthetic ? "true" : "false", r.data.fingerprint, exact_number(r.data.majority),
+            exact_number(r.data.dev_majority), integer_text(r.left_majority_at),
+            machine_setting_text(r), r.contract ? r.contract->count() : "",
+            r.contract ? r.contract->failures() : ""});
     append(row, origin_cells(r));
     append(row, {r.path, r.regime});
     table.rows.push_back(std::move(row));

@@ -53,10 +53,6 @@ constexpr const char* kColumns[] = {"source",
 
 using LongRow = std::map<std::string, std::string>;
 
-std::string plain_number(const std::optional<double>& value) {
-  return value ? fmt::format("{}", *value) : "";
-}
-
 std::string integer(int64_t value) { return fmt::format("{}", value); }
 
 std::vector<std::string> sets_of(const Profile& p) {
@@ -87,28 +83,28 @@ LongRow measured_row(const Profile& p) {
                  {"memory_unit", "MiB"},
                  {"time_unit", to_string(TimeUnit::milliseconds)},
                  {"noisy", p.noisy},
-                 {"flops", plain_number(p.flops)},
-                 {"least_bytes", plain_number(p.least_bytes)},
+                 {"flops", exact_number(p.flops)},
+                 {"least_bytes", exact_number(p.least_bytes)},
                  {"path", p.path}};
   if (p.memory) {
-    row["peak_memory"] = plain_number(p.memory->peak);
-    row["analytic_memory"] = plain_number(p.memory->analytic);
-    row["parameters_memory"] = plain_number(p.memory->parameters);
-    row["optimizer_memory"] = plain_number(p.memory->optimizer);
-    row["process_peak"] = plain_number(p.memory->process_peak);
+    row["peak_memory"] = exact_number(p.memory->peak);
+    row["analytic_memory"] = exact_number(p.memory->analytic);
+    row["parameters_memory"] = exact_number(p.memory->parameters);
+    row["optimizer_memory"] = exact_number(p.memory->optimizer);
+    row["process_peak"] = exact_number(p.memory->process_peak);
   }
   if (p.time) {
-    row["time"] = plain_number(p.time->median);
+    row["time"] = exact_number(p.time->median);
     if (p.time->ci95) {
-      row["time_ci95_low"] = plain_number(p.time->ci95->low);
-      row["time_ci95_high"] = plain_number(p.time->ci95->high);
+      row["time_ci95_low"] = exact_number(p.time->ci95->low);
+      row["time_ci95_high"] = exact_number(p.time->ci95->high);
     }
     row["samples"] = integer(static_cast<int64_t>(p.time->samples.size()));
     row["passes"] = integer(static_cast<int64_t>(p.time->passes.size()));
   }
   if (p.roofline) {
-    row["roofline_gflops"] = plain_number(p.roofline->gflops);
-    row["roofline_gbps"] = plain_number(p.roofline->gigabytes_per_second);
+    row["roofline_gflops"] = exact_number(p.roofline->gflops);
+    row["roofline_gbps"] = exact_number(p.roofline->gigabytes_per_second);
   }
   return row;
 }
@@ -126,9 +122,9 @@ LongRow published_row(const Published& reference, const PublishedCost::Row& from
           {"machine", cost.machine},
           {"length", integer(cost.lengths[i])},
           {"status", to_string(Status::ok)},
-          {"peak_memory", plain_number(from.memory[i])},
+          {"peak_memory", exact_number(from.memory[i])},
           {"memory_unit", cost.memory_unit},
-          {"time", plain_number(from.time[i])},
+          {"time", exact_number(from.time[i])},
           {"time_unit", to_string(cost.time_unit)}};
 }
 

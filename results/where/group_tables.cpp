@@ -76,13 +76,9 @@ std::vector<Table> group_tables(const WhereGroup& group) {
           group_table("Time of a step by part", group, parts, sums_by_part)};
 }
 
-std::string where_number(const std::optional<double>& value) {
-  return value ? fmt::format("{}", *value) : "";
-}
-
 // Work a second in units of 10^9; "" where it is not known.
 std::string where_rate(const std::optional<double>& work, double ms) {
-  return work && ms > 0 ? where_number(*work / ms / 1e6) : "";
+  return work && ms > 0 ? exact_number(*work / ms / 1e6) : "";
 }
 
 void append_long(const Where& record, Table& table) {
@@ -100,21 +96,21 @@ void append_long(const Where& record, Table& table) {
                           record.device,
                           fmt::format("{}", record.threads),
                           machine_text(record.machine),
-                          where_number(record.step_ms),
+                          exact_number(record.step_ms),
                           kind,
                           op.op,
                           op.part,
                           pass,
-                          where_number(op.calls),
-                          where_number(op.ms),
-                          where_number(share_of_step(op.ms, record)),
-                          where_number(op.flops),
-                          where_number(op.bytes),
+                          exact_number(op.calls),
+                          exact_number(op.ms),
+                          exact_number(share_of_step(op.ms, record)),
+                          exact_number(op.flops),
+                          exact_number(op.bytes),
                           where_rate(op.flops, op.ms),
                           where_rate(op.bytes, op.ms),
-                          where_number(op.roofline),
-                          where_number(record.roofline.gflops),
-                          where_number(record.roofline.gigabytes_per_second),
+                          exact_number(op.roofline),
+                          exact_number(record.roofline.gflops),
+                          exact_number(record.roofline.gigabytes_per_second),
                           record.path});
   };
   for (const WhereOp& op : record.ops) add(to_string(op.kind), op, to_string(op.pass));
