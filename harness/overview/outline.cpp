@@ -7,32 +7,17 @@
 
 #include "lra/config/choices.h"
 #include "results/print/table.h"
+#include "results/print/terminal.h"
 
 namespace lra {
 
 std::string hanging(const std::string& first, const std::string& text) {
   constexpr size_t kColumns = 100;
-  const std::string indent(display_width(first), ' ');
-  std::string result, line = first;
-  size_t width = indent.size();
-  bool empty = true;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    begin = end + 1;
-    const size_t wide = display_width(word);
-    if (!empty && width + 1 + wide > kColumns) {
-      result += line + "\n";
-      line = indent;
-      width = indent.size();
-      empty = true;
-    }
-    if (!empty) line += " ";
-    width += wide + (empty ? 0 : 1);
-    line += word;
-    empty = false;
-  }
-  return result + line + "\n";
+  const size_t width = std::min(display_width(first), kColumns);
+  std::string result;
+  for (const std::string& line : wrapped(text, kColumns - width))
+    result += (result.empty() ? first : std::string(width, ' ')) + line + "\n";
+  return result;
 }
 
 void Outline::join_tasks() {

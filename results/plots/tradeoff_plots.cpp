@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 
 #include "results/analysis/accuracy_cells.h"
 #include "results/plots/plots.h"
 #include "results/plots/recipe_title_lines.h"
+#include "results/print/terminal.h"
 #include "results/statistics/statistics.h"
 
 namespace lra {
@@ -107,16 +107,9 @@ Plot tradeoff_plot(const std::string& name, const char* cost_title, std::vector<
 std::vector<std::string> recipe_title_lines(const std::string& what, const RecipeGroup& group,
                                             const std::string& task) {
   constexpr size_t kLetters = 84;
-  std::vector<std::string> lines{what, ""};
-  std::istringstream words(recipe_text(group, {task}));
-  for (std::string word; words >> word;) {
-    std::string& line = lines.back();
-    if (!line.empty() && line.size() + word.size() > kLetters) {
-      lines.push_back(word);
-    } else {
-      line += (line.empty() ? "" : " ") + word;
-    }
-  }
+  std::vector<std::string> lines{what};
+  for (std::string& line : wrapped(recipe_text(group, {task}), kLetters))
+    lines.push_back(std::move(line));
   return lines;
 }
 
