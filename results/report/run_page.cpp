@@ -46,7 +46,7 @@ std::string contract_text(const std::optional<ContractRecord>& contract) {
 }
 
 std::string left_text(const Result& r) {
-  return r.data.dev_majority && !r.left_majority_at ? "never" : number(r.left_majority_at);
+  return r.never_left_majority() ? "never" : number(r.left_majority_at);
 }
 
 // "objective masked: 2000 steps, 64000 samples, 812 s; both: 7000, 224000, 3012 s"
