@@ -70,4 +70,8 @@ json value_from_text(const std::string& text) {
   return value.is_discarded() ? json(text) : value;
 }
 
+std::string text_from_value(const json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
 }  // namespace lra

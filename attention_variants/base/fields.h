@@ -158,4 +158,7 @@ json write_fields(T value) {
 /// word as a string.
 json value_from_text(const std::string& text);
 
+/// Its inverse: a string without quotes, else JSON.
+std::string text_from_value(const json& value);
+
 }  // namespace lra

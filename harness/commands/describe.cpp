@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "attention_variants/base/fields.h"
 #include "attention_variants/registry.h"
 #include "embedded_meanings.h"
 #include "harness/commands/commands.h"
@@ -43,17 +44,13 @@ std::string accepted(Read read) {
   return "";
 }
 
-std::string text_of(const json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
 // The attention's name with an option in brackets that is not as by default, where an easy one is.
 std::string example_of(const AttentionEntry& entry) {
   const AttentionInfo& info = entry.info;
   const std::string key = !info.budget.empty() ? info.budget : entry.option_names.front();
   const json& now = entry.default_options.at(key);
   const json other = now.is_number_integer() && now > 1 ? json(now.get<int64_t>() / 2) : now;
-  return fmt::format("{}[{}={}]", info.name, key, text_of(other));
+  return fmt::format("{}[{}={}]", info.name, key, text_from_value(other));
 }
 
 // "training.steps" -> {"training": {"steps": value}}
@@ -90,8 +87,8 @@ std::vector<std::string> setting_keys(const std::string& wanted) {
 
 std::string value_of(const json& settings, const std::string& key) {
   const size_t dot = key.find('.');
-  return text_of(dot == key.npos ? settings.at(key)
-                                 : settings.at(key.substr(0, dot)).at(key.substr(dot + 1)));
+  return text_from_value(dot == key.npos ? settings.at(key)
+                                         : settings.at(key.substr(0, dot)).at(key.substr(dot + 1)));
 }
 
 // The default one, or the first that knows the task.
@@ -151,7 +148,7 @@ void print_attention(const std::string& name) {
     table.rows.push_back({option, option_meaning(name, option), accepted([&](const json& wrong) {
                             entry.effective_options({{option, wrong}});
                           }),
-                          text_of(entry.default_options.at(option))});
+                          text_from_value(entry.default_options.at(option))});
   }
   print_table(table);
   fmt::print("\nExample: {}\n", example_of(entry));

@@ -1,6 +1,7 @@
 // lra list attentions|tasks|protocols, and lra protocol show|diff.
 #include <fmt/format.h>
 
+#include "attention_variants/base/fields.h"
 #include "harness/commands/commands.h"
 #include "harness/commands/describe.h"
 #include "harness/host/runtime.h"
@@ -57,8 +58,7 @@ void print_item(const json& item, const std::string& above = "") {
   fmt::print("{}\n", item["name"].get<std::string>());
   for (const auto& [key, value] : item.items()) {
     if (key == "name" || key == above) continue;
-    print_indented(fmt::format("  {:<12} ", key),
-                   value.is_string() ? value.get<std::string>() : value.dump());
+    print_indented(fmt::format("  {:<12} ", key), text_from_value(value));
   }
 }
 

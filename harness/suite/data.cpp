@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "attention_variants/base/fields.h"
 #include "attention_variants/base/file_errors.h"
 #include "harness/host/folder_lock.h"
 #include "harness/host/progress.h"
@@ -63,10 +64,8 @@ void check_sources(const std::vector<std::string>& names, const DataSources& fro
 // As lra data prepare has them: " --set colours=rgb".
 std::string settings_words(const json& settings) {
   std::string words;
-  for (const auto& [key, value] : settings.items()) {
-    words += fmt::format(" --set {}={}", key,
-                         value.is_string() ? value.get<std::string>() : value.dump());
-  }
+  for (const auto& [key, value] : settings.items())
+    words += fmt::format(" --set {}={}", key, text_from_value(value));
   return words;
 }
 

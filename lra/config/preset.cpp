@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "attention_variants/base/fields.h"
 #include "embedded_presets.h"
 #include "lra/config/embedded.h"
 #include "lra/config/protocol.h"
@@ -48,8 +49,7 @@ std::vector<int64_t> Preset::length_list() const { return lengths.get<std::vecto
 std::vector<std::string> Preset::set_words() const {
   std::vector<std::string> words;
   for (const auto& [key, value] : set.items())
-    words.push_back(
-        fmt::format("{}={}", key, value.is_string() ? value.get<std::string>() : value.dump()));
+    words.push_back(fmt::format("{}={}", key, text_from_value(value)));
   return words;
 }
 

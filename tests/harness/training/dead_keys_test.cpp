@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "attention_variants/base/fields.h"
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/random.h"
 #include "harness/training/run_folder.h"
@@ -276,8 +277,7 @@ class DeadKeysTrap : public testing::TestWithParam<std::string> {
     return std::ranges::any_of(other_values(key, now), [&](const json& other) {
       if (other == now) return false;
       Toy changed = toy;
-      changed.sets.push_back(key + "=" +
-                             (other.is_string() ? other.get<std::string>() : other.dump()));
+      changed.sets.push_back(key + "=" + text_from_value(other));
       return has_effect(protocol, toy, changed);
     });
   }

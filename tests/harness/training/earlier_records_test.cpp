@@ -2,6 +2,7 @@
 // they resume, and share tables. A key that lra/config/earlier lacks fails here.
 #include <gtest/gtest.h>
 
+#include "attention_variants/base/fields.h"
 #include "attention_variants/base/files.h"
 #include "harness/training/run_folder.h"
 #include "results/analysis/recipes.h"
@@ -33,7 +34,7 @@ std::vector<std::string> sets_of(const json& saved) {
   std::vector<std::string> sets;
   for (const std::string key : saved.at("overridden")) {
     const json& value = saved.at(dotted_pointer(key));
-    sets.push_back(key + "=" + (value.is_string() ? value.get<std::string>() : value.dump()));
+    sets.push_back(key + "=" + text_from_value(value));
   }
   return sets;
 }
