@@ -20,12 +20,14 @@ struct SoftmaxAttentionShape {
   int64_t element_size = 4;
   bool key_mask = true;  // whether there is one
   SoftmaxAttentionOptions options = {};
+  int64_t reach = 0;  // R of a bias for each distance; 0 = there is none
 };
 
 /// softmax(q kᵀ / √d) v: q [B,H,M,d], k [B,H,N,d], v [B,H,N,e] -> [B,H,M,e] in the type of q. Rows
 /// that `queries` leaves out are zero, and so are all rows of a sample without any key. The weights
 /// that a dropout drops are zero and the others scaled; on a CPU the same are dropped by all
 /// implementations. The own kernel is differentiable once.
+/// With a distance_bias the softmax is of q kᵀ / √d + b, b_ij = distance_bias[j - i + R - 1].
 struct SoftmaxAttentionCall {
   using Result = torch::Tensor;
   using Shape = SoftmaxAttentionShape;
@@ -33,6 +35,8 @@ struct SoftmaxAttentionCall {
   torch::Tensor keys;     // [B,N] bool, true = seen; undefined = all
   torch::Tensor queries;  // [B,M] bool; undefined = all
   SoftmaxAttentionOptions options = {};
+  /// [2R-1] in the type of q, R at least M and N, finite; undefined = none.
+  torch::Tensor distance_bias = {};
 
   Shape shape() const {
     return {.rows = q.size(0) * q.size(1),
@@ -42,7 +46,8 @@ struct SoftmaxAttentionCall {
             .values = v.size(3),
             .element_size = q.element_size(),
             .key_mask = keys.defined(),
-            .options = options};
+            .options = options,
+            .reach = distance_bias.defined() ? (distance_bias.size(0) + 1) / 2 : 0};
   }
 };
 

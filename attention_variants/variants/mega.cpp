@@ -11,6 +11,7 @@
 
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/long_convolution.h"
+#include "attention_variants/ops/softmax_attention.h"
 #include "attention_variants/registry.h"
 #include "attention_variants/sequence_mixer.h"
 
@@ -146,19 +147,35 @@ class MegaAttention : public SequenceMixer {
                   chunk = options_.chunk == 0 ? length : std::min(options_.chunk, length),
                   chunks = (length + chunk - 1) / chunk, missing = chunks * chunk - length;
     const auto cut = [&](const torch::Tensor& x) {
-      return at::constant_pad_nd(x, {0, 0, 0, missing}).view({batch, chunks, chunk, -1});
+      return (missing == 0 ? x : at::constant_pad_nd(x, {0, 0, 0, missing}))
+          .reshape({batch * chunks, 1, chunk, -1});
     };
     const auto form = [&](int64_t i) {
       return cut(shared * scale_[i].to(shared.scalar_type()) + shift_[i].to(shared.scalar_type()));
     };
-    const torch::Tensor keys =
-        at::constant_pad_nd(mask, {0, missing}).view({batch, chunks, 1, chunk});
-    const torch::Tensor hidden =
-        torch::matmul(weights(torch::matmul(form(0), form(1).transpose(2, 3)), keys), cut(values));
-    return hidden.view({batch, chunks * chunk, -1}).narrow(1, 0, length);
+    const torch::Tensor keys = (missing == 0 ? mask : at::constant_pad_nd(mask, {0, missing}))
+                                   .reshape({batch * chunks, chunk});
+    const torch::Tensor read = attended(form(0), form(1), cut(values), keys);
+    return read.reshape({batch, chunks * chunk, -1}).narrow(1, 0, length);
   }
 
-  // scores [B,C,c,c] of queries and keys, which are real where `keys` [B,C,1,c] is.
+  // q, k [C,1,c,z], v [C,1,c,E], keys [C,c]: of C chunks of c positions.
+  torch::Tensor attended(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                         const torch::Tensor& keys) const {
+    if (options_.attention != MegaWeights::softmax)
+      return torch::matmul(weights(torch::matmul(q, k.transpose(2, 3)), keys), v);
+    torch::Tensor bias = distance_bias_.to(q.scalar_type());
+    if (context_.causal) {
+      // So far below any score that nothing ahead has weight, and finite for what sees nothing.
+      bias = torch::cat(
+          {bias.narrow(0, 0, reach()), torch::full({reach() - 1}, -1e30, bias.options())});
+    }
+    return ops::softmax_attention(
+        context_.kernels,
+        {.q = q, .k = k, .v = v, .keys = keys, .queries = keys, .distance_bias = bias});
+  }
+
+  // Of scores [C,1,c,c] of queries and keys, which are real where `keys` [C,c] is; no softmax.
   torch::Tensor weights(const torch::Tensor& scores, const torch::Tensor& keys) const {
     const int64_t chunk = scores.size(3);
     const torch::Tensor places = torch::arange(chunk, keys.options().dtype(torch::kLong)),
@@ -166,15 +183,9 @@ class MegaAttention : public SequenceMixer {
     const torch::Tensor bias = distance_bias_.to(scores.scalar_type())
                                    .index_select(0, (distance + (reach() - 1)).flatten())
                                    .view({chunk, chunk});
-    torch::Tensor seen = keys;
+    torch::Tensor seen = keys.view({-1, 1, 1, chunk});
     if (context_.causal) seen = seen.logical_and(distance.le(0));
     const torch::Tensor hidden = seen.logical_not();
-    if (options_.attention == MegaWeights::softmax) {
-      // A row that sees nothing would be NaN: its weights are equal, and dropped.
-      const torch::Tensor logits =
-          (scores / std::sqrt(static_cast<double>(options_.z)) + bias).masked_fill(hidden, -1e30);
-      return torch::softmax(logits, -1).masked_fill(hidden, 0);
-    }
     const torch::Tensor count = seen.sum(-1, /*keepdim=*/true).clamp_min(1);
     const torch::Tensor logits = scores / count + bias;
     const torch::Tensor found =

@@ -13,14 +13,14 @@ static_assert(kQueryTile == kWeightDropoutTile);
 
 int64_t query_tiles(int64_t queries) { return (queries + kQueryTile - 1) / kQueryTile; }
 
-// q, k, v, keys [B,N] and queries [B,M], both without elements where there is none; the softmaxes'
-// statistics [B,H,2,M].
+// q, k, v, keys [B,N], queries [B,M] and the biases of query minus key [2R-1], each of these
+// without elements where there is none; the softmaxes' statistics [B,H,2,M].
 class SoftmaxOp : public HeadOp {
  public:
   struct Options {
     DropoutMask dropout;
   };
-  static constexpr size_t kInputs = 5, kHeadInputs = 3, kKept = 5;
+  static constexpr size_t kInputs = 6, kHeadInputs = 3, kKept = 6;
   static constexpr bool kReadsOut = true;
 
   SoftmaxOp(const HeadTensors& tensors, const Options& options)
@@ -54,15 +54,32 @@ class SoftmaxOp : public HeadOp {
 
   void backward(int64_t item, const torch::Tensor& grad_out,
                 const torch::autograd::variable_list& gradients, Arena& arena) const {
-    softmax_backward(shape_, inputs(item), rows(tensors_.out, item), stats(item),
-                     head(grad_out, item),
+    SoftmaxInputs in = inputs(item);
+    if (gradients[5].defined()) in.bias.gradient = gradients[5][item].mutable_data_ptr<float>();
+    softmax_backward(shape_, in, rows(tensors_.out, item), stats(item), head(grad_out, item),
                      {.q = rows(gradients[0], item),
                       .k = rows(gradients[1], item),
                       .v = rows(gradients[2], item)},
                      arena);
   }
 
+  void allocate_gradients(torch::autograd::variable_list& gradients) const {
+    const torch::Tensor& bias = tensors_.in[5];
+    if (bias.numel() > 0)  // of each head its own
+      gradients[5] = torch::zeros({batch_ * heads_, bias.size(0)}, bias.options());
+  }
+
+  void finish(torch::autograd::variable_list& gradients) const {
+    if (gradients[5].defined()) gradients[5] = gradients[5].sum(0);
+  }
+
  private:
+  LeadBias bias() const {
+    const torch::Tensor& of = tensors_.in[5];
+    if (of.numel() == 0) return {};
+    return {.values = of.const_data_ptr<float>(), .zero = of.size(0) / 2};
+  }
+
   SoftmaxInputs inputs(int64_t item) const {
     return {
         .q = input(0, item),
@@ -73,7 +90,8 @@ class SoftmaxOp : public HeadOp {
         // Every tile of queries has a block for each key.
         .dropout = {.seed = dropout_.seed,
                     .threshold = dropout_.threshold,
-                    .first_block = dropout_.first / kDropoutBlock + item * tiles_ * shape_.keys}};
+                    .first_block = dropout_.first / kDropoutBlock + item * tiles_ * shape_.keys},
+        .bias = bias()};
   }
 
   SoftmaxStats stats(int64_t item) const { return softmax_stats(tensors_.state[0], item); }
@@ -88,13 +106,15 @@ class SoftmaxOp : public HeadOp {
 bool takes(const Place& place, const SoftmaxAttentionShape&) { return is_cpu_float(place); }
 
 torch::Tensor run(const SoftmaxAttentionCall& call) {
-  const torch::Tensor none = torch::empty({0}, call.q.options().dtype(torch::kBool));
+  const torch::Tensor none = torch::empty({0}, call.q.options().dtype(torch::kBool)),
+                      no_bias = torch::empty({0}, call.q.options());
   const auto [dropout, training, per_sample] = call.options;
   const int64_t blocks =
       call.q.size(0) * call.q.size(1) * query_tiles(call.q.size(2)) * call.k.size(2);
   return HeadFunction<SoftmaxOp>::call(
       {call.q, call.k, call.v, call.keys.defined() ? call.keys : none,
-       call.queries.defined() ? call.queries : none},
+       call.queries.defined() ? call.queries : none,
+       call.distance_bias.defined() ? call.distance_bias.flip(0) : no_bias},
       {.dropout =
            make_dropout_mask(dropout, training, blocks * kDropoutBlock, DropoutBits::drawn_anew)});
 }
@@ -105,7 +125,8 @@ int64_t bytes(const SoftmaxAttentionShape& given) {
   const int64_t forward = given.rows * given.queries * (given.values + 2);
   // Training: the gradients of q, k and v too; the scratch is the output's no more.
   const int64_t gradients =
-      given.rows * (given.queries * given.depth + given.keys * (given.depth + given.values));
+      given.rows *
+      (given.queries * given.depth + given.keys * (given.depth + given.values) + 2 * given.reach);
   return (forward + (given.options.training ? gradients : 0)) *
              static_cast<int64_t>(sizeof(float)) +
          scratch_bytes(given.rows * query_tiles(given.queries),

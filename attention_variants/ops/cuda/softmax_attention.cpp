@@ -54,7 +54,7 @@ std::optional<torch::Tensor> optional(const torch::Tensor& x) {
 bool takes(const Place& place, const SoftmaxAttentionShape& shape) {
   const bool few = shape.keys <= kFewKeys || shape.queries <= kFewQueries,
              drops = shape.options.training && shape.options.dropout > 0;
-  return has_kernels(place) && few && !drops && shape.depth == shape.values &&
+  return has_kernels(place) && few && !drops && shape.reach == 0 && shape.depth == shape.values &&
          tiles_take(shape.rows, 1, std::max(shape.queries, shape.keys), shape.depth) &&
          std::min(shape.queries, shape.keys) >= 1;
 }

@@ -1,5 +1,7 @@
 #include "attention_variants/ops/softmax_attention.h"
 
+#include <algorithm>
+
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cuda/operators.h"
 #include "attention_variants/ops/dispatch/recorded.h"
@@ -16,8 +18,12 @@ constexpr Implementation<SoftmaxAttentionCall> kSoftmaxAttention[] = {
 }  // namespace
 
 torch::Tensor softmax_attention(Kernels asked, const SoftmaxAttentionCall& call) {
-  return run_recorded("lra::softmax_attention", kSoftmaxAttention, asked, Place::of(call.q),
-                      call.shape(), call);
+  const SoftmaxAttentionShape shape = call.shape();
+  TORCH_CHECK(!call.distance_bias.defined() || shape.reach >= std::max(shape.queries, shape.keys),
+              "a bias of distances should reach ", std::max(shape.queries, shape.keys),
+              " positions, not ", shape.reach);
+  return run_recorded("lra::softmax_attention", kSoftmaxAttention, asked, Place::of(call.q), shape,
+                      call);
 }
 
 int64_t softmax_attention_bytes(Kernels asked, const SoftmaxAttentionShape& shape) {

@@ -79,6 +79,45 @@ torch::Tensor drop_weights(const torch::Tensor& weights, double p, bool training
   return weights * factors.narrow(2, 0, queries);
 }
 
+// The bias [2R-1] of each distance as [M,N].
+torch::Tensor bias_of_pairs(const torch::Tensor& of_distance, int64_t queries, int64_t keys) {
+  const auto places = torch::TensorOptions(of_distance.device()).dtype(torch::kLong);
+  const torch::Tensor distance = torch::arange(keys, places).unsqueeze(0) -
+                                 torch::arange(queries, places).unsqueeze(1);  // j - i
+  return of_distance.index_select(0, (distance + of_distance.size(0) / 2).flatten())
+      .view({queries, keys});
+}
+
+// Weights [B,H,M,N] = softmax(scores), of q kᵀ / √d + bias over `keys`; q, k finite.
+torch::Tensor stored_weights(const torch::Tensor& q, const torch::Tensor& k,
+                             const torch::Tensor& keys, const torch::Tensor& bias) {
+  const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
+  torch::Tensor scores = torch::matmul(q * scale, k.transpose(-2, -1));
+  if (bias.defined()) scores = scores + bias;
+  if (keys.defined())
+    scores.masked_fill_(nonempty_rows(keys).logical_not().unsqueeze(1).unsqueeze(1),
+                        -std::numeric_limits<double>::infinity());
+  return torch::softmax(scores, -1);
+}
+
+torch::Tensor zeroed(const torch::Tensor& x, const torch::Tensor& mask) {
+  return mask.defined() ? zero_padding(x, mask) : x;
+}
+
+// By storing the weights.
+torch::Tensor attend_with_distance_bias(const SoftmaxAttentionCall& call) {
+  const auto& [q, k, v, keys, queries, options, distance_bias] = call;
+  const torch::Tensor weights = stored_weights(zeroed(q, queries), zeroed(k, keys), keys,
+                                               bias_of_pairs(distance_bias, q.size(2), k.size(2)));
+  torch::Tensor out =
+      torch::matmul(drop_weights(weights, options.dropout, options.training), zeroed(v, keys))
+          .to(q.scalar_type());
+  if (queries.defined()) out = zero_padded_rows(out, queries);
+  return keys.defined()
+             ? zero_padded_rows(out, keys.any(1, /*keepdim=*/true).expand({-1, q.size(2)}))
+             : out;
+}
+
 }  // namespace
 
 torch::Tensor softmax_attention(const torch::Tensor& q, const torch::Tensor& k,
@@ -93,18 +132,14 @@ torch::Tensor softmax_attention(const torch::Tensor& q, const torch::Tensor& k,
 torch::Tensor materialized_attention(const torch::Tensor& q, const torch::Tensor& k,
                                      const torch::Tensor& v, const torch::Tensor& mask,
                                      double dropout, bool training) {
-  const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
-  torch::Tensor scores = torch::matmul(finite_queries(q, mask) * scale,
-                                       zero_padding(k, mask).transpose(-2, -1));  // [B,H,N,N]
-  scores.masked_fill_(nonempty_rows(mask).logical_not().unsqueeze(1).unsqueeze(1),
-                      -std::numeric_limits<double>::infinity());
-  torch::Tensor weights = torch::softmax(scores, -1);  // [B,H,N,N]
+  torch::Tensor weights = stored_weights(finite_queries(q, mask), zero_padding(k, mask), mask, {});
   weights = drop_weights(weights, dropout, training);
   return zero_padded_rows(torch::matmul(weights, zero_padding(v, mask)).to(q.scalar_type()), mask);
 }
 
 torch::Tensor run(const SoftmaxAttentionCall& call) {
-  const auto& [q, k, v, given_keys, given_queries, options] = call;
+  const auto& [q, k, v, given_keys, given_queries, options, distance_bias] = call;
+  if (distance_bias.defined()) return attend_with_distance_bias(call);
   const double dropout = options.training ? options.dropout : 0;
   const auto seen = [&options](const torch::Tensor& mask) {
     return !options.per_sample && FullMask::covers(mask) ? torch::Tensor() : mask;
@@ -118,9 +153,6 @@ torch::Tensor run(const SoftmaxAttentionCall& call) {
     const torch::Tensor out = attend_by_length(q, k, v, keys, dropout).to(q.scalar_type());
     return FullMask::covers(queries) ? out : zero_padded_rows(out, queries);
   }
-  const auto zeroed = [](const torch::Tensor& x, const torch::Tensor& mask) {
-    return mask.defined() ? zero_padding(x, mask) : x;
-  };
   const torch::Tensor out =
       softmax_attention(zeroed(q, queries), zeroed(k, keys), zeroed(v, keys), keys, dropout)
           .to(q.scalar_type());
@@ -130,7 +162,7 @@ torch::Tensor run(const SoftmaxAttentionCall& call) {
 int64_t bytes(const SoftmaxAttentionShape& shape) {
   const auto& [dropout, training, per_sample] = shape.options;
   // What drop_weights() and autograd keep, or when autograd frees what.
-  if (training && (dropout > 0 || !per_sample)) return -1;
+  if (shape.reach > 0 || (training && (dropout > 0 || !per_sample))) return -1;
   const int64_t out = shape.rows * shape.queries * shape.values * shape.element_size,
                 zeroed_q = shape.rows * shape.queries * shape.depth * shape.element_size,
                 zeroed_kv =

@@ -1,6 +1,7 @@
 // The kernels under mixers of whole sequences against LibTorch's operators and against their sums.
 #include "attention_variants/ops/diagonal_scan.h"
 #include "attention_variants/ops/long_convolution.h"
+#include "attention_variants/ops/softmax_attention.h"
 #include "tests/attention_variants/testing.h"
 
 namespace lra::ops {
@@ -73,6 +74,67 @@ TEST(ConvolutionParity, OfFewTapsAndMany) {
                          double_sum(given[0], given[1], ahead)),
               1e-12);
   }
+}
+
+struct BiasCase {
+  int64_t batch, heads, queries, keys, depth, values, reach;
+  double dropout;
+};
+
+// Of q, k, v and biases; the mask [B,N] is of keys, and of queries where there are as many.
+torch::Tensor biased(Kernels kernels, const Tensors& t, const torch::Tensor& mask, double dropout) {
+  torch::manual_seed(2);  // of what is dropped
+  const torch::Tensor queries = t[0].size(2) == t[1].size(2) ? mask : torch::Tensor();
+  return softmax_attention(kernels, {.q = t[0],
+                                     .k = t[1],
+                                     .v = t[2],
+                                     .keys = mask,
+                                     .queries = queries,
+                                     .options = {.dropout = dropout, .training = true},
+                                     .distance_bias = t[3]});
+}
+
+// Below, at and above tiles of 128 queries and of 256 keys.
+TEST(DistanceBiasParity, OfResultAndGradients) {
+  torch::manual_seed(1);
+  for (const BiasCase& c : {BiasCase{3, 1, 60, 60, 16, 24, 60, 0},
+                            {2, 2, 300, 300, 8, 8, 301, 0},
+                            {2, 1, 128, 128, 64, 128, 200, 0.2},
+                            {2, 1, 37, 270, 5, 7, 270, 0},
+                            {2, 1, 140, 20, 5, 7, 140, 0},
+                            {2, 1, 1, 1, 3, 2, 1, 0}}) {
+    SCOPED_TRACE(testing::Message() << c.queries << " " << c.keys);
+    const auto made = [&](at::IntArrayRef sizes) { return torch::randn(sizes, torch::kDouble); };
+    const Tensors given = {made({c.batch, c.heads, c.queries, c.depth}),
+                           made({c.batch, c.heads, c.keys, c.depth}),
+                           made({c.batch, c.heads, c.keys, c.values}), made({2 * c.reach - 1})};
+    torch::Tensor end = torch::ones({c.batch, c.keys}, torch::kBool);
+    end[0].narrow(0, c.keys / 2, c.keys - c.keys / 2).fill_(false);  // one key: a sample of none
+    torch::Tensor scattered = torch::rand({c.batch, c.keys}).lt(0.7);
+    for (const torch::Tensor& mask : {end, scattered, torch::Tensor()}) {
+      expect_kernel_as_exact(
+          given, made({c.batch, c.heads, c.queries, c.values}),
+          [&](Kernels kernels, const Tensors& t) { return biased(kernels, t, mask, c.dropout); });
+    }
+  }
+}
+
+TEST(DistanceBiasParity, OfTheSum) {
+  torch::manual_seed(1);
+  const Tensors t = {
+      torch::randn({1, 1, 5, 3}, torch::kDouble), torch::randn({1, 1, 4, 3}, torch::kDouble),
+      torch::randn({1, 1, 4, 2}, torch::kDouble), torch::randn({11}, torch::kDouble)};
+  const torch::Tensor out = biased(Kernels::reference, t, {}, 0);
+  for (int64_t i = 0; i < 5; ++i) {
+    torch::Tensor weights = torch::zeros({4}, torch::kDouble);
+    for (int64_t j = 0; j < 4; ++j) {
+      weights[j] = (t[0][0][0][i] * t[1][0][0][j]).sum() / std::sqrt(3.0) + t[3][j - i + 5];
+    }
+    const torch::Tensor row = torch::matmul(torch::softmax(weights, 0), t[2][0][0]);
+    EXPECT_LT(difference(out[0][0][i], row), 1e-14);
+  }
+  EXPECT_THROW(biased(Kernels::reference, {t[0], t[1], t[2], t[3].narrow(0, 0, 7)}, {}, 0),
+               std::exception);
 }
 
 struct ScanCase {

@@ -8,18 +8,19 @@
 namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
-SmallAttentionShape tile_shape(const SoftmaxShape& shape, int64_t keys, int64_t queries) {
-  return {.length = keys,
-          .few = queries,
-          .depth = shape.depth,
-          .values = shape.values,
-          .scale = shape.scale};
-}
-
-// That of the queries from `begin` on.
-WeightDropout dropout_from(const SoftmaxShape& shape, WeightDropout dropout, int64_t begin) {
-  dropout.first_block += begin / kQueryTile * shape.keys;
-  return dropout;
+// Of `rows` queries from `begin` on and the first `keys` keys.
+SmallAttentionShape tile_shape(const SoftmaxShape& shape, const SoftmaxInputs& in, int64_t keys,
+                               int64_t begin, int64_t rows) {
+  SmallAttentionShape tile{.length = keys,
+                           .few = rows,
+                           .depth = shape.depth,
+                           .values = shape.values,
+                           .scale = shape.scale,
+                           .dropout = in.dropout,
+                           .bias = in.bias};
+  tile.dropout.first_block += begin / kQueryTile * shape.keys;
+  tile.bias.zero += begin;
+  return tile;
 }
 
 TokenSpan extent_or_all(const bool* mask, int64_t length) {
@@ -55,10 +56,8 @@ void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& in, int64_t
   const ConstMatrix k = without_padding(in.k, in.key_mask, keys, shape.depth, scratch.k),
                     v = without_padding(in.v, in.key_mask, keys, shape.values, scratch.v),
                     q = asking(in.q, in.query_mask, begin, rows, shape.depth, scratch.q);
-  SmallAttentionShape tile = tile_shape(shape, keys.length, rows);
-  tile.dropout = dropout_from(shape, in.dropout, begin);
-  attend_small_q(tile, q, k, v, keys.holes ? in.key_mask : nullptr, out.from(begin),
-                 stats.from(begin), arena);
+  attend_small_q(tile_shape(shape, in, keys.length, begin, rows), q, k, v,
+                 keys.holes ? in.key_mask : nullptr, out.from(begin), stats.from(begin), arena);
   clear_silent(out, in.query_mask, begin, rows, shape.values);
 }
 
@@ -79,10 +78,9 @@ void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& in, ConstM
     if (in.query_mask != nullptr &&
         std::count(in.query_mask + begin, in.query_mask + begin + rows, true) == 0)
       continue;
-    SmallAttentionShape tile = tile_shape(shape, keys.length, rows);
-    tile.dropout = dropout_from(shape, in.dropout, begin);
-    few_queries_backward(tile, asking(in.q, in.query_mask, begin, rows, shape.depth, scratch.q), k,
-                         v, keys.holes ? in.key_mask : nullptr, out.from(begin), stats.from(begin),
+    few_queries_backward(tile_shape(shape, in, keys.length, begin, rows),
+                         asking(in.q, in.query_mask, begin, rows, shape.depth, scratch.q), k, v,
+                         keys.holes ? in.key_mask : nullptr, out.from(begin), stats.from(begin),
                          asking(grad_out, in.query_mask, begin, rows, shape.values, scratch.grad),
                          grad.q.from(begin), grad.k, grad.v, Gradient::add, arena);
   }

@@ -24,6 +24,7 @@ struct SoftmaxInputs {
   const bool* key_mask = nullptr;    // [N]; null = all are seen
   const bool* query_mask = nullptr;  // [M]; null = all ask; the results of the others are zero
   WeightDropout dropout = {};        // each tile of queries has a block for every key
+  LeadBias bias = {};                // of query c and key t
 };
 
 /// Queries a tile; forward tiles are independent.

@@ -18,6 +18,30 @@ float score_scale(const SmallAttentionShape& shape) {
 
 constexpr int64_t kStride = SmallAttentionScratch::kStride;
 
+// To scores [rows,m] of positions from `begin` on, whose powers of two are wanted.
+void add_bias_of_leads(Matrix s, const LeadBias& bias, int64_t begin, int64_t rows, int64_t m) {
+  if (bias.values == nullptr) return;
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* const from = bias.values + (bias.zero - begin - r);
+    float* const row = s[r];
+#pragma omp simd
+    for (int64_t c = 0; c < m; ++c) row[c] += std::numbers::log2e_v<float> * from[c];
+  }
+}
+
+// grad [rows,m] is of q kᵀ, scale times that of scores.
+void add_gradient_of_leads(ConstMatrix grad, const LeadBias& bias, int64_t begin, int64_t rows,
+                           int64_t m, float scale) {
+  if (bias.gradient == nullptr) return;
+  const float unscaled = 1 / scale;
+  for (int64_t r = 0; r < rows; ++r) {
+    float* const to = bias.gradient + (bias.zero - begin - r);
+    const float* const row = grad[r];
+#pragma omp simd
+    for (int64_t c = 0; c < m; ++c) to[c] += unscaled * row[c];
+  }
+}
+
 }  // namespace
 
 void softmax_rows(float* s, int64_t rows, int64_t m, const float* bias) {
@@ -91,6 +115,7 @@ void attend_small_q(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix
     const int64_t rows = std::min(kTile, shape.length - begin);
     const TileDropout dropout(shape.dropout, begin, rows);
     gemm_nt(rows, m, shape.depth, k.from(begin), q, s, {.product = score_scale(shape)});
+    add_bias_of_leads(s, shape.bias, begin, rows, m);
     online_softmax_columns(s, {rows, mask == nullptr ? nullptr : mask + begin, dropout.bits()}, m,
                            top, sum, shrink);
     scale_rows(out, m, shape.values, shrink);
@@ -117,11 +142,13 @@ void few_queries_backward(const SmallAttentionShape& shape, ConstMatrix q, Const
     const TileDropout dropout(shape.dropout, begin, rows);
     const TileRows of{rows, mask == nullptr ? nullptr : mask + begin, dropout.bits()};
     gemm_nt(rows, m, shape.depth, tile, q, p, {.product = score_scale(shape)});
+    add_bias_of_leads(p, shape.bias, begin, rows, m);
     column_probabilities(p, of, m, stats, /*kept=*/grad);
     gemm(rows, shape.values, m, of.bits == nullptr ? p : grad, grad_out, grad_v.from(begin),
          {.product = dropout.scale(), .old = old});
     gemm_nt(rows, m, shape.values, v.from(begin), grad_out, grad, {.product = dropout.scale()});
     column_gradient(p, grad, of, m, dot, shape.scale);
+    add_gradient_of_leads(grad, shape.bias, begin, rows, m, shape.scale);
     gemm(rows, shape.depth, m, grad, q, grad_k.from(begin), {.old = old});
     gemm_tn(m, shape.depth, rows, grad, tile, grad_q, {.old = 1});
   }

@@ -13,13 +13,23 @@
 
 namespace lra::ops::cpu {
 
+/// What is added to the score of landmark c and position t: values[zero + c - t]; null = nothing.
+/// The backward pass adds to `gradient`, of the same places.
+struct LeadBias {
+  const float* values = nullptr;
+  float* gradient = nullptr;
+  int64_t zero = 0;
+};
+
 struct SmallAttentionShape {
   int64_t length = 0;  // N positions
   int64_t few = 0;     // m landmarks
   int64_t depth = 0;   // d of queries and keys
   int64_t values = 0;  // e of values
   float scale = 1;
-  WeightDropout dropout = {};  // attend_small_q() and its backward pass alone
+  // attend_small_q() and its backward pass alone:
+  WeightDropout dropout = {};
+  LeadBias bias = {};
 };
 
 /// Whether a gradient is written or added to what stands there.
@@ -53,9 +63,9 @@ void few_keys_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMat
                        ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_x,
                        Arena& arena);
 
-/// out [m,e] = softmax(scale q kᵀ) v with q [m,d], k [N,d], v [N,e] over the keys where `mask` [N]
-/// is true (null = all), at least one; stats [m] are of scores times log2 e. Rows of k and v where
-/// `mask` is false should be finite.
+/// out [m,e] = softmax(scale q kᵀ + bias) v with q [m,d], k [N,d], v [N,e] over the keys where
+/// `mask` [N] is true (null = all), at least one; stats [m] are of scores times log2 e. Rows of k
+/// and v where `mask` is false should be finite.
 void attend_small_q(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k, ConstMatrix v,
                     const bool* mask, Matrix out, const SoftmaxStats& stats, Arena& arena);
 
