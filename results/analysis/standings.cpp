@@ -10,6 +10,23 @@
 namespace lra {
 namespace {
 
+void test_predictions(const Predictions& cell, const Predictions& best, Standing& standing) {
+  if (cell.labels != best.labels || cell.samples != best.samples) {
+    standing.reason = "predictions of other examples";
+    return;
+  }
+  const Predictions *ours = &cell, *theirs = &best;
+  const stats::Interval ci = paired_bootstrap({&ours, 1}, {&theirs, 1});
+  standing.ci95 = stats::Interval{100 * ci.low, 100 * ci.high};
+  if (!cell.samples.empty()) {
+    standing.reason = "positions of a sample are not independent";
+    return;
+  }
+  const PairedCounts counts = paired_counts(cell, best);
+  standing.test = "McNemar";
+  standing.p = stats::mcnemar_p(counts.only_a, counts.only_b);
+}
+
 void test(const AccuracyCell& cell, const AccuracyCell& best, Standing& standing) {
   const LearningTest learning{.a = best.learned_count(), .b = cell.learned_count()};
   if (learning.decides()) {
@@ -26,16 +43,8 @@ void test(const AccuracyCell& cell, const AccuracyCell& best, Standing& standing
     standing.reason = "one seed against several";
   } else if (!cell.ok[0]->predictions || !best.ok[0]->predictions) {
     standing.reason = "no predictions";
-  } else if (cell.ok[0]->predictions->labels != best.ok[0]->predictions->labels) {
-    standing.reason = "predictions of other examples";
   } else {
-    const Predictions *ours = cell.ok[0]->predictions.get(),
-                      *theirs = best.ok[0]->predictions.get();
-    const PairedCounts counts = paired_counts(*ours, *theirs);
-    const stats::Interval ci = paired_bootstrap({&ours, 1}, {&theirs, 1});
-    standing.test = "McNemar";
-    standing.p = stats::mcnemar_p(counts.only_a, counts.only_b);
-    standing.ci95 = stats::Interval{100 * ci.low, 100 * ci.high};
+    test_predictions(*cell.ok[0]->predictions, *best.ok[0]->predictions, standing);
   }
 }
 

@@ -83,6 +83,8 @@ double mean(std::span<const double> samples) {
 
 double standard_deviation(std::span<const double> samples) {
   need(samples, 2, "a standard deviation");
+  // The mean of equal numbers may be rounded away from them.
+  if (std::ranges::all_of(samples, [&](double x) { return x == samples.front(); })) return 0;
   const double centre = mean(samples);
   double sum = 0;
   for (const double x : samples) sum += (x - centre) * (x - centre);

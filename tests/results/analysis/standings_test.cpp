@@ -80,10 +80,15 @@ TEST(Standings, SeedsAreTestedByWelch) {
   EXPECT_NEAR(far.difference, -10, 1e-12);
 }
 
-// Welch's test of sides that do not vary would find any difference certain.
+// Welch's test of sides that do not vary would find any difference certain. The mean of three
+// times 12.2 is not 12.2.
 TEST(Standings, SeedsThatAgreeAreNotTested) {
-  const auto all = standings_of({seeded_run("best", 400, 0, 0), seeded_run("best", 400, 0, 1),
-                                 seeded_run("near", 399, 0, 0), seeded_run("near", 399, 0, 1)});
+  std::vector<Result> results;
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    results.push_back(seeded_run("best", 122, 0, seed));
+    results.push_back(seeded_run("near", 121, 0, seed));
+  }
+  const auto all = standings_of(results);
   EXPECT_EQ(of(all, "near").text(), "not tested: no spread over the seeds");
   EXPECT_FALSE(of(all, "near").ci95);
 }
@@ -101,6 +106,24 @@ TEST(Standings, WhatCannotBeTestedSaysWhy) {
   EXPECT_EQ(of(all, "other").text(), "not tested: predictions of other examples");
   EXPECT_EQ(of(all, "seeds").text(), "not tested: one seed against several");
   EXPECT_TRUE(standings_of({seeded_run("alone", 400)}).empty());
+}
+
+// Ten labelled positions a sample.
+TEST(Standings, PositionsOfASampleAreNoIndependentExamples) {
+  const auto run = [](const std::string& attention, int64_t correct, int64_t positions) {
+    Result result = seeded_run(attention, correct);
+    auto predictions = std::make_shared<Predictions>(*result.predictions);
+    for (size_t i = 0; i < predictions->labels.size(); ++i)
+      predictions->samples.push_back(static_cast<int64_t>(i) / positions);
+    result.predictions = predictions;
+    return result;
+  };
+  const auto all = standings_of({run("best", 400, 10), run("far", 300, 10), run("cut", 300, 5)});
+  EXPECT_EQ(of(all, "far").text(), "not tested: positions of a sample are not independent");
+  EXPECT_FALSE(of(all, "far").p);
+  ASSERT_TRUE(of(all, "far").ci95);
+  EXPECT_LT(of(all, "far").ci95->high, 0);
+  EXPECT_EQ(of(all, "cut").text(), "not tested: predictions of other examples");
 }
 
 TEST(Standings, RunsThatAreNotComparableNeverMeet) {
