@@ -30,8 +30,9 @@ ProfileStore::ProfileStore(std::filesystem::path file, std::vector<std::string> 
 }
 
 void ProfileStore::drop_failed() {
-  std::erase_if(records_, [](const Profile& record) {
-    return record.status != Status::ok || !record.noisy.empty();
+  std::erase_if(records_, [this](const Profile& record) {
+    const bool failed = record.status != Status::ok || !record.noisy.empty();
+    return failed && std::ranges::count(keys_, identity(record)) > 0;
   });
 }
 

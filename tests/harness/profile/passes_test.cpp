@@ -92,7 +92,9 @@ TEST(ProfileStore, KeepsThePlansOrderBehindWhatOthersLeft) {
     record.length = length;
     return record;
   };
-  write_file(file, make_profile(cell(7)).dump() + "\n");
+  Profile of_another_plan = cell(7);
+  of_another_plan.noisy = "busy";
+  write_file(file, make_profile(of_another_plan).dump() + "\n");
   std::vector<std::string> keys;
   for (const int64_t length : {1, 2, 3}) keys.push_back(identity(cell(length)));
   ProfileStore store(file, keys);
