@@ -111,7 +111,8 @@ TensorFile attend_file(const AttentionSpec& spec, const TensorFile& in, uint64_t
                                                .max_length = length,
                                                .seed = seed,
                                                .kernels = place.kernels,
-                                               .padded_rows = place.padded_rows});
+                                               .padded_rows = place.padded_rows,
+                                               .causal = place.causal});
   attention->to(q.scalar_type());
   attention->eval();
   const NamedTensors parameters = own(attention->named_parameters());

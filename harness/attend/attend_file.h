@@ -12,6 +12,7 @@ struct AttendPlace {
   PaddedRows padded_rows = PaddedRows::zero;
   bool masked = true;  // false: all positions are tokens, whatever the mask says
   Kernels kernels = Kernels::fused;
+  bool causal = false;  // throws UsageError where the attention has no such form
 };
 
 /// `in` holds q, k, v [B,H,N,d] of one floating-point type, optionally mask [B,N] (BOOL; absent:

@@ -42,7 +42,8 @@ TensorFile attend(const AttendOptions& options, const TensorFile& in) {
                      options.seed,
                      {.padded_rows = settings.model.padded_rows,
                       .masked = settings.input.mask != InputMask::none,
-                      .kernels = settings.kernels});
+                      .kernels = settings.kernels,
+                      .causal = settings.model.causal});
 }
 
 void run_attend(const AttendOptions& options) {

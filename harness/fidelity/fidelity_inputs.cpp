@@ -55,6 +55,11 @@ TrainedInputs::TrainedInputs(const std::filesystem::path& run, const std::filesy
     : run_(open_run(run, data, CheckpointKind::best, device, OpenedSplits::all_but_test)),
       device_(device) {
   const Config& config = run_.config;
+  if (config.settings.model.causal) {
+    throw UsageError(
+        "fidelity compares attentions that read both ways, and the run's model.causal is true: "
+        "choose another --run");
+  }
   const Manifest& manifest = run_.data.manifest();
   data_ = {.source = "run",
            .task = config.task,

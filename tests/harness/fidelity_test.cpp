@@ -233,6 +233,16 @@ class TrainedFidelityTest : public FidelityTest {
   const std::filesystem::path data_ = scratch_.path() / "data", run_ = scratch_.path() / "run";
 };
 
+class CausalFidelityTest : public TrainedFidelityTest {
+ protected:
+  std::vector<std::string> sets() const override { return {"model.causal=true"}; }
+};
+
+TEST_F(CausalFidelityTest, IsRefused) {
+  const std::string text = error_text([&] { fidelity::TrainedInputs(run_, {}, torch::kCPU); });
+  EXPECT_NE(text.find("model.causal is true"), std::string::npos) << text;
+}
+
 void TrainedFidelityTest::expect_what_layers_see() const {
   const torch::NoGradGuard no_grad;
   const auto layers = fidelity::TrainedInputs(run_, {}, torch::kCPU).layers(3, 20);

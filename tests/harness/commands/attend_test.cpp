@@ -54,6 +54,15 @@ TEST(Attend, WithoutMaskAllAreTokens) {
       torch::equal(attend_file(spec, in).at("output"), attend_file(spec, full).at("output")));
 }
 
+TEST(Attend, CausalFormsReadNothingAhead) {
+  const TensorFile in = example();
+  const AttendPlace causal{.causal = true};
+  const torch::Tensor out = attend_file(parse_attention("standard"), in, 0, causal).at("output"),
+                      first = out.select(2, 0), value = in.at("v").select(2, 0);
+  EXPECT_LT((first - value).abs().max().item<double>(), 1e-6);
+  EXPECT_THROW(attend_file(parse_attention("nystrom"), in, 0, causal), UsageError);
+}
+
 TEST(Attend, GivenParametersAreUsed) {
   TensorFile in = example();
   in.tensors.emplace_back("param.conv.weight", torch::zeros({2, 1, 3, 1}));
