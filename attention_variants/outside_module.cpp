@@ -137,6 +137,9 @@ class OutsideLayer : public Attention {
     caller_.train(on);
   }
 
+  /// Nothing is known of it.
+  bool reads_padding() const override { return true; }
+
   bool length_invariant() const override { return caller_.length_invariant(); }
 
   json options() const override { return caller_.options(); }

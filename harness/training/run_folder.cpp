@@ -189,7 +189,7 @@ void RunFolder::write_result(Result result, const std::optional<Evaluation>& tes
     std::string reason;
     result.left_majority_at =
         left_majority_at(parse_run_log(read_file(path_ / kMetricsFile), reason),
-                         *result.data.dev_majority, result.dev->count);
+                         *result.data.dev_majority, result.dev->independent());
   }
   // Labels that are tokens are too many to be written.
   if (tested && !tested->labels.empty())

@@ -253,7 +253,12 @@ class TrainingLoop {
   // The best checkpoint on the test split.
   Evaluation test() {
     Model& model = learner_->model();
-    on_rank_zero(all_, [&] { folder_.load(kBestCheckpoint, model, nullptr, request_.device); });
+    on_rank_zero(all_, [&] {
+      if (!folder_.load(kBestCheckpoint, model, nullptr, request_.device)) {
+        throw Error(fmt::format("{} has no {}: put it back, or train anew with --overwrite",
+                                folder_.text(), kBestCheckpoint));
+      }
+    });
     if (all_ != nullptr) broadcast_state(*all_, model);
     return evaluated("test", data_.split("test"));
   }

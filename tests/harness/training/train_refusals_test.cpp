@@ -183,6 +183,19 @@ TEST_F(TrainTest, RefusesDataThatIsNotWhatItsManifestSays) {
   EXPECT_NE(result.err.find("train.safetensors"), std::string::npos) << result.err;
 }
 
+TEST_F(TrainTest, TestsNothingWithoutItsBestCheckpoint) {
+  ASSERT_EQ(run_program(words("a")).status, 0);
+  fs::remove(run("a") / kResultFile);
+  fs::remove(run("a") / kBestCheckpoint);
+  std::vector<std::string> again = words("a");
+  again.emplace_back("--resume");
+  const ProgramResult result = run_program(again);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find(std::string("has no ") + kBestCheckpoint), std::string::npos)
+      << result.err;
+  EXPECT_FALSE(fs::exists(run("a") / kResultFile));
+}
+
 TEST_F(TrainTest, AFullDiskIsOneErrorAndLeavesNothingHalfWritten) {
   fs::create_directories(run("full"));
   if (mount("tmpfs", run("full").c_str(), "tmpfs", 0, "size=500k") != 0) {
