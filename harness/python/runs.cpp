@@ -12,6 +12,7 @@
 #include "results/tables/accuracy_table.h"
 #include "results/tables/fidelity_table.h"
 #include "results/tables/profile_table.h"
+#include "results/where/table.h"
 
 namespace lra::python {
 namespace {
@@ -56,8 +57,10 @@ std::tuple<std::vector<std::string>, Rows, std::vector<std::string>> records(
     table = memory_time_long(found.profiles, {});
   } else if (kind == "fidelity") {
     table = fidelity_long(found.fidelity);
+  } else if (kind == "where") {
+    table = where_long(found.where);
   } else {
-    throw UsageError("kind should be runs, profiles or fidelity, not '" + kind + "'");
+    throw UsageError("kind should be runs, profiles, fidelity or where, not '" + kind + "'");
   }
   std::vector<std::string> headers, bad;
   for (const Column& column : table.columns) headers.push_back(column.header);
@@ -73,6 +76,13 @@ void bind_runs(py::module_& module) {
       .def("tensors", &Run::tensors)
       .def("train", &Run::train, unlocked())
       .def("inputs", [](const Run& run) { return run.opened.data.manifest().inputs; })
+      // Else it is a token of its own, as the black pixel of an image.
+      .def("zero_is_padding",
+           [](const Run& run) {
+             const InputMask mask = run.opened.config.settings.input.mask;
+             return mask == InputMask::nonzero ||
+                    (mask == InputMask::length && !task(run.opened.config.task).image);
+           })
       .def("step", [](const Run& run) { return run.opened.at.step; })
       .def(
           "forward",

@@ -6,15 +6,6 @@
 #include <stdexcept>
 
 namespace lra {
-namespace {
-
-// A value as it stands in brackets: 32, true, else a word.
-json bracket_value(const std::string& text) {
-  const json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  return value.is_discarded() || value.is_structured() ? json(text) : value;
-}
-
-}  // namespace
 
 PublishedVariant parse_variant(std::string_view text) {
   PublishedVariant variant;
@@ -34,7 +25,7 @@ PublishedVariant parse_variant(std::string_view text) {
     const size_t equals = item.find('=');
     if (equals == std::string_view::npos || equals == 0) throw malformed();
     variant.options[std::string(item.substr(0, equals))] =
-        bracket_value(std::string(item.substr(equals + 1)));
+        value_from_text(std::string(item.substr(equals + 1)));
     rest.remove_prefix(std::min(comma + 1, rest.size()));
   }
   return variant;

@@ -297,6 +297,7 @@ class Runs(unittest.TestCase):
             logits = run.model(batch.tokens, batch.mask)
         correct = int((logits.argmax(1) == batch.labels).sum())
         self.assertEqual(correct, evaluated["correct"])
+        self.assertTrue(torch.equal(run.model(batch.tokens), logits))  # id 0 is padding
         steps = run.metrics
         self.assertEqual(len(steps), 6)  # four lines of training, two of dev
 
@@ -306,8 +307,17 @@ class Runs(unittest.TestCase):
         self.assertEqual(len(rows), 1)
         self.assertEqual((rows[0]["task"], rows[0]["attention"]), ("listops", "linear"))
         self.assertIsInstance(rows[0]["test_correct"], int)
-        with self.assertRaisesRegex(lra.UsageError, "runs, profiles or fidelity"):
+        with self.assertRaisesRegex(lra.UsageError, "runs, profiles, fidelity or where"):
             lra.records(self.run_folder, kind="run")
+
+    def test_records_of_where_a_step_goes(self):
+        size = "--attentions linear --lengths 64 --batch 2 --heads 1 --head-dim 8 --seconds 0.01"
+        out = os.path.join(self.data, "where.jsonl")
+        program("profile", "--where", "--scope", "model", *size.split(), "--out", out)
+        rows = lra.records(out, kind="where")
+        rows = rows.to_dict("records") if hasattr(rows, "to_dict") else rows
+        self.assertEqual({row["attention"] for row in rows}, {"linear"})
+        self.assertGreater(sum(row["ms"] for row in rows), 0)
 
     def test_pandas_is_used_where_it_is_there(self):
         pandas = types.ModuleType("pandas")

@@ -32,11 +32,19 @@ class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
 
     task, split: their names. manifest: a dict, how the data were made. classes: how many labels
     there are. vocabulary: ids are below it; 0 is padding. inputs: sequences a sample. length: the N
-    of collate(), or None.
+    of collate(), or None. mask: what it hides, as `input.mask` of a protocol: "length" (what stands
+    behind a sample), "nonzero" (every id 0) or "none".
     """
 
-    def __init__(self, folder: str | os.PathLike, split: str, length: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike,
+        split: str,
+        length: int | None = None,
+        mask: str = "length",
+    ) -> None:
         self.folder, self.split, self.length = os.path.abspath(folder), split, length
+        self.mask = mask
         self.task = os.path.basename(self.folder)
         self._data = _lra.Data(os.path.dirname(self.folder), self.task, split)
         self.manifest: dict[str, Any] = json.loads(self._data.manifest())
@@ -69,6 +77,10 @@ class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
                 kept = ids[:longest]
                 tokens[b, j, : len(kept)] = kept
                 mask[b, j, : len(kept)] = True
+        if self.mask == "nonzero":
+            mask = tokens != 0
+        elif self.mask == "none":
+            mask = torch.ones_like(mask)
         labels = torch.tensor([label for _, label in samples])
         if self.inputs == 1:
             tokens, mask = tokens.squeeze(1), mask.squeeze(1)
@@ -79,7 +91,7 @@ class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
         return f"<{self.task} {self.split}: {len(self)} samples of {self.classes} classes{stand_in}>"
 
     def __reduce__(self):
-        return type(self), (self.folder, self.split, self.length)
+        return type(self), (self.folder, self.split, self.length, self.mask)
 
 
 class _Generated(Dataset):

@@ -18,13 +18,15 @@ class TrainedModel(NativeModule):
     """The model of a run at a checkpoint, in evaluation mode."""
 
     def forward(self, tokens: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        """tokens [B,N] int64, mask [B,N] bool (None: id 0 is padding) -> logits [B,classes].
+        """tokens [B,N] int64, mask [B,N] bool -> logits [B,classes].
 
-        Of a task with two sequences a sample, [B,2,N]. N is at most the run's input.length.
+        Of a task with two sequences a sample, [B,2,N]. N is at most the run's input.length. Without
+        a mask id 0 is padding, but for a run on pixels or with input.mask none: all are tokens.
         """
         self._keep_tensors()
         if mask is None:
-            mask = tokens != 0
+            zero_is_padding = self._native.zero_is_padding()
+            mask = tokens != 0 if zero_is_padding else torch.ones_like(tokens, dtype=torch.bool)
         if tokens.dim() == 2:
             tokens, mask = tokens.unsqueeze(1), mask.unsqueeze(1)
         return self._native.forward(tokens, mask)
@@ -65,9 +67,10 @@ class Run:
         return _frame(rows)
 
     def dataset(self, split: str = "test") -> Dataset:
-        """A split of the data that it was trained on; batches are as long as the run's."""
-        length = self.config["input"]["length"]
-        return Dataset(os.path.join(self._data, self.config["task"]), split, length)
+        """A split of the data that it was trained on; batches have the run's length and mask."""
+        settings = self.config["input"]
+        folder = os.path.join(self._data, self.config["task"])
+        return Dataset(folder, split, settings["length"], settings["mask"])
 
     def evaluate(self, split: str = "test") -> dict[str, Any]:
         """`accuracy`, `correct`, `count`, `loss`, and `predictions`, a row a sample."""
@@ -102,8 +105,8 @@ def load_run(
 def records(*paths: str | os.PathLike, kind: str = "runs") -> Any:
     """A row a record found below the paths: a pandas.DataFrame, or a list of dicts without pandas.
 
-    kind: "runs" (the columns of runs.csv), "profiles" (memory and time) or "fidelity". Files that
-    cannot be used are warned of.
+    kind: "runs" (the columns of runs.csv), "profiles" (memory and time), "fidelity" or "where"
+    (the parts of a training step). Files that cannot be used are warned of.
     """
     headers, rows, bad = _lra.records([os.fspath(path) for path in paths], kind)
     for file in bad:
