@@ -227,7 +227,7 @@ complete_torch() {
   one_at_a_time "$cache/lock"
   if [[ ! -f $1/.whole ]]; then  # Another call may have done it meanwhile.
     need_space 6
-    say "LibTorch: a class of Python needs all of torch, with its CUDA libraries; installing the rest (about 4 GB) into $1"
+    say "LibTorch: a class of Python needs all of torch, with its CUDA libraries; installing the rest (about 3.7 GB) into $1"
     if ! "$1/bin/python" -m pip install "${quiet[@]}" --disable-pip-version-check "torch==$torch_version" >&2 ||
       ! "$1/bin/python" -c 'import torch'; then
       die "pip could not install the rest of torch $torch_version (above: why); run again, or set LRA_PYTHON to a Python that has it"
