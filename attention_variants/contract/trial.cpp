@@ -32,7 +32,8 @@ void ClauseReport::finite(const std::string& what, const torch::Tensor& t) {
 Verdict ClauseReport::verdict(const std::string& clause) const {
   if (failures_.empty()) {
     const bool counted = nearest_text_.empty();
-    return {clause, true, counted ? fmt::format("{} checks", count_) : nearest_text_, grade_};
+    const std::string counts = fmt::format("{} check{}", count_, count_ == 1 ? "" : "s");
+    return {clause, true, counted ? counts : nearest_text_, grade_};
   }
   constexpr size_t kShown = 2;
   std::vector<Failure> gravest = failures_;

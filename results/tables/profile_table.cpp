@@ -93,8 +93,9 @@ std::string method_note(const ProfileGroup& group) {
       if (!p->package.empty() || p->status != Status::ok) continue;
       const json& m = p->method;
       if (!m.contains("passes") || !m.contains("seconds")) return "";
-      texts.insert(fmt::format("{} interleaved processes a cell, up to {} s of samples, {}",
-                               json_line(m["passes"]), json_line(m["seconds"]),
+      texts.insert(fmt::format("{} interleaved process{} a cell, up to {} s of samples, {}",
+                               json_line(m["passes"]), m["passes"] == 1 ? "" : "es",
+                               json_line(m["seconds"]),
                                m.contains("pinned") && !m["pinned"].is_null()
                                    ? "threads pinned to processors " + json_line(m["pinned"])
                                    : "threads not pinned"));

@@ -47,6 +47,15 @@ TEST(MemoryTimeTable, ShowsCellsStatusesAndGrowth) {
   EXPECT_TRUE(contains(to_text(tables[0]), "oom: standard at 2048: needs 12 GiB"));
 }
 
+TEST(MemoryTimeTable, SaysInHowManyProcessesACellWasMeasured) {
+  std::vector<Profile> profiles = table1_shaped();
+  for (const auto& [passes, text] :
+       {std::pair{1, "1 interleaved process a cell"}, {3, "3 interleaved processes a cell"}}) {
+    for (Profile& p : profiles) p.method = {{"passes", passes}, {"seconds", 1.0}};
+    EXPECT_TRUE(contains(to_text(memory_time_tables(profiles)[0]), text));
+  }
+}
+
 TEST(MemoryTimeTable, PublishedRowsStandBesideTheShapesOfTheirTable) {
   const Table table = memory_time_tables(table1_shaped())[0];
   const auto* published = row(table, "Nyströmformer-64 (published, GTX 1080 Ti)");
