@@ -59,6 +59,12 @@ void check_keys(const json& object, const std::vector<std::string>& names,
   }
 }
 
+std::string place_within(const std::string& where, const std::string& name) {
+  if (where.empty()) return name;
+  const bool option = where.starts_with("--") && where.find(' ') == where.npos;
+  return where + (option ? " " : ".") + name;
+}
+
 void bad_value(const std::string& where, const std::string& name, const std::string& expected,
                const json& value) {
   throw UsageError((where.empty() ? "" : where + ": ") + name + " should be " + expected +

@@ -66,6 +66,9 @@ void check_keys(const json& object, const std::vector<std::string>& names,
 [[noreturn]] void bad_value(const std::string& where, const std::string& name,
                             const std::string& expected, const json& value);
 
+/// The place of a struct within another: "protocol x.training", of an option "--set training".
+std::string place_within(const std::string& where, const std::string& name);
+
 struct FieldReader {
   const json& object;
   const std::string& where;
@@ -75,7 +78,7 @@ struct FieldReader {
     const auto it = object.find(name);
     if (it == object.end()) return;
     if constexpr (HasFields<T>) {
-      const std::string inner = where.empty() ? name : where + "." + name;
+      const std::string inner = place_within(where, name);
       FieldNames known;
       value.fields(known);
       check_keys(*it, known.names, inner);

@@ -121,8 +121,7 @@ void add_tune_options(CLI::App& command, TuneOptions& options) {
   command.add_option("--protocol", cells.protocol, "Protocol, or a path to one")
       ->capture_default_str();
   command
-      .add_option("--set", cells.sets,
-                  "Override at every point, as training.steps=1000 (repeatable)")
+      .add_option("--set", cells.sets, "Override at every point, as training.batch=16 (repeatable)")
       ->allow_extra_args(false);
   command
       .add_option("--data", cells.data,

@@ -24,7 +24,7 @@ void apply_set(json& object, const std::string& text, std::set<std::string>& key
                const std::string& option = "--set") {
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    throw UsageError(option + " should be key=value, as training.steps=1000, not '" + text + "'");
+    throw UsageError(option + " should be key=value, as training.batch=16, not '" + text + "'");
   }
   const std::string key = text.substr(0, equals);
   json* at = &object;

@@ -1,5 +1,7 @@
 #include "lra/config/protocol.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "attention_variants/base/json_text.h"
@@ -188,7 +190,16 @@ void check_task_known(const Protocol& protocol, const std::string& task_name) {
   if (protocol.tasks.contains(task_name)) return;
   std::vector<std::string> names;
   for (const auto& [name, value] : protocol.tasks.items()) names.push_back(name);
-  throw unknown_name("task", task_name, names, "protocol " + protocol.name);
+  std::vector<std::string> others = protocol_names();
+  std::erase_if(others, [&](const std::string& other) {
+    return !load_protocol(other).tasks.contains(task_name);
+  });
+  const UsageError error = unknown_name("task", task_name, names, "protocol " + protocol.name);
+  if (others.empty()) throw error;
+  const bool one = others.size() == 1;
+  throw UsageError(fmt::format("{}; protocol{} {} {} it: --protocol {}", error.what(),
+                               one ? "" : "s", fmt::join(others, ", "), one ? "has" : "have",
+                               one ? others.front() : "NAME"));
 }
 
 std::vector<std::string> protocol_names() { return embedded_names(embedded_protocols); }

@@ -42,10 +42,10 @@ TEST(TuneGrid, RefusesWhatIsMalformedOrNoSetting) {
   EXPECT_TRUE(refused({"optimizer.lr=1e-4,,3e-4"})
                   .starts_with("--grid optimizer.lr: a value is missing between commas"));
   EXPECT_TRUE(refused({"optimizer.lrr=1e-4"})
-                  .starts_with("unknown key 'lrr' in --grid.optimizer; did you mean 'lr'?"));
-  EXPECT_EQ(refused({"optimizer.lr=1e-4,0"}), "--grid.optimizer: lr should be more than 0, not 0");
+                  .starts_with("unknown key 'lrr' in --grid optimizer; did you mean 'lr'?"));
+  EXPECT_EQ(refused({"optimizer.lr=1e-4,0"}), "--grid optimizer: lr should be more than 0, not 0");
   EXPECT_EQ(refused({"training.steps=ten"}),
-            "--grid.training: steps should be an integer, at least 1, not \"ten\"");
+            "--grid training: steps should be an integer, at least 1, not \"ten\"");
 }
 
 TEST(TuneGrid, RefusesASettingThatIsGivenTwice) {

@@ -215,11 +215,11 @@ TEST_F(TuneTest, RefusesWithOneLineThatHelps) {
   };
   const std::string grid = "optimizer.lr=1e-3";
   refused("optimizer.lrr=1e-3", {}, "did you mean 'lr'?");
-  refused("optimizer.lr=-1", {}, "--grid.optimizer: lr should be more than 0, not -1");
+  refused("optimizer.lr=-1", {}, "--grid optimizer: lr should be more than 0, not -1");
   refused("optimizer.lr=", {}, "--grid optimizer.lr names no value");
   refused(grid, {"--grid", "optimizer.lr=1e-4"}, "--grid gives optimizer.lr twice");
   refused(grid, {"--set", "optimizer.lr=1e-4"}, "give the same setting");
-  refused(grid, {"--set", "training.step=1"}, "unknown key 'step' in --set.training");
+  refused(grid, {"--set", "training.step=1"}, "unknown key 'step' in --set training");
   refused(grid, {"--attentions", "linear,linear"}, "--attentions names linear twice");
   refused(grid, {"--attentions", "nystrom,nystrom[num_landmarks=8]"},
           "nystrom and nystrom[num_landmarks=8] have one entry of a protocol");

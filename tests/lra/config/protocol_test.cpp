@@ -176,18 +176,18 @@ TEST(ProtocolTest, RefusesWhatItDoesNotKnow) {
     return error_text([&] { strict_listops({text}); });
   };
   EXPECT_EQ(set("training.step=5").substr(0, 61),
-            "unknown key 'step' in --set.training; did you mean 'steps'? V");
+            "unknown key 'step' in --set training; did you mean 'steps'? V");
   EXPECT_EQ(set("training.steps"),
-            "--set should be key=value, as training.steps=1000, not 'training.steps'");
+            "--set should be key=value, as training.batch=16, not 'training.steps'");
   EXPECT_EQ(set("training.steps.x=1"),
             "--set training.steps.x: training.steps is a value, not a group");
-  EXPECT_EQ(set("training.steps=0"), "--set.training: steps should be at least 1, not 0");
+  EXPECT_EQ(set("training.steps=0"), "--set training: steps should be at least 1, not 0");
   EXPECT_EQ(set("training.steps=1.5"),
-            "--set.training: steps should be an integer, at least 1, not 1.5");
+            "--set training: steps should be an integer, at least 1, not 1.5");
   EXPECT_EQ(set("input.mask=all"),
-            "--set.input: mask should be one of length, nonzero, none, not \"all\"");
+            "--set input: mask should be one of length, nonzero, none, not \"all\"");
   EXPECT_EQ(set("evaluation.drop_last=1"),
-            "--set.evaluation: drop_last should be true or false, not 1");
+            "--set evaluation: drop_last should be true or false, not 1");
 }
 
 TEST(ProtocolTest, ASettingIsReadByItself) {
@@ -196,10 +196,10 @@ TEST(ProtocolTest, ASettingIsReadByItself) {
   };
   EXPECT_EQ(refused("optimizer.lr=3e-4"), "(no error)");
   EXPECT_EQ(refused("optimizer.lrr=1").substr(0, 56),
-            "unknown key 'lrr' in --grid.optimizer; did you mean 'lr'");
-  EXPECT_EQ(refused("optimizer.lr=-1"), "--grid.optimizer: lr should be more than 0, not -1");
+            "unknown key 'lrr' in --grid optimizer; did you mean 'lr'");
+  EXPECT_EQ(refused("optimizer.lr=-1"), "--grid optimizer: lr should be more than 0, not -1");
   EXPECT_EQ(refused("optimizer.lr"),
-            "--grid should be key=value, as training.steps=1000, not 'optimizer.lr'");
+            "--grid should be key=value, as training.batch=16, not 'optimizer.lr'");
   EXPECT_EQ(refused("schedule.warmup=100000"), "(no error)") << "whatever the steps are";
 }
 
@@ -233,6 +233,18 @@ TEST(ProtocolTest, SettingsOfAVariantStandInItsEntryAndLoadAgain) {
   }
   EXPECT_EQ(error_text([&] { with_settings(before, "imag", "local", {}); }).substr(0, 57),
             "unknown task 'imag' in protocol tay2020; did you mean 'im");
+}
+
+TEST(ProtocolTest, ATaskOfOtherProtocolsIsSaidToBeTheirs) {
+  const auto refused = [](const char* protocol, const char* task_name) {
+    return error_text([&] { task_settings(load_protocol(protocol), task_name); });
+  };
+  EXPECT_EQ(refused("lra-strict", "mqar"),
+            "unknown task 'mqar' in protocol lra-strict; valid: listops, text, retrieval, image, "
+            "pathfinder, pathx; protocol recall has it: --protocol recall");
+  EXPECT_TRUE(refused("recall", "text").ends_with("tay2020 have it: --protocol NAME"))
+      << refused("recall", "text");
+  EXPECT_EQ(refused("lra-strict", "x").find("--protocol"), std::string::npos);
 }
 
 // So do options of variants that came later, at what runs did before them.

@@ -316,7 +316,7 @@ TEST(ProtocolsTest, Float16IsLeftOutAndTheProtocolsSaySo) {
     };
     EXPECT_EQ(error({}, "float16"), "--dtype should be float32 or bfloat16, not 'float16'");
     EXPECT_EQ(error({"training.dtype=float16"}, "float32"),
-              "--set.training: dtype should be one of any, float32, bfloat16, not \"float16\"");
+              "--set training: dtype should be one of any, float32, bfloat16, not \"float16\"");
     const json published =
         read_json(LRA_SOURCE_DIR "/results/published/" + std::string(name) + ".json");
     EXPECT_NE(published.dump().find("float16"), std::string::npos) << name;
@@ -405,9 +405,9 @@ TEST(ProtocolsTest, WhatDoesNotGoTogetherIsRefused) {
   EXPECT_EQ(refused({"model.positions=sinusoidal", "model.width=63"}),
             "model.positions sinusoidal needs an even model.width, not 63");
   EXPECT_EQ(refused({"model.pooling=sum"}),
-            "--set.model: pooling should be one of mean, cls, first, last, max, not \"sum\"");
+            "--set model: pooling should be one of mean, cls, first, last, max, not \"sum\"");
   EXPECT_EQ(refused({"evaluation.select_after=2"}),
-            "--set.evaluation: select_after should be from 0 to 1, not 2");
+            "--set evaluation: select_after should be from 0 to 1, not 2");
 }
 
 }  // namespace
