@@ -39,6 +39,19 @@ Verdict check_reach(const CheckRequest& given) {
   return verdict;
 }
 
+// Throws where the attention refuses what it is to be made for, a causal form say, which breaks no
+// clause. What else its making throws is for the clauses.
+void check_can_be_made(const ContractSubject& subject) {
+  try {
+    subject.make(subject.context);
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Unsupported&) {
+    throw;
+  } catch (const std::exception&) {
+  }
+}
+
 ContractSubject subject_of(const CheckRequest& given) {
   ContractSubject subject = contract::contract_subject(given.attention);
   subject.device = host::parse_device(given.device);
@@ -85,6 +98,7 @@ Findings check_attention(const CheckRequest& given, const SeenVerdict& seen) {
   Findings findings;
   findings.subject = subject_of(given);
   findings.attention = given.attention.name;
+  check_can_be_made(findings.subject);
   bool stopped = false;
   for (const ContractClause& clause : checked_clauses(findings.subject.context.causal)) {
     const bool reach = clause.name == kReach;

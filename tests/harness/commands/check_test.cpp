@@ -39,6 +39,8 @@ TEST(CheckTest, SaysOfEveryClauseThatItHolds) {
   for (size_t i = 0; i < clauses.size(); ++i)
     EXPECT_TRUE(lines[i].starts_with(clauses[i].name + ": holds (")) << lines[i];
   const std::string count = std::to_string(clauses.size());
+  EXPECT_TRUE(line_of(result, "options in effect").ends_with("holds (1 check)"))
+      << "nothing is 1 checks";
   EXPECT_EQ(lines.back(), "nystrom[num_landmarks=5]: " + count + " of " + count + " clauses hold");
 }
 
@@ -146,13 +148,17 @@ INSTANTIATE_TEST_SUITE_P(Files, BrokenFile,
                          broken_name);
 
 TEST(CheckTest, RefusesWhatItCannotTry) {
-  const auto refusal = [](const std::string& attention, int status) {
-    const ProgramResult result = check(attention);
+  const auto refusal = [](const std::string& attention, int status,
+                          const std::vector<std::string>& more = {}) {
+    const ProgramResult result = check(attention, more);
     EXPECT_EQ(result.status, status) << result.text();
     EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
     EXPECT_EQ(result.out, "");
     return result.err;
   };
+  EXPECT_NE(refusal("nystrom", 2, {"--causal"}).find("has no causal form here"), std::string::npos);
+  EXPECT_NE(refusal("sparse[cls=open]", 2, {"--causal"}).find("cannot be causal"),
+            std::string::npos);
   EXPECT_NE(refusal("nystrm", 2).find("did you mean 'nystrom'?"), std::string::npos);
   EXPECT_NE(refusal("torchscript", 2).find("needs a file"), std::string::npos);
   EXPECT_NE(refusal(fixture("signature"), 1).find("should take the tensors (q, k, v, mask)"),
