@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "attention_variants/base/fields.h"
+#include "attention_variants/python_host.h"
 #include "attention_variants/registry.h"
 #include "embedded_meanings.h"
 #include "harness/commands/commands.h"
@@ -60,6 +61,17 @@ json nested(const std::string& key, const json& value) {
   return {{key.substr(0, dot), {{key.substr(dot + 1), value}}}};
 }
 
+// What is made from a file has options of the program's own alone.
+void print_own(const std::string& name) {
+  if (name == kPythonAttention) {
+    fmt::print("python: a class of one's own, named python:FILE.py:Class; see docs/python.md\n");
+  } else {
+    fmt::print(
+        "torchscript: a TorchScript module of one's own, named torchscript:FILE.pt; see "
+        "docs/attentions.md\n");
+  }
+}
+
 std::string accepted_setting(const std::string& key) {
   return accepted([&](const json& wrong) {
     Settings settings;
@@ -89,6 +101,15 @@ std::string value_of(const json& settings, const std::string& key) {
   const size_t dot = key.find('.');
   return text_from_value(dot == key.npos ? settings.at(key)
                                          : settings.at(key.substr(0, dot)).at(key.substr(dot + 1)));
+}
+
+// Of the example of a few steps, which end after the warm-up.
+std::string example_sets(const Settings& settings) {
+  constexpr int64_t kSteps = 100;
+  std::string sets = fmt::format(" --set training.steps={}", kSteps);
+  if (settings.schedule.warmup >= kSteps)
+    sets += fmt::format(" --set schedule.warmup={}", kSteps / 5);
+  return sets;
 }
 
 // The default one, or the first that knows the task.
@@ -132,6 +153,7 @@ std::vector<std::string> settings_meant(const std::string& option, const std::st
 void print_attention(const std::string& name) {
   const AttentionEntry& entry = attention_entry(name);
   const AttentionInfo& info = entry.info;
+  if (!runs_by_name(name)) return print_own(name);
   fmt::print("{}: {}, {}\n{}\n\n", info.name, info.title, info.paper, info.complexity);
   if (entry.option_names.empty()) {
     fmt::print("It has no options.\n");
@@ -162,7 +184,8 @@ void print_task(const std::string& name) {
   fmt::print("{} classes, {} ids, {} input(s), {} tokens\n\n", known.classes, known.vocabulary,
              known.inputs, known.length);
   const Protocol protocol = protocol_of(name);
-  const json settings = write_fields(task_settings(protocol, name));
+  const Settings of_task = task_settings(protocol, name);
+  const json settings = write_fields(of_task);
   Table table{.title = "Settings under " + protocol.name,
               .columns = {{"setting", Align::kLeft},
                           {"meaning", Align::kLeft},
@@ -176,10 +199,10 @@ void print_task(const std::string& name) {
   print_table(table);
   fmt::print(
       "\nExample: lra data prepare {0}{1} --out data\n"
-      "         lra train --task {0}{2} --attention standard --data data --run run --set "
-      "training.steps=100\n",
+      "         lra train --task {0}{2} --attention standard --data data --run run{3}\n",
       name, known.source.empty() ? "" : " --source SOURCE",
-      protocol.name == kDefaultProtocol ? "" : " --protocol " + protocol.name);
+      protocol.name == kDefaultProtocol ? "" : " --protocol " + protocol.name,
+      example_sets(of_task));
   if (!known.source.empty()) fmt::print("SOURCE: {}\n", known.source);
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,30 @@ TEST(ListTest, AnAttentionsOptionsAreExplained) {
   }
 }
 
+TEST(ListTest, AnAttentionFromAFileIsToldByItsForm) {
+  EXPECT_EQ(output_of({"list", "attentions", "python"}),
+            "python: a class of one's own, named python:FILE.py:Class; see docs/python.md\n");
+  EXPECT_EQ(output_of({"list", "attentions", "torchscript"}),
+            "torchscript: a TorchScript module of one's own, named torchscript:FILE.pt; see "
+            "docs/attentions.md\n");
+}
+
+// What the example of `lra train` in the text of a task runs with; throws where it is refused.
+Config example_config(const std::string& text, const std::string& task_name) {
+  Words words;
+  std::istringstream line(text.substr(text.find("lra train ")));
+  for (std::string word; line >> word;) words.push_back(word);
+  std::string protocol = "lra-strict";
+  Words sets;
+  for (size_t i = 0; i + 1 < words.size(); ++i) {
+    if (words[i] == "--protocol") protocol = words[i + 1];
+    if (words[i] == "--set") sets.push_back(words[i + 1]);
+  }
+  EXPECT_EQ(std::ranges::count(sets, "training.steps=100"), 1) << text;
+  return make_config(load_protocol(protocol), task_name, parse_attention("standard"), sets, 0,
+                     "float32");
+}
+
 TEST(ListTest, ATasksSettingsAreExplained) {
   const std::string listops = output_of({"list", "tasks", "listops"});
   EXPECT_NE(line_of(listops, "training.steps").find("an integer, at least 1"), listops.npos);
@@ -101,6 +126,7 @@ TEST(ListTest, ATasksSettingsAreExplained) {
     const std::string text = output_of({"list", "tasks", known->name});
     EXPECT_NE(text.find("Settings under "), text.npos) << text;
     EXPECT_NE(text.find("lra train --task " + known->name + " "), text.npos) << text;
+    EXPECT_NO_THROW(example_config(text, known->name)) << text;
   }
   EXPECT_NE(output_of({"list", "tasks", "mqar"}).find("--task mqar --protocol recall "),
             std::string::npos);
