@@ -3,6 +3,20 @@
 #include <algorithm>
 
 namespace lra {
+namespace {
+
+// "--resolution and --difficulty": the options that tasks with these of refuse_other_options()
+// take.
+std::string own_flags(std::initializer_list<std::string_view> own) {
+  std::string flags;
+  for (const std::string_view name : own) {
+    if (!flags.empty()) flags += " and ";
+    flags += name == "lengths" ? "--min-length and --max-length" : "--" + std::string(name);
+  }
+  return flags;
+}
+
+}  // namespace
 
 void refuse_other_options(const PrepareOptions& options, const std::string& task,
                           std::initializer_list<std::string_view> own) {
@@ -15,7 +29,11 @@ void refuse_other_options(const PrepareOptions& options, const std::string& task
          "--min-length and --max-length");
   refuse(options.resolution >= 0, "resolution", "--resolution");
   refuse(!options.difficulty.empty(), "difficulty", "--difficulty");
-  refuse(!options.settings.empty(), "settings", "--set");
+  if (!options.settings.empty() && std::ranges::count(own, "settings") == 0) {
+    throw UsageError("the task " + task + " has no settings of its own for --set; " +
+                     (own.size() == 0 ? "it has no options of its own"
+                                      : "its own options are " + own_flags(own)));
+  }
   refuse(options.synthetic, "synthetic", "--synthetic");
 }
 

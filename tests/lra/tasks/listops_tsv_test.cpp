@@ -137,6 +137,11 @@ TEST_F(ListOpsTsv, OptionsOfOtherTasksAreRefused) {
             "the task listops has no --resolution");
   EXPECT_EQ(error_text([&] { task("listops").prepare({.out = out_, .synthetic = true}); }),
             "the task listops has no --synthetic");
+  EXPECT_EQ(error_text([&] {
+              task("listops").prepare({.out = out_, .settings = {{"foo", 3}}});
+            }),
+            "the task listops has no settings of its own for --set; its own options are "
+            "--min-length and --max-length");
 }
 
 TEST_F(ListOpsTsv, FewerRowsThanAskedForIsAnError) {

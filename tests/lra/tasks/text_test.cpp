@@ -248,6 +248,8 @@ TEST_F(Text, ReviewsThatStandInTrainAndTestAreCounted) {
 TEST_F(Text, WrongUsageIsSaid) {
   write(small_imdb(3));
   EXPECT_EQ(error_of({.synthetic = true}), "the task text has no --synthetic");
+  EXPECT_EQ(error_of({.settings = {{"foo", 3}}}),
+            "the task text has no settings of its own for --set; it has no options of its own");
   EXPECT_EQ(error_of({.difficulty = "hard"}), "the task text has no --difficulty");
   EXPECT_EQ(error_of({.min_length = 3}), "the task text has no --min-length and --max-length");
   EXPECT_NE(error_text([&] {
