@@ -165,8 +165,10 @@ std::string protocol_words(const Protocol& protocol, const ProtocolPart& part) {
   outline.join_tasks();
   note_own(protocol.follows, {}, "follows", part, outline);
   note_own(protocol.choices, {}, "differs", part, outline);
-  return fmt::format("{}{}{}", hanging(protocol.name + ": ", protocol.title),
-                     hanging("source: ", protocol.source), outline.text(print_settings));
+  const std::string head =
+      protocol.title.empty() ? protocol.name + "\n" : hanging(protocol.name + ": ", protocol.title);
+  return head + (protocol.source.empty() ? "" : hanging("source: ", protocol.source)) +
+         outline.text(print_settings);
 }
 
 std::string difference_words(const Protocol& left, const Protocol& right,

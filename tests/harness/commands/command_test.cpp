@@ -90,6 +90,11 @@ TEST(HelpTest, IsThatOfTheCommand) {
   expect_refusal({"help", "lst"}, 2, "unknown command 'lst' in lra; did you mean 'list'?");
 }
 
+TEST(HelpTest, OfASuitesStatusNamesTheFolderThatItNeeds) {
+  EXPECT_NE(output_of({"suite", "status", "--help"}).find("It takes --out of lra suite"),
+            std::string::npos);
+}
+
 TEST(HelpTest, BashCompletesCommandsOptionsAndNames) {
   const Scratch scratch;
   write_file(scratch.path() / "lra.bash", output_of({"completion", "bash"}));

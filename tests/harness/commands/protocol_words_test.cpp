@@ -123,6 +123,17 @@ TEST(ProtocolWords, ATaskThatOneProtocolLacksIsSaid) {
   EXPECT_EQ(count_of(section_of(reversed, "task image"), "only in: lra-strict"), 1u) << reversed;
 }
 
+TEST(ProtocolWords, AFileWithoutTitleAndSourceHasNoEmptyOnes) {
+  const Scratch scratch;
+  const std::string path = (scratch.path() / "mine.json").string();
+  write_file(path, R"({"schema": "lra.protocol/1", "name": "mine", "extends": "lra-strict"})");
+  const std::vector<std::string> lines =
+      lines_of(words_of({"protocol", "show", path, "--words", "--task", "listops"}));
+  EXPECT_EQ(lines.at(0), "mine");
+  EXPECT_EQ(lines.at(1), "");
+  EXPECT_EQ(std::ranges::count(lines, "task listops"), 1);
+}
+
 TEST(ProtocolWords, ASubjectIsNamesAlone) {
   using Names = std::vector<std::string>;
   const auto subject = [](const std::string& line) { return choice_subject(line); };
