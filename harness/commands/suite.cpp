@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -125,6 +126,30 @@ void show_status(const SuiteOptions& options) {
   }
 }
 
+// What of the options of lra suite the jobs are to have too.
+suite::SlurmOptions slurm_of(const SuiteOptions& options) {
+  suite::SlurmOptions asked = options.cluster;
+  asked.timeout = options.timeout;
+  asked.tries = options.tries;
+  asked.check = options.check;
+  asked.report = options.command->count("--only") == 0;
+  return asked;
+}
+
+// The cells that have not ended, of --only where it is given. Throws UsageError where it leaves
+// nothing to submit.
+std::vector<size_t> cells_to_submit(const SuiteOptions& options, const suite::Suite& suite) {
+  std::vector<size_t> cells = suite::open_cells(suite);
+  if (options.command->count("--only") == 0) return cells;
+  const std::vector<size_t> only = parse_cells(options.only, suite.cells.size());
+  std::erase_if(cells, [&](size_t cell) { return std::ranges::count(only, cell) == 0; });
+  if (cells.empty()) {
+    throw UsageError("--only " + options.only +
+                     ": all of these cells have ended; name others, or leave it out");
+  }
+  return cells;
+}
+
 void submit_suite(const SuiteOptions& options) {
   if (!options.slurm) throw UsageError("lra suite submit knows one kind of cluster: give --slurm");
   if (options.jobs > 0 || !options.devices.empty())
@@ -141,19 +166,19 @@ void submit_suite(const SuiteOptions& options) {
   const host::SelfCommand& self = host::self_command();
   std::vector<std::string> program = self.words;
   program.front() = std::filesystem::canonical(self.program).string();
-  suite::SlurmOptions asked = cluster;
-  asked.timeout = options.timeout;
-  asked.check = options.check;
+  const suite::SlurmOptions asked = slurm_of(options);
+  const int64_t threads_given = cluster.cpus > 0 ? cluster.cpus : options.threads;
   if (options.dry_run) {
     if (!exists) suite::suite_data(planned);
     const suite::Suite suite = exists ? suite::load_suite(planned.request.out) : planned;
+    suite::check_threads(suite, threads_given);
     for (const suite::SlurmScript& script :
-         suite::slurm_scripts(suite, suite::open_cells(suite), asked, program))
+         suite::slurm_scripts(suite, cells_to_submit(options, suite), asked, program))
       fmt::print("# {}\n{}\n", script.path.string(), script.text);
     return;
   }
-  const suite::Suite suite = opened_suite(options, planned, cluster.cpus, /*jobs=*/1);
-  const std::vector<size_t> cells = suite::open_cells(suite);
+  const suite::Suite suite = opened_suite(options, planned, threads_given, /*jobs=*/1);
+  const std::vector<size_t> cells = cells_to_submit(options, suite);
   const std::vector<std::string> jobs =
       suite::submit(suite, suite::slurm_scripts(suite, cells, asked, program));
   fmt::print("{} cells to run, in job{} {}\n", cells.size(), jobs.size() == 1 ? "" : "s",

@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kSlurmSchema = "lra.slurm/1";
 constexpr const char* kJobsFile = "jobs.json";
+constexpr const char* kReportScript = "report.sh";
 // Slurm's own default allows array indices up to 1,000.
 constexpr size_t kArray = 1000;
 
@@ -116,6 +117,7 @@ std::string suite_command(const Suite& suite, const SlurmOptions& options,
                          host::quoted(fs::absolute(suite.request.out).lexically_normal().string()),
                          suite.request.device, suite.request.threads);
   if (options.timeout > 0) command += fmt::format(" --timeout {:g}", options.timeout);
+  command += fmt::format(" --tries {}", options.tries);
   if (options.check) command += " --check";
   return command;
 }
@@ -145,10 +147,11 @@ std::vector<SlurmScript> slurm_scripts(const Suite& suite, const std::vector<siz
     scripts.push_back(
         {.path = folder / fmt::format("cells-{}.sh", begin), .text = std::move(text)});
   }
+  if (!options.report) return scripts;
   std::string text = head(suite, options, "report", "report-%j.log");
   text += "\n# What is left of the suite: the profile and the report.";
   text += body(command, "$SLURM_JOB_ID");
-  scripts.push_back({.path = folder / "report.sh", .text = std::move(text)});
+  scripts.push_back({.path = folder / kReportScript, .text = std::move(text)});
   return scripts;
 }
 
@@ -157,11 +160,11 @@ std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScrip
   fs::create_directories(folder);
   std::vector<std::string> ids;
   SlurmJobs jobs;
-  for (size_t i = 0; i < scripts.size(); ++i) {
-    const SlurmScript& script = scripts[i];
+  for (const SlurmScript& script : scripts) {
+    const bool report = script.path.filename() == kReportScript;
     write_file(script.path, script.text, Links::replace);
     std::vector<std::string> words = {"--parsable"};
-    if (i + 1 == scripts.size() && !ids.empty())
+    if (report && !ids.empty())
       words.push_back(fmt::format("--dependency=afterany:{}", fmt::join(ids, ":")));
     words.push_back(script.path.string());
     const host::ChildStatus ended = host::run_child(words, {.capture = true, .program = "sbatch"});
@@ -177,12 +180,13 @@ std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScrip
     // "123", or "123;cluster"
     const std::string id = ended.out.substr(0, ended.out.find_first_of(";\n"));
     ids.push_back(id);
-    if (i + 1 < scripts.size()) {
+    if (report) {
+      jobs.report = id;
+    } else {
       const std::string name = script.path.stem().string();  // cells-1000
       jobs.arrays.push_back({.job = id, .first = std::stol(name.substr(name.find('-') + 1))});
     }
   }
-  jobs.report = ids.back();
   write_json(folder / kJobsFile, make_slurm_jobs(jobs), Links::replace);
   return ids;
 }

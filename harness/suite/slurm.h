@@ -20,7 +20,9 @@ struct SlurmOptions {
   // checkpoint and goes back to the queue.
   int64_t warning = 120;
   double timeout = 0;  // of a cell over all its jobs, seconds; 0 = none
+  int64_t tries = 3;   // as RunnerOptions::tries
   bool check = false;  // as RunnerOptions::check
+  bool report = true;  // whether a last job measures the profile and writes the report
 };
 
 /// A job script, and the file in OUT/slurm it goes to.
@@ -29,14 +31,14 @@ struct SlurmScript {
   std::string text;
 };
 
-/// The arrays over the cells that have not ended (of at most 1,000 jobs each, Slurm's usual limit),
-/// then the last job's script. `program` is what the jobs run, words of a command line. Nothing is
-/// written.
+/// The arrays over `cells` (of at most 1,000 jobs each, Slurm's usual limit), then the last job's
+/// script, where there is to be one. `program` is what the jobs run, words of a command line.
+/// Nothing is written.
 std::vector<SlurmScript> slurm_scripts(const Suite& suite, const std::vector<size_t>& cells,
                                        const SlurmOptions& options,
                                        const std::vector<std::string>& program);
 
-/// Writes the scripts, submits them (the last one to begin when all others have ended) and
+/// Writes the scripts, submits them (the last job to begin when all others have ended) and writes
 /// OUT/slurm/jobs.json with the jobs' numbers; returns those. Throws Error with what sbatch said,
 /// and then cancels what it had submitted.
 std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScript>& scripts);
@@ -48,7 +50,7 @@ struct SlurmJobs {
     int64_t first = 0;  // cell of the array's task 0
   };
   std::vector<Array> arrays;
-  std::string report;  // the last job
+  std::string report;  // the last job; "" = none
 };
 json make_slurm_jobs(const SlurmJobs& jobs);
 /// Throws std::runtime_error that says what is wrong.

@@ -169,17 +169,20 @@ Suite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
                 " holds a suite already; go on with --resume, or choose another --out folder");
   }
   const Suite suite = join_suite(planned);
-  const int64_t threads = suite.request.threads;
-  if (threads_given > 0 && threads_given != threads) {
-    throw UsageError(fmt::format(
-        "the cells of {} have {} thread{} each, as their results depend on it, and not {}: "
-        "--threads shared out over the jobs should make {}, or be left out",
-        out.string(), threads, threads == 1 ? "" : "s", threads_given, threads));
-  }
+  check_threads(suite, threads_given);
   // What is new, such as a source, stands in the file for those who join.
   if (const json merged = suite_json(suite); merged != read_json(path))
     write_json(path, merged, Links::replace);
   return suite;
+}
+
+void check_threads(const Suite& suite, int64_t threads_given) {
+  const int64_t threads = suite.request.threads;
+  if (threads_given == 0 || threads_given == threads) return;
+  throw UsageError(fmt::format(
+      "the cells of {} have {} thread{} each, as their results depend on it, and not {}: "
+      "--threads shared out over the jobs should make {}, or be left out",
+      suite.request.out.string(), threads, threads == 1 ? "" : "s", threads_given, threads));
 }
 
 fs::path suite_data_folder(const fs::path& out) { return out / "data"; }

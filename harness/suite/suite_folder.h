@@ -28,6 +28,9 @@ Suite join_suite(const Suite& planned);
 Suite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
                  const std::function<double(const Suite&)>& hours);
 
+/// Throws UsageError where `threads_given` threads a cell (0 = any) are not those of the suite.
+void check_threads(const Suite& suite, int64_t threads_given);
+
 /// Where a suite in `out` keeps the data that it makes.
 std::filesystem::path suite_data_folder(const std::filesystem::path& out);
 

@@ -57,7 +57,7 @@ TEST_F(SuiteSlurmTest, ADryRunPrintsScriptsThatBashTakes) {
        {"#SBATCH --array=0-1%10", "#SBATCH --requeue", "#SBATCH --signal=B:TERM@300",
         "#SBATCH --partition=long", "#SBATCH --time=2:00:00", "#SBATCH --mem=8G",
         "#SBATCH --account=me", "#SBATCH --cpus-per-task=4", "--only \"$cell\"",
-        "--resume --device cpu --threads 4 --timeout 7200", "scontrol requeue"})
+        "--resume --device cpu --threads 4 --timeout 7200 --tries 3", "scontrol requeue"})
     EXPECT_TRUE(has(result.out, line)) << line << "\n" << result.out;
   EXPECT_FALSE(has(result.out, "--gpus"));
   const fs::path script = scratch_.path() / "script.sh";
@@ -100,6 +100,31 @@ TEST_F(SuiteSlurmTest, SubmitsArraysAndAReportThatFollowsThem) {
   const ProgramResult rest = run_program(
       {"suite", "submit", "--slurm", "--dry-run", "--resume", "--out", out("s").string()});
   EXPECT_TRUE(has(rest.out, "#SBATCH --array=1\n")) << rest.out;
+}
+
+TEST_F(SuiteSlurmTest, TakesTheCellsTriesAndThreadsThatItIsGiven) {
+  const ProgramResult one = run_program(submission({"--dry-run", "--only", "1", "--tries", "7"}));
+  ASSERT_EQ(one.status, 0) << one.err;
+  EXPECT_TRUE(has(one.out, "#SBATCH --array=1\n")) << one.out;
+  EXPECT_TRUE(has(one.out, " --tries 7")) << one.out;
+  EXPECT_FALSE(has(one.out, "report.sh")) << "--only is without profile and report";
+  EXPECT_TRUE(has(run_program(submission({"--dry-run", "--only", "2"})).err,
+                  "--only should be a comma list of cells from 0 to 1"));
+
+  const OwnPath path(bin_);
+  OwnPath::write(bin_ / "sbatch", "#!/bin/sh\necho 5\n");
+  const ProgramResult submitted = run_program(submission({"--only", "1"}));
+  EXPECT_EQ(submitted.out, "1 cells to run, in job 5\n") << submitted.err;
+  EXPECT_EQ(
+      read_json(out("s") / "slurm" / "jobs.json"),
+      (json{
+          {"schema", "lra.slurm/1"}, {"arrays", {{{"job", "5"}, {"first", 0}}}}, {"report", ""}}));
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{}, std::vector<std::string>{"--dry-run"}}) {
+    const ProgramResult other = run_program(with_threads(submission(more), 3));
+    EXPECT_EQ(other.status, 2) << other.out;
+    EXPECT_TRUE(has(other.err, "have 1 thread each")) << other.err;
+  }
 }
 
 TEST_F(SuiteSlurmTest, WhatSlurmRefusesIsOneLineAndLeavesNoJobs) {
