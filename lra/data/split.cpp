@@ -43,6 +43,8 @@ Split::Split(const fs::path& path, int64_t inputs, int64_t classes, int64_t voca
   const TensorFile file = read_tensors(path);
   tokens_ = column(file, "tokens", path, {torch::kUInt8, torch::kUInt16});
   offsets_tensor_ = column(file, "offsets", path, {torch::kInt64});
+  if (offsets_tensor_.numel() == 0)
+    throw Error(path.string() + ": offsets should begin with 0, but there are none");
   const bool at_positions = file.find(kPositionLabels) != nullptr;
   labels_tensor_ = at_positions ? column(file, kPositionLabels, path, {torch::kInt32})
                                 : column(file, "labels", path, {torch::kInt64});

@@ -129,6 +129,12 @@ TEST_F(Prepared, LabelsMayStandAtPositions) {
     return error_text([&] { Split(dev_, 1, 3, 16); });
   };
   EXPECT_EQ(error(torch::tensor({0, -1, 2}, torch::kInt32)), "(no error)");
+  write_tensors(dev_, {{{"tokens", torch::empty({0}, torch::kUInt8)},
+                        {"offsets", torch::empty({0}, torch::kInt64)},
+                        {"position_labels", torch::empty({0}, torch::kInt32)}},
+                       {}});
+  EXPECT_NE(error_text([&] { Split(dev_, 1, 3, 16); }).find("offsets should begin with 0"),
+            std::string::npos);
   EXPECT_NE(
       error(torch::tensor({0, -1, 3}, torch::kInt32)).find("label of sample 1 should be from"),
       std::string::npos);
