@@ -24,7 +24,7 @@ bool measured(const Profile* profile);
 /// quiet. A record without passes is one pass. Empty where there are no samples.
 std::vector<std::vector<double>> passes_of(const ProfileTime& time, int64_t fewest);
 
-/// The passes that count, as the record's own method asks for them.
+/// The passes that count, as the record's own method asks for them; empty where it has no samples.
 std::vector<std::vector<double>> passes_of(const Profile& profile);
 
 /// Cells that may be compared: all but attention and length in common (and batch, where a policy

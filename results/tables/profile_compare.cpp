@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <optional>
 
 #include "results/analysis/profile_cells.h"
 
@@ -14,11 +15,19 @@ struct Verdict {
   bool worse = false;
 };
 
-Verdict time_verdict(const stats::BootstrapEstimate& ratio, double tolerance) {
+// Of now / before; absent where a record does not hold its samples.
+std::optional<stats::BootstrapEstimate> time_ratio(const Profile& before, const Profile& now) {
+  const auto above = passes_of(now), below = passes_of(before);
+  if (above.empty() || below.empty()) return std::nullopt;
+  return stats::ratio_over_passes(above, below);
+}
+
+Verdict time_verdict(const std::optional<stats::BootstrapEstimate>& ratio, double tolerance) {
   const double high = 1 + tolerance, low = 1 / high;
-  if (ratio.ci95.low > high) return {"slower", true};
-  if (ratio.ci95.high < low) return {"faster"};
-  if (ratio.ci95.low >= low && ratio.ci95.high <= high) return {"same"};
+  if (!ratio) return {"ambiguous"};
+  if (ratio->ci95.low > high) return {"slower", true};
+  if (ratio->ci95.high < low) return {"faster"};
+  if (ratio->ci95.low >= low && ratio->ci95.high <= high) return {"same"};
   return {"ambiguous"};
 }
 
@@ -67,14 +76,16 @@ Comparison compare_profiles(std::span<const Profile> before, std::span<const Pro
                                  : "–"});
       comparison.worse += fails ? 1 : 0;
     } else {
-      const stats::BootstrapEstimate ratio = stats::ratio_over_passes(passes_of(p), passes_of(old));
+      const std::optional<stats::BootstrapEstimate> ratio = time_ratio(old, p);
       const Verdict time = time_verdict(ratio, tolerance),
                     memory = memory_verdict(old.memory->peak, p.memory->peak, tolerance);
       const bool noisy = !p.noisy.empty() || !old.noisy.empty();
       row.insert(
           row.end(),
           {short_number(old.time->median), short_number(p.time->median),
-           fmt::format("{:.3f} [{:.3f}, {:.3f}]", ratio.value, ratio.ci95.low, ratio.ci95.high),
+           ratio ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", ratio->value, ratio->ci95.low,
+                               ratio->ci95.high)
+                 : "–",
            old.memory->peak > 0 ? fmt::format("{:.3f}", p.memory->peak / old.memory->peak) : "–",
            time.text + (memory.text.empty() ? "" : ", " + memory.text) +
                (noisy ? " (noisy)" : "")});

@@ -35,7 +35,7 @@ void add_speeds(const ProfileGroup& group, int64_t length, std::vector<std::stri
   std::vector<std::pair<std::string, const Profile*>> cells;
   for (const auto& [row, by_length] : group.rows) {
     const Profile* cell = group.at(row, length);
-    if (measured(cell)) cells.emplace_back(row, cell);
+    if (measured(cell) && !passes_of(*cell).empty()) cells.emplace_back(row, cell);
   }
   std::ranges::stable_sort(cells, {}, [](const auto& cell) { return cell.second->time->median; });
   for (size_t i = 1; i < cells.size(); ++i) {

@@ -64,6 +64,13 @@ TEST(Compare, PassesOverWhatOnlyOneOfThemHolds) {
   }
 }
 
+TEST(Compare, ARecordWithoutSamplesIsAmbiguous) {
+  Profile bare = cell(kTen);
+  bare.time->samples.clear();
+  EXPECT_EQ(verdict(bare, cell(kTen)), "ambiguous");
+  EXPECT_EQ(verdict(cell(kTen), bare), "ambiguous");
+}
+
 TEST(Compare, SaysThatACellIsNoisy) {
   Profile noisy = cell(times(1.3));
   noisy.noisy = "others took 30 % of the processors";

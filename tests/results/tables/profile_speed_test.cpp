@@ -53,6 +53,9 @@ TEST(SpeedText, SaysNothingOfOneOrOfWhatFailed) {
   EXPECT_EQ(speed_texts(std::vector{timed_cell("a", 512, 1)}), Lines());
   EXPECT_EQ(speed_texts(std::vector{timed_cell("a", 512, 1), failed}), Lines());
   EXPECT_EQ(speed_texts({}), Lines());
+  Profile bare = timed_cell("c", 512, 2);
+  bare.time->samples.clear();
+  EXPECT_EQ(speed_texts(std::vector{timed_cell("a", 512, 1), bare}), Lines());
 }
 
 }  // namespace
