@@ -56,7 +56,7 @@ std::string reading_of(const RecipeGroup& group) {
 std::string stage_of(const RecipeGroup& group) {
   const json::json_pointer objective("/training/objective");
   for (const Result* r : group.results) {
-    if (!r->metric.empty() && r->config.contains(objective))
+    if (!r->metric.empty() && r->config.contains(objective) && r->config.at(objective).is_string())
       return "objective " + r->config.at(objective).get<std::string>();
     if (r->pretrained) return fmt::format("pretrained ({})", r->pretrained->objective);
   }

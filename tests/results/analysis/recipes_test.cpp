@@ -201,6 +201,9 @@ TEST(Recipes, AccuraciesOfTokensAreNamed) {
     named += contains(notes.front(), "masked_token_accuracy") ? 1 : 0;
   }
   EXPECT_EQ(named, 1u);
+  results[1].config["training"]["objective"] = 7;  // a record that others wrote
+  EXPECT_FALSE(
+      contains(recipe_title(group_by_recipe(std::span(&results[1], 1)).front()), "objective"));
 }
 
 TEST(Recipes, CellsOfPositionsHaveTheIntervalOfSamples) {
