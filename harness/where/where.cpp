@@ -44,7 +44,7 @@ Where where_record(const profile::ProfileCell& cell, torch::Device device, int64
           .length = cell.length,
           .batch = cell.batch,
           .mode = cell.mode,
-          .protocol = cell.protocol,
+          .protocol = known.protocol,
           .task = cell.task,
           .dtype = known.dtype,
           .device = known.device,

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <set>
 
+#include "lra/config/protocol.h"
 #include "results/where/record.h"
 #include "tests/harness/program.h"
 
@@ -69,8 +70,13 @@ TEST_F(WhereTest, TakesATrainingStepApart) {
 
 // 2 samples of 2 heads of 32 at 64, as in ProfileTest.CountsTheOperationsOfTheScope.
 TEST_F(WhereTest, CountsTheOperationsThatAProfileCounts) {
-  ASSERT_EQ(run_forked(complete({"--mode", "inference", "--out", out_})).status, 0);
+  const std::string protocol = (scratch_.path() / "p.json").string();
+  write_json(protocol, protocol_json(load_protocol("lra-strict")));
+  auto words = complete({"--mode", "inference", "--out", out_});
+  *std::ranges::find(words, "lra-strict") = protocol;
+  ASSERT_EQ(run_forked(words).status, 0);
   ASSERT_EQ(records().size(), 1u);
+  EXPECT_EQ(records()[0].protocol, "lra-strict") << "its name, whatever the file's";
   double flops = 0;
   for (const WhereOp& op : records()[0].ops) {
     EXPECT_EQ(op.pass, StepPass::forward) << op.op;
