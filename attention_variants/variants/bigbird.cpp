@@ -74,7 +74,7 @@ class BigbirdAttention : public ProjectedAttention {
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
     if (options_.append == BigbirdAppend::none) return of_blocks(q, k, v, mask);
-    const int64_t length = q.size(2), missing = options_.block - length % options_.block;
+    const int64_t length = q.size(2), missing = appended(length);
     const auto more = [&](const torch::Tensor& x) {
       return at::constant_pad_nd(ops::zero_padding(x, mask), {0, 0, 0, missing});
     };
@@ -99,7 +99,8 @@ class BigbirdAttention : public ProjectedAttention {
 
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
-    if (training) return -1;  // depends on when autograd frees what
+    // Training depends on when autograd frees what.
+    if (training || options_.append == BigbirdAppend::block) return -1;
     const int64_t heads = context_.heads, d = context_.head_dim;
     if (sees_all(ops::reference::block_count(length, options_.block))) {
       return ops::softmax_attention_bytes(context_.kernels,
@@ -110,7 +111,8 @@ class BigbirdAttention : public ProjectedAttention {
         {batch, heads, length, d, element_size, [&] { return patterns(heads, length); }, {}});
   }
 
-  int64_t flops(int64_t batch, int64_t length) const override {
+  int64_t flops(int64_t batch, int64_t given_length) const override {
+    const int64_t length = given_length + appended(given_length);
     const int64_t block = options_.block, count = ops::reference::block_count(length, block);
     const int64_t vectors = 4 * batch * context_.heads * context_.head_dim;
     if (sees_all(count)) return vectors * length * length;
@@ -120,6 +122,12 @@ class BigbirdAttention : public ProjectedAttention {
   }
 
  private:
+  // Positions behind `length` others.
+  int64_t appended(int64_t length) const {
+    if (options_.append == BigbirdAppend::none) return 0;
+    return options_.block - length % options_.block;
+  }
+
   torch::Tensor of_blocks(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                           const torch::Tensor& mask) {
     const int64_t count = ops::reference::block_count(q.size(2), options_.block);
