@@ -221,10 +221,12 @@ void add_protocol_command(CLI::App& app) {
       "A setting, training.steps, or a group of them: what it means, takes and is in each task");
   show->add_option("--task", options->task, "Of this task alone")->excludes(key);
   show->add_option("--attention", options->attention,
-                   "With --task: a run's whole configuration with this attention");
+                   "With --task: a run's whole configuration with this attention")
+      ->excludes(key);
   show->add_flag("--words", options->words,
                  "In words: what it follows, what differs and why, which variant runs for a name, "
-                 "and what it sets, by task and variant");
+                 "and what it sets, by task and variant")
+      ->excludes(key);
   show->callback([options] {
     if (!options->key.empty()) {
       print_setting(options->protocol, options->key);

@@ -171,6 +171,13 @@ TEST(ProtocolCommandTest, ExplainsASetting) {
   EXPECT_NE(line_of(output_of({"protocol", "show", "tay2020", "training"}), "training.batch"), "");
   expect_refusal({"protocol", "show", "lra-strict", "training.step"}, 2,
                  "did you mean 'training.steps'?");
+  // A setting is told of all tasks and attentions, and in words alone.
+  for (const Words& more :
+       {Words{"--task", "listops"}, Words{"--attention", "standard"}, Words{"--words"}}) {
+    Words words = {"protocol", "show", "lra-strict", "training.steps"};
+    words.insert(words.end(), more.begin(), more.end());
+    expect_refusal(words, 2, "excludes");
+  }
 }
 
 TEST(ProtocolCommandTest, RefusesNamesThatItDoesNotKnow) {
