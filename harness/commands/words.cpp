@@ -85,7 +85,7 @@ int64_t parse_bytes(const std::string& option, const std::string& text) {
   std::string unit, rest;
   in >> value >> unit >> rest;
   const double scale = unit_bytes(lower(unit));
-  if (!(value > 0) || scale == 0 || !rest.empty() || value * scale > kMostBytes) {
+  if (!(value * scale >= 1) || !rest.empty() || value * scale > kMostBytes) {
     throw UsageError(option + " should be a size such as 8GiB or 512MiB, not '" + text +
                      "'; G is GiB, and GB is 10^9 bytes");
   }

@@ -41,7 +41,8 @@ TEST(WordsTest, SizesAreReadAsGnuProgramsReadThem) {
   for (const char* text : {"8GB", "8gb"}) EXPECT_EQ(bytes(text), 8'000'000'000) << text;
   EXPECT_EQ(bytes("5MB"), 5'000'000);
   EXPECT_EQ(bytes("5kB"), 5'000);
-  for (const char* text : {"", "G", "-1G", "0", "5xy", "8GiBs", "8G 1", "8 G B", "9999999TB"})
+  for (const char* text :
+       {"", "G", "-1G", "0", "0.5", "5xy", "8GiBs", "8G 1", "8 G B", "9999999TB"})
     EXPECT_THROW(bytes(text), UsageError) << text;
 }
 
