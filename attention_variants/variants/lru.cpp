@@ -42,6 +42,11 @@ class LruAttention : public SequenceMixer {
       throw UsageError(fmt::format("lru: r_min should be at most r_max, not {} and {}",
                                    options.r_min, options.r_max));
     }
+    if (high == 0 || low >= 1) {
+      throw UsageError(fmt::format(
+          "lru: r_max should be above 0 and r_min below 1, as radii have logarithms, not {} and {}",
+          options.r_max, options.r_min));
+    }
     const int64_t states = options.state, width = context.width;
     const auto add = [this](const char* name, const torch::Tensor& value) {
       return register_parameter(name, value.to(torch::kFloat).contiguous());

@@ -32,7 +32,7 @@ struct Options {
   void fields(Fields& f) {
     f("length", length, between(4, 1'000'000));
     f("test_length", test_length, between(0, 1'000'000));
-    f("copied", copied, at_least(1));
+    f("copied", copied, between(1, 1'000'000));
     f("num_triggers", num_triggers, between(1, 10'000));
     f("train_labels", train_labels);
   }

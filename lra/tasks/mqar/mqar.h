@@ -32,8 +32,8 @@ struct Options {
   template <class Fields>
   void fields(Fields& f) {
     f("length", length, between(4, kVocabulary - 1));
-    f("pairs", pairs, at_least(1));
-    f("passes", passes, at_least(1));
+    f("pairs", pairs, between(1, kVocabulary / 2 - 1));
+    f("passes", passes, between(1, kVocabulary));
     f("power", power, more_than(0));
     f("random_non_queries", random_non_queries);
     f("mix", mix);

@@ -71,7 +71,10 @@ TEST(Lru, StatesAreOfTheSizeOfTheirInputs) {
   EXPECT_NEAR((sum / 1900 / v.abs().square().mean()).item<double>(), 1, 0.1);
 }
 
-TEST(Lru, RefusesARingInsideOut) { EXPECT_THROW(mixer("lru[r_min=0.9,r_max=0.5]"), UsageError); }
+TEST(Lru, RefusesRingsThatNoRadiusIsIn) {
+  for (const char* ring : {"r_min=0.9,r_max=0.5", "r_max=0", "r_max=1e-200", "r_min=1"})
+    EXPECT_THROW(mixer("lru[" + std::string(ring) + "]"), UsageError) << ring;
+}
 
 TEST(Lru, NamesItsSlowParameters) {
   expect_slow_parameters_exist("lru");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/math/distributions/chi_squared.hpp>
+#include <limits>
 #include <vector>
 
 #include "lra/tasks/induction/induction.h"
@@ -58,6 +59,16 @@ TEST(SelectiveCopying, TakesSizesWithoutNoiseAndRefusesSmallAlphabets) {
                  UsageError)
         << wrong;
   }
+}
+
+TEST(Induction, RefusesMoreCopiedTokensThanAnySequenceHas) {
+  const Scratch scratch;
+  const std::string error = error_text([&] {
+    task("induction")
+        .prepare(
+            {.out = scratch.path(), .settings = {{"copied", std::numeric_limits<int64_t>::max()}}});
+  });
+  EXPECT_NE(error.find("copied should be"), std::string::npos) << error;
 }
 
 TEST(Induction, TheLastTriggerAsksForWhatStoodBehindTheFirst) {

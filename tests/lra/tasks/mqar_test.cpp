@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <boost/math/distributions/chi_squared.hpp>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -186,6 +187,12 @@ TEST_F(MqarData, SamplesDoNotDependOnTheNumberOfOthers) {
 TEST_F(MqarData, RefusesWhatItDoesNotHave) {
   EXPECT_THROW(prepared("a", {{"lenght", 64}}), UsageError);
   EXPECT_THROW(prepared("a", {{"pairs", 20}}), UsageError);
+  for (const char* name : {"pairs", "passes"}) {
+    const std::string error = error_text([&] {
+      prepared("a", {{name, std::numeric_limits<int64_t>::max()}});
+    });
+    EXPECT_NE(error.find("--set." + std::string(name) + " should be"), std::string::npos) << error;
+  }
   EXPECT_THROW(prepared("a", {{"mix", "64x4:5"}}, 10), UsageError);
   EXPECT_THROW(task("mqar").prepare({.out = scratch_.path() / "a", .source = "x"}), UsageError);
   EXPECT_THROW(task("listops").prepare({.out = scratch_.path() / "a", .settings = {{"power", 1}}}),
