@@ -6,9 +6,13 @@
 
 namespace lra {
 
+std::string sizes_text(const torch::Tensor& t) {
+  return fmt::format("[{}]", fmt::join(t.sizes(), ","));
+}
+
 std::string shape_text(const torch::Tensor& t) {
   if (!t.defined()) return "undefined";
-  return fmt::format("[{}] {}", fmt::join(t.sizes(), ","), c10::toString(t.scalar_type()));
+  return sizes_text(t) + " " + c10::toString(t.scalar_type());
 }
 
 void check_mask(const torch::Tensor& mask, int64_t batch, int64_t length) {

@@ -132,6 +132,9 @@ class Attention : public torch::nn::Module {
   virtual int64_t flops(int64_t batch, int64_t length) const;
 };
 
+/// "[2,3]": a tensor's sizes as messages name them.
+std::string sizes_text(const torch::Tensor& t);
+
 /// "[2,3] Float", or "undefined": a tensor as messages name it.
 std::string shape_text(const torch::Tensor& t);
 

@@ -1,6 +1,6 @@
 #include "harness/attend/attend_file.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -23,8 +23,6 @@ NamedTensors own(const torch::OrderedDict<std::string, torch::Tensor>& all) {
   return kept;
 }
 
-std::string shape(const torch::Tensor& t) { return fmt::format("[{}]", fmt::join(t.sizes(), ",")); }
-
 void set_parameters(const TensorFile& in, const NamedTensors& state, Attention& attention) {
   const std::string prefix = "param.";
   std::vector<std::string> valid;
@@ -41,7 +39,8 @@ void set_parameters(const TensorFile& in, const NamedTensors& state, Attention& 
     }
     torch::Tensor target = state[static_cast<size_t>(it - valid.begin())].second;
     if (given.sizes() != target.sizes()) {
-      throw Error(fmt::format("tensor {} should be {}, not {}", name, shape(target), shape(given)));
+      throw Error(fmt::format("tensor {} should be {}, not {}", name, sizes_text(target),
+                              sizes_text(given)));
     }
     target.copy_(given);
   }
@@ -61,9 +60,8 @@ void check_names(const TensorFile& in) {
 
 void check_grad_output(const torch::Tensor& grad_output, const torch::Tensor& q) {
   if (grad_output.sizes() == q.sizes() && grad_output.scalar_type() == q.scalar_type()) return;
-  throw Error(fmt::format("tensor grad_output should be {} {} like q, not {} {}", shape(q),
-                          c10::toString(q.scalar_type()), shape(grad_output),
-                          c10::toString(grad_output.scalar_type())));
+  throw Error(fmt::format("tensor grad_output should be {} like q, not {}", shape_text(q),
+                          shape_text(grad_output)));
 }
 
 // grad.q, grad.k, grad.v and grad.param.<name>.
@@ -94,7 +92,7 @@ TensorFile attend_file(const AttentionSpec& spec, const TensorFile& in, uint64_t
   torch::Tensor leaves[3];
   for (int i = 0; i < 3; ++i) leaves[i] = in.at(kInputs[i]).detach().clone();
   const torch::Tensor& q = leaves[0];
-  if (q.dim() != 4) throw Error(fmt::format("tensor q should be [B,H,N,d], not {}", shape(q)));
+  if (q.dim() != 4) throw Error(fmt::format("tensor q should be [B,H,N,d], not {}", sizes_text(q)));
   const int64_t heads = q.size(1), length = q.size(2), width = q.size(3);
   const torch::Tensor* const given_mask = in.find("mask");
   const torch::Tensor mask = given_mask != nullptr && place.masked

@@ -1,6 +1,6 @@
 #include "harness/attend/attend_model.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -12,10 +12,6 @@ namespace lra {
 namespace {
 
 const std::string kParam = "param.";
-
-std::string sizes_text(const torch::Tensor& t) {
-  return fmt::format("[{}]", fmt::join(t.sizes(), ","));
-}
 
 // Of one sequence "tokens", of several "tokens1", "tokens2" and so on.
 std::vector<std::string> numbered(const std::string& name, int64_t sequences) {
@@ -33,9 +29,8 @@ torch::Tensor stacked(const TensorFile& in, const std::vector<std::string>& name
     const torch::Tensor& part = in.at(name);
     if (part.dim() != 2 || part.scalar_type() != type ||
         (!parts.empty() && part.sizes() != parts.front().sizes())) {
-      throw Error(fmt::format("tensor {} should be [B,N] {}, the same for all inputs, not {} {}",
-                              name, c10::toString(type), sizes_text(part),
-                              c10::toString(part.scalar_type())));
+      throw Error(fmt::format("tensor {} should be [B,N] {}, the same for all inputs, not {}", name,
+                              c10::toString(type), shape_text(part)));
     }
     parts.push_back(part);
   }
@@ -65,8 +60,8 @@ Task task_of(const TensorFile& in, const Config& config) {
 }
 
 torch::ScalarType type_of(const TensorFile& in) {
-  if (const torch::Tensor* const gradient = in.find("grad_output"); gradient != nullptr)
-    return gradient->scalar_type();
+  const torch::Tensor* const gradient = in.find("grad_output");
+  if (gradient != nullptr && gradient->is_floating_point()) return gradient->scalar_type();
   for (const auto& [name, tensor] : in.tensors) {
     if (name.starts_with(kParam) && tensor.is_floating_point()) return tensor.scalar_type();
   }
@@ -125,9 +120,10 @@ TensorFile attend_model(const Config& config, const TensorFile& in) {
                   {"config", config.to_json().dump()}};
   out.tensors.emplace_back("logits", logits.detach());
   if (grad_output == nullptr) return out;
-  if (grad_output->sizes() != logits.sizes()) {
-    throw Error(fmt::format("tensor grad_output should be {}, not {}", sizes_text(logits),
-                            sizes_text(*grad_output)));
+  if (grad_output->sizes() != logits.sizes() ||
+      grad_output->scalar_type() != logits.scalar_type()) {
+    throw Error(fmt::format("tensor grad_output should be {} like the logits, not {}",
+                            shape_text(logits), shape_text(*grad_output)));
   }
   run_backward(logits, grad_output->clone());
   for (const auto& item : model.named_parameters()) {

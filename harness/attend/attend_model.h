@@ -12,9 +12,9 @@ namespace lra {
 /// parameter or buffer, and grad_output [B,classes]. The result holds logits [B,classes] and, with
 /// grad_output, grad.param.<name> of every parameter. The vocabulary and the classes are those of
 /// param.tokens.weight and of the classifier's last weight where they are given, else the task's.
-/// Computed in the type of grad_output, else of the first parameter, else float32, in evaluation
-/// mode. `config.seed` decides parameters that are not given. Throws Error on a missing, unknown or
-/// misshapen tensor.
+/// Computed in the type of grad_output where that is a floating-point one, else of the first
+/// parameter, else float32, in evaluation mode. `config.seed` decides parameters that are not
+/// given. Throws Error on a missing, unknown or misshapen tensor.
 TensorFile attend_model(const Config& config, const TensorFile& in);
 
 /// The length of the inputs in `in`; throws Error where there are none.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "harness/attend/attend_model.h"
 #include "tests/support/scratch.h"
 
 namespace lra {
@@ -101,6 +102,19 @@ TEST(Attend, SaysWhatIsWrongWithTheInput) {
   in = example();
   replace(in, "q", torch::zeros({20, 4}));
   EXPECT_EQ(message_of(in), "tensor q should be [B,H,N,d], not [20,4]");
+}
+
+TEST(AttendModel, SaysWhatIsWrongWithGradOutput) {
+  const Config config = make_config(load_protocol("lra-strict"), "listops",
+                                    parse_attention("standard"), {"input.length=8"}, 0, "float32");
+  const auto message = [&](const torch::Tensor& grad_output) {
+    TensorFile in;
+    in.tensors = {{"tokens", torch::ones({1, 8}, torch::kLong)}, {"grad_output", grad_output}};
+    return error_text([&] { attend_model(config, in); });
+  };
+  const std::string expected = "tensor grad_output should be [1,10] Float like the logits, not ";
+  EXPECT_EQ(message(torch::ones({1, 10}, torch::kLong)), expected + "[1,10] Long");
+  EXPECT_EQ(message(torch::ones({1, 9})), expected + "[1,9] Float");
 }
 
 }  // namespace
