@@ -60,7 +60,7 @@ void add_prepare_command(CLI::App& data, const SharedOptions& options) {
                    "Folder or archive (tar, gzip, xz, zip) of the public data, read in place; "
                    "without it the data is generated, where a task can be")
       ->option_text("PATH");
-  command->add_option("--seed", p.seed, "Seed of the generator (default 0)")
+  command->add_option("--seed", p.seed, "Seed of what is drawn (default 0)")
       ->check(seed_text())
       ->option_text("S");
   add_generator_options(*command, p);
@@ -77,7 +77,8 @@ void add_prepare_command(CLI::App& data, const SharedOptions& options) {
                    "Threads; the result does not depend on it (default: all cores)")
       ->check(CLI::Range(1, 1024))
       ->option_text("T");
-  command->callback([options] {
+  command->callback([options, command] {
+    options->prepare.seed_given = command->count("--seed") > 0;
     for (const std::string& text : options->sets) {
       const size_t equals = text.find('=');
       if (equals == 0 || equals == std::string::npos)

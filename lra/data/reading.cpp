@@ -6,10 +6,11 @@ namespace lra {
 namespace {
 
 // "--resolution and --difficulty": the options that tasks with these of refuse_other_options()
-// take.
+// take, but for --seed, which most do.
 std::string own_flags(std::initializer_list<std::string_view> own) {
   std::string flags;
   for (const std::string_view name : own) {
+    if (name == "seed") continue;
     if (!flags.empty()) flags += " and ";
     flags += name == "lengths" ? "--min-length and --max-length" : "--" + std::string(name);
   }
@@ -30,11 +31,16 @@ void refuse_other_options(const PrepareOptions& options, const std::string& task
   refuse(options.resolution >= 0, "resolution", "--resolution");
   refuse(!options.difficulty.empty(), "difficulty", "--difficulty");
   if (!options.settings.empty() && std::ranges::count(own, "settings") == 0) {
-    throw UsageError("the task " + task + " has no settings of its own for --set; " +
-                     (own.size() == 0 ? "it has no options of its own"
-                                      : "its own options are " + own_flags(own)));
+    const std::string flags = own_flags(own);
+    throw UsageError(
+        "the task " + task + " has no settings of its own for --set; " +
+        (flags.empty() ? "it has no options of its own" : "its own options are " + flags));
   }
   refuse(options.synthetic, "synthetic", "--synthetic");
+  if (options.seed_given && std::ranges::count(own, "seed") == 0) {
+    throw UsageError("the task " + task + " draws nothing" +
+                     (options.source.empty() ? "" : " of this --source") + ": leave --seed out");
+  }
 }
 
 VisitOptions visit_options(const PrepareOptions& options) {

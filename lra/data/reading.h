@@ -11,9 +11,12 @@
 namespace lra {
 
 /// Throws UsageError where an option is given that `task` does not have; `own` names those of
-/// "lengths", "resolution", "difficulty", "settings" and "synthetic" that it has.
+/// "lengths", "resolution", "difficulty", "settings", "synthetic" and "seed" that it has.
 void refuse_other_options(const PrepareOptions& options, const std::string& task,
                           std::initializer_list<std::string_view> own);
+
+/// Of a task that draws in some cases alone, as where it has no source: its "seed", or "".
+constexpr std::string_view seed_if(bool drawn) { return drawn ? "seed" : ""; }
 
 /// Progress and stop of a visit to `options.source`.
 VisitOptions visit_options(const PrepareOptions& options);

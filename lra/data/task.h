@@ -20,6 +20,7 @@ struct PrepareOptions {
   std::filesystem::path out;
   std::filesystem::path source;  // empty: generate
   uint64_t seed = 0;
+  bool seed_given = false;  // then it is refused where nothing is drawn
   int64_t train = -1, dev = -1, test = -1;
   int64_t min_length = -1, max_length = -1;  // tokens a sample, both excluded; ListOps
   int64_t resolution = -1;                   // pixels a side; Pathfinder

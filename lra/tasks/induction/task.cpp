@@ -16,7 +16,7 @@ void check_length(const char* name, int64_t length, const Options& options) {
 }
 
 void prepare(const PrepareOptions& given) {
-  refuse_other_options(given, "induction", {"settings"});
+  refuse_other_options(given, "induction", {"settings", "seed"});
   Options options;
   read_fields(given.settings, options, "--set");
   const int64_t tested = options.test_length == 0 ? options.length : options.test_length;

@@ -54,7 +54,7 @@ TreeOptions tree_options(const PrepareOptions& options) {
 }
 
 void prepare_listops(const PrepareOptions& options) {
-  refuse_other_options(options, "listops", {"lengths"});
+  refuse_other_options(options, "listops", {"lengths", seed_if(options.source.empty())});
   constexpr int64_t kDefaults[] = {96'000, 2'000, 2'000};
   const int64_t given[] = {options.train, options.dev, options.test};
   Manifest manifest;

@@ -54,7 +54,7 @@ const Segment& segment_of(const std::vector<Segment>& segments, size_t split, in
 }
 
 void prepare(const PrepareOptions& given) {
-  refuse_other_options(given, "mqar", {"settings"});
+  refuse_other_options(given, "mqar", {"settings", "seed"});
   Options options;
   read_fields(given.settings, options, "--set");
   std::array<int64_t, 3> counts = generated_counts(given, "mqar", kCounts);

@@ -18,7 +18,8 @@ struct Chosen {
 };
 
 Chosen chosen(const PrepareOptions& options, const Kind& kind) {
-  refuse_other_options(options, kind.task, {"resolution", "difficulty"});
+  refuse_other_options(options, kind.task,
+                       {"resolution", "difficulty", seed_if(options.source.empty())});
   const Chosen result{options.resolution < 0 ? kind.resolution : options.resolution,
                       options.difficulty.empty() ? "hard" : options.difficulty};
   if (kind.fixed && result.resolution != kind.resolution) {

@@ -119,7 +119,7 @@ void join(Rows& rows, const Texts& texts) {
 }
 
 void prepare_retrieval(const PrepareOptions& options) {
-  refuse_other_options(options, "retrieval", {"synthetic"});
+  refuse_other_options(options, "retrieval", {"synthetic", seed_if(options.synthetic)});
   if (options.source.empty()) {
     throw UsageError(
         "retrieval needs --source: the folder or archive of new_aan_pairs.{train,eval,test}.tsv "

@@ -8,7 +8,7 @@ namespace {
 constexpr std::array<int64_t, 3> kCounts = {100'000, 1'000, 1'000};
 
 void prepare(const PrepareOptions& given) {
-  refuse_other_options(given, "selective_copying", {"settings"});
+  refuse_other_options(given, "selective_copying", {"settings", "seed"});
   Options options;
   read_fields(given.settings, options, "--set");
   write_labelled(

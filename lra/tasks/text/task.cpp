@@ -11,7 +11,7 @@ namespace lra::text {
 namespace {
 
 void prepare_text(const PrepareOptions& options) {
-  refuse_other_options(options, "text", {});
+  refuse_other_options(options, "text", {"seed"});
   if (options.source.empty()) {
     throw UsageError(
         "text is made of the reviews of aclImdb_v1.tar.gz "

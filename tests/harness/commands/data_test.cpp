@@ -122,6 +122,11 @@ TEST_F(DataCommand, OtherDataInTheWay) {
               "already holds other data: options.seed is 0 there and 5 here; choose another --out");
 }
 
+TEST_F(DataCommand, ASeedIsRefusedWhereNothingIsDrawn) {
+  expect_text(lra_data({"prepare", "listops", "--out", dir_, "--source", dir_, "--seed", "0"}), 2,
+              "the task listops draws nothing of this --source: leave --seed out");
+}
+
 // How the samples were divided, which file of the source was read, and what to know of both.
 TEST_F(DataCommand, ShowSaysWhatTheManifestExplains) {
   std::vector<ArchiveEntry> reviews;

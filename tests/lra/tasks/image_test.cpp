@@ -264,6 +264,8 @@ TEST_F(Cifar10, MissingAndDoubledFilesAreNamed) {
 
 TEST_F(Cifar10, OptionsOfOtherTasksAreRefused) {
   EXPECT_EQ(error_text([&] { prepare({.resolution = 32}); }), "the task image has no --resolution");
+  EXPECT_EQ(error_text([&] { prepare({.seed_given = true}); }),
+            "the task image draws nothing of this --source: leave --seed out");
   EXPECT_NE(error_text([&] {
               task("image").prepare({.out = scratch_.path() / "o"});
             }).find("cifar-10-binary.tar.gz"),
