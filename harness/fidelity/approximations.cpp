@@ -77,7 +77,8 @@ bool approximate(const FidelityRequest& request, const AttentionSpec& spec,
                             .iqr = m.time.iqr,
                             .ci95 = m.time.interval,
                             .samples = m.samples};
-  record.memory = ProfileMemory{.peak = static_cast<double>(m.peak_bytes) / host::kMiB};
+  record.memory.emplace();
+  if (m.peak_bytes >= 0) record.memory->peak = static_cast<double>(m.peak_bytes) / host::kMiB;
   return true;
 }
 

@@ -135,6 +135,10 @@ int64_t peak_bytes(torch::Device device) {
 #endif
 }
 
+int64_t peak_bytes_above(int64_t start, torch::Device device) {
+  return start < 0 ? -1 : peak_bytes(device) - start;
+}
+
 void reset_peak_bytes(torch::Device device) {
   if (device.is_cpu()) {
     g_peak.store(g_live.load());

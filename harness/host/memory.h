@@ -21,6 +21,8 @@ void install_counting_allocator();
 /// use, -1 where this LibTorch cannot tell.
 int64_t live_bytes(torch::Device device);
 int64_t peak_bytes(torch::Device device);
+/// How much peak_bytes() lies above the `start` that live_bytes() said, -1 where that is -1.
+int64_t peak_bytes_above(int64_t start, torch::Device device);
 /// The peak becomes what is live now.
 void reset_peak_bytes(torch::Device device);
 

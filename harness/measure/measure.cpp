@@ -78,7 +78,7 @@ Measurement measure(const std::function<void()>& work, torch::Device device,
   const int64_t start = host::live_bytes(device);
   host::reset_peak_bytes(device);
   calls.push_back(timed());
-  result.peak_bytes = host::peak_bytes(device) - start;
+  result.peak_bytes = host::peak_bytes_above(start, device);
   const auto stable = [&] {
     if (calls.size() < 3) return false;
     const auto [low, high] = std::minmax_element(calls.end() - 3, calls.end());

@@ -24,7 +24,8 @@ struct Measurement {
   std::vector<double> samples;  // milliseconds
   stats::MedianEstimate time;   // milliseconds
   int64_t warm_up = 0;          // calls before the samples
-  int64_t peak_bytes = 0;       // highest sum of live tensor bytes above the start, over one call
+  // Highest sum of live tensor bytes above the start, over one call; -1 where LibTorch cannot tell.
+  int64_t peak_bytes = 0;
   std::optional<double> device_ms;  // median by the GPU's own events; absent on a CPU
 };
 

@@ -71,7 +71,7 @@ void merge_pass(Profile pass, Profile& record) {
   const auto larger = [](std::optional<double>& a, const std::optional<double>& b) {
     if (b && (!a || *b > *a)) a = b;
   };
-  record.memory->peak = std::max(record.memory->peak, pass.memory->peak);
+  larger(record.memory->peak, pass.memory->peak);
   larger(record.memory->process_peak, pass.memory->process_peak);
   larger(record.memory->reserved, pass.memory->reserved);
   larger(record.memory->device, pass.memory->device);

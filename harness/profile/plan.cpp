@@ -102,7 +102,12 @@ int64_t largest_batch(const ProfileCell& cell, const ProfilePlan& plan, int64_t 
     request.cell.batch = batch;
     const MeasureAnswer answer = run_in_child(request, plan.timeout);
     if (answer.value.is_null()) return std::nullopt;
-    return answer.value.at("bytes").get<int64_t>();
+    const int64_t told = answer.value.at("bytes");
+    if (told < 0) {
+      throw Error("this LibTorch cannot tell what " + plan.device +
+                  " holds: give --batch as a number, or take LibTorch 2.9 or later");
+    }
+    return told;
   };
   // Bytes are a constant and a part that grows with the batch: two small batches tell both.
   const std::optional<int64_t> one = bytes(1), two = bytes(2);

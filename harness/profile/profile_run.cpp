@@ -213,9 +213,11 @@ class ProfileRunner {
     }
     const auto estimate = stats::median_over_passes(passes_of(*record.time, plan_.passes));
     const bool noisy = is_done(record, plan_.passes) && !record.noisy.empty();
-    host::say(fmt::format("{} {}, pass {}: {:.4g} ms ±{:.1f} %, {:.1f} MiB{}{}", count, what,
+    const std::optional<double>& peak = record.memory->peak;
+    host::say(fmt::format("{} {}, pass {}: {:.4g} ms ±{:.1f} %{}{}{}", count, what,
                           pass_count(record), record.time->median, 100 * estimate.precision(),
-                          record.memory->peak, noisy ? ", noisy: " + record.noisy : "", eta));
+                          peak ? fmt::format(", {:.1f} MiB", *peak) : "",
+                          noisy ? ", noisy: " + record.noisy : "", eta));
   }
 
   const ProfilePlan& plan_;

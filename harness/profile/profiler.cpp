@@ -209,7 +209,8 @@ void fill(const Work& work, torch::Device device, const measure::Measurement& m,
   time.iqr = m.time.iqr;
   time.ci95 = m.time.interval;
   record.time = std::move(time);
-  record.memory = ProfileMemory{.peak = mib(m.peak_bytes), .parameters = mib(work.parameter_bytes)};
+  record.memory = ProfileMemory{.parameters = mib(work.parameter_bytes)};
+  if (m.peak_bytes >= 0) record.memory->peak = mib(m.peak_bytes);
   if (work.analytic_bytes >= 0) record.memory->analytic = mib(work.analytic_bytes);
   if (work.optimizer_bytes) record.memory->optimizer = mib(work.optimizer_bytes());
   record.memory->process_peak = measure::process_peak_mib();
@@ -282,7 +283,7 @@ int64_t peak_bytes_of_call(const ProfileCell& cell, torch::Device device, int64_
   const int64_t start = host::live_bytes(device);
   host::reset_peak_bytes(device);
   work_of(cell, device).call();
-  return host::peak_bytes(device) - start;
+  return host::peak_bytes_above(start, device);
 }
 
 }  // namespace lra::profile

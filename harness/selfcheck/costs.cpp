@@ -86,14 +86,17 @@ void check_memory(const CheckSubject& subject, CheckReport& report) {
   report.measures.batch = cell.batch;
   report.measures.counted_mib = record.memory->peak;
   report.measures.reserved_mib = record.memory->reserved;
+  if (!record.memory->peak)
+    throw CheckEnd(Finding::skipped, "this LibTorch cannot tell what a GPU holds");
+  const double counted = *record.memory->peak;
   report.at_most("bytes left behind", static_cast<double>(left), 0);
   if (record.memory->reserved)
     report.at_most("counted memory, in parts of what is reserved",
-                   record.memory->peak / *record.memory->reserved, 1);
+                   counted / *record.memory->reserved, 1);
   if (!record.memory->analytic) return;
   report.measures.account_mib = record.memory->analytic;
   report.at_most("the account, in parts off the counted memory",
-                 std::abs(*record.memory->analytic / record.memory->peak - 1), kTolerance);
+                 std::abs(*record.memory->analytic / counted - 1), kTolerance);
 }
 
 void check_speed(const CheckSubject& subject, CheckReport& report) {

@@ -12,26 +12,6 @@
 namespace lra {
 namespace {
 
-TrainingCost cost_of(const TrainRequest& request, const TrainState& at) {
-  TrainingCost cost;
-  const Settings& settings = request.config.settings;
-  if (at.train_seconds > 0) {
-    const double steps = static_cast<double>(at.step);
-    const double tokens = static_cast<double>(settings.training.batch * settings.input.length *
-                                              task(request.config.task).inputs);
-    cost = {.seconds = at.seconds,
-            .steps_per_second = steps / at.train_seconds,
-            .tokens_per_second = steps * tokens / at.train_seconds,
-            .peak_memory_mib = static_cast<double>(at.peak_bytes) / host::kMiB};
-  }
-  if (request.threads > 0) cost.threads = request.threads;
-  if (request.processes != nullptr) {
-    cost.processes = request.processes->size();
-    cost.engine = request.processes->engine();
-  }
-  return cost;
-}
-
 std::vector<int64_t> labels_of(const Split& split, int64_t index) {
   if (!split.has_position_labels()) return {split.label(index)};
   std::vector<int64_t> labels(static_cast<size_t>(split.length(index)));
@@ -76,6 +56,27 @@ std::optional<PretrainingRecord> pretrained_of(const TrainRequest& request, cons
 }
 
 }  // namespace
+
+TrainingCost training_cost(const TrainRequest& request, const TrainState& at) {
+  TrainingCost cost;
+  const Settings& settings = request.config.settings;
+  if (at.train_seconds > 0) {
+    const double steps = static_cast<double>(at.step);
+    const double tokens = static_cast<double>(settings.training.batch * settings.input.length *
+                                              task(request.config.task).inputs);
+    cost = {.seconds = at.seconds,
+            .steps_per_second = steps / at.train_seconds,
+            .tokens_per_second = steps * tokens / at.train_seconds};
+    // 0 where LibTorch cannot tell what a GPU holds.
+    if (at.peak_bytes > 0) cost.peak_memory_mib = static_cast<double>(at.peak_bytes) / host::kMiB;
+  }
+  if (request.threads > 0) cost.threads = request.threads;
+  if (request.processes != nullptr) {
+    cost.processes = request.processes->size();
+    cost.engine = request.processes->engine();
+  }
+  return cost;
+}
 
 Accuracy accuracy_of(const Evaluation& evaluation, int64_t length) {
   constexpr int64_t kClasses = 8;
@@ -144,7 +145,7 @@ Result result_of(const TrainRequest& request, const PreparedData& data, const Tr
   result.reason = outcome.reason;
   result.steps = at.step;
   result.config = request.config.to_json();
-  result.training = cost_of(request, at);
+  result.training = training_cost(request, at);
   result.pretrained = pretrained_of(request, at);
   result.config.erase("pretrained");  // it stands by itself
   if (learner != nullptr) {

@@ -23,6 +23,9 @@ struct RunOutcome {
 /// classes of length up to `length`.
 Accuracy accuracy_of(const Evaluation& evaluation, int64_t length);
 
+/// Speeds up to `at`, and the peak of memory where LibTorch can tell it.
+TrainingCost training_cost(const TrainRequest& request, const TrainState& at);
+
 /// A record with what is known before training: task, attention, protocol, seed, data, machine,
 /// software.
 Result result_of(const TrainRequest& request, const PreparedData& data);

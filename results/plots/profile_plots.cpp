@@ -12,7 +12,7 @@ enum class Quantity { time, memory };
 
 std::optional<std::array<double, 4>> point(const Profile& p, Quantity quantity) {
   const double x = static_cast<double>(p.length);
-  const double y = quantity == Quantity::time ? p.time->median : p.memory->peak;
+  const double y = quantity == Quantity::time ? p.time->median : p.memory->peak.value_or(0);
   if (!(y > 0)) return std::nullopt;  // has no place on a logarithmic axis
   if (quantity == Quantity::memory || !p.time->ci95) return {{x, y, y, y}};
   return {{x, y, p.time->ci95->low > 0 ? p.time->ci95->low : y / 10, p.time->ci95->high}};

@@ -36,7 +36,9 @@ struct ProfileTime {
 };
 
 struct ProfileMemory {
-  double peak = 0;  // MiB of live tensors above the start, inputs and weights excluded
+  // MiB of live tensors above the start, inputs and weights excluded; absent where LibTorch cannot
+  // tell what a GPU holds.
+  std::optional<double> peak;
   std::optional<double> parameters;    // MiB of weights and buffers
   std::optional<double> analytic;      // MiB that the variant's own account says
   std::optional<double> optimizer;     // MiB of the optimizer's state

@@ -56,7 +56,10 @@ struct CostColumn {
 
 constexpr CostColumn kCosts[] = {
     {"Peak memory in MiB", "lra-memory",
-     [](const Profile& p) -> Number { return std::pair(p.memory->peak, 0.0); }},
+     [](const Profile& p) -> Number {
+       if (!p.memory->peak) return std::nullopt;
+       return std::pair(*p.memory->peak, 0.0);
+     }},
     {"Time in ms", "lra-time",
      [](const Profile& p) -> Number {
        const double median = p.time->median;
@@ -81,7 +84,12 @@ Table cost_table(const ProfileGroup& group, const CostColumn& cost) {
         row.push_back(p == nullptr ? "–" : to_string(p->status));
         continue;
       }
-      const auto [value, side] = *cost.value(*p);
+      const Number number = cost.value(*p);
+      if (!number) {
+        row.emplace_back("–");
+        continue;
+      }
+      const auto [value, side] = *number;
       row.push_back(short_number(value) + (side > 0 ? fmt::format("±{:.2g}", side) : ""));
       const auto [it, is_new] = lowest.try_emplace(length, value);
       if (!is_new) it->second = std::min(it->second, value);
@@ -94,7 +102,8 @@ Table cost_table(const ProfileGroup& group, const CostColumn& cost) {
     for (const int64_t length : group.lengths) {
       ++c;
       const Profile* p = group.at(name, length);
-      if (group.rows.size() > 1 && measured(p) && cost.value(*p)->first == lowest.at(length))
+      if (group.rows.size() > 1 && measured(p) && cost.value(*p) &&
+          cost.value(*p)->first == lowest.at(length))
         table.bold.emplace(r, c);
     }
     ++r;

@@ -114,7 +114,8 @@ std::vector<Table> fidelity_tables(std::span<const Fidelity> cells) {
       tables.push_back(
           budget_table(group, title_text(front, "time and memory"), [](const Fidelity& f) {
             if (!f.time || !f.memory) return std::string("–");
-            return short_number(f.memory->peak) + " / " + short_number(f.time->median);
+            return (f.memory->peak ? short_number(*f.memory->peak) : "–") + " / " +
+                   short_number(f.time->median);
           }));
       tables.back().notes.push_back(
           "a cell is MiB / ms: peak of live tensors above inputs and weights, and median time");

@@ -31,10 +31,17 @@ Verdict time_verdict(const std::optional<stats::BootstrapEstimate>& ratio, doubl
   return {"ambiguous"};
 }
 
-Verdict memory_verdict(double before, double now, double tolerance) {
-  if (now > before * (1 + tolerance)) return {"more memory", true};
-  if (now * (1 + tolerance) < before) return {"less memory"};
+Verdict memory_verdict(const std::optional<double>& before, const std::optional<double>& now,
+                       double tolerance) {
+  if (!before || !now) return {""};
+  if (*now > *before * (1 + tolerance)) return {"more memory", true};
+  if (*now * (1 + tolerance) < *before) return {"less memory"};
   return {""};
+}
+
+std::string memory_ratio(const Profile& before, const Profile& now) {
+  if (!now.memory->peak || !(before.memory->peak.value_or(0) > 0)) return "–";
+  return fmt::format("{:.3f}", *now.memory->peak / *before.memory->peak);
 }
 
 }  // namespace
@@ -80,15 +87,13 @@ Comparison compare_profiles(std::span<const Profile> before, std::span<const Pro
       const Verdict time = time_verdict(ratio, tolerance),
                     memory = memory_verdict(old.memory->peak, p.memory->peak, tolerance);
       const bool noisy = !p.noisy.empty() || !old.noisy.empty();
-      row.insert(
-          row.end(),
-          {short_number(old.time->median), short_number(p.time->median),
-           ratio ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", ratio->value, ratio->ci95.low,
-                               ratio->ci95.high)
-                 : "–",
-           old.memory->peak > 0 ? fmt::format("{:.3f}", p.memory->peak / old.memory->peak) : "–",
-           time.text + (memory.text.empty() ? "" : ", " + memory.text) +
-               (noisy ? " (noisy)" : "")});
+      row.insert(row.end(), {short_number(old.time->median), short_number(p.time->median),
+                             ratio ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", ratio->value,
+                                                 ratio->ci95.low, ratio->ci95.high)
+                                   : "–",
+                             memory_ratio(old, p),
+                             time.text + (memory.text.empty() ? "" : ", " + memory.text) +
+                                 (noisy ? " (noisy)" : "")});
       comparison.worse += time.worse || memory.worse ? 1 : 0;
     }
     comparison.table.rows.push_back(row);

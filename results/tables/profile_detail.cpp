@@ -66,10 +66,11 @@ void add_memory(const ProfileGroup& group, const std::vector<std::string>& basel
   add_table(
       "Peak memory, MiB", group,
       [&](const std::string& row, const Profile& p) {
-        return short_number(p.memory->peak) +
+        if (!p.memory->peak) return std::string("–");
+        return short_number(*p.memory->peak) +
                ratios(group, baselines, row, p.length, [&](const Profile& base) -> std::string {
-                 if (!(base.memory->peak > 0)) return "–";
-                 return short_number(p.memory->peak / base.memory->peak) + "×";
+                 if (!(base.memory->peak.value_or(0) > 0)) return "–";
+                 return short_number(*p.memory->peak / *base.memory->peak) + "×";
                });
       },
       notes, tables);
@@ -110,16 +111,18 @@ void add_time(const ProfileGroup& group, const std::vector<std::string>& baselin
       {"bootstrap over processes and samples, both cells drawn independently"}, tables);
 }
 
+// Of a measured cell; absent where it has none.
+using Cost = std::function<std::optional<double>(const Profile&)>;
+
 std::string crossing_text(const ProfileGroup& group, const std::string& row,
-                          const std::string& baseline,
-                          const std::function<double(const Profile&)>& cost) {
+                          const std::string& baseline, const Cost& cost) {
   std::vector<double> lengths, own, other;
   for (const int64_t length : group.lengths) {
     const Profile *p = group.at(row, length), *base = group.at(baseline, length);
-    if (!measured(p) || !measured(base)) continue;
+    if (!measured(p) || !measured(base) || !cost(*p) || !cost(*base)) continue;
     lengths.push_back(static_cast<double>(length));
-    own.push_back(cost(*p));
-    other.push_back(cost(*base));
+    own.push_back(*cost(*p));
+    other.push_back(*cost(*base));
   }
   if (lengths.empty()) return "–";
   const stats::Crossing at = stats::crossing(lengths, own, other);
@@ -149,10 +152,10 @@ void add_crossings(const ProfileGroup& group, const std::vector<std::string>& ba
   for (const auto& [row, cells] : group.rows) {
     std::vector<std::string> line{row};
     for (const std::string& name : baselines) {
-      const auto add = [&](const std::function<double(const Profile&)>& cost) {
+      const auto add = [&](const Cost& cost) {
         line.push_back(row == name ? "–" : crossing_text(group, row, name, cost));
       };
-      add([](const Profile& p) { return p.time->median; });
+      add([](const Profile& p) { return std::optional(p.time->median); });
       add([](const Profile& p) { return p.memory->peak; });
     }
     table.rows.push_back(line);
@@ -198,8 +201,8 @@ void add_accounts(const ProfileGroup& group, std::vector<Table>& tables) {
   add_table(
       "Memory as counted and by the variant's own account, MiB", group,
       [](const std::string&, const Profile& p) -> std::string {
-        if (!p.memory->analytic) return "";
-        return fmt::format("{} / {}", short_number(p.memory->peak),
+        if (!p.memory->analytic || !p.memory->peak) return "";
+        return fmt::format("{} / {}", short_number(*p.memory->peak),
                            short_number(*p.memory->analytic));
       },
       {}, tables);
@@ -232,9 +235,11 @@ void add_packages(const ProfileGroup& group, std::vector<Table>& tables) {
       [&](const std::string&, const Profile& p) -> std::string {
         if (p.package.empty()) return "";
         const Profile* own = ours(p);
-        if (own == nullptr || !(p.time->median > 0) || !(p.memory->peak > 0)) return "";
+        if (own == nullptr || !(p.time->median > 0) || !own->memory->peak ||
+            !(p.memory->peak.value_or(0) > 0))
+          return "";
         return fmt::format("{}×, {}×", short_number(own->time->median / p.time->median),
-                           short_number(own->memory->peak / p.memory->peak));
+                           short_number(*own->memory->peak / *p.memory->peak));
       },
       {"below 1: this program takes less; the package's own numbers stand in the tables above"},
       tables);

@@ -113,11 +113,11 @@ std::vector<std::string> row_of(const ProfileGroup& group, const std::string& na
       row.push_back(p == nullptr ? "–" : to_string(p->status));
       continue;
     }
-    row.push_back(fmt::format("{} / {}{}{}", short_number(p->memory->peak),
+    row.push_back(fmt::format("{} / {}{}{}", p->memory->peak ? short_number(*p->memory->peak) : "–",
                               p->noisy.empty() ? "" : "~", short_number(p->time->median),
                               p->batch_policy.empty() ? "" : fmt::format(" (B={})", p->batch)));
     lengths.push_back(static_cast<double>(length));
-    memory.push_back(p->memory->peak);
+    memory.push_back(p->memory->peak.value_or(0));  // growth leaves out what is not positive
     time.push_back(p->time->median);
   }
   row.push_back(growth_text(lengths, memory));

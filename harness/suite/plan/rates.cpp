@@ -174,7 +174,8 @@ std::optional<Rates> rates_from_profiles(const SuiteCell& cell, const RateRecord
     }
     rates.step = profile.time->median / 1000 * static_cast<double>(s.training.batch) /
                  static_cast<double>(batch);
-    rates.memory_mib = profile.memory->peak + profile.memory->parameters.value_or(0);
+    if (const auto& peak = profile.memory->peak)
+      rates.memory_mib = *peak + profile.memory->parameters.value_or(0);
     if (const auto count = dev_count(from.data.at(config.task))) {
       rates.evaluation = kForward * rates.step * static_cast<double>(*count) /
                          static_cast<double>(s.training.batch);

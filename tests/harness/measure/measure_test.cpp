@@ -44,7 +44,8 @@ TEST(MemoryTest, CountsEveryByteOfAScriptedPattern) {
     EXPECT_EQ(host::live_bytes(torch::kCPU) - start, 1300);
   }
   EXPECT_EQ(host::live_bytes(torch::kCPU), start);
-  EXPECT_EQ(host::peak_bytes(torch::kCPU) - start, 51'000);
+  EXPECT_EQ(host::peak_bytes_above(start, torch::kCPU), 51'000);
+  EXPECT_EQ(host::peak_bytes_above(-1, torch::kCPU), -1) << "not told";
 }
 
 TEST(MemoryTest, CountsAcrossThreads) {

@@ -43,6 +43,10 @@ TEST(Compare, CountsMemoryAndFailures) {
   EXPECT_EQ(verdict(cell(kTen), cell(kTen, 12)), "same, more memory !");
   EXPECT_EQ(verdict(cell(kTen, 12), cell(kTen)), "same, less memory");
   EXPECT_EQ(verdict(cell(kTen), cell(kTen, 10.5)), "same");
+  Profile untold = cell(kTen);
+  untold.memory->peak.reset();
+  EXPECT_EQ(verdict(cell(kTen), untold), "same");
+  EXPECT_EQ(verdict(untold, cell(kTen)), "same");
   Profile failed = cell(kTen);
   failed.status = Status::oom;
   failed.time.reset();

@@ -121,6 +121,23 @@ TEST(MemoryTimeTable, HugeNumbersStayReadable) {
   EXPECT_EQ(tables[0].rows[0][1], "1.00e+300 / 0");
 }
 
+// Where LibTorch cannot tell what a GPU holds.
+TEST(ProfileTables, ShowTimesOfCellsWithoutPeakMemory) {
+  std::vector<Profile> profiles = table1_shaped();
+  for (Profile& p : profiles) {
+    if (p.memory) p.memory->peak.reset();
+  }
+  const Table both = memory_time_tables(profiles, {})[0];
+  EXPECT_EQ(*row(both, "nystrom"),
+            (std::vector<std::string>{"nystrom", "– / 1", "– / 2", "–", "–", "N^1.00"}));
+  const auto tables = profile_tables(profiles);
+  EXPECT_EQ(row(of_title(tables, "Peak memory").at(0), "nystrom")->at(1), "–");
+  EXPECT_EQ(row(of_title(tables, "Time, ms").at(0), "nystrom")->at(1), "1 [0.99, 1.01] (0.5×)");
+  const Table crossings = of_title(tables, "Length from which on").at(0);
+  EXPECT_EQ(row(crossings, "nystrom")->at(1), "<= 512");
+  EXPECT_EQ(row(crossings, "nystrom")->at(2), "–");
+}
+
 TEST(ProfileTables, ShowIntervalsAndTheRatioToTheBaseline) {
   const auto tables = profile_tables(table1_shaped());
   const Table memory = of_title(tables, "Peak memory").at(0);
