@@ -107,11 +107,10 @@ class SinkhornAttention : public ProjectedAttention {
               .flatten(0, 1)
               .gt(0.5);  // [B*H,n,b]
       const torch::Tensor weights = p.to(q.scalar_type());
-      const auto attend_unprojected = [&](const torch::Tensor& x) {
+      const auto mixed = [&](const torch::Tensor& x) {
         return torch::matmul(weights, x.flatten(2)).view(x.sizes());
       };
-      const torch::Tensor sorted =
-          within_blocks(q, attend_unprojected(k), attend_unprojected(v), seen);
+      const torch::Tensor sorted = within_blocks(q, mixed(k), mixed(v), seen);
       const torch::Tensor nothing =
           seen.any(-1).logical_not().unsqueeze(-1).unsqueeze(-1);  // [B*H,n,1,1]
       out = own + sorted.masked_fill(nothing, 0);

@@ -89,8 +89,8 @@ torch::Device own_device(const std::string& text, const Processes* processes);
 
 /// Runs `work` as one of the processes that a launcher started, or alone with null. Where it fails
 /// the first process says so (a lone failure is said by the process that has it, and ends the
-/// others), then all throw Reported. The others never show progress. `device` is the option's text.
-/// Throws UsageError or Error where the processes cannot work together.
+/// others), then all throw AlreadyReported. The others never show progress. `device` is the
+/// option's text. Throws UsageError or Error where the processes cannot work together.
 void run_together(const std::string& device, const std::function<void(Processes*)>& work);
 
 /// An error that has been said.

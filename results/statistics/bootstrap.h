@@ -15,7 +15,7 @@ struct BootstrapEstimate {
   double value = 0;
   Interval ci95;
 
-  /// Half the interval's longer side, as a part of the value; 0 where the value is 0.
+  /// The interval's longer side, as a part of the value; 0 where the value is 0.
   double precision() const;
 };
 
