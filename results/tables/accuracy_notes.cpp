@@ -63,6 +63,7 @@ void note_standing(const std::vector<Standing>& all, const std::string& task,
 void note_runs(const RecipeGroup& group, const AccuracyCells& cells,
                const std::vector<std::string>& tasks, std::vector<std::string>& notes) {
   bool single = false, several = false, repeated = false, some_learned = false;
+  bool at_positions = false;
   std::map<std::string, std::set<std::string>> sources;  // of what is not generated, by task
   for (const auto& [key, cell] : cells) {
     single |= cell.ok.size() == 1;
@@ -70,6 +71,7 @@ void note_runs(const RecipeGroup& group, const AccuracyCells& cells,
     repeated |= cell.repeated > 0;
     some_learned |= cell.ok.size() > 1 && cell.learned.size() < cell.ok.size();
     for (const Result* r : cell.ok) {
+      at_positions |= r->test->samples.has_value();
       const std::string& source = r->data.source;
       if (!source.empty() && source != "generated") sources[key.second].insert(source);
     }
@@ -89,6 +91,10 @@ void note_runs(const RecipeGroup& group, const AccuracyCells& cells,
     notes.push_back(
         "n seeds: mean and Student's 95 % interval over them, no narrower than Wilson's interval "
         "of the mean on one test set");
+  if (at_positions)
+    notes.push_back(
+        "labels at positions: Wilson's interval is that of their effective number, over seeds of "
+        "the number of samples, as those of one sample are not independent");
   if (some_learned)
     notes.push_back(
         "learned: seeds above what needs no learning, then their mean alone; where attentions "

@@ -14,6 +14,16 @@
 namespace lra {
 namespace {
 
+TEST(AccuracyTable, SaysWhatTheIntervalOfLabelsAtPositionsIs) {
+  std::vector<Result> results{example_result("nystrom")};
+  const auto said = [&] {
+    return contains(to_text(accuracy_tables(results)[0]), "that of their effective number");
+  };
+  EXPECT_FALSE(said());
+  results[0].test->samples = 20;
+  EXPECT_TRUE(said());
+}
+
 TEST(AccuracyTable, OneRunShowsWilsonsIntervalBesideThePublishedNumber) {
   const auto tables = accuracy_tables(
       std::vector<Result>{example_result("nystrom"), example_result("standard", 0, 700)});
