@@ -75,7 +75,6 @@ void bind_runs(py::module_& module) {
       .def(py::init(&Run::open), unlocked())
       .def("tensors", &Run::tensors)
       .def("train", &Run::train, unlocked())
-      .def("inputs", [](const Run& run) { return run.opened.data.manifest().inputs; })
       // Else it is a token of its own, as the black pixel of an image.
       .def("zero_is_padding",
            [](const Run& run) {
