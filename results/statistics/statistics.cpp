@@ -140,8 +140,7 @@ MedianEstimate median_estimate(std::span<const double> samples, double confidenc
   return {.median = sorted_quantile(sorted, 0.5),
           .min = sorted.front(),
           .iqr = sorted_quantile(sorted, 0.75) - sorted_quantile(sorted, 0.25),
-          .interval = {sorted[l - 1], sorted[n - l]},
-          .coverage = n == 1 ? 0.0 : 1 - 2 * boost::math::cdf(below, static_cast<double>(l - 1))};
+          .interval = {sorted[l - 1], sorted[n - l]}};
 }
 
 }  // namespace lra::stats

@@ -58,10 +58,8 @@ double quantile(std::span<const double> samples, double q);
 struct MedianEstimate {
   double median = 0;
   double min = 0;
-  double iqr = 0;       // quantile 0.75 - quantile 0.25
-  Interval interval;    // two order statistics
-  double coverage = 0;  // that the interval truly has; under `confidence` where the samples are too
-                        // few (at 95 %: under 6)
+  double iqr = 0;     // quantile 0.75 - quantile 0.25
+  Interval interval;  // two order statistics; at 95 % under 6 samples are too few for it
 };
 
 /// The median with a distribution-free interval: the order statistics l and n + 1 - l with the
