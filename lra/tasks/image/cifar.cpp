@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "lra/data/reading.h"
+#include "lra/data/shades.h"
 
 namespace lra::image {
 namespace {
@@ -141,14 +142,6 @@ void Records::add(int64_t official_index, uint8_t image_label,
   pixels.insert(pixels.end(), image_pixels.begin(), image_pixels.end());
 }
 
-std::string render(std::span<const uint16_t> ids) {
-  constexpr std::string_view kShades = " .:-=+*#%@";
-  std::string text;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (i > 0 && i % kSide == 0) text += '\n';
-    text += kShades[std::min<size_t>(ids[i], 255) * kShades.size() / 256];
-  }
-  return text;
-}
+std::string render(std::span<const uint16_t> ids) { return shades(ids, kSide); }
 
 }  // namespace lra::image

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "attention_variants/base/error.h"
+#include "lra/data/shades.h"
 
 namespace lra::pathfinder {
 
@@ -103,14 +104,8 @@ Config config(int64_t resolution, const std::string& difficulty) {
 }
 
 std::string render(std::span<const uint16_t> ids) {
-  constexpr std::string_view kShades = " .:-=+*#%@";
   const auto side = static_cast<size_t>(std::lround(std::sqrt(static_cast<double>(ids.size()))));
-  std::string text;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (i > 0 && i % std::max<size_t>(side, 1) == 0) text += '\n';
-    text += kShades[std::min<size_t>(ids[i], 255) * kShades.size() / 256];
-  }
-  return text;
+  return shades(ids, std::max<size_t>(side, 1));
 }
 
 }  // namespace lra::pathfinder
