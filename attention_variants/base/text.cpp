@@ -70,6 +70,12 @@ std::string printable(std::string_view text, size_t limit) {
   return result;
 }
 
+std::string_view cut_text(std::string_view text, size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;
+  return text.substr(0, most);
+}
+
 std::string_view strip(std::string_view text) {
   constexpr std::string_view kSpace = " \t\n\r\v\f";
   const size_t begin = text.find_first_not_of(kSpace);

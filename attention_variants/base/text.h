@@ -12,6 +12,10 @@ namespace lra {
 /// "\n", "\x93"; of more than `limit` bytes the first ones and "...".
 std::string printable(std::string_view text, size_t limit = std::string_view::npos);
 
+/// The first `most` bytes of UTF-8, fewer where they end within a character; all where it has no
+/// more.
+std::string_view cut_text(std::string_view text, size_t most);
+
 /// Without the white space of ASCII at both ends, as Python's bytes.strip().
 std::string_view strip(std::string_view text);
 

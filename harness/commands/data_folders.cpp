@@ -69,11 +69,9 @@ void print_summary(const Manifest& manifest, const fs::path& folder) {
   print_explanation(manifest);
 }
 
-// At most `width` bytes, not cut within a character.
 std::string shortened(const std::string& text, size_t width) {
-  if (text.size() <= width) return text;
-  while (width > 0 && (static_cast<unsigned char>(text[width]) & 0xc0) == 0x80) --width;
-  return text.substr(0, width) + " ...";
+  const std::string_view begin = cut_text(text, width);
+  return std::string(begin) + (begin.size() < text.size() ? " ..." : "");
 }
 
 // Every line two spaces in.

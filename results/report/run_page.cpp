@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "attention_variants/base/text.h"
 #include "results/analysis/accuracy_cells.h"
 #include "results/plots/plots.h"
 #include "results/print/html.h"
@@ -14,8 +15,8 @@ namespace lra {
 namespace {
 
 constexpr size_t kMistakes = 8;
-constexpr size_t kMostClasses = 20;    // of a confusion matrix that can be read
-constexpr size_t kMostLetters = 1500;  // of a sample shown
+constexpr size_t kMostClasses = 20;  // of a confusion matrix that can be read
+constexpr size_t kMostBytes = 1500;  // of a sample shown
 constexpr int64_t kPictureWidth = 192;
 
 Table facts(const char* title, const std::vector<std::pair<std::string, std::string>>& rows) {
@@ -146,12 +147,10 @@ std::string confusion_html(const Predictions& predictions) {
   return html + "</tbody></table></div>\n";
 }
 
-// At most so many letters, not cut within one.
 std::string shortened(const std::string& text) {
-  if (text.size() <= kMostLetters) return text;
-  size_t end = kMostLetters;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return fmt::format("{} … ({} more bytes)", text.substr(0, end), text.size() - end);
+  const std::string_view begin = cut_text(text, kMostBytes);
+  if (begin.size() == text.size()) return text;
+  return fmt::format("{} … ({} more bytes)", begin, text.size() - begin.size());
 }
 
 std::string mistakes_html(const Result& r, const SampleReader& samples) {

@@ -14,6 +14,13 @@ TEST(Printable, MessagesStayOnOneLineOfUtf8AndAreCut) {
   EXPECT_EQ(printable(""), "");
 }
 
+TEST(CutText, NeverCutsWithinACharacter) {
+  EXPECT_EQ(cut_text("ab\xc3\xa9", 4), "ab\xc3\xa9");
+  EXPECT_EQ(cut_text("ab\xc3\xa9", 3), "ab");
+  EXPECT_EQ(cut_text("ab\xc3\xa9", 2), "ab");
+  EXPECT_EQ(cut_text("\xc3\xa9", 1), "");
+}
+
 // As Python's repr() writes them.
 TEST(Bytes, LiteralsAreThoseOfPython) {
   EXPECT_EQ(bytes_literal("it's"), R"(b"it's")");
