@@ -55,4 +55,8 @@ Roofline measure_roofline(torch::Device device, torch::Dtype dtype, int64_t memo
   return roofline;
 }
 
+double least_ms(double flops, double bytes, const Roofline& roofline) {
+  return std::max(flops / roofline.gflops, bytes / roofline.gigabytes_per_second) / 1e6;
+}
+
 }  // namespace lra::measure

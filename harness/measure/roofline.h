@@ -13,4 +13,8 @@ namespace lra::measure {
 Roofline measure_roofline(torch::Device device, torch::Dtype dtype, int64_t memory_limit,
                           double seconds);
 
+/// The least time that so much work takes on a machine of this roofline, ms: of its floating-point
+/// operations or its bytes, whichever takes longer.
+double least_ms(double flops, double bytes, const Roofline& roofline);
+
 }  // namespace lra::measure

@@ -3,6 +3,7 @@
 
 #include "harness/host/memory.h"
 #include "harness/host/runtime.h"
+#include "harness/measure/roofline.h"
 #include "harness/profile/profiler.h"
 #include "harness/selfcheck/checks.h"
 #include "lra/data/task.h"
@@ -51,13 +52,10 @@ void hold_against_roofline(const char* what, const Profile& record, const Roofli
                  gflops / roofline.gflops, kMost);
 }
 
-// The least time that the machine could take, arithmetic or traffic, in parts of the measured.
+// The least time that the machine could take in parts of the measured.
 std::optional<double> roofline_share(const Profile& record, const Roofline& roofline) {
   if (!record.flops || !record.least_bytes) return std::nullopt;
-  const double least_ms = std::max(*record.flops / roofline.gflops,
-                                   *record.least_bytes / roofline.gigabytes_per_second) /
-                          1e6;
-  return least_ms / record.time->median;
+  return measure::least_ms(*record.flops, *record.least_bytes, roofline) / record.time->median;
 }
 
 void time_core(const CheckSubject& subject, ProfileCell cell, CheckReport& report) {

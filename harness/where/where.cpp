@@ -21,9 +21,7 @@ double milliseconds(std::chrono::nanoseconds time) {
 // The least time that the work takes on a machine of that roofline, as part of what it took.
 std::optional<double> roofline_share(const WhereOp& op, const Roofline& roofline) {
   if ((!op.flops && !op.bytes) || op.ms <= 0) return std::nullopt;
-  const double arithmetic = op.flops.value_or(0) / roofline.gflops,
-               traffic = op.bytes.value_or(0) / roofline.gigabytes_per_second;
-  return std::max(arithmetic, traffic) / 1e6 / op.ms;
+  return measure::least_ms(op.flops.value_or(0), op.bytes.value_or(0), roofline) / op.ms;
 }
 
 void record_steps(StepRecorder& recorder, const std::function<void()>& step, double seconds) {

@@ -14,6 +14,7 @@
 
 #include "harness/host/memory.h"
 #include "harness/measure/machine_watch.h"
+#include "harness/measure/roofline.h"
 
 namespace lra {
 namespace {
@@ -74,6 +75,12 @@ TEST(MemoryTest, BeyondTheLimitIsOutOfMemoryNotADeath) {
   }
   host::set_cpu_memory_limit(0);
   EXPECT_FALSE(host::is_out_of_memory(std::runtime_error("something else")));
+}
+
+TEST(RooflineTest, TheLeastTimeIsThatOfArithmeticOrTraffic) {
+  const Roofline roofline{.gflops = 1000, .gigabytes_per_second = 250};
+  EXPECT_DOUBLE_EQ(measure::least_ms(2e9, 1e9, roofline), 4);
+  EXPECT_DOUBLE_EQ(measure::least_ms(6e9, 1e9, roofline), 6);
 }
 
 TEST(MeasureTest, KnowsTheDurationOfASpinAndItsBytes) {
