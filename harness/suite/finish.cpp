@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
-#include <sstream>
 #include <vector>
 
 #include "attention_variants/base/files.h"
@@ -20,23 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The lengths of a budget's profile.
-std::vector<int64_t> lengths_of(const std::string& text) {
-  std::vector<int64_t> lengths;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, ',');) {
-    const json value = value_from_text(part);
-    if (!value.is_number_unsigned() || value < 1 || value > int64_t{1} << 24) {
-      throw UsageError(
-          "the lengths of a budget's profile should be a comma list of integers, as "
-          "512,1024, not '" +
-          text + "'");
-    }
-    lengths.push_back(value);
-  }
-  return lengths;
-}
-
 void measure_profile(const Suite& suite, const RunnerOptions& options) {
   const ProfileBudget& budget = suite.request.budget.profile;
   std::vector<std::string> attentions;
@@ -48,7 +30,7 @@ void measure_profile(const Suite& suite, const RunnerOptions& options) {
                              .dtype = suite.request.dtype,
                              .scope = budget.scope,
                              .mode = budget.mode,
-                             .lengths = lengths_of(budget.lengths)},
+                             .lengths = budget.length_list("budget " + suite.request.budget.name)},
                             {.out = suite.request.out / kProfileFile,
                              .device = options.devices.front(),
                              .threads = options.threads,

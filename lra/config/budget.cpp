@@ -27,19 +27,25 @@ Budget load_budget(const std::string& name_or_path) {
   }
   for (const std::string& name : budget.default_tasks()) budget.task(name);
   load_preset(budget.profile.preset);
-  std::istringstream lengths(budget.profile.lengths);
-  bool any = false;
-  for (std::string length; std::getline(lengths, length, ','); any = true) {
+  budget.profile.length_list(file.where);
+  return budget;
+}
+
+std::vector<int64_t> ProfileBudget::length_list(const std::string& where) const {
+  std::vector<int64_t> list;
+  std::istringstream in(lengths);
+  for (std::string length; std::getline(in, length, ',');) {
     const json value = value_from_text(length);
     if (!value.is_number_integer() || value < 1 || value > int64_t{1} << 24) {
       throw UsageError(
           fmt::format("{}: profile.lengths should be a comma list of integers from 1 "
                       "to 16777216, not '{}'",
-                      file.where, budget.profile.lengths));
+                      where, lengths));
     }
+    list.push_back(value);
   }
-  if (!any) throw UsageError(fmt::format("{}: profile.lengths names no length", file.where));
-  return budget;
+  if (list.empty()) throw UsageError(fmt::format("{}: profile.lengths names no length", where));
+  return list;
 }
 
 TaskBudget Budget::task(const std::string& task_name) const {

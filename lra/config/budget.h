@@ -50,6 +50,9 @@ struct ProfileBudget {
     f("lengths", lengths);
     f("seconds", seconds, more_than(0));
   }
+
+  /// `lengths` as numbers; throws UsageError that names `where` where they are none.
+  std::vector<int64_t> length_list(const std::string& where) const;
 };
 
 struct Budget {

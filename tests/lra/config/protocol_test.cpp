@@ -138,6 +138,8 @@ TEST(BudgetTest, RefusesAProfileThatCannotBeMeasured) {
   for (const char* lengths : {"64,abc", "0", "", "64,,128", "1.5"})
     EXPECT_NE(refusal({{"lengths", lengths}}).find("profile.lengths"), std::string::npos)
         << lengths;
+  const ProfileBudget profile{.lengths = "512,1024"};
+  EXPECT_EQ(profile.length_list("b"), (std::vector<int64_t>{512, 1024}));
 }
 
 TEST(ProtocolTest, OptionsInBracketsGoOverTheProtocols) {
