@@ -143,10 +143,6 @@ State state_of(const Checkpoint& checkpoint) {
   return state;
 }
 
-std::string kind_of(const torch::Tensor& tensor) {
-  return fmt::format("{} {}", shape_text(tensor), torch::toString(tensor.scalar_type()));
-}
-
 // Names in the record what of `there` a model of the state `here` takes and leaves, and what it
 // starts anew. Throws where a tensor but of the head is not in both, or is of another shape.
 void match(const State& there, const State& here, const std::string& where,
@@ -164,8 +160,8 @@ void match(const State& there, const State& here, const std::string& where,
     }
     if (at == here.end()) refuse("this model has no tensor " + name);
     if (at->second.sizes() != tensor.sizes() || at->second.scalar_type() != tensor.scalar_type()) {
-      refuse(fmt::format("its tensor {} is {}, that of this model {}", name, kind_of(tensor),
-                         kind_of(at->second)));
+      refuse(fmt::format("its tensor {} is {}, that of this model {}", name, shape_text(tensor),
+                         shape_text(at->second)));
     }
     record.taken.push_back(name);
   }

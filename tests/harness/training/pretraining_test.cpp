@@ -289,7 +289,8 @@ TEST_F(PretrainingTest, AnOriginThatDoesNotFitIsRefused) {
   };
   EXPECT_NE(refusal("nothing").find("there is no such run folder or checkpoint"),
             std::string::npos);
-  EXPECT_NE(refusal("narrow").find("that of this model"), std::string::npos) << refusal("narrow");
+  EXPECT_NE(refusal("narrow").find("] Float, that of this model"), std::string::npos)
+      << refusal("narrow");
   // The same shapes, of another function.
   EXPECT_NE(refusal("first", {"model.heads=1", "model.head_dim=16"}).find("its model.head"),
             std::string::npos);
