@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "harness/host/runtime.h"
+#include "harness/training/contract_check.h"
 #include "lra/model/reach.h"
 
 namespace lra {
@@ -53,17 +54,14 @@ void check_can_be_made(const ContractSubject& subject) {
 }
 
 ContractSubject subject_of(const CheckRequest& given) {
-  ContractSubject subject = contract::contract_subject(given.attention);
-  subject.device = host::parse_device(given.device);
-  const auto model = config_of(given).settings.model;
+  ContractSubject subject = subject_in_model(given.attention, config_of(given).settings,
+                                             host::parse_device(given.device));
   AttentionContext& context = subject.context;
-  context.heads = given.heads > 0 ? given.heads : model.heads;
-  context.head_dim = given.head_dim > 0 ? given.head_dim : model.head_dim;
-  const bool own = given.heads > 0 || given.head_dim > 0;
-  const int64_t width = own ? context.heads * context.head_dim : model.width;
-  context.width = given.width > 0 ? given.width : width;
-  context.causal = given.causal || model.causal;
-  context.rotary_base = model.rotation();
+  if (given.heads > 0) context.heads = given.heads;
+  if (given.head_dim > 0) context.head_dim = given.head_dim;
+  if (given.heads > 0 || given.head_dim > 0) context.width = context.heads * context.head_dim;
+  if (given.width > 0) context.width = given.width;
+  context.causal = context.causal || given.causal;
   return subject;
 }
 

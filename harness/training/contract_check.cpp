@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "attention_variants/contract/contract.h"
 #include "attention_variants/python_host.h"
 #include "harness/host/progress.h"
 
@@ -31,19 +30,6 @@ class KeptRandomState {
   at::Generator generator_;
   torch::Tensor state_, python_;
 };
-
-contract::ContractSubject tried_subject(const TrainRequest& request) {
-  contract::ContractSubject subject = contract::contract_subject(request.config.attention);
-  const ModelOptions& model = request.config.settings.model;
-  subject.device = request.device;
-  subject.context.heads = model.heads;
-  subject.context.head_dim = model.head_dim;
-  subject.context.width = model.width;
-  subject.context.causal = model.causal;
-  subject.context.rotary_base = model.rotation();
-  subject.context.kernels = request.config.settings.kernels;
-  return subject;
-}
 
 // The verdicts on what fails, in the order of the clauses; those behind a decisive one are not
 // tried.
@@ -80,13 +66,28 @@ void warn_of(const AttentionSpec& attention, const std::vector<Verdict>& failed,
 
 }  // namespace
 
+contract::ContractSubject subject_in_model(const AttentionSpec& attention, const Settings& settings,
+                                           torch::Device device) {
+  contract::ContractSubject subject = contract::contract_subject(attention);
+  const ModelOptions& model = settings.model;
+  subject.device = device;
+  subject.context.heads = model.heads;
+  subject.context.head_dim = model.head_dim;
+  subject.context.width = model.width;
+  subject.context.causal = model.causal;
+  subject.context.rotary_base = model.rotation();
+  subject.context.kernels = settings.kernels;
+  return subject;
+}
+
 std::optional<ContractRecord> contract_of(const TrainRequest& request, const RunFolder& folder,
                                           int64_t step) {
   if (step > 0) return read_run_setting(folder.text()).contract;
   const AttentionSpec& attention = request.config.attention;
   if (!request.check && !contract::is_own(attention.name)) return std::nullopt;
   const KeptRandomState of_processor(torch::kCPU), of_device(request.device);
-  const contract::ContractSubject subject = tried_subject(request);
+  const contract::ContractSubject subject =
+      subject_in_model(attention, request.config.settings, request.device);
   ContractRecord record;
   const std::vector<Verdict> failed = failed_clauses(subject, record);
   for (const Verdict& verdict : failed)

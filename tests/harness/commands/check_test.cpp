@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "attention_variants/contract/contract.h"
+#include "harness/commands/check_attention.h"
+#include "lra/config/protocol.h"
 #include "tests/harness/program.h"
 
 namespace lra {
@@ -163,6 +165,26 @@ TEST(CheckTest, RefusesWhatItCannotTry) {
   EXPECT_NE(refusal("torchscript", 2).find("needs a file"), std::string::npos);
   EXPECT_NE(refusal(fixture("signature"), 1).find("should take the tensors (q, k, v, mask)"),
             std::string::npos);
+}
+
+TEST(CheckAttention, TakesTheKernelsOfTheProtocol) {
+  const Scratch scratch;
+  Protocol protocol =
+      with_settings(load_protocol("lra-strict"), "listops", "standard", {"kernels=reference"});
+  protocol.name = "mine";
+  const std::string path = (scratch.path() / "p.json").string();
+  write_json(path, protocol_json(protocol));
+  struct Enough {};
+  std::optional<ops::Kernels> kernels;
+  const SeenVerdict first = [&](const auto&, const auto&, const auto& subject) {
+    kernels = subject.context.kernels;
+    throw Enough();
+  };
+  EXPECT_THROW(
+      check_attention(
+          {.attention = parse_attention("standard"), .protocol = path, .task = "listops"}, first),
+      Enough);
+  EXPECT_EQ(kernels, ops::Kernels::reference);
 }
 
 }  // namespace
