@@ -112,10 +112,10 @@ void add_time(const ProfileGroup& group, const std::vector<std::string>& baselin
 }
 
 // Of a measured cell; absent where it has none.
-using Cost = std::function<std::optional<double>(const Profile&)>;
+using CellCost = std::function<std::optional<double>(const Profile&)>;
 
 std::string crossing_text(const ProfileGroup& group, const std::string& row,
-                          const std::string& baseline, const Cost& cost) {
+                          const std::string& baseline, const CellCost& cost) {
   std::vector<double> lengths, own, other;
   for (const int64_t length : group.lengths) {
     const Profile *p = group.at(row, length), *base = group.at(baseline, length);
@@ -152,7 +152,7 @@ void add_crossings(const ProfileGroup& group, const std::vector<std::string>& ba
   for (const auto& [row, cells] : group.rows) {
     std::vector<std::string> line{row};
     for (const std::string& name : baselines) {
-      const auto add = [&](const Cost& cost) {
+      const auto add = [&](const CellCost& cost) {
         line.push_back(row == name ? "–" : crossing_text(group, row, name, cost));
       };
       add([](const Profile& p) { return std::optional(p.time->median); });

@@ -53,9 +53,9 @@ TEST(Account, IsWithinTenPerCentOfWhatTheAllocatorSees) {
       if (record.status == Status::unsupported) continue;  // has no form without projections
       ASSERT_EQ(record.status, Status::ok) << spec << ": " << record.reason;
       ASSERT_TRUE(record.memory->analytic) << spec << " gives no account";
-      EXPECT_NEAR(*record.memory->analytic / record.memory->peak, 1, 0.1)
+      EXPECT_NEAR(*record.memory->analytic / record.memory->peak.value(), 1, 0.1)
           << spec << " at " << length << ": " << *record.memory->analytic << " MiB by its account, "
-          << record.memory->peak << " MiB counted";
+          << record.memory->peak.value() << " MiB counted";
     }
   }
 }

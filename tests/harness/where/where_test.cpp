@@ -71,12 +71,14 @@ TEST_F(WhereTest, TakesATrainingStepApart) {
 // 2 samples of 2 heads of 32 at 64, as in ProfileTest.CountsTheOperationsOfTheScope.
 TEST_F(WhereTest, CountsTheOperationsThatAProfileCounts) {
   const std::string protocol = (scratch_.path() / "p.json").string();
-  write_json(protocol, protocol_json(load_protocol("lra-strict")));
+  Protocol mine = load_protocol("lra-strict");
+  mine.name = "mine";
+  write_json(protocol, protocol_json(mine));
   auto words = complete({"--mode", "inference", "--out", out_});
   *std::ranges::find(words, "lra-strict") = protocol;
   ASSERT_EQ(run_forked(words).status, 0);
   ASSERT_EQ(records().size(), 1u);
-  EXPECT_EQ(records()[0].protocol, "lra-strict") << "its name, whatever the file's";
+  EXPECT_EQ(records()[0].protocol, "mine") << "its name, whatever the file's";
   double flops = 0;
   for (const WhereOp& op : records()[0].ops) {
     EXPECT_EQ(op.pass, StepPass::forward) << op.op;
