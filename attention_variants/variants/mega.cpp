@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "attention_variants/ops/dropout.h"
+#include "attention_variants/ops/linear.h"
 #include "attention_variants/ops/long_convolution.h"
 #include "attention_variants/ops/softmax_attention.h"
 #include "attention_variants/registry.h"
@@ -95,12 +96,18 @@ class MegaAttention : public SequenceMixer {
     const auto drop = [this](const torch::Tensor& x) {
       return ops::philox_dropout(x, context_.dropout, is_training());
     };
-    const torch::Tensor values = torch::silu(apply(value_, u)),
-                        averages =
-                            drop(torch::silu(moving_average(u) + u * omega_.to(u.scalar_type())));
-    const auto parts = apply(mixed_, averages).split_with_sizes({width, z, e, width}, -1);
-    const torch::Tensor read = attend_chunks(torch::silu(parts[1]), values, mask);
-    const torch::Tensor h = torch::silu(parts[3] + apply(hidden_, read * torch::silu(parts[2])));
+    const auto apply = [&](const torch::Tensor& x, const torch::nn::Linear& layer) {
+      const torch::ScalarType type = x.scalar_type();
+      return ops::linear(context_.kernels, x, nullptr,
+                         {{layer->weight.to(type), layer->bias.to(type)}}, mask);
+    };
+    const auto [valued, x] = apply(u, value_);
+    const torch::Tensor averages =
+        drop(torch::silu(moving_average(x) + x * omega_.to(x.scalar_type())));
+    const auto parts = apply(averages, mixed_).y[0].split_with_sizes({width, z, e, width}, -1);
+    const torch::Tensor read = attend_chunks(torch::silu(parts[1]), torch::silu(valued[0]), mask);
+    const torch::Tensor gated = read * torch::silu(parts[2]),
+                        h = torch::silu(parts[3] + apply(gated, hidden_).y[0]);
     return {.y = drop(h), .gate = parts[0].sigmoid()};
   }
 
@@ -108,19 +115,15 @@ class MegaAttention : public SequenceMixer {
   // Positions that a distance's bias is for.
   int64_t reach() const { return options_.chunk == 0 ? context_.max_length : options_.chunk; }
 
-  static torch::Tensor apply(const torch::nn::Linear& layer, const torch::Tensor& x) {
-    return at::linear(x, layer->weight.to(x.scalar_type()), layer->bias.to(x.scalar_type()));
-  }
-
   // Both directions count lag 0.
   torch::Tensor moving_average(const torch::Tensor& u) const {
     const int64_t length = u.size(1), width = context_.width,
                   lags = options_.truncation == 0 ? length : std::min(options_.truncation, length);
     const torch::Tensor kernel = average_kernel(lags, u.scalar_type());
     if (!two_sided_) return ops::long_convolution(context_.kernels, {u, kernel, 0});
-    const torch::Tensor behind = kernel.narrow(0, 0, width), ahead = kernel.narrow(0, width, width);
-    const torch::Tensor taps = at::constant_pad_nd(ahead.flip(1), {0, lags - 1}) +
-                               at::constant_pad_nd(behind, {lags - 1, 0});
+    const auto sides = kernel.split(width);  // behind, ahead
+    const torch::Tensor taps = at::constant_pad_nd(sides[1].flip(1), {0, lags - 1}) +
+                               at::constant_pad_nd(sides[0], {lags - 1, 0});
     return ops::long_convolution(context_.kernels, {u, taps, lags - 1});
   }
 
@@ -150,9 +153,9 @@ class MegaAttention : public SequenceMixer {
       return (missing == 0 ? x : at::constant_pad_nd(x, {0, 0, 0, missing}))
           .reshape({batch * chunks, 1, chunk, -1});
     };
-    const auto form = [&](int64_t i) {
-      return cut(shared * scale_[i].to(shared.scalar_type()) + shift_[i].to(shared.scalar_type()));
-    };
+    const auto scales = scale_.to(shared.scalar_type()).unbind(),
+               shifts = shift_.to(shared.scalar_type()).unbind();
+    const auto form = [&](size_t i) { return cut(shared * scales[i] + shifts[i]); };
     const torch::Tensor keys = (missing == 0 ? mask : at::constant_pad_nd(mask, {0, missing}))
                                    .reshape({batch * chunks, chunk});
     const torch::Tensor read = attended(form(0), form(1), cut(values), keys);

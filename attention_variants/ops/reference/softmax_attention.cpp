@@ -88,16 +88,14 @@ torch::Tensor bias_of_pairs(const torch::Tensor& of_distance, int64_t queries, i
       .view({queries, keys});
 }
 
-// Weights [B,H,M,N] = softmax(scores), of q kᵀ / √d + bias over `keys`; q, k finite.
-torch::Tensor stored_weights(const torch::Tensor& q, const torch::Tensor& k,
-                             const torch::Tensor& keys, const torch::Tensor& bias) {
+// q kᵀ / √d, [B,H,M,N].
+torch::Tensor stored_scores(const torch::Tensor& q, const torch::Tensor& k) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
-  torch::Tensor scores = torch::matmul(q * scale, k.transpose(-2, -1));
-  if (bias.defined()) scores = scores + bias;
-  if (keys.defined())
-    scores.masked_fill_(nonempty_rows(keys).logical_not().unsqueeze(1).unsqueeze(1),
-                        -std::numeric_limits<double>::infinity());
-  return torch::softmax(scores, -1);
+  return torch::matmul(q * scale, k.transpose(-2, -1));
+}
+
+torch::Tensor unless_full(const torch::Tensor& mask) {
+  return FullMask::covers(mask) ? torch::Tensor() : mask;
 }
 
 torch::Tensor zeroed(const torch::Tensor& x, const torch::Tensor& mask) {
@@ -106,16 +104,18 @@ torch::Tensor zeroed(const torch::Tensor& x, const torch::Tensor& mask) {
 
 // By storing the weights.
 torch::Tensor attend_with_distance_bias(const SoftmaxAttentionCall& call) {
-  const auto& [q, k, v, keys, queries, options, distance_bias] = call;
-  const torch::Tensor weights = stored_weights(zeroed(q, queries), zeroed(k, keys), keys,
-                                               bias_of_pairs(distance_bias, q.size(2), k.size(2)));
-  torch::Tensor out =
-      torch::matmul(drop_weights(weights, options.dropout, options.training), zeroed(v, keys))
-          .to(q.scalar_type());
+  const auto& [q, k, v, given_keys, given_queries, options, distance_bias] = call;
+  const torch::Tensor keys = unless_full(given_keys), queries = unless_full(given_queries);
+  torch::Tensor scores = stored_scores(zeroed(q, queries), zeroed(k, keys)) +
+                         bias_of_pairs(distance_bias, q.size(2), k.size(2));
+  // Finite: a row that sees nothing has equal weights, and is dropped.
+  if (keys.defined()) scores.masked_fill_(keys.logical_not().unsqueeze(1).unsqueeze(1), -1e30);
+  const torch::Tensor weights =
+      drop_weights(torch::softmax(scores, -1), options.dropout, options.training);
+  torch::Tensor out = torch::matmul(weights, zeroed(v, keys)).to(q.scalar_type());
   if (queries.defined()) out = zero_padded_rows(out, queries);
-  return keys.defined()
-             ? zero_padded_rows(out, keys.any(1, /*keepdim=*/true).expand({-1, q.size(2)}))
-             : out;
+  if (!keys.defined() || keys.is_same(queries)) return out;
+  return zero_padded_rows(out, keys.any(1, /*keepdim=*/true).expand({-1, q.size(2)}));
 }
 
 }  // namespace
@@ -132,7 +132,10 @@ torch::Tensor softmax_attention(const torch::Tensor& q, const torch::Tensor& k,
 torch::Tensor materialized_attention(const torch::Tensor& q, const torch::Tensor& k,
                                      const torch::Tensor& v, const torch::Tensor& mask,
                                      double dropout, bool training) {
-  torch::Tensor weights = stored_weights(finite_queries(q, mask), zero_padding(k, mask), mask, {});
+  torch::Tensor scores = stored_scores(finite_queries(q, mask), zero_padding(k, mask));
+  scores.masked_fill_(nonempty_rows(mask).logical_not().unsqueeze(1).unsqueeze(1),
+                      -std::numeric_limits<double>::infinity());
+  torch::Tensor weights = torch::softmax(scores, -1);  // [B,H,N,N]
   weights = drop_weights(weights, dropout, training);
   return zero_padded_rows(torch::matmul(weights, zero_padding(v, mask)).to(q.scalar_type()), mask);
 }
@@ -141,10 +144,8 @@ torch::Tensor run(const SoftmaxAttentionCall& call) {
   const auto& [q, k, v, given_keys, given_queries, options, distance_bias] = call;
   if (distance_bias.defined()) return attend_with_distance_bias(call);
   const double dropout = options.training ? options.dropout : 0;
-  const auto seen = [&options](const torch::Tensor& mask) {
-    return !options.per_sample && FullMask::covers(mask) ? torch::Tensor() : mask;
-  };
-  const torch::Tensor keys = seen(given_keys), queries = seen(given_queries);
+  const torch::Tensor keys = options.per_sample ? given_keys : unless_full(given_keys),
+                      queries = options.per_sample ? given_queries : unless_full(given_queries);
   if (options.per_sample) {
     // LibTorch's fused attention on CPUs leaves its fused path for an N x N one when given a
     // dropout; so that the same weights are dropped as by the kernel, this takes its place.
