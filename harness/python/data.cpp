@@ -10,14 +10,23 @@ namespace {
 namespace py = pybind11;
 using unlocked = py::call_guard<py::gil_scoped_release>;
 
+// Colours are those of the data.
+std::optional<Reading> reading_of(const std::string& brackets) {
+  const auto wanted = parse_name<Brackets>(brackets);
+  if (!wanted) throw UsageError("brackets should be keep or drop, not '" + brackets + "'");
+  if (*wanted == Brackets::keep) return std::nullopt;
+  return Reading{.brackets = *wanted};
+}
+
 struct Data {
-  const Task* task;
+  Task task;
   PreparedData data;
   Split split;
 
-  Data(const std::string& folder, const std::string& name, const std::string& split_name)
-      : task(&lra::task(name)),
-        data(open_data(folder, name, /*check_hashes=*/false)),
+  Data(const std::string& folder, const std::string& name, const std::string& split_name,
+       const std::string& brackets)
+      : task(lra::task(name, reading_of(brackets).value_or(Reading{}))),
+        data(open_data(folder, name, /*check_hashes=*/false, reading_of(brackets))),
         split(data.split(split_name)) {}
 
   int64_t valid(int64_t index) const {
@@ -28,7 +37,7 @@ struct Data {
 
   int64_t label(int64_t index) const {
     if (split.has_position_labels())
-      throw UsageError("a sample of " + task->name + " has its labels at positions, and no other");
+      throw UsageError("a sample of " + task.name + " has its labels at positions, and no other");
     return split.label(valid(index));
   }
 
@@ -44,7 +53,7 @@ struct Data {
     index = valid(index);
     std::vector<int64_t> wide(static_cast<size_t>(split.length(index, input)));
     split.copy(index, input, static_cast<int64_t>(wide.size()), wide.data());
-    return task->render(std::vector<uint16_t>(wide.begin(), wide.end()));
+    return task.render(std::vector<uint16_t>(wide.begin(), wide.end()));
   }
 };
 
@@ -67,7 +76,7 @@ void prepare(const std::string& task_name, const std::string& out, uint64_t seed
 
 void bind_data(py::module_& module) {
   py::class_<Data>(module, "Data")
-      .def(py::init<std::string, std::string, std::string>(), unlocked())
+      .def(py::init<std::string, std::string, std::string, std::string>(), unlocked())
       .def("size", [](const Data& data) { return data.split.size(); })
       .def("tokens", &Data::tokens)
       .def("label", &Data::label)

@@ -265,6 +265,10 @@ class Runs(unittest.TestCase):
             *("data", "prepare", "listops", "--out", cls.data, "--train", "96", "--dev", "40"),
             *("--test", "50", "--min-length", "10", "--max-length", "60"),
         )
+        cls.trained(cls.run_folder)
+
+    @classmethod
+    def trained(cls, folder, *more):
         settings = (
             "input.length=64",
             "training.steps=8",
@@ -272,10 +276,11 @@ class Runs(unittest.TestCase):
             "training.evaluate_every=4",
             "training.log_every=2",
             "schedule.warmup=2",
+            *more,
         )
         program(
             *("train", "--task", "listops", "--attention", "linear", "--data", cls.data),
-            *("--run", cls.run_folder, "--threads", "1"),
+            *("--run", folder, "--threads", "1"),
             *(word for setting in settings for word in ("--set", setting)),
         )
 
@@ -300,6 +305,29 @@ class Runs(unittest.TestCase):
         self.assertTrue(torch.equal(run.model(batch.tokens), logits))  # id 0 is padding
         steps = run.metrics
         self.assertEqual(len(steps), 6)  # four lines of training, two of dev
+
+    def test_the_inputs_of_a_run_are_those_it_had(self):
+        folder = os.path.join(self.folder.name, "other inputs")
+        self.trained(folder, "input.cut=20", "input.brackets=drop", "evaluation.dev=test")
+        run = lra.load_run(folder)
+        kept, dropped = lra.dataset(os.path.join(self.data, "listops"), "test"), run.dataset("dev")
+        self.assertEqual((dropped.split, len(dropped)), ("test", 50))  # dev has 40
+        self.assertEqual(dropped.vocabulary, kept.vocabulary - 1)
+        self.assertTrue(any("]" in kept.text(i) for i in range(50)))
+        self.assertFalse(any(c in dropped.text(i) for i in range(50) for c in "]()"))
+        for data in (dropped, pickle.loads(pickle.dumps(dropped))):
+            batch = data.collate([data[i] for i in range(50)])
+            self.assertEqual(batch.tokens.shape, (50, 64))
+            self.assertEqual(int(batch.mask.sum(1).max()), 20)
+            with torch.no_grad():
+                logits = run.model(batch.tokens, batch.mask)
+            rows = run.evaluate("dev")["predictions"]
+            rows = rows.to_dict("records") if hasattr(rows, "to_dict") else rows
+            predicted = dict((row["index"], row["predicted"]) for row in rows)
+            found = logits.argmax(1).tolist()
+            self.assertEqual([predicted[i] for i in range(50)], found)
+        with self.assertRaisesRegex(lra.UsageError, "keep or drop, not 'lose'"):
+            lra.Dataset(os.path.join(self.data, "listops"), "test", brackets="lose")
 
     def test_records(self):
         rows = lra.records(self.run_folder)

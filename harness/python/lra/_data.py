@@ -32,8 +32,11 @@ class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
 
     task, split: their names. manifest: a dict, how the data were made. classes: how many labels
     there are. vocabulary: ids are below it; 0 is padding. inputs: sequences a sample. length: the N
-    of collate(), or None. mask: what it hides, as `input.mask` of a protocol: "length" (what stands
-    behind a sample), "nonzero" (every id 0) or "none".
+    of collate(), or None. mask, cut, brackets: as the options of a protocol's `input`. mask: what
+    is hidden: "length" (what stands behind a sample), "nonzero" (every id 0) or "none". cut: tokens
+    that collate() keeps of a sample before it pads, 0: length. brackets: of ListOps, "keep" or
+    "drop", by which ids are renumbered. Raises lra.UsageError on brackets of neither name, or
+    dropped of a task without them.
     """
 
     def __init__(
@@ -42,11 +45,13 @@ class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
         split: str,
         length: int | None = None,
         mask: str = "length",
+        cut: int = 0,
+        brackets: str = "keep",
     ) -> None:
         self.folder, self.split, self.length = os.path.abspath(folder), split, length
-        self.mask = mask
+        self.mask, self.cut, self.brackets = mask, cut, brackets
         self.task = os.path.basename(self.folder)
-        self._data = _lra.Data(os.path.dirname(self.folder), self.task, split)
+        self._data = _lra.Data(os.path.dirname(self.folder), self.task, split, brackets)
         self.manifest: dict[str, Any] = json.loads(self._data.manifest())
         self.classes: int = self.manifest["classes"]
         self.vocabulary: int = self.manifest["vocabulary"]
@@ -74,7 +79,7 @@ class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
         mask = torch.zeros(len(rows), self.inputs, longest, dtype=torch.bool)
         for b, row in enumerate(rows):
             for j, ids in enumerate(row):
-                kept = ids[:longest]
+                kept = ids[: min(longest, self.cut or longest)]
                 tokens[b, j, : len(kept)] = kept
                 mask[b, j, : len(kept)] = True
         if self.mask == "nonzero":
@@ -91,7 +96,8 @@ class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
         return f"<{self.task} {self.split}: {len(self)} samples of {self.classes} classes{stand_in}>"
 
     def __reduce__(self):
-        return type(self), (self.folder, self.split, self.length, self.mask)
+        how = (self.length, self.mask, self.cut, self.brackets)
+        return type(self), (self.folder, self.split, *how)
 
 
 class _Generated(Dataset):

@@ -67,10 +67,21 @@ class Run:
         return _frame(rows)
 
     def dataset(self, split: str = "test") -> Dataset:
-        """A split of the data that it was trained on; batches have the run's length and mask."""
+        """A split of the data that it was trained on, read, cut, padded and hidden as by the run.
+
+        "dev" is the split that chose the checkpoint: of a run with evaluation.dev test, test.
+        """
         settings = self.config["input"]
-        folder = os.path.join(self._data, self.config["task"])
-        return Dataset(folder, split, settings["length"], settings["mask"])
+        if split == "dev":
+            split = self.config["evaluation"].get("dev", "dev")
+        return Dataset(
+            os.path.join(self._data, self.config["task"]),
+            split,
+            length=settings["length"],
+            mask=settings["mask"],
+            cut=settings.get("cut", 0),
+            brackets=settings.get("brackets", "keep"),
+        )
 
     def evaluate(self, split: str = "test") -> dict[str, Any]:
         """`accuracy`, `correct`, `count`, `loss`, and `predictions`, a row a sample."""
