@@ -131,6 +131,19 @@ TEST_F(SuitePlanTest, AProbeMeasuresWhatIsNotKnownOnce) {
   EXPECT_EQ(read_file(out("s") / kProbeFile), probes);
 }
 
+// Whose name alone makes no attention.
+TEST_F(SuitePlanTest, AProbeOfAnAttentionFromAFileIsFoundAgain) {
+  const std::string file = LRA_SOURCE_DIR "/tests/fixtures/torchscript-linear.pt";
+  auto w = words("s", "torchscript:" + file);
+  w.insert(w.begin() + 1, {"plan", "--json", "--probe"});
+  const ProgramResult result = run_forked(w);
+  ASSERT_EQ(result.status, 0) << result.err;
+  const json plan = json::parse(result.out);
+  EXPECT_EQ(plan["unknown"], 0) << plan;
+  ASSERT_EQ(plan["cells"].size(), 1u);
+  EXPECT_EQ(plan["cells"][0]["from"], "a probe");
+}
+
 TEST_F(SuitePlanTest, MaxHoursCutsEveryCellByTheSamePart) {
   ASSERT_EQ(run_forked(with(words("s"), {"--only", "0-1"})).status, 0);
   const std::vector<std::string> from = {"--records", (out("s") / "runs").string(), "--set",
