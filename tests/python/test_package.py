@@ -3,6 +3,7 @@
 import copy
 import importlib.util
 import io
+import json
 import os
 import pickle
 import subprocess
@@ -16,6 +17,7 @@ import torch
 from torch import nn
 
 import lra
+import lra._modules
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # The program as a user starts it, wherever the package lies.
@@ -229,6 +231,37 @@ class Mixer(nn.Module):
         return self.linear(x.masked_fill(~mask.unsqueeze(-1), 0)).masked_fill(
             ~mask.unsqueeze(-1), 0
         )
+
+
+class Buffered(nn.Module):
+    """Scales v by a buffer, then replaces it, and counts its calls in place in another."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scale", torch.ones(1))
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, q, k, v, mask):
+        out = v * self.scale
+        self.calls += 1
+        self.scale = 0.5 * self.scale + v.detach().mean()
+        return out
+
+
+class BuffersOfModules(unittest.TestCase):
+    def test_may_change_after_autograd_has_saved_them(self):
+        options = json.dumps({"file": lra._modules.register(Buffered), "class": "Buffered"})
+        made = lra._modules.make(options, json.dumps({"seed": 0}))
+        before = {name: tensor for name, tensor, _ in made.tensors()}
+        # The second call starts from what the first one left.
+        for calls, scale, after in ((1, 1.0, 2.5), (2, 2.5, 3.25)):
+            v = torch.full((1, 1, 3, 2), 2.0, requires_grad=True)
+            mask = torch.ones(1, 3, dtype=torch.bool)
+            made.call(v.detach(), v.detach(), v, mask).sum().backward()
+            self.assertTrue(torch.equal(v.grad, torch.full_like(v, scale)))
+            self.assertEqual((float(before["calls"]), float(before["scale"])), (calls, after))
+            for name, tensor, _ in made.tensors():
+                self.assertIs(tensor, before[name])
 
 
 class Contract(unittest.TestCase):

@@ -310,7 +310,7 @@ class Made:
         _called = self._where
         _calling += 1
         try:
-            with _told_by(self._where):
+            with _told_by(self._where), self._copies_of_buffers():
                 out = self._module(*inputs)
         finally:
             _calling -= 1
@@ -328,6 +328,29 @@ class Made:
             if new is not buffer:
                 self._keep(owner, name, buffer, new)
         return out
+
+    @contextlib.contextmanager
+    def _copies_of_buffers(self):
+        """forward sees copies while there are gradients: autograd may save those that it reads.
+
+        What forward writes into a copy is written back at the end.
+        """
+        copies = {}  # of a buffer by its id: modules may share one
+        if torch.is_grad_enabled():
+            for owner, name, buffer in self._buffers:
+                own = copies.setdefault(id(buffer), buffer.clone())
+                owner._buffers[name] = own
+        try:
+            yield
+        finally:
+            for owner, name, buffer in self._buffers:
+                own = copies.get(id(buffer))
+                if own is None or owner._buffers.get(name) is not own:
+                    continue
+                owner._buffers[name] = buffer
+                if own._version > 0:
+                    with torch.no_grad():
+                        buffer.copy_(own)
 
     def _keep(self, owner, name, buffer, new):
         """A buffer that forward replaced: checkpoints hold the tensor that it was."""
