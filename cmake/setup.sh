@@ -316,7 +316,8 @@ choose_cuda() {
 log=$build/build.log
 
 failed() {
-  { grep -E -A 12 '(error|Error|FAILED):? ' "$log" || tail -n 30 "$log"; } | head -n 60 >&2
+  # sed reads to the end: grep would die of a closed pipe, and this with it.
+  { grep -E -A 12 '(error|Error|FAILED):? ' "$log" || tail -n 30 "$log"; } 2>/dev/null | sed -n '1,60p' >&2 || true
   die "$1; the whole log: $log"
 }
 
