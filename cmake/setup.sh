@@ -349,6 +349,8 @@ configure() {
 run_cmake() {
   local settings=(-U 'MPI_*' "-DCMAKE_PREFIX_PATH=$torch/share/cmake" "-DLRA_EXTRA_VARIANTS=$extra_variants" -DLRA_BUILD_TESTS=ON)
   settings+=("-DLRA_CUDA=$([[ $with_cuda == on ]] && echo ON || echo OFF)")
+  # Another compiler's new warnings are no reason for a user to have no program.
+  settings+=("-DLRA_WERROR=$([[ -n ${CI:-} ]] && echo ON || echo OFF)")
   if [[ -n $cuda ]]; then
     settings+=("-DCUDAToolkit_ROOT=$cuda" "-DCUDA_TOOLKIT_ROOT_DIR=$cuda" "-DCMAKE_CUDA_COMPILER=$cuda/bin/nvcc")
   fi
