@@ -3,6 +3,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "attention_variants/base/random.h"
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/python_host.h"
@@ -12,6 +14,7 @@ namespace lra {
 torch::Tensor flat_buffer(const std::vector<torch::Tensor>& parameters) {
   int64_t count = 0;
   for (const torch::Tensor& parameter : parameters) count += parameter.numel();
+  count += std::ssize(parameters);
   return torch::empty({count}, parameters.front().options().requires_grad(false));
 }
 
@@ -25,16 +28,30 @@ void sum_gradients(Processes& processes, const std::vector<torch::Tensor>& param
       begin += parameter.numel();
     }
   };
-  for_each([](const torch::Tensor& parameter, torch::Tensor part) {
+  const int64_t count = std::ssize(parameters);
+  const torch::Tensor having = flat.narrow(0, flat.numel() - count, count);
+  std::vector<double> has;  // a gradient, of each parameter
+  for_each([&](const torch::Tensor& parameter, torch::Tensor part) {
+    has.push_back(parameter.grad().defined() ? 1 : 0);
     if (parameter.grad().defined()) {
       part.copy_(parameter.grad());
     } else {
       part.zero_();
     }
   });
+  having.copy_(torch::tensor(has, torch::kDouble));
   processes.sum(flat);
-  for_each([](const torch::Tensor& parameter, const torch::Tensor& part) {
-    if (parameter.grad().defined()) parameter.mutable_grad().copy_(part);
+  // Read where it matters alone: a device is waited for.
+  torch::Tensor in_any;
+  if (std::ranges::count(has, 0) > 0) in_any = having.to(torch::kCPU, torch::kDouble);
+  int64_t i = 0;
+  for_each([&](const torch::Tensor& parameter, const torch::Tensor& part) {
+    if (parameter.grad().defined()) {
+      parameter.mutable_grad().copy_(part);
+    } else if (in_any[i].item<double>() > 0) {
+      parameter.mutable_grad() = part.clone();
+    }
+    ++i;
   });
 }
 

@@ -11,11 +11,12 @@
 
 namespace lra {
 
-/// A buffer for the gradients of `parameters`, of one type and on one device.
+/// A buffer for the gradients of `parameters`, of one type and on one device, and for a number each.
 torch::Tensor flat_buffer(const std::vector<torch::Tensor>& parameters);
 
 /// The gradients of `parameters` become their sums over all processes, in one exchange through
-/// `flat`. Gradients that are not defined count as zero and stay undefined.
+/// `flat`, which flat_buffer() made. Gradients that are not defined count as zero, and stay
+/// undefined where no process has one.
 void sum_gradients(Processes& processes, const std::vector<torch::Tensor>& parameters,
                    const torch::Tensor& flat);
 

@@ -163,6 +163,24 @@ TEST(SumGradients, IsTheSumAndKeepsWhatIsNotDefined) {
   EXPECT_EQ(right, 6);
 }
 
+// As of parameters that only some samples need.
+TEST(SumGradients, IsTheSameWhereOnlyOthersHaveOne) {
+  std::atomic<int> right = 0;
+  with_processes(3, [&](Processes& processes) {
+    std::vector<torch::Tensor> parameters;
+    for (int i = 0; i < 2; ++i) parameters.push_back(torch::zeros({2, 3}).requires_grad_());
+    if (processes.rank() > 0) parameters[0].mutable_grad() = torch::full({2, 3}, 2.0);
+    const torch::Tensor flat = flat_buffer(parameters);
+    sum_gradients(processes, parameters, flat);
+    const torch::Tensor& sum = parameters[0].grad();
+    right += sum.defined() && torch::equal(sum, torch::full({2, 3}, 4.0)) ? 1 : 0;
+    flat.zero_();  // the next step's
+    right += sum.defined() && sum.sum().item<double>() == 24 ? 1 : 0;
+    right += parameters[1].grad().defined() ? 0 : 1;
+  });
+  EXPECT_EQ(right, 9);
+}
+
 TEST(PartCount, IsTheSameForAllProcesses) {
   EXPECT_EQ(micro_batch_count(32, 0, 4), 1);
   EXPECT_EQ(micro_batch_count(32, 4, 4), 2);
