@@ -1,4 +1,5 @@
 // Prepared data for Python.
+#include <fmt/format.h>
 #include <pybind11/stl.h>
 
 #include "harness/python/bindings.h"
@@ -9,6 +10,14 @@ namespace {
 
 namespace py = pybind11;
 using unlocked = py::call_guard<py::gil_scoped_release>;
+
+void refuse_position_labels(const Task& task) {
+  if (!task.position_labels) return;
+  throw UsageError(
+      fmt::format("{0} has its labels at positions, and a Dataset has one a sample; lra train "
+                  "--task {0} trains on it, lra.load_run() opens what it made",
+                  task.name));
+}
 
 // Colours are those of the data.
 std::optional<Reading> reading_of(const std::string& brackets) {
@@ -27,7 +36,9 @@ struct Data {
        const std::string& brackets)
       : task(lra::task(name, reading_of(brackets).value_or(Reading{}))),
         data(open_data(folder, name, /*check_hashes=*/false, reading_of(brackets))),
-        split(data.split(split_name)) {}
+        split(data.split(split_name)) {
+    refuse_position_labels(task);
+  }
 
   int64_t valid(int64_t index) const {
     if (index < 0) index += split.size();
@@ -35,11 +46,7 @@ struct Data {
     return index;
   }
 
-  int64_t label(int64_t index) const {
-    if (split.has_position_labels())
-      throw UsageError("a sample of " + task.name + " has its labels at positions, and no other");
-    return split.label(valid(index));
-  }
+  int64_t label(int64_t index) const { return split.label(valid(index)); }
 
   /// The tokens of each input, uint8 or uint16: parts of the file as it is mapped into memory.
   std::vector<torch::Tensor> tokens(int64_t index) const {
@@ -69,6 +76,7 @@ void prepare(const std::string& task_name, const std::string& out, uint64_t seed
   const Task& made = task(task_name);
   if (!made.source.empty())
     throw UsageError("task " + task_name + " cannot be generated; it is read from " + made.source);
+  refuse_position_labels(made);
   made.prepare(options);
 }
 

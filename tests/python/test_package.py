@@ -213,6 +213,13 @@ class Data(unittest.TestCase):
             self.made[40]
         with self.assertRaisesRegex(lra.UsageError, "cannot be generated"):
             lra.generate("text", 3)
+        with self.assertRaisesRegex(lra.UsageError, "mqar has its labels at positions, and a Dat"):
+            lra.generate("mqar", 3)
+        with tempfile.TemporaryDirectory() as folder:
+            words = ("data", "prepare", "mqar", "--out", folder, "--train", "2", "--dev", "2")
+            program(*words, "--test", "2")
+            with self.assertRaisesRegex(lra.UsageError, "lra train --task mqar trains on it"):
+                lra.dataset(os.path.join(folder, "mqar"))
 
 
 class IgnoresMask(nn.Module):

@@ -36,7 +36,7 @@ class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
     is hidden: "length" (what stands behind a sample), "nonzero" (every id 0) or "none". cut: tokens
     that collate() keeps of a sample before it pads, 0: length. brackets: of ListOps, "keep" or
     "drop", by which ids are renumbered. Raises lra.UsageError on brackets of neither name, or
-    dropped of a task without them.
+    dropped of a task without them, and on a task whose labels stand at positions (mqar, induction).
     """
 
     def __init__(
