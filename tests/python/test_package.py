@@ -99,7 +99,10 @@ class Attentions(unittest.TestCase):
         other.load_state_dict(layer.state_dict())
         self.assertTrue(torch.equal(layer(x, mask), other(x, mask)))
         next(layer.parameters()).requires_grad_(False)
-        for same in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        random = torch.get_rng_state()
+        copies = (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)))
+        self.assertTrue(torch.equal(torch.get_rng_state(), random))
+        for same in copies:
             self.assertTrue(torch.equal(layer(x, mask), same(x, mask)))
             self.assertFalse(next(same.parameters()).requires_grad)
             next(same.parameters()).zero_()

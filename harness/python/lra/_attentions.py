@@ -63,7 +63,8 @@ def _tensors(module):
 
 
 def _remake(name, context, tensors, training):
-    made = Attention(name, **context)
+    with torch.random.fork_rng(devices=[]):  # the weights drawn here do not stay
+        made = Attention(name, **context)
     for path, tensor in _tensors(made):
         value, trained = tensors[path]
         tensor.data = value.clone()
