@@ -1,6 +1,8 @@
 """import lra: attentions, data, runs, records and the contract. pytest, or python3 -m unittest."""
 
+import ast
 import copy
+import gc
 import importlib.util
 import io
 import json
@@ -12,6 +14,7 @@ import tempfile
 import types
 import unittest
 import unittest.mock
+import weakref
 
 import torch
 from torch import nn
@@ -260,7 +263,9 @@ class Buffered(nn.Module):
 
 class BuffersOfModules(unittest.TestCase):
     def test_may_change_after_autograd_has_saved_them(self):
-        options = json.dumps({"file": lra._modules.register(Buffered), "class": "Buffered"})
+        file = lra._modules.register(Buffered)
+        self.addCleanup(lra._modules.forget, file, "Buffered")
+        options = json.dumps({"file": file, "class": "Buffered"})
         made = lra._modules.make(options, json.dumps({"seed": 0}))
         before = {name: tensor for name, tensor, _ in made.tensors()}
         # The second call starts from what the first one left.
@@ -281,7 +286,12 @@ class Contract(unittest.TestCase):
         self.assertIn("padding invariance", found.wrong)
         self.assertIn("padding invariance: FAILS, wrong", repr(found))
         self.assertTrue(lra.check("linear"))
-        self.assertEqual(lra.check(Mixer(), dim=16, heads=2, head_dim=8).wrong, [])
+        module = Mixer()
+        self.assertEqual(lra.check(module, dim=16, heads=2, head_dim=8).wrong, [])
+        kept = weakref.ref(module)
+        del module
+        gc.collect()
+        self.assertIsNone(kept())
 
     def example(self, name):
         return "python:" + os.path.join(os.path.dirname(HERE), "examples", "python", name)

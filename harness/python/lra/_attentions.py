@@ -157,24 +157,27 @@ def check(
     protocol's by default. task: tries too whether each token can change the answer of the
     protocol's model for it.
     """
-    own_class = ""
+    own_class = registered = ""
     if isinstance(attention, nn.Module):
         attention = _copies_of(attention)
     if inspect.isclass(attention):
         own_class = attention.__name__
-        name = _modules.register(attention)
+        name = registered = _modules.register(attention)
     else:
         name = attention
-    record = _lra.check(
-        attention=name,
-        own_class=own_class,
-        dim=dim or 0,
-        heads=heads or 0,
-        head_dim=head_dim or 0,
-        protocol=protocol,
-        task=task or "",
-        device=device,
-    )
+    try:
+        record = _lra.check(
+            attention=name,
+            own_class=own_class,
+            dim=dim or 0,
+            heads=heads or 0,
+            head_dim=head_dim or 0,
+            protocol=protocol,
+            task=task or "",
+            device=device,
+        )
+    finally:
+        _modules.forget(registered, own_class)
     return Check(own_class or name, json.loads(record))
 
 

@@ -149,6 +149,11 @@ def register(made):
     return file
 
 
+def forget(file, name):
+    """Undoes register(): what the class holds is kept no longer."""
+    _registered.pop((file, name), None)
+
+
 def _load(options):
     """(class, SHA-256 of its source)."""
     if given := _registered.get((options["file"], options["class"])):
