@@ -21,6 +21,7 @@ from torch import nn
 
 import lra
 import lra._modules
+import lra._runs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # The program as a user starts it, wherever the package lies.
@@ -390,6 +391,14 @@ class Runs(unittest.TestCase):
         self.assertIsInstance(rows[0]["test_correct"], int)
         with self.assertRaisesRegex(lra.UsageError, "runs, profiles, fidelity or where"):
             lra.records(self.run_folder, kind="run")
+
+    def test_cells_of_records(self):
+        cells = {"true": True, "false": False, "": None, "7": 7, "-3": -3, "0.5": 0.5, "1e-5": 1e-5}
+        for text in ("2024_01_05", "nan", "infinity", " 7", "1e", "True", "."):
+            cells[text] = text
+        for text, value in cells.items():
+            found = lra._runs._value(text)
+            self.assertEqual((type(found), found), (type(value), value), text)
 
     def test_records_of_where_a_step_goes(self):
         size = "--attentions linear --lengths 64 --batch 2 --heads 1 --head-dim 8 --seconds 0.01"

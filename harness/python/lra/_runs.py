@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import warnings
 from typing import Any
 
@@ -12,6 +13,11 @@ import torch
 from lra import _lra
 from lra._data import Dataset
 from lra._native import NativeModule
+
+
+# Python's own readers take more: int("2024_01_05"), float("nan").
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_WORDS = {"": None, "true": True, "false": False}
 
 
 class TrainedModel(NativeModule):
@@ -130,15 +136,12 @@ def _typed(rows) -> list[dict[str, Any]]:
 
 
 def _value(text: str) -> Any:
-    """The number that a cell holds, None where it is empty."""
-    if text == "":
-        return None
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text
+    """The number or truth that a cell holds, None where it is empty."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if not _NUMBER.fullmatch(text):
+        return text
+    return float(text) if set(text) & set(".eE") else int(text)
 
 
 def _frame(rows: list[dict[str, Any]]) -> Any:
