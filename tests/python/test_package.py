@@ -432,6 +432,23 @@ class Program(unittest.TestCase):
     def test_is_the_command_line(self):
         self.assertTrue(program("--version").startswith(f"lra {lra.__version__} "))
 
+    def test_the_stub_names_what_the_module_has(self):
+        def public(names):
+            return {name for name in names if not name.startswith("_")}
+
+        def named(body):
+            names = {node.name for node in body if hasattr(node, "name")}
+            return names | {node.target.id for node in body if isinstance(node, ast.AnnAssign)}
+
+        package = os.path.dirname(lra.__file__)
+        with open(os.path.join(package, "_lra.pyi"), encoding="utf-8") as file:
+            stub = ast.parse(file.read()).body
+        self.assertEqual(public(named(stub)), public(dir(lra._lra)))
+        for node in stub:
+            if isinstance(node, ast.ClassDef):
+                has = vars(getattr(lra._lra, node.name))
+                self.assertEqual(public(named(node.body)), public(has), node.name)
+
     def test_the_kernels_of_gpus_come_with_the_package(self):
         if "cuda off" in program("--version"):
             self.skipTest("built without CUDA")
