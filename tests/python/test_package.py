@@ -449,6 +449,25 @@ class Program(unittest.TestCase):
                 has = vars(getattr(lra._lra, node.name))
                 self.assertEqual(public(named(node.body)), public(has), node.name)
 
+    def test_another_python_is_told_what_was_built(self):
+        package = os.path.dirname(lra.__file__)
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "lra"))
+            for name in os.listdir(package):
+                if name.endswith(".py"):
+                    os.symlink(os.path.join(package, name), os.path.join(folder, "lra", name))
+            other = "_lra.cpython-30-x86_64-linux-gnu.so"
+            open(os.path.join(folder, "lra", other), "w").close()
+            done = subprocess.run(
+                [*PROGRAM, "--version"],
+                capture_output=True,
+                text=True,
+                env={**os.environ, "PYTHONPATH": folder},
+            )
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, f"^lra: lra was built for another Python.* there is {other},")
+        self.assertEqual(done.stderr.count("\n"), 1)
+
     def test_the_kernels_of_gpus_come_with_the_package(self):
         if "cuda off" in program("--version"):
             self.skipTest("built without CUDA")

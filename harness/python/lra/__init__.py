@@ -10,8 +10,10 @@
 """
 
 import importlib
+import importlib.util
 import os
 import sys
+import sysconfig
 import warnings
 from typing import TYPE_CHECKING
 
@@ -65,8 +67,16 @@ def __dir__():
 
 
 def check_torch() -> None:
-    """Raises ImportError unless the torch that _lra was built against can be loaded here."""
+    """Raises ImportError unless _lra is for this Python and its torch is the one here."""
     python = ".".join(map(str, sys.version_info[:2]))
+    if importlib.util.find_spec("lra._lra") is None:
+        there = sorted(name for name in os.listdir(__path__[0]) if name.startswith("_lra."))
+        built = ", ".join(name for name in there if not name.endswith(".pyi")) or "no module _lra"
+        raise ImportError(
+            f"lra was built for another Python than {sys.executable}, which is {python}: there is "
+            f"{built}, and no _lra{sysconfig.get_config_var('EXT_SUFFIX')}; set LRA_PYTHON to a "
+            f"Python of that version with torch {TORCH_VERSION}, or install lra anew with pip"
+        )
     advice = f"set LRA_PYTHON to a Python {python} with torch {TORCH_VERSION}"
     # torch says so at its import; nothing here needs NumPy.
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
