@@ -85,8 +85,8 @@ def check_torch() -> None:
     except ImportError as error:
         raise ImportError(
             f"{sys.executable} cannot import torch ({str(error).splitlines()[0]}); lra needs torch "
-            f"{TORCH_VERSION} whole: ./run check --attention python:FILE.py:Class installs the rest; or "
-            f"build with LRA_CUDA=on, or {advice}"
+            f"{TORCH_VERSION} whole: ./run check --attention python:FILE.py:Class installs the "
+            f"rest; or build with LRA_CUDA=on, or {advice}"
         ) from None
     found = torch.__version__.split("+")[0]
     if found != TORCH_VERSION:
