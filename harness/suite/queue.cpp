@@ -25,8 +25,9 @@ CellQueue::CellQueue(const Suite& suite, const std::vector<size_t>& only, double
     if (!only.empty() && std::ranges::count(only, i) == 0) continue;
     chosen_.push_back(i);
     const auto status = final_status(suite.cells[i].run);
-    if (status == Status::crash || (status == Status::timeout && time_left(i) > 0))
-      again_[i] = *stamp_of(suite.cells[i].run / kResultFile);
+    if (status != Status::crash && !(status == Status::timeout && time_left(i) > 0)) continue;
+    // Another runner that tries it may have removed it meanwhile.
+    if (const auto stamp = stamp_of(suite.cells[i].run / kResultFile)) again_[i] = *stamp;
   }
 }
 
@@ -37,7 +38,9 @@ bool CellQueue::has_ended(size_t cell) const {
   const std::filesystem::path& run = suite_.cells[cell].run;
   if (!final_status(run)) return false;
   const auto it = again_.find(cell);
-  return it == again_.end() || stamp_of(run / kResultFile) != it->second;
+  if (it == again_.end()) return true;
+  const auto stamp = stamp_of(run / kResultFile);
+  return stamp && *stamp != it->second;  // another runner that tries it may have removed it
 }
 
 void CellQueue::look() {
