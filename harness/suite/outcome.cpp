@@ -45,7 +45,9 @@ Outcome outcome_of(const EndOfTry& end, int64_t most_tries, double timeout) {
   }
   const bool asked =
       is_stop_by_request(child.exit) || child.signal == SIGTERM || child.signal == SIGINT;
-  if (asked) return {.next = Next::leave, .ended = "asked to stop", .tries = end.tries};
+  // Without a checkpoint, by somebody who does not stop the runner, it is a death like others.
+  if (asked && (end.stopping || end.new_checkpoint))
+    return {.next = Next::leave, .ended = "asked to stop", .tries = end.tries};
   Outcome outcome{.next = Next::leave,
                   .ended = child.text() + (end.last_line.empty() ? "" : ": " + end.last_line),
                   .tries = end.tries};

@@ -39,10 +39,16 @@ TEST(SuiteOutcome, WhatWasAskedToStopDidNotFail) {
   for (const host::ChildStatus& child :
        {host::ChildStatus{.exit = 130}, host::ChildStatus{.exit = 143},
         host::ChildStatus{.signal = SIGTERM}, host::ChildStatus{.signal = SIGINT}}) {
-    const Outcome outcome = after({.child = child, .tries = 2});
-    EXPECT_EQ(outcome.next, Next::leave);
-    EXPECT_EQ(outcome.ended, "asked to stop");
-    EXPECT_EQ(outcome.tries, 2);
+    for (const bool stopping : {true, false}) {
+      const Outcome outcome = after(
+          {.child = child, .new_checkpoint = !stopping, .stopping = stopping, .tries = 2});
+      EXPECT_EQ(outcome.next, Next::leave);
+      EXPECT_EQ(outcome.ended, "asked to stop");
+      EXPECT_EQ(outcome.tries, 2);
+    }
+    // Else it would be started for ever where something keeps ending it.
+    EXPECT_EQ(after({.child = child}).next, Next::retry);
+    EXPECT_EQ(after({.child = child, .tries = 2}).next, Next::fail);
   }
   // Nor what died while the runner stops.
   const Outcome outcome = after({.child = {.exit = 1}, .stopping = true, .tries = 2});
