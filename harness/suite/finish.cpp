@@ -69,9 +69,10 @@ void report_suite(const Suite& suite) {
   } catch (const host::Interrupted&) {
     throw;
   } catch (const std::exception& error) {
-    throw Error(fmt::format("the report was not made ({}); lra report {} {} --out {} makes it",
-                            first_line(error), paths.front().string(),
-                            (out / kProfileFile).string(), folder.string()));
+    std::string made_by = "lra report";
+    for (const fs::path& path : paths) made_by += " " + host::shell_word(path.string());
+    throw Error(fmt::format("the report was not made ({}); {} --out {} makes it", first_line(error),
+                            made_by, host::shell_word(folder.string())));
   }
 }
 

@@ -67,6 +67,21 @@ TEST_F(NextCommandsTest, EndASmokeSuite) {
             0);
 }
 
+TEST_F(NextCommandsTest, AReportThatFailedIsMadeByWhatThereIs) {
+  const fs::path suite = out("a b");
+  fs::create_directories(suite / "runs");
+  write_file(suite / "report", "in the folder's place");
+  std::string message;
+  try {
+    report_suite(planned("quick", "standard", suite));
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  const std::string command = "lra report '" + (suite / "runs").string() + "' --out '" +
+                              (suite / "report").string() + "' makes it";
+  EXPECT_TRUE(message.ends_with("; " + command)) << message;
+}
+
 // Else a first suite shows two attentions between which there is nothing to see.
 TEST(SmokeBudget, ItsAttentionsDifferAsMeasured) {
   const fs::path runs = fs::path(LRA_SOURCE_DIR) / "results/measured/smoke/runs/listops";
