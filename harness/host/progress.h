@@ -11,6 +11,18 @@ namespace lra::host {
 void set_quiet(bool quiet);
 bool is_quiet();
 
+/// Shows nothing for a scope.
+class Quiet {
+ public:
+  Quiet() { set_quiet(true); }
+  ~Quiet() { set_quiet(before_); }
+  Quiet(const Quiet&) = delete;
+  Quiet& operator=(const Quiet&) = delete;
+
+ private:
+  const bool before_ = is_quiet();
+};
+
 /// A line, or several, on stderr, above a bar if one is drawn; nothing when quiet. What a terminal
 /// would obey stands escaped.
 void say(const std::string& line);

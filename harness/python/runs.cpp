@@ -36,7 +36,7 @@ struct Run : NativeModule<Model> {
 
   // (correct, count, mean loss), and the predictions' CSV.
   std::tuple<int64_t, int64_t, double, std::string> evaluate(const std::string& split) {
-    host::set_quiet(true);
+    const host::Quiet quiet;
     const Evaluation made =
         lra::evaluate(*opened.model, evaluation_split(opened.data, opened.config, split),
                       opened.config, device, split);

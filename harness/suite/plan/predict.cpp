@@ -25,18 +25,6 @@ constexpr double kProbeSeconds = 2, kProbeTimeout = 300;
 // What a process takes before its first step.
 constexpr double kStart = 3;
 
-// Suppresses stderr for a scope.
-class Quiet {
- public:
-  Quiet() { host::set_quiet(true); }
-  ~Quiet() { host::set_quiet(before_); }
-  Quiet(const Quiet&) = delete;
-  Quiet& operator=(const Quiet&) = delete;
-
- private:
-  const bool before_ = host::is_quiet();
-};
-
 // Measures a few training steps of a cell, as one cell of a profile.
 std::optional<Rates> probe(const SuiteCell& cell, const RateRecords& from) {
   const Suite& suite = from.suite;
@@ -44,7 +32,7 @@ std::optional<Rates> probe(const SuiteCell& cell, const RateRecords& from) {
   fs::create_directories(suite.request.out);
   host::say(fmt::format("probe: {} {}", cell.config.task, cell.config.attention.text()));
   try {
-    const Quiet quiet;
+    const host::Quiet quiet;
     const profile::ProfileCell step = profile::validated_cell({.attention = cell.config.attention,
                                                                .length = s.input.length,
                                                                .batch = pass_batch(s),
