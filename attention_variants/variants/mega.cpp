@@ -93,9 +93,6 @@ class MegaAttention : public SequenceMixer {
       throw Unsupported(
           fmt::format("mega was made for {} positions, not {}", context_.max_length, u.size(1)));
     }
-    const auto drop = [this](const torch::Tensor& x) {
-      return ops::philox_dropout(x, context_.dropout, is_training());
-    };
     const auto apply = [&](const torch::Tensor& x, const torch::nn::Linear& layer) {
       const torch::ScalarType type = x.scalar_type();
       return ops::linear(context_.kernels, x, nullptr,
@@ -103,12 +100,13 @@ class MegaAttention : public SequenceMixer {
     };
     const auto [valued, x] = apply(u, value_);
     const torch::Tensor averages =
-        drop(torch::silu(moving_average(x) + x * omega_.to(x.scalar_type())));
+        ops::philox_dropout(torch::silu(moving_average(x) + x * omega_.to(x.scalar_type())),
+                            context_.dropout, is_training());
     const auto parts = apply(averages, mixed_).y[0].split_with_sizes({width, z, e, width}, -1);
     const torch::Tensor read = attend_chunks(torch::silu(parts[1]), torch::silu(valued[0]), mask);
     const torch::Tensor gated = read * torch::silu(parts[2]),
                         h = torch::silu(parts[3] + apply(gated, hidden_).y[0]);
-    return {.y = drop(h), .gate = parts[0].sigmoid()};
+    return {.y = h, .gate = parts[0].sigmoid()};
   }
 
  private:

@@ -48,7 +48,7 @@ torch::Tensor ComposedBlock::add_feed_forward(const torch::Tensor& x, const torc
   const ModelOptions& o = pass.options;
   auto& layers = *feed_forward_.ptr();
   const torch::Tensor in = project(pass, normed, layers.at<torch::nn::LinearImpl>(0));
-  const torch::Tensor inner = drop(o, pass.training, gated_ ? torch::silu(in) : gelu(o, in));
+  const torch::Tensor inner = gated_ ? torch::silu(in) : drop(o, pass.training, gelu(o, in));
   return add_dropped(pass, x, project(pass, inner, layers.at<torch::nn::LinearImpl>(3)));
 }
 

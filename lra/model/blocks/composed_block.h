@@ -7,7 +7,8 @@
 namespace lra {
 
 /// The sums of TransformerBlock. Of BlockKind::mega the first is x + gate (dropout(y) - x) with the
-/// attention's y and gate (Attention::forward_gated), and SiLU stands in place of GELU.
+/// attention's y and gate (Attention::forward_gated), and SiLU stands in place of GELU and of the
+/// dropout behind it.
 class ComposedBlock : public Block {
  public:
   ComposedBlock(const ModelOptions& options, std::shared_ptr<Attention> attention);
