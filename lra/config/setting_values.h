@@ -112,7 +112,7 @@ enum class Head {
   mlp,     // linear to `classifier`, ReLU, linear to the classes
   linear,  // one linear layer
   gelu,    // linear to `classifier`, GELU, linear to the classes (S4's of two inputs)
-  mega,    // linear to `classifier`, GELU, dropout, linear without biases to the classes
+  mega,    // linear to `classifier`, dropout, GELU, linear without biases to the classes
   tied,    // products with the embedding's vectors, of which each is a class; labels at positions
 };
 constexpr auto names(Head) { return std::array{"mlp", "linear", "gelu", "mega", "tied"}; }
@@ -129,8 +129,11 @@ enum class Init {
   torch,  // as torch.nn.Linear: within ±1/√fan-in, biases too
   flax,   // as LRA's released models: Xavier in attention and feed-forward, whose biases have
           // standard deviation 1e-6, truncated normal of variance 1/fan-in in the head, no bias
+  mega,   // as Mega's: normal of standard deviation 0.02 in the feed-forward block, Xavier in the
+          // head, no bias
+  lecun,  // truncated normal of variance 1/fan-in in blocks and head, no bias: flax's dense layers
 };
-constexpr auto names(Init) { return std::array{"torch", "flax"}; }
+constexpr auto names(Init) { return std::array{"torch", "flax", "mega", "lecun"}; }
 
 /// Whether --dtype decides, or may only be this.
 enum class TrainingDtype { any, float32, bfloat16 };

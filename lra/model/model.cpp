@@ -46,7 +46,7 @@ Model::Model(const Task& task, const Config& config)
       register_module("classifier", predicts_tokens(config.settings.training.objective)
                                         ? make_token_head(options_, task.vocabulary)
                                         : make_classifier(options_, inputs_, task.classes));
-  if (options_.init == Init::flax) start_as_flax(layers_, classifier_);
+  start_weights(options_.init, layers_, classifier_);
 }
 
 void Model::make_layers(const Config& config, int64_t length) {

@@ -24,6 +24,11 @@ class WithoutAutocast {
   bool enabled_;
 };
 
+// As torch names it.
+const char* approximation(const ModelOptions& options) {
+  return options.gelu == ops::Gelu::tanh ? "tanh" : "none";
+}
+
 }  // namespace
 
 bool leaves_autocast(const ModelOptions& options, const torch::Tensor& x) {
@@ -74,7 +79,11 @@ torch::Tensor add_dropped(const BlockPass& pass, const torch::Tensor& x, const t
 }
 
 torch::Tensor gelu(const ModelOptions& options, const torch::Tensor& x) {
-  return torch::gelu(x, options.gelu == ops::Gelu::tanh ? "tanh" : "none");
+  return torch::gelu(x, approximation(options));
+}
+
+torch::nn::GELU gelu_module(const ModelOptions& options) {
+  return torch::nn::GELU(torch::nn::GELUOptions().approximate(approximation(options)));
 }
 
 torch::nn::Sequential make_feed_forward(const ModelOptions& options,

@@ -29,7 +29,9 @@ torch::Tensor drop(const ModelOptions& options, bool training, const torch::Tens
 /// x + dropout(y)
 torch::Tensor add_dropped(const BlockPass& pass, const torch::Tensor& x, const torch::Tensor& y);
 
+/// That of `options.gelu`.
 torch::Tensor gelu(const ModelOptions& options, const torch::Tensor& x);
+torch::nn::GELU gelu_module(const ModelOptions& options);
 
 /// Linear, `activation`, dropout, linear, dropout, as a checkpoint knows them: 0 and 3 have
 /// parameters. Empty where options.feed_forward is 0.

@@ -11,11 +11,6 @@ torch::nn::LayerNorm layer_norm_of(const ModelOptions& options) {
   return torch::nn::LayerNorm(torch::nn::LayerNormOptions({options.width}).eps(options.norm_eps));
 }
 
-torch::nn::AnyModule gelu_module(const ModelOptions& options) {
-  return torch::nn::AnyModule(torch::nn::GELU(
-      torch::nn::GELUOptions().approximate(options.gelu == ops::Gelu::tanh ? "tanh" : "none")));
-}
-
 }  // namespace
 
 TransformerBlock::TransformerBlock(const ModelOptions& options,
@@ -23,7 +18,7 @@ TransformerBlock::TransformerBlock(const ModelOptions& options,
     : Block(std::move(attention)),
       attention_norm_(layer_norm_of(options)),
       feed_forward_norm_(layer_norm_of(options)),
-      feed_forward_(make_feed_forward(options, gelu_module(options))) {}
+      feed_forward_(make_feed_forward(options, torch::nn::AnyModule(gelu_module(options)))) {}
 
 void TransformerBlock::register_in(torch::nn::Module& model, const std::string& prefix) const {
   model.register_module(prefix + "attention_norm", attention_norm_);
