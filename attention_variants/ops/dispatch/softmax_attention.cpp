@@ -18,8 +18,11 @@ constexpr Implementation<SoftmaxAttentionCall> kSoftmaxAttention[] = {
 }  // namespace
 
 torch::Tensor softmax_attention(Kernels asked, const SoftmaxAttentionCall& call) {
+  const torch::Tensor& bias = call.distance_bias;
+  TORCH_CHECK(!bias.defined() || (bias.dim() == 1 && bias.size(0) % 2 == 1),
+              "a bias of distances should be [2R-1], not ", bias.sizes());
   const SoftmaxAttentionShape shape = call.shape();
-  TORCH_CHECK(!call.distance_bias.defined() || shape.reach >= std::max(shape.queries, shape.keys),
+  TORCH_CHECK(!bias.defined() || shape.reach >= std::max(shape.queries, shape.keys),
               "a bias of distances should reach ", std::max(shape.queries, shape.keys),
               " positions, not ", shape.reach);
   return run_recorded("lra::softmax_attention", kSoftmaxAttention, asked, Place::of(call.q), shape,

@@ -79,6 +79,7 @@ TEST(ConvolutionParity, OfFewTapsAndMany) {
 struct BiasCase {
   int64_t batch, heads, queries, keys, depth, values, reach;
   double dropout;
+  bool causal = false;  // the bias of keys ahead is -1e30, as mega's
 };
 
 // Of q, k, v and biases; the mask [B,N] is of keys, and of queries where there are as many.
@@ -100,6 +101,7 @@ TEST(DistanceBiasParity, OfResultAndGradients) {
   for (const BiasCase& c : {BiasCase{3, 1, 60, 60, 16, 24, 60, 0},
                             {2, 2, 300, 300, 8, 8, 301, 0},
                             {2, 1, 128, 128, 64, 128, 200, 0.2},
+                            {2, 1, 300, 300, 8, 8, 301, 0, /*causal=*/true},
                             {2, 1, 37, 270, 5, 7, 270, 0},
                             {2, 1, 140, 20, 5, 7, 140, 0},
                             {2, 1, 1, 1, 3, 2, 1, 0}}) {
@@ -108,6 +110,7 @@ TEST(DistanceBiasParity, OfResultAndGradients) {
     const Tensors given = {made({c.batch, c.heads, c.queries, c.depth}),
                            made({c.batch, c.heads, c.keys, c.depth}),
                            made({c.batch, c.heads, c.keys, c.values}), made({2 * c.reach - 1})};
+    if (c.causal) given[3].narrow(0, c.reach, c.reach - 1).fill_(-1e30);
     torch::Tensor end = torch::ones({c.batch, c.keys}, torch::kBool);
     end[0].narrow(0, c.keys / 2, c.keys - c.keys / 2).fill_(false);  // one key: a sample of none
     torch::Tensor scattered = torch::rand({c.batch, c.keys}).lt(0.7);
@@ -133,8 +136,13 @@ TEST(DistanceBiasParity, OfTheSum) {
     const torch::Tensor row = torch::matmul(torch::softmax(weights, 0), t[2][0][0]);
     EXPECT_LT(difference(out[0][0][i], row), 1e-14);
   }
-  EXPECT_THROW(biased(Kernels::reference, {t[0], t[1], t[2], t[3].narrow(0, 0, 7)}, {}, 0),
-               std::exception);
+  const auto of = [&](const torch::Tensor& bias) {
+    return biased(Kernels::reference, {t[0], t[1], t[2], bias}, {}, 0);
+  };
+  EXPECT_NO_THROW(of(t[3].narrow(0, 0, 9)));
+  EXPECT_THROW(of(t[3].narrow(0, 0, 7)), std::exception) << "too short";
+  EXPECT_THROW(of(t[3].narrow(0, 0, 10)), std::exception) << "not 2R - 1";
+  EXPECT_THROW(of(t[3].view({11, 1})), std::exception) << "two dimensions";
 }
 
 struct ScanCase {
