@@ -90,9 +90,11 @@ class SparseAttention : public ProjectedAttention {
   int64_t flops(int64_t batch, int64_t length) const override {
     const int64_t rows = batch * context_.heads, d = context_.head_dim, block = options_.block;
     if (sees_all(length)) return 4 * rows * length * length * d;
-    const int64_t count = ops::reference::block_count(length, block);
+    const int64_t open = options_.cls == SparseFirst::open ? 1 : 0, rest = length - open,
+                  count = ops::reference::block_count(rest, block);
     const int64_t own = count * block * block * d;
-    int64_t pairs = length * (count * columns() + 1);  // of a query and a summary, or its block
+    // Of a query and a summary, or its block; then of the open position, both ways.
+    int64_t pairs = rest * (count * columns() + 1) + open * (length + rest);
     if (causal()) {
       pairs = 0;
       for (int64_t i = 0; i < count; ++i) {

@@ -96,6 +96,9 @@ TEST(Sparse, CountsItsProducts) {
   // Causal: the summaries of the blocks before.
   EXPECT_EQ(make(sparse_spec(8, 3, true))->flops(3, 37),
             3 * 2 * 2 * 2 * (5 * 8 * 8 * 4 + (8 * (1 + 5 + 9 + 13) + 5 * 17) * 8));
+  // One more position that sees all 38, and that the 37 see.
+  EXPECT_EQ(make("sparse[block=8,summary=3,cls=open]")->flops(3, 38),
+            3 * 2 * 2 * 2 * (5 * 8 * 8 * 4 + (37 * (5 * 4 + 1) + 38 + 37) * 8));
   EXPECT_EQ(make(sparse_spec(64, 3, false))->flops(3, 37), make("standard")->flops(3, 37));
 }
 
