@@ -6,12 +6,14 @@
 // with A of queries γ₀ ⊙ silu(z) + β₀ and keys γ₁ ⊙ silu(z) + β₁, and a bias for each distance.
 //
 // Ma et al., "Mega: Moving Average Equipped Gated Attention", ICLR 2023.
-// Cost: O(N c) time and memory in chunks of c positions, which see themselves alone; else O(N²).
+// Cost: O(N²) time, O(N c) in chunks of c positions, which see themselves alone; memory O(N) by the
+// own kernel (softmax), O(N²) or O(N c) by LibTorch's operators and of laplace and relu2.
 #include <cmath>
 
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/linear.h"
 #include "attention_variants/ops/long_convolution.h"
+#include "attention_variants/ops/reference/softmax_attention.h"
 #include "attention_variants/ops/softmax_attention.h"
 #include "attention_variants/registry.h"
 #include "attention_variants/sequence_mixer.h"
@@ -179,13 +181,11 @@ class MegaAttention : public SequenceMixer {
   // Of scores [C,1,c,c] of queries and keys, which are real where `keys` [C,c] is; no softmax.
   torch::Tensor weights(const torch::Tensor& scores, const torch::Tensor& keys) const {
     const int64_t chunk = scores.size(3);
-    const torch::Tensor places = torch::arange(chunk, keys.options().dtype(torch::kLong)),
-                        distance = places.unsqueeze(0) - places.unsqueeze(1);  // j - i
-    const torch::Tensor bias = distance_bias_.to(scores.scalar_type())
-                                   .index_select(0, (distance + (reach() - 1)).flatten())
-                                   .view({chunk, chunk});
+    const torch::Tensor bias = ops::reference::bias_of_pairs(
+        distance_bias_.to(scores.scalar_type()), /*queries=*/chunk, /*keys=*/chunk);
     torch::Tensor seen = keys.view({-1, 1, 1, chunk});
-    if (context_.causal) seen = seen.logical_and(distance.le(0));
+    if (context_.causal)
+      seen = seen.logical_and(torch::ones({chunk, chunk}, keys.options()).tril());
     const torch::Tensor hidden = seen.logical_not();
     const torch::Tensor count = seen.sum(-1, /*keepdim=*/true).clamp_min(1);
     const torch::Tensor logits = scores / count + bias;
@@ -209,7 +209,8 @@ class MegaAttention : public SequenceMixer {
     .name = "mega",
     .title = "Mega",
     .paper = "Ma et al., ICLR 2023",
-    .complexity = "O(N²), O(N c) in chunks",
+    .complexity = "O(N²), O(N c) in chunks; memory O(N) by the own kernel (softmax), O(N²) by "
+                  "LibTorch's operators and of laplace and relu2",
     .softmax = Softmax::different,
     .linear = false,
     .state = "delta, alpha, beta, gamma [2D,h]; omega [D]; value, mixed, hidden; scale, shift "

@@ -79,15 +79,6 @@ torch::Tensor drop_weights(const torch::Tensor& weights, double p, bool training
   return weights * factors.narrow(2, 0, queries);
 }
 
-// The bias [2R-1] of each distance as [M,N].
-torch::Tensor bias_of_pairs(const torch::Tensor& of_distance, int64_t queries, int64_t keys) {
-  const auto places = torch::TensorOptions(of_distance.device()).dtype(torch::kLong);
-  const torch::Tensor distance = torch::arange(keys, places).unsqueeze(0) -
-                                 torch::arange(queries, places).unsqueeze(1);  // j - i
-  return of_distance.index_select(0, (distance + of_distance.size(0) / 2).flatten())
-      .view({queries, keys});
-}
-
 // q kᵀ / √d, [B,H,M,N].
 torch::Tensor stored_scores(const torch::Tensor& q, const torch::Tensor& k) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
@@ -119,6 +110,14 @@ torch::Tensor attend_with_distance_bias(const SoftmaxAttentionCall& call) {
 }
 
 }  // namespace
+
+torch::Tensor bias_of_pairs(const torch::Tensor& of_distance, int64_t queries, int64_t keys) {
+  const auto places = torch::TensorOptions(of_distance.device()).dtype(torch::kLong);
+  const torch::Tensor distance = torch::arange(keys, places).unsqueeze(0) -
+                                 torch::arange(queries, places).unsqueeze(1);  // j - i
+  return of_distance.index_select(0, (distance + of_distance.size(0) / 2).flatten())
+      .view({queries, keys});
+}
 
 torch::Tensor softmax_attention(const torch::Tensor& q, const torch::Tensor& k,
                                 const torch::Tensor& v, const torch::Tensor& keys, double dropout) {

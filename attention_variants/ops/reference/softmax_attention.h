@@ -19,4 +19,7 @@ torch::Tensor materialized_attention(const torch::Tensor& q, const torch::Tensor
                                      const torch::Tensor& v, const torch::Tensor& mask,
                                      double dropout, bool training);
 
+/// The bias [2R-1] of each distance of key and query, -(R - 1) first, as [M,N]; R at least M and N.
+torch::Tensor bias_of_pairs(const torch::Tensor& of_distance, int64_t queries, int64_t keys);
+
 }  // namespace lra::ops::reference
