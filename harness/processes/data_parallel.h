@@ -11,7 +11,8 @@
 
 namespace lra {
 
-/// A buffer for the gradients of `parameters`, of one type and on one device, and for a number each.
+/// A buffer for the gradients of `parameters`, of one type and on one device, and for a number
+/// each.
 torch::Tensor flat_buffer(const std::vector<torch::Tensor>& parameters);
 
 /// The gradients of `parameters` become their sums over all processes, in one exchange through

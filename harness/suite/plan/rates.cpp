@@ -109,8 +109,8 @@ bool same_model(const Profile& profile, const Config& config) {
     for (const json& set : profile.sets) sets.push_back(set);
     const AttentionSpec attention{.name = profile.attention.name,
                                   .options = profile.attention.options};
-    const Config of = make_config(load_protocol(profile.protocol), profile.task, attention, sets,
-                                  0, profile.dtype);
+    const Config of = make_config(load_protocol(profile.protocol), profile.task, attention, sets, 0,
+                                  profile.dtype);
     return of.settings.kernels == config.settings.kernels &&
            of.settings.training.objective == config.settings.training.objective &&
            write_fields(of.settings.model) == write_fields(config.settings.model);

@@ -40,8 +40,8 @@ TEST(SuiteOutcome, WhatWasAskedToStopDidNotFail) {
        {host::ChildStatus{.exit = 130}, host::ChildStatus{.exit = 143},
         host::ChildStatus{.signal = SIGTERM}, host::ChildStatus{.signal = SIGINT}}) {
     for (const bool stopping : {true, false}) {
-      const Outcome outcome = after(
-          {.child = child, .new_checkpoint = !stopping, .stopping = stopping, .tries = 2});
+      const Outcome outcome =
+          after({.child = child, .new_checkpoint = !stopping, .stopping = stopping, .tries = 2});
       EXPECT_EQ(outcome.next, Next::leave);
       EXPECT_EQ(outcome.ended, "asked to stop");
       EXPECT_EQ(outcome.tries, 2);
