@@ -75,4 +75,8 @@ torch::Tensor landmark_attention(Kernels asked, const LandmarkCall& call);
 /// a token.
 int64_t landmark_attention_bytes(Kernels asked, const LandmarkShape& shape);
 
+/// Floating-point operations of one in which every row is a token, a multiply-add two; -1: no
+/// account, of an exact inverse.
+int64_t landmark_attention_flops(const LandmarkShape& shape);
+
 }  // namespace lra::ops

@@ -64,4 +64,7 @@ torch::Tensor linear_attention(Kernels asked, const LinearAttentionCall& call);
 /// Bytes above the inputs and the table without gradients, the result among them.
 int64_t linear_attention_bytes(Kernels asked, const LinearAttentionShape& shape);
 
+/// Floating-point operations of one in which every row is a token, a multiply-add two.
+int64_t linear_attention_flops(const LinearAttentionShape& shape);
+
 }  // namespace lra::ops

@@ -48,4 +48,7 @@ torch::Tensor lsh_attention(Kernels asked, const LshCall& call);
 /// Bytes above the inputs without gradients, the result among them; -1 for types that are widened.
 int64_t lsh_attention_bytes(Kernels asked, const LshShape& shape);
 
+/// Floating-point operations of one in which every row is a token, a multiply-add two.
+int64_t lsh_attention_flops(const LshShape& shape);
+
 }  // namespace lra::ops

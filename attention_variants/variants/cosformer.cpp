@@ -51,19 +51,25 @@ class CosformerAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
-    const int64_t d = context_.head_dim;
-    return ops::linear_attention_bytes(context_.kernels, {batch, context_.heads, length, d, 2 * d,
-                                                          element_size, true, linear_options()}) +
+    return ops::linear_attention_bytes(context_.kernels, shape(batch, length, element_size)) +
            batch * length * 2 * element_size;  // and the phases
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
-    const int64_t d = context_.head_dim;
-    // φ(K)ᵀ [V, 1] and φ(Q) times it.
-    return 8 * batch * context_.heads * length * d * (d + 1);
+    return ops::linear_attention_flops(shape(batch, length));
   }
 
  private:
+  ops::LinearAttentionShape shape(int64_t batch, int64_t length, int64_t element_size = 4) const {
+    return {.batch = batch,
+            .heads = context_.heads,
+            .length = length,
+            .head_dim = context_.head_dim,
+            .width = 2 * context_.head_dim,
+            .element_size = element_size,
+            .options = linear_options()};
+  }
+
   static ops::LinearAttentionOptions linear_options() {
     return {.map = ops::FeatureMap::cosine, .denominator_min = kCosformerLeast};
   }

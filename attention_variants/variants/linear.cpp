@@ -55,20 +55,27 @@ class LinearAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training || context_.causal) return -1;  // depends on when autograd frees what
-    const int64_t d = context_.head_dim;
-    return ops::linear_attention_bytes(context_.kernels, {batch, context_.heads, length, d, d,
-                                                          element_size, true, linear_options()});
+    return ops::linear_attention_bytes(context_.kernels, shape(batch, length, element_size));
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
-    const int64_t d = context_.head_dim;
-    if (context_.causal)
-      return ops::reference::causal_linear_flops(batch * context_.heads, length, d);
-    // φ(K)ᵀ V and φ(Q) times it; the denominator is one more column in both.
-    return 4 * batch * context_.heads * length * d * (d + (options_.normalise ? 1 : 0));
+    if (context_.causal) {
+      return ops::reference::causal_linear_flops(batch * context_.heads, length, context_.head_dim);
+    }
+    return ops::linear_attention_flops(shape(batch, length));
   }
 
  private:
+  ops::LinearAttentionShape shape(int64_t batch, int64_t length, int64_t element_size = 4) const {
+    return {.batch = batch,
+            .heads = context_.heads,
+            .length = length,
+            .head_dim = context_.head_dim,
+            .width = context_.head_dim,
+            .element_size = element_size,
+            .options = linear_options()};
+  }
+
   ops::LinearAttentionOptions linear_options() const {
     return {.map = ops::FeatureMap::elu,
             .normalise = options_.normalise,

@@ -97,9 +97,7 @@ class NystromAttention : public ProjectedAttention {
     if (training) return -1;  // depends on when autograd frees what
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
     if (!is_exact(length)) {
-      return ops::landmark_attention_bytes(
-          context_.kernels, {batch, context_.heads, length, d, options_.conv_kernel_size,
-                             element_size, landmark_options()});
+      return ops::landmark_attention_bytes(context_.kernels, shape(batch, length, element_size));
     }
     const int64_t vector = rows * length * d * element_size;  // one [B,H,N,d]
     const int64_t v =
@@ -115,18 +113,22 @@ class NystromAttention : public ProjectedAttention {
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
-    const int64_t m = options_.num_landmarks, d = context_.head_dim;
-    const int64_t conv = 2 * length * d * options_.conv_kernel_size;
-    if (is_exact(length)) return batch * context_.heads * (4 * length * length * d + conv);
-    if (options_.pinv == PseudoInverse::exact)
-      return -1;                               // the work of an SVD depends on its convergence
-    const int64_t outer = 8 * length * m * d;  // Q̃Kᵀ, BV, QK̃ᵀ, FX
-    const int64_t inner =
-        4 * m * m * d + options_.pinv_iterations * 8 * m * m * m;  // Q̃K̃ᵀ, ZX and the iteration
-    return batch * context_.heads * (outer + inner + conv);
+    if (!is_exact(length)) return ops::landmark_attention_flops(shape(batch, length));
+    const int64_t d = context_.head_dim, conv = 2 * length * d * options_.conv_kernel_size;
+    return batch * context_.heads * (4 * length * length * d + conv);
   }
 
  private:
+  ops::LandmarkShape shape(int64_t batch, int64_t length, int64_t element_size = 4) const {
+    return {.batch = batch,
+            .heads = context_.heads,
+            .length = length,
+            .head_dim = context_.head_dim,
+            .conv_kernel = options_.conv_kernel_size,
+            .element_size = element_size,
+            .options = landmark_options()};
+  }
+
   // As many landmarks as tokens, or more, are the tokens themselves.
   bool is_exact(int64_t length) const { return length <= options_.num_landmarks; }
 

@@ -110,20 +110,26 @@ class PerformerAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
-    const int64_t d = context_.head_dim, m = options_.num_features;
-    return ops::linear_attention_bytes(context_.kernels, {batch, context_.heads, length, d, m,
-                                                          element_size, true, linear_options()}) +
-           m * d * std::max<int64_t>(element_size, 4);  // and the scaled projection
+    return ops::linear_attention_bytes(context_.kernels, shape(batch, length, element_size)) +
+           options_.num_features * context_.head_dim *
+               std::max<int64_t>(element_size, 4);  // and the scaled projection
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
-    const int64_t m = options_.num_features, d = context_.head_dim;
-    const int64_t logits = 4 * length * m * d;          // Q wᵀ, K wᵀ
-    const int64_t products = 4 * length * m * (d + 1);  // φ(K)ᵀ [V, 1] and φ(Q) times it
-    return batch * context_.heads * (logits + products);
+    return ops::linear_attention_flops(shape(batch, length));
   }
 
  private:
+  ops::LinearAttentionShape shape(int64_t batch, int64_t length, int64_t element_size = 4) const {
+    return {.batch = batch,
+            .heads = context_.heads,
+            .length = length,
+            .head_dim = context_.head_dim,
+            .width = options_.num_features,
+            .element_size = element_size,
+            .options = linear_options()};
+  }
+
   ops::LinearAttentionOptions linear_options() const {
     const bool relu = options_.kernel == PerformerKernel::relu;
     return {.map = relu ? ops::FeatureMap::relu : ops::FeatureMap::softmax,

@@ -101,20 +101,23 @@ class ReformerAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
-    return ops::lsh_attention_bytes(
-        context_.kernels,
-        {batch, context_.heads, length, context_.head_dim, element_size, settings_for(length)});
+    return ops::lsh_attention_bytes(context_.kernels, shape(batch, length, element_size));
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
-    const ops::LshOptions settings = settings_for(length);
-    const int64_t d = context_.head_dim, c = settings.chunk,
-                  sorted = settings.rounds * ((length + c - 1) / c) * c,
-                  window = c * (settings.before + 1 + settings.after);
-    return batch * context_.heads * 2 * sorted * d * (rotation_width(settings) + 2 * window);
+    return ops::lsh_attention_flops(shape(batch, length));
   }
 
  private:
+  ops::LshShape shape(int64_t batch, int64_t length, int64_t element_size = 4) const {
+    return {.batch = batch,
+            .heads = context_.heads,
+            .length = length,
+            .head_dim = context_.head_dim,
+            .element_size = element_size,
+            .options = settings_for(length)};
+  }
+
   // One unhashed chunk where there are no more tokens.
   ops::LshOptions settings_for(int64_t length) const {
     ops::LshOptions settings{.chunk = length, .key_scale = options_.key_scale};

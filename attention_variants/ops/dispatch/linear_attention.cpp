@@ -24,4 +24,13 @@ int64_t linear_attention_bytes(Kernels asked, const LinearAttentionShape& shape)
   return pick(kLinearAttention, asked, Place::of_bytes(shape.element_size), shape).bytes(shape);
 }
 
+int64_t linear_attention_flops(const LinearAttentionShape& s) {
+  const FeatureMap map = s.options.map;
+  const bool projected = map == FeatureMap::relu || map == FeatureMap::softmax;
+  const int64_t features = projected ? 4 * s.length * s.width * s.head_dim : 0;  // Q Wᵀ, K Wᵀ
+  // φ(K)ᵀ [V, 1] and φ(Q) times it.
+  const int64_t products = 4 * s.length * s.width * (s.head_dim + (s.options.normalise ? 1 : 0));
+  return s.batch * s.heads * (features + products);
+}
+
 }  // namespace lra::ops

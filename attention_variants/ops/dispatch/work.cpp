@@ -1,8 +1,6 @@
 #include "attention_variants/ops/dispatch/work.h"
 
 #include <initializer_list>
-#include <numeric>
-#include <vector>
 
 namespace lra::ops {
 namespace {
@@ -35,36 +33,17 @@ Work work_of(const SoftmaxAttentionCall& call) {
 }
 
 Work work_of(const LinearAttentionCall& call) {
-  const LinearAttentionShape s = call.shape();
-  const FeatureMap map = s.options.map;
-  const bool projected = map == FeatureMap::relu || map == FeatureMap::softmax;
-  const int64_t features = projected ? 4 * s.length * s.width * s.head_dim : 0;
-  // φ(K)ᵀ [V, 1] and φ(Q) times it.
-  const int64_t products = 4 * s.length * s.width * (s.head_dim + (s.options.normalise ? 1 : 0));
-  return {.flops = s.batch * s.heads * (features + products),
+  return {.flops = linear_attention_flops(call.shape()),
           .bytes = bytes_together({call.q, call.k, call.v, call.v})};
 }
 
 Work work_of(const LandmarkCall& call) {
-  const LandmarkShape s = call.shape();
-  const int64_t m = s.options.landmarks, d = s.head_dim;
-  const int64_t bytes = bytes_together({call.q, call.k, call.v, call.v});
-  // The work of a decomposition depends on its convergence.
-  if (s.options.exact_inverse) return {.bytes = bytes};
-  const int64_t outer = 8 * s.length * m * d;  // Q̃Kᵀ, BV, QK̃ᵀ, FX
-  const int64_t inner = 4 * m * m * d + s.options.iterations * 8 * m * m * m;
-  const int64_t convolution = 2 * s.length * d * s.conv_kernel;
-  return {.flops = s.batch * s.heads * (outer + inner + convolution), .bytes = bytes};
+  return {.flops = landmark_attention_flops(call.shape()),
+          .bytes = bytes_together({call.q, call.k, call.v, call.v})};
 }
 
 Work work_of(const LshCall& call) {
-  const LshShape s = call.shape();
-  const int64_t chunk = s.options.chunk,
-                sorted = s.options.rounds * ((s.length + chunk - 1) / chunk) * chunk,
-                window = chunk * (s.options.before + 1 + s.options.after);
-  const std::vector<int64_t>& factors = s.options.bucket_factors;
-  const int64_t rotations = std::accumulate(factors.begin(), factors.end(), int64_t{0}) / 2;
-  return {.flops = s.batch * s.heads * 2 * sorted * s.head_dim * (rotations + 2 * window),
+  return {.flops = lsh_attention_flops(call.shape()),
           .bytes = bytes_together({call.x, call.v, call.v})};
 }
 
