@@ -83,6 +83,35 @@ class Capture {
   int descriptor_;
 };
 
+// Holds back what asks to stop while a process is made: until its program runs, our handlers would
+// take the signal there, and exec forget it.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    sigset_t stops;
+    sigemptyset(&stops);
+    for (const int signal : kStops) sigaddset(&stops, signal);
+    pthread_sigmask(SIG_BLOCK, &stops, &before_);
+  }
+  ~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+  // In the new process, before exec: they end it from now on, where they are not ignored.
+  void release_to_default() const {
+    for (const int signal : kStops) {
+      struct sigaction now {};
+      if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)
+        std::signal(signal, SIG_DFL);
+    }
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  static constexpr int kStops[] = {SIGINT, SIGTERM};
+  sigset_t before_{};
+};
+
 using Clock = std::chrono::steady_clock;
 
 }  // namespace
@@ -131,9 +160,11 @@ Child::Child(const std::vector<std::string>& arguments, const ChildOptions& opti
 
   std::fflush(stdout);  // what was printed so far comes before what the child prints
   const pid_t parent = getpid();
+  const HeldSignals held;
   const pid_t child = fork();
   if (child == 0) {
     // Only calls that are safe between fork and exec.
+    held.release_to_default();
     setpgid(0, 0);  // a terminal's Ctrl-C reaches us alone, and we pass it on once
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(130);
