@@ -382,6 +382,8 @@ class Runs(unittest.TestCase):
             self.assertEqual([predicted[i] for i in range(50)], found)
         with self.assertRaisesRegex(lra.UsageError, "keep or drop, not 'lose'"):
             lra.Dataset(os.path.join(self.data, "listops"), "test", brackets="lose")
+        with self.assertRaisesRegex(lra.UsageError, "length, nonzero or none"):
+            lra.Dataset(os.path.join(self.data, "listops"), "test", mask="lenght")
 
     def test_records(self):
         rows = lra.records(self.run_folder)

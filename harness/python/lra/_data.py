@@ -35,8 +35,8 @@ class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
     of collate(), or None. mask, cut, brackets: as the options of a protocol's `input`. mask: what
     is hidden: "length" (what stands behind a sample), "nonzero" (every id 0) or "none". cut: tokens
     that collate() keeps of a sample before it pads, 0: length. brackets: of ListOps, "keep" or
-    "drop", by which ids are renumbered. Raises lra.UsageError on brackets of neither name, or
-    dropped of a task without them, and on a task whose labels stand at positions (mqar, induction).
+    "drop", by which ids are renumbered. Raises lra.UsageError on another mask or other brackets, on
+    brackets dropped of a task without them, and on a task whose labels stand at positions (mqar).
     """
 
     def __init__(
@@ -48,6 +48,8 @@ class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
         cut: int = 0,
         brackets: str = "keep",
     ) -> None:
+        if mask not in ("length", "nonzero", "none"):
+            raise _lra.UsageError(f"mask should be length, nonzero or none, not '{mask}'")
         self.folder, self.split, self.length = os.path.abspath(folder), split, length
         self.mask, self.cut, self.brackets = mask, cut, brackets
         self.task = os.path.basename(self.folder)
