@@ -47,7 +47,7 @@ std::shared_ptr<Attention> make_python(const AttentionContext& context, const js
       fmt::format("{}:{}:{}", kPythonAttention, text("file"), text("class")), options);
 }
 
-AttentionEntry entry() {
+AttentionEntry python_entry() {
   AttentionEntry made;
   made.info.name = kPythonAttention;
   made.info.title = "Python class";
@@ -62,7 +62,7 @@ AttentionEntry entry() {
   return made;
 }
 
-[[maybe_unused]] const bool python_registered = register_attention(entry());
+[[maybe_unused]] const bool python_registered = register_attention(python_entry());
 
 }  // namespace
 }  // namespace lra

@@ -191,7 +191,7 @@ std::shared_ptr<Attention> make_scripted(const AttentionContext& context, const 
                                 where_of(options), write_fields(options));
 }
 
-AttentionEntry entry() {
+AttentionEntry torchscript_entry() {
   AttentionEntry made;
   made.info.name = kName;
   made.info.title = "TorchScript module";
@@ -208,7 +208,7 @@ AttentionEntry entry() {
   return made;
 }
 
-[[maybe_unused]] const bool torchscript_registered = register_attention(entry());
+[[maybe_unused]] const bool torchscript_registered = register_attention(torchscript_entry());
 
 }  // namespace
 }  // namespace lra

@@ -25,7 +25,7 @@ std::vector<torch::Tensor> leaves_of(const Attention& attention, int64_t batch, 
   return leaves;
 }
 
-torch::Tensor attend(Attention& attention, const std::vector<torch::Tensor>& leaves) {
+torch::Tensor attend_leaves(Attention& attention, const std::vector<torch::Tensor>& leaves) {
   const torch::Tensor &k = leaves[leaves.size() - 2], &v = leaves.back();
   return attention.attend(leaves[0], k, v, torch::ones({v.size(0), kLength}, torch::kBool));
 }
@@ -37,7 +37,7 @@ class KernelEdges : public testing::TestWithParam<const char*> {
 
 TEST_P(KernelEdges, EmptyBatches) {
   const auto leaves = leaves_of(*attention_, 0, 1);
-  const torch::Tensor out = attend(*attention_, leaves);
+  const torch::Tensor out = attend_leaves(*attention_, leaves);
   EXPECT_EQ(out.sizes(), leaves.back().sizes());
   const auto gradients = torch::autograd::grad({out}, leaves, {torch::ones_like(out)});
   for (size_t i = 0; i < leaves.size(); ++i) EXPECT_EQ(gradients[i].sizes(), leaves[i].sizes());
@@ -45,7 +45,7 @@ TEST_P(KernelEdges, EmptyBatches) {
 
 TEST_P(KernelEdges, SecondDerivativesAreRefused) {
   const auto leaves = leaves_of(*attention_, 2, 1);
-  const torch::Tensor loss = attend(*attention_, leaves).square().sum();
+  const torch::Tensor loss = attend_leaves(*attention_, leaves).square().sum();
   EXPECT_THROW(torch::autograd::grad({loss}, leaves, {}, /*retain_graph=*/true,
                                      /*create_graph=*/true),
                Error);
@@ -63,7 +63,7 @@ class HugeLogits : public KernelEdges {};
 TEST_P(HugeLogits, GiveMeansOfTheValues) {
   for (const double scale : {1e3, 3e4, 1e5, 1e8, 1e15}) {
     const auto leaves = leaves_of(*attention_, 2, scale);
-    const torch::Tensor out = attend(*attention_, leaves);
+    const torch::Tensor out = attend_leaves(*attention_, leaves);
     EXPECT_LE(out.abs().max().item<float>(), leaves.back().abs().max().item<float>() * 1.001F)
         << scale;  // not true of NaN either
     for (const torch::Tensor& gradient :
@@ -93,7 +93,7 @@ TEST_P(HugeEqualLogits, WeighKeysAlikeInTheBackwardPass) {
     leaves[1].requires_grad_();
     const torch::Tensor gradient = torch::randn_like(leaves[2]);
     const auto values_gradient = [&](Attention& attention, const std::vector<torch::Tensor>& from) {
-      const torch::Tensor out = attend(attention, from);
+      const torch::Tensor out = attend_leaves(attention, from);
       return torch::autograd::grad({out}, {from[2]}, {gradient.to(out.scalar_type())})[0];
     };
     std::vector<torch::Tensor> exact_leaves;

@@ -10,11 +10,11 @@ const AttentionContext kCausal = {
     .width = 8, .heads = 2, .head_dim = 4, .max_length = 256, .seed = 3, .causal = true};
 
 TEST(Causal, EqualsSoftmaxOverWhatIsBefore) {
-  struct Case {
+  struct Form {
     const char* spec;
     Pattern pattern;
   };
-  const Case cases[] = {
+  const Form cases[] = {
       {"standard", [](int64_t, int64_t i, int64_t j) { return j <= i; }},
       {"standard[implementation=materialized]",
        [](int64_t, int64_t i, int64_t j) { return j <= i; }},

@@ -23,7 +23,7 @@ ProgramResult check(const std::string& attention, std::vector<std::string> more 
 }
 
 // The line of a clause.
-std::string line_of(const ProgramResult& result, const std::string& clause) {
+std::string clause_line(const ProgramResult& result, const std::string& clause) {
   for (const std::string& line : text_lines(result.out)) {
     if (line.starts_with(clause + ": ")) return line;
   }
@@ -41,7 +41,7 @@ TEST(CheckTest, SaysOfEveryClauseThatItHolds) {
   for (size_t i = 0; i < clauses.size(); ++i)
     EXPECT_TRUE(lines[i].starts_with(clauses[i].name + ": holds (")) << lines[i];
   const std::string count = std::to_string(clauses.size());
-  EXPECT_TRUE(line_of(result, "options in effect").ends_with("holds (1 check)"))
+  EXPECT_TRUE(clause_line(result, "options in effect").ends_with("holds (1 check)"))
       << "nothing is 1 checks";
   EXPECT_EQ(lines.back(), "nystrom[num_landmarks=5]: " + count + " of " + count + " clauses hold");
 }
@@ -49,8 +49,9 @@ TEST(CheckTest, SaysOfEveryClauseThatItHolds) {
 TEST(CheckTest, ADeclaredExceptionFailsWithItsNumber) {
   const ProgramResult result = check("nystrom[init=global,num_landmarks=5]");
   EXPECT_EQ(result.status, 1);
-  EXPECT_TRUE(line_of(result, "batch invariance").starts_with("batch invariance: FAILS, wrong ("));
-  EXPECT_NE(line_of(result, "batch invariance").find("(at most 1e-10)"), std::string::npos);
+  EXPECT_TRUE(
+      clause_line(result, "batch invariance").starts_with("batch invariance: FAILS, wrong ("));
+  EXPECT_NE(clause_line(result, "batch invariance").find("(at most 1e-10)"), std::string::npos);
   EXPECT_EQ(result.err,
             "lra: nystrom[init=global,num_landmarks=5] does not keep the contract: batch "
             "invariance\n");
@@ -89,7 +90,7 @@ TEST_P(BrokenFile, IsCaughtByTheClauseOfItsName) {
   const bool fragile = name == std::string("nan");
   const ProgramResult result = check(fixture(name), {"--strict"});
   EXPECT_EQ(result.status, 1);
-  const std::string line = line_of(result, clause);
+  const std::string line = clause_line(result, clause);
   EXPECT_TRUE(
       line.starts_with(std::string(clause) + (fragile ? ": FAILS, fragile (" : ": FAILS, wrong (")))
       << line;
@@ -113,7 +114,7 @@ TEST(CheckTest, OrdinaryModulesAreNotWrong) {
 TEST(CheckTest, StopsAtAWrongShapeAndNamesTheSizes) {
   const ProgramResult result = check(fixture("multihead"), {"--heads", "3", "--head-dim", "5"});
   EXPECT_EQ(result.status, 1);
-  EXPECT_TRUE(line_of(result, "shape and type").starts_with("shape and type: FAILS, wrong ("));
+  EXPECT_TRUE(clause_line(result, "shape and type").starts_with("shape and type: FAILS, wrong ("));
   EXPECT_NE(result.out.find("tried with 3 heads of 5, model width 15; for other sizes: --heads, "
                             "--head-dim, --width\n"),
             std::string::npos)
