@@ -1,9 +1,11 @@
 // Every registered variant through the program: training, evaluation, measuring, in the number
 // types; a variant that is added is tested here without a word.
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <fstream>
+#include <set>
 
 #include "attention_variants/registry.h"
 #include "tests/harness/program.h"
@@ -48,17 +50,47 @@ TEST_P(EveryVariant, TrainsAndEvaluatesInBothTypes) {
   }
 }
 
-TEST_P(EveryVariant, IsMeasuredInEveryScopeAndMode) {
-  for (const auto& [scope, mode] :
-       {std::pair{"core", "inference"}, {"module", "training"}, {"model", "training"}}) {
-    const fs::path out = scratch_.path() / (std::string(scope) + ".jsonl");
-    const ProgramResult result =
-        run_forked({"profile", "--attentions", GetParam(),  "--lengths", "128", "--scope",
-                    scope,     "--mode",       mode,        "--heads",   "2",   "--head-dim",
-                    "16",      "--seconds",    "0.02",      "--passes",  "1",   "--threads",
-                    "1",       "--out",        out.string()});
-    ASSERT_EQ(result.status, 0) << result.err;
-    const json line = json::parse(read_file(out));
+// All variants in one call: each call measures the machine's limits first.
+class EveryVariantIsMeasured : public testing::TestWithParam<std::pair<const char*, const char*>> {
+};
+INSTANTIATE_TEST_SUITE_P(All, EveryVariantIsMeasured,
+                         testing::Values(std::pair{"core", "inference"},
+                                         std::pair{"module", "training"},
+                                         std::pair{"model", "training"}),
+                         [](const auto& given) { return std::string(given.param.first); });
+
+TEST_P(EveryVariantIsMeasured, InItsScopeAndMode) {
+  const auto& [scope, mode] = GetParam();
+  const Scratch scratch;
+  const fs::path out = scratch.path() / "profile.jsonl";
+  const std::vector<std::string> names = variant_names();
+  const ProgramResult result = run_forked({"profile",
+                                           "--attentions",
+                                           fmt::format("{}", fmt::join(names, ",")),
+                                           "--lengths",
+                                           "128",
+                                           "--scope",
+                                           scope,
+                                           "--mode",
+                                           mode,
+                                           "--heads",
+                                           "2",
+                                           "--head-dim",
+                                           "16",
+                                           "--seconds",
+                                           "0.02",
+                                           "--passes",
+                                           "1",
+                                           "--threads",
+                                           "1",
+                                           "--out",
+                                           out.string()});
+  ASSERT_EQ(result.status, 0) << result.err;
+  std::set<std::string> measured;
+  std::ifstream file(out);
+  for (std::string text; std::getline(file, text);) {
+    const json line = json::parse(text);
+    measured.insert(line["attention"]["name"]);
     // A mixer without q, k and v has no core.
     if (line["status"] == "unsupported") {
       EXPECT_STREQ(scope, "core") << line.dump();
@@ -68,6 +100,7 @@ TEST_P(EveryVariant, IsMeasuredInEveryScopeAndMode) {
     EXPECT_GT(line["time_ms"]["median"], 0);
     EXPECT_GT(line["memory_mib"]["peak"], 0);
   }
+  EXPECT_EQ(measured, std::set<std::string>(names.begin(), names.end()));
 }
 
 class SlowEveryVariant : public EveryVariant {};
