@@ -1,7 +1,7 @@
-# add_suite_tests(TARGET): CTest entries for a Google Test program, one a suite, where LibTorch's start would cost more
-# than most single tests: lra/Pathfinder is suite Pathfinder of lra_tests. What has more than ten tests is cut into shards,
-# lra/Pathfinder.1of2, so that all cores stay busy. Each entry writes Google Test's report to reports/ENTRY.xml ('/' as '.'),
-# from which ./run test counts single tests. SERIAL suites run alone.
+# add_suite_tests(TARGET): CTest entries for a Google Test program, of suites, where LibTorch's start would cost more than most
+# single tests: lra/Pathfinder is suite Pathfinder of lra_tests. What has more than ten tests is cut into shards,
+# lra/Pathfinder.1of2, so that all cores stay busy; small neighbours are one entry, lra/Gzip+Png. Each entry writes Google
+# Test's report to reports/ENTRY.xml ('/' as '.'), from which ./run test counts single tests. SERIAL suites run alone.
 #
 # The suites are listed once the program is linked, by this file run as a script.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
@@ -23,20 +23,23 @@ endif()
 
 cmake_minimum_required(VERSION 3.22)
 set(most_tests 10)
+set(most_suites 4)  # whose names can be read
 set(text "")
 string(REPLACE "," ";" serial "${SERIAL}")
-# write_entry(NAME SUITE ENVIRONMENT...)
-function(write_entry name suite)
+# write_entry(NAME SUITES ENVIRONMENT...)
+function(write_entry name suites)
   string(REPLACE "/" "." file ${name})
   set(properties TIMEOUT 1800)
-  if(suite MATCHES "^Slow|/Slow")
+  if(suites MATCHES "^Slow|/Slow")
     set(properties TIMEOUT 3600 LABELS slow)
   endif()
-  if(suite IN_LIST serial)
+  if(suites IN_LIST serial)
     list(APPEND properties RUN_SERIAL ON)
   endif()
   list(JOIN properties " " properties)
-  string(APPEND text "add_test([=[${name}]=] [==[${PROGRAM}]==] [==[--gtest_filter=${suite}.*]==]"
+  list(TRANSFORM suites APPEND ".*")
+  list(JOIN suites ":" filter)
+  string(APPEND text "add_test([=[${name}]=] [==[${PROGRAM}]==] [==[--gtest_filter=${filter}]==]"
                      " [==[--gtest_output=xml:${REPORTS}/${file}.xml]==])\n"
                      "set_tests_properties([=[${name}]=] PROPERTIES ${properties} ENVIRONMENT [==[OMP_NUM_THREADS=1;${ARGN}]==])\n")
   set(text ${text} PARENT_SCOPE)
@@ -60,10 +63,32 @@ foreach(line ${listed})
 endforeach()
 get_filename_component(room ${PROGRAM} NAME)
 string(REGEX REPLACE "_tests$" "" room ${room})
+# Small suites that follow each other, until an entry is full.
+set(small "")
+set(small_tests 0)
+macro(write_small)
+  if(small)
+    list(JOIN small "+" name)
+    write_entry(${room}/${name} "${small}")
+  endif()
+  set(small "")
+  set(small_tests 0)
+endmacro()
 foreach(suite ${suites})
   math(EXPR shards "(${tests_${suite}} + ${most_tests} - 1) / ${most_tests}")
   if(shards LESS 2)
-    write_entry(${room}/${suite} ${suite})
+    list(LENGTH small length)
+    math(EXPR together "${small_tests} + ${tests_${suite}}")
+    if(suite MATCHES "/|^Slow" OR suite IN_LIST serial)
+      write_entry(${room}/${suite} ${suite})
+      continue()
+    endif()
+    if(together GREATER most_tests OR NOT length LESS most_suites)
+      write_small()
+      set(together ${tests_${suite}})
+    endif()
+    list(APPEND small ${suite})
+    set(small_tests ${together})
     continue()
   endif()
   foreach(shard RANGE 1 ${shards})
@@ -71,4 +96,5 @@ foreach(suite ${suites})
     write_entry(${room}/${suite}.${shard}of${shards} ${suite} GTEST_TOTAL_SHARDS=${shards} GTEST_SHARD_INDEX=${index})
   endforeach()
 endforeach()
+write_small()
 file(WRITE ${ENTRIES} "${text}")

@@ -1,3 +1,4 @@
 #include "harness/commands/program.h"
+#include "harness/host/runtime.h"
 
-int main(int argc, char** argv) { return lra::run_program(argc, argv); }
+int main(int argc, char** argv) { lra::host::end_process(lra::run_program(argc, argv)); }

@@ -8,7 +8,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <regex>
 
 #include "attention_variants/ops/cpu_isa.h"
@@ -89,6 +92,15 @@ Status status_of(const std::exception& error) {
 int exit_status(const std::exception& error) {
   if (dynamic_cast<const Interrupted*>(&error) != nullptr) return 128 + stop_signal();
   return dynamic_cast<const UsageError*>(&error) != nullptr ? 2 : 1;
+}
+
+void end_process(int status) {
+  std::cout.flush();
+  std::fflush(nullptr);
+#ifndef LRA_SANITIZED
+  if (!at::hasCUDA()) _exit(status);
+#endif
+  std::exit(status);
 }
 
 Machine machine_of(torch::Device device) {

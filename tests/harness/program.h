@@ -21,6 +21,7 @@
 
 #include "attention_variants/base/files.h"
 #include "harness/commands/program.h"
+#include "harness/host/runtime.h"
 #include "harness/training/run_folder.h"
 #include "lra/data/task.h"
 #include "tests/support/scratch.h"
@@ -78,7 +79,7 @@ class Program {
     if (child_ == 0) {
       dup2(open(out.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
       dup2(open(err.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
-      if (loaded) std::exit(run_program(static_cast<int>(arguments.size()), argv.data()));
+      if (loaded) host::end_process(run_program(static_cast<int>(arguments.size()), argv.data()));
       execv(program.c_str(), argv.data());
       _exit(127);
     }
