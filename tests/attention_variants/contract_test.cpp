@@ -164,7 +164,6 @@ TEST(ContractCases, VaryEveryOptionOfEveryVariant) {
 }
 
 // ---- Attentions that break one promise each
-// ------------------------------------------------------
 
 enum class Fault {
   none,

@@ -180,7 +180,6 @@ TEST_F(ParallelTest, EvaluationIsExactlyThatOfOneProcess) {
 }
 
 // ---- Stops and kills
-// ------------------------------------------------------------------------------------------------------------
 
 // The lines of lra's own: mpirun adds a paragraph where a process ends with an error.
 Words own_lines(const std::string& text) {
@@ -291,7 +290,6 @@ TEST_F(ParallelTest, StoppedAndKilledItGoesOnToTheSameBits) {
 }
 
 // ---- Refusals
-// ------------------------------------------------------------------------------------------------------------
 
 TEST_F(ParallelTest, RefusesWithOneLine) {
   const struct {

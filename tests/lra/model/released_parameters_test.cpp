@@ -84,7 +84,6 @@ TEST(ParameterRuleTest, LinformerOfTheStrictProtocolIsElevenTimesStandardOnListO
 }
 
 // ---- Parameters of released forms
-// -----------------------------------------------------------------
 
 std::vector<std::string> parameter_names(const std::string& protocol,
                                          const std::string& attention) {

@@ -14,7 +14,6 @@ namespace lra {
 namespace {
 
 // ---- A position that reaches nothing
-// -------------------------------------------------------------
 
 // Registered by another test of this program.
 bool is_of_a_test(const AttentionEntry& entry) {
@@ -135,7 +134,6 @@ TEST(ReachTest, FindsAClassTokenThatSeesNothing) {
 }
 
 // ---- Pooling and padding
-// -------------------------------------------------------------------------
 
 torch::Tensor toy_logits(const Config& config, const torch::Tensor& tokens,
                          const torch::Tensor& mask) {
@@ -182,7 +180,6 @@ TEST(MaskNoneTest, PaddingIsATokenAndTheModelSaysSo) {
 }
 
 // ---- Draws that each pass makes anew
-// ---------------------------------------------------------------
 
 TEST(RedrawTest, EvaluationsOfOneBatchDifferAndACopyOfTheStateRepeatsThem) {
   const ToyBatch batch;
@@ -218,7 +215,6 @@ TEST(RedrawTest, EvaluationsOfOneBatchDifferAndACopyOfTheStateRepeatsThem) {
 }
 
 // ---- The key maximum of Performer
-// ------------------------------------------------------------------
 
 TEST(KeyMaxTest, OfABatchMakesSamplesDependOnEachOther) {
   torch::manual_seed(3);
