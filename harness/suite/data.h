@@ -25,8 +25,8 @@ struct DataSources {
       sources;             // folder or archive by task (--source TASK=PATH)
   bool synthetic = false;  // labelled stand-ins where tasks have them (--synthetic)
   int64_t threads = 0;     // 0 = all cores
-  std::map<std::string, json>
-      settings;  // of tasks' own generators, by task: lra data prepare --set
+  // Of tasks' own generators, by task: lra data prepare --set.
+  std::map<std::string, json> settings;
 };
 
 /// One task's data: where they are or will be, and how they are made where they are not to be

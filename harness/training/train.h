@@ -16,8 +16,8 @@ class Processes;
 
 struct TrainRequest {
   Config config;
-  std::filesystem::path
-      run;  // the folder; design: config.json, metrics.jsonl, checkpoints, predictions, result.json
+  // The folder: config.json, metrics.jsonl, checkpoints, predictions, result.json.
+  std::filesystem::path run;
   std::filesystem::path data;  // of `lra data prepare --out`
   // A run folder or a checkpoint whose weights, but for the head, the run starts from; empty =
   // none.

@@ -40,9 +40,9 @@ struct Config {
   // Of a run that starts from another's weights: what config.json says of that one, its
   // "pretrained"; else empty.
   json pretrained = json::object();
-  std::vector<std::string>
-      by_attention;  // the keys that the protocol sets by variant in this task:
-                     // two runs that differ in them alone are of one recipe
+  // The keys that the protocol sets by variant in this task: two runs that differ in them alone are
+  // of one recipe.
+  std::vector<std::string> by_attention;
 
   /// All effective values.
   json to_json() const;

@@ -24,8 +24,8 @@ struct RecipeGroup {
   std::vector<std::string> overridden;  // "training.steps=10", or with the tasks' own values:
                                         // "a.b=1 (listops), 2 (text)"; not the budget's
   std::vector<std::string> of_budget;   // those that the budget sets, likewise
-  std::vector<std::string>
-      settings;  // likewise: what tells apart groups that are otherwise called the same
+  // Likewise: what tells apart groups that are otherwise called the same.
+  std::vector<std::string> settings;
   std::map<std::string, std::string> fingerprints;  // by task, "" = unknown
   std::vector<const Result*> results;               // into the span that was given
 };

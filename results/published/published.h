@@ -41,8 +41,8 @@ struct PublishedAccuracy {
     // ("local_tay2020"); empty: none.
     std::string released_form = {};
     std::vector<std::optional<double>> values;  // per cent, by task; nothing: none published
-    std::optional<double>
-        average;  // as printed, even where the row's own numbers average otherwise
+    // As printed, even where the row's own numbers average otherwise.
+    std::optional<double> average;
 
     double mean() const;  // of its values
     /// Whether `attention` is the variant or its released form.

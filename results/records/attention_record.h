@@ -9,8 +9,8 @@ namespace lra {
 
 struct AttentionRecord {
   std::string name;  // "nystrom"
-  std::string
-      label;  // as the user named it: "nystrom[num_landmarks=32]"; absent in a file: the name
+  // As the user named it: "nystrom[num_landmarks=32]"; absent in a file: the name.
+  std::string label;
   json options = json::object();  // every effective option
 };
 

@@ -18,8 +18,8 @@ struct BlockPass {
   Kernels kernels = Kernels::fused;
   bool training = false;
   torch::Tensor mask;  // [B,L] bool: the tokens
-  torch::Tensor
-      real;  // [B,L] bool: rows where it is false are anything finite; undefined: none are
+  // [B,L] bool: rows where it is false are anything finite; undefined: none are.
+  torch::Tensor real;
 };
 
 class Block {
