@@ -21,8 +21,8 @@ bool prepare_data(const std::string& name, PrepareOptions options);
 struct DataSources {
   std::filesystem::path given;   // prepared data (--data); may be empty
   std::filesystem::path folder;  // what the suite makes itself goes here
-  std::map<std::string, std::filesystem::path>
-      sources;             // folder or archive by task (--source TASK=PATH)
+  // Folder or archive by task (--source TASK=PATH).
+  std::map<std::string, std::filesystem::path> sources;
   bool synthetic = false;  // labelled stand-ins where tasks have them (--synthetic)
   int64_t threads = 0;     // 0 = all cores
   // Of tasks' own generators, by task: lra data prepare --set.

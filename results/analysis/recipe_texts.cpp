@@ -148,8 +148,8 @@ std::string recipe_text(const RecipeGroup& group, const std::vector<std::string>
 }
 
 std::map<const Result*, std::string> row_names(const RecipeGroup& group) {
-  std::map<std::pair<std::string, std::string>, std::set<std::string>>
-      options;  // (label, task) -> options
+  // By label and task.
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> options;
   std::map<std::string, std::vector<const Result*>> by_label;
   for (const Result* r : group.results) {
     if (!r->attention.options.empty())

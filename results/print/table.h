@@ -23,8 +23,8 @@ struct Column {
 struct Table {
   std::string title;
   std::vector<Column> columns;
-  std::vector<std::vector<std::string>>
-      rows;                        // each as long as `columns`; a missing cell prints empty
+  // Each as long as `columns`; a missing cell prints empty.
+  std::vector<std::vector<std::string>> rows;
   std::vector<std::string> notes;  // below the table, one line each
   std::vector<size_t> see = {};    // numbers of notes that stand at the end of the document
   std::set<std::pair<size_t, size_t>> bold = {};  // (row, column): the best of its column
