@@ -80,7 +80,8 @@ TEST_F(WhereTest, CountsTheOperationsThatAProfileCounts) {
   ASSERT_EQ(records().size(), 1u);
   EXPECT_EQ(records()[0].protocol, "mine") << "its name, whatever the file's";
   double flops = 0;
-  for (const WhereOp& op : records()[0].ops) {
+  const std::vector<Where> made = records();
+  for (const WhereOp& op : made[0].ops) {
     EXPECT_EQ(op.pass, StepPass::forward) << op.op;
     flops += op.flops.value_or(0);
   }
