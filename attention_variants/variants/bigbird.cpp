@@ -65,6 +65,13 @@ void check_block_table(const torch::Tensor& table, int64_t r) {
   }
 }
 
+void check_table_fits(const torch::Tensor& table, int64_t heads, int64_t count) {
+  if (table.size(0) == heads && table.size(1) == count) return;
+  throw Error(
+      fmt::format("table random_blocks should be [{},{},{}] for {} heads and {} blocks, not [{}]",
+                  heads, count, table.size(2), heads, count, fmt::join(table.sizes(), ",")));
+}
+
 class BigbirdAttention : public ProjectedAttention {
  public:
   BigbirdAttention(const AttentionContext& context, const BigbirdOptions& options)
@@ -131,12 +138,7 @@ class BigbirdAttention : public ProjectedAttention {
   torch::Tensor of_blocks(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                           const torch::Tensor& mask) {
     const int64_t count = ops::reference::block_count(q.size(2), options_.block);
-    if (given_.defined() && (given_.size(0) != q.size(1) || given_.size(1) != count)) {
-      throw Error(fmt::format(
-          "table random_blocks should be [{},{},{}] for {} heads and {} blocks, not [{}]",
-          q.size(1), count, options_.random_blocks, q.size(1), count,
-          fmt::join(given_.sizes(), ",")));
-    }
+    if (given_.defined()) check_table_fits(given_, q.size(1), count);
     if (sees_all(count)) return ops::softmax_attention(context_.kernels, {q, k, v, mask, mask});
     return ops::block_sparse_attention(
         context_.kernels, {q, k, v, mask, [&] { return patterns(q.size(1), q.size(2)); },

@@ -82,6 +82,12 @@ void note_best(TrainState& at, const Evaluation& dev, int64_t length) {
   at.best_dev = accuracy_of(dev, length);
 }
 
+void load_best(const RunFolder& folder, Model& model, torch::Device device) {
+  if (folder.load(kBestCheckpoint, model, nullptr, device)) return;
+  throw Error(fmt::format("{} has no {}: put it back, or train anew with --overwrite",
+                          folder.text(), kBestCheckpoint));
+}
+
 // The order of a run: steps, evaluations, the choice of the best, the test, and the status.
 class TrainingLoop {
  public:
@@ -253,12 +259,7 @@ class TrainingLoop {
   // The best checkpoint on the test split.
   Evaluation test() {
     Model& model = learner_->model();
-    on_rank_zero(all_, [&] {
-      if (!folder_.load(kBestCheckpoint, model, nullptr, request_.device)) {
-        throw Error(fmt::format("{} has no {}: put it back, or train anew with --overwrite",
-                                folder_.text(), kBestCheckpoint));
-      }
-    });
+    on_rank_zero(all_, [&] { load_best(folder_, model, request_.device); });
     if (all_ != nullptr) broadcast_state(*all_, model);
     return evaluated("test", data_.split("test"));
   }
