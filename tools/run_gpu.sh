@@ -127,7 +127,7 @@ tasks=listops
 if [[ -n ${TEXT:-} ]]; then tasks+=,text; fi
 if [[ -n ${IMAGE:-} ]]; then tasks+=,image; fi
 with_peers=()
-if "$peers" --list 2>/dev/null | grep -q '"package"'; then
+if "$peers" --list 2>/dev/null | grep '"package"' >/dev/null; then
   with_peers=(--peers "$peers")
 else
   say "none of the packages in $here/peers/requirements.txt is here: the tables go without them"
