@@ -157,9 +157,14 @@ void submit_suite(const SuiteOptions& options) {
         "--jobs and --devices are for one host; --array-limit says how many jobs run "
         "at a time, --gpus what each gets");
   const suite::SlurmOptions& cluster = options.cluster;
-  const int64_t threads = cluster.cpus > 0      ? cluster.cpus
-                          : options.threads > 0 ? options.threads
-                                                : 1;
+  if (cluster.cpus > 0 && options.threads > 0 && cluster.cpus != options.threads) {
+    throw UsageError(fmt::format(
+        "--cpus {} and --threads {}: a cell has as many threads as its job has processors; "
+        "give one of the two",
+        cluster.cpus, options.threads));
+  }
+  const int64_t threads_given = std::max(cluster.cpus, options.threads),
+                threads = std::max<int64_t>(threads_given, 1);
   const std::string device = cluster.gpus.empty() ? options.device : "cuda";
   const suite::Suite planned = planned_suite(options, threads, device);
   const bool exists = std::filesystem::exists(planned.request.out / suite::kSuiteFile);
@@ -167,7 +172,6 @@ void submit_suite(const SuiteOptions& options) {
   std::vector<std::string> program = self.words;
   program.front() = std::filesystem::canonical(self.program).string();
   const suite::SlurmOptions asked = slurm_of(options);
-  const int64_t threads_given = cluster.cpus > 0 ? cluster.cpus : options.threads;
   if (options.dry_run) {
     if (!exists) suite::suite_data(planned);
     const suite::Suite suite = exists ? suite::load_suite(planned.request.out) : planned;

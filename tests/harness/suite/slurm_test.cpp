@@ -48,9 +48,11 @@ class SuiteSlurmTest : public SuiteTest {
 };
 
 TEST_F(SuiteSlurmTest, ADryRunPrintsScriptsThatBashTakes) {
-  const ProgramResult result = run_program(submission(
-      {"--dry-run", "--partition", "long", "--time", "2:00:00", "--mem", "8G", "--account", "me",
-       "--cpus", "4", "--array-limit", "10", "--warning", "300", "--timeout", "7200"}));
+  const ProgramResult result = run_program(
+      with_threads(submission({"--dry-run", "--partition", "long", "--time", "2:00:00", "--mem",
+                               "8G", "--account", "me", "--cpus", "4", "--array-limit", "10",
+                               "--warning", "300", "--timeout", "7200"}),
+                   4));
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_FALSE(fs::exists(out("s"))) << "nothing is written";
   for (const char* line :
@@ -63,6 +65,11 @@ TEST_F(SuiteSlurmTest, ADryRunPrintsScriptsThatBashTakes) {
   const fs::path script = scratch_.path() / "script.sh";
   write_file(script, result.out.substr(result.out.find('\n') + 1));
   EXPECT_EQ(std::system(("bash -n '" + script.string() + "'").c_str()), 0);
+}
+
+TEST_F(SuiteSlurmTest, ProcessorsThatAreNotTheThreadsAreRefused) {
+  expect_refusal(submission({"--cpus", "4"}), 2, "--cpus 4 and --threads 1: a cell has as many");
+  EXPECT_FALSE(fs::exists(out("s")));
 }
 
 TEST_F(SuiteSlurmTest, SubmitsArraysAndAReportThatFollowsThem) {
