@@ -8,7 +8,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <iostream>
+#include <memory>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "attention_variants/base/file_errors.h"
 #include "attention_variants/python_host.h"
@@ -122,6 +125,20 @@ int go_on_under_python(char** argv) {
   }
 }
 
+// CLI11 keeps what an option excludes in the order of addresses, which differs from call to call.
+class SortedHelp : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    std::string text = CLI::Formatter::make_option_opts(option);
+    std::vector<std::string> names;
+    for (const CLI::Option* other : option->get_excludes()) names.push_back(other->get_name());
+    if (names.size() < 2) return text;
+    std::ranges::sort(names);
+    const std::string label = " " + get_label("Excludes") + ":";
+    return text.substr(0, text.rfind(label)) + label + fmt::format(" {}", fmt::join(names, " "));
+  }
+};
+
 std::string version_line() {
   const json software = host::software_json();
   std::string text = "lra " LRA_VERSION;
@@ -140,6 +157,7 @@ int run_program(int argc, char** argv) {
       "Wherever an attention is named, options may follow in brackets: nystrom[num_landmarks=32];\n"
       "python:FILE.py:Class and torchscript:FILE.pt are modules of your own.",
       "lra"};
+  app.formatter(std::make_shared<SortedHelp>());  // before the commands, which take it over
   app.set_version_flag("--version", version_line);
   bool quiet = false;
   app.add_flag("--quiet", quiet, "No progress and no notes on stderr, errors alone");

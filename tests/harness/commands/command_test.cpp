@@ -84,6 +84,12 @@ TEST(CommandTest, NamesTheCommandThatWasMeant) {
   expect_refusal({}, 2, "lra needs a command: list, data");
 }
 
+TEST(HelpTest, WhatExcludesAnOptionIsInOrder) {
+  const std::string help = output_of({"list", "attentions", "--help"});
+  EXPECT_NE(help.find("--json Excludes: --markdown NAME\n"), help.npos) << help;
+  EXPECT_NE(help.find("--markdown Excludes: --json "), help.npos) << help;
+}
+
 TEST(HelpTest, IsThatOfTheCommand) {
   EXPECT_EQ(output_of({"help"}), output_of({"--help"}));
   EXPECT_EQ(output_of({"help", "list", "attentions"}), output_of({"list", "attentions", "--help"}));
