@@ -1,6 +1,6 @@
 # add_suite_tests(TARGET): CTest entries for a Google Test program, of suites, where LibTorch's start would cost more than most
 # single tests: lra/Pathfinder is suite Pathfinder of lra_tests. What has more than ten tests is cut into shards,
-# lra/Pathfinder.1of2, so that all cores stay busy; small neighbours are one entry, lra/Gzip+Png. Each entry writes Google
+# lra/Pathfinder.1of2, so that all cores stay busy; small neighbours are one entry, lra/A+B. Each entry writes Google
 # Test's report to reports/ENTRY.xml ('/' as '.'), from which ./run test counts single tests. SERIAL suites run alone.
 #
 # The suites are listed once the program is linked, by this file run as a script.
