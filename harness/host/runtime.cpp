@@ -8,12 +8,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <iostream>
 #include <regex>
 
+#include "attention_variants/base/end_process.h"
 #include "attention_variants/ops/cpu_isa.h"
 #include "harness/host/gpu.h"
 #include "harness/host/memory.h"
@@ -95,12 +94,8 @@ int exit_status(const std::exception& error) {
 }
 
 void end_process(int status) {
-  std::cout.flush();
-  std::fflush(nullptr);
-#ifndef LRA_SANITIZED
-  if (!at::hasCUDA()) _exit(status);
-#endif
-  std::exit(status);
+  if (at::hasCUDA()) std::exit(status);
+  end_without_destructors(status);
 }
 
 Machine machine_of(torch::Device device) {

@@ -29,9 +29,8 @@ Status status_of(const std::exception& error);
 /// SIGTERM: 143), 2 for a UsageError, else 1.
 int exit_status(const std::exception& error);
 
-/// Ends this process without the destructors of static objects, of which LibTorch's are a third of
-/// a short command's time; what stdout and stderr hold is written. With LibTorch's CUDA part or a
-/// sanitizer it ends as by std::exit(): profilers of GPUs and sanitizers report there.
+/// end_without_destructors(), but with LibTorch's CUDA part std::exit(): profilers of GPUs report
+/// there.
 [[noreturn]] void end_process(int status);
 
 /// The machine line of a record.

@@ -1,3 +1,3 @@
 #include "tests/support/run_tests.h"
 
-int main(int argc, char** argv) { return lra::run_tests(argc, argv); }
+int main(int argc, char** argv) { lra::run_tests(argc, argv); }

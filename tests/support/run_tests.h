@@ -2,25 +2,16 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdio>
-#include <iostream>
+#include "attention_variants/base/end_process.h"
 
 namespace lra {
 
-/// Runs the tests and ends this process without the destructors of LibTorch's static objects, a
-/// third of what most suites take; under a sanitizer it returns, as that reports at the end.
-inline int run_tests(int argc, char** argv) {
+/// Runs the tests and ends this process; the destructors of LibTorch's static objects are a third
+/// of what most suites take.
+[[noreturn]] inline void run_tests(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  const int status = RUN_ALL_TESTS();
-#ifdef LRA_SANITIZED
-  return status;
-#else
-  std::cout.flush();
-  std::fflush(nullptr);
-  _exit(status);
-#endif
+  end_without_destructors(RUN_ALL_TESTS());
 }
 
 }  // namespace lra
