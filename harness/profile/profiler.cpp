@@ -7,6 +7,7 @@
 
 #include "attention_variants/ops/adamw.h"
 #include "attention_variants/ops/autocast.h"
+#include "attention_variants/ops/cross_entropy.h"
 #include "attention_variants/projected_attention.h"
 #include "attention_variants/python_host.h"
 #include "harness/host/memory.h"
@@ -152,18 +153,18 @@ Work model_work(const ProfileCell& cell, const Config& config, torch::Device dev
   }
   auto optimizer =
       std::make_shared<ops::FusedAdamW>(model->parameters(), torch::optim::AdamWOptions(1e-4));
-  work.call = [=, dtype = cell.dtype] {
-    torch::Tensor logits;
+  work.call = [=, dtype = cell.dtype, kernels = config.settings.kernels] {
+    torch::Tensor logits, gradient;
     {
       const ops::AutocastScope autocast(device, dtype);
       logits = model->forward(tokens, mask, places);
     }
-    torch::Tensor loss;
     {
       RECORD_USER_SCOPE("loss");
-      loss = torch::nn::functional::cross_entropy(logits.to(torch::kFloat32), labels);
+      logits = logits.to(torch::kFloat32);
+      gradient = ops::cross_entropy(kernels, logits, labels, label_count).gradient;
     }
-    run_backward(loss);
+    run_backward(logits, gradient);
     RECORD_USER_SCOPE("optimizer");
     optimizer->step();
     optimizer->zero_grad();

@@ -1,9 +1,11 @@
-// The operators that own CPU kernels compute, for ops/dispatch. Each is differentiable once.
+// The operators that own CPU kernels compute, for ops/dispatch. Each but the
+// loss is differentiable once.
 #pragma once
 
 #include <cstdint>
 
 #include "attention_variants/ops/block_sparse_attention.h"
+#include "attention_variants/ops/cross_entropy.h"
 #include "attention_variants/ops/diagonal_scan.h"
 #include "attention_variants/ops/dispatch.h"
 #include "attention_variants/ops/dropout.h"
@@ -33,6 +35,7 @@ bool takes(const Place& place, const NormShape& shape);
 bool takes(const Place& place, const DroppedRows& shape);
 bool takes(const Place& place, const EmbeddingShape& shape);
 bool takes(const Place& place, const DropoutShape& shape);
+bool takes(const Place& place, const CrossEntropyShape& shape);
 
 torch::Tensor run(const SoftmaxAttentionCall& call);
 torch::Tensor run(const LinearAttentionCall& call);
@@ -51,6 +54,7 @@ torch::Tensor run(const AddProjectedCall& call);
 torch::Tensor run(const AddDroppedOutCall& call);
 torch::Tensor run(const EmbeddingCall& call);
 torch::Tensor run(const DropoutCall& call);
+CrossEntropy run(const CrossEntropyCall& call);
 
 int64_t bytes(const ops::SoftmaxAttentionShape& shape);
 int64_t bytes(const ops::LinearAttentionShape& shape);

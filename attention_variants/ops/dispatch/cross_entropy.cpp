@@ -1,5 +1,6 @@
 #include "attention_variants/ops/cross_entropy.h"
 
+#include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cuda/operators.h"
 #include "attention_variants/ops/dispatch/recorded.h"
 #include "attention_variants/ops/reference/operators.h"
@@ -7,8 +8,8 @@
 namespace lra::ops {
 namespace {
 
-constexpr Implementation<CrossEntropyCall> kCrossEntropy[] = {{cuda::takes, cuda::run},
-                                                              {nullptr, reference::run}};
+constexpr Implementation<CrossEntropyCall> kCrossEntropy[] = {
+    {cuda::takes, cuda::run}, {cpu::takes, cpu::run}, {nullptr, reference::run}};
 
 }  // namespace
 

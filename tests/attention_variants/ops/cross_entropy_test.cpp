@@ -1,8 +1,12 @@
-// The loss of a training step and its gradient, by LibTorch's operators and by an emulated kernel.
+// The loss of a training step and its gradient, by LibTorch's operators, on a CPU and by an
+// emulated kernel.
 #include "attention_variants/ops/cross_entropy.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
 
 #include "tests/attention_variants/ops/cuda/emulated.h"
 #include "tests/attention_variants/testing.h"
@@ -42,10 +46,12 @@ class CrossEntropyParity : public testing::TestWithParam<LossCase> {
   void SetUp() override { torch::manual_seed(6); }
 };
 
-// To the bit: what a CPU trains by.
+// To the bit: what a CPU trains by where there are few classes.
 TEST_P(CrossEntropyParity, OfLibTorchIsItsLossAndGradient) {
   const LossInputs in(GetParam());
-  const ops::CrossEntropy found = ops::cross_entropy(Kernels::fused, in.logits, in.labels, kCount);
+  const bool few = GetParam().classes < 64;
+  const ops::CrossEntropy found =
+      ops::cross_entropy(few ? Kernels::fused : Kernels::reference, in.logits, in.labels, kCount);
   const Tensor leaf = in.logits.clone().requires_grad_(), loss = in.loss(leaf);
   (loss / static_cast<double>(kCount)).backward();
   EXPECT_TRUE(torch::equal(found.gradient, leaf.grad()));
@@ -53,23 +59,85 @@ TEST_P(CrossEntropyParity, OfLibTorchIsItsLossAndGradient) {
   EXPECT_EQ(found.sums[1].item<double>(), in.correct());
 }
 
-TEST_P(CrossEntropyParity, OfTheKernelIsThatOfFloat64) {
-  const LossInputs in(GetParam());
+void expect_that_of_float64(const LossInputs& in) {
   const Tensor exact = in.logits.to(torch::kDouble).requires_grad_(), loss = in.loss(exact);
   (loss / static_cast<double>(kCount)).backward();
-  const OnDevice on(kEmulatedGpu);
-  const int64_t before = emulator::launches();
   const ops::CrossEntropy found = ops::cross_entropy(Kernels::fused, in.logits, in.labels, kCount);
-  EXPECT_EQ(emulator::launches() - before, 1);
   EXPECT_LT(error(found.sums[0], loss), 1e-6);
   EXPECT_LT(error(found.gradient, exact.grad()), 1e-6);
   EXPECT_EQ(found.sums[1].item<double>(), in.correct());
 }
 
+TEST_P(CrossEntropyParity, OnACpuIsThatOfFloat64) {
+  expect_that_of_float64(LossInputs(GetParam()));
+}
+
+TEST_P(CrossEntropyParity, OfTheKernelIsThatOfFloat64) {
+  const LossInputs in(GetParam());
+  const OnDevice on(kEmulatedGpu);
+  const int64_t before = emulator::launches();
+  expect_that_of_float64(in);
+  EXPECT_EQ(emulator::launches() - before, 1);
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, CrossEntropyParity,
                          testing::Values(LossCase{1, 1}, LossCase{1, 2}, LossCase{32, 10},
                                          LossCase{33, 2, 1e4}, LossCase{100, 33, 20},
-                                         LossCase{3, 1000}));
+                                         LossCase{3, 1000}, LossCase{5, 67, 1e4},
+                                         LossCase{300, 64}));
+
+// On a CPU, with as many classes as its own kernel takes.
+class CrossEntropyOnCpu : public testing::Test {
+ protected:
+  Tensor logits = torch::randn({4, 100});
+  Tensor labels = torch::tensor({0, 1, 99, 0}, torch::kInt64);
+
+  ops::CrossEntropy of(Kernels kernels) const {
+    return ops::cross_entropy(kernels, logits, labels, 4);
+  }
+};
+
+TEST_F(CrossEntropyOnCpu, OfEqualLogitsTheFirstIsPredicted) {
+  logits.fill_(2);
+  EXPECT_EQ(of(Kernels::fused).sums[1].item<double>(), 2);
+}
+
+// As of LibTorch: NaN is greatest, and what has no loss is not a number.
+TEST_F(CrossEntropyOnCpu, LogitsThatAreNotFiniteAreAsLibTorchs) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const float odd : {std::nanf(""), kInfinity, -kInfinity}) {
+    for (const int64_t at : {0, 1, 99}) {
+      logits.normal_();
+      logits.select(1, at).fill_(odd);
+      const ops::CrossEntropy own = of(Kernels::fused), torchs = of(Kernels::reference);
+      EXPECT_TRUE(torch::equal(own.gradient.isnan(), torchs.gradient.isnan())) << odd << at;
+      EXPECT_EQ(own.sums[0].isnan().item<bool>(), torchs.sums[0].isnan().item<bool>());
+      EXPECT_EQ(own.sums[0].isinf().item<bool>(), torchs.sums[0].isinf().item<bool>());
+      EXPECT_EQ(own.sums[1].item<double>(), torchs.sums[1].item<double>()) << odd << at;
+    }
+  }
+  logits.fill_(-kInfinity);
+  EXPECT_TRUE(of(Kernels::fused).gradient.isnan().all().item<bool>());
+}
+
+TEST_F(CrossEntropyOnCpu, AnUnknownLabelIsRefused) {
+  for (const int64_t wrong : {-100, 100}) {
+    labels[2] = wrong;
+    EXPECT_THROW(of(Kernels::fused), c10::Error) << wrong;
+  }
+}
+
+TEST_F(CrossEntropyOnCpu, AnyNumberOfThreadsGivesTheSameResult) {
+  logits = torch::randn({1100, 70});
+  labels = torch::randint(70, {1100}, torch::kInt64);
+  const RestoredThreads restored;
+  at::set_num_threads(1);
+  const ops::CrossEntropy one = of(Kernels::fused);
+  at::set_num_threads(4);
+  const ops::CrossEntropy four = of(Kernels::fused);
+  EXPECT_TRUE(torch::equal(one.sums, four.sums));
+  EXPECT_TRUE(torch::equal(one.gradient, four.gradient));
+}
 
 // The first of equal logits is the prediction.
 TEST(CrossEntropyKernel, OfEqualLogitsTheFirstIsPredicted) {

@@ -44,6 +44,7 @@ const KernelTable table = {
     .add = add,
     .add_embeddings = add_embeddings,
     .add_embedding_grads = add_embedding_grads,
+    .cross_entropy_row = cross_entropy_row,
     .philox_keep_bits = philox_keep_bits,
     .apply_keep_bits_float = apply_keep_bits,
     .apply_keep_bits_double = apply_keep_bits,

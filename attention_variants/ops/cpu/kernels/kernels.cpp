@@ -251,6 +251,11 @@ void add_embedding_grads(const float* grad, const int64_t* ids, int64_t first, i
   kernels().add_embedding_grads(grad, ids, first, length, rows, width, tokens, positions);
 }
 
+RowLoss cross_entropy_row(const float* logits, int64_t classes, int64_t label, float share,
+                          float* gradient) {
+  return kernels().cross_entropy_row(logits, classes, label, share, gradient);
+}
+
 void philox_keep_bits(uint64_t seed, int64_t first_block, int64_t blocks, uint32_t threshold,
                       uint16_t* bits) {
   kernels().philox_keep_bits(seed, first_block, blocks, threshold, bits);

@@ -13,6 +13,7 @@
 #include "attention_variants/ops/cpu/kernels/heads/lsh_attention.h"
 #include "attention_variants/ops/cpu/kernels/heads/softmax_attention.h"
 #include "attention_variants/ops/cpu/kernels/rows/channel_convolution.h"
+#include "attention_variants/ops/cpu/kernels/rows/cross_entropy.h"
 #include "attention_variants/ops/cpu/kernels/rows/depthwise_conv.h"
 #include "attention_variants/ops/cpu/kernels/rows/diagonal_scan.h"
 #include "attention_variants/ops/cpu/kernels/rows/dropout_bits.h"
@@ -67,6 +68,8 @@ struct KernelTable {
   decltype(LRA_KERNELS::add)* add;
   decltype(LRA_KERNELS::add_embeddings)* add_embeddings;
   decltype(LRA_KERNELS::add_embedding_grads)* add_embedding_grads;
+
+  decltype(LRA_KERNELS::cross_entropy_row)* cross_entropy_row;
 
   decltype(LRA_KERNELS::philox_keep_bits)* philox_keep_bits;
   void (*apply_keep_bits_float)(const float* x, float* y, const uint16_t* bits, int64_t count,
