@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 
@@ -33,8 +34,10 @@ void handle_stop(int signal) {
   g_signal = signal;
   // Only a person who waits at a terminal presses Ctrl-C twice.
   if (signal != SIGINT || is_quiet()) return;
+  const int of_the_interrupted = errno;
   if (isatty(STDERR_FILENO) != 0) write_text("\r\x1b[K");
   write_text("stopping after this step; press Ctrl-C again to end at once\n");
+  errno = of_the_interrupted;
 }
 
 void handle_bus_error(int signal, siginfo_t* info, void*) {
