@@ -247,6 +247,18 @@ def lru(cell):
     return layer, layer
 
 
+def mega(cell):
+    """With its norm, and the gate between its result and x; positions come first."""
+    from transformers.models.deprecated.mega.configuration_mega import MegaConfig
+    from transformers.models.deprecated.mega.modeling_mega import MegaMovingAverageGatedAttention
+
+    layer = MegaMovingAverageGatedAttention(MegaConfig(
+        hidden_size=width_of(cell), intermediate_size=128, ema_projection_size=16, shared_representation_size=64, bidirectional=True,
+        use_chunking=False, max_positions=cell["length"], attention_activation="softmax", relative_positional_bias="simple",
+        dropout_prob=0, hidden_dropout_prob=0, attention_probs_dropout_prob=0))
+    return layer, lambda x: layer(x.transpose(0, 1))[0].transpose(0, 1)
+
+
 # Name -> (attention of lra with the same sizes, distribution on PyPI, maker of the layer, maker of the core or None)
 PEERS = {
     "torch": ("standard", "torch", torch_layer(need_weights=False), torch_core),
@@ -259,6 +271,7 @@ PEERS = {
     "reformer-pytorch": ("reformer", "reformer-pytorch", reformer, reformer_core),
     "s5-pytorch": ("s5", "s5-pytorch", s5, None),
     "lru-pytorch": ("lru", "lru-pytorch", lru, None),
+    "transformers-mega": ("mega", "transformers", mega, None),
 }
 
 
@@ -389,7 +402,9 @@ def prepared(cell):
     else:
         module, forward = make_layer(cell)
         shapes = joined(cell, 1)
-    module.to(dtype).train(training)
+    if dtype != torch.float32:
+        module.to(dtype)  # of float32 too it would drop the imaginary parts of complex parameters
+    module.train(training)
     inputs = [torch.randn(shape, dtype=dtype, requires_grad=training) for shape in shapes]
 
     if not training:
