@@ -1,8 +1,8 @@
 // Class token, positions and norms of the model.
-#include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/ops/autocast.h"
 #include "tests/lra/model/toy_model.h"
 
 namespace lra {
@@ -203,11 +203,8 @@ TEST(ClassTokenTest, RunsInBfloat16) {
   const ToyBatch batch;
   const torch::NoGradGuard no_grad;
   const auto exact = model->forward(batch.tokens, batch.mask);
-  at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-  at::autocast::set_autocast_enabled(at::kCPU, true);
+  const ops::AutocastScope autocast(torch::kCPU, ops::Dtype::bfloat16);
   const auto half = model->forward(batch.tokens, batch.mask).to(torch::kFloat32);
-  at::autocast::set_autocast_enabled(at::kCPU, false);
-  at::autocast::clear_cache();
   EXPECT_LT(distance(exact, half), 0.05 * std::max(1.0, exact.abs().max().item<double>()));
 }
 
