@@ -1,6 +1,6 @@
-// Where Mega's layer drops: once over what its attention gates, and once over its feed-forward
-// block, as fairseq/modules/moving_average_gated_attention.py and normalized_feedforward_network.py
-// of facebookresearch/mega do.
+// Where blocks drop. Mega's layer: once over what its attention gates, and once over its
+// feed-forward block, as fairseq/modules/moving_average_gated_attention.py and
+// normalized_feedforward_network.py of facebookresearch/mega do.
 #include <gtest/gtest.h>
 
 #include "attention_variants/registry.h"
@@ -18,6 +18,7 @@ struct DroppingBlock {
     options.width = kWidth;
     options.feed_forward = feed_forward;
     options.dropout = 0.5;
+    options.gate = Gate::glu;
     torch::manual_seed(5);
     block = make_block(
         options,
@@ -67,6 +68,25 @@ TEST(BlockDropoutTest, MegasFeedForwardHasNoneBehindItsActivation) {
       parameters["feed_forward.3.bias"].zero_();
     }
     EXPECT_NEAR(share_of(made.forward().eq(made.x)), kind == BlockKind::mega ? 0.5 : 0.75, 0.03)
+        << to_string(kind);
+  }
+}
+
+// S4's layer drops behind its convolution (s4block.py of state-spaces/s4), its activation and its
+// gate, S5's behind the last two.
+TEST(BlockDropoutTest, S4DropsBehindItsConvolutionToo) {
+  for (const BlockKind kind : {BlockKind::s4, BlockKind::s5}) {
+    DroppingBlock made(kind, "linear", /*feed_forward=*/0);
+    {
+      const torch::NoGradGuard no_grad;
+      auto parameters = made.modules.named_parameters();
+      parameters["attention.output.weight"].zero_();
+      parameters["attention.output.bias"].fill_(1);
+      torch::Tensor& gate = parameters["gate.weight"];
+      gate.zero_().narrow(0, 0, kWidth).copy_(torch::eye(kWidth));
+      parameters["gate.bias"].zero_();
+    }
+    EXPECT_NEAR(share_of(made.forward().eq(made.x)), kind == BlockKind::s4 ? 0.875 : 0.75, 0.03)
         << to_string(kind);
   }
 }
