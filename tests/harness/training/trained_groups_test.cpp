@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
 #include <thread>
 
+#include "lra/formats/safetensors.h"
 #include "tests/harness/training/train_fixture.h"
 #include "tests/lra/model/toy_model.h"
 
@@ -58,6 +61,24 @@ TEST(TrainedGroupsTest, TheFirstMatchWins) {
 TEST(TrainedGroupsTest, SlowMayBeNone) {
   EXPECT_EQ(trained_groups(toy_model(), options_with(R"([{"match": ["slow"], "lr": 1}])")).size(),
             1u);
+}
+
+TEST(TrainedGroupsTest, SlowIsWhatTheAttentionSaysOfItself) {
+  torch::manual_seed(1);
+  const Model whole(toy_task(), toy_config("s4d", 0));
+  const auto groups = trained_groups(whole, options_with(R"([{"match": ["slow"], "lr": 0.001}])"));
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].lr, 0.001);
+  std::set<std::string> names, expected;
+  for (const auto& item : whole.named_parameters()) {
+    for (const torch::Tensor& slow : groups[0].parameters) {
+      if (slow.is_same(item.value())) names.insert(item.key());
+    }
+  }
+  for (const std::string layer : {"layer0_attention.", "layer1_attention."}) {
+    for (const char* own : {"log_a_re", "a_im", "b", "dt"}) expected.insert(layer + own);
+  }
+  EXPECT_EQ(names, expected);
 }
 
 TEST(TrainedGroupsTest, RefuseWhatMatchesNothing) {
@@ -134,6 +155,24 @@ TEST_F(TrainTest, ARecipeWithGroupsResumesToTheSameBits) {
   EXPECT_EQ(comparable(run("cut")), comparable(run("whole")));
   EXPECT_EQ(tensor_bytes(run("cut") / kLastCheckpoint),
             tensor_bytes(run("whole") / kLastCheckpoint));
+}
+
+// The schedule moves each group from its own rate: parameters of a rate too low to move them end as
+// those of a run in which none moves.
+TEST_F(TrainTest, TheScheduleKeepsTheRateOfAGroup) {
+  const auto trained = [&](const std::string& name, const std::string& match) {
+    auto given = words(name, "linear");
+    given.insert(given.end(), {"--set", R"(optimizer.groups=[{"match":[")" + match +
+                                            R"("],"lr":1e-30,"weight_decay":0}])"});
+    EXPECT_EQ(run_program(given).status, 0);
+    std::map<std::string, torch::Tensor> tensors;
+    for (const auto& [key, tensor] : read_tensors(run(name) / kLastCheckpoint).tensors)
+      tensors[key] = tensor;
+    return tensors;
+  };
+  auto slow = trained("tokens", "tokens.weight"), still = trained("all", "*");
+  EXPECT_TRUE(torch::equal(slow.at("model.tokens.weight"), still.at("model.tokens.weight")));
+  EXPECT_FALSE(torch::equal(slow.at("model.positions.weight"), still.at("model.positions.weight")));
 }
 
 TEST_F(TrainTest, BatchNormRefusesPartsOfABatch) {
