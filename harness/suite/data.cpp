@@ -126,20 +126,26 @@ class PreparationLock {
       return fs::exists(fs::symlink_status(at, ignored));
     };
     for (fs::path at = out; !at.empty() && !there(at); at = at.parent_path()) made_.push_back(at);
-    // Where it cannot be made, the preparation itself says why.
-    if (make_folders(out).empty())
-      lock_.emplace(host::FolderLock::wait(out, "." + name + ".lock", "the data of " + name)
-                        .removed_at_end());
+    if (const std::string trouble = make_folders(out); !trouble.empty()) {
+      remove_empty();
+      throw Error("cannot write " + (out / name).string() + ": " + trouble);
+    }
+    lock_.emplace(
+        host::FolderLock::wait(out, "." + name + ".lock", "the data of " + name).removed_at_end());
   }
   ~PreparationLock() {
     lock_.reset();
-    std::error_code not_empty;
-    for (const fs::path& folder : made_) fs::remove(folder, not_empty);
+    remove_empty();
   }
   PreparationLock(const PreparationLock&) = delete;
   PreparationLock& operator=(const PreparationLock&) = delete;
 
  private:
+  void remove_empty() const {
+    std::error_code not_empty;
+    for (const fs::path& folder : made_) fs::remove(folder, not_empty);
+  }
+
   std::vector<fs::path> made_;  // the innermost first
   std::optional<host::FolderLock> lock_;
 };
