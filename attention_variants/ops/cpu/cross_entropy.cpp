@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "attention_variants/ops/cpu/index_check.h"
 #include "attention_variants/ops/cpu/kernels/rows/cross_entropy.h"
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/row_tiles.h"
@@ -13,13 +14,6 @@ namespace {
 // runs.
 constexpr int64_t kFewestClasses = 64;
 
-void expect_classes(const torch::Tensor& labels, int64_t classes) {
-  const auto [least, most] = labels.aminmax();
-  TORCH_CHECK(least.item<int64_t>() >= 0 && most.item<int64_t>() < classes,
-              "labels should be from 0 to ", classes - 1, ", not ", least.item<int64_t>(), " to ",
-              most.item<int64_t>());
-}
-
 }  // namespace
 
 bool takes(const Place& place, const CrossEntropyShape& shape) {
@@ -29,7 +23,7 @@ bool takes(const Place& place, const CrossEntropyShape& shape) {
 CrossEntropy run(const CrossEntropyCall& call) {
   const torch::Tensor logits = call.logits.contiguous(), labels = call.labels.contiguous();
   const int64_t rows = logits.size(0), classes = logits.size(1);
-  expect_classes(labels, classes);
+  expect_indices(labels, classes, "labels");
   const torch::Tensor gradient = torch::empty_like(logits);
   const float* from = logits.const_data_ptr<float>();
   const int64_t* label = labels.const_data_ptr<int64_t>();

@@ -2,6 +2,7 @@
 
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/cpu/dropout.h"
+#include "attention_variants/ops/cpu/index_check.h"
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/row_tiles.h"
@@ -95,12 +96,7 @@ torch::Tensor run(const EmbeddingCall& call) {
   TORCH_CHECK(ids.dim() == 2 && ids.size(1) <= tables.positions.size(0),
               "ids should be [B,N] with N of at most ", tables.positions.size(0), ", not ",
               ids.sizes());
-  if (ids.numel() > 0) {
-    const auto [least, most] = ids.aminmax();
-    TORCH_CHECK(least.item<int64_t>() >= 0 && most.item<int64_t>() < vocabulary,
-                "token ids should be from 0 to ", vocabulary - 1, ", not ", least.item<int64_t>(),
-                " to ", most.item<int64_t>());
-  }
+  expect_indices(ids, vocabulary, "token ids");
   return Embedding::apply(tables.tokens, tables.positions, ids, kept_mask(mask),
                           make_dropout_mask(dropout, training, ids.numel() * width));
 }

@@ -65,6 +65,8 @@ TEST_F(PlacesTest, ALinkThatLeadsNowhereIsExplained) {
   const std::string text = in("link") + " is a symbolic link to nowhere, which does not exist";
   expect_error(tiny_train(in("data"), in("link"), "standard"), text);
   expect_error({"data", "prepare", "listops", "--out", in("link")}, text);
+  // Before anything is generated: all of it takes minutes.
+  expect_error({"data", "prepare", "pathx", "--out", in("link")}, text);
 }
 
 // Who may put a link into a folder could else have any file of the user's overwritten.
