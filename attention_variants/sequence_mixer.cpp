@@ -19,11 +19,16 @@ GatedRows SequenceMixer::forward_gated(const torch::Tensor& x, const torch::Tens
   }
   check_mask(mask, x.size(0), x.size(1));
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  // On a CPU it is known without waiting whether there is anything to fill.
+  const bool whole = mask.is_cpu() && mask.all().item<bool>();
   const torch::Tensor padded = mask.logical_not().unsqueeze(-1);  // [B,N,1]
+  const auto filled = [&](const torch::Tensor& rows) {
+    return whole ? rows : rows.masked_fill(padded, 0);
+  };
   const auto type = x.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
-  const GatedRows mixed = mix(x.masked_fill(padded, 0).to(type), mask);
+  const GatedRows mixed = mix(filled(x).to(type), mask);
   const auto finished = [&](const torch::Tensor& rows) {
-    return rows.defined() ? rows.masked_fill(padded, 0).to(x.scalar_type()) : rows;
+    return rows.defined() ? filled(rows).to(x.scalar_type()) : rows;
   };
   return {.y = finished(mixed.y), .gate = finished(mixed.gate)};
 }

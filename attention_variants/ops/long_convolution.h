@@ -1,6 +1,8 @@
 // Convolutions over positions, of each channel with taps of its own.
 #pragma once
 
+#include <algorithm>
+
 #include "attention_variants/ops/types.h"
 #include "attention_variants/torch.h"
 
@@ -10,6 +12,18 @@ struct LongConvolutionShape {
   int64_t batch = 0, length = 0, width = 0;
   int64_t taps = 0;
   bool float_taps = true;
+};
+
+/// Taps [D,K] whose lags are below a length, [first, first + count): others reach nothing.
+struct UsedTaps {
+  int64_t first, count, ahead;
+
+  UsedTaps(int64_t taps, int64_t given_ahead, int64_t length)
+      : first(std::max<int64_t>(given_ahead - (length - 1), 0)),
+        count(std::min(taps, given_ahead + length) - first),
+        ahead(given_ahead - first) {}
+
+  int64_t behind() const { return count - 1 - ahead; }
 };
 
 /// y[b,t,c] = Σ_j taps[c,j] x[b, t + ahead - j, c], x zero outside: x [B,N,D], taps [D,K], 0 <=
@@ -32,6 +46,10 @@ struct LongConvolutionCall {
 };
 
 torch::Tensor long_convolution(Kernels asked, const LongConvolutionCall& call);
+
+/// Taps with skip [D] added at lag 0: a convolution with them has `skip ⊙ x` in it. Where taps
+/// reach behind alone, `ahead` is 0.
+torch::Tensor with_skip(const torch::Tensor& taps, int64_t ahead, const torch::Tensor& skip);
 
 /// Floating-point operations of one by Fourier transforms: one forward and one inverse real
 /// transform of twice the length, customarily 5/2 n log₂ n each, of every channel of every sample.

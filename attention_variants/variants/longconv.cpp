@@ -56,8 +56,8 @@ class LongConvolution : public SequenceMixer {
     if (options_.squash > 0) taps = at::softshrink(taps, options_.squash);
     if (options_.dropout > 0) taps = torch::dropout(taps, options_.dropout, is_training());
     const int64_t ahead = two_sided_ ? context_.max_length - 1 : 0;
-    return {.y = ops::long_convolution(context_.kernels, {u, taps, ahead}) +
-                 u * skip_.to(u.scalar_type())};
+    return {.y = ops::long_convolution(context_.kernels,
+                                       {u, ops::with_skip(taps, ahead, skip_), ahead})};
   }
 
  private:

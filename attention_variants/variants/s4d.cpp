@@ -13,6 +13,7 @@
 #include "attention_variants/sequence_mixer.h"
 #include "attention_variants/state_space/discretise.h"
 #include "attention_variants/state_space/hippo.h"
+#include "attention_variants/state_space/mode_taps.h"
 
 namespace lra {
 namespace {
@@ -136,8 +137,8 @@ class S4DAttention : public SequenceMixer {
       taps = taps[0];
     }
     const int64_t ahead = two_sided_ ? length - 1 : 0;
-    return {.y = ops::long_convolution(context_.kernels, {u, taps, ahead}) +
-                 u * skip_.to(u.scalar_type())};
+    return {.y = ops::long_convolution(context_.kernels,
+                                       {u, ops::with_skip(taps, ahead, skip_), ahead})};
   }
 
  private:
@@ -146,8 +147,7 @@ class S4DAttention : public SequenceMixer {
     return modes.repeat({context_.width / modes.size(0), 1});
   }
 
-  // [1 or 2,D,N]. Phases reach thousands of turns, so they are computed in float64, at √N places
-  // near and √N far, whose product is taken in `type`: e^{w (i + s j)} = e^{w i} e^{w s j}.
+  // [1 or 2,D,N].
   torch::Tensor kernels(int64_t length, torch::ScalarType type) const {
     const torch::Tensor a =
         of_channels(torch::complex(-log_a_re_.to(torch::kDouble).exp(), a_im_.to(torch::kDouble)));
@@ -155,24 +155,7 @@ class S4DAttention : public SequenceMixer {
                         step = options_.dt == StepForm::exp ? raw.exp() : at::softplus(raw);
     const auto [rate, gain] = state_space::discretise(a, step, options_.discretisation);
     const torch::Tensor weight = 2 * complex_of(c_) * (of_channels(complex_of(b_)) * gain);
-    const auto near = static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(length))));
-    const int64_t far = (length + near - 1) / near;
-    const auto places = torch::arange(std::max(near, far), rate.options().dtype(torch::kDouble));
-    // e^{rate p}: real and imaginary parts [D,S,p].
-    const auto powers = [&](const torch::Tensor& p) {
-      const torch::Tensor size = (torch::real(rate).unsqueeze(-1) * p).exp(),
-                          phase = torch::imag(rate).unsqueeze(-1) * p;
-      return std::pair{size * phase.cos(), size * phase.sin()};
-    };
-    const auto [near_re, near_im] = powers(places.narrow(0, 0, near));
-    const auto [far_re, far_im] = powers(places.narrow(0, 0, far) * near);
-    const torch::Tensor of_near = torch::cat({near_re, -near_im}, 1).to(type);  // [D,2S,near]
-    const torch::Tensor w_re = torch::real(weight).unsqueeze(-1),
-                        w_im = torch::imag(weight).unsqueeze(-1);
-    const torch::Tensor of_far =
-        torch::cat({w_re * far_re - w_im * far_im, w_re * far_im + w_im * far_re}, 2)
-            .to(type);  // [1 or 2,D,2S,far]
-    return torch::matmul(of_far.transpose(2, 3), of_near).flatten(2).narrow(2, 0, length);
+    return state_space::mode_taps(rate, weight, length, type);
   }
 
   const S4DOptions options_;

@@ -1,5 +1,5 @@
 #include "attention_variants/ops/autograd_state.h"
-#include "attention_variants/ops/cpu/kernels/rows/channel_convolution.h"
+#include "attention_variants/ops/cpu/kernels/kernels.h"
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/parallel.h"
 #include "attention_variants/ops/cpu/row_tiles.h"
@@ -11,10 +11,13 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // Above it transforms are faster (docs/operators.md).
-constexpr int64_t kMostTaps = 128;
+constexpr int64_t kMostSummedTaps = 64;
 
 ConstMatrix sample_of(const torch::Tensor& x, int64_t b) {
   return {x.const_data_ptr<float>() + b * x.size(1) * x.size(2), x.size(2)};
+}
+Matrix sample_of(torch::Tensor& x, int64_t b) {
+  return {x.mutable_data_ptr<float>() + b * x.size(1) * x.size(2), x.size(2)};
 }
 
 // x [B,N,D], taps [K,D], both contiguous.
@@ -25,7 +28,7 @@ torch::Tensor convolved(const torch::Tensor& x, const torch::Tensor& taps, int64
     const int64_t b = item / tiles, begin = item % tiles * kRowTile;
     channel_convolution({taps.const_data_ptr<float>(), width}, taps.size(0), ahead, sample_of(x, b),
                         length, width, begin, std::min(kRowTile, length - begin),
-                        {out.mutable_data_ptr<float>() + (b * length + begin) * width, width});
+                        sample_of(out, b).from(begin));
   });
   return out;
 }
@@ -65,14 +68,146 @@ class ChannelConvolution : public torch::autograd::Function<ChannelConvolution> 
   }
 };
 
+// The channels that go through transforms together, and memory for their spectra.
+class ChannelBlocks {
+ public:
+  // For x [B,N,D] and taps [K,D], all of lags below N.
+  ChannelBlocks(const torch::Tensor& x, const torch::Tensor& taps, int64_t ahead)
+      : width_(x.size(2)),
+        length_(x.size(1)),
+        count_(taps.size(0)),
+        ahead_(ahead),
+        plan_(fourier_plan(length_ + std::max(ahead, count_ - 1 - ahead))) {}
+
+  const FourierPlan& plan() const { return plan_; }
+  int64_t length() const { return length_; }
+  int64_t blocks() const { return (width_ + lanes_ - 1) / lanes_; }
+  int64_t lanes(int64_t block) const { return std::min(lanes_, width_ - block * lanes_); }
+
+  /// A block's columns of rows of all channels.
+  template <class T>
+  Rows<T> columns(Rows<T> rows, int64_t block) const {
+    return {rows.data + block * lanes_, rows.stride};
+  }
+  template <class T>
+  BlockTaps<T> taps(T* taps, int64_t block) const {
+    return {.rows = columns(Rows<T>{taps, width_}, block), .count = count_, .ahead = ahead_};
+  }
+
+  /// For `count` times so many complex numbers of a block.
+  torch::Tensor numbers(int64_t count, int64_t size) const {
+    return torch::empty({count, 2 * lanes_ * size}, torch::kFloat);
+  }
+  torch::Tensor spectra() const { return numbers(blocks(), plan_.spectrum()); }
+
+  /// Of taps [K,D].
+  torch::Tensor transformed(const torch::Tensor& given) const {
+    torch::Tensor spectra = this->spectra(), scratch = numbers(threads_for(blocks()), plan_.size);
+    parallel_for_dynamic(blocks(), [&](int64_t block, int64_t thread) {
+      transform_taps(plan_, taps(given.const_data_ptr<float>(), block), lanes(block),
+                     row(spectra, block), row(scratch, thread));
+    });
+    return spectra;
+  }
+
+  static float* row(torch::Tensor& numbers, int64_t i) {
+    return numbers.mutable_data_ptr<float>() + i * numbers.size(1);
+  }
+  static const float* row(const torch::Tensor& numbers, int64_t i) {
+    return numbers.const_data_ptr<float>() + i * numbers.size(1);
+  }
+
+ private:
+  const int64_t lanes_ = kernels().simd_width;
+  const int64_t width_, length_, count_, ahead_;
+  const FourierPlan& plan_;
+};
+
+Cached cached(const torch::Tensor& result) {
+  constexpr int64_t kBytes = int64_t{4} << 20;  // of the caches of a few cores
+  return static_cast<int64_t>(result.nbytes()) <= kBytes ? Cached::yes : Cached::no;
+}
+
+// As a function of autograd; x [B,N,D], taps [K,D].
+class FourierConvolution : public torch::autograd::Function<FourierConvolution> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
+                               const torch::Tensor& taps_given, int64_t ahead) {
+    const torch::Tensor x = x_given.contiguous(), taps = taps_given.contiguous();
+    context->save_for_backward({x, taps});
+    context->saved_data["ahead"] = ahead;
+    const ChannelBlocks of(x, taps, ahead);
+    const torch::Tensor spectra = of.transformed(taps);
+    torch::Tensor out = torch::empty_like(x);
+    const int64_t items = x.size(0) * of.blocks();
+    torch::Tensor scratch = of.numbers(threads_for(items), of.plan().size);
+    parallel_for_dynamic(items, [&](int64_t item, int64_t thread) {
+      const int64_t b = item / of.blocks(), block = item % of.blocks();
+      filter_channels(of.plan(), of.columns(sample_of(x, b), block), of.length(), of.lanes(block),
+                      of.row(spectra, block), of.columns(sample_of(out, b), block), cached(out),
+                      of.row(scratch, thread));
+    });
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list kept = saved_tensors(*context);
+    const torch::Tensor &x = kept[0], &taps = kept[1];
+    const ChannelBlocks of(x, taps, context->saved_data.at("ahead").toInt());
+    const torch::Tensor spectra = of.transformed(taps);
+    torch::Tensor grad_x = torch::empty_like(x);
+    torch::Tensor sums = backward_of_samples(of, x, gradients[0].contiguous(), spectra, grad_x);
+    torch::Tensor grad_taps = torch::empty_like(taps);
+    torch::Tensor scratch = of.numbers(threads_for(of.blocks()), of.plan().size);
+    parallel_for_dynamic(of.blocks(), [&](int64_t block, int64_t thread) {
+      spectrum_to_taps(of.plan(), of.row(sums, block),
+                       of.taps(grad_taps.mutable_data_ptr<float>(), block), of.lanes(block),
+                       of.row(scratch, thread));
+    });
+    return {grad_x, grad_taps, {}};
+  }
+
+ private:
+  // Fills grad_x, and returns the sums towards the spectra. Samples are added up in groups, as many
+  // whatever the threads are: enough items for a large machine, few enough sums.
+  static torch::Tensor backward_of_samples(const ChannelBlocks& of, const torch::Tensor& x,
+                                           const torch::Tensor& gradient,
+                                           const torch::Tensor& spectra, torch::Tensor& grad_x) {
+    const int64_t batch = x.size(0), blocks = of.blocks();
+    const int64_t groups = std::clamp<int64_t>(16 / blocks, 1, batch), items = groups * blocks;
+    torch::Tensor sums = of.numbers(items, of.plan().spectrum()),
+                  scratch = of.numbers(threads_for(items), 2 * of.plan().size);
+    parallel_for_dynamic(items, [&](int64_t item, int64_t thread) {
+      const int64_t group = item / blocks, block = item % blocks;
+      float* const of_item = of.row(sums, item);
+      std::fill(of_item, of_item + sums.size(1), 0.0F);
+      for (int64_t b = batch * group / groups; b < batch * (group + 1) / groups; ++b) {
+        filter_channels_backward(of.plan(), of.columns(sample_of(x, b), block),
+                                 of.columns(sample_of(gradient, b), block), of.length(),
+                                 of.lanes(block), of.row(spectra, block),
+                                 of.columns(sample_of(grad_x, b), block), cached(grad_x), of_item,
+                                 of.row(scratch, thread));
+      }
+    });
+    for (int64_t item = blocks; item < items; ++item) {
+      float* const to = of.row(sums, item % blocks);
+      add(to, of.row(std::as_const(sums), item), sums.size(1), to);
+    }
+    return sums;
+  }
+};
+
 }  // namespace
 
 bool takes(const Place& place, const LongConvolutionShape& shape) {
-  return is_cpu_float(place) && shape.float_taps && shape.taps <= kMostTaps;
+  return is_cpu_float(place) && shape.float_taps;
 }
 
 torch::Tensor run(const LongConvolutionCall& call) {
-  return ChannelConvolution::apply(call.x, call.taps.t(), call.ahead);
+  const UsedTaps used(call.taps.size(1), call.ahead, call.x.size(1));
+  const torch::Tensor taps = call.taps.narrow(1, used.first, used.count).t();
+  if (used.count <= kMostSummedTaps) return ChannelConvolution::apply(call.x, taps, used.ahead);
+  return FourierConvolution::apply(call.x, taps, used.ahead);
 }
 
 }  // namespace lra::ops::cpu

@@ -19,6 +19,12 @@ torch::Tensor long_convolution(Kernels asked, const LongConvolutionCall& call) {
                       call.shape(), call);
 }
 
+torch::Tensor with_skip(const torch::Tensor& taps, int64_t ahead, const torch::Tensor& skip) {
+  torch::Tensor sums = taps.clone();
+  sums.select(1, ahead) += skip.to(taps.scalar_type());
+  return sums;
+}
+
 int64_t long_convolution_flops(const LongConvolutionShape& shape) {
   const double n = 2.0 * static_cast<double>(shape.length);
   return shape.batch * shape.width * std::llround(5 * n * std::log2(n));

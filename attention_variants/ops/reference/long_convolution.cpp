@@ -1,8 +1,6 @@
 // Convolutions over positions by LibTorch's Fourier transforms. Both directions share one circular
 // convolution: taps that reach ahead stand at its end. It is long enough that what they reach
 // beyond either end of a sequence is zero.
-#include <algorithm>
-
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/reference/operators.h"
 
@@ -23,18 +21,9 @@ int64_t smooth_length(int64_t n) {
   }
 }
 
-// Taps [D,K] whose lags are below the length: others reach nothing.
-struct UsedTaps {
-  int64_t first, count, ahead;
-
-  UsedTaps(int64_t taps, int64_t given_ahead, int64_t length)
-      : first(std::max<int64_t>(given_ahead - (length - 1), 0)),
-        count(std::min(taps, given_ahead + length) - first),
-        ahead(given_ahead - first) {}
-
-  int64_t behind() const { return count - 1 - ahead; }
-  int64_t period(int64_t length) const { return smooth_length(length + std::max(ahead, behind())); }
-};
+int64_t period_of(const UsedTaps& used, int64_t length) {
+  return smooth_length(length + std::max(used.ahead, used.behind()));
+}
 
 // [D,period/2+1]: the transform of the taps, each at its lag.
 torch::Tensor transformed(const torch::Tensor& taps, const UsedTaps& used, int64_t period) {
@@ -60,7 +49,7 @@ class FourierConvolution : public torch::autograd::Function<FourierConvolution> 
     context->saved_data["ahead"] = ahead;
     const int64_t length = x.size(1);
     const UsedTaps used(taps.size(1), ahead, length);
-    const int64_t period = used.period(length), together = samples_together(x, period);
+    const int64_t period = period_of(used, length), together = samples_together(x, period);
     const torch::Tensor response = transformed(taps, used, period);
     torch::Tensor out = torch::empty_like(x, at::MemoryFormat::Contiguous);
     for (int64_t b = 0; b < x.size(0); b += together) {
@@ -75,7 +64,7 @@ class FourierConvolution : public torch::autograd::Function<FourierConvolution> 
     const torch::Tensor &x = kept[0], &taps = kept[1], &gradient = gradients[0];
     const int64_t length = x.size(1);
     const UsedTaps used(taps.size(1), context->saved_data.at("ahead").toInt(), length);
-    const int64_t period = used.period(length), together = samples_together(x, period);
+    const int64_t period = period_of(used, length), together = samples_together(x, period);
     const torch::Tensor turned = transformed(taps, used, period).conj().resolve_conj();
     torch::Tensor grad_x = torch::empty_like(x, at::MemoryFormat::Contiguous),
                   grad_response = torch::zeros_like(turned);

@@ -51,7 +51,8 @@ torch::Tensor double_sum(const torch::Tensor& x, const torch::Tensor& taps, int6
   return out;
 }
 
-// Few taps are the kernel's; more, and those that reach past both ends, are by transforms alone.
+// Few taps are summed. Of more, and in the order of the table, transforms of 128 (also where taps
+// reach past both ends), 192, 160, 224, 256 and 768 numbers.
 TEST(ConvolutionParity, OfFewTapsAndMany) {
   torch::manual_seed(1);
   for (const auto& [batch, length, width, taps, ahead] : {ConvolutionCase{2, 101, 24, 31, 15},
@@ -61,6 +62,12 @@ TEST(ConvolutionParity, OfFewTapsAndMany) {
                                                           {2, 600, 5, 128, 127},
                                                           {1, 33, 3, 200, 10},
                                                           {2, 30, 4, 59, 29},
+                                                          {1, 70, 20, 250, 110},
+                                                          {5, 180, 33, 359, 179},
+                                                          {2, 150, 48, 299, 149},
+                                                          {3, 201, 16, 201, 0},
+                                                          {2, 250, 7, 250, 249},
+                                                          {1, 700, 2, 1399, 699},
                                                           {1, 5, 20, 17, 16},
                                                           {1, 5, 20, 17, 0}}) {
     SCOPED_TRACE(testing::Message() << length << " " << taps << " " << ahead);
@@ -73,6 +80,26 @@ TEST(ConvolutionParity, OfFewTapsAndMany) {
     EXPECT_LT(difference(long_convolution(Kernels::reference, {given[0], given[1], ahead}),
                          double_sum(given[0], given[1], ahead)),
               1e-12);
+  }
+}
+
+// Evaluations of other batches may not differ, and a large result goes around the caches.
+TEST(ConvolutionOfTransforms, OfASampleIsTheSameAlone) {
+  torch::manual_seed(1);
+  const torch::Tensor x = torch::randn({9, 1024, 128}), taps = torch::randn({128, 2047}),
+                      gradient = torch::randn_like(x);
+  ASSERT_GT(x.nbytes(), 4 << 20);
+  const auto of = [&](int64_t first, int64_t count) {
+    const torch::Tensor given = x.narrow(0, first, count).detach().requires_grad_();
+    const torch::Tensor out = long_convolution(Kernels::fused, {given, taps, 1023});
+    return std::pair{out.detach(),
+                     torch::autograd::grad({out}, {given}, {gradient.narrow(0, first, count)})[0]};
+  };
+  const auto [out, grad] = of(0, 9);
+  for (const int64_t b : {0, 5, 8}) {
+    const auto [out_alone, grad_alone] = of(b, 1);
+    EXPECT_TRUE(torch::equal(out_alone[0], out[b])) << b;
+    EXPECT_TRUE(torch::equal(grad_alone[0], grad[b])) << b;
   }
 }
 

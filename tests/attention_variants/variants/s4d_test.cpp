@@ -1,6 +1,7 @@
 // S4D against its recurrence, position by position, and its starts against the tables.
 #include <numbers>
 
+#include "attention_variants/state_space/mode_taps.h"
 #include "tests/attention_variants/mixers.h"
 
 namespace lra {
@@ -93,6 +94,37 @@ TEST(S4D, StartsAtThePublishedFrequencies) {
   for (const char* init : {"lin", "inv", "legs"}) {
     const auto attention = mixer(fmt::format("s4d[init={}]", init));
     EXPECT_LT(difference(parameter(*attention, "log_a_re").exp(), torch::full({1}, 0.5)), 1e-7);
+  }
+}
+
+// Slow modes through a thousand turns, whose gradients weigh lags up to the length.
+TEST(ModeTaps, InFloatAreAsInDoubleAtLongLags) {
+  torch::manual_seed(1);
+  constexpr int64_t kLength = 3000;
+  const torch::Tensor rates = torch::complex(-torch::rand({5, 6}, torch::kDouble) * 1e-3,
+                                             torch::randn({5, 6}, torch::kDouble) * 2),
+                      weights = torch::randn({2, 5, 6}, torch::kComplexDouble),
+                      gradient = torch::randn({2, 5, kLength}, torch::kDouble);
+  const auto by = [&](const auto& taps) {
+    const torch::Tensor r = rates.detach().requires_grad_(), w = weights.detach().requires_grad_();
+    const torch::Tensor out = taps(r, w);
+    const auto of = torch::autograd::grad({out}, {r, w}, {gradient.to(out.scalar_type())});
+    return std::vector<torch::Tensor>{out.detach().to(torch::kDouble), torch::view_as_real(of[0]),
+                                      torch::view_as_real(of[1])};
+  };
+  const auto exact = by([&](const torch::Tensor& r, const torch::Tensor& w) {
+    const torch::Tensor powers = (r.unsqueeze(-1) * torch::arange(kLength)).exp();
+    return torch::real((w.unsqueeze(-1) * powers).sum(2));
+  });
+  for (const auto type : {torch::kFloat, torch::kDouble}) {
+    const auto taps = by([&](const torch::Tensor& r, const torch::Tensor& w) {
+      return state_space::mode_taps(r, w, kLength, type);
+    });
+    for (size_t i = 0; i < exact.size(); ++i) {
+      EXPECT_LT(difference(taps[i], exact[i]) / exact[i].abs().max().item<double>(),
+                type == torch::kFloat ? 1e-6 : 1e-12)
+          << type << " " << i;
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 // The table of one instruction set.
 #include "attention_variants/ops/cpu/kernels/kernels.h"
+#include "attention_variants/ops/cpu/kernels/rows/simd.h"
 
 namespace lra::ops::cpu::LRA_ISA {
 
@@ -8,6 +9,7 @@ namespace lra::ops::cpu::LRA_ISA {
 
 const KernelTable table = {
     .isa = LRA_TEXT(LRA_ISA),
+    .simd_width = kSimdWidth,
     .softmax_forward = softmax_forward,
     .softmax_backward = softmax_backward,
     .feature_forward = feature_forward,
@@ -30,6 +32,10 @@ const KernelTable table = {
     .tap_gradients = tap_gradients,
     .channel_convolution = channel_convolution,
     .add_tap_gradients = add_tap_gradients,
+    .transform_taps = transform_taps,
+    .filter_channels = filter_channels,
+    .filter_channels_backward = filter_channels_backward,
+    .spectrum_to_taps = spectrum_to_taps,
     .scan_rows = scan_rows,
     .add_transition_gradients = add_transition_gradients,
     .normalise_rows = normalise_rows,

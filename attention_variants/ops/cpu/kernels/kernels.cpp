@@ -190,6 +190,28 @@ void add_tap_gradients(ConstMatrix gradient, ConstMatrix x, int64_t length, int6
   kernels().add_tap_gradients(gradient, x, length, width, count, ahead, sums);
 }
 
+void transform_taps(const FourierPlan& plan, const BlockTaps<const float>& taps, int64_t lanes,
+                    float* spectrum, float* scratch) {
+  kernels().transform_taps(plan, taps, lanes, spectrum, scratch);
+}
+
+void filter_channels(const FourierPlan& plan, ConstMatrix x, int64_t length, int64_t lanes,
+                     const float* spectrum, Matrix out, Cached cached, float* scratch) {
+  kernels().filter_channels(plan, x, length, lanes, spectrum, out, cached, scratch);
+}
+
+void filter_channels_backward(const FourierPlan& plan, ConstMatrix x, ConstMatrix gradient,
+                              int64_t length, int64_t lanes, const float* spectrum, Matrix grad_x,
+                              Cached cached, float* sums, float* scratch) {
+  kernels().filter_channels_backward(plan, x, gradient, length, lanes, spectrum, grad_x, cached,
+                                     sums, scratch);
+}
+
+void spectrum_to_taps(const FourierPlan& plan, const float* sums, const BlockTaps<float>& to,
+                      int64_t lanes, float* scratch) {
+  kernels().spectrum_to_taps(plan, sums, to, lanes, scratch);
+}
+
 void scan_rows(const float* transition, int64_t states, bool conjugate, ScanOrder order, Matrix x,
                int64_t rows, float* carry) {
   kernels().scan_rows(transition, states, conjugate, order, x, rows, carry);

@@ -13,6 +13,7 @@
 #include "attention_variants/ops/cpu/kernels/heads/lsh_attention.h"
 #include "attention_variants/ops/cpu/kernels/heads/softmax_attention.h"
 #include "attention_variants/ops/cpu/kernels/rows/channel_convolution.h"
+#include "attention_variants/ops/cpu/kernels/rows/channel_fourier.h"
 #include "attention_variants/ops/cpu/kernels/rows/cross_entropy.h"
 #include "attention_variants/ops/cpu/kernels/rows/depthwise_conv.h"
 #include "attention_variants/ops/cpu/kernels/rows/diagonal_scan.h"
@@ -22,7 +23,8 @@
 namespace lra::ops::cpu {
 
 struct KernelTable {
-  const char* isa;  // "baseline", "avx2", "avx512", "avx512_bf16"
+  const char* isa;     // "baseline", "avx2", "avx512", "avx512_bf16"
+  int64_t simd_width;  // floats of a register
 
   decltype(LRA_KERNELS::softmax_forward)* softmax_forward;
   decltype(LRA_KERNELS::softmax_backward)* softmax_backward;
@@ -53,6 +55,10 @@ struct KernelTable {
 
   decltype(LRA_KERNELS::channel_convolution)* channel_convolution;
   decltype(LRA_KERNELS::add_tap_gradients)* add_tap_gradients;
+  decltype(LRA_KERNELS::transform_taps)* transform_taps;
+  decltype(LRA_KERNELS::filter_channels)* filter_channels;
+  decltype(LRA_KERNELS::filter_channels_backward)* filter_channels_backward;
+  decltype(LRA_KERNELS::spectrum_to_taps)* spectrum_to_taps;
   decltype(LRA_KERNELS::scan_rows)* scan_rows;
   decltype(LRA_KERNELS::add_transition_gradients)* add_transition_gradients;
 
