@@ -222,15 +222,24 @@ need_space() {
   fi
 }
 
-# complete_torch VENV: Python's torch is linked with its CUDA libraries, GPU or not.
+# What torch asks of other packages, but CUDA's and its compiler.
+torch_needs='
+import importlib.metadata, re
+asked = (line.split(";")[0].strip() for line in importlib.metadata.requires("torch") if "extra ==" not in line)
+print("\n".join(line for line in asked if not re.match("nvidia|cuda|triton", line)))'
+
+# complete_torch VENV TORCH: Python can import the torch of a set-up without CUDA, whose CUDA part names libraries that are not there.
 complete_torch() {
+  local needs
   one_at_a_time "$cache/lock"
   if [[ ! -f $1/.whole ]]; then  # Another call may have done it meanwhile.
-    need_space 6
-    say "LibTorch: a class of Python needs all of torch, with its CUDA libraries; installing the rest (about 3.7 GB) into $1"
-    if ! "$1/bin/python" -m pip install "${quiet[@]}" --disable-pip-version-check "torch==$torch_version" >&2 ||
-      ! "$1/bin/python" -c 'import torch'; then
-      die "pip could not install the rest of torch $torch_version (above: why); run again, or set LRA_PYTHON to a Python that has it"
+    need_space 1
+    say "LibTorch: Python imports torch with what it asks for; installing that (about 120 MB) into $1, with stand-ins for CUDA's libraries"
+    mapfile -t needs < <("$1/bin/python" -c "$torch_needs")
+    if ! "$1/bin/python" -m pip install "${quiet[@]}" --disable-pip-version-check "${needs[@]}" >&2 ||
+      ! "$1/bin/python" "$root/cmake/cuda_stand_ins.py" "$2/lib" "$(cuda_packages_of "$2")/lib" >&2 ||
+      ! "$1/bin/python" -c 'import torch' >&2; then
+      die "could not complete torch $torch_version in $1 (above: why); run again, or set LRA_PYTHON to a Python that has it"
     fi
     touch "$1/.whole"
     did "completed torch $torch_version in $1" "rm -rf '$1'   (the next call installs it anew, without)"
