@@ -220,6 +220,12 @@ inline bool kill_in_training(const std::vector<std::string>& words,
   return hit;
 }
 
+inline std::vector<std::string> operator+(std::vector<std::string> words,
+                                          const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 /// The lines of a text, without what ends them.
 inline std::vector<std::string> text_lines(const std::string& text) {
   std::vector<std::string> found;

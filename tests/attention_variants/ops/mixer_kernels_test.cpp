@@ -84,7 +84,7 @@ TEST(ConvolutionParity, OfFewTapsAndMany) {
 }
 
 // Evaluations of other batches may not differ, and a large result goes around the caches.
-TEST(ConvolutionOfTransforms, OfASampleIsTheSameAlone) {
+TEST(ConvolutionParity, OfASampleIsTheSameAlone) {
   torch::manual_seed(1);
   const torch::Tensor x = torch::randn({9, 1024, 128}), taps = torch::randn({128, 2047}),
                       gradient = torch::randn_like(x);

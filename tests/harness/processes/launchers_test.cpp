@@ -1,0 +1,71 @@
+// What a launcher leaves in the environment, and the library for NCCL.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include "harness/processes/processes.h"
+#include "harness/suite/cell.h"
+#include "tests/harness/program.h"
+#include "tests/harness/suite/fixture.h"
+
+namespace lra {
+namespace {
+
+using namespace suite;
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+class LaunchVariablesTest : public testing::Test {
+ protected:
+  Scratch scratch_;
+};
+
+TEST_F(LaunchVariablesTest, OfTorchrunAreForGpus) {
+  prepare_tiny_listops(scratch_.path() / "data");
+  const Words words = tiny_train(scratch_.path() / "data", scratch_.path() / "r", "standard");
+  const ScopedVariable size("WORLD_SIZE", "2");
+  ProgramResult result = run_program(words);
+  EXPECT_EQ(result.status, 2);
+  EXPECT_TRUE(result.err.starts_with("lra: WORLD_SIZE is set to 2 but RANK is not: "))
+      << result.err;
+  EXPECT_EQ(std::ranges::count(result.err, '\n'), 1);
+
+  const ScopedVariable rank("RANK", "0"), local("LOCAL_RANK", "0");
+  result = run_program(words);
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.err,
+            "lra: WORLD_SIZE=2 starts processes on GPUs, with --device cuda; on CPUs use mpirun "
+            "-n 2 lra ..., or unset WORLD_SIZE for a process on its own\n");
+  EXPECT_FALSE(fs::exists(scratch_.path() / "r"));
+
+  const std::string version = run_program({"--version"}).out;
+  if (version.find("nccl none") == std::string::npos) {
+    result = run_program(words + Words{"--device", "cuda"});
+    EXPECT_NE(result.status, 0);
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+  }
+}
+
+TEST(NcclLibrary, HasAllThatItNeedsOfLibTorch) {
+  const fs::path library = fs::path(LRA_PROGRAM).parent_path() / "lra_nccl.so";
+  EXPECT_EQ(fs::exists(library), nccl_version() != "none");
+  if (!fs::exists(library)) return;
+  void* const loaded = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(loaded, nullptr) << dlerror();
+  EXPECT_NE(dlsym(loaded, "lra_make_nccl_group"), nullptr);
+}
+
+// The cells of a suite are processes on their own, whatever started the suite.
+class SuiteUnderALauncherTest : public SuiteTest {};
+
+TEST_F(SuiteUnderALauncherTest, ItsCellsAreAlone) {
+  const ScopedVariable size("WORLD_SIZE", "2"), rank("RANK", "0"), local("LOCAL_RANK", "0");
+  const ProgramResult result = run_program(words("s", "standard"));
+  ASSERT_EQ(result.status, 0) << result.text();
+  const Result record = parse_result(read_json(run("s", "standard") / kResultFile));
+  EXPECT_EQ(record.status, Status::ok);
+  EXPECT_EQ(record.training.processes, 1);
+}
+
+}  // namespace
+}  // namespace lra
