@@ -13,15 +13,17 @@ struct DiagonalScanShape {
 };
 
 /// x_t = λ x_{t-1} + B u_t with complex λ and x, x before the first position 0, and y_t = Re(C
-/// x_t). Where `output_back` is given, plus Re(C' x'_t) with x'_t = λ x'_{t+1} + B u_t.
-///   u [B,N,D]; transition λ [2,P]; input B [2P,D]; output, output_back [D,2P] -> y [B,N,D]
+/// x_t) + skip ⊙ u_t. Where `output_back` is given, plus Re(C' x'_t) with x'_t = λ x'_{t+1} + B
+/// u_t.
+///   u [B,N,D]; transition λ [2,P]; input B [2P,D]; skip [D]; output, output_back [D,2P] -> y
+///   [B,N,D]
 /// all real: real parts, then imaginary ones, so that output is [Re C, -Im C]. The own kernel keeps
 /// states of one chunk of positions, and those between chunks for the backward pass; it is
 /// differentiable once.
 struct DiagonalScanCall {
   using Result = torch::Tensor;
   using Shape = DiagonalScanShape;
-  torch::Tensor u, transition, input, output, output_back = {};
+  torch::Tensor u, transition, input, skip, output, output_back = {};
 
   Shape shape() const {
     return {.batch = u.size(0),

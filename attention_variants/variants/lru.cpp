@@ -91,13 +91,13 @@ class LruAttention : public SequenceMixer {
       return torch::cat({c.select(2, 0), -c.select(2, 1)}, 1);
     };
     return {.y = ops::diagonal_scan(
-                     context_.kernels,
-                     {.u = u,
-                      .transition = torch::stack({size * phase.cos(), size * phase.sin()}).to(type),
-                      .input = input.flatten(0, 1),
-                      .output = output(0),
-                      .output_back = two_sided_ ? output(1) : torch::Tensor()}) +
-                 u * skip_.to(type)};
+                context_.kernels,
+                {.u = u,
+                 .transition = torch::stack({size * phase.cos(), size * phase.sin()}).to(type),
+                 .input = input.flatten(0, 1),
+                 .skip = skip_.to(type),
+                 .output = output(0),
+                 .output_back = two_sided_ ? output(1) : torch::Tensor()})};
   }
 
  private:

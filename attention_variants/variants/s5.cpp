@@ -109,13 +109,13 @@ class S5Attention : public SequenceMixer {
     const torch::Tensor transition = log_transition.exp();
     const torch::Tensor c = 2 * complex_of(c_);
     return {.y = ops::diagonal_scan(
-                     context_.kernels,
-                     {.u = u,
-                      .transition = stacked(transition, 1, 0).view({2, -1}),
-                      .input = stacked(gain.unsqueeze(1) * complex_of(b_), 1, 0),
-                      .output = stacked(c[0], -1, 1),
-                      .output_back = two_sided_ ? stacked(c[1], -1, 1) : torch::Tensor()}) +
-                 u * skip_.to(type)};
+                context_.kernels,
+                {.u = u,
+                 .transition = stacked(transition, 1, 0).view({2, -1}),
+                 .input = stacked(gain.unsqueeze(1) * complex_of(b_), 1, 0),
+                 .skip = skip_.to(type),
+                 .output = stacked(c[0], -1, 1),
+                 .output_back = two_sided_ ? stacked(c[1], -1, 1) : torch::Tensor()})};
   }
 
  private:

@@ -29,8 +29,8 @@ constexpr OpList kOpLists[] = {
      "_scaled_dot_product_cudnn_attention_backward _flash_attention_forward "
      "_flash_attention_backward _efficient_attention_forward _efficient_attention_backward"},
     {{WorkKind::rows, Account::own},
-     "lra::add_dropped_out lra::cross_entropy lra::dropout lra::embed lra::layer_norm "
-     "lra::layer_norm_mean"},
+     "lra::add_dropped_out lra::cross_entropy lra::dropout lra::embed lra::gelu lra::layer_norm "
+     "lra::layer_norm_mean lra::sigmoid_gate"},
     {{WorkKind::rows, Account::moved},
      "_log_softmax _log_softmax_backward_data _softmax _softmax_backward_data add add_ amax "
      "bernoulli_ clamp clamp_min cos cumsum div div_ elu elu_backward embedding_dense_backward exp "

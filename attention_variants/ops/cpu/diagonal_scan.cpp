@@ -18,16 +18,17 @@ constexpr int64_t kScanChunk = 128;  // positions whose states are held at a tim
 
 // The tensors of one call, contiguous, and its sizes.
 struct Recurrence {
-  torch::Tensor u, transition, input;  // [B,N,D], [2,P], [2P,D]
-  std::vector<torch::Tensor> outputs;  // [D,2P] of the forward and the backward direction
+  torch::Tensor u, transition, input, skip;  // [B,N,D], [2,P], [2P,D], [D]
+  std::vector<torch::Tensor> outputs;        // [D,2P] of the forward and the backward direction
   int64_t batch, length, width, states;
 
-  // u, transition, input and outputs.
+  // u, transition, input, skip and outputs.
   explicit Recurrence(const variable_list& given)
       : u(given[0]),
         transition(given[1]),
         input(given[2]),
-        outputs(given.begin() + 3, given.end()),
+        skip(given[3]),
+        outputs(given.begin() + 4, given.end()),
         batch(u.size(0)),
         length(u.size(1)),
         width(u.size(2)),
@@ -81,11 +82,12 @@ struct ScanBackwardPart {
         grad_carry(arena.take(2 * states)),
         transition(take_zeros(arena, 2 * states)),
         input(take_zeros(arena, 2 * states * width)),
+        skip(take_zeros(arena, width)),
         output(take_zeros(arena, 2 * states * width)),
         output_back(directions == 2 ? take_zeros(arena, 2 * states * width) : nullptr) {}
   Matrix x, grad;
   float *carry, *grad_carry;
-  float *transition, *input, *output, *output_back;  // sums
+  float *transition, *input, *skip, *output, *output_back;  // sums
 };
 
 class DiagonalScan : public torch::autograd::Function<DiagonalScan> {
@@ -128,6 +130,7 @@ class DiagonalScan : public torch::autograd::Function<DiagonalScan> {
     });
     variable_list found = {grad_u, parts.sum(&ScanBackwardPart::transition, of.transition),
                            parts.sum(&ScanBackwardPart::input, of.input),
+                           parts.sum(&ScanBackwardPart::skip, of.skip),
                            parts.sum(&ScanBackwardPart::output, of.outputs[0])};
     if (of.outputs.size() == 2)
       found.push_back(parts.sum(&ScanBackwardPart::output_back, of.outputs[1]));
@@ -155,6 +158,10 @@ class DiagonalScan : public torch::autograd::Function<DiagonalScan> {
       of.run_chunk(b, begin, rows, order, part.x, part.carry);
       gemm_nt(rows, of.width, 2 * of.states, part.x, of.output_rows(direction),
               of.mutable_rows_of(y, b, begin), {.old = direction == 0 ? 0.0F : 1.0F});
+      if (direction == 0) {
+        add_scaled_columns(of.rows_of(of.u, b, begin), rows, of.width,
+                           of.skip.const_data_ptr<float>(), of.mutable_rows_of(y, b, begin));
+      }
     });
   }
 
@@ -182,6 +189,11 @@ class DiagonalScan : public torch::autograd::Function<DiagonalScan> {
               {part.input, of.width}, {.old = 1});
       gemm(rows, of.width, columns, part.grad, of.input_rows(),
            of.mutable_rows_of(grad_u, b, begin), {.old = direction == 0 ? 0.0F : 1.0F});
+      if (direction == 0) {
+        add_scaled_columns(given, rows, of.width, of.skip.const_data_ptr<float>(),
+                           of.mutable_rows_of(grad_u, b, begin));
+        add_column_products(given, of.rows_of(of.u, b, begin), rows, of.width, part.skip);
+      }
     });
   }
 };
@@ -193,7 +205,7 @@ bool takes(const Place& place, const DiagonalScanShape& shape) {
 }
 
 torch::Tensor run(const DiagonalScanCall& call) {
-  variable_list given = {call.u, call.transition, call.input, call.output};
+  variable_list given = {call.u, call.transition, call.input, call.skip, call.output};
   if (call.output_back.defined()) given.push_back(call.output_back);
   const bool differentiated =
       torch::GradMode::is_enabled() &&

@@ -11,6 +11,7 @@
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/embedding.h"
 #include "attention_variants/ops/feed_forward.h"
+#include "attention_variants/ops/gates.h"
 #include "attention_variants/ops/landmark_attention.h"
 #include "attention_variants/ops/layer_norm.h"
 #include "attention_variants/ops/linear.h"
@@ -36,6 +37,7 @@ bool takes(const Place& place, const DroppedRows& shape);
 bool takes(const Place& place, const EmbeddingShape& shape);
 bool takes(const Place& place, const DropoutShape& shape);
 bool takes(const Place& place, const CrossEntropyShape& shape);
+bool takes(const Place& place, const ElementsShape& shape);
 
 torch::Tensor run(const SoftmaxAttentionCall& call);
 torch::Tensor run(const LinearAttentionCall& call);
@@ -55,6 +57,8 @@ torch::Tensor run(const AddDroppedOutCall& call);
 torch::Tensor run(const EmbeddingCall& call);
 torch::Tensor run(const DropoutCall& call);
 CrossEntropy run(const CrossEntropyCall& call);
+torch::Tensor run(const GeluCall& call);
+torch::Tensor run(const SigmoidGateCall& call);
 
 int64_t bytes(const ops::SoftmaxAttentionShape& shape);
 int64_t bytes(const ops::LinearAttentionShape& shape);

@@ -122,4 +122,10 @@ Work work_of(const CrossEntropyCall& call) {
   return {.bytes = bytes_together({call.logits, call.labels, call.logits})};
 }
 
+Work work_of(const GeluCall& call) { return {.bytes = bytes_together({call.x, call.x})}; }
+
+Work work_of(const SigmoidGateCall& call) {
+  return {.bytes = 3 * call.shape().count * call.value.element_size()};
+}
+
 }  // namespace lra::ops

@@ -9,6 +9,7 @@
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/embedding.h"
 #include "attention_variants/ops/feed_forward.h"
+#include "attention_variants/ops/gates.h"
 #include "attention_variants/ops/landmark_attention.h"
 #include "attention_variants/ops/layer_norm.h"
 #include "attention_variants/ops/linear.h"
@@ -44,5 +45,7 @@ Work work_of(const AddDroppedOutCall& call);
 Work work_of(const EmbeddingCall& call);
 Work work_of(const DropoutCall& call);
 Work work_of(const CrossEntropyCall& call);
+Work work_of(const GeluCall& call);
+Work work_of(const SigmoidGateCall& call);
 
 }  // namespace lra::ops

@@ -33,7 +33,7 @@ torch::Tensor read_out(const torch::Tensor& x, const torch::Tensor& output) {
 torch::Tensor run(const DiagonalScanCall& call) {
   const torch::Tensor v = as_complex(torch::matmul(call.u, call.input.t()));
   const torch::Tensor transition = torch::complex(call.transition[0], call.transition[1]);
-  const torch::Tensor y = read_out(scan(v, transition), call.output);
+  const torch::Tensor y = read_out(scan(v, transition), call.output) + call.u * call.skip;
   if (!call.output_back.defined()) return y;
   return y + read_out(scan(v.flip(1), transition).flip(1), call.output_back);
 }

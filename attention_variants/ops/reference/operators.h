@@ -10,6 +10,7 @@
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/embedding.h"
 #include "attention_variants/ops/feed_forward.h"
+#include "attention_variants/ops/gates.h"
 #include "attention_variants/ops/landmark_attention.h"
 #include "attention_variants/ops/layer_norm.h"
 #include "attention_variants/ops/linear.h"
@@ -39,6 +40,8 @@ torch::Tensor run(const AddDroppedOutCall& call);
 torch::Tensor run(const EmbeddingCall& call);
 torch::Tensor run(const DropoutCall& call);
 CrossEntropy run(const CrossEntropyCall& call);
+torch::Tensor run(const GeluCall& call);
+torch::Tensor run(const SigmoidGateCall& call);
 
 int64_t bytes(const ops::SoftmaxAttentionShape& shape);
 int64_t bytes(const ops::LinearAttentionShape& shape);

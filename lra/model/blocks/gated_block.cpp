@@ -1,6 +1,7 @@
 #include "lra/model/blocks/gated_block.h"
 
 #include "attention_variants/ops/dropout.h"
+#include "attention_variants/ops/gates.h"
 #include "lra/model/blocks/rows.h"
 
 namespace lra {
@@ -47,18 +48,21 @@ torch::Tensor GatedBlock::gated(const torch::Tensor& y, const BlockPass& pass) c
   const auto dropped = [&](const torch::Tensor& rows) {
     return drop(pass.options, pass.training, rows);
   };
-  const torch::Tensor g = dropped(gelu(pass.options, y));
+  const torch::Tensor g = dropped(ops::gelu(pass.kernels, y, pass.options.gelu));
+  const auto times_sigmoid = [&](const torch::Tensor& value, const torch::Tensor& gate) {
+    return ops::sigmoid_gate(pass.kernels, value, gate);
+  };
   if (gate_ == Gate::activation) return g;
   const torch::Tensor gate = project(pass, g, *weight_);
   switch (gate_) {
     case Gate::glu:
-      return dropped(torch::glu(gate, -1));
+      return dropped(ops::glu(pass.kernels, gate));
     case Gate::full_glu:
-      return dropped(project(pass, g, *value_) * gate.sigmoid());
+      return dropped(times_sigmoid(project(pass, g, *value_), gate));
     case Gate::half_glu1:
-      return dropped(g * gate.sigmoid());
+      return dropped(times_sigmoid(g, gate));
     default:
-      return dropped(y * gate.sigmoid());
+      return dropped(times_sigmoid(y, gate));
   }
 }
 

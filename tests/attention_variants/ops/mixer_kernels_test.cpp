@@ -1,5 +1,6 @@
 // The kernels under mixers of whole sequences against LibTorch's operators and against their sums.
 #include "attention_variants/ops/diagonal_scan.h"
+#include "attention_variants/ops/gates.h"
 #include "attention_variants/ops/long_convolution.h"
 #include "attention_variants/ops/softmax_attention.h"
 #include "tests/attention_variants/testing.h"
@@ -183,13 +184,15 @@ Tensors scan_inputs(const ScanCase& c) {
   Tensors given = {torch::randn({c.batch, c.length, c.width}, torch::kDouble),
                    torch::stack({size * phase.cos(), size * phase.sin()}),
                    torch::randn({2 * c.states, c.width}, torch::kDouble),
+                   torch::randn({c.width}, torch::kDouble),
                    torch::randn({c.width, 2 * c.states}, torch::kDouble)};
   if (c.both_ways) given.push_back(torch::randn({c.width, 2 * c.states}, torch::kDouble));
   return given;
 }
 
 torch::Tensor scan(Kernels kernels, const Tensors& t) {
-  return diagonal_scan(kernels, {t[0], t[1], t[2], t[3], t.size() == 5 ? t[4] : torch::Tensor()});
+  return diagonal_scan(kernels,
+                       {t[0], t[1], t[2], t[3], t[4], t.size() == 6 ? t[5] : torch::Tensor()});
 }
 
 // Lengths below, at and above whole chunks of 128.
@@ -215,6 +218,49 @@ TEST(ScanParity, AnyNumberOfThreadsGivesTheSameResult) {
   const torch::Tensor one = scan(Kernels::fused, given);
   at::set_num_threads(3);
   EXPECT_TRUE(torch::equal(scan(Kernels::fused, given), one));
+}
+
+// Of more rows than a tile's 256, and far into both tails.
+Tensors gate_inputs(at::IntArrayRef sizes) {
+  const torch::Tensor x = 4 * torch::randn(sizes, torch::kDouble);
+  x.flatten()[0] = 40;
+  x.flatten()[1] = -40;
+  return {x, 4 * torch::randn(sizes, torch::kDouble)};
+}
+
+TEST(GateParity, OfGeluInBothForms) {
+  torch::manual_seed(1);
+  for (const Gelu form : {Gelu::exact, Gelu::tanh}) {
+    for (const std::vector<int64_t>& sizes :
+         {std::vector<int64_t>{3, 100, 37}, {1, 64}, {2, 3, 4, 5}, {7}}) {
+      const Tensors given = {gate_inputs(sizes)[0]};
+      expect_kernel_as_exact(
+          given, torch::randn(sizes, torch::kDouble),
+          [&](Kernels kernels, const Tensors& t) { return gelu(kernels, t[0], form); });
+    }
+  }
+}
+
+TEST(GateParity, OfSigmoidsAndTheGatedLinearUnit) {
+  torch::manual_seed(1);
+  for (const auto& [rows, width] : {std::pair{301, 37}, {5, 64}, {1, 1}}) {
+    const Tensors given = gate_inputs({2, rows, width});
+    const torch::Tensor gradient = torch::randn_like(given[0]);
+    expect_kernel_as_exact(given, gradient, [](Kernels kernels, const Tensors& t) {
+      return sigmoid_gate(kernels, t[0], t[1]);
+    });
+    expect_kernel_as_exact({torch::cat(given, 2)}, gradient,
+                           [](Kernels kernels, const Tensors& t) { return glu(kernels, t[0]); });
+  }
+}
+
+TEST(GateParity, OfRowsThatAreNotContiguous) {
+  torch::manual_seed(1);
+  const torch::Tensor x = torch::randn({20, 30}).t();
+  EXPECT_TRUE(torch::equal(gelu(Kernels::fused, x, Gelu::tanh),
+                           gelu(Kernels::fused, x.contiguous(), Gelu::tanh)));
+  EXPECT_TRUE(torch::equal(sigmoid_gate(Kernels::fused, x, x),
+                           sigmoid_gate(Kernels::fused, x.contiguous(), x.contiguous())));
 }
 
 // States are kept between chunks alone: less than half a state a position.

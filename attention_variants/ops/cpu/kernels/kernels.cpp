@@ -251,6 +251,32 @@ void scale_rows(Matrix x, int64_t rows, int64_t width, const float* factors) {
   kernels().scale_rows(x, rows, width, factors);
 }
 
+void add_scaled_columns(ConstMatrix x, int64_t rows, int64_t width, const float* scales,
+                        Matrix to) {
+  kernels().add_scaled_columns(x, rows, width, scales, to);
+}
+
+void add_column_products(ConstMatrix a, ConstMatrix b, int64_t rows, int64_t width, float* sums) {
+  kernels().add_column_products(a, b, rows, width, sums);
+}
+
+void gelu_of(Gelu form, const float* x, int64_t count, float* to) {
+  kernels().gelu_of(form, x, count, to);
+}
+
+void gelu_backward(Gelu form, const float* x, const float* grad, int64_t count, float* to) {
+  kernels().gelu_backward(form, x, grad, count, to);
+}
+
+void gate_rows(ConstMatrix value, ConstMatrix gate, int64_t rows, int64_t width, Matrix to) {
+  kernels().gate_rows(value, gate, rows, width, to);
+}
+
+void gate_rows_backward(ConstMatrix value, ConstMatrix gate, ConstMatrix grad, int64_t rows,
+                        int64_t width, Matrix grad_value, Matrix grad_gate) {
+  kernels().gate_rows_backward(value, gate, grad, rows, width, grad_value, grad_gate);
+}
+
 void row_products(ConstMatrix a, ConstMatrix b, int64_t rows, int64_t width, float* to) {
   kernels().row_products(a, b, rows, width, to);
 }

@@ -18,6 +18,7 @@
 #include "attention_variants/ops/cpu/kernels/rows/depthwise_conv.h"
 #include "attention_variants/ops/cpu/kernels/rows/diagonal_scan.h"
 #include "attention_variants/ops/cpu/kernels/rows/dropout_bits.h"
+#include "attention_variants/ops/cpu/kernels/rows/gates.h"
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 
 namespace lra::ops::cpu {
@@ -69,6 +70,8 @@ struct KernelTable {
   decltype(LRA_KERNELS::gelu_and_slope)* gelu_and_slope;
   decltype(LRA_KERNELS::add_column_sums)* add_column_sums;
   decltype(LRA_KERNELS::scale_rows)* scale_rows;
+  decltype(LRA_KERNELS::add_scaled_columns)* add_scaled_columns;
+  decltype(LRA_KERNELS::add_column_products)* add_column_products;
   decltype(LRA_KERNELS::row_products)* row_products;
   decltype(LRA_KERNELS::multiply_elements)* multiply_elements;
   decltype(LRA_KERNELS::add)* add;
@@ -76,6 +79,11 @@ struct KernelTable {
   decltype(LRA_KERNELS::add_embedding_grads)* add_embedding_grads;
 
   decltype(LRA_KERNELS::cross_entropy_row)* cross_entropy_row;
+
+  decltype(LRA_KERNELS::gelu_of)* gelu_of;
+  decltype(LRA_KERNELS::gelu_backward)* gelu_backward;
+  decltype(LRA_KERNELS::gate_rows)* gate_rows;
+  decltype(LRA_KERNELS::gate_rows_backward)* gate_rows_backward;
 
   decltype(LRA_KERNELS::philox_keep_bits)* philox_keep_bits;
   void (*apply_keep_bits_float)(const float* x, float* y, const uint16_t* bits, int64_t count,

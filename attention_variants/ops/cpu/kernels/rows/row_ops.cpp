@@ -158,6 +158,24 @@ void scale_rows(Matrix x, int64_t rows, int64_t width, const float* factors) {
   }
 }
 
+void add_scaled_columns(ConstMatrix x, int64_t rows, int64_t width, const float* scales,
+                        Matrix to) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* const from = x[r];
+    float* const row = to[r];
+#pragma omp simd
+    for (int64_t c = 0; c < width; ++c) row[c] += scales[c] * from[c];
+  }
+}
+
+void add_column_products(ConstMatrix a, ConstMatrix b, int64_t rows, int64_t width, float* sums) {
+  for_column_blocks(width, [&](const auto& columns) {
+    columns.add_sums(rows, sums, [&](int64_t r, int64_t v) {
+      return columns.of(a[r], v) * columns.of(b[r], v);
+    });
+  });
+}
+
 void row_products(ConstMatrix a, ConstMatrix b, int64_t rows, int64_t width, float* to) {
   for (int64_t r = 0; r < rows; ++r) {
     const float *x = a.data + r * a.stride, *y = b.data + r * b.stride;

@@ -36,6 +36,12 @@ void add_column_sums(ConstMatrix x, int64_t rows, int64_t width, float* sums,
 /// Each row of x [rows,width] times its factor [rows].
 void scale_rows(Matrix x, int64_t rows, int64_t width, const float* factors);
 
+/// to [rows,width] += x, each column times its scale [width].
+void add_scaled_columns(ConstMatrix x, int64_t rows, int64_t width, const float* scales, Matrix to);
+
+/// sums [width] += Σ over the rows of a b.
+void add_column_products(ConstMatrix a, ConstMatrix b, int64_t rows, int64_t width, float* sums);
+
 /// to [rows]: the products of the rows of a and b [rows,width].
 void row_products(ConstMatrix a, ConstMatrix b, int64_t rows, int64_t width, float* to);
 

@@ -1,0 +1,41 @@
+// What ends a layer of rows: GELU, and gates of rows by a sigmoid. Differentiable once by the own
+// kernels, which keep nothing but what they were given.
+#pragma once
+
+#include "attention_variants/ops/types.h"
+#include "attention_variants/torch.h"
+
+namespace lra::ops {
+
+struct ElementsShape {
+  int64_t count = 0;
+};
+
+struct GeluCall {
+  using Result = torch::Tensor;
+  using Shape = ElementsShape;
+  torch::Tensor x;
+  Gelu form = Gelu::exact;
+
+  Shape shape() const { return {.count = x.numel()}; }
+};
+
+/// GELU of x, of any shape.
+torch::Tensor gelu(Kernels asked, const torch::Tensor& x, Gelu form);
+
+struct SigmoidGateCall {
+  using Result = torch::Tensor;
+  using Shape = ElementsShape;
+  torch::Tensor value, gate;
+
+  Shape shape() const { return {.count = gate.defined() ? value.numel() : value.numel() / 2}; }
+};
+
+/// value σ(gate), both [..,D].
+torch::Tensor sigmoid_gate(Kernels asked, const torch::Tensor& value, const torch::Tensor& gate);
+
+/// The gated linear unit (Dauphin et al., ICML 2017): of rows [..,2D] the first half times σ of the
+/// second.
+torch::Tensor glu(Kernels asked, const torch::Tensor& rows);
+
+}  // namespace lra::ops
