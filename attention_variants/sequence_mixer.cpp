@@ -20,7 +20,7 @@ GatedRows SequenceMixer::forward_gated(const torch::Tensor& x, const torch::Tens
   check_mask(mask, x.size(0), x.size(1));
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   // On a CPU it is known without waiting whether there is anything to fill.
-  const bool whole = mask.is_cpu() && mask.all().item<bool>();
+  const bool whole = x.is_cpu() && mask.is_cpu() && mask.all().item<bool>();
   const torch::Tensor padded = mask.logical_not().unsqueeze(-1);  // [B,N,1]
   const auto filled = [&](const torch::Tensor& rows) {
     return whole ? rows : rows.masked_fill(padded, 0);

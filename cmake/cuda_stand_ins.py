@@ -79,21 +79,21 @@ def asked_of(files, libraries):
 
 def make(library, versions, folder):
     # One that asks for a version finds it in the library of that name alone; one of no version may be of any.
-    code = [f'.section .rodata\ntext: .string "{TEXT.format(library)}"\n.text']
-    code += ["fails: mov $1,%eax\n ret\nsays: lea text(%rip),%rax\n ret"]
+    code = ["static int fails(void) { return 1; }", f'static const char* says(void) {{ return "{TEXT.format(library)}"; }}']
     script, before = [], ""
     for version, names in sorted(versions.items(), key=lambda item: item[0] or ""):
         for name in sorted(names):
-            code.append(f".globl {name}\n.type {name},@function\n.set {name},{'says' if SAYS.search(name) else 'fails'}")
+            what = "const char* {}(void) {}" if SAYS.search(name) else "int {}(void) {}"
+            code.append(what.format(name, f'__attribute__((alias("{"says" if SAYS.search(name) else "fails"}")));'))
         if version is not None:
             script.append(f"{version} {{ global: {'; '.join(sorted(names))}; }}{before};")
             before = f" {version}"
     with tempfile.TemporaryDirectory() as work:
-        source, exports = pathlib.Path(work, "code.s"), pathlib.Path(work, "exports")
-        source.write_text("\n".join(code) + '\n.section .note.GNU-stack,"",@progbits\n')
+        source, exports = pathlib.Path(work, "code.c"), pathlib.Path(work, "exports")
+        source.write_text("\n".join(code) + "\n")
         exports.write_text("\n".join(script) + "\n")
         made = pathlib.Path(folder, f".{library}")
-        command = ["c++", "-shared", "-nostdlib", "-o", made, source, f"-Wl,-soname,{library}"]
+        command = ["c++", "-x", "c", "-shared", "-fPIC", "-nostdlib", "-o", made, source, f"-Wl,-soname,{library}"]
         subprocess.run(command + ([f"-Wl,--version-script={exports}"] if script else []), check=True)
         made.rename(pathlib.Path(folder, library))
 

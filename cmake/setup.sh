@@ -237,8 +237,8 @@ complete_torch() {
     say "LibTorch: Python imports torch with what it asks for; installing that (about 120 MB) into $1, with stand-ins for CUDA's libraries"
     mapfile -t needs < <("$1/bin/python" -c "$torch_needs")
     if ! "$1/bin/python" -m pip install "${quiet[@]}" --disable-pip-version-check "${needs[@]}" >&2 ||
-      ! "$1/bin/python" "$root/cmake/cuda_stand_ins.py" "$2/lib" "$(cuda_packages_of "$2")/lib" >&2 ||
-      ! "$1/bin/python" -c 'import torch' >&2; then
+      ! env -u LD_LIBRARY_PATH "$1/bin/python" "$root/cmake/cuda_stand_ins.py" "$2/lib" "$(cuda_packages_of "$2")/lib" >&2 ||
+      ! env -u LD_LIBRARY_PATH "$1/bin/python" -c 'import torch' >&2; then
       die "could not complete torch $torch_version in $1 (above: why); run again, or set LRA_PYTHON to a Python that has it"
     fi
     touch "$1/.whole"

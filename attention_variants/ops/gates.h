@@ -9,6 +9,7 @@ namespace lra::ops {
 
 struct ElementsShape {
   int64_t count = 0;
+  bool alike = true;  // rows of one size and type
 };
 
 struct GeluCall {
@@ -17,7 +18,7 @@ struct GeluCall {
   torch::Tensor x;
   Gelu form = Gelu::exact;
 
-  Shape shape() const { return {.count = x.numel()}; }
+  Shape shape() const { return {.count = x.numel(), .alike = x.dim() > 0}; }
 };
 
 /// GELU of x, of any shape.
@@ -28,14 +29,20 @@ struct SigmoidGateCall {
   using Shape = ElementsShape;
   torch::Tensor value, gate;
 
-  Shape shape() const { return {.count = gate.defined() ? value.numel() : value.numel() / 2}; }
+  Shape shape() const {
+    if (!gate.defined())
+      return {.count = value.numel() / 2, .alike = value.dim() > 0 && value.size(-1) % 2 == 0};
+    return {.count = value.numel(),
+            .alike = value.dim() > 0 && value.sizes() == gate.sizes() &&
+                     value.scalar_type() == gate.scalar_type()};
+  }
 };
 
-/// value σ(gate), both [..,D].
+/// value σ(gate), both [..,D]; LibTorch's operators take what broadcasts, too.
 torch::Tensor sigmoid_gate(Kernels asked, const torch::Tensor& value, const torch::Tensor& gate);
 
 /// The gated linear unit (Dauphin et al., ICML 2017): of rows [..,2D] the first half times σ of the
-/// second.
+/// second. Throws LibTorch's error for an odd width.
 torch::Tensor glu(Kernels asked, const torch::Tensor& rows);
 
 }  // namespace lra::ops

@@ -23,12 +23,14 @@ struct UsedTaps {
         count(std::min(taps, given_ahead + length) - first),
         ahead(given_ahead - first) {}
 
-  int64_t behind() const { return count - 1 - ahead; }
+  int64_t earlier() const {
+    return count - 1 - ahead;
+  }  // taps to earlier positions, as `ahead` to later
 };
 
 /// y[b,t,c] = Σ_j taps[c,j] x[b, t + ahead - j, c], x zero outside: x [B,N,D], taps [D,K], 0 <=
-/// ahead < K -> [B,N,D]. Tap j has lag j - ahead, so `ahead` taps reach positions behind t. By
-/// Fourier transforms in O(N log N) for each channel, or, for few taps on a CPU, by their sum.
+/// ahead < K -> [B,N,D]. Tap j has lag j - ahead, so the first `ahead` taps reach later positions.
+/// By Fourier transforms in O(N log N) for each channel, or, for few taps on a CPU, by their sum.
 /// Differentiable once.
 struct LongConvolutionCall {
   using Result = torch::Tensor;
@@ -47,8 +49,8 @@ struct LongConvolutionCall {
 
 torch::Tensor long_convolution(Kernels asked, const LongConvolutionCall& call);
 
-/// Taps with skip [D] added at lag 0: a convolution with them has `skip ⊙ x` in it. Where taps
-/// reach behind alone, `ahead` is 0.
+/// Taps [D,K] with skip [D] added at lag 0, that is to tap `ahead`, 0 <= ahead < K: a convolution
+/// with them has skip ⊙ x in it.
 torch::Tensor with_skip(const torch::Tensor& taps, int64_t ahead, const torch::Tensor& skip);
 
 /// Floating-point operations of one by Fourier transforms: one forward and one inverse real

@@ -20,16 +20,16 @@ struct Places {
         far((length + near - 1) / near) {}
 };
 
-// conj(e^{rates p}) for p of `count` places, `step` apart: [D,count,S]. Of real exponents and
-// phases by themselves, as LibTorch's exponential of complex numbers takes five times as long.
-torch::Tensor conjugate_powers(const torch::Tensor& rates, int64_t count, int64_t step,
-                               torch::ScalarType type) {
+// e^{rates p} for p of `count` places, `step` apart: [D,count,S]. Of real exponents and phases by
+// themselves, as LibTorch's exponential of complex numbers takes five times as long.
+torch::Tensor powers(const torch::Tensor& rates, int64_t count, int64_t step,
+                     torch::ScalarType type) {
   const torch::Tensor places =
       torch::arange(0, count * step, step, rates.options().dtype(torch::kDouble)).unsqueeze(-1);
-  const torch::Tensor size = (torch::real(rates).unsqueeze(1) * places).exp_(),
+  const torch::Tensor size = (torch::real(rates).unsqueeze(1) * places).exp(),
                       phase = torch::imag(rates).unsqueeze(1) * places;
   return torch::view_as_complex(
-      at::stack({(size * phase.cos()).to(type), (size * phase.sin_()).neg_().to(type)}, -1));
+      at::stack({(size * phase.cos()).to(type), (size * phase.sin()).to(type)}, -1));
 }
 
 // [..,S] -> [..,2S], real and imaginary parts side by side.
@@ -44,13 +44,12 @@ class ModeTaps : public torch::autograd::Function<ModeTaps> {
                                const torch::Tensor& weights, int64_t length,
                                torch::ScalarType type) {
     const Places places(length);
-    const torch::Tensor near = conjugate_powers(rates, places.near, 1, type),
-                        far = conjugate_powers(rates, places.far, places.near, type);
+    const torch::Tensor near = torch::conj_physical(powers(rates, places.near, 1, type)),
+                        far = powers(rates, places.far, places.near, type);
     context->save_for_backward({weights, near, far});
     // Re(z near) = Re z Re near + Im z Im conj(near)
-    const torch::Tensor weighted =
-        weights.unsqueeze(2).to(far.scalar_type()) * far.conj();  // [K,D,far,S]
-    return torch::matmul(real_pairs(weighted.resolve_conj()), real_pairs(near).transpose(1, 2))
+    const torch::Tensor weighted = weights.unsqueeze(2).to(far.scalar_type()) * far;  // [K,D,far,S]
+    return torch::matmul(real_pairs(weighted), real_pairs(near).transpose(1, 2))
         .flatten(2)
         .narrow(2, 0, length)
         .contiguous();
@@ -71,10 +70,14 @@ class ModeTaps : public torch::autograd::Function<ModeTaps> {
     const auto over_near = [&](const torch::Tensor& g) {
       return of_real_pairs(torch::matmul(g, real_pairs(near)));  // [K,D,far,S]
     };
-    const torch::Tensor sums = over_near(gradient) * far,
-                        by_place = over_near(gradient * place) * far;
+    const torch::Tensor far_conjugate = torch::conj_physical(far);
+    const torch::Tensor sums = over_near(gradient) * far_conjugate,
+                        by_place = over_near(gradient * place) * far_conjugate;
     const torch::Tensor by_lag = (by_place + sums * first).sum(2).to(torch::kComplexDouble);
-    return {(by_lag * weights.conj()).sum(0), sums.sum(2).to(torch::kComplexDouble), {}, {}};
+    return {(by_lag * torch::conj_physical(weights)).sum(0),
+            sums.sum(2).to(torch::kComplexDouble),
+            {},
+            {}};
   }
 };
 

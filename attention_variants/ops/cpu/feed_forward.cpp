@@ -3,6 +3,7 @@
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/cpu/dropout.h"
 #include "attention_variants/ops/cpu/gemm_precision.h"
+#include "attention_variants/ops/cpu/kernels/rows/gates.h"
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 #include "attention_variants/ops/cpu/layer_tile.h"
 #include "attention_variants/ops/cpu/operators.h"
@@ -103,7 +104,7 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
       const auto& [normed, before, after] = parts[worker];
       float* const out = to + begin * width;
       parts[worker].expand(block, from + begin * width, n);
-      gelu(before, n * hidden, after);
+      gelu_of(Gelu::exact, before, n * hidden, after);
       apply_dropout(first, begin * hidden, n * hidden, after, after);
       block.out.forward(after, n, out);
       apply_dropout(second, begin * width, n * width, out, out);

@@ -11,9 +11,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-ConstMatrix all_rows(const torch::Tensor& x) {
-  return {x.const_data_ptr<float>(), x.size(-1)};
-}
+ConstMatrix all_rows(const torch::Tensor& x) { return {x.const_data_ptr<float>(), x.size(-1)}; }
 Matrix all_rows(torch::Tensor& x) { return {x.mutable_data_ptr<float>(), x.size(-1)}; }
 
 // Tiles of the rows of x, all of its dimensions but the last.
@@ -50,7 +48,8 @@ class GeluOfRows : public torch::autograd::Function<GeluOfRows> {
   }
 };
 
-// value and gate [..,D]; or value [..,2D], whose second half is the gate, and a gate of no elements.
+// value and gate [..,D]; or value [..,2D], whose second half is the gate, and a gate of no
+// elements.
 class SigmoidGate : public torch::autograd::Function<SigmoidGate> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& value_given,
@@ -71,9 +70,9 @@ class SigmoidGate : public torch::autograd::Function<SigmoidGate> {
     const variable_list kept = saved_tensors(*context);
     const torch::Tensor &value = kept[0], &gate = kept[1], grad = gradients[0].contiguous();
     torch::Tensor grad_value = torch::empty_like(value), grad_gate = torch::empty_like(gate);
-    const Matrix to_gate = gate.numel() == 0
-                               ? Matrix{all_rows(grad_value).data + value.size(-1) / 2, value.size(-1)}
-                               : all_rows(grad_gate);
+    const Matrix to_gate =
+        gate.numel() == 0 ? Matrix{all_rows(grad_value).data + value.size(-1) / 2, value.size(-1)}
+                          : all_rows(grad_gate);
     for_tiles(grad, [&](int64_t begin, int64_t count) {
       gate_rows_backward(all_rows(value).from(begin), gate_rows_of(value, gate).from(begin),
                          all_rows(grad).from(begin), count, width_of(value, gate),
@@ -95,7 +94,7 @@ class SigmoidGate : public torch::autograd::Function<SigmoidGate> {
 }  // namespace
 
 bool takes(const Place& place, const ElementsShape& shape) {
-  return is_cpu_float(place) && shape.count > 0;
+  return is_cpu_float(place) && shape.count > 0 && shape.alike;
 }
 
 torch::Tensor run(const GeluCall& call) { return GeluOfRows::apply(call.x, call.form); }

@@ -174,7 +174,8 @@ class FourierConvolution : public torch::autograd::Function<FourierConvolution> 
                                            const torch::Tensor& gradient,
                                            const torch::Tensor& spectra, torch::Tensor& grad_x) {
     const int64_t batch = x.size(0), blocks = of.blocks();
-    const int64_t groups = std::clamp<int64_t>(16 / blocks, 1, batch), items = groups * blocks;
+    const int64_t groups = std::clamp<int64_t>(16 / blocks, 1, std::max<int64_t>(batch, 1)),
+                  items = groups * blocks;
     torch::Tensor sums = of.numbers(items, of.plan().spectrum()),
                   scratch = of.numbers(threads_for(items), 2 * of.plan().size);
     parallel_for_dynamic(items, [&](int64_t item, int64_t thread) {

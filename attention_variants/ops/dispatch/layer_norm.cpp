@@ -15,6 +15,11 @@ constexpr Implementation<LayerNormMeanCall> kLayerNormMean[] = {
 
 }  // namespace
 
+torch::Tensor mean_of_rows(const torch::Tensor& sum, const torch::Tensor& mask, int64_t over) {
+  if (over > 0) return sum / static_cast<double>(over);
+  return sum / mask.unsqueeze(-1).to(sum.scalar_type()).sum(1).clamp_min(1);
+}
+
 torch::Tensor layer_norm(Kernels asked, const torch::Tensor& x, const RowNorm& norm,
                          const torch::Tensor& mask) {
   return run_recorded("lra::layer_norm", kLayerNorm, asked, Place::of(x), {.width = x.size(-1)},

@@ -22,14 +22,14 @@ int64_t smooth_length(int64_t n) {
 }
 
 int64_t period_of(const UsedTaps& used, int64_t length) {
-  return smooth_length(length + std::max(used.ahead, used.behind()));
+  return smooth_length(length + std::max(used.ahead, used.earlier()));
 }
 
 // [D,period/2+1]: the transform of the taps, each at its lag.
 torch::Tensor transformed(const torch::Tensor& taps, const UsedTaps& used, int64_t period) {
   const torch::Tensor circular = torch::zeros({taps.size(0), period}, taps.options());
-  circular.narrow(1, 0, used.behind() + 1)
-      .copy_(taps.narrow(1, used.first + used.ahead, used.behind() + 1));
+  circular.narrow(1, 0, used.earlier() + 1)
+      .copy_(taps.narrow(1, used.first + used.ahead, used.earlier() + 1));
   circular.narrow(1, period - used.ahead, used.ahead).copy_(taps.narrow(1, used.first, used.ahead));
   return torch::fft::rfft(circular);
 }
@@ -77,8 +77,8 @@ class FourierConvolution : public torch::autograd::Function<FourierConvolution> 
     }
     const torch::Tensor circular = torch::fft::irfft(grad_response, period);
     torch::Tensor grad_taps = torch::zeros_like(taps);
-    grad_taps.narrow(1, used.first + used.ahead, used.behind() + 1)
-        .copy_(circular.narrow(1, 0, used.behind() + 1));
+    grad_taps.narrow(1, used.first + used.ahead, used.earlier() + 1)
+        .copy_(circular.narrow(1, 0, used.earlier() + 1));
     grad_taps.narrow(1, used.first, used.ahead)
         .copy_(circular.narrow(1, period - used.ahead, used.ahead));
     return {grad_x, grad_taps, {}};

@@ -52,8 +52,8 @@ torch::Tensor double_sum(const torch::Tensor& x, const torch::Tensor& taps, int6
   return out;
 }
 
-// Few taps are summed. Of more, and in the order of the table, transforms of 128 (also where taps
-// reach past both ends), 192, 160, 224, 256 and 768 numbers.
+// Few taps are summed. Of more there are transforms of 80 (5 · 16), 96, 112, 128, 160, 192, 224,
+// 256, 384 and 768 numbers, with and without a last stage of 2; taps also reach past both ends.
 TEST(ConvolutionParity, OfFewTapsAndMany) {
   torch::manual_seed(1);
   for (const auto& [batch, length, width, taps, ahead] : {ConvolutionCase{2, 101, 24, 31, 15},
@@ -64,6 +64,9 @@ TEST(ConvolutionParity, OfFewTapsAndMany) {
                                                           {1, 33, 3, 200, 10},
                                                           {2, 30, 4, 59, 29},
                                                           {1, 70, 20, 250, 110},
+                                                          {1, 95, 6, 189, 94},
+                                                          {2, 110, 3, 219, 109},
+                                                          {1, 120, 9, 239, 119},
                                                           {5, 180, 33, 359, 179},
                                                           {2, 150, 48, 299, 149},
                                                           {3, 201, 16, 201, 0},
@@ -102,6 +105,37 @@ TEST(ConvolutionParity, OfASampleIsTheSameAlone) {
     EXPECT_TRUE(torch::equal(out_alone[0], out[b])) << b;
     EXPECT_TRUE(torch::equal(grad_alone[0], grad[b])) << b;
   }
+}
+
+TEST(ConvolutionParity, OfAnEmptyBatch) {
+  const torch::Tensor x = torch::randn({0, 120, 9}).requires_grad_(),
+                      taps = torch::randn({9, 239}).requires_grad_();
+  const torch::Tensor out = long_convolution(Kernels::fused, {x, taps, 119});
+  EXPECT_EQ(out.sizes(), x.sizes());
+  const auto gradients = torch::autograd::grad({out.sum()}, {x, taps});
+  EXPECT_EQ(gradients[0].sizes(), x.sizes());
+  EXPECT_TRUE(torch::equal(gradients[1], torch::zeros_like(taps)));
+}
+
+// Samples of a group are added up in their order, whichever thread does.
+TEST(ConvolutionParity, GradientsOfTapsAreTheSameByAnyNumberOfThreads) {
+  torch::manual_seed(1);
+  const RestoredThreads restored;
+  const torch::Tensor x = torch::randn({40, 100, 33}),
+                      taps = torch::randn({33, 199}).requires_grad_();
+  const auto gradient = [&](int threads) {
+    at::set_num_threads(threads);
+    // An expanded gradient.
+    return torch::autograd::grad({long_convolution(Kernels::fused, {x, taps, 99}).sum()},
+                                 {taps})[0];
+  };
+  const torch::Tensor one = gradient(1);
+  EXPECT_TRUE(torch::equal(gradient(3), one));
+  const torch::Tensor exact = torch::autograd::grad(
+      {long_convolution(Kernels::reference, {x.to(torch::kDouble), taps.to(torch::kDouble), 99})
+           .sum()},
+      {taps})[0];
+  EXPECT_LT(difference(one, exact) / exact.abs().max().item<double>(), 1e-6);
 }
 
 struct BiasCase {
@@ -220,12 +254,17 @@ TEST(ScanParity, AnyNumberOfThreadsGivesTheSameResult) {
   EXPECT_TRUE(torch::equal(scan(Kernels::fused, given), one));
 }
 
-// Of more rows than a tile's 256, and far into both tails.
+// Of more rows than a tile's 256, and far into both tails of either.
 Tensors gate_inputs(at::IntArrayRef sizes) {
-  const torch::Tensor x = 4 * torch::randn(sizes, torch::kDouble);
-  x.flatten()[0] = 40;
-  x.flatten()[1] = -40;
-  return {x, 4 * torch::randn(sizes, torch::kDouble)};
+  Tensors made;
+  for (int i = 0; i < 2; ++i) {
+    made.push_back(4 * torch::randn(sizes, torch::kDouble));
+    const torch::Tensor tails = torch::tensor({40.0, -40.0, 100.0, -100.0});
+    torch::Tensor all = made.back().flatten();
+    all.narrow(0, 0, std::min<int64_t>(all.numel(), 4))
+        .copy_(tails.narrow(0, 0, std::min<int64_t>(all.numel(), 4)));
+  }
+  return made;
 }
 
 TEST(GateParity, OfGeluInBothForms) {
@@ -254,13 +293,28 @@ TEST(GateParity, OfSigmoidsAndTheGatedLinearUnit) {
   }
 }
 
+// Results, and gradients of a sum, which LibTorch expands from one number.
 TEST(GateParity, OfRowsThatAreNotContiguous) {
   torch::manual_seed(1);
-  const torch::Tensor x = torch::randn({20, 30}).t();
-  EXPECT_TRUE(torch::equal(gelu(Kernels::fused, x, Gelu::tanh),
-                           gelu(Kernels::fused, x.contiguous(), Gelu::tanh)));
-  EXPECT_TRUE(torch::equal(sigmoid_gate(Kernels::fused, x, x),
-                           sigmoid_gate(Kernels::fused, x.contiguous(), x.contiguous())));
+  const torch::Tensor x = torch::randn({20, 30}, torch::kDouble).t(),
+                      ones = torch::ones({}).expand({30, 20});
+  expect_kernel_as_exact({x}, ones, [](Kernels kernels, const Tensors& t) {
+    return gelu(kernels, t[0].t().contiguous().t(), Gelu::tanh);
+  });
+  expect_kernel_as_exact({x, x}, ones, [](Kernels kernels, const Tensors& t) {
+    return sigmoid_gate(kernels, t[0].t().contiguous().t(), t[1].t().contiguous().t());
+  });
+}
+
+// What broadcasts, and what has no rows, is LibTorch's.
+TEST(Gates, OfOtherShapes) {
+  const torch::Tensor x = torch::randn({2, 3, 4}), gate = torch::randn({4});
+  EXPECT_LT(difference(sigmoid_gate(Kernels::fused, x, gate), x * gate.sigmoid()), 1e-6);
+  EXPECT_LT(
+      difference(gelu(Kernels::fused, torch::ones({}), Gelu::exact), torch::gelu(torch::ones({}))),
+      1e-6);
+  EXPECT_THROW(glu(Kernels::fused, torch::randn({2, 3})), c10::Error);
+  EXPECT_EQ(glu(Kernels::fused, torch::randn({0, 6})).sizes(), (std::vector<int64_t>{0, 3}));
 }
 
 // States are kept between chunks alone: less than half a state a position.

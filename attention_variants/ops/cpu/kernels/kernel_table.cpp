@@ -41,7 +41,6 @@ const KernelTable table = {
     .normalise_rows = normalise_rows,
     .normalise_rows_backward = normalise_rows_backward,
     .add_bias = add_bias,
-    .gelu = gelu,
     .gelu_and_slope = gelu_and_slope,
     .add_column_sums = add_column_sums,
     .scale_rows = scale_rows,

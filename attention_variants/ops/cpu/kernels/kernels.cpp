@@ -238,8 +238,6 @@ void add_bias(float* x, int64_t rows, int64_t width, const float* bias) {
   kernels().add_bias(x, rows, width, bias);
 }
 
-void gelu(const float* x, int64_t count, float* to) { kernels().gelu(x, count, to); }
-
 void gelu_and_slope(float* x, int64_t count, float* to) { kernels().gelu_and_slope(x, count, to); }
 
 void add_column_sums(ConstMatrix x, int64_t rows, int64_t width, float* sums,

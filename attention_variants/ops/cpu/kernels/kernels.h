@@ -66,7 +66,6 @@ struct KernelTable {
   decltype(LRA_KERNELS::normalise_rows)* normalise_rows;
   decltype(LRA_KERNELS::normalise_rows_backward)* normalise_rows_backward;
   decltype(LRA_KERNELS::add_bias)* add_bias;
-  decltype(LRA_KERNELS::gelu)* gelu;
   decltype(LRA_KERNELS::gelu_and_slope)* gelu_and_slope;
   decltype(LRA_KERNELS::add_column_sums)* add_column_sums;
   decltype(LRA_KERNELS::scale_rows)* scale_rows;

@@ -41,13 +41,13 @@ LRA_INLINE Complex operator*(const Complex& a, const Complex& b) {
 LRA_INLINE Complex conjugate(const Complex& z) { return {z.re, -z.im}; }
 LRA_INLINE Complex times_i(const Complex& z) { return {-z.im, z.re}; }
 
-// Which exponent: e^{-i...} forward, e^{+i...} back.
-enum class Way { forward, back };
+// Which exponent: e^{-i...} forward, e^{+i...} in the inverse.
+enum class Way { forward, inverse };
 
-// i z back, -i z forward.
+// -i z forward, i z in the inverse.
 template <Way way>
 LRA_INLINE Complex quarter_turn(const Complex& z) {
-  if constexpr (way == Way::back) return times_i(z);
+  if constexpr (way == Way::inverse) return times_i(z);
   return {z.im, -z.re};
 }
 
@@ -124,16 +124,16 @@ LRA_INLINE void forward_stage(const float* roots, const float* w, int64_t n, con
 
 // Undoes forward_stage(), times R.
 template <int64_t R, class Store>
-LRA_INLINE void backward_stage(const float* roots, const float* w, int64_t n, const float* block,
-                               const Store& store) {
+LRA_INLINE void inverse_stage(const float* roots, const float* w, int64_t n, const float* block,
+                              const Store& store) {
   const int64_t part = n / R;
   for (int64_t j = 0; j < part; ++j, w += 2 * (R - 1)) {
     Complex z[R];
     z[0] = read(block, j);
 #pragma GCC unroll 6
     for (int64_t r = 1; r < R; ++r)
-      z[r] = turned<Way::back>(read(block, j + r * part), w + 2 * (r - 1));
-    transform<Way::back>(z, roots);
+      z[r] = turned<Way::inverse>(read(block, j + r * part), w + 2 * (r - 1));
+    transform<Way::inverse>(z, roots);
 #pragma GCC unroll 7
     for (int64_t r = 0; r < R; ++r) store(j + r * part, z[r]);
   }
@@ -161,7 +161,7 @@ void through_stages(const float* w, float* block, int64_t n) {
   if constexpr (way == Way::forward) forward_stage<4>(nullptr, w, n, load, block);
   for (int64_t r = 0; r < 4; ++r)
     through_stages<way>(w + twiddles_of<4>(n), block + r * (n / 4) * kComplex, n / 4);
-  if constexpr (way == Way::back) backward_stage<4>(nullptr, w, n, block, store);
+  if constexpr (way == Way::inverse) inverse_stage<4>(nullptr, w, n, block, store);
 }
 
 template <Way way, int64_t R>
@@ -204,8 +204,8 @@ LRA_INLINE void transform_back(const FourierPlan& plan, float* block, const Stor
   with_radix(
       plan, [&](auto radix) __attribute__((always_inline)) {
         constexpr int64_t R = decltype(radix)::value;
-        through_parts<Way::back, R>(plan, block);
-        backward_stage<R>(plan.roots, plan.twiddles, plan.size, block, store);
+        through_parts<Way::inverse, R>(plan, block);
+        inverse_stage<R>(plan.roots, plan.twiddles, plan.size, block, store);
       });
 }
 
@@ -341,7 +341,7 @@ void filter_channels_backward(const FourierPlan& plan, ConstMatrix x, ConstMatri
     const float* const turn = plan.turns + 2 * k;
     const EvenOdd sum = read_pair(sums, k);
     const Complex even = conjugate(z.even), odd = conjugate(z.odd),
-                  early = turned<Way::back>(g.even, turn);
+                  early = turned<Way::inverse>(g.even, turn);
     write_pair(sums, k,
                {sum.even + even * g.even + odd * g.odd, sum.odd + odd * early + even * g.odd});
     const Complex h_even = conjugate(h.even), h_odd = conjugate(h.odd);

@@ -14,8 +14,8 @@
 
 namespace lra::ops::cpu {
 
-/// Taps [count,lanes] of which the first `ahead` reach positions behind their own. What the last
-/// reaches from the last position stays within a period.
+/// Taps [count,lanes] of which the first `ahead` reach later positions. What the last reaches from
+/// the last position stays within a period.
 template <class T>
 struct BlockTaps {
   Rows<T> rows;
@@ -30,7 +30,8 @@ enum class Cached { no, yes };
 
 namespace lra::ops::LRA_KERNELS {
 
-/// spectrum [spectrum()] = the transforms of taps over the period; scratch [size].
+/// spectrum [spectrum()] = the transforms of taps over the period, divided by size, which inverse
+/// transforms do not do; scratch [size].
 void transform_taps(const FourierPlan& plan, const BlockTaps<const float>& taps, int64_t lanes,
                     float* spectrum, float* scratch);
 
@@ -39,7 +40,7 @@ void filter_channels(const FourierPlan& plan, ConstMatrix x, int64_t length, int
                      const float* spectrum, Matrix out, Cached cached, float* scratch);
 
 /// grad_x = what the gradient of filter_channels()'s result is towards x; sums [spectrum()] += what
-/// it is towards the spectrum; scratch [2 size].
+/// it is towards the transforms of taps, before that division; scratch [2 size].
 void filter_channels_backward(const FourierPlan& plan, ConstMatrix x, ConstMatrix gradient,
                               int64_t length, int64_t lanes, const float* spectrum, Matrix grad_x,
                               Cached cached, float* sums, float* scratch);

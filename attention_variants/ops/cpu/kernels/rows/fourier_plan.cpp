@@ -42,7 +42,7 @@ int64_t frequency_at(int64_t place, int64_t size, const std::vector<int64_t>& st
   return frequency;
 }
 
-// The least of radix 2^a at or above n.
+// The least radix · 2^a at or above n.
 int64_t least_of_radix(int64_t radix, int64_t n) {
   int64_t size = 2 * radix;
   while (size < n) size *= 2;

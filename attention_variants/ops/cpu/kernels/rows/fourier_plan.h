@@ -8,7 +8,7 @@
 namespace lra::ops::cpu {
 
 /// Of transforms of `size` complex numbers, which are the real ones of a period of 2 size:
-/// radix 2^a of them, radix 3, 4, 5 or 7 and a at least 1. A stage of radix R, 4 after the first,
+/// radix · 2^a of them, radix 3, 4, 5 or 7 and a at least 1. A stage of radix R, 4 after the first,
 /// leaves R transforms of n / R side by side; the last are of 2 or 4.
 struct FourierPlan {
   int64_t size = 0, radix = 0;

@@ -125,10 +125,6 @@ void add_bias(float* x, int64_t rows, int64_t width, const float* bias) {
   }
 }
 
-void gelu(const float* x, int64_t count, float* to) {
-  for (int64_t i = 0; i < count; ++i) to[i] = 0.5F * x[i] * (1.0F + erf(x[i] * 0.70710678F));
-}
-
 void gelu_and_slope(float* x, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) {
     const float given = x[i], below = 0.5F * (1.0F + erf(given * 0.70710678F)),

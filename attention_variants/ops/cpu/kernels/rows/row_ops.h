@@ -22,10 +22,7 @@ void normalise_rows_backward(const float* x, const float* grad, int64_t rows, in
 /// x [rows,width] += bias [width].
 void add_bias(float* x, int64_t rows, int64_t width, const float* bias);
 
-/// to = GELU(x), x Φ(x).
-void gelu(const float* x, int64_t count, float* to);
-
-/// The same, and x becomes GELU'(x).
+/// to = GELU(x), x Φ(x), and x becomes GELU'(x).
 void gelu_and_slope(float* x, int64_t count, float* to);
 
 /// sums [width] += the sum of the rows of x [rows,width], each times its weight where there are
