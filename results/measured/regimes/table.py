@@ -24,9 +24,11 @@ def recall(size, condition):
     print()
 
 
-def shortened():
-    print("| task | run | protocol | steps of batch | test % [95 % interval] | most frequent label of dev % | left it at step |\n|---|---|---|---:|---:|---:|---:|")
+def shortened(regime):
+    print(f"**regime {regime}**\n\n| task | run | protocol | steps of batch | test % [95 % interval] | most frequent label of dev % | left it at step |\n|---|---|---|---:|---:|---:|---:|")
     for name, result, _, test in [*runs("listops/*"), *runs("text/*")]:
+        if result["regime"] != regime:
+            continue
         batch = result["config"]["training"]["batch"]
         steps = f"{result['steps']} of {batch}"
         if "pretrained" in result:
@@ -40,4 +42,5 @@ def shortened():
 for size in ("64x4", "128x8"):
     for condition in ("causal", "bidirectional"):
         recall(size, condition)
-shortened()
+for regime in ("2021", "later"):
+    shortened(regime)
