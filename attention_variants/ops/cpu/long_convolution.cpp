@@ -38,35 +38,20 @@ struct TapSums {
   float* sums;
 };
 
-// As a function of autograd; x [B,N,D], taps [K,D].
-class ChannelConvolution : public torch::autograd::Function<ChannelConvolution> {
- public:
-  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
-                               const torch::Tensor& taps_given, int64_t ahead) {
-    const torch::Tensor x = x_given.contiguous(), taps = taps_given.contiguous();
-    context->save_for_backward({x, taps});
-    context->saved_data["ahead"] = ahead;
-    return convolved(x, taps, ahead);
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list kept = saved_tensors(*context);
-    const torch::Tensor &x = kept[0], &taps = kept[1];
-    const torch::Tensor gradient = gradients[0].contiguous();
-    const int64_t ahead = context->saved_data.at("ahead").toInt(), count = taps.size(0);
-    const int64_t batch = x.size(0), workers = threads_for(batch);
-    RowTileWorkers<TapSums> parts(workers, taps);
-    parallel_for_dynamic(workers, [&](int64_t worker, int64_t) {
-      for (int64_t b = batch * worker / workers; b < batch * (worker + 1) / workers; ++b) {
-        add_tap_gradients(sample_of(gradient, b), sample_of(x, b), x.size(1), x.size(2), count,
-                          ahead, {parts[worker].sums, x.size(2)});
-      }
-    });
-    return {convolved(gradient, taps.flip(0).contiguous(), count - 1 - ahead),
-            parts.sum(&TapSums::sums, taps),
-            {}};
-  }
-};
+// Towards x and taps.
+variable_list convolved_backward(const torch::Tensor& x, const torch::Tensor& taps, int64_t ahead,
+                                 const torch::Tensor& gradient) {
+  const int64_t count = taps.size(0), batch = x.size(0), workers = threads_for(batch);
+  RowTileWorkers<TapSums> parts(workers, taps);
+  parallel_for_dynamic(workers, [&](int64_t worker, int64_t) {
+    for (int64_t b = batch * worker / workers; b < batch * (worker + 1) / workers; ++b) {
+      add_tap_gradients(sample_of(gradient, b), sample_of(x, b), x.size(1), x.size(2), count, ahead,
+                        {parts[worker].sums, x.size(2)});
+    }
+  });
+  return {convolved(gradient, taps.flip(0).contiguous(), count - 1 - ahead),
+          parts.sum(&TapSums::sums, taps)};
+}
 
 // The channels that go through transforms together, and memory for their spectra.
 class ChannelBlocks {
@@ -128,74 +113,88 @@ Cached cached(const torch::Tensor& result) {
   return static_cast<int64_t>(result.nbytes()) <= kBytes ? Cached::yes : Cached::no;
 }
 
-// As a function of autograd; x [B,N,D], taps [K,D].
-class FourierConvolution : public torch::autograd::Function<FourierConvolution> {
+// Fills grad_x, and returns the sums towards the spectra. Samples are added up in groups, as many
+// whatever the threads are: enough items for a large machine, few enough sums.
+torch::Tensor backward_of_samples(const ChannelBlocks& of, const torch::Tensor& x,
+                                  const torch::Tensor& gradient, const torch::Tensor& spectra,
+                                  torch::Tensor& grad_x) {
+  const int64_t batch = x.size(0), blocks = of.blocks();
+  const int64_t groups = std::clamp<int64_t>(16 / blocks, 1, std::max<int64_t>(batch, 1)),
+                items = groups * blocks;
+  torch::Tensor sums = of.numbers(items, of.plan().spectrum()),
+                scratch = of.numbers(threads_for(items), 2 * of.plan().size);
+  parallel_for_dynamic(items, [&](int64_t item, int64_t thread) {
+    const int64_t group = item / blocks, block = item % blocks;
+    float* const of_item = of.row(sums, item);
+    std::fill(of_item, of_item + sums.size(1), 0.0F);
+    for (int64_t b = batch * group / groups; b < batch * (group + 1) / groups; ++b) {
+      filter_channels_backward(of.plan(), of.columns(sample_of(x, b), block),
+                               of.columns(sample_of(gradient, b), block), of.length(),
+                               of.lanes(block), of.row(spectra, block),
+                               of.columns(sample_of(grad_x, b), block), cached(grad_x), of_item,
+                               of.row(scratch, thread));
+    }
+  });
+  for (int64_t item = blocks; item < items; ++item) {
+    float* const to = of.row(sums, item % blocks);
+    add(to, of.row(std::as_const(sums), item), sums.size(1), to);
+  }
+  return sums;
+}
+
+// The same two by transforms.
+torch::Tensor transformed(const torch::Tensor& x, const torch::Tensor& taps, int64_t ahead) {
+  const ChannelBlocks of(x, taps, ahead);
+  const torch::Tensor spectra = of.transformed(taps);
+  torch::Tensor out = torch::empty_like(x);
+  const int64_t items = x.size(0) * of.blocks();
+  torch::Tensor scratch = of.numbers(threads_for(items), of.plan().size);
+  parallel_for_dynamic(items, [&](int64_t item, int64_t thread) {
+    const int64_t b = item / of.blocks(), block = item % of.blocks();
+    filter_channels(of.plan(), of.columns(sample_of(x, b), block), of.length(), of.lanes(block),
+                    of.row(spectra, block), of.columns(sample_of(out, b), block), cached(out),
+                    of.row(scratch, thread));
+  });
+  return out;
+}
+
+variable_list transformed_backward(const torch::Tensor& x, const torch::Tensor& taps, int64_t ahead,
+                                   const torch::Tensor& gradient) {
+  const ChannelBlocks of(x, taps, ahead);
+  torch::Tensor grad_x = torch::empty_like(x), grad_taps = torch::empty_like(taps);
+  torch::Tensor sums = backward_of_samples(of, x, gradient, of.transformed(taps), grad_x),
+                scratch = of.numbers(threads_for(of.blocks()), of.plan().size);
+  parallel_for_dynamic(of.blocks(), [&](int64_t block, int64_t thread) {
+    spectrum_to_taps(of.plan(), of.row(sums, block),
+                     of.taps(grad_taps.mutable_data_ptr<float>(), block), of.lanes(block),
+                     of.row(scratch, thread));
+  });
+  return {grad_x, grad_taps};
+}
+
+// As a function of autograd; x [B,N,D], taps [K,D] of lags below N.
+class LongConvolution : public torch::autograd::Function<LongConvolution> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
                                const torch::Tensor& taps_given, int64_t ahead) {
     const torch::Tensor x = x_given.contiguous(), taps = taps_given.contiguous();
     context->save_for_backward({x, taps});
     context->saved_data["ahead"] = ahead;
-    const ChannelBlocks of(x, taps, ahead);
-    const torch::Tensor spectra = of.transformed(taps);
-    torch::Tensor out = torch::empty_like(x);
-    const int64_t items = x.size(0) * of.blocks();
-    torch::Tensor scratch = of.numbers(threads_for(items), of.plan().size);
-    parallel_for_dynamic(items, [&](int64_t item, int64_t thread) {
-      const int64_t b = item / of.blocks(), block = item % of.blocks();
-      filter_channels(of.plan(), of.columns(sample_of(x, b), block), of.length(), of.lanes(block),
-                      of.row(spectra, block), of.columns(sample_of(out, b), block), cached(out),
-                      of.row(scratch, thread));
-    });
-    return out;
+    return (is_summed(taps) ? convolved : transformed)(x, taps, ahead);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list kept = saved_tensors(*context);
     const torch::Tensor &x = kept[0], &taps = kept[1];
-    const ChannelBlocks of(x, taps, context->saved_data.at("ahead").toInt());
-    const torch::Tensor spectra = of.transformed(taps);
-    torch::Tensor grad_x = torch::empty_like(x);
-    torch::Tensor sums = backward_of_samples(of, x, gradients[0].contiguous(), spectra, grad_x);
-    torch::Tensor grad_taps = torch::empty_like(taps);
-    torch::Tensor scratch = of.numbers(threads_for(of.blocks()), of.plan().size);
-    parallel_for_dynamic(of.blocks(), [&](int64_t block, int64_t thread) {
-      spectrum_to_taps(of.plan(), of.row(sums, block),
-                       of.taps(grad_taps.mutable_data_ptr<float>(), block), of.lanes(block),
-                       of.row(scratch, thread));
-    });
-    return {grad_x, grad_taps, {}};
+    const auto run = is_summed(taps) ? convolved_backward : transformed_backward;
+    variable_list found =
+        run(x, taps, context->saved_data.at("ahead").toInt(), gradients[0].contiguous());
+    found.emplace_back();  // of `ahead`
+    return found;
   }
 
  private:
-  // Fills grad_x, and returns the sums towards the spectra. Samples are added up in groups, as many
-  // whatever the threads are: enough items for a large machine, few enough sums.
-  static torch::Tensor backward_of_samples(const ChannelBlocks& of, const torch::Tensor& x,
-                                           const torch::Tensor& gradient,
-                                           const torch::Tensor& spectra, torch::Tensor& grad_x) {
-    const int64_t batch = x.size(0), blocks = of.blocks();
-    const int64_t groups = std::clamp<int64_t>(16 / blocks, 1, std::max<int64_t>(batch, 1)),
-                  items = groups * blocks;
-    torch::Tensor sums = of.numbers(items, of.plan().spectrum()),
-                  scratch = of.numbers(threads_for(items), 2 * of.plan().size);
-    parallel_for_dynamic(items, [&](int64_t item, int64_t thread) {
-      const int64_t group = item / blocks, block = item % blocks;
-      float* const of_item = of.row(sums, item);
-      std::fill(of_item, of_item + sums.size(1), 0.0F);
-      for (int64_t b = batch * group / groups; b < batch * (group + 1) / groups; ++b) {
-        filter_channels_backward(of.plan(), of.columns(sample_of(x, b), block),
-                                 of.columns(sample_of(gradient, b), block), of.length(),
-                                 of.lanes(block), of.row(spectra, block),
-                                 of.columns(sample_of(grad_x, b), block), cached(grad_x), of_item,
-                                 of.row(scratch, thread));
-      }
-    });
-    for (int64_t item = blocks; item < items; ++item) {
-      float* const to = of.row(sums, item % blocks);
-      add(to, of.row(std::as_const(sums), item), sums.size(1), to);
-    }
-    return sums;
-  }
+  static bool is_summed(const torch::Tensor& taps) { return taps.size(0) <= kMostSummedTaps; }
 };
 
 }  // namespace
@@ -207,8 +206,7 @@ bool takes(const Place& place, const LongConvolutionShape& shape) {
 torch::Tensor run(const LongConvolutionCall& call) {
   const UsedTaps used(call.taps.size(1), call.ahead, call.x.size(1));
   const torch::Tensor taps = call.taps.narrow(1, used.first, used.count).t();
-  if (used.count <= kMostSummedTaps) return ChannelConvolution::apply(call.x, taps, used.ahead);
-  return FourierConvolution::apply(call.x, taps, used.ahead);
+  return LongConvolution::apply(call.x, taps, used.ahead);
 }
 
 }  // namespace lra::ops::cpu
