@@ -36,6 +36,9 @@ std::vector<BenchOperator> attention_operators();
 std::vector<BenchOperator> matrix_operators();
 std::vector<BenchOperator> model_operators();
 
+/// Registers those of team_bench.cpp.
+void register_teams();
+
 /// The sizes of a BERT-base layer, batch 1.
 inline constexpr int64_t kHeads = 12, kWidth = 64;
 

@@ -109,6 +109,7 @@ int main(int argc, char** argv) {
                               roofline.gigabytes_per_second, at::get_num_threads()));
   benchmark::AddCustomContext("peak", fmt::format("{:.6g} GFLOP/s", lra::peak_gflops()));
   lra::register_all(roofline);
+  lra::register_teams();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return 0;

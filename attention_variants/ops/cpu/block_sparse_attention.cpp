@@ -46,15 +46,15 @@ class BlockSparseOp : public HeadOp {
     tensors.state = {torch::zeros({batch_, heads_, 2, shape_.length}, tensors.in[0].options())};
   }
 
-  int64_t scratch(Pass pass) const { return bytes_of_most(shape_, patterns_, pass); }
+  HeadScratch scratch(Pass pass) const { return {.head = bytes_of_most(shape_, patterns_, pass)}; }
 
-  void forward(int64_t item, Arena& arena) const {
+  void forward(int64_t item, Arena& arena, const Team&) const {
     pattern_forward(shape_, pattern(item), inputs(item), rows(tensors_.out, item), stats(item),
                     arena);
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
-                const torch::autograd::variable_list& gradients, Arena& arena) const {
+                const torch::autograd::variable_list& gradients, Arena& arena, const Team&) const {
     pattern_backward(shape_, pattern(item), inputs(item), rows(tensors_.out, item), stats(item),
                      head(grad_out, item),
                      {.q = rows(gradients[0], item),
@@ -94,7 +94,8 @@ int64_t bytes(const BlockSparseShape& given) {
   const int64_t items = given.batch * given.heads;
   const PatternShape shape = shape_of(given.length, given.head_dim);
   return items * given.length * (given.head_dim + 2) * static_cast<int64_t>(sizeof(float)) +
-         scratch_bytes(items, bytes_of_most(shape, given.patterns(), Pass::forward));
+         scratch_bytes(items, /*parts=*/1,
+                       {.head = bytes_of_most(shape, given.patterns(), Pass::forward)});
 }
 
 }  // namespace lra::ops::cpu

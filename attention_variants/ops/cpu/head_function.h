@@ -23,10 +23,11 @@ struct HeadTensors {
 ///   kInputs, kHeadInputs, kKept: tensors given; of heads, first; kept for the backward pass, first
 ///   kReadsOut: whether the backward pass reads the result
 ///   allocate(tensors, differentiated): out and state; it may change both
-///   items(Pass) and scratch(Pass): how many items there are, and the bytes that one works in
-///   forward(item, arena)
+///   items(Pass), parts(Pass) and scratch(Pass): how many items there are, ranges that positions of
+///   one are cut into, and the bytes that one works in
+///   forward(item, arena, team)
 ///   allocate_gradients(gradients) of inputs that are not heads, where there are any
-///   backward(item, grad_out, gradients, arena)
+///   backward(item, grad_out, gradients, arena, team)
 ///   finish(gradients), on the caller's thread
 template <class Op>
 class HeadFunction : public torch::autograd::Function<HeadFunction<Op>> {
@@ -52,8 +53,9 @@ class HeadFunction : public torch::autograd::Function<HeadFunction<Op>> {
     }
     Op op(tensors, options);
     op.allocate(tensors, differentiated);
-    parallel_for_items(op.items(Pass::forward), op.scratch(Pass::forward),
-                       [&](int64_t item, Arena& arena) { op.forward(item, arena); });
+    parallel_for_heads(
+        op.items(Pass::forward), op.parts(Pass::forward), op.scratch(Pass::forward),
+        [&](int64_t item, Arena& arena, const Team& team) { op.forward(item, arena, team); });
     if (differentiated) {
       List kept(tensors.in.begin(), tensors.in.begin() + Op::kKept);
       if (Op::kReadsOut) kept.push_back(tensors.out);
@@ -76,9 +78,11 @@ class HeadFunction : public torch::autograd::Function<HeadFunction<Op>> {
     List gradients(Op::kInputs + 2);  // undefined of what is not differentiated, and of the options
     for (size_t i = 0; i < Op::kHeadInputs; ++i) gradients[i] = empty_heads_like(tensors.in[i]);
     op.allocate_gradients(gradients);
-    parallel_for_items(
-        op.items(Pass::backward), op.scratch(Pass::backward),
-        [&](int64_t item, Arena& arena) { op.backward(item, grad_out, gradients, arena); });
+    parallel_for_heads(op.items(Pass::backward), op.parts(Pass::backward),
+                       op.scratch(Pass::backward),
+                       [&](int64_t item, Arena& arena, const Team& team) {
+                         op.backward(item, grad_out, gradients, arena, team);
+                       });
     op.finish(gradients);
     return gradients;
   }
@@ -90,6 +94,7 @@ class HeadOp {
   explicit HeadOp(const HeadTensors& tensors)
       : tensors_(tensors), batch_(tensors.in[0].size(0)), heads_(tensors.in[0].size(1)) {}
   int64_t items(Pass) const { return batch_ * heads_; }
+  int64_t parts(Pass) const { return 1; }
   void allocate_gradients(torch::autograd::variable_list&) const {}
   void finish(torch::autograd::variable_list&) const {}
 

@@ -1,5 +1,7 @@
 #include "attention_variants/ops/cpu/heads.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <deque>
 
@@ -30,22 +32,71 @@ SoftmaxStats softmax_stats(const torch::Tensor& x, int64_t head) {
   return {.max = max, .inverse_sum = max + length};
 }
 
+namespace {
+
+// Arenas of so many bytes each, in one tensor.
+class Arenas {
+ public:
+  Arenas(int64_t count, int64_t bytes) : memory_(torch::empty({count, bytes}, torch::kByte)) {
+    auto* const first = reinterpret_cast<std::byte*>(memory_.data_ptr());
+    for (int64_t i = 0; i < count; ++i) arenas_.emplace_back(first + i * bytes, bytes);
+  }
+  Arena& operator[](int64_t i) { return arenas_[static_cast<size_t>(i)]; }
+
+ private:
+  torch::Tensor memory_;
+  std::deque<Arena> arenas_;  // does not move them
+};
+
+// Of a team that has a thread for every part, and one item more than parts.
+int64_t team_threads(int64_t parts) { return threads_for(parts + 1); }
+
+}  // namespace
+
 void parallel_for_items(int64_t count, int64_t bytes,
                         const std::function<void(int64_t item, Arena& arena)>& body) {
-  const int64_t threads = threads_for(count);
-  const torch::Tensor memory = torch::empty({threads, bytes}, torch::kByte);
-  auto* const first = reinterpret_cast<std::byte*>(memory.data_ptr());
-  std::deque<Arena> arenas;  // does not move them
-  for (int64_t t = 0; t < threads; ++t) arenas.emplace_back(first + t * bytes, bytes);
+  Arenas arenas(threads_for(count), bytes);
   parallel_for_dynamic(count, [&](int64_t item, int64_t thread) {
-    Arena& arena = arenas[static_cast<size_t>(thread)];
+    Arena& arena = arenas[thread];
     const Arena::Frame frame(arena);
     body(item, arena);
   });
 }
 
-int64_t scratch_bytes(int64_t count, int64_t bytes) {
-  return threads_for(count) * (bytes + gemm_scratch_bytes(GemmPrecision::float32));
+int64_t parts_for(int64_t heads, int64_t tiles) {
+  const int64_t threads = at::get_num_threads();
+  return 2 * heads <= threads ? std::clamp<int64_t>(tiles, 1, threads) : 1;
+}
+
+void parallel_for_heads(
+    int64_t count, int64_t parts, const HeadScratch& bytes,
+    const std::function<void(int64_t head, Arena& arena, const Team& team)>& body) {
+  if (parts == 1) {
+    return parallel_for_items(count, bytes.head + bytes.part,
+                              [&](int64_t item, Arena& arena) { body(item, arena, Team(arena)); });
+  }
+  Arenas of_head(1, bytes.head), of_threads(team_threads(parts), bytes.part);
+  const Team::Run run = [](const void* threads, int64_t items, Team::Call call, const void* data) {
+    Arenas& arenas = *static_cast<Arenas*>(const_cast<void*>(threads));
+    parallel_for_dynamic(items, [&](int64_t item, int64_t thread) {
+      const Arena::Frame frame(arenas[thread]);
+      call(data, item, arenas[thread]);
+    });
+  };
+  const Team team(parts, run, &of_threads);
+  for (int64_t head = 0; head < count; ++head) {
+    // For its products: in a loop of one item, as those of a team's items are.
+    parallel_for_dynamic(1, [&](int64_t, int64_t) {
+      const Arena::Frame frame(of_head[0]);
+      body(head, of_head[0], team);
+    });
+  }
+}
+
+int64_t scratch_bytes(int64_t count, int64_t parts, const HeadScratch& bytes) {
+  const int64_t of_products = gemm_scratch_bytes(GemmPrecision::float32);
+  if (parts == 1) return threads_for(count) * (bytes.head + bytes.part + of_products);
+  return bytes.head + of_products + team_threads(parts) * (bytes.part + of_products);
 }
 
 }  // namespace lra::ops::cpu

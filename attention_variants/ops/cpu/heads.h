@@ -7,6 +7,7 @@
 #include "attention_variants/ops/cpu/kernels/rows/matrix.h"
 #include "attention_variants/ops/cpu/kernels/rows/padding.h"
 #include "attention_variants/ops/cpu/kernels/rows/softmax_columns.h"
+#include "attention_variants/ops/cpu/kernels/rows/team.h"
 #include "attention_variants/ops/heads.h"
 #include "attention_variants/torch.h"
 
@@ -28,8 +29,23 @@ SoftmaxStats softmax_stats(const torch::Tensor& x, int64_t head);
 void parallel_for_items(int64_t count, int64_t bytes,
                         const std::function<void(int64_t item, Arena& arena)>& body);
 
-/// Bytes of scratch of so many items: what parallel_for_items() allocates, and what products that
+/// Bytes that one head works in: its own, and those of each range of its positions.
+struct HeadScratch {
+  int64_t head = 0, part = 0;
+};
+
+/// Into how many ranges each of `heads` heads of so many tiles of positions is cut: 1 unless there
+/// are two threads or more for each head, then one for each thread of LibTorch.
+int64_t parts_for(int64_t heads, int64_t tiles);
+
+/// Calls body(head, arena, team) as parallel_for_items() does, or, of more parts than one, head
+/// after head with a team of all threads.
+void parallel_for_heads(
+    int64_t count, int64_t parts, const HeadScratch& bytes,
+    const std::function<void(int64_t head, Arena& arena, const Team& team)>& body);
+
+/// Bytes of scratch of so many heads: what parallel_for_heads() allocates, and what products that
 /// are not rounded take.
-int64_t scratch_bytes(int64_t count, int64_t bytes);
+int64_t scratch_bytes(int64_t count, int64_t parts, const HeadScratch& bytes);
 
 }  // namespace lra::ops::cpu

@@ -7,10 +7,12 @@
 namespace lra::ops::cpu {
 namespace {
 
+int64_t tiles_of(const NystromShape& shape) { return (shape.length + kTile - 1) / kTile; }
+
 // Of a forward pass that no backward pass follows.
 struct ForwardAlone {
-  ForwardAlone(const NystromShape& shape, InnerPadding holes, Arena& arena)
-      : saved(shape, arena), scratch(shape, holes, Pass::forward, arena) {}
+  ForwardAlone(const NystromShape& shape, InnerPadding holes, int64_t parts, Arena& arena)
+      : saved(shape, arena), scratch(shape, holes, parts, arena) {}
   NystromSaved saved;
   NystromScratch scratch;
 };
@@ -38,21 +40,27 @@ class LandmarkOp : public HeadOp {
       tensors.state = {torch::empty({batch_, heads_, saved_bytes()}, torch::kByte)};
   }
 
-  int64_t scratch(Pass pass) const {
+  int64_t parts(Pass pass) const { return parts_for(items(pass), tiles_of(shape_)); }
+
+  HeadScratch scratch(Pass pass) const {
     const InnerPadding holes = holes_of(tensors_.in[3]);
-    if (pass == Pass::backward) return bytes_of<NystromBackwardScratch>(shape_, holes);
-    return tensors_.state.empty() ? bytes_of<ForwardAlone>(shape_, holes)
-                                  : bytes_of<NystromScratch>(shape_, holes, pass);
+    if (pass == Pass::backward) {
+      return {.head = bytes_of<NystromBackwardScratch>(shape_, holes, parts(pass)),
+              .part = bytes_of<NystromBackwardPartScratch>(shape_)};
+    }
+    return {.head = tensors_.state.empty() ? bytes_of<ForwardAlone>(shape_, holes, parts(pass))
+                                           : bytes_of<NystromScratch>(shape_, holes, parts(pass)),
+            .part = bytes_of<NystromPartScratch>(shape_)};
   }
 
-  void forward(int64_t item, Arena& arena) const {
+  void forward(int64_t item, Arena& arena, const Team& team) const {
     if (tensors_.state.empty()) {
       const NystromSaved saved(shape_, arena);
-      return nystrom_forward(shape_, inputs(item), rows(tensors_.out, item), saved, arena);
+      return nystrom_forward(shape_, inputs(item), rows(tensors_.out, item), saved, arena, team);
     }
     Arena kept(saved_memory(item), saved_bytes());
     nystrom_forward(shape_, inputs(item), rows(tensors_.out, item), NystromSaved(shape_, kept),
-                    arena);
+                    arena, team);
   }
 
   // By sample, and then summed: the same for any number of threads.
@@ -61,14 +69,15 @@ class LandmarkOp : public HeadOp {
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
-                const torch::autograd::variable_list& gradients, Arena& arena) const {
+                const torch::autograd::variable_list& gradients, Arena& arena,
+                const Team& team) const {
     Arena kept(saved_memory(item), saved_bytes());
     nystrom_backward(shape_, inputs(item), NystromSaved(shape_, kept), head(grad_out, item),
                      {.q = rows(gradients[0], item),
                       .k = rows(gradients[1], item),
                       .v = rows(gradients[2], item),
                       .conv_weight = gradients[4].mutable_data_ptr<float>() + item * shape_.kernel},
-                     arena);
+                     arena, team);
   }
 
   void finish(torch::autograd::variable_list& gradients) const {
@@ -112,9 +121,11 @@ int64_t bytes(const ops::LandmarkShape& given) {
                            .depth = given.head_dim,
                            .iterations = given.options.iterations,
                            .kernel = given.conv_kernel};
-  const int64_t items = given.batch * given.heads;
+  const int64_t items = given.batch * given.heads, parts = parts_for(items, tiles_of(shape));
   return items * given.length * given.head_dim * static_cast<int64_t>(sizeof(float)) +
-         scratch_bytes(items, bytes_of<ForwardAlone>(shape, InnerPadding::no));
+         scratch_bytes(items, parts,
+                       {.head = bytes_of<ForwardAlone>(shape, InnerPadding::no, parts),
+                        .part = bytes_of<NystromPartScratch>(shape)});
 }
 
 }  // namespace lra::ops::cpu

@@ -9,6 +9,10 @@
 namespace lra::ops::cpu {
 namespace {
 
+int64_t tiles_of(const FeatureShape& shape) {
+  return (shape.length + kFeatureTile - 1) / kFeatureTile;
+}
+
 // q, k, v, mask [B,N] and the table; sums [B,H,f(d+1)], largest [B,H], where [B,H,2] int64 and
 // denominators [B,H,N].
 class LinearAttentionOp : public HeadOp {
@@ -29,23 +33,30 @@ class LinearAttentionOp : public HeadOp {
                      torch::empty({batch_, heads_, shape_.length}, q.options())};
   }
 
-  int64_t scratch(Pass pass) const {
-    return pass == Pass::forward ? bytes_of<FeatureScratch>(shape_)
-                                 : bytes_of<FeatureBackwardScratch>(shape_);
+  int64_t parts(Pass pass) const { return parts_for(items(pass), tiles_of(shape_)); }
+
+  HeadScratch scratch(Pass pass) const {
+    if (pass == Pass::backward) {
+      return {.head = bytes_of<FeatureBackwardScratch>(shape_, parts(pass)),
+              .part = bytes_of<FeatureBackwardPartScratch>(shape_)};
+    }
+    return {.head = bytes_of<FeatureScratch>(shape_, parts(pass)),
+            .part = bytes_of<FeaturePartScratch>(shape_)};
   }
 
-  void forward(int64_t item, Arena& arena) const {
-    feature_forward(shape_, inputs(item), rows(tensors_.out, item), state(item), arena);
+  void forward(int64_t item, Arena& arena, const Team& team) const {
+    feature_forward(shape_, inputs(item), rows(tensors_.out, item), state(item), arena, team);
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
-                const torch::autograd::variable_list& gradients, Arena& arena) const {
+                const torch::autograd::variable_list& gradients, Arena& arena,
+                const Team& team) const {
     feature_backward(shape_, inputs(item), rows(tensors_.out, item), state(item),
                      head(grad_out, item),
                      {.q = rows(gradients[0], item),
                       .k = rows(gradients[1], item),
                       .v = rows(gradients[2], item)},
-                     arena);
+                     arena, team);
   }
 
  private:
@@ -114,10 +125,13 @@ torch::Tensor run(const LinearAttentionCall& call) {
 
 int64_t bytes(const LinearAttentionShape& given) {
   const FeatureShape shape{.length = given.length, .depth = given.head_dim, .width = given.width};
-  const int64_t items = given.batch * given.heads, kept = shape.sums() + 1 + given.length;
+  const int64_t items = given.batch * given.heads, parts = parts_for(items, tiles_of(shape)),
+                kept = shape.sums() + 1 + given.length;
   return items * (given.length * given.head_dim + kept) * static_cast<int64_t>(sizeof(float)) +
          items * 2 * static_cast<int64_t>(sizeof(int64_t)) +
-         scratch_bytes(items, bytes_of<FeatureScratch>(shape));
+         scratch_bytes(items, parts,
+                       {.head = bytes_of<FeatureScratch>(shape, parts),
+                        .part = bytes_of<FeaturePartScratch>(shape)});
 }
 
 }  // namespace lra::ops::cpu

@@ -47,19 +47,19 @@ class LshOp : public HeadOp {
                      torch::empty({batch_, heads_, shape_.length}, x.options())};
   }
 
-  int64_t scratch(Pass pass) const {
-    return pass == Pass::forward ? forward_bytes(shape_, buckets(0))
-                                 : bytes_of<LshBackwardScratch>(shape_);
+  HeadScratch scratch(Pass pass) const {
+    return {.head = pass == Pass::forward ? forward_bytes(shape_, buckets(0))
+                                          : bytes_of<LshBackwardScratch>(shape_)};
   }
 
-  void forward(int64_t item, Arena& arena) const {
+  void forward(int64_t item, Arena& arena, const Team&) const {
     lsh_sort(shape_, inputs(item), buckets(item % heads_), order(item), arena);
     lsh_forward(shape_, inputs(item), order(item), rows(tensors_.out, item), row(1, item),
                 row(2, item), arena);
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
-                const torch::autograd::variable_list& gradients, Arena& arena) const {
+                const torch::autograd::variable_list& gradients, Arena& arena, const Team&) const {
     lsh_backward(shape_, inputs(item), order(item), rows(tensors_.out, item), row(1, item),
                  row(2, item), head(grad_out, item), rows(gradients[0], item),
                  rows(gradients[1], item), arena);
@@ -103,7 +103,7 @@ int64_t bytes(const ops::LshShape& given) {
   // The result, the rounds' order, and of each softmax its largest score and its sum.
   return items * (given.length * (given.head_dim + 2) + shape.rounds * shape.places()) *
              static_cast<int64_t>(sizeof(float)) +
-         scratch_bytes(items, forward_bytes(shape, buckets));
+         scratch_bytes(items, /*parts=*/1, {.head = forward_bytes(shape, buckets)});
 }
 
 }  // namespace lra::ops::cpu

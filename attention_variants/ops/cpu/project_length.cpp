@@ -17,6 +17,8 @@ using torch::autograd::variable_list;
 
 constexpr int64_t kPositions = 128;  // a tile: with 256 rows of a table 128 KiB
 
+constexpr int64_t kRowsOfPart = 32;  // of a table, at least, where threads share a head
+
 // Of a tile of a head, without padding.
 struct Copy {
   Copy(int64_t depth, Arena& arena) : rows(arena.take(kPositions * depth)) {}
@@ -65,17 +67,22 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
     const GemmPrecisionScope scope(save_gemm_precision(*context));
     const Lengths of(x, table, mask);
     const torch::Tensor out = torch::zeros({of.batch, of.heads, of.rows, of.depth}, x.options());
-    // Groups of heads, each of which goes over the table once.
-    const int64_t items = of.batch * of.heads, groups = std::min(items, 4 * threads_for(items));
+    // Groups of heads, or of blocks of rows of theirs, each of which goes over the table once.
+    const int64_t blocks = parts_for(of.batch * of.heads, of.rows / kRowsOfPart),
+                  items = of.batch * of.heads * blocks,
+                  groups = std::min(items, 4 * threads_for(items));
     parallel_for_items(groups, bytes_of<Copy>(of.depth), [&](int64_t first, Arena& arena) {
       float* const copy = Copy(of.depth, arena).rows;
       for (int64_t begin = 0; begin < of.length; begin += kPositions) {
         for (int64_t item = first; item < items; item += groups) {
-          const int64_t b = item / of.heads, h = item % of.heads,
-                        count = std::min(kPositions, of.ends[static_cast<size_t>(b)] - begin);
+          const int64_t head = item / blocks, b = head / of.heads, h = head % of.heads,
+                        count = std::min(kPositions, of.ends[static_cast<size_t>(b)] - begin),
+                        row = of.rows * (item % blocks) / blocks,
+                        end = of.rows * (item % blocks + 1) / blocks;
           if (count <= 0) continue;
-          gemm(of.rows, of.depth, count, of.columns(h, begin),
-               of.positions(b, h, begin, count, copy), mutable_head_rows(out, b, h), {.old = 1});
+          gemm(end - row, of.depth, count, of.columns(h, begin).from(row),
+               of.positions(b, h, begin, count, copy), mutable_head_rows(out, b, h).from(row),
+               {.old = 1});
         }
       }
     });
@@ -129,7 +136,7 @@ torch::Tensor run(const ProjectLengthCall& call) {
 int64_t bytes(const ProjectLengthShape& shape) {
   const int64_t items = shape.batch * shape.heads;
   return items * shape.rows * shape.head_dim * shape.element_size +
-         scratch_bytes(items, bytes_of<Copy>(shape.head_dim));
+         scratch_bytes(items, /*parts=*/1, {.head = bytes_of<Copy>(shape.head_dim)});
 }
 
 }  // namespace lra::ops::cpu

@@ -41,26 +41,35 @@ class SoftmaxOp : public HeadOp {
   // Tiles of queries are independent forwards.
   int64_t items(Pass pass) const { return batch_ * heads_ * (pass == Pass::forward ? tiles_ : 1); }
 
-  int64_t scratch(Pass pass) const {
-    const InnerPadding holes = holes_of(tensors_.in[3]);
-    return bytes_of<SoftmaxScratch>(shape_, holes, pass);
+  // Gradients of biases are those of all keys.
+  int64_t parts(Pass pass) const {
+    return pass == Pass::forward || tensors_.in[5].numel() > 0
+               ? 1
+               : parts_for(items(pass), (shape_.keys + kLeastKeys - 1) / kLeastKeys);
   }
 
-  void forward(int64_t item, Arena& arena) const {
+  HeadScratch scratch(Pass pass) const {
+    const InnerPadding holes = holes_of(tensors_.in[3]);
+    return {.head = bytes_of<SoftmaxScratch>(shape_, holes, parts(pass)),
+            .part = bytes_of<SoftmaxPartScratch>(shape_, pass)};
+  }
+
+  void forward(int64_t item, Arena& arena, const Team&) const {
     const int64_t at = item / tiles_;
     softmax_forward(shape_, inputs(at), item % tiles_ * kQueryTile, rows(tensors_.out, at),
                     stats(at), arena);
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
-                const torch::autograd::variable_list& gradients, Arena& arena) const {
+                const torch::autograd::variable_list& gradients, Arena& arena,
+                const Team& team) const {
     SoftmaxInputs in = inputs(item);
     if (gradients[5].defined()) in.bias.gradient = gradients[5][item].mutable_data_ptr<float>();
     softmax_backward(shape_, in, rows(tensors_.out, item), stats(item), head(grad_out, item),
                      {.q = rows(gradients[0], item),
                       .k = rows(gradients[1], item),
                       .v = rows(gradients[2], item)},
-                     arena);
+                     arena, team);
   }
 
   void allocate_gradients(torch::autograd::variable_list& gradients) const {
@@ -129,8 +138,9 @@ int64_t bytes(const SoftmaxAttentionShape& given) {
       (given.queries * given.depth + given.keys * (given.depth + given.values) + 2 * given.reach);
   return (forward + (given.options.training ? gradients : 0)) *
              static_cast<int64_t>(sizeof(float)) +
-         scratch_bytes(given.rows * query_tiles(given.queries),
-                       bytes_of<SoftmaxScratch>(shape, InnerPadding::no, Pass::forward));
+         scratch_bytes(given.rows * query_tiles(given.queries), /*parts=*/1,
+                       {.head = bytes_of<SoftmaxScratch>(shape, InnerPadding::no, /*parts=*/1),
+                        .part = bytes_of<SoftmaxPartScratch>(shape, Pass::forward)});
 }
 
 }  // namespace lra::ops::cpu

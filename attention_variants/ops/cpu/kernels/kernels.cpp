@@ -89,30 +89,30 @@ void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, int
 
 void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, ConstMatrix out,
                       const SoftmaxStats& stats, ConstMatrix grad_out, const SoftmaxGradients& grad,
-                      Arena& arena) {
-  kernels().softmax_backward(shape, inputs, out, stats, grad_out, grad, arena);
+                      Arena& arena, const Team& team) {
+  kernels().softmax_backward(shape, inputs, out, stats, grad_out, grad, arena, team);
 }
 
 void feature_forward(const FeatureShape& shape, const FeatureInputs& inputs, Matrix out,
-                     const FeatureState& state, Arena& arena) {
-  kernels().feature_forward(shape, inputs, out, state, arena);
+                     const FeatureState& state, Arena& arena, const Team& team) {
+  kernels().feature_forward(shape, inputs, out, state, arena, team);
 }
 
 void feature_backward(const FeatureShape& shape, const FeatureInputs& inputs, ConstMatrix out,
                       const FeatureState& state, ConstMatrix grad_out, const FeatureGradients& grad,
-                      Arena& arena) {
-  kernels().feature_backward(shape, inputs, out, state, grad_out, grad, arena);
+                      Arena& arena, const Team& team) {
+  kernels().feature_backward(shape, inputs, out, state, grad_out, grad, arena, team);
 }
 
 void nystrom_forward(const NystromShape& shape, const NystromInputs& inputs, Matrix out,
-                     const NystromSaved& saved, Arena& arena) {
-  kernels().nystrom_forward(shape, inputs, out, saved, arena);
+                     const NystromSaved& saved, Arena& arena, const Team& team) {
+  kernels().nystrom_forward(shape, inputs, out, saved, arena, team);
 }
 
 void nystrom_backward(const NystromShape& shape, const NystromInputs& inputs,
                       const NystromSaved& saved, ConstMatrix grad_out,
-                      const NystromGradients& gradients, Arena& arena) {
-  kernels().nystrom_backward(shape, inputs, saved, grad_out, gradients, arena);
+                      const NystromGradients& gradients, Arena& arena, const Team& team) {
+  kernels().nystrom_backward(shape, inputs, saved, grad_out, gradients, arena, team);
 }
 
 void lsh_sort(const LshShape& shape, const LshInputs& inputs, const LshBuckets& buckets,

@@ -6,6 +6,7 @@
 
 #include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
 #include "attention_variants/ops/cpu/kernels/heads/iterative_inverse.h"
+#include "attention_variants/ops/cpu/kernels/heads/segment_means.h"
 #include "attention_variants/ops/cpu/kernels/heads/softmax_tiles.h"
 #include "attention_variants/ops/cpu/kernels/rows/arena.h"
 #include "attention_variants/ops/cpu/kernels/rows/depthwise_conv.h"
@@ -14,65 +15,6 @@
 
 namespace lra::ops::cpu::LRA_ISA {
 namespace {
-
-// Segment i of the positions: [begin, end).
-struct Segments {
-  int64_t shorter, size;
-  Segments(int64_t length, int64_t count) : shorter(count - length % count), size(length / count) {}
-  int64_t begin(int64_t i) const { return i * size + std::max<int64_t>(i - shorter, 0); }
-};
-
-int64_t tokens_between(const bool* mask, int64_t begin, int64_t end) {
-  return std::count(mask + begin, mask + end, true);
-}
-
-// sum [width] += factor times the rows [begin, end) of x where `mask` is true.
-void add_rows(ConstMatrix x, const bool* mask, int64_t begin, int64_t end, int64_t width,
-              float factor, float* sum) {
-  for (int64_t t = begin; t < end; ++t) {
-    if (!mask[t]) continue;
-    prefetch_rows(x, t + 16, 1, width);
-    const float* row = x.data + t * x.stride;
-    for (int64_t c = 0; c < width; ++c) sum[c] += factor * row[c];
-  }
-}
-
-// Those rows of x += factor * of.
-void add_to_rows(const float* of, const bool* mask, int64_t begin, int64_t end, int64_t width,
-                 float factor, Matrix x) {
-  for (int64_t t = begin; t < end; ++t) {
-    if (!mask[t]) continue;
-    float* row = x.data + t * x.stride;
-    for (int64_t c = 0; c < width; ++c) row[c] += factor * of[c];
-  }
-}
-
-// means [m,d] of the tokens of each segment of x; bias [m] is 0, or -inf where there is none.
-void segment_means(const NystromShape& shape, ConstMatrix x, const bool* mask, Matrix means,
-                   float* bias) {
-  const Segments segments(shape.length, shape.landmarks);
-  for (int64_t i = 0; i < shape.landmarks; ++i) {
-    const int64_t begin = segments.begin(i), end = segments.begin(i + 1),
-                  tokens = tokens_between(mask, begin, end);
-    std::fill(means[i], means[i] + shape.depth, 0.0F);
-    bias[i] = tokens > 0 ? 0.0F : -std::numeric_limits<float>::infinity();
-    if (tokens > 0)
-      add_rows(x, mask, begin, end, shape.depth, 1.0F / static_cast<float>(tokens), means[i]);
-  }
-}
-
-// grad_x [N,d] += what reaches its rows from the means' gradient.
-void segment_means_backward(const NystromShape& shape, const bool* mask, ConstMatrix grad_means,
-                            Matrix grad_x) {
-  const Segments segments(shape.length, shape.landmarks);
-  for (int64_t i = 0; i < shape.landmarks; ++i) {
-    const int64_t begin = segments.begin(i), end = segments.begin(i + 1),
-                  tokens = tokens_between(mask, begin, end);
-    if (tokens > 0)
-      add_to_rows(grad_means[i], mask, begin, end, shape.depth, 1.0F / static_cast<float>(tokens),
-                  grad_x);
-  }
-}
 
 // A [m,m] = softmax of the landmarks' scores; rows and columns of absent landmarks are zero.
 void landmark_matrix(const NystromShape& shape, ConstMatrix q, ConstMatrix k, const float* bias,
@@ -108,95 +50,203 @@ struct Tokens {
         v(without_padding(in.v, in.mask, of, shape.depth, scratch.v)) {}
 };
 
-// From the gradient of F X, X = Z (B V): adds to those of k's landmarks and of X, writes that of q
-// [N,d] and of Z, and x becomes the gradient of B V.
+// Adds the parts behind the first, of `size` numbers each, to it.
+void add_parts(float* parts, int64_t count, int64_t size) {
+  for (int64_t part = 1; part < count; ++part) {
+    const float* const from = parts + part * size;
+    for (int64_t i = 0; i < size; ++i) parts[i] += from[i];
+  }
+}
+
+void clear_rows(const NystromShape& shape, Matrix x) {
+  zero_rows(x, 0, shape.landmarks, shape.depth);
+}
+
+bool any_token(const bool* mask, int64_t count) {
+  return mask == nullptr ? count > 0 : std::find(mask, mask + count, true) != mask + count;
+}
+
+// B V of a range of the keys, and its softmaxes; of no token they are those of weights of zero.
+void gather(const NystromShape& shape, const Tokens& tokens, const NystromSaved& saved,
+            const PositionRange& range, Matrix bv, const SoftmaxStats& b, Arena& arena) {
+  const bool* const mask = tokens.mask == nullptr ? nullptr : tokens.mask + range.begin;
+  if (!any_token(mask, range.length())) {
+    clear_rows(shape, bv);
+    std::fill(b.max, b.max + shape.landmarks, std::numeric_limits<float>::lowest());
+    std::fill(b.inverse_sum, b.inverse_sum + shape.landmarks, 1.0F);
+    return;
+  }
+  attend_small_q(tiles(shape, range.length()), saved.q, tokens.k.from(range.begin),
+                 tokens.v.from(range.begin), mask, bv, b, arena);
+}
+
+// B V of all keys and its softmaxes from those of the ranges.
+void join_gathered(const NystromShape& shape, const NystromScratch& scratch, int64_t parts,
+                   const NystromSaved& saved) {
+  const int64_t m = shape.landmarks, d = shape.depth;
+  clear_rows(shape, saved.bv);
+  for (int64_t i = 0; i < m; ++i) {
+    float top = std::numeric_limits<float>::lowest(), sum = 0;
+    for (int64_t part = 0; part < parts; ++part) top = std::max(top, scratch.b.max[part * m + i]);
+    for (int64_t part = 0; part < parts; ++part) {
+      // Of no token: 2^-inf.
+      const float weight =
+          std::exp2(scratch.b.max[part * m + i] - top) / scratch.b.inverse_sum[part * m + i];
+      const float* const from = scratch.bv[part][i];
+      for (int64_t c = 0; c < d; ++c) saved.bv[i][c] += weight * from[c];
+      sum += weight;
+    }
+    for (int64_t c = 0; c < d; ++c) saved.bv[i][c] /= sum;
+    saved.b.max[i] = top;
+    saved.b.inverse_sum[i] = 1 / sum;
+  }
+}
+
+// Z, and beside it B V.
+void gather_and_invert(const NystromShape& shape, const Tokens& tokens, const NystromSaved& saved,
+                       const NystromScratch& scratch, const Team& team) {
+  const int64_t m = shape.landmarks, parts = team.parts();
+  team.for_each(1 + parts, [&](int64_t item, Arena& arena) {
+    if (item == 0) {
+      const GemmPrecisionScope exact(GemmPrecision::float32);  // an inverse needs all digits
+      landmark_matrix(shape, saved.q, saved.k, saved.bias, scratch.a);
+      inverse(m, shape.iterations, scratch.a, scratch.z, arena);
+      return;
+    }
+    const int64_t part = item - 1;
+    const bool whole = parts == 1;
+    gather(shape, tokens, saved, team.range(part, tokens.extent.length, kTile),
+           whole ? saved.bv : scratch.bv[part], whole ? saved.b : scratch.b.from(part * m), arena);
+  });
+  if (parts > 1) join_gathered(shape, scratch, parts, saved);
+}
+
+// F X and the convolution, which joins a tile of the result while that is in cache.
+void read_out(const NystromShape& shape, const NystromInputs& in, const Tokens& tokens,
+              const NystromSaved& saved, const NystromScratch& scratch, const PositionRange& range,
+              Matrix out, Arena& arena) {
+  const Matrix v_tile = NystromPartScratch(shape, arena).v_tile;
+  for (int64_t begin = range.begin; begin < range.end; begin += kTile) {
+    const int64_t rows = std::min(kTile, range.end - begin);
+    attend_small_kv(tiles(shape, rows), tokens.q.from(begin), saved.k, scratch.x, saved.bias,
+                    out.from(begin), saved.top + begin, saved.inverse + begin, arena);
+    pad_tile(tokens.v, tokens.extent.length, begin, rows, shape.depth, shape.kernel,
+             KernelOrder::no, v_tile);
+    add_convolution(in.conv_weight, shape.kernel, KernelOrder::no, v_tile, rows, shape.depth,
+                    out.from(begin));
+  }
+}
+
+// From the gradient of F X, X = Z (B V): writes those of k's landmarks, of X, of q [N,d] and of Z,
+// and x becomes the gradient of B V.
 void readout_backward(const NystromShape& shape, const Tokens& in, const NystromSaved& saved,
                       const NystromBackwardScratch& scratch, ConstMatrix g, Matrix grad_q,
-                      Arena& arena) {
+                      const Team& team) {
   const int64_t m = shape.landmarks, d = shape.depth;
-  few_keys_backward(tiles(shape, in.extent.length), in.q, saved.k, scratch.x, saved.bias, saved.top,
-                    saved.inverse, g, grad_q, scratch.grad_k, scratch.grad_x, arena);
+  team.for_each(team.parts(), [&](int64_t part, Arena& arena) {
+    const PositionRange range = team.range(part, in.extent.length, kTile);
+    const int64_t begin = range.begin;
+    clear_rows(shape, scratch.grad_x[part]);
+    clear_rows(shape, scratch.grad_k[part]);
+    few_keys_backward(tiles(shape, range.length()), in.q.from(begin), saved.k, scratch.x,
+                      saved.bias, saved.top + begin, saved.inverse + begin, g.from(begin),
+                      grad_q.from(begin), scratch.grad_k[part], scratch.grad_x[part], arena);
+  });
+  add_parts(scratch.grad_k.data, team.parts(), m * d);
+  add_parts(scratch.grad_x.data, team.parts(), m * d);
   const GemmPrecisionScope exact(GemmPrecision::float32);
-  gemm_nt(m, m, d, scratch.grad_x, saved.bv, scratch.grad_z);
-  gemm_tn(m, d, m, scratch.z, scratch.grad_x, scratch.x);
+  gemm_nt(m, m, d, scratch.grad_x[0], saved.bv, scratch.grad_z);
+  gemm_tn(m, d, m, scratch.z, scratch.grad_x[0], scratch.x);
 }
 
-// From x, the gradient of B V, and that of the convolution g: writes those of k and v [N,d] and of
-// the taps, adds to that of q's landmarks.
+// From x, the gradient of B V, and that of the convolution g: writes those of k and v [N,d] in a
+// range of the positions, and its part of those of q's landmarks and of the taps.
 void values_backward(const NystromShape& shape, const NystromInputs& in, const Tokens& tokens,
                      const NystromSaved& saved, const NystromBackwardScratch& scratch,
-                     ConstMatrix g, const NystromGradients& grad, Arena& arena) {
+                     ConstMatrix g, const NystromGradients& grad, const PositionRange& range,
+                     int64_t part, Arena& arena) {
   const int64_t d = shape.depth, length = tokens.extent.length;
-  const Arena::Frame frame(arena);
-  const ConvWeightSums sums(shape.kernel, arena);
-  std::fill(sums.data, sums.data + sums.count, 0.0F);
-  for (int64_t begin = 0; begin < length; begin += kTile) {
-    const int64_t rows = std::min(kTile, length - begin);
+  const NystromBackwardPartScratch own(shape, arena);
+  const Matrix grad_q = scratch.grad_q[part];
+  float* const taps = scratch.taps.data + part * shape.kernel * ConvWeightSums::kParts;
+  clear_rows(shape, grad_q);
+  std::fill(taps, taps + shape.kernel * ConvWeightSums::kParts, 0.0F);
+  for (int64_t begin = range.begin; begin < range.end; begin += kTile) {
+    const int64_t rows = std::min(kTile, range.end - begin);
     few_queries_backward(tiles(shape, rows), saved.q, tokens.k.from(begin), tokens.v.from(begin),
                          tokens.mask == nullptr ? nullptr : tokens.mask + begin, saved.bv, saved.b,
-                         scratch.x, scratch.grad_q, grad.k.from(begin), grad.v.from(begin),
-                         Gradient::write, arena);
-    pad_tile(tokens.v, length, begin, rows, d, shape.kernel, KernelOrder::no, scratch.v_tile);
-    pad_tile(g, length, begin, rows, d, shape.kernel, KernelOrder::yes, scratch.g_tile);
-    add_convolution(in.conv_weight, shape.kernel, KernelOrder::yes, scratch.g_tile, rows, d,
+                         scratch.x, grad_q, grad.k.from(begin), grad.v.from(begin), Gradient::write,
+                         arena);
+    pad_tile(tokens.v, length, begin, rows, d, shape.kernel, KernelOrder::no, own.v_tile);
+    pad_tile(g, length, begin, rows, d, shape.kernel, KernelOrder::yes, own.g_tile);
+    add_convolution(in.conv_weight, shape.kernel, KernelOrder::yes, own.g_tile, rows, d,
                     grad.v.from(begin));
-    add_conv_weight_grad(scratch.g_tile.from(pad_after(shape.kernel)), scratch.v_tile, shape.kernel,
-                         rows, d, sums.data);
+    add_conv_weight_grad(own.g_tile.from(pad_after(shape.kernel)), own.v_tile, shape.kernel, rows,
+                         d, taps);
   }
-  tap_gradients(sums.data, shape.kernel, grad.conv_weight);
 }
 
-// From that of Z: adds to those of the landmarks.
-void inverse_and_landmarks_backward(const NystromShape& shape, const NystromSaved& saved,
-                                    const NystromBackwardScratch& scratch, Arena& arena) {
+// That of A, from that of Z, and beside it those of k and v.
+void values_and_inverse_backward(const NystromShape& shape, const NystromInputs& in,
+                                 const Tokens& tokens, const NystromSaved& saved,
+                                 const NystromBackwardScratch& scratch, ConstMatrix g,
+                                 const NystromGradients& grad, const Team& team) {
+  const int64_t m = shape.landmarks, parts = team.parts();
+  team.for_each(parts + 1, [&](int64_t item, Arena& arena) {
+    if (item > 0) {
+      const int64_t part = item - 1;
+      values_backward(shape, in, tokens, saved, scratch, g, grad,
+                      team.range(part, tokens.extent.length, kTile), part, arena);
+      return;
+    }
+    const GemmPrecisionScope exact(GemmPrecision::float32);
+    inverse_backward(shape.iterations, scratch.a, scratch.grad_z, scratch.grad_a, scratch.iterates,
+                     arena);
+    softmax_rows_backward(scratch.a.data, scratch.grad_a.data, m, m, tiles(shape, 0).scale);
+  });
+  add_parts(scratch.grad_q.data, parts, m * shape.depth);
+  add_parts(scratch.taps.data, parts, shape.kernel * ConvWeightSums::kParts);
+  tap_gradients(scratch.taps.data, shape.kernel, grad.conv_weight);
+}
+
+// From that of A: adds to those of the landmarks.
+void landmarks_backward(const NystromShape& shape, const NystromSaved& saved,
+                        const NystromBackwardScratch& scratch) {
   const int64_t m = shape.landmarks, d = shape.depth;
   const GemmPrecisionScope exact(GemmPrecision::float32);
-  inverse_backward(shape.iterations, scratch.a, scratch.grad_z, scratch.grad_a, scratch.iterates,
-                   arena);
-  softmax_rows_backward(scratch.a.data, scratch.grad_a.data, m, m, tiles(shape, 0).scale);
-  gemm(m, d, m, scratch.grad_a, saved.k, scratch.grad_q, {.old = 1});
-  gemm_tn(m, d, m, scratch.grad_a, saved.q, scratch.grad_k, {.old = 1});
+  gemm(m, d, m, scratch.grad_a, saved.k, scratch.grad_q[0], {.old = 1});
+  gemm_tn(m, d, m, scratch.grad_a, saved.q, scratch.grad_k[0], {.old = 1});
 }
 
 }  // namespace
 
 void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix out,
-                     const NystromSaved& saved, Arena& arena) {
+                     const NystromSaved& saved, Arena& arena, const Team& team) {
   const int64_t m = shape.landmarks, d = shape.depth;
   const TokenSpan extent = extent_of(in.mask, shape.length);
   if (extent.length == 0) return zero_rows(out, 0, shape.length, d);
   const Arena::Frame frame(arena);
-  const NystromScratch scratch(shape, padding_of(extent), Pass::forward, arena);
+  const NystromScratch scratch(shape, padding_of(extent), team.parts(), arena);
   const Tokens tokens(shape, in, extent, scratch);
 
-  segment_means(shape, tokens.q, in.mask, saved.q, saved.bias);
-  segment_means(shape, tokens.k, in.mask, saved.k, saved.bias);
-  {
-    const GemmPrecisionScope exact(GemmPrecision::float32);  // an inverse needs all digits
-    landmark_matrix(shape, saved.q, saved.k, saved.bias, scratch.a);
-    inverse(m, shape.iterations, scratch.a, scratch.z, arena);
-  }
-  attend_small_q(tiles(shape, extent.length), saved.q, tokens.k, tokens.v, tokens.mask, saved.bv,
-                 saved.b, arena);
+  const Segments segments(shape.length, m);
+  segment_means(segments, tokens.q, in.mask, d, saved.q, saved.bias);
+  segment_means(segments, tokens.k, in.mask, d, saved.k, saved.bias);
+  gather_and_invert(shape, tokens, saved, scratch, team);
   {
     const GemmPrecisionScope exact(GemmPrecision::float32);
     gemm(m, d, m, scratch.z, saved.bv, scratch.x);
   }
-  // The convolution joins a tile of the result while that is in cache.
-  for (int64_t begin = 0; begin < extent.length; begin += kTile) {
-    const int64_t rows = std::min(kTile, extent.length - begin);
-    attend_small_kv(tiles(shape, rows), tokens.q.from(begin), saved.k, scratch.x, saved.bias,
-                    out.from(begin), saved.top + begin, saved.inverse + begin, arena);
-    pad_tile(tokens.v, extent.length, begin, rows, d, shape.kernel, KernelOrder::no,
-             scratch.v_tile);
-    add_convolution(in.conv_weight, shape.kernel, KernelOrder::no, scratch.v_tile, rows, d,
-                    out.from(begin));
-  }
+  team.for_each(team.parts(), [&](int64_t part, Arena& of_part) {
+    read_out(shape, in, tokens, saved, scratch, team.range(part, extent.length, kTile), out,
+             of_part);
+  });
   zero_padding(out, in.mask, extent, shape.length, d);
 }
 
 void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const NystromSaved& saved,
-                      ConstMatrix grad_out, const NystromGradients& grad, Arena& arena) {
+                      ConstMatrix grad_out, const NystromGradients& grad, Arena& arena,
+                      const Team& team) {
   const int64_t m = shape.landmarks, d = shape.depth;
   const TokenSpan extent = extent_of(in.mask, shape.length);
   if (shape.kernel > 0) std::fill(grad.conv_weight, grad.conv_weight + shape.kernel, 0.0F);
@@ -205,7 +255,7 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
     return;
   }
   const Arena::Frame frame(arena);
-  const NystromBackwardScratch scratch(shape, padding_of(extent), arena);
+  const NystromBackwardScratch scratch(shape, padding_of(extent), team.parts(), arena);
   const Tokens tokens(shape, in, extent, scratch);
   const ConstMatrix g = without_padding(grad_out, in.mask, extent, d, scratch.g);
   {
@@ -214,13 +264,12 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
     inverse_iterates(shape.iterations, scratch.a, scratch.z, scratch.iterates);
     gemm(m, d, m, scratch.z, saved.bv, scratch.x);
   }
-  for (const Matrix& sum : {scratch.grad_x, scratch.grad_q, scratch.grad_k})
-    zero_rows(sum, 0, m, d);
-  readout_backward(shape, tokens, saved, scratch, g, grad.q, arena);
-  values_backward(shape, in, tokens, saved, scratch, g, grad, arena);
-  inverse_and_landmarks_backward(shape, saved, scratch, arena);
-  segment_means_backward(shape, in.mask, scratch.grad_q, grad.q);
-  segment_means_backward(shape, in.mask, scratch.grad_k, grad.k);
+  readout_backward(shape, tokens, saved, scratch, g, grad.q, team);
+  values_and_inverse_backward(shape, in, tokens, saved, scratch, g, grad, team);
+  landmarks_backward(shape, saved, scratch);
+  const Segments segments(shape.length, m);
+  segment_means_backward(segments, in.mask, d, scratch.grad_q[0], grad.q);
+  segment_means_backward(segments, in.mask, d, scratch.grad_k[0], grad.k);
   for (const Matrix& of : {grad.q, grad.k, grad.v})
     zero_padding(of, in.mask, extent, shape.length, d);
 }

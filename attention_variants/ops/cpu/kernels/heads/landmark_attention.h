@@ -1,7 +1,9 @@
 // Nyström attention of one head of one sample, forward and backward: landmarks by segment means,
 // the iterative inverse of each matrix by itself, the two softmax attentions by tiles, and the
 // depthwise convolution. All that a head reads and makes (at N = 2048 and d = 32 about 1.5 MB)
-// stays in a core's cache; from memory come q, k and v, once, and to it goes the result.
+// stays in a core's cache; from memory come q, k and v, once, and to it goes the result. Where a
+// team has threads of its own, each has a range of the positions, and what they add up is added up
+// part by part.
 //
 // The function is that of nystrom.cpp (Xiong et al., AAAI 2021), which keeps it formula by formula.
 #pragma once
@@ -14,6 +16,7 @@
 #include "attention_variants/ops/cpu/kernels/rows/depthwise_conv.h"
 #include "attention_variants/ops/cpu/kernels/rows/matrix.h"
 #include "attention_variants/ops/cpu/kernels/rows/padding.h"
+#include "attention_variants/ops/cpu/kernels/rows/team.h"
 
 namespace lra::ops::cpu {
 
@@ -53,18 +56,42 @@ struct NystromSaved {
   float *bias, *top, *inverse;  // [m], [N], [N]
 };
 
-/// Tokens without the padding among them, where there is some; a tile of values between what the
-/// convolution reads beside it; A, its inverse and what that makes of B V.
+/// Sums over the positions, [m,d] each, for every range of them: one set where there is one range.
+struct LandmarkSums {
+  LRA_INLINE LandmarkSums(const NystromShape& shape, int64_t parts, Arena& arena)
+      : size(shape.landmarks * shape.depth), depth(shape.depth), data(arena.take(parts * size)) {}
+  LRA_INLINE Matrix operator[](int64_t part) const { return {data + part * size, depth}; }
+  int64_t size, depth;
+  float* data;
+};
+
+/// Tokens without the padding among them, where there is some; A, its inverse and what that makes
+/// of B V; B V and its softmaxes by ranges, where there are several.
 struct NystromScratch {
-  LRA_INLINE NystromScratch(const NystromShape& shape, InnerPadding holes, Pass pass, Arena& arena)
+  LRA_INLINE NystromScratch(const NystromShape& shape, InnerPadding holes, int64_t parts,
+                            Arena& arena)
       : q(tokens(shape, holes, arena)),
         k(tokens(shape, holes, arena)),
         v(tokens(shape, holes, arena)),
-        v_tile(arena.matrix(kTile + pad_rows(shape.kernel), shape.depth)),
         a(arena.matrix(shape.landmarks, shape.landmarks)),
         z(arena.matrix(shape.landmarks, shape.landmarks)),
-        x(arena.matrix(shape.landmarks, shape.depth)) {
-    if (pass == Pass::backward) return;
+        x(arena.matrix(shape.landmarks, shape.depth)),
+        bv(shape, parts > 1 ? parts : 0, arena),
+        b{.max = arena.take(parts > 1 ? parts * shape.landmarks : 0),
+          .inverse_sum = arena.take(parts > 1 ? parts * shape.landmarks : 0)} {}
+  LRA_INLINE static float* tokens(const NystromShape& shape, InnerPadding holes, Arena& arena) {
+    return holes == InnerPadding::yes ? arena.take(shape.length * shape.depth) : nullptr;
+  }
+  float *q, *k, *v;
+  Matrix a, z, x;
+  LandmarkSums bv;
+  SoftmaxStats b;
+};
+
+/// Of one range: a tile of values between what the convolution reads beside it.
+struct NystromPartScratch {
+  LRA_INLINE NystromPartScratch(const NystromShape& shape, Arena& arena)
+      : v_tile(arena.matrix(kTile + pad_rows(shape.kernel), shape.depth)) {
     {
       const Arena::Frame frame(arena);
       InverseIterates(shape.landmarks, 1, arena);
@@ -72,49 +99,56 @@ struct NystromScratch {
     const Arena::Frame frame(arena);
     SmallAttentionScratch(shape.landmarks, Pass::forward, arena);
   }
-  LRA_INLINE static float* tokens(const NystromShape& shape, InnerPadding holes, Arena& arena) {
-    return holes == InnerPadding::yes ? arena.take(shape.length * shape.depth) : nullptr;
-  }
-  float *q, *k, *v;
-  Matrix v_tile, a, z, x;
+  Matrix v_tile;
 };
 
 /// The same and gradients, backward.
 struct NystromBackwardScratch : NystromScratch {
-  LRA_INLINE NystromBackwardScratch(const NystromShape& shape, InnerPadding holes, Arena& arena)
-      : NystromScratch(shape, holes, Pass::backward, arena),
+  LRA_INLINE NystromBackwardScratch(const NystromShape& shape, InnerPadding holes, int64_t parts,
+                                    Arena& arena)
+      : NystromScratch(shape, holes, /*parts=*/1, arena),
         g(tokens(shape, holes, arena)),
-        g_tile(arena.matrix(kTile + pad_rows(shape.kernel), shape.depth)),
         grad_z(arena.matrix(shape.landmarks, shape.landmarks)),
         grad_a(arena.matrix(shape.landmarks, shape.landmarks)),
-        grad_x(arena.matrix(shape.landmarks, shape.depth)),
-        grad_q(arena.matrix(shape.landmarks, shape.depth)),
-        grad_k(arena.matrix(shape.landmarks, shape.depth)),
-        iterates(shape.landmarks, shape.iterations, arena) {
+        grad_x(shape, parts, arena),
+        grad_q(shape, parts, arena),
+        grad_k(shape, parts, arena),
+        taps(parts * shape.kernel, arena),
+        iterates(shape.landmarks, shape.iterations, arena) {}
+  float* g;
+  Matrix grad_z, grad_a;
+  LandmarkSums grad_x, grad_q, grad_k;
+  ConvWeightSums taps;
+  InverseIterates iterates;
+};
+
+struct NystromBackwardPartScratch {
+  LRA_INLINE NystromBackwardPartScratch(const NystromShape& shape, Arena& arena)
+      : v_tile(arena.matrix(kTile + pad_rows(shape.kernel), shape.depth)),
+        g_tile(arena.matrix(kTile + pad_rows(shape.kernel), shape.depth)) {
     {
       const Arena::Frame frame(arena);
-      ConvWeightSums(shape.kernel, arena);
-      SmallAttentionScratch(shape.landmarks, Pass::backward, arena);
+      InverseGradients(shape.landmarks, arena);
     }
     const Arena::Frame frame(arena);
-    InverseGradients(shape.landmarks, arena);
+    SmallAttentionScratch(shape.landmarks, Pass::backward, arena);
   }
-  float* g;
-  Matrix g_tile, grad_z, grad_a, grad_x, grad_q, grad_k;
-  InverseIterates iterates;
+  Matrix v_tile, g_tile;
 };
 
 }  // namespace lra::ops::cpu
 
 namespace lra::ops::LRA_KERNELS {
 
-/// Writes out [N,d], rows of padded positions zero, and what `saved` has room for.
+/// Writes out [N,d], rows of padded positions zero, and what `saved` has room for. Takes
+/// NystromScratch of `arena`, and of the team's NystromPartScratch.
 void nystrom_forward(const NystromShape& shape, const NystromInputs& inputs, Matrix out,
-                     const NystromSaved& saved, Arena& arena);
+                     const NystromSaved& saved, Arena& arena, const Team& team);
 
-/// Writes all gradients, given that of out [N,d].
+/// Writes all gradients, given that of out [N,d]. Takes NystromBackwardScratch and
+/// NystromBackwardPartScratch.
 void nystrom_backward(const NystromShape& shape, const NystromInputs& inputs,
                       const NystromSaved& saved, ConstMatrix grad_out,
-                      const NystromGradients& gradients, Arena& arena);
+                      const NystromGradients& gradients, Arena& arena, const Team& team);
 
 }  // namespace lra::ops::LRA_KERNELS

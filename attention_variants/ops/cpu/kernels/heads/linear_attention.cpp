@@ -5,25 +5,12 @@
 #include <limits>
 
 #include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
-#include "attention_variants/ops/cpu/kernels/heads/feature_maps.h"
-#include "attention_variants/ops/cpu/kernels/rows/arena.h"
-#include "attention_variants/ops/cpu/kernels/rows/padding.h"
-#include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
-#include "attention_variants/ops/cpu/kernels/rows/transpose.h"
-#include "attention_variants/ops/cpu/kernels/rows/vector_math.h"
+#include "attention_variants/ops/cpu/kernels/heads/linear_attention_pass.h"
 
 namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
 constexpr int64_t kTile = kFeatureTile;
-
-// x [rows,width] = (x + row) * factor.
-void add_and_scale(Matrix x, int64_t rows, int64_t width, const float* row, float factor) {
-  for (int64_t r = 0; r < rows; ++r) {
-    float* to = x.data + r * x.stride;
-    for (int64_t c = 0; c < width; ++c) to[c] = (to[c] + row[c]) * factor;
-  }
-}
 
 // out [rows,width] = (out + row) / max(e z + share, least), e [rows,features]; the divisor without
 // its bound is kept.
@@ -41,216 +28,120 @@ void divide(const float* e, int64_t features, const float* z, float share, float
   }
 }
 
-// The gradients of what divide() divides, to [rows,width], and of the divisors; 0 where `mask` is
-// false.
-void divide_backward(ConstMatrix out, ConstMatrix grad, const float* denominators,
-                     float denominator_min, const bool* mask, int64_t rows, int64_t width,
-                     float* to, float* grad_denominators) {
-  for (int64_t r = 0; r < rows; ++r) {
-    const float *given = grad.data + r * grad.stride, *result = out.data + r * out.stride;
-    float* row = to + r * width;
-    if (!mask[r]) {
-      std::fill(row, row + width, 0.0F);
-      grad_denominators[r] = 0;
-      continue;
-    }
-    const float factor = 1 / std::max(denominators[r], denominator_min);
-    float along = 0;
-#pragma omp simd reduction(+ : along)
-    for (int64_t c = 0; c < width; ++c) along += given[c] * result[c];
-    for (int64_t c = 0; c < width; ++c) row[c] = given[c] * factor;
-    grad_denominators[r] = denominators[r] > denominator_min ? -along * factor : 0.0F;
-  }
+float sum_of(const float* x, int64_t count, float factor) {
+  float sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += factor * x[i];
+  return sum;
 }
 
-// What both passes over one head read.
-struct HeadPass {
-  HeadPass(const FeatureShape& given_shape, const FeatureInputs& inputs,
-           const FeatureScratch& given_scratch)
-      : shape(given_shape),
-        in(inputs),
-        scratch(given_scratch),
-        extent(extent_of(inputs.mask, given_shape.length)),
-        keys(given_shape.count_padding ? given_shape.length : extent.length) {
-    if (shape.projection != nullptr)
-      transpose({shape.projection, shape.depth}, shape.width, shape.depth, scratch.w);
-  }
+// Makes the sums those with another c, larger than theirs: e is exp(.. - c).
+void lower(const FeatureShape& shape, float largest, KeySums& sums) {
+  const float factor = std::exp(sums.largest - largest);
+  for (int64_t i = 0; i < shape.sums(); ++i) sums.sums[i] *= factor;
+  sums.largest = largest;
+}
 
-  FeatureTile tile(ConstMatrix of, int64_t begin, int64_t rows) const {
-    return {.x = without_padding(of.from(begin), in.mask + begin, rows, shape.depth, scratch.x),
-            .rows = rows,
-            .phases = in.phases == nullptr ? nullptr : in.phases + 2 * begin,
-            .e = scratch.e};
-  }
-  ConstMatrix values(int64_t begin, int64_t rows) const {
-    return without_padding(in.v.from(begin), in.mask + begin, rows, shape.depth, scratch.v);
-  }
-  // Of keys; null = all.
-  const bool* seen(int64_t begin) const { return shape.count_padding ? nullptr : in.mask + begin; }
-  // The row of sums, of zeros.
-  float* zero_row() const {
-    std::fill(scratch.row, scratch.row + shape.depth, 0.0F);
-    return scratch.row;
-  }
-
-  const FeatureShape& shape;
-  const FeatureInputs& in;
-  const FeatureScratch& scratch;
-  const TokenSpan extent;
-  const int64_t keys;  // positions
-};
-
-// S of all keys, without its share.
-void sum_keys(const HeadPass& pass, const FeatureState& state) {
+// S of the keys of a range, without its share.
+void sum_keys(const HeadPass& pass, const PositionRange& range, KeySums& to,
+              const FeaturePartScratch& own) {
   const FeatureShape& shape = pass.shape;
   const int64_t f = shape.width, d = shape.depth;
-  const Matrix s{state.sums, d};
-  float *const z = state.sums + f * d, *const v_sum = pass.zero_row();
-  std::fill(state.sums, state.sums + shape.sums(), 0.0F);
-  *state.largest = -std::numeric_limits<float>::infinity();
-  state.where[0] = state.where[1] = 0;
-  int64_t count = 0;
-  for (int64_t begin = 0; begin < pass.keys; begin += kTile) {
-    const int64_t rows = std::min(kTile, pass.keys - begin);
+  std::fill(to.sums, to.sums + shape.sums(), 0.0F);
+  std::fill(to.values, to.values + d, 0.0F);
+  to.largest = -std::numeric_limits<float>::infinity();
+  to.row = to.feature = to.count = 0;
+  for (int64_t begin = range.begin; begin < range.end; begin += kTile) {
+    const int64_t rows = std::min(kTile, range.end - begin);
     const bool* seen = pass.seen(begin);
-    const FeatureTile tile = pass.tile(pass.in.k, begin, rows);
-    const ConstMatrix v = pass.values(begin, rows);
-    project(shape, pass.scratch.w, tile);
+    const FeatureTile tile = pass.tile(pass.in.k, begin, rows, own);
+    const ConstMatrix v = pass.values(begin, rows, own);
+    project(shape, pass.w, tile);
     if (shape.map == FeatureMap::softmax) {
       const Largest found = largest_of(tile.e, seen, rows, f);
-      if (found.value > *state.largest) {
-        // What stands in the sums was made with the old c.
-        const float factor = std::exp(*state.largest - found.value);
-        for (int64_t i = 0; i < shape.sums(); ++i) state.sums[i] *= factor;
-        *state.largest = found.value;
-        state.where[0] = begin + found.row;
-        state.where[1] = found.feature;
+      if (found.value > to.largest) {
+        lower(shape, found.value, to);
+        to.row = begin + found.row;
+        to.feature = found.feature;
       }
     }
-    key_features(shape, tile, seen, *state.largest);
-    gemm_tn(f, d, rows, {tile.e, f}, v, s, {.old = 1});
-    add_column_sums({tile.e, f}, rows, f, z);
-    add_column_sums(v, rows, d, v_sum);
-    count += seen == nullptr ? rows : std::count(seen, seen + rows, true);
+    key_features(shape, tile, seen, to.largest);
+    gemm_tn(f, d, rows, {tile.e, f}, v, {to.sums, d}, {.old = 1});
+    add_column_sums({tile.e, f}, rows, f, to.sums + f * d);
+    add_column_sums(v, rows, d, to.values);
+    to.count += seen == nullptr ? rows : std::count(seen, seen + rows, true);
   }
-  for (int64_t i = 0; i < d; ++i) v_sum[i] *= shape.offset;
-  add_and_scale(s, f, d, v_sum, shape.share);
-  for (int64_t i = 0; i < f; ++i) z[i] += shape.offset * static_cast<float>(count);
 }
 
-// Writes the gradient of q, and adds up those of S and of its last column.
-void queries_backward(const HeadPass& pass, const FeatureBackwardScratch& scratch, ConstMatrix out,
-                      const FeatureState& state, ConstMatrix grad_out, Matrix grad_q) {
-  const FeatureShape& shape = pass.shape;
-  const int64_t f = shape.width, d = shape.depth;
-  const float* const z = state.sums + f * d;
-  float *const row_sum = pass.zero_row(), *const grad_denominators = scratch.grad_denominators;
-  transpose({state.sums, d}, f, d, scratch.s);
-  std::fill(scratch.grad_s.data, scratch.grad_s.data + f * d, 0.0F);
-  std::fill(scratch.grad_z, scratch.grad_z + f, 0.0F);
-  // The denominator is a constant where there is none.
-  std::fill(grad_denominators, grad_denominators + kTile, 0.0F);
-  float denominator_sum = 0;
-  for (int64_t begin = 0; begin < pass.extent.length; begin += kTile) {
-    const int64_t rows = std::min(kTile, pass.extent.length - begin);
-    const bool* mask = pass.in.mask + begin;
-    const FeatureTile tile = pass.tile(pass.in.q, begin, rows);
-    project(shape, scratch.w, tile);
-    query_features(shape, tile, scratch.largest);
-    ConstMatrix g = scratch.grad_row;
-    if (shape.normalise) {
-      divide_backward(out.from(begin), grad_out.from(begin), state.denominators + begin,
-                      shape.denominator_min, mask, rows, d, scratch.grad_row.data,
-                      grad_denominators);
-      add_column_sums({tile.e, f}, rows, f, scratch.grad_z, grad_denominators);
-      for (int64_t r = 0; r < rows; ++r) denominator_sum += grad_denominators[r];
+// To those of earlier keys.
+void join_keys(const FeatureShape& shape, KeySums& from, KeySums& to) {
+  add_numbers(from.values, shape.depth, to.values);
+  to.count += from.count;
+  if (shape.map == FeatureMap::softmax) {
+    if (from.largest == -std::numeric_limits<float>::infinity()) return;  // none was seen
+    if (from.largest > to.largest) {
+      lower(shape, from.largest, to);
+      to.row = from.row;
+      to.feature = from.feature;
     } else {
-      g = without_padding(grad_out.from(begin), mask, rows, d, scratch.grad_row.data);
+      lower(shape, to.largest, from);
     }
-    gemm_tn(f, d, rows, {tile.e, f}, g, scratch.grad_s, {.old = 1});
-    add_column_sums(g, rows, d, row_sum);
-    gemm(rows, f, d, g, scratch.s, scratch.grad_e);
-    features_backward(shape, tile,
-                      {.grad = scratch.grad_e.data, .weights = grad_denominators, .row = z},
-                      scratch.largest, grad_q.from(begin));
   }
-  for (int64_t i = 0; i < d; ++i) row_sum[i] *= shape.offset;
-  add_and_scale(scratch.grad_s, f, d, row_sum, shape.share);
-  for (int64_t i = 0; i < f; ++i) scratch.grad_z[i] += shape.offset * denominator_sum;
+  add_numbers(from.sums, shape.sums(), to.sums);
 }
 
-// Given these, writes the gradients of k and v.
-void keys_backward(const HeadPass& pass, const FeatureBackwardScratch& scratch,
-                   const FeatureState& state, Matrix grad_k, Matrix grad_v) {
+// S of all keys.
+void sum_all_keys(const HeadPass& pass, const FeatureState& state, const FeatureScratch& scratch,
+                  const Team& team) {
   const FeatureShape& shape = pass.shape;
   const int64_t f = shape.width, d = shape.depth;
-  float* const row_sum = pass.zero_row();
-  add_column_sums(scratch.grad_s, f, d, row_sum);
-  for (int64_t i = 0; i < d; ++i) row_sum[i] *= shape.offset;
-  const Matrix grad_s_transposed = scratch.s;
-  transpose(scratch.grad_s, f, d, grad_s_transposed);
-  float grad_largest = 0;
-  for (int64_t begin = 0; begin < pass.keys; begin += kTile) {
-    const int64_t rows = std::min(kTile, pass.keys - begin);
-    const FeatureTile tile = pass.tile(pass.in.k, begin, rows);
-    project(shape, scratch.w, tile);
-    key_features(shape, tile, pass.seen(begin), *state.largest);
-    gemm(rows, f, d, pass.values(begin, rows), grad_s_transposed, scratch.grad_e);
-    gemm(rows, d, f, {tile.e, f}, scratch.grad_s, grad_v.from(begin));
-    add_and_scale(grad_v.from(begin), rows, d, row_sum, 1);
-    grad_largest -= features_backward(
-        shape, tile, {.grad = scratch.grad_e.data, .weights = nullptr, .row = scratch.grad_z},
-        nullptr, grad_k.from(begin));
-  }
-  if (shape.map == FeatureMap::softmax && pass.keys > 0) {
-    const float* w = shape.projection + state.where[1] * d;
-    float* to = grad_k[state.where[0]];
-    for (int64_t i = 0; i < d; ++i) to[i] += grad_largest * w[i];
-  }
+  team.for_each(team.parts(), [&](int64_t part, Arena& arena) {
+    KeySums& of_part = scratch.keys[part];
+    of_part.sums = part == 0 ? state.sums : scratch.sums + (part - 1) * shape.sums();
+    of_part.values = scratch.values[part];
+    sum_keys(pass, team.range(part, pass.keys, kTile), of_part, FeaturePartScratch(shape, arena));
+  });
+  KeySums& all = scratch.keys[0];
+  for (int64_t part = 1; part < team.parts(); ++part) join_keys(shape, scratch.keys[part], all);
+  *state.largest = all.largest;
+  state.where[0] = all.row;
+  state.where[1] = all.feature;
+  for (int64_t i = 0; i < d; ++i) all.values[i] *= shape.offset;
+  add_and_scale({state.sums, d}, f, d, all.values, shape.share);
+  float* const z = state.sums + f * d;
+  for (int64_t i = 0; i < f; ++i) z[i] += shape.offset * static_cast<float>(all.count);
 }
 
 }  // namespace
 
 void feature_forward(const FeatureShape& shape, const FeatureInputs& in, Matrix out,
-                     const FeatureState& state, Arena& arena) {
+                     const FeatureState& state, Arena& arena, const Team& team) {
   const Arena::Frame frame(arena);
-  const FeatureScratch scratch(shape, arena);
-  const HeadPass pass(shape, in, scratch);
-  sum_keys(pass, state);
+  const FeatureScratch scratch(shape, team.parts(), arena);
+  const HeadPass pass(shape, in, scratch.w);
+  sum_all_keys(pass, state, scratch, team);
   const int64_t f = shape.width, d = shape.depth;
   const ConstMatrix s{state.sums, d};
   const float* const z = state.sums + f * d;
-  float* const s_sum = pass.zero_row();
-  add_column_sums(s, f, d, s_sum);
-  for (int64_t i = 0; i < d; ++i) s_sum[i] *= shape.offset;
-  float z_sum = 0;
-  for (int64_t i = 0; i < f; ++i) z_sum += shape.offset * z[i];
-  for (int64_t begin = 0; begin < pass.extent.length; begin += kTile) {
-    const int64_t rows = std::min(kTile, pass.extent.length - begin);
-    const FeatureTile tile = pass.tile(in.q, begin, rows);
-    project(shape, pass.scratch.w, tile);
-    query_features(shape, tile, nullptr);
-    gemm(rows, d, f, {tile.e, f}, s, out.from(begin));
-    if (shape.normalise) {
-      divide(tile.e, f, z, z_sum, shape.denominator_min, s_sum, out.from(begin), rows, d,
-             state.denominators + begin);
-    } else {
-      add_and_scale(out.from(begin), rows, d, s_sum, 1);
+  const float* const s_sum = column_sums(s, f, d, shape.offset, scratch.row);
+  const float z_sum = sum_of(z, f, shape.offset);
+  team.for_each(team.parts(), [&](int64_t part, Arena& of_part) {
+    const FeaturePartScratch own(shape, of_part);
+    const PositionRange range = team.range(part, pass.extent.length, kTile);
+    for (int64_t begin = range.begin; begin < range.end; begin += kTile) {
+      const int64_t rows = std::min(kTile, range.end - begin);
+      const FeatureTile tile = pass.tile(in.q, begin, rows, own);
+      project(shape, pass.w, tile);
+      query_features(shape, tile, nullptr);
+      gemm(rows, d, f, {tile.e, f}, s, out.from(begin));
+      if (shape.normalise) {
+        divide(tile.e, f, z, z_sum, shape.denominator_min, s_sum, out.from(begin), rows, d,
+               state.denominators + begin);
+      } else {
+        add_and_scale(out.from(begin), rows, d, s_sum, 1);
+      }
     }
-  }
+  });
   zero_padding(out, in.mask, pass.extent, shape.length, d);
-}
-
-void feature_backward(const FeatureShape& shape, const FeatureInputs& in, ConstMatrix out,
-                      const FeatureState& state, ConstMatrix grad_out, const FeatureGradients& grad,
-                      Arena& arena) {
-  const Arena::Frame frame(arena);
-  const FeatureBackwardScratch scratch(shape, arena);
-  const HeadPass pass(shape, in, scratch);
-  queries_backward(pass, scratch, out, state, grad_out, grad.q);
-  keys_backward(pass, scratch, state, grad.k, grad.v);
-  for (const Matrix& of : {grad.q, grad.k, grad.v})
-    zero_padding(of, in.mask, pass.extent, shape.length, shape.depth);
 }
 
 }  // namespace lra::ops::cpu::LRA_ISA

@@ -1,13 +1,14 @@
 // Attention whose kernel is a product of features, of one head of one sample, forward and backward,
-// a tile of positions at a time: S = Σ_j φ(k_j) [v_j 1] over the tokens, and each query's result is
-// φ(q) S, its first part divided by its last number. No features of all positions are stored; the
-// backward pass computes them anew.
+// a tile of positions at a time, ranges of them by a team: S = Σ_j φ(k_j) [v_j 1] over the tokens,
+// and each query's result is φ(q) S, its first part divided by its last number. No features of all
+// positions are stored; the backward pass computes them anew.
 #pragma once
 
 #include <cstdint>
 
 #include "attention_variants/ops/cpu/kernels/rows/arena.h"
 #include "attention_variants/ops/cpu/kernels/rows/matrix.h"
+#include "attention_variants/ops/cpu/kernels/rows/team.h"
 #include "attention_variants/ops/cpu/kernels/rows/transpose.h"
 #include "attention_variants/ops/types.h"
 
@@ -50,51 +51,87 @@ struct FeatureGradients {
 /// Positions a tile: with 256 features 128 KiB.
 inline constexpr int64_t kFeatureTile = 128;
 
-/// Features and rows of a tile; Wᵀ; a row of sums.
+/// What the keys of a range add up to.
+struct KeySums {
+  float *sums, *values;         // as FeatureState::sums; [d] of the values
+  float largest;                // as FeatureState's
+  int64_t row, feature, count;  // of the largest; keys
+};
+
+/// What queries add up to in a range, backward.
+struct QuerySums {
+  float *s, *z, *rows;  // [f,d] and [f], the gradients of S and of its last column; [d] of results
+  float denominators;   // of the denominators
+};
+
+/// Wᵀ; a row of sums; what ranges of keys add up to, the first in FeatureState.
 struct FeatureScratch {
-  LRA_INLINE FeatureScratch(const FeatureShape& shape, Arena& arena)
-      : e(arena.take(kFeatureTile * shape.width)),
-        x(arena.take(kFeatureTile * shape.depth)),
-        v(arena.take(kFeatureTile * shape.depth)),
-        w(transposed(shape, arena)),
-        row(arena.take(shape.depth)) {}
+  LRA_INLINE FeatureScratch(const FeatureShape& shape, int64_t parts, Arena& arena)
+      : w(transposed(shape, arena)),
+        row(arena.take(shape.depth)),
+        sums(arena.take((parts - 1) * shape.sums())),
+        values(arena.matrix(parts, shape.depth)),
+        keys(arena.take<KeySums>(parts)) {}
   LRA_INLINE static Matrix transposed(const FeatureShape& shape, Arena& arena) {
     const int64_t stride = transposed_stride(shape.width);
     return {arena.take(shape.depth * stride), stride};
   }
+  Matrix w;     // [d,f]
+  float* row;   // [d]
+  float* sums;  // of the parts behind the first
+  Matrix values;
+  KeySums* keys;
+};
+
+/// Of one range: features and rows of a tile.
+struct FeaturePartScratch {
+  LRA_INLINE FeaturePartScratch(const FeatureShape& shape, Arena& arena)
+      : e(arena.take(kFeatureTile * shape.width)),
+        x(arena.take(kFeatureTile * shape.depth)),
+        v(arena.take(kFeatureTile * shape.depth)) {}
   float *e, *x, *v;  // [kFeatureTile,f], [kFeatureTile,d] twice
-  Matrix w;          // [d,f]
-  float* row;        // [d]
 };
 
 /// The same and gradients, backward.
-struct FeatureBackwardScratch : FeatureScratch {
-  LRA_INLINE FeatureBackwardScratch(const FeatureShape& shape, Arena& arena)
-      : FeatureScratch(shape, arena),
-        s(transposed(shape, arena)),
+struct FeatureBackwardScratch {
+  LRA_INLINE FeatureBackwardScratch(const FeatureShape& shape, int64_t parts, Arena& arena)
+      : w(FeatureScratch::transposed(shape, arena)),
+        s(FeatureScratch::transposed(shape, arena)),
+        row(arena.take(shape.depth)),
+        sums(arena.take(parts * (shape.sums() + shape.depth))),
+        queries(arena.take<QuerySums>(parts)),
+        grad_largest(arena.take(parts)) {}
+  Matrix w, s;  // [d,f]
+  float* row;   // [d]
+  float* sums;  // of the parts
+  QuerySums* queries;
+  float* grad_largest;  // [parts]
+};
+
+struct FeatureBackwardPartScratch : FeaturePartScratch {
+  LRA_INLINE FeatureBackwardPartScratch(const FeatureShape& shape, Arena& arena)
+      : FeaturePartScratch(shape, arena),
         grad_e(arena.matrix(kFeatureTile, shape.width)),
         grad_row(arena.matrix(kFeatureTile, shape.depth)),
         grad_denominators(arena.take(kFeatureTile)),
-        largest(arena.take(kFeatureTile)),
-        grad_s(arena.matrix(shape.width, shape.depth)),
-        grad_z(arena.take(shape.width)) {}
-  Matrix s, grad_e, grad_row;          // [d,f], [kFeatureTile,f], [kFeatureTile,d]
+        largest(arena.take(kFeatureTile)) {}
+  Matrix grad_e, grad_row;             // [kFeatureTile,f], [kFeatureTile,d]
   float *grad_denominators, *largest;  // [kFeatureTile]
-  Matrix grad_s;                       // [f,d]
-  float* grad_z;                       // [f]
 };
 
 }  // namespace lra::ops::cpu
 
 namespace lra::ops::LRA_KERNELS {
 
-/// Writes out [N,d], rows of padded positions zero, and `state`.
+/// Writes out [N,d], rows of padded positions zero, and `state`. Takes FeatureScratch of `arena`,
+/// and of the team's FeaturePartScratch.
 void feature_forward(const FeatureShape& shape, const FeatureInputs& inputs, Matrix out,
-                     const FeatureState& state, Arena& arena);
+                     const FeatureState& state, Arena& arena, const Team& team);
 
-/// Writes all gradients, given out and its gradient.
+/// Writes all gradients, given out and its gradient. Takes FeatureBackwardScratch and
+/// FeatureBackwardPartScratch.
 void feature_backward(const FeatureShape& shape, const FeatureInputs& inputs, ConstMatrix out,
                       const FeatureState& state, ConstMatrix grad_out, const FeatureGradients& grad,
-                      Arena& arena);
+                      Arena& arena, const Team& team);
 
 }  // namespace lra::ops::LRA_KERNELS

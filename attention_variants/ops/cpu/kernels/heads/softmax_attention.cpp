@@ -8,23 +8,28 @@
 namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
-// Of `rows` queries from `begin` on and the first `keys` keys.
-SmallAttentionShape tile_shape(const SoftmaxShape& shape, const SoftmaxInputs& in, int64_t keys,
-                               int64_t begin, int64_t rows) {
-  SmallAttentionShape tile{.length = keys,
+// Of `rows` queries from `begin` on and a range of the keys.
+SmallAttentionShape tile_shape(const SoftmaxShape& shape, const SoftmaxInputs& in,
+                               const PositionRange& keys, int64_t begin, int64_t rows) {
+  SmallAttentionShape tile{.length = keys.length(),
                            .few = rows,
                            .depth = shape.depth,
                            .values = shape.values,
                            .scale = shape.scale,
                            .dropout = in.dropout,
                            .bias = in.bias};
-  tile.dropout.first_block += begin / kQueryTile * shape.keys;
-  tile.bias.zero += begin;
+  tile.dropout.first_block += begin / kQueryTile * shape.keys + keys.begin;
+  tile.bias.zero += begin - keys.begin;
   return tile;
 }
 
 TokenSpan extent_or_all(const bool* mask, int64_t length) {
   return mask == nullptr ? TokenSpan{.length = length, .holes = false} : extent_of(mask, length);
+}
+
+bool any_asks(const bool* mask, int64_t begin, int64_t rows) {
+  return mask == nullptr ||
+         std::find(mask + begin, mask + begin + rows, true) != mask + begin + rows;
 }
 
 // Rows [begin, begin + rows) of x, those that `mask` leaves out zero.
@@ -46,44 +51,56 @@ void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& in, int64_t
                      const SoftmaxStats& stats, Arena& arena) {
   const int64_t rows = std::min(kQueryTile, shape.queries - begin);
   const TokenSpan keys = extent_or_all(in.key_mask, shape.keys);
-  if (keys.length == 0 ||
-      (in.query_mask != nullptr &&
-       std::count(in.query_mask + begin, in.query_mask + begin + rows, true) == 0)) {
+  if (keys.length == 0 || !any_asks(in.query_mask, begin, rows)) {
     return zero_rows(out, begin, begin + rows, shape.values);
   }
   const Arena::Frame frame(arena);
-  const SoftmaxScratch scratch(shape, padding_of(keys), Pass::forward, arena);
+  const SoftmaxScratch scratch(shape, padding_of(keys), /*parts=*/1, arena);
+  const SoftmaxPartScratch own(shape, Pass::forward, arena);
   const ConstMatrix k = without_padding(in.k, in.key_mask, keys, shape.depth, scratch.k),
                     v = without_padding(in.v, in.key_mask, keys, shape.values, scratch.v),
-                    q = asking(in.q, in.query_mask, begin, rows, shape.depth, scratch.q);
-  attend_small_q(tile_shape(shape, in, keys.length, begin, rows), q, k, v,
+                    q = asking(in.q, in.query_mask, begin, rows, shape.depth, own.q);
+  attend_small_q(tile_shape(shape, in, {0, keys.length}, begin, rows), q, k, v,
                  keys.holes ? in.key_mask : nullptr, out.from(begin), stats.from(begin), arena);
   clear_silent(out, in.query_mask, begin, rows, shape.values);
 }
 
 void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& in, ConstMatrix out,
                       const SoftmaxStats& stats, ConstMatrix grad_out, const SoftmaxGradients& grad,
-                      Arena& arena) {
+                      Arena& arena, const Team& team) {
   const TokenSpan keys = extent_or_all(in.key_mask, shape.keys);
   zero_rows(grad.q, 0, shape.queries, shape.depth);
   zero_rows(grad.k, 0, shape.keys, shape.depth);
   zero_rows(grad.v, 0, shape.keys, shape.values);
   if (keys.length == 0) return;
   const Arena::Frame frame(arena);
-  const SoftmaxScratch scratch(shape, padding_of(keys), Pass::backward, arena);
+  const SoftmaxScratch scratch(shape, padding_of(keys), team.parts(), arena);
   const ConstMatrix k = without_padding(in.k, in.key_mask, keys, shape.depth, scratch.k),
                     v = without_padding(in.v, in.key_mask, keys, shape.values, scratch.v);
-  for (int64_t begin = 0; begin < shape.queries; begin += kQueryTile) {
-    const int64_t rows = std::min(kQueryTile, shape.queries - begin);
-    if (in.query_mask != nullptr &&
-        std::count(in.query_mask + begin, in.query_mask + begin + rows, true) == 0)
-      continue;
-    few_queries_backward(tile_shape(shape, in, keys.length, begin, rows),
-                         asking(in.q, in.query_mask, begin, rows, shape.depth, scratch.q), k, v,
-                         keys.holes ? in.key_mask : nullptr, out.from(begin), stats.from(begin),
-                         asking(grad_out, in.query_mask, begin, rows, shape.values, scratch.grad),
-                         grad.q.from(begin), grad.k, grad.v, Gradient::add, arena);
-  }
+  std::fill(scratch.done, scratch.done + team.parts(), 0);
+  const int64_t granule = keys.length > (team.parts() - 1) * kTile ? kTile : kLeastKeys;
+  // A tile of queries goes through the ranges of keys one after the other, so that whatever the
+  // parts are, all gradients are added up in the same order.
+  team.for_each(team.parts(), [&](int64_t part, Arena& of_part) {
+    const PositionRange range = team.range(part, keys.length, granule);
+    const SoftmaxPartScratch own(shape, Pass::backward, of_part);
+    const bool* const mask = keys.holes ? in.key_mask + range.begin : nullptr;
+    for (int64_t begin = 0; begin < shape.queries; begin += kQueryTile) {
+      const int64_t rows = std::min(kQueryTile, shape.queries - begin),
+                    tile = begin / kQueryTile + 1;
+      if (part > 0) Team::wait(scratch.done + part - 1, tile);
+      if (range.length() > 0 && any_asks(in.query_mask, begin, rows)) {
+        few_queries_backward(tile_shape(shape, in, range, begin, rows),
+                             asking(in.q, in.query_mask, begin, rows, shape.depth, own.q),
+                             k.from(range.begin), v.from(range.begin), mask, out.from(begin),
+                             stats.from(begin),
+                             asking(grad_out, in.query_mask, begin, rows, shape.values, own.grad),
+                             grad.q.from(begin), grad.k.from(range.begin), grad.v.from(range.begin),
+                             Gradient::add, of_part);
+      }
+      Team::advance(scratch.done + part, tile);
+    }
+  });
 }
 
 }  // namespace lra::ops::cpu::LRA_ISA

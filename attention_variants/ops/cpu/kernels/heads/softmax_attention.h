@@ -8,6 +8,7 @@
 #include "attention_variants/ops/cpu/kernels/heads/softmax_tiles.h"
 #include "attention_variants/ops/cpu/kernels/rows/matrix.h"
 #include "attention_variants/ops/cpu/kernels/rows/padding.h"
+#include "attention_variants/ops/cpu/kernels/rows/team.h"
 
 namespace lra::ops::cpu {
 
@@ -31,22 +32,34 @@ struct SoftmaxInputs {
 inline constexpr int64_t kQueryTile = 128;
 static_assert(kQueryTile == kDropoutBlock);
 
+/// Of keys at least, where threads share a head: a range is of whole tiles where there are enough.
+inline constexpr int64_t kLeastKeys = 64;
+
 struct SoftmaxGradients {
   Matrix q, k, v;
 };
 
-/// Keys and values without their padding, where there is some; a tile's queries, and backward the
-/// gradient of its results, without those that do not ask.
+/// Keys and values without their padding, where there is some; backward how many tiles of queries
+/// each range of keys has done.
 struct SoftmaxScratch {
-  LRA_INLINE SoftmaxScratch(const SoftmaxShape& shape, InnerPadding holes, Pass pass, Arena& arena)
+  LRA_INLINE SoftmaxScratch(const SoftmaxShape& shape, InnerPadding holes, int64_t parts,
+                            Arena& arena)
       : k(holes == InnerPadding::yes ? arena.take(shape.keys * shape.depth) : nullptr),
         v(holes == InnerPadding::yes ? arena.take(shape.keys * shape.values) : nullptr),
-        q(arena.take(kQueryTile * shape.depth)),
+        done(arena.take<int64_t>(parts)) {}
+  float *k, *v;
+  int64_t* done;
+};
+
+/// A tile's queries, and backward the gradient of its results, without those that do not ask.
+struct SoftmaxPartScratch {
+  LRA_INLINE SoftmaxPartScratch(const SoftmaxShape& shape, Pass pass, Arena& arena)
+      : q(arena.take(kQueryTile * shape.depth)),
         grad(pass == Pass::backward ? arena.take(kQueryTile * shape.values) : nullptr) {
     const Arena::Frame frame(arena);
     SmallAttentionScratch(shape.queries < kQueryTile ? shape.queries : kQueryTile, pass, arena);
   }
-  float *k, *v, *q, *grad;
+  float *q, *grad;
 };
 
 }  // namespace lra::ops::cpu
@@ -54,12 +67,15 @@ struct SoftmaxScratch {
 namespace lra::ops::LRA_KERNELS {
 
 /// Writes rows [begin, begin + kQueryTile) of out [M,e], and of stats [M], of scores times log2 e.
+/// Takes both scratches.
 void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, int64_t begin,
                      Matrix out, const SoftmaxStats& stats, Arena& arena);
 
-/// Writes all gradients of a head.
+/// Writes all gradients of a head: the same ones whatever the parts are, where each has a tile of
+/// keys. With a bias there is one part. Takes SoftmaxScratch of `arena`, and of the team's
+/// SoftmaxPartScratch.
 void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, ConstMatrix out,
                       const SoftmaxStats& stats, ConstMatrix grad_out, const SoftmaxGradients& grad,
-                      Arena& arena);
+                      Arena& arena, const Team& team);
 
 }  // namespace lra::ops::LRA_KERNELS

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "attention_variants/ops/cpu/kernels/rows/matrix.h"
 
@@ -26,15 +27,9 @@ inline InnerPadding padding_of(const TokenSpan& extent) {
 }
 
 inline TokenSpan extent_of(const bool* mask, int64_t length) {
-  TokenSpan extent;
-  int64_t tokens = 0;
-  for (int64_t i = 0; i < length; ++i) {
-    if (!mask[i]) continue;
-    extent.length = i + 1;
-    ++tokens;
-  }
-  extent.holes = tokens < extent.length;
-  return extent;
+  while (length > 0 && !mask[length - 1]) --length;
+  return {.length = length,
+          .holes = length > 0 && std::memchr(mask, 0, static_cast<size_t>(length)) != nullptr};
 }
 
 // x with its padded rows zero: itself where there are none, else a copy.
