@@ -35,7 +35,8 @@ TEST_P(FewHeads, OfResultAndGradients) {
   const Case& c = GetParam();
   Given given(c);
   const auto plain = given.results(c, Kernels::reference, torch::kFloat),
-             exact = given.results(c, Kernels::reference, torch::kDouble), shared = on(kThreads, given);
+             exact = given.results(c, Kernels::reference, torch::kDouble),
+             shared = on(kThreads, given);
   expect_as_exact(shared, plain, exact, 2e-6);
 }
 
@@ -45,7 +46,8 @@ TEST_P(FewHeads, WithPaddingAllAlongARange) {
   Given given(c);
   given.mask.slice(1, c.length / 4, c.length - c.length / 4).fill_(false);
   const auto plain = given.results(c, Kernels::reference, torch::kFloat),
-             exact = given.results(c, Kernels::reference, torch::kDouble), shared = on(kThreads, given);
+             exact = given.results(c, Kernels::reference, torch::kDouble),
+             shared = on(kThreads, given);
   expect_as_exact(shared, plain, exact, 2e-6);
 }
 

@@ -33,12 +33,13 @@ void by_blas(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix
          &rows, &depth, &scale.product, b.data, &ldb, a.data, &lda, &scale.old, c.data, &ldc);
 }
 
-bool blas_suits_processor() {
+// Whether it is as fast as registers of this code, or not known to be slower.
+bool blas_suits([[maybe_unused]] GemmBackend registers) {
 #if defined(__x86_64__)
-  return MKL_Set_Num_Threads_Local == nullptr || __builtin_cpu_is("intel") != 0;
-#else
-  return true;
+  if (MKL_Set_Num_Threads_Local != nullptr)
+    return registers != GemmBackend::avx512 && __builtin_cpu_is("intel") != 0;
 #endif
+  return true;
 }
 
 // x [rows,columns] rounded to bfloat16, without gaps between the rows.
@@ -162,8 +163,10 @@ std::vector<GemmBackend> product_codes() {
 }
 
 GemmBackend product_code() {
-  static const GemmBackend chosen =
-      blas_suits_processor() ? GemmBackend::blas : product_codes().back();
+  static const GemmBackend chosen = [] {
+    const GemmBackend registers = product_codes().back();
+    return blas_suits(registers) ? GemmBackend::blas : registers;
+  }();
   return chosen;
 }
 

@@ -1,7 +1,7 @@
-// Products of small float32 matrices by sums in registers, where LibTorch's BLAS is slow at them:
-// MKL on processors that are not Intel's. On two cores of an AMD EPYC (Zen 4, AVX-512), tiles of 32
-// to 256 rows by 64: MKL 51 to 126 GFLOP/s, these 147 to 195
-// (`lra_bench --benchmark_filter=^Product`).
+// Products of small float32 matrices by sums in registers, where LibTorch's BLAS is slower at them:
+// MKL, but for AVX2 on processors of Intel's. On two cores of an AMD EPYC (Zen 4, AVX-512), tiles
+// of 32 to 256 rows by 64: MKL 51 to 126 GFLOP/s, these 147 to 195; on one of an Intel Xeon with
+// AVX-512: 88 to 128, and 105 to 144 (`lra_bench --benchmark_filter=^Product`).
 #pragma once
 
 #include <vector>
@@ -23,10 +23,9 @@ const char* name_of(GemmBackend code);
 /// first.
 std::vector<GemmBackend> product_codes();
 
-/// The one that gemm() takes: the last of those where LibTorch's BLAS is MKL and the processor
-/// not Intel's, elsewhere BLAS.
-/// Which it is depends on the processor and on LibTorch alone, so that a resumed run repeats
-/// itself.
+/// The one that gemm() takes: the last of those where LibTorch's BLAS is MKL, unless that is AVX2
+/// and the processor Intel's; elsewhere BLAS. Which it is depends on the processor and on LibTorch
+/// alone, so that a resumed run repeats itself.
 GemmBackend product_code();
 
 /// c = op(a) op(b) as gemm() and its like say, in float32, by one of product_codes(). But for

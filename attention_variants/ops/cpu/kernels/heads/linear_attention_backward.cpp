@@ -111,9 +111,9 @@ float keys_backward(const HeadPass& pass, const PositionRange& range, const Quer
     gemm(rows, f, d, pass.values(begin, rows, own), transposed, own.grad_e);
     gemm(rows, d, f, {tile.e, f}, {of.s, d}, grad_v.from(begin));
     add_and_scale(grad_v.from(begin), rows, d, row_sum, 1);
-    grad_largest -= features_backward(shape, tile,
-                                      {.grad = own.grad_e.data, .weights = nullptr, .row = of.z},
-                                      nullptr, grad_k.from(begin));
+    grad_largest -=
+        features_backward(shape, tile, {.grad = own.grad_e.data, .weights = nullptr, .row = of.z},
+                          nullptr, grad_k.from(begin));
   }
   return grad_largest;
 }

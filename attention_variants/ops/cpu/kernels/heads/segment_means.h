@@ -13,9 +13,7 @@ struct Segments {
   int64_t count, shorter, size;
   LRA_INLINE Segments(int64_t length, int64_t segments)
       : count(segments), shorter(segments - length % segments), size(length / segments) {}
-  LRA_INLINE int64_t begin(int64_t i) const {
-    return i * size + (i > shorter ? i - shorter : 0);
-  }
+  LRA_INLINE int64_t begin(int64_t i) const { return i * size + (i > shorter ? i - shorter : 0); }
 };
 
 }  // namespace lra::ops::cpu
