@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "attention_variants/ops/autograd_state.h"
@@ -15,15 +16,26 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t kPositions = 128;  // a tile: with 256 rows of a table 128 KiB
+constexpr int64_t kPositions = 128;           // a tile: with 256 rows of a table 128 KiB
+constexpr int64_t kStride = kPositions + 16;  // of its copy
+constexpr int64_t kRowsOfPart = 32;           // of a table, at least, where threads share a head
+// Products that make up for the copy of a tile.
+constexpr int64_t kProductsOfCopy = 4;
 
-constexpr int64_t kRowsOfPart = 32;  // of a table, at least, where threads share a head
-
-// Of a tile of a head, without padding.
-struct Copy {
-  Copy(int64_t depth, Arena& arena) : rows(arena.take(kPositions * depth)) {}
-  float* rows;
+// Of a tile of a head, without padding; of a table's columns there, and their gradient. Rows of a
+// table are often some power of two apart, so that a tile of them falls into few sets of a cache.
+struct TileScratch {
+  TileScratch(int64_t rows, int64_t depth, Pass pass, Arena& arena)
+      : x(arena.take(kPositions * depth)),
+        columns{arena.take(rows * kStride), kStride},
+        grad{pass == Pass::backward ? arena.take(rows * kStride) : nullptr, kStride} {}
+  float* x;
+  Matrix columns, grad;
 };
+
+void copy_rows(ConstMatrix from, int64_t rows, int64_t columns, Matrix to) {
+  for (int64_t r = 0; r < rows; ++r) std::copy(from[r], from[r] + columns, to[r]);
+}
 
 // The sizes, and where the tensors lie.
 struct Lengths {
@@ -47,6 +59,12 @@ struct Lengths {
   const bool* tokens(int64_t b, int64_t from) const {
     return mask.const_data_ptr<bool>() + b * length + from;
   }
+  int64_t heads_of_table() const { return table.dim() == 3 ? 1 : heads; }
+  // The sample and number of a head: heads that share a table one after the other.
+  std::pair<int64_t, int64_t> head(int64_t i) const {
+    if (table.dim() == 3) return {i % batch, i / batch};
+    return {i / heads, i % heads};
+  }
   // Element (0, column) of head h's part of `of`, the table or what is like it.
   int64_t table_at(int64_t h, int64_t column) const {
     return (table.dim() == 3 ? h * rows * table.size(-1) : 0) + column;
@@ -68,24 +86,33 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
     const Lengths of(x, table, mask);
     const torch::Tensor out = torch::zeros({of.batch, of.heads, of.rows, of.depth}, x.options());
     // Groups of heads, or of blocks of rows of theirs, each of which goes over the table once.
-    const int64_t blocks = parts_for(of.batch * of.heads, of.rows / kRowsOfPart),
-                  items = of.batch * of.heads * blocks,
-                  groups = std::min(items, 4 * threads_for(items));
-    parallel_for_items(groups, bytes_of<Copy>(of.depth), [&](int64_t first, Arena& arena) {
-      float* const copy = Copy(of.depth, arena).rows;
-      for (int64_t begin = 0; begin < of.length; begin += kPositions) {
-        for (int64_t item = first; item < items; item += groups) {
-          const int64_t head = item / blocks, b = head / of.heads, h = head % of.heads,
-                        count = std::min(kPositions, of.ends[static_cast<size_t>(b)] - begin),
-                        row = of.rows * (item % blocks) / blocks,
-                        end = of.rows * (item % blocks + 1) / blocks;
-          if (count <= 0) continue;
-          gemm(end - row, of.depth, count, of.columns(h, begin).from(row),
-               of.positions(b, h, begin, count, copy), mutable_head_rows(out, b, h).from(row),
-               {.old = 1});
-        }
-      }
-    });
+    const int64_t heads = of.batch * of.heads, blocks = parts_for(heads, of.rows / kRowsOfPart),
+                  items = heads * blocks, groups = std::min(items, 4 * threads_for(items));
+    const bool copies = blocks == 1 && items >= kProductsOfCopy * groups;
+    parallel_for_items(
+        groups, bytes_of<TileScratch>(of.rows, of.depth, Pass::forward),
+        [&](int64_t first, Arena& arena) {
+          const TileScratch own(of.rows, of.depth, Pass::forward, arena);
+          for (int64_t begin = 0; begin < of.length; begin += kPositions) {
+            int64_t copied = -1;  // the head whose columns are
+            for (int64_t item = first; item < items; item += groups) {
+              const auto [b, h] = of.head(item / blocks);
+              const int64_t row = of.rows * (item % blocks) / blocks,
+                            end = of.rows * (item % blocks + 1) / blocks,
+                            count = std::min(kPositions, of.ends[static_cast<size_t>(b)] - begin);
+              if (count <= 0) continue;
+              if (copies && (copied < 0 || of.table_at(h, 0) != of.table_at(copied, 0))) {
+                copy_rows(of.columns(h, begin), of.rows, std::min(kPositions, of.length - begin),
+                          own.columns);
+                copied = h;
+              }
+              gemm(end - row, of.depth, count,
+                   copies ? ConstMatrix(own.columns) : of.columns(h, begin).from(row),
+                   of.positions(b, h, begin, count, own.x), mutable_head_rows(out, b, h).from(row),
+                   {.old = 1});
+            }
+          }
+        });
     context->save_for_backward({x, table, mask});
     return out;
   }
@@ -98,27 +125,46 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
                         grad_table = torch::zeros_like(of.table);
     // A tile of positions is one thread's, so that its part of the table's gradient is.
     const int64_t tiles = (of.length + kPositions - 1) / kPositions;
-    parallel_for_items(tiles, bytes_of<Copy>(of.depth), [&](int64_t tile, Arena& arena) {
-      float* const copy = Copy(of.depth, arena).rows;
-      const int64_t begin = tile * kPositions, most = std::min(kPositions, of.length - begin);
-      for (int64_t b = 0; b < of.batch; ++b) {
-        const int64_t count = std::clamp<int64_t>(of.ends[static_cast<size_t>(b)] - begin, 0, most);
-        for (int64_t h = 0; h < of.heads; ++h) {
-          const Matrix to = mutable_head_rows(grad_x, b, h).from(begin);
-          zero_rows(to, count, most, of.depth);
-          if (count == 0) continue;
-          const ConstMatrix given = head_rows(grad, b, h);
-          gemm_tn(count, of.depth, of.rows, of.columns(h, begin), given, to);
-          for (int64_t t = 0; t < count; ++t) {
-            if (!of.tokens(b, begin)[t]) zero_rows(to, t, t + 1, of.depth);
-          }
-          gemm_nt(of.rows, count, of.depth, given, of.positions(b, h, begin, count, copy),
-                  {grad_table.mutable_data_ptr<float>() + of.table_at(h, begin), of.table.size(-1)},
-                  {.old = 1});
-        }
-      }
-    });
+    parallel_for_items(tiles, bytes_of<TileScratch>(of.rows, of.depth, Pass::backward),
+                       [&](int64_t tile, Arena& arena) {
+                         const TileScratch own(of.rows, of.depth, Pass::backward, arena);
+                         for (int64_t h = 0; h < of.heads; h += of.heads_of_table())
+                           tile_backward(of, tile * kPositions, h, grad, grad_x, grad_table, own);
+                       });
     return {grad_x, grad_table, {}};
+  }
+
+ private:
+  // Of the positions of a tile and the heads from `first` on that share a table.
+  static void tile_backward(const Lengths& of, int64_t begin, int64_t first,
+                            const torch::Tensor& grad, const torch::Tensor& grad_x,
+                            const torch::Tensor& grad_table, const TileScratch& own) {
+    const int64_t most = std::min(kPositions, of.length - begin);
+    const Matrix table_grad{grad_table.mutable_data_ptr<float>() + of.table_at(first, begin),
+                            of.table.size(-1)};
+    const bool copies = of.batch * of.heads_of_table() >= kProductsOfCopy;
+    if (copies) {
+      copy_rows(of.columns(first, begin), of.rows, most, own.columns);
+      zero_rows(own.grad, 0, of.rows, most);
+    }
+    const ConstMatrix columns = copies ? ConstMatrix(own.columns) : of.columns(first, begin);
+    const Matrix columns_grad = copies ? own.grad : table_grad;
+    for (int64_t b = 0; b < of.batch; ++b) {
+      const int64_t count = std::clamp<int64_t>(of.ends[static_cast<size_t>(b)] - begin, 0, most);
+      for (int64_t h = first; h < first + of.heads_of_table(); ++h) {
+        const Matrix to = mutable_head_rows(grad_x, b, h).from(begin);
+        zero_rows(to, count, most, of.depth);
+        if (count == 0) continue;
+        const ConstMatrix given = head_rows(grad, b, h);
+        gemm_tn(count, of.depth, of.rows, columns, given, to);
+        for (int64_t t = 0; t < count; ++t) {
+          if (!of.tokens(b, begin)[t]) zero_rows(to, t, t + 1, of.depth);
+        }
+        gemm_nt(of.rows, count, of.depth, given, of.positions(b, h, begin, count, own.x),
+                columns_grad, {.old = 1});
+      }
+    }
+    if (copies) copy_rows(own.grad, of.rows, most, table_grad);
   }
 };
 
@@ -136,7 +182,8 @@ torch::Tensor run(const ProjectLengthCall& call) {
 int64_t bytes(const ProjectLengthShape& shape) {
   const int64_t items = shape.batch * shape.heads;
   return items * shape.rows * shape.head_dim * shape.element_size +
-         scratch_bytes(items, /*parts=*/1, {.head = bytes_of<Copy>(shape.head_dim)});
+         scratch_bytes(items, /*parts=*/1,
+                       {.head = bytes_of<TileScratch>(shape.rows, shape.head_dim, Pass::forward)});
 }
 
 }  // namespace lra::ops::cpu
