@@ -8,7 +8,8 @@ namespace lra::ops {
 
 struct ProjectLengthShape {
   int64_t batch = 0, heads = 0, length = 0, head_dim = 0;
-  int64_t rows = 0;  // k of the table
+  int64_t rows = 0;    // k of the table
+  int64_t tables = 1;  // H where each head has its own
   int64_t element_size = 4;
   bool float_table = true;
 };
@@ -16,7 +17,7 @@ struct ProjectLengthShape {
 /// Σ_n table[.,n] x[n] of each head of each sample over the positions n where `mask` [B,N] is true:
 /// x [B,H,N,d], table [k,Nmax] or, each head its own, [H,k,Nmax], Nmax at least N -> [B,H,k,d]. The
 /// own kernel takes x where it lies, leaves out what is after a sample's last token, is
-/// differentiable once, and the same for any number of threads.
+/// differentiable once, and the same for any number of threads where products are in registers.
 struct ProjectLengthCall {
   using Result = torch::Tensor;
   using Shape = ProjectLengthShape;
@@ -28,6 +29,7 @@ struct ProjectLengthCall {
             .length = x.size(2),
             .head_dim = x.size(3),
             .rows = table.size(-2),
+            .tables = table.dim() == 3 ? table.size(0) : 1,
             .element_size = x.element_size(),
             .float_table = table.scalar_type() == torch::kFloat};
   }

@@ -143,12 +143,18 @@ class LinformerAttention : public ProjectedAttention {
                   k = options_.projected_length;
     const int64_t projected = rows * k * d * element_size;  // K', as large as V'
     // The second projection beside the first one's result, or the softmax beside both.
-    return std::max(
-        projected + ops::project_length_bytes(context_.kernels,
-                                              {batch, context_.heads, length, d, k, element_size}),
-        2 * projected +
-            ops::softmax_attention_bytes(
-                context_.kernels, {rows, length, k, d, d, element_size, /*key_mask=*/false}));
+    return std::max(projected + ops::project_length_bytes(
+                                    context_.kernels,
+                                    {.batch = batch,
+                                     .heads = context_.heads,
+                                     .length = length,
+                                     .head_dim = d,
+                                     .rows = k,
+                                     .tables = projection_->key.dim() == 3 ? context_.heads : 1,
+                                     .element_size = element_size}),
+                    2 * projected + ops::softmax_attention_bytes(
+                                        context_.kernels,
+                                        {rows, length, k, d, d, element_size, /*key_mask=*/false}));
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {

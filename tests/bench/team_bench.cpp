@@ -1,7 +1,9 @@
 // One head that threads share, on any number of them, simulated: a team whose items run one after
 // the other, each timed alone, and whose loops take as long as items of these times that so many
-// threads take in turn. What threads take from each other (caches, memory, frequency) and what it
-// takes to start them is not in it. `speedup` is over one thread, in the same run.
+// threads take in turn; of softmax, whose items wait for one another, as the longest and the steps
+// that the last waits before it begins. What threads take from each other (caches, memory,
+// frequency) and what it takes to start them is not in it. `speedup` is over one thread, in the
+// same run.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -48,7 +50,7 @@ class SimulatedThreads {
   SimulatedThreads(int64_t threads, int64_t bytes, int64_t steps)
       : threads_(threads), steps_(steps), memory_(bytes) {}
 
-  Team team() const { return Team(threads_, &run_items, this); }
+  Team team(int64_t parts) { return Team(parts, &run_items, this); }
 
   /// Seconds that the call would take.
   double time(const std::function<void()>& call) {
@@ -59,8 +61,8 @@ class SimulatedThreads {
   }
 
  private:
-  static void run_items(const void* of, int64_t count, Team::Call call, const void* body) {
-    auto& self = *static_cast<SimulatedThreads*>(const_cast<void*>(of));
+  static void run_items(void* of, int64_t count, Team::Call call, const void* body) {
+    auto& self = *static_cast<SimulatedThreads*>(of);
     std::vector<double> taken;
     for (int64_t item = 0; item < count; ++item) {
       const auto begin = Clock::now();
@@ -194,14 +196,16 @@ TeamWork softmax_work(int64_t length, int64_t parts, Pass) {
 
 struct TeamOperator {
   const char* name;
+  int64_t tile;  // positions of a range, at least
   std::vector<Pass> passes;
   TeamWork (*make)(int64_t length, int64_t parts, Pass pass);
 };
 
 void run(benchmark::State& state, const TeamOperator& of, Pass pass) {
   torch::manual_seed(0);
-  const int64_t length = state.range(0), threads = state.range(1);
-  const TeamWork alone = of.make(length, 1, pass), shared = of.make(length, threads, pass);
+  const int64_t length = state.range(0), threads = state.range(1),
+                parts = std::min(threads, tile_count(length, of.tile));
+  const TeamWork alone = of.make(length, 1, pass), shared = of.make(length, parts, pass);
   Memory one(alone.bytes.head + alone.bytes.part), head(shared.bytes.head);
   SimulatedThreads simulated(threads, shared.bytes.part, shared.steps);
   double of_one = 0, of_team = 0;
@@ -215,7 +219,7 @@ void run(benchmark::State& state, const TeamOperator& of, Pass pass) {
       of_one += seconds_since(begin);
       const double taken = simulated.time([&] {
         const Arena::Frame frame(head.arena());
-        shared.pass(head.arena(), simulated.team());
+        shared.pass(head.arena(), simulated.team(parts));
       });
       state.SetIterationTime(taken);
       of_team += taken;
@@ -232,9 +236,9 @@ namespace lra {
 void register_teams() {
   using ops::cpu::Pass, ops::cpu::TeamOperator;
   const std::vector<TeamOperator> operators = {
-      {"nystrom", {Pass::forward, Pass::backward}, ops::cpu::nystrom_work},
-      {"linear", {Pass::forward, Pass::backward}, ops::cpu::linear_work},
-      {"softmax", {Pass::backward}, ops::cpu::softmax_work}};
+      {"nystrom", ops::cpu::kTile, {Pass::forward, Pass::backward}, ops::cpu::nystrom_work},
+      {"linear", ops::cpu::kFeatureTile, {Pass::forward, Pass::backward}, ops::cpu::linear_work},
+      {"softmax", ops::cpu::kLeastKeys, {Pass::backward}, ops::cpu::softmax_work}};
   for (const TeamOperator& of : operators) {
     for (const Pass pass : of.passes) {
       const std::string name = fmt::format("SimulatedTeam/{}/{}", of.name,

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_scratch.h"
@@ -48,8 +49,28 @@ class Arenas {
   std::deque<Arena> arenas_;  // does not move them
 };
 
-// Of a team that has a thread for every part, and one item more than parts.
-int64_t team_threads(int64_t parts) { return threads_for(parts + 1); }
+// Threads of a team: one for each item of its longest loop, where there are so many.
+int64_t team_threads(int64_t parts, const HeadScratch& bytes) {
+  return threads_for(parts + bytes.beside);
+}
+
+// Of a team, each with an arena.
+struct TeamThreads {
+  int64_t count;
+  Arenas arenas;
+
+  TeamThreads(int64_t threads, int64_t bytes) : count(threads), arenas(threads, bytes) {}
+
+  void run(int64_t items, Team::Call call, const void* body) {
+    std::atomic<int64_t> next = 0;
+    parallel_for_dynamic(std::min(items, count), [&](int64_t worker, int64_t) {
+      for (int64_t item = next++; item < items; item = next++) {
+        const Arena::Frame frame(arenas[worker]);
+        call(body, item, arenas[worker]);
+      }
+    });
+  }
+};
 
 }  // namespace
 
@@ -75,15 +96,14 @@ void parallel_for_heads(
     return parallel_for_items(count, bytes.head + bytes.part,
                               [&](int64_t item, Arena& arena) { body(item, arena, Team(arena)); });
   }
-  Arenas of_head(1, bytes.head), of_threads(team_threads(parts), bytes.part);
-  const Team::Run run = [](const void* threads, int64_t items, Team::Call call, const void* data) {
-    Arenas& arenas = *static_cast<Arenas*>(const_cast<void*>(threads));
-    parallel_for_dynamic(items, [&](int64_t item, int64_t thread) {
-      const Arena::Frame frame(arenas[thread]);
-      call(data, item, arenas[thread]);
-    });
-  };
-  const Team team(parts, run, &of_threads);
+  Arenas of_head(1, bytes.head);
+  TeamThreads threads(team_threads(parts, bytes), bytes.part);
+  const Team team(
+      parts,
+      [](void* of, int64_t items, Team::Call call, const void* data) {
+        static_cast<TeamThreads*>(of)->run(items, call, data);
+      },
+      &threads);
   for (int64_t head = 0; head < count; ++head) {
     // For its products: in a loop of one item, as those of a team's items are.
     parallel_for_dynamic(1, [&](int64_t, int64_t) {
@@ -96,7 +116,7 @@ void parallel_for_heads(
 int64_t scratch_bytes(int64_t count, int64_t parts, const HeadScratch& bytes) {
   const int64_t of_products = gemm_scratch_bytes(GemmPrecision::float32);
   if (parts == 1) return threads_for(count) * (bytes.head + bytes.part + of_products);
-  return bytes.head + of_products + team_threads(parts) * (bytes.part + of_products);
+  return bytes.head + of_products + team_threads(parts, bytes) * (bytes.part + of_products);
 }
 
 }  // namespace lra::ops::cpu

@@ -29,10 +29,14 @@ SoftmaxStats softmax_stats(const torch::Tensor& x, int64_t head);
 void parallel_for_items(int64_t count, int64_t bytes,
                         const std::function<void(int64_t item, Arena& arena)>& body);
 
-/// Bytes that one head works in: its own, and those of each range of its positions.
+/// Bytes that one head works in: its own, and those of each item of a loop over ranges of its
+/// positions.
 struct HeadScratch {
   int64_t head = 0, part = 0;
+  int64_t beside = 0;  // items that a loop has beside its ranges, at most
 };
+
+inline int64_t tile_count(int64_t length, int64_t tile) { return (length + tile - 1) / tile; }
 
 /// Into how many ranges each of `heads` heads of so many tiles of positions is cut: 1 unless there
 /// are two threads or more for each head, then one for each thread of LibTorch.

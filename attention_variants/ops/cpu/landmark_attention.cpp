@@ -7,8 +7,6 @@
 namespace lra::ops::cpu {
 namespace {
 
-int64_t tiles_of(const NystromShape& shape) { return (shape.length + kTile - 1) / kTile; }
-
 // Of a forward pass that no backward pass follows.
 struct ForwardAlone {
   ForwardAlone(const NystromShape& shape, InnerPadding holes, int64_t parts, Arena& arena)
@@ -40,17 +38,21 @@ class LandmarkOp : public HeadOp {
       tensors.state = {torch::empty({batch_, heads_, saved_bytes()}, torch::kByte)};
   }
 
-  int64_t parts(Pass pass) const { return parts_for(items(pass), tiles_of(shape_)); }
+  int64_t parts(Pass pass) const {
+    return parts_for(items(pass), tile_count(shape_.length, kTile));
+  }
 
   HeadScratch scratch(Pass pass) const {
     const InnerPadding holes = holes_of(tensors_.in[3]);
     if (pass == Pass::backward) {
       return {.head = bytes_of<NystromBackwardScratch>(shape_, holes, parts(pass)),
-              .part = bytes_of<NystromBackwardPartScratch>(shape_)};
+              .part = bytes_of<NystromBackwardPartScratch>(shape_),
+              .beside = 1};
     }
     return {.head = tensors_.state.empty() ? bytes_of<ForwardAlone>(shape_, holes, parts(pass))
                                            : bytes_of<NystromScratch>(shape_, holes, parts(pass)),
-            .part = bytes_of<NystromPartScratch>(shape_)};
+            .part = bytes_of<NystromPartScratch>(shape_),
+            .beside = 1};
   }
 
   void forward(int64_t item, Arena& arena, const Team& team) const {
@@ -63,7 +65,7 @@ class LandmarkOp : public HeadOp {
                     arena, team);
   }
 
-  // By sample, and then summed: the same for any number of threads.
+  // By sample, and then summed.
   void allocate_gradients(torch::autograd::variable_list& gradients) const {
     gradients[4] = torch::empty({batch_, heads_, shape_.kernel}, tensors_.in[0].options());
   }
@@ -121,11 +123,13 @@ int64_t bytes(const ops::LandmarkShape& given) {
                            .depth = given.head_dim,
                            .iterations = given.options.iterations,
                            .kernel = given.conv_kernel};
-  const int64_t items = given.batch * given.heads, parts = parts_for(items, tiles_of(shape));
+  const int64_t items = given.batch * given.heads,
+                parts = parts_for(items, tile_count(given.length, kTile));
   return items * given.length * given.head_dim * static_cast<int64_t>(sizeof(float)) +
          scratch_bytes(items, parts,
                        {.head = bytes_of<ForwardAlone>(shape, InnerPadding::no, parts),
-                        .part = bytes_of<NystromPartScratch>(shape)});
+                        .part = bytes_of<NystromPartScratch>(shape),
+                        .beside = 1});
 }
 
 }  // namespace lra::ops::cpu

@@ -9,10 +9,6 @@
 namespace lra::ops::cpu {
 namespace {
 
-int64_t tiles_of(const FeatureShape& shape) {
-  return (shape.length + kFeatureTile - 1) / kFeatureTile;
-}
-
 // q, k, v, mask [B,N] and the table; sums [B,H,f(d+1)], largest [B,H], where [B,H,2] int64 and
 // denominators [B,H,N].
 class LinearAttentionOp : public HeadOp {
@@ -33,7 +29,9 @@ class LinearAttentionOp : public HeadOp {
                      torch::empty({batch_, heads_, shape_.length}, q.options())};
   }
 
-  int64_t parts(Pass pass) const { return parts_for(items(pass), tiles_of(shape_)); }
+  int64_t parts(Pass pass) const {
+    return parts_for(items(pass), tile_count(shape_.length, kFeatureTile));
+  }
 
   HeadScratch scratch(Pass pass) const {
     if (pass == Pass::backward) {
@@ -125,7 +123,8 @@ torch::Tensor run(const LinearAttentionCall& call) {
 
 int64_t bytes(const LinearAttentionShape& given) {
   const FeatureShape shape{.length = given.length, .depth = given.head_dim, .width = given.width};
-  const int64_t items = given.batch * given.heads, parts = parts_for(items, tiles_of(shape)),
+  const int64_t items = given.batch * given.heads,
+                parts = parts_for(items, tile_count(given.length, kFeatureTile)),
                 kept = shape.sums() + 1 + given.length;
   return items * (given.length * given.head_dim + kept) * static_cast<int64_t>(sizeof(float)) +
          items * 2 * static_cast<int64_t>(sizeof(int64_t)) +

@@ -19,16 +19,31 @@ using torch::autograd::variable_list;
 constexpr int64_t kPositions = 128;           // a tile: with 256 rows of a table 128 KiB
 constexpr int64_t kStride = kPositions + 16;  // of its copy
 constexpr int64_t kRowsOfPart = 32;           // of a table, at least, where threads share a head
-// Products that make up for the copy of a tile.
-constexpr int64_t kProductsOfCopy = 4;
+constexpr int64_t kProductsOfCopy = 4;        // that make up for the copy of a tile
+
+// How heads are shared out forward.
+struct Shares {
+  int64_t blocks;  // of a table's rows: items of a head
+  int64_t items, groups;
+  bool copies;  // whether a group has enough products with a tile of a table
+
+  Shares(int64_t batch, int64_t heads, int64_t tables, int64_t rows)
+      : blocks(parts_for(batch * heads, rows / kRowsOfPart)),
+        items(batch * heads * blocks),
+        groups(std::min(items, 4 * threads_for(items))),
+        copies(blocks == 1 && batch * heads / tables >= kProductsOfCopy * groups) {}
+};
+
+enum class Copies { no, yes };
 
 // Of a tile of a head, without padding; of a table's columns there, and their gradient. Rows of a
 // table are often some power of two apart, so that a tile of them falls into few sets of a cache.
 struct TileScratch {
-  TileScratch(int64_t rows, int64_t depth, Pass pass, Arena& arena)
+  TileScratch(int64_t rows, int64_t depth, Copies copies, Pass pass, Arena& arena)
       : x(arena.take(kPositions * depth)),
-        columns{arena.take(rows * kStride), kStride},
-        grad{pass == Pass::backward ? arena.take(rows * kStride) : nullptr, kStride} {}
+        columns{arena.take(copies == Copies::yes ? rows * kStride : 0), kStride},
+        grad{arena.take(copies == Copies::yes && pass == Pass::backward ? rows * kStride : 0),
+             kStride} {}
   float* x;
   Matrix columns, grad;
 };
@@ -59,7 +74,7 @@ struct Lengths {
   const bool* tokens(int64_t b, int64_t from) const {
     return mask.const_data_ptr<bool>() + b * length + from;
   }
-  int64_t heads_of_table() const { return table.dim() == 3 ? 1 : heads; }
+  int64_t tables() const { return table.dim() == 3 ? heads : 1; }
   // The sample and number of a head: heads that share a table one after the other.
   std::pair<int64_t, int64_t> head(int64_t i) const {
     if (table.dim() == 3) return {i % batch, i / batch};
@@ -86,33 +101,15 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
     const Lengths of(x, table, mask);
     const torch::Tensor out = torch::zeros({of.batch, of.heads, of.rows, of.depth}, x.options());
     // Groups of heads, or of blocks of rows of theirs, each of which goes over the table once.
-    const int64_t heads = of.batch * of.heads, blocks = parts_for(heads, of.rows / kRowsOfPart),
-                  items = heads * blocks, groups = std::min(items, 4 * threads_for(items));
-    const bool copies = blocks == 1 && items >= kProductsOfCopy * groups;
-    parallel_for_items(
-        groups, bytes_of<TileScratch>(of.rows, of.depth, Pass::forward),
-        [&](int64_t first, Arena& arena) {
-          const TileScratch own(of.rows, of.depth, Pass::forward, arena);
-          for (int64_t begin = 0; begin < of.length; begin += kPositions) {
-            int64_t copied = -1;  // the head whose columns are
-            for (int64_t item = first; item < items; item += groups) {
-              const auto [b, h] = of.head(item / blocks);
-              const int64_t row = of.rows * (item % blocks) / blocks,
-                            end = of.rows * (item % blocks + 1) / blocks,
-                            count = std::min(kPositions, of.ends[static_cast<size_t>(b)] - begin);
-              if (count <= 0) continue;
-              if (copies && (copied < 0 || of.table_at(h, 0) != of.table_at(copied, 0))) {
-                copy_rows(of.columns(h, begin), of.rows, std::min(kPositions, of.length - begin),
-                          own.columns);
-                copied = h;
-              }
-              gemm(end - row, of.depth, count,
-                   copies ? ConstMatrix(own.columns) : of.columns(h, begin).from(row),
-                   of.positions(b, h, begin, count, own.x), mutable_head_rows(out, b, h).from(row),
-                   {.old = 1});
-            }
-          }
-        });
+    const Shares shares(of.batch, of.heads, of.tables(), of.rows);
+    const Copies copies = shares.copies ? Copies::yes : Copies::no;
+    parallel_for_items(shares.groups,
+                       bytes_of<TileScratch>(of.rows, of.depth, copies, Pass::forward),
+                       [&](int64_t group, Arena& arena) {
+                         const TileScratch own(of.rows, of.depth, copies, Pass::forward, arena);
+                         for (int64_t begin = 0; begin < of.length; begin += kPositions)
+                           tile_forward(of, shares, group, begin, out, own);
+                       });
     context->save_for_backward({x, table, mask});
     return out;
   }
@@ -124,34 +121,61 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
     const torch::Tensor grad = gradients[0].contiguous(), grad_x = empty_heads_like(of.x),
                         grad_table = torch::zeros_like(of.table);
     // A tile of positions is one thread's, so that its part of the table's gradient is.
-    const int64_t tiles = (of.length + kPositions - 1) / kPositions;
-    parallel_for_items(tiles, bytes_of<TileScratch>(of.rows, of.depth, Pass::backward),
+    const Copies copies =
+        of.batch * of.heads / of.tables() >= kProductsOfCopy ? Copies::yes : Copies::no;
+    const int64_t heads = of.heads / of.tables();
+    parallel_for_items(tile_count(of.length, kPositions),
+                       bytes_of<TileScratch>(of.rows, of.depth, copies, Pass::backward),
                        [&](int64_t tile, Arena& arena) {
-                         const TileScratch own(of.rows, of.depth, Pass::backward, arena);
-                         for (int64_t h = 0; h < of.heads; h += of.heads_of_table())
-                           tile_backward(of, tile * kPositions, h, grad, grad_x, grad_table, own);
+                         const TileScratch own(of.rows, of.depth, copies, Pass::backward, arena);
+                         for (int64_t h = 0; h < of.heads; h += heads)
+                           tile_backward(of, tile * kPositions, h, copies, grad, grad_x, grad_table,
+                                         own);
                        });
     return {grad_x, grad_table, {}};
   }
 
  private:
+  // Adds the products of a tile of positions to the results of a group.
+  static void tile_forward(const Lengths& of, const Shares& shares, int64_t group, int64_t begin,
+                           const torch::Tensor& out, const TileScratch& own) {
+    int64_t copied = -1;  // the head whose columns are
+    for (int64_t item = group; item < shares.items; item += shares.groups) {
+      const auto [b, h] = of.head(item / shares.blocks);
+      const int64_t block = item % shares.blocks, row = of.rows * block / shares.blocks,
+                    end = of.rows * (block + 1) / shares.blocks,
+                    count = std::min(kPositions, of.ends[static_cast<size_t>(b)] - begin);
+      if (count <= 0) continue;
+      if (shares.copies && (copied < 0 || of.table_at(h, 0) != of.table_at(copied, 0))) {
+        copy_rows(of.columns(h, begin), of.rows, std::min(kPositions, of.length - begin),
+                  own.columns);
+        copied = h;
+      }
+      gemm(end - row, of.depth, count,
+           shares.copies ? ConstMatrix(own.columns) : of.columns(h, begin).from(row),
+           of.positions(b, h, begin, count, own.x), mutable_head_rows(out, b, h).from(row),
+           {.old = 1});
+    }
+  }
+
   // Of the positions of a tile and the heads from `first` on that share a table.
-  static void tile_backward(const Lengths& of, int64_t begin, int64_t first,
+  static void tile_backward(const Lengths& of, int64_t begin, int64_t first, Copies copies,
                             const torch::Tensor& grad, const torch::Tensor& grad_x,
                             const torch::Tensor& grad_table, const TileScratch& own) {
-    const int64_t most = std::min(kPositions, of.length - begin);
+    const int64_t most = std::min(kPositions, of.length - begin),
+                  last = first + of.heads / of.tables();
     const Matrix table_grad{grad_table.mutable_data_ptr<float>() + of.table_at(first, begin),
                             of.table.size(-1)};
-    const bool copies = of.batch * of.heads_of_table() >= kProductsOfCopy;
-    if (copies) {
+    const bool copied = copies == Copies::yes;
+    if (copied) {
       copy_rows(of.columns(first, begin), of.rows, most, own.columns);
       zero_rows(own.grad, 0, of.rows, most);
     }
-    const ConstMatrix columns = copies ? ConstMatrix(own.columns) : of.columns(first, begin);
-    const Matrix columns_grad = copies ? own.grad : table_grad;
+    const ConstMatrix columns = copied ? ConstMatrix(own.columns) : of.columns(first, begin);
+    const Matrix columns_grad = copied ? own.grad : table_grad;
     for (int64_t b = 0; b < of.batch; ++b) {
       const int64_t count = std::clamp<int64_t>(of.ends[static_cast<size_t>(b)] - begin, 0, most);
-      for (int64_t h = first; h < first + of.heads_of_table(); ++h) {
+      for (int64_t h = first; h < last; ++h) {
         const Matrix to = mutable_head_rows(grad_x, b, h).from(begin);
         zero_rows(to, count, most, of.depth);
         if (count == 0) continue;
@@ -164,7 +188,7 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
                 columns_grad, {.old = 1});
       }
     }
-    if (copies) copy_rows(own.grad, of.rows, most, table_grad);
+    if (copied) copy_rows(own.grad, of.rows, most, table_grad);
   }
 };
 
@@ -180,10 +204,12 @@ torch::Tensor run(const ProjectLengthCall& call) {
 }
 
 int64_t bytes(const ProjectLengthShape& shape) {
-  const int64_t items = shape.batch * shape.heads;
-  return items * shape.rows * shape.head_dim * shape.element_size +
-         scratch_bytes(items, /*parts=*/1,
-                       {.head = bytes_of<TileScratch>(shape.rows, shape.head_dim, Pass::forward)});
+  const Shares shares(shape.batch, shape.heads, shape.tables, shape.rows);
+  const Copies copies = shares.copies ? Copies::yes : Copies::no;
+  return shape.batch * shape.heads * shape.rows * shape.head_dim * shape.element_size +
+         scratch_bytes(
+             shares.groups, /*parts=*/1,
+             {.head = bytes_of<TileScratch>(shape.rows, shape.head_dim, copies, Pass::forward)});
 }
 
 }  // namespace lra::ops::cpu

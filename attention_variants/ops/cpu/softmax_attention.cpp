@@ -11,7 +11,7 @@ namespace {
 
 static_assert(kQueryTile == kWeightDropoutTile);
 
-int64_t query_tiles(int64_t queries) { return (queries + kQueryTile - 1) / kQueryTile; }
+int64_t query_tiles(int64_t queries) { return tile_count(queries, kQueryTile); }
 
 // q, k, v, keys [B,N], queries [B,M] and the biases of query minus key [2R-1], each of these
 // without elements where there is none; the softmaxes' statistics [B,H,2,M].
@@ -45,7 +45,7 @@ class SoftmaxOp : public HeadOp {
   int64_t parts(Pass pass) const {
     return pass == Pass::forward || tensors_.in[5].numel() > 0
                ? 1
-               : parts_for(items(pass), (shape_.keys + kLeastKeys - 1) / kLeastKeys);
+               : parts_for(items(pass), tile_count(shape_.keys, kLeastKeys));
   }
 
   HeadScratch scratch(Pass pass) const {
@@ -131,16 +131,24 @@ torch::Tensor run(const SoftmaxAttentionCall& call) {
 int64_t bytes(const SoftmaxAttentionShape& given) {
   const SoftmaxShape shape{
       .queries = given.queries, .keys = given.keys, .depth = given.depth, .values = given.values};
-  const int64_t forward = given.rows * given.queries * (given.values + 2);
-  // Training: the gradients of q, k and v too; the scratch is the output's no more.
-  const int64_t gradients =
-      given.rows *
-      (given.queries * given.depth + given.keys * (given.depth + given.values) + 2 * given.reach);
-  return (forward + (given.options.training ? gradients : 0)) *
-             static_cast<int64_t>(sizeof(float)) +
-         scratch_bytes(given.rows * query_tiles(given.queries), /*parts=*/1,
-                       {.head = bytes_of<SoftmaxScratch>(shape, InnerPadding::no, /*parts=*/1),
-                        .part = bytes_of<SoftmaxPartScratch>(shape, Pass::forward)});
+  const auto scratch = [&](Pass pass, int64_t items, int64_t parts) {
+    return scratch_bytes(items, parts,
+                         {.head = bytes_of<SoftmaxScratch>(shape, InnerPadding::no, parts),
+                          .part = bytes_of<SoftmaxPartScratch>(shape, pass)});
+  };
+  constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
+  const int64_t forward =
+      given.rows * given.queries * (given.values + 2) * kFloat +
+      scratch(Pass::forward, given.rows * query_tiles(given.queries), /*parts=*/1);
+  if (!given.options.training) return forward;
+  // The gradients of q, k and v too; the scratch is no more the forward pass's.
+  const int64_t parts =
+      given.reach > 0 ? 1 : parts_for(given.rows, tile_count(given.keys, kLeastKeys));
+  return given.rows *
+             (given.queries * (given.values + 2 + given.depth) +
+              given.keys * (given.depth + given.values) + 2 * given.reach) *
+             kFloat +
+         scratch(Pass::backward, given.rows, parts);
 }
 
 }  // namespace lra::ops::cpu

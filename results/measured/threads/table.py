@@ -1,25 +1,29 @@
 #!/usr/bin/env python3
-"""The tables of docs/measured.md: one head of one sample on one and two threads (threads-1.jsonl,
-threads-2.jsonl), and shared by more, simulated (simulated.json)."""
+"""The tables of docs/measured.md: one head of one sample on two threads before and after threads share
+a head (before-2.jsonl, threads-2.jsonl), on one (threads-1.jsonl), and on more, simulated."""
 import json
 import pathlib
 
 HERE = pathlib.Path(__file__).parent
 
 
-def milliseconds(threads: int) -> dict[tuple[str, int], float]:
-    """Median of each attention and length."""
-    lines = (HERE / f"threads-{threads}.jsonl").read_text().splitlines()
-    cells = [json.loads(line) for line in lines]
-    return {(c["attention"]["label"], c["length"]): c["time_ms"]["median"] for c in cells}
+def medians(name: str) -> dict[tuple[str, int], tuple[float, str]]:
+    """Milliseconds of each attention and length, and as a word: ~ where the record says noisy."""
+    cells = [json.loads(line) for line in (HERE / name).read_text().splitlines()]
+    found = {}
+    for cell in cells:
+        median = cell["time_ms"]["median"]
+        word = f"{'~' if 'noisy' in cell else ''}{median:.2f}"
+        found[cell["attention"]["label"], cell["length"]] = median, word
+    return found
 
 
-one, two = milliseconds(1), milliseconds(2)
-print("| attention | positions | one thread, ms | two threads, ms | times as fast |")
-print("|---|---:|---:|---:|---:|")
-for (name, positions), alone in sorted(one.items()):
-    shared = two[name, positions]
-    print(f"| {name} | {positions} | {alone:.2f} | {shared:.2f} | {alone / shared:.1f} |")
+before, shared, alone = (medians(f"{name}.jsonl") for name in ("before-2", "threads-2", "threads-1"))
+print("| attention | positions | before, two threads, ms | now, two threads | times as fast | now, one thread |")
+print("|---|---:|---:|---:|---:|---:|")
+for cell in sorted(before):
+    ratio = before[cell][0] / shared[cell][0]
+    print(f"| {cell[0]} | {cell[1]} | {before[cell][1]} | {shared[cell][1]} | {ratio:.1f} | {alone[cell][1]} |")
 print()
 
 RUNS = json.loads((HERE / "simulated.json").read_text())["benchmarks"]

@@ -3,10 +3,14 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <numeric>
+#include <thread>
+#include <vector>
 
 #include "attention_variants/ops/cpu/heads.h"
+#include "attention_variants/ops/cpu/kernels/heads/softmax_attention.h"
 #include "tests/attention_variants/parity.h"
 #include "tests/attention_variants/testing.h"
 
@@ -51,6 +55,18 @@ TEST_P(FewHeads, WithPaddingAllAlongARange) {
   expect_as_exact(shared, plain, exact, 2e-6);
 }
 
+// Products round their operands, but for the iteration of the inverse, on all threads.
+TEST_P(FewHeads, UnderAutocast) {
+  const Case& c = GetParam();
+  Given given(c);
+  at::set_num_threads(kThreads);
+  const auto shared = given.results(c, Kernels::fused, torch::kFloat, ops::Dtype::bfloat16),
+             plain = given.results(c, Kernels::reference, torch::kFloat, ops::Dtype::bfloat16),
+             exact = given.results(c, Kernels::reference, torch::kDouble);
+  for (size_t i = 0; i < exact.size(); ++i)
+    expect_near_in_bfloat16(shared[i], plain[i], exact[i], i);
+}
+
 TEST_P(FewHeads, AreTheSameEveryTime) {
   const Case& c = GetParam();
   Given given(c);
@@ -81,6 +97,48 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"performer", 2, 1, 900, 8, Padding::end},
                     Case{"performer[kernel=relu]", 3, 1, 700, 8, Padding::scattered},
                     Case{"cosformer", 1, 2, 1000, 16, Padding::none}));
+
+// Else the tests above would try what one thread does.
+TEST(FewHeads, AreShared) {
+  const RestoredThreads restored;
+  for (const char* spec : {"nystrom[num_landmarks=16]", "linear", "performer", "standard"}) {
+    const Case c{spec, 1, 1, 1300, 32, Padding::none};
+    Given given(c);
+    at::set_num_threads(1);
+    const auto one = given.results(c, Kernels::fused, torch::kFloat);
+    at::set_num_threads(kThreads);
+    const auto many = given.results(c, Kernels::fused, torch::kFloat);
+    EXPECT_FALSE(torch::equal(one[1], many[1])) << spec;  // the gradient of q
+  }
+}
+
+// Softmaxes of ranges differ by more than a power of two of a float's exponent.
+TEST(FewHeads, TakeHugeLogits) {
+  const RestoredThreads restored;
+  for (const char* spec : {"nystrom[num_landmarks=16]", "standard"}) {
+    const Case c{spec, 1, 1, 1300, 8, Padding::none};
+    Given given(c);
+    given.inputs[0] = given.inputs[0] * 30;
+    given.inputs[1] = given.inputs[1] * 30;
+    const auto plain = given.results(c, Kernels::reference, torch::kFloat),
+               exact = given.results(c, Kernels::reference, torch::kDouble);
+    at::set_num_threads(kThreads);
+    const auto shared = given.results(c, Kernels::fused, torch::kFloat);
+    EXPECT_LT(difference(shared[0], exact[0]), std::max(1e-4, 4 * difference(plain[0], exact[0])))
+        << spec;
+    for (const torch::Tensor& t : shared) EXPECT_TRUE(finite(t)) << spec;
+  }
+}
+
+TEST(FewHeads, MayBeNone) {
+  const RestoredThreads restored;
+  at::set_num_threads(kThreads);
+  for (const char* spec : {"nystrom[num_landmarks=16]", "linear", "linformer", "standard"}) {
+    const Case c{spec, 0, 1, 600, 8, Padding::none};
+    Given given(c);
+    EXPECT_EQ(given.results(c, Kernels::fused, torch::kFloat)[0].numel(), 0) << spec;
+  }
+}
 
 // Tiles of queries go through the keys in the same order whatever the ranges are.
 TEST(FewHeads, OfStandardAreThoseOfOneThreadToTheBit) {
@@ -129,24 +187,79 @@ TEST(Teams, CutPositionsAtTiles) {
   }
 }
 
-// Items of a head have an arena each, which is empty again for the next.
+// Of what a kernel takes: with the red zones of a sanitizer.
+template <int64_t kFloats>
+struct SomeFloats {
+  explicit SomeFloats(ops::cpu::Arena& arena) : at(arena.take(kFloats)) {}
+  float* at;
+};
+
+// Items of a head have an arena each, which is empty again for the next; there may be more of them
+// than parts.
 TEST(Teams, TakeEveryItemOnce) {
   const RestoredThreads restored;
-  at::set_num_threads(3);
+  at::set_num_threads(8);
   std::vector<std::atomic<int>> taken(2 * 9);
   ops::cpu::parallel_for_heads(
-      2, 3, {.head = 64, .part = 128},
+      2, 3,
+      {.head = ops::cpu::bytes_of<SomeFloats<16>>(), .part = ops::cpu::bytes_of<SomeFloats<32>>()},
       [&](int64_t head, ops::cpu::Arena& arena, const ops::cpu::Team& team) {
-        float* const of_head = arena.take(16);
+        float* const of_head = SomeFloats<16>(arena).at;
         std::iota(of_head, of_head + 16, 0.0F);
         team.for_each(9, [&](int64_t item, ops::cpu::Arena& own) {
-          float* const of_item = own.take(32);
+          float* const of_item = SomeFloats<32>(own).at;
           std::fill(of_item, of_item + 32, -1.0F);
           ++taken[static_cast<size_t>(9 * head + item)];
         });
         EXPECT_EQ(std::accumulate(of_head, of_head + 16, 0.0F), 120);
       });
   for (const auto& times : taken) EXPECT_EQ(times, 1);
+}
+
+// With threads of the test's own, which ThreadSanitizer follows, as it does not those of OpenMP.
+TEST(Teams, OfAnyThreadsGiveTheGradientsOfOne) {
+  using namespace ops::cpu;
+  const SoftmaxShape shape{.queries = 700, .keys = 1200, .depth = 8, .values = 8, .scale = 0.35F};
+  torch::manual_seed(1);
+  const torch::Tensor q = torch::randn({1, 1, 700, 8}), k = torch::randn({1, 1, 1200, 8}),
+                      v = torch::randn({1, 1, 1200, 8}), grad = torch::randn({1, 1, 700, 8}),
+                      out = torch::empty_like(q), kept = torch::empty({1, 2, 700});
+  const SoftmaxInputs in{.q = head_rows(q, 0, 0), .k = head_rows(k, 0, 0), .v = head_rows(v, 0, 0)};
+  parallel_for_items(1,
+                     bytes_of<SoftmaxScratch>(shape, InnerPadding::no, 1) +
+                         bytes_of<SoftmaxPartScratch>(shape, Pass::forward),
+                     [&](int64_t, Arena& arena) {
+                       for (int64_t begin = 0; begin < 700; begin += kQueryTile)
+                         softmax_forward(shape, in, begin, mutable_head_rows(out, 0, 0),
+                                         softmax_stats(kept, 0), arena);
+                     });
+  const int64_t part = bytes_of<SoftmaxPartScratch>(shape, Pass::backward);
+  const Team::Run on_threads = [](void* bytes, int64_t items, Team::Call call, const void* body) {
+    std::vector<std::thread> threads;
+    for (int64_t item = 0; item < items; ++item) {
+      threads.emplace_back([=] {
+        parallel_for_items(1, *static_cast<int64_t*>(bytes),
+                           [&](int64_t, Arena& arena) { call(body, item, arena); });
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  };
+  const auto gradients = [&](int64_t parts) {
+    std::vector<torch::Tensor> to = {torch::empty_like(q), torch::empty_like(k),
+                                     torch::empty_like(v)};
+    const auto rows = [&](size_t i) { return mutable_head_rows(to[i], 0, 0); };
+    parallel_for_items(1, bytes_of<SoftmaxScratch>(shape, InnerPadding::no, parts) + part,
+                       [&](int64_t, Arena& arena) {
+                         int64_t bytes = part;
+                         softmax_backward(
+                             shape, in, mutable_head_rows(out, 0, 0), softmax_stats(kept, 0),
+                             head_rows(grad, 0, 0), {.q = rows(0), .k = rows(1), .v = rows(2)},
+                             arena, parts == 1 ? Team(arena) : Team(parts, on_threads, &bytes));
+                       });
+    return to;
+  };
+  const auto one = gradients(1), many = gradients(4);
+  for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(torch::equal(one[i], many[i])) << i;
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Products of small matrices in cache, by the BLAS that LibTorch brings or by code of their own
-// (gemm_f32.h). On one core of an Intel Xeon with AVX-512 they reach what MKL's large products do,
-// 105 to 144 of 155 GFLOP/s (`lra_bench --benchmark_filter=^Product`); so tiles of a few hundred
-// rows lose nothing, and what is done to their elements in between costs no memory traffic.
+// (gemm_f32.h). On one core of an Intel Xeon with AVX-512 they reach 105 to 144 GFLOP/s where MKL's
+// large products reach 155 (`lra_bench --benchmark_filter=^Product`); so tiles of a few hundred
+// rows lose little, and what is done to their elements in between costs no memory traffic.
 #pragma once
 
 #include <cstdint>

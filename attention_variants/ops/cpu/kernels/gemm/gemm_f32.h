@@ -24,8 +24,8 @@ const char* name_of(GemmBackend code);
 std::vector<GemmBackend> product_codes();
 
 /// The one that gemm() takes: the last of those where LibTorch's BLAS is MKL, unless that is AVX2
-/// and the processor Intel's; elsewhere BLAS. Which it is depends on the processor and on LibTorch
-/// alone, so that a resumed run repeats itself.
+/// and the processor Intel's; elsewhere BLAS. Which it is depends on the processor, LRA_CPU_ISA and
+/// LibTorch alone, so that a resumed run repeats itself.
 GemmBackend product_code();
 
 /// c = op(a) op(b) as gemm() and its like say, in float32, by one of product_codes(). But for

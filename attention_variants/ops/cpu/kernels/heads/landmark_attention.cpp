@@ -11,6 +11,7 @@
 #include "attention_variants/ops/cpu/kernels/rows/arena.h"
 #include "attention_variants/ops/cpu/kernels/rows/depthwise_conv.h"
 #include "attention_variants/ops/cpu/kernels/rows/padding.h"
+#include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 #include "attention_variants/ops/cpu/kernels/rows/vector_math.h"
 
 namespace lra::ops::cpu::LRA_ISA {
@@ -50,20 +51,13 @@ struct Tokens {
         v(without_padding(in.v, in.mask, of, shape.depth, scratch.v)) {}
 };
 
-// Adds the parts behind the first, of `size` numbers each, to it.
-void add_parts(float* parts, int64_t count, int64_t size) {
-  for (int64_t part = 1; part < count; ++part) {
-    const float* const from = parts + part * size;
-    for (int64_t i = 0; i < size; ++i) parts[i] += from[i];
-  }
+// Adds the parts behind the first, `stride` apart, to it.
+void add_parts(float* parts, int64_t count, int64_t stride, int64_t size) {
+  for (int64_t part = 1; part < count; ++part) add(parts, parts + part * stride, size, parts);
 }
 
 void clear_rows(const NystromShape& shape, Matrix x) {
   zero_rows(x, 0, shape.landmarks, shape.depth);
-}
-
-bool any_token(const bool* mask, int64_t count) {
-  return mask == nullptr ? count > 0 : std::find(mask, mask + count, true) != mask + count;
 }
 
 // B V of a range of the keys, and its softmaxes; of no token they are those of weights of zero.
@@ -89,7 +83,7 @@ void join_gathered(const NystromShape& shape, const NystromScratch& scratch, int
     float top = std::numeric_limits<float>::lowest(), sum = 0;
     for (int64_t part = 0; part < parts; ++part) top = std::max(top, scratch.b.max[part * m + i]);
     for (int64_t part = 0; part < parts; ++part) {
-      // Of no token: 2^-inf.
+      // Of no token 0: its largest score is the lowest number.
       const float weight =
           std::exp2(scratch.b.max[part * m + i] - top) / scratch.b.inverse_sum[part * m + i];
       const float* const from = scratch.bv[part][i];
@@ -152,8 +146,8 @@ void readout_backward(const NystromShape& shape, const Tokens& in, const Nystrom
                       saved.bias, saved.top + begin, saved.inverse + begin, g.from(begin),
                       grad_q.from(begin), scratch.grad_k[part], scratch.grad_x[part], arena);
   });
-  add_parts(scratch.grad_k.data, team.parts(), m * d);
-  add_parts(scratch.grad_x.data, team.parts(), m * d);
+  add_parts(scratch.grad_k.data, team.parts(), scratch.grad_k.stride, m * d);
+  add_parts(scratch.grad_x.data, team.parts(), scratch.grad_x.stride, m * d);
   const GemmPrecisionScope exact(GemmPrecision::float32);
   gemm_nt(m, m, d, scratch.grad_x[0], saved.bv, scratch.grad_z);
   gemm_tn(m, d, m, scratch.z, scratch.grad_x[0], scratch.x);
@@ -204,8 +198,9 @@ void values_and_inverse_backward(const NystromShape& shape, const NystromInputs&
                      arena);
     softmax_rows_backward(scratch.a.data, scratch.grad_a.data, m, m, tiles(shape, 0).scale);
   });
-  add_parts(scratch.grad_q.data, parts, m * shape.depth);
-  add_parts(scratch.taps.data, parts, shape.kernel * ConvWeightSums::kParts);
+  add_parts(scratch.grad_q.data, parts, scratch.grad_q.stride, m * shape.depth);
+  const int64_t taps = shape.kernel * ConvWeightSums::kParts;
+  add_parts(scratch.taps.data, parts, taps, taps);
   tap_gradients(scratch.taps.data, shape.kernel, grad.conv_weight);
 }
 

@@ -59,9 +59,11 @@ struct NystromSaved {
 /// Sums over the positions, [m,d] each, for every range of them: one set where there is one range.
 struct LandmarkSums {
   LRA_INLINE LandmarkSums(const NystromShape& shape, int64_t parts, Arena& arena)
-      : size(shape.landmarks * shape.depth), depth(shape.depth), data(arena.take(parts * size)) {}
-  LRA_INLINE Matrix operator[](int64_t part) const { return {data + part * size, depth}; }
-  int64_t size, depth;
+      : stride(whole_lines(shape.landmarks * shape.depth)),
+        depth(shape.depth),
+        data(arena.take(parts * stride)) {}
+  LRA_INLINE Matrix operator[](int64_t part) const { return {data + part * stride, depth}; }
+  int64_t stride, depth;
   float* data;
 };
 

@@ -74,7 +74,7 @@ void sum_keys(const HeadPass& pass, const PositionRange& range, KeySums& to,
 
 // To those of earlier keys.
 void join_keys(const FeatureShape& shape, KeySums& from, KeySums& to) {
-  add_numbers(from.values, shape.depth, to.values);
+  add(to.values, from.values, shape.depth, to.values);
   to.count += from.count;
   if (shape.map == FeatureMap::softmax) {
     if (from.largest == -std::numeric_limits<float>::infinity()) return;  // none was seen
@@ -86,7 +86,7 @@ void join_keys(const FeatureShape& shape, KeySums& from, KeySums& to) {
       lower(shape, to.largest, from);
     }
   }
-  add_numbers(from.sums, shape.sums(), to.sums);
+  add(to.sums, from.sums, shape.sums(), to.sums);
 }
 
 // S of all keys.
@@ -96,7 +96,7 @@ void sum_all_keys(const HeadPass& pass, const FeatureState& state, const Feature
   const int64_t f = shape.width, d = shape.depth;
   team.for_each(team.parts(), [&](int64_t part, Arena& arena) {
     KeySums& of_part = scratch.keys[part];
-    of_part.sums = part == 0 ? state.sums : scratch.sums + (part - 1) * shape.sums();
+    of_part.sums = part == 0 ? state.sums : scratch.sums + (part - 1) * whole_lines(shape.sums());
     of_part.values = scratch.values[part];
     sum_keys(pass, team.range(part, pass.keys, kTile), of_part, FeaturePartScratch(shape, arena));
   });

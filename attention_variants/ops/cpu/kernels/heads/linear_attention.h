@@ -69,7 +69,7 @@ struct FeatureScratch {
   LRA_INLINE FeatureScratch(const FeatureShape& shape, int64_t parts, Arena& arena)
       : w(transposed(shape, arena)),
         row(arena.take(shape.depth)),
-        sums(arena.take((parts - 1) * shape.sums())),
+        sums(arena.take((parts - 1) * whole_lines(shape.sums()))),
         values(arena.matrix(parts, shape.depth)),
         keys(arena.take<KeySums>(parts)) {}
   LRA_INLINE static Matrix transposed(const FeatureShape& shape, Arena& arena) {
@@ -98,7 +98,7 @@ struct FeatureBackwardScratch {
       : w(FeatureScratch::transposed(shape, arena)),
         s(FeatureScratch::transposed(shape, arena)),
         row(arena.take(shape.depth)),
-        sums(arena.take(parts * (shape.sums() + shape.depth))),
+        sums(arena.take(parts * whole_lines(shape.sums() + shape.depth))),
         queries(arena.take<QuerySums>(parts)),
         grad_largest(arena.take(parts)) {}
   Matrix w, s;  // [d,f]

@@ -32,9 +32,9 @@ void divide_backward(ConstMatrix out, ConstMatrix grad, const float* denominator
 }
 
 // Writes the gradient of q in a range, and adds up those of S and of its last column.
-void queries_backward(const HeadPass& pass, const PositionRange& range, Matrix s, ConstMatrix out,
-                      const FeatureState& state, ConstMatrix grad_out, Matrix grad_q, QuerySums& to,
-                      const FeatureBackwardPartScratch& own) {
+void queries_backward(const HeadPass& pass, const PositionRange& range, ConstMatrix s,
+                      ConstMatrix out, const FeatureState& state, ConstMatrix grad_out,
+                      Matrix grad_q, QuerySums& to, const FeatureBackwardPartScratch& own) {
   const FeatureShape& shape = pass.shape;
   const int64_t f = shape.width, d = shape.depth;
   const float* const z = state.sums + f * d;
@@ -42,7 +42,7 @@ void queries_backward(const HeadPass& pass, const PositionRange& range, Matrix s
   std::fill(to.s, to.s + f * d, 0.0F);
   std::fill(to.z, to.z + f, 0.0F);
   std::fill(to.rows, to.rows + d, 0.0F);
-  to.denominators = 0;
+  float denominators = 0;
   // The denominator is a constant where there is none.
   std::fill(grad_denominators, grad_denominators + kTile, 0.0F);
   for (int64_t begin = range.begin; begin < range.end; begin += kTile) {
@@ -56,7 +56,7 @@ void queries_backward(const HeadPass& pass, const PositionRange& range, Matrix s
       divide_backward(out.from(begin), grad_out.from(begin), state.denominators + begin,
                       shape.denominator_min, mask, rows, d, own.grad_row.data, grad_denominators);
       add_column_sums({tile.e, f}, rows, f, to.z, grad_denominators);
-      for (int64_t r = 0; r < rows; ++r) to.denominators += grad_denominators[r];
+      for (int64_t r = 0; r < rows; ++r) denominators += grad_denominators[r];
     } else {
       g = without_padding(grad_out.from(begin), mask, rows, d, own.grad_row.data);
     }
@@ -67,6 +67,7 @@ void queries_backward(const HeadPass& pass, const PositionRange& range, Matrix s
                       {.grad = own.grad_e.data, .weights = grad_denominators, .row = z},
                       own.largest, grad_q.from(begin));
   }
+  to.denominators = denominators;
 }
 
 // The same of all queries; returns the gradients of S and of its last column.
@@ -74,10 +75,11 @@ const QuerySums& all_queries_backward(const HeadPass& pass, const FeatureBackwar
                                       ConstMatrix out, const FeatureState& state,
                                       ConstMatrix grad_out, Matrix grad_q, const Team& team) {
   const FeatureShape& shape = pass.shape;
-  const int64_t f = shape.width, d = shape.depth, size = shape.sums() + d;
+  const int64_t f = shape.width, d = shape.depth, size = shape.sums() + d,
+                stride = whole_lines(size);
   transpose({state.sums, d}, f, d, scratch.s);
   team.for_each(team.parts(), [&](int64_t part, Arena& arena) {
-    float* const sums = scratch.sums + part * size;
+    float* const sums = scratch.sums + part * stride;
     QuerySums& of_part = scratch.queries[part];
     of_part.s = sums;
     of_part.z = sums + f * d;
@@ -87,7 +89,7 @@ const QuerySums& all_queries_backward(const HeadPass& pass, const FeatureBackwar
   });
   QuerySums& all = scratch.queries[0];
   for (int64_t part = 1; part < team.parts(); ++part) {
-    add_numbers(scratch.sums + part * size, size, scratch.sums);
+    add(scratch.sums, scratch.sums + part * stride, size, scratch.sums);
     all.denominators += scratch.queries[part].denominators;
   }
   for (int64_t i = 0; i < d; ++i) all.rows[i] *= shape.offset;
@@ -133,7 +135,9 @@ void all_keys_backward(const HeadPass& pass, const FeatureBackwardScratch& scrat
   if (shape.map != FeatureMap::softmax || pass.keys == 0) return;
   const float grad_largest =
       std::accumulate(scratch.grad_largest, scratch.grad_largest + team.parts(), 0.0F);
-  add_numbers(shape.projection + state.where[1] * d, d, grad_k[state.where[0]], grad_largest);
+  const float* const row = shape.projection + state.where[1] * d;
+  float* const to = grad_k[state.where[0]];
+  for (int64_t i = 0; i < d; ++i) to[i] += grad_largest * row[i];
 }
 
 }  // namespace

@@ -59,8 +59,4 @@ inline float* column_sums(ConstMatrix x, int64_t rows, int64_t width, float fact
   return row;
 }
 
-inline void add_numbers(const float* from, int64_t count, float* to, float factor = 1) {
-  for (int64_t i = 0; i < count; ++i) to[i] += factor * from[i];
-}
-
 }  // namespace lra::ops::LRA_KERNELS

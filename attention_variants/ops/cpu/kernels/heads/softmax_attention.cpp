@@ -1,6 +1,7 @@
 #include "attention_variants/ops/cpu/kernels/heads/softmax_attention.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "attention_variants/ops/cpu/kernels/rows/arena.h"
 #include "attention_variants/ops/cpu/kernels/rows/padding.h"
@@ -27,9 +28,14 @@ TokenSpan extent_or_all(const bool* mask, int64_t length) {
   return mask == nullptr ? TokenSpan{.length = length, .holes = false} : extent_of(mask, length);
 }
 
-bool any_asks(const bool* mask, int64_t begin, int64_t rows) {
-  return mask == nullptr ||
-         std::find(mask + begin, mask + begin + rows, true) != mask + begin + rows;
+// At the end of a range, and where one is left by an exception: nobody waits for it any more.
+struct EndOfRange {
+  int64_t* done;
+  ~EndOfRange() { Team::advance(done, std::numeric_limits<int64_t>::max()); }
+};
+
+const bool* from(const bool* mask, int64_t begin) {
+  return mask == nullptr ? nullptr : mask + begin;
 }
 
 // Rows [begin, begin + rows) of x, those that `mask` leaves out zero.
@@ -51,7 +57,7 @@ void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& in, int64_t
                      const SoftmaxStats& stats, Arena& arena) {
   const int64_t rows = std::min(kQueryTile, shape.queries - begin);
   const TokenSpan keys = extent_or_all(in.key_mask, shape.keys);
-  if (keys.length == 0 || !any_asks(in.query_mask, begin, rows)) {
+  if (keys.length == 0 || !any_token(from(in.query_mask, begin), rows)) {
     return zero_rows(out, begin, begin + rows, shape.values);
   }
   const Arena::Frame frame(arena);
@@ -84,12 +90,13 @@ void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& in, ConstM
   team.for_each(team.parts(), [&](int64_t part, Arena& of_part) {
     const PositionRange range = team.range(part, keys.length, granule);
     const SoftmaxPartScratch own(shape, Pass::backward, of_part);
+    const EndOfRange end{scratch.done + part};
     const bool* const mask = keys.holes ? in.key_mask + range.begin : nullptr;
     for (int64_t begin = 0; begin < shape.queries; begin += kQueryTile) {
       const int64_t rows = std::min(kQueryTile, shape.queries - begin),
                     tile = begin / kQueryTile + 1;
       if (part > 0) Team::wait(scratch.done + part - 1, tile);
-      if (range.length() > 0 && any_asks(in.query_mask, begin, rows)) {
+      if (range.length() > 0 && any_token(from(in.query_mask, begin), rows)) {
         few_queries_backward(tile_shape(shape, in, range, begin, rows),
                              asking(in.q, in.query_mask, begin, rows, shape.depth, own.q),
                              k.from(range.begin), v.from(range.begin), mask, out.from(begin),

@@ -15,6 +15,9 @@
 
 namespace lra::ops::cpu {
 
+/// So many floats, filled up to cache lines: what different threads write should share none.
+LRA_INLINE int64_t whole_lines(int64_t floats) { return (floats + 15) / 16 * 16; }
+
 /// Of an operator: what it takes of an arena differs.
 enum class Pass { forward, backward };
 

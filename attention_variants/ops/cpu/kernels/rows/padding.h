@@ -32,6 +32,12 @@ inline TokenSpan extent_of(const bool* mask, int64_t length) {
           .holes = length > 0 && std::memchr(mask, 0, static_cast<size_t>(length)) != nullptr};
 }
 
+// Whether `mask` [count] has a token; null = all are.
+inline bool any_token(const bool* mask, int64_t count) {
+  if (mask == nullptr || count == 0) return count > 0;
+  return std::memchr(mask, 1, static_cast<size_t>(count)) != nullptr;
+}
+
 // x with its padded rows zero: itself where there are none, else a copy.
 inline ConstMatrix without_padding(ConstMatrix x, const bool* mask, const TokenSpan& extent,
                                    int64_t width, float* copy) {

@@ -21,18 +21,19 @@ struct PositionRange {
 class Team {
  public:
   using Call = void (*)(const void* body, int64_t item, Arena& arena);
-  using Run = void (*)(const void* threads, int64_t count, Call call, const void* body);
+  using Run = void (*)(void* threads, int64_t count, Call call, const void* body);
 
   LRA_INLINE explicit Team(Arena& arena) : arena_(&arena) {}
-  /// run(threads, ..) calls for every item, any two at the same time; an item may wait for one
-  /// before it.
-  LRA_INLINE Team(int64_t parts, Run run, const void* threads)
+  /// run(threads, ..) calls for every item, any two at the same time, in the order of their
+  /// numbers: an item may wait for one before it.
+  LRA_INLINE Team(int64_t parts, Run run, void* threads)
       : parts_(parts), run_(run), threads_(threads) {}
 
   /// Ranges that positions are cut into.
   LRA_INLINE int64_t parts() const { return parts_; }
 
-  /// Range `part` of [0, length), which begins with a tile: empty where there are fewer tiles.
+  /// Range `part` of [0, length), which begins at a tile; some are empty where there are fewer
+  /// tiles than parts.
   LRA_INLINE PositionRange range(int64_t part, int64_t length, int64_t tile) const {
     const int64_t tiles = (length + tile - 1) / tile, end = tiles * (part + 1) / parts_ * tile;
     return {tiles * part / parts_ * tile, end < length ? end : length};
@@ -41,8 +42,11 @@ class Team {
   /// Waits until another item has come so far.
   LRA_INLINE static void wait(const int64_t* done, int64_t count) {
     constexpr int kSpins = 2000;
-    for (int spins = 0; __atomic_load_n(done, __ATOMIC_ACQUIRE) < count; ++spins) {
-      if (spins > kSpins) sched_yield();
+    for (int spins = 0; __atomic_load_n(done, __ATOMIC_ACQUIRE) < count;) {
+      if (spins < kSpins)
+        ++spins;
+      else
+        sched_yield();
     }
   }
   LRA_INLINE static void advance(int64_t* done, int64_t count) {
@@ -71,7 +75,7 @@ class Team {
   int64_t parts_ = 1;
   Arena* arena_ = nullptr;
   Run run_ = nullptr;
-  const void* threads_ = nullptr;
+  void* threads_ = nullptr;
 };
 
 }  // namespace lra::ops::cpu
