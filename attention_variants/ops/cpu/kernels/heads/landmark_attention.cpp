@@ -63,7 +63,7 @@ void clear_rows(const NystromShape& shape, Matrix x) {
 // B V of a range of the keys, and its softmaxes; of no token they are those of weights of zero.
 void gather(const NystromShape& shape, const Tokens& tokens, const NystromSaved& saved,
             const PositionRange& range, Matrix bv, const SoftmaxStats& b, Arena& arena) {
-  const bool* const mask = tokens.mask == nullptr ? nullptr : tokens.mask + range.begin;
+  const bool* const mask = mask_from(tokens.mask, range.begin);
   if (!any_token(mask, range.length())) {
     clear_rows(shape, bv);
     std::fill(b.max, b.max + shape.landmarks, std::numeric_limits<float>::lowest());
@@ -168,9 +168,8 @@ void values_backward(const NystromShape& shape, const NystromInputs& in, const T
   for (int64_t begin = range.begin; begin < range.end; begin += kTile) {
     const int64_t rows = std::min(kTile, range.end - begin);
     few_queries_backward(tiles(shape, rows), saved.q, tokens.k.from(begin), tokens.v.from(begin),
-                         tokens.mask == nullptr ? nullptr : tokens.mask + begin, saved.bv, saved.b,
-                         scratch.x, grad_q, grad.k.from(begin), grad.v.from(begin), Gradient::write,
-                         arena);
+                         mask_from(tokens.mask, begin), saved.bv, saved.b, scratch.x, grad_q,
+                         grad.k.from(begin), grad.v.from(begin), Gradient::write, arena);
     pad_tile(tokens.v, length, begin, rows, d, shape.kernel, KernelOrder::no, own.v_tile);
     pad_tile(g, length, begin, rows, d, shape.kernel, KernelOrder::yes, own.g_tile);
     add_convolution(in.conv_weight, shape.kernel, KernelOrder::yes, own.g_tile, rows, d,

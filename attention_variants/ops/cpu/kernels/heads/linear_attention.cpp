@@ -10,8 +10,6 @@
 namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
-constexpr int64_t kTile = kFeatureTile;
-
 // out [rows,width] = (out + row) / max(e z + share, least), e [rows,features]; the divisor without
 // its bound is kept.
 void divide(const float* e, int64_t features, const float* z, float share, float denominator_min,
@@ -50,8 +48,8 @@ void sum_keys(const HeadPass& pass, const PositionRange& range, KeySums& to,
   std::fill(to.values, to.values + d, 0.0F);
   to.largest = -std::numeric_limits<float>::infinity();
   to.row = to.feature = to.count = 0;
-  for (int64_t begin = range.begin; begin < range.end; begin += kTile) {
-    const int64_t rows = std::min(kTile, range.end - begin);
+  for (int64_t begin = range.begin; begin < range.end; begin += kFeatureTile) {
+    const int64_t rows = std::min(kFeatureTile, range.end - begin);
     const bool* seen = pass.seen(begin);
     const FeatureTile tile = pass.tile(pass.in.k, begin, rows, own);
     const ConstMatrix v = pass.values(begin, rows, own);
@@ -98,7 +96,8 @@ void sum_all_keys(const HeadPass& pass, const FeatureState& state, const Feature
     KeySums& of_part = scratch.keys[part];
     of_part.sums = part == 0 ? state.sums : scratch.sums + (part - 1) * whole_lines(shape.sums());
     of_part.values = scratch.values[part];
-    sum_keys(pass, team.range(part, pass.keys, kTile), of_part, FeaturePartScratch(shape, arena));
+    sum_keys(pass, team.range(part, pass.keys, kFeatureTile), of_part,
+             FeaturePartScratch(shape, arena));
   });
   KeySums& all = scratch.keys[0];
   for (int64_t part = 1; part < team.parts(); ++part) join_keys(shape, scratch.keys[part], all);
@@ -126,9 +125,9 @@ void feature_forward(const FeatureShape& shape, const FeatureInputs& in, Matrix 
   const float z_sum = sum_of(z, f, shape.offset);
   team.for_each(team.parts(), [&](int64_t part, Arena& of_part) {
     const FeaturePartScratch own(shape, of_part);
-    const PositionRange range = team.range(part, pass.extent.length, kTile);
-    for (int64_t begin = range.begin; begin < range.end; begin += kTile) {
-      const int64_t rows = std::min(kTile, range.end - begin);
+    const PositionRange range = team.range(part, pass.extent.length, kFeatureTile);
+    for (int64_t begin = range.begin; begin < range.end; begin += kFeatureTile) {
+      const int64_t rows = std::min(kFeatureTile, range.end - begin);
       const FeatureTile tile = pass.tile(in.q, begin, rows, own);
       project(shape, pass.w, tile);
       query_features(shape, tile, nullptr);

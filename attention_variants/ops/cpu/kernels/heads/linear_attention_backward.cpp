@@ -7,8 +7,6 @@
 namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
-constexpr int64_t kTile = kFeatureTile;
-
 // The gradients of what divide() divides, to [rows,width], and of the divisors; 0 where `mask` is
 // false.
 void divide_backward(ConstMatrix out, ConstMatrix grad, const float* denominators,
@@ -44,9 +42,9 @@ void queries_backward(const HeadPass& pass, const PositionRange& range, ConstMat
   std::fill(to.rows, to.rows + d, 0.0F);
   float denominators = 0;
   // The denominator is a constant where there is none.
-  std::fill(grad_denominators, grad_denominators + kTile, 0.0F);
-  for (int64_t begin = range.begin; begin < range.end; begin += kTile) {
-    const int64_t rows = std::min(kTile, range.end - begin);
+  std::fill(grad_denominators, grad_denominators + kFeatureTile, 0.0F);
+  for (int64_t begin = range.begin; begin < range.end; begin += kFeatureTile) {
+    const int64_t rows = std::min(kFeatureTile, range.end - begin);
     const bool* mask = pass.in.mask + begin;
     const FeatureTile tile = pass.tile(pass.in.q, begin, rows, own);
     project(shape, pass.w, tile);
@@ -84,8 +82,8 @@ const QuerySums& all_queries_backward(const HeadPass& pass, const FeatureBackwar
     of_part.s = sums;
     of_part.z = sums + f * d;
     of_part.rows = of_part.z + f;
-    queries_backward(pass, team.range(part, pass.extent.length, kTile), scratch.s, out, state,
-                     grad_out, grad_q, of_part, FeatureBackwardPartScratch(shape, arena));
+    queries_backward(pass, team.range(part, pass.extent.length, kFeatureTile), scratch.s, out,
+                     state, grad_out, grad_q, of_part, FeatureBackwardPartScratch(shape, arena));
   });
   QuerySums& all = scratch.queries[0];
   for (int64_t part = 1; part < team.parts(); ++part) {
@@ -105,8 +103,8 @@ float keys_backward(const HeadPass& pass, const PositionRange& range, const Quer
   const FeatureShape& shape = pass.shape;
   const int64_t f = shape.width, d = shape.depth;
   float grad_largest = 0;
-  for (int64_t begin = range.begin; begin < range.end; begin += kTile) {
-    const int64_t rows = std::min(kTile, range.end - begin);
+  for (int64_t begin = range.begin; begin < range.end; begin += kFeatureTile) {
+    const int64_t rows = std::min(kFeatureTile, range.end - begin);
     const FeatureTile tile = pass.tile(pass.in.k, begin, rows, own);
     project(shape, pass.w, tile);
     key_features(shape, tile, pass.seen(begin), largest);
@@ -129,7 +127,7 @@ void all_keys_backward(const HeadPass& pass, const FeatureBackwardScratch& scrat
   transpose({of.s, d}, f, d, scratch.s);
   team.for_each(team.parts(), [&](int64_t part, Arena& arena) {
     scratch.grad_largest[part] =
-        keys_backward(pass, team.range(part, pass.keys, kTile), of, scratch.s, row_sum,
+        keys_backward(pass, team.range(part, pass.keys, kFeatureTile), of, scratch.s, row_sum,
                       *state.largest, grad_k, grad_v, FeatureBackwardPartScratch(shape, arena));
   });
   if (shape.map != FeatureMap::softmax || pass.keys == 0) return;

@@ -34,10 +34,6 @@ struct EndOfRange {
   ~EndOfRange() { Team::advance(done, std::numeric_limits<int64_t>::max()); }
 };
 
-const bool* from(const bool* mask, int64_t begin) {
-  return mask == nullptr ? nullptr : mask + begin;
-}
-
 // Rows [begin, begin + rows) of x, those that `mask` leaves out zero.
 ConstMatrix asking(ConstMatrix x, const bool* mask, int64_t begin, int64_t rows, int64_t width,
                    float* copy) {
@@ -57,7 +53,7 @@ void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& in, int64_t
                      const SoftmaxStats& stats, Arena& arena) {
   const int64_t rows = std::min(kQueryTile, shape.queries - begin);
   const TokenSpan keys = extent_or_all(in.key_mask, shape.keys);
-  if (keys.length == 0 || !any_token(from(in.query_mask, begin), rows)) {
+  if (keys.length == 0 || !any_token(mask_from(in.query_mask, begin), rows)) {
     return zero_rows(out, begin, begin + rows, shape.values);
   }
   const Arena::Frame frame(arena);
@@ -96,7 +92,7 @@ void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& in, ConstM
       const int64_t rows = std::min(kQueryTile, shape.queries - begin),
                     tile = begin / kQueryTile + 1;
       if (part > 0) Team::wait(scratch.done + part - 1, tile);
-      if (range.length() > 0 && any_token(from(in.query_mask, begin), rows)) {
+      if (range.length() > 0 && any_token(mask_from(in.query_mask, begin), rows)) {
         few_queries_backward(tile_shape(shape, in, range, begin, rows),
                              asking(in.q, in.query_mask, begin, rows, shape.depth, own.q),
                              k.from(range.begin), v.from(range.begin), mask, out.from(begin),

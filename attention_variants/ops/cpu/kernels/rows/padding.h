@@ -32,6 +32,11 @@ inline TokenSpan extent_of(const bool* mask, int64_t length) {
           .holes = length > 0 && std::memchr(mask, 0, static_cast<size_t>(length)) != nullptr};
 }
 
+// A mask, or none, from a later position on.
+inline const bool* mask_from(const bool* mask, int64_t begin) {
+  return mask == nullptr ? nullptr : mask + begin;
+}
+
 // Whether `mask` [count] has a token; null = all are.
 inline bool any_token(const bool* mask, int64_t count) {
   if (mask == nullptr || count == 0) return count > 0;
