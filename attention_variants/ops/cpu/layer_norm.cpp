@@ -133,15 +133,15 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
   }
 
  private:
-  // Calls body(first row of all, rows, their mask) for the tiles of sample b that hold a token.
+  // Calls body(first row of all, rows, their mask) for the tiles of sample b, up to the last token
+  // of each.
   template <class Body>
   static void for_tiles_with_tokens(const torch::Tensor& mask, int64_t b, const Body& body) {
     const int64_t length = mask.size(1);
     const bool* of = mask.const_data_ptr<bool>() + b * length;
     for (int64_t begin = 0; begin < length; begin += kRowTile) {
-      const int64_t rows = std::min(kRowTile, length - begin);
-      if (std::find(of + begin, of + begin + rows, true) != of + begin + rows)
-        body(b * length + begin, rows, of + begin);
+      const int64_t rows = extent_of(of + begin, std::min(kRowTile, length - begin)).length;
+      if (rows > 0) body(b * length + begin, rows, of + begin);
     }
   }
 };

@@ -21,20 +21,21 @@ constexpr int64_t kStride = kPositions + 16;  // of its copy
 constexpr int64_t kRowsOfPart = 32;           // of a table, at least, where threads share a head
 constexpr int64_t kProductsOfCopy = 4;        // that make up for the copy of a tile
 
+enum class Copies { no, yes };
+
 // How heads are shared out forward.
 struct Shares {
   int64_t blocks;  // of a table's rows: items of a head
   int64_t items, groups;
-  bool copies;  // whether a group has enough products with a tile of a table
+  Copies copies;  // of a tile of a table: where a group has enough products with it
 
   Shares(int64_t batch, int64_t heads, int64_t tables, int64_t rows)
       : blocks(parts_for(batch * heads, rows / kRowsOfPart)),
         items(batch * heads * blocks),
         groups(std::min(items, 4 * threads_for(items))),
-        copies(blocks == 1 && batch * heads / tables >= kProductsOfCopy * groups) {}
+        copies(blocks == 1 && batch * heads / tables >= kProductsOfCopy * groups ? Copies::yes
+                                                                                 : Copies::no) {}
 };
-
-enum class Copies { no, yes };
 
 // Of a tile of a head, without padding; of a table's columns there, and their gradient. Rows of a
 // table are often some power of two apart, so that a tile of them falls into few sets of a cache.
@@ -102,14 +103,13 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
     const torch::Tensor out = torch::zeros({of.batch, of.heads, of.rows, of.depth}, x.options());
     // Groups of heads, or of blocks of rows of theirs, each of which goes over the table once.
     const Shares shares(of.batch, of.heads, of.tables(), of.rows);
-    const Copies copies = shares.copies ? Copies::yes : Copies::no;
-    parallel_for_items(shares.groups,
-                       bytes_of<TileScratch>(of.rows, of.depth, copies, Pass::forward),
-                       [&](int64_t group, Arena& arena) {
-                         const TileScratch own(of.rows, of.depth, copies, Pass::forward, arena);
-                         for (int64_t begin = 0; begin < of.length; begin += kPositions)
-                           tile_forward(of, shares, group, begin, out, own);
-                       });
+    parallel_for_items(
+        shares.groups, bytes_of<TileScratch>(of.rows, of.depth, shares.copies, Pass::forward),
+        [&](int64_t group, Arena& arena) {
+          const TileScratch own(of.rows, of.depth, shares.copies, Pass::forward, arena);
+          for (int64_t begin = 0; begin < of.length; begin += kPositions)
+            tile_forward(of, shares, group, begin, out, own);
+        });
     context->save_for_backward({x, table, mask});
     return out;
   }
@@ -139,6 +139,7 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
   // Adds the products of a tile of positions to the results of a group.
   static void tile_forward(const Lengths& of, const Shares& shares, int64_t group, int64_t begin,
                            const torch::Tensor& out, const TileScratch& own) {
+    const bool copies = shares.copies == Copies::yes;
     int64_t copied = -1;  // the head whose columns are
     for (int64_t item = group; item < shares.items; item += shares.groups) {
       const auto [b, h] = of.head(item / shares.blocks);
@@ -146,13 +147,13 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
                     end = of.rows * (block + 1) / shares.blocks,
                     count = std::min(kPositions, of.ends[static_cast<size_t>(b)] - begin);
       if (count <= 0) continue;
-      if (shares.copies && (copied < 0 || of.table_at(h, 0) != of.table_at(copied, 0))) {
+      if (copies && (copied < 0 || of.table_at(h, 0) != of.table_at(copied, 0))) {
         copy_rows(of.columns(h, begin), of.rows, std::min(kPositions, of.length - begin),
                   own.columns);
         copied = h;
       }
       gemm(end - row, of.depth, count,
-           shares.copies ? ConstMatrix(own.columns) : of.columns(h, begin).from(row),
+           copies ? ConstMatrix(own.columns) : of.columns(h, begin).from(row),
            of.positions(b, h, begin, count, own.x), mutable_head_rows(out, b, h).from(row),
            {.old = 1});
     }
@@ -205,11 +206,10 @@ torch::Tensor run(const ProjectLengthCall& call) {
 
 int64_t bytes(const ProjectLengthShape& shape) {
   const Shares shares(shape.batch, shape.heads, shape.tables, shape.rows);
-  const Copies copies = shares.copies ? Copies::yes : Copies::no;
   return shape.batch * shape.heads * shape.rows * shape.head_dim * shape.element_size +
-         scratch_bytes(
-             shares.groups, /*parts=*/1,
-             {.head = bytes_of<TileScratch>(shape.rows, shape.head_dim, copies, Pass::forward)});
+         scratch_bytes(shares.groups, /*parts=*/1,
+                       {.head = bytes_of<TileScratch>(shape.rows, shape.head_dim, shares.copies,
+                                                      Pass::forward)});
 }
 
 }  // namespace lra::ops::cpu

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "attention_variants/ops/cpu/kernels/rows/padding.h"
 #include "attention_variants/ops/cpu/parallel.h"
 
 namespace lra::ops::cpu {
@@ -20,13 +21,10 @@ void parallel_for_row_tiles(
   const int64_t tiles = tiles_of(rows), workers = row_tile_workers(rows);
   parallel_for_dynamic(workers, [&](int64_t worker, int64_t) {
     for (int64_t tile = tiles * worker / workers; tile < tiles * (worker + 1) / workers; ++tile) {
-      const int64_t begin = tile * kRowTile, count = std::min(kRowTile, rows - begin);
-      if (mask == nullptr ||
-          std::find(mask + begin, mask + begin + count, true) != mask + begin + count) {
-        body(worker, begin, count);
-      } else {
-        blank(begin, count);
-      }
+      const int64_t begin = tile * kRowTile, count = std::min(kRowTile, rows - begin),
+                    used = mask == nullptr ? count : extent_of(mask + begin, count).length;
+      if (used > 0) body(worker, begin, used);
+      if (used < count) blank(begin + used, count - used);
     }
   });
 }

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <functional>
 
 #include "attention_variants/ops/cpu/kernels/rows/arena.h"
+#include "attention_variants/ops/cpu/kernels/rows/padding.h"
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 #include "attention_variants/torch.h"
 
@@ -21,9 +21,9 @@ inline constexpr int64_t kRowTile = 256;
 /// one a tile.
 int64_t row_tile_workers(int64_t rows);
 
-/// Calls body(worker, begin, rows of the tile) for every tile of [0, rows), or blank(begin, rows)
-/// where `mask` [rows] (null: all true) is false throughout. The tiles of a worker run one after
-/// the other on one thread, and are the same for the same number of threads.
+/// For every tile of [0, rows): calls body(worker, begin, rows) of its rows up to the last where
+/// `mask` [rows] (null: all true) is true, and blank(begin, rows) of those behind it. The tiles of
+/// a worker run one after the other on one thread, and are the same for the same number of threads.
 void parallel_for_row_tiles(
     int64_t rows, const bool* mask,
     const std::function<void(int64_t worker, int64_t begin, int64_t rows)>& body,
@@ -31,9 +31,7 @@ void parallel_for_row_tiles(
 
 /// A blank() that writes zeros, to [rows,width].
 inline auto zero_skipped_rows(float* to, int64_t width) {
-  return [=](int64_t begin, int64_t rows) {
-    std::memset(to + begin * width, 0, static_cast<size_t>(rows * width) * sizeof(float));
-  };
+  return [=](int64_t begin, int64_t rows) { blank_rows({to, width}, begin, begin + rows, width); };
 }
 
 /// Of a mask that may be undefined (all true): what autograd can keep, and the mask that it is of.

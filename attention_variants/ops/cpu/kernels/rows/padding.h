@@ -5,6 +5,10 @@
 #include <cstdint>
 #include <cstring>
 
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
+
 #include "attention_variants/ops/cpu/kernels/rows/matrix.h"
 
 namespace lra::ops::cpu {
@@ -69,6 +73,37 @@ inline void zero_rows(Matrix x, int64_t begin, int64_t end, int64_t width) {
   for (int64_t t = begin; t < end; ++t) std::fill(x[t], x[t] + width, 0.0F);
 }
 
+// Zeros, past the caches: to store them there reads what they overwrite, in twice the time.
+inline void stream_zeros(float* to, int64_t count) {
+#ifdef __SSE2__
+  constexpr int64_t kLine = 16;
+  const int64_t past =
+                    static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) / sizeof(float)) % kLine,
+                head = std::min((kLine - past) % kLine, count), lines = (count - head) / kLine;
+  std::fill(to, to + head, 0.0F);
+  to += head;
+  for (int64_t i = 0; i < lines; ++i, to += kLine) {
+    for (int64_t part = 0; part < kLine; part += 4) _mm_stream_ps(to + part, _mm_setzero_ps());
+  }
+  count -= head + lines * kLine;
+#endif
+  std::fill(to, to + count, 0.0F);
+}
+
+// Zeros in rows that are not read soon: those of padding in results.
+inline void blank_rows(Matrix x, int64_t begin, int64_t end, int64_t width) {
+  constexpr int64_t kStreamed = 4096;  // floats, below which the caches hold them
+  if ((end - begin) * width < kStreamed) return zero_rows(x, begin, end, width);
+  if (x.stride == width) {
+    stream_zeros(x[begin], (end - begin) * width);
+  } else {
+    for (int64_t t = begin; t < end; ++t) stream_zeros(x[t], width);
+  }
+#ifdef __SSE2__
+  _mm_sfence();  // before another thread reads them
+#endif
+}
+
 inline void zero_padding(Matrix x, const bool* mask, const TokenSpan& extent, int64_t length,
                          int64_t width) {
   if (extent.holes) {
@@ -76,7 +111,7 @@ inline void zero_padding(Matrix x, const bool* mask, const TokenSpan& extent, in
       if (!mask[t]) std::fill(x[t], x[t] + width, 0.0F);
     }
   }
-  zero_rows(x, extent.length, length, width);
+  blank_rows(x, extent.length, length, width);
 }
 
 }  // namespace lra::ops::LRA_KERNELS
