@@ -1,6 +1,7 @@
 // Which rows of a tile operators over rows compute, and how they write the others.
 #include "attention_variants/ops/cpu/row_tiles.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -57,6 +58,32 @@ TEST(RowTiles, WithoutAMaskAreAllComputed) {
   EXPECT_TRUE(calls.blank.empty());
 }
 
+// The tokens of each worker's tiles, with two threads.
+std::vector<int64_t> tokens_of_workers(const std::vector<uint8_t>& mask) {
+  const RestoredThreads restored;
+  at::set_num_threads(2);
+  std::vector<int64_t> tokens(2, 0);
+  ops::cpu::parallel_for_row_tiles(
+      static_cast<int64_t>(mask.size()), reinterpret_cast<const bool*>(mask.data()),
+      [&](int64_t worker, int64_t, int64_t count) { tokens[static_cast<size_t>(worker)] += count; },
+      [](int64_t, int64_t) {});
+  return tokens;
+}
+
+TEST(RowTiles, AreSharedOutByTheirTokens) {
+  std::vector<uint8_t> mask(static_cast<size_t>(80 * kRowTile), 0);
+  std::fill(mask.begin(), mask.begin() + 20 * kRowTile, 1);
+  // A quarter of the rows; padding is a little work, too.
+  const std::vector<int64_t> tokens = tokens_of_workers(mask);
+  EXPECT_EQ(tokens[0] + tokens[1], 20 * kRowTile);
+  EXPECT_NEAR(static_cast<double>(tokens[0]), 13 * kRowTile, kRowTile);
+
+  std::fill(mask.begin(), mask.end(), 1);
+  EXPECT_EQ(tokens_of_workers(mask), (std::vector<int64_t>{40 * kRowTile, 40 * kRowTile}));
+  std::fill(mask.begin(), mask.end(), 0);
+  EXPECT_EQ(tokens_of_workers(mask), (std::vector<int64_t>{0, 0}));
+}
+
 // Width and stride of rows, and how far their first is from the begin of a cache line.
 class BlankRows : public testing::TestWithParam<std::tuple<int64_t, int64_t, int64_t>> {};
 
@@ -68,8 +95,7 @@ TEST_P(BlankRows, AreZeroAndNoOthers) {
                         kept = all.clone();
     const ops::cpu::Matrix x{all.mutable_data_ptr<float>() + past, stride};
     ops::cpu::blank_rows(x, kBefore, kBefore + rows, width);
-    for (int64_t r = 0; r < rows; ++r)
-      kept.narrow(0, past + (kBefore + r) * stride, width).zero_();
+    for (int64_t r = 0; r < rows; ++r) kept.narrow(0, past + (kBefore + r) * stride, width).zero_();
     EXPECT_TRUE(torch::equal(all, kept)) << rows << " rows";
   }
 }

@@ -31,6 +31,11 @@ inline InnerPadding padding_of(const TokenSpan& extent) {
 }
 
 inline TokenSpan extent_of(const bool* mask, int64_t length) {
+  constexpr int64_t kMany = sizeof(uint64_t);
+  for (uint64_t many = 0; length >= kMany; length -= kMany) {
+    std::memcpy(&many, mask + length - kMany, kMany);
+    if (many != 0) break;
+  }
   while (length > 0 && !mask[length - 1]) --length;
   return {.length = length,
           .holes = length > 0 && std::memchr(mask, 0, static_cast<size_t>(length)) != nullptr};
@@ -43,8 +48,7 @@ inline const bool* mask_from(const bool* mask, int64_t begin) {
 
 // Whether `mask` [count] has a token; null = all are.
 inline bool any_token(const bool* mask, int64_t count) {
-  if (mask == nullptr || count == 0) return count > 0;
-  return std::memchr(mask, 1, static_cast<size_t>(count)) != nullptr;
+  return mask == nullptr ? count > 0 : extent_of(mask, count).length > 0;
 }
 
 // x with its padded rows zero: itself where there are none, else a copy.
