@@ -222,7 +222,8 @@ TEST(NormTest, StandsBeforeOrBehind) {
     const bool pre = norm == NormPlacement::pre;
     EXPECT_EQ(model->named_parameters().contains("final_norm.weight"), pre);
     const auto spread = [&](size_t layer) {
-      return given[layer].var(-1, /*unbiased=*/false).sub(1).abs().max().item<double>();
+      const auto variance = given[layer].var(-1, /*unbiased=*/false);  // [B,N]
+      return variance.masked_select(batch.mask.squeeze(1)).sub(1).abs().max().item<double>();
     };
     EXPECT_EQ(spread(0) < 1e-2, pre) << "a bare embedding goes into the first layer of post";
     EXPECT_LT(spread(1), 1e-2) << to_string(norm);
