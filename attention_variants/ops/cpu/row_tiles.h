@@ -23,7 +23,8 @@ int64_t row_tile_workers(int64_t rows);
 
 /// For every tile of [0, rows): calls body(worker, begin, rows) of its rows up to the last where
 /// `mask` [rows] (null: all true) is true, and blank(begin, rows) of those behind it. The tiles of
-/// a worker run one after the other on one thread, and are the same for the same number of threads.
+/// a worker run one after the other on one thread, are neighbours with about as many tokens as
+/// those of any other, and are the same for the same mask and number of threads.
 void parallel_for_row_tiles(
     int64_t rows, const bool* mask,
     const std::function<void(int64_t worker, int64_t begin, int64_t rows)>& body,
