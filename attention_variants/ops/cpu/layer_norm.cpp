@@ -140,7 +140,7 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
     const int64_t length = mask.size(1);
     const bool* of = mask.const_data_ptr<bool>() + b * length;
     for (int64_t begin = 0; begin < length; begin += kRowTile) {
-      const int64_t rows = extent_of(of + begin, std::min(kRowTile, length - begin)).length;
+      const int64_t rows = used_length(of + begin, std::min(kRowTile, length - begin));
       if (rows > 0) body(b * length + begin, rows, of + begin);
     }
   }

@@ -22,7 +22,7 @@ std::vector<Tile> tiles_under(const bool* mask, int64_t rows) {
     const int64_t count = std::min(kRowTile, rows - begin);
     tiles.push_back({.begin = begin,
                      .rows = count,
-                     .used = mask == nullptr ? count : extent_of(mask + begin, count).length});
+                     .used = mask == nullptr ? count : used_length(mask + begin, count)});
   }
   return tiles;
 }

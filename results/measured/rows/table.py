@@ -1,6 +1,6 @@
 """Times of training steps before and after, from the metrics.jsonl beside this file (a line a step).
 
-Median of the steps 6 to 40 of a run, median and range of three runs: ms, and how much shorter.
+Median of the steps 6 to 40 of a run, median and range of three runs: ms, and their ratio.
 """
 import json
 import statistics

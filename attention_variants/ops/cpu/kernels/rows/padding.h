@@ -30,13 +30,19 @@ inline InnerPadding padding_of(const TokenSpan& extent) {
   return extent.holes ? InnerPadding::yes : InnerPadding::no;
 }
 
-inline TokenSpan extent_of(const bool* mask, int64_t length) {
+// Positions up to the last token.
+inline int64_t used_length(const bool* mask, int64_t length) {
   constexpr int64_t kMany = sizeof(uint64_t);
   for (uint64_t many = 0; length >= kMany; length -= kMany) {
     std::memcpy(&many, mask + length - kMany, kMany);
     if (many != 0) break;
   }
   while (length > 0 && !mask[length - 1]) --length;
+  return length;
+}
+
+inline TokenSpan extent_of(const bool* mask, int64_t length) {
+  length = used_length(mask, length);
   return {.length = length,
           .holes = length > 0 && std::memchr(mask, 0, static_cast<size_t>(length)) != nullptr};
 }
@@ -48,7 +54,7 @@ inline const bool* mask_from(const bool* mask, int64_t begin) {
 
 // Whether `mask` [count] has a token; null = all are.
 inline bool any_token(const bool* mask, int64_t count) {
-  return mask == nullptr ? count > 0 : extent_of(mask, count).length > 0;
+  return mask == nullptr ? count > 0 : used_length(mask, count) > 0;
 }
 
 // x with its padded rows zero: itself where there are none, else a copy.
@@ -77,7 +83,7 @@ inline void zero_rows(Matrix x, int64_t begin, int64_t end, int64_t width) {
   for (int64_t t = begin; t < end; ++t) std::fill(x[t], x[t] + width, 0.0F);
 }
 
-// Zeros, past the caches: to store them there reads what they overwrite, in twice the time.
+// Zeros, past the caches: to store them there would read what they overwrite first.
 inline void stream_zeros(float* to, int64_t count) {
 #ifdef __SSE2__
   constexpr int64_t kLine = 16;
