@@ -122,7 +122,7 @@ def transformers_longformer_alone(cell):
         attention_probs_dropout_prob=0.0), layer_id=0)
 
     def call(x):
-        none = torch.zeros(x.shape[:2])  # no padding, no global token
+        none = torch.zeros(x.shape[:2], device=x.device)  # no padding, no global token
         return layer(x, attention_mask=none, is_index_masked=none.bool(), is_index_global_attn=none.bool(),
                      is_global_attn=False)[0]
 

@@ -9,7 +9,7 @@
 `lra profile` has its own cells measured: inputs made beforehand, threads pinned, the address space limited, warm-up until three calls
 lie within 5 % of each other, samples until the median's bootstrap interval is within 2 % or the time is over. What differs:
 - Memory is the peak of the bytes that LibTorch's profiler reports as allocated and not yet freed during one call, above the start;
-  lra counts at the allocator. Both see tensors alone, and the same ones.
+  lra counts at the allocator. Both see tensors alone, and the same ones. On a GPU both ask LibTorch's allocator.
 - The fixed chain of operations that shows a change of the processor's clock is not run here; a pass is noisy by the time its
   threads had to wait for a processor.
 - A package computes what it computes: the differences in function are named at each peer (peer_layers.py). No mask is given, since several
@@ -111,10 +111,17 @@ def bootstrap_precision(samples):
     return max(high - median, median - low) / median
 
 
-def peak_bytes(call):
+def peak_bytes(call, device):
     """The highest sum of bytes allocated and not freed during one call."""
     import torch
 
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        call()
+        torch.cuda.synchronize(device)
+        return torch.cuda.max_memory_allocated(device) - before
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         call()
     events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
@@ -125,7 +132,7 @@ def peak_bytes(call):
     return peak
 
 
-def prepared_model(cell):
+def prepared_model(cell, device):
     """The released recipe's model, and a forward pass or a training step of it."""
     import released_recipe
     import torch
@@ -135,10 +142,11 @@ def prepared_model(cell):
         raise RuntimeError("the released recipe's model is here for tasks of one sequence alone")
     training = cell["mode"] == "training"
     attention = getattr(released_recipe, MODELS[cell["peer"]][3])
-    module = released_recipe.Model(attention, model["sizes"], cell["length"], model["vocabulary"], model["classes"]).train(training)
-    tokens = torch.randint(1, model["vocabulary"], (cell["batch"], cell["length"]))
-    labels = torch.randint(0, model["classes"], (cell["batch"],))
-    mask = torch.ones(tokens.shape)
+    module = released_recipe.Model(attention, model["sizes"], cell["length"], model["vocabulary"], model["classes"])
+    module.to(device).train(training)
+    tokens = torch.randint(1, model["vocabulary"], (cell["batch"], cell["length"]), device=device)
+    labels = torch.randint(0, model["classes"], (cell["batch"],), device=device)
+    mask = torch.ones(tokens.shape, device=device)
     if not training:
         def infer():
             with torch.no_grad():
@@ -156,13 +164,13 @@ def prepared_model(cell):
     return module, step
 
 
-def prepared(cell):
+def prepared(cell, device):
     """The module of a cell, and a call of it with nothing left to make."""
     import torch
 
     torch.manual_seed(0)
     if cell["scope"] == "model":
-        return prepared_model(cell)
+        return prepared_model(cell, device)
     training, dtype = cell["mode"] == "training", getattr(torch, cell["dtype"])
     _, _, make_layer, make_core = PEERS[cell["peer"]]
     if cell["scope"] == "core":
@@ -172,8 +180,8 @@ def prepared(cell):
         shapes = joined(cell, 1)
     if dtype != torch.float32:
         module.to(dtype)  # of float32 too it would drop the imaginary parts of complex parameters
-    module.train(training)
-    inputs = [torch.randn(shape, dtype=dtype, requires_grad=training) for shape in shapes]
+    module.to(device).train(training)
+    inputs = [torch.randn(shape, dtype=dtype, device=device, requires_grad=training) for shape in shapes]
 
     if not training:
         def infer():
@@ -196,12 +204,20 @@ def prepared(cell):
 
 def measured(request):
     """One pass of a cell: what a line of a profile says of it."""
-    cell, seconds = request["cell"], request["seconds"]
-    module, call = prepared(cell)
+    import torch
+
+    cell, seconds, device = request["cell"], request["seconds"], torch.device(request["device"])
+    module, call = prepared(cell, device)
+
+    def wait():
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
 
     def timed():
+        wait()
         begin = time.perf_counter_ns()
         call()
+        wait()
         return (time.perf_counter_ns() - begin) / 1e6
 
     begin = time.perf_counter()
@@ -230,7 +246,7 @@ def measured(request):
     state = list(module.parameters()) + list(module.buffers())
     # lra recomputes the median and its interval over all passes.
     return {"time_ms": {"median": sorted(samples)[len(samples) // 2], "samples": samples, "passes": [one_pass]},
-            "memory_mib": {"peak": peak_bytes(call) / 2**20, "process_peak": process_peak,
+            "memory_mib": {"peak": peak_bytes(call, device) / 2**20, "process_peak": process_peak,
                            "parameters": sum(t.numel() * t.element_size() for t in state) / 2**20}}
 
 
@@ -242,16 +258,17 @@ def run_child(request):
 
     torch.set_num_threads(request["threads"])
     line = {"schema": "lra.profile/1", "attention": {"name": cell["attention"], "label": cell["attention"], "options": {}},
-            "status": "ok", "reason": "", "device": "cpu",
+            "status": "ok", "reason": "", "device": request["device"],
             "software": {"python": sys.version.split()[0], "torch": torch.__version__, cell["package"].split()[0]: cell["package"].split()[1]}}
     line |= {key: cell[key] for key in ("length", "batch", "heads", "head_dim", "scope", "mode", "dtype")}
-    if request["memory_limit"] > 0:
+    if request["memory_limit"] > 0 and request["device"] == "cpu":
         limit_address_space(request["memory_limit"], request["threads"])
     try:
         line |= measured(request)
     except (RuntimeError, MemoryError) as error:
         text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        oom = isinstance(error, MemoryError) or "can't allocate memory" in text or "bad_alloc" in text
+        oom = isinstance(error, MemoryError) or any(
+            words in text for words in ("can't allocate memory", "bad_alloc", "CUDA out of memory", "CUBLAS_STATUS_ALLOC_FAILED"))
         line |= {"status": "oom" if oom else "crash", "reason": f"out of memory: {text}" if oom else text}
     return line
 

@@ -150,7 +150,7 @@ class Model(nn.Module):
         self.head = nn.Sequential(nn.Linear(width, sizes["classifier"]), nn.ReLU(), nn.Linear(sizes["classifier"], classes))
 
     def forward(self, tokens, mask):
-        x = self.drop(self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1]))[None])
+        x = self.drop(self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))[None])
         for layer in self.layers:
             x = layer(x, mask)
         return self.head((self.norm(x) * mask[:, :, None]).mean(dim=1))
