@@ -115,7 +115,8 @@ class SinkhornAttention : public ProjectedAttention {
           seen.any(-1).logical_not().unsqueeze(-1).unsqueeze(-1);  // [B*H,n,1,1]
       out = own + sorted.masked_fill(nothing, 0);
     }
-    out = out.view({batch, heads, n * options_.block, -1}).narrow(2, 0, length);
+    // Fused kernels of GPUs leave heads and positions in another order.
+    out = out.reshape({batch, heads, n * options_.block, -1}).narrow(2, 0, length);
     return ops::zero_padded_rows(out.to(q_given.scalar_type()), mask);
   }
 
