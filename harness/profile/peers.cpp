@@ -97,8 +97,8 @@ Profile peer_record(const json& answer, Profile expected) {
   }
   const auto kind = [](const std::string& device) { return device.substr(0, device.find(':')); };
   if (kind(said.device) != kind(expected.device)) {
-    throw Error(fmt::format("its answer should be of device {}, not of {}", expected.device,
-                            said.device));
+    throw Error(
+        fmt::format("its answer should be of device {}, not of {}", expected.device, said.device));
   }
   if (said.status == Status::ok && said.time->passes.size() != 1) {
     throw Error(fmt::format("its answer should hold the samples of one pass, not of {}",

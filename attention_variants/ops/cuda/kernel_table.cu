@@ -6,6 +6,7 @@ extern "C" const lra::ops::cuda::KernelTable* lra_cuda_kernels() {
       launch_norm_rows,
       launch_norm_rows_backward,
       launch_norm_mean,
+      launch_column_parts,
       launch_sum_parts,
       launch_cross_entropy,
       launch_landmarks_forward,

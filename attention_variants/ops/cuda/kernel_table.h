@@ -22,6 +22,7 @@ struct KernelTable {
   void (*norm_rows)(const NormRowsParams&, Stream);
   void (*norm_rows_backward)(const NormRowsBackwardParams&, Stream);
   void (*norm_mean)(const NormMeanParams&, Stream);
+  void (*column_parts)(const ColumnPartsParams&, Stream);
   void (*sum_parts)(const SumPartsParams&, Stream);
   void (*cross_entropy)(const CrossEntropyParams&, Stream);
   void (*landmarks_forward)(const LandmarksParams&, Stream);

@@ -65,12 +65,16 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
     const std::vector<int64_t> sizes = gradients.back().sizes().vec();
     gradients.pop_back();
     const torch::Tensor grad = as_rows(join_rows(gradients));
-    const torch::Tensor grad_weight = at::mm(grad.t(), normed), grad_bias = grad.sum(0),
-                        grad_normed = at::mm(grad, weight);
+    const torch::Tensor grad_weight = at::mm(grad.t(), normed), grad_normed = at::mm(grad, weight),
+                        of_bias = column_parts(grad);
     const NormedRowsGrads norm =
         norm_weight.numel() == 0
-            ? NormedRowsGrads{.x = past + grad_normed, .weight = {}, .bias = {}, .others = {}}
-            : norm_rows_backward(rows, norm_weight, moments, mask, grad_normed, past);
+            ? NormedRowsGrads{.x = past + grad_normed,
+                              .weight = {},
+                              .bias = {},
+                              .others = sum_parts(of_bias)}
+            : norm_rows_backward(rows, norm_weight, moments, mask, grad_normed, past, of_bias);
+    const torch::Tensor grad_bias = norm.others.to(grad.scalar_type());
     variable_list result = {norm.x.view(sizes), norm.weight, norm.bias, {}};
     int64_t begin = 0;
     for (const int64_t width : settings.widths) {

@@ -92,6 +92,17 @@ torch::Tensor empty_parts(const torch::Tensor& x, int64_t width) {
   return torch::empty({dropout_rows_parts(x.size(0)), width}, x.options().dtype(torch::kFloat));
 }
 
+torch::Tensor column_parts(const torch::Tensor& x) {
+  torch::Tensor parts = empty_parts(x, x.size(1));
+  start(&KernelTable::column_parts, x,
+        ColumnPartsParams{.storage = storage_of(x),
+                          .x = data_of(x),
+                          .rows = x.size(0),
+                          .columns = static_cast<int>(x.size(1)),
+                          .parts = data_of<float>(parts)});
+  return parts;
+}
+
 torch::Tensor sum_parts(const torch::Tensor& parts) {
   torch::Tensor sum;
   start(&KernelTable::sum_parts, parts,

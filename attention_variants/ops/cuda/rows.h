@@ -46,6 +46,9 @@ struct RowsStep {
 /// Sums over rows of x [rows,..], `width` of them, before sum_parts().
 torch::Tensor empty_parts(const torch::Tensor& x, int64_t width);
 
+/// Those of x [rows,width] itself.
+torch::Tensor column_parts(const torch::Tensor& x);
+
 /// Sums over parts [count,columns] -> [columns], in a fixed order.
 torch::Tensor sum_parts(const torch::Tensor& parts);
 

@@ -174,8 +174,7 @@ TEST_F(PeersTest, WhateverBecomesOfThemTheOthersGoOn) {
       {"kill -SEGV $$\n", "crash", "ended by signal 11"},
       {said("nonsense"), "crash", "a measuring process's answer"},
       {said("{}"), "crash", "its answer is no line of a profile"},
-      {said(elsewhere.dump()), "crash",
-       "its answer should be of device cpu, not of cuda:0"},
+      {said(elsewhere.dump()), "crash", "its answer should be of device cpu, not of cuda:0"},
       {said(R"({"schema": "lra.profile/1", "attention": {"name": "x"}, "length": 1, "batch": 1,)"
             R"( "heads": 1, "head_dim": 1, "scope": "core", "mode": "inference", "dtype": "f",)"
             R"( "device": "cpu", "status": "oom", "reason": "out of memory: 7 bytes"})"),

@@ -53,7 +53,7 @@ __device__ __forceinline__ bool read_positions(const FeatureSumsParams& p, const
 template <int width>
 struct Sums {
   float sum[width / 8][4] = {}, z[2] = {};
-  float rows = 0, weights = 0;  // column sums of y: of column threadIdx.x; of w, in thread 0
+  float rows = 0, weights = 0;  // column sums of y: of column threadIdx.x; of w, in the last thread
   Peak peak[2] = {kNoPeak, kNoPeak};
 };
 
@@ -87,8 +87,8 @@ __device__ __forceinline__ void sum_features(const FeatureSumsParams& p, const F
   const FeatureMap map = p.attention.options.map;
   const int depth = p.attention.depth;
   if (is_projected(map)) {
-    multiply_add<true, Factors::swapped>(warp_rows<width>(tiles.rows),
-                                         transposed<width>(tiles.column_rows), width, e);
+    multiply_add<true, kStepsAhead<width>, Factors::swapped>(
+        warp_rows<width>(tiles.rows), transposed<width>(tiles.column_rows), width, e);
     if (map == FeatureMap::softmax && p.inverses == nullptr)
       shift_keys(tiles, first, e, sums);
     else
@@ -126,9 +126,16 @@ __device__ __forceinline__ void read_shifts(const FeatureSumsParams& p, const Fe
 template <int width>
 __device__ __forceinline__ void add_column_sums(const SumTiles<width>& tiles, Sums<width>& sums) {
   const int c = static_cast<int>(threadIdx.x);
-  for (int j = 0; j < kTileColumns && c < width; ++j)
-    sums.rows += tiles.column_values[j * tile_stride(width) + c];
-  for (int j = 0; j < kTileColumns && c == 0; ++j) sums.weights += tiles.weight[j];
+  if (blockIdx.y != 0) return;
+  if (c < width) {
+#pragma unroll 8
+    for (int j = 0; j < kTileColumns; ++j)
+      sums.rows += tiles.column_values[j * tile_stride(width) + c];
+  }
+  if (c == kTileThreads - 1) {
+#pragma unroll 8
+    for (int j = 0; j < kTileColumns; ++j) sums.weights += tiles.weight[j];
+  }
 }
 
 // Writes what the block summed up; the column sums where it has the first features.
@@ -154,7 +161,7 @@ __device__ __forceinline__ void store_partial(const FeatureSumsParams& p,
   if (blockIdx.y != 0) return;
   float* const last = to + static_cast<int64_t>(f) * columns;
   if (static_cast<int>(threadIdx.x) < d) last[threadIdx.x] = sums.rows;
-  if (threadIdx.x == 0) last[d] = sums.weights;
+  if (threadIdx.x == kTileThreads - 1) last[d] = sums.weights;
 }
 
 template <class T, int width>
@@ -172,14 +179,14 @@ __global__ void __launch_bounds__(kTileThreads, 1) feature_sums(FeatureSumsParam
   if (r < kTileRows) tiles.row_at[r] = row < a.width ? row : -1;
   __syncthreads();
   if (is_projected(a.options.map))
-    load_rows<width>(matrix_rows(a.table, a.depth), a.depth, tiles.row_at, kTileRows, tiles.rows);
+    load_rows<width, kTileRows>(matrix_rows(a.table, a.depth), a.depth, tiles.row_at, tiles.rows);
   const HeadRows<T> x(keys ? a.k : a.q, item.b, item.h),
       y(keys ? a.v : a.grad_out, item.b, item.h, 1.0F, keys ? nullptr : p.inverses + item.rows);
   Sums<width> sums;
   for (int first = begin; first < end; first += kTileColumns) {
     if (!read_positions(p, item, tiles, first, end)) continue;
-    load_rows<width>(x, a.depth, tiles.columns.at, kTileColumns, tiles.column_rows);
-    load_rows<width>(y, a.depth, tiles.columns.at, kTileColumns, tiles.column_values);
+    load_rows<width, kTileColumns>(x, a.depth, tiles.columns.at, tiles.column_rows);
+    load_rows<width, kTileColumns>(y, a.depth, tiles.columns.at, tiles.column_values);
     __syncthreads();
     read_shifts(p, item, tiles);
     add_column_sums(tiles, sums);

@@ -150,9 +150,9 @@ struct FeatureTiles : SoftmaxTiles<width> {
     __syncthreads();
     const int* at = this->columns.at;
     if (is_projected(p.options.map))
-      load_rows<width>(matrix_rows(p.table, p.depth), p.depth, at, kTileColumns, this->column_rows);
-    load_rows<width>(matrix_rows(sums, p.depth + 1), p.depth, at, kTileColumns,
-                     this->column_values);
+      load_rows<width, kTileColumns>(matrix_rows(p.table, p.depth), p.depth, at, this->column_rows);
+    load_rows<width, kTileColumns>(matrix_rows(sums, p.depth + 1), p.depth, at,
+                                   this->column_values);
     __syncthreads();
     add_ones();
   }
@@ -163,8 +163,8 @@ struct FeatureTiles : SoftmaxTiles<width> {
                                            float (&e)[kTileColumns / 8][4]) const {
     if (is_projected(p.options.map)) {
       // In float32 whatever x is: an exponent of 80 in bfloat16 is off by a quarter.
-      multiply_add<true>(warp_rows<width>(this->rows), transposed<width>(this->column_rows), width,
-                         e);
+      multiply_add<true, kStepsAhead<width>>(warp_rows<width>(this->rows),
+                                             transposed<width>(this->column_rows), width, e);
       return;
     }
     for_each_column(e, [&](int n, int i, int r, int j) {
@@ -186,10 +186,14 @@ struct FeatureTiles : SoftmaxTiles<width> {
 
  private:
   __device__ void add_ones() const {
-    const int c = static_cast<int>(threadIdx.x);
-    for (int r = 0; r < kTileColumns && c < width; ++r)
-      ones[c] += this->column_values[r * tile_stride(width) + c];
-    for (int r = 0; r < kTileColumns && c == 0; ++r) ones[width] += z[r];
+    for (int c = static_cast<int>(threadIdx.x); c <= width; c += kTileThreads) {
+      const float* from = c < width ? this->column_values + c : z;
+      const int stride = c < width ? tile_stride(width) : 1;
+      float sum = ones[c];
+#pragma unroll 8
+      for (int r = 0; r < kTileColumns; ++r) sum += from[r * stride];
+      ones[c] = sum;
+    }
   }
 };
 

@@ -3,15 +3,17 @@
 // Traffic: forward, q and k [B,H,N,d] in and their means [B,H,m,d] out, each once (rows that two
 // overlapping segments share twice). Backward, the means' gradients in, and the gradients of q and
 // k in and out. Work: forward, a warp has a segment of one head of q or of k, and its lanes the
-// columns; backward, a warp has a position, and adds the few segments that have it in their order.
+// columns; backward, a warp has a few positions, and adds to each the few segments that have it in
+// their order.
 #include "attention_variants/ops/cuda/kernels/heads/landmarks.h"
 
-#include "attention_variants/ops/cuda/kernels/rows/device.h"
+#include "attention_variants/ops/cuda/kernels/heads/width.h"
 
 namespace lra::ops::cuda {
 namespace {
 
 constexpr int kWarps = 8;
+constexpr int kPositions = 4;  // of a warp, backward
 
 /// Whole numbers [begin, end).
 struct Range {
@@ -56,15 +58,12 @@ struct HeadItem {
   bool of_k;
   bool none;  // past the last
 
-  __device__ HeadItem(const LandmarksParams& p, int items) {
-    const int64_t at = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.y;
-    const int64_t head = at / items;
-    item = static_cast<int>(at % items);
-    h = static_cast<int>(head % p.heads);
-    b = static_cast<int>(head / p.heads % p.batch);
-    of_k = head / p.heads >= p.batch;
-    none = head / p.heads >= 2 * int64_t{p.batch};
-  }
+  __device__ HeadItem(const LandmarksParams& p, int items)
+      : item(static_cast<int>(blockIdx.x * kWarps + threadIdx.y)),
+        h(static_cast<int>(blockIdx.y) % p.heads),
+        b(static_cast<int>(blockIdx.z) % p.batch),
+        of_k(static_cast<int>(blockIdx.z) >= p.batch),
+        none(item >= items) {}
 };
 
 __device__ __forceinline__ int64_t row_offset(int64_t batch, int64_t head, int64_t row,
@@ -106,25 +105,32 @@ __global__ void __launch_bounds__(kWarps* kWarp) landmarks_forward(LandmarksPara
 
 template <class T>
 __global__ void __launch_bounds__(kWarps* kWarp) landmarks_backward(LandmarksParams p) {
-  const HeadItem of(p, p.length);
+  const HeadItem of(p, ceil_div(p.length, kPositions));
   if (of.none) return;
-  if (p.mask != nullptr && !p.mask[int64_t{of.b} * p.length + of.item]) return;
-  const Range range = SegmentBounds(p).segments(of.item);
+  const bool* mask = p.mask == nullptr ? nullptr : p.mask + int64_t{of.b} * p.length;
+  const SegmentBounds bounds(p);
   const MutableHeads& grad = of.of_k ? p.grad_k : p.grad_q;
-  T* to = static_cast<T*>(grad.data) + row_offset(grad.batch, grad.head, grad.row, of, of.item);
+  T* const to = static_cast<T*>(grad.data) + row_offset(grad.batch, grad.head, grad.row, of, 0);
   const T* from =
       static_cast<const T*>(of.of_k ? p.grad_k_means : p.grad_q_means) + mean_offset(p, of, 0);
   const float* factors = p.factors + int64_t{of.b} * p.landmarks;
   for (int c = threadIdx.x; c < p.depth; c += kWarp) {
-    float sum = to_float(to[c]);
-    for (int i = range.begin; i < range.end; ++i)
-      sum = fmaf(factors[i], to_float(from[int64_t{i} * p.depth + c]), sum);
-    to[c] = from_float<T>(sum);
+#pragma unroll
+    for (int i = 0; i < kPositions; ++i) {
+      const int n = of.item * kPositions + i;
+      if (n >= p.length || (mask != nullptr && !mask[n])) continue;
+      const Range range = bounds.segments(n);
+      T& sum = to[n * grad.row + c];
+      float x = to_float(sum);
+      for (int s = range.begin; s < range.end; ++s)
+        x = fmaf(factors[s], to_float(from[int64_t{s} * p.depth + c]), x);
+      sum = from_float<T>(x);
+    }
   }
 }
 
 Dim3 warps_for(const LandmarksParams& p, int items) {
-  return {static_cast<unsigned>(ceil_div(2 * int64_t{p.batch} * p.heads * items, int64_t{kWarps}))};
+  return grid_of(ceil_div(items, kWarps), p.heads, 2 * int64_t{p.batch});
 }
 
 }  // namespace
@@ -136,7 +142,7 @@ void launch_landmarks_forward(const LandmarksParams& p, Stream stream) {
 
 void launch_landmarks_backward(const LandmarksParams& p, Stream stream) {
   auto* kernel = p.storage == Storage::f32 ? landmarks_backward<float> : landmarks_backward<bf16>;
-  launch(kernel, warps_for(p, p.length), {kWarp, kWarps}, 0, stream, p);
+  launch(kernel, warps_for(p, ceil_div(p.length, kPositions)), {kWarp, kWarps}, 0, stream, p);
 }
 
 }  // namespace lra::ops::cuda

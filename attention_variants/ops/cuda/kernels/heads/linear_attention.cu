@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) linear_readout(LinearAttentio
   const FeatureTiles<width> tiles(shared);
   const int begin = static_cast<int>(blockIdx.x) * kTileRows;
   tiles.start(p, item, begin);
-  load_rows<width>(HeadRows<T>(p.q, item.b, item.h), p.depth, tiles.row_at, kTileRows, tiles.rows);
+  load_rows<width, kTileRows>(HeadRows<T>(p.q, item.b, item.h), p.depth, tiles.row_at, tiles.rows);
   __syncthreads();
   const float norm = squared_norm<width, kTileRows>(tiles.rows);
   if (threadIdx.x % 2 == 0) tiles.shift[threadIdx.x / 2] = norm;

@@ -50,7 +50,7 @@ template <class T, int width>
 __device__ __forceinline__ void read_queries(const BackwardParams& p, const FeatureItem& item,
                                              const BackwardTiles<width>& tiles) {
   const LinearAttentionParams& a = p.attention;
-  load_rows<width>(HeadRows<T>(a.q, item.b, item.h), a.depth, tiles.row_at, kTileRows, tiles.rows);
+  load_rows<width, kTileRows>(HeadRows<T>(a.q, item.b, item.h), a.depth, tiles.row_at, tiles.rows);
   const int r = static_cast<int>(threadIdx.x) / 2, at = tiles.row_at[r],
             i = static_cast<int>(blockIdx.x) * kTileRows + r;
   const bool first = threadIdx.x % 2 == 0;
@@ -75,8 +75,8 @@ __device__ __forceinline__ void read_queries(const BackwardParams& p, const Feat
     }
   }
   __syncthreads();
-  load_rows<width>(HeadRows<T>(a.grad_out, item.b, item.h, 1.0F, p.inverses + item.rows), a.depth,
-                   tiles.row_at, kTileRows, tiles.row_values);
+  load_rows<width, kTileRows>(HeadRows<T>(a.grad_out, item.b, item.h, 1.0F, p.inverses + item.rows),
+                              a.depth, tiles.row_at, tiles.row_values);
 }
 
 // Of keys: rows of values, weight 1 where they count; shift is norm ‖k‖² and the head's largest W
@@ -85,9 +85,9 @@ template <class T, int width>
 __device__ __forceinline__ void read_keys(const BackwardParams& p, const FeatureItem& item,
                                           const BackwardTiles<width>& tiles) {
   const LinearAttentionParams& a = p.attention;
-  load_rows<width>(HeadRows<T>(a.k, item.b, item.h), a.depth, tiles.row_at, kTileRows, tiles.rows);
-  load_rows<width>(HeadRows<T>(a.v, item.b, item.h), a.depth, tiles.row_at, kTileRows,
-                   tiles.row_values);
+  load_rows<width, kTileRows>(HeadRows<T>(a.k, item.b, item.h), a.depth, tiles.row_at, tiles.rows);
+  load_rows<width, kTileRows>(HeadRows<T>(a.v, item.b, item.h), a.depth, tiles.row_at,
+                              tiles.row_values);
   __syncthreads();
   const float norm = squared_norm<width, kTileRows>(tiles.rows);
   if (threadIdx.x % 2 != 0) return;
@@ -147,8 +147,8 @@ __device__ __forceinline__ void add_step(const LinearAttentionParams& p, const F
     tiles.template mix<kSplit<T>>(e, tiles.column_values, grad.v);
   if (part == Part::values) return;
   float of_e[kTileColumns / 8][4] = {};
-  multiply_add<kSplit<T>>(warp_rows<width>(tiles.row_values),
-                          transposed<width>(tiles.column_values), width, of_e);
+  multiply_add<kSplit<T>, kStepsAhead<width>>(warp_rows<width>(tiles.row_values),
+                                              transposed<width>(tiles.column_values), width, of_e);
   for_each_column(e, [&](int n, int i, int r, int j) {
     e[n][i] = slope_of(p, item, tiles, step, r, j, e[n][i]) *
               fmaf(tiles.weight[r], tiles.z[j], of_e[n][i]);

@@ -69,10 +69,20 @@ struct SoftmaxBackwardTiles : SoftmaxTiles<width> {
 template <int width, class T>
 __device__ __forceinline__ void row_products(const SoftmaxBackwardTiles<width>& tiles,
                                              const HeadRows<T>& out, int depth) {
-  const int r = static_cast<int>(threadIdx.x) / 2, at = tiles.row_at[r];
+  const int r = static_cast<int>(threadIdx.x) / 2, half = static_cast<int>(threadIdx.x) % 2,
+            at = tiles.row_at[r];
+  const float* const grad = tiles.row_values + r * tile_stride(width);
   float sum = 0;
-  for (int c = static_cast<int>(threadIdx.x) % 2; at >= 0 && c < depth; c += 2)
-    sum = fmaf(out(at, c), tiles.row_values[r * tile_stride(width) + c], sum);
+  if (at >= 0 && out.in_fours(depth)) {
+#pragma unroll 4
+    for (int c = 4 * half; c < depth; c += 8) {
+      const float4 x = out.four(at, c), y = load4(grad + c);
+      sum = fmaf(x.x, y.x, fmaf(x.y, y.y, fmaf(x.z, y.z, fmaf(x.w, y.w, sum))));
+    }
+  } else if (at >= 0) {
+#pragma unroll 4
+    for (int c = half; c < depth; c += 2) sum = fmaf(out(at, c), grad[c], sum);
+  }
   sum += __shfl_xor_sync(kAllLanes, sum, 1);
   if (threadIdx.x % 2 == 0) tiles.along[r] = sum;
 }
@@ -86,8 +96,8 @@ __device__ __forceinline__ void softmax_backward_queries(
     const QueryStats& stats, float (&grad)[width / 8][4]) {
   pairs.read_rows(tiles.row_at);
   __syncthreads();
-  load_rows<width>(q, depth, tiles.row_at, kTileRows, tiles.rows);
-  load_rows<width>(grad_out, depth, tiles.row_at, kTileRows, tiles.row_values);
+  load_rows<width, kTileRows>(q, depth, tiles.row_at, tiles.rows);
+  load_rows<width, kTileRows>(grad_out, depth, tiles.row_at, tiles.row_values);
   tiles.read_stats(stats, tiles.row_at, kTileRows);
   __syncthreads();
   row_products(tiles, out, depth);
@@ -99,14 +109,14 @@ __device__ __forceinline__ void softmax_backward_queries(
   const int columns = any_position(tiles.row_at) ? pairs.columns() : 0;
   for (int first = 0; first < columns; first += kTileColumns) {
     if (!tiles.columns.read(pairs, first)) continue;
-    load_rows<width>(k, depth, tiles.columns.at, kTileColumns, tiles.column_rows);
-    load_rows<width>(v, depth, tiles.columns.at, kTileColumns, tiles.column_values);
+    load_rows<width, kTileColumns>(k, depth, tiles.columns.at, tiles.column_rows);
+    load_rows<width, kTileColumns>(v, depth, tiles.columns.at, tiles.column_values);
     __syncthreads();
     float weights[kTileColumns / 8][4] = {}, slopes[kTileColumns / 8][4] = {};
-    multiply_add<kSplit<T>>(warp_rows<width>(tiles.rows), transposed<width>(tiles.column_rows),
-                            width, weights);
-    multiply_add<kSplit<T>>(warp_rows<width>(tiles.row_values),
-                            transposed<width>(tiles.column_values), width, slopes);
+    multiply_add<kSplit<T>, kStepsAhead<width>>(
+        warp_rows<width>(tiles.rows), transposed<width>(tiles.column_rows), width, weights);
+    multiply_add<kSplit<T>, kStepsAhead<width>>(
+        warp_rows<width>(tiles.row_values), transposed<width>(tiles.column_values), width, slopes);
     softmax_slopes<Pairs::kSelf>(tiles, of_row, weights, slopes);
     tiles.template mix<kSplit<T>>(slopes, tiles.column_rows, grad);
   }
@@ -121,22 +131,22 @@ __device__ __forceinline__ void softmax_backward_keys(
     const QueryStats& stats, float (&grad_k)[width / 8][4], float (&grad_v)[width / 8][4]) {
   pairs.read_rows(tiles.row_at);
   __syncthreads();
-  load_rows<width>(k, depth, tiles.row_at, kTileRows, tiles.rows);
-  load_rows<width>(v, depth, tiles.row_at, kTileRows, tiles.row_values);
+  load_rows<width, kTileRows>(k, depth, tiles.row_at, tiles.rows);
+  load_rows<width, kTileRows>(v, depth, tiles.row_at, tiles.row_values);
   const auto of_column = [&](int, int j) {
     return QueryRow{tiles.top[j], tiles.inverse[j], tiles.along[j]};
   };
   const int columns = any_position(tiles.row_at) ? pairs.columns() : 0;
   for (int first = 0; first < columns; first += kTileColumns) {
     if (!tiles.columns.read(pairs, first)) continue;
-    load_rows<width>(q, depth, tiles.columns.at, kTileColumns, tiles.column_rows);
-    load_rows<width>(grad_out, depth, tiles.columns.at, kTileColumns, tiles.column_values);
+    load_rows<width, kTileColumns>(q, depth, tiles.columns.at, tiles.column_rows);
+    load_rows<width, kTileColumns>(grad_out, depth, tiles.columns.at, tiles.column_values);
     tiles.read_stats(stats, tiles.columns.at, kTileColumns);
     __syncthreads();
     float weights[kTileColumns / 8][4] = {}, slopes[kTileColumns / 8][4] = {};
-    multiply_add<kSplit<T>, Factors::swapped>(warp_rows<width>(tiles.rows),
-                                              transposed<width>(tiles.column_rows), width, weights);
-    multiply_add<kSplit<T>, Factors::swapped>(
+    multiply_add<kSplit<T>, kStepsAhead<width>, Factors::swapped>(
+        warp_rows<width>(tiles.rows), transposed<width>(tiles.column_rows), width, weights);
+    multiply_add<kSplit<T>, kStepsAhead<width>, Factors::swapped>(
         warp_rows<width>(tiles.row_values), transposed<width>(tiles.column_values), width, slopes);
     softmax_slopes<Pairs::kSelf>(tiles, of_column, weights, slopes);
     tiles.template mix<kSplit<T>>(weights, tiles.column_values, grad_v);

@@ -53,21 +53,66 @@ struct HeadRows {
         factor(by),
         factors(by_position) {}
 
+  __device__ __forceinline__ float scale(int at) const {
+    return factors == nullptr ? factor : factor * factors[at];
+  }
   /// Whatever stands at c >= depth is not read.
   __device__ __forceinline__ float operator()(int at, int c) const {
-    const float x = to_float(data[at * row + c]) * factor;
-    return factors == nullptr ? x : x * factors[at];
+    return to_float(data[at * row + c]) * scale(at);
+  }
+  /// Whether four columns from a multiple of 4 on can be read at once.
+  __device__ __forceinline__ bool in_fours(int depth) const {
+    return depth % 4 == 0 && row % 4 == 0 &&
+           reinterpret_cast<uintptr_t>(data) % (4 * sizeof(T)) == 0;
+  }
+  __device__ __forceinline__ float4 four(int at, int c) const {
+    const float4 x = load4(data + at * row + c);
+    const float by = scale(at);
+    return make_float4(x.x * by, x.y * by, x.z * by, x.w * by);
   }
 };
 
-/// tile [rows,tile_stride(width)] = the rows at these positions, zero for none and beyond `depth`.
-template <int width, class T>
-__device__ __forceinline__ void load_rows(const HeadRows<T>& from, int depth, const int* at,
-                                          int rows, float* tile) {
-  for (int i = static_cast<int>(threadIdx.x); i < rows * width; i += kTileThreads) {
-    const int r = i / width, c = i % width, position = at[r];
-    tile[r * tile_stride(width) + c] = position >= 0 && c < depth ? from(position, c) : 0.0F;
+/// Reads of global memory that a thread has under way before it writes the first to shared memory.
+inline constexpr int kReadsAhead = 4;
+
+/// to(i, read(i)) of this thread's share of `count` numbers i, a multiple of kTileThreads.
+template <int count, class Read, class Write>
+__device__ __forceinline__ void move_ahead(const Read& read, const Write& write) {
+  constexpr int kShare = count / kTileThreads, kAhead = kShare < kReadsAhead ? kShare : kReadsAhead;
+  static_assert(count % kTileThreads == 0 && kShare % kAhead == 0);
+#pragma unroll 1
+  for (int first = 0; first < kShare; first += kAhead) {
+    decltype(read(0)) ahead[kAhead];
+    const int i = first * kTileThreads + static_cast<int>(threadIdx.x);
+#pragma unroll
+    for (int n = 0; n < kAhead; ++n) ahead[n] = read(i + n * kTileThreads);
+#pragma unroll
+    for (int n = 0; n < kAhead; ++n) write(i + n * kTileThreads, ahead[n]);
   }
+}
+
+/// tile [rows,tile_stride(width)] = the rows at these positions, zero for none and beyond `depth`.
+template <int width, int rows, class T>
+__device__ __forceinline__ void load_rows(const HeadRows<T>& from, int depth, const int* at,
+                                          float* tile) {
+  if (from.in_fours(depth)) {
+    constexpr int kFours = width / 4;
+    move_ahead<rows * kFours>(
+        [&](int i) {
+          const int c = i % kFours * 4, position = at[i / kFours];
+          return position >= 0 && c < depth ? from.four(position, c) : make_float4(0, 0, 0, 0);
+        },
+        [&](int i, const float4& x) {
+          store4(tile + i / kFours * tile_stride(width) + i % kFours * 4, x);
+        });
+    return;
+  }
+  move_ahead<rows * width>(
+      [&](int i) {
+        const int c = i % width, position = at[i / width];
+        return position >= 0 && c < depth ? from(position, c) : 0.0F;
+      },
+      [&](int i, float x) { tile[i / width * tile_stride(width) + i % width] = x; });
 }
 
 /// The columns of a step, in shared memory.
@@ -180,8 +225,8 @@ struct SoftmaxTiles {
     __syncwarp();  // what was mixed before is read until here
     write_fragments(fragments, warp_weights(), tile_stride(kTileColumns));
     __syncwarp();
-    multiply_add<split>({warp_weights(), tile_stride(kTileColumns), 1}, upright<width>(tile),
-                        kTileColumns, sum);
+    multiply_add<split, kStepsAhead<width>>({warp_weights(), tile_stride(kTileColumns), 1},
+                                            upright<width>(tile), kTileColumns, sum);
   }
 
   int* row_at;
@@ -261,16 +306,16 @@ __device__ __forceinline__ SoftmaxSums<width> softmax_forward(const Pairs& pairs
   SoftmaxSums<width> sums;
   pairs.read_rows(tiles.row_at);
   __syncthreads();
-  load_rows<width>(q, depth, tiles.row_at, kTileRows, tiles.rows);
+  load_rows<width, kTileRows>(q, depth, tiles.row_at, tiles.rows);
   const int columns = any_position(tiles.row_at) ? pairs.columns() : 0;
   for (int first = 0; first < columns; first += kTileColumns) {
     if (!tiles.columns.read(pairs, first)) continue;
-    load_rows<width>(k, depth, tiles.columns.at, kTileColumns, tiles.column_rows);
-    load_rows<width>(v, depth, tiles.columns.at, kTileColumns, tiles.column_values);
+    load_rows<width, kTileColumns>(k, depth, tiles.columns.at, tiles.column_rows);
+    load_rows<width, kTileColumns>(v, depth, tiles.columns.at, tiles.column_values);
     __syncthreads();
     float scores[kTileColumns / 8][4] = {};
-    multiply_add<kSplit<T>>(warp_rows<width>(tiles.rows), transposed<width>(tiles.column_rows),
-                            width, scores);
+    multiply_add<kSplit<T>, kStepsAhead<width>>(
+        warp_rows<width>(tiles.rows), transposed<width>(tiles.column_rows), width, scores);
     mask_scores<Pairs::kSelf>(tiles, scores);
     sums.add(scores);
     tiles.template mix<kSplit<T>>(scores, tiles.column_values, sums.out);

@@ -15,7 +15,8 @@ inline constexpr int kMostSharedBytes = 163 * 1024;
 
 template <int size>
 struct SquareTiles {
-  static constexpr int kTiles = 4;                   // of 8 columns, that a warp computes at once
+  // Of 8 columns, that a warp computes at once: few where that makes more warps of a block.
+  static constexpr int kTiles = size > 64 ? 4 : 2;
   static constexpr int kGroups = size > 64 ? 4 : 1;  // of these, that it has
   static constexpr int kColumns = 8 * kTiles * kGroups, kAcross = size / kColumns;
   static constexpr int kThreads = 32 * (size / kWarpRows) * kAcross;
@@ -63,7 +64,8 @@ struct SquarePart {
 #pragma unroll
     for (int g = 0; g < Tiles::kGroups; ++g) {
       const int column = first_column() + 8 * Tiles::kTiles * g;
-      multiply_add<true>(rows, {b.data + column * b.column, b.row, b.column}, depth, value[g]);
+      multiply_add<true, kStepsAhead<size>>(rows, {b.data + column * b.column, b.row, b.column},
+                                            depth, value[g]);
     }
   }
 

@@ -62,13 +62,17 @@ __device__ __forceinline__ SplitFloat split_tf32(float x) {
 /// equal to the last bit.
 enum class Factors { in_order, swapped };
 
+/// Steps of a product that are under way together, in kernels that have registers for it.
+template <int width>
+inline constexpr int kStepsAhead = width > 64 ? 1 : 2;
+
 /// sum [16,8 tiles], as fragments, += a [16,depth] b [depth,8 tiles]; depth a multiple of 8.
-template <bool split, Factors factors = Factors::in_order, int tiles>
+template <bool split, int ahead, Factors factors = Factors::in_order, int tiles>
 __device__ __forceinline__ void multiply_add(TileView a, TileView b, int depth,
                                              float (&sum)[tiles][4]) {
   const int group = static_cast<int>(threadIdx.x) % 32 / 4,
             inner = static_cast<int>(threadIdx.x) % 4;
-#pragma unroll 1
+#pragma unroll ahead
   for (int k = inner; k < depth; k += 8) {
     uint32_t a_high[4], a_low[4];
 #pragma unroll

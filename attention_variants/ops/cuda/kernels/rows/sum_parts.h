@@ -17,6 +17,18 @@ struct SumPartsParams {
   PartSums first, second;
 };
 
+/// Parts of the sums over rows of x [rows,columns]: those of stretches of dropout_rows_of_part()
+/// rows, before launch_sum_parts().
+struct ColumnPartsParams {
+  Storage storage;
+  const void* x;
+  int64_t rows;
+  int columns;
+  float* parts;  // [dropout_rows_parts(rows),columns]
+};
+
+void launch_column_parts(const ColumnPartsParams& params, Stream stream);
+
 void launch_sum_parts(const SumPartsParams& params, Stream stream);
 
 }  // namespace lra::ops::cuda
