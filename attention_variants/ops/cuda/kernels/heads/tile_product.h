@@ -54,8 +54,11 @@ struct SplitFloat {
 
 template <bool split>
 __device__ __forceinline__ SplitFloat split_tf32(float x) {
-  const uint32_t high = tf32(x);
-  return {high, split ? tf32(x - __uint_as_float(high)) : 0U};
+  if (!split) return {tf32(x), 0U};
+  // To the nearest like tf32(), without its checks: what becomes of a NaN here is one in `low`,
+  // whose last bits the product leaves out.
+  const uint32_t high = (__float_as_uint(x) + 0x1000U) & 0xFFFFE000U;
+  return {high, __float_as_uint(x - __uint_as_float(high))};
 }
 
 /// Whether the factors of a product stand in the other order than in the product that it is to
