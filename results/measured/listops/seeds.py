@@ -5,7 +5,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 
-print("| attention | seed | leaves the majority at step | best at | dev % | test % [95 % interval] |\n|---|---:|---:|---:|---:|---:|")
+print("| attention | seed | on | leaves the majority at step | best at | dev % | test % [95 % interval] |\n|---|---:|---|---:|---:|---:|---:|")
 for attention in ("nystrom", "linformer", "performer", "reformer", "linear"):
     means, learned = [], 0
     for record in sorted(HERE.glob(f"{attention}-seed-*/result.json")):
@@ -15,8 +15,8 @@ for attention in ("nystrom", "linformer", "performer", "reformer", "linear"):
         means.append(100 * test["accuracy"])
         learned += left is not None
         print(
-            f"| {attention} | {run['seed']} | {f'{left:,}' if left else 'never'} | {run['best_step']:,} | {100 * dev['accuracy']:.2f} "
+            f"| {attention} | {run['seed']} | {run['machine'].get('gpu') or 'CPU'} | {f'{left:,}' if left else 'never'} | {run['best_step']:,} | {100 * dev['accuracy']:.2f} "
             f"| {100 * test['accuracy']:.2f} [{100 * low:.2f}, {100 * high:.2f}] |"
         )
     if len(means) > 1:
-        print(f"| {attention} | all {len(means)} | learned {learned}/{len(means)} | | | {statistics.mean(means):.2f}, standard deviation {statistics.stdev(means):.2f} |")
+        print(f"| {attention} | all {len(means)} | | learned {learned}/{len(means)} | | | {statistics.mean(means):.2f}, standard deviation {statistics.stdev(means):.2f} |")
