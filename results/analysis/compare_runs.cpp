@@ -149,8 +149,14 @@ void compare_costs(RunComparison& c) {
 // What several seeds a side say, or that there is one alone.
 void compare_seeds(RunComparison& c) {
   const LearningTest learning{.a = c.a.learned, .b = c.b.learned};
+  const auto fractions = [](const ComparedSide& side) {
+    std::vector<double> values;
+    for (const Result* r : side.runs) values.push_back(r->test->accuracy);
+    return values;
+  };
   if (learning.decides()) {
-    c.fisher = learning.p();
+    c.fisher = learning.fisher_p();
+    if (learning.enough_seeds()) c.rank_sum = stats::rank_sum_p(fractions(c.a), fractions(c.b));
     c.notes.push_back(fmt::format(
         "WARNING: {}{}: the means differ by which runs learned {}, not by how well",
         learning.text(), c.fisher ? "" : " show no difference of the attentions", c.task));
@@ -159,11 +165,6 @@ void compare_seeds(RunComparison& c) {
         "of a single run the intervals hold the sampling of the test set alone: another seed may "
         "differ by more");
   } else if (*c.a.sd + *c.b.sd > 0) {
-    const auto fractions = [](const ComparedSide& side) {
-      std::vector<double> values;
-      for (const Result* r : side.runs) values.push_back(r->test->accuracy);
-      return values;
-    };
     c.welch = stats::welch_test(fractions(c.a), fractions(c.b));
   } else {
     c.notes.emplace_back("no Welch test: the seeds of neither side differ");
@@ -265,6 +266,7 @@ json comparison_json(const RunComparison& c) {
                         {"p", *c.mcnemar}};
   }
   if (c.welch) value["welch"] = {{"p", c.welch->p}, {"ci95", interval(c.welch->difference)}};
+  if (c.rank_sum) value["rank_sum"] = {{"p", *c.rank_sum}};
   if (c.fisher) value["fisher"] = {{"p", *c.fisher}};
   if (c.time_ratio) value["time_ratio"] = *c.time_ratio;
   if (c.memory_ratio) value["memory_ratio"] = *c.memory_ratio;

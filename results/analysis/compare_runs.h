@@ -39,8 +39,9 @@ struct RunComparison {
   std::optional<double> mcnemar;       // p of those
   // Of at least two seeds a side, some of which differ, where all or none learned the task.
   std::optional<stats::WelchTest> welch;
-  // Of the counts that learned it, where the sides differ in that (LearningTest).
-  std::optional<double> fisher;
+  // p of the seeds' ranks and of the counts that learned it, where the sides differ in that
+  // (LearningTest).
+  std::optional<double> rank_sum, fisher;
   std::optional<double> time_ratio;    // time a training step takes, a / b
   std::optional<double> memory_ratio;  // peak memory of training, a / b
   std::vector<std::string> notes;      // what is not there and why, and what to know

@@ -30,8 +30,12 @@ void test_predictions(const Predictions& cell, const Predictions& best, Standing
 void test(const AccuracyCell& cell, const AccuracyCell& best, Standing& standing) {
   const LearningTest learning{.a = best.learned_count(), .b = cell.learned_count()};
   if (learning.decides()) {
-    standing.p = learning.p();
-    (standing.p ? standing.test : standing.reason) = standing.p ? "Fisher" : learning.text();
+    if (learning.enough_seeds()) {
+      standing.test = "rank sum";
+      standing.p = stats::rank_sum_p(cell.percents(), best.percents());
+    } else {
+      standing.reason = learning.text();
+    }
   } else if (cell.ok.size() > 1 && best.ok.size() > 1 && *cell.sd() + *best.sd() == 0) {
     standing.reason = "no spread over the seeds";
   } else if (cell.ok.size() > 1 && best.ok.size() > 1) {
@@ -55,15 +59,15 @@ bool LearningTest::decides() const {
   return all > 0 && all < a.of + b.of;
 }
 
-std::optional<double> LearningTest::p() const {
-  if (a.of < kLeastSeeds || b.of < kLeastSeeds) return std::nullopt;
+std::optional<double> LearningTest::fisher_p() const {
+  if (!enough_seeds()) return std::nullopt;
   const auto count = [](size_t n) { return static_cast<int64_t>(n); };
   return stats::fisher_p(count(a.learned), count(a.of), count(b.learned), count(b.of));
 }
 
 std::string LearningTest::text() const {
   std::string text = fmt::format("learned by {} seeds against {}", a.text(), b.text());
-  if (!p()) text += fmt::format(": fewer than {} a side", kLeastSeeds);
+  if (!enough_seeds()) text += fmt::format(": fewer than {} a side", kLeastSeeds);
   return text;
 }
 

@@ -13,15 +13,17 @@ namespace lra {
 inline constexpr double kSignificance = 0.05;
 
 /// Whether two sides differ in whether they learned a task: not all of both did, and not none.
-/// Then their means say which seeds learned it, and only counts of enough seeds can tell.
+/// Then their means say which seeds learned it, and only enough seeds can tell: by their ranks, as
+/// results that are mixed of two kinds are not normal, and by the counts that learned it.
 struct LearningTest {
   static constexpr size_t kLeastSeeds = 5;  // a side
 
   LearnedCount a, b;
 
   bool decides() const;
-  /// Of the two counts, by Fisher's exact test; absent where a side has fewer than kLeastSeeds.
-  std::optional<double> p() const;
+  bool enough_seeds() const { return a.of >= kLeastSeeds && b.of >= kLeastSeeds; }
+  /// Of the two counts, by Fisher's exact test; absent where there are not enough_seeds().
+  std::optional<double> fisher_p() const;
   /// "learned by 3/3 seeds against 1/3: fewer than 5 a side"
   std::string text() const;
 };
@@ -30,7 +32,7 @@ struct Standing {
   enum class Place { best, indistinguishable, below, untested };
   std::string row, task;
   Place place = Place::untested;
-  std::string test;       // "McNemar", "Welch" or "Fisher"; "" of the best and the untested
+  std::string test;       // "McNemar", "Welch" or "rank sum"; "" of the best and the untested
   std::string reason;     // why it is not tested
   double difference = 0;  // to the best, in percentage points: at most 0
   std::optional<stats::Interval> ci95;  // of the difference
@@ -43,8 +45,8 @@ struct Standing {
 /// One for each task and attention with a run that is ok, where a task has at least two; by task,
 /// then row. The best has the highest mean. Each other is tested against it: single runs by the
 /// exact McNemar test on their predictions, with a paired bootstrap interval; several seeds on both
-/// sides by Welch's t test over them; where LearningTest::decides(), by that alone. All p values of
-/// the table are one family.
+/// sides by Welch's t test over them; where LearningTest::decides(), by the rank-sum test of enough
+/// seeds alone. All p values of the table are one family.
 std::vector<Standing> standings(const AccuracyCells& cells);
 
 }  // namespace lra

@@ -33,6 +33,40 @@ double fisher_p(int64_t a, int64_t a_of, int64_t b, int64_t b_of) {
   return std::min(1.0, p);
 }
 
+double rank_sum_p(std::span<const double> a, std::span<const double> b) {
+  if (a.empty() || b.empty()) return 1;
+  std::vector<double> all(a.begin(), a.end());
+  all.insert(all.end(), b.begin(), b.end());
+  std::ranges::sort(all);
+  // Doubled, the mean ranks of equal values are whole numbers.
+  const auto doubled_rank = [&](double x) {
+    const auto [first, last] = std::ranges::equal_range(all, x);
+    return static_cast<size_t>((first - all.begin()) + (last - all.begin()) + 1);
+  };
+  const size_t most = all.size() * (all.size() + 1);
+  // Of so many values, the ways to choose them with this doubled rank sum.
+  std::vector<std::vector<double>> ways(a.size() + 1, std::vector<double>(most + 1));
+  ways[0][0] = 1;
+  for (const double x : all) {
+    const size_t rank = doubled_rank(x);
+    for (size_t chosen = a.size(); chosen > 0; --chosen) {
+      for (size_t sum = most; sum >= rank; --sum) ways[chosen][sum] += ways[chosen - 1][sum - rank];
+    }
+  }
+  const auto distance = [&](size_t sum) {
+    const size_t mean = a.size() * (all.size() + 1);
+    return sum > mean ? sum - mean : mean - sum;
+  };
+  size_t found = 0;
+  for (const double x : a) found += doubled_rank(x);
+  double as_far = 0, total = 0;
+  for (size_t sum = 0; sum <= most; ++sum) {
+    total += ways[a.size()][sum];
+    if (distance(sum) >= distance(found)) as_far += ways[a.size()][sum];
+  }
+  return as_far / total;
+}
+
 WelchTest welch_test(std::span<const double> a, std::span<const double> b, double confidence) {
   const auto square_error = [](std::span<const double> samples) {
     const double sd = standard_deviation(samples);

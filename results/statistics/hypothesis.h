@@ -17,6 +17,11 @@ double mcnemar_p(int64_t only_a, int64_t only_b);
 /// p, summed over the tables of these margins that are no more probable. 1 where a side is empty.
 double fisher_p(int64_t a, int64_t a_of, int64_t b, int64_t b_of);
 
+/// The exact rank-sum test (Wilcoxon 1945; Mann & Whitney 1947) of two samples: the share of all
+/// ways to divide the pooled values, of which equal ones have their mean rank, whose rank sum lies
+/// as far from its mean. Holds whatever the distributions are. 1 where a side is empty.
+double rank_sum_p(std::span<const double> a, std::span<const double> b);
+
 struct WelchTest {
   double p = 1;
   Interval difference;  // of mean(a) - mean(b)

@@ -98,8 +98,7 @@ void note_runs(const RecipeGroup& group, const AccuracyCells& cells,
   if (some_learned)
     notes.push_back(
         "learned: seeds above what needs no learning, then their mean alone; where attentions "
-        "differ "
-        "in that, a difference is tested by the counts, from 5 seeds a side on");
+        "differ in that, a difference is tested by the seeds' ranks, from 5 a side on");
   if (tasks.size() > 1)
     notes.push_back("average: the interval follows from those of the tasks, which are independent");
   if (repeated) notes.push_back("a seed that ran more than once counts once, the first by path");

@@ -69,6 +69,7 @@ std::vector<Table> comparison_tables(const RunComparison& c) {
     row("Welch over seeds", "", "", fmt::format("p = {:.4g}", c.welch->p));
     row("Welch, 95 % interval", "", "", interval(c.welch->difference, "[{:+.2f}, {:+.2f}]"));
   }
+  if (c.rank_sum) row("rank sum over seeds, exact", "", "", fmt::format("p = {:.4g}", *c.rank_sum));
   if (c.fisher)
     row("Fisher of the runs that learned it", "", "", fmt::format("p = {:.4g}", *c.fisher));
   const auto cost = [&](const char* what, std::optional<double> TrainingCost::*which,

@@ -51,6 +51,21 @@ for a, a_of, b, b_of in ((3, 5, 5, 5), (0, 5, 5, 5), (1, 10, 9, 10), (5, 5, 5, 5
     p = stats.fisher_exact([[a, a_of - a], [b, b_of - b]]).pvalue
     fixture["fisher"].append({"a": a, "a_of": a_of, "b": b, "b_of": b_of, "p": float(p)})
 
+def rank_sum_p(a, b):
+    """scipy's exact Mann-Whitney test has no ties: with ties every division of the pooled values is looked at."""
+    if len(set(a + b)) == len(a + b):
+        return stats.mannwhitneyu(a, b, method="exact").pvalue
+    distance = lambda x, y, axis: numpy.abs(x.sum(axis=axis) - expected)
+    expected = len(a) * (len(a) + len(b) + 1) / 2
+    ranks = stats.rankdata(a + b)
+    return stats.permutation_test((ranks[: len(a)], ranks[len(a) :]), distance, alternative="greater", n_resamples=numpy.inf).pvalue
+
+
+fixture["rank_sum"] = []
+for a, b in (([38.9, 38.7, 39.6, 39.55, 38.1], [20.8, 19.05, 20.05, 20.95, 19.8]), ([1, 5, 7, 8, 12], [2, 3, 4, 6, 9, 11]),
+             ([30.0, 30.1, 30.2, 30.3, 30.4], [30.0, 30.1, 30.2, 10.0, 10.0]), ([1, 1, 1], [1, 1, 1]), ([3], [1, 2, 4])):
+    fixture["rank_sum"].append({"a": a, "b": b, "p": float(rank_sum_p(a, b))})
+
 fixture["welch"] = []
 for a, b in (([37.1, 36.2, 38.9], [35.0, 35.9, 35.2]), ([50.1, 72.4], [70.0, 73.0, 71.5, 69.8]), ([1, 2, 3], [1, 2, 3])):
     test = stats.ttest_ind(a, b, equal_var=False)

@@ -177,9 +177,15 @@ TEST(CompareRuns, SeedsThatDidNotAllLearnAreComparedByCountsAlone) {
   const RunComparison five = compare_runs(a, b);
   EXPECT_FALSE(five.welch);
   EXPECT_DOUBLE_EQ(five.fisher.value_or(-1), stats::fisher_p(5, 5, 2, 5));
+  // 310, 310 lie above and 80 three times below 300 to 304: no order of the sides.
+  EXPECT_DOUBLE_EQ(
+      five.rank_sum.value_or(-1),
+      stats::rank_sum_p(std::vector<double>{3, 4, 5, 6, 7}, std::vector<double>{8, 8, 1, 1, 1}));
+  EXPECT_GT(*five.rank_sum, 0.5);
   EXPECT_EQ(comparison_json(five)["b"]["learned"], 2);
+  EXPECT_EQ(comparison_json(five)["rank_sum"]["p"], *five.rank_sum);
   const RunComparison two = compare_runs({a.data(), 2}, {b.data() + 2, 2});
-  EXPECT_FALSE(two.welch || two.fisher);
+  EXPECT_FALSE(two.welch || two.fisher || two.rank_sum);
   std::string notes;
   for (const std::string& note : two.notes) notes += note + "\n";
   EXPECT_TRUE(contains(notes,

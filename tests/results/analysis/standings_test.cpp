@@ -200,9 +200,15 @@ TEST(Standings, FewSeedsDoNotTellWhoLearnsATask) {
   EXPECT_EQ(of(one, "other").place, Place::untested);
   const auto five =
       standings_of_both(seeds_that_learned("luck", 5, 5), seeds_that_learned("other", 0, 5));
-  EXPECT_EQ(of(five, "other").test, "Fisher");
-  EXPECT_DOUBLE_EQ(*of(five, "other").p, stats::fisher_p(5, 5, 0, 5));
+  EXPECT_EQ(of(five, "other").test, "rank sum");
+  EXPECT_DOUBLE_EQ(*of(five, "other").p, 2.0 / 252);  // ways to choose 5 of 10
   EXPECT_EQ(of(five, "other").place, Place::below);
+  // By the counts alone, 5/5 against 2/5, p would be 0.17, far apart as the seeds are.
+  std::vector<Result> worse = seeds_that_learned("other", 0, 5);
+  worse[0] = seeded_run("other", 160, 0, 0);
+  worse[1] = seeded_run("other", 161, 0, 1);
+  const auto apart = standings_of_both(seeds_that_learned("luck", 5, 5), worse);
+  EXPECT_EQ(of(apart, "other").place, Place::below);
   const auto mixed =
       standings_of_both(seeds_that_learned("luck", 5, 5), seeds_that_learned("other", 3, 5));
   EXPECT_EQ(of(mixed, "other").text(), "not distinguishable");

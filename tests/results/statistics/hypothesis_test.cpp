@@ -32,6 +32,18 @@ TEST(Hypothesis, FisherEqualsScipys) {
   EXPECT_EQ(fisher_p(0, 0, 2, 3), 1);
 }
 
+TEST(Hypothesis, RankSumEqualsScipys) {
+  const json cases = fixture()["rank_sum"];
+  ASSERT_EQ(cases.size(), 5u);
+  for (const json& c : cases) {
+    const double p = c["p"];
+    EXPECT_NEAR(rank_sum_p(c["a"].get<std::vector<double>>(), c["b"].get<std::vector<double>>()), p,
+                1e-10 * p)
+        << c;
+  }
+  EXPECT_EQ(rank_sum_p({}, std::vector<double>{1}), 1);
+}
+
 TEST(Hypothesis, WelchEqualsScipys) {
   const json cases = fixture()["welch"];
   ASSERT_EQ(cases.size(), 3u);

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <vector>
 
+#include "attention_variants/ops/cuda/kernels/heads/tile_product.h"
 #include "tests/cuda_emulator/array.h"
 #include "tests/cuda_emulator/testing.h"
 
@@ -90,6 +92,28 @@ TEST(Mma, IsAProductOfBfloat16) {
   const double error = error_of(product_of_bf16, 16);
   EXPECT_LE(error, 16 * 0x1p-8);
   EXPECT_GE(error, 0x1p-12);
+}
+
+// As a product reads the parts: without their last 13 bits.
+float read_as_tf32(uint32_t bits) { return std::bit_cast<float>(bits & 0xFFFFE000U); }
+
+TEST(SplitTf32, SumsToTheNumberToTwentyOneBits) {
+  for (float x : random_values(1000, 4, 3.0F)) {
+    const SplitFloat parts = split_tf32<true>(x);
+    EXPECT_EQ(read_as_tf32(parts.high), std::bit_cast<float>(parts.high)) << "nothing is left out";
+    const double sum = double{read_as_tf32(parts.high)} + read_as_tf32(parts.low);
+    EXPECT_LE(std::abs(sum - x), 0x1p-21 * std::abs(x)) << x;
+  }
+  EXPECT_EQ(split_tf32<true>(0).high, 0U);
+  EXPECT_EQ(split_tf32<true>(0).low, 0U);
+}
+
+// The NaN of a GPU's arithmetic has all bits but the sign's: rounded like a number it would be -0.
+TEST(SplitTf32, KeepsANan) {
+  for (const uint32_t bits : {0x7FFFFFFFU, 0x7FC00000U, 0x7F800001U, 0xFFFFFFFFU}) {
+    const SplitFloat parts = split_tf32<true>(std::bit_cast<float>(bits));
+    EXPECT_TRUE(std::isnan(read_as_tf32(parts.high) + read_as_tf32(parts.low))) << bits;
+  }
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ struct HeadRows {
 /// Reads of global memory that a thread has under way before it writes the first to shared memory.
 inline constexpr int kReadsAhead = 4;
 
-/// to(i, read(i)) of this thread's share of `count` numbers i, a multiple of kTileThreads.
+/// write(i, read(i)) of this thread's share of `count` numbers i, a multiple of kTileThreads.
 template <int count, class Read, class Write>
 __device__ __forceinline__ void move_ahead(const Read& read, const Write& write) {
   constexpr int kShare = count / kTileThreads, kAhead = kShare < kReadsAhead ? kShare : kReadsAhead;
