@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <vector>
@@ -42,7 +43,9 @@ void product_of_float(ProductParams p) {
   float d[4];
   read_sums(p, d);
   if (three) {
-    mma_m16n8k8_f32(d, a, b);
+    float sums[1][4] = {{d[0], d[1], d[2], d[3]}};
+    multiply_add<true, 1>({p.a, 8, 1}, {p.b, 8, 1}, 8, sums);
+    std::ranges::copy(sums[0], d);
   } else {
     mma_m16n8k8_tf32(d, {tf32(a[0]), tf32(a[1]), tf32(a[2]), tf32(a[3])}, {tf32(b[0]), tf32(b[1])});
   }

@@ -63,26 +63,6 @@ __device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (
 #endif
 }
 
-/// Products of float32, nearly: each operand is the sum of two TF32, of whose products the smallest
-/// is left out (3xTF32; as CUTLASS, example 28), an error of some 2^-21 of each.
-__device__ __forceinline__ void mma_m16n8k8_f32(float (&d)[4], const float (&a)[4],
-                                                const float (&b)[2]) {
-  uint32_t a_big[4], a_small[4], b_big[2], b_small[2];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    a_big[i] = tf32(a[i]);
-    a_small[i] = tf32(a[i] - __uint_as_float(a_big[i]));
-  }
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    b_big[i] = tf32(b[i]);
-    b_small[i] = tf32(b[i] - __uint_as_float(b_big[i]));
-  }
-  mma_m16n8k8_tf32(d, a_small, b_big);
-  mma_m16n8k8_tf32(d, a_big, b_small);
-  mma_m16n8k8_tf32(d, a_big, b_big);
-}
-
 /// Products of bfloat16, sums in float32. Operands in pairs by pack_bf16().
 __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const uint32_t (&a)[4],
                                                   const uint32_t (&b)[2]) {
