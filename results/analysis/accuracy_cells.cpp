@@ -160,9 +160,25 @@ Baseline baseline_of(const RecipeGroup& group, const std::string& task) {
   return baseline;
 }
 
-bool learned(const Result& result, const Baseline& baseline) {
+std::string Baseline::text() const {
+  const bool is_chance = majority.value_or(0) < chance.value_or(0);
+  return fmt::format("{} ({:.2f} %)", is_chance ? "chance" : "the most frequent label", *highest());
+}
+
+bool above(const Result& result, const Baseline& baseline) {
   const auto least = baseline.highest();
   return !least || !result.test || 100 * interval_of(*result.test).low > *least;
+}
+
+bool learned(const Result& result, const Baseline& baseline) {
+  return !result.never_left_majority() && above(result, baseline);
+}
+
+std::string unlearned_text(const Baseline& baseline) {
+  std::string text = "its interval on dev does not stay above the most frequent label there";
+  if (baseline.highest())
+    text += fmt::format(", or that on test reaches down to {}", baseline.text());
+  return text;
 }
 
 }  // namespace lra

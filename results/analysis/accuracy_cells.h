@@ -21,12 +21,21 @@ struct Baseline {
 
   /// The higher of the two.
   std::optional<double> highest() const;
+  std::string text() const;  // "the most frequent label (18.90 %)", "chance (10.00 %)"
 };
 
 Baseline baseline_of(const RecipeGroup& group, const std::string& task);
 
-/// Whether a run's Wilson interval lies above the baseline; true where there is none to hold it to.
+/// Whether a run's interval on test lies above the baseline; true where there is none to hold it
+/// to.
+bool above(const Result& result, const Baseline& baseline);
+
+/// Whether a run learned its task: it left the majority on dev (Result::never_left_majority; of a
+/// record that does not know, dev says nothing), and is above the baseline on test.
 bool learned(const Result& result, const Baseline& baseline);
+
+/// What it means not to have learned, for a warning that ends in it.
+std::string unlearned_text(const Baseline& baseline);
 
 /// Of the runs of a cell, how many learned the task (learned()).
 struct LearnedCount {

@@ -175,10 +175,8 @@ void note_learning(RunComparison& c, const Baseline& baseline) {
   for (const ComparedSide* side : {&c.a, &c.b}) {
     const auto& [learned, of] = side->learned;
     if (learned == of) continue;
-    c.notes.push_back(fmt::format(
-        "WARNING: {} was not learned by {} in {} of {} runs: the interval reaches down to {:.2f} "
-        "%, what needs no learning",
-        c.task, side->name, of - learned, of, *baseline.highest()));
+    c.notes.push_back(fmt::format("WARNING: {} was not learned by {} in {} of {} runs: {}", c.task,
+                                  side->name, of - learned, of, unlearned_text(baseline)));
   }
 }
 

@@ -84,10 +84,9 @@ Table result_table(const Result& r) {
   Baseline baseline;
   if (chance) baseline.chance = 100 * *chance;
   if (r.data.majority) baseline.majority = 100 * *r.data.majority;
-  if (!learned(r, baseline))
+  if (!above(r, baseline))
     table.notes.push_back(fmt::format(
-        "WARNING: not learned: the interval reaches down to {:.2f} %, what needs no learning",
-        *baseline.highest()));
+        "WARNING: not learned: the interval on test reaches down to {}", baseline.text()));
   if (r.never_left_majority())
     table.notes.push_back(fmt::format(
         "WARNING: never left the majority class: dev's 95 % interval did not stay above "

@@ -30,10 +30,8 @@ void note_unlearned(const RecipeGroup& group, const AccuracyCells& cells, const 
                        : fmt::format("{} ({} of {} seeds)", key.first, failed, cell.ok.size()));
   }
   if (rows.empty()) return;
-  const bool chance = baseline.majority.value_or(0) < baseline.chance.value_or(0);
-  notes.push_back(fmt::format(
-      "WARNING: {} was not learned by {}: the interval reaches down to {} ({:.2f} %)", task,
-      fmt::join(rows, ", "), chance ? "chance" : "the most frequent label", *baseline.highest()));
+  notes.push_back(fmt::format("WARNING: {} was not learned by {}: {}", task, fmt::join(rows, ", "),
+                              unlearned_text(baseline)));
 }
 
 // Which rows are not distinguishable from the best of a task.
@@ -97,7 +95,8 @@ void note_runs(const RecipeGroup& group, const AccuracyCells& cells,
         "the number of samples, as those of one sample are not independent");
   if (some_learned)
     notes.push_back(
-        "learned: seeds above what needs no learning, then their mean alone; where attentions "
+        "learned: seeds that left the most frequent label on dev and on test, then their mean "
+        "alone; where attentions "
         "differ in that, a difference is tested by the seeds' ranks, from 5 a side on");
   if (tasks.size() > 1)
     notes.push_back("average: the interval follows from those of the tasks, which are independent");
