@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -20,29 +19,16 @@
 #include "attention_variants/ops/cpu/kernels/heads/softmax_attention.h"
 #include "attention_variants/ops/cpu/parallel.h"
 #include "tests/bench/bench.h"
+#include "tests/bench/team_work.h"
 
 namespace lra::ops::cpu {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kDepth = 32, kLandmarks = 64, kTaps = 35, kIterations = 6;
-
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
-
-class Memory {
- public:
-  explicit Memory(int64_t bytes)
-      : memory_(torch::empty({bytes}, torch::kByte)),
-        arena_(reinterpret_cast<std::byte*>(memory_.mutable_data_ptr()), bytes) {}
-  Arena& arena() { return arena_; }
-
- private:
-  torch::Tensor memory_;
-  Arena arena_;
-};
 
 // Items of a loop wait for those before them, in so many steps each; 0: they do not.
 class SimulatedThreads {
@@ -89,111 +75,6 @@ class SimulatedThreads {
   double saved_ = 0;
 };
 
-// One pass over a head of so many positions, and what it works in.
-struct TeamWork {
-  HeadScratch bytes;
-  int64_t steps = 0;
-  std::function<void(Arena& arena, const Team& team)> pass;
-};
-
-// q, k, v, a result, its gradient and three more, [N,d] each.
-struct HeadRows {
-  explicit HeadRows(int64_t length)
-      : data(torch::randn({8, length, kDepth})), mask(torch::ones({length}, torch::kBool)) {}
-  Matrix operator[](int64_t i) const { return mutable_head_rows(data.unsqueeze(0), 0, i); }
-  const bool* tokens() const { return mask.const_data_ptr<bool>(); }
-  torch::Tensor data, mask;
-};
-
-TeamWork nystrom_work(int64_t length, int64_t parts, Pass pass) {
-  const NystromShape shape{.length = length,
-                           .landmarks = kLandmarks,
-                           .depth = kDepth,
-                           .iterations = kIterations,
-                           .kernel = kTaps};
-  const HeadRows rows(length);
-  const torch::Tensor taps = torch::randn({2, kTaps});
-  const auto kept = std::make_shared<Memory>(bytes_of<NystromSaved>(shape));
-  const NystromSaved saved(shape, kept->arena());
-  const NystromInputs in{.q = rows[0],
-                         .k = rows[1],
-                         .v = rows[2],
-                         .mask = rows.tokens(),
-                         .conv_weight = taps.const_data_ptr<float>()};
-  if (pass == Pass::forward) {
-    return {.bytes = {.head = bytes_of<NystromScratch>(shape, InnerPadding::no, parts),
-                      .part = bytes_of<NystromPartScratch>(shape)},
-            .pass = [=](Arena& arena, const Team& team) {
-              static_cast<void>(taps), static_cast<void>(kept);
-              nystrom_forward(shape, in, rows[3], saved, arena, team);
-            }};
-  }
-  Memory memory(bytes_of<NystromScratch>(shape, InnerPadding::no, 1) +
-                bytes_of<NystromPartScratch>(shape));
-  nystrom_forward(shape, in, rows[3], saved, memory.arena(), Team(memory.arena()));
-  return {.bytes = {.head = bytes_of<NystromBackwardScratch>(shape, InnerPadding::no, parts),
-                    .part = bytes_of<NystromBackwardPartScratch>(shape)},
-          .pass = [=](Arena& arena, const Team& team) {
-            static_cast<void>(kept);
-            nystrom_backward(shape, in, saved, rows[4],
-                             {.q = rows[5],
-                              .k = rows[6],
-                              .v = rows[7],
-                              .conv_weight = taps.mutable_data_ptr<float>() + kTaps},
-                             arena, team);
-          }};
-}
-
-TeamWork linear_work(int64_t length, int64_t parts, Pass pass) {
-  const FeatureShape shape{.length = length, .depth = kDepth, .width = kDepth, .offset = 1};
-  const HeadRows rows(length);
-  const torch::Tensor sums = torch::empty({shape.sums() + 1 + length}),
-                      where = torch::empty({2}, torch::kInt64);
-  float* const first = sums.mutable_data_ptr<float>();
-  const FeatureInputs in{.q = rows[0], .k = rows[1], .v = rows[2], .mask = rows.tokens()};
-  const FeatureState state{.sums = first,
-                           .largest = first + shape.sums(),
-                           .where = where.mutable_data_ptr<int64_t>(),
-                           .denominators = first + shape.sums() + 1};
-  if (pass == Pass::forward) {
-    return {.bytes = {.head = bytes_of<FeatureScratch>(shape, parts),
-                      .part = bytes_of<FeaturePartScratch>(shape)},
-            .pass = [=](Arena& arena, const Team& team) {
-              static_cast<void>(sums), static_cast<void>(where);
-              feature_forward(shape, in, rows[3], state, arena, team);
-            }};
-  }
-  Memory memory(bytes_of<FeatureScratch>(shape, 1) + bytes_of<FeaturePartScratch>(shape));
-  feature_forward(shape, in, rows[3], state, memory.arena(), Team(memory.arena()));
-  return {.bytes = {.head = bytes_of<FeatureBackwardScratch>(shape, parts),
-                    .part = bytes_of<FeatureBackwardPartScratch>(shape)},
-          .pass = [=](Arena& arena, const Team& team) {
-            static_cast<void>(sums), static_cast<void>(where);
-            feature_backward(shape, in, rows[3], state, rows[4],
-                             {.q = rows[5], .k = rows[6], .v = rows[7]}, arena, team);
-          }};
-}
-
-// Backward alone: forward, tiles of queries are items of their own.
-TeamWork softmax_work(int64_t length, int64_t parts, Pass) {
-  const SoftmaxShape shape{
-      .queries = length, .keys = length, .depth = kDepth, .values = kDepth, .scale = 0.18F};
-  const HeadRows rows(length);
-  const torch::Tensor kept = torch::empty({1, 2, length});
-  const SoftmaxInputs in{.q = rows[0], .k = rows[1], .v = rows[2]};
-  Memory memory(bytes_of<SoftmaxScratch>(shape, InnerPadding::no, 1) +
-                bytes_of<SoftmaxPartScratch>(shape, Pass::forward));
-  for (int64_t begin = 0; begin < length; begin += kQueryTile)
-    softmax_forward(shape, in, begin, rows[3], softmax_stats(kept, 0), memory.arena());
-  return {.bytes = {.head = bytes_of<SoftmaxScratch>(shape, InnerPadding::no, parts),
-                    .part = bytes_of<SoftmaxPartScratch>(shape, Pass::backward)},
-          .steps = (length + kQueryTile - 1) / kQueryTile,
-          .pass = [=](Arena& arena, const Team& team) {
-            softmax_backward(shape, in, rows[3], softmax_stats(kept, 0), rows[4],
-                             {.q = rows[5], .k = rows[6], .v = rows[7]}, arena, team);
-          }};
-}
-
 struct TeamOperator {
   const char* name;
   int64_t tile;  // positions of a range, at least
@@ -238,7 +119,9 @@ void register_teams() {
   const std::vector<TeamOperator> operators = {
       {"nystrom", ops::cpu::kTile, {Pass::forward, Pass::backward}, ops::cpu::nystrom_work},
       {"linear", ops::cpu::kFeatureTile, {Pass::forward, Pass::backward}, ops::cpu::linear_work},
-      {"softmax", ops::cpu::kLeastKeys, {Pass::backward}, ops::cpu::softmax_work}};
+      {"softmax", ops::cpu::kLeastKeys, {Pass::backward}, ops::cpu::softmax_work},
+      {"band", 128, {Pass::forward, Pass::backward}, ops::cpu::band_work},
+      {"lsh", 64, {Pass::forward, Pass::backward}, ops::cpu::lsh_work}};
   for (const TeamOperator& of : operators) {
     for (const Pass pass : of.passes) {
       const std::string name = fmt::format("SimulatedTeam/{}/{}", of.name,

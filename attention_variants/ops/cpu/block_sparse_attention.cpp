@@ -17,14 +17,23 @@ PatternShape shape_of(int64_t length, int64_t head_dim) {
           .scale = 1 / std::sqrt(static_cast<float>(head_dim))};
 }
 
-int64_t bytes_of_most(const PatternShape& shape, const Patterns& patterns, Pass pass) {
-  int64_t most = 0;
+// Of the pattern that takes most.
+HeadScratch scratch_of(const PatternShape& shape, const Patterns& patterns, Pass pass) {
+  HeadScratch most;
   for (const SparsityPattern& pattern : patterns) {
     const PatternSizes sizes(pattern);
-    most = std::max(most, pass == Pass::forward ? bytes_of<PatternScratch>(shape, sizes)
-                                                : bytes_of<PatternBackwardScratch>(shape, sizes));
+    most.part =
+        std::max(most.part, pass == Pass::forward ? bytes_of<PatternScratch>(shape, sizes)
+                                                  : bytes_of<PatternBackwardScratch>(shape, sizes));
+    if (pass == Pass::backward) most.head = std::max(most.head, bytes_of<PatternTurns>(pattern));
   }
   return most;
+}
+
+int64_t parts_of(int64_t heads, const Patterns& patterns) {
+  size_t most = 0;
+  for (const SparsityPattern& pattern : patterns) most = std::max(most, pattern.tiles.size());
+  return parts_for(heads, static_cast<int64_t>(most));
 }
 
 // q, k, v and mask [B,N]; the softmaxes' statistics [B,H,2,N].
@@ -46,21 +55,23 @@ class BlockSparseOp : public HeadOp {
     tensors.state = {torch::zeros({batch_, heads_, 2, shape_.length}, tensors.in[0].options())};
   }
 
-  HeadScratch scratch(Pass pass) const { return {.head = bytes_of_most(shape_, patterns_, pass)}; }
+  int64_t parts(Pass pass) const { return parts_of(items(pass), patterns_); }
+  HeadScratch scratch(Pass pass) const { return scratch_of(shape_, patterns_, pass); }
 
-  void forward(int64_t item, Arena& arena, const Team&) const {
+  void forward(int64_t item, Arena&, const Team& team) const {
     pattern_forward(shape_, pattern(item), inputs(item), rows(tensors_.out, item), stats(item),
-                    arena);
+                    team);
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
-                const torch::autograd::variable_list& gradients, Arena& arena, const Team&) const {
+                const torch::autograd::variable_list& gradients, Arena& arena,
+                const Team& team) const {
     pattern_backward(shape_, pattern(item), inputs(item), rows(tensors_.out, item), stats(item),
                      head(grad_out, item),
                      {.q = rows(gradients[0], item),
                       .k = rows(gradients[1], item),
                       .v = rows(gradients[2], item)},
-                     arena);
+                     arena, team);
   }
 
  private:
@@ -93,9 +104,10 @@ torch::Tensor run(const BlockSparseCall& call) {
 int64_t bytes(const BlockSparseShape& given) {
   const int64_t items = given.batch * given.heads;
   const PatternShape shape = shape_of(given.length, given.head_dim);
+  const Patterns patterns = given.patterns();
   return items * given.length * (given.head_dim + 2) * static_cast<int64_t>(sizeof(float)) +
-         scratch_bytes(items, /*parts=*/1,
-                       {.head = bytes_of_most(shape, given.patterns(), Pass::forward)});
+         scratch_bytes(items, parts_of(items, patterns),
+                       scratch_of(shape, patterns, Pass::forward));
 }
 
 }  // namespace lra::ops::cpu

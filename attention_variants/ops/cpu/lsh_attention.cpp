@@ -21,9 +21,11 @@ LshShape shape_of(int64_t length, int64_t head_dim, const LshOptions& options) {
 }
 
 // First tokens are sorted, then they attend.
-int64_t forward_bytes(const LshShape& shape, const LshBuckets& buckets) {
-  return std::max(bytes_of<LshSortScratch>(shape, buckets), bytes_of<LshScratch>(shape));
+HeadScratch forward_scratch(const LshShape& shape, const LshBuckets& buckets) {
+  return {.part = std::max(bytes_of<LshSortScratch>(shape, buckets), bytes_of<LshScratch>(shape))};
 }
+
+int64_t parts_of(int64_t heads, const LshShape& shape) { return parts_for(heads, shape.chunks()); }
 
 // x, v, mask [B,N] and the rotations, which the backward pass does not need; the rounds' order
 // [B,H,R·places] int32, and of each softmax its largest score and its inverse sum [B,H,N].
@@ -48,21 +50,24 @@ class LshOp : public HeadOp {
   }
 
   HeadScratch scratch(Pass pass) const {
-    return {.head = pass == Pass::forward ? forward_bytes(shape_, buckets(0))
-                                          : bytes_of<LshBackwardScratch>(shape_)};
+    if (pass == Pass::forward) return forward_scratch(shape_, buckets(0));
+    return {.head = bytes_of<LshEdges>(shape_, parts(pass)),
+            .part = bytes_of<LshBackwardScratch>(shape_)};
   }
+  int64_t parts(Pass pass) const { return parts_of(items(pass), shape_); }
 
-  void forward(int64_t item, Arena& arena, const Team&) const {
-    lsh_sort(shape_, inputs(item), buckets(item % heads_), order(item), arena);
+  void forward(int64_t item, Arena&, const Team& team) const {
+    lsh_sort(shape_, inputs(item), buckets(item % heads_), order(item), team);
     lsh_forward(shape_, inputs(item), order(item), rows(tensors_.out, item), row(1, item),
-                row(2, item), arena);
+                row(2, item), team);
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
-                const torch::autograd::variable_list& gradients, Arena& arena, const Team&) const {
+                const torch::autograd::variable_list& gradients, Arena& arena,
+                const Team& team) const {
     lsh_backward(shape_, inputs(item), order(item), rows(tensors_.out, item), row(1, item),
                  row(2, item), head(grad_out, item), rows(gradients[0], item),
-                 rows(gradients[1], item), arena);
+                 rows(gradients[1], item), arena, team);
   }
 
  private:
@@ -103,7 +108,7 @@ int64_t bytes(const ops::LshShape& given) {
   // The result, the rounds' order, and of each softmax its largest score and its sum.
   return items * (given.length * (given.head_dim + 2) + shape.rounds * shape.places()) *
              static_cast<int64_t>(sizeof(float)) +
-         scratch_bytes(items, /*parts=*/1, {.head = forward_bytes(shape, buckets)});
+         scratch_bytes(items, parts_of(items, shape), forward_scratch(shape, buckets));
 }
 
 }  // namespace lra::ops::cpu

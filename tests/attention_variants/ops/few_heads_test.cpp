@@ -96,12 +96,28 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"performer", 1, 1, 1300, 32, Padding::none},
                     Case{"performer", 2, 1, 900, 8, Padding::end},
                     Case{"performer[kernel=relu]", 3, 1, 700, 8, Padding::scattered},
-                    Case{"cosformer", 1, 2, 1000, 16, Padding::none}));
+                    Case{"cosformer", 1, 2, 1000, 16, Padding::none},
+                    Case{"local", 1, 1, 1300, 32, Padding::none},
+                    Case{"local[block=600]", 3, 1, 700, 8, Padding::scattered},  // of two tiles
+                    Case{"longformer[window=64]", 2, 1, 1100, 16, Padding::end},
+                    Case{"longformer[window=32,global_tokens=5]", 3, 1, 700, 8, Padding::scattered},
+                    Case{"bigbird[block=16]", 1, 3, 700, 8, Padding::none},
+                    Case{"sparse[block=32,summary=8]", 1, 2, 500, 8, Padding::none},
+                    Case{"reformer", 1, 1, 1300, 32, Padding::none},
+                    Case{"reformer[chunk_length=16,num_hashes=3]", 1, 3, 500, 8, Padding::none},
+                    Case{"reformer[chunk_length=16]", 3, 1, 700, 8, Padding::scattered},
+                    Case{"reformer[chunk_length=16,chunks_before=2,chunks_after=1]", 2, 1, 300, 16,
+                         Padding::end},
+                    // Chunks are seen from both sides, and a range is a chunk.
+                    Case{"reformer[chunk_length=32,chunks_before=3,chunks_after=3]", 1, 1, 90, 8,
+                         Padding::none},
+                    Case{"reformer[chunk_length=600]", 1, 1, 1300, 8, Padding::none}));
 
 // Else the tests above would try what one thread does.
 TEST(FewHeads, AreShared) {
   const RestoredThreads restored;
-  for (const char* spec : {"nystrom[num_landmarks=16]", "linear", "performer", "standard"}) {
+  for (const char* spec :
+       {"nystrom[num_landmarks=16]", "linear", "performer", "standard", "reformer"}) {
     const Case c{spec, 1, 1, 1300, 32, Padding::none};
     Given given(c);
     at::set_num_threads(1);
@@ -133,17 +149,20 @@ TEST(FewHeads, TakeHugeLogits) {
 TEST(FewHeads, MayBeNone) {
   const RestoredThreads restored;
   at::set_num_threads(kThreads);
-  for (const char* spec : {"nystrom[num_landmarks=16]", "linear", "linformer", "standard"}) {
+  for (const char* spec :
+       {"nystrom[num_landmarks=16]", "linear", "linformer", "standard", "longformer", "reformer"}) {
     const Case c{spec, 0, 1, 600, 8, Padding::none};
     Given given(c);
     EXPECT_EQ(given.results(c, Kernels::fused, torch::kFloat)[0].numel(), 0) << spec;
   }
 }
 
-// Tiles of queries go through the keys in the same order whatever the ranges are.
-TEST(FewHeads, OfStandardAreThoseOfOneThreadToTheBit) {
+// Tiles of queries go through the keys in the same order whatever the ranges are, or add what they
+// give to keys in that of the tiles.
+TEST(FewHeads, OfTilesInTurnAreThoseOfOneThreadToTheBit) {
   const RestoredThreads restored;
-  for (const char* spec : {"standard", "standard[dropout=0.2]"}) {
+  for (const char* spec : {"standard", "standard[dropout=0.2]", "local", "longformer[window=64]",
+                           "longformer[window=32,global_tokens=5]", "bigbird[block=16]"}) {
     const Case c{spec, 3, 1, 2000, 8, Padding::scattered};
     Given given(c);
     at::set_num_threads(1);
@@ -154,6 +173,21 @@ TEST(FewHeads, OfStandardAreThoseOfOneThreadToTheBit) {
       for (size_t i = 0; i < one.size(); ++i)
         EXPECT_TRUE(torch::equal(one[i], many[i])) << spec << " " << threads << " " << i;
     }
+  }
+}
+
+// A round at a time, in which a token is in one chunk.
+TEST(FewHeads, OfReformerGiveTheResultOfOneThreadToTheBit) {
+  const RestoredThreads restored;
+  const Case c{
+      "reformer[chunk_length=16,num_hashes=3,chunks_after=1]", 3, 1, 700, 8, Padding::scattered};
+  Given given(c);
+  at::set_num_threads(1);
+  const auto one = given.results(c, Kernels::fused, torch::kFloat);
+  for (const int threads : {6, 7}) {
+    at::set_num_threads(threads);
+    EXPECT_TRUE(torch::equal(one[0], given.results(c, Kernels::fused, torch::kFloat)[0]))
+        << threads;
   }
 }
 

@@ -116,31 +116,33 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& inputs,
 }
 
 void lsh_sort(const LshShape& shape, const LshInputs& inputs, const LshBuckets& buckets,
-              int32_t* order, Arena& arena) {
-  kernels().lsh_sort(shape, inputs, buckets, order, arena);
+              int32_t* order, const Team& team) {
+  kernels().lsh_sort(shape, inputs, buckets, order, team);
 }
 
 void lsh_forward(const LshShape& shape, const LshInputs& inputs, const int32_t* order, Matrix out,
-                 float* top, float* inverse, Arena& arena) {
-  kernels().lsh_forward(shape, inputs, order, out, top, inverse, arena);
+                 float* top, float* inverse, const Team& team) {
+  kernels().lsh_forward(shape, inputs, order, out, top, inverse, team);
 }
 
 void lsh_backward(const LshShape& shape, const LshInputs& inputs, const int32_t* order,
                   ConstMatrix out, const float* top, const float* inverse, ConstMatrix grad_out,
-                  Matrix grad_x, Matrix grad_v, Arena& arena) {
-  kernels().lsh_backward(shape, inputs, order, out, top, inverse, grad_out, grad_x, grad_v, arena);
+                  Matrix grad_x, Matrix grad_v, Arena& arena, const Team& team) {
+  kernels().lsh_backward(shape, inputs, order, out, top, inverse, grad_out, grad_x, grad_v, arena,
+                         team);
 }
 
 void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
                      const PatternInputs& inputs, Matrix out, const SoftmaxStats& stats,
-                     Arena& arena) {
-  kernels().pattern_forward(shape, pattern, inputs, out, stats, arena);
+                     const Team& team) {
+  kernels().pattern_forward(shape, pattern, inputs, out, stats, team);
 }
 
 void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
                       const PatternInputs& inputs, ConstMatrix out, const SoftmaxStats& stats,
-                      ConstMatrix grad_out, const PatternGradients& grad, Arena& arena) {
-  kernels().pattern_backward(shape, pattern, inputs, out, stats, grad_out, grad, arena);
+                      ConstMatrix grad_out, const PatternGradients& grad, Arena& arena,
+                      const Team& team) {
+  kernels().pattern_backward(shape, pattern, inputs, out, stats, grad_out, grad, arena, team);
 }
 
 void inverse(int64_t m, int64_t iterations, ConstMatrix a, Matrix z, Arena& arena) {

@@ -125,78 +125,94 @@ class Gathered {
   const Matrix k, v;  // [count,d], [count,e]
 };
 
-// Calls body(tile's keys, begin, rows, seen) for a few queries at a time, as long as there are
-// tokens among them; `done`(keys) at the end of each tile.
-template <class Body, class Done>
-void for_each_part(const SparsityPattern& pattern, const PatternInputs& in, Gathered& keys,
-                   Body body, Done done) {
+// Calls body(begin, rows, seen) for a few queries of a tile at a time, once its keys are read,
+// where there are tokens among them.
+template <class Body>
+void for_each_part(const SparsityTile& tile, const PatternInputs& in, Gathered& keys, Body body) {
+  const auto [first, end] = tile.queries;
+  if (std::find(in.mask + first, in.mask + end, true) == in.mask + end) return;
+  keys.read(tile, in);
+  if (keys.count() == 0) return;
   Seen seen[kMostRows];
-  for (const SparsityTile& tile : pattern.tiles) {
-    const auto [first, end] = tile.queries;
-    if (std::find(in.mask + first, in.mask + end, true) == in.mask + end) continue;
-    keys.read(tile, in);
-    if (keys.count() == 0) continue;
-    const int64_t most = rows_at_a_time(keys.count());
-    for (int64_t begin = first; begin < end; begin += most) {
-      const int64_t rows = std::min(most, end - begin);
-      keys.seen_by(begin, rows, in.mask, seen);
-      body(begin, rows, seen);
-    }
-    done();
+  const int64_t most = rows_at_a_time(keys.count());
+  for (int64_t begin = first; begin < end; begin += most) {
+    const int64_t rows = std::min(most, end - begin);
+    keys.seen_by(begin, rows, in.mask, seen);
+    body(begin, rows, seen);
   }
 }
+
+int64_t tiles_of(const SparsityPattern& pattern) {
+  return static_cast<int64_t>(pattern.tiles.size());
+}
+
+// At a tile's end, and where it is left by an exception: nobody waits for it any more.
+struct EndOfTile {
+  int64_t* done;
+  ~EndOfTile() { Team::advance(done, 1); }
+};
 
 }  // namespace
 
 void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
-                     const PatternInputs& in, Matrix out, const SoftmaxStats& stats, Arena& arena) {
+                     const PatternInputs& in, Matrix out, const SoftmaxStats& stats,
+                     const Team& team) {
   const int64_t d = shape.depth, e = shape.values;
-  const Arena::Frame frame(arena);
-  const PatternScratch scratch(shape, PatternSizes(pattern), arena);
-  Gathered keys(shape, pattern, scratch);
-  float* const scores = scratch.scores;
+  const PatternSizes sizes(pattern);
   zero_rows(out, 0, shape.length, e);
-  const auto part = [&](int64_t begin, int64_t rows, const Seen* seen) {
-    const int64_t n = keys.count();
-    gemm_nt(rows, n, d, in.q.from(begin), keys.k, {scores, n}, {.product = shape.scale});
-    weights_of(scores, rows, n, seen, stats.from(begin));
-    gemm(rows, e, n, {scores, n}, keys.v, out.from(begin));
-    scale_rows(out.from(begin), rows, e, stats.inverse_sum + begin);
-  };
-  for_each_part(pattern, in, keys, part, [] {});
+  team.for_each(tiles_of(pattern), [&](int64_t tile, Arena& own) {
+    const PatternScratch scratch(shape, sizes, own);
+    Gathered keys(shape, pattern, scratch);
+    float* const scores = scratch.scores;
+    const auto part = [&](int64_t begin, int64_t rows, const Seen* seen) {
+      const int64_t n = keys.count();
+      gemm_nt(rows, n, d, in.q.from(begin), keys.k, {scores, n}, {.product = shape.scale});
+      weights_of(scores, rows, n, seen, stats.from(begin));
+      gemm(rows, e, n, {scores, n}, keys.v, out.from(begin));
+      scale_rows(out.from(begin), rows, e, stats.inverse_sum + begin);
+    };
+    for_each_part(pattern.tiles[static_cast<size_t>(tile)], in, keys, part);
+  });
 }
 
 void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
                       const PatternInputs& in, ConstMatrix out, const SoftmaxStats& stats,
-                      ConstMatrix grad_out, const PatternGradients& grad, Arena& arena) {
+                      ConstMatrix grad_out, const PatternGradients& grad, Arena& arena,
+                      const Team& team) {
   const int64_t d = shape.depth, e = shape.values;
-  const Arena::Frame frame(arena);
-  const PatternBackwardScratch scratch(shape, PatternSizes(pattern), arena);
-  Gathered keys(shape, pattern, scratch);
-  const Matrix grad_k = scratch.grad_k, grad_v = scratch.grad_v;
-  float *const scores = scratch.scores, *const grad_scores = scratch.grad_scores,
-               *const along = scratch.along;
+  const PatternSizes sizes(pattern);
   for (const Matrix& of : {grad.q, grad.k}) zero_rows(of, 0, shape.length, d);
   zero_rows(grad.v, 0, shape.length, e);
-  float kept = 0;  // what the tile's gradients of keys are multiplied by before more is added
-  const auto part = [&](int64_t begin, int64_t rows, const Seen* seen) {
-    const int64_t n = keys.count();
-    const bool* mask = in.mask + begin;
-    const ConstMatrix q = without_padding(in.q.from(begin), mask, rows, d, scratch.q),
-                      g = without_padding(grad_out.from(begin), mask, rows, e, scratch.grad);
-    gemm_nt(rows, n, d, q, keys.k, {scores, n}, {.product = shape.scale});
-    gemm_nt(rows, n, e, g, keys.v, {grad_scores, n});
-    row_products(out.from(begin), g, rows, e, along);
-    weights_backward(scores, grad_scores, rows, n, seen, shape.scale, stats.from(begin), along);
-    gemm(rows, d, n, {grad_scores, n}, keys.k, grad.q.from(begin));
-    gemm_tn(n, d, rows, {grad_scores, n}, q, grad_k, {.old = kept});
-    gemm_tn(n, e, rows, {scores, n}, g, grad_v, {.old = kept});
-    kept = 1;
-  };
-  for_each_part(pattern, in, keys, part, [&] {
+  const Arena::Frame frame(arena);
+  int64_t* const done = PatternTurns(pattern, arena).done;
+  std::fill(done, done + tiles_of(pattern), 0);
+  team.for_each(tiles_of(pattern), [&](int64_t tile, Arena& own) {
+    const EndOfTile end{done + tile};
+    const PatternBackwardScratch scratch(shape, sizes, own);
+    Gathered keys(shape, pattern, scratch);
+    const Matrix grad_k = scratch.grad_k, grad_v = scratch.grad_v;
+    float *const scores = scratch.scores, *const grad_scores = scratch.grad_scores,
+                 *const along = scratch.along;
+    float kept = 0;  // what gradients of keys are multiplied by before more is added
+    const auto part = [&](int64_t begin, int64_t rows, const Seen* seen) {
+      const int64_t n = keys.count();
+      const bool* mask = in.mask + begin;
+      const ConstMatrix q = without_padding(in.q.from(begin), mask, rows, d, scratch.q),
+                        g = without_padding(grad_out.from(begin), mask, rows, e, scratch.grad);
+      gemm_nt(rows, n, d, q, keys.k, {scores, n}, {.product = shape.scale});
+      gemm_nt(rows, n, e, g, keys.v, {grad_scores, n});
+      row_products(out.from(begin), g, rows, e, along);
+      weights_backward(scores, grad_scores, rows, n, seen, shape.scale, stats.from(begin), along);
+      gemm(rows, d, n, {grad_scores, n}, keys.k, grad.q.from(begin));
+      gemm_tn(n, d, rows, {grad_scores, n}, q, grad_k, {.old = kept});
+      gemm_tn(n, e, rows, {scores, n}, g, grad_v, {.old = kept});
+      kept = 1;
+    };
+    for_each_part(pattern.tiles[static_cast<size_t>(tile)], in, keys, part);
+    if (tile > 0) Team::wait(done + tile - 1, 1);
+    if (kept == 0) return;
     keys.scatter(grad_k, d, grad.k);
     keys.scatter(grad_v, e, grad.v);
-    kept = 0;
   });
 }
 

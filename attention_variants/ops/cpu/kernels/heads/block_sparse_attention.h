@@ -9,6 +9,7 @@
 #include "attention_variants/ops/cpu/kernels/rows/arena.h"
 #include "attention_variants/ops/cpu/kernels/rows/matrix.h"
 #include "attention_variants/ops/cpu/kernels/rows/softmax_columns.h"
+#include "attention_variants/ops/cpu/kernels/rows/team.h"
 #include "attention_variants/ops/types.h"
 
 namespace lra::ops::cpu {
@@ -82,19 +83,29 @@ struct PatternBackwardScratch : PatternScratch {
   float *grad_scores, *along, *q, *grad;
 };
 
+/// Of a head, backward: which tiles have added their gradients of keys.
+struct PatternTurns {
+  LRA_INLINE PatternTurns(const SparsityPattern& pattern, Arena& arena)
+      : done(arena.take<int64_t>(static_cast<int64_t>(pattern.tiles.size()))) {}
+  int64_t* done;  // [tiles]
+};
+
 }  // namespace lra::ops::cpu
 
 namespace lra::ops::LRA_KERNELS {
 
 /// Writes out [N,e], softmax(scale q kᵀ) v over the tokens each query sees, and stats [N].
-/// Rows of padding, and of queries that see no token, are zero.
+/// Rows of padding, and of queries that see no token, are zero. An item of the team is a tile, in a
+/// PatternScratch.
 void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
                      const PatternInputs& inputs, Matrix out, const SoftmaxStats& stats,
-                     Arena& arena);
+                     const Team& team);
 
-/// Writes all gradients, given out and its gradient.
+/// Writes all gradients, given out and its gradient: tiles, each in a PatternBackwardScratch, add
+/// those of keys one after the other, so that they are the same to the bit on any team.
 void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
                       const PatternInputs& inputs, ConstMatrix out, const SoftmaxStats& stats,
-                      ConstMatrix grad_out, const PatternGradients& grad, Arena& arena);
+                      ConstMatrix grad_out, const PatternGradients& grad, Arena& arena,
+                      const Team& team);
 
 }  // namespace lra::ops::LRA_KERNELS

@@ -9,6 +9,7 @@
 
 #include "attention_variants/ops/cpu/kernels/rows/arena.h"
 #include "attention_variants/ops/cpu/kernels/rows/matrix.h"
+#include "attention_variants/ops/cpu/kernels/rows/team.h"
 #include "attention_variants/ops/types.h"
 
 namespace lra::ops::cpu {
@@ -118,25 +119,42 @@ struct LshBackwardScratch : LshScratch {
   float* along;
 };
 
+/// Of a head that several threads share, backward: gradients that each range of chunks leaves for
+/// tokens of chunks beside it, and their positions, -1 for none.
+struct LshEdges {
+  LRA_INLINE LshEdges(const LshShape& shape, int64_t parts, Arena& arena)
+      : rows((shape.before + shape.after) * shape.chunk),
+        all(parts == 1 ? 0 : parts * rows),
+        x(arena.matrix(all, shape.depth)),
+        v(arena.matrix(all, shape.values)),
+        at(arena.take<int32_t>(all)) {}
+  int64_t rows, all;  // of a range, of all
+  Matrix x, v;        // [all,d], [all,e]
+  int32_t* at;
+};
+
 }  // namespace lra::ops::cpu
 
 namespace lra::ops::LRA_KERNELS {
 
 /// Writes order [R,places]: each round's tokens by (bucket, position), then -1 for padding. A
-/// bucket is argmax [Rx; -Rx], of factors the first counting least.
+/// bucket is argmax [Rx; -Rx], of factors the first counting least. An item of the team is a round,
+/// in a LshSortScratch.
 void lsh_sort(const LshShape& shape, const LshInputs& inputs, const LshBuckets& buckets,
-              int32_t* order, Arena& arena);
+              int32_t* order, const Team& team);
 
 /// Writes out [N,e]: for each token one softmax over all it sees in any round, in which it sees
 /// itself only where it sees nothing else; top [N] and inverse [N], such that a weight is
 /// exp(score - top) inverse. Rows of padding of out are zero, those of top and inverse mean
-/// nothing.
+/// nothing. An item of the team is a range of a round's chunks, in a LshScratch: the same to the
+/// bit on any team.
 void lsh_forward(const LshShape& shape, const LshInputs& inputs, const int32_t* order, Matrix out,
-                 float* top, float* inverse, Arena& arena);
+                 float* top, float* inverse, const Team& team);
 
-/// Writes the gradients of x and v, given out and its gradient.
+/// Writes the gradients of x and v, given out and its gradient; in a LshBackwardScratch a range,
+/// whose sums towards chunks beside it are added range by range.
 void lsh_backward(const LshShape& shape, const LshInputs& inputs, const int32_t* order,
                   ConstMatrix out, const float* top, const float* inverse, ConstMatrix grad_out,
-                  Matrix grad_x, Matrix grad_v, Arena& arena);
+                  Matrix grad_x, Matrix grad_v, Arena& arena, const Team& team);
 
 }  // namespace lra::ops::LRA_KERNELS

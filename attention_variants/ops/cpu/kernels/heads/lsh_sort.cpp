@@ -59,14 +59,13 @@ void hash(const LshShape& shape, ConstMatrix x, const LshBuckets& buckets, int64
 }  // namespace
 
 void lsh_sort(const LshShape& shape, const LshInputs& in, const LshBuckets& buckets, int32_t* order,
-              Arena& arena) {
-  const GemmPrecisionScope exact(GemmPrecision::float32);
-  const Arena::Frame frame(arena);
-  const LshSortScratch scratch(shape, buckets, arena);
-  int32_t *const bucket = scratch.bucket, *const next = scratch.next,
-                 *const next_end = next + buckets.count() + 1;
-  std::fill(bucket, bucket + shape.length, 0);
-  for (int64_t round = 0; round < shape.rounds; ++round) {
+              const Team& team) {
+  team.for_each(shape.rounds, [&](int64_t round, Arena& own) {
+    const GemmPrecisionScope exact(GemmPrecision::float32);
+    const LshSortScratch scratch(shape, buckets, own);
+    int32_t *const bucket = scratch.bucket, *const next = scratch.next,
+                   *const next_end = next + buckets.count() + 1;
+    std::fill(bucket, bucket + shape.length, 0);
     if (!buckets.factors.empty()) hash(shape, in.x, buckets, round, scratch);
     std::fill(next, next_end, 0);
     for (int64_t i = 0; i < shape.length; ++i) {
@@ -79,7 +78,7 @@ void lsh_sort(const LshShape& shape, const LshInputs& in, const LshBuckets& buck
       if (!in.mask[i]) continue;
       to[next[bucket[i]]++] = static_cast<int32_t>(i);
     }
-  }
+  });
 }
 
 }  // namespace lra::ops::cpu::LRA_ISA

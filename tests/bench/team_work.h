@@ -1,0 +1,43 @@
+// Heads for a team to share: one pass over one head of an operator.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "attention_variants/ops/cpu/heads.h"
+
+namespace lra::ops::cpu {
+
+/// An arena and its memory.
+class Memory {
+ public:
+  explicit Memory(int64_t bytes)
+      : memory_(torch::empty({bytes}, torch::kByte)),
+        arena_(reinterpret_cast<std::byte*>(memory_.mutable_data_ptr()), bytes) {}
+  Arena& arena() { return arena_; }
+  const torch::Tensor& tensor() const { return memory_; }
+
+ private:
+  torch::Tensor memory_;
+  Arena arena_;
+};
+
+/// One pass over a head of so many positions, what it works in, and the tensors that it reads.
+struct TeamWork {
+  HeadScratch bytes;
+  int64_t steps = 0;
+  std::function<void(Arena& arena, const Team& team)> pass;
+  std::vector<torch::Tensor> kept = {};
+};
+
+/// On a team of so many parts.
+TeamWork nystrom_work(int64_t length, int64_t parts, Pass pass);
+TeamWork linear_work(int64_t length, int64_t parts, Pass pass);
+/// Backward alone: forward, tiles of queries are items of their own.
+TeamWork softmax_work(int64_t length, int64_t parts, Pass pass);
+/// Of 257 keys around each query, in tiles of 128 queries.
+TeamWork band_work(int64_t length, int64_t parts, Pass pass);
+/// Two rounds of chunks of 64, of a length that they divide.
+TeamWork lsh_work(int64_t length, int64_t parts, Pass pass);
+
+}  // namespace lra::ops::cpu
