@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The tables of docs/measured.md: one head of one sample on two threads before and after threads share
-a head (before-2.jsonl, threads-2.jsonl), on one (threads-1.jsonl), and on more, simulated."""
+a head (before-2.jsonl, threads-2.jsonl), on one (threads-1.jsonl), and on more, simulated; on Intel, and
+on AMD (-epyc), where other attentions came to be shared."""
 import json
 import pathlib
 
@@ -18,15 +19,16 @@ def medians(name: str) -> dict[tuple[str, int], tuple[float, str]]:
     return found
 
 
-before, shared, alone = (medians(f"{name}.jsonl") for name in ("before-2", "threads-2", "threads-1"))
-print("| attention | positions | before, two threads, ms | now, two threads | times as fast | now, one thread |")
-print("|---|---:|---:|---:|---:|---:|")
-for cell in sorted(before):
-    ratio = before[cell][0] / shared[cell][0]
-    print(f"| {cell[0]} | {cell[1]} | {before[cell][1]} | {shared[cell][1]} | {ratio:.1f} | {alone[cell][1]} |")
-print()
+for machine in ("", "-epyc"):
+    before, shared, alone = (medians(f"{name}{machine}.jsonl") for name in ("before-2", "threads-2", "threads-1"))
+    print("| attention | positions | before, two threads, ms | now, two threads | times as fast | now, one thread |")
+    print("|---|---:|---:|---:|---:|---:|")
+    for cell in sorted(before):
+        ratio = before[cell][0] / shared[cell][0]
+        print(f"| {cell[0]} | {cell[1]} | {before[cell][1]} | {shared[cell][1]} | {ratio:.1f} | {alone[cell][1]} |")
+    print()
 
-RUNS = json.loads((HERE / "simulated.json").read_text())["benchmarks"]
+RUNS = [run for name in ("simulated", "simulated-epyc") for run in json.loads((HERE / f"{name}.json").read_text())["benchmarks"]]
 speedups: dict[tuple[str, str], dict[int, float]] = {}
 for run in RUNS:
     if run["aggregate_name"] != "median":
