@@ -67,11 +67,12 @@ void add_folder_options(CLI::App& command, SuiteOptions& options) {
 void add_runner_options(CLI::App& command, SuiteOptions& options) {
   command
       .add_option("--jobs", options.jobs,
-                  "Cells at a time on a CPU; --threads and memory are shared out over them; "
-                  "default: 1")
+                  "Cells at a time; --threads and a CPU's memory are shared out over them. On GPUs "
+                  "a multiple of their number; default: 1 a GPU or CPU")
       ->check(CLI::Range(1, 1 << 12));
-  command.add_option("--devices", options.devices,
-                     "GPUs to use, one cell on each at a time, as cuda:0,cuda:1");
+  command.add_option(
+      "--devices", options.devices,
+      "GPUs to use, as cuda:0,cuda:1; one cell on each at a time, or more by --jobs");
   command
       .add_option("--timeout", options.timeout,
                   "Seconds for a cell over all its tries; then it is timeout. 0 = none")

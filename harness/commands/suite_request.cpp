@@ -149,13 +149,13 @@ suite::RunnerOptions runner_of(const SuiteOptions& options) {
                               .check = options.check};
   const auto devices = static_cast<int64_t>(runner.devices.size());
   const bool gpus = runner.devices.front() != "cpu";
-  if (gpus && options.jobs > 0 && options.jobs != devices) {
+  if (options.jobs % devices != 0) {
     throw UsageError(fmt::format(
-        "--jobs {}: one cell runs on each GPU at a time, so {} here; leave it out, or name other "
-        "--devices",
-        options.jobs, devices));
+        "--jobs {}: each of the {} GPUs has as many cells at a time, so it should be a multiple of "
+        "{}",
+        options.jobs, devices, devices));
   }
-  runner.jobs = gpus ? devices : std::max<int64_t>(options.jobs, 1);
+  runner.jobs = options.jobs > 0 ? options.jobs : gpus ? devices : 1;
   runner.threads = host::use_threads(options.threads);
   return runner;
 }

@@ -47,15 +47,6 @@ struct Slot {
   bool busy = false;
 };
 
-std::vector<Slot> slots_of(const RunnerOptions& options) {
-  std::vector<Slot> slots;
-  for (const std::string& device : options.devices) {
-    const int64_t count = device == "cpu" ? options.jobs : 1;
-    for (int64_t i = 0; i < count; ++i) slots.push_back({.device = device});
-  }
-  return slots;
-}
-
 TrainJob job_of(const Suite& suite, size_t i, const fs::path& data, const std::string& device,
                 int64_t memory_limit, bool check) {
   const SuiteCell& cell = suite.cells[i];
@@ -84,7 +75,8 @@ class SuiteRunner {
         options_(options),
         data_(data),
         queue_(suite, options.only, options.timeout),
-        slots_(slots_of(options)) {
+        slots_(static_cast<size_t>(options.jobs)) {
+    for (size_t i = 0; i < slots_.size(); ++i) slots_[i].device = options.device_of(i);
     if (slots_.size() > 1 && slots_.front().device == "cpu")
       memory_limit_ = host::default_memory_limit() / static_cast<int64_t>(slots_.size());
   }

@@ -14,14 +14,17 @@ namespace lra::suite {
 
 /// How this runner works; none of it changes a result.
 struct RunnerOptions {
-  std::vector<std::string> devices = {"cpu"};  // one cell a device at a time; "cpu": `jobs` cells
-  int64_t jobs = 1;                            // cells at a time
+  std::vector<std::string> devices = {"cpu"};  // each has as many cells at a time
+  int64_t jobs = 1;                            // cells at a time: a multiple of the devices
   int64_t threads = 1;                         // of the profile; a cell's are the suite's
   int64_t tries = 3;                           // of a process that ends without progress
   double timeout = 0;                          // seconds for a cell over all its tries; 0 = none
   bool check = false;        // the contract of attentions that are not the user's own, too
   std::vector<size_t> only;  // these cells alone, without profile and report; empty = everything
   std::string go_on = "the same command with --resume";  // what goes on after a stop
+
+  /// Where cell `i` of those that run at a time is: on each device before on any a second one.
+  const std::string& device_of(size_t i) const { return devices[i % devices.size()]; }
 };
 
 /// Runs the cells that have not ended and are not claimed, each in a process of its own, and waits

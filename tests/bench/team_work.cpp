@@ -53,26 +53,27 @@ TeamWork nystrom_work(int64_t length, int64_t parts, Pass pass) {
                          .mask = rows.tokens(),
                          .conv_weight = taps.const_data_ptr<float>()};
   if (pass == Pass::forward) {
-    return {.bytes = {.head = bytes_of<NystromScratch>(shape, InnerPadding::no, parts),
-                      .part = bytes_of<NystromPartScratch>(shape)},
-            .pass = [=](Arena& arena, const Team& team) {
-              nystrom_forward(shape, in, rows[3], saved, arena, team);
-            },
-            .kept = {taps, saving.tensor()}};
+    return {
+        .bytes = {.head = bytes_of<NystromScratch>(shape, InnerPadding::no, parts),
+                  .part = bytes_of<NystromPartScratch>(shape)},
+        .pass = [=](Arena& arena,
+                    const Team& team) { nystrom_forward(shape, in, rows[3], saved, arena, team); },
+        .kept = {taps, saving.tensor()}};
   }
   Memory memory(bytes_of<NystromScratch>(shape, InnerPadding::no, 1) +
                 bytes_of<NystromPartScratch>(shape));
   nystrom_forward(shape, in, rows[3], saved, memory.arena(), Team(memory.arena()));
   return {.bytes = {.head = bytes_of<NystromBackwardScratch>(shape, InnerPadding::no, parts),
                     .part = bytes_of<NystromBackwardPartScratch>(shape)},
-          .pass = [=](Arena& arena, const Team& team) {
-            nystrom_backward(shape, in, saved, rows[4],
-                             {.q = rows[5],
-                              .k = rows[6],
-                              .v = rows[7],
-                              .conv_weight = taps.mutable_data_ptr<float>() + kTaps},
-                             arena, team);
-          },
+          .pass =
+              [=](Arena& arena, const Team& team) {
+                nystrom_backward(shape, in, saved, rows[4],
+                                 {.q = rows[5],
+                                  .k = rows[6],
+                                  .v = rows[7],
+                                  .conv_weight = taps.mutable_data_ptr<float>() + kTaps},
+                                 arena, team);
+              },
           .kept = {taps, saving.tensor()}};
 }
 
@@ -88,21 +89,22 @@ TeamWork linear_work(int64_t length, int64_t parts, Pass pass) {
                            .where = where.mutable_data_ptr<int64_t>(),
                            .denominators = first + shape.sums() + 1};
   if (pass == Pass::forward) {
-    return {.bytes = {.head = bytes_of<FeatureScratch>(shape, parts),
-                      .part = bytes_of<FeaturePartScratch>(shape)},
-            .pass = [=](Arena& arena, const Team& team) {
-              feature_forward(shape, in, rows[3], state, arena, team);
-            },
-            .kept = {sums, where}};
+    return {
+        .bytes = {.head = bytes_of<FeatureScratch>(shape, parts),
+                  .part = bytes_of<FeaturePartScratch>(shape)},
+        .pass = [=](Arena& arena,
+                    const Team& team) { feature_forward(shape, in, rows[3], state, arena, team); },
+        .kept = {sums, where}};
   }
   Memory memory(bytes_of<FeatureScratch>(shape, 1) + bytes_of<FeaturePartScratch>(shape));
   feature_forward(shape, in, rows[3], state, memory.arena(), Team(memory.arena()));
   return {.bytes = {.head = bytes_of<FeatureBackwardScratch>(shape, parts),
                     .part = bytes_of<FeatureBackwardPartScratch>(shape)},
-          .pass = [=](Arena& arena, const Team& team) {
-            feature_backward(shape, in, rows[3], state, rows[4],
-                             {.q = rows[5], .k = rows[6], .v = rows[7]}, arena, team);
-          },
+          .pass =
+              [=](Arena& arena, const Team& team) {
+                feature_backward(shape, in, rows[3], state, rows[4],
+                                 {.q = rows[5], .k = rows[6], .v = rows[7]}, arena, team);
+              },
           .kept = {sums, where}};
 }
 
@@ -180,10 +182,11 @@ TeamWork lsh_work(int64_t length, int64_t parts, Pass pass) {
   forward(Team(memory.arena()));
   return {.bytes = {.head = bytes_of<LshEdges>(shape, parts),
                     .part = bytes_of<LshBackwardScratch>(shape)},
-          .pass = [=](Arena& arena, const Team& team) {
-            lsh_backward(shape, in, at, rows[3], top, inverse, rows[4], rows[5], rows[7], arena,
-                         team);
-          },
+          .pass =
+              [=](Arena& arena, const Team& team) {
+                lsh_backward(shape, in, at, rows[3], top, inverse, rows[4], rows[5], rows[7], arena,
+                             team);
+              },
           .kept = {rotations, order, sums}};
 }
 

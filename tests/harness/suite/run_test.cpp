@@ -192,9 +192,16 @@ TEST_F(SuiteRunTest, RefusesWhatCannotBe) {
   EXPECT_TRUE(has(refused({"--devices", "cuda:0,cuda:0"}),
                   "--devices should be a comma list of GPUs, each once"));
   EXPECT_TRUE(has(refused({"--devices", "cuda:0", "--device", "cuda"}), "give one of them"));
-  EXPECT_TRUE(has(refused({"--devices", "cuda:0,cuda:1", "--jobs", "3"}),
-                  "one cell runs on each GPU at a time, so 2 here"));
+  EXPECT_TRUE(
+      has(refused({"--devices", "cuda:0,cuda:1", "--jobs", "3"}),
+          "each of the 2 GPUs has as many cells at a time, so it should be a multiple of 2"));
   EXPECT_TRUE(has(refused({"--jobs", "0"}), "--jobs"));
+}
+
+TEST(SuiteRunners, FillEveryDeviceBeforeOneHasASecondCell) {
+  const RunnerOptions options{.devices = {"cuda:0", "cuda:1"}, .jobs = 4};
+  const char* expected[] = {"cuda:0", "cuda:1", "cuda:0", "cuda:1"};
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(options.device_of(i), expected[i]);
 }
 
 // A mark whose number goes up under a lock that cannot be seen: two hosts without shared locks.
