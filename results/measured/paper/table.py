@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Table 3 of the Nyströmformer paper as regenerated: the table of README.md beside this file, from a report of the
+records, REPORT of `./run report results/measured/listops --out REPORT`: python3 results/measured/paper/table.py REPORT."""
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+PUBLISHED = Path(__file__).parents[2] / "published" / "nystromformer2021.json"
+# Protocol, and what is overridden: as it stands (standard: evaluated every 500 steps), and of the further seeds.
+COLUMNS = tuple(
+    (protocol, overridden)
+    for protocol in ("nystromformer2021", "lra-strict")
+    for overridden in (("", "training.evaluate_every=500"), ("training.evaluate_every=250",))
+)
+
+
+def rows(report, name):
+    return list(csv.DictReader((Path(report) / name).read_text().splitlines()))
+
+
+def cell(found):
+    if not found:
+        return "–"
+    text = f"{float(found['accuracy_percent']):.2f} [{float(found['ci95_low']):.2f}, {float(found['ci95_high']):.2f}]"
+    if int(found["runs"]) > 1:
+        text += f", learned {found['runs_learned']}/{found['runs']}"
+    return text
+
+
+def hours(runs, task, attention):
+    """The shortest run of the whole recipe on processors alone, whatever it ran beside."""
+    spent = [
+        float(run["seconds"]) / 3600
+        for run in runs
+        if (run["task"], run["attention"], run["status"]) == (task, attention, "ok") and "NVIDIA" not in run["machine"]
+    ]
+    return f"{min(spent):.1f}" if spent else "–"
+
+
+def main(report):
+    accuracies, runs = rows(report, "accuracy.csv"), rows(report, "runs.csv")
+    table = json.loads(PUBLISHED.read_text())["accuracy"]
+    print("| task | attention | published | " + " | ".join(f"`{p}`" + ("" if "" in o else ", more seeds") for p, o in COLUMNS) + " | hours |")
+    print("|---|---|---:|" + "---:|" * len(COLUMNS) + "---:|")
+    for number, task in enumerate(table["tasks"]):
+        measured = False
+        for row in table["rows"]:
+            attention = row["variant"].split("[")[0]
+            found = [
+                next(
+                    (
+                        a
+                        for a in accuracies
+                        if (a["protocol"], a["task"], a["attention"], a["synthetic"]) == (protocol, task, attention, "false")
+                        and a["overridden"] in overridden
+                    ),
+                    None,
+                )
+                for protocol, overridden in COLUMNS
+            ]
+            if any(found):
+                measured = True
+                cells = " | ".join(map(cell, found))
+                print(f"| {task} | {attention} | {row['values'][number]:.2f} | {cells} | {hours(runs, task, attention)} |")
+        if not measured:
+            print(f"| {task} | all | | " + " | ".join(["not measured"] * len(COLUMNS)) + " | |")
+
+
+main(sys.argv[1])
