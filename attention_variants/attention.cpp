@@ -61,10 +61,15 @@ void check_attention_result(const torch::Tensor& y, const torch::Tensor& x,
                           fmt::join(expected, ","), fmt::join(x.sizes(), ","), shape_text(y)));
 }
 
+bool is_computed(const torch::Tensor& x) {
+  const torch::ScalarType type = x.scalar_type();
+  return type == torch::kFloat || type == torch::kDouble || type == torch::kBFloat16;
+}
+
 void check_attend_inputs(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                          const torch::Tensor& mask) {
-  if (!q.defined() || q.dim() != 4 || q.size(2) < 1 || !q.is_floating_point()) {
-    throw Error("q should be [B,H,N,d] of a floating-point type with N of at least 1, not " +
+  if (!q.defined() || q.dim() != 4 || q.size(2) < 1 || !is_computed(q)) {
+    throw Error("q should be [B,H,N,d] of float32, float64 or bfloat16 with N of at least 1, not " +
                 shape_text(q));
   }
   const auto same = [&q](const torch::Tensor& t, const char* name) {

@@ -138,6 +138,10 @@ std::string sizes_text(const torch::Tensor& t);
 /// "[2,3] Float", or "undefined": a tensor as messages name it.
 std::string shape_text(const torch::Tensor& t);
 
+/// Whether attentions compute in the type of x: float32, float64 or bfloat16. The sums of some are
+/// beyond what float16 holds.
+bool is_computed(const torch::Tensor& x);
+
 /// Checks q, k, v [B,H,N,d] (equal shapes and dtype) and mask [B,N] bool once, at the public
 /// boundary; throws Error.
 void check_attend_inputs(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,

@@ -32,6 +32,8 @@ ProjectedAttention::ProjectedAttention(const AttentionContext& context, Projecti
 }
 
 torch::Tensor ProjectedAttention::forward(const torch::Tensor& x, const torch::Tensor& mask) {
+  check_input(x, mask);
+  if (x.size(0) == 0) return x.clone();  // nothing to attend to
   NormedInput rows{.x = x};
   const auto [joined, output] = attend_unprojected(rows, mask);
   // The output projection has a bias, so padded rows are zeroed once more.
@@ -45,7 +47,7 @@ Unprojected ProjectedAttention::attend_unprojected(NormedInput& rows, const torc
   const int64_t batch = rows.x.size(0), length = rows.x.size(1);
   const torch::Tensor mixed = mix_heads(rows, mask);
   check_attention_result(mixed, rows.x, {batch, context_.heads, length, context_.head_dim});
-  return {.joined = mixed.transpose(1, 2).reshape({batch, length, -1}), .output = output()};
+  return {.joined = mixed.transpose(1, 2).flatten(2), .output = output()};
 }
 
 torch::Tensor ProjectedAttention::mix_heads(NormedInput& rows, const torch::Tensor& mask) {
@@ -76,9 +78,11 @@ ops::LinearWeights ProjectedAttention::weights_of(const torch::nn::Linear& layer
 }
 
 void ProjectedAttention::check_input(const torch::Tensor& x, const torch::Tensor& mask) const {
-  if (x.dim() != 3 || x.size(1) < 1 || x.size(2) != context_.width) {
-    throw Error(fmt::format("x should be [B,N,{}] with N of at least 1, not {}", context_.width,
-                            shape_text(x)));
+  if (x.dim() != 3 || x.size(1) < 1 || x.size(2) != context_.width || !is_computed(x)) {
+    throw Error(
+        fmt::format("x should be [B,N,{}] of float32, float64 or bfloat16 with N of at "
+                    "least 1, not {}",
+                    context_.width, shape_text(x)));
   }
   check_mask(mask, x.size(0), x.size(1));
 }

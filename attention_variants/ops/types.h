@@ -40,7 +40,8 @@ enum class FeatureMap {
 };
 
 /// Where the keys' c of FeatureMap::softmax is the largest: over a sample's and head's positions,
-/// or over all of the batch's, heads and padded positions (as zeros) too.
+/// or over those of all the batch's samples and heads, and where padding counts (count_padding)
+/// over padded ones too.
 enum class KeyMax { sample, batch };
 constexpr auto names(KeyMax) { return std::array{"sample", "batch"}; }
 

@@ -82,6 +82,10 @@ class SinkhornAttention : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q_given, const torch::Tensor& k_given,
                        const torch::Tensor& v_given, const torch::Tensor& mask) override {
     check_attend_inputs(q_given, k_given, v_given, mask);
+    if (sort_ != nullptr && q_given.size(3) != context_.head_dim) {
+      throw Error(fmt::format("sinkhorn was made for heads of width {}, not {}", context_.head_dim,
+                              q_given.size(3)));
+    }
     // The sorting needs float32; the attention itself keeps the type it is given.
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const int64_t batch = q_given.size(0), heads = q_given.size(1), length = q_given.size(2);

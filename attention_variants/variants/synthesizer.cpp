@@ -96,6 +96,10 @@ class SynthesizerAttention : public ProjectedAttention {
                        const torch::Tensor& mask) override {
     if (options_.kind == SynthesizerKind::dense) return Attention::attend(q, k, v_given, mask);
     check_attend_inputs(q, k, v_given, mask);
+    if (v_given.size(1) != context_.heads) {
+      throw Error(fmt::format("synthesizer was made for {} heads, not {}", context_.heads,
+                              v_given.size(1)));
+    }
     check_length(v_given.size(2));
     const int64_t length = v_given.size(2);
     const torch::Tensor v = ops::zero_padding(v_given, mask);

@@ -67,6 +67,11 @@ struct Data {
 // `options` by the names of `lra data prepare`'s.
 void prepare(const std::string& task_name, const std::string& out, uint64_t seed, int64_t count,
              const std::map<std::string, int64_t>& numbers, const std::string& difficulty) {
+  const auto check = [](const std::string& name, int64_t value) {
+    if (value < 1) throw UsageError(fmt::format("{} should be at least 1, not {}", name, value));
+  };
+  check("count", count);
+  for (const auto& [name, value] : numbers) check(name, value);
   PrepareOptions options = {.out = out, .seed = seed, .train = count, .dev = 1, .test = 1};
   const std::map<std::string, int64_t*> known = {{"min_length", &options.min_length},
                                                  {"max_length", &options.max_length},

@@ -42,10 +42,19 @@ def program(*words):
     return started([*PROGRAM, *words])
 
 
+def every_attention():
+    built_in = [a["name"] for a in json.loads(program("list", "attentions", "--json"))]
+    return [name for name in built_in if name not in ("python", "torchscript")]
+
+
 def inputs(batch=2, length=24, dim=16):
     x = torch.randn(batch, length, dim, generator=torch.Generator().manual_seed(1))
     mask = torch.arange(length) < torch.tensor([length, length - 7]).unsqueeze(1)
     return x, mask
+
+
+def times_gain(layer, given, result):
+    return result * layer.gain
 
 
 class Attentions(unittest.TestCase):
@@ -111,6 +120,78 @@ class Attentions(unittest.TestCase):
             self.assertFalse(next(same.parameters()).requires_grad)
             next(same.parameters()).zero_()
             self.assertFalse(torch.equal(layer(x, mask), same(x, mask)))
+
+    def test_copies_keep_what_was_added(self):
+        class Own(lra.Attention):
+            pass
+
+        globals()["Own"] = Own  # where pickle finds it
+        Own.__qualname__ = "Own"
+        layer = Own("linear", dim=16, heads=2, head_dim=8, max_length=64, dropout=0.0, bias=True, seed=0)
+        layer.gain = nn.Parameter(torch.full((1,), 2.0))
+        layer.note = "mine"
+        layer.register_forward_hook(times_gain)
+        layer.eval()
+        x, mask = inputs()
+        layer(x, mask).sum().backward()
+        expected = layer(x, mask)
+        for same in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+            self.assertIs(type(same), Own)
+            self.assertEqual(list(same.state_dict()), list(layer.state_dict()))
+            self.assertEqual((same.note, same.training), ("mine", False))
+            self.assertTrue(torch.equal(same(x, mask), expected))
+            for own, copied in zip(layer.parameters(), same.parameters(), strict=True):
+                self.assertIsInstance(copied, nn.Parameter)
+                self.assertTrue(torch.equal(own, copied))
+                self.assertNotEqual(own.data_ptr(), copied.data_ptr())
+
+    def test_no_samples(self):
+        for name in every_attention():
+            layer = self.made(name)
+            x = torch.zeros(0, 9, 16, requires_grad=True)
+            y = layer(x)
+            self.assertEqual(y.shape, x.shape, name)
+            y.sum().backward()
+            self.assertEqual(x.grad.shape, x.shape, name)
+
+    def test_what_stands_at_padding_reaches_no_gradient(self):
+        x, _ = inputs()
+        mask = torch.ones(x.shape[:2], dtype=torch.bool)
+        mask[0, x.shape[1] // 2 :] = False
+        mask[1, 3] = False
+        for name in every_attention():
+            for dtype in (torch.float32, torch.float64):
+                found = []
+                for value in (0.0, float("nan")):
+                    layer = self.made(name).to(dtype)
+                    layer.eval()
+                    layer.load_state_dict(found[0][0].state_dict() if found else layer.state_dict())
+                    given = x.to(dtype).masked_fill(~mask.unsqueeze(-1), value)
+                    layer(given.requires_grad_(), mask).sum().backward()
+                    found.append((layer, [p.grad for p in layer.parameters()]))
+                for zero, nan in zip(found[0][1], found[1][1], strict=True):
+                    if zero is not None:
+                        self.assertTrue(torch.equal(zero, nan), (name, dtype))
+
+    def test_wrong_numbers(self):
+        for wrong in (
+            {"dim": 0},
+            {"heads": 0},
+            {"heads": -2},
+            {"head_dim": 0},
+            {"max_length": 0},
+            {"dropout": 1.5},
+            {"dropout": -1},
+            {"seed": -1},
+        ):
+            with self.assertRaisesRegex(lra.UsageError, next(iter(wrong)), msg=wrong):
+                lra.attention("linear", **({"dim": 16, "heads": 2} | wrong))
+
+    def test_float16_is_refused(self):
+        x, mask = inputs()
+        for name in ("linear", "fnet"):
+            with self.assertRaisesRegex(lra.Error, "float32, float64 or bfloat16"):
+                self.made(name).half()(x.half(), mask)
 
     def test_lives_in_a_model(self):
         model = nn.ModuleDict({"norm": nn.LayerNorm(16), "mixer": self.made()})

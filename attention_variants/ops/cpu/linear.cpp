@@ -42,10 +42,14 @@ struct LayersPart {
   NormRows normed;
   NormGrad norm;
   float* normal_grad;  // of a tile after the norm
+  float* tokens;       // a tile with padding, without it
   std::vector<LinearGrad> layers;
 
   LayersPart(const NormTile& of, const std::vector<LinearTile>& tiles, Arena& arena)
-      : normed(of, arena), norm(of, arena), normal_grad(arena.take(kRowTile * of.width)) {
+      : normed(of, arena),
+        norm(of, arena),
+        normal_grad(arena.take(kRowTile * of.width)),
+        tokens(arena.take(kRowTile * tiles.front().in)) {
     for (const LinearTile& tile : tiles) layers.emplace_back(tile, arena);
   }
 };
@@ -93,12 +97,16 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
     const torch::Tensor grad_x = torch::empty_like(x);
     const int64_t width = x.size(-1);
     RowTileWorkers<LayersPart> parts(row_tile_workers(rows_of(x)), norm, layers);
+    const bool* const keep = mask_data(mask);
     const auto tile = [&](int64_t worker, int64_t begin, int64_t rows) {
       const LayersPart& own = parts[worker];
       const float *from = x.const_data_ptr<float>() + begin * width,
                   *past = gradients.back().const_data_ptr<float>() + begin * width;
       float *to = grad_x.mutable_data_ptr<float>() + begin * width,
             *grad = norm ? own.normal_grad : to;
+      // Gradients of padding are zero, and times what stands there they should be.
+      if (keep != nullptr)
+        from = without_padding({from, width}, keep + begin, rows, width, own.tokens).data;
       const float* input = own.normed.forward(norm, from, rows);
       std::copy(past, past + rows * width, to);
       for (size_t i = 0; i < layers.size(); ++i) {

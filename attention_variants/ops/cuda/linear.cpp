@@ -37,7 +37,7 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
     const auto [weight, bias] = joined(weights, biases);
     const NormedRows normed =
         norm_weight.numel() == 0
-            ? NormedRows{.rows = rows.to(weight.scalar_type()), .moments = {}}
+            ? NormedRows{.rows = tokens_of(rows, mask).to(weight.scalar_type()), .moments = {}}
             : norm_rows(rows, norm_weight, norm_bias, eps, mask, weight.scalar_type());
     const torch::Tensor all =
         at::addmm(bias, normed.rows, weight.t()).view({x.size(0), x.size(1), weight.size(0)});
@@ -87,6 +87,11 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
   }
 
  private:
+  // With rows of padding zero: their gradients are, and times what stands there they should be.
+  static torch::Tensor tokens_of(const torch::Tensor& rows, const torch::Tensor& mask) {
+    return mask.numel() == 0 ? rows : rows.masked_fill(~mask.view({-1, 1}), 0);
+  }
+
   // The parameters of one layer after another's, copied in one launch.
   static std::pair<torch::Tensor, torch::Tensor> joined(const variable_list& weights,
                                                         const variable_list& biases) {

@@ -7,7 +7,7 @@ namespace lra::ops::reference {
 torch::Tensor run(const ProjectLengthCall& call) {
   const auto& [x, table, mask] = call;
   const int64_t batch = x.size(0), heads = x.size(1), length = x.size(2), d = x.size(3);
-  const torch::Tensor used = table.narrow(-1, 0, length);
+  const torch::Tensor used = table.narrow(-1, 0, length).to(x.scalar_type());
   const torch::Tensor padded = mask.t().logical_not().unsqueeze(-1);  // [N,B,1]
   if (table.dim() == 2) {
     const torch::Tensor columns = x.permute({2, 1, 0, 3})

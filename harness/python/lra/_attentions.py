@@ -48,8 +48,14 @@ class Attention(NativeModule):
         return ", ".join([repr(self.name)] + [f"{k}={v}" for k, v in self._context.items()])
 
     def __reduce__(self):
-        tensors = {name: (t.detach(), t.requires_grad) for name, t in _tensors(self)}
-        return _remake, (self.name, self._context, tensors, self.training)
+        state = {k: v for k, v in self.__dict__.items() if k not in ("_native", "_places")}
+        return _remake, (type(self), self.name, self._context), state
+
+    def __setstate__(self, state):
+        native = self._native  # of _remake()
+        super().__setstate__(state)
+        self._take_places(native)
+        native.train(self.training)
 
 
 def _mask(x: torch.Tensor, axis: int, mask: torch.Tensor | None) -> torch.Tensor:
@@ -58,18 +64,11 @@ def _mask(x: torch.Tensor, axis: int, mask: torch.Tensor | None) -> torch.Tensor
     return mask
 
 
-def _tensors(module):
-    return [*module.named_parameters(), *module.named_buffers()]
-
-
-def _remake(name, context, tensors, training):
+def _remake(cls, name, context):
+    made = cls.__new__(cls)
     with torch.random.fork_rng(devices=[]):  # the weights drawn here do not stay
-        made = Attention(name, **context)
-    for path, tensor in _tensors(made):
-        value, trained = tensors[path]
-        tensor.data = value.clone()
-        tensor.requires_grad_(trained)
-    return made.train(training)
+        Attention.__init__(made, name, **context)
+    return made
 
 
 def attention(
@@ -88,8 +87,17 @@ def attention(
     dim: D, the width of x. heads: H. head_dim: d, by default dim // heads. max_length: the longest
     N; some attentions have parameters for it. dropout: the model's, for attentions that ask for it.
     bias: of the projections. seed: of random projections, hashes and patterns; weights are drawn
-    from torch's global generator. Raises lra.UsageError on an unknown name or option.
+    from torch's global generator. Raises lra.UsageError on an unknown name or option, and on a
+    number out of range.
     """
+    sizes = {"dim": dim, "heads": heads, "head_dim": head_dim, "max_length": max_length}
+    for argument, size in sizes.items():
+        if size is not None and size < 1:
+            raise _lra.UsageError(f"{argument} should be at least 1, not {size}")
+    if not 0 <= dropout < 1:
+        raise _lra.UsageError(f"dropout should be at least 0 and less than 1, not {dropout}")
+    if seed < 0:
+        raise _lra.UsageError(f"seed should be at least 0, not {seed}")
     if head_dim is None:
         if dim % heads != 0:
             raise _lra.UsageError(

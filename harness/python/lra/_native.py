@@ -33,6 +33,23 @@ class NativeModule(nn.Module):
                 owner.register_buffer(name, tensor)
                 self._places.append((owner._buffers, name, tensor))
 
+    def _take_places(self, native: Any) -> None:
+        """In a copy: puts the native module's tensors where their values stand."""
+        self._native = native
+        self._places = []
+        for path, tensor, trained in native.tensors():
+            *folders, name = path.split(".")
+            owner = self.get_submodule(".".join(folders))
+            place: dict[str, Any] = owner._parameters if trained else owner._buffers
+            value = place[name]
+            tensor.data = value.data
+            tensor.requires_grad_(value.requires_grad)
+            tensor.grad = value.grad
+            if trained:
+                tensor._is_param = True
+            place[name] = tensor
+            self._places.append((place, name, tensor))
+
     def _keep_tensors(self) -> None:
         """The C++ module computes with its own tensors: others in their places would do nothing."""
         for place, name, tensor in self._places:
