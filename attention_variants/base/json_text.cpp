@@ -49,7 +49,8 @@ std::vector<std::string> differences(const json& a, const json& b) {
   for (const auto& [path, left, right] : json_differences(a, b)) {
     // A key that is not there says the same as null.
     const json from = left.value_or(json()), to = right.value_or(json());
-    if (from != to) out.push_back(fmt::format("{}: {} -> {}", path, from.dump(), to.dump()));
+    if (from != to)
+      out.push_back(fmt::format("{}: {} -> {}", path, printable_json(from), printable_json(to)));
   }
   return out;
 }

@@ -222,7 +222,9 @@ void add_measuring_options(CLI::App& command, ProfileOptions& options) {
       ->capture_default_str();
   command.add_option("--threads", options.plan.threads, "0 = all processors")
       ->capture_default_str();
-  command.add_option("--out", options.out, "JSONL file, which --where alone does without; cells that it holds already are kept");
+  command.add_option(
+      "--out", options.out,
+      "JSONL file, which --where alone does without; cells that it holds already are kept");
 }
 
 // What it is compared with.

@@ -69,6 +69,8 @@ void run(const SuiteOptions& options) {
 }
 
 void show_plan(const SuiteOptions& options) {
+  if (!options.only.empty())
+    throw UsageError("--only is of lra suite and lra suite submit; lra suite plan lists all cells");
   const suite::RunnerOptions runner = runner_of(options);
   suite::Suite suite = planned_suite(options, cell_threads(runner), runner.devices.front());
   const suite::PredictOptions from{.records = records_of(options),
@@ -174,7 +176,9 @@ void submit_suite(const SuiteOptions& options) {
   const suite::SlurmOptions asked = slurm_of(options);
   if (options.dry_run) {
     if (!exists) suite::suite_data(planned);
-    const suite::Suite suite = exists ? suite::load_suite(planned.request.out) : planned;
+    if (exists)
+      suite::check_resumed(planned.request.out, options.resume ? Resume::yes : Resume::no);
+    const suite::Suite suite = exists ? suite::join_suite(planned) : planned;
     suite::check_threads(suite, threads_given);
     for (const suite::SlurmScript& script :
          suite::slurm_scripts(suite, cells_to_submit(options, suite), asked, program))

@@ -68,7 +68,8 @@ void check_end(const tune::TuneFile& file) {
   if (failed > 0) {
     throw Error(
         fmt::format("{} of {} cells ended neither as ok nor as diverged; see the table and their "
-                    "result.json; the same command takes up again those that crashed",
+                    "result.json; the same command takes up again those that crashed, and with a "
+                    "longer --timeout those that ran out of time",
                     failed, file.cells.size()));
   }
   std::vector<std::string> without = file.attentions;
@@ -95,8 +96,11 @@ void run_tune(const TuneOptions& options) {
     host::say(fmt::format("cells run with {} thread{} each, as the search began", threads,
                           threads == 1 ? "" : "s"));
   }
-  tune::run_search(search, runner);
-  const tune::TuneFile file = tune::record_search(search);
+  tune::TuneFile file;
+  do {  // another command may have added points meanwhile; what is chosen is chosen among all
+    tune::run_search(search, runner);
+    file = tune::record_search(search);
+  } while (std::ranges::count(file.cells, Status::pending, &tune::TunedCell::status) > 0);
   print_table(tune::score_table(file));
   write_choice(file, search.request.out);
   check_end(file);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/base/json_text.h"
 #include "harness/host/runtime.h"
 #include "harness/training/result.h"
 #include "harness/training/run_folder.h"
@@ -58,6 +59,20 @@ std::optional<Status> final_status(const fs::path& run, std::string* bad) {
   }
 }
 
+void check_result(const SuiteCell& cell) {
+  if (!final_status(cell.run)) return;
+  const fs::path path = cell.run / kResultFile;
+  const Result result = read_result(path);
+  if (!result.config.contains("training")) return;  // a record of before says nothing
+  const std::string different =
+      differences_text(config_identity(result.config), config_identity(cell.config.to_json()));
+  if (different.empty()) return;
+  throw Error(
+      fmt::format("{} is of another configuration than the cell ({}), whose protocol has changed "
+                  "since; remove its folder to run it anew, or choose another --out folder",
+                  path.string(), different));
+}
+
 bool is_retryable(Status status) { return status == Status::crash || status == Status::timeout; }
 
 std::vector<size_t> open_cells(const Suite& suite) {
@@ -102,7 +117,7 @@ double attempt_seconds(const fs::path& run) {
 }
 
 void record_failure(const SuiteCell& cell, const fs::path& data, const std::string& device,
-                    Status status, const std::string& reason) {
+                    int64_t threads, Status status, const std::string& reason) {
   const PreparedData prepared = open_run_data(data, cell.config, /*check_hashes=*/false);
   const TrainRequest train{
       .config = cell.config, .run = cell.run, .data = data, .device = host::parse_device(device)};
@@ -110,6 +125,12 @@ void record_failure(const SuiteCell& cell, const fs::path& data, const std::stri
   result.status = status;
   result.reason = reason;
   result.config = cell.config.to_json();
+  result.training.threads = threads;
+  if (const double seconds = attempt_seconds(cell.run); seconds > 0)
+    result.training.seconds = seconds;
+  const fs::path log = cell.run / kMetricsFile;
+  const int64_t step = fs::is_regular_file(log) ? read_log_tail(log).step : 0;
+  if (step > 0) result.steps = step;
   write_json(cell.run / kResultFile, make_result(result), Links::replace);
 }
 

@@ -33,6 +33,9 @@ int64_t steps_of(const SuiteCell& cell);
 /// `bad` then tells).
 std::optional<Status> final_status(const std::filesystem::path& run, std::string* bad = nullptr);
 
+/// Throws Error where the cell's result.json is of another configuration than the cell.
+void check_result(const SuiteCell& cell);
+
 /// Whether a new call retries a cell that ended so: a crash, or a time that was too short.
 bool is_retryable(Status status);
 
@@ -58,8 +61,10 @@ void append_try(const std::filesystem::path& run, Attempt one);
 /// The seconds of all tries in the file. A try whose runner was killed with it has left no line.
 double attempt_seconds(const std::filesystem::path& run);
 
-/// Writes the result of a cell whose process left none, with this status and reason.
+/// Writes the result of a cell whose process left none, with this status and reason, the seconds of
+/// its tries and the last step of its log.
 void record_failure(const SuiteCell& cell, const std::filesystem::path& data,
-                    const std::string& device, Status status, const std::string& reason);
+                    const std::string& device, int64_t threads, Status status,
+                    const std::string& reason);
 
 }  // namespace lra::suite

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/base/json_text.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
@@ -24,6 +25,14 @@ void run_job(const TrainJob& job) {
       .memory_limit = job.memory_limit,
       .resume = Resume::yes,
       .check = job.check};
+  const std::string changed =
+      differences_text(job.configuration, config_identity(request.config.to_json()));
+  if (!changed.empty()) {
+    throw Error(fmt::format(
+        "protocol {} is no more what it was when the suite was planned ({}): give it its values "
+        "back, or choose another --out folder",
+        job.protocol, changed));
+  }
   request.threads = host::use_threads(job.threads);
   const Status status = train(request);
   if (status != Status::ok)

@@ -19,7 +19,8 @@ struct TrainJob {
   int64_t memory_limit = 0;  // bytes of tensors on a CPU; 0 = 80 % of what is free
   bool check = false;        // the contract of an attention that is not the user's own, too
   bool quiet = false;
-  std::string error_log;  // the file that gets the error that ends it; "" = none
+  std::string error_log;                // the file that gets the error that ends it; "" = none
+  json configuration = json::object();  // what the rest should make (config_identity)
 
   template <class Fields>
   void fields(Fields& f) {
@@ -38,6 +39,7 @@ struct TrainJob {
     f("check", check);
     f("quiet", quiet);
     f("error_log", error_log);
+    f("configuration", configuration);
   }
 };
 

@@ -63,7 +63,8 @@ TrainJob job_of(const Suite& suite, size_t i, const fs::path& data, const std::s
           .threads = suite.request.threads,
           .memory_limit = memory_limit,
           .check = check,
-          .quiet = host::is_quiet()};
+          .quiet = host::is_quiet(),
+          .configuration = config_identity(cell.config.to_json())};
 }
 
 // Keeps the slots busy with cells, each in a process of its own.
@@ -215,7 +216,7 @@ class SuiteRunner {
   }
 
   void fail(size_t i, const std::string& device, Status status, const std::string& reason) {
-    record_failure(suite_.cells[i], data(i), device, status, reason);
+    record_failure(suite_.cells[i], data(i), device, suite_.request.threads, status, reason);
     queue_.end(i);
     host::say(fmt::format("{}: {} ({})", label(i), status, reason));
   }

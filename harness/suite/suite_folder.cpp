@@ -1,6 +1,10 @@
 #include "harness/suite/suite_folder.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
 
 #include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/files.h"
@@ -11,6 +15,30 @@ namespace lra::suite {
 namespace {
 
 namespace fs = std::filesystem;
+
+// A protocol's file is found from any folder.
+std::string protocol_place(const std::string& given) {
+  const std::vector<std::string> built_in = protocol_names();
+  if (std::ranges::count(built_in, given) > 0) return given;
+  return fs::absolute(given).lexically_normal().string();
+}
+
+// The options that another suite was made with, and these: "--seeds 0,1 there, 0,1,2 here".
+std::string option_differences(const json& held, const json& asked) {
+  for (const char* key : {"tasks", "attentions", "seeds", "sets"}) {
+    const json there = held.value(key, json::array()), here = asked.value(key, json::array());
+    if (there == here) continue;
+    const auto text = [](const json& values) {
+      std::vector<std::string> words;
+      for (const json& value : values)
+        words.push_back(value.is_string() ? value.get<std::string>() : value.dump());
+      return words.empty() ? std::string("none") : fmt::format("{}", fmt::join(words, ","));
+    };
+    return fmt::format("--{} {} there, {} here", std::string_view(key) == "sets" ? "set" : key,
+                       text(there), text(here));
+  }
+  return "";
+}
 
 // What another must agree with to go on: cells as runs compare themselves, and none of what only
 // says how they came about or where their data may be made of.
@@ -29,8 +57,13 @@ json comparable(json suite) {
     const std::string device = suite["device"];
     suite["device"] = device.substr(0, device.find(':'));
   }
+  if (suite.contains("protocol") && suite["protocol"].is_string())
+    suite["protocol"] = protocol_place(suite["protocol"]);
   if (suite.contains("cells") && suite["cells"].is_array()) {
-    for (json& cell : suite["cells"]) cell = config_identity(cell);
+    json cells = json::object();
+    for (const json& cell : suite["cells"])
+      cells[std::to_string(cells.size())] = config_identity(cell);
+    suite["cells"] = std::move(cells);
   }
   return suite;
 }
@@ -64,7 +97,7 @@ json suite_json(const Suite& suite) {
     return path.empty() ? "" : fs::absolute(path).lexically_normal().string();
   };
   SuiteFile file{
-      .protocol = request.protocol,
+      .protocol = protocol_place(request.protocol),
       .budget = write_fields(request.budget),
       .data = request.data.given.empty() ? "" : fs::absolute(request.data.given).string(),
       .dtype = request.dtype,
@@ -115,6 +148,12 @@ Suite load_suite(const fs::path& out) {
   return suite;
 }
 
+void check_resumed(const fs::path& out, Resume resume) {
+  if (resume == Resume::yes) return;
+  throw Error(out.string() +
+              " holds a suite already; go on with --resume, or choose another --out folder");
+}
+
 Suite join_suite(const Suite& planned) {
   const fs::path& out = planned.request.out;
   const json file = read_json(out / kSuiteFile);
@@ -126,7 +165,11 @@ Suite join_suite(const Suite& planned) {
                             error.what()));
   }
   Suite suite = plan_suite(planned.request, held.fraction.value_or(1));
-  const std::string different = differences_text(comparable(file), comparable(suite_json(suite)));
+  const json asked = suite_json(suite);
+  std::string different = differences_text(comparable(file), comparable(asked));
+  if (const std::string options = option_differences(file, asked);
+      !different.empty() && !options.empty())
+    different = options;
   if (!different.empty()) {
     throw Error(
         fmt::format("{} holds another suite ({}); use the same options or another --out folder",
@@ -164,10 +207,7 @@ Suite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
     write_json(path, suite_json(suite), Links::replace);
     return suite;
   }
-  if (resume == Resume::no) {
-    throw Error(out.string() +
-                " holds a suite already; go on with --resume, or choose another --out folder");
-  }
+  check_resumed(out, resume);
   const Suite suite = join_suite(planned);
   check_threads(suite, threads_given);
   // What is new, such as a source, stands in the file for those who join.

@@ -21,6 +21,9 @@ Suite load_suite(const std::filesystem::path& out);
 /// and its sources where none are given now. Throws Error where the folder holds another suite.
 Suite join_suite(const Suite& planned);
 
+/// Of a folder that holds a suite: throws Error where it is not to be gone on with.
+void check_resumed(const std::filesystem::path& out, Resume resume);
+
 /// Makes OUT and its suite.json, or joins the suite that is there. `hours` is asked for the
 /// predicted hours of the whole where a new suite has a max_hours. Throws Error where OUT holds a
 /// suite and `resume` is no, or another suite; UsageError where the caller insists on

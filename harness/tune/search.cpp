@@ -152,6 +152,7 @@ TunedCell read_cell(const Search& search, size_t attention, size_t point, size_t
   one.best_step = result.best_step;
   one.left_majority_at = result.left_majority_at;
   one.seconds = result.seconds();
+  if (!one.seconds) one.seconds = suite::attempt_seconds(cell.run);
   if (result.dev) {
     one.dev = result.dev->accuracy;
     one.ci95 = result.dev->ci95;

@@ -142,6 +142,19 @@ void check_protocol(const Protocol& protocol, const std::string& where) {
   }
 }
 
+// Takes the values that `of` has, whatever they are, out of `from`.
+void erase_leaves(json& from, const json& of) {
+  for (const auto& [key, value] : of.items()) {
+    const auto it = from.find(key);
+    if (it == from.end()) continue;
+    if (value.is_object() && it->is_object()) {
+      erase_leaves(*it, value);
+      if (!it->empty()) continue;
+    }
+    from.erase(key);
+  }
+}
+
 Protocol load(const std::string& name, std::vector<std::string>& seen) {
   if (std::ranges::find(seen, name) != seen.end()) {
     throw UsageError("protocol " + name + " extends itself through " + seen.back());
@@ -164,6 +177,8 @@ Protocol load(const std::string& name, std::vector<std::string>& seen) {
   }
   add_lines(file.follows, "follows", where, protocol.follows);
   add_lines(file.choices, "choices", where, protocol.choices);
+  // Own settings go over what an extended protocol sets by task, too.
+  for (auto& [task_name, entry] : protocol.tasks.items()) erase_leaves(entry, file.settings);
   merge(protocol.settings, file.settings);
   merge(protocol.tasks, file.tasks);
   merge(protocol.attentions, file.attentions);

@@ -50,6 +50,8 @@ constexpr LatexCommand kCommands[] = {{'&', "\\&"},
                                       {0xB1, "$\\pm$"},
                                       {0xD7, "$\\times$"},
                                       {0x2013, "--"},
+                                      {0x2020, "$\\dagger$"},
+                                      {0x2021, "$\\ddagger$"},
                                       {0x2014, "---"},
                                       {0x2026, "\\ldots{}"}};
 

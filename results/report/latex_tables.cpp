@@ -29,6 +29,24 @@ void note_rows(const Table& exact, std::vector<std::string>& notes) {
   }
 }
 
+// What signs in the cells mean, of those that are there.
+std::string cell_signs(const Table& table) {
+  const auto any = [&](const char* sign) {
+    return std::ranges::any_of(table.rows, [&](const std::vector<std::string>& row) {
+      return std::ranges::any_of(row, [&](const std::string& text) {
+        return text.find("±") != std::string::npos && text.find(sign) != std::string::npos;
+      });
+    });
+  };
+  std::string text;
+  if (any(" n="))
+    text += " n: seeds, of which the interval is Student's, else Wilson's of one run.";
+  if (any("/")) text += " (2/3: x): as many learned the task, and their mean is x.";
+  if (any(kUnlearnedMark)) text += fmt::format(" {}: not learned.", kUnlearnedMark);
+  if (any(kFailedMark)) text += fmt::format(" {}: further seeds failed.", kFailedMark);
+  return text;
+}
+
 // In a column there is room for neither signs nor long words.
 void shorten(Table& table) {
   const auto replace = [](std::string& text, std::string_view what, std::string_view with) {
@@ -123,10 +141,10 @@ std::string accuracy_latex(std::span<const Result> results, std::span<const Publ
     const bool stand_in = std::ranges::any_of(table.columns, [](const Column& column) {
       return column.header.ends_with(std::string(kStandInMark) + " %");
     });
-    table.title =
-        fmt::format("Test accuracy in %, with the longer side of its 95 % interval; {}.{}{}",
-                    table.title.substr(kBefore.size()), stand_in ? " *: stand-in data." : "",
-                    table.bold.empty() ? "" : " Bold: the highest.");
+    table.title = fmt::format(
+        "Test accuracy in %, with the longer side of its 95 % interval; {}.{}{}{}",
+        table.title.substr(kBefore.size()), stand_in ? " *: stand-in data." : "",
+        table.bold.empty() ? "" : " Bold: the highest that every seed learned.", cell_signs(table));
     table.notes = {exact[i].title};
     note_rows(exact[i], table.notes);
     table.notes.insert(table.notes.end(), exact[i].notes.begin(), exact[i].notes.end());

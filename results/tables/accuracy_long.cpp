@@ -51,7 +51,8 @@ constexpr const char* kAccuracyColumns[] = {"protocol",
                                             "budget",
                                             "metric",
                                             "pretrained",
-                                            "regime"};
+                                            "regime",
+                                            "settings"};
 
 constexpr const char* kRunColumns[] = {"task",
                                        "attention",
@@ -90,7 +91,8 @@ constexpr const char* kRunColumns[] = {"task",
                                        "total_samples",
                                        "total_seconds",
                                        "path",
-                                       "regime"};
+                                       "regime",
+                                       "settings"};
 
 Table long_table(const char* title, std::span<const char* const> columns) {
   Table table{.title = title, .columns = {}, .rows = {}, .notes = {}};
@@ -207,8 +209,8 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
       append(row, standing_cells(recipe, key));
       row.push_back(group.budget.name);
       const Result& first = *recipe.first_of.at(name);
-      append(row,
-             {first.metric, first.pretrained ? first.pretrained->objective : "", group.regime});
+      append(row, {first.metric, first.pretrained ? first.pretrained->objective : "", group.regime,
+                   fmt::format("{}", fmt::join(group.settings, "; "))});
       table.rows.push_back(std::move(row));
     }
   }
@@ -217,6 +219,11 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
 
 Table results_long(std::span<const Result> results) {
   Table table = long_table("Runs", kRunColumns);
+  std::map<const Result*, std::string> settings;
+  for (const RecipeGroup& group : group_by_recipe(results)) {
+    for (const Result* r : group.results)
+      settings[r] = fmt::format("{}", fmt::join(group.settings, "; "));
+  }
   for (const Result& r : results) {
     LongCells row{r.task,
                   r.attention.label,
@@ -238,7 +245,7 @@ Table results_long(std::span<const Result> results) {
             machine_setting_text(r), r.contract ? r.contract->count() : "",
             r.contract ? r.contract->failures() : ""});
     append(row, origin_cells(r));
-    append(row, {r.path, r.regime});
+    append(row, {r.path, r.regime, settings[&r]});
     table.rows.push_back(std::move(row));
   }
   return table;

@@ -40,8 +40,11 @@ std::string with_interval(const stats::Estimate& estimate, IntervalText form) {
 
 std::string cell_text(const AccuracyCell& cell, IntervalText form) {
   if (form == IntervalText::ends || cell.ok.empty()) return cell.text();
-  std::string text = with_interval(cell.estimate(), form) + (cell.other.empty() ? "" : "*");
   const LearnedCount count = cell.learned_count();
+  std::string text = with_interval(cell.estimate(), form);
+  if (!cell.other.empty()) text += kFailedMark;
+  if (count.learned == 0) text += kUnlearnedMark;
+  if (cell.ok.size() > 1) text += fmt::format(" n={}", cell.ok.size());
   if (count.mixed())
     text += fmt::format(" ({}: {:.2f})", count.text(), cell.learned_only().percent());
   return text;
@@ -59,18 +62,21 @@ class AccuracyRows {
   void add_attention(const std::string& name) {
     std::vector<std::string> row{name};
     std::vector<stats::Estimate> estimates;
+    bool all_learned = true;
     for (size_t c = 0; c < tasks_.size(); ++c) {
       const auto it = cells_.find({name, tasks_[c]});
       row.push_back(it == cells_.end() ? "–" : cell_text(it->second, form_));
       if (it == cells_.end() || it->second.ok.empty()) continue;
       estimates.push_back(it->second.estimate());
-      if (it->second.learned.size() == it->second.ok.size())
-        values_[c + 1].emplace_back(estimates.back().value, table_.rows.size());
+      const bool learned = it->second.learned.size() == it->second.ok.size();
+      all_learned &= learned;
+      if (learned) values_[c + 1].emplace_back(estimates.back().value, table_.rows.size());
     }
     if (tasks_.size() > 1) {
       const auto average = average_of(estimates, tasks_.size());
       row.push_back(average ? with_interval(*average, form_) : "–");
-      if (average) values_[tasks_.size() + 1].emplace_back(average->value, table_.rows.size());
+      if (average && all_learned)
+        values_[tasks_.size() + 1].emplace_back(average->value, table_.rows.size());
     }
     table_.rows.push_back(std::move(row));
   }

@@ -22,6 +22,9 @@ inline constexpr const char* kPublishedRow = " (published)";
 
 /// What follows the name of a task of stand-in data among others of real ones.
 inline constexpr const char* kStandInMark = "*";
+/// In cells of IntervalText::half_width: seeds beside these did not end as ok; no seed learned it.
+inline constexpr const char* kFailedMark = "†";
+inline constexpr const char* kUnlearnedMark = "‡";
 
 /// One table for each recipe (group_by_recipe): at most one data fingerprint a task. Rows are
 /// attentions (by label; by label and differing options where one label ran with several), columns

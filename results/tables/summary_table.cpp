@@ -97,11 +97,12 @@ class Summary {
   }
 
  private:
-  // Of the attentions with a run that is ok on every task.
+  // Of the attentions with a run that is ok on every task, all of which learned it.
   void add_highest(const RecipeGroup& group, const AccuracyCells& cells) {
     std::map<std::string, std::vector<stats::Estimate>> rows;
     for (const auto& [key, cell] : cells) {
-      if (!cell.ok.empty()) rows[key.first].push_back(cell.estimate());
+      if (!cell.ok.empty() && cell.learned.size() == cell.ok.size())
+        rows[key.first].push_back(cell.estimate());
     }
     const size_t tasks = group.fingerprints.size();
     std::string text;

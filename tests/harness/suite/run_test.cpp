@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "harness/suite/heartbeat.h"
+#include "harness/suite/job.h"
 #include "harness/suite/suite_file.h"
 #include "tests/harness/suite/fixture.h"
 
@@ -81,6 +82,47 @@ TEST_F(SuiteRunTest, TheFolderAloneSaysWhatTheSuiteIs) {
       << beyond.err;
 }
 
+// A protocol's file may be edited while the suite runs, or stand elsewhere for the next runner.
+TEST_F(SuiteRunTest, CellsAreOfTheProtocolThatTheSuiteBeganWith) {
+  const fs::path mine = scratch_.path() / "mine.json";
+  write_json(mine, {{"schema", "lra.protocol/1"}, {"name", "mine"}, {"extends", "lra-strict"}});
+  const auto w = with(words("s"), {"--only", "0", "--protocol", fs::relative(mine).string()});
+  const ProgramResult first = run_program(w);
+  ASSERT_EQ(first.status, 0) << first.err;
+  EXPECT_EQ(read_json(out("s") / kSuiteFile)["protocol"], fs::absolute(mine).string());
+
+  json record = read_json(run("s", "standard") / kResultFile);
+  TrainJob job{.task = "listops",
+               .attention = "standard",
+               .protocol = mine.string(),
+               .dtype = "float32",
+               .run = (scratch_.path() / "never").string(),
+               .device = "cpu",
+               .configuration = config_identity(record["config"])};
+  for (const std::string& set : tiny_settings(12)) {
+    if (!set.starts_with("optimizer.lr=")) job.sets.push_back(set);
+  }
+  const std::string error = error_text([&] { run_train_job(write_fields(job).dump()); });
+  EXPECT_TRUE(has(error, "is no more what it was when the suite was planned (optimizer.lr: "))
+      << error;
+
+  record["config"]["optimizer"]["lr"] = 0.05;
+  write_json(run("s", "standard") / kResultFile, record);
+  const ProgramResult again = run_program(w);
+  EXPECT_EQ(again.status, 1);
+  EXPECT_TRUE(has(again.err, "is of another configuration than the cell (optimizer.lr: 0.05 -> "))
+      << again.err;
+}
+
+TEST_F(SuiteRunTest, AnotherSuiteIsNamedByTheOptionThatDiffers) {
+  ASSERT_EQ(run_program(with(words("s"), {"--only", "0"})).status, 0);
+  const ProgramResult other = run_program(with(words("s"), {"--seeds", "0-3"}));
+  EXPECT_EQ(other.status, 1);
+  EXPECT_TRUE(has(other.err, "holds another suite (--seeds 0 there, 0,1,2,3 here)")) << other.err;
+  EXPECT_TRUE(has(run_program({"suite", "plan", "--out", out("s").string(), "--only", "0"}).err,
+                  "lra suite plan lists all cells"));
+}
+
 TEST_F(SuiteRunTest, ACellThatOnlyDiesIsTriedSoOftenAndTheOthersGoOn) {
   // Nothing can be logged there, whoever tries.
   fs::create_directories(run("s", "standard") / kMetricsFile);
@@ -144,6 +186,9 @@ TEST_F(SuiteRunTest, ACellHasItsTime) {
   const json record = read_json(run("s", "standard") / kResultFile);
   EXPECT_EQ(record["status"], "timeout");
   EXPECT_EQ(record["reason"], "took longer than 5 s");
+  EXPECT_GT(record["steps"], 0);
+  EXPECT_EQ(record["training"]["threads"], 1);
+  EXPECT_GE(record["training"]["seconds"], 5.0);
   EXPECT_TRUE(fs::exists(run("s", "standard") / kLastCheckpoint)) << "it was asked to stop first";
   EXPECT_GE(attempt_seconds(run("s", "standard")), 5);
   // The same limit again: it has had its time. None: it goes on.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <thread>
 
 #include "harness/suite/cell.h"
 #include "harness/tune/search.h"
@@ -182,6 +183,28 @@ TEST_F(TuneTest, KilledItGoesOnAndEndsTheSame) {
   }
   EXPECT_EQ(cut.chosen.front().point, whole.chosen.front().point);
   EXPECT_EQ(read_file(out("cut") / "protocol.json"), read_file(out("whole") / "protocol.json"));
+}
+
+// What is chosen is chosen among all points: that of a command that ends first, too.
+TEST_F(TuneTest, TwoCommandsWithGridsOfTheirOwnEndWithOneChoice) {
+  const Words one = {"--attentions", "linear"};
+  Program first(words("t", "optimizer.lr=1e-4", one, 60));
+  while (!fs::exists(out("t") / kTuneFile))
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  Program second(words("t", "optimizer.lr=1e-3,3e-3", one, 60));
+  for (const ProgramResult& ended : {first.wait(), second.wait()}) {
+    EXPECT_EQ(ended.status, 0) << ended.err;
+    EXPECT_TRUE(says(ended.out, "0.003")) << ended.out;
+    EXPECT_FALSE(says(ended.out, "pending")) << ended.out;
+  }
+  EXPECT_TRUE(says(read_file(out("t") / "protocol.json"), "the highest of 3 points"));
+}
+
+TEST_F(TuneTest, CellsThatRanOutOfTimeCostTheirTime) {
+  run_forked(
+      words("t", "optimizer.lr=1e-4", {"--attentions", "linear", "--timeout", "2"}, 1000000));
+  EXPECT_EQ(file("t").cells.front().status, Status::timeout);
+  EXPECT_GE(file("t").hours, 2.0 / 3600);
 }
 
 TEST_F(TuneTest, ARateThatDivergesIsAFindingAndNothingToChoose) {

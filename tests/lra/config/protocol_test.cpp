@@ -290,6 +290,21 @@ TEST_F(ProtocolFileTest, AUsersFileExtendsABuiltInOne) {
   EXPECT_EQ(config.settings.training.batch, 32);
 }
 
+TEST_F(ProtocolFileTest, ItsSettingsGoOverWhatItExtendsSetsByTask) {
+  const std::string path = (scratch_.path() / "mine.json").string();
+  std::ofstream(path) << R"({"schema": "lra.protocol/1", "name": "mine", "extends": "lra-strict",
+    "settings": {"training": {"steps": 77}, "schedule": {"warmup": 7}},
+    "tasks": {"text": {"training": {"steps": 88}}}})";
+  const auto config = [&](const char* task_name) {
+    return make_config(load_protocol(path), task_name, parse_attention("standard"), {}, 0,
+                       "float32");
+  };
+  EXPECT_EQ(config("listops").settings.training.steps, 77);
+  EXPECT_EQ(config("listops").settings.training.batch, 32) << "of the task";
+  EXPECT_EQ(config("listops").settings.schedule.warmup, 7);
+  EXPECT_EQ(config("text").settings.training.steps, 88) << "its own by task goes over both";
+}
+
 TEST_F(ProtocolFileTest, EveryMistakeIsNamed) {
   EXPECT_NE(error(R"({"schema": "lra.protocol/1", "name": "x", "setings": {}})")
                 .find("did you mean 'settings'?"),

@@ -96,10 +96,25 @@ TEST(Recipes, RegimesShareNoTableRankOrPublishedRow) {
 TEST(Recipes, LongFormsHaveAColumnOfRegimes) {
   const std::vector<Result> results = planted_mixture();
   for (const Table& table : {accuracy_long(results), results_long(results)}) {
-    ASSERT_EQ(table.columns.back().header, "regime");
+    const size_t regime = table.columns.size() - 2;
+    ASSERT_EQ(table.columns[regime].header, "regime");
     std::multiset<std::string> found;
-    for (const auto& row : table.rows) found.insert(row.back());
+    for (const auto& row : table.rows) found.insert(row[regime]);
     EXPECT_EQ(found, (std::multiset<std::string>{"2021", "2021", "later"})) << table.title;
+  }
+}
+
+// Two files of one name, say: nothing else in the row would tell them apart.
+TEST(Recipes, LongFormsHaveTheSettingsThatTellRecipesApart) {
+  std::vector<Result> results{example_result("standard", 0, 700),
+                              example_result("standard", 0, 741)};
+  results[0].config["optimizer"] = {{"lr", 0.001}};
+  results[1].config["optimizer"] = {{"lr", 0.1}};
+  for (const Table& table : {accuracy_long(results), results_long(results)}) {
+    ASSERT_EQ(table.columns.back().header, "settings");
+    ASSERT_EQ(table.rows.size(), 2u);
+    EXPECT_NE(table.rows[0].back(), table.rows[1].back()) << table.title;
+    EXPECT_TRUE(table.rows[0].back().starts_with("optimizer.lr=")) << table.rows[0].back();
   }
 }
 

@@ -96,9 +96,43 @@ TEST(AccuracyTable, SeedsThatDidNotAllLearnTheTaskAreNotHiddenInTheirMean) {
   EXPECT_TRUE(text.ends_with("] n=3, learned 2/3: 38.10")) << text;
   const std::string narrow =
       cell(accuracy_tables(seeds, {}, IntervalText::half_width)[0], "nystrom", "listops %");
-  EXPECT_TRUE(narrow.ends_with(" (2/3: 38.10)")) << narrow;
+  EXPECT_TRUE(narrow.ends_with(" n=3 (2/3: 38.10)")) << narrow;
   seeds[1] = example_result("nystrom", 1, 758);
   EXPECT_FALSE(contains(cell(accuracy_tables(seeds)[0], "nystrom", "listops %"), "learned"));
+}
+
+// A cell of a suite of a budget that sets other keys for each of two tasks.
+Result cell_of_quick(const std::string& attention, const std::string& task, int64_t correct) {
+  Result r = example_result(attention, 0, correct);
+  r.task = task;
+  r.data.fingerprint = std::string(64, task[0]);
+  r.config["training"]["batch"] = task == "text" ? 16 : 32;
+  r.config["overridden"] = {task == "text" ? "training.batch" : "training.steps"};
+  r.budget = {.name = "quick", .tasks = "{}", .keys = {"training.batch", "training.steps"}};
+  return r;
+}
+
+TEST(AccuracyTable, AnAverageWithATaskThatWasNotLearnedIsNoBest) {
+  std::vector<Result> results{
+      cell_of_quick("linear", "listops", 800), cell_of_quick("linear", "text", 1400),
+      cell_of_quick("standard", "listops", 760), cell_of_quick("standard", "text", 1300)};
+  Result& lucky = results[1];  // high on test, and never above the most frequent label of dev
+  lucky.dev = lucky.test;
+  lucky.data.dev_majority = 0.5;
+  const Table table = accuracy_tables(results)[0];
+  EXPECT_EQ(table.bold, (std::set<std::pair<size_t, size_t>>{{0, 1}, {1, 2}, {1, 3}}))
+      << to_text(table);
+}
+
+TEST(AccuracyTable, NarrowCellsMarkWhatFailedAndWhatWasNotLearned) {
+  Result failed = example_result("standard", 1);
+  failed.status = Status::oom;
+  failed.test.reset();
+  const std::vector<Result> results{example_result("standard", 0, 760), failed,
+                                    example_result("linear", 0, 340)};
+  const Table table = accuracy_tables(results, {}, IntervalText::half_width)[0];
+  EXPECT_TRUE(cell(table, "standard", "listops %").ends_with("†"));
+  EXPECT_TRUE(cell(table, "linear", "listops %").ends_with("‡"));
 }
 
 TEST(AccuracyTable, ARepeatedSeedCountsOnce) {
@@ -217,17 +251,6 @@ TEST(AccuracyTable, TasksWithValuesOfTheirOwnShareATable) {
   EXPECT_TRUE(contains(to_text(tables[0]), "training.steps=10 (text), 5000 (listops)"))
       << to_text(tables[0]);
   EXPECT_TRUE(contains(tables[0].title, "1 setting overridden")) << tables[0].title;
-}
-
-// A cell of a suite of a budget that sets other keys for each of two tasks.
-Result cell_of_quick(const std::string& attention, const std::string& task, int64_t correct) {
-  Result r = example_result(attention, 0, correct);
-  r.task = task;
-  r.data.fingerprint = std::string(64, task[0]);
-  r.config["training"]["batch"] = task == "text" ? 16 : 32;
-  r.config["overridden"] = {task == "text" ? "training.batch" : "training.steps"};
-  r.budget = {.name = "quick", .tasks = "{}", .keys = {"training.batch", "training.steps"}};
-  return r;
 }
 
 TEST(AccuracyTable, WhatABudgetSetsByTaskIsOneRecipe) {
