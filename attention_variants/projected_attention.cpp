@@ -34,7 +34,10 @@ ProjectedAttention::ProjectedAttention(const AttentionContext& context, Projecti
 torch::Tensor ProjectedAttention::forward(const torch::Tensor& x, const torch::Tensor& mask) {
   check_input(x, mask);
   if (x.size(0) == 0) return x.clone();  // nothing to attend to
-  NormedInput rows{.x = x};
+  // Own kernels leave padding out of the gradients of weights. LibTorch's operators, which compute
+  // all types but float32, multiply what stands there by zero.
+  const bool as_given = x.scalar_type() == torch::kFloat || computes_padding();
+  NormedInput rows{.x = as_given ? x : x.masked_fill(mask.logical_not().unsqueeze(-1), 0)};
   const auto [joined, output] = attend_unprojected(rows, mask);
   // The output projection has a bias, so padded rows are zeroed once more.
   return ops::masked_linear(

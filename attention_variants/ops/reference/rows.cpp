@@ -17,10 +17,7 @@ torch::Tensor norm_of(const torch::Tensor& x, const RowNorm& norm) {
 }  // namespace
 
 LinearRows run(const LinearCall& call) {
-  // Gradients of padding are zero, and times what stands there they should be.
-  const torch::Tensor tokens =
-      call.mask.defined() ? call.x.masked_fill(~call.mask.unsqueeze(-1), 0) : call.x;
-  const torch::Tensor x = call.norm ? norm_of(tokens, *call.norm) : tokens;
+  const torch::Tensor x = call.norm ? norm_of(call.x, *call.norm) : call.x;
   // The last layer first: gradients of x are added up in the opposite order.
   LinearRows rows{.y = std::vector<torch::Tensor>(call.layers.size()), .x = call.x};
   rows.y.back() = linear_of(x, call.layers.back());

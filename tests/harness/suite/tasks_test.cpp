@@ -24,7 +24,7 @@ TEST_F(SuiteTasksTest, PreparesWhatItCanAndTakesSourcesForTheRest) {
   const size_t first = result.out.find("Accuracy: ");
   ASSERT_NE(first, std::string::npos) << result.out;
   EXPECT_EQ(result.out.find("Accuracy: ", first + 1), std::string::npos) << result.out;
-  for (const char* said : {"stand-in data    retrieval\n", "  retrieval* %  ", "  average of 5*\n",
+  for (const char* said : {"stand-in data  retrieval\n", "  retrieval* %  ", "  average of 5*\n",
                            "* retrieval: synthetic: stand-in data, comparable with no published"})
     EXPECT_NE(result.out.find(said), std::string::npos) << said << "\n" << result.out;
 
