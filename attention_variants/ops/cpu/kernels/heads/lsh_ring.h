@@ -106,7 +106,7 @@ class Ring : public LshRingScratch {
 };
 
 // Calls body(part, range of chunks, arena) for all chunks, on a team's threads for a round at a
-// time, in which a token is in one range alone, and then after(round).
+// time, in which a token is in one range alone; after() behind each.
 template <class Body, class After>
 void for_each_range(const LshShape& shape, const Team& team, Body body, After after) {
   const int64_t rounds = team.parts() == 1 ? 1 : shape.rounds,
