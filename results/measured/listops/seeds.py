@@ -6,7 +6,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 
 print("| attention | seed | on | leaves the majority at step | best at | dev % | test % [95 % interval] |\n|---|---:|---|---:|---:|---:|---:|")
-for attention in ("nystrom", "linformer", "performer", "reformer", "linear"):
+for attention in ("nystrom", "linformer", "performer", "reformer", "linear", "reformer-released"):
     means, learned = [], 0
     for record in sorted(HERE.glob(f"{attention}-seed-*/result.json")):
         run = json.loads(record.read_text())
