@@ -28,10 +28,9 @@ void save_settings(torch::autograd::AutogradContext& context, Settings settings)
 inline void check_first_order() {
   if (!at::GradMode::is_enabled()) return;
   throw Error(
-      "this operator is differentiable once, not twice (create_graph). Twice are, by LibTorch's "
-      "own "
-      "operators (float64, or --set kernels=reference): standard[implementation=materialized], "
-      "performer, linear, cosformer, skyformer, fnet, s5 and lru");
+      "this operator is differentiable once, not twice (create_graph). Twice are, in float64 or by "
+      "--set kernels=reference: standard[implementation=materialized], performer, linear, "
+      "cosformer, skyformer, fnet, s5 and lru");
 }
 
 /// What save_for_backward() kept, for such a pass.

@@ -44,8 +44,8 @@ struct LinearCall {
 /// norm(x) Wᵀ + b (without a norm x Wᵀ + b) for each of several layers, x [B,N,in] -> a [B,N,out]
 /// each, and x again: what that one's gradient is, of a residual say, is added in the same pass of
 /// the own kernel, which reads x once, writes its gradient once, stores nothing normalised, and is
-/// differentiable once. Rows of x where mask [B,N] (undefined: all true) is false are
-/// anything finite; NaN in them reaches no other result and no gradient of the own kernels.
+/// differentiable once. Rows of x where mask [B,N] (undefined: all true) is false are anything
+/// finite; NaN in them reaches no other result and no gradient of the own kernels.
 LinearRows linear(Kernels asked, const torch::Tensor& x, const RowNorm* norm,
                   const std::vector<LinearWeights>& layers, const torch::Tensor& mask = {});
 

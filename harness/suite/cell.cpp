@@ -48,29 +48,37 @@ int64_t steps_of(const SuiteCell& cell) {
   return steps;
 }
 
-std::optional<Status> final_status(const fs::path& run, std::string* bad) {
+namespace {
+
+std::optional<Result> final_result(const fs::path& run, std::string* bad) {
   const fs::path path = run / kResultFile;
   if (!fs::exists(path)) return std::nullopt;
   try {
-    return read_result(path).status;
+    return read_result(path);
   } catch (const Error& error) {
     if (bad != nullptr) *bad = error.what();
     return std::nullopt;
   }
 }
 
-void check_result(const SuiteCell& cell) {
-  if (!final_status(cell.run)) return;
-  const fs::path path = cell.run / kResultFile;
-  const Result result = read_result(path);
-  if (!result.config.contains("training")) return;  // a record of before says nothing
+}  // namespace
+
+std::optional<Status> final_status(const fs::path& run, std::string* bad) {
+  const std::optional<Result> result = final_result(run, bad);
+  return result ? std::optional(result->status) : std::nullopt;
+}
+
+std::optional<Status> checked_status(const SuiteCell& cell) {
+  const std::optional<Result> result = final_result(cell.run, nullptr);
+  if (!result) return std::nullopt;
+  if (!result->config.contains("training")) return result->status;  // of before: says nothing
   const std::string different =
-      differences_text(config_identity(result.config), config_identity(cell.config.to_json()));
-  if (different.empty()) return;
+      differences_text(config_identity(result->config), config_identity(cell.config.to_json()));
+  if (different.empty()) return result->status;
   throw Error(
       fmt::format("{} is of another configuration than the cell ({}), whose protocol has changed "
                   "since; remove its folder to run it anew, or choose another --out folder",
-                  path.string(), different));
+                  (cell.run / kResultFile).string(), different));
 }
 
 bool is_retryable(Status status) { return status == Status::crash || status == Status::timeout; }

@@ -33,8 +33,9 @@ int64_t steps_of(const SuiteCell& cell);
 /// `bad` then tells).
 std::optional<Status> final_status(const std::filesystem::path& run, std::string* bad = nullptr);
 
-/// Throws Error where the cell's result.json is of another configuration than the cell.
-void check_result(const SuiteCell& cell);
+/// The same of a cell, whose result.json has to be of its configuration; throws Error where it is
+/// of another.
+std::optional<Status> checked_status(const SuiteCell& cell);
 
 /// Whether a new call retries a cell that ended so: a crash, or a time that was too short.
 bool is_retryable(Status status);

@@ -24,8 +24,7 @@ CellQueue::CellQueue(const Suite& suite, const std::vector<size_t>& only, double
   for (size_t i = 0; i < suite.cells.size(); ++i) {
     if (!only.empty() && std::ranges::count(only, i) == 0) continue;
     chosen_.push_back(i);
-    check_result(suite.cells[i]);
-    const auto status = final_status(suite.cells[i].run);
+    const auto status = checked_status(suite.cells[i]);
     if (status != Status::crash && !(status == Status::timeout && time_left(i) > 0)) continue;
     // Another runner that tries it may have removed it meanwhile.
     if (const auto stamp = stamp_of(suite.cells[i].run / kResultFile)) again_[i] = *stamp;

@@ -120,8 +120,8 @@ void register_teams() {
       {"nystrom", ops::cpu::kTile, {Pass::forward, Pass::backward}, ops::cpu::nystrom_work},
       {"linear", ops::cpu::kFeatureTile, {Pass::forward, Pass::backward}, ops::cpu::linear_work},
       {"softmax", ops::cpu::kLeastKeys, {Pass::backward}, ops::cpu::softmax_work},
-      {"band", 128, {Pass::forward, Pass::backward}, ops::cpu::band_work},
-      {"lsh", 64, {Pass::forward, Pass::backward}, ops::cpu::lsh_work}};
+      {"band", ops::cpu::kBandTile, {Pass::forward, Pass::backward}, ops::cpu::band_work},
+      {"lsh", ops::cpu::kLshChunk, {Pass::forward, Pass::backward}, ops::cpu::lsh_work}};
   for (const TeamOperator& of : operators) {
     for (const Pass pass : of.passes) {
       const std::string name = fmt::format("SimulatedTeam/{}/{}", of.name,

@@ -24,10 +24,10 @@ struct HeadRows {
 
 // Each tile of queries sees a band of keys around it.
 SparsityPattern band(int64_t length) {
-  constexpr int64_t kBlock = 128, kHalf = 128;
+  constexpr int64_t kHalf = 128;
   SparsityPattern pattern{.tiles = {}, .before = kHalf, .after = kHalf};
-  for (int64_t begin = 0; begin < length; begin += kBlock) {
-    const int64_t end = std::min(begin + kBlock, length);
+  for (int64_t begin = 0; begin < length; begin += kBandTile) {
+    const int64_t end = std::min(begin + kBandTile, length);
     pattern.tiles.push_back(
         {.queries = {begin, end},
          .keys = {{std::max<int64_t>(0, begin - kHalf), std::min(length, end + kHalf)}}});
@@ -151,13 +151,13 @@ TeamWork band_work(int64_t length, int64_t, Pass pass) {
 }
 
 TeamWork lsh_work(int64_t length, int64_t parts, Pass pass) {
-  static constexpr int64_t kChunk = 64, kRounds = 2;
+  static constexpr int64_t kRounds = 2;
   static constexpr int64_t kFactors[] = {64};
   const LshShape shape{.length = length,
                        .depth = kDepth,
                        .values = kDepth,
                        .rounds = kRounds,
-                       .chunk = kChunk,
+                       .chunk = kLshChunk,
                        .before = 1};
   const HeadRows rows(length);
   const torch::Tensor rotations = torch::randn({kRounds, kFactors[0] / 2, kDepth}),

@@ -35,9 +35,11 @@ TeamWork nystrom_work(int64_t length, int64_t parts, Pass pass);
 TeamWork linear_work(int64_t length, int64_t parts, Pass pass);
 /// Backward alone: forward, tiles of queries are items of their own.
 TeamWork softmax_work(int64_t length, int64_t parts, Pass pass);
-/// Of 257 keys around each query, in tiles of 128 queries.
+/// Of 257 keys around each query, in tiles of so many queries.
+inline constexpr int64_t kBandTile = 128;
 TeamWork band_work(int64_t length, int64_t parts, Pass pass);
-/// Two rounds of chunks of 64, of a length that they divide.
+/// Two rounds of chunks of so many tokens, of a length that they divide.
+inline constexpr int64_t kLshChunk = 64;
 TeamWork lsh_work(int64_t length, int64_t parts, Pass pass);
 
 }  // namespace lra::ops::cpu

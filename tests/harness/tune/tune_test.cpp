@@ -189,7 +189,7 @@ TEST_F(TuneTest, KilledItGoesOnAndEndsTheSame) {
 TEST_F(TuneTest, TwoCommandsWithGridsOfTheirOwnEndWithOneChoice) {
   const Words one = {"--attentions", "linear"};
   Program first(words("t", "optimizer.lr=1e-4", one, 60));
-  while (!fs::exists(out("t") / kTuneFile))
+  for (int i = 0; i < 6000 && !fs::exists(out("t") / kTuneFile); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   Program second(words("t", "optimizer.lr=1e-3,3e-3", one, 60));
   for (const ProgramResult& ended : {first.wait(), second.wait()}) {
