@@ -89,20 +89,21 @@ class Program {
   pid_t child_ = -1;
 };
 
-inline ProgramResult run_program(std::vector<std::string> arguments) {
+/// Runs `lra` from its start, as what it reads then needs.
+inline ProgramResult run_started(std::vector<std::string> arguments) {
   return Program(std::move(arguments)).wait();
 }
 
 /// The same in a fork, unless this process has threads, which a fork would lack.
-inline ProgramResult run_forked(std::vector<std::string> arguments) {
+inline ProgramResult run_program(std::vector<std::string> arguments) {
   const auto threads = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
-  if (threads > 1) return run_program(std::move(arguments));
+  if (threads > 1) return run_started(std::move(arguments));
   return Program::forked(std::move(arguments)).wait();
 }
 
 /// A run of the program that ends well and says nothing on stderr; returns its stdout.
 inline std::string output_of(const std::vector<std::string>& words) {
-  const ProgramResult result = run_forked(words);
+  const ProgramResult result = run_program(words);
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.err, "");
   EXPECT_NE(result.out, "");
@@ -115,7 +116,7 @@ inline void expect_refusal(const std::vector<std::string>& words, int status,
   std::string command = "lra";
   for (const std::string& word : words) command += " " + word;
   SCOPED_TRACE(command);
-  const ProgramResult result = run_forked(words);
+  const ProgramResult result = run_program(words);
   EXPECT_EQ(result.status, status) << result.err;
   EXPECT_NE(result.err.find(message), std::string::npos)
       << "expected: " << message << "\ngot: " << result.err;

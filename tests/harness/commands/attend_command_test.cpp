@@ -35,7 +35,7 @@ class AttendCommandTest : public testing::Test {
 };
 
 TEST_F(AttendCommandTest, WritesOutputAndGradientsOfAPublicImplementation) {
-  const ProgramResult result = run_forked(words(fixture_, attention_));
+  const ProgramResult result = run_program(words(fixture_, attention_));
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.text(), "");
   const TensorFile out = read_tensors(output_);

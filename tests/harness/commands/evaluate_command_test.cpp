@@ -19,7 +19,7 @@ class RunCommandTest : public testing::Test {
  protected:
   void train_run() {
     prepare_tiny_listops(data_);
-    const ProgramResult result = run_forked(tiny_train(data_, run_, "standard", 6));
+    const ProgramResult result = run_program(tiny_train(data_, run_, "standard", 6));
     ASSERT_EQ(result.status, 0) << result.err;
     EXPECT_NE(result.err, "") << "progress, without --quiet";
   }
@@ -35,14 +35,14 @@ class RunCommandTest : public testing::Test {
 
 TEST_F(RunCommandTest, EvaluatePrintsTheNumbersOfTheRun) {
   ASSERT_NO_FATAL_FAILURE(train_run());
-  const ProgramResult result = run_forked(evaluate_words());
+  const ProgramResult result = run_program(evaluate_words());
   ASSERT_EQ(result.status, 0) << result.err;
   const json test = read_json(run_ / kResultFile)["test"];
   const std::string counts = std::to_string(test["correct"].get<int64_t>()) + "/50, ";
   EXPECT_TRUE(result.out.starts_with("test accuracy ")) << result.out;
   EXPECT_NE(result.out.find(counts), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("checkpoint best of step "), std::string::npos) << result.out;
-  const ProgramResult last = run_forked(evaluate_words({"--checkpoint", "last", "--json"}));
+  const ProgramResult last = run_program(evaluate_words({"--checkpoint", "last", "--json"}));
   EXPECT_EQ(json::parse(last.out)["step"], 6);
 }
 
@@ -67,7 +67,7 @@ TEST_F(RunCommandTest, EvaluateRefusesACheckpointItCannotTrust) {
   expect_refusal(
       evaluate_words(), 1,
       "has no checkpoint-best.safetensors yet; the same lra train with --resume goes on");
-  EXPECT_EQ(run_forked(evaluate_words({"--checkpoint", "last"})).status, 0) << "it is not needed";
+  EXPECT_EQ(run_program(evaluate_words({"--checkpoint", "last"})).status, 0) << "it is not needed";
 
   write_file(best, whole.substr(0, whole.size() / 2));
   expect_refusal(evaluate_words(), 1, best.string());
@@ -93,7 +93,7 @@ TEST_F(RunCommandTest, EvaluateRefusesACheckpointItCannotTrust) {
                  best.string() + " belongs to another configuration (seed: 0 -> 7)");
   config["seed"] = 0;
   write_json(run_ / kConfigFile, config);
-  EXPECT_EQ(run_forked(evaluate_words()).status, 0) << "the whole file serves again";
+  EXPECT_EQ(run_program(evaluate_words()).status, 0) << "the whole file serves again";
 }
 
 TEST_F(RunCommandTest, EvaluateRefusesDataThatAreNotTheRuns) {
@@ -101,7 +101,7 @@ TEST_F(RunCommandTest, EvaluateRefusesDataThatAreNotTheRuns) {
   const fs::path moved = scratch_.path() / "moved", other = scratch_.path() / "other";
   fs::rename(data_, moved);
   expect_refusal(evaluate_words(), 1, "say where they are with --data");
-  EXPECT_EQ(run_forked(evaluate_words({"--data", moved.string()})).status, 0);
+  EXPECT_EQ(run_program(evaluate_words({"--data", moved.string()})).status, 0);
 
   task("listops").prepare({.out = other,
                            .seed = 6,
@@ -135,7 +135,7 @@ TEST_F(RunCommandTest, EvaluateRefusesWrongUsage) {
 TEST_F(RunCommandTest, QuietLeavesStderrEmpty) {
   const auto quiet = [](Words words) {
     words.insert(words.begin(), "--quiet");
-    const ProgramResult result = run_forked(words);
+    const ProgramResult result = run_program(words);
     EXPECT_EQ(result.status, 0) << words[1];
     EXPECT_EQ(result.err, "") << words[1];
   };

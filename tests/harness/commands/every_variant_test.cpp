@@ -39,13 +39,13 @@ TEST_P(EveryVariant, TrainsAndEvaluatesInBothTypes) {
     const fs::path run = run_ / dtype;
     std::vector<std::string> words = tiny_train(data_, run, GetParam(), 8);
     words.insert(words.end(), {"--dtype", dtype});
-    const ProgramResult trained = run_forked(words);
+    const ProgramResult trained = run_program(words);
     ASSERT_EQ(trained.status, 0) << trained.err;
     const json result = read_json(run / kResultFile);
     EXPECT_EQ(result["status"], "ok");
     EXPECT_EQ(result["attention"]["name"], GetParam());
     EXPECT_EQ(result["test"]["count"], 50);
-    const ProgramResult evaluated = run_forked({"evaluate", run.string(), "--split", "dev"});
+    const ProgramResult evaluated = run_program({"evaluate", run.string(), "--split", "dev"});
     EXPECT_EQ(evaluated.status, 0) << evaluated.err;
   }
 }
@@ -53,38 +53,41 @@ TEST_P(EveryVariant, TrainsAndEvaluatesInBothTypes) {
 // All variants in one call: each call measures the machine's limits first.
 class EveryVariantIsMeasured : public testing::TestWithParam<std::pair<const char*, const char*>> {
 };
+using ScopeAndMode = testing::TestParamInfo<std::pair<const char*, const char*>>;
+std::string scope_of(const ScopeAndMode& given) { return given.param.first; }
 INSTANTIATE_TEST_SUITE_P(All, EveryVariantIsMeasured,
                          testing::Values(std::pair{"core", "inference"},
-                                         std::pair{"module", "training"},
                                          std::pair{"model", "training"}),
-                         [](const auto& given) { return std::string(given.param.first); });
+                         scope_of);
+class SlowEveryVariantIsMeasured : public EveryVariantIsMeasured {};
+INSTANTIATE_TEST_SUITE_P(All, SlowEveryVariantIsMeasured,
+                         testing::Values(std::pair{"module", "training"}), scope_of);
 
-TEST_P(EveryVariantIsMeasured, InItsScopeAndMode) {
-  const auto& [scope, mode] = GetParam();
+void expect_measured(const char* scope, const char* mode) {
   const Scratch scratch;
   const fs::path out = scratch.path() / "profile.jsonl";
   const std::vector<std::string> names = variant_names();
-  const ProgramResult result = run_forked({"profile",
-                                           "--attentions",
-                                           fmt::format("{}", fmt::join(names, ",")),
-                                           "--lengths",
-                                           "128",
-                                           "--scope",
-                                           scope,
-                                           "--mode",
-                                           mode,
-                                           "--heads",
-                                           "2",
-                                           "--head-dim",
-                                           "16",
-                                           "--seconds",
-                                           "0.02",
-                                           "--passes",
-                                           "1",
-                                           "--threads",
-                                           "1",
-                                           "--out",
-                                           out.string()});
+  const ProgramResult result = run_program({"profile",
+                                            "--attentions",
+                                            fmt::format("{}", fmt::join(names, ",")),
+                                            "--lengths",
+                                            "128",
+                                            "--scope",
+                                            scope,
+                                            "--mode",
+                                            mode,
+                                            "--heads",
+                                            "2",
+                                            "--head-dim",
+                                            "16",
+                                            "--seconds",
+                                            "0.02",
+                                            "--passes",
+                                            "1",
+                                            "--threads",
+                                            "1",
+                                            "--out",
+                                            out.string()});
   ASSERT_EQ(result.status, 0) << result.err;
   std::set<std::string> measured;
   std::ifstream file(out);
@@ -103,6 +106,13 @@ TEST_P(EveryVariantIsMeasured, InItsScopeAndMode) {
   EXPECT_EQ(measured, std::set<std::string>(names.begin(), names.end()));
 }
 
+TEST_P(EveryVariantIsMeasured, InItsScopeAndMode) {
+  expect_measured(GetParam().first, GetParam().second);
+}
+TEST_P(SlowEveryVariantIsMeasured, InItsScopeAndMode) {
+  expect_measured(GetParam().first, GetParam().second);
+}
+
 class SlowEveryVariant : public EveryVariant {};
 INSTANTIATE_TEST_SUITE_P(All, SlowEveryVariant, testing::ValuesIn(variant_names()), name_of);
 
@@ -115,31 +125,31 @@ TEST_P(SlowEveryVariant, LossFallsInTwoHundredSteps) {
                            .test = 50,
                            .min_length = 50,
                            .max_length = 500});
-  const ProgramResult result = run_forked({"train",
-                                           "--task",
-                                           "listops",
-                                           "--attention",
-                                           GetParam(),
-                                           "--threads",
-                                           "1",
-                                           "--data",
-                                           data_.string(),
-                                           "--run",
-                                           run_.string(),
-                                           "--set",
-                                           "input.length=512",
-                                           "--set",
-                                           "training.steps=200",
-                                           "--set",
-                                           "training.batch=8",
-                                           "--set",
-                                           "training.evaluate_every=200",
-                                           "--set",
-                                           "training.log_every=20",
-                                           "--set",
-                                           "schedule.warmup=20",
-                                           "--set",
-                                           "optimizer.lr=0.001"});
+  const ProgramResult result = run_program({"train",
+                                            "--task",
+                                            "listops",
+                                            "--attention",
+                                            GetParam(),
+                                            "--threads",
+                                            "1",
+                                            "--data",
+                                            data_.string(),
+                                            "--run",
+                                            run_.string(),
+                                            "--set",
+                                            "input.length=512",
+                                            "--set",
+                                            "training.steps=200",
+                                            "--set",
+                                            "training.batch=8",
+                                            "--set",
+                                            "training.evaluate_every=200",
+                                            "--set",
+                                            "training.log_every=20",
+                                            "--set",
+                                            "schedule.warmup=20",
+                                            "--set",
+                                            "optimizer.lr=0.001"});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(read_json(run_ / kResultFile)["status"], "ok");
   std::vector<double> losses;  // means over 20 steps

@@ -16,7 +16,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 std::string protocol_output(const std::vector<std::string>& words) {
-  const ProgramResult result = run_forked(words);
+  const ProgramResult result = run_program(words);
   EXPECT_EQ(result.status, 0) << result.err;
   return result.out;
 }
@@ -159,7 +159,7 @@ TEST(ProtocolCommandTest, DiffNamesEveryFieldThatDiffers) {
         "attentions.nystrom.init: null -> \"global\""}) {
     EXPECT_EQ(std::ranges::count(others, line), 1) << line;
   }
-  EXPECT_EQ(run_forked({"protocol", "diff", "lra-strict", "lra-strict", "--lines"}).out, "");
+  EXPECT_EQ(run_program({"protocol", "diff", "lra-strict", "lra-strict", "--lines"}).out, "");
 }
 
 TEST(ProtocolCommandTest, ExplainsASetting) {

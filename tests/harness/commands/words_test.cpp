@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 // What the program says when it refuses its words as wrong usage.
 std::string usage_error(const std::vector<std::string>& words, int status = 2) {
-  const ProgramResult result = run_forked(words);
+  const ProgramResult result = run_program(words);
   EXPECT_EQ(result.status, status) << result.text();
   EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
   return result.err;
@@ -73,8 +73,8 @@ TEST(WordsTest, SeedsMayBeRanges) {
   for (const char* text : {"2-0", "0-", "-3", "a", "0..2", "1,,2", "0-18446744073709551615"})
     EXPECT_FALSE(parse_numbers(text, 10)) << text;
   const ProgramResult plan =
-      run_forked({"suite", "plan", "--json", "--budget", "smoke", "--attentions", "standard",
-                  "--seeds", "0-1,5", "--out", "nosuite", "--threads", "1"});
+      run_program({"suite", "plan", "--json", "--budget", "smoke", "--attentions", "standard",
+                   "--seeds", "0-1,5", "--out", "nosuite", "--threads", "1"});
   ASSERT_EQ(plan.status, 0) << plan.err;
   const json cells = json::parse(plan.out)["cells"];
   ASSERT_EQ(cells.size(), 3u);
@@ -151,8 +151,8 @@ TEST(WordsTest, HintsNameCommandsThatWork) {
 TEST(WordsTest, AShownProtocolLoadsAgain) {
   const Scratch scratch;
   const std::string file = (scratch.path() / "mine.json").string();
-  write_file(file, run_forked({"protocol", "show", "tay2020"}).out);
-  const ProgramResult same = run_forked({"protocol", "diff", "tay2020", file, "--lines"});
+  write_file(file, run_program({"protocol", "show", "tay2020"}).out);
+  const ProgramResult same = run_program({"protocol", "diff", "tay2020", file, "--lines"});
   EXPECT_EQ(same.status, 0) << same.err;
   EXPECT_EQ(same.out, "");
 }
@@ -162,7 +162,7 @@ TEST(WordsTest, PrintedJsonHoldsNoControls) {
   const fs::path file = scratch.path() / "a\u202e\u2066\u0085\x7f.pt";
   fs::copy_file(fs::path(LRA_SOURCE_DIR) / "tests/fixtures/torchscript-wrong_shape.pt", file);
   const std::string name = "torchscript:" + file.string();
-  const std::string out = run_forked({"check", "--json", "--attention", name}).out;
+  const std::string out = run_program({"check", "--json", "--attention", name}).out;
   for (const char* control : {"\u202e", "\u2066", "\u0085", "\x7f"})
     EXPECT_FALSE(says(out, control)) << out;
   EXPECT_TRUE(says(out, "a\\u202e\\u2066\\u0085\\u007f.pt")) << out;

@@ -225,7 +225,7 @@ void wait_for_evaluation(const fs::path& run, const Program& program) {
 }
 
 TEST_F(ParallelTest, StoppedAndKilledItGoesOnToTheSameBits) {
-  constexpr int64_t kSteps = 400;  // mpirun takes a while to pass a signal on
+  constexpr int64_t kSteps = 240;  // mpirun takes a while to pass a signal on
   const Words cut = words("cut", "standard", kSteps);
   ASSERT_EQ(processes(2, words("whole", "standard", kSteps)).status, 0);
   const auto cut_short = [&](const auto& blow) {

@@ -60,7 +60,7 @@ class PeersTest : public ProfileFileTest {
         words.insert(words.end(), {option, value});
     }
     words.insert(words.begin(), "profile");
-    return run_forked(words);
+    return run_program(words);
   }
 };
 
@@ -317,7 +317,7 @@ TEST(SlowPeersTest, ThePackagesMeasureInEveryScopeAndMode) {
          "standard,standard[implementation=materialized],nystrom,longformer,linformer,"
          "performer,reformer,linear"});
     if (scope == "module") words.back() += ",s5,lru,mega";  // layers without q, k and v
-    const ProgramResult result = run_forked(words);
+    const ProgramResult result = run_program(words);
     ASSERT_EQ(result.status, 0) << result.err;
     size_t peers = 0;
     for (const Profile& cell : find_records({out}).profiles) {

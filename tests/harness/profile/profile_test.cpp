@@ -22,7 +22,7 @@ class ProfileTest : public ProfileFileTest {
     return words;
   }
   ProgramResult profile(std::vector<std::string> words) {
-    return run_forked(complete(std::move(words)));
+    return run_program(complete(std::move(words)));
   }
 };
 

@@ -67,7 +67,7 @@ TEST(StepRecord, AStepByOwnKernelsIsAtMost120Launches) {
   const Split split = random_split(task("listops"), scratch.path() / "split.safetensors", 16);
   const Config config =
       make_config(load_protocol("lra-strict"), "listops", parse_attention("nystrom"),
-                  {"input.length=128", "training.batch=2"}, 0, "float32");
+                  {"input.length=128", "training.batch=1"}, 0, "float32");
   const ops::cuda::WithHostTable kernels(lra_cuda_kernels(), recorded_device().type());
   StepRun run(config, split, recorded_device());
   run.step();

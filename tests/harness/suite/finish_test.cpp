@@ -51,7 +51,7 @@ TEST_F(NextCommandsTest, EndASmokeSuite) {
   json budget = read_json(budget_);
   budget["name"] = "smoke";
   write_json(budget_, budget, Links::replace);
-  const ProgramResult result = run_forked(words("s", "standard,linear"));
+  const ProgramResult result = run_program(words("s", "standard,linear"));
   ASSERT_EQ(result.status, 0) << result.err;
   const size_t at = result.err.find("\nnext: ");
   ASSERT_NE(at, std::string::npos) << result.err;
@@ -61,8 +61,8 @@ TEST_F(NextCommandsTest, EndASmokeSuite) {
   const std::string compare = "compare " + (out("s") / "runs/listops/standard").string() + " " +
                               (out("s") / "runs/listops/linear").string();
   EXPECT_NE(first.find(compare), std::string::npos) << first;
-  EXPECT_EQ(run_forked({"compare", (out("s") / "runs/listops/standard").string(),
-                        (out("s") / "runs/listops/linear").string()})
+  EXPECT_EQ(run_program({"compare", (out("s") / "runs/listops/standard").string(),
+                         (out("s") / "runs/listops/linear").string()})
                 .status,
             0);
 }

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 TEST_F(SuiteTest, EndsWithBothTables) {
   write_budget(12, "64,128");
-  const ProgramResult result = run_forked(words("s"));
+  const ProgramResult result = run_program(words("s"));
   ASSERT_EQ(result.status, 0) << result.err;
   for (const char* part : {"nystrom[num_landmarks=8]", "standard", "128",
                            "settings of budget tiny, not the recipe of lra-strict"}) {
@@ -33,7 +33,7 @@ TEST_F(SuiteTest, EndsWithBothTables) {
 
   // Again: nothing runs twice, the same tables.
   const std::string before = read_file(out("s") / "runs/listops/standard/seed0" / kResultFile);
-  const ProgramResult again = run_forked(words("s"));
+  const ProgramResult again = run_program(words("s"));
   EXPECT_EQ(again.status, 0) << again.err;
   EXPECT_EQ(again.out, result.out);
   EXPECT_EQ(read_file(out("s") / "runs/listops/standard/seed0" / kResultFile), before);
@@ -43,8 +43,8 @@ TEST_F(SuiteTest, KilledItGoesOnAndEndsTheSame) {
   const auto seed = std::random_device{}();
   SCOPED_TRACE("seed of the delays: " + std::to_string(seed));
   std::mt19937 random(seed);
-  write_budget(400);
-  ASSERT_EQ(run_forked(with(words("whole"), {"--only", "0-1"})).status, 0);
+  write_budget(200);
+  ASSERT_EQ(run_program(with(words("whole"), {"--only", "0-1"})).status, 0);
   std::vector<fs::path> names, runs;
   for (const char* attention : {"standard", "nystrom[num_landmarks=8]"}) {
     names.push_back(fs::path("runs/listops") / attention / "seed0");
@@ -52,11 +52,11 @@ TEST_F(SuiteTest, KilledItGoesOnAndEndsTheSame) {
   }
   int kills = 0;
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const std::chrono::milliseconds delay(std::uniform_int_distribution<int64_t>(0, 500)(random));
+    const std::chrono::milliseconds delay(std::uniform_int_distribution<int64_t>(0, 250)(random));
     kills += kill_in_training(words("cut"), runs, delay) ? 1 : 0;
   }
   ASSERT_GE(kills, 1) << "kills that hit a run in progress";
-  const ProgramResult end = run_forked(words("cut"));
+  const ProgramResult end = run_program(words("cut"));
   ASSERT_EQ(end.status, 0) << end.err;
   for (const fs::path& name : names) {
     const fs::path cut = out("cut") / name, whole = out("whole") / name;
@@ -68,7 +68,7 @@ TEST_F(SuiteTest, KilledItGoesOnAndEndsTheSame) {
 TEST_F(SuiteTest, ACellThatDivergesIsAStatusAndTheOthersGoOn) {
   auto w = words("s", "standard");
   w.insert(w.end(), {"--set", "optimizer.lr=1e30"});
-  const ProgramResult result = run_forked(w);
+  const ProgramResult result = run_program(w);
   EXPECT_EQ(result.status, 1);
   EXPECT_NE(result.out.find("diverged"), std::string::npos) << result.out;
   EXPECT_NE(result.err.find("1 part(s) of the suite did not end as ok"), std::string::npos)
@@ -79,7 +79,7 @@ TEST_F(SuiteTest, RefusesWithOneLineThatHelps) {
   const auto refused = [&](std::vector<std::string> more) {
     auto w = words("r");
     w.insert(w.end(), more.begin(), more.end());
-    const ProgramResult result = run_forked(w);
+    const ProgramResult result = run_program(w);
     EXPECT_EQ(result.status, 2) << result.err;
     EXPECT_FALSE(fs::exists(out("r"))) << "nothing half-written";
     return result.err;
@@ -88,15 +88,15 @@ TEST_F(SuiteTest, RefusesWithOneLineThatHelps) {
   EXPECT_NE(refused({"--seeds", "0,x"}).find("--seeds should be a comma list of integers"),
             std::string::npos);
   EXPECT_NE(refused({"--set", "training.step=1"}).find("did you mean 'steps'?"), std::string::npos);
-  EXPECT_NE(run_forked({"suite", "--budget", "smok"})
+  EXPECT_NE(run_program({"suite", "--budget", "smok"})
                 .err.find("unknown budget 'smok'; did you mean 'smoke'?"),
             std::string::npos);
 
-  ASSERT_EQ(run_forked(words("s", "standard")).status, 0);
-  EXPECT_NE(run_forked(words("s", "nystrom")).err.find("holds another suite"), std::string::npos);
+  ASSERT_EQ(run_program(words("s", "standard")).status, 0);
+  EXPECT_NE(run_program(words("s", "nystrom")).err.find("holds another suite"), std::string::npos);
   auto again = words("s", "standard");
   again.pop_back();
-  EXPECT_NE(run_forked(again).err.find("holds a suite already; go on with --resume"),
+  EXPECT_NE(run_program(again).err.find("holds a suite already; go on with --resume"),
             std::string::npos);
 }
 

@@ -20,7 +20,7 @@ class ContractRun : public testing::Test {
                       const std::vector<std::string>& more = {}, int64_t steps = 6) const {
     std::vector<std::string> words = tiny_train(data_, run(name), attention, steps);
     words.insert(words.end(), more.begin(), more.end());
-    return run_forked(words);
+    return run_program(words);
   }
   static std::string fixture(const std::string& name) {
     return "torchscript:" LRA_SOURCE_DIR "/tests/fixtures/torchscript-" + name + ".pt";
@@ -65,7 +65,7 @@ TEST_F(ContractRun, WarnsOfAModuleThatIgnoresTheMaskAndRecordsIt) {
   EXPECT_EQ(result.contract->failures(), "wrong: padding invariance");
 
   const ProgramResult report =
-      run_forked({"report", run("a").string(), "--out", run("report").string()});
+      run_program({"report", run("a").string(), "--out", run("report").string()});
   EXPECT_NE(report.out.find("18 of 19 clauses of the contract hold; wrong: padding invariance"),
             std::string::npos)
       << report.out;
@@ -107,13 +107,13 @@ class ContractSuite : public suite::SuiteTest {};
 
 TEST_F(ContractSuite, ItsCellsTryItOnRequest) {
   const auto asked = suite::with(words("s", "standard"), {"--check"});
-  ASSERT_EQ(run_forked(suite::with(asked, {"--only", "0"})).status, 0);
+  ASSERT_EQ(run_program(suite::with(asked, {"--only", "0"})).status, 0);
   const Result result = read_result(run("s", "standard") / kResultFile);
   ASSERT_TRUE(result.contract);
   EXPECT_EQ(result.contract->count(), "19 of 19");
   auto submitted = asked;
   submitted.insert(submitted.begin() + 1, {"submit", "--slurm", "--dry-run"});
-  const ProgramResult scripts = run_forked(submitted);
+  const ProgramResult scripts = run_program(submitted);
   EXPECT_NE(scripts.out.find(" --check"), std::string::npos) << scripts.text();
 }
 

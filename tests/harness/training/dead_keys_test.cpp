@@ -30,7 +30,7 @@ const std::map<std::string, std::string> kMayBeDead = {
 const std::vector<std::string> kToy = {
     "input.length=48",     "model.width=16",     "model.feed_forward=16",
     "model.classifier=16", "model.heads=2",      "model.head_dim=8",
-    "model.layers=2",      "training.steps=5",   "training.batch=4",
+    "model.layers=1",      "training.steps=5",   "training.batch=4",
     "schedule.warmup=2",   "evaluation.batch=4", "training.evaluate_every=1",
     "training.log_every=1"};
 // The same of a run before it, where the protocol has one. Its last evaluation alone chooses, so
@@ -285,7 +285,8 @@ class DeadKeysTrap : public testing::TestWithParam<std::string> {
   bool option_lives(const Protocol& protocol, const std::string& task_name,
                     const std::string& attention, const std::string& meant,
                     const std::string& option) {
-    const Toy toy{.task = task_name, .attention = attention};
+    // In one layer a first token that is pooled sees all of a pattern that lets it.
+    const Toy toy{.task = task_name, .attention = attention, .sets = {"model.layers=2"}};
     const json now = base(protocol, toy).config["attention"]["options"][option];
     return std::ranges::any_of(other_values(meant + "." + option, now), [&](const json& other) {
       if (other == now) return false;

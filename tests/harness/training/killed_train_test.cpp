@@ -29,14 +29,14 @@ class KilledTrainTest : public TrainTest {
 };
 
 TEST_F(KilledTrainTest, KilledTwiceItStillEndsTheSame) {
-  constexpr int64_t kSteps = 600;
+  constexpr int64_t kSteps = 300;
   const auto seed = std::random_device{}();
   SCOPED_TRACE("seed of the delays: " + std::to_string(seed));
   std::mt19937 random(seed);
   ASSERT_EQ(run_program(words("whole", kAttention, kSteps)).status, 0);
   int kills = 0;
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const std::chrono::milliseconds delay(std::uniform_int_distribution<int64_t>(0, 600)(random));
+    const std::chrono::milliseconds delay(std::uniform_int_distribution<int64_t>(0, 300)(random));
     kills += kill_in_training(words("cut", kAttention, kSteps), {run("cut")}, delay) ? 1 : 0;
   }
   ASSERT_EQ(kills, 2) << "kills that hit the run in progress";

@@ -32,7 +32,7 @@ TEST(LiveLogTest, AnEventFileGrowsWithTheLog) {
   std::vector<std::string> words = tiny_train(data, run, "standard", /*steps=*/8);
   words.insert(words.end(), {"--tensorboard", board.string()});
   const double before = time_of_day();
-  ASSERT_EQ(run_forked(words).status, 0);
+  ASSERT_EQ(run_program(words).status, 0);
   const std::vector<LogLine> log = log_of(run);
   ASSERT_GE(log.size(), 4u);
   for (const LogLine& line : log) {
@@ -50,7 +50,7 @@ TEST(LiveLogTest, AnEventFileGrowsWithTheLog) {
   // A run that goes on says all that it keeps once more, in a file of its own.
   fs::remove(run / kResultFile);
   fs::rename(files[0], board / "events.out.tfevents.0000000001.lra");
-  ASSERT_EQ(run_forked(words).status, 0);
+  ASSERT_EQ(run_program(words).status, 0);
   const std::vector<fs::path> both = files_in(board);
   ASSERT_EQ(both.size(), 2u);
   EXPECT_TRUE(read_file(both[1]).ends_with(events)) << "with the times that they had";
@@ -63,7 +63,7 @@ TEST(LiveLogTest, AFolderThatCannotBeMadeIsSaid) {
   std::vector<std::string> words =
       tiny_train(scratch.path() / "data", scratch.path() / "run", "standard", /*steps=*/6);
   words.insert(words.end(), {"--tensorboard", (scratch.path() / "file" / "a").string()});
-  const ProgramResult result = run_forked(words);
+  const ProgramResult result = run_program(words);
   EXPECT_EQ(result.status, 1) << result.err;
   EXPECT_NE(result.err.find("cannot make the folder"), std::string::npos) << result.err;
 }

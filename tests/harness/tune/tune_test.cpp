@@ -70,7 +70,7 @@ void expect_highest_chosen(const TuneFile& file, const fs::path& out) {
 TEST_F(TuneTest, ChoosesOnDevWithoutATestSplit) {
   write_file(data_ / "listops/test.safetensors", "no tensors");
   const std::string grid = "optimizer.lr=1e-5,3e-3";
-  const ProgramResult result = run_forked(words("t", grid));
+  const ProgramResult result = run_program(words("t", grid));
   ASSERT_EQ(result.status, 0) << result.err;
   const TuneFile first = file("t");
   ASSERT_EQ(first.cells.size(), 4u);
@@ -96,7 +96,7 @@ TEST_F(TuneTest, ChoosesOnDevWithoutATestSplit) {
   // Again, without the file: nothing runs twice.
   fs::remove(data_ / "listops/test.safetensors");
   const auto begun = fs::last_write_time(run("t", "standard", "optimizer.lr=0.003") / kResultFile);
-  const ProgramResult again = run_forked(words("t", grid));
+  const ProgramResult again = run_program(words("t", grid));
   ASSERT_EQ(again.status, 0) << again.err;
   EXPECT_EQ(again.out, result.out);
   EXPECT_EQ(fs::last_write_time(run("t", "standard", "optimizer.lr=0.003") / kResultFile), begun);
@@ -105,7 +105,7 @@ TEST_F(TuneTest, ChoosesOnDevWithoutATestSplit) {
 
 TEST_F(TuneTest, ItsProtocolTrainsWithWhatWasChosen) {
   const ProgramResult result =
-      run_forked(words("t", "optimizer.lr=3e-3", {"--attentions", "linear"}));
+      run_program(words("t", "optimizer.lr=3e-3", {"--attentions", "linear"}));
   ASSERT_EQ(result.status, 0) << result.err;
   const std::string path = (out("t") / "protocol.json").string();
   EXPECT_TRUE(says(result.err, "--protocol " + path)) << result.err;
@@ -114,7 +114,7 @@ TEST_F(TuneTest, ItsProtocolTrainsWithWhatWasChosen) {
   const auto rate = std::ranges::find(train, "optimizer.lr=0.001");
   ASSERT_NE(rate, train.end());
   train.erase(rate - 1, rate + 1);
-  const ProgramResult trained = run_forked(train);
+  const ProgramResult trained = run_program(train);
   ASSERT_EQ(trained.status, 0) << trained.err;
   const json record = read_json(out("run") / kResultFile),
              tuned = read_json(run("t", "linear", "optimizer.lr=0.003") / kResultFile);
@@ -126,10 +126,10 @@ TEST_F(TuneTest, ItsProtocolTrainsWithWhatWasChosen) {
 
 TEST_F(TuneTest, AnotherGridAddsCellsAndOtherSettingsAreRefused) {
   const Words one = {"--attentions", "linear"};
-  ASSERT_EQ(run_forked(words("t", "optimizer.lr=1e-3", one)).status, 0);
+  ASSERT_EQ(run_program(words("t", "optimizer.lr=1e-3", one)).status, 0);
   const json before = read_json(run("t", "linear", "optimizer.lr=0.001") / kResultFile);
   const ProgramResult more =
-      run_forked(words("t", "optimizer.lr=3e-3,1e-3", {"--attentions", "linear"}));
+      run_program(words("t", "optimizer.lr=3e-3,1e-3", {"--attentions", "linear"}));
   ASSERT_EQ(more.status, 0) << more.err;
   EXPECT_EQ(file("t").points, (std::vector<Point>{{"optimizer.lr=0.001"}, {"optimizer.lr=0.003"}}));
   EXPECT_EQ(read_json(run("t", "linear", "optimizer.lr=0.001") / kResultFile), before);
@@ -139,7 +139,7 @@ TEST_F(TuneTest, AnotherGridAddsCellsAndOtherSettingsAreRefused) {
     Words all = {"--attentions", "linear"};
     if (given.front() == "--attentions") all.clear();
     all.insert(all.end(), given.begin(), given.end());
-    const ProgramResult result = run_forked(words("t", "optimizer.lr=1e-3", all));
+    const ProgramResult result = run_program(words("t", "optimizer.lr=1e-3", all));
     EXPECT_EQ(result.status, status) << result.err;
     EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
     return result.err;
@@ -163,16 +163,16 @@ TEST_F(TuneTest, KilledItGoesOnAndEndsTheSame) {
   std::mt19937 random(seed);
   const std::string grid = "optimizer.lr=1e-3,3e-3";
   const Words one = {"--attentions", "linear"};
-  ASSERT_EQ(run_forked(words("whole", grid, one, 400)).status, 0);
+  ASSERT_EQ(run_program(words("whole", grid, one, 200)).status, 0);
   const std::vector<fs::path> runs = {run("cut", "linear", "optimizer.lr=0.001"),
                                       run("cut", "linear", "optimizer.lr=0.003")};
   int kills = 0;
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const std::chrono::milliseconds delay(std::uniform_int_distribution<int64_t>(0, 500)(random));
-    kills += kill_in_training(words("cut", grid, one, 400), runs, delay) ? 1 : 0;
+    const std::chrono::milliseconds delay(std::uniform_int_distribution<int64_t>(0, 250)(random));
+    kills += kill_in_training(words("cut", grid, one, 200), runs, delay) ? 1 : 0;
   }
   ASSERT_GE(kills, 1) << "kills that hit a run in progress";
-  const ProgramResult end = run_forked(words("cut", grid, one, 400));
+  const ProgramResult end = run_program(words("cut", grid, one, 200));
   ASSERT_EQ(end.status, 0) << end.err;
   const TuneFile cut = file("cut"), whole = file("whole");
   ASSERT_EQ(cut.cells.size(), whole.cells.size());
@@ -201,7 +201,7 @@ TEST_F(TuneTest, TwoCommandsWithGridsOfTheirOwnEndWithOneChoice) {
 }
 
 TEST_F(TuneTest, CellsThatRanOutOfTimeCostTheirTime) {
-  run_forked(
+  run_program(
       words("t", "optimizer.lr=1e-4", {"--attentions", "linear", "--timeout", "2"}, 1000000));
   EXPECT_EQ(file("t").cells.front().status, Status::timeout);
   EXPECT_GE(file("t").hours, 2.0 / 3600);
@@ -209,12 +209,12 @@ TEST_F(TuneTest, CellsThatRanOutOfTimeCostTheirTime) {
 
 TEST_F(TuneTest, ARateThatDivergesIsAFindingAndNothingToChoose) {
   const Words one = {"--attentions", "standard"};
-  const ProgramResult alone = run_forked(words("t", "optimizer.lr=1e30", one));
+  const ProgramResult alone = run_program(words("t", "optimizer.lr=1e30", one));
   EXPECT_EQ(alone.status, 1);
   EXPECT_TRUE(says(alone.out, "1 diverged")) << alone.out;
   EXPECT_TRUE(says(alone.err, "nothing is chosen for standard")) << alone.err;
   EXPECT_FALSE(fs::exists(out("t") / "protocol.json"));
-  const ProgramResult beside = run_forked(words("t", "optimizer.lr=1e-3", one));
+  const ProgramResult beside = run_program(words("t", "optimizer.lr=1e-3", one));
   EXPECT_EQ(beside.status, 0) << beside.err;
   EXPECT_EQ(file("t").chosen.front().point, (Point{"optimizer.lr=0.001"}));
   EXPECT_EQ(file("t").cells.front().status, Status::diverged);
@@ -223,7 +223,7 @@ TEST_F(TuneTest, ARateThatDivergesIsAFindingAndNothingToChoose) {
 
 TEST_F(TuneTest, ADryRunWritesNothing) {
   const ProgramResult result =
-      run_forked(words("t", "optimizer.lr=1e-3,1e-2", {"--seeds", "0-2", "--dry-run"}));
+      run_program(words("t", "optimizer.lr=1e-3,1e-2", {"--seeds", "0-2", "--dry-run"}));
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_TRUE(says(result.out, "12 cells: 0 ended, 12 to run\n")) << result.out;
   EXPECT_TRUE(says(result.out, "3 pending")) << result.out;

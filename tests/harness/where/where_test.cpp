@@ -39,7 +39,7 @@ class WhereTest : public testing::Test {
 };
 
 TEST_F(WhereTest, TakesATrainingStepApart) {
-  const ProgramResult result = run_forked(complete({"--out", out_}));
+  const ProgramResult result = run_program(complete({"--out", out_}));
   ASSERT_EQ(result.status, 0) << result.err;
   for (const char* heading : {"kind", "Parts", "Ops", "in no op", "layer 2", "of roofline"})
     EXPECT_NE(result.out.find(heading), std::string::npos) << heading;
@@ -76,7 +76,7 @@ TEST_F(WhereTest, CountsTheOperationsThatAProfileCounts) {
   write_json(protocol, protocol_json(mine));
   auto words = complete({"--mode", "inference", "--out", out_});
   *std::ranges::find(words, "lra-strict") = protocol;
-  ASSERT_EQ(run_forked(words).status, 0);
+  ASSERT_EQ(run_program(words).status, 0);
   ASSERT_EQ(records().size(), 1u);
   EXPECT_EQ(records()[0].protocol, "mine") << "its name, whatever the file's";
   double flops = 0;
@@ -91,7 +91,7 @@ TEST_F(WhereTest, CountsTheOperationsThatAProfileCounts) {
 }
 
 TEST_F(WhereTest, WritesNothingUnasked) {
-  const ProgramResult result = run_forked(complete({"--mode", "inference"}));
+  const ProgramResult result = run_program(complete({"--mode", "inference"}));
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_TRUE(std::filesystem::is_empty(scratch_.path()));
 }

@@ -13,7 +13,7 @@ class SuitePlanTest : public SuiteTest {
             int64_t threads = 1) const {
     auto w = with_threads(words(out), threads);
     w.insert(w.begin() + 1, {"plan", "--json"});
-    const ProgramResult result = run_forked(with(w, more));
+    const ProgramResult result = run_program(with(w, more));
     EXPECT_EQ(result.status, 0) << result.err;
     return json::parse(result.out);
   }
@@ -33,7 +33,7 @@ TEST_F(SuitePlanTest, SaysWhatIsKnownAndFromWhere) {
 TEST_F(SuitePlanTest, SaysHowToKnowMore) {
   auto w = words("s");
   w.insert(w.begin() + 1, {"plan", "--records", scratch_.path().string()});
-  const ProgramResult result = run_forked(w);
+  const ProgramResult result = run_program(w);
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_NE(result.out.find("2 to run, time unknown, use --probe"), std::string::npos)
       << result.out;
@@ -49,7 +49,7 @@ TEST_F(SuitePlanTest, FindsTheRecordsOfItsOwnFolder) {
   const fs::path program = out("copy") / "build/bin/lra", measured = out("copy/results/measured");
   fs::create_directories(program.parent_path());
   fs::copy_file(LRA_PROGRAM, program);
-  ASSERT_EQ(run_forked(with(words("s"), {"--only", "0"})).status, 0);
+  ASSERT_EQ(run_program(with(words("s"), {"--only", "0"})).status, 0);
   fs::create_directories(measured);
   fs::copy(out("s") / "runs", measured, fs::copy_options::recursive);
   auto w = words("other");
@@ -61,7 +61,7 @@ TEST_F(SuitePlanTest, FindsTheRecordsOfItsOwnFolder) {
 }
 
 TEST_F(SuitePlanTest, ACellTellsThoseOfOtherSeeds) {
-  ASSERT_EQ(run_forked(with(words("s"), {"--seeds", "0,1", "--only", "0"})).status, 0);
+  ASSERT_EQ(run_program(with(words("s"), {"--seeds", "0,1", "--only", "0"})).status, 0);
   const json own = plan("s", {"--seeds", "0,1", "--jobs", "2"}, /*threads=*/2);
   ASSERT_EQ(own["cells"].size(), 4u);
   EXPECT_EQ(own["cells"][0]["status"], "ok");
@@ -93,7 +93,7 @@ TEST_F(SuitePlanTest, ACellTellsThoseOfOtherSeeds) {
 
   auto w = words("s");
   w.insert(w.begin() + 1, "plan");
-  const ProgramResult table = run_forked(with(w, {"--seeds", "0,1"}));
+  const ProgramResult table = run_program(with(w, {"--seeds", "0,1"}));
   for (const char* part : {"4 cells: 1 ended, 3 to run, about ",
                            "2 of them not counted: nothing is known of them on this machine with 1 "
                            "thread a cell; --probe measures them",
@@ -102,7 +102,7 @@ TEST_F(SuitePlanTest, ACellTellsThoseOfOtherSeeds) {
 }
 
 TEST_F(SuitePlanTest, ARecordTellsOfAnotherSuiteOfTheSameStep) {
-  ASSERT_EQ(run_forked(with(words("s"), {"--only", "0"})).status, 0);
+  ASSERT_EQ(run_program(with(words("s"), {"--only", "0"})).status, 0);
   const json elsewhere = plan("t", {"--records", (out("s") / "runs").string()});
   EXPECT_EQ(elsewhere["cells"][0]["from"], (run("s", "standard") / kResultFile).string());
   EXPECT_EQ(elsewhere["unknown"], 1);
@@ -136,7 +136,7 @@ TEST_F(SuitePlanTest, AProbeOfAnAttentionFromAFileIsFoundAgain) {
   const std::string file = LRA_SOURCE_DIR "/tests/fixtures/torchscript-linear.pt";
   auto w = words("s", "torchscript:" + file);
   w.insert(w.begin() + 1, {"plan", "--json", "--probe"});
-  const ProgramResult result = run_forked(w);
+  const ProgramResult result = run_program(w);
   ASSERT_EQ(result.status, 0) << result.err;
   const json plan = json::parse(result.out);
   EXPECT_EQ(plan["unknown"], 0) << plan;
@@ -145,7 +145,7 @@ TEST_F(SuitePlanTest, AProbeOfAnAttentionFromAFileIsFoundAgain) {
 }
 
 TEST_F(SuitePlanTest, MaxHoursCutsEveryCellByTheSamePart) {
-  ASSERT_EQ(run_forked(with(words("s"), {"--only", "0-1"})).status, 0);
+  ASSERT_EQ(run_program(with(words("s"), {"--only", "0-1"})).status, 0);
   const std::vector<std::string> from = {"--records", (out("s") / "runs").string(), "--set",
                                          "training.steps=4000"};
   const json whole = plan("t", from);
@@ -160,7 +160,7 @@ TEST_F(SuitePlanTest, MaxHoursCutsEveryCellByTheSamePart) {
   EXPECT_EQ(planned["cells"][0]["steps"], 20);
   EXPECT_EQ(planned["cells"][1]["steps"], 20);
   const std::vector<std::string> cells = with(words("t"), {"--only", "0-1"});
-  const ProgramResult result = run_forked(with(cells, cut));
+  const ProgramResult result = run_program(with(cells, cut));
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_NE(result.err.find("cut to 0.51 % of every cell's steps"), std::string::npos)
       << result.err;
@@ -171,9 +171,9 @@ TEST_F(SuitePlanTest, MaxHoursCutsEveryCellByTheSamePart) {
   for (const char* key : {"training.steps", "schedule.warmup"})
     EXPECT_GE(std::ranges::count(overridden, key), 1) << key;
   // The cut was made once: what is known by now changes nothing.
-  EXPECT_EQ(run_forked(with(cells, cut)).status, 0);
+  EXPECT_EQ(run_program(with(cells, cut)).status, 0);
   EXPECT_EQ(read_json(run("t", "standard") / kResultFile), record);
-  const ProgramResult other = run_forked(with(words("t"), from));
+  const ProgramResult other = run_program(with(words("t"), from));
   EXPECT_NE(other.err.find("holds another suite (max_hours"), std::string::npos) << other.err;
 }
 
@@ -181,7 +181,7 @@ TEST_F(SuitePlanTest, HoldsThePretrainingOfACell) {
   const std::vector<std::string> two = {"--set", "pretraining.training.steps=8"};
   EXPECT_EQ(plan("s", two)["cells"][0]["steps"], 20);
   // A run of the task alone says nothing of the steps before it.
-  ASSERT_EQ(run_forked(with(words("plain"), {"--only", "0"})).status, 0);
+  ASSERT_EQ(run_program(with(words("plain"), {"--only", "0"})).status, 0);
   const std::vector<std::string> records = {"--records", (out("plain") / "runs").string()};
   const json alone = plan("t", records)["cells"][0],
              half = plan("s", with(two, records))["cells"][0];
@@ -189,9 +189,9 @@ TEST_F(SuitePlanTest, HoldsThePretrainingOfACell) {
   EXPECT_EQ(half["from"], alone["from"].get<std::string>() + ", without its pretraining");
   auto w = words("s", "standard");
   w.insert(w.begin() + 1, "plan");
-  const ProgramResult table = run_forked(with(with(w, two), records));
+  const ProgramResult table = run_program(with(with(w, two), records));
   EXPECT_NE(table.out.find("1 counted without their pretraining"), std::string::npos) << table.out;
-  const ProgramResult cut = run_forked(with(with(with(w, two), records), {"--max-hours", "1"}));
+  const ProgramResult cut = run_program(with(with(with(w, two), records), {"--max-hours", "1"}));
   EXPECT_EQ(cut.status, 1);
   EXPECT_NE(cut.err.find("nothing is known of the pretraining of listops standard seed 0"),
             std::string::npos)
@@ -199,7 +199,7 @@ TEST_F(SuitePlanTest, HoldsThePretrainingOfACell) {
 
   // One that has both tells of both.
   const std::vector<std::string> seeds = with(two, {"--seeds", "0,1"});
-  ASSERT_EQ(run_forked(with(with(words("s"), seeds), {"--only", "0"})).status, 0);
+  ASSERT_EQ(run_program(with(with(words("s"), seeds), {"--only", "0"})).status, 0);
   const json cells = plan("s", seeds)["cells"];
   const json record = read_json(run("s", "standard") / kResultFile);
   EXPECT_EQ(cells[0]["seconds"], record["pretrained"]["total_seconds"]);
