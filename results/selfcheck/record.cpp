@@ -28,7 +28,7 @@ BoundedError parse_error(const json& value) {
 }
 
 template <class Fields, class Record>
-void measure_fields(Fields& f, Record& measures) {
+void measured_fields(Fields& f, Record& measures) {
   f("length", measures.length);
   f("batch", measures.batch);
   f("core_ms", measures.core_ms);
@@ -52,7 +52,7 @@ void selfcheck_fields(Fields& f, Record& record) {
   f.part("error", record.error, make_error, parse_error);
   if (Fields::kReads || !record.measures.empty()) {
     f.group("measures", Presence::sparse,
-            [&record](auto& inner) { measure_fields(inner, record.measures); });
+            [&record](auto& inner) { measured_fields(inner, record.measures); });
   }
   f("device", record.device);
   f("threads", record.threads);
@@ -72,7 +72,7 @@ double BoundedError::share() const {
 
 bool SelfcheckMeasures::empty() const {
   RecordWriter writer;
-  measure_fields(writer, *this);
+  measured_fields(writer, *this);
   return writer.object.empty();
 }
 
