@@ -89,15 +89,10 @@ class Program {
   pid_t child_ = -1;
 };
 
-/// Runs `lra` from its start, as what it reads then needs.
-inline ProgramResult run_started(std::vector<std::string> arguments) {
-  return Program(std::move(arguments)).wait();
-}
-
-/// The same in a fork, unless this process has threads, which a fork would lack.
+/// Runs `lra` in a fork, unless this process has threads, which a fork would lack.
 inline ProgramResult run_program(std::vector<std::string> arguments) {
   const auto threads = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
-  if (threads > 1) return run_started(std::move(arguments));
+  if (threads > 1) return Program(std::move(arguments)).wait();
   return Program::forked(std::move(arguments)).wait();
 }
 

@@ -164,7 +164,10 @@ TEST(Rotary, AShiftOfAllPositionsChangesNothing) {
 
 TEST(Rotary, TheContractHolds) {
   for (const AttentionEntry* entry : those_that_can()) {
-    contract::ContractSubject subject = contract::contract_subject({.name = entry->info.name});
+    AttentionSpec spec{.name = entry->info.name};
+    // Its inverse of 128 features takes as long as all other attentions.
+    if (spec.name == "skyformer") spec.options = {{"num_features", 16}};
+    contract::ContractSubject subject = contract::contract_subject(spec);
     subject.context.rotary_base = kBase;
     for (const contract::Verdict& verdict : contract::check_contract(subject)) {
       EXPECT_TRUE(verdict.holds) << entry->info.name << ", " << verdict.clause << ": "

@@ -83,8 +83,13 @@ std::vector<Config> reach_configs(const ReachCase& given) {
         (protocol.regime == kLaterRegime && !protocol.attentions.contains(entry->info.name)))
       continue;
     Config config = make_config(protocol, given.task, {.name = entry->info.name}, {}, 1, "float32");
-    // Nothing reaches further by it, and it takes most of the time.
-    if (protocol.regime != kLaterRegime) config.settings.model.feed_forward = 16;
+    // Nothing reaches further by these, and they take most of the time.
+    if (protocol.regime != kLaterRegime) {
+      config.settings.model.feed_forward = 16;
+      // What released code does with logits may depend on it.
+      if (attention_entry(config.attention.name).info.released_form_of.empty())
+        config.settings.model.width = std::min<int64_t>(config.settings.model.width, 64);
+    }
     configs.push_back(config);
   }
   return configs;
