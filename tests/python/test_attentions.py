@@ -1,0 +1,206 @@
+"""lra.attention: modules of torch. pytest, or python3 -m unittest."""
+
+import copy
+import json
+import pickle
+import unittest
+
+import lra  # first: where torch is incomplete, it says so, and the tests are skipped
+import torch
+from torch import nn
+
+from running import program
+
+NAMES = ["standard", "linformer", "performer", "reformer", "nystrom[num_landmarks=8]"]
+
+
+def every_attention():
+    built_in = [a["name"] for a in json.loads(program("list", "attentions", "--json"))]
+    return [name for name in built_in if name not in ("python", "torchscript")]
+
+
+def inputs(batch=2, length=24, dim=16):
+    x = torch.randn(batch, length, dim, generator=torch.Generator().manual_seed(1))
+    mask = torch.arange(length) < torch.tensor([length, length - 7]).unsqueeze(1)
+    return x, mask
+
+
+def times_gain(layer, given, result):
+    return result * layer.gain
+
+
+class Attentions(unittest.TestCase):
+    def made(self, name="nystrom[num_landmarks=8]", **more):
+        torch.manual_seed(0)
+        return lra.attention(name, dim=16, heads=2, max_length=24, **more)
+
+    def test_is_a_module_with_gradients(self):
+        x, mask = inputs()
+        for name in NAMES:
+            with self.subTest(name):
+                layer = self.made(name)
+                self.assertGreater(len(list(layer.parameters())), 0)
+                for parameter in layer.parameters():
+                    self.assertIsInstance(parameter, nn.Parameter)
+                out = layer(x, mask)
+                self.assertEqual(out.shape, x.shape)
+                self.assertEqual(float(out[1, -7:].detach().abs().max()), 0)
+                out.sum().backward()
+                grads = [parameter.grad for parameter in layer.parameters()]
+                self.assertTrue(all(g is not None and g.isfinite().all() for g in grads))
+
+    def test_standard_is_softmax_attention(self):
+        layer = self.made("standard").double()
+        q, k, v = torch.randn(3, 2, 2, 24, 8, dtype=torch.float64).unbind(0)
+        _, mask = inputs()
+        expected = nn.functional.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask[:, None, None, :]
+        )
+        difference = (layer.attend(q, k, v, mask) - expected)[:, :, :17].abs().max()
+        self.assertLess(float(difference.detach()), 1e-12)
+
+    def test_padding_changes_nothing(self):
+        x, mask = inputs()
+        other = torch.where(mask.unsqueeze(-1), x, torch.full_like(x, 7))
+        layer = self.made()
+        self.assertTrue(torch.equal(layer(x, mask), layer(other, mask)))
+
+    def test_an_optimizer_moves_what_it_computes_with(self):
+        x, mask = inputs()
+        layer = self.made()
+        before = layer(x, mask).detach()
+        optimizer = torch.optim.AdamW(layer.parameters(), lr=0.1)
+        layer(x, mask).square().sum().backward()
+        optimizer.step()
+        self.assertGreater(float((layer(x, mask) - before).detach().abs().max()), 1e-3)
+
+    def test_state_dict_and_copies(self):
+        x, mask = inputs()
+        layer, other = self.made("linformer"), self.made("linformer", seed=1)
+        with torch.no_grad():
+            for parameter in other.parameters():
+                parameter.mul_(0.5)
+        self.assertFalse(torch.equal(layer(x, mask), other(x, mask)))
+        other.load_state_dict(layer.state_dict())
+        self.assertTrue(torch.equal(layer(x, mask), other(x, mask)))
+        next(layer.parameters()).requires_grad_(False)
+        random = torch.get_rng_state()
+        copies = (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)))
+        self.assertTrue(torch.equal(torch.get_rng_state(), random))
+        for same in copies:
+            self.assertTrue(torch.equal(layer(x, mask), same(x, mask)))
+            self.assertFalse(next(same.parameters()).requires_grad)
+            next(same.parameters()).zero_()
+            self.assertFalse(torch.equal(layer(x, mask), same(x, mask)))
+
+    def test_copies_keep_what_was_added(self):
+        class Own(lra.Attention):
+            pass
+
+        globals()["Own"] = Own  # where pickle finds it
+        Own.__qualname__ = "Own"
+        layer = Own("linear", dim=16, heads=2, head_dim=8, max_length=64, dropout=0.0, bias=True, seed=0)
+        layer.gain = nn.Parameter(torch.full((1,), 2.0))
+        layer.note = "mine"
+        layer.register_forward_hook(times_gain)
+        layer.eval()
+        x, mask = inputs()
+        layer(x, mask).sum().backward()
+        expected = layer(x, mask)
+        for same in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+            self.assertIs(type(same), Own)
+            self.assertEqual(list(same.state_dict()), list(layer.state_dict()))
+            self.assertEqual((same.note, same.training), ("mine", False))
+            self.assertTrue(torch.equal(same(x, mask), expected))
+            for own, copied in zip(layer.parameters(), same.parameters(), strict=True):
+                self.assertIsInstance(copied, nn.Parameter)
+                self.assertTrue(torch.equal(own, copied))
+                self.assertNotEqual(own.data_ptr(), copied.data_ptr())
+
+    def test_no_samples(self):
+        for name in every_attention():
+            layer = self.made(name)
+            x = torch.zeros(0, 9, 16, requires_grad=True)
+            y = layer(x)
+            self.assertEqual(y.shape, x.shape, name)
+            y.sum().backward()
+            self.assertEqual(x.grad.shape, x.shape, name)
+
+    def test_what_stands_at_padding_reaches_no_gradient(self):
+        x, _ = inputs()
+        mask = torch.ones(x.shape[:2], dtype=torch.bool)
+        mask[0, x.shape[1] // 2 :] = False
+        mask[1, 3] = False
+        for name in every_attention():
+            for dtype in (torch.float32, torch.float64):
+                found = []
+                for value in (0.0, float("nan")):
+                    layer = self.made(name).to(dtype)
+                    layer.eval()
+                    layer.load_state_dict(found[0][0].state_dict() if found else layer.state_dict())
+                    given = x.to(dtype).masked_fill(~mask.unsqueeze(-1), value)
+                    layer(given.requires_grad_(), mask).sum().backward()
+                    found.append((layer, [p.grad for p in layer.parameters()]))
+                for zero, nan in zip(found[0][1], found[1][1], strict=True):
+                    if zero is not None:
+                        self.assertTrue(torch.equal(zero, nan), (name, dtype))
+
+    def test_wrong_numbers(self):
+        for wrong in (
+            {"dim": 0},
+            {"heads": 0},
+            {"heads": -2},
+            {"head_dim": 0},
+            {"max_length": 0},
+            {"dropout": 1.5},
+            {"dropout": -1},
+            {"seed": -1},
+        ):
+            with self.assertRaisesRegex(lra.UsageError, next(iter(wrong)), msg=wrong):
+                lra.attention("linear", **({"dim": 16, "heads": 2} | wrong))
+
+    def test_float16_is_refused(self):
+        x, mask = inputs()
+        for name in ("linear", "fnet"):
+            with self.assertRaisesRegex(lra.Error, "float32, float64 or bfloat16"):
+                self.made(name).half()(x.half(), mask)
+
+    def test_lives_in_a_model(self):
+        model = nn.ModuleDict({"norm": nn.LayerNorm(16), "mixer": self.made()})
+        self.assertTrue(all(p.dtype == torch.float64 for p in model.double().parameters()))
+        x, mask = inputs()
+        self.assertEqual(model["mixer"](x.double(), mask).dtype, torch.float64)
+        self.assertIn("mixer.", " ".join(model.state_dict()))
+
+    def test_dropout_is_for_training(self):
+        x, mask = inputs()
+        layer = self.made("standard[dropout=0.5]")
+        self.assertFalse(torch.equal(layer(x, mask), layer(x, mask)))
+        layer.eval()
+        self.assertTrue(torch.equal(layer(x, mask), layer(x, mask)))
+        layer.train()
+        torch.manual_seed(3)
+        first = layer(x, mask)
+        torch.manual_seed(3)
+        self.assertTrue(torch.equal(layer(x, mask), first))
+
+    def test_replaced_tensors_are_refused(self):
+        layer = self.made()
+        state = {name: tensor.clone() for name, tensor in layer.state_dict().items()}
+        layer.load_state_dict(state, assign=True)
+        with self.assertRaisesRegex(lra.Error, "was replaced by another tensor"):
+            layer(*inputs())
+
+    def test_wrong_use(self):
+        with self.assertRaisesRegex(lra.UsageError, "did you mean 'nystrom'"):
+            self.made("nystrm")
+        with self.assertRaisesRegex(lra.UsageError, "unknown key 'landmarks_'"):
+            self.made("nystrom[landmarks_=3]")
+        with self.assertRaisesRegex(lra.UsageError, "dim=15 cannot be shared by heads=2"):
+            lra.attention("standard", dim=15, heads=2)
+        with self.assertRaisesRegex(lra.Error, "mask"):
+            self.made()(inputs()[0], torch.ones(2, 3, dtype=torch.bool))
+
+
+if __name__ == "__main__":
+    unittest.main()
