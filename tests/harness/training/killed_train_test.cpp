@@ -36,7 +36,7 @@ TEST_F(KilledTrainTest, KilledTwiceItStillEndsTheSame) {
   ASSERT_EQ(run_program(words("whole", kAttention, kSteps)).status, 0);
   int kills = 0;
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const std::chrono::milliseconds delay(std::uniform_int_distribution<int64_t>(0, 300)(random));
+    const std::chrono::milliseconds delay(std::uniform_int_distribution<int64_t>(0, 200)(random));
     kills += kill_in_training(words("cut", kAttention, kSteps), {run("cut")}, delay) ? 1 : 0;
   }
   ASSERT_EQ(kills, 2) << "kills that hit the run in progress";
