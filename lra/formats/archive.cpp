@@ -46,6 +46,9 @@ void list_files(const fs::path& folder, const std::string& prefix, std::vector<s
       list_files(it->path(), name + "/", out);
     } else if (it->is_regular_file(error) && !is_left_by_file_manager(name)) {
       out.push_back(name);
+    } else if (it->is_symlink(error) && !it->exists(error)) {
+      throw Error(printable(it->path().string()) +
+                  " is a link to what is not there; mend or remove it");
     }
   }
   if (error)

@@ -2,71 +2,25 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <zlib.h>
 
-#include <array>
-#include <cerrno>
-#include <fstream>
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "attention_variants/base/text.h"
+#include "lra/formats/unpacked.h"
 
 namespace lra {
 namespace {
 
 namespace fs = std::filesystem;
 
-// The bytes of a file, unpacked where they are gzip's: libarchive 3.6 does not compare gzip's
-// checksums, zlib does.
-class GzipInput {
- public:
-  explicit GzipInput(const fs::path& path) : file_(gzopen(path.c_str(), "rb"), gzclose) {
-    if (!file_) throw Error("cannot read " + path.string());
-    gzbuffer(file_.get(), 1 << 18);
-  }
-
-  static la_ssize_t read(archive* reader, void* self, const void** out) {
-    auto* input = static_cast<GzipInput*>(self);
-    const int got = gzread(input->file_.get(), input->buffer_.data(),
-                           static_cast<unsigned>(input->buffer_.size()));
-    int code = Z_OK;
-    const char* message = gzerror(input->file_.get(), &code);
-    // A stream that ends too soon gives what there is, and then an error that is none to gzread.
-    if (got < 0 || (got == 0 && code == Z_BUF_ERROR)) {
-      input->error_ =
-          code == Z_BUF_ERROR ? "gzip: unexpected end of file" : std::string("gzip: ") + message;
-      archive_set_error(reader, EIO, "%s", input->error_.c_str());
-      return ARCHIVE_FATAL;
-    }
-    *out = input->buffer_.data();
-    return got;
-  }
-
-  int64_t position() const { return gzoffset(file_.get()); }
-  /// What went wrong, "" if nothing: the formats above put words of their own over it.
-  const std::string& error() const { return error_; }
-
- private:
-  std::string error_;
-  std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
-  std::vector<char> buffer_ = std::vector<char>(1 << 18);
-};
-
-bool is_gzip(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::array<char, 2> magic{};
-  file.read(magic.data(), magic.size());
-  return file.gcount() == 2 && magic[0] == '\x1f' && magic[1] == '\x8b';
-}
-
 class ArchiveReader {
  public:
   ArchiveReader(const fs::path& path, const VisitOptions& options)
       : path_(path), options_(options), reader_(archive_read_new(), archive_read_free) {
     if (!reader_) throw Error("libarchive cannot start: no memory");
-    archive_read_support_filter_xz(reader_.get());
     archive_read_support_format_tar(reader_.get());
     archive_read_support_format_zip(reader_.get());
     // Without it a tar is read up to its end mark, which stands before the checksum of what it is
@@ -76,9 +30,9 @@ class ArchiveReader {
     size_ = static_cast<int64_t>(fs::file_size(path, error));
     if (error) throw Error("cannot read " + path.string() + ": " + error.message());
     int status = ARCHIVE_OK;
-    if (is_gzip(path)) {
-      gzip_ = std::make_unique<GzipInput>(path);
-      status = archive_read_open(reader_.get(), gzip_.get(), nullptr, GzipInput::read, nullptr);
+    unpacked_ = unpacked(path);
+    if (unpacked_) {
+      status = archive_read_open(reader_.get(), unpacked_.get(), nullptr, Unpacked::read, nullptr);
     } else {
       status = archive_read_open_filename(reader_.get(), path.c_str(), 1 << 18);
     }
@@ -89,7 +43,10 @@ class ArchiveReader {
   archive_entry* next() {
     archive_entry* entry = nullptr;
     const int status = archive_read_next_header(reader_.get(), &entry);
-    if (status == ARCHIVE_EOF) return nullptr;
+    if (status == ARCHIVE_EOF) {
+      check_end();
+      return nullptr;
+    }
     if (status < ARCHIVE_WARN) throw failure(status);
     entry_ = name_of(entry);
     return entry;
@@ -122,24 +79,31 @@ class ArchiveReader {
   void report() const {
     if (!options_.progress) return;
     const int64_t done =
-        gzip_ ? gzip_->position() : archive_filter_bytes(reader_.get(), /*last filter*/ -1);
+        unpacked_ ? unpacked_->position() : archive_filter_bytes(reader_.get(), /*last filter*/ -1);
     options_.progress(std::min(done, size_), size_);
   }
 
  private:
+  // libarchive takes a tar for whole where it ends between two entries.
+  void check_end() const {
+    if ((archive_format(reader_.get()) & ARCHIVE_FORMAT_BASE_MASK) != ARCHIVE_FORMAT_TAR) return;
+    if (unpacked_ ? unpacked_->ends_as_tar() : file_ends_as_tar(path_)) return;
+    throw Error(path_.string() + ": it has no end mark (two blocks of zeros)" + kDamaged);
+  }
+
   Error failure(int status) const {
     const char* text = archive_error_string(reader_.get());
     std::string message = path_.string();
     if (!entry_.empty()) message += ", at " + printable(entry_, kLongestName);
     message += ": ";
-    if (gzip_ && !gzip_->error().empty()) {
-      message += gzip_->error();
+    if (unpacked_ && !unpacked_->error().empty()) {
+      message += unpacked_->error();
     } else {
       // libarchive puts names of entries into some of its messages.
       message +=
           text != nullptr ? printable(text, kLongestName) : "error " + std::to_string(status);
     }
-    return Error(message + "; it is cut short or damaged, or no tar (plain, gzip, xz) or zip");
+    return Error(message + kDamaged);
   }
 
   static std::string name_of(archive_entry* entry) {
@@ -150,7 +114,7 @@ class ArchiveReader {
 
   const fs::path& path_;
   const VisitOptions& options_;
-  std::unique_ptr<GzipInput> gzip_;  // before the reader, which closes it
+  std::unique_ptr<Unpacked> unpacked_;  // null: not compressed. Before the reader, which closes it
   std::unique_ptr<archive, int (*)(archive*)> reader_;
   std::string entry_;
   int64_t size_ = 0;

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "tests/support/archives.h"
 #include "tests/support/scratch.h"
 
@@ -61,6 +63,9 @@ TEST_F(Archives, AFolderGivesItsFilesSortedAndFollowsLinksToFilesAlone) {
   fs::create_symlink(folder_ / "outside", root / "c");
   fs::create_directory_symlink(folder_, root / "loop");
   EXPECT_EQ(read(root), (Files{{"a", "1"}, {"b/two", "2"}, {"c", "3"}}));
+  fs::remove(folder_ / "outside");
+  EXPECT_EQ(error_of(root),
+            (root / "c").string() + " is a link to what is not there; mend or remove it");
 }
 
 TEST_F(Archives, LeadingDotsAreDropped) {
@@ -132,6 +137,38 @@ TEST_F(Archives, EveryCutIsAnErrorThatNamesTheArchive) {
     }
     write_file(path, whole.substr(0, whole.size() / 2));
     EXPECT_EQ(error_of(path).rfind(path.string() + ", at b.txt: ", 0), 0u) << error_of(path);
+  }
+}
+
+// Where a download of whole blocks stops, libarchive sees nothing wrong between two entries.
+TEST_F(Archives, ATarCutAtAnyBlockIsAnError) {
+  write_archive(tar_, {{.name = "a.txt", .content = "one"}, {.name = "b.txt", .content = "two"}});
+  const std::string whole = read_file(tar_);
+  const size_t content = 4 * 512;  // of two entries: a header and a block each
+  for (size_t size = 512; size <= content + 512; size += 512) {
+    write_file(tar_, whole.substr(0, size));
+    EXPECT_NE(error_of(tar_).find("; it is cut short or damaged"), std::string::npos)
+        << size << ": " << error_of(tar_);
+  }
+  write_file(tar_, whole.substr(0, content + 1024));
+  EXPECT_EQ(error_of(tar_), "(no error)") << "two blocks of zeros are its end";
+}
+
+// A stream that is whole, of an archive that goes on in the next.
+TEST_F(Archives, ACompressedTarWithoutItsLastStreamIsAnError) {
+  write_archive(tar_, {{.name = "a.txt", .content = "one"}, {.name = "b.txt", .content = "two"}});
+  const std::string whole = read_file(tar_);
+  for (const char* program : {"gzip", "xz"}) {
+    const fs::path packed = folder_ / (std::string("cut.tar.") + program);
+    for (const auto& [size, error] :
+         {std::pair<size_t, bool>{1024, true}, {1025, true}, {whole.size(), false}}) {
+      write_file(folder_ / "part", whole.substr(0, size));
+      const std::string command =
+          fmt::format("{} -c < {} > {}", program, (folder_ / "part").string(), packed.string());
+      ASSERT_EQ(std::system(command.c_str()), 0) << command;
+      EXPECT_EQ(error_of(packed).find("it is cut short") != std::string::npos, error)
+          << program << " " << size << ": " << error_of(packed);
+    }
   }
 }
 
