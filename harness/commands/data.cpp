@@ -79,6 +79,11 @@ void add_prepare_command(CLI::App& data, const SharedOptions& options) {
       ->option_text("T");
   command->callback([options, command] {
     options->prepare.seed_given = command->count("--seed") > 0;
+    // As of a shell's variable that is not set: not the same as without the option.
+    if (command->count("--source") > 0 && options->prepare.source.empty())
+      throw UsageError("--source is empty; give a folder or an archive, or leave it out");
+    if (command->count("--difficulty") > 0 && options->prepare.difficulty.empty())
+      throw UsageError("--difficulty is empty; give easy, intermediate or hard, or leave it out");
     for (const std::string& text : options->sets) {
       const size_t equals = text.find('=');
       if (equals == 0 || equals == std::string::npos)

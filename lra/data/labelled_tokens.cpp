@@ -7,7 +7,6 @@
 namespace lra {
 namespace {
 
-constexpr int64_t kMostSamples = 100'000'000;
 constexpr int kSplitShift = 40;  // streams of a split: its index above, the sample's below
 
 }  // namespace

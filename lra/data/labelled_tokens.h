@@ -27,6 +27,9 @@ struct LabelledTokens {
 /// Draws sample `index` of split `split` (an index of kSplits).
 using DrawSample = std::function<LabelledTokens(CounterRandom&, size_t split, int64_t index)>;
 
+/// The most samples of a split that is generated.
+inline constexpr int64_t kMostSamples = 100'000'000;
+
 /// The counts asked for in the order of kSplits, or `otherwise` where one is not given. Throws
 /// UsageError where one is not from 1 to 100,000,000, or the options name a source: `task` can only
 /// be generated.

@@ -75,7 +75,14 @@ void generate(const GenerateOptions& options,
       throw Error("stopped while generating ListOps; nothing was written");
     }
     for (const Chunk& chunk : chunks) {
-      ++barren;
+      // Of each chunk, so that it does not depend on how many are drawn at once.
+      if (++barren > 2000 && accepted < options.count) {
+        throw Error("found only " + std::to_string(accepted) + " of " +
+                    std::to_string(options.count) + " distinct ListOps expressions of more than " +
+                    std::to_string(options.tree.min_length) + " and fewer than " +
+                    std::to_string(options.tree.max_length) +
+                    " tokens; widen --min-length and --max-length or ask for fewer");
+      }
       for (size_t i = 0, begin = 0; i < chunk.ends.size() && accepted < options.count;
            begin = chunk.ends[i++]) {
         const std::span tree = std::span(chunk.tokens).subspan(begin, chunk.ends[i] - begin);
@@ -84,13 +91,6 @@ void generate(const GenerateOptions& options,
         ++accepted;
         barren = 0;
       }
-    }
-    if (barren > 2000) {
-      throw Error("found only " + std::to_string(accepted) + " of " +
-                  std::to_string(options.count) + " distinct ListOps expressions of more than " +
-                  std::to_string(options.tree.min_length) + " and fewer than " +
-                  std::to_string(options.tree.max_length) +
-                  " tokens; widen --min-length and --max-length or ask for fewer");
     }
     if (options.progress) options.progress(accepted);
   }

@@ -53,7 +53,7 @@ struct Segment {
 std::vector<Segment> parse_segments(const std::string& text, const std::string& name, bool counted,
                                     int64_t passes);
 
-/// The chance of each slot of `count`, rising to the last; they add up to 1.
+/// The chance of each slot of `count`: slot i, from 1, to the power of `power` - 1, over their sum.
 std::vector<double> slot_chances(int64_t count, double power);
 
 /// One sample: k1 v1 k2 v2 ..., `passes` times, then slots of two positions of which those drawn

@@ -65,7 +65,11 @@ void prepare(const PrepareOptions& given) {
     if (given.train >= 0) throw UsageError("--train and mix both say how many samples train has");
     train = parse_segments(options.mix, "mix", /*counted=*/true, options.passes);
     counts[0] = 0;
-    for (const Segment& segment : train) counts[0] += segment.count;
+    for (const Segment& segment : train) {
+      if (segment.count > kMostSamples - counts[0])
+        throw UsageError(fmt::format("mix should ask for at most {} samples in all", kMostSamples));
+      counts[0] += segment.count;
+    }
   }
   const std::vector<Segment> tested =
       options.test_sizes.empty()

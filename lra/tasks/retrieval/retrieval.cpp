@@ -1,6 +1,8 @@
 // The task `retrieval`: AAN's pairs from LRA's files, and the registration. See retrieval.h.
 #include "lra/tasks/retrieval/retrieval.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <unordered_map>
 
@@ -37,9 +39,11 @@ int64_t label_of(std::string_view text) {
   return value == 1 ? 1 : 0;
 }
 
-void add_text(std::string_view text, SplitWriter& out) {
-  if (text.empty()) throw Error("a text is empty");
-  out.tokens(byte_ids(text, kLongest));
+// Whether a text stands as in LRA's files, as Python prints bytes: b'...' or b"...". The end of a
+// long one may have been cut off.
+bool is_bytes_literal(std::string_view text) {
+  return text.size() >= 3 && text[0] == 'b' && (text[1] == '\'' || text[1] == '"') &&
+         (text.size() >= kLongest || text.back() == text[1]);
 }
 
 // Rows of three columns, until all texts are known.
@@ -51,8 +55,16 @@ struct Pair {
 
 struct Rows {
   SplitWriter out{/*inputs=*/2};
+  int64_t texts = 0, not_literals = 0;
   std::vector<Pair> without_text;
   int64_t size() const { return out.size() + static_cast<int64_t>(without_text.size()); }
+
+  void add(std::string_view text) {
+    if (text.empty()) throw Error("a text is empty");
+    out.tokens(byte_ids(text, kLongest));
+    ++texts;
+    if (!is_bytes_literal(text)) ++not_literals;
+  }
 };
 
 // Throws Error without the place.
@@ -71,8 +83,8 @@ void read_row(std::string_view row, const std::string& where, Rows& rows) {
   }
   const int64_t label = label_of(columns[0]);
   if (whole) {
-    add_text(columns[3], rows.out);
-    add_text(columns[4], rows.out);
+    rows.add(columns[3]);
+    rows.add(columns[4]);
     rows.out.label(label);
   } else {
     rows.without_text.push_back({.label = label,
@@ -112,7 +124,7 @@ void join(Rows& rows, const Texts& texts) {
                                "and there is none"
                          : std::string(kTexts) + " has no text of '" + printable(id, 40) + "'"));
       }
-      add_text(it->second, rows.out);
+      rows.add(it->second);
     }
     rows.out.label(pair.label);
   }
@@ -195,6 +207,11 @@ Pairs read_tsv(const PrepareOptions& options) {
   Pairs read{.splits = {}, .files = std::move(files)};
   for (auto& [split, of_split] : rows) {
     join(of_split, texts);
+    if (of_split.not_literals > 0)
+      read.files.notes.push_back(fmt::format(
+          "WARNING: {} of {} texts of {} do not stand as Python prints bytes (b'...'), as those of "
+          "LRA's files do: they were decoded, or a row is cut short",
+          of_split.not_literals, of_split.texts, split));
     read.splits[split] = std::move(of_split.out);
   }
   return read;

@@ -146,6 +146,15 @@ Reviews read(const PrepareOptions& options) {
   return reviews;
 }
 
+std::string Reviews::missing_text() const {
+  constexpr int64_t kPublic = 50'000;
+  if (std::ssize(train) + std::ssize(test) + empty == kPublic) return "";
+  return fmt::format(
+      "WARNING: the source has {} reviews for train and dev and {} for test; the public data have "
+      "25000 and 25000",
+      train.size(), test.size());
+}
+
 Splits split(const Reviews& reviews, const PrepareOptions& options) {
   const auto train_half = static_cast<int64_t>(reviews.train.size()),
              test_half = static_cast<int64_t>(reviews.test.size());

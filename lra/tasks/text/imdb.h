@@ -20,6 +20,9 @@ struct Review {
 struct Reviews {
   std::vector<Review> train, test;  // sorted by label, then id
   int64_t empty = 0;                // files without text, left out
+
+  /// "WARNING: ..." where these are not all of the public data's, "" where they are.
+  std::string missing_text() const;
 };
 
 /// Reads `options.source`, the folder aclImdb (or one that holds it) or its archive. Throws Error

@@ -45,6 +45,8 @@ void prepare_text(const PrepareOptions& options) {
   manifest.options["test_reviews_in_train"] = copies.test_in_train;
   manifest.split = kSplit;
   manifest.notes = {copies.text()};
+  if (const std::string note = reviews.missing_text(); !note.empty())
+    manifest.notes.push_back(note);
   write_prepared(options.out, manifest, writers);
 }
 

@@ -176,6 +176,10 @@ TEST_F(DataCommand, WrongUsageIsStatusTwo) {
   expect_text(lra_data({"prepare", "lisops", "--out", dir_}), 2,
               "unknown task 'lisops'; did you mean 'listops'?");
   expect_text(prepare({"--train", "0"}), 2, "--train");
+  expect_text(prepare({"--source", ""}), 2, "--source is empty; give a folder or an archive");
+  expect_text(lra_data({"prepare", "pathfinder", "--resolution", "256", "--train", "10000000",
+                        "--out", dir_}),
+              2, "give a smaller --train, --dev or --test");
   expect_text(lra_data({"prepare", "listops"}), 2, "--out");
   expect_text(lra_data({"show", dir_}), 1, "there is no folder " + dir_);
   expect_text(lra_data({"verify", scratch_.path().string()}), 1,

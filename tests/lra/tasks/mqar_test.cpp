@@ -194,6 +194,9 @@ TEST_F(MqarData, RefusesWhatItDoesNotHave) {
     EXPECT_NE(error.find(std::string(name) + " should be from 1"), std::string::npos) << error;
   }
   EXPECT_THROW(prepared("a", {{"mix", "64x4:5"}}, 10), UsageError);
+  const std::string many = "mix should ask for at most 100000000 samples in all";
+  EXPECT_EQ(error_text([&] { prepared("a", {{"mix", "64x4:99999999,64x4:2"}}); }), many);
+  EXPECT_EQ(error_text([&] { prepared("a", {{"mix", "64x4:9223372036854775807,64x4:1"}}); }), many);
   EXPECT_THROW(task("mqar").prepare({.out = scratch_.path() / "a", .source = "x"}), UsageError);
   EXPECT_THROW(task("listops").prepare({.out = scratch_.path() / "a", .settings = {{"power", 1}}}),
                UsageError);

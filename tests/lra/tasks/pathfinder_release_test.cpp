@@ -124,6 +124,18 @@ TEST_F(PathfinderRelease, TheSplitIsThatOfRandomSplitWithSeed42) {
   EXPECT_EQ(manifest.source, "release (" + kPart + ")");
   EXPECT_EQ(manifest.generator, "pathfinder-release/1");
   EXPECT_FALSE(manifest.synthetic);
+  EXPECT_TRUE(manifest.notes.empty());
+}
+
+TEST_F(PathfinderRelease, ImagesThatNoListNamesAreSaid) {
+  std::string& list = files_.at("metadata/9.npy");
+  list = list.substr(0, list.rfind('\n', list.size() - 2) + 1);
+  EXPECT_EQ(message(), "(no error)");
+  const Manifest manifest = Manifest::read(out_ / "pathfinder" / "manifest.json");
+  ASSERT_EQ(manifest.notes.size(), 1u);
+  EXPECT_TRUE(manifest.notes[0].starts_with(
+      "WARNING: 1 images are in none of the lists, which name 19: lists are missing or cut"))
+      << manifest.notes[0];
 }
 
 TEST_F(PathfinderRelease, FoldersTarsAndGzippedTarsGiveTheSame) {

@@ -70,6 +70,15 @@ TEST_F(Retrieval, TextsAreTakenAsTheyStand) {
   EXPECT_EQ(data.manifest().source, "AAN pairs (LRA's TSV), from lra_release.tar.gz");
   EXPECT_FALSE(data.manifest().synthetic);
   EXPECT_EQ(data.manifest().vocabulary, 257);
+  EXPECT_TRUE(data.manifest().notes.empty());
+}
+
+TEST_F(Retrieval, TextsThatAreNoLiteralsAreCounted) {
+  write_archive(archive_, release(kRow + std::string("0\ta\tb\tdecoded\tb'cut\n")));
+  EXPECT_EQ(prepare().manifest().notes,
+            std::vector<std::string>{
+                "WARNING: 2 of 4 texts of train do not stand as Python prints bytes (b'...'), as "
+                "those of LRA's files do: they were decoded, or a row is cut short"});
 }
 
 TEST_F(Retrieval, TextsEndAfterTenThousandBytes) {
@@ -265,7 +274,7 @@ TEST_F(StandIn, SaysHowItsReviewsWereDivided) {
   const Manifest manifest = prepare({.synthetic = true}).manifest();
   EXPECT_EQ(manifest.generator, "retrieval-stand-in/2");
   EXPECT_EQ(manifest.split, "dev of train, copies on one side");
-  ASSERT_EQ(manifest.notes.size(), 1u);
+  ASSERT_EQ(manifest.notes.size(), 2u) << "the other: these are not all reviews";
   EXPECT_TRUE(manifest.notes[0].starts_with("test reviews that stand word for word in train"));
 }
 

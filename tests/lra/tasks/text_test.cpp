@@ -240,9 +240,13 @@ TEST_F(Text, ReviewsThatStandInTrainAndTestAreCounted) {
   EXPECT_EQ(manifest.generator, "imdb/2");
   EXPECT_EQ(manifest.split, "dev of train, copies on one side");
   EXPECT_EQ(manifest.options.at("test_reviews_in_train"), 2);
-  EXPECT_EQ(manifest.notes,
-            std::vector<std::string>{"test reviews that stand word for word in train or dev: 2; "
-                                     "repeats within train and dev: 1, within test: 2"});
+  ASSERT_EQ(manifest.notes.size(), 2u);
+  EXPECT_EQ(manifest.notes[0],
+            "test reviews that stand word for word in train or dev: 2; repeats within train and "
+            "dev: 1, within test: 2");
+  EXPECT_EQ(manifest.notes[1],
+            "WARNING: the source has 60 reviews for train and dev and 60 for test; the public data "
+            "have 25000 and 25000");
 }
 
 TEST_F(Text, WrongUsageIsSaid) {
