@@ -50,7 +50,10 @@ class ProfileRunner {
     if (plan.again) store_.drop_failed();
     for (size_t i = 0; i < plan.cells.size(); ++i) {
       const Profile* known = store_.find(i);
-      if (known != nullptr) finished_ += is_done(*known, plan.passes) ? 1 : 0;
+      if (known != nullptr) {
+        check_same_program(*known);
+        finished_ += is_done(*known, plan.passes) ? 1 : 0;
+      }
       count_passes(i, known);
     }
   }
@@ -96,6 +99,19 @@ class ProfileRunner {
     for (const ProfileCell& cell : plan_.cells)
       keys.push_back(identity(profile_record(cell, device_, threads_)));
     return keys;
+  }
+
+  // A record has one program and one set of kernels: what others measured does not go on here, nor
+  // pass for this one's.
+  void check_same_program(const Profile& known) const {
+    const json here = host::software_json();
+    for (const auto& [part, value] : known.software.items()) {
+      if (!known.package.empty() || !here.contains(part) || here.at(part) == value) continue;
+      throw Error(
+          fmt::format("{} has {} N={} measured with {} {}, which is {} here; give another --out",
+                      plan_.out.string(), known.attention.label, known.length, part,
+                      text_from_value(value), text_from_value(here.at(part))));
+    }
   }
 
   int64_t memory_limit() const {

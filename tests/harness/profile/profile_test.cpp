@@ -171,6 +171,20 @@ TEST_F(ProfileTest, ASecondCallMeasuresOnlyWhatIsMissing) {
   EXPECT_EQ(both[1].length, 96);
 }
 
+TEST_F(ProfileTest, WhatOtherKernelsMeasuredDoesNotGoOn) {
+  ASSERT_EQ(profile({"--lengths", "64", "--attentions", "standard"}).status, 0);
+  json record = json::parse(read_file(out_));
+  record["software"]["kernels"] = "others";
+  const std::string before = record.dump() + "\n";
+  write_file(out_, before);
+  const ProgramResult result = profile({"--lengths", "64", "--attentions", "standard"});
+  EXPECT_EQ(result.status, 1) << result.text();
+  EXPECT_NE(result.err.find("has standard N=64 measured with kernels others, which is "),
+            std::string::npos)
+      << result.err;
+  EXPECT_EQ(read_file(out_), before);
+}
+
 TEST_F(ProfileTest, WhenTheTimeIsOverEveryCellHasAPassAndIsMarked) {
   const std::vector<std::string> words = {"--lengths",       "64",       "--attentions",
                                           "standard,linear", "--passes", "2"};
