@@ -13,12 +13,17 @@
 
 namespace lra::contract {
 
+/// The most positions that clauses try, but for gradients of parameters. What reaches further, as a
+/// block of 64, is tried within it alone.
+inline constexpr int64_t kMostPositions = 64;
+
 /// What is tried: makes an attention for a context, and names the options that it should report.
 struct ContractSubject {
   std::function<std::shared_ptr<Attention>(const AttentionContext&)> make;
   json options;
   // What it is made for; a clause may ask for a longer max_length.
-  AttentionContext context = {.width = 8, .heads = 2, .head_dim = 4, .max_length = 64, .seed = 3};
+  AttentionContext context = {
+      .width = 8, .heads = 2, .head_dim = 4, .max_length = kMostPositions, .seed = 3};
   torch::Device device = torch::kCPU;
 };
 

@@ -43,7 +43,8 @@ TEST(CheckTest, SaysOfEveryClauseThatItHolds) {
   const std::string count = std::to_string(clauses.size());
   EXPECT_TRUE(clause_line(result, "options in effect").ends_with("holds (1 check)"))
       << "nothing is 1 checks";
-  EXPECT_EQ(lines.back(), "nystrom[num_landmarks=5]: " + count + " of " + count + " clauses hold");
+  EXPECT_EQ(lines.back(), "nystrom[num_landmarks=5]: " + count + " of " + count +
+                              " clauses hold on up to 64 positions");
 }
 
 TEST(CheckTest, ADeclaredExceptionFailsWithItsNumber) {
