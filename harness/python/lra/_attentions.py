@@ -80,15 +80,15 @@ def attention(
     max_length: int = 4096,
     dropout: float = 0.0,
     bias: bool = True,
-    seed: int = 0,
+    seed: int | None = None,
 ) -> Attention:
     """A layer of the attention that `name` names, as "nystrom[num_landmarks=64]".
 
     dim: D, the width of x. heads: H. head_dim: d, by default dim // heads. max_length: the longest
     N; some attentions have parameters for it. dropout: the model's, for attentions that ask for it.
-    bias: of the projections. seed: of random projections, hashes and patterns; weights are drawn
-    from torch's global generator. Raises lra.UsageError on an unknown name or option, and on a
-    number out of range.
+    bias: of the projections. seed: of random projections, hashes, patterns and Linformer's tables;
+    without it they differ from layer to layer, by torch's global generator, from which the weights
+    are drawn. Raises lra.UsageError on an unknown name or option, and on a number out of range.
     """
     sizes = {"dim": dim, "heads": heads, "head_dim": head_dim, "max_length": max_length}
     for argument, size in sizes.items():
@@ -96,6 +96,8 @@ def attention(
             raise _lra.UsageError(f"{argument} should be at least 1, not {size}")
     if not 0 <= dropout < 1:
         raise _lra.UsageError(f"dropout should be at least 0 and less than 1, not {dropout}")
+    if seed is None:
+        seed = int(torch.randint(2**63 - 1, ()))
     if seed < 0:
         raise _lra.UsageError(f"seed should be at least 0, not {seed}")
     if head_dim is None:
