@@ -118,6 +118,14 @@ std::vector<const AttentionEntry*> attention_entries() {
   return entries;
 }
 
+std::string batch_coupling(const std::string& name, const json& options) {
+  for (const auto& [option, value] : attention_entry(name).info.couples_batch.items()) {
+    if (options.contains(option) && options.at(option) == value)
+      return option + "=" + text_from_value(value);
+  }
+  return "";
+}
+
 std::vector<const AttentionEntry*> released_forms() {
   std::vector<const AttentionEntry*> entries;
   for (const auto& [name, entry] : registry()) {

@@ -40,6 +40,8 @@ struct AttentionInfo {
   // Options under which it computes its approximation of softmax alone, where its defaults add
   // something to it (a convolution, say).
   json approximation = json::object();
+  // Options under which the samples of a batch depend on each other: {"init": "global"}.
+  json couples_batch = json::object();
   // Whether the experiments on landmark matrices are on its own; at most one variant's are.
   bool landmark_study = false;
 };
@@ -72,6 +74,10 @@ struct AttentionEntry {
   AttentionMaker make;
 };
 bool register_attention(AttentionEntry entry);
+
+/// The option among these effective ones of a variant by which the samples of a batch depend on
+/// each other, as "init=global"; "" where there is none.
+std::string batch_coupling(const std::string& name, const json& options);
 
 /// The variants that run by their name alone, sorted by it; those made from a file are not here,
 /// nor released forms.

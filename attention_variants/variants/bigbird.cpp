@@ -50,6 +50,14 @@ struct BigbirdOptions {
     f("random_range", random_range, at_least(0));
     f("append", append);
   }
+
+  void settle() const {
+    if (random_range > 0 && random_range < 3 * block)
+      throw UsageError(fmt::format(
+          "attention bigbird: random_range should be 0 or at least three blocks ({}), as the first "
+          "and the last of them are seen anyway, not {}",
+          3 * block, random_range));
+  }
 };
 
 // Throws Error where a table is not random_blocks [H,N/b,r].

@@ -165,6 +165,7 @@ class NystromAttention : public ProjectedAttention {
         .why_unrotated = "its landmarks average queries and keys of many positions",
         .peer = "transformers, nystrom-attention",
         .approximation = {{"conv_kernel_size", 0}},
+        .couples_batch = {{"init", "global"}},
         .landmark_study = true,
     });
 

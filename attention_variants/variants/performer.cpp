@@ -184,6 +184,7 @@ class PerformerAttention : public ProjectedAttention {
         .state = "projection [m,d]; redraw.forwards [] where it is redrawn",
         .can_rotate = true,
         .peer = "performer-pytorch",
+        .couples_batch = {{"key_max", "batch"}},
     });
 
 }  // namespace

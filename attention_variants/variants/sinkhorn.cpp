@@ -159,7 +159,7 @@ class SinkhornAttention : public ProjectedAttention {
     torch::Tensor fresh = missing == 0 ? x.clone(at::MemoryFormat::Contiguous)
                                        : torch::constant_pad_nd(x, {0, 0, 0, missing}).contiguous();
     fresh.narrow(2, 0, x.size(2)).masked_fill_(mask.logical_not().unsqueeze(1).unsqueeze(-1), 0);
-    return fresh.view({x.size(0) * x.size(1), -1, options_.block, x.size(3)});
+    return fresh.view({x.size(0) * x.size(1), blocks(x.size(2)), options_.block, x.size(3)});
   }
 
   // Pᵀ [B*H,n,n], from k [B*H,n,b,d] with padding zeroed: row i holds the weights of the blocks

@@ -220,6 +220,7 @@ class SkyformerAttention : public ProjectedAttention {
         .state = "landmarks [B,m], drawn",
         .can_rotate = true,
         .peer = "the formula, in float64",
+        .couples_batch = {{"init", "global"}},
     });
 
 }  // namespace

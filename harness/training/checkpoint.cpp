@@ -2,7 +2,10 @@
 
 #include <ATen/Context.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
+#include <string_view>
 
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/sha256.h"
@@ -13,6 +16,9 @@ namespace lra {
 namespace {
 
 constexpr const char* kSchema = "lra.checkpoint/1";
+// Of a parameter, before its name.
+constexpr std::array<std::string_view, 3> kMoments = {"optimizer.exp_avg.", "optimizer.exp_avg_sq.",
+                                                      "optimizer.step."};
 constexpr const char* kPythonState = "random.python";  // uint8, of runs under Python
 
 at::Generator generator_of(torch::Device device) {
@@ -78,7 +84,7 @@ void save_checkpoint(const std::filesystem::path& path, const json& config,
     file.tensors.emplace_back("model." + item.key(), item.value().detach());
     if (optimizer == nullptr) continue;
     const auto state = optimizer->state().find(item.value().unsafeGetTensorImpl());
-    if (state == optimizer->state().end()) continue;  // before the first step
+    if (state == optimizer->state().end()) continue;  // no step has reached it
     const auto& moments = static_cast<const torch::optim::AdamWParamState&>(*state->second);
     file.tensors.emplace_back("optimizer.exp_avg." + item.key(), moments.exp_avg());
     file.tensors.emplace_back("optimizer.exp_avg_sq." + item.key(), moments.exp_avg_sq());
@@ -142,6 +148,22 @@ TrainState read_state(const TensorFile& file, const std::string& where) {
 
 }  // namespace
 
+RepeatablePass::RepeatablePass(Model& model, torch::Device device)
+    : model_(model), device_(device), cpu_(random_state(torch::kCPU).clone()) {
+  for (const torch::Tensor& buffer : model.buffers()) buffers_.push_back(buffer.detach().clone());
+  if (device.is_cuda()) gpu_ = random_state(device).clone();
+  if (PythonHost* python = python_host()) python_ = python->random_state().clone();
+}
+
+void RepeatablePass::rewind() const {
+  const torch::NoGradGuard no_grad;
+  const std::vector<torch::Tensor> now = model_.buffers();
+  for (size_t i = 0; i < now.size(); ++i) torch::Tensor(now[i]).copy_(buffers_[i]);
+  set_random_state(torch::kCPU, cpu_);
+  if (device_.is_cuda()) set_random_state(device_, gpu_);
+  if (PythonHost* python = python_host()) python->set_random_state(python_);
+}
+
 TrainState load_checkpoint(const std::filesystem::path& path, const json& config, Model& model,
                            torch::optim::AdamW* optimizer, torch::Device device) {
   const std::string where = path.string();
@@ -160,6 +182,11 @@ TrainState load_checkpoint(const std::filesystem::path& path, const json& config
   for (const auto& item : model.named_parameters()) {
     assign_tensor(item.value(), tensor("model." + item.key()), item.key(), where);
     if (optimizer == nullptr) continue;
+    // A parameter that no step has reached has none; a file that has some of them is not whole.
+    const bool reached = std::ranges::any_of(kMoments, [&](std::string_view of) {
+      return file.find(std::string(of) + item.key()) != nullptr;
+    });
+    if (!reached) continue;
     auto moments = std::make_unique<torch::optim::AdamWParamState>();
     moments->exp_avg(torch::empty_like(item.value(), torch::MemoryFormat::Contiguous));
     moments->exp_avg_sq(torch::empty_like(item.value(), torch::MemoryFormat::Contiguous));

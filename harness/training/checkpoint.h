@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "attention_variants/torch.h"
 #include "lra/formats/safetensors.h"
@@ -57,6 +58,21 @@ void save_checkpoint(const std::filesystem::path& path, const json& config,
 /// another configuration (listing the keys that differ).
 TrainState load_checkpoint(const std::filesystem::path& path, const json& config, Model& model,
                            torch::optim::AdamW* optimizer, torch::Device device);
+
+/// What a pass changes beside its results, buffers and random states: one that is broken off and
+/// repeated begins again where it began.
+class RepeatablePass {
+ public:
+  RepeatablePass(Model& model, torch::Device device);
+  /// Puts them back as they were.
+  void rewind() const;
+
+ private:
+  Model& model_;
+  torch::Device device_;
+  std::vector<torch::Tensor> buffers_;
+  torch::Tensor cpu_, gpu_, python_;  // random states, where there are such
+};
 
 /// A checkpoint of any configuration.
 struct Checkpoint {

@@ -29,6 +29,13 @@ void check_shared(const Config& config, const Processes* processes) {
   };
   if (config.settings.model.norm_kind == NormKind::batch)
     refuse("model.norm_kind batch takes its statistics of a whole batch");
+  const std::string coupling = batch_coupling(config.attention.name, config.attention_options);
+  if (!coupling.empty())
+    refuse("attention " + config.attention.name + " with " + coupling +
+           " computes with the whole batch");
+  // Each process counts its own passes, of which evaluations have different numbers.
+  if (config.attention_options.value("redraw", "") == "forward")
+    refuse("attention " + config.attention.name + " with redraw=forward draws anew in every pass");
   if (predicts_tokens(config.settings.training.objective))
     refuse("the labels of training.objective " + to_string(config.settings.training.objective) +
            " stand at positions");

@@ -41,6 +41,38 @@ void check_images(const PreparedData& data, const Config& config) {
                   side.get<int64_t>(), side.get<int64_t>(), config.protocol, length, pixels));
 }
 
+// Labels at positions that are cut off would be lost without a word, and an expression without its
+// end has no value.
+void check_lengths(const PreparedData& data, const Config& config) {
+  const InputOptions& input = config.settings.input;
+  const int64_t kept = input.cut == 0 ? input.length : std::min(input.length, input.cut);
+  const bool whole = data.manifest().options.contains("max_length") &&
+                     std::ranges::count(config.overridden, "input.length") == 0;
+  std::vector<int64_t> labels;
+  for (const char* name : kSplits) {
+    if (!config.settings.evaluation.test && std::string(name) == "test") continue;
+    const Split& split = data.split(name);
+    const bool labelled =
+        split.has_position_labels() && config.settings.training.objective == Objective::classify;
+    if (!labelled && !whole) continue;
+    for (int64_t i = 0; i < split.size(); ++i) {
+      const int64_t length = split.length(i);
+      if (length <= kept) continue;
+      if (labelled) {
+        labels.resize(static_cast<size_t>(length));
+        split.copy_labels(i, length, labels.data());
+        if (std::all_of(labels.begin() + kept, labels.end(), [](int64_t l) { return l < 0; }))
+          continue;
+      }
+      throw Error(fmt::format(
+          "sample {} of the {} split has {} positions{}, of which input.length and input.cut keep "
+          "the first {}; give --set input.length={}{}",
+          i, name, length, labelled ? ", and labels to its end" : "", kept, length,
+          input.cut == 0 ? "" : " --set input.cut=0"));
+    }
+  }
+}
+
 }  // namespace
 
 PreparedData open_run_data(const std::filesystem::path& data, const Config& config,
@@ -53,6 +85,7 @@ PreparedData open_run_data(const std::filesystem::path& data, const Config& conf
 void check_data(const PreparedData& data, const Config& config) {
   check_splits(data, config);
   check_images(data, config);
+  check_lengths(data, config);
 }
 
 json run_config_json(const TrainRequest& request, const Manifest& manifest, const json& identity,

@@ -122,7 +122,52 @@ void check_labels(const ModelOptions& m, const Task& of) {
            " one token to read, as no later one reaches it; give mean");
 }
 
+// A key of --set, and whether anything reads it here.
+struct Read {
+  const char* key;
+  bool read;
+  std::string_view where;  // it is
+};
+
 }  // namespace
+
+void check_read(const Config& config) {
+  const Settings& s = config.settings;
+  const ScheduleKind kind = s.schedule.kind;
+  const bool step = kind == ScheduleKind::step, one_cycle = kind == ScheduleKind::one_cycle,
+             power = kind == ScheduleKind::power, of_batch = s.model.norm_kind == NormKind::batch,
+             pixels = s.model.encoder != Encoding::embedding;
+  const Read all[] = {
+      {"schedule.decay_every", step, "schedule.kind is step"},
+      {"schedule.decay_factor", step, "schedule.kind is step"},
+      {"schedule.final_divisor", one_cycle, "schedule.kind is one_cycle"},
+      {"schedule.start_divisor", one_cycle || power, "schedule.kind is one_cycle or power"},
+      {"schedule.power", power, "schedule.kind is power"},
+      {"training.masked_share", s.training.objective == Objective::masked,
+       "training.objective is masked"},
+      {"model.rotary_base", s.model.positions == Positions::rotary, "model.positions is rotary"},
+      {"model.pixel_mean", pixels, "model.encoder is linear or real"},
+      {"model.pixel_sd", pixels, "model.encoder is linear or real"},
+      {"model.pixel_means", pixels, "model.encoder is linear or real"},
+      {"model.pixel_sds", pixels, "model.encoder is linear or real"},
+      {"model.batch_statistics", of_batch, "model.norm_kind is batch"},
+      {"model.batch_momentum", of_batch, "model.norm_kind is batch"}};
+  for (const Read& one : all) {
+    if (one.read || std::ranges::count(config.overridden, one.key) == 0) continue;
+    throw UsageError(fmt::format("{} has an effect only where {}; leave it out, or set both",
+                                 one.key, one.where));
+  }
+}
+
+void check_coupling(const Config& config) {
+  const TrainingOptions& t = config.settings.training;
+  const std::string coupling = batch_coupling(config.attention.name, config.attention_options);
+  if (coupling.empty() || t.micro_batch == 0 || t.micro_batch >= t.batch) return;
+  throw UsageError(
+      fmt::format("attention {} with {} computes with the whole batch: training.micro_batch should "
+                  "be 0, not {}",
+                  config.attention.name, coupling, t.micro_batch));
+}
 
 void settle(Config& config) {
   Settings& s = config.settings;

@@ -154,6 +154,7 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
     const json::json_pointer at = dotted_pointer(key);
     if (!own.contains(at) || now.at(at) != own.at(at)) config.overridden.push_back(key);
   }
+  check_read(config);
   config.by_attention = keys_by_attention(protocol, task_name);
 
   json options = protocol.attentions.value(attention.name, json::object());
@@ -161,6 +162,7 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   merge(options, part.options);
   merge(options, attention.options);
   config.attention_options = attention_entry(attention.name).effective_options(options);
+  check_coupling(config);
   if (!config.settings.pretraining.empty()) pretraining_config(config);
   return config;
 }

@@ -142,11 +142,12 @@ class ScopedVariable {
 };
 
 /// A tiny ListOps in `out`: expressions of 11 to 59 tokens.
-inline void prepare_tiny_listops(const std::filesystem::path& out, int64_t train = 192) {
+inline void prepare_tiny_listops(const std::filesystem::path& out, int64_t train = 192,
+                                 int64_t dev = 40) {
   task("listops").prepare({.out = out,
                            .seed = 5,
                            .train = train,
-                           .dev = 40,
+                           .dev = dev,
                            .test = 50,
                            .min_length = 10,
                            .max_length = 60});

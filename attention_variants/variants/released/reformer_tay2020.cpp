@@ -77,7 +77,7 @@ class ReformerTay2020 : public Attention {
     const torch::Tensor order = sorted_positions(q.detach());  // [B,H,L]
     const torch::Tensor place = order.unsqueeze(-1).expand({batch, heads, whole, d});
     const auto chunks = [&](const torch::Tensor& x) {  // [B,H,10,L/10,d]
-      return x.gather(2, place).view({batch, heads, kReleasedChunks, -1, d});
+      return x.gather(2, place).view({batch, heads, kReleasedChunks, whole / kReleasedChunks, d});
     };
     const auto with_previous = [](const torch::Tensor& x) {
       return torch::cat({x, x.roll(1, 2)}, 3);

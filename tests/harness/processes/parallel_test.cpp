@@ -289,6 +289,12 @@ TEST_F(ParallelTest, RefusesWithOneLine) {
       {words("r", "standard", 8, {"training.batch=2"}), 2,
        "lra: training.batch (2) is less than the 3 processes, and each needs a sample of every "
        "batch; start at most 2"},
+      {words("r", "nystrom[num_landmarks=8,init=global]", 8), 2,
+       "lra: attention nystrom with init=global computes with the whole batch: train with one "
+       "process, not 3"},
+      {words("r", "performer[redraw=forward]", 8), 2,
+       "lra: attention performer with redraw=forward draws anew in every pass: train with one "
+       "process, not 3"},
       {words("r", "standrd", 8), 2, "lra: unknown attention 'standrd'; did you mean 'standard'?"},
       {words("r", "standard", 8) + Words{"--sead", "1"}, 2,
        "lra: unknown option '--sead' in lra train; did you mean '--seed'?"},

@@ -1,12 +1,14 @@
-// What a checkpoint's digest costs.
+// What a checkpoint holds, and what its digest costs.
 #include "harness/training/checkpoint.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "harness/measure/machine_watch.h"
 #include "tests/lra/model/toy_model.h"
+#include "tests/support/scratch.h"
 
 namespace lra {
 namespace {
@@ -33,6 +35,51 @@ TEST(CheckpointDigest, IsMadeWithoutACopyOfTheState) {
   const std::string digest = state_sha256(model);
   EXPECT_EQ(digest.size(), 64u);
   EXPECT_LT(measure::process_peak_mib().value() - before, mib / 8);
+}
+
+std::vector<torch::Tensor> parameters_of(const Model& model) {
+  std::vector<torch::Tensor> all;
+  for (const auto& item : model.named_parameters()) all.push_back(item.value());
+  return all;
+}
+
+// As those of an attention that has one it never reads.
+TEST(Checkpoint, AParameterThatNoStepHasReachedComesBackWithoutMoments) {
+  const Scratch scratch;
+  const fs::path file = scratch.path() / "checkpoint.safetensors";
+  const json config = {{"task", "toy"}};
+  Model saved(toy_task(1), toy_config("standard")), loaded(toy_task(1), toy_config("standard"));
+  torch::optim::AdamW before(parameters_of(saved)), after(parameters_of(loaded));
+  const std::vector<torch::Tensor> own = parameters_of(saved);
+  for (size_t i = 1; i < own.size(); ++i)
+    torch::Tensor(own[i]).mutable_grad() = torch::ones_like(own[i]);
+  before.step();
+  save_checkpoint(file, config, {.step = 1}, saved, &before, torch::kCPU);
+  EXPECT_EQ(load_checkpoint(file, config, loaded, &after, torch::kCPU).step, 1);
+  EXPECT_EQ(after.state().size(), own.size() - 1);
+  EXPECT_EQ(after.state().count(parameters_of(loaded)[0].unsafeGetTensorImpl()), 0u);
+}
+
+TEST(RepeatablePass, PutsBuffersAndRandomStatesBack) {
+  Model model(toy_task(1), toy_config("performer[redraw=forward]"));
+  const auto state = [&] {
+    std::vector<torch::Tensor> all;
+    for (const torch::Tensor& buffer : model.buffers()) all.push_back(buffer.clone());
+    all.push_back(torch::rand({3}));
+    return all;
+  };
+  const auto same = [](const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b) {
+    return std::ranges::equal(a, b,
+                              [](const auto& x, const auto& y) { return torch::equal(x, y); });
+  };
+  torch::manual_seed(5);
+  const RepeatablePass pass(model, torch::kCPU);
+  const std::vector<torch::Tensor> before = state();
+  ASSERT_GT(before.size(), 1u);
+  EXPECT_FALSE(same(state(), before)) << "another number is drawn";
+  for (torch::Tensor buffer : model.buffers()) buffer.add_(1);
+  pass.rewind();
+  EXPECT_TRUE(same(state(), before));
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ const std::map<std::string, std::vector<json>> kOthers = {
     {"evaluation.dev", {"dev", "test"}},
     {"evaluation.select_after", {0, 1}},
     {"evaluation.batch", {5}},
-    {"bigbird.random_range", {8, 40}},
+    {"bigbird.random_range", {12, 40}},
     {"bigbird.append", {"none"}},
     {"bigbird.block", {8}},
     {"linear.epsilon", {0.5}},
@@ -176,7 +176,7 @@ void make_toy_data(const Task& of, const fs::path& out) {
       const int64_t label = i % std::min<int64_t>(of.classes, 3);
       if (of.position_labels) {
         std::vector<int32_t> labels(length, -1);
-        labels[1] = labels.back() = static_cast<int32_t>(label);
+        labels[1] = labels[std::min<size_t>(length, 48) - 1] = static_cast<int32_t>(label);
         writer.labels(labels);
       } else {
         writer.label(label);

@@ -70,6 +70,17 @@ TEST_F(RecallTrain, RecordsPositionsAndSamples) {
   EXPECT_NEAR(losses("run").front(), std::log(16), 0.3);
 }
 
+TEST_F(RecallTrain, LabelsPastTheLengthAreRefused) {
+  for (const char* set : {"input.length=16", "input.cut=16"}) {
+    const std::string error = error_text([&] { train(request("a", {set})); });
+    EXPECT_NE(error.find("of which input.length and input.cut keep the first 16; give --set "
+                         "input.length=20"),
+              std::string::npos)
+        << error;
+    EXPECT_FALSE(fs::exists(scratch_.path() / "a" / kResultFile));
+  }
+}
+
 TEST_F(RecallTrain, PartsOfABatchAddUpToItsMean) {
   const std::vector<std::string> still = {"model.dropout=0"};
   ASSERT_EQ(train(request("whole", still)), Status::ok);

@@ -111,6 +111,35 @@ TEST_F(ReleasedRuns, ARunThatRedrawsResumesToTheBitsOfTheUninterruptedOne) {
   }
 }
 
+// Stopped in an evaluation, which has drawn for some of its batches and begins again.
+TEST_F(ReleasedRuns, ARunThatRedrawsAndIsStoppedInAnEvaluationEndsTheSame) {
+  const std::string attention = "performer[num_features=4,redraw=forward]";
+  const auto slow = [&](const std::string& name) {
+    return words(name, attention, 8) + std::vector<std::string>{"--set", "evaluation.batch=1"};
+  };
+  prepare_tiny_listops(data_ = scratch_.path() / "more", 64, /*dev=*/400);
+  ASSERT_EQ(run_program(slow("whole")).status, 0);
+  Program program(slow("cut"));
+  const auto trained = [&] {
+    return fs::exists(run("cut") / kMetricsFile) &&
+           read_file(run("cut") / kMetricsFile).find("\"step\":4,") != std::string::npos;
+  };
+  while (!trained() && !program.ended()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  program.send(SIGTERM);
+  const ProgramResult stopped = program.wait();
+  EXPECT_NE(stopped.err.find("stopped at step 4 of 8"), std::string::npos) << stopped.err;
+  const json at =
+      json::parse(read_tensors(run("cut") / kLastCheckpoint).metadata.at("progression"));
+  ASSERT_TRUE(at["evaluation_pending"].get<bool>()) << "it was stopped in the evaluation";
+  ASSERT_EQ(run_program(slow("cut")).status, 0);
+  const auto whole = state(run("whole") / kLastCheckpoint),
+             cut = state(run("cut") / kLastCheckpoint);
+  ASSERT_EQ(whole.size(), cut.size());
+  for (const auto& [key, tensor] : whole) EXPECT_TRUE(torch::equal(tensor, cut.at(key))) << key;
+  EXPECT_EQ(read_file(run("whole") / kPredictionsFile), read_file(run("cut") / kPredictionsFile));
+}
+
 TEST_F(ReleasedRuns, AnUntrainedTableStandsInTheCheckpointAsItWasDrawn) {
   const std::string attention = "linformer[projected_length=8,trained=false]";
   ASSERT_EQ(run_program(words("a", attention, 12)).status, 0);

@@ -45,6 +45,13 @@ TEST_F(TrainTest, RefusesWithOneLineThatHelps) {
       {with({"--set", "trainings.steps=5"}), 2, "did you mean 'training'?"},
       {with({"--set", "schedule.warmup=100"}), 2,
        "schedule.warmup (100) should be less than training.steps (12)"},
+      {with({"--set", "schedule.decay_factor=0.1"}), 2,
+       "schedule.decay_factor has an effect only where schedule.kind is step"},
+      {with({"--set", "model.rotary_base=50"}), 2,
+       "model.rotary_base has an effect only where model.positions is rotary"},
+      {with({"--set", "training.micro_batch=2"}, "nystrom[init=global]"), 2,
+       "attention nystrom with init=global computes with the whole batch: training.micro_batch "
+       "should be 0, not 2"},
       {with({"--dtype", "float16"}), 2, "--dtype should be float32 or bfloat16"},
       {with({"--device", "gpu"}), 2, "--device should be cpu, cuda or cuda:N, not 'gpu'"},
       {with({"--seed", "-1"}), 2, "should be an integer from 0 to 18446744073709551615, not '-1'"},
@@ -186,13 +193,23 @@ TEST_F(TrainTest, RefusesDataThatIsNotWhatItsManifestSays) {
 TEST_F(TrainTest, TestsNothingWithoutItsBestCheckpoint) {
   ASSERT_EQ(run_program(words("a")).status, 0);
   fs::remove(run("a") / kResultFile);
-  fs::remove(run("a") / kBestCheckpoint);
+  const fs::path best = run("a") / kBestCheckpoint;
   std::vector<std::string> again = words("a");
   again.emplace_back("--resume");
-  const ProgramResult result = run_program(again);
-  EXPECT_EQ(result.status, 1);
-  EXPECT_NE(result.err.find(std::string("has no ") + kBestCheckpoint), std::string::npos)
-      << result.err;
+  const auto refused = [&](const std::string& why) {
+    const ProgramResult result = run_program(again);
+    EXPECT_EQ(result.status, 1);
+    EXPECT_NE(result.err.find(why), std::string::npos) << result.err;
+  };
+  TensorFile other = read_tensors(best);
+  for (auto& [name, tensor] : other.tensors) tensor = tensor.clone();  // from the file to memory
+  json at = json::parse(other.metadata.at("progression"));
+  at["step"] = 1;
+  other.metadata["progression"] = at.dump();
+  write_tensors(best, other);
+  refused(std::string("holds the ") + kBestCheckpoint + " of step 1, not of step ");
+  fs::remove(best);
+  refused(std::string("has no ") + kBestCheckpoint);
   EXPECT_FALSE(fs::exists(run("a") / kResultFile));
 }
 
