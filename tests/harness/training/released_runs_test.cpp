@@ -94,7 +94,7 @@ TEST_F(ReleasedRuns, ARunThatRedrawsResumesToTheBitsOfTheUninterruptedOne) {
        {"performer[num_features=4,redraw=forward]", "reformer[chunk_length=8,redraw=forward]",
         "skyformer[num_features=4,redraw=forward]"}) {
     const std::string name = attention.substr(0, attention.find('['));
-    constexpr int64_t kSteps = 120;
+    constexpr int64_t kSteps = 60;
     ASSERT_EQ(run_program(words("whole_" + name, attention, kSteps)).status, 0);
     ASSERT_TRUE(kill_in_training(words("cut_" + name, attention, kSteps), {run("cut_" + name)},
                                  std::chrono::milliseconds(20)))

@@ -21,8 +21,8 @@ std::vector<Tensor> pass_of(const std::string& spec, torch::ScalarType type, Ker
       spec, type,
       {.width = 8, .heads = 2, .head_dim = 4, .max_length = 64, .seed = 3, .kernels = kernels});
   auto generator = at::make_generator<at::CPUGeneratorImpl>(uint64_t{4});
-  const auto draw = [&] { return torch::randn({3, 45, 8}, generator, torch::kDouble); };
-  const Tensor mask = length_mask({45, 17, 0}, 45), real = mask.unsqueeze(-1),
+  const auto draw = [&] { return torch::randn({3, 29, 8}, generator, torch::kDouble); };
+  const Tensor mask = length_mask({29, 11, 0}, 29), real = mask.unsqueeze(-1),
                x = draw().to(type).requires_grad_(), gradient = (draw() * real).to(type),
                y = attention->forward(x, mask);
   std::vector<Tensor> leaves = attention->parameters();
