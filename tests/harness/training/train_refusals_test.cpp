@@ -190,6 +190,17 @@ TEST_F(TrainTest, RefusesDataThatIsNotWhatItsManifestSays) {
   EXPECT_NE(result.err.find("train.safetensors"), std::string::npos) << result.err;
 }
 
+TEST_F(TrainTest, RefusesExpressionsThatWouldBeCut) {
+  const fs::path longer = data_.parent_path() / "longer";
+  task("listops").prepare(
+      {.out = longer, .train = 4, .dev = 2, .test = 2, .min_length = 2'100, .max_length = 2'500});
+  expect_refusal(
+      {"train", "--task", "listops", "--attention", "linear", "--data", longer.string(), "--run",
+       run("cut").string()},
+      1, "of which input.length and input.cut keep the first 2048; give --set input.length=");
+  EXPECT_FALSE(fs::exists(run("cut") / kResultFile));
+}
+
 TEST_F(TrainTest, TestsNothingWithoutItsBestCheckpoint) {
   ASSERT_EQ(run_program(words("a")).status, 0);
   fs::remove(run("a") / kResultFile);
