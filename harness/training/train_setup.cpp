@@ -41,6 +41,12 @@ void check_images(const PreparedData& data, const Config& config) {
                   side.get<int64_t>(), side.get<int64_t>(), config.protocol, length, pixels));
 }
 
+int64_t longest_sample(const Split& split) {
+  int64_t longest = 0;
+  for (int64_t i = 0; i < split.size(); ++i) longest = std::max(longest, split.length(i));
+  return longest;
+}
+
 // Labels at positions that are cut off would be lost without a word, and an expression without its
 // end has no value.
 void check_lengths(const PreparedData& data, const Config& config) {
@@ -67,7 +73,7 @@ void check_lengths(const PreparedData& data, const Config& config) {
       throw Error(fmt::format(
           "sample {} of the {} split has {} positions{}, of which input.length and input.cut keep "
           "the first {}; give --set input.length={}{}",
-          i, name, length, labelled ? ", and labels to its end" : "", kept, length,
+          i, name, length, labelled ? ", and labels to its end" : "", kept, longest_sample(split),
           input.cut == 0 ? "" : " --set input.cut=0"));
     }
   }
