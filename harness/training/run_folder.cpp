@@ -184,6 +184,15 @@ std::optional<TrainState> RunFolder::load(const char* checkpoint, Model& model,
   return load_checkpoint(path_ / checkpoint, identity_, model, optimizer, device);
 }
 
+void RunFolder::load_best(Model& model, torch::Device device, int64_t step) const {
+  const auto best = load(kBestCheckpoint, model, nullptr, device);
+  if (best && best->step == step) return;
+  const std::string what = best ? fmt::format("holds the {} of step {}, not of step {}, the best",
+                                              kBestCheckpoint, best->step, step)
+                                : fmt::format("has no {}", kBestCheckpoint);
+  throw Error(fmt::format("{} {}: put it back, or train anew with --overwrite", text(), what));
+}
+
 void RunFolder::write_result(Result result, const std::optional<Evaluation>& tested) const {
   if (result.dev && result.data.dev_majority && fs::exists(path_ / kMetricsFile)) {
     std::string reason;

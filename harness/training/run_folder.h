@@ -70,6 +70,8 @@ class RunFolder {
   /// Nothing where there is no such checkpoint yet.
   std::optional<TrainState> load(const char* checkpoint, Model& model,
                                  torch::optim::AdamW* optimizer, torch::Device device) const;
+  /// The best checkpoint, which is of step `step`; throws Error where there is no such.
+  void load_best(Model& model, torch::Device device, int64_t step) const;
 
   /// result.json, with what the log says of the majority, and the predictions where there are any.
   void write_result(Result result, const std::optional<Evaluation>& tested) const;

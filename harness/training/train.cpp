@@ -82,16 +82,6 @@ void note_best(TrainState& at, const Evaluation& dev, int64_t length) {
   at.best_dev = accuracy_of(dev, length);
 }
 
-void load_best(const RunFolder& folder, Model& model, torch::Device device, int64_t step) {
-  const auto best = folder.load(kBestCheckpoint, model, nullptr, device);
-  if (best && best->step == step) return;
-  const std::string what = best ? fmt::format("holds the {} of step {}, not of step {}, the best",
-                                              kBestCheckpoint, best->step, step)
-                                : fmt::format("has no {}", kBestCheckpoint);
-  throw Error(
-      fmt::format("{} {}: put it back, or train anew with --overwrite", folder.text(), what));
-}
-
 // The order of a run: steps, evaluations, the choice of the best, the test, and the status.
 class TrainingLoop {
  public:
@@ -265,7 +255,7 @@ class TrainingLoop {
   // The best checkpoint on the test split.
   Evaluation test() {
     Model& model = learner_->model();
-    on_rank_zero(all_, [&] { load_best(folder_, model, request_.device, at_.best_step); });
+    on_rank_zero(all_, [&] { folder_.load_best(model, request_.device, at_.best_step); });
     if (all_ != nullptr) broadcast_state(*all_, model);
     return evaluated("test", data_.split("test"));
   }

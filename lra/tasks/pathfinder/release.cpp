@@ -270,14 +270,13 @@ Release read_release(const PrepareOptions& options, int64_t resolution,
   release.folder = files.folder;
   release.notes = files.notes;
   const std::vector<Row> rows = read_rows(files, release.skipped);
-  const auto unlisted =
-      std::ranges::count_if(files.images, [](const auto& image) { return !image.second.listed; });
   // The order is drawn of all rows: one more or less changes every split.
-  if (unlisted > 0)
-    release.notes.push_back(fmt::format(
-        "WARNING: {} images are in none of the lists, which name {}: lists are missing or cut, and "
-        "the splits are others than those of the whole release",
-        unlisted, rows.size()));
+  const auto in_no_list = [](const auto& image) { return !image.second.listed; };
+  if (const auto unlisted = std::ranges::count_if(files.images, in_no_list); unlisted > 0)
+    release.notes.push_back(
+        fmt::format("WARNING: {} images are in none of the lists, which name {}: lists are missing "
+                    "or cut, and the splits are others than those of the whole release",
+                    unlisted, rows.size()));
 
   const auto total = static_cast<int64_t>(rows.size());
   const torch::Tensor order =
