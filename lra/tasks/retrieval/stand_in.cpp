@@ -70,9 +70,7 @@ Pairs make_stand_in(const PrepareOptions& options) {
   pairs["train"] = pairs_of(reviews.train, splits.train, "train", options, 2);
   pairs["dev"] = pairs_of(reviews.train, splits.dev, "dev", options, 3);
   pairs["test"] = pairs_of(reviews.test, splits.test, "test", options, 4);
-  stand_in.files.notes = {text::repeats(reviews, splits).text()};
-  if (const std::string note = reviews.missing_text(); !note.empty())
-    stand_in.files.notes.push_back(note);
+  stand_in.files.notes = text::notes_of(reviews, text::repeats(reviews, splits));
   return stand_in;
 }
 

@@ -146,15 +146,6 @@ Reviews read(const PrepareOptions& options) {
   return reviews;
 }
 
-std::string Reviews::missing_text() const {
-  constexpr int64_t kPublic = 50'000;
-  if (std::ssize(train) + std::ssize(test) + empty == kPublic) return "";
-  return fmt::format(
-      "WARNING: the source has {} reviews for train and dev and {} for test; the public data have "
-      "25000 and 25000",
-      train.size(), test.size());
-}
-
 Splits split(const Reviews& reviews, const PrepareOptions& options) {
   const auto train_half = static_cast<int64_t>(reviews.train.size()),
              test_half = static_cast<int64_t>(reviews.test.size());
@@ -200,6 +191,17 @@ std::string Repeats::text() const {
       "test reviews that stand word for word in train or dev: {}; repeats within train and dev: "
       "{}, within test: {}",
       test_in_train, within_train, within_test);
+}
+
+std::vector<std::string> notes_of(const Reviews& reviews, const Repeats& repeats) {
+  constexpr int64_t kPublic = 50'000;
+  std::vector<std::string> notes = {repeats.text()};
+  if (std::ssize(reviews.train) + std::ssize(reviews.test) + reviews.empty != kPublic)
+    notes.push_back(fmt::format(
+        "WARNING: the source has {} reviews for train and dev and {} for test; the public data "
+        "have 25000 and 25000",
+        reviews.train.size(), reviews.test.size()));
+  return notes;
 }
 
 }  // namespace lra::text

@@ -20,9 +20,6 @@ struct Review {
 struct Reviews {
   std::vector<Review> train, test;  // sorted by label, then id
   int64_t empty = 0;                // files without text, left out
-
-  /// "WARNING: ..." where these are not all of the public data's, "" where they are.
-  std::string missing_text() const;
 };
 
 /// Reads `options.source`, the folder aclImdb (or one that holds it) or its archive. Throws Error
@@ -53,5 +50,9 @@ struct Repeats {
   std::string text() const;
 };
 Repeats repeats(const Reviews& reviews, const Splits& splits);
+
+/// What the manifest says of the reviews: their repeats, and "WARNING: ..." where they are not all
+/// of the public data's.
+std::vector<std::string> notes_of(const Reviews& reviews, const Repeats& repeats);
 
 }  // namespace lra::text

@@ -44,9 +44,7 @@ void prepare_text(const PrepareOptions& options) {
   const Repeats copies = repeats(reviews, splits);
   manifest.options["test_reviews_in_train"] = copies.test_in_train;
   manifest.split = kSplit;
-  manifest.notes = {copies.text()};
-  if (const std::string note = reviews.missing_text(); !note.empty())
-    manifest.notes.push_back(note);
+  manifest.notes = notes_of(reviews, copies);
   write_prepared(options.out, manifest, writers);
 }
 
