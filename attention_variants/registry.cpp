@@ -126,6 +126,18 @@ std::string batch_coupling(const std::string& name, const json& options) {
   return "";
 }
 
+void check_options_read(const AttentionInfo& info, const json& given, const json& effective,
+                        const json& defaults) {
+  for (const auto& [option, other, value] : info.read_where) {
+    if (!given.contains(option) || effective.at(other) == value) continue;
+    // A run's record holds every option.
+    if (effective.at(option) == defaults.at(option)) continue;
+    throw UsageError(fmt::format(
+        "attention {}: {} has an effect only where {} is {}, not {}; leave it out, or set both",
+        info.name, option, other, text_from_value(value), text_from_value(effective.at(other))));
+  }
+}
+
 std::vector<const AttentionEntry*> released_forms() {
   std::vector<const AttentionEntry*> entries;
   for (const auto& [name, entry] : registry()) {

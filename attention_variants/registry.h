@@ -18,6 +18,14 @@ enum class Softmax {
   different,    // another function, by design
 };
 
+/// An option of a variant that is read only where another has a value: {"init", "pinv",
+/// "iterative"}.
+struct ReadWhere {
+  std::string option;
+  std::string other;
+  json value;  // of the other
+};
+
 /// What `lra list attentions` and the docs say of a variant.
 struct AttentionInfo {
   std::string name;
@@ -42,6 +50,8 @@ struct AttentionInfo {
   json approximation = json::object();
   // Options under which the samples of a batch depend on each other: {"init": "global"}.
   json couples_batch = json::object();
+  // Options that others switch off: giving one a value that nothing reads is an error.
+  std::vector<ReadWhere> read_where;
   // Whether the experiments on landmark matrices are on its own; at most one variant's are.
   bool landmark_study = false;
 };
@@ -98,16 +108,23 @@ bool runs_by_name(const std::string& name);
 std::shared_ptr<Attention> make_attention(const AttentionSpec& spec,
                                           const AttentionContext& context);
 
+/// Throws UsageError where a given option, of a value that is not its default, is not read by what
+/// is in effect (AttentionInfo::read_where).
+void check_options_read(const AttentionInfo& info, const json& given, const json& effective,
+                        const json& defaults);
+
 /// Builds the registry entry of a class with constructor (const AttentionContext&, const Options&).
 /// Where Options has a `void settle()`, it is called on what was read, to bring options that depend
 /// on each other to the values in effect.
 template <class Variant, HasFields Options>
 bool register_attention(const AttentionInfo& info) {
   const std::string where = "attention " + info.name;
-  const auto read = [where](const json& given) {
+  const auto read = [info, where](const json& given) {
     Options options;
     read_fields(given, options, where);
     if constexpr (requires { options.settle(); }) options.settle();
+    if (!info.read_where.empty())
+      check_options_read(info, given, write_fields(options), write_fields(Options{}));
     return options;
   };
   return register_attention(AttentionEntry{

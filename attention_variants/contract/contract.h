@@ -13,9 +13,11 @@
 
 namespace lra::contract {
 
-/// The most positions that clauses try, but for gradients of parameters. What reaches further, as a
-/// block of 64, is tried within it alone.
+/// The most positions that most clauses try.
 inline constexpr int64_t kMostPositions = 64;
+/// And those on padding, on other samples and on later positions: past the blocks, chunks and
+/// landmarks that variants have by default. What is more in one piece is tried within it alone.
+inline constexpr int64_t kFarPositions = 300;
 
 /// What is tried: makes an attention for a context, and names the options that it should report.
 struct ContractSubject {

@@ -3,55 +3,82 @@
 #include <fmt/format.h>
 
 namespace lra::contract {
+namespace {
 
-void batch_invariance(const ContractProbe& trial, ClauseReport& f) {
-  const auto attention = trial.make();
+// Each sample of a batch against itself alone.
+void apart(const ContractProbe& trial, ClauseReport& f, Attention& attention,
+           const torch::Tensor& mask) {
+  const int64_t batch = mask.size(0);
   for (const EntryPoint& form : trial.forms()) {
-    const Inputs in = trial.inputs(form, trial.samples({41, 30, 1, 7, 0, 41, 22}, 41));
-    const torch::Tensor together = trial.call(*attention, form, in);
-    for (int64_t b = 0; b < in.mask.size(0); ++b) {
+    const Inputs in = trial.inputs(form, mask);
+    const torch::Tensor together = trial.call(attention, form, in);
+    for (int64_t b = 0; b < batch; ++b) {
       const Inputs one{in.changed([b](const auto& t) { return t.narrow(0, b, 1); }),
                        in.mask.narrow(0, b, 1)};
-      f.at_most(
-          fmt::format("{}: change of sample {} alone against in a batch of 7", form.name(), b),
-          difference(trial.call(*attention, form, one), together.narrow(0, b, 1)), 1e-10);
+      f.at_most(fmt::format("{}, N = {}: change of sample {} alone against in a batch of {}",
+                            form.name(), mask.size(1), b, batch),
+                difference(trial.call(attention, form, one), together.narrow(0, b, 1)), 1e-10);
     }
   }
 }
 
-void causality(const ContractProbe& trial, ClauseReport& f) {
-  for (const auto& [type, limit] : {std::pair{torch::kDouble, 1e-12}, {torch::kFloat, 1e-5}}) {
-    const auto attention = trial.make(type);
-    for (const EntryPoint& form : trial.forms()) {
-      const torch::Tensor mask = trial.samples({61, 40, 61}, 61);
-      const Inputs in = trial.inputs(form, mask, type).needing_gradients();
-      const Inputs others = trial.inputs(form, mask, type, /*seed=*/99);
-      const int64_t along = form.attends ? 2 : 1;
-      const torch::Tensor output = trial.call(*attention, form, in);
-      for (const int64_t from : {1, 2, 17, 48, 60}) {
-        const auto first_ones = [&](const torch::Tensor& t) { return t.narrow(along, 0, from); };
-        Inputs later = in;
-        for (size_t i = 0; i < in.leaves.size(); ++i) {
-          later.leaves[i] =
-              torch::cat({first_ones(in.leaves[i]).detach(),
-                          others.leaves[i].narrow(along, from, mask.size(1) - from) * 10},
-                         along);
-        }
-        const std::string what =
-            fmt::format("{} in {}, positions from {} on: ", form.name(), type_name(type), from);
-        f.at_most(what + "change of those before",
-                  difference(first_ones(trial.call(*attention, form, later)), first_ones(output)),
+}  // namespace
+
+void batch_invariance(const ContractProbe& trial, ClauseReport& f) {
+  apart(trial, f, *trial.make(), trial.samples({41, 30, 1, 7, 0, 41, 22}, 41));
+  trial.far([&](Attention& attention) {
+    apart(trial, f, attention, first({kFarPositions, 170, 70}, kFarPositions));
+  });
+}
+
+namespace {
+
+// What stands from each of `begins` on against what stands before it.
+void later_positions(const ContractProbe& trial, ClauseReport& f, Attention& attention,
+                     const torch::Tensor& mask, const std::vector<int64_t>& begins,
+                     torch::ScalarType type) {
+  const double limit = type == torch::kDouble ? 1e-12 : 1e-5;
+  for (const EntryPoint& form : trial.forms()) {
+    const Inputs in = trial.inputs(form, mask, type).needing_gradients();
+    const Inputs others = trial.inputs(form, mask, type, /*seed=*/99);
+    const int64_t along = form.attends ? 2 : 1;
+    const torch::Tensor output = trial.call(attention, form, in);
+    for (const int64_t from : begins) {
+      const auto first_ones = [&](const torch::Tensor& t) { return t.narrow(along, 0, from); };
+      Inputs later = in;
+      for (size_t i = 0; i < in.leaves.size(); ++i) {
+        later.leaves[i] =
+            torch::cat({first_ones(in.leaves[i]).detach(),
+                        others.leaves[i].narrow(along, from, mask.size(1) - from) * 10},
+                       along);
+      }
+      const std::string what =
+          fmt::format("{} in {}, positions from {} on: ", form.name(), type_name(type), from);
+      f.at_most(what + "change of those before",
+                difference(first_ones(trial.call(attention, form, later)), first_ones(output)),
+                limit);
+      const torch::Tensor again = first_ones(trial.call(attention, form, in));
+      const Tensors found = gradients(weighted_sum(again), in.leaves);
+      for (size_t i = 0; i < found.size(); ++i) {
+        f.at_most(what + "gradient of " + form.leaves[i] + " by those before",
+                  found[i].narrow(along, from, mask.size(1) - from).abs().max().item<double>(),
                   limit);
-        const torch::Tensor again = first_ones(trial.call(*attention, form, in));
-        const Tensors found = gradients(weighted_sum(again), in.leaves);
-        for (size_t i = 0; i < found.size(); ++i) {
-          f.at_most(what + "gradient of " + form.leaves[i] + " by those before",
-                    found[i].narrow(along, from, mask.size(1) - from).abs().max().item<double>(),
-                    limit);
-        }
       }
     }
   }
+}
+
+}  // namespace
+
+void causality(const ContractProbe& trial, ClauseReport& f) {
+  for (const auto type : {torch::kDouble, torch::kFloat}) {
+    later_positions(trial, f, *trial.make(type), trial.samples({61, 40, 61}, 61),
+                    {1, 2, 17, 48, 60}, type);
+  }
+  trial.far([&](Attention& attention) {
+    later_positions(trial, f, attention, first({kFarPositions, 170}, kFarPositions), {65, 200},
+                    torch::kDouble);
+  });
 }
 
 void deterministic(const ContractProbe& trial, ClauseReport& f) {

@@ -85,32 +85,45 @@ void extreme_padding(const ContractProbe& trial, ClauseReport& f, const EntryPoi
   }
 }
 
+// Noise at padded positions against other noise, and the gradients there.
+void noisy_padding(const ContractProbe& trial, ClauseReport& f, Attention& attention,
+                   const EntryPoint& form, const Inputs& in, const std::string& what) {
+  const torch::Tensor padded = in.padded(), output = trial.call(attention, form, in);
+  const auto real = [&](const torch::Tensor& t) { return t.masked_fill(padded, 0); };
+  const Inputs noise = trial.inputs(form, in.mask, torch::kDouble, /*seed=*/99);
+  Inputs other = in;
+  for (size_t i = 0; i < in.leaves.size(); ++i)
+    other.leaves[i] = torch::where(padded, noise.leaves[i] * 10, in.leaves[i]).detach();
+  f.at_most(what + "change by noise",
+            difference(real(trial.call(attention, form, other)), real(output)), 1e-12);
+
+  const Tensors found = gradients(weighted_sum(real(output)), in.leaves);
+  for (size_t i = 0; i < found.size(); ++i) {
+    const torch::Tensor at_padding = found[i].masked_fill(padded.logical_not(), 0);
+    f.at_most(what + "gradient of padded " + form.leaves[i], at_padding.abs().max().item<double>(),
+              1e-12);
+  }
+}
+
 }  // namespace
 
 void padding_invariance(const ContractProbe& trial, ClauseReport& f) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(uint64_t{23});
   const torch::Tensor holes = torch::rand({4, 41}, generator, torch::kDouble).gt(0.4);
+  trial.far([&](Attention& attention) {
+    for (const EntryPoint& form : trial.forms()) {
+      const Inputs in = trial.inputs(form, first({kFarPositions, 170, 70}, kFarPositions));
+      noisy_padding(trial, f, attention, form, in.needing_gradients(),
+                    fmt::format("{}, N = {}: ", form.name(), kFarPositions));
+    }
+  });
   for (const EntryPoint& form : trial.forms()) {
     const auto attention = trial.make();
     for (const auto& [where, mask] :
          {std::pair{"at the end", trial.samples({41, 30, 1, 7, 0}, 41)}, {"anywhere", holes}}) {
       const Inputs in = trial.inputs(form, mask).needing_gradients();
-      const torch::Tensor padded = in.padded(), output = trial.call(*attention, form, in);
-      const auto real = [&](const torch::Tensor& t) { return t.masked_fill(padded, 0); };
       const std::string what = fmt::format("{}, padding {}: ", form.name(), where);
-      const Inputs noise = trial.inputs(form, mask, torch::kDouble, /*seed=*/99);
-      Inputs other = in;
-      for (size_t i = 0; i < in.leaves.size(); ++i)
-        other.leaves[i] = torch::where(padded, noise.leaves[i] * 10, in.leaves[i]).detach();
-      f.at_most(what + "change by noise",
-                difference(real(trial.call(*attention, form, other)), real(output)), 1e-12);
-
-      const Tensors found = gradients(weighted_sum(real(output)), in.leaves);
-      for (size_t i = 0; i < found.size(); ++i) {
-        const torch::Tensor at_padding = found[i].masked_fill(padded.logical_not(), 0);
-        f.at_most(what + "gradient of padded " + form.leaves[i],
-                  at_padding.abs().max().item<double>(), 1e-12);
-      }
+      noisy_padding(trial, f, *attention, form, in, what);
       f.grade(Grade::fragile);
       for (const auto type : {torch::kDouble, torch::kFloat})
         extreme_padding(trial, f, form, in, what, type);
@@ -119,6 +132,28 @@ void padding_invariance(const ContractProbe& trial, ClauseReport& f) {
   }
 }
 
+namespace {
+
+// The first `cut` positions of samples padded to the mask's length against those padded to `cut`.
+void less_padding(const ContractProbe& trial, ClauseReport& f, Attention& attention,
+                  const torch::Tensor& mask, int64_t cut, torch::ScalarType type) {
+  for (const EntryPoint& form : trial.forms()) {
+    const Inputs in = trial.inputs(form, mask, type);
+    const auto shorter = [cut](const torch::Tensor& t) {
+      return t.narrow(t.dim() == 4 ? 2 : 1, 0, cut);
+    };
+    const Inputs less{in.changed(shorter), shorter(in.mask)};
+    const auto real = [&](const torch::Tensor& t) { return t.masked_fill(less.padded(), 0); };
+    f.at_most(fmt::format("{} in {}: change by padding {} positions to {}", form.name(),
+                          c10::toString(type), cut, mask.size(1)),
+              difference(real(trial.call(attention, form, less)),
+                         real(shorter(trial.call(attention, form, in)))),
+              type == torch::kDouble ? 1e-12 : 1e-5);
+  }
+}
+
+}  // namespace
+
 void length_invariance(const ContractProbe& trial, ClauseReport& f) {
   f.that(true, "");
   if (!trial.make()->length_invariant()) return;  // it promises nothing
@@ -126,26 +161,17 @@ void length_invariance(const ContractProbe& trial, ClauseReport& f) {
   const torch::Tensor holes = torch::rand({4, 61}, generator, torch::kDouble)
                                   .gt(0.4)
                                   .logical_and(first({41, 33, 5, 40}, 61));
-  for (const auto& [type, limit] : {std::pair{torch::kDouble, 1e-12}, {torch::kFloat, 1e-5}}) {
+  for (const auto type : {torch::kDouble, torch::kFloat}) {
     const auto attention = trial.make(type);
-    for (const EntryPoint& form : trial.forms()) {
-      for (const auto& [mask, cut] : {std::pair{trial.samples({30, 1, 7, 0, 22}, 64), int64_t{30}},
-                                      {first({3, 2}, 48), 3},
-                                      {holes, 41}}) {
-        const Inputs in = trial.inputs(form, mask, type);
-        const auto shorter = [cut = cut](const torch::Tensor& t) {
-          return t.narrow(t.dim() == 4 ? 2 : 1, 0, cut);
-        };
-        const Inputs less{in.changed(shorter), shorter(in.mask)};
-        const auto real = [&](const torch::Tensor& t) { return t.masked_fill(less.padded(), 0); };
-        f.at_most(fmt::format("{} in {}: change by padding {} positions to {}", form.name(),
-                              c10::toString(type), cut, mask.size(1)),
-                  difference(real(trial.call(*attention, form, less)),
-                             real(shorter(trial.call(*attention, form, in)))),
-                  limit);
-      }
-    }
+    for (const auto& [mask, cut] : {std::pair{trial.samples({30, 1, 7, 0, 22}, 64), int64_t{30}},
+                                    {first({3, 2}, 48), 3},
+                                    {holes, 41}})
+      less_padding(trial, f, *attention, mask, cut, type);
   }
+  trial.far([&](Attention& attention) {
+    const torch::Tensor mask = first({170, 70, 128}, kFarPositions);
+    less_padding(trial, f, attention, mask, 170, torch::kDouble);
+  });
 }
 
 }  // namespace lra::contract

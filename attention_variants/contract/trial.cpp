@@ -156,6 +156,16 @@ std::shared_ptr<Attention> ContractProbe::make(torch::ScalarType type,
   return attention;
 }
 
+void ContractProbe::far(const std::function<void(Attention&)>& tries) const {
+  AttentionContext context = subject_.context;
+  context.max_length = std::max(context.max_length, kFarPositions);
+  try {
+    tries(*make(torch::kDouble, context, context.seed));
+  } catch (const Unsupported&) {
+    // A model for so many positions would end in that one clear error.
+  }
+}
+
 Inputs ContractProbe::inputs(const EntryPoint& form, const torch::Tensor& mask,
                              torch::ScalarType type, uint64_t seed) const {
   const AttentionContext& c = subject_.context;

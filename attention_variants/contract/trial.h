@@ -79,6 +79,9 @@ class ContractProbe {
   /// `initial_seed`: of torch's global generator, from which parameters are initialised.
   std::shared_ptr<Attention> make(torch::ScalarType type, const AttentionContext& context,
                                   uint64_t initial_seed) const;
+  /// Calls `tries` with one made for kFarPositions, unless it says (by Unsupported) that it takes
+  /// no so many.
+  void far(const std::function<void(Attention&)>& tries) const;
 
   /// Gaussian leaves for a mask [B,N].
   Inputs inputs(const EntryPoint& form, const torch::Tensor& mask,

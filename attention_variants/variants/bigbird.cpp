@@ -52,6 +52,10 @@ struct BigbirdOptions {
   }
 
   void settle() const {
+    if (random_blocks == 0 && (seed != -1 || random_range != 0))
+      throw UsageError(
+          "attention bigbird: seed and random_range have an effect only where random_blocks is at "
+          "least 1; leave them out, or set it");
     if (random_range > 0 && random_range < 3 * block)
       throw UsageError(fmt::format(
           "attention bigbird: random_range should be 0 or at least three blocks ({}), as the first "

@@ -96,6 +96,7 @@ class LinearAttention : public ProjectedAttention {
     .can_be_causal = true,
     .can_rotate = true,
     .peer = "the formula, in float64",
+    .read_where = {{"epsilon", "normalise", true}},
 });
 
 }  // namespace

@@ -166,6 +166,7 @@ class NystromAttention : public ProjectedAttention {
         .peer = "transformers, nystrom-attention",
         .approximation = {{"conv_kernel_size", 0}},
         .couples_batch = {{"init", "global"}},
+        .read_where = {{"pinv_iterations", "pinv", "iterative"}, {"init", "pinv", "iterative"}},
         .landmark_study = true,
     });
 

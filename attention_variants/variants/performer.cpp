@@ -185,6 +185,10 @@ class PerformerAttention : public ProjectedAttention {
         .can_rotate = true,
         .peer = "performer-pytorch",
         .couples_batch = {{"key_max", "batch"}},
+        .read_where = {{"redraw_interval", "redraw", "interval"},
+                       {"epsilon", "kernel", "softmax"},
+                       {"key_max", "kernel", "softmax"},
+                       {"max_gradient", "kernel", "softmax"}},
     });
 
 }  // namespace

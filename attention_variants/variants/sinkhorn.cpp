@@ -4,8 +4,9 @@
 //   P = softmax of L over its columns, or its Sinkhorn normalisation;
 //   K'_i = Σ_j P[j,i] K_j, V' likewise: blocks are mixed place by place;
 //   out = softmax(Q Kᵀ/√d) V + softmax(Q K'ᵀ/√d) V', each within the block.
-// A place of a sorted block is seen where its mask, mixed by P as well, is above ½; a query that
-// sees no place of the sorted block has from it zero.
+// A place of a sorted block is seen where its mask, mixed by P as well, is above ½ Σ_j P[j,i]:
+// where more than half of what stands in for it are tokens. A query that sees no place of the
+// sorted block has from it zero.
 //
 // Tay et al., "Sparse Sinkhorn Attention", ICML 2020. Cost: O(N b d + N² d / b) time, the second
 // term for mixing n blocks into n; memory O(N d + (N/b)²): no attention weights are stored, and the
@@ -109,7 +110,7 @@ class SinkhornAttention : public ProjectedAttention {
       const torch::Tensor seen =
           torch::matmul(p.detach().unflatten(0, {batch, heads}), real.to(p.scalar_type()))
               .flatten(0, 1)
-              .gt(0.5);  // [B*H,n,b]
+              .gt(0.5 * p.detach().sum(-1, /*keepdim=*/true));  // [B*H,n,b]
       const torch::Tensor weights = p.to(q.scalar_type());
       const auto mixed = [&](const torch::Tensor& x) {
         return torch::matmul(weights, x.flatten(2)).view(x.sizes());
@@ -195,6 +196,7 @@ class SinkhornAttention : public ProjectedAttention {
         .length_bound = true,
         .why_unrotated = "it adds up keys of many positions to sort and to mix blocks",
         .peer = "the formula, in float64",
+        .read_where = {{"iterations", "sort", "sinkhorn"}, {"temperature", "sort", "sinkhorn"}},
     });
 
 }  // namespace

@@ -183,6 +183,7 @@ class SynthesizerAttention : public ProjectedAttention {
         .length_bound = true,
         .why_unrotated = "its scores are no products of queries and keys",
         .peer = "the formula, in float64",
+        .read_where = {{"rank", "kind", "factorized"}},
     });
 
 }  // namespace

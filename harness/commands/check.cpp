@@ -77,8 +77,9 @@ void run_check(const CheckOptions& options) {
   if (options.as_json) {
     print_json(findings.record());
   } else {
-    fmt::print("{}: {} of {} clauses hold on up to {} positions", printable(name), findings.held,
-               findings.clauses, contract::kMostPositions);
+    fmt::print("{}: {} of {} clauses hold on up to {} positions (padding, other samples: {})",
+               printable(name), findings.held, findings.clauses, contract::kMostPositions,
+               contract::kFarPositions);
     for (const Grade grade : all_values<Grade>()) {
       if (!findings.names(grade).empty()) fmt::print("; {}: {}", grade, findings.names(grade));
     }

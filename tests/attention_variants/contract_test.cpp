@@ -189,6 +189,8 @@ enum class Fault {
   float32_under_autocast,
   hides_an_option,
   takes_any_shape,
+  wrong_past_one_block,
+  refuses_past_one_block,
 };
 
 // Softmax attention, with a fault.
@@ -210,6 +212,8 @@ class Faulty : public ProjectedAttention {
     const double infinity = std::numeric_limits<double>::infinity();
     const torch::Tensor real = mask.to(torch::kBool);
     const torch::Tensor padded = real.logical_not().unsqueeze(1).unsqueeze(-1);  // [B,1,N,1]
+    const bool past = n > kMostPositions;
+    if (fault_ == Fault::refuses_past_one_block && past) throw Unsupported("takes one block alone");
     if (fault_ == Fault::even_lengths_alone && n % 2 == 1)
       throw Unsupported("takes even lengths alone");
     if (fault_ == Fault::rounds_inside && type == torch::kFloat)
@@ -243,6 +247,8 @@ class Faulty : public ProjectedAttention {
     torch::Tensor weights = torch::softmax(scores, -1);  // [B,H,N,N]
     if (fault_ == Fault::overflows) weights = scores.exp() / scores.exp().sum(-1, true);
     torch::Tensor out = torch::matmul(weights, v);
+    if (fault_ == Fault::wrong_past_one_block && past)
+      out = out + 1e-6 * v_given.mean(std::vector<int64_t>{0, 2}, /*keepdim=*/true);
     if (fault_ == Fault::depends_on_length) out = out + 1e-6 / static_cast<double>(n);
     if (fault_ == Fault::leaks_across_batch) out = out + 1e-6 * v_given.mean(0, /*keepdim=*/true);
     if (fault_ == Fault::draws_noise) out = out + 1e-9 * torch::randn_like(out);
@@ -350,6 +356,34 @@ TEST(ContractClauses, CatchNothingElse) {
   EXPECT_EQ(failing(faulty(Fault::unregistered_table)), Names{"state round-trip"});
   EXPECT_EQ(failing(faulty(Fault::float32_under_autocast)), Names{"autocast"});
   EXPECT_EQ(failing(faulty(Fault::hides_an_option)), Names{"options in effect"});
+}
+
+TEST(ContractClauses, ReachPastTheBlocksOfDefaults) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(failing(faulty(Fault::wrong_past_one_block)),
+            (Names{"padding invariance", "length invariance", "batch invariance"}));
+  EXPECT_EQ(failing(faulty(Fault::refuses_past_one_block)), Names{});
+  EXPECT_EQ(failing(contract_subject(parse_attention("nystrom[init=global]"))),
+            Names{"batch invariance"});
+  // Sees later positions there: the first 64 of a sum over all.
+  ContractSubject causal = contract_subject(parse_attention("linear"));
+  causal.make = [](const AttentionContext& context) -> std::shared_ptr<Attention> {
+    struct Later : ProjectedAttention {
+      using ProjectedAttention::ProjectedAttention;
+      torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                           const torch::Tensor& mask) override {
+        check_attend_inputs(q, k, v, mask);
+        const torch::Tensor real = v.masked_fill(mask.logical_not().unsqueeze(1).unsqueeze(-1), 0);
+        torch::Tensor out = real.cumsum(2);
+        if (v.size(2) > kMostPositions) out = out + 1e-6 * real.sum(2, /*keepdim=*/true);
+        return out;
+      }
+      json options() const override { return json::object(); }
+    };
+    return std::make_shared<Later>(context);
+  };
+  causal.context.causal = true;
+  EXPECT_FALSE(check_clause("causality", causal).holds);
 }
 
 TEST(ContractClauses, AreNamedOnce) {

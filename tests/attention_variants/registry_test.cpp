@@ -95,6 +95,31 @@ TEST(Registry, BadValuesSayWhatIsExpected) {
             "attention standard: dropout should be from 0 to 0.999, not 1");
 }
 
+TEST(Registry, AnOptionThatAnotherSwitchesOffIsRefused) {
+  EXPECT_EQ(make_message("nystrom[pinv=exact,init=global]"),
+            "attention nystrom: init has an effect only where pinv is iterative, not exact; leave "
+            "it out, or set both");
+  EXPECT_EQ(make_message("linear[normalise=false,epsilon=0.1]"),
+            "attention linear: epsilon has an effect only where normalise is true, not false; "
+            "leave it out, or set both");
+  for (const char* spec :
+       {"nystrom[pinv=exact,pinv_iterations=3]", "sinkhorn[iterations=9]",
+        "sinkhorn[sort=softmax,temperature=0.5]", "synthesizer[kind=dense,rank=16]",
+        "performer[redraw=forward,redraw_interval=3]", "performer[kernel=relu,epsilon=0.1]",
+        "performer[kernel=relu,key_max=batch]", "performer[kernel=relu,max_gradient=detached]",
+        "bigbird[random_blocks=0,seed=3]", "bigbird[random_blocks=0,random_range=512]"})
+    EXPECT_NE(make_message(spec).find(" an effect only where "), std::string::npos) << spec;
+  // A record of a run holds every option with the value in effect.
+  for (const char* spec :
+       {"nystrom[pinv=exact]", "sinkhorn", "synthesizer[kind=random]", "performer[kernel=relu]",
+        "bigbird[random_blocks=0]", "linear[normalise=false]"}) {
+    const AttentionSpec given = parse_attention(spec);
+    const AttentionEntry& entry = attention_entry(given.name);
+    const json effective = entry.effective_options(given.options);
+    EXPECT_EQ(entry.effective_options(effective), effective) << spec;
+  }
+}
+
 TEST(Registry, EntriesAreSortedAndComplete) {
   std::vector<std::string> names;
   for (const AttentionEntry* entry : attention_entries()) {

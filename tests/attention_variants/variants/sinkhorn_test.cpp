@@ -52,7 +52,7 @@ torch::Tensor formula(torch::Tensor q, torch::Tensor k, torch::Tensor v, torch::
       sorted_real = sorted_real + p[j][i] * real[j];
     }
     out.push_back(softmax_over(q[i], k[i], v[i], real[i]) +
-                  softmax_over(q[i], sorted_k, sorted_v, sorted_real > 0.5));
+                  softmax_over(q[i], sorted_k, sorted_v, sorted_real > 0.5 * p.select(1, i).sum()));
   }
   return torch::cat(out).narrow(0, 0, length);
 }
@@ -60,9 +60,9 @@ torch::Tensor formula(torch::Tensor q, torch::Tensor k, torch::Tensor v, torch::
 TEST(Sinkhorn, EqualsTheFormulaWithItsGradients) {
   for (const std::string sort : {"softmax", "sinkhorn"}) {
     for (const auto& [n, block] : {std::pair{24, 4}, {23, 4}, {30, 7}, {5, 8}, {1, 1}, {11, 1}}) {
-      const auto attention =
-          make("sinkhorn[iterations=3,temperature=0.5,max_blocks=12,sort=" + sort +
-               ",block=" + std::to_string(block) + "]");
+      const auto attention = make("sinkhorn[max_blocks=12,sort=" + sort +
+                                  (sort == "sinkhorn" ? ",iterations=3,temperature=0.5" : "") +
+                                  ",block=" + std::to_string(block) + "]");
       Inputs in = make_inputs({n, n / 2, 1, 0}, n);
       in.mask[0][n / 3] = n < 3;  // padding within the sequence
       const torch::Tensor weight = attention->named_parameters()["sort.weight"],
@@ -102,6 +102,15 @@ TEST(Sinkhorn, NormalisedColumnsAreMeans) {
   const torch::Tensor two = 2 * in.v;
   EXPECT_LT(difference(attend(*make("sinkhorn[block=4,sort=sinkhorn]"), in), two), 1e-12);
   EXPECT_GT(difference(attend(*make("sinkhorn[block=4,sort=softmax]"), in), two), 1e-3);
+}
+
+// However little of the sorting's weight a place gets, what it gets is of tokens.
+TEST(Sinkhorn, WithoutPaddingEveryBlockSeesItsSortedOne) {
+  Inputs in = make_inputs({64}, 64);
+  in.v = torch::ones_like(in.v);  // 1 of the own block, and Σ_j P[j,i] of the sorted one
+  const torch::Tensor out = attend(*make("sinkhorn[block=4]"), in);
+  EXPECT_GT(out.min().item<double>(), 1);
+  EXPECT_LT(difference(out.mean(), torch::full({}, 2, torch::kDouble)), 1e-12);
 }
 
 // A sorting that is a permutation puts whole blocks in the place of others.

@@ -44,7 +44,8 @@ TEST(CheckTest, SaysOfEveryClauseThatItHolds) {
   EXPECT_TRUE(clause_line(result, "options in effect").ends_with("holds (1 check)"))
       << "nothing is 1 checks";
   EXPECT_EQ(lines.back(), "nystrom[num_landmarks=5]: " + count + " of " + count +
-                              " clauses hold on up to 64 positions");
+                              " clauses hold on up to 64 positions (padding, other "
+                              "samples: 300)");
 }
 
 TEST(CheckTest, ADeclaredExceptionFailsWithItsNumber) {
