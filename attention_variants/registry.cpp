@@ -88,6 +88,15 @@ void check_can_be_causal(const AttentionInfo& info) {
       info.name, names_of(&AttentionInfo::can_be_causal)));
 }
 
+// The first of these values that is among the options, as "key=value"; "" where there is none.
+std::string first_in_effect(const json& values, const json& options) {
+  for (const auto& [option, value] : values.items()) {
+    if (options.contains(option) && options.at(option) == value)
+      return option + "=" + text_from_value(value);
+  }
+  return "";
+}
+
 void check_can_rotate(const AttentionInfo& info, int64_t head_dim) {
   if (!info.can_rotate) {
     throw UsageError(fmt::format(
@@ -119,11 +128,11 @@ std::vector<const AttentionEntry*> attention_entries() {
 }
 
 std::string batch_coupling(const std::string& name, const json& options) {
-  for (const auto& [option, value] : attention_entry(name).info.couples_batch.items()) {
-    if (options.contains(option) && options.at(option) == value)
-      return option + "=" + text_from_value(value);
-  }
-  return "";
+  return first_in_effect(attention_entry(name).info.couples_batch, options);
+}
+
+std::string drawing_in_passes(const std::string& name, const json& options) {
+  return first_in_effect(attention_entry(name).info.draws_in_passes, options);
 }
 
 void check_options_read(const AttentionInfo& info, const json& given, const json& effective,

@@ -50,6 +50,8 @@ struct AttentionInfo {
   json approximation = json::object();
   // Options under which the samples of a batch depend on each other: {"init": "global"}.
   json couples_batch = json::object();
+  // Options under which it draws anew in every pass, evaluation too: {"redraw", "forward"}.
+  json draws_in_passes = json::object();
   // Options that others switch off: giving one a value that nothing reads is an error.
   std::vector<ReadWhere> read_where;
   // Whether the experiments on landmark matrices are on its own; at most one variant's are.
@@ -88,6 +90,9 @@ bool register_attention(AttentionEntry entry);
 /// The option among these effective ones of a variant by which the samples of a batch depend on
 /// each other, as "init=global"; "" where there is none.
 std::string batch_coupling(const std::string& name, const json& options);
+
+/// The same of that by which it draws anew in every pass, as "redraw=forward".
+std::string drawing_in_passes(const std::string& name, const json& options);
 
 /// The variants that run by their name alone, sorted by it; those made from a file are not here,
 /// nor released forms.

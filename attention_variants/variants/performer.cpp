@@ -185,6 +185,7 @@ class PerformerAttention : public ProjectedAttention {
         .can_rotate = true,
         .peer = "performer-pytorch",
         .couples_batch = {{"key_max", "batch"}},
+        .draws_in_passes = {{"redraw", "forward"}},
         .read_where = {{"redraw_interval", "redraw", "interval"},
                        {"epsilon", "kernel", "softmax"},
                        {"key_max", "kernel", "softmax"},

@@ -193,6 +193,7 @@ class ReformerAttention : public ProjectedAttention {
         "each pass draws them",
     .can_rotate = true,
     .peer = "transformers, reformer-pytorch",
+    .draws_in_passes = {{"redraw", "forward"}},
 });
 
 }  // namespace

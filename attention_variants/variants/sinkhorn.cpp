@@ -107,10 +107,9 @@ class SinkhornAttention : public ProjectedAttention {
       out = 2 * own;  // P = 1: the sorted block is the block itself
     } else {
       const torch::Tensor p = mixing(k);  // [B*H,n,n], at least float32
+      const torch::Tensor shares = real.to(p.scalar_type()) - 0.5;
       const torch::Tensor seen =
-          torch::matmul(p.detach().unflatten(0, {batch, heads}), real.to(p.scalar_type()))
-              .flatten(0, 1)
-              .gt(0.5 * p.detach().sum(-1, /*keepdim=*/true));  // [B*H,n,b]
+          torch::matmul(p.detach().unflatten(0, {batch, heads}), shares).flatten(0, 1).gt(0);
       const torch::Tensor weights = p.to(q.scalar_type());
       const auto mixed = [&](const torch::Tensor& x) {
         return torch::matmul(weights, x.flatten(2)).view(x.sizes());

@@ -221,6 +221,7 @@ class SkyformerAttention : public ProjectedAttention {
         .can_rotate = true,
         .peer = "the formula, in float64",
         .couples_batch = {{"init", "global"}},
+        .draws_in_passes = {{"redraw", "forward"}},
     });
 
 }  // namespace

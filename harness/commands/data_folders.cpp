@@ -159,11 +159,15 @@ void draw_samples(const fs::path& path, const std::string& split_name, int64_t c
 }
 
 void export_folders(const fs::path& path, const fs::path& out) {
-  for (const auto& [directory, name] : prepared_folders(path)) {
-    const PreparedData data(directory, name, /*check_hashes=*/true);
+  const auto folders = prepared_folders(path);
+  for (const auto& [directory, name] : folders) {
     if (!task(name).export_data) {
-      throw Error("task '" + name + "' has no public file format to export to");
+      const std::string why = "task '" + name + "' has no public file format to export to";
+      if (folders.size() == 1) throw Error(why);
+      fmt::print("{}, not written\n", why);
+      continue;
     }
+    const PreparedData data(directory, name, /*check_hashes=*/true);
     task(name).export_data(data, out / name);
     fmt::print("{}\n", printable((out / name).string()));
   }

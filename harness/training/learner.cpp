@@ -34,9 +34,9 @@ void check_shared(const Config& config, const Processes* processes) {
     refuse("attention " + config.attention.name + " with " + coupling +
            " computes with the whole batch");
   // Each process counts its own passes, of which evaluations have different numbers.
-  const json& options = config.attention_options;
-  if (options.contains("redraw") && options["redraw"] == "forward")
-    refuse("attention " + config.attention.name + " with redraw=forward draws anew in every pass");
+  const std::string drawing = drawing_in_passes(config.attention.name, config.attention_options);
+  if (!drawing.empty())
+    refuse("attention " + config.attention.name + " with " + drawing + " draws anew in every pass");
   if (predicts_tokens(config.settings.training.objective))
     refuse("the labels of training.objective " + to_string(config.settings.training.objective) +
            " stand at positions");

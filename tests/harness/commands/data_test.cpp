@@ -47,6 +47,16 @@ TEST_F(DataCommand, PrepareVerifyShowExportImport) {
   expect_text(lra_data({"show", dir_, "--split", "test", "--count", "2"}), 0, "#1 label ");
   const std::string tsv = (scratch_.path() / "tsv").string();
   expect_text(lra_data({"export", dir_, "--out", tsv}), 0, tsv + "/listops\n");
+  // Beside a task that no public format is of, and of that task alone.
+  ASSERT_EQ(lra_data({"prepare", "mqar", "--out", dir_, "--set", "length=32", "--set", "pairs=2",
+                      "--train", "4", "--dev", "2", "--test", "2"})
+                .status,
+            0);
+  const ProgramResult both = lra_data({"export", dir_, "--out", tsv});
+  expect_text(both, 0, tsv + "/listops\n");
+  expect_text(both, 0, "task 'mqar' has no public file format to export to, not written\n");
+  expect_text(lra_data({"export", dir_ + "/mqar", "--out", tsv}), 1,
+              "task 'mqar' has no public file format to export to");
   expect_text(
       lra_data({"prepare", "listops", "--out", tsv + "/back", "--source", tsv + "/listops"}), 0,
       fingerprint);
