@@ -1,6 +1,6 @@
 # LibTorch, for CUDA or without: the targets torch_cpu_library and c10, with CUDA also torch_cuda and torch_cuda_library, and
 # TORCH_INSTALL_PREFIX, TORCH_INCLUDE_DIRS and LRA_CUDA_VERSION ("off" without CUDA).
-set(LRA_CUDA AUTO CACHE STRING "Build for CUDA: ON, OFF, or AUTO, as LibTorch was built")
+set(LRA_CUDA AUTO CACHE STRING "Build for CUDA: ON, OFF, or AUTO, as LibTorch was built and nvcc allows")
 if(NOT LRA_CUDA MATCHES "^(ON|OFF|AUTO)$")
   message(FATAL_ERROR "LRA_CUDA is '${LRA_CUDA}', expected ON, OFF or AUTO")
 endif()
@@ -10,9 +10,14 @@ if(LRA_PYTHON_ONLY)
   find_package(Python3 REQUIRED COMPONENTS Interpreter Development.Module)
   include(cmake/python_torch.cmake)
 endif()
-if(LRA_CUDA STREQUAL "OFF")
-  find_path(Torch_DIR TorchConfig.cmake PATH_SUFFIXES Torch share/cmake/Torch)
-  get_filename_component(TORCH_INSTALL_PREFIX "${Torch_DIR}/../../.." ABSOLUTE)
+find_path(Torch_DIR TorchConfig.cmake PATH_SUFFIXES Torch share/cmake/Torch)
+get_filename_component(TORCH_INSTALL_PREFIX "${Torch_DIR}/../../.." ABSOLUTE)
+if(LRA_CUDA STREQUAL "AUTO" AND EXISTS ${TORCH_INSTALL_PREFIX}/lib/libtorch_cuda.so AND NOT CMAKE_CUDA_COMPILER)
+  find_program(LRA_NVCC nvcc PATHS /usr/local/cuda/bin ${CUDAToolkit_ROOT}/bin)
+  if(NOT LRA_NVCC)  # torch of PyPI has its CUDA part everywhere
+    message(STATUS "LibTorch has a CUDA part, and there is no nvcc: without CUDA")
+    set(LRA_CUDA OFF)
+  endif()
 endif()
 if(LRA_CUDA STREQUAL "OFF" AND EXISTS ${TORCH_INSTALL_PREFIX}/lib/libtorch_cuda.so)
   # find_package() of a LibTorch built with CUDA wants a CUDA toolkit, and libraries that only CUDA needs.

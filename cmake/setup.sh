@@ -19,13 +19,13 @@ did() {
   printf '%s  %s; undo with: %s\n' "$(date '+%F %T')" "$1" "$2" >>"$cache/setup.log"
 }
 
-# one_at_a_time FILE: holds the lock until the program starts; a second call waits.
+# one_at_a_time FILE DESCRIPTOR: holds the lock until the descriptor is closed; a second call waits.
 one_at_a_time() {
   mkdir -p "$(dirname "$1")"
-  exec 9>"$1"
-  if ! command -v flock >/dev/null || flock -n 9; then return; fi
+  eval "exec $2>\"\$1\""
+  if ! command -v flock >/dev/null || flock -n "$2"; then return; fi
   say "waiting for another ./run to finish its set-up"
-  flock 9
+  flock "$2"
 }
 
 # ---- Packages ---------------------------------------------------------------------------------------------------------
@@ -89,14 +89,20 @@ install_packages() {
   local apt=("${quietly[@]}" apt-get -o DPkg::Lock::Timeout=600 -qy)
   # First what an interrupted installation left half configured.
   steps=("${quietly[*]} dpkg --configure -a" "${apt[*]} update" "${apt[*]} install --no-install-recommends ${all[*]}")
-  # For these alone nobody waits for servers that cannot be reached.
-  if ((${#missing[@]} == 0)); then steps=("${apt[*]} -o Acquire::Retries=0 -o Acquire::http::Timeout=10 ${steps[2]#"${apt[*]} "}"); fi
+  # For these alone nobody waits for servers that cannot be reached, nor for lists where there are some.
+  if ((${#missing[@]} == 0)); then
+    local hasty="${apt[*]} -o Acquire::Retries=0 -o Acquire::http::Timeout=10"
+    steps=("$hasty ${steps[2]#"${apt[*]} "}")
+    if ! compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null; then steps=("$hasty update" "${steps[@]}"); fi
+  fi
   say "installing packages, by"
   for step in "${steps[@]}"; do say "  $step"; done
   log=$(mktemp)
   for step in "${steps[@]}"; do
     # shellcheck disable=SC2086  # No word of a step has a space.
     if $step >>"$log" 2>&1 </dev/null; then continue; fi
+    # One of the machine's sources that cannot be reached is no reason: the installation says what it lacks.
+    if [[ $step == *' update' ]]; then continue; fi
     if ((${#missing[@]} == 0)); then
       say "that failed ($log): ${without%,}; try by hand: ${as_root[*]}${as_root:+ }$by_hand"
       return 0
@@ -231,7 +237,7 @@ print("\n".join(line for line in asked if not re.match("nvidia|cuda|triton", lin
 # complete_torch VENV TORCH: Python can import the torch of a set-up without CUDA, whose CUDA part names libraries that are not there.
 complete_torch() {
   local needs
-  one_at_a_time "$cache/lock"
+  one_at_a_time "$cache/lock" 9
   if [[ ! -f $1/.whole ]]; then  # Another call may have done it meanwhile.
     need_space 1
     say "LibTorch: Python imports torch with what it asks for; installing that (about 120 MB) into $1, with stand-ins for CUDA's libraries"
@@ -327,7 +333,9 @@ log=$build/build.log
 failed() {
   # sed reads to the end: grep would die of a closed pipe, and this with it.
   { grep -E -A 12 '(error|Error|FAILED):? ' "$log" || tail -n 30 "$log"; } 2>/dev/null | sed -n '1,60p' >&2 || true
-  die "$1; the whole log: $log"
+  local hint=
+  if grep -q 'Killed signal' "$log" 2>/dev/null; then hint=' (killed for its memory: fewer jobs by LRA_BUILD_JOBS)'; fi
+  die "$1$hint; the whole log: $log"
 }
 
 # configure: again whenever what it was configured from has changed; a folder that belongs to another checkout or LibTorch, or
@@ -335,7 +343,7 @@ failed() {
 configure() {
   local made_from fresh=no
   made_from=$(printf '%s\n' "$torch" "$cuda" "$extra_variants" "$(c++ --version | head -n 1)" "$(mpi_compiler)")
-  if [[ -f $build/build.ninja && $(cat "$build/.torch" 2>/dev/null) == "$made_from" ]] &&
+  if [[ -f $build/build.ninja && $(cat "$build/.torch" 2>/dev/null) == "$made_from" ]] && warns_as_asked &&
     grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt"; then
     return
   fi
@@ -356,20 +364,23 @@ configure() {
 }
 
 run_cmake() {
+  local werror=OFF
+  if grep -q '^LRA_WERROR:[A-Z]*=ON$' "$build/CMakeCache.txt" 2>/dev/null; then werror=ON; fi
   local settings=(-U 'MPI_*' "-DCMAKE_PREFIX_PATH=$torch/share/cmake" "-DLRA_EXTRA_VARIANTS=$extra_variants" -DLRA_BUILD_TESTS=ON)
   settings+=("-DLRA_CUDA=$([[ $with_cuda == on ]] && echo ON || echo OFF)")
   # Another compiler's new warnings are no reason for a user to have no program.
-  settings+=("-DLRA_WERROR=$([[ -n ${CI:-} ]] && echo ON || echo OFF)")
+  if [[ -n ${CI:-} ]]; then settings+=(-DLRA_WERROR=ON); else settings+=("-DLRA_WERROR=$werror"); fi
   if [[ -n $cuda ]]; then
     settings+=("-DCUDAToolkit_ROOT=$cuda" "-DCUDA_TOOLKIT_ROOT_DIR=$cuda" "-DCMAKE_CUDA_COMPILER=$cuda/bin/nvcc")
   fi
-  rm -f "$build/.torch"
+  # With the rest it is written once this is done; what was asked for stays remembered.
+  printf '%s\n' "$torch" "$cuda" >"$build/.torch"
   (cd "$root" && cmake --preset release "${settings[@]}") >>"$log" 2>&1
 }
 
 # Everything but the lock that this call holds, and what was asked for.
 empty_build() {
-  find "$build" -mindepth 1 -maxdepth 1 ! -name .lock ! -name .cuda -exec rm -rf {} +
+  find "$build" -mindepth 1 -maxdepth 1 ! -name .lock ! -name .cuda ! -name .torch -exec rm -rf {} +
 }
 
 # A compiler of LibTorch's headers and six files takes 1.6 GB.
@@ -379,7 +390,29 @@ job_count() {
     echo "$LRA_BUILD_JOBS"
     return
   fi
-  awk -v cores="$(nproc)" '/^MemAvailable/ { n = int($2 / 2097152) } END { print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo
+  awk -v cores="$(nproc)" -v free="$(group_memory)" '
+    /^MemAvailable/ { kib = $2; if (free != "" && free < kib) kib = free; n = int(kib / 2097152) }
+    END { print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo
+}
+
+# The KiB that the nearest limits of this process's control groups leave; nothing where there is none. A container sees its
+# group as the root, and the memory of the whole machine.
+group_memory() {
+  local group folder limit used left least=
+  for group in $(sed -n 's/^0::\(.*\)/\1/p; s/^[0-9]*:memory:\(.*\)/\/memory\1/p' /proc/self/cgroup 2>/dev/null); do
+    folder=/sys/fs/cgroup$group
+    while [[ $folder == /sys/fs/cgroup* ]]; do
+      limit=$(cat "$folder/memory.max" "$folder/memory.limit_in_bytes" 2>/dev/null | head -n 1)
+      used=$(cat "$folder/memory.current" "$folder/memory.usage_in_bytes" 2>/dev/null | head -n 1)
+      # The limit that is none is a number of 19 digits in version 1.
+      if [[ $limit =~ ^[0-9]{1,18}$ && $used =~ ^[0-9]+$ ]]; then
+        left=$(((limit - used) / 1024))
+        if [[ -z $least ]] || ((left < least)); then least=$left; fi
+      fi
+      folder=${folder%/*}
+    done
+  done
+  echo "$least"
 }
 
 # Ninja's lines into the log; for the user a line that is written over on a terminal, else one a minute.
@@ -420,12 +453,15 @@ compile() {
 
 # set_up GOAL (program, tests): all steps, then the mark that up_to_date() looks for.
 set_up() {
-  one_at_a_time "$cache/lock"
+  # What the folder remembers is read and changed by one call at a time.
+  one_at_a_time "$build/.lock" 8
+  ask_cuda
+  one_at_a_time "$cache/lock" 9
   install_packages
   choose_with_cuda
   choose_torch
   choose_cuda
-  one_at_a_time "$build/.lock"
+  exec 9>&-
   echo "$asked_cuda" >"$build/.cuda"
   if ! up_to_date "$1"; then  # Another call may have built it meanwhile.
     local started ready=(program)
@@ -448,5 +484,5 @@ set_up() {
       mv "$build/.ready-new" "$build/.ready-$goal"
     done
   fi
-  exec 9>&-
+  exec 8>&-
 }

@@ -29,13 +29,13 @@ end=$((SECONDS + minutes * 60))
 # ---- What the machine brings ------------------------------------------------------------------------------------------
 need() { sed -n "s/^$1=//p" "$here/NEEDS"; }
 command -v "$python" >/dev/null || die "there is no $python; set PYTHON to a Python with torch $(need torch)"
-# Not imported, which takes seconds: where it lies, and its version.
-read -r torch version < <("$python" -c '
+# Not imported, which takes seconds: its version, and where it lies.
+read -r version torch < <("$python" -c '
 import importlib.util, os, re
 found = importlib.util.find_spec("torch")
 if found:
     folder = os.path.dirname(found.origin)
-    print(folder, re.search(r"__version__ *= *.([^\x27\"]*)", open(os.path.join(folder, "version.py")).read()).group(1))
+    print(re.search(r"__version__ *= *.([^\x27\"]*)", open(os.path.join(folder, "version.py")).read()).group(1), folder)
 ') || die "$python has no torch; PYTHON should be one with torch $(need torch)"
 [[ ${version%+*} == "$(need torch | sed 's/+.*//')" ]] ||
   die "$python has torch $version, and this program was built with $(need torch): its libraries would not fit"
