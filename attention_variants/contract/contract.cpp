@@ -10,6 +10,7 @@
 #include "attention_variants/contract/padding.h"
 #include "attention_variants/contract/trial.h"
 #include "attention_variants/contract/types.h"
+#include "attention_variants/ops/autocast.h"
 #include "embedded_variants.h"
 
 namespace lra::contract {
@@ -201,6 +202,7 @@ std::vector<ContractClause> contract_clauses(bool causal) {
 Verdict check_clause(const std::string& name, const ContractSubject& subject) {
   const Clause& clause = find_clause(name);
   ClauseReport findings(clause.grade);
+  const ops::NoAutocastScope plain(subject.device);
   try {
     const ContractProbe trial(subject);
     clause.run(trial, findings);

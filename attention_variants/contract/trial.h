@@ -24,6 +24,8 @@ class ClauseReport {
   void at_most(const std::string& what, double value, double limit);
   /// `holds` should be true; `otherwise` says what it is when not.
   void that(bool holds, const std::string& otherwise);
+  /// What is measured, where nothing can be.
+  void note(const std::string& text) { nearest_text_ = text; }
   /// No NaN and no infinity.
   void finite(const std::string& what, const torch::Tensor& t);
 

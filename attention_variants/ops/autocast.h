@@ -7,6 +7,7 @@
 namespace lra::ops {
 
 /// Autocast to bfloat16 on `device` for a scope, where `dtype` is bfloat16; nothing for others.
+/// What stood around it comes back.
 class AutocastScope {
  public:
   AutocastScope(torch::Device device, Dtype dtype);
@@ -17,6 +18,21 @@ class AutocastScope {
  private:
   torch::Device device_;
   bool active_;
+  bool was_enabled_ = false;
+  torch::ScalarType was_type_ = torch::kBFloat16;
+};
+
+/// No autocast on `device` for a scope, whatever stands around it.
+class NoAutocastScope {
+ public:
+  explicit NoAutocastScope(torch::Device device);
+  ~NoAutocastScope();
+  NoAutocastScope(const NoAutocastScope&) = delete;
+  NoAutocastScope& operator=(const NoAutocastScope&) = delete;
+
+ private:
+  torch::Device device_;
+  bool was_enabled_;
 };
 
 }  // namespace lra::ops

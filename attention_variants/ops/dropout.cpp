@@ -79,6 +79,7 @@ void SeedTape::draw() {
 SeedTape::Recording::Recording(SeedTape& tape) {
   TORCH_CHECK(t_tape == nullptr, "a recording of seeds should be the only one of its thread");
   tape.count_ = 0;
+  tape.kept_.clear();
   t_tape = &tape;
 }
 

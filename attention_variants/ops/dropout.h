@@ -7,6 +7,8 @@
 
 #include <cmath>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "attention_variants/ops/types.h"
 #include "attention_variants/torch.h"
@@ -70,7 +72,7 @@ class BatchSlice {
 
 /// The seeds of dropouts that are recorded once and run many times, as in a CUDA graph. A dropout
 /// that is recorded draws no number: it is given a place on the device, and reads there, each time
-/// that it runs, what draw() has put there.
+/// that it runs, what draw() has put there. It outlives the recording's last run.
 class SeedTape {
  public:
   explicit SeedTape(torch::Device device);
@@ -86,6 +88,8 @@ class SeedTape {
   /// order, as the dropouts would themselves; the device is not waited for.
   void draw();
   int64_t count() const { return count_; }
+  /// Keeps a tensor that the recording reads, as long as this.
+  void keep(torch::Tensor read) { kept_.push_back(std::move(read)); }
 
   /// A recording, for a scope.
   class Recording {
@@ -98,6 +102,7 @@ class SeedTape {
 
  private:
   torch::Tensor seeds_;  // [4096] int64, on the device
+  std::vector<torch::Tensor> kept_;
   int64_t count_ = 0;
 };
 

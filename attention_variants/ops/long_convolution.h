@@ -14,6 +14,10 @@ struct LongConvolutionShape {
   bool float_taps = true;
 };
 
+/// Up to so many taps that reach a position are summed by own kernels, whatever the length; of
+/// more, transforms are faster (docs/operators.md).
+inline constexpr int64_t kMostSummedTaps = 64;
+
 /// Taps [D,K] whose lags are below a length, [first, first + count): others reach nothing.
 struct UsedTaps {
   int64_t first, count, ahead;

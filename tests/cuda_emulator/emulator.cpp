@@ -295,6 +295,7 @@ void Block::order_warp(const Site& site) {
 
 thread_local Block t_block;
 thread_local Schedule t_schedule;
+thread_local size_t t_shared_bytes = 163 * 1024;
 std::atomic<int64_t> g_launches = 0;
 
 void check_launch(const Index& grid, const Index& block, size_t shared_bytes) {
@@ -306,8 +307,9 @@ void check_launch(const Index& grid, const Index& block, size_t shared_bytes) {
     refuse("a block of " + std::to_string(threads) + " threads");
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) refuse("an empty grid");
   if (grid.x > 0x7FFFFFFF || grid.y > 65535 || grid.z > 65535) refuse("too large a grid");
-  if (shared_bytes > 163 * 1024)
-    refuse(std::to_string(shared_bytes) + " bytes of shared memory; sm_80 has 163 KiB a block");
+  if (shared_bytes > t_shared_bytes)
+    refuse(std::to_string(shared_bytes) + " bytes of shared memory; there are " +
+           std::to_string(t_shared_bytes) + " a block");
 }
 
 }  // namespace
@@ -316,6 +318,9 @@ WithSchedule::WithSchedule(const Schedule& schedule) : before_(t_schedule) {
   t_schedule = schedule;
 }
 WithSchedule::~WithSchedule() { t_schedule = before_; }
+
+WithSharedBytes::WithSharedBytes(size_t most) : before_(t_shared_bytes) { t_shared_bytes = most; }
+WithSharedBytes::~WithSharedBytes() { t_shared_bytes = before_; }
 
 int64_t launches() { return g_launches; }
 

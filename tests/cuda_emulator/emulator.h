@@ -45,12 +45,24 @@ class WithSchedule {
   Schedule before_;
 };
 
+/// While it lives, a block of this thread's launches has no more shared memory than that.
+class WithSharedBytes {
+ public:
+  explicit WithSharedBytes(size_t most);
+  ~WithSharedBytes();
+  WithSharedBytes(const WithSharedBytes&) = delete;
+  WithSharedBytes& operator=(const WithSharedBytes&) = delete;
+
+ private:
+  size_t before_;
+};
+
 /// Kernels launched so far.
 int64_t launches();
 
 /// Runs body(argument) as every thread of every block. Throws Fault, and std::invalid_argument
 /// where a GPU would refuse the launch: a block not of whole warps or of more than 1024 threads,
-/// an empty grid, more than 163 KiB of shared memory (sm_80).
+/// an empty grid, more than 163 KiB of shared memory (sm_80; or WithSharedBytes).
 void run(const Index& grid, const Index& block, size_t shared_bytes, void (*body)(const void*),
          const void* argument);
 

@@ -10,9 +10,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Above it transforms are faster (docs/operators.md).
-constexpr int64_t kMostSummedTaps = 64;
-
 ConstMatrix sample_of(const torch::Tensor& x, int64_t b) {
   return {x.const_data_ptr<float>() + b * x.size(1) * x.size(2), x.size(2)};
 }

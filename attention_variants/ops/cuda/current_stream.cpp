@@ -9,16 +9,24 @@ extern "C" void* lra_cuda_current_stream(int device) {
   return c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device)).stream();
 }
 
-/// The least compute capability of the devices of this process, 80 for 8.0; 0 where there are none.
-extern "C" int lra_cuda_oldest_capability() {
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) return 0;
-  int oldest = 1000;
+namespace {
+
+// The least value of an attribute of the devices of this process; 0 where there are none.
+int least(cudaDeviceAttr attribute) {
+  int devices = 0, found = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess) return 0;
   for (int device = 0; device < devices; ++device) {
-    int major = 0, minor = 0;
-    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
-    oldest = std::min(oldest, 10 * major + minor);
+    int value = 0;
+    if (cudaDeviceGetAttribute(&value, attribute, device) != cudaSuccess) return 0;
+    found = device == 0 ? value : std::min(found, value);
   }
-  return oldest;
+  return found;
 }
+
+}  // namespace
+
+/// The least major compute capability of the devices of this process; 0 where there are none.
+extern "C" int lra_cuda_oldest_capability() { return least(cudaDevAttrComputeCapabilityMajor); }
+
+/// The bytes of shared memory that a block may have on each of them.
+extern "C" int lra_cuda_shared_bytes() { return least(cudaDevAttrMaxSharedMemoryPerBlockOptin); }

@@ -15,6 +15,7 @@ struct Module {
   const KernelTable* (*kernels)() = nullptr;
   Stream (*stream)(int device) = nullptr;
   int (*oldest_capability)() = nullptr;
+  int (*shared_bytes)() = nullptr;
 };
 
 Module& loaded() {
@@ -22,17 +23,19 @@ Module& loaded() {
   return module;
 }
 
-constexpr int kOldestCapability = 80;
+constexpr int kOldestCapability = 8;  // major
 
 const KernelTable* cuda_table() {
   if (loaded().kernels == nullptr) return nullptr;
-  static const bool usable = loaded().oldest_capability() >= kOldestCapability;
+  static const bool usable = loaded().oldest_capability() >= kOldestCapability &&
+                             loaded().shared_bytes() >= kLeastSharedBytes;
   return usable ? loaded().kernels() : nullptr;
 }
 
 // The engine runs backward passes of devices other than the CPU on threads of their own.
 std::atomic<const KernelTable*> g_host_table = nullptr;
 std::atomic<torch::DeviceType> g_host_device = torch::kCPU;
+std::atomic<int> g_host_shared = kMostSharedBytes;
 
 }  // namespace
 
@@ -49,6 +52,7 @@ void load_kernels(const char* library) {
   find(module.kernels, "lra_cuda_kernels");
   find(module.stream, "lra_cuda_current_stream");
   find(module.oldest_capability, "lra_cuda_oldest_capability");
+  find(module.shared_bytes, "lra_cuda_shared_bytes");
   loaded() = module;
 }
 
@@ -58,12 +62,20 @@ const KernelTable* device_table(torch::DeviceType device) {
 }
 
 bool has_kernels(const Place& place) {
-  return (place.type == torch::kFloat || place.type == torch::kBFloat16) &&
+  return (place.type == torch::kFloat || place.type == torch::kBFloat16) && place.autocast_ok &&
          device_table(place.device) != nullptr;
 }
 
-WithHostTable::WithHostTable(const KernelTable* table, torch::DeviceType device) {
+bool has_room(const Place& place, int64_t bytes) {
+  if (bytes <= kLeastSharedBytes) return true;
+  if (place.device != torch::kCUDA) return bytes <= g_host_shared;
+  static const int there = loaded().shared_bytes == nullptr ? 0 : loaded().shared_bytes();
+  return bytes <= there;
+}
+
+WithHostTable::WithHostTable(const KernelTable* table, torch::DeviceType device, int shared_bytes) {
   g_host_device = device;
+  g_host_shared = shared_bytes;
   g_host_table = table;
 }
 WithHostTable::~WithHostTable() { g_host_table = nullptr; }

@@ -9,21 +9,26 @@
 namespace lra::ops::cuda {
 
 /// Loads the kernels for tensors on CUDA devices: lra_cuda.so, which must find LibTorch's CUDA part
-/// loaded. They are used where all devices of this process have compute capability 8.0 or more.
-/// Throws Error.
+/// loaded. They are used where all devices of this process have compute capability 8.0 or more;
+/// those that want more shared memory than these have (has_room) are not. Throws Error.
 void load_kernels(const char* library);
 
 /// The kernels for tensors on a device; null where there are none.
 const KernelTable* device_table(torch::DeviceType device);
 
-/// Whether there are kernels, and for numbers of this type: float32, bfloat16.
+/// Whether there are kernels, and for numbers of this type, under autocast too: float32, bfloat16.
 bool has_kernels(const Place& place);
+
+/// Whether a block may have so many bytes of shared memory there. GPUs of capability 8.6, 8.9 and
+/// 12.x have kLeastSharedBytes.
+bool has_room(const Place& place, int64_t bytes);
 
 /// While it lives, emulated kernels compute on tensors of this device, whose memory is the host's:
 /// for tests. At most one does.
 class WithHostTable {
  public:
-  explicit WithHostTable(const KernelTable* table, torch::DeviceType device = torch::kCPU);
+  explicit WithHostTable(const KernelTable* table, torch::DeviceType device = torch::kCPU,
+                         int shared_bytes = kMostSharedBytes);
   ~WithHostTable();
   WithHostTable(const WithHostTable&) = delete;
   WithHostTable& operator=(const WithHostTable&) = delete;

@@ -91,7 +91,8 @@ class Embedding : public torch::autograd::Function<Embedding> {
 }  // namespace
 
 bool takes(const Place& place, const EmbeddingShape& shape) {
-  return has_kernels(place) && shape.dropout < 1 && shape.vocabulary <= kMostEmbeddedTokens;
+  return has_kernels(place) && shape.dropout < 1 && shape.vocabulary <= kMostEmbeddedTokens &&
+         has_room(place, embedding_shared_bytes(shape.vocabulary));
 }
 
 torch::Tensor run(const EmbeddingCall& call) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "attention_variants/ops/cuda/kernels/rows/head_rows.h"
+#include "attention_variants/ops/dispatch.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops::cuda {
@@ -16,8 +17,9 @@ torch::Tensor with_readable_rows(const torch::Tensor& x);
 Heads heads_of(const torch::Tensor& x);
 MutableHeads mutable_heads_of(const torch::Tensor& x);
 
-/// Whether grids have room for so many heads of all samples, and kernels of tiles for their width.
-bool tiles_take(int64_t batch, int64_t heads, int64_t length, int64_t head_dim);
+/// Whether there are kernels of tiles for that place and width, and grids have room for so many
+/// heads of all samples.
+bool tiles_take(const Place& place, int64_t batch, int64_t heads, int64_t length, int64_t head_dim);
 
 /// Not filled, float32 on the device of x.
 torch::Tensor empty_floats(const torch::Tensor& x, at::IntArrayRef sizes);

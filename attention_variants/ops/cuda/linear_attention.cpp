@@ -122,7 +122,7 @@ class LinearAttentionFunction : public torch::autograd::Function<LinearAttention
 }  // namespace
 
 bool takes(const Place& place, const LinearAttentionShape& shape) {
-  return has_kernels(place) && tiles_take(shape.batch, shape.heads, shape.length, shape.head_dim) &&
+  return tiles_take(place, shape.batch, shape.heads, shape.length, shape.head_dim) &&
          shape.width >= 1 && shape.width <= INT32_MAX / (shape.head_dim + 1);
 }
 

@@ -108,7 +108,7 @@ class LshFunction : public torch::autograd::Function<LshFunction> {
 bool takes(const Place& place, const LshShape& shape) {
   const LshOptions& options = shape.options;
   const auto pairs = [&] { return options.chunk * (options.before + 1 + options.after); };
-  return has_kernels(place) && tiles_take(shape.batch, shape.heads, shape.length, shape.head_dim) &&
+  return tiles_take(place, shape.batch, shape.heads, shape.length, shape.head_dim) &&
          std::ssize(options.bucket_factors) <= kMostBucketFactors &&
          bucket_count(options) <= kMostBuckets && pairs() <= INT32_MAX &&
          options.rounds * (shape.length + options.chunk) <= INT32_MAX;

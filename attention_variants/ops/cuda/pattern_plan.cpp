@@ -1,5 +1,7 @@
 #include "attention_variants/ops/cuda/pattern_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <deque>
 #include <limits>
@@ -7,10 +9,13 @@
 #include <mutex>
 #include <utility>
 
+#include "attention_variants/base/error.h"
+#include "attention_variants/ops/dropout.h"
+
 namespace lra::ops::cuda {
 namespace {
 
-constexpr int64_t kRows = 64, kColumns = 32;  // kTileRows and kTileColumns of the kernels
+constexpr int64_t kRows = kTileRows, kColumns = kTileColumns;
 
 // The lists of one head.
 class HeadLists {
@@ -58,6 +63,11 @@ class HeadLists {
             lists_.keys.push_back(static_cast<int32_t>(j));
           if (!bounded) unbounded = lists_.keys.size() - first;
         }
+        if (lists_.keys.size() > INT32_MAX)
+          throw Error(
+              fmt::format("a pattern of {} positions has too many keys for a GPU's kernels; "
+                          "--set kernels=reference does without them",
+                          length_));
         lists_.query_tiles.push_back(
             {static_cast<int32_t>(queries.begin), static_cast<int32_t>(queries.end),
              static_cast<int32_t>(first), static_cast<int32_t>(lists_.keys.size() - first),
@@ -198,17 +208,26 @@ DevicePlan device_plan(const Patterns& patterns, int64_t length, torch::Device d
     torch::Device device;
     DevicePlan plan;
   };
-  constexpr size_t kMost = 16;
+  constexpr size_t kMostBytes = size_t{256} << 20;
   static std::mutex mutex;
-  static std::deque<Kept> kept;
+  static std::deque<Kept> kept;  // the last used last
   std::vector<int64_t> asked = contents(patterns);
   const std::scoped_lock lock(mutex);
-  for (const Kept& one : kept) {
-    if (one.length == length && one.device == device && one.contents == asked) return one.plan;
+  const auto found = std::ranges::find_if(kept, [&](const Kept& one) {
+    return one.length == length && one.device == device && one.contents == asked;
+  });
+  if (found != kept.end()) {
+    std::rotate(found, found + 1, kept.end());
+  } else {
+    kept.push_back(
+        {std::move(asked), length, device, upload(pattern_lists(patterns, length), device)});
+    size_t bytes = 0;
+    for (const Kept& one : kept) bytes += one.plan.lists.nbytes();
+    for (; bytes > kMostBytes && kept.size() > 1; kept.pop_front())
+      bytes -= kept.front().plan.lists.nbytes();
   }
-  if (kept.size() == kMost) kept.pop_front();
-  kept.push_back(
-      {std::move(asked), length, device, upload(pattern_lists(patterns, length), device)});
+  // A recorded step reads it each time that it runs.
+  if (SeedTape* tape = SeedTape::current()) tape->keep(kept.back().plan.lists);
   return kept.back().plan;
 }
 

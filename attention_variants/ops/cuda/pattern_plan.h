@@ -28,8 +28,9 @@ struct DevicePlan {
   PatternPlan plan;
 };
 
-/// Those of the last few patterns are kept: a model asks for the same ones again and again. Thread
-/// safe.
+/// Those used last are kept, up to 256 MiB: a model asks for the same ones again and again, layer
+/// by layer and length by length. A recording (SeedTape) keeps its own. Thread safe. Throws Error
+/// where a pattern has more than 2^31 keys of queries, 64 at a time.
 DevicePlan device_plan(const Patterns& patterns, int64_t length, torch::Device device);
 
 }  // namespace lra::ops::cuda

@@ -24,7 +24,7 @@ DropoutRowsParams params_of(const RowsStep& step, const torch::Tensor& x, const 
 // Of parts that may be undefined; allocates their sum.
 PartSums part_sums(const torch::Tensor& parts, torch::Tensor& sum) {
   if (!parts.defined()) return {};
-  const int64_t count = parts.size(0), columns = parts.numel() / std::max<int64_t>(count, 1);
+  const int64_t count = parts.size(0), columns = parts.stride(0);
   sum = torch::empty({columns}, parts.options());
   return {.parts = data_of<float>(parts),
           .count = count,
@@ -155,21 +155,22 @@ NormedRowsGrads norm_rows_backward(const torch::Tensor& x, const torch::Tensor& 
   torch::Tensor grad_x = torch::empty_like(x);
   const torch::Tensor parts =
       torch::empty({norm_parts(rows), 2, width}, x.options().dtype(torch::kFloat));
-  start(&KernelTable::norm_rows_backward, x,
-        NormRowsBackwardParams{.rows = rows,
-                               .width = static_cast<int>(width),
-                               .x = data_of(x),
-                               .mask = mask_of(mask),
-                               .weight = data_of<float>(weight),
-                               .moments = data_of<float>(moments),
-                               .grad_normed = data_of(grad_normed),
-                               .sharing = factors.defined() ? rows / factors.size(0) : 1,
-                               .factors = data_of<float>(factors),
-                               .grad_past = data_of(grad_past),
-                               .grad_x = data_of(grad_x),
-                               .parts = data_of<float>(parts),
-                               .input = storage_of(x),
-                               .result = storage_of(grad_normed)});
+  start(
+      &KernelTable::norm_rows_backward, x,
+      NormRowsBackwardParams{.rows = rows,
+                             .width = static_cast<int>(width),
+                             .x = data_of(x),
+                             .mask = mask_of(mask),
+                             .weight = data_of<float>(weight),
+                             .moments = data_of<float>(moments),
+                             .grad_normed = data_of(grad_normed),
+                             .sharing = factors.defined() && rows > 0 ? rows / factors.size(0) : 1,
+                             .factors = data_of<float>(factors),
+                             .grad_past = data_of(grad_past),
+                             .grad_x = data_of(grad_x),
+                             .parts = data_of<float>(parts),
+                             .input = storage_of(x),
+                             .result = storage_of(grad_normed)});
   torch::Tensor sums, others;
   start(&KernelTable::sum_parts, x,
         SumPartsParams{.first = part_sums(parts, sums), .second = part_sums(other_parts, others)});

@@ -54,13 +54,15 @@ std::optional<torch::Tensor> optional(const torch::Tensor& x) {
 bool takes(const Place& place, const SoftmaxAttentionShape& shape) {
   const bool few = shape.keys <= kFewKeys || shape.queries <= kFewQueries,
              drops = shape.options.training && shape.options.dropout > 0;
-  return has_kernels(place) && few && !drops && shape.reach == 0 && shape.depth == shape.values &&
-         tiles_take(shape.rows, 1, std::max(shape.queries, shape.keys), shape.depth) &&
+  return few && !drops && shape.reach == 0 && shape.depth == shape.values &&
+         tiles_take(place, shape.rows, 1, std::max(shape.queries, shape.keys), shape.depth) &&
          std::min(shape.queries, shape.keys) >= 1;
 }
 
 torch::Tensor run(const SoftmaxAttentionCall& call) {
-  return SoftmaxFunction::apply(call.q, call.k, call.v, optional(call.queries),
+  // Autocast may have made one of them narrower.
+  const torch::ScalarType type = call.q.scalar_type();
+  return SoftmaxFunction::apply(call.q, call.k.to(type), call.v.to(type), optional(call.queries),
                                 optional(call.keys));
 }
 

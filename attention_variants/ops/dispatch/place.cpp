@@ -8,7 +8,7 @@ Place Place::of(const torch::Tensor& x) {
   const torch::DeviceType device = x.device().type();
   return {.device = device,
           .type = x.scalar_type(),
-          .autocast_ok = device != torch::kCPU || !at::autocast::is_autocast_enabled(device) ||
+          .autocast_ok = !at::autocast::is_autocast_enabled(device) ||
                          at::autocast::get_autocast_dtype(device) == torch::kBFloat16};
 }
 

@@ -60,8 +60,10 @@ Work work_of(const ProjectLengthCall& call) {
 
 Work work_of(const LongConvolutionCall& call) {
   const LongConvolutionShape s = call.shape();
-  // Own kernels do what is less on the whole (docs/operators.md).
-  return {.flops = std::min(2 * s.batch * s.length * s.width * s.taps, long_convolution_flops(s)),
+  // As own kernels do it (docs/operators.md).
+  const int64_t taps = UsedTaps(s.taps, call.ahead, s.length).count;
+  return {.flops = taps <= kMostSummedTaps ? 2 * s.batch * s.length * s.width * taps
+                                           : long_convolution_flops(s),
           .bytes = bytes_together({call.x, call.taps, call.x})};
 }
 

@@ -20,12 +20,15 @@ torch::Tensor split_blocks(const torch::Tensor& x, const torch::Tensor& mask, in
 
 torch::Tensor split_mask(const torch::Tensor& mask, int64_t block) {
   const int64_t count = block_count(mask.size(1), block);
-  return at::constant_pad_nd(mask, {0, count * block - mask.size(1)}).reshape({-1, block});
+  return at::constant_pad_nd(mask, {0, count * block - mask.size(1)})
+      .reshape({mask.size(0) * count, block});
 }
 
 torch::Tensor join_blocks(const torch::Tensor& blocks, int64_t batch, int64_t length) {
+  const int64_t block = blocks.size(2),
+                count = batch > 0 ? blocks.size(0) / batch : block_count(length, block);
   return blocks.transpose(1, 2)
-      .reshape({batch, -1, blocks.size(1), blocks.size(3)})
+      .reshape({batch, count * block, blocks.size(1), blocks.size(3)})
       .narrow(1, 0, length)
       .transpose(1, 2);
 }

@@ -14,13 +14,13 @@ torch::Tensor run(const ProjectLengthCall& call) {
                                       .clone(at::MemoryFormat::Contiguous)
                                       .masked_fill_(padded.unsqueeze(1), 0)  // [N,H,B,d]
                                       .flatten(1);
-    return torch::mm(used, columns).view({-1, heads, batch, d}).permute({2, 1, 0, 3});
+    return torch::mm(used, columns).view({used.size(0), heads, batch, d}).permute({2, 1, 0, 3});
   }
   const torch::Tensor columns = x.permute({1, 2, 0, 3})
                                     .clone(at::MemoryFormat::Contiguous)
                                     .masked_fill_(padded, 0)  // [H,N,B,d]
                                     .flatten(2);
-  return torch::bmm(used, columns).view({heads, -1, batch, d}).permute({2, 0, 1, 3});
+  return torch::bmm(used, columns).view({heads, used.size(1), batch, d}).permute({2, 0, 1, 3});
 }
 
 int64_t bytes(const ProjectLengthShape& shape) {

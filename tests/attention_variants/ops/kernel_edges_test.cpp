@@ -36,11 +36,14 @@ class KernelEdges : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(KernelEdges, EmptyBatches) {
-  const auto leaves = leaves_of(*attention_, 0, 1);
-  const torch::Tensor out = attend_leaves(*attention_, leaves);
-  EXPECT_EQ(out.sizes(), leaves.back().sizes());
-  const auto gradients = torch::autograd::grad({out}, leaves, {torch::ones_like(out)});
-  for (size_t i = 0; i < leaves.size(); ++i) EXPECT_EQ(gradients[i].sizes(), leaves[i].sizes());
+  for (const auto type : {torch::kFloat, torch::kDouble}) {  // own kernels, LibTorch's operators
+    auto leaves = leaves_of(*attention_, 0, 1);
+    for (torch::Tensor& leaf : leaves) leaf = leaf.detach().to(type).requires_grad_();
+    const torch::Tensor out = attend_leaves(*make(GetParam(), type, kContext), leaves);
+    EXPECT_EQ(out.sizes(), leaves.back().sizes());
+    const auto gradients = torch::autograd::grad({out}, leaves, {torch::ones_like(out)});
+    for (size_t i = 0; i < leaves.size(); ++i) EXPECT_EQ(gradients[i].sizes(), leaves[i].sizes());
+  }
 }
 
 TEST_P(KernelEdges, SecondDerivativesAreRefused) {

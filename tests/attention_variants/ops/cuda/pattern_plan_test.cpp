@@ -8,6 +8,8 @@
 
 #include "attention_variants/ops/cuda/pattern_plan.h"
 
+#include "attention_variants/ops/dropout.h"
+
 namespace lra::ops::cuda {
 namespace {
 
@@ -97,6 +99,22 @@ TEST(PatternPlan, IsKeptForTheNextCall) {
   Patterns other = patterns;
   other[0].after = 5;
   EXPECT_FALSE(device_plan(other, 200, torch::kCPU).lists.is_same(first.lists));
+}
+
+// A recorded step reads it by its address, long after others have taken its place among those kept.
+TEST(PatternPlan, ARecordingKeepsWhatItReads) {
+  const Patterns patterns = {mixed_pattern()};
+  const DevicePlan plan = device_plan(patterns, 200, torch::kCPU);
+  const auto owners = plan.lists.use_count();
+  {
+    SeedTape tape(torch::kCPU);
+    {
+      const SeedTape::Recording recording(tape);
+      device_plan(patterns, 200, torch::kCPU);
+    }
+    EXPECT_EQ(plan.lists.use_count(), owners + 1);
+  }
+  EXPECT_EQ(plan.lists.use_count(), owners);
 }
 
 }  // namespace

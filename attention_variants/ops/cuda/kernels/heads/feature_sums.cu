@@ -93,7 +93,7 @@ __device__ __forceinline__ void sum_features(const FeatureSumsParams& p, const F
       shift_keys(tiles, first, e, sums);
     else
       for_each_column(e, [&](int n, int i, int, int j) {
-        e[n][i] = map == FeatureMap::relu ? fmaxf(e[n][i], 0.0F) : expf(e[n][i] - tiles.shift[j]);
+        e[n][i] = map == FeatureMap::relu ? rectified(e[n][i]) : expf(e[n][i] - tiles.shift[j]);
       });
   }
   for_each_column(e, [&](int n, int i, int r, int j) {

@@ -42,11 +42,14 @@ __device__ __forceinline__ HeadRows<float> matrix_rows(const float* data, int st
   return rows;
 }
 
+/// The larger of x and 0, and NaN of NaN, which fmaxf() and fminf() would hide.
+__device__ __forceinline__ float rectified(float x) { return x < 0.0F ? 0.0F : x; }
+
 /// e of the maps without W; x is one element of the position's row.
 __device__ __forceinline__ float plain_feature(FeatureMap map, float x, float phase) {
-  if (map == FeatureMap::cosine) return fmaxf(x, 0.0F) * phase;
+  if (map == FeatureMap::cosine) return rectified(x) * phase;
   // elu(x) + 1 without its loss of digits below 0.
-  return expf(fminf(x, 0.0F)) + fmaxf(x, 0.0F);
+  return expf(x > 0.0F ? 0.0F : x) + rectified(x);
 }
 
 /// The largest number of a row and where it stands; the first of equal ones.

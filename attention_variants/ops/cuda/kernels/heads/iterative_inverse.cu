@@ -13,8 +13,6 @@
 namespace lra::ops::cuda {
 namespace {
 
-constexpr float kLeastNorm = 0.5F;  // below it A is zero: a sample with no landmark at all
-
 // Matrices that a block works in, the first two in shared memory; up to m = 64 all of them, and
 // copies of A and Z.
 constexpr int kForwardSlots = 2, kBackwardSlots = 6;

@@ -10,9 +10,15 @@
 namespace lra::ops::cuda {
 
 inline constexpr int kMostSquare = 128;
+/// Up to it matrices fit into the shared memory of all GPUs.
+inline constexpr int kSmallSquare = 32;
+/// Below it ‖A‖₁ is zero: that of a sample with no landmark at all.
+inline constexpr float kLeastNorm = 0.5F;
 
 /// Rows and columns that an m x m matrix takes here, m <= kMostSquare; zero beyond m.
-constexpr int square_size(int m) { return m <= 32 ? 32 : m <= 64 ? 64 : kMostSquare; }
+constexpr int square_size(int m) {
+  return m <= kSmallSquare ? kSmallSquare : m <= 64 ? 64 : kMostSquare;
+}
 
 /// n matrices of m x m, s = square_size(m).
 struct InverseParams {

@@ -11,8 +11,6 @@
 namespace lra::ops::cuda {
 namespace {
 
-constexpr float kLeastNorm = 0.5F;  // of launch_inverse_forward()
-
 // Two matrices and a row.
 template <int size>
 constexpr size_t kSharedBytes =

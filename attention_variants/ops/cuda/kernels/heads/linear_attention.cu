@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) linear_readout(LinearAttentio
     tiles.features(p, item, step, e);
     if (p.options.map == FeatureMap::softmax) shift_queries(tiles, step.first, e, read);
     for_each_column(e, [&](int n, int i, int, int j) {
-      if (p.options.map == FeatureMap::relu) e[n][i] = fmaxf(e[n][i], 0.0F);
+      if (p.options.map == FeatureMap::relu) e[n][i] = rectified(e[n][i]);
       read.denominator[i / 2] = fmaf(e[n][i], tiles.z[j], read.denominator[i / 2]);
     });
     tiles.template mix<kSplit<T>>(e, tiles.column_values, read.out);

@@ -113,7 +113,7 @@ __device__ __forceinline__ void step_features(const LinearAttentionParams& p,
   tiles.features(p, item, step, e);
   for_each_column(e, [&](int n, int i, int r, int j) {
     if (p.options.map == FeatureMap::softmax) e[n][i] = expf(e[n][i] - tiles.shift[r]);
-    if (p.options.map == FeatureMap::relu) e[n][i] = fmaxf(e[n][i], 0.0F);
+    if (p.options.map == FeatureMap::relu) e[n][i] = rectified(e[n][i]);
     const bool there = keys ? tiles.weight[r] != 0 : tiles.row_at[r] >= 0;
     if (!there || tiles.columns.at[j] < 0) e[n][i] = 0;
   });

@@ -6,7 +6,7 @@
 
 namespace lra::ops::cuda {
 
-inline constexpr int kTileRows = 64, kTileColumns = 32, kTileThreads = 128;
+inline constexpr int kTileThreads = 128;
 
 /// A result, read.
 __device__ __forceinline__ Heads as_const(const MutableHeads& heads) {
@@ -15,7 +15,7 @@ __device__ __forceinline__ Heads as_const(const MutableHeads& heads) {
 
 /// Rows of a head of a sample.
 template <class T>
-__device__ __forceinline__ T* head_of(const MutableHeads& heads, int b, int h) {
+__device__ __forceinline__ T* head_of(const MutableHeads& heads, int64_t b, int64_t h) {
   return static_cast<T*>(heads.data) + b * heads.batch + h * heads.head;
 }
 

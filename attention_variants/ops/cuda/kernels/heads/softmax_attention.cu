@@ -83,11 +83,6 @@ struct RangePairs {
 };
 
 template <class T>
-__device__ __forceinline__ T* head_of(const MutableHeads& x, int64_t b, int64_t h) {
-  return static_cast<T*>(x.data) + b * x.batch + h * x.head;
-}
-
-template <class T>
 __device__ __forceinline__ void add_to(T& sum, float x) {
   sum = from_float<T>(to_float(sum) + x);
 }

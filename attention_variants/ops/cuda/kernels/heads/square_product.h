@@ -10,9 +10,6 @@
 
 namespace lra::ops::cuda {
 
-/// Of a block's shared memory on sm_80.
-inline constexpr int kMostSharedBytes = 163 * 1024;
-
 template <int size>
 struct SquareTiles {
   // Of 8 columns, that a warp computes at once: few where that makes more warps of a block.

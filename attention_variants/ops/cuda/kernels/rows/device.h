@@ -95,9 +95,10 @@ void launch(void (*kernel)(Params), const Dim3& grid, const Dim3& block, size_t 
   emulator::run({grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared, body, &call);
 #else
   const auto check = [](cudaError_t status) {
-    if (status != cudaSuccess)
-      throw std::runtime_error(std::string("a CUDA kernel cannot be launched: ") +
-                               cudaGetErrorString(status));
+    if (status == cudaSuccess) return;
+    cudaGetLastError();  // not another's
+    throw std::runtime_error(std::string("a CUDA kernel cannot be launched: ") +
+                             cudaGetErrorString(status));
   };
   constexpr size_t kWithoutAsking = 48 * 1024;
   if (shared > kWithoutAsking) {

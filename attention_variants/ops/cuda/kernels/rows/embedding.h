@@ -31,6 +31,8 @@ struct EmbeddingParams {
 
 /// The most tokens whose sums a block's shared memory holds, 32 columns of them.
 inline constexpr int kMostEmbeddedTokens = 1024;
+/// Of shared memory, that the backward pass wants.
+inline int64_t embedding_shared_bytes(int64_t vocabulary) { return vocabulary * 32 * 4; }
 
 /// Positions of a part of the tokens' gradient, and how many parts there are.
 constexpr int embedding_positions_of_part(int length) {

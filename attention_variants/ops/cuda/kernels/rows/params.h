@@ -9,6 +9,10 @@ namespace lra::ops::cuda {
 /// A cudaStream_t.
 using Stream = void*;
 
+/// What the largest kernels ask of a block's shared memory, which those of data centres have
+/// (sm_80, sm_90), and what all from sm_80 on have.
+inline constexpr int kMostSharedBytes = 163 * 1024, kLeastSharedBytes = 99 * 1024;
+
 /// How numbers are stored; all arithmetic is in float32.
 enum class Storage { f32, bf16 };
 
@@ -21,5 +25,8 @@ struct DropoutStream {
   float scale = 1;                        // of what is kept: dropout_scale(threshold)
   int64_t first = 0;
 };
+
+/// Rows and columns of a tile of pairs of positions.
+inline constexpr int kTileRows = 64, kTileColumns = 32;
 
 }  // namespace lra::ops::cuda
