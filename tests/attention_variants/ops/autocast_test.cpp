@@ -31,8 +31,7 @@ TEST(Autocast, WhatStoodAroundAScopeComesBack) {
 
 // An attention is judged by itself, wherever it is checked.
 TEST(Autocast, OfACallerChangesNoVerdict) {
-  const contract::ContractSubject subject =
-      contract::contract_subject(parse_attention("linear"));
+  const contract::ContractSubject subject = contract::contract_subject(parse_attention("linear"));
   at::autocast::set_autocast_enabled(torch::kCPU, true);
   for (const char* clause : {"types agree", "autocast", "finite differences"}) {
     const contract::Verdict verdict = contract::check_clause(clause, subject);
