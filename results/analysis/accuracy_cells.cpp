@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 #include "results/statistics/statistics.h"
 
@@ -47,6 +48,12 @@ stats::Interval AccuracyCell::interval() const {
   return {100 * ci.low, 100 * ci.high};
 }
 
+std::vector<double> AccuracyCell::ranked() const {
+  std::vector<double> values = percents();
+  values.insert(values.end(), diverged, -1);
+  return values;
+}
+
 stats::Estimate AccuracyCell::estimate() const { return {.value = percent(), .ci95 = interval()}; }
 
 std::string AccuracyCell::statuses() const {
@@ -64,11 +71,14 @@ std::string AccuracyCell::text() const {
   std::string result = fmt::format("{:.2f} [{:.2f}, {:.2f}]", percent(), ci.low, ci.high);
   if (ok.size() > 1) result += fmt::format(" n={}", ok.size());
   const LearnedCount count = learned_count();
-  if (ok.size() > 1 && count.learned < count.of)
-    result += fmt::format(", learned {}", count.text());
+  if (count.of > 1 && count.learned < count.of) result += fmt::format(", learned {}", count.text());
   if (count.mixed()) result += fmt::format(": {:.2f}", learned_only().percent());
   if (!other.empty()) result += fmt::format(" ({})", statuses());
   return result;
+}
+
+std::string AccuracyCell::diverged_text() const {
+  return fmt::format("{} of {} seeds diverged", diverged, learned_count().of);
 }
 
 AccuracyCell cell_of(std::vector<const Result*> ok, const Baseline& baseline) {
@@ -81,6 +91,7 @@ AccuracyCell cell_of(std::vector<const Result*> ok, const Baseline& baseline) {
 AccuracyCells accuracy_cells(const RecipeGroup& group) {
   const auto names = row_names(group);
   AccuracyCells cells;
+  std::map<std::pair<std::string, std::string>, std::set<uint64_t>> diverged;  // seeds by cell
   for (const Result* r : group.results) {
     AccuracyCell& cell = cells[{names.at(r), r->task}];
     if (r->status == Status::ok && r->test) {
@@ -92,7 +103,12 @@ AccuracyCells accuracy_cells(const RecipeGroup& group) {
       }
     } else {
       ++cell.other[r->ending()];
+      if (r->status == Status::diverged) diverged[{names.at(r), r->task}].insert(r->seed);
     }
+  }
+  for (auto& [key, seeds] : diverged) {
+    for (const Result* r : cells[key].ok) seeds.erase(r->seed);
+    cells[key].diverged = seeds.size();
   }
   std::map<std::string, Baseline> baselines;
   for (const auto& [task, print] : group.fingerprints) baselines[task] = baseline_of(group, task);

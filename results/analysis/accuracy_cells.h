@@ -37,10 +37,11 @@ bool learned(const Result& result, const Baseline& baseline);
 /// What it means not to have learned, for a warning that ends in it.
 std::string unlearned_text(const Baseline& baseline);
 
-/// Of the runs of a cell, how many learned the task (learned()).
+/// Of the seeds of a cell that are ok or diverged, how many learned the task (learned()).
 struct LearnedCount {
   size_t learned = 0, of = 0;
 
+  bool all() const { return of > 0 && learned == of; }
   bool mixed() const { return learned > 0 && learned < of; }
   std::string text() const;  // "3/5"
 };
@@ -50,9 +51,12 @@ struct AccuracyCell {
   std::vector<const Result*> ok;       // one a seed
   std::vector<const Result*> learned;  // those of `ok` that learned the task, where that is known
   std::map<std::string, int> other;    // Result::ending() -> count
+  size_t diverged = 0;                 // seeds that did, with no run that is ok
   size_t repeated = 0;                 // runs of a seed that is there already
 
-  LearnedCount learned_count() const { return {.learned = learned.size(), .of = ok.size()}; }
+  LearnedCount learned_count() const {
+    return {.learned = learned.size(), .of = ok.size() + diverged};
+  }
   /// That of the runs that learned the task alone.
   AccuracyCell learned_only() const { return {.ok = learned, .learned = learned}; }
 
@@ -63,9 +67,12 @@ struct AccuracyCell {
   /// Wilson's interval of one run, Student's of the mean over several, which is no narrower than
   /// the sampling of the test set (stats::seeds_interval); 95 %, in per cent.
   stats::Interval interval() const;
+  /// What ranks of the seeds are of: percents(), and of those that diverged less than any.
+  std::vector<double> ranked() const;
   /// percent() with interval().
   stats::Estimate estimate() const;
-  std::string statuses() const;  // of the others: "oom", "2 oom, crash"
+  std::string statuses() const;       // of the others: "oom", "2 oom, crash"
+  std::string diverged_text() const;  // "2 of 4 seeds diverged"
   /// "37.05 [34.96, 39.19]", "37.40 [33.98, 40.82] n=3 (1 oom)", "diverged"; of several seeds that
   /// did not all learn the task "31.20 [20.01, 42.39] n=5, learned 3/5: 38.10"
   std::string text() const;

@@ -10,6 +10,8 @@
 #include <stdexcept>
 
 #include "attention_variants/base/text.h"
+#include "results/analysis/changed_settings.h"
+#include "results/analysis/contract_notes.h"
 #include "results/analysis/standings.h"
 #include "results/statistics/statistics.h"
 
@@ -95,13 +97,30 @@ std::vector<const Result*> finished(const char* which, std::span<const Result> r
   return kept;
 }
 
-ComparedSide side_of(const char* which, const std::vector<const Result*>& runs,
-                     const std::set<std::string>& names, const Baseline& baseline) {
+// The seeds of an attention that diverged, but for those of `runs`, its finished ones.
+size_t diverged_seeds(std::span<const Result> all, const std::vector<const Result*>& runs) {
+  const Result& like = *runs[0];
+  std::set<uint64_t> seeds;
+  for (const Result& r : all) {
+    const bool same = r.attention.label == like.attention.label &&
+                      r.attention.options == like.attention.options && r.task == like.task &&
+                      r.protocol == like.protocol &&
+                      overridden_settings(r) == overridden_settings(like);
+    if (r.status == Status::diverged && same) seeds.insert(r.seed);
+  }
+  for (const Result* r : runs) seeds.erase(r->seed);
+  return seeds.size();
+}
+
+ComparedSide side_of(const char* which, std::span<const Result> all,
+                     const std::vector<const Result*>& runs, const std::set<std::string>& names,
+                     const Baseline& baseline) {
   if (names.size() > 1) {
     refuse(fmt::format("the {} side holds runs of {} attentions ({}); name the runs of one", which,
                        names.size(), fmt::join(names, ", ")));
   }
-  const AccuracyCell cell = cell_of(runs, baseline);
+  AccuracyCell cell = cell_of(runs, baseline);
+  cell.diverged = diverged_seeds(all, runs);
   const stats::Interval ci = cell.interval();
   ComparedSide side{.name = *names.begin(),
                     .runs = runs,
@@ -141,6 +160,17 @@ void compare_costs(RunComparison& c) {
   const auto fast_a = c.a.median_cost(&TrainingCost::steps_per_second),
              fast_b = c.b.median_cost(&TrainingCost::steps_per_second);
   if (fast_a && fast_b) c.time_ratio = *fast_b / *fast_a;
+  double others = 0;
+  for (const ComparedSide* side : {&c.a, &c.b}) {
+    for (const Result* r : side->runs) {
+      if (r->training.noisy()) others = std::max(others, *r->training.others);
+    }
+  }
+  if (c.time_ratio && others > 0)
+    c.notes.push_back(
+        fmt::format("others took up to {:.0f} % of the processors' time while these trained: the "
+                    "speeds say as much of that",
+                    100 * others));
   const auto peak_a = c.a.median_cost(&TrainingCost::peak_memory_mib),
              peak_b = c.b.median_cost(&TrainingCost::peak_memory_mib);
   if (peak_a && peak_b) c.memory_ratio = *peak_a / *peak_b;
@@ -154,9 +184,14 @@ void compare_seeds(RunComparison& c) {
     for (const Result* r : side.runs) values.push_back(r->test->accuracy);
     return values;
   };
+  const auto ranked = [&](const ComparedSide& side) {
+    std::vector<double> values = fractions(side);
+    values.insert(values.end(), side.diverged(), -1);  // below all
+    return values;
+  };
   if (learning.decides()) {
     c.fisher = learning.fisher_p();
-    if (learning.enough_seeds()) c.rank_sum = stats::rank_sum_p(fractions(c.a), fractions(c.b));
+    if (learning.enough_seeds()) c.rank_sum = stats::rank_sum_p(ranked(c.a), ranked(c.b));
     c.notes.push_back(fmt::format(
         "WARNING: {}{}: the means differ by which runs learned {}, not by how well",
         learning.text(), c.fisher ? "" : " show no difference of the attentions", c.task));
@@ -173,25 +208,16 @@ void compare_seeds(RunComparison& c) {
 
 void note_learning(RunComparison& c, const Baseline& baseline) {
   for (const ComparedSide* side : {&c.a, &c.b}) {
-    const auto& [learned, of] = side->learned;
-    if (learned == of) continue;
-    c.notes.push_back(fmt::format("WARNING: {} was not learned by {} in {} of {} runs: {}", c.task,
-                                  side->name, of - learned, of, unlearned_text(baseline)));
+    const size_t of = side->runs.size(), failed = of - side->learned.learned;
+    if (failed > 0)
+      c.notes.push_back(fmt::format("WARNING: {} was not learned by {} in {} of {} runs: {}",
+                                    c.task, side->name, failed, of, unlearned_text(baseline)));
+    if (side->diverged() > 0)
+      c.notes.push_back(fmt::format(
+          "WARNING: {} of {} seeds of {} diverged: they did not learn {}, and the mean is that of "
+          "the others alone",
+          side->diverged(), side->learned.of, side->name, c.task));
   }
-}
-
-json side_json(const ComparedSide& side) {
-  json value = {
-      {"attention", side.name}, {"learned", side.learned.learned}, {"accuracy", side.accuracy}};
-  if (side.sd) value["sd"] = *side.sd;
-  value["ci95"] = {side.ci95.low, side.ci95.high};
-  value["runs"] = json::array();
-  for (const Result* r : side.runs)
-    value["runs"].push_back({{"path", r->path},
-                             {"seed", r->seed},
-                             {"correct", r->test->correct},
-                             {"count", r->test->count}});
-  return value;
 }
 
 }  // namespace
@@ -222,8 +248,8 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
   for (size_t i = 0; i < all.size(); ++i)
     (i < runs_a.size() ? names_a : names_b).insert(row.at(&all[i]));
   const Baseline baseline = baseline_of(group, c.task);
-  c.a = side_of("first", runs_a, names_a, baseline);
-  c.b = side_of("second", runs_b, names_b, baseline);
+  c.a = side_of("first", a, runs_a, names_a, baseline);
+  c.b = side_of("second", b, runs_b, names_b, baseline);
   c.difference = c.a.accuracy - c.b.accuracy;
 
   const auto of_a = predictions_of(c.a, c.notes);
@@ -239,37 +265,9 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
   compare_seeds(c);
   compare_costs(c);
   note_learning(c, baseline);
+  for (std::string& note : contract_notes(group)) c.notes.push_back(std::move(note));
   if (!group.synthetic.empty()) c.notes.emplace_back("synthetic: stand-in data");
   return c;
-}
-
-json comparison_json(const RunComparison& c) {
-  const Result& any = *c.a.runs[0];
-  json value = {{"schema", kCompareSchema},
-                {"task", c.task},
-                {"protocol", any.protocol},
-                {"overridden", any.overridden()},
-                {"synthetic", any.data.synthetic},
-                {"fingerprint", any.data.fingerprint},
-                {"a", side_json(c.a)},
-                {"b", side_json(c.b)},
-                {"difference", c.difference}};
-  const auto interval = [](const stats::Interval& ci) { return json::array({ci.low, ci.high}); };
-  if (c.bootstrap) value["bootstrap_ci95"] = interval(*c.bootstrap);
-  if (c.counts) {
-    value["mcnemar"] = {{"both", c.counts->both},
-                        {"only_a", c.counts->only_a},
-                        {"only_b", c.counts->only_b},
-                        {"neither", c.counts->neither},
-                        {"p", *c.mcnemar}};
-  }
-  if (c.welch) value["welch"] = {{"p", c.welch->p}, {"ci95", interval(c.welch->difference)}};
-  if (c.rank_sum) value["rank_sum"] = {{"p", *c.rank_sum}};
-  if (c.fisher) value["fisher"] = {{"p", *c.fisher}};
-  if (c.time_ratio) value["time_ratio"] = *c.time_ratio;
-  if (c.memory_ratio) value["memory_ratio"] = *c.memory_ratio;
-  value["notes"] = c.notes;
-  return value;
 }
 
 }  // namespace lra

@@ -20,11 +20,13 @@ inline constexpr const char* kCompareSchema = "lra.compare/1";
 struct ComparedSide {
   std::string name;                 // as in tables: "nystrom[num_landmarks=32]"
   std::vector<const Result*> runs;  // that are ok, one a seed; into the span that was given
-  LearnedCount learned;
-  double accuracy = 0;       // mean, as a fraction
-  std::optional<double> sd;  // over at least two seeds
-  stats::Interval ci95;      // as AccuracyCell::interval
+  LearnedCount learned;             // seeds that diverged did not
+  double accuracy = 0;              // mean, as a fraction
+  std::optional<double> sd;         // over at least two seeds
+  stats::Interval ci95;             // as AccuracyCell::interval
 
+  /// Seeds with no other end than that.
+  size_t diverged() const { return learned.of - runs.size(); }
   /// The median over the runs that say it and are above 0, if there is one.
   std::optional<double> median_cost(std::optional<double> TrainingCost::*which) const;
 };

@@ -112,7 +112,9 @@ std::vector<std::string> recipe_notes(const RecipeGroup& group,
     notes.push_back("accuracies are " + group.results.front()->metric +
                     ": of tokens of the inputs, and not of the task");
   }
-  add("smoke or overridden run, not the recipe of " + group.protocol, group.overridden);
+  add(group.budget.known() ? "overridden, not the settings of budget " + group.budget.name
+                           : "smoke or overridden run, not the recipe of " + group.protocol,
+      group.overridden);
   add("with", group.settings);
   add(fmt::format("settings of budget {}, not the recipe of {}", group.budget.name, group.protocol),
       group.of_budget);

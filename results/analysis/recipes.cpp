@@ -1,54 +1,47 @@
 // Splits results into what may be compared.
 #include "results/analysis/recipes.h"
-#include "results/records/json_line.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "embedded_earlier.h"
+#include "results/analysis/changed_settings.h"
+#include "results/records/json_line.h"
 
 namespace lra {
 namespace {
 
-// What makes a run itself and not its recipe, and what changes no number of it but by rounding.
+// What makes a run itself and not its recipe.
 constexpr std::string_view kNotSettings[] = {"task", "attention", "protocol",   "regime",
                                              "seed", "dtype",     "overridden", "by_attention"};
-constexpr std::string_view kRoundingOnly[] = {"training.micro_batch", "training.log_every",
-                                              "training.checkpoint_every", "kernels", "execution"};
+
+using Settings = std::map<std::string, std::string>;  // dotted key -> value
 
 struct Recipe {
   std::string protocol, regime, dtype;
   std::string budget, budget_tasks;  // as RunBudget
+  Settings over;                     // of what the suite set over the budget, what changed a run
   bool synthetic = false;            // false for all of a budget's: its tasks may differ in it
-  std::vector<std::string> keys;     // overridden, but for the budget's
+  std::vector<std::string> keys;     // overridden, but for those that the budget sets
 
   auto operator<=>(const Recipe&) const = default;
 };
-using Settings = std::map<std::string, std::string>;  // dotted key -> value
-using Identity = std::pair<std::string, Settings>;    // fingerprint, settings
-
-bool among(std::string_view name, std::span<const std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
+using Identity = std::pair<std::string, Settings>;  // fingerprint, settings
 
 void flatten(const json& value, const std::string& path, Settings& settings) {
   if (!value.is_object()) {
-    if (!among(path, kRoundingOnly)) settings[path] = json_line(value);
+    if (!rounds_only(path)) settings[path] = json_line(value);
     return;
   }
   for (const auto& [key, inner] : value.items()) {
-    if (path.empty() && among(key, kNotSettings)) continue;
+    if (path.empty() && std::ranges::count(kNotSettings, key) > 0) continue;
     flatten(inner, path.empty() ? key : path + "." + key, settings);
   }
-}
-
-std::pair<std::string, std::string> split_override(const std::string& text) {
-  const size_t equals = text.find('=');
-  return {text.substr(0, equals), equals == std::string::npos ? "" : text.substr(equals + 1)};
 }
 
 // Settings that came after the first records, and what runs did before.
@@ -86,17 +79,50 @@ Settings settings_of(const Result& r) {
   return settings;
 }
 
-Recipe recipe_of(const Result& r, const RunBudget& budget, bool synthetic) {
+// What suites set over their budget, of that what gave a run another value than the budget's.
+class SetOverBudgets {
+ public:
+  void add(const Result& r, const RunBudget& budget) {
+    if (budget.over.empty()) return;
+    std::set<std::string>& keys = keys_[of_suite(budget)];
+    for (ChangedSetting& changed : changed_settings(r, budget)) {
+      if (!changed.of_budget) keys.insert(std::move(changed.key));
+    }
+  }
+
+  Settings of(const RunBudget& budget) const {
+    if (budget.over.empty()) return {};
+    const auto found = keys_.find(of_suite(budget));
+    if (found == keys_.end() || found->second.empty()) return {};
+    Settings over = budget.over;
+    std::erase_if(over, [&](const auto& entry) {
+      return entry.first != RunBudget::kCut && !found->second.contains(entry.first);
+    });
+    return over;
+  }
+
+ private:
+  using OfSuite = std::tuple<std::string, std::string, Settings>;
+  static OfSuite of_suite(const RunBudget& budget) {
+    return {budget.name, budget.tasks, budget.over};
+  }
+
+  std::map<OfSuite, std::set<std::string>> keys_;
+};
+
+Recipe recipe_of(const Result& r, const RunBudget& budget, const SetOverBudgets& over,
+                 bool synthetic) {
   Recipe recipe{.protocol = r.protocol,
                 .regime = r.regime,
                 .dtype = r.dtype(),
                 .budget = budget.name,
                 .budget_tasks = budget.tasks,
+                .over = over.of(budget),
                 .synthetic = synthetic && !budget.known(),
                 .keys = {}};
   for (const std::string& text : overridden_settings(r)) {
     std::string key = split_override(text).first;
-    if (!budget.keys.contains(key)) recipe.keys.push_back(std::move(key));
+    if (!sets_key(budget, key)) recipe.keys.push_back(std::move(key));
   }
   return recipe;
 }
@@ -119,16 +145,15 @@ std::vector<std::string> by_key(const TasksOfValues& values, size_t tasks_in_all
   return texts;
 }
 
-// The overridden keys with their values, of all results of a group: those that its budget sets, or
+// The changed keys with their values, of all results of a group: those that its budget set so, or
 // the others.
-std::vector<std::string> overridden_of(const RecipeGroup& group, bool of_budget) {
+std::vector<std::string> changed_of(const RecipeGroup& group, bool of_budget) {
   TasksOfValues values;
   std::set<std::string> tasks;
   for (const Result* r : group.results) {
     tasks.insert(r->task);
-    for (const std::string& text : overridden_settings(*r)) {
-      const auto [key, value] = split_override(text);
-      if (group.budget.keys.contains(key) == of_budget) values[key][value].insert(r->task);
+    for (const ChangedSetting& changed : changed_settings(*r, group.budget)) {
+      if (changed.of_budget == of_budget) values[changed.key][changed.value].insert(r->task);
     }
   }
   return by_key(values, tasks.size());
@@ -162,27 +187,26 @@ OwnIdentity own_identities(const std::vector<const Result*>& members, Identities
   return own;
 }
 
-// What tells a group apart from the others of its recipe besides overridden keys, and those keys.
-void name_settings(const Recipe& recipe, const Identities& identities, const OwnIdentity& own,
-                   RecipeGroup& group) {
+// What tells a group apart from the others of its recipe besides changed keys, and those keys.
+void name_settings(const Identities& identities, const OwnIdentity& own, RecipeGroup& group) {
   TasksOfValues differing;
   std::set<std::string> tasks;
   for (const Result* r : group.results) {
     tasks.insert(r->task);
+    const std::vector<ChangedSetting> changed = changed_settings(*r, group.budget);
     for (const auto& [key, value] : own.at(r).second) {
       const auto same = [&key = key, &value = value](const Identity& other) {
         const auto it = other.second.find(key);
         return it != other.second.end() && it->second == value;
       };
-      const bool listed =
-          std::ranges::count(recipe.keys, key) > 0 || group.budget.keys.contains(key);
+      const bool listed = std::ranges::count(changed, key, &ChangedSetting::key) > 0;
       if (!listed && !std::ranges::all_of(identities.at(r->task), same))
         differing[key][value].insert(r->task);
     }
   }
   group.settings = by_key(differing, tasks.size());
-  group.overridden = overridden_of(group, /*of_budget=*/false);
-  group.of_budget = overridden_of(group, /*of_budget=*/true);
+  group.overridden = changed_of(group, /*of_budget=*/false);
+  group.of_budget = changed_of(group, /*of_budget=*/true);
 }
 
 // The groups of one recipe: group i takes the i-th identity of every task.
@@ -208,7 +232,7 @@ std::vector<RecipeGroup> split(const Recipe& recipe, const RunBudget& budget,
     if (recipe.synthetic || (read_data && r->data.synthetic)) group.synthetic.insert(r->task);
     group.results.push_back(r);
   }
-  for (RecipeGroup& group : groups) name_settings(recipe, identities, own, group);
+  for (RecipeGroup& group : groups) name_settings(identities, own, group);
   return groups;
 }
 
@@ -217,7 +241,7 @@ std::vector<RecipeGroup> split(const Recipe& recipe, const RunBudget& budget,
 std::map<const Result*, const RunBudget*> budgets_of(std::span<const Result> results) {
   std::map<std::pair<Recipe, Identity>, const RunBudget*> known;
   const auto cell_of = [](const Result& r) {
-    return std::pair(recipe_of(r, RunBudget{}, r.data.synthetic),
+    return std::pair(recipe_of(r, RunBudget{}, {}, r.data.synthetic),
                      Identity(r.task + " " + r.data.fingerprint, settings_of(r)));
   };
   const bool any = std::ranges::any_of(results, [](const Result& r) { return r.budget.known(); });
@@ -235,18 +259,12 @@ std::map<const Result*, const RunBudget*> budgets_of(std::span<const Result> res
 
 }  // namespace
 
-std::vector<std::string> overridden_settings(const Result& result) {
-  std::vector<std::string> settings = result.overridden();
-  std::erase_if(settings, [](const std::string& text) {
-    return among(split_override(text).first, kRoundingOnly);
-  });
-  return settings;
-}
-
 std::vector<RecipeGroup> group_by_recipe(std::span<const Result> results) {
   const auto budgets = budgets_of(results);
+  SetOverBudgets over;
+  for (const auto& [r, budget] : budgets) over.add(*r, *budget);
   const auto recipe = [&](const Result& r, bool synthetic) {
-    return recipe_of(r, *budgets.at(&r), synthetic);
+    return recipe_of(r, *budgets.at(&r), over, synthetic);
   };
   std::set<Recipe> with_data;
   for (const Result& r : results) {

@@ -22,21 +22,18 @@ struct RecipeGroup {
   std::set<std::string> synthetic;      // the tasks of stand-in data
   size_t number = 0;                    // from 1, where there are several groups; 0 = the only one
   std::vector<std::string> overridden;  // "training.steps=10", or with the tasks' own values:
-                                        // "a.b=1 (listops), 2 (text)"; not the budget's
-  std::vector<std::string> of_budget;   // those that the budget sets, likewise
+                                        // "a.b=1 (listops), 2 (text)"; not the budget's values
+  std::vector<std::string> of_budget;   // those that the budget set so, likewise
   // Likewise: what tells apart groups that are otherwise called the same.
   std::vector<std::string> settings;
   std::map<std::string, std::string> fingerprints;  // by task, "" = unknown
   std::vector<const Result*> results;               // into the span that was given
 };
 
-/// The overridden settings with their values, "key=value", sorted; without those that change no
-/// number of a run but by rounding.
-std::vector<std::string> overridden_settings(const Result& result);
-
 /// Splits results into groups. All results of a group have the protocol, regime, dtype, kind of
-/// data and overridden keys in common, or are cells of suites of one budget, or equal to such
-/// cells: then tasks may differ in the keys that it sets, and in the kind of data. Those of one
+/// data and overridden keys in common, or are cells of suites of one budget that set the same over
+/// it, or equal to such cells: then tasks may differ in the keys that it sets, and in the kind of
+/// data. Those of one
 /// task have the data fingerprint and every setting besides in common (attention, what the protocol
 /// sets by attention, seed and what only decides how a run is logged or split into parts apart). A
 /// run that ended before it read its data goes where the other runs of its task are.

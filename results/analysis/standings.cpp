@@ -29,10 +29,12 @@ void test_predictions(const Predictions& cell, const Predictions& best, Standing
 
 void test(const AccuracyCell& cell, const AccuracyCell& best, Standing& standing) {
   const LearningTest learning{.a = best.learned_count(), .b = cell.learned_count()};
-  if (learning.decides()) {
+  if (standing.difference > 0) {
+    standing.reason = cell.diverged_text();  // else it would be the best
+  } else if (learning.decides()) {
     if (learning.enough_seeds()) {
       standing.test = "rank sum";
-      standing.p = stats::rank_sum_p(cell.percents(), best.percents());
+      standing.p = stats::rank_sum_p(cell.ranked(), best.ranked());
     } else {
       standing.reason = learning.text();
     }
@@ -92,11 +94,12 @@ std::vector<Standing> standings(const AccuracyCells& cells) {
   }
   std::vector<Standing> all;
   for (const auto& [task, rows] : tasks) {
-    if (rows.size() < 2) continue;
-    const AccuracyCell* best = rows.begin()->second;
+    const AccuracyCell* best = nullptr;
     for (const auto& [row, cell] : rows) {
-      if (cell->percent() > best->percent()) best = cell;
+      if (cell->diverged > 0) continue;
+      if (best == nullptr || cell->percent() > best->percent()) best = cell;
     }
+    if (rows.size() < 2 || best == nullptr) continue;
     for (const auto& [row, cell] : rows) {
       Standing standing{.row = row, .task = task, .difference = cell->percent() - best->percent()};
       if (cell == best) {

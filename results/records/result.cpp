@@ -50,6 +50,8 @@ void training_fields(Fields& f, Record& training) {
   f("steps_per_second", training.steps_per_second);
   f("tokens_per_second", training.tokens_per_second);
   f("peak_memory_mib", training.peak_memory_mib);
+  f("evaluation_peak_memory_mib", training.evaluation_peak_memory_mib, Presence::sparse);
+  f("others", training.others, Presence::sparse, {.most = 1});
   f("threads", training.threads, Presence::sparse, {.least = 1});
   f("execution", training.execution, Presence::sparse);
   if (!Fields::kReads && training.processes <= 1) return;
@@ -166,6 +168,16 @@ void check_counts(const Accuracy& accuracy, const RecordReader& reader) {
 
 }  // namespace
 
+const json* Result::setting(const std::string& key) const {
+  const json* value = &config;
+  std::stringstream parts(key);
+  for (std::string part; value != nullptr && std::getline(parts, part, '.');) {
+    const bool there = value->is_object() && value->contains(part);
+    value = there ? &(*value)[part] : nullptr;
+  }
+  return value;
+}
+
 std::vector<std::string> Result::overridden() const {
   std::vector<std::string> keys;
   const auto it = config.find("overridden");
@@ -173,13 +185,7 @@ std::vector<std::string> Result::overridden() const {
   for (const json& entry : *it) {
     std::string key = entry.is_string() ? entry.get<std::string>() : abbreviated(entry);
     if (key.find('=') == std::string::npos) {
-      const json* value = &config;
-      std::stringstream parts(key);
-      for (std::string part; value != nullptr && std::getline(parts, part, '.');) {
-        const bool there = value->is_object() && value->contains(part);
-        value = there ? &(*value)[part] : nullptr;
-      }
-      if (value != nullptr) key += "=" + json_line(*value);
+      if (const json* value = setting(key)) key += "=" + json_line(*value);
     }
     keys.push_back(key);
   }

@@ -2,10 +2,11 @@
 // is absent, never 0; JSON null counts as absent.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -47,8 +48,18 @@ struct TrainingCost {
   std::optional<double> seconds;  // wall clock of the training loop
   std::optional<double> steps_per_second;
   std::optional<double> tokens_per_second;  // padded positions count
-  std::optional<double> peak_memory_mib;    // highest sum of live tensor bytes, 2^20 bytes
-  std::optional<int64_t> threads;           // of each process; records of before lack it
+  // Highest sum of live tensor bytes, 2^20 bytes, of training steps (records of before lack the
+  // second: in them it is of both), and of evaluations on dev.
+  std::optional<double> peak_memory_mib, evaluation_peak_memory_mib;
+  // Part of its threads' time for which they were ready and others ran, 0 to 1; on a CPU.
+  std::optional<double> others;
+  /// Whether its speeds say as much of what else ran on the machine.
+  bool noisy() const { return others.value_or(0) > 0.05; }
+  /// Of all of it.
+  std::optional<double> most_memory_mib() const {
+    return std::max(peak_memory_mib, evaluation_peak_memory_mib);  // none is less than any
+  }
+  std::optional<int64_t> threads;  // of each process; records of before lack it
   // Processes that trained together: the speeds are those of all of them, the peak is that of the
   // first. Absent in a file: 1.
   int64_t processes = 1;
@@ -70,9 +81,13 @@ struct DataRecord {
 
 /// The budget of the suite that a run is a cell of.
 struct RunBudget {
-  std::string name;            // "quick"; "" = no suite's
-  std::string tasks;           // its entries for all tasks, as JSON: what makes it that budget
-  std::set<std::string> keys;  // dotted, that it sets for any task
+  std::string name;   // "quick"; "" = no suite's
+  std::string tasks;  // its entries for all tasks, as JSON: what makes it that budget
+  std::map<std::string, std::map<std::string, json>> set;  // task -> dotted key -> value
+  // What the suite set over it: dotted key -> value, as JSON; kCut -> the fraction of the steps.
+  std::map<std::string, std::string> over;
+
+  static constexpr const char* kCut = "(cut)";
 
   bool known() const { return !name.empty(); }
 };
@@ -135,6 +150,8 @@ struct Result {
   std::shared_ptr<const std::vector<LogLine>> log;
   RunBudget budget;
 
+  /// The value of a dotted key of `config`; null where it has none.
+  const json* setting(const std::string& key) const;
   /// The overridden keys with the values they took, sorted: {"training.steps=1000"}.
   std::vector<std::string> overridden() const;
   /// "float32", "bfloat16", or "" where the configuration does not say.

@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -69,16 +69,19 @@ using Number = std::optional<std::pair<double, double>>;  // value and the longe
 struct CostColumn {
   const char* what;
   const char* label;
+  bool of_time;  // which alone can be noisy
   Number (*value)(const Profile&);
+
+  bool noisy(const Profile& p) const { return of_time && !p.noisy.empty(); }
 };
 
 constexpr CostColumn kCosts[] = {
-    {"Peak memory in MiB", "lra-memory",
+    {"Peak memory in MiB", "lra-memory", /*of_time=*/false,
      [](const Profile& p) -> Number {
        if (!p.memory->peak) return std::nullopt;
        return std::pair(*p.memory->peak, 0.0);
      }},
-    {"Time in ms", "lra-time",
+    {"Time in ms", "lra-time", /*of_time=*/true,
      [](const Profile& p) -> Number {
        const double median = p.time->median;
        if (!p.time->ci95) return std::pair(median, 0.0);
@@ -86,46 +89,62 @@ constexpr CostColumn kCosts[] = {
      }},
 };
 
+// Two significant digits, without an exponent where that is short: 0.08, 11, 110.
+std::string half_width_text(double side) {
+  if (side < 1) return fmt::format("{:.2g}", side);
+  const double digit = std::pow(10, std::floor(std::log10(side)) - 1);
+  const double rounded = std::round(side / digit) * digit;
+  return rounded < 100 ? fmt::format("{:.2g}", side) : short_number(rounded);
+}
+
+// "~59.3±23"; the status, or "–" where there is none.
+std::string cost_text(const Profile* p, const CostColumn& cost) {
+  if (!measured(p)) return p == nullptr ? "–" : to_string(p->status);
+  const Number number = cost.value(*p);
+  if (!number) return "–";
+  const auto [value, side] = *number;
+  return fmt::format("{}{}{}", cost.noisy(*p) ? "~" : "", short_number(value),
+                     side > 0 ? "±" + half_width_text(side) : "");
+}
+
+// The lowest of each length but for what is noisy, where there are several attentions.
+void mark_lowest(const ProfileGroup& group, const CostColumn& cost, Table& table) {
+  if (group.rows.size() < 2) return;
+  size_t column = 0;
+  for (const int64_t length : group.lengths) {
+    ++column;
+    std::vector<std::pair<double, size_t>> values;  // and the row
+    size_t row = 0;
+    for (const auto& [name, cells] : group.rows) {
+      const Profile* p = group.at(name, length);
+      const bool quiet = measured(p) && !cost.noisy(*p);
+      if (const Number number = quiet ? cost.value(*p) : std::nullopt)
+        values.emplace_back(number->first, row);
+      ++row;
+    }
+    for (const auto& [value, at] : values) {
+      if (value == std::ranges::min(values).first) table.bold.emplace(at, column);
+    }
+  }
+}
+
 Table cost_table(const ProfileGroup& group, const CostColumn& cost) {
-  Table table{.title = fmt::format("{} by sequence length, {}. Bold: the lowest.", cost.what,
-                                   setting_text(*group.front)),
-              .columns = {{"attention", Align::kLeft}},
-              .rows = {},
-              .notes = {}};
-  std::map<int64_t, double> lowest;
+  Table table{.title = "", .columns = {{"attention", Align::kLeft}}, .rows = {}, .notes = {}};
   for (const int64_t length : group.lengths) table.columns.push_back({fmt::format("{}", length)});
+  bool noisy = false;
   for (const auto& [name, cells] : group.rows) {
     std::vector<std::string> row{name};
     for (const int64_t length : group.lengths) {
       const Profile* p = group.at(name, length);
-      if (!measured(p)) {
-        row.push_back(p == nullptr ? "–" : to_string(p->status));
-        continue;
-      }
-      const Number number = cost.value(*p);
-      if (!number) {
-        row.emplace_back("–");
-        continue;
-      }
-      const auto [value, side] = *number;
-      row.push_back(short_number(value) + (side > 0 ? fmt::format("±{:.2g}", side) : ""));
-      const auto [it, is_new] = lowest.try_emplace(length, value);
-      if (!is_new) it->second = std::min(it->second, value);
+      row.push_back(cost_text(p, cost));
+      noisy |= measured(p) && cost.noisy(*p);
     }
     table.rows.push_back(std::move(row));
   }
-  size_t r = 0;
-  for (const auto& [name, cells] : group.rows) {
-    size_t c = 0;
-    for (const int64_t length : group.lengths) {
-      ++c;
-      const Profile* p = group.at(name, length);
-      if (group.rows.size() > 1 && measured(p) && cost.value(*p) &&
-          cost.value(*p)->first == lowest.at(length))
-        table.bold.emplace(r, c);
-    }
-    ++r;
-  }
+  mark_lowest(group, cost, table);
+  table.title = fmt::format("{} by sequence length, {}. Bold: the lowest{}.{}", cost.what,
+                            setting_text(*group.front), noisy ? " that is not noisy" : "",
+                            noisy ? " ~: noisy, and maybe off by more than its interval." : "");
   return table;
 }
 

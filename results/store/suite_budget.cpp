@@ -14,6 +14,13 @@ namespace {
 constexpr int kSuiteDepth = 64;
 constexpr std::uintmax_t kSuiteBytes = 64 << 20;
 
+// Null where it is no JSON.
+json parsed_text(const std::string& text) {
+  if (json_fault(text, kSuiteDepth).kind != JsonFault::Kind::none) return {};
+  json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return value.is_discarded() ? json() : value;
+}
+
 json parsed(const std::filesystem::path& file) {
   std::error_code code;
   if (!std::filesystem::is_regular_file(file, code) ||
@@ -21,14 +28,44 @@ json parsed(const std::filesystem::path& file) {
     return {};
   std::ostringstream text;
   text << std::ifstream(file, std::ios::binary).rdbuf();
-  if (json_fault(text.str(), kSuiteDepth).kind != JsonFault::Kind::none) return {};
-  return json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
+  return parsed_text(text.str());
 }
 
 const json* member(const json& value, const char* name) {
   if (!value.is_object()) return nullptr;
   const auto it = value.find(name);
   return it == value.end() ? nullptr : &*it;
+}
+
+// Dotted keys below `key`, as --set takes an object.
+template <class Add>
+void each_setting(const std::string& key, const json& value, const Add& add) {
+  if (!value.is_object() || value.empty()) {
+    add(key, value);
+    return;
+  }
+  for (const auto& [name, inner] : value.items()) each_setting(key + "." + name, inner, add);
+}
+
+// What the suite set over its budget: the words of --set, the last of a key, and the cut of
+// --max-hours.
+std::map<std::string, std::string> set_over(const json& file) {
+  std::map<std::string, std::string> over;
+  if (const json* words = member(file, "sets"); words != nullptr && words->is_array()) {
+    for (const json& word : *words) {
+      const std::string text = word.is_string() ? word.get<std::string>() : "";
+      const size_t equals = text.find('=');
+      if (equals == std::string::npos) continue;
+      const std::string said = text.substr(equals + 1);
+      const json value = parsed_text(said);
+      each_setting(text.substr(0, equals), value.is_null() ? json(said) : value,
+                   [&](const std::string& key, const json& set) { over[key] = json_line(set); });
+    }
+  }
+  const json* cut = member(file, "cut");
+  const json* fraction = cut == nullptr ? nullptr : member(*cut, "fraction");
+  if (fraction != nullptr) over[RunBudget::kCut] = json_line(*fraction);
+  return over;
 }
 
 }  // namespace
@@ -43,11 +80,17 @@ std::optional<SuiteBudgets::Suite> SuiteBudgets::read(const std::filesystem::pat
   const json *name = member(*budget, "name"), *tasks = member(*budget, "tasks");
   if (name == nullptr || !name->is_string() || tasks == nullptr || !tasks->is_object())
     return std::nullopt;
-  Suite suite{.budget = {.name = *name, .tasks = json_line(*tasks), .keys = {}}, .runs = {}};
+  Suite suite{
+      .budget = {.name = *name, .tasks = json_line(*tasks), .set = {}, .over = set_over(value)},
+      .runs = {}};
   for (const auto& [task, entry] : tasks->items()) {
+    auto& of_task = suite.budget.set[task];
     const json* set = member(entry, "set");
     if (set == nullptr || !set->is_object()) continue;
-    for (const auto& [key, setting] : set->items()) suite.budget.keys.insert(key);
+    for (const auto& [key, setting] : set->items()) {
+      each_setting(key, setting,
+                   [&](const std::string& dotted, const json& held) { of_task[dotted] = held; });
+    }
   }
   for (const json& run : *runs) {
     if (run.is_string()) suite.runs.insert(run);

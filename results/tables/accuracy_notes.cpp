@@ -8,9 +8,9 @@
 #include <set>
 #include <utility>
 
+#include "results/analysis/contract_notes.h"
 #include "results/analysis/standings.h"
 #include "results/tables/accuracy_table.h"
-#include "results/tables/contract_notes.h"
 #include "results/tables/published_table.h"
 
 namespace lra {
@@ -23,15 +23,28 @@ void note_unlearned(const RecipeGroup& group, const AccuracyCells& cells, const 
   std::vector<std::string> rows;
   for (const auto& [key, cell] : cells) {
     if (key.second != task) continue;
-    const size_t failed = cell.ok.size() - cell.learned.size();
+    const size_t failed = cell.ok.size() - cell.learned.size(), of = cell.learned_count().of;
     if (failed == 0) continue;
-    rows.push_back(cell.ok.size() == 1
-                       ? key.first
-                       : fmt::format("{} ({} of {} seeds)", key.first, failed, cell.ok.size()));
+    rows.push_back(of == 1 ? key.first : fmt::format("{} ({} of {} seeds)", key.first, failed, of));
   }
   if (rows.empty()) return;
   notes.push_back(fmt::format("WARNING: {} was not learned by {}: {}", task, fmt::join(rows, ", "),
                               unlearned_text(baseline)));
+}
+
+// Of which rows of a task seeds diverged, beside others that did not.
+void note_diverged(const AccuracyCells& cells, const std::string& task,
+                   std::vector<std::string>& notes) {
+  std::vector<std::string> rows;
+  for (const auto& [key, cell] : cells) {
+    if (key.second == task && !cell.ok.empty() && cell.diverged > 0)
+      rows.push_back(fmt::format("{} ({})", key.first, cell.diverged_text()));
+  }
+  if (rows.empty()) return;
+  notes.push_back(
+      fmt::format("WARNING: {} was not learned by all seeds of {}: the mean is that of the others "
+                  "alone, and never bold nor the best",
+                  task, fmt::join(rows, ", ")));
 }
 
 // Which rows are not distinguishable from the best of a task.
@@ -67,7 +80,8 @@ void note_runs(const RecipeGroup& group, const AccuracyCells& cells,
     single |= cell.ok.size() == 1;
     several |= cell.ok.size() > 1;
     repeated |= cell.repeated > 0;
-    some_learned |= cell.ok.size() > 1 && cell.learned.size() < cell.ok.size();
+    const LearnedCount count = cell.learned_count();
+    some_learned |= !cell.ok.empty() && count.of > 1 && count.learned < count.of;
     for (const Result* r : cell.ok) {
       at_positions |= r->test->samples.has_value();
       const std::string& source = r->data.source;
@@ -150,6 +164,7 @@ std::vector<std::string> accuracy_notes(const RecipeGroup& group, const Accuracy
                                         const Published* reference) {
   std::vector<std::string> notes;
   for (const std::string& task : tasks) note_unlearned(group, cells, task, notes);
+  for (const std::string& task : tasks) note_diverged(cells, task, notes);
   const std::vector<Standing> all = standings(cells);
   for (const std::string& task : tasks) note_standing(all, task, notes);
   const auto tests = std::ranges::count_if(all, [](const Standing& s) { return !s.test.empty(); });

@@ -68,7 +68,7 @@ class AccuracyRows {
       row.push_back(it == cells_.end() ? "–" : cell_text(it->second, form_));
       if (it == cells_.end() || it->second.ok.empty()) continue;
       estimates.push_back(it->second.estimate());
-      const bool learned = it->second.learned.size() == it->second.ok.size();
+      const bool learned = it->second.learned_count().all();
       all_learned &= learned;
       if (learned) values_[c + 1].emplace_back(estimates.back().value, table_.rows.size());
     }

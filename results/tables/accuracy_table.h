@@ -30,7 +30,8 @@ inline constexpr const char* kUnlearnedMark = "‡";
 /// attentions (by label; by label and differing options where one label ran with several), columns
 /// tasks and their average. Where the recipe is the protocol's own, a row of the published numbers
 /// stands below each attention. A cell is in per cent, with Wilson's 95 % interval of one run, or
-/// that of the mean over seeds; or the status word. The best of a column that learned are bold.
+/// that of the mean over seeds; or the status word. The best of a column of which every seed
+/// learned are bold.
 /// Notes name the settings and data, the differences to the published numbers, which attentions are
 /// not distinguishable from the best of a task (standings), and warn of what was not learned.
 std::vector<Table> accuracy_tables(std::span<const Result> results,

@@ -1,6 +1,7 @@
 // Differences of accuracies: to the best of a table, and to the published numbers.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -20,6 +21,12 @@ std::string interval_text(const std::optional<stats::Interval>& ci) {
 std::string p_text(std::optional<double> p) {
   if (!p) return "–";
   return *p < 0.0001 ? "< 0.0001" : fmt::format("{:.4f}", *p);
+}
+
+std::string ok_and_diverged(const AccuracyCell& cell) {
+  std::string text = fmt::format("{}", cell.ok.size());
+  if (cell.diverged > 0) text += fmt::format(" ({} diverged)", cell.diverged);
+  return text;
 }
 
 }  // namespace
@@ -50,6 +57,10 @@ std::vector<Table> difference_tables(std::span<const Result> results,
                     "bootstrap of single runs' predictions, or Welch's of seeds; the best was "
                     "chosen by these numbers, so that its lead is flattered",
                     100 * kSignificance)}};
+    if (std::ranges::any_of(cells, [](const auto& entry) { return entry.second.diverged > 0; }))
+      table.notes.emplace_back(
+          "a seed that diverged did not learn the task: an attention with one is never the best, "
+          "its mean is that of the others alone, and in ranks such a seed is below all");
     for (std::string& note : recipe_notes(group, tasks)) table.notes.push_back(std::move(note));
     for (const std::string& task : tasks) {
       for (const Standing& s : all) {
@@ -58,8 +69,8 @@ std::vector<Table> difference_tables(std::span<const Result> results,
         const auto sd = cell.sd();
         const bool best = s.place == Standing::Place::best;
         table.rows.push_back(
-            {s.task, s.row, fmt::format("{}", cell.ok.size()),
-             fmt::format("{:.2f}", cell.percent()), sd ? fmt::format("{:.2f}", *sd) : "–",
+            {s.task, s.row, ok_and_diverged(cell), fmt::format("{:.2f}", cell.percent()),
+             sd ? fmt::format("{:.2f}", *sd) : "–",
              best ? "–" : fmt::format("{:+.2f}", s.difference), interval_text(s.ci95),
              s.test.empty() ? "–" : s.test, p_text(s.p), p_text(s.adjusted), s.text()});
       }

@@ -101,7 +101,7 @@ class Summary {
   void add_highest(const RecipeGroup& group, const AccuracyCells& cells) {
     std::map<std::string, std::vector<stats::Estimate>> rows;
     for (const auto& [key, cell] : cells) {
-      if (!cell.ok.empty() && cell.learned.size() == cell.ok.size())
+      if (!cell.ok.empty() && cell.learned_count().all())
         rows[key.first].push_back(cell.estimate());
     }
     const size_t tasks = group.fingerprints.size();
@@ -123,8 +123,9 @@ class Summary {
     std::map<std::string, size_t> all;
     for (const auto& [key, cell] : cells) {
       const auto& [row, task] = key;
-      all[task] += cell.ok.empty() ? 0 : 1;
-      if (cell.learned.size() < cell.ok.size()) failed[task].push_back(row);
+      const LearnedCount count = cell.learned_count();
+      all[task] += count.of > 0 ? 1 : 0;
+      if (count.learned < count.of) failed[task].push_back(row);
     }
     std::vector<std::string> texts;
     for (const auto& [task, rows] : failed) {

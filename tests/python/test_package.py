@@ -262,13 +262,42 @@ class Runs(unittest.TestCase):
             lra.Dataset(os.path.join(self.data, "listops"), "test", mask="lenght")
 
     def test_records(self):
+        row = self.only_row()
+        self.assertEqual((row["task"], row["attention"]), ("listops", "linear"))
+        self.assertIsInstance(row["test_correct"], int)
+        with self.assertRaisesRegex(lra.UsageError, "runs, profiles, fidelity or where"):
+            lra.records(self.run_folder, kind="run")
+
+    def test_what_is_text_stays_text(self):
+        self.assertEqual(self.only_row()["regime"], "2021")
+        self.assertIsInstance(self.only_row()["parameters"], int)
+        texts = {"regime": "2021", "protocol": "1e3", "attention": "true", "fingerprint": "12e4"}
+        row = {**texts, "reason": "", "seed": "2021", "synthetic": "true", "test_accuracy": ""}
+        found = lra._runs._typed([row])[0]
+        self.assertEqual({key: found[key] for key in texts}, texts)
+        rest = {"reason": None, "seed": 2021, "synthetic": True, "test_accuracy": None}
+        self.assertEqual({key: found[key] for key in rest}, rest)
+
+    def test_every_column_of_records_is_text_or_holds_numbers(self):
+        numbers = """
+            seed test_accuracy test_correct test_count ci95_low ci95_high dev_accuracy best_step
+            steps parameters seconds steps_per_second tokens_per_second peak_memory_mib synthetic
+            majority dev_majority left_majority_at total_steps total_samples total_seconds batch
+            heads head_dim threads length peak_memory analytic_memory parameters_memory
+            optimizer_memory process_peak time time_ci95_low time_ci95_high samples passes flops
+            least_bytes roofline_gflops roofline_gbps experiment budget_value trials layer mean sd
+            median worst time_ms peak_mib step_ms calls ms share bytes gflops gbps roofline_share
+        """.split()
+        for kind in ("runs", "profiles", "fidelity", "where"):
+            headers, _, _ = lra._lra.records([self.run_folder], kind)
+            self.assertEqual(set(headers) - set(numbers) - lra._runs._TEXTS, set(), kind)
+        self.assertEqual(lra._runs._TEXTS & set(numbers), set())
+
+    def only_row(self):
         rows = lra.records(self.run_folder)
         rows = rows.to_dict("records") if hasattr(rows, "to_dict") else rows
         self.assertEqual(len(rows), 1)
-        self.assertEqual((rows[0]["task"], rows[0]["attention"]), ("listops", "linear"))
-        self.assertIsInstance(rows[0]["test_correct"], int)
-        with self.assertRaisesRegex(lra.UsageError, "runs, profiles, fidelity or where"):
-            lra.records(self.run_folder, kind="run")
+        return rows[0]
 
     def test_cells_of_records(self):
         cells = {"true": True, "false": False, "": None, "7": 7, "-3": -3, "0.5": 0.5, "1e-5": 1e-5}

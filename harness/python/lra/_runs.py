@@ -18,6 +18,13 @@ from lra._native import NativeModule
 # Python's own readers take more: int("2024_01_05"), float("nan").
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _WORDS = {"": None, "true": True, "false": False}
+# Columns of records that are text whatever they hold: the regime "2021" is no number.
+_TEXTS = frozenset(
+    """attention options protocol overridden regime settings sets pretrained metric dtype device
+    machine status reason data data_source source fingerprint contract contract_failures package
+    task scope mode batch_policy memory_unit time_unit noisy budget measure kind op part pass
+    path""".split()
+)
 
 
 class TrainedModel(NativeModule):
@@ -132,7 +139,11 @@ def records(*paths: str | os.PathLike, kind: str = "runs") -> Any:
 
 
 def _typed(rows) -> list[dict[str, Any]]:
-    return [{key: _value(text) for key, text in row.items()} for row in rows]
+    return [{key: _cell(key, text) for key, text in row.items()} for row in rows]
+
+
+def _cell(column: str, text: str) -> Any:
+    return text or None if column in _TEXTS else _value(text)
 
 
 def _value(text: str) -> Any:

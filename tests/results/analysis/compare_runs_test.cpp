@@ -1,6 +1,8 @@
 // Run against run: what is computed, and what is refused.
 #include "results/analysis/compare_runs.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "results/tables/comparison_table.h"
@@ -192,6 +194,72 @@ TEST(CompareRuns, SeedsThatDidNotAllLearnAreComparedByCountsAlone) {
                        "WARNING: learned by 2/2 seeds against 0/2: fewer than 5 a side show no "
                        "difference of the attentions"))
       << notes;
+}
+
+// Without predictions, and so without a bootstrap that takes its time.
+Result plain_run(const std::string& attention, int64_t correct, uint64_t seed = 0) {
+  Result r = compared_run(attention, correct, seed);
+  r.predictions = nullptr;
+  return r;
+}
+
+std::string notes_text(const RunComparison& c) {
+  return fmt::format("{}\n", fmt::join(c.notes, "\n"));
+}
+
+TEST(CompareRuns, SeedsThatDivergedCountAsNotLearned) {
+  std::vector<Result> a, b;
+  const auto diverged = [](Result r) {
+    r.status = Status::diverged;
+    r.test.reset();
+    return r;
+  };
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    a.push_back(plain_run("nystrom", 300 + static_cast<int64_t>(seed), seed));
+    b.push_back(plain_run("standard", 310 + static_cast<int64_t>(seed), seed));
+    if (seed >= 2) b.back() = diverged(b.back());
+  }
+  b.push_back(diverged(plain_run("other", 300, 7)));  // of another attention
+  const RunComparison c = compare_runs(a, b);
+  EXPECT_EQ(c.a.learned.text() + " " + c.b.learned.text(), "5/5 2/5");
+  EXPECT_FALSE(c.welch);
+  EXPECT_DOUBLE_EQ(c.fisher.value_or(-1), stats::fisher_p(5, 5, 2, 5));
+  EXPECT_DOUBLE_EQ(c.rank_sum.value_or(-1), stats::rank_sum_p(std::vector<double>{3, 4, 5, 6, 7},
+                                                              std::vector<double>{8, 9, 1, 1, 1}));
+  EXPECT_TRUE(contains(notes_text(c),
+                       "WARNING: 3 of 5 seeds of standard diverged: they did not learn listops, "
+                       "and the mean is that of the others alone\n"))
+      << notes_text(c);
+  EXPECT_FALSE(contains(notes_text(c), "was not learned by")) << notes_text(c);
+  EXPECT_EQ(comparison_json(c)["b"]["diverged"], 3);
+  EXPECT_FALSE(comparison_json(c)["a"].contains("diverged"));
+  EXPECT_TRUE(contains(text_of(c), "2/5")) << text_of(c);
+}
+
+TEST(CompareRuns, SaysWhichSideBreaksTheContract) {
+  const std::vector<Result> ours{plain_run("nystrom", 400)};
+  std::vector<Result> own{plain_run("torchscript", 300)};
+  EXPECT_FALSE(contains(notes_text(compare_runs(ours, own)), "contract"));
+  own[0].contract = ContractRecord{.passed = 19, .of = 19, .failed = {}};
+  EXPECT_FALSE(contains(notes_text(compare_runs(ours, own)), "contract"));
+  own[0].contract =
+      ContractRecord{.passed = 18, .of = 19, .failed = {{"padding invariance", "wrong"}}};
+  const std::string note =
+      "WARNING: torchscript: 18 of 19 clauses of the contract hold; wrong: padding invariance\n";
+  EXPECT_TRUE(contains(notes_text(compare_runs(ours, own)), note));
+  const RunComparison c = compare_runs(own, ours);
+  EXPECT_TRUE(contains(notes_text(c), note));
+  EXPECT_TRUE(contains(text_of(c), "18 of 19 clauses of the contract hold"));
+  EXPECT_TRUE(contains(comparison_json(c)["notes"].dump(), "clauses of the contract"));
+}
+
+TEST(CompareRuns, SaysWhereOthersTookTime) {
+  const std::vector<Result> a{plain_run("nystrom", 400)};
+  std::vector<Result> b{plain_run("standard", 300)};
+  b[0].training.others = 0.04;
+  EXPECT_FALSE(contains(notes_text(compare_runs(a, b)), "others took"));
+  b[0].training.others = 0.3;
+  EXPECT_TRUE(contains(notes_text(compare_runs(a, b)), "others took up to 30 % of the processors"));
 }
 
 TEST(CompareRuns, SaysWhatIsLeftOutAndWhatIsNotThere) {

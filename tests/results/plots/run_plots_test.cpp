@@ -90,7 +90,7 @@ TEST(ScorePlots, NameStandInDataAmongReal) {
     for (const char* name : {"a", "b"}) {
       Result r = plotted_run(name, 900, 10, 100);
       r.config["training"]["batch"] = 32;
-      r.budget = {.name = "quick", .tasks = "{}", .keys = {}};
+      r.budget = {.name = "quick", .tasks = "{}"};
       if (text) r.task = r.data.fingerprint = "text";
       results.push_back(r);
     }

@@ -105,6 +105,31 @@ TEST(Report, ATableForAPaperHoldsTheDetailsAsComments) {
   EXPECT_TRUE(contains(cost, "% a cell is MiB / ms")) << cost;
 }
 
+TEST(Report, ATableOfTimesForAPaperMarksWhatIsNoisy) {
+  std::vector<Profile> profiles{example_profile("a", 512, 3, 900),
+                                example_profile("b", 512, 4, 1200),
+                                example_profile("c", 512, 5, 1500)};
+  profiles[0].noisy = "the interval is ±39 %";
+  profiles[1].time->ci95 = stats::Interval{1150, 1312.3};
+  const std::string text = memory_time_latex(profiles, {});
+  const size_t time = text.find("\\caption{Time in ms");
+  ASSERT_NE(time, std::string::npos);
+  const std::string memory = text.substr(0, time), times = text.substr(time);
+  EXPECT_TRUE(contains(times, "a & \\textasciitilde{}900{\\tiny$\\pm$9} \\\\\n")) << times;
+  EXPECT_TRUE(contains(times, "b & \\textbf{1200{\\tiny$\\pm$110}} \\\\\n")) << times;
+  EXPECT_TRUE(contains(times,
+                       "Bold: the lowest that is not noisy. \\textasciitilde{}: noisy, and maybe "
+                       "off by more than its interval.}"))
+      << times;
+  EXPECT_FALSE(contains(text, "e+0")) << text;
+  profiles[1].time->ci95 = stats::Interval{1150, 1299.7};
+  EXPECT_TRUE(contains(memory_time_latex(profiles, {}), "1200{\\tiny$\\pm$100}"));
+  // A time that is noisy leaves the memory as it is.
+  EXPECT_TRUE(contains(memory, "a & \\textbf{3} \\\\\n")) << memory;
+  EXPECT_TRUE(contains(memory, "Bold: the lowest.}")) << memory;
+  EXPECT_TRUE(contains(memory, "noisy: a at 512: the interval is ")) << memory;
+}
+
 // Two words of a cell in two lines would be read as two cells.
 TEST(Report, TheSummaryBreaksNoCellOfATableInEightyColumns) {
   Records records;

@@ -3,6 +3,7 @@
 
 #include "results/tables/accuracy_table.h"
 #include "tests/results/examples.h"
+#include "tests/results/tables/table_text.h"
 
 namespace lra {
 namespace {
@@ -63,6 +64,19 @@ TEST(TrainingTable, CountsARepeatedSeedOnce) {
   const auto tables = training_tables(std::vector<Result>{example_result("nystrom"), again});
   ASSERT_EQ(tables.size(), 1u);
   EXPECT_EQ(tables[0].rows[0][2], "10");
+}
+
+TEST(TrainingTable, MarksSpeedsThatOthersTookTimeFrom) {
+  std::vector<Result> runs{example_result("linear"), example_result("nystrom")};
+  runs[0].training.others = 0.04;
+  runs[1].training.others = 0.3;
+  const Table table = training_tables(runs)[0];
+  EXPECT_FALSE(table.rows[0][2].starts_with("~"));
+  EXPECT_EQ(table.rows[1][2], "~" + table.rows[0][2]);
+  EXPECT_EQ(table.rows[1][3], "~" + table.rows[0][3]);
+  EXPECT_TRUE(contains(to_text(table), "~: others took more than 5 %"));
+  runs[1].training.others.reset();
+  EXPECT_FALSE(contains(to_text(training_tables(runs)[0]), "~"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // What a table says of attentions that break the contract, and the record that it reads.
-#include "results/tables/contract_notes.h"
+#include "results/analysis/contract_notes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What the contract said of the attentions of a table.
+// What the contract said of the attentions of a table or comparison.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-#include "results/tables/contract_notes.h"
+#include "results/analysis/contract_notes.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,35 @@
+// In what a run's settings differ from its protocol's and its budget's.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "results/records/result.h"
+
+namespace lra {
+
+/// Whether a setting changes no number of a run but by rounding.
+bool rounds_only(std::string_view key);
+
+/// "key=value" as key and value; "" where it holds none.
+std::pair<std::string, std::string> split_override(const std::string& text);
+
+/// The overridden settings with their values, "key=value", sorted; without those that change no
+/// number of a run but by rounding.
+std::vector<std::string> overridden_settings(const Result& result);
+
+struct ChangedSetting {
+  std::string key, value;
+  bool of_budget = false;  // the budget sets this very value for the run's task
+};
+
+/// overridden_settings(), and beside a budget those that it sets for the task and that have the
+/// protocol's own value in the run.
+std::vector<ChangedSetting> changed_settings(const Result& result, const RunBudget& budget);
+
+/// Whether a budget sets this key for any task, be it in the run before (`pretraining`).
+bool sets_key(const RunBudget& budget, const std::string& key);
+
+}  // namespace lra
