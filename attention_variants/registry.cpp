@@ -75,7 +75,7 @@ void check_form(const std::string& text) {
 std::string names_of(bool AttentionInfo::*able) {
   std::string names;
   for (const auto& [name, entry] : registry()) {
-    if (entry.info.*able) names += (names.empty() ? "" : ", ") + name;
+    if (entry.info.*able && !needs_file(entry)) names += (names.empty() ? "" : ", ") + name;
   }
   return names;
 }

@@ -54,6 +54,7 @@ AttentionEntry python_entry() {
   made.info.paper = "the user's own";
   made.info.complexity = "its own";
   made.info.state = "module.<name in the class>";
+  made.info.can_be_causal = true;  // where its class says so
   made.info.why_unrotated = "what its class makes of queries and keys is its own";
   made.option_names = field_names<PythonOptions>();
   made.default_options = write_fields(PythonOptions{});

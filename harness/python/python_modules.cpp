@@ -104,7 +104,8 @@ class Host : public PythonHost {
                                       const AttentionContext& context) override {
     const json offered = {{"dim", context.width},         {"heads", context.heads},
                           {"head_dim", context.head_dim}, {"max_length", context.max_length},
-                          {"dropout", context.dropout},   {"seed", context.seed}};
+                          {"dropout", context.dropout},   {"seed", context.seed},
+                          {"causal", context.causal}};
     return with_python([&]() -> std::unique_ptr<OutsideModule> {
       return std::make_unique<PythonModule>(
           functions().attr("make")(options.dump(), offered.dump()));

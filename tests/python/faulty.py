@@ -27,6 +27,22 @@ class Layer(nn.Module):
         return self.linear(x)
 
 
+class Causal(nn.Module):
+    """The mean of what has been seen so far."""
+
+    lra_causal = True
+
+    def __init__(self, causal=None):
+        super().__init__()
+        self.causal = causal
+
+    def forward(self, q, k, v, mask):
+        seen = mask[:, None, :, None]
+        v = v.masked_fill(~seen, 0)
+        total = v.cumsum(2) if self.causal else v.sum(2, keepdim=True).expand_as(v)
+        return (total / (1 + seen.sum(2, keepdim=True))).masked_fill(~seen, 0)
+
+
 class Noisy(nn.Module):
     """Draws from Python's generator and from torch's, and replaces a buffer."""
 

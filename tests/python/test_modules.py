@@ -56,6 +56,12 @@ class Refusals(unittest.TestCase):
         self.refused(_modules.WrongUse, check("Right", alpha=1), "takes no keyword 'alpha'")
         self.refused(_modules.WrongUse, check("NeedsGamma"), "needs gamma", "[gamma=VALUE]")
 
+    def test_a_causal_model(self):
+        make = lambda name: lambda: _modules.make(named(name), json.dumps({**OFFERED, "causal": True}))
+        self.refused(_modules.WrongUse, make("Right"), "does not say lra_causal = True")
+        self.assertEqual(make("Causal")()._module.causal, True)
+        self.assertEqual(made("Causal")._module.causal, None)
+
     def test_code_that_does_not_load(self):
         with tempfile.TemporaryDirectory() as folder:
             for text, parts in (

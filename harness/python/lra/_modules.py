@@ -215,6 +215,8 @@ def _keywords(made, options, offered):
                 f"{', '.join(named) or 'none'}"
             )
     keywords = {name: offered[name] for name in OFFERED if name in named}
+    if offered.get("causal") and "causal" in named:
+        keywords["causal"] = True
     keywords.update(given)
     missing = [n for n, p in named.items() if p.default is p.empty and n not in keywords]
     if missing:
@@ -379,6 +381,11 @@ def make(options_json, offered_json):
     options, offered = json.loads(options_json), json.loads(offered_json)
     where = _where(options)
     made, _ = _load(options)
+    if offered.get("causal") and not getattr(made, "lra_causal", False):
+        raise WrongUse(
+            f"{where}: the model is causal, and the class does not say lra_causal = True, by which "
+            "no position reads later ones; say so, or give model.causal=false"
+        )
     keywords = _keywords(made, options, offered)
     before, cpu = random_state(), torch.random.get_rng_state()
     try:
