@@ -121,6 +121,21 @@ void run_where(const ProfileOptions& options) {
   }
 }
 
+// A script must not take these for measured. What does not fit or is refused is a result, and what
+// becomes of other packages is theirs.
+void check_measured(const std::vector<Profile>& records) {
+  std::vector<std::string> failed;
+  for (const Profile& record : records) {
+    if (!record.package.empty()) continue;
+    if (record.status == Status::crash || record.status == Status::timeout)
+      failed.push_back(fmt::format("{} of {} at N = {}", record.status,
+                                   printable(record.attention.label), record.length));
+  }
+  if (!failed.empty())
+    throw Error(fmt::format("{} of {} cells were not measured: {}", failed.size(), records.size(),
+                            fmt::join(failed, "; ")));
+}
+
 void run_profile_command(const ProfileOptions& options) {
   host::stop_at_signals();
   if (!options.child.empty()) {
@@ -139,6 +154,7 @@ void run_profile_command(const ProfileOptions& options) {
   host::say(fmt::format("{} cells in {}", records.size(), options.out));
   print_profiles(profile::profiles_of(plan, records));
   if (!options.compare.empty()) compare(options, records);
+  check_measured(profile::profiles_of(plan, records));
 }
 
 // What is measured.

@@ -255,12 +255,12 @@ TEST_F(ProfileTest, CountsPassesAndEndsWithATable) {
 TEST_F(ProfileTest, AProcessThatTakesTooLongIsATimeout) {
   const ProgramResult result =
       profile({"--lengths", "64", "--attentions", "standard", "--timeout", "0.01"});
-  ASSERT_EQ(result.status, 0) << result.err;
+  ASSERT_EQ(result.status, 1) << result.err;
   ASSERT_EQ(cells().size(), 1u);
   EXPECT_EQ(cells()[0].status, Status::timeout);
   EXPECT_EQ(cells()[0].reason, "took longer than 0.01 s");
   // Measured again on request alone.
-  ASSERT_EQ(profile({"--lengths", "64", "--attentions", "standard"}).status, 0);
+  ASSERT_EQ(profile({"--lengths", "64", "--attentions", "standard"}).status, 1);
   EXPECT_EQ(cells().at(0).status, Status::timeout);
   ASSERT_EQ(profile({"--lengths", "64", "--attentions", "standard", "--again"}).status, 0);
   EXPECT_EQ(cells().at(0).status, Status::ok);
@@ -294,7 +294,10 @@ TEST_F(ProfileTest, ACrashIsALineAndTheOthersGoOn) {
   ASSERT_NE(cell, 0);
   kill(cell, SIGSEGV);
   const ProgramResult result = program.wait();
-  ASSERT_EQ(result.status, 0) << result.err;
+  ASSERT_EQ(result.status, 1) << result.err;
+  EXPECT_NE(result.err.find("lra: 1 of 2 cells were not measured: crash of standard at N = 64\n"),
+            std::string::npos)
+      << result.err;
   ASSERT_EQ(cells().size(), 2u);
   EXPECT_EQ(cells()[0].status, Status::crash);
   EXPECT_NE(cells()[0].reason.find("ended by signal 11"), std::string::npos) << cells()[0].reason;
