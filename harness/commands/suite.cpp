@@ -17,6 +17,7 @@
 #include "harness/host/signals.h"
 #include "harness/host/terminal.h"
 #include "harness/suite/cell.h"
+#include "harness/suite/cut_samples.h"
 #include "harness/suite/finish.h"
 #include "harness/suite/job.h"
 #include "harness/suite/plan/plan.h"
@@ -31,7 +32,8 @@ namespace {
 // Makes the suite's folder or joins what is there.
 suite::Suite opened_suite(const SuiteOptions& options, const suite::Suite& planned,
                           int64_t threads_given, int64_t jobs) {
-  suite::suite_data(planned);  // what is missing is found before anything is written
+  // What is missing, or cannot serve, is found before anything is written.
+  suite::check_cut_samples(planned, suite::suite_data(planned));
   const auto resume = options.resume ? Resume::yes : Resume::no;
   return suite::open_suite(planned, resume, threads_given, [&](const suite::Suite& suite) {
     return suite::predicted_hours(
@@ -73,6 +75,7 @@ void show_plan(const SuiteOptions& options) {
     throw UsageError("--only is of lra suite and lra suite submit; lra suite plan lists all cells");
   const suite::RunnerOptions runner = runner_of(options);
   suite::Suite suite = planned_suite(options, cell_threads(runner), runner.devices.front());
+  suite::check_cut_samples(suite, suite::suite_data(suite));
   const suite::PredictOptions from{.records = records_of(options),
                                    .probe = options.probe || suite.request.max_hours > 0};
   std::vector<suite::Prediction> predictions = suite::predict(suite, from);

@@ -9,6 +9,7 @@
 #include "harness/commands/commands.h"
 #include "harness/host/runtime.h"
 #include "harness/host/self_command.h"
+#include "harness/suite/changed_files.h"
 #include "harness/suite/suite_folder.h"
 #include "lra/data/task.h"
 
@@ -173,11 +174,11 @@ suite::Suite planned_suite(const SuiteOptions& options, int64_t threads,
   suite::SuiteRequest request = request_of(options);
   request.threads = threads;
   request.device = device.substr(0, device.find(':'));
+  const bool joins = std::filesystem::exists(request.out / suite::kSuiteFile) &&
+                     (options.resume || options.command->got_subcommand("plan"));
+  if (joins) request.changed = suite::changed_files(request.out);
   const suite::Suite planned = suite::plan_suite(request);
-  return std::filesystem::exists(request.out / suite::kSuiteFile) &&
-                 (options.resume || options.command->got_subcommand("plan"))
-             ? suite::join_suite(planned)
-             : planned;
+  return joins ? suite::join_suite(planned) : planned;
 }
 
 std::vector<std::filesystem::path> records_of(const SuiteOptions& options) {

@@ -11,9 +11,11 @@
 #include "harness/processes/processes.h"
 #include "harness/training/open_run.h"
 #include "harness/training/result.h"
+#include "harness/training/resume.h"
 #include "harness/training/run_folder.h"
 #include "harness/training/token_evaluation.h"
 #include "harness/training/train.h"
+#include "harness/training/train_setup.h"
 
 namespace lra {
 namespace {
@@ -27,16 +29,11 @@ struct TrainOptions {
   bool resume = false, overwrite = false, check = false;
 };
 
-// The folder of the run that goes on: of two, the first as long as the second has not begun.
-std::string begun_in(const std::string& run) {
-  const std::filesystem::path first = std::filesystem::path(run) / kPretrainingFolder;
-  return has_begun(run) || !std::filesystem::exists(first / kConfigFile) ? run : first.string();
-}
-
 // Float sums depend on the number of threads: a resumed run keeps the number it had unless another
 // is given.
 int64_t resumed_threads(const TrainOptions& options) {
-  const auto had = options.resume ? read_run_setting(begun_in(options.run)).threads : std::nullopt;
+  const auto had =
+      options.resume ? read_run_setting(begun_folder(options.run)).threads : std::nullopt;
   if (!had || *had < 1) return options.threads;
   if (options.threads == 0) return *had;
   if (options.threads != *had) {
@@ -48,21 +45,34 @@ int64_t resumed_threads(const TrainOptions& options) {
 
 // A resumed run uses the kernels of this machine, whose rounding depends on their instruction set.
 void say_other_kernels(const std::string& run) {
-  const std::string had = read_run_setting(begun_in(run)).kernels(), now = ops::cpu_isa();
+  const std::string had = read_run_setting(begun_folder(run)).kernels(), now = ops::cpu_isa();
   if (had.empty() || had == now) return;
   host::say(fmt::format(
       "the run in {} had the kernels of {} and goes on with those of {}: not to the same bits", run,
       had, now));
 }
 
-void run_train(const TrainOptions& options, Processes* processes) {
-  TrainRequest request;
+// A resumed run whose attention's file has changed, or is gone, goes on with the one that its
+// folder keeps, where that is the file that it began with.
+Config asked_config(const TrainOptions& options, const Processes* processes) {
+  const AttentionSpec attention = attention_given(options.attention, options.options);
   std::vector<std::string> sets = options.sets;
   if (!options.objective.empty()) sets.push_back("training.objective=" + options.objective);
+  const std::filesystem::path kept =
+      options.resume ? kept_for(options.run, attention) : std::filesystem::path();
+  Config config = run_config(load_protocol(options.protocol), options.task, attention, sets,
+                             options.seed, options.dtype, kept);
+  if (!kept.empty() && is_rank_zero(processes)) {
+    host::say(fmt::format("{}; the run in {} goes on with the file that it keeps, {}",
+                          changed_text(config.named_file), options.run, kept.string()));
+  }
+  return config;
+}
+
+void run_train(const TrainOptions& options, Processes* processes) {
+  TrainRequest request;
   run_collective(processes, [&] {
-    request.config = make_config(load_protocol(options.protocol), options.task,
-                                 attention_given(options.attention, options.options), sets,
-                                 options.seed, options.dtype);
+    request.config = asked_config(options, processes);
     request.device = own_device(options.device, processes);
     if (!options.memory_limit.empty())
       request.memory_limit = parse_bytes("--memory-limit", options.memory_limit);
@@ -77,6 +87,7 @@ void run_train(const TrainOptions& options, Processes* processes) {
   request.check = options.check;
   request.event_files = options.event_files;
   request.processes = processes;
+  on_rank_zero(processes, [&] { say_cut_samples(request); });
   const Status status = train(request);
   if (status == Status::ok) return;
   run_collective(processes, [&] {

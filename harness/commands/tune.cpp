@@ -10,8 +10,10 @@
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
 #include "harness/suite/cell.h"
+#include "harness/suite/cut_samples.h"
 #include "harness/tune/choose.h"
 #include "harness/tune/search.h"
+#include "harness/tune/tuned_protocol.h"
 #include "lra/data/task.h"
 
 namespace lra {
@@ -49,13 +51,8 @@ void print_plan(const tune::Search& search) {
 // An attention without a point to choose leaves the protocol unwritten: it would be tuned in part.
 void write_choice(const tune::TuneFile& file, const std::filesystem::path& out) {
   if (file.chosen.size() < file.attentions.size()) return;
-  for (const tune::ChosenPoint& chosen : file.chosen) {
-    if (runs_by_name(parse_attention(chosen.attention).name)) continue;
-    host::say(fmt::format("{}: --set {}; a protocol has no entry for an attention from a file",
-                          chosen.attention, fmt::join(chosen.point, " --set ")));
-  }
-  if (const auto path = tune::write_protocol(file, out))
-    host::say(fmt::format("the protocol with what was chosen: --protocol {}", path->string()));
+  host::say(fmt::format("the protocol with what was chosen: --protocol {}",
+                        tune::write_protocol(file, out).string()));
 }
 
 // Throws where a cell failed, or an attention is without a choice. That a rate is too high for an
@@ -91,6 +88,8 @@ void run_tune(const TuneOptions& options) {
   tune::Search search = tune::plan_search(tune_request(options, runner));
   if (options.cells.dry_run) return print_plan(search);
   tune::record_search(search);
+  suite::say_cut_samples(search.suite,
+                         {{.task = search.request.task, .directory = search.request.data}});
   const int64_t threads = search.request.threads;
   if (threads != cell_threads(runner)) {
     host::say(fmt::format("cells run with {} thread{} each, as the search began", threads,

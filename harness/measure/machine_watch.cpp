@@ -25,21 +25,6 @@ double now_seconds() {
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
 
-// Seconds for which this process's threads were ready to run and had to wait, to the nanosecond.
-std::optional<double> waited_seconds() {
-  std::error_code error;
-  double sum = 0;
-  int64_t count = 0;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
-    double ran = 0, waited = 0;  // nanoseconds
-    if (!(std::ifstream(task.path() / "schedstat") >> ran >> waited)) continue;
-    sum += waited * 1e-9;
-    ++count;
-  }
-  if (count == 0) return std::nullopt;
-  return sum;
-}
-
 struct Ticks {
   int64_t busy = 0;    // on anything
   int64_t stolen = 0;  // taken by a hypervisor for its other guests
@@ -110,6 +95,20 @@ std::optional<double> megahertz(const std::vector<int>& processors) {
 }
 
 }  // namespace
+
+std::optional<double> waited_seconds() {
+  std::error_code error;
+  double sum = 0;
+  int64_t count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    double ran = 0, waited = 0;  // nanoseconds
+    if (!(std::ifstream(task.path() / "schedstat") >> ran >> waited)) continue;
+    sum += waited * 1e-9;
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  return sum;
+}
 
 std::vector<int> idle_processors(double seconds) {
   std::vector<int> processors = allowed_processors();

@@ -48,6 +48,10 @@ class MachineWatch {
   int64_t stolen_;                // clock ticks
 };
 
+/// Seconds, since they began, for which this process's threads were ready to run and others ran;
+/// absent where the system does not say.
+std::optional<double> waited_seconds();
+
 /// Milliseconds of a fixed chain of dependent operations, best of three: as the processor's clock
 /// slows down, or another thread shares its core, it takes longer. About half a millisecond each.
 double reference_work();

@@ -19,11 +19,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// As they are named; one whose file is no more what its runs trained, by the file that they keep.
+std::vector<std::string> measured_attentions(const SuiteRequest& request) {
+  std::vector<std::string> names;
+  for (AttentionSpec attention : request.attentions) {
+    const fs::path kept = request.kept(attention);
+    if (!kept.empty()) attention.options["file"] = kept.string();
+    if (kept.string().find_first_of(",[]") == std::string::npos) {
+      names.push_back(attention.text());
+    } else {  // the path would part the names of a list
+      host::say(
+          fmt::format("{} is left out: the file that its runs keep lies in a folder with "
+                      "brackets in its name",
+                      attention.text()));
+    }
+  }
+  return names;
+}
+
 void measure_profile(const Suite& suite, const RunnerOptions& options) {
   const ProfileBudget& budget = suite.request.budget.profile;
-  std::vector<std::string> attentions;
-  for (const AttentionSpec& attention : suite.request.attentions)
-    attentions.push_back(attention.text());
+  const std::vector<std::string> attentions = measured_attentions(suite.request);
+  if (attentions.empty()) return;
   const profile::ProfilePlan plan =
       profile::plan_profile({.preset = budget.preset,
                              .attentions = fmt::format("{}", fmt::join(attentions, ",")),

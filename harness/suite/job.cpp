@@ -9,16 +9,29 @@
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
+#include "harness/training/resume.h"
 #include "harness/training/train.h"
 
 namespace lra::suite {
 namespace {
 
+// Throws where the attention's file is no more what the job's configuration says.
+void check_file(const TrainJob& job) {
+  const json options = job.configuration.value(json::json_pointer("/attention/options"), json());
+  if (!job.kept_file.empty() || !options.is_object()) return;
+  if (file_state(options).value_or(FileState::same) == FileState::same) return;
+  throw Error(
+      fmt::format("{} since the suite was planned: put back what it was, or call the suite again, "
+                  "which goes on "
+                  "with what its runs keep",
+                  changed_text(options.value("file", ""))));
+}
+
 void run_job(const TrainJob& job) {
   TrainRequest request{
-      .config = make_config(load_protocol(job.protocol), job.task,
-                            {.name = job.attention, .options = job.attention_options}, job.sets,
-                            job.seed, job.dtype),
+      .config = run_config(load_protocol(job.protocol), job.task,
+                           {.name = job.attention, .options = job.attention_options}, job.sets,
+                           job.seed, job.dtype, job.kept_file),
       .run = job.run,
       .data = job.data,
       .device = host::parse_device(job.device),
@@ -28,6 +41,7 @@ void run_job(const TrainJob& job) {
   const std::string changed =
       differences_text(job.configuration, config_identity(request.config.to_json()));
   if (!changed.empty()) {
+    check_file(job);
     throw Error(fmt::format(
         "protocol {} is no more what it was when the suite was planned ({}): give it its values "
         "back, or choose another --out folder",

@@ -11,6 +11,7 @@ namespace lra::suite {
 struct TrainJob {
   std::string task, attention;
   json attention_options = json::object();  // as given
+  std::string kept_file;  // that is read in place of the attention's own; "" = none
   std::string protocol, dtype;
   std::vector<std::string> sets;
   uint64_t seed = 0;
@@ -27,6 +28,7 @@ struct TrainJob {
     f("task", task);
     f("attention", attention);
     f("attention_options", attention_options);
+    f("kept_file", kept_file);
     f("protocol", protocol);
     f("dtype", dtype);
     f("sets", sets);

@@ -3,9 +3,11 @@
 #include <map>
 
 #include "harness/host/folder_lock.h"
+#include "harness/host/heartbeat.h"
+#include "harness/host/progress.h"
 #include "harness/host/runtime.h"
+#include "harness/suite/cut_samples.h"
 #include "harness/suite/finish.h"
-#include "harness/suite/heartbeat.h"
 #include "harness/suite/suite_folder.h"
 #include "harness/training/train_setup.h"
 
@@ -27,7 +29,7 @@ void check_cells_can_read(const Suite& suite, const TaskData& of_task) {
 int64_t run_suite(const Suite& suite, const RunnerOptions& options) {
   for (const std::string& device : options.devices) host::parse_device(device);
   const fs::path& out = suite.request.out;
-  const RunnerHeartbeat mark(out);
+  const host::RunnerHeartbeat mark(out);
   const std::vector<TaskData> data = suite_data(suite);
   {
     const host::FolderLock lock = host::FolderLock::wait(out, "data.lock", "the data");
@@ -38,6 +40,9 @@ int64_t run_suite(const Suite& suite, const RunnerOptions& options) {
     check_cells_can_read(suite, of_task);
     folders[of_task.task] = of_task.directory;
   }
+  check_cut_samples(suite, data);
+  say_cut_samples(suite, data);
+  for (const std::string& note : left_notes(suite)) host::say(note);
   int64_t failed = run_cells(suite, options, folders);
   if (!options.only.empty()) return failed;
   failed += profile_suite(suite, options) ? 0 : 1;

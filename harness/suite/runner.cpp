@@ -53,6 +53,7 @@ TrainJob job_of(const Suite& suite, size_t i, const fs::path& data, const std::s
   return {.task = cell.config.task,
           .attention = cell.config.attention.name,
           .attention_options = cell.config.attention.options,
+          .kept_file = suite.request.kept(cell.config.attention).string(),
           .protocol = suite.request.protocol,
           .dtype = suite.request.dtype,
           .sets = cell.sets,
@@ -259,6 +260,7 @@ class SuiteRunner {
 
 int64_t run_cells(const Suite& suite, const RunnerOptions& options,
                   const std::map<std::string, fs::path>& data) {
+  for (const ChangedFile& changed : suite.request.changed) host::say(changed.text());
   return SuiteRunner(suite, options, data).run_cells();
 }
 

@@ -6,10 +6,10 @@
 
 #include "attention_variants/base/files.h"
 #include "attention_variants/registry.h"
+#include "harness/host/heartbeat.h"
 #include "harness/host/progress.h"
 #include "harness/host/terminal.h"
 #include "harness/suite/cell.h"
-#include "harness/suite/heartbeat.h"
 #include "harness/suite/suite.h"
 #include "harness/suite/suite_file.h"
 #include "harness/training/run_folder.h"
@@ -165,7 +165,7 @@ SuiteStatus suite_status(const fs::path& out) {
     throw Error(fmt::format("{} is not the file of a suite of this version ({})", path.string(),
                             text.substr(std::min(text.find("] ") + 2, text.size()))));
   }
-  status.runners = runners(out);
+  status.runners = host::runners(out);
   status.profiled = fs::exists(out / "profile.done");
   status.reported = fs::exists(out / "report" / "report.md");
   Costs costs;

@@ -1,6 +1,6 @@
 #include "harness/suite/suite.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -10,6 +10,7 @@
 #include <set>
 
 #include "attention_variants/base/error.h"
+#include "harness/training/resume.h"
 
 namespace lra::suite {
 namespace {
@@ -43,16 +44,73 @@ std::vector<std::string> cut_of(const Config& config, double fraction, const std
   return sets;
 }
 
-// The settings with those that a budget shortens a run before by, where that has its own.
-std::vector<std::string> with_pretraining(std::vector<std::string> sets, const TaskBudget& budget,
-                                          const Config& config) {
-  std::vector<std::string> own;
-  for (const auto& [key, value] : budget.set.items()) {
-    if (config.settings.pretraining.contains(dotted_pointer(key)))
-      own.push_back(fmt::format("pretraining.{}={}", key, value.dump()));
+// What a budget sets for a cell.
+struct BudgetWords {
+  std::vector<std::string> sets, left;  // words of --set; keys that the protocol's entry goes over
+};
+
+void add_words(const std::string& key, const json& value, const std::vector<std::string>& own,
+               BudgetWords& words) {
+  if (std::ranges::count(own, key) > 0) {
+    words.left.push_back(key);
+  } else if (value.is_object() && !value.empty() && !own.empty()) {
+    for (const auto& [inner, one] : value.items()) {
+      if (!one.is_object() || !one.empty()) add_words(key + "." + inner, one, own, words);
+    }
+  } else {
+    words.sets.push_back(fmt::format("{}={}", key, value.dump()));
   }
-  sets.insert(sets.begin(), own.begin(), own.end());  // what the user sets goes last
-  return sets;
+}
+
+// The settings that an entry of the protocol gives this attention itself, and that a budget leaves:
+// they were chosen for it. In a built-in protocol they are the recipe's, of which a budget is a
+// part.
+std::vector<std::string> own_settings(const Protocol& protocol, const std::string& task_name,
+                                      const AttentionSpec& attention) {
+  const std::vector<std::string> built_in = protocol_names();
+  if (std::ranges::count(built_in, protocol.name) > 0) return {};
+  return entry_settings(protocol, task_name, attention);
+}
+
+// The settings that a budget shortens a run before by, where that has its own.
+void add_pretraining(const TaskBudget& budget, const json& pretraining,
+                     const std::vector<std::string>& own, BudgetWords& words) {
+  BudgetWords before;
+  for (const auto& [key, value] : budget.set.items()) {
+    if (pretraining.contains(dotted_pointer(key)))
+      add_words("pretraining." + key, value, own, before);
+  }
+  words.sets.insert(words.sets.begin(), before.sets.begin(), before.sets.end());
+  words.left.insert(words.left.end(), before.left.begin(), before.left.end());
+}
+
+SuiteCell planned_cell(const SuiteRequest& request, const Protocol& protocol,
+                       const std::string& task_name, const AttentionSpec& attention, uint64_t seed,
+                       double fraction) {
+  const TaskBudget budget = request.budget.task(task_name);
+  const std::vector<std::string> own = own_settings(protocol, task_name, attention);
+  BudgetWords words;
+  for (const auto& [key, value] : budget.set.items()) add_words(key, value, own, words);
+  const auto set = [&](const std::vector<std::string>& more) {
+    words.sets.insert(words.sets.end(), more.begin(), more.end());
+  };
+  const auto made = [&] {
+    return make_config(protocol, task_name, attention, words.sets, seed, request.dtype,
+                       request.kept(attention).string());
+  };
+  set(request.sets);  // what the user sets goes last
+  Config config = made();
+  const size_t count = words.sets.size();
+  add_pretraining(budget, config.settings.pretraining, own, words);
+  if (words.sets.size() > count) config = made();
+  const std::vector<std::string> cut = cut_sets(config, fraction);
+  set(cut);
+  if (!cut.empty()) config = made();
+  return {.config = std::move(config),
+          .sets = words.sets,
+          .run = request.out / "runs" / task_name / folder_name(attention.text()) /
+                 fmt::format("seed{}", seed),
+          .left = words.left};
 }
 
 }  // namespace
@@ -60,6 +118,16 @@ std::vector<std::string> with_pretraining(std::vector<std::string> sets, const T
 std::string SuiteCell::label() const {
   return fmt::format("{} {} seed {}{}{}", config.task, config.attention.text(), config.seed,
                      point.empty() ? "" : ", ", point);
+}
+
+std::string ChangedFile::text() const {
+  return fmt::format("{}; {} goes on with the file that its runs keep, {}", changed_text(file),
+                     attention, kept.string());
+}
+
+fs::path SuiteRequest::kept(const AttentionSpec& attention) const {
+  const auto it = std::ranges::find(changed, attention.text(), &ChangedFile::attention);
+  return it == changed.end() ? fs::path() : it->kept;
 }
 
 std::string folder_name(const std::string& text) {
@@ -110,31 +178,35 @@ std::vector<std::string> coloured_tasks(const Suite& suite) {
   return coloured;
 }
 
+std::vector<std::string> left_notes(const Suite& suite) {
+  // Task and key, and the attentions of both, each once in the order of the cells.
+  std::vector<std::pair<std::string, std::vector<std::string>>> left;
+  for (const SuiteCell& cell : suite.cells) {
+    for (const std::string& key : cell.left) {
+      const std::string what = cell.config.task + ": " + key;
+      auto it = std::ranges::find(left, what, [](const auto& one) { return one.first; });
+      if (it == left.end()) it = left.emplace(it, what, std::vector<std::string>());
+      const std::string name = cell.config.attention.text();
+      if (std::ranges::count(it->second, name) == 0) it->second.push_back(name);
+    }
+  }
+  std::vector<std::string> notes;
+  for (const auto& [what, attentions] : left) {
+    notes.push_back(fmt::format("{} as protocol {} has it for {}, not as budget {}", what,
+                                suite.cells.front().config.protocol, fmt::join(attentions, ", "),
+                                suite.request.budget.name));
+  }
+  return notes;
+}
+
 Suite plan_suite(const SuiteRequest& request, double fraction) {
   const Protocol protocol = load_protocol(request.protocol);
   Suite suite{.request = request, .fraction = fraction, .cells = {}};
   for (const std::string& task_name : request.tasks) {
-    std::vector<std::string> sets;
-    const TaskBudget budget = request.budget.task(task_name);
-    for (const auto& [key, value] : budget.set.items())
-      sets.push_back(fmt::format("{}={}", key, value.dump()));
-    sets.insert(sets.end(), request.sets.begin(), request.sets.end());
     for (const AttentionSpec& attention : request.attentions) {
       for (const uint64_t seed : request.seeds) {
-        SuiteCell cell{
-            .config = make_config(protocol, task_name, attention, sets, seed, request.dtype),
-            .sets = sets,
-            .run = request.out / "runs" / task_name / folder_name(attention.text()) /
-                   fmt::format("seed{}", seed)};
-        cell.sets = with_pretraining(sets, budget, cell.config);
-        if (cell.sets.size() > sets.size())
-          cell.config = make_config(protocol, task_name, attention, cell.sets, seed, request.dtype);
-        const std::vector<std::string> cut = cut_sets(cell.config, fraction);
-        if (!cut.empty()) {
-          cell.sets.insert(cell.sets.end(), cut.begin(), cut.end());
-          cell.config = make_config(protocol, task_name, attention, cell.sets, seed, request.dtype);
-        }
-        suite.cells.push_back(std::move(cell));
+        suite.cells.push_back(
+            planned_cell(request, protocol, task_name, attention, seed, fraction));
       }
     }
   }

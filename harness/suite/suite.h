@@ -11,6 +11,16 @@
 
 namespace lra::suite {
 
+/// An attention of a suite whose file is no more what it was when the suite was made.
+struct ChangedFile {
+  std::string attention;       // as named
+  std::filesystem::path file;  // the attention's own
+  std::filesystem::path kept;  // of one of the suite's runs, as it was; empty = none keeps it
+
+  /// "my.py has changed; python:my.py:Softplus goes on with the file that its runs keep, ..."
+  std::string text() const;
+};
+
 /// What decides a suite's results.
 struct SuiteRequest {
   std::vector<std::string> tasks;
@@ -25,6 +35,10 @@ struct SuiteRequest {
   std::string dtype = "float32";
   int64_t threads = 0;   // of each cell: float sums depend on it, so all runners use the same
   double max_hours = 0;  // 0 = no limit
+  std::vector<ChangedFile> changed;  // since the suite in `out` was made
+
+  /// The file that an attention is read from in place of its own; empty = its own.
+  std::filesystem::path kept(const AttentionSpec& attention) const;
 };
 
 struct SuiteCell {
@@ -32,6 +46,8 @@ struct SuiteCell {
   std::vector<std::string> sets;
   std::filesystem::path run;  // the folder
   std::string point;          // of a grid, "optimizer.lr=0.001"; "" = of none
+  // What the budget sets and the protocol gives this attention itself, which stands.
+  std::vector<std::string> left;
 
   /// "listops nystrom[num_landmarks=32] seed 0", and the point behind it
   std::string label() const;
@@ -54,6 +70,9 @@ std::string folder_name(const std::string& text);
 /// protocol. Throws UsageError on wrong names, options and values, where two cells would share a
 /// folder, and where coloured_tasks() does.
 Suite plan_suite(const SuiteRequest& request, double fraction = 1);
+
+/// Of each task what its budget sets and the protocol's entries for attentions go over, in words.
+std::vector<std::string> left_notes(const Suite& suite);
 
 /// Throws UsageError with this advice where two cells would share a folder.
 void check_folders(const Suite& suite, const std::string& advice);

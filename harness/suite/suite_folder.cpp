@@ -10,6 +10,7 @@
 #include "attention_variants/base/files.h"
 #include "harness/host/folder_lock.h"
 #include "harness/host/progress.h"
+#include "harness/suite/changed_files.h"
 
 namespace lra::suite {
 namespace {
@@ -137,9 +138,12 @@ Suite load_suite(const fs::path& out) {
         "{} is not the file of a suite of this version ({}); give the suite's options again",
         path.string(), error.what()));
   }
-  const Suite suite = plan_suite(request_of(held, out), held.fraction.value_or(1));
+  SuiteRequest request = request_of(held, out);
+  request.changed = changed_files(out);
+  const Suite suite = plan_suite(request, held.fraction.value_or(1));
   const std::string different = differences_text(comparable(file), comparable(suite_json(suite)));
   if (!different.empty()) {
+    check_kept(request.changed, out);
     throw Error(fmt::format(
         "{} was made with another version of the program or the protocol ({}); go on with that, "
         "or choose another --out folder",
@@ -166,14 +170,13 @@ Suite join_suite(const Suite& planned) {
   }
   Suite suite = plan_suite(planned.request, held.fraction.value_or(1));
   const json asked = suite_json(suite);
-  std::string different = differences_text(comparable(file), comparable(asked));
-  if (const std::string options = option_differences(file, asked);
-      !different.empty() && !options.empty())
-    different = options;
+  const std::string different = differences_text(comparable(file), comparable(asked));
   if (!different.empty()) {
+    const std::string options = option_differences(file, asked);
+    if (options.empty()) check_kept(planned.request.changed, out);
     throw Error(
         fmt::format("{} holds another suite ({}); use the same options or another --out folder",
-                    out.string(), different));
+                    out.string(), options.empty() ? different : options));
   }
   suite.request.threads = held.threads;
   if (suite.request.data.sources.empty()) {

@@ -22,7 +22,8 @@ struct TrainState {
   std::optional<Accuracy> best_dev;  // of that evaluation
   double seconds = 0;                // of training so far, all tries together
   double train_seconds = 0;          // of these, in training steps
-  int64_t peak_bytes = 0;
+  int64_t peak_bytes = 0, evaluation_peak_bytes = 0;
+  double waited_seconds = 0;  // of its threads, ready to run while others ran, in `seconds`
   // The running means of the log line that is not written yet.
   double window_loss = 0;
   int64_t window_correct = 0, window_count = 0;
@@ -39,6 +40,8 @@ struct TrainState {
     f("seconds", seconds);
     f("train_seconds", train_seconds);
     f("peak_bytes", peak_bytes);
+    f("evaluation_peak_bytes", evaluation_peak_bytes);
+    f("waited_seconds", waited_seconds);
     f("window_loss", window_loss);
     f("window_correct", window_correct);
     f("window_count", window_count);

@@ -1,6 +1,7 @@
 #include "harness/training/open_run.h"
 
 #include "attention_variants/base/files.h"
+#include "harness/training/resume.h"
 #include "harness/training/run_folder.h"
 
 namespace lra {

@@ -68,7 +68,15 @@ TrainingCost training_cost(const TrainRequest& request, const TrainState& at) {
             .steps_per_second = steps / at.train_seconds,
             .tokens_per_second = steps * tokens / at.train_seconds};
     // 0 where LibTorch cannot tell what a GPU holds.
-    if (at.peak_bytes > 0) cost.peak_memory_mib = static_cast<double>(at.peak_bytes) / host::kMiB;
+    const auto mib = [](int64_t bytes) -> std::optional<double> {
+      if (bytes > 0) return static_cast<double>(bytes) / host::kMiB;
+      return std::nullopt;
+    };
+    cost.peak_memory_mib = mib(at.peak_bytes);
+    cost.evaluation_peak_memory_mib = mib(at.evaluation_peak_bytes);
+    const double threads = static_cast<double>(request.threads);
+    if (threads > 0 && at.seconds > 0 && request.device.is_cpu())
+      cost.others = std::clamp(at.waited_seconds / (at.seconds * threads), 0.0, 1.0);
   }
   if (request.threads > 0) cost.threads = request.threads;
   if (request.processes != nullptr) {

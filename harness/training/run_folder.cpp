@@ -5,6 +5,7 @@
 #include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/files.h"
 #include "attention_variants/python_host.h"
+#include "harness/training/resume.h"
 #include "results/records/event_file.h"
 #include "results/records/record_fields.h"
 
@@ -29,8 +30,16 @@ bool has_result(const fs::path& run) {
   return fs::exists(result) && read_result(result).status == Status::ok;
 }
 
-const char* kept_name(const json& attention_options) {
-  return attention_options.contains("class") ? kAttentionSource : kAttentionFile;
+// A run that reads the file that its folder keeps has the record of one that reads its own.
+void name_own_file(Result& result) {
+  const json none = json::object();
+  const json options = result.config.value(json::json_pointer("/attention/options"), none);
+  if (!options.contains("sha256") || !result.attention.options.contains("file")) return;
+  const AttentionSpec named{
+      .name = result.attention.name,
+      .options = result.config.value(json::json_pointer("/attention/given"), none)};
+  result.attention.label = named.text();
+  result.attention.options["file"] = options.at("file");
 }
 
 // Of a folder without a run: its lock, and the folder where nothing else is in it.
@@ -43,22 +52,6 @@ void remove_empty(const fs::path& run) {
 }  // namespace
 
 bool has_begun(const fs::path& run) { return fs::exists(run / kLastCheckpoint) || has_result(run); }
-
-json with_kept_file(json attention_options, const fs::path& run) {
-  const fs::path kept = run / kept_name(attention_options);
-  // What a Python file imports lies beside it: it is read there as long as it is the same.
-  const fs::path own = attention_options.value("file", "");
-  std::error_code none;
-  if (attention_options.contains("class") &&
-      (own.extension() != ".py" || (fs::is_regular_file(own, none) &&
-                                    sha256_file(own) == attention_options.value("sha256", ""))))
-    return attention_options;
-  // Such a path may not be the value of an option.
-  const bool can_be_named = kept.string().find_first_of(",[]") == std::string::npos;
-  if (attention_options.contains("sha256") && can_be_named && fs::exists(kept))
-    attention_options["file"] = kept.string();
-  return attention_options;
-}
 
 json run_identity(const Config& config, const Manifest& manifest) {
   json identity = config_identity(config.to_json());
@@ -194,6 +187,7 @@ void RunFolder::load_best(Model& model, torch::Device device, int64_t step) cons
 }
 
 void RunFolder::write_result(Result result, const std::optional<Evaluation>& tested) const {
+  name_own_file(result);
   if (result.dev && result.data.dev_majority && fs::exists(path_ / kMetricsFile)) {
     std::string reason;
     result.left_majority_at =

@@ -30,10 +30,6 @@ bool has_begun(const std::filesystem::path& run);
 enum class Resume { no, yes, over };
 enum class Access { read, write };
 
-/// The options of a run's attention with the file that its folder keeps in place of the one that it
-/// was made of, which may have moved or changed since.
-json with_kept_file(json attention_options, const std::filesystem::path& run);
-
 /// What decides a run's numbers, and so what a checkpoint belongs to: the configuration and the
 /// data's fingerprint.
 json run_identity(const Config& config, const Manifest& manifest);

@@ -15,6 +15,7 @@
 #include "harness/processes/processes.h"
 #include "harness/training/console.h"
 #include "harness/training/contract_check.h"
+#include "harness/training/cost_meter.h"
 #include "harness/training/evaluation.h"
 #include "harness/training/failure.h"
 #include "harness/training/learner.h"
@@ -117,7 +118,7 @@ class TrainingLoop {
     } catch (const std::exception& error) {
       outcome = outcome_of(error, request_, at_.step, trained);
     }
-    if (!trained) count_costs();
+    if (!trained) costs_.count(at_);
     on_rank_zero(all_, [&] { write_result(outcome); });
     return outcome.status;
   }
@@ -152,9 +153,8 @@ class TrainingLoop {
   bool fit() {
     const std::unique_ptr<BatchFeed> feed = training_feed(request_, data_, at_.step);
     const TrainingOptions& t = settings_.training;
-    host::reset_peak_bytes(request_.device);
     host::Progress progress("train", t.steps, at_.step);
-    begin_ = Clock::now();
+    costs_.begin();
     learner_->model().train();
     std::string note;
     if (at_.evaluation_pending && !evaluate_dev()) return false;
@@ -203,7 +203,7 @@ class TrainingLoop {
 
   void log(LogLine line) {
     line.step = at_.step;
-    line.seconds = at_.seconds + seconds_since(begin_);
+    line.seconds = at_.seconds + costs_.seconds();
     line.time = time_of_day();
     on_rank_zero(all_, [&] { folder_.log(line); });
   }
@@ -213,9 +213,12 @@ class TrainingLoop {
     check_same_run(all_, folder_, at_.step, learner_->model());
     Evaluation dev;
     const RepeatablePass pass(learner_->model(), request_.device);
+    costs_.take_peak(at_.peak_bytes);
     try {
       dev = evaluated("dev", evaluation_split(data_, request_.config, "dev"));
+      costs_.take_peak(at_.evaluation_peak_bytes);
     } catch (const host::Interrupted&) {
+      costs_.take_peak(at_.evaluation_peak_bytes);
       pass.rewind();
       save_last();
       throw_stopped(at_.step, settings_.training.steps);
@@ -234,15 +237,8 @@ class TrainingLoop {
     return true;
   }
 
-  // The clock and the peak up to now.
-  void count_costs() {
-    at_.seconds += seconds_since(begin_);
-    begin_ = Clock::now();
-    at_.peak_bytes = std::max(at_.peak_bytes, host::peak_bytes(request_.device));
-  }
-
   void save_last() {
-    count_costs();
+    costs_.count(at_);
     save(kLastCheckpoint, &learner_->optimizer());
   }
 
@@ -283,7 +279,7 @@ class TrainingLoop {
   std::optional<Learner> learner_;
   std::optional<ContractRecord> contract_;
   TrainState at_;
-  Clock::time_point begin_ = Clock::now();
+  CostMeter costs_{request_.device};
 };
 
 }  // namespace

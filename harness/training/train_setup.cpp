@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "harness/host/memory.h"
+#include "harness/host/progress.h"
 #include "harness/host/runtime.h"
 #include "harness/processes/data_parallel.h"
 #include "harness/processes/processes.h"
@@ -47,13 +48,21 @@ int64_t longest_sample(const Split& split) {
   return longest;
 }
 
+// Of a sample's tokens.
+int64_t kept_tokens(const InputOptions& input) {
+  return input.cut == 0 ? input.length : std::min(input.length, input.cut);
+}
+
+bool length_is_overridden(const Config& config) {
+  return std::ranges::count(config.overridden, "input.length") > 0;
+}
+
 // Labels at positions that are cut off would be lost without a word, and an expression without its
 // end has no value.
 void check_lengths(const PreparedData& data, const Config& config) {
   const InputOptions& input = config.settings.input;
-  const int64_t kept = input.cut == 0 ? input.length : std::min(input.length, input.cut);
-  const bool whole = data.manifest().options.contains("max_length") &&
-                     std::ranges::count(config.overridden, "input.length") == 0;
+  const int64_t kept = kept_tokens(input);
+  const bool whole = are_whole(data.manifest()) && !length_is_overridden(config);
   std::vector<int64_t> labels;
   for (const char* name : kSplits) {
     if (!config.settings.evaluation.test && std::string(name) == "test") continue;
@@ -92,6 +101,38 @@ void check_data(const PreparedData& data, const Config& config) {
   check_splits(data, config);
   check_images(data, config);
   check_lengths(data, config);
+}
+
+bool are_whole(const Manifest& manifest) { return manifest.options.contains("max_length"); }
+
+std::optional<CutSamples> cut_samples(const PreparedData& data, const Config& config) {
+  if (!are_whole(data.manifest())) return std::nullopt;
+  CutSamples found{.kept = kept_tokens(config.settings.input)};
+  for (const char* name : kSplits) {
+    if (config.settings.evaluation.test || std::string(name) != "test")
+      found.longest = std::max(found.longest, longest_sample(data.split(name)));
+  }
+  if (found.longest <= found.kept) return std::nullopt;
+  for (const Split& split : training_splits(data, config)) {
+    found.of += split.size();
+    for (int64_t i = 0; i < split.size(); ++i) found.cut += split.length(i) > found.kept ? 1 : 0;
+  }
+  return found;
+}
+
+std::string CutSamples::warning(const Config& config) const {
+  const InputOptions& input = config.settings.input;
+  return fmt::format(
+      "WARNING: {} of {} training samples of {} are longer than {} ({}), up to {} tokens, and are "
+      "cut: an expression without its end has no value",
+      cut, of, config.task, kept < input.length ? "input.cut" : "input.length", kept, longest);
+}
+
+void say_cut_samples(const TrainRequest& request) {
+  if (!length_is_overridden(request.config)) return;  // check_data() refuses it
+  const PreparedData data = open_run_data(request.data, request.config, /*check_hashes=*/false);
+  if (const auto found = cut_samples(data, request.config))
+    host::say(found->warning(request.config));
 }
 
 json run_config_json(const TrainRequest& request, const Manifest& manifest, const json& identity,

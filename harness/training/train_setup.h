@@ -20,6 +20,26 @@ PreparedData open_run_data(const std::filesystem::path& data, const Config& conf
 /// is more than `input.length` has room for, which nobody set.
 void check_data(const PreparedData& data, const Config& config);
 
+/// Whether data are of samples that mean nothing but as a whole, as expressions.
+bool are_whole(const Manifest& manifest);
+
+/// Samples of such data that are cut.
+struct CutSamples {
+  int64_t kept = 0;         // tokens of each
+  int64_t longest = 0;      // of all splits that are read
+  int64_t cut = 0, of = 0;  // of those that are trained on
+
+  /// "WARNING: 3 of 8000 training samples of listops are longer than input.length (256) ..."
+  std::string warning(const Config& config) const;
+};
+
+/// Nothing where samples may be cut, or none is.
+std::optional<CutSamples> cut_samples(const PreparedData& data, const Config& config);
+
+/// Says so at the start of a run whose user set `input.length`; any other is refused by
+/// check_data().
+void say_cut_samples(const TrainRequest& request);
+
 /// What config.json says: the configuration, `identity`, the data, and where the run runs.
 json run_config_json(const TrainRequest& request, const Manifest& manifest, const json& identity,
                      const std::optional<ContractRecord>& contract);

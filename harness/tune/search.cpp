@@ -11,9 +11,10 @@
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/json_text.h"
 #include "harness/host/folder_lock.h"
+#include "harness/host/heartbeat.h"
 #include "harness/host/runtime.h"
 #include "harness/suite/cell.h"
-#include "harness/suite/heartbeat.h"
+#include "harness/suite/changed_files.h"
 #include "harness/training/run_folder.h"
 #include "harness/tune/choose.h"
 #include "lra/data/task.h"
@@ -23,13 +24,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A protocol has one entry a variant, and none for an attention from a file.
+// A protocol has one entry a variant, and one an attention from a file, with whatever options.
 void check_attentions(const std::vector<AttentionSpec>& attentions) {
   std::map<std::string, std::string> entries;  // name -> the attention that has it
   for (const AttentionSpec& attention : attentions) {
     const std::string text = attention.text();
-    const std::string entry = runs_by_name(attention.name) ? plain_name(attention.name) : text;
-    const auto [it, fresh] = entries.emplace(entry, text);
+    const auto [it, fresh] = entries.emplace(entry_name(attention), text);
     if (fresh) continue;
     if (it->second == text) throw UsageError("--attentions names " + text + " twice");
     throw UsageError(
@@ -48,12 +48,14 @@ void check_seeds(const std::vector<uint64_t>& seeds) {
 }
 
 suite::SuiteCell cell_of(const TuneRequest& request, const Protocol& protocol,
-                         const AttentionSpec& attention, const Point& point, uint64_t seed) {
+                         const AttentionSpec& attention, const Point& point, uint64_t seed,
+                         const fs::path& kept) {
   std::vector<std::string> sets = request.sets;
   sets.insert(sets.end(), point.begin(), point.end());
   sets.push_back(fmt::format("{}=false", kTested));
   const std::string at = suite::folder_name(fmt::format("{}", fmt::join(point, ",")));
-  return {.config = make_config(protocol, request.task, attention, sets, seed, request.dtype),
+  return {.config = make_config(protocol, request.task, attention, sets, seed, request.dtype,
+                                kept.string()),
           .sets = sets,
           .run = request.out / "runs" / request.task / suite::folder_name(attention.text()) / at /
                  fmt::format("seed{}", seed),
@@ -83,7 +85,7 @@ void check_steps(const Search& search) {
   }
 }
 
-suite::Suite suite_of(const TuneRequest& request) {
+suite::Suite suite_of(const TuneRequest& request, std::vector<suite::ChangedFile> changed) {
   const Protocol protocol = load_protocol(request.protocol);
   suite::Suite suite{.request = {.tasks = {request.task},
                                  .attentions = request.attentions,
@@ -94,11 +96,13 @@ suite::Suite suite_of(const TuneRequest& request) {
                                  .out = request.out,
                                  .device = request.device,
                                  .dtype = request.dtype,
-                                 .threads = request.threads}};
+                                 .threads = request.threads,
+                                 .changed = std::move(changed)}};
   for (const AttentionSpec& attention : request.attentions) {
+    const fs::path kept = suite.request.kept(attention);
     for (const Point& point : request.points) {
       for (const uint64_t seed : request.seeds)
-        suite.cells.push_back(cell_of(request, protocol, attention, point, seed));
+        suite.cells.push_back(cell_of(request, protocol, attention, point, seed, kept));
     }
   }
   suite::check_folders(suite, "try their values in --out folders of their own");
@@ -116,6 +120,15 @@ json comparable(const TuneFile& file) {
           {"seeds", file.seeds},      {"sets", sets},
           {"dtype", file.dtype},      {"device", file.device},
           {"data", file.fingerprint}, {"recipes", recipes}};
+}
+
+// Since the search in OUT began.
+std::vector<suite::ChangedFile> changed_since(const TuneFile& held, const fs::path& out) {
+  std::vector<suite::PlannedRun> runs;
+  for (const TunedCell& cell : held.cells)
+    runs.push_back(
+        {.config = held.recipes.value(cell.attention, json::object()), .run = out / cell.run});
+  return suite::changed_files(runs);
 }
 
 // The points that a search holds go before those that are new.
@@ -172,27 +185,6 @@ void add_cost(TuneFile& file) {
   }
 }
 
-// "optimizer.lr 0.001, schedule.warmup 100"
-std::string values_text(const Point& point) {
-  std::string text = point_text(point);
-  std::ranges::replace(text, '=', ' ');
-  return text;
-}
-
-// The protocol's line of a choice, which names its variant and task first (choice_subject).
-std::string choice_line(const TuneFile& file, const ChosenPoint& chosen) {
-  const std::string name = parse_attention(chosen.attention).name;
-  const std::string of = name == chosen.attention ? "" : " of " + chosen.attention;
-  std::string line = fmt::format(
-      "{} on {}: {} by lra tune{}: mean dev accuracy {:.2f} % over seed{} {}, the highest of {} "
-      "point{}",
-      name, file.task, values_text(chosen.point), of, 100 * chosen.dev,
-      file.seeds.size() == 1 ? "" : "s", fmt::join(file.seeds, ", "), file.points.size(),
-      file.points.size() == 1 ? "" : "s");
-  if (!file.sets.empty()) line += fmt::format(", under {}", fmt::join(file.sets, ", "));
-  return line;
-}
-
 }  // namespace
 
 Search plan_search(TuneRequest request) {
@@ -206,7 +198,8 @@ Search plan_search(TuneRequest request) {
     join_threads(*held, request);
   }
   Search search{.request = std::move(request), .fingerprint = "", .suite = {}};
-  search.suite = suite_of(search.request);
+  search.suite = suite_of(search.request, held ? changed_since(*held, search.request.out)
+                                               : std::vector<suite::ChangedFile>());
   check_steps(search);
   search.fingerprint = open_data(search.request.data, search.request.task, /*check_hashes=*/false,
                                  std::nullopt, OpenedSplits::all_but_test)
@@ -215,6 +208,8 @@ Search plan_search(TuneRequest request) {
   if (!held) return search;
   const std::string different = differences_text(comparable(*held), comparable(file_of(search)));
   if (different.empty()) return search;
+  if (held->attentions == file_of(search).attentions)
+    suite::check_kept(search.suite.request.changed, search.request.out);
   throw Error(
       fmt::format("{} holds another search ({}); only --grid may differ: use the same options, or "
                   "another --out folder",
@@ -262,27 +257,8 @@ TuneFile record_search(Search& search) {
 }
 
 void run_search(const Search& search, const suite::RunnerOptions& options) {
-  const suite::RunnerHeartbeat mark(search.request.out);
+  const host::RunnerHeartbeat mark(search.request.out);
   suite::run_cells(search.suite, options, {{search.request.task, search.request.data}});
-}
-
-std::optional<fs::path> write_protocol(const TuneFile& file, const fs::path& out) {
-  Protocol protocol = load_protocol(file.protocol);
-  std::string chosen_lines;
-  for (const ChosenPoint& chosen : file.chosen) {
-    const std::string name = parse_attention(chosen.attention).name;
-    if (!runs_by_name(name)) continue;
-    protocol = with_settings(std::move(protocol), file.task, name, chosen.point);
-    protocol.choices.push_back(choice_line(file, chosen));
-    chosen_lines += protocol.choices.back() + "\n";
-  }
-  if (chosen_lines.empty()) return std::nullopt;
-  // Runs of another search with other values are of another protocol.
-  protocol.name += "-tuned-" + sha256(chosen_lines).substr(0, 8);
-  protocol.title += fmt::format(", tuned on {}", file.task);
-  const fs::path path = out / "protocol.json";
-  write_json(path, protocol_json(protocol), Links::replace);
-  return path;
 }
 
 }  // namespace lra::tune

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,11 +51,5 @@ TuneFile file_of(const Search& search);
 
 /// Runs the cells that have not ended (suite::run_cells).
 void run_search(const Search& search, const suite::RunnerOptions& options);
-
-/// OUT/protocol.json: the protocol with what was chosen, under a name of its own. Returns its path;
-/// nothing is written where all that was chosen is of attentions from files, for which a protocol
-/// has no entries.
-std::optional<std::filesystem::path> write_protocol(const TuneFile& file,
-                                                    const std::filesystem::path& out);
 
 }  // namespace lra::tune

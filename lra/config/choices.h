@@ -6,6 +6,9 @@
 
 namespace lra {
 
+/// What a choice has in it that says of its tasks that no attention has settings tuned for it.
+inline constexpr const char* kUntuned = "without tuning by variant";
+
 /// Empty: of all tasks, of all attentions.
 struct ChoiceSubject {
   std::vector<std::string> tasks, attentions;

@@ -45,14 +45,16 @@ std::string task_named(const std::string& name, const std::string& where) {
 }  // namespace
 
 json Config::to_json() const {
-  json value = {
-      {"task", task},
-      {"attention",
-       {{"name", attention.name}, {"given", attention.options}, {"options", attention_options}}},
-      {"protocol", protocol},
-      {"regime", regime},
-      {"seed", seed},
-      {"dtype", to_string(dtype)}};
+  json given = attention.options, options = attention_options;
+  for (json* of : {&given, &options}) {
+    if (!named_file.empty() && of->contains("file")) (*of)["file"] = named_file;
+  }
+  json value = {{"task", task},
+                {"attention", {{"name", attention.name}, {"given", given}, {"options", options}}},
+                {"protocol", protocol},
+                {"regime", regime},
+                {"seed", seed},
+                {"dtype", to_string(dtype)}};
   value.update(write_fields(settings));
   value["overridden"] = overridden;
   value["by_attention"] = by_attention;

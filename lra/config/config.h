@@ -30,6 +30,9 @@ struct Config {
   std::string task;
   AttentionSpec attention;  // as named by the user
   json attention_options;   // all effective ones
+  // Of an attention whose file is read from another place than it is named by: the file as named,
+  // by which to_json() knows it; else empty.
+  std::string named_file;
   std::string protocol;
   std::string regime = kFirstRegime;       // the protocol's
   uint64_t seed = 0;                       // initialisation, order, dropout, projections, hashes

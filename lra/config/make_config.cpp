@@ -9,15 +9,6 @@
 namespace lra {
 namespace {
 
-void collect_keys(const json& value, const std::string& path, std::set<std::string>& keys) {
-  if (!value.is_object()) {
-    keys.insert(path);
-    return;
-  }
-  for (const auto& [key, inner] : value.items())
-    collect_keys(inner, path.empty() ? key : path + "." + key, keys);
-}
-
 // Sets a.b.c of `object`, or the keys below it that a JSON object gives, and adds them to `keys`;
 // throws on text without '='.
 void apply_set(json& object, const std::string& text, std::set<std::string>& keys,
@@ -45,26 +36,25 @@ void apply_set(json& object, const std::string& text, std::set<std::string>& key
   merge(*at, {{key.substr(begin), value}});
 }
 
-// The part of a protocol for one task and variant; empty where there is none.
-AttentionPart attention_part(const Protocol& protocol, const std::string& task_name,
-                             const std::string& attention) {
-  AttentionPart part;
-  const json parts = attention_settings(protocol, task_name);
-  if (parts.contains(attention)) read_fields(parts[attention], part, "protocol " + protocol.name);
-  return part;
-}
-
 json merged_settings(const Protocol& protocol, const std::string& task_name,
-                     const std::string& attention) {
+                     const AttentionSpec& attention) {
   check_task_known(protocol, task_name);
   json own = protocol.tasks[task_name];
   own.erase(kAttentions);
   json merged = protocol.settings;
   merge(merged, own);
-  const std::string name = plain_name(attention);
+  const std::string name = plain_name(attention.name);
   merge(merged, protocol.attention_settings.value(name, json::object()));
-  merge(merged, attention_part(protocol, task_name, name).settings);
+  merge(merged, attention_part(protocol, task_name, attention).settings);
   return merged;
+}
+
+Settings settings_of(const Protocol& protocol, const std::string& task_name,
+                     const AttentionSpec& attention) {
+  Settings settings;
+  read_fields(merged_settings(protocol, task_name, attention), settings,
+              "protocol " + protocol.name);
+  return settings;
 }
 
 // The keys that some variant of this task has a value of its own for.
@@ -81,20 +71,22 @@ std::vector<std::string> keys_by_attention(const Protocol& protocol, const std::
 
 }  // namespace
 
-std::string plain_name(const std::string& attention) {
-  if (attention.empty()) return attention;
-  const std::string& form_of = attention_entry(attention).info.released_form_of;
-  return form_of.empty() ? attention : form_of;
-}
-
 Protocol with_settings(Protocol protocol, const std::string& task_name,
                        const std::string& attention, const std::vector<std::string>& sets) {
   check_task_known(protocol, task_name);
   json own = {{"settings", json::object()}};
   std::set<std::string> keys;
   for (const std::string& text : sets) apply_set(own["settings"], text, keys);
-  merge(protocol.tasks, {{task_name, {{kAttentions, {{plain_name(attention), own}}}}}});
+  const std::string entry = entry_key(protocol, task_name, attention_of_entry(attention));
+  merge(protocol.tasks, {{task_name, {{kAttentions, {{entry, own}}}}}});
   return protocol;
+}
+
+bool word_sets(const std::string& text, const std::string& key) {
+  json object = json::object();
+  std::set<std::string> keys;
+  apply_set(object, text, keys);
+  return keys.contains(key);
 }
 
 void check_setting(const std::string& text, const std::string& option) {
@@ -107,10 +99,7 @@ void check_setting(const std::string& text, const std::string& option) {
 
 Settings task_settings(const Protocol& protocol, const std::string& task_name,
                        const std::string& attention) {
-  Settings settings;
-  read_fields(merged_settings(protocol, task_name, attention), settings,
-              "protocol " + protocol.name);
-  return settings;
+  return settings_of(protocol, task_name, attention_of_entry(attention));
 }
 
 AttentionSpec meant_attention(const Protocol& protocol, const std::string& task_name,
@@ -124,7 +113,7 @@ AttentionSpec meant_attention(const Protocol& protocol, const std::string& task_
 
 Config make_config(const Protocol& protocol, const std::string& task_name,
                    const AttentionSpec& given, const std::vector<std::string>& sets, uint64_t seed,
-                   const std::string& dtype) {
+                   const std::string& dtype, const std::string& kept_file) {
   Config config;
   config.task = task(task_name).name;
   const AttentionSpec attention = meant_attention(protocol, task_name, given);
@@ -138,7 +127,7 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   }
   config.dtype = *number_type;
 
-  json merged = merged_settings(protocol, task_name, attention.name);
+  json merged = merged_settings(protocol, task_name, attention);
   std::set<std::string> keys;
   for (const std::string& text : sets) apply_set(merged, text, keys);
   read_fields(merged, config.settings, sets.empty() ? "protocol " + protocol.name : "--set");
@@ -149,7 +138,7 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
                      ": give --dtype " + to_string(wanted) + ", or --set training.dtype=any");
   }
   const json now = write_fields(config.settings),
-             own = write_fields(task_settings(protocol, task_name, attention.name));
+             own = write_fields(settings_of(protocol, task_name, attention));
   for (const std::string& key : keys) {
     const json::json_pointer at = dotted_pointer(key);
     if (!own.contains(at) || now.at(at) != own.at(at)) config.overridden.push_back(key);
@@ -158,9 +147,12 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   config.by_attention = keys_by_attention(protocol, task_name);
 
   json options = protocol.attentions.value(attention.name, json::object());
-  const AttentionPart part = attention_part(protocol, task_name, plain_name(attention.name));
-  merge(options, part.options);
+  merge(options, attention_part(protocol, task_name, attention).options);
   merge(options, attention.options);
+  if (!kept_file.empty()) {
+    config.named_file = options.value("file", "");
+    options["file"] = kept_file;
+  }
   config.attention_options = attention_entry(attention.name).effective_options(options);
   check_coupling(config);
   if (!config.settings.pretraining.empty()) pretraining_config(config);

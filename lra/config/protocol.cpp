@@ -59,6 +59,28 @@ void add_lines(const json& value, const char* key, const std::string& where,
   for (const json& item : value) lines.push_back(item);
 }
 
+// Of an attention made from a file, which is not looked for until it is used.
+void check_file_entry(const std::string& name, const AttentionPart& part,
+                      const std::string& place) {
+  const AttentionSpec attention = parse_attention(name);
+  attention_entry(attention.name);
+  if (runs_by_name(attention.name)) {
+    throw UsageError(fmt::format("{}: {} is not made from a file; name it by that alone", place,
+                                 attention.name));
+  }
+  if (const std::string own = entry_name(attention); own != name) {
+    throw UsageError(fmt::format(
+        "{}: an entry is of an attention with whatever options; name it {}", place, own));
+  }
+  if (!part.options.empty() || !part.variant.empty()) {
+    throw UsageError(fmt::format(
+        "{}: an attention made from a file has its options in brackets where it is named; its "
+        "entry holds settings alone",
+        place));
+  }
+  check_settings_of(part.settings, place + ".settings");
+}
+
 // Reads everything that a task's entry holds.
 void check_task(const Protocol& protocol, const std::string& task_name, const std::string& where) {
   task(task_name);
@@ -72,6 +94,10 @@ void check_task(const Protocol& protocol, const std::string& task_name, const st
     const std::string place = where + "." + kAttentions + "." + variant;
     AttentionPart part;
     read_fields(value, part, place);
+    if (names_file(variant)) {
+      check_file_entry(variant, part, place);
+      continue;
+    }
     const AttentionEntry& entry =
         attention_entry(meant_attention(protocol, task_name, {.name = variant}).name);
     check_settings_of(part.settings, place + ".settings");

@@ -12,10 +12,12 @@
 // `attention_settings` over that. Where a recipe has an entry
 // for a task and a variant, it stands in the task's:
 //    "image": {"attentions": {"sinkhorn": {"settings": {...}, "options": {...}, "variant": "..."}}}
-// and goes over all. `variants` says which function the protocol means by a name, where its source
-// gives a variant's name to another one: AttentionInfo::released_form_of. `options`, there and in
-// `attentions`, are those of the variant that is meant. `extends` starts from another protocol, its
-// `follows` and `choices` too, unless `inherit_choices` is false.
+// and goes over all. An attention made from a file has such an entry under the name that it goes by
+// without options, "python:my.py:Softplus", with `settings` alone. `variants` says which function
+// the protocol means by a name, where its source gives a variant's name to another one:
+// AttentionInfo::released_form_of. `options`, there and in `attentions`, are those of the variant
+// that is meant. `extends` starts from another protocol, its `follows` and `choices` too, unless
+// `inherit_choices` is false.
 // Every key is checked. `settings.pretraining` holds those of a run that comes first, where they
 // differ: pretraining_config(). See docs/protocols.md.
 #pragma once
@@ -57,7 +59,8 @@ Protocol load_protocol(const std::string& name_or_path);
 /// nothing left to what it extends.
 json protocol_json(const Protocol& protocol, const std::string& task = "");
 
-/// The settings of a protocol for one task, of one variant where its name is given.
+/// The settings of a protocol for one task, of one variant where its name is given, or the
+/// entry_name() of an attention made from a file.
 Settings task_settings(const Protocol& protocol, const std::string& task,
                        const std::string& attention = "");
 
@@ -74,19 +77,32 @@ AttentionSpec meant_attention(const Protocol& protocol, const std::string& task,
 /// goes by there.
 std::string plain_name(const std::string& attention);
 
-/// The protocol with `sets`, as make_config() takes them, in the entry of a task for a variant.
+/// The name by which a task's entries know an attention: the plain_name() of a variant; of one made
+/// from a file, the text that names it without options, "python:my.py:Softplus".
+std::string entry_name(const AttentionSpec& attention);
+
+/// The settings that the protocol gives this attention itself in a task, sorted, "optimizer.lr".
+std::vector<std::string> entry_settings(const Protocol& protocol, const std::string& task,
+                                        const AttentionSpec& attention);
+
+/// The protocol with `sets`, as make_config() takes them, in the entry of a task for a variant, or
+/// for an attention made from a file by its entry_name().
 Protocol with_settings(Protocol protocol, const std::string& task, const std::string& attention,
                        const std::vector<std::string>& sets);
+
+/// Whether an "a.b=v" word sets this key, or a group with it.
+bool word_sets(const std::string& text, const std::string& key);
 
 /// Reads an "a.b=v" word by itself. Throws UsageError, which begins with `option`, where there is
 /// no such key, or it does not take that value.
 void check_setting(const std::string& text, const std::string& option);
 
 /// Of what the protocol means by `attention`. `sets` are "a.b=v" words; of a group, as "a={...}",
-/// the keys that are there. Throws UsageError on any unknown name, key or value.
+/// the keys that are there. Where a `kept_file` is given, an attention made from a file is read
+/// from that one (Config::named_file). Throws UsageError on any unknown name, key or value.
 Config make_config(const Protocol& protocol, const std::string& task,
                    const AttentionSpec& attention, const std::vector<std::string>& sets,
-                   uint64_t seed, const std::string& dtype);
+                   uint64_t seed, const std::string& dtype, const std::string& kept_file = "");
 
 /// The run that comes before one with `pretraining`: its settings with those over them, of
 /// objective masked where they do not say. Throws UsageError on any unknown key or value, and where

@@ -1,6 +1,7 @@
 // What reading a protocol and making a configuration of it share.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "attention_variants/base/json_text.h"
@@ -29,5 +30,23 @@ void merge(json& below, const json& above);
 
 /// Throws UsageError that lists the tasks of the protocol.
 void check_task_known(const Protocol& protocol, const std::string& task_name);
+
+/// The dotted keys of all values that are no objects, however deep, behind `path`.
+void collect_keys(const json& value, const std::string& path, std::set<std::string>& keys);
+
+/// Whether the name of an entry is of an attention made from a file, "python:my.py:Softplus".
+bool names_file(const std::string& entry);
+
+/// What an entry is of: a variant by its name, or an attention made from a file. "" is of none.
+AttentionSpec attention_of_entry(const std::string& entry);
+
+/// The name of a task's entry for an attention, whether there is such or not. A file may be named
+/// by another path than there; throws UsageError where only one of the same name lies elsewhere.
+std::string entry_key(const Protocol& protocol, const std::string& task_name,
+                      const AttentionSpec& attention);
+
+/// That entry; empty where there is none.
+AttentionPart attention_part(const Protocol& protocol, const std::string& task_name,
+                             const AttentionSpec& attention);
 
 }  // namespace lra

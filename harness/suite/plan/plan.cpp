@@ -89,6 +89,7 @@ Table plan_table(const Suite& suite, const std::vector<Prediction>& predictions,
   }
   for (const std::string& name : coloured_tasks(suite))
     table.notes.push_back(name + ": data in colour (input.colours rgb)");
+  for (std::string& note : left_notes(suite)) table.notes.push_back(std::move(note));
   if (suite.fraction < 1) {
     table.notes.push_back(fmt::format("--max-hours {:g}: cut to {:.3g} % of the steps",
                                       suite.request.max_hours, 100 * suite.fraction));

@@ -96,7 +96,7 @@ class Predictor {
       p = {.status = *status,
            .seconds = result.seconds(),
            .left = 0,
-           .memory_mib = result.training.peak_memory_mib,
+           .memory_mib = result.training.most_memory_mib(),
            .from = "its own run"};
       if (status == Status::ok || status == Status::diverged) return p;
       if (is_retryable(*status)) p = {.status = *status, .memory_mib = p.memory_mib};

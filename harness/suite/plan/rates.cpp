@@ -50,7 +50,7 @@ std::optional<Rates> rates_of(const Result& result) {
   if (!cost.steps_per_second || *cost.steps_per_second <= 0 || result.steps.value_or(0) < 1)
     return std::nullopt;
   if (cost.processes > 1) return std::nullopt;  // a cell is one
-  Rates rates{.step = 1 / *cost.steps_per_second, .memory_mib = cost.peak_memory_mib};
+  Rates rates{.step = 1 / *cost.steps_per_second, .memory_mib = cost.most_memory_mib()};
   const json& config = result.config;
   if (cost.seconds && config.contains("training")) {
     TrainingOptions training;

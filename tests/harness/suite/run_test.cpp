@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "harness/suite/heartbeat.h"
+#include "harness/host/heartbeat.h"
 #include "harness/suite/job.h"
 #include "harness/suite/suite_file.h"
 #include "tests/harness/suite/fixture.h"
@@ -265,17 +265,17 @@ TEST(SuiteRunners, LocksThatDoNotReachFromHostToHostAreFound) {
     });
     // Long enough for a beat on a busy machine too.
     EXPECT_TRUE(error_text([&] {
-                  RunnerHeartbeat mark(scratch.path(), std::chrono::seconds(1));
+                  host::RunnerHeartbeat mark(scratch.path(), std::chrono::seconds(1));
                 }).find("runner elsewhere-77 is at work in") != std::string::npos);
-    EXPECT_TRUE(runners(scratch.path()).empty()) << "what refuses leaves no mark";
+    EXPECT_TRUE(host::runners(scratch.path()).empty()) << "what refuses leaves no mark";
   }
   // A dead one is cleared away, here and elsewhere.
   write_file(folder / (host::host_name() + "-999999999"), "");
-  const RunnerHeartbeat mark(scratch.path(), std::chrono::milliseconds(20));
+  const host::RunnerHeartbeat mark(scratch.path(), std::chrono::milliseconds(20));
   EXPECT_FALSE(fs::exists(folder / "elsewhere-77"));
   EXPECT_FALSE(fs::exists(folder / (host::host_name() + "-999999999")));
-  ASSERT_EQ(runners(scratch.path()).size(), 1u);
-  EXPECT_EQ(runners(scratch.path())[0].pid, getpid());
+  ASSERT_EQ(host::runners(scratch.path()).size(), 1u);
+  EXPECT_EQ(host::runners(scratch.path())[0].pid, getpid());
 }
 
 }  // namespace

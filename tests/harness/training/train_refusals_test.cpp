@@ -201,6 +201,28 @@ TEST_F(TrainTest, RefusesExpressionsThatWouldBeCut) {
   EXPECT_FALSE(fs::exists(run("cut") / kResultFile));
 }
 
+TEST_F(TrainTest, SaysHowManyExpressionsAreCutWhereThatIsAskedFor) {
+  const fs::path longer = data_.parent_path() / "longer";
+  task("listops").prepare(
+      {.out = longer, .train = 24, .dev = 8, .test = 8, .min_length = 100, .max_length = 160});
+  const auto said = [&](const std::string& name, const std::string& length) {
+    std::vector<std::string> all = tiny_train(longer, run(name), "linear", /*steps=*/5);
+    std::ranges::replace(all, std::string("input.length=64"), "input.length=" + length);
+    const ProgramResult result = run_program(all);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.err;
+  };
+  const std::string cut = said("cut", "64");
+  EXPECT_EQ(cut.find("WARNING: 24 of 24 training samples of listops are longer than input.length "
+                     "(64), up to "),
+            0u)
+      << cut;
+  EXPECT_NE(cut.find(" tokens, and are cut: an expression without its end has no value\n"),
+            std::string::npos)
+      << cut;
+  EXPECT_EQ(said("whole", "160").find("WARNING"), std::string::npos);
+}
+
 TEST_F(TrainTest, TestsNothingWithoutItsBestCheckpoint) {
   ASSERT_EQ(run_program(words("a")).status, 0);
   fs::remove(run("a") / kResultFile);

@@ -58,6 +58,24 @@ TEST_F(TrainTest, LeavesTheFilesOfTheDesign) {
   EXPECT_EQ(correct, parsed.test->correct);
 }
 
+// Whatever evaluations take: a batch of these may be larger than a part of a training batch.
+TEST_F(TrainTest, ThePeakOfTrainingIsThatOfItsSteps) {
+  std::vector<TrainingCost> costs;
+  for (const std::string batch : {"4", "40"}) {
+    auto arguments = words(batch);
+    std::ranges::replace(arguments, "evaluation.batch=16", "evaluation.batch=" + batch);
+    arguments.insert(arguments.end(), {"--set", "training.micro_batch=1"});
+    const ProgramResult result = run_program(arguments);
+    ASSERT_EQ(result.status, 0) << result.err;
+    costs.push_back(read_result(run(batch) / kResultFile).training);
+  }
+  EXPECT_EQ(costs[0].peak_memory_mib, costs[1].peak_memory_mib);
+  EXPECT_GT(costs[1].evaluation_peak_memory_mib, costs[0].evaluation_peak_memory_mib);
+  EXPECT_GT(costs[1].evaluation_peak_memory_mib, costs[1].peak_memory_mib);
+  EXPECT_EQ(costs[1].most_memory_mib(), costs[1].evaluation_peak_memory_mib);
+  EXPECT_GE(costs[0].others, 0) << "of its threads' time";
+}
+
 // A recipe that knows no dev set: dev is trained on, and test chooses the checkpoint.
 TEST_F(TrainTest, TestStandsInForDevWhereTheRecipeSaysSo) {
   auto arguments = words("a");

@@ -5,7 +5,8 @@
 
 #include <array>
 
-#include "harness/tune/search.h"
+#include "harness/tune/tuned_protocol.h"
+#include "lra/config/choices.h"
 #include "lra/config/protocol.h"
 #include "tests/support/scratch.h"
 
@@ -149,16 +150,15 @@ TEST(TuneProtocol, HasWhatWasChosenAndSaysWhy) {
   const Scratch scratch;
   const auto cells =
       cells_of({{0.5, 0.1}, {0.3, 0.35}, {0.3, 0.3}}, {{8, kNever}, {kNever, kNever}, {4, 4}});
-  const auto path = write_protocol(example(cells), scratch.path());
-  ASSERT_TRUE(path.has_value());
-  EXPECT_EQ(path->filename(), "protocol.json");
-  const Protocol tuned = load_protocol(path->string()), before = load_protocol("lra-strict");
+  const fs::path path = write_protocol(example(cells), scratch.path());
+  EXPECT_EQ(path.filename(), "protocol.json");
+  const Protocol tuned = load_protocol(path.string()), before = load_protocol("lra-strict");
   EXPECT_TRUE(tuned.name.starts_with("lra-strict-tuned-")) << tuned.name;
   // Another choice is another protocol, so that no table joins their runs.
   auto others = example(cells);
   others.chosen.front().point = others.points.back();
   std::filesystem::create_directories(scratch.path() / "others");
-  EXPECT_NE(load_protocol(write_protocol(others, scratch.path() / "others")->string()).name,
+  EXPECT_NE(load_protocol(write_protocol(others, scratch.path() / "others").string()).name,
             tuned.name);
   const auto settings = [](const Protocol& of, const char* task, const char* attention) {
     return write_fields(task_settings(of, task, attention));
@@ -174,12 +174,48 @@ TEST(TuneProtocol, HasWhatWasChosenAndSaysWhy) {
             "seeds 0, 1, the highest of 3 points, under training.steps=9");
 }
 
-TEST(TuneProtocol, HasNoEntryForAnAttentionFromAFile) {
+TEST(TuneProtocol, HasAnEntryForAnAttentionFromAFile) {
   const Scratch scratch;
   TuneFile file = example(cells_of({{0.5, 0.1}, {0.3, 0.3}, {0.2, 0.2}}, {{4, 4}, {4, 4}, {4, 4}}));
-  file.chosen.front().attention = "torchscript:mine.pt";
-  EXPECT_FALSE(write_protocol(file, scratch.path()).has_value());
-  EXPECT_TRUE(fs::is_empty(scratch.path()));
+  file.chosen.front().attention = "python:my.py:Softplus[beta=2]";
+  const Protocol tuned = load_protocol(write_protocol(file, scratch.path()).string());
+  EXPECT_EQ(task_settings(tuned, "listops", "python:my.py:Softplus").optimizer.lr, 0.1);
+  EXPECT_EQ(task_settings(tuned, "listops", "nystrom").optimizer.lr, 1e-4);
+  EXPECT_EQ(tuned.choices.back(),
+            "listops: optimizer.lr 0.1 of python:my.py:Softplus[beta=2] by lra tune: mean dev "
+            "accuracy 30.00 % over seeds 0, 1, the highest of 3 points, under training.steps=9");
+  EXPECT_EQ(choice_subject(tuned.choices.back()).tasks, std::vector<std::string>{"listops"});
+}
+
+// What lra-strict says of all tasks is true of those alone that no search was made for.
+TEST(TuneProtocol, SaysOfTheOtherTasksAloneThatNothingIsTuned) {
+  const Scratch scratch;
+  TuneFile file = example(cells_of({{0.5, 0.1}, {0.3, 0.3}, {0.2, 0.2}}, {{4, 4}, {4, 4}, {4, 4}}));
+  const std::string line =
+      "one learning rate and one short schedule for all variants, of nystromformer2021, without "
+      "tuning by variant; ranks hold for this recipe alone";
+  const auto untuned = [&] {
+    std::vector<std::string> lines;
+    for (const std::string& one : load_protocol(file.protocol).choices) {
+      if (one.find(kUntuned) != std::string::npos) lines.push_back(one);
+    }
+    return lines;
+  };
+  ASSERT_EQ(untuned(), std::vector<std::string>{line});
+  std::string left = "text, retrieval, image, pathfinder, pathx";
+  for (const char* task : {"listops", "text", "retrieval", "image", "pathfinder", "pathx"}) {
+    file.task = task;
+    const fs::path out = scratch.path() / task;
+    fs::create_directories(out);
+    file.protocol = write_protocol(file, out).string();
+    if (left.empty()) {
+      EXPECT_EQ(untuned(), std::vector<std::string>{}) << task;
+    } else {
+      EXPECT_EQ(untuned(), std::vector<std::string>{left + ": " + line}) << task;
+      const size_t comma = left.find(", ");
+      left = comma == std::string::npos ? "" : left.substr(comma + 2);
+    }
+  }
 }
 
 }  // namespace

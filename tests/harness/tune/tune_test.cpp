@@ -124,6 +124,46 @@ TEST_F(TuneTest, ItsProtocolTrainsWithWhatWasChosen) {
   EXPECT_TRUE(record["test"].is_object());
 }
 
+// An attention of one's own has an entry beside the others', so that their runs compare.
+TEST_F(TuneTest, ItsProtocolTrainsAnAttentionFromAFileBesideTheOthers) {
+  const fs::path script = scratch_.path() / "my.pt";
+  fs::copy_file(LRA_SOURCE_DIR "/tests/fixtures/torchscript-linear.pt", script);
+  const std::string own = "torchscript:" + script.string();
+  const Words both = {"--attentions", "linear," + own};
+  const ProgramResult result = run_program(words("t", "optimizer.lr=3e-3", both));
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_FALSE(says(result.err, "no entry")) << result.err;
+  const std::string path = (out("t") / "protocol.json").string();
+  const Protocol tuned = load_protocol(path);
+  EXPECT_EQ(task_settings(tuned, "listops", own).optimizer.lr, 0.003);
+  EXPECT_EQ(task_settings(tuned, "listops", "standard").optimizer.lr, 1e-4);
+  const std::vector<std::string> attentions = {"linear", own}, names = {"linear", "own"};
+  for (size_t i = 0; i < 2; ++i) {
+    auto train = tiny_train(data_, out(names[i]), attentions[i]) + Words{"--protocol", path};
+    const auto rate = std::ranges::find(train, "optimizer.lr=0.001");
+    train.erase(rate - 1, rate + 1);
+    const ProgramResult trained = run_program(train);
+    ASSERT_EQ(trained.status, 0) << trained.err;
+    EXPECT_EQ(read_json(out(names[i]) / kResultFile)["config"]["optimizer"]["lr"], 0.003);
+  }
+  const ProgramResult compared =
+      run_program({"compare", out("linear").string(), out("own").string()});
+  EXPECT_EQ(compared.status, 0) << compared.err;
+
+  // Two forms of it would have one entry.
+  expect_refusal(
+      words("r", "optimizer.lr=3e-3", {"--attentions", "python:my.py:S,python:my.py:S[beta=2]"}), 2,
+      "python:my.py:S and python:my.py:S[beta=2] have one entry of a protocol");
+
+  // The search goes on with the file that it began with.
+  fs::remove(script);
+  const ProgramResult more = run_program(words("t", "optimizer.lr=1e-3", both));
+  ASSERT_EQ(more.status, 0) << more.err;
+  EXPECT_TRUE(says(more.err, script.string() + " is gone; " + own + " goes on with the file"))
+      << more.err;
+  EXPECT_EQ(file("t").points.size(), 2u);
+}
+
 TEST_F(TuneTest, AnotherGridAddsCellsAndOtherSettingsAreRefused) {
   const Words one = {"--attentions", "linear"};
   ASSERT_EQ(run_program(words("t", "optimizer.lr=1e-3", one)).status, 0);

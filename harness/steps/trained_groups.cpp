@@ -1,4 +1,4 @@
-#include "harness/training/trained_groups.h"
+#include "harness/steps/trained_groups.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,5 +1,5 @@
 // optimizer.groups: which parameter is trained with what.
-#include "harness/training/trained_groups.h"
+#include "harness/steps/trained_groups.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "harness/training/schedule.h"
+#include "harness/steps/schedule.h"
 
 #include <gtest/gtest.h>
 

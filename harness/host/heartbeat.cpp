@@ -1,4 +1,4 @@
-#include "harness/suite/heartbeat.h"
+#include "harness/host/heartbeat.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include "attention_variants/base/error.h"
 #include "attention_variants/base/files.h"
 
-namespace lra::suite {
+namespace lra::host {
 namespace {
 
 namespace fs = std::filesystem;
@@ -20,7 +20,7 @@ constexpr const char* kBeats = ".beat";  // beside the lock file, which holds it
 
 std::string made(const fs::path& folder) {
   fs::create_directories(folder);
-  return fmt::format("{}-{}", host::host_name(), getpid());
+  return fmt::format("{}-{}", host_name(), getpid());
 }
 
 std::string beat_of(const fs::path& folder, const std::string& name) {
@@ -51,7 +51,7 @@ void check_others(const fs::path& folder, const std::string& own, std::chrono::m
     if (name == own) continue;
     const std::string number = beat_of(folder, name);
     if (host::lock_holder(folder, name)) continue;
-    if (name.substr(0, name.rfind('-')) == host::host_name()) {
+    if (name.substr(0, name.rfind('-')) == host_name()) {
       remove_mark(folder, name);
     } else {
       suspects.emplace_back(name, number);
@@ -97,12 +97,12 @@ RunnerHeartbeat::~RunnerHeartbeat() {
   remove_mark(folder_, name_);
 }
 
-std::vector<host::LockHolder> runners(const fs::path& out) {
-  std::vector<host::LockHolder> alive;
+std::vector<LockHolder> runners(const fs::path& out) {
+  std::vector<LockHolder> alive;
   for (const std::string& name : names_in(out / kFolder)) {
     if (auto holder = host::lock_holder(out / kFolder, name)) alive.push_back(std::move(*holder));
   }
   return alive;
 }
 
-}  // namespace lra::suite
+}  // namespace lra::host

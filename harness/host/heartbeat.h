@@ -1,4 +1,4 @@
-// The runners of a suite: each keeps a mark in OUT/runners while it runs.
+// Those who run jobs of one folder: each keeps a mark in OUT/runners while it runs.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 #include "harness/host/folder_lock.h"
 
-namespace lra::suite {
+namespace lra::host {
 
 /// A runner's mark: a locked file with a number that goes up. The lock says that its runner is
 /// running; the number shows those who can take the lock nevertheless that locks do not reach from
@@ -29,11 +29,11 @@ class RunnerHeartbeat {
  private:
   std::filesystem::path folder_;
   std::string name_;
-  host::FolderLock lock_;
+  FolderLock lock_;
   std::jthread beat_;
 };
 
 /// The runners that are running.
-std::vector<host::LockHolder> runners(const std::filesystem::path& out);
+std::vector<LockHolder> runners(const std::filesystem::path& out);
 
-}  // namespace lra::suite
+}  // namespace lra::host

@@ -1,0 +1,27 @@
+// Files of attentions that change, or go, while a suite is under way: its runs keep what they were.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness/suite/suite.h"
+
+namespace lra::suite {
+
+/// A run that was planned: its configuration, as Config::to_json() has it, and its folder.
+struct PlannedRun {
+  json config;
+  std::filesystem::path run;
+};
+
+/// The attentions of these runs whose files are no more what the configurations say.
+std::vector<ChangedFile> changed_files(const std::vector<PlannedRun>& runs);
+
+/// Those of the suite in a folder; nothing where there is none, or its file cannot be read.
+std::vector<ChangedFile> changed_files(const std::filesystem::path& out);
+
+/// Throws Error that names a file which has changed and which none of the runs in `out` keeps.
+void check_kept(const std::vector<ChangedFile>& changed, const std::filesystem::path& out);
+
+}  // namespace lra::suite

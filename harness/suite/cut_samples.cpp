@@ -1,0 +1,97 @@
+#include "harness/suite/cut_samples.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "harness/host/progress.h"
+#include "harness/suite/cell.h"
+#include "harness/training/train_setup.h"
+
+namespace lra::suite {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLength = "input.length";
+
+// A cell that cuts samples of its data.
+struct CutCell {
+  const SuiteCell* cell = nullptr;
+  const TaskData* data = nullptr;
+  CutSamples samples;
+};
+
+// Of samples that mean nothing but as a whole. Data that are not there yet have none.
+bool has_whole_samples(const TaskData& data) {
+  const fs::path manifest = data.directory / data.task / "manifest.json";
+  return fs::exists(manifest) && are_whole(Manifest::read(manifest));
+}
+
+bool is_still_to_run(const SuiteCell& cell) {
+  const std::optional<Status> status = final_status(cell.run);
+  return !status || is_retryable(*status);
+}
+
+// Of cells that are still to run, the first of each task and length.
+std::vector<CutCell> cut_cells(const Suite& suite, const std::vector<TaskData>& data) {
+  std::vector<CutCell> found;
+  for (const TaskData& of_task : data) {
+    if (!has_whole_samples(of_task)) continue;
+    std::set<int64_t> lengths;
+    for (const SuiteCell& cell : suite.cells) {
+      const int64_t length = cell.config.settings.input.length;
+      if (cell.config.task != of_task.task || lengths.contains(length) || !is_still_to_run(cell))
+        continue;
+      lengths.insert(length);
+      const auto samples = cut_samples(
+          open_run_data(of_task.directory, cell.config, /*check_hashes=*/false), cell.config);
+      if (samples) found.push_back({.cell = &cell, .data = &of_task, .samples = *samples});
+    }
+  }
+  return found;
+}
+
+// Whether the budget set the length, and not the user, nor the protocol for this attention.
+bool is_of_budget(const Suite& suite, const SuiteCell& cell) {
+  const Budget& budget = suite.request.budget;
+  const std::string& name = cell.config.task;
+  const auto sets_length = [](const std::string& word) { return word_sets(word, kLength); };
+  if (!budget.tasks.contains(name) || std::ranges::count(cell.left, kLength) > 0 ||
+      std::ranges::any_of(suite.request.sets, sets_length))
+    return false;
+  const TaskBudget of_task = budget.task(name);
+  for (const auto& [key, value] : of_task.set.items()) {
+    if (sets_length(key + "=" + value.dump())) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void check_cut_samples(const Suite& suite, const std::vector<TaskData>& data) {
+  for (const CutCell& cut : cut_cells(suite, data)) {
+    if (!is_of_budget(suite, *cut.cell)) continue;
+    const bool given = cut.data->directory == suite.request.data.given;
+    throw UsageError(fmt::format(
+        "budget {} sets input.length {}, which would keep the first {} tokens of samples of {} in "
+        "{}, of which the longest has {}: an expression without its end has no value; {}, or give "
+        "--set input.length={}",
+        suite.request.budget.name, cut.cell->config.settings.input.length, cut.samples.kept,
+        cut.data->task, cut.data->directory.string(), cut.samples.longest,
+        given ? "leave --data out, so that the suite makes its own, give other data"
+              : "let the budget make shorter ones (max_length)",
+        cut.samples.longest));
+  }
+}
+
+void say_cut_samples(const Suite& suite, const std::vector<TaskData>& data) {
+  for (const CutCell& cut : cut_cells(suite, data)) {
+    const Config& config = cut.cell->config;
+    if (!is_of_budget(suite, *cut.cell) && std::ranges::count(config.overridden, kLength) > 0)
+      host::say(cut.samples.warning(config));
+  }
+}
+
+}  // namespace lra::suite

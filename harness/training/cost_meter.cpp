@@ -1,0 +1,34 @@
+#include "harness/training/cost_meter.h"
+
+#include <algorithm>
+
+#include "harness/host/memory.h"
+#include "harness/measure/machine_watch.h"
+
+namespace lra {
+
+void CostMeter::begin() {
+  host::reset_peak_bytes(device_);
+  begin_ = Clock::now();
+  waited_ = measure::waited_seconds();
+}
+
+double CostMeter::seconds() const {
+  return std::chrono::duration<double>(Clock::now() - begin_).count();
+}
+
+void CostMeter::count(TrainState& at) {
+  at.seconds += seconds();
+  begin_ = Clock::now();
+  const std::optional<double> waited = measure::waited_seconds();
+  if (waited && waited_) at.waited_seconds += std::max(*waited - *waited_, 0.0);
+  waited_ = waited;
+  take_peak(at.peak_bytes);
+}
+
+void CostMeter::take_peak(int64_t& most) const {
+  most = std::max(most, host::peak_bytes(device_));
+  host::reset_peak_bytes(device_);
+}
+
+}  // namespace lra

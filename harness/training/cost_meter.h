@@ -1,0 +1,32 @@
+// What a run costs while it trains: time, memory, and how much others kept it waiting.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "harness/training/checkpoint.h"
+
+namespace lra {
+
+class CostMeter {
+ public:
+  explicit CostMeter(torch::Device device) : device_(device) {}
+
+  /// Counts from here on; peaks of before are forgotten.
+  void begin();
+  /// Seconds since begin() or the last count().
+  double seconds() const;
+  /// Adds the time, and the peak of training steps, since begin() or the last count().
+  void count(TrainState& at);
+  /// Raises `most` to the peak of live bytes since it was last taken.
+  void take_peak(int64_t& most) const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  torch::Device device_;
+  Clock::time_point begin_ = Clock::now();
+  std::optional<double> waited_;  // by this process's threads until then
+};
+
+}  // namespace lra

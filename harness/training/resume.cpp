@@ -1,0 +1,97 @@
+#include "harness/training/resume.h"
+
+#include "attention_variants/base/files.h"
+#include "harness/training/run_folder.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_option(const json& options, const char* key) {
+  const auto it = options.find(key);
+  return it != options.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+// What a module of Python's is called says nothing of where it lies.
+bool names_path(const json& options) {
+  const fs::path file = text_option(options, "file");
+  return !file.empty() && (!options.contains("class") || file.extension() == ".py");
+}
+
+// The path of a script may not be the value of an option; that of a class stands in JSON alone.
+bool may_name(const json& options, const fs::path& kept) {
+  return options.contains("class") || kept.string().find_first_of(",[]") == std::string::npos;
+}
+
+}  // namespace
+
+fs::path begun_folder(const fs::path& run) {
+  const fs::path first = run / kPretrainingFolder;
+  return has_begun(run) || !fs::exists(first / kConfigFile) ? run : first;
+}
+
+std::optional<FileState> file_state(const json& attention_options) {
+  const std::string hash = text_option(attention_options, "sha256");
+  if (hash.empty() || !names_path(attention_options)) return std::nullopt;
+  const fs::path file = text_option(attention_options, "file");
+  std::error_code none;
+  if (!fs::is_regular_file(file, none)) return FileState::gone;
+  return sha256_file(file) == hash ? FileState::same : FileState::changed;
+}
+
+const char* kept_name(const json& attention_options) {
+  return attention_options.contains("class") ? kAttentionSource : kAttentionFile;
+}
+
+fs::path kept_file(const json& attention_options, const fs::path& run) {
+  const std::string hash = text_option(attention_options, "sha256");
+  if (hash.empty() || !names_path(attention_options)) return {};
+  const fs::path kept = run / kept_name(attention_options);
+  std::error_code none;
+  if (!may_name(attention_options, kept) || !fs::is_regular_file(kept, none)) return {};
+  return sha256_file(kept) == hash ? kept : fs::path();
+}
+
+json with_kept_file(json attention_options, const fs::path& run) {
+  // What a Python file imports lies beside it: it is read there as long as it is the same.
+  if (attention_options.contains("class") &&
+      (!names_path(attention_options) || file_state(attention_options) == FileState::same))
+    return attention_options;
+  const fs::path kept = run / kept_name(attention_options);
+  if (attention_options.contains("sha256") && may_name(attention_options, kept) && fs::exists(kept))
+    attention_options["file"] = kept.string();
+  return attention_options;
+}
+
+fs::path kept_for(const fs::path& run, const AttentionSpec& attention) {
+  if (runs_by_name(attention.name)) return {};
+  const fs::path folder = begun_folder(run);
+  // One that never reached a checkpoint is begun anew, with the file as it is.
+  if (!has_begun(folder) || !fs::exists(folder / kConfigFile)) return {};
+  const json saved = read_json(folder / kConfigFile);
+  if (!saved.is_object()) return {};
+  const json of = saved.value("attention", json());
+  if (!of.is_object() || text_option(of, "name") != attention.name) return {};
+  const AttentionSpec had{.name = attention.name, .options = of.value("given", json::object())};
+  const json options = of.value("options", json::object());
+  if (had.text() != attention.text()) return {};
+  const auto state = file_state(options);
+  return !state || *state == FileState::same ? fs::path() : kept_file(options, folder);
+}
+
+std::string changed_text(const fs::path& file) {
+  std::error_code none;
+  return file.string() + (fs::is_regular_file(file, none) ? " has changed" : " is gone");
+}
+
+Config run_config(const Protocol& protocol, const std::string& task, const AttentionSpec& attention,
+                  const std::vector<std::string>& sets, uint64_t seed, const std::string& dtype,
+                  const fs::path& kept) {
+  Config config = make_config(protocol, task, attention, sets, seed, dtype, kept.string());
+  // The contract is tried on it, too.
+  if (!kept.empty()) config.attention.options["file"] = kept.string();
+  return config;
+}
+
+}  // namespace lra

@@ -1,0 +1,48 @@
+// A run that goes on: its folder, and the file that its attention was made from, which may have
+// changed since or be gone.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lra/config/protocol.h"
+
+namespace lra {
+
+/// The folder of the run that goes on: of two, that of the first as long as the second has not
+/// begun.
+std::filesystem::path begun_folder(const std::filesystem::path& run);
+
+/// How the file that an attention was made from stands to what its options say of it.
+enum class FileState { same, changed, gone };
+
+/// By effective options. Nothing where these name no file, or a module that Python finds by name.
+std::optional<FileState> file_state(const json& attention_options);
+
+/// The name of an attention's file in a run's folder.
+const char* kept_name(const json& attention_options);
+
+/// The file that a run's folder keeps, where it is the one that these effective options are of, and
+/// can be read in its place; else empty.
+std::filesystem::path kept_file(const json& attention_options, const std::filesystem::path& run);
+
+/// The options of a run's attention with the file that its folder keeps in place of the one that it
+/// was made of, which may have moved or changed since.
+json with_kept_file(json attention_options, const std::filesystem::path& run);
+
+/// Where `run` goes on with an attention that has changed since it began, or is gone: the file that
+/// its folder keeps. Else empty.
+std::filesystem::path kept_for(const std::filesystem::path& run, const AttentionSpec& attention);
+
+/// "my.py has changed", "my.py is gone": of a file that is not what it was.
+std::string changed_text(const std::filesystem::path& file);
+
+/// What make_config() makes, for a run of it: with a `kept` file in place of the attention's own,
+/// which all that the run does with the attention reads, and none of its records names.
+Config run_config(const Protocol& protocol, const std::string& task, const AttentionSpec& attention,
+                  const std::vector<std::string>& sets, uint64_t seed, const std::string& dtype,
+                  const std::filesystem::path& kept);
+
+}  // namespace lra

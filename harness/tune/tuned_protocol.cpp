@@ -1,0 +1,90 @@
+#include "harness/tune/tuned_protocol.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "attention_variants/base/files.h"
+#include "attention_variants/base/text.h"
+#include "lra/config/choices.h"
+#include "lra/config/protocol.h"
+
+namespace lra::tune {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "optimizer.lr 0.001, schedule.warmup 100"
+std::string values_text(const Point& point) {
+  std::string text = point_text(point);
+  std::ranges::replace(text, '=', ' ');
+  return text;
+}
+
+// What a line of a choice is of, and what was chosen: it names variant and task first
+// (choice_subject), and where that cannot tell the attention, the task.
+std::string chosen_text(const std::string& task, const ChosenPoint& chosen) {
+  const std::string name = parse_attention(chosen.attention).name,
+                    values = values_text(chosen.point);
+  if (!runs_by_name(name))
+    return fmt::format("{}: {} of {} by lra tune", task, values, chosen.attention);
+  const std::string of = name == chosen.attention ? "" : " of " + chosen.attention;
+  return fmt::format("{} on {}: {} by lra tune{}", name, task, values, of);
+}
+
+std::string choice_line(const TuneFile& file, const ChosenPoint& chosen) {
+  std::string line = fmt::format(
+      "{}: mean dev accuracy {:.2f} % over seed{} {}, the highest of {} point{}",
+      chosen_text(file.task, chosen), 100 * chosen.dev, file.seeds.size() == 1 ? "" : "s",
+      fmt::join(file.seeds, ", "), file.points.size(), file.points.size() == 1 ? "" : "s");
+  if (!file.sets.empty()) line += fmt::format(", under {}", fmt::join(file.sets, ", "));
+  return line;
+}
+
+// A line of a choice without what it is of.
+std::string said_of(const std::string& line) {
+  return std::string(strip(std::string_view(line).substr(line.find(':') + 1)));
+}
+
+// A choice that says there is no tuning by variant holds for the other tasks alone from now on.
+void leave_to_other_tasks(const std::string& tuned, Protocol& protocol) {
+  std::vector<std::string> lines;
+  for (const std::string& line : protocol.choices) {
+    const ChoiceSubject subject = choice_subject(line);
+    const bool of_all = subject.tasks.empty();
+    std::vector<std::string> tasks = subject.tasks;
+    for (const auto& [name, entry] : protocol.tasks.items()) {
+      if (of_all) tasks.push_back(name);
+    }
+    if (line.find(kUntuned) == std::string::npos || !subject.attentions.empty() ||
+        std::erase(tasks, tuned) == 0) {
+      lines.push_back(line);
+    } else if (!tasks.empty()) {
+      lines.push_back(fmt::format("{}: {}", fmt::join(tasks, ", "), of_all ? line : said_of(line)));
+    }
+  }
+  protocol.choices = std::move(lines);
+}
+
+}  // namespace
+
+fs::path write_protocol(const TuneFile& file, const fs::path& out) {
+  Protocol protocol = load_protocol(file.protocol);
+  leave_to_other_tasks(file.task, protocol);
+  std::string chosen_lines;
+  for (const ChosenPoint& chosen : file.chosen) {
+    const std::string entry = entry_name(parse_attention(chosen.attention));
+    protocol = with_settings(std::move(protocol), file.task, entry, chosen.point);
+    protocol.choices.push_back(choice_line(file, chosen));
+    chosen_lines += protocol.choices.back() + "\n";
+  }
+  // Runs of another search with other values are of another protocol.
+  protocol.name += "-tuned-" + sha256(chosen_lines).substr(0, 8);
+  protocol.title += fmt::format(", tuned on {}", file.task);
+  const fs::path path = out / "protocol.json";
+  write_json(path, protocol_json(protocol), Links::replace);
+  return path;
+}
+
+}  // namespace lra::tune

@@ -1,0 +1,117 @@
+// A suite goes on with the files of its attentions as its runs keep them, and names one that no run
+// keeps.
+#include "harness/suite/changed_files.h"
+
+#include "tests/harness/suite/fixture.h"
+
+namespace lra::suite {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kScripts = fs::path(LRA_SOURCE_DIR) / "tests" / "fixtures";
+
+class ChangedFilesTest : public SuiteTest {
+ protected:
+  void SetUp() override {
+    write_budget(200);
+    fs::copy_file(kScripts / "torchscript-linear.pt", file_);
+    sha256_ = sha256_file(file_);
+  }
+  // Two seeds, without the profile.
+  std::vector<std::string> two(const std::string& name) const {
+    return with(words(name, attention_), {"--seeds", "0,1", "--only", "0-1"});
+  }
+  fs::path seed(const std::string& name, int64_t seed) const {
+    return run(name, folder_name(attention_), seed);
+  }
+  void replace_file() const {
+    fs::copy_file(kScripts / "torchscript-softmax.pt", file_, fs::copy_options::overwrite_existing);
+  }
+  // The first seed cut, the second not begun.
+  void cut(const std::string& name) const {
+    ASSERT_TRUE(kill_in_training(two(name), {seed(name, 0)}, std::chrono::milliseconds(0)));
+    ASSERT_FALSE(fs::exists(seed(name, 1) / kConfigFile));
+  }
+  void expect_trained_by_the_old_one(const std::string& name) const {
+    for (const int64_t of : {0, 1}) {
+      const Result result = read_result(seed(name, of) / kResultFile);
+      EXPECT_EQ(result.status, Status::ok) << result.reason;
+      EXPECT_EQ(result.attention.label, attention_);
+      EXPECT_EQ(result.attention.options["file"], file_.string());
+      EXPECT_EQ(result.attention.options["sha256"], sha256_);
+      EXPECT_EQ(sha256_file(seed(name, of) / kAttentionFile), sha256_);
+    }
+  }
+
+  const fs::path file_ = scratch_.path() / "my.pt";
+  const std::string attention_ = "torchscript:" + file_.string();
+  std::string sha256_;
+};
+
+TEST_F(ChangedFilesTest, ASuiteGoesOnWithWhatItsRunsKeep) {
+  ASSERT_EQ(run_program(two("whole")).status, 0);
+  cut("changed");
+  cut("gone");
+  replace_file();
+  const ProgramResult changed = run_program(two("changed"));
+  ASSERT_EQ(changed.status, 0) << changed.err;
+  EXPECT_NE(changed.err.find(file_.string() + " has changed; " + attention_ +
+                             " goes on with the file that its runs keep, " +
+                             (seed("changed", 0) / kAttentionFile).string() + "\n"),
+            std::string::npos)
+      << changed.err;
+  fs::remove(file_);
+  const ProgramResult gone = run_program(
+      {"suite", "--out", out("gone").string(), "--resume", "--only", "0-1", "--threads", "1"});
+  ASSERT_EQ(gone.status, 0) << gone.err;
+  EXPECT_NE(gone.err.find(file_.string() + " is gone; "), std::string::npos) << gone.err;
+  for (const char* name : {"changed", "gone"}) {
+    expect_trained_by_the_old_one(name);
+    for (const int64_t of : {0, 1}) expect_same_run(seed("whole", of), seed(name, of));
+  }
+  EXPECT_EQ(read_json(out("changed") / kSuiteFile)["cells"],
+            read_json(out("whole") / kSuiteFile)["cells"])
+      << "what a suite is stays";
+}
+
+TEST_F(ChangedFilesTest, AFileThatNoRunKeepsIsNamed) {
+  cut("s");
+  replace_file();
+  fs::remove(seed("s", 0) / kAttentionFile);
+  const std::string message = attention_ + ": " + file_.string() +
+                              " has changed since its runs in " + out("s").string() +
+                              " were planned, and none of them keeps what it was; put that back, "
+                              "or choose another --out folder";
+  expect_refusal(two("s"), 1, message);
+  expect_refusal({"suite", "--out", out("s").string(), "--resume"}, 1, message);
+  // Another difference is told first.
+  EXPECT_NE(run_program(with(two("s"), {"--set", "model.layers=1"})).err.find("(--set none there"),
+            std::string::npos);
+  fs::copy_file(kScripts / "torchscript-linear.pt", file_, fs::copy_options::overwrite_existing);
+  EXPECT_EQ(run_program(two("s")).status, 0);
+  expect_trained_by_the_old_one("s");
+}
+
+TEST_F(ChangedFilesTest, WhatItWasIsLookedForInAllRunsOfTheAttention) {
+  const Config config = make_config(load_protocol("lra-strict"), "listops",
+                                    parse_attention(attention_), {}, 0, "float32");
+  const std::vector<PlannedRun> runs = {{.config = config.to_json(), .run = out("a")},
+                                        {.config = config.to_json(), .run = out("b")}};
+  EXPECT_TRUE(changed_files(runs).empty()) << "it is the same";
+  replace_file();
+  ASSERT_EQ(changed_files(runs).size(), 1u);
+  EXPECT_TRUE(changed_files(runs)[0].kept.empty());
+  const fs::path kept = out("b") / kPretrainingFolder / kAttentionFile;
+  fs::create_directories(out("a"));
+  fs::create_directories(kept.parent_path());
+  write_file(out("a") / kAttentionFile, "of another content");
+  EXPECT_TRUE(changed_files(runs)[0].kept.empty()) << "not what it was";
+  fs::copy_file(kScripts / "torchscript-linear.pt", kept);
+  EXPECT_EQ(changed_files(runs)[0].kept, kept);
+  EXPECT_EQ(changed_files(runs)[0].attention, attention_);
+  EXPECT_TRUE(changed_files(scratch_.path() / "none").empty()) << "no suite is there";
+}
+
+}  // namespace
+}  // namespace lra::suite

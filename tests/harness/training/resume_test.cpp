@@ -1,0 +1,134 @@
+// A run goes on with the file of its attention that its folder keeps.
+#include "harness/training/resume.h"
+
+#include "tests/harness/training/train_fixture.h"
+
+namespace lra {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kTestFiles = fs::path(LRA_SOURCE_DIR) / "tests";
+
+class ResumedFileTest : public TrainTest {
+ protected:
+  // Cuts a run of the attention once it has a checkpoint.
+  void cut(const std::string& name, const std::string& attention) const {
+    ASSERT_TRUE(kill_in_training(words(name, attention, steps_), {run(name)},
+                                 std::chrono::milliseconds(0)));
+  }
+  // Without its notes of clocks, as where nobody had touched it.
+  void expect_goes_on_as(const std::string& whole, const std::string& name,
+                         const std::string& attention, const std::string& line) const {
+    const ProgramResult resumed = run_program(words(name, attention, steps_));
+    ASSERT_EQ(resumed.status, 0) << resumed.err;
+    EXPECT_NE(resumed.err.find(line + "; the run in " + run(name).string() +
+                               " goes on with the file that it keeps, " + run(name).string()),
+              std::string::npos)
+        << resumed.err;
+    EXPECT_EQ(comparable(run(name)), comparable(run(whole)));
+    EXPECT_EQ(tensor_bytes(run(name) / kLastCheckpoint),
+              tensor_bytes(run(whole) / kLastCheckpoint));
+    json config = read_json(run(name) / kConfigFile),
+         expected = read_json(run(whole) / kConfigFile);
+    EXPECT_EQ(config["identity"], expected["identity"]);
+    EXPECT_EQ(config["attention"], expected["attention"]);
+  }
+  // Of a file whose content `other` replaces.
+  void expect_kept(const fs::path& file, const std::string& attention,
+                   const fs::path& other) const {
+    ASSERT_EQ(run_program(words("whole", attention, steps_)).status, 0);
+    cut("changed", attention);
+    cut("gone", attention);
+    cut("lost", attention);
+    fs::copy_file(other, file, fs::copy_options::overwrite_existing);
+    expect_goes_on_as("whole", "changed", attention, file.string() + " has changed");
+    for (const char* name : {kAttentionFile, kAttentionSource}) fs::remove(run("lost") / name);
+    expect_refusal(words("lost", attention, steps_), 1,
+                   "a run of another configuration (attention.");
+    fs::remove(file);
+    expect_goes_on_as("whole", "gone", attention, file.string() + " is gone");
+  }
+
+  int64_t steps_ = 200;
+};
+
+TEST_F(ResumedFileTest, AScriptThatHasChangedOrGone) {
+  const fs::path file = scratch_.path() / "my.pt";
+  fs::copy_file(kTestFiles / "fixtures" / "torchscript-linear.pt", file);
+  expect_kept(file, "torchscript:" + file.string(),
+              kTestFiles / "fixtures" / "torchscript-softmax.pt");
+}
+
+// A file is mended where its run never came to a checkpoint.
+TEST_F(ResumedFileTest, ARunWithoutACheckpointBeginsAnewWithTheFileAsItIs) {
+  const fs::path file = scratch_.path() / "my.pt";
+  const std::string attention = "torchscript:" + file.string();
+  fs::copy_file(kTestFiles / "fixtures" / "torchscript-wrong_shape.pt", file);
+  EXPECT_EQ(run_program(words("a", attention)).status, 1);
+  EXPECT_TRUE(kept_for(run("a"), parse_attention(attention)).empty());
+  fs::copy_file(kTestFiles / "fixtures" / "torchscript-softmax.pt", file,
+                fs::copy_options::overwrite_existing);
+  const ProgramResult mended = run_program(words("a", attention));
+  EXPECT_EQ(mended.status, 0) << mended.err;
+  EXPECT_EQ(read_result(run("a") / kResultFile).attention.options["sha256"], sha256_file(file));
+}
+
+TEST_F(ResumedFileTest, AnotherAttentionIsNoneOfItsBusiness) {
+  const fs::path file = scratch_.path() / "my.pt";
+  const std::string attention = "torchscript:" + file.string();
+  fs::copy_file(kTestFiles / "fixtures" / "torchscript-linear.pt", file);
+  ASSERT_EQ(run_program(words("a", attention)).status, 0);
+  EXPECT_TRUE(kept_for(run("a"), parse_attention(attention)).empty()) << "the file is the same";
+  fs::remove(file);
+  EXPECT_EQ(kept_for(run("a"), parse_attention(attention)), run("a") / kAttentionFile);
+  for (const std::string other : {"linear", "torchscript:other.pt", "python:my.py:Softplus"})
+    EXPECT_TRUE(kept_for(run("a"), parse_attention(other)).empty()) << other;
+  EXPECT_TRUE(kept_for(run("none"), parse_attention(attention)).empty());
+  write_file(run("a") / kAttentionFile, "of another content");
+  EXPECT_TRUE(kept_for(run("a"), parse_attention(attention)).empty());
+}
+
+// Options as config.json holds them, without Python.
+TEST(KeptSource, MayLieInAFolderWithBracketsInItsName) {
+  const Scratch scratch;
+  const fs::path run = scratch.path() / "python_my.py_Softplus[beta=2]",
+                 own = scratch.path() / "my.py";
+  fs::create_directories(run);
+  write_file(own, "as it was");
+  const json options = {
+      {"file", own.string()}, {"class", "Softplus"}, {"sha256", sha256_file(own)}};
+  EXPECT_EQ(file_state(options), FileState::same);
+  EXPECT_EQ(with_kept_file(options, run), options);
+  write_file(run / kAttentionSource, "as it was");
+  write_file(own, "changed");
+  EXPECT_EQ(file_state(options), FileState::changed);
+  EXPECT_EQ(kept_file(options, run), run / kAttentionSource);
+  EXPECT_EQ(with_kept_file(options, run)["file"], (run / kAttentionSource).string());
+  json module = options;
+  module["file"] = "package.module";
+  EXPECT_EQ(file_state(module), std::nullopt) << "Python finds it";
+  EXPECT_TRUE(kept_file(module, run).empty());
+}
+
+TEST_F(ResumedFileTest, AClassOfPythonThatHasChangedOrGone) {
+  const fs::path file = scratch_.path() / "my.py", other = scratch_.path() / "other.py";
+  const std::string source = read_file(kTestFiles / "examples" / "python" / "linear.py"),
+                    attention = "python:" + file.string() + ":LinearAttention";
+  write_file(file, source);
+  write_file(other, source + R"(
+
+class LinearAttention(LinearAttention):
+    def forward(self, q, k, v, mask):
+        raise RuntimeError("changed")
+)");
+  const std::string reason =
+      run_program({"check", "--attention", "python:" + file.string() + ":NoSuchClass"}).err;
+  if (reason.find("NoSuchClass is not in it") == std::string::npos)
+    GTEST_SKIP() << "there is no Python with torch: " << reason;
+  steps_ = 40;
+  expect_kept(file, attention, other);
+}
+
+}  // namespace
+}  // namespace lra
