@@ -202,7 +202,7 @@ std::vector<ContractClause> contract_clauses(bool causal) {
 Verdict check_clause(const std::string& name, const ContractSubject& subject) {
   const Clause& clause = find_clause(name);
   ClauseReport findings(clause.grade);
-  const ops::NoAutocastScope plain(subject.device);
+  const auto plain = ops::AutocastScope::off(subject.device);
   try {
     const ContractProbe trial(subject);
     clause.run(trial, findings);

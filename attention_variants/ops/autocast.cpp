@@ -4,13 +4,13 @@
 
 namespace lra::ops {
 
-AutocastScope::AutocastScope(torch::Device device, Dtype dtype)
-    : device_(device), active_(dtype == Dtype::bfloat16) {
+AutocastScope::AutocastScope(torch::Device device, bool active, bool enabled)
+    : device_(device), active_(active) {
   if (!active_) return;
   was_enabled_ = at::autocast::is_autocast_enabled(device_.type());
   was_type_ = at::autocast::get_autocast_dtype(device_.type());
   at::autocast::set_autocast_dtype(device_.type(), torch::kBFloat16);
-  at::autocast::set_autocast_enabled(device_.type(), true);
+  at::autocast::set_autocast_enabled(device_.type(), enabled);
 }
 
 AutocastScope::~AutocastScope() {
@@ -18,15 +18,6 @@ AutocastScope::~AutocastScope() {
   at::autocast::clear_cache();  // its weights may be of another type than those around it
   at::autocast::set_autocast_enabled(device_.type(), was_enabled_);
   at::autocast::set_autocast_dtype(device_.type(), was_type_);
-}
-
-NoAutocastScope::NoAutocastScope(torch::Device device)
-    : device_(device), was_enabled_(at::autocast::is_autocast_enabled(device.type())) {
-  at::autocast::set_autocast_enabled(device_.type(), false);
-}
-
-NoAutocastScope::~NoAutocastScope() {
-  at::autocast::set_autocast_enabled(device_.type(), was_enabled_);
 }
 
 }  // namespace lra::ops

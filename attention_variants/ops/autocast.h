@@ -10,29 +10,21 @@ namespace lra::ops {
 /// What stood around it comes back.
 class AutocastScope {
  public:
-  AutocastScope(torch::Device device, Dtype dtype);
+  AutocastScope(torch::Device device, Dtype dtype)
+      : AutocastScope(device, dtype == Dtype::bfloat16, true) {}
+  /// None on `device` for a scope, whatever stands around it.
+  static AutocastScope off(torch::Device device) { return {device, true, false}; }
   ~AutocastScope();
   AutocastScope(const AutocastScope&) = delete;
   AutocastScope& operator=(const AutocastScope&) = delete;
 
  private:
+  AutocastScope(torch::Device device, bool active, bool enabled);
+
   torch::Device device_;
   bool active_;
   bool was_enabled_ = false;
   torch::ScalarType was_type_ = torch::kBFloat16;
-};
-
-/// No autocast on `device` for a scope, whatever stands around it.
-class NoAutocastScope {
- public:
-  explicit NoAutocastScope(torch::Device device);
-  ~NoAutocastScope();
-  NoAutocastScope(const NoAutocastScope&) = delete;
-  NoAutocastScope& operator=(const NoAutocastScope&) = delete;
-
- private:
-  torch::Device device_;
-  bool was_enabled_;
 };
 
 }  // namespace lra::ops

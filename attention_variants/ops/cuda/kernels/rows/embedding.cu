@@ -115,7 +115,7 @@ void launch_embedding_forward(const EmbeddingParams& p, Stream stream) {
 void launch_embedding_backward(const EmbeddingParams& p, Stream stream) {
   if (p.length == 0 || p.width == 0) return;
   constexpr size_t kShared = 48 * 1024;
-  const size_t of_warp = shared_bytes<float>(static_cast<size_t>(p.vocabulary) * kWarp);
+  const auto of_warp = static_cast<size_t>(embedding_shared_bytes(p.vocabulary));
   const auto warps = static_cast<unsigned>(
       std::clamp<size_t>(kShared / std::max<size_t>(of_warp, 1), 1, kMostWarps));
   launch(p.storage == Storage::f32 ? embedding_backward<float> : embedding_backward<bf16>,
