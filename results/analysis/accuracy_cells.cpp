@@ -19,6 +19,10 @@ stats::Interval interval_of(const Accuracy& test) {
 
 std::string LearnedCount::text() const { return fmt::format("{}/{}", learned, of); }
 
+std::string LearnedCount::named(const std::string& name) const {
+  return learned < of ? fmt::format("{} (learned {})", name, text()) : name;
+}
+
 std::vector<double> AccuracyCell::percents() const {
   std::vector<double> values;
   for (const Result* r : ok) values.push_back(100 * r->test->accuracy);

@@ -44,6 +44,8 @@ struct LearnedCount {
   bool all() const { return of > 0 && learned == of; }
   bool mixed() const { return learned > 0 && learned < of; }
   std::string text() const;  // "3/5"
+  /// A name in a plot, with the count where not all did: "reformer (learned 3/5)".
+  std::string named(const std::string& name) const;
 };
 
 /// The results of the seeds of one attention on one task.

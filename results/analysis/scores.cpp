@@ -5,8 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "results/analysis/accuracy_cells.h"
-
 namespace lra {
 namespace {
 
@@ -45,6 +43,7 @@ std::optional<Score> score_of(const AccuracyCells& cells, const std::vector<std:
                               const std::string& row, const std::string& machine) {
   std::vector<stats::Estimate> accuracies;
   TaskMean speed, memory;
+  LearnedCount learned;
   for (const std::string& task : tasks) {
     const auto it = cells.find({row, task});
     if (it == cells.end()) return std::nullopt;
@@ -58,12 +57,15 @@ std::optional<Score> score_of(const AccuracyCells& cells, const std::vector<std:
     }
     if (!here) return std::nullopt;
     accuracies.push_back(it->second.estimate());
+    const LearnedCount of_task = it->second.learned_count();
+    learned = {.learned = learned.learned + of_task.learned, .of = learned.of + of_task.of};
     speed.add(std::move(speeds));
     memory.add(std::move(memories));
   }
   return Score{.accuracy = stats::mean_of_independent(accuracies),
                .speed = speed.value(),
-               .memory_mib = memory.value()};
+               .memory_mib = memory.value(),
+               .learned = learned};
 }
 
 }  // namespace

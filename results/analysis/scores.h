@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "results/analysis/accuracy_cells.h"
 #include "results/analysis/recipes.h"
 #include "results/statistics/statistics.h"
 
@@ -16,6 +17,7 @@ struct Score {
   stats::Estimate accuracy;          // average over the tasks, per cent
   std::optional<double> speed;       // samples a second in training; a geometric mean, as the next
   std::optional<double> memory_mib;  // peak of training
+  LearnedCount learned;              // of the seeds of all tasks
 };
 
 /// What one recipe's attentions have on one machine.

@@ -26,8 +26,8 @@ std::vector<Plot> curve_plots(std::span<const Result> results,
 
 /// For each recipe, task and machine with at least two attentions: test accuracy with its 95 %
 /// interval against the time of a training step, and against the peak memory of training (medians
-/// over seeds), with the Pareto front: those that no other beats in both. Names:
-/// "tradeoff-1-time", "tradeoff-1-memory".
+/// over seeds), with the Pareto front: of those whose seeds all learned the task, those that no
+/// other beats in both. Names: "tradeoff-1-time", "tradeoff-1-memory".
 std::vector<Plot> tradeoff_plots(std::span<const Result> results);
 
 /// For each recipe and machine with at least two attentions that have every task: the average

@@ -30,6 +30,7 @@ PlotRange padded(double low, double high, bool log) {
 struct Circle {
   stats::Estimate accuracy;
   double speed = 0, memory_mib = 0;
+  LearnedCount learned;
 };
 using Circles = std::map<std::string, Circle>;  // by row
 
@@ -37,8 +38,10 @@ Circles circles_of(const ScoreGroup& group) {
   Circles circles;
   for (const auto& [row, score] : group.rows) {
     if (score.speed && score.memory_mib)
-      circles[row] = {
-          .accuracy = score.accuracy, .speed = *score.speed, .memory_mib = *score.memory_mib};
+      circles[row] = {.accuracy = score.accuracy,
+                      .speed = *score.speed,
+                      .memory_mib = *score.memory_mib,
+                      .learned = score.learned};
   }
   return circles;
 }
@@ -82,10 +85,11 @@ Plot score_plot(const std::string& name, const ScoreGroup& group, const Circles&
             .height = kScoreHeight,
             .y_range = padded(percents.low, percents.high, /*log=*/false)};
   for (const auto& [row, score] : circles)
-    plot.series.push_back({.name = row,
+    plot.series.push_back({.name = score.learned.named(row),
                            .points = {{score.speed, score.accuracy.value, score.accuracy.ci95.low,
                                        score.accuracy.ci95.high}},
                            .style = PlotStyle::circle,
+                           .attention = row,
                            .radius = kLargest * std::sqrt(score.memory_mib / memories.high)});
   plot.y_range->high = std::min(plot.y_range->high, 100.0);
   return plot;

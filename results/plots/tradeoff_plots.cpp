@@ -18,14 +18,18 @@ using CostPoint = std::array<double, 4>;
 struct Cost {
   double x = 0, y = 0;  // cost and accuracy
   stats::Interval ci;
+  LearnedCount learned;
 };
 
 using CostRows = std::map<std::string, Cost>;  // by row
 
-// From the cheapest on, each that is better than all before.
+// From the cheapest on, each that is better than all before. A mean of seeds of which some did not
+// learn the task is never the best.
 std::vector<CostPoint> pareto_front(const CostRows& rows) {
   std::vector<Cost> costs;
-  for (const auto& [name, cost] : rows) costs.push_back(cost);
+  for (const auto& [name, cost] : rows) {
+    if (cost.learned.all()) costs.push_back(cost);
+  }
   std::ranges::sort(costs, [](const Cost& one, const Cost& other) {
     return one.x != other.x ? one.x < other.x : one.y > other.y;
   });
@@ -55,7 +59,7 @@ TradeoffCosts tradeoff_costs(const RecipeGroup& group) {
       if (peak && *peak > 1 / kDrawable && *peak < kDrawable) mib.push_back(*peak);
     }
     for (const auto& [machine, costs] : machines) {
-      const Cost cost{.y = cell.percent(), .ci = cell.interval()};
+      const Cost cost{.y = cell.percent(), .ci = cell.interval(), .learned = cell.learned_count()};
       const auto place = [&](TaskCosts& of, const std::vector<double>& values) {
         if (values.empty()) return;
         Cost& mine = of[{key.second, machine}][key.first];
@@ -91,9 +95,10 @@ Plot tradeoff_plot(const std::string& name, const char* cost_title, std::vector<
             .height = kHalfHeight};
   set_cost_axis(rows, plot);
   for (const auto& [row, cost] : rows) {
-    plot.series.push_back({.name = row,
+    plot.series.push_back({.name = cost.learned.named(row),
                            .points = {{cost.x, cost.y, cost.ci.low, cost.ci.high}},
-                           .style = PlotStyle::points});
+                           .style = PlotStyle::points,
+                           .attention = row});
   }
   std::vector<CostPoint> front = pareto_front(rows);
   if (front.size() > 1)

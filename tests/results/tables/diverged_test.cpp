@@ -5,6 +5,7 @@
 #include <set>
 
 #include "results/analysis/standings.h"
+#include "results/plots/plots.h"
 #include "results/report/latex_tables.h"
 #include "results/statistics/hypothesis.h"
 #include "results/tables/accuracy_table.h"
@@ -123,6 +124,31 @@ TEST(Diverged, SeedsAreTestedAsThoseThatDidNotLearn) {
   few.insert(few.end(), steady.begin(), steady.begin() + 4);
   EXPECT_EQ(standings_of_runs(few)[0].text(),
             "not tested: learned by 4/4 seeds against 2/4: fewer than 5 a side");
+}
+
+TEST(Diverged, PlotsCountThemAndTheirFrontLeavesTheAttentionOut) {
+  std::vector<Result> runs = a_shaky_and_a_steady_attention();
+  const std::vector<Result> slow = some_diverged("slow", 4, 4, 850);
+  runs.insert(runs.end(), slow.begin(), slow.end());
+  for (Result& r : runs) {
+    r.config["training"]["batch"] = 32;
+    r.training.steps_per_second = r.attention.name == "slow" ? 5 : 10;
+    r.training.peak_memory_mib = 100;
+  }
+  const auto tradeoffs = tradeoff_plots(runs);
+  ASSERT_EQ(tradeoffs.size(), 2u);
+  ASSERT_EQ(tradeoffs[0].series.size(), 4u);
+  EXPECT_EQ(tradeoffs[0].series[0].name, "shaky (learned 2/4)");
+  EXPECT_EQ(tradeoffs[0].series[0].attention, "shaky");
+  EXPECT_EQ(tradeoffs[0].series[2].name, "steady");
+  const PlotSeries& front = tradeoffs[0].series.back();
+  EXPECT_EQ(front.name, "Pareto front");
+  ASSERT_EQ(front.points.size(), 2u) << "steady and slow";
+  EXPECT_NEAR(front.points[0][1], 40.15, 1e-9);
+  const auto scores = score_plots(runs);
+  ASSERT_EQ(scores.size(), 1u);
+  EXPECT_EQ(scores[0].series[0].name, "shaky (learned 2/4)");
+  EXPECT_EQ(scores[0].series[0].attention, "shaky");
 }
 
 // A second try of a seed that went well stands for it.
