@@ -97,16 +97,22 @@ std::vector<const Result*> finished(const char* which, std::span<const Result> r
   return kept;
 }
 
+// Whether a run is one of the same comparison as another, but for its attention and its seed.
+bool comparable(const Result& r, const Result& like) {
+  const bool same =
+      std::ranges::all_of(kSame, [&](const Same& one) { return one.value(r) == one.value(like); });
+  return same && overridden_settings(r) == overridden_settings(like) &&
+         group_by_recipe(std::vector<Result>{r, like}).size() == 1;
+}
+
 // The seeds of an attention that diverged, but for those of `runs`, its finished ones.
 size_t diverged_seeds(std::span<const Result> all, const std::vector<const Result*>& runs) {
   const Result& like = *runs[0];
   std::set<uint64_t> seeds;
   for (const Result& r : all) {
-    const bool same = r.attention.label == like.attention.label &&
-                      r.attention.options == like.attention.options && r.task == like.task &&
-                      r.protocol == like.protocol &&
-                      overridden_settings(r) == overridden_settings(like);
-    if (r.status == Status::diverged && same) seeds.insert(r.seed);
+    const bool same =
+        r.attention.label == like.attention.label && r.attention.options == like.attention.options;
+    if (r.status == Status::diverged && same && comparable(r, like)) seeds.insert(r.seed);
   }
   for (const Result* r : runs) seeds.erase(r->seed);
   return seeds.size();

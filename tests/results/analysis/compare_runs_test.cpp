@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "results/tables/comparison_table.h"
 #include "tests/results/examples.h"
 
@@ -220,6 +222,14 @@ TEST(CompareRuns, SeedsThatDivergedCountAsNotLearned) {
     if (seed >= 2) b.back() = diverged(b.back());
   }
   b.push_back(diverged(plain_run("other", 300, 7)));  // of another attention
+  // And of another number type, other data, and another setting.
+  for (const auto& change : std::vector<std::function<void(Result&)>>{
+           [](Result& r) { r.config["dtype"] = "bfloat16"; },
+           [](Result& r) { r.data.fingerprint = "another"; },
+           [](Result& r) { r.config["training"]["batch"] = 7; }}) {
+    b.push_back(diverged(plain_run("standard", 300, 8)));
+    change(b.back());
+  }
   const RunComparison c = compare_runs(a, b);
   EXPECT_EQ(c.a.learned.text() + " " + c.b.learned.text(), "5/5 2/5");
   EXPECT_FALSE(c.welch);
