@@ -160,11 +160,17 @@ void draw_samples(const fs::path& path, const std::string& split_name, int64_t c
 
 void export_folders(const fs::path& path, const fs::path& out) {
   const auto folders = prepared_folders(path);
+  const auto can = [](const Folder& folder) { return bool(task(folder.task).export_data); };
+  if (std::ranges::none_of(folders, can)) {
+    throw Error(
+        folders.size() == 1
+            ? fmt::format("task '{}' has no public file format to export to", folders.front().task)
+            : fmt::format("none of the {} tasks in {} has a public file format to export to",
+                          folders.size(), path.string()));
+  }
   for (const auto& [directory, name] : folders) {
     if (!task(name).export_data) {
-      const std::string why = "task '" + name + "' has no public file format to export to";
-      if (folders.size() == 1) throw Error(why);
-      fmt::print("{}, not written\n", why);
+      fmt::print("task '{}' has no public file format to export to, not written\n", name);
       continue;
     }
     const PreparedData data(directory, name, /*check_hashes=*/true);

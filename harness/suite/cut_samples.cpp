@@ -23,10 +23,9 @@ struct CutCell {
   CutSamples samples;
 };
 
-// Of samples that mean nothing but as a whole. Data that are not there yet have none.
+// Data that are not there yet have none.
 bool has_whole_samples(const TaskData& data) {
-  const fs::path manifest = data.directory / data.task / "manifest.json";
-  return fs::exists(manifest) && are_whole(Manifest::read(manifest));
+  return task(data.task).whole_samples && fs::exists(data.directory / data.task / "manifest.json");
 }
 
 bool is_still_to_run(const SuiteCell& cell) {

@@ -54,7 +54,10 @@ void check_sources(const std::vector<std::string>& names, const DataSources& fro
           fmt::format("--source {}: the suite runs {}; name it in --tasks or leave the source out",
                       name, fmt::join(names, ", ")));
     }
-    if (!fs::exists(path)) {
+    const bool needed = std::ranges::any_of(names, [&](const std::string& other) {
+      return served(other) && !from.made.contains(other);
+    });
+    if (needed && !fs::exists(path)) {
       throw UsageError(
           fmt::format("--source {}={}: there is no such file or folder", name, path.string()));
     }
@@ -91,6 +94,17 @@ std::string remedy(const Task& wanted, const DataSources& from) {
                             name, settings_words(settings_of(name, from)));
 }
 
+// What is read from a source has lengths of its own.
+void check_lengths_are_free(const std::string& name, const Budget& budget) {
+  const TaskBudget of_task = budget.task(name);
+  if (of_task.min_length < 0 && of_task.max_length < 0) return;
+  throw UsageError(fmt::format(
+      "--source {}: budget {} makes shorter samples (min_length, max_length), and those "
+      "of a source have lengths of their own; leave the source out, or take a budget "
+      "without these lengths, as paper",
+      name, budget.name));
+}
+
 // One task's data, or nothing where there are none; in the order of locate_data.
 std::optional<TaskData> find_data(const std::string& name, const Budget& budget,
                                   const DataSources& from) {
@@ -100,7 +114,9 @@ std::optional<TaskData> find_data(const std::string& name, const Budget& budget,
   make.settings = settings_of(name, from);
   make.synthetic = from.synthetic && !wanted.stand_in.empty();
   const auto own = from.sources.find(name), other = from.sources.find(wanted.stand_in);
+  if (from.made.contains(name)) return data;
   if (own != from.sources.end()) {
+    check_lengths_are_free(name, budget);
     make.source = own->second;
     data.make = make;
   } else if (make.synthetic && other != from.sources.end()) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct DataSources {
   int64_t threads = 0;     // 0 = all cores
   // Of tasks' own generators, by task: lra data prepare --set.
   std::map<std::string, json> settings;
+  std::set<std::string> made;  // tasks whose data in `folder` stand, though their source is gone
 };
 
 /// One task's data: where they are or will be, and how they are made where they are not to be
@@ -40,7 +42,7 @@ struct TaskData {
 /// Finds the data of each task, in this order: made of the task's own source; a stand-in, made of
 /// the source of another task; prepared in `given`; made in `folder` before; generated. Reads and
 /// writes nothing. Throws UsageError that names every task without data and what to do, and where a
-/// source does not exist or is of no use.
+/// source does not exist, is of no use, or is of samples of other lengths than the budget's.
 std::vector<TaskData> locate_data(const std::vector<std::string>& tasks, const Budget& budget,
                                   const DataSources& from);
 

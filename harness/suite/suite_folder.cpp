@@ -236,10 +236,14 @@ std::vector<TaskData> suite_data(const Suite& suite) {
   for (const std::string& name : coloured_tasks(suite))
     sources.settings[name] = {{"colours", to_string(Colours::rgb)}};
   // What was made is not made again: its source may be gone by now, or out of this host's reach.
-  std::erase_if(sources.sources, [&](const auto& source) {
-    return !fs::exists(source.second) &&
-           fs::exists(sources.folder / source.first / "manifest.json");
-  });
+  for (const std::string& name : suite.request.tasks) {
+    auto source = sources.sources.find(name);
+    if (source == sources.sources.end() && sources.synthetic)
+      source = sources.sources.find(task(name).stand_in);
+    if (source != sources.sources.end() && !fs::exists(source->second) &&
+        fs::exists(sources.folder / name / "manifest.json"))
+      sources.made.insert(name);
+  }
   return locate_data(suite.request.tasks, suite.request.budget, sources);
 }
 

@@ -42,9 +42,14 @@ void check_images(const PreparedData& data, const Config& config) {
                   side.get<int64_t>(), side.get<int64_t>(), config.protocol, length, pixels));
 }
 
-int64_t longest_sample(const Split& split) {
+// Of all splits that the run reads.
+int64_t longest_sample(const PreparedData& data, const Config& config) {
   int64_t longest = 0;
-  for (int64_t i = 0; i < split.size(); ++i) longest = std::max(longest, split.length(i));
+  for (const char* name : kSplits) {
+    if (!config.settings.evaluation.test && std::string(name) == "test") continue;
+    const Split& split = data.split(name);
+    for (int64_t i = 0; i < split.size(); ++i) longest = std::max(longest, split.length(i));
+  }
   return longest;
 }
 
@@ -62,7 +67,7 @@ bool length_is_overridden(const Config& config) {
 void check_lengths(const PreparedData& data, const Config& config) {
   const InputOptions& input = config.settings.input;
   const int64_t kept = kept_tokens(input);
-  const bool whole = are_whole(data.manifest()) && !length_is_overridden(config);
+  const bool whole = task(config.task).whole_samples && !length_is_overridden(config);
   std::vector<int64_t> labels;
   for (const char* name : kSplits) {
     if (!config.settings.evaluation.test && std::string(name) == "test") continue;
@@ -82,8 +87,8 @@ void check_lengths(const PreparedData& data, const Config& config) {
       throw Error(fmt::format(
           "sample {} of the {} split has {} positions{}, of which input.length and input.cut keep "
           "the first {}; give --set input.length={}{}",
-          i, name, length, labelled ? ", and labels to its end" : "", kept, longest_sample(split),
-          input.cut == 0 ? "" : " --set input.cut=0"));
+          i, name, length, labelled ? ", and labels to its end" : "", kept,
+          longest_sample(data, config), input.cut == 0 ? "" : " --set input.cut=0"));
     }
   }
 }
@@ -103,15 +108,10 @@ void check_data(const PreparedData& data, const Config& config) {
   check_lengths(data, config);
 }
 
-bool are_whole(const Manifest& manifest) { return manifest.options.contains("max_length"); }
-
 std::optional<CutSamples> cut_samples(const PreparedData& data, const Config& config) {
-  if (!are_whole(data.manifest())) return std::nullopt;
-  CutSamples found{.kept = kept_tokens(config.settings.input)};
-  for (const char* name : kSplits) {
-    if (config.settings.evaluation.test || std::string(name) != "test")
-      found.longest = std::max(found.longest, longest_sample(data.split(name)));
-  }
+  if (!task(config.task).whole_samples) return std::nullopt;
+  CutSamples found{.kept = kept_tokens(config.settings.input),
+                   .longest = longest_sample(data, config)};
   if (found.longest <= found.kept) return std::nullopt;
   for (const Split& split : training_splits(data, config)) {
     found.of += split.size();

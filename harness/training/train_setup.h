@@ -20,10 +20,7 @@ PreparedData open_run_data(const std::filesystem::path& data, const Config& conf
 /// is more than `input.length` has room for, which nobody set.
 void check_data(const PreparedData& data, const Config& config);
 
-/// Whether data are of samples that mean nothing but as a whole, as expressions.
-bool are_whole(const Manifest& manifest);
-
-/// Samples of such data that are cut.
+/// Samples of a task that cuts none (Task::whole_samples) that are cut.
 struct CutSamples {
   int64_t kept = 0;         // tokens of each
   int64_t longest = 0;      // of all splits that are read

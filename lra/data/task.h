@@ -42,6 +42,8 @@ struct Task {
   int64_t inputs = 1;            // 2 for Retrieval: each is encoded by itself
   int64_t channels = 1;          // of a position of an input, each a sequence of data and batches
   int64_t length = 0;            // default N
+  int64_t dev = 0;               // samples of dev where nobody says how many
+  bool whole_samples = false;    // a sample means nothing but as a whole, as an expression
   bool position_labels = false;  // labels stand at positions of the one input; a class is an id
   bool image = false;            // the ids are the values of a square image, row by row
   bool coloured = false;         // there are data with `input.colours` rgb

@@ -120,15 +120,14 @@ bool same_model(const Profile& profile, const Config& config) {
 }
 
 // The samples that an evaluation takes: those there are, or will be.
-std::optional<int64_t> dev_count(const TaskData& data) {
+int64_t dev_count(const TaskData& data) {
   const fs::path manifest = data.directory / data.task / "manifest.json";
   if (fs::exists(manifest)) {
     const Manifest read = Manifest::read(manifest);
     const auto dev = read.splits.find("dev");
     if (dev != read.splits.end()) return dev->second.count;
   }
-  if (data.make && data.make->dev > 0) return data.make->dev;
-  return std::nullopt;
+  return data.make && data.make->dev > 0 ? data.make->dev : task(data.task).dev;
 }
 
 }  // namespace
@@ -178,10 +177,9 @@ std::optional<Rates> rates_from_profiles(const SuiteCell& cell, const RateRecord
                  static_cast<double>(batch);
     if (const auto& peak = profile.memory->peak)
       rates.memory_mib = *peak + profile.memory->parameters.value_or(0);
-    if (const auto count = dev_count(from.data.at(config.task))) {
-      rates.evaluation = kForward * rates.step * static_cast<double>(*count) /
-                         static_cast<double>(s.training.batch);
-    }
+    rates.evaluation = kForward * rates.step *
+                       static_cast<double>(dev_count(from.data.at(config.task))) /
+                       static_cast<double>(s.training.batch);
     return rates;
   }
   return std::nullopt;

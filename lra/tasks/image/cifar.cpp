@@ -100,6 +100,7 @@ void prepare_cifar(const PrepareOptions& options) {
     .vocabulary = 256,
     .inputs = 1,
     .length = kPixels,
+    .dev = 5'000,
     .image = true,
     .coloured = true,
     .masked_share = 0.5,

@@ -42,6 +42,7 @@ void prepare(const PrepareOptions& given) {
     .vocabulary = kVocabulary,
     .inputs = 1,
     .length = 256,
+    .dev = kCounts[1],
     .position_labels = true,
     .description = "what stood behind a trigger, behind the next one",
     .prepare = prepare,

@@ -53,9 +53,10 @@ TreeOptions tree_options(const PrepareOptions& options) {
   return tree;
 }
 
+constexpr int64_t kDefaults[] = {96'000, 2'000, 2'000};
+
 void prepare_listops(const PrepareOptions& options) {
   refuse_other_options(options, "listops", {"lengths", seed_if(options.source.empty())});
-  constexpr int64_t kDefaults[] = {96'000, 2'000, 2'000};
   const int64_t given[] = {options.train, options.dev, options.test};
   Manifest manifest;
   manifest.task = "listops";
@@ -135,6 +136,8 @@ std::string words_of(std::span<const uint16_t> ids, std::span<const std::string_
     .vocabulary = kTokens.size(),
     .inputs = 1,
     .length = 2048,
+    .dev = kDefaults[1],
+    .whole_samples = true,
     .masked_share = 0.1,
     .description = "the value of nested list operations (MIN, MAX, MED, SM) over digits",
     .prepare = prepare_listops,

@@ -34,7 +34,7 @@ struct Options {
     f("length", length, between(4, kVocabulary - 1));
     f("pairs", pairs, between(1, kVocabulary / 2 - 1));
     f("passes", passes, between(1, kVocabulary));
-    f("power", power, more_than(0));
+    f("power", power, between(1e-6, 10));
     f("random_non_queries", random_non_queries);
     f("mix", mix);
     f("test_sizes", test_sizes);

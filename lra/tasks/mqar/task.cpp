@@ -90,6 +90,7 @@ void prepare(const PrepareOptions& given) {
     .vocabulary = kVocabulary,
     .inputs = 1,
     .length = 64,
+    .dev = kCounts[1],
     .position_labels = true,
     .description = "the values of keys that come again, after pairs of a key and a value",
     .prepare = prepare,

@@ -33,8 +33,9 @@ Chosen chosen(const PrepareOptions& options, const Kind& kind) {
   return result;
 }
 
+constexpr int64_t kDefaults[] = {160'000, 20'000, 20'000};
+
 void prepare(const PrepareOptions& options, const Kind& kind) {
-  constexpr int64_t kDefaults[] = {160'000, 20'000, 20'000};
   const int64_t given[] = {options.train, options.dev, options.test};
   const auto [resolution, difficulty] = chosen(options, kind);
   GenerateOptions generator{.config = config(resolution, difficulty),
@@ -107,6 +108,7 @@ Task make_task(const Kind& kind, const std::string& title, const std::string& de
           .vocabulary = 256,
           .inputs = 1,
           .length = kind.resolution * kind.resolution,
+          .dev = kDefaults[1],
           .image = true,
           .masked_share = 0.5,
           .description = description,

@@ -164,6 +164,7 @@ void prepare_retrieval(const PrepareOptions& options) {
     .vocabulary = kByteVocabulary,
     .inputs = 2,
     .length = 4096,
+    .dev = 18'090,
     .description = "does one of two papers cite the other? ACL Anthology, byte by byte",
     .source = "the folder or archive of new_aan_pairs.{train,eval,test}.tsv, as lra_release.gz",
     .stand_in = "text",

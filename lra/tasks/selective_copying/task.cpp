@@ -28,6 +28,7 @@ void prepare(const PrepareOptions& given) {
     .vocabulary = kVocabulary,
     .inputs = 1,
     .length = 120,
+    .dev = kCounts[1],
     .position_labels = true,
     .description = "the tokens that stood among noise, in their order",
     .prepare = prepare,

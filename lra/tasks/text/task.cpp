@@ -55,6 +55,7 @@ void prepare_text(const PrepareOptions& options) {
     .vocabulary = kByteVocabulary,
     .inputs = 1,
     .length = 4096,
+    .dev = 2'500,
     .description = "is a film review positive? IMDB, byte by byte",
     .source = "aclImdb_v1.tar.gz or its folder aclImdb",
     .prepare = prepare_text,

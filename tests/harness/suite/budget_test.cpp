@@ -149,6 +149,38 @@ TEST_F(SuiteBudgetTest, RefusesDataThatItWouldCut) {
   EXPECT_FALSE(fs::exists(out("own") / "runs"));
 }
 
+// LRA's own release comes as text, and its expressions mean nothing but whole as well.
+TEST_F(SuiteBudgetTest, RefusesImportedDataThatItWouldCut) {
+  const std::string tsv = out("tsv").string(), back = out("back").string();
+  ASSERT_EQ(run_program({"data", "export", longer().string(), "--out", tsv}).status, 0);
+  ASSERT_EQ(run_program({"data", "prepare", "listops", "--source", tsv + "/listops", "--out", back})
+                .status,
+            0);
+  expect_refusal(with(words("r", "standard"), {"--data", back}), 2,
+                 "budget tiny sets input.length 64, which would keep the first 64 tokens");
+  EXPECT_FALSE(fs::exists(out("r")));
+
+  // As a source they have lengths of their own.
+  const std::vector<std::string> sourced =
+      with(words("s", "standard"), {"--source", "listops=" + tsv + "/listops"});
+  std::vector<std::string> plan = sourced;
+  plan.insert(plan.begin() + 1, "plan");
+  for (const auto& call : {plan, sourced}) {
+    expect_refusal(call, 2,
+                   "--source listops: budget tiny makes shorter samples (min_length, max_length)");
+    EXPECT_FALSE(fs::exists(out("s"))) << "nothing half-written";
+  }
+  json budget = read_json(budget_);
+  for (const char* key : {"train", "dev", "test", "min_length", "max_length"})
+    budget["tasks"]["listops"].erase(key);
+  budget["tasks"]["listops"]["set"]["input.length"] = 160;
+  write_json(budget_, budget);
+  ASSERT_EQ(run_program(with(sourced, {"--only", "0"})).status, 0);
+  fs::remove_all(tsv);
+  const ProgramResult resumed = run_program(with(sourced, {"--only", "0"}));
+  EXPECT_EQ(resumed.status, 0) << "what was made stands: " << resumed.err;
+}
+
 TEST_F(SuiteBudgetTest, SaysHowManySamplesAreCutWhereTheUserAsksForIt) {
   const auto with_length = [&](const char* name, const std::string& length) {
     const ProgramResult result = run_program(

@@ -14,7 +14,7 @@ const fs::path kScripts = fs::path(LRA_SOURCE_DIR) / "tests" / "fixtures";
 class ChangedFilesTest : public SuiteTest {
  protected:
   void SetUp() override {
-    write_budget(200);
+    write_budget(30);
     fs::copy_file(kScripts / "torchscript-linear.pt", file_);
     sha256_ = sha256_file(file_);
   }

@@ -32,6 +32,22 @@ TEST_F(SuiteTasksTest, PreparesWhatItCanAndTakesSourcesForTheRest) {
   const ProgramResult again = run_program(words({all[0], all[1]}));
   EXPECT_EQ(again.status, 0) << again.err;
   EXPECT_EQ(again.out, result.out);
+  // And with the same sources once they are gone, Text's as the one of Retrieval's stand-in.
+  fs::remove(reviews_);
+  fs::remove_all(images_);
+  const ProgramResult gone = run_program(words(all));
+  EXPECT_EQ(gone.status, 0) << gone.err;
+  EXPECT_EQ(gone.out, result.out);
+}
+
+TEST_F(SuiteTasksTest, DataThatCellsCannotReadAreRefusedBeforeTheFirst) {
+  const ProgramResult result =
+      run_program(words({"--set", "evaluation.batch=64", "--set", "evaluation.drop_last=true"}));
+  EXPECT_EQ(result.status, 1) << result.err;
+  EXPECT_NE(result.err.find("the dev split has 8 samples, fewer than 64, an evaluation batch"),
+            std::string::npos)
+      << result.err;
+  EXPECT_FALSE(fs::exists(out_ / "runs"));
 }
 
 TEST_F(SuiteTasksTest, UnaskedItRunsTheBudgetsTasks) {

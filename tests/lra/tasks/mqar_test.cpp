@@ -193,6 +193,8 @@ TEST_F(MqarData, RefusesWhatItDoesNotHave) {
     });
     EXPECT_NE(error.find(std::string(name) + " should be from 1"), std::string::npos) << error;
   }
+  // Beyond, chances of slots come to nothing.
+  EXPECT_THROW(prepared("a", {{"power", 150}}), UsageError);
   EXPECT_THROW(prepared("a", {{"mix", "64x4:5"}}, 10), UsageError);
   const std::string many = "mix should ask for at most 100000000 samples in all";
   EXPECT_EQ(error_text([&] { prepared("a", {{"mix", "64x4:99999999,64x4:2"}}); }), many);

@@ -129,6 +129,18 @@ TEST_F(SuitePlanTest, AProbeMeasuresWhatIsNotKnownOnce) {
   const std::string probes = read_file(out("s") / kProbeFile);
   EXPECT_EQ(plan("s", {}), first) << "what was probed stays known";
   EXPECT_EQ(read_file(out("s") / kProbeFile), probes);
+
+  // Evaluations count where data are still to be made: of as many samples as the task has.
+  const auto seconds_with_dev = [&](const json& dev) {
+    json budget = read_json(budget_);
+    budget["tasks"]["listops"].erase("dev");
+    if (dev.is_number()) budget["tasks"]["listops"]["dev"] = dev;
+    write_json(budget_, budget);
+    return plan("s", {})["cells"][0]["seconds"].get<double>();
+  };
+  const double of_task = seconds_with_dev(json());
+  EXPECT_GT(of_task, 1.2 * first["cells"][0]["seconds"].get<double>());
+  EXPECT_DOUBLE_EQ(of_task, seconds_with_dev(task("listops").dev));
 }
 
 // Whose name alone makes no attention.
