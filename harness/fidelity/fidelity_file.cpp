@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "attention_variants/base/files.h"
+#include "harness/host/runtime.h"
 #include "results/records/json_line.h"
 
 namespace lra::fidelity {
@@ -30,6 +31,7 @@ FidelityFile::FidelityFile(std::filesystem::path path)
                             path_.string(), reason));
   };
   size_t whole = 0, size = 0;  // bytes of whole lines, and in all
+  std::string other;           // than this program
   if (std::filesystem::exists(path_)) {
     const std::string text = read_file(path_);
     size = text.size();
@@ -39,12 +41,18 @@ FidelityFile::FidelityFile(std::filesystem::path path)
     for (std::string line; std::getline(lines, line);) {
       ++number;
       try {
-        cells_.insert(parse_fidelity(json::parse(line)).identity());
+        const Fidelity cell = parse_fidelity(json::parse(line));
+        other = other.empty() ? host::other_software(cell.software) : other;
+        cells_.insert(cell.identity());
       } catch (const std::exception& error) {
         refuse(fmt::format("line {}: {}", number, error.what()));
       }
     }
     if (!half_written(text.substr(whole))) refuse("its last line has no end");
+    if (!other.empty()) {
+      throw Error(
+          fmt::format("{} has cells measured with {}; give another --out", path_.string(), other));
+    }
   }
   file_.emplace(path_);
   if (whole < size) file_->cut(static_cast<int64_t>(whole));

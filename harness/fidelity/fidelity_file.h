@@ -16,7 +16,8 @@ namespace lra::fidelity {
 class FidelityFile {
  public:
   /// Opens `path`, or begins it, and cuts off a last line that a killed call left half-written.
-  /// Throws Error where it cannot, and where the file holds anything else: it is then left alone.
+  /// Throws Error where it cannot, and where the file holds anything else, or cells that another
+  /// program or other kernels measured: it is then left alone.
   /// Where another process has it open, throws Error too.
   explicit FidelityFile(std::filesystem::path path);
 

@@ -13,6 +13,7 @@
 #include <regex>
 
 #include "attention_variants/base/end_process.h"
+#include "attention_variants/base/fields.h"
 #include "attention_variants/ops/cpu_isa.h"
 #include "harness/host/gpu.h"
 #include "harness/host/memory.h"
@@ -123,6 +124,17 @@ json software_json() {
           {"compiler", compiler_text(__VERSION__)},
           {"cpu_capability", at::get_cpu_capability()},
           {"kernels", ops::cpu_isa()}};
+}
+
+std::string other_software(const json& software) {
+  const json here = software_json();
+  for (const auto& [part, value] : software.items()) {
+    if (here.contains(part) && here.at(part) != value) {
+      return fmt::format("{} {}, which is {} here", part, text_from_value(value),
+                         text_from_value(here.at(part)));
+    }
+  }
+  return "";
 }
 
 }  // namespace lra::host

@@ -40,4 +40,8 @@ std::string compiler_text(std::string_view version);
 /// {"lra", "torch", "compiler", "cpu_capability", "kernels"}.
 json software_json();
 
+/// The first part of a record's `software` that is another here, as "kernels avx2, which is
+/// baseline here"; "" where there is none. Parts that one of them lacks are not compared.
+std::string other_software(const json& software);
+
 }  // namespace lra::host

@@ -66,6 +66,13 @@ std::vector<int> allowed_processors() {
   return allowed;
 }
 
+// The processors of work that is kept on none, where it has threads for all of them.
+std::vector<int> all_used_by(int64_t threads) {
+  std::vector<int> allowed = allowed_processors();
+  if (std::ssize(allowed) > threads) allowed.clear();
+  return allowed;
+}
+
 std::optional<double> first_number(const std::string& file) {
   double value = 0;
   if (std::ifstream(file) >> value) return value;
@@ -151,16 +158,16 @@ double reference_work() {
   return best;
 }
 
-MachineWatch::MachineWatch(std::vector<int> processors)
-    : processors_(std::move(processors)),
+MachineWatch::MachineWatch(std::vector<int> processors, int64_t threads)
+    : processors_(processors.empty() ? all_used_by(threads) : std::move(processors)),
+      threads_(static_cast<double>(std::max<int64_t>(threads, 1))),
       reference_(reference_work()),
       begin_(now_seconds()),
       waited_(waited_seconds()),
       stolen_(stolen_ticks(processors_)) {}
 
 MachineWatch::Seen MachineWatch::stop() const {
-  const double available =
-      (now_seconds() - begin_) * static_cast<double>(std::max<size_t>(processors_.size(), 1));
+  const double available = (now_seconds() - begin_) * threads_;
   const std::optional<double> waited = waited_seconds();
   // A hypervisor's account comes in whole ticks: one or two more say nothing.
   const int64_t stolen = stolen_ticks(processors_) - stolen_;

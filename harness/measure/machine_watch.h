@@ -26,8 +26,8 @@ bool pin_process(const std::vector<int>& processors);
 /// Watches processors from its construction to stop().
 class MachineWatch {
  public:
-  /// `processors`: those that the work runs on.
-  explicit MachineWatch(std::vector<int> processors);
+  /// `processors`: those that the work is kept on; empty: it is on any. `threads`: how many it has.
+  MachineWatch(std::vector<int> processors, int64_t threads);
 
   struct Seen {
     std::optional<double> others;  // part of the processors' time for which this process's threads
@@ -42,7 +42,8 @@ class MachineWatch {
   Seen stop() const;
 
  private:
-  std::vector<int> processors_;
+  std::vector<int> processors_;  // all that the work can be on; empty: not known
+  double threads_;
   double reference_, begin_;      // milliseconds, seconds
   std::optional<double> waited_;  // seconds
   int64_t stolen_;                // clock ticks

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "attention_variants/base/files.h"
 #include "harness/host/runtime.h"
 #include "lra/config/protocol.h"
 #include "lra/data/task.h"
@@ -114,6 +115,7 @@ Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t th
     record.protocol = load_protocol(cell.protocol).name;
     record.task = cell.task;
     for (const std::string& set : cell.sets) record.sets.push_back(set);
+    record.settings_sha256 = sha256(write_fields(config_of(cell).settings).dump());
   }
   if (!cell.peer.empty()) {
     record.package = cell.package;

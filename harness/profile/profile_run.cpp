@@ -51,7 +51,7 @@ class ProfileRunner {
     for (size_t i = 0; i < plan.cells.size(); ++i) {
       const Profile* known = store_.find(i);
       if (known != nullptr) {
-        check_same_program(*known);
+        check_same_work(*known, plan.cells[i]);
         finished_ += is_done(*known, plan.passes) ? 1 : 0;
       }
       count_passes(i, known);
@@ -101,17 +101,26 @@ class ProfileRunner {
     return keys;
   }
 
-  // A record has one program and one set of kernels: what others measured does not go on here, nor
-  // pass for this one's.
-  void check_same_program(const Profile& known) const {
-    const json here = host::software_json();
-    for (const auto& [part, value] : known.software.items()) {
-      if (!known.package.empty() || !here.contains(part) || here.at(part) == value) continue;
-      throw Error(
-          fmt::format("{} has {} N={} measured with {} {}, which is {} here; give another --out",
-                      plan_.out.string(), known.attention.label, known.length, part,
-                      text_from_value(value), text_from_value(here.at(part))));
+  // A record has one program, one set of kernels, one file of an attention and one protocol: what
+  // others measured does not go on here, nor pass for this one's.
+  void check_same_work(const Profile& known, const ProfileCell& cell) const {
+    if (!known.package.empty()) return;
+    const auto refuse = [&](const std::string& what) {
+      throw Error(fmt::format("{} has {} N={} measured {}; give another --out", plan_.out.string(),
+                              known.attention.label, known.length, what));
+    };
+    if (const std::string other = host::other_software(known.software); !other.empty())
+      refuse("with " + other);
+    const Profile now = profile_record(cell, device_, threads_);
+    for (const auto& [option, value] : known.attention.options.items()) {
+      const auto it = now.attention.options.find(option);
+      if (it == now.attention.options.end() || *it == value) continue;
+      refuse(option == "sha256" ? "of its file as it was before it changed"
+                                : fmt::format("with {} {}, which is {} now", option,
+                                              text_from_value(value), text_from_value(*it)));
     }
+    if (!known.settings_sha256.empty() && known.settings_sha256 != now.settings_sha256)
+      refuse(fmt::format("with other settings of protocol {} than it has now", known.protocol));
   }
 
   int64_t memory_limit() const {

@@ -260,7 +260,7 @@ Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t thre
   try {
     const MemoryLimit limited(device.is_cpu() ? memory_limit : 0);
     const Work work = work_of(cell, device);
-    const measure::MachineWatch watch(processors);
+    const measure::MachineWatch watch(processors, threads);
     const measure::Measurement m = measure::measure(work.call, device, limits);
     // Read first: a GPU that has nothing to do slows down.
     const auto clocks = device.is_cuda() ? measure::gpu_clocks(device.index()) : std::nullopt;

@@ -84,6 +84,7 @@ void profile_fields(Fields& f, Record& p) {
   f("protocol", p.protocol, Presence::sparse);
   f("task", p.task, Presence::sparse);
   f.texts("sets", p.sets);
+  f("settings_sha256", p.settings_sha256, Presence::sparse);
   f("method", p.method, Presence::sparse);
   f.part("machine", p.machine, make_machine, parse_machine, Presence::optional);
   f("software", p.software, Presence::optional);

@@ -76,6 +76,7 @@ struct Profile {
   std::string batch_policy;      // how the batch was chosen, "tokens=16384"; "" = it is fixed
   std::string protocol, task;    // of scope model; "" = absent
   json sets = json::array();     // of scope model: what differs from the protocol, "a.b=v"
+  std::string settings_sha256;   // of scope model: of all settings in effect; "" = not known
   json method = json::object();  // how it was measured: limits, pinning, order
   Machine machine;
   json software = json::object();

@@ -5,6 +5,7 @@
 #include "harness/fidelity/fidelity_inputs.h"
 #include "harness/fidelity/measures.h"
 #include "harness/host/memory.h"
+#include "harness/host/runtime.h"
 #include "results/store/store.h"
 #include "tests/harness/program.h"
 
@@ -201,6 +202,23 @@ TEST_F(FidelityTest, ASecondCallAddsOnlyWhatIsMissing) {
   write_file(out_, "{\"sch");
   measure(request);
   EXPECT_EQ(read_file(out_), whole) << "also where it is the first";
+}
+
+TEST_F(FidelityTest, WhatOtherKernelsMeasuredDoesNotGoOn) {
+  const fidelity::FidelityRequest request{.experiments = {1}, .lengths = {6}, .trials = 2};
+  measure(request);
+  std::string text = read_file(out_);
+  const std::string now = host::software_json()["kernels"], key = "\"kernels\":\"";
+  const size_t at = text.find(key + now);
+  ASSERT_NE(at, std::string::npos) << text;
+  text.replace(at, key.size() + now.size(), key + "others");
+  write_file(out_, text);
+  const std::string error = error_text([&] { measure(request); });
+  EXPECT_NE(error.find("has cells measured with kernels others, which is " + now +
+                       " here; give another --out"),
+            std::string::npos)
+      << error;
+  EXPECT_EQ(read_file(out_), text);
 }
 
 TEST_F(FidelityTest, OtherFilesAreLeftAlone) {

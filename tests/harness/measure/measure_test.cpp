@@ -150,7 +150,7 @@ TEST(MeasureTest, TheClockItselfTakesNextToNothing) {
 // In a process of its own, pinned to one processor with a second thread that competes for it.
 TEST(MachineWatchTest, SeesWorkThatTakesTheProcessor) {
   const std::vector<int> one = {measure::idle_processors().front()};
-  const auto seen_beside = [&](bool rival) {
+  const auto seen_beside = [&](bool rival, int64_t threads = 1) {
     int result[2];
     EXPECT_EQ(pipe(result), 0);
     const pid_t other = rival ? fork() : 0;
@@ -162,7 +162,7 @@ TEST(MachineWatchTest, SeesWorkThatTakesTheProcessor) {
     if (child == 0) {
       measure::pin_process(one);
       spin(std::chrono::milliseconds(50));
-      const measure::MachineWatch watch(one);
+      const measure::MachineWatch watch(threads == 1 ? one : std::vector<int>(), threads);
       spin(std::chrono::milliseconds(400));
       const measure::MachineWatch::Seen seen = watch.stop();
       const double others = seen.others.value_or(-1);
@@ -183,6 +183,8 @@ TEST(MachineWatchTest, SeesWorkThatTakesTheProcessor) {
   const double beside = seen_beside(true);
   EXPECT_GT(beside, 0.35);
   EXPECT_LE(beside, 1);
+  // Of work that is kept on no processor, whose eight threads had eight times as much.
+  EXPECT_LT(seen_beside(true, 8), 0.15);
 }
 
 TEST(MachineWatchTest, TheReferenceIsTheSameEachTime) {

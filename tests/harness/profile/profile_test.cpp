@@ -185,6 +185,45 @@ TEST_F(ProfileTest, WhatOtherKernelsMeasuredDoesNotGoOn) {
   EXPECT_EQ(read_file(out_), before);
 }
 
+TEST_F(ProfileTest, WhatAnotherFileOrProtocolWasMeasuredAsDoesNotGoOn) {
+  const auto fixture = [](const std::string& name) {
+    return std::filesystem::path(LRA_SOURCE_DIR) / "tests/fixtures" /
+           ("torchscript-" + name + ".pt");
+  };
+  const auto refused = [&](const std::vector<std::string>& words, const std::string& message) {
+    const std::string before = read_file(out_);
+    const ProgramResult result = profile(words);
+    EXPECT_EQ(result.status, 1) << result.text();
+    EXPECT_NE(result.err.find(message), std::string::npos) << result.err;
+    EXPECT_EQ(read_file(out_), before);
+  };
+  const std::filesystem::path file = scratch_.path() / "my.pt";
+  std::filesystem::copy_file(fixture("linear"), file);
+  const std::vector<std::string> own = {"--lengths", "64", "--attentions",
+                                        "torchscript:" + file.string()};
+  ASSERT_EQ(profile(own).status, 0);
+  std::filesystem::copy_file(fixture("softmax"), file,
+                             std::filesystem::copy_options::overwrite_existing);
+  refused(own, " N=64 measured of its file as it was before it changed; give another --out");
+
+  std::filesystem::remove(out_);
+  const std::string protocol = (scratch_.path() / "mine.json").string();
+  const auto of_layers = [&](int64_t layers) {
+    write_json(protocol, {{"schema", "lra.protocol/1"},
+                          {"name", "mine"},
+                          {"extends", "lra-strict"},
+                          {"settings", {{"model", {{"layers", layers}}}}}});
+  };
+  of_layers(1);
+  const std::vector<std::string> model = {"--lengths",  "64",    "--attentions", "standard",
+                                          "--scope",    "model", "--task",       "listops",
+                                          "--protocol", protocol};
+  ASSERT_EQ(profile(model).status, 0);
+  ASSERT_EQ(profile(model).status, 0) << "the same goes on";
+  of_layers(2);
+  refused(model, "with other settings of protocol mine than it has now; give another --out");
+}
+
 TEST_F(ProfileTest, WhenTheTimeIsOverEveryCellHasAPassAndIsMarked) {
   const std::vector<std::string> words = {"--lengths",       "64",       "--attentions",
                                           "standard,linear", "--passes", "2"};
