@@ -31,12 +31,12 @@ struct TrainOptions {
 
 // Float sums depend on the number of threads: a resumed run keeps the number it had unless another
 // is given.
-int64_t resumed_threads(const TrainOptions& options) {
+int64_t resumed_threads(const TrainOptions& options, bool says) {
   const auto had =
       options.resume ? read_run_setting(begun_folder(options.run)).threads : std::nullopt;
   if (!had || *had < 1) return options.threads;
   if (options.threads == 0) return *had;
-  if (options.threads != *had) {
+  if (says && options.threads != *had) {
     host::say(fmt::format("the run in {} had {} thread{} and goes on with {}: not to the same bits",
                           options.run, *had, *had == 1 ? "" : "s", options.threads));
   }
@@ -77,7 +77,9 @@ void run_train(const TrainOptions& options, Processes* processes) {
     if (!options.memory_limit.empty())
       request.memory_limit = parse_bytes("--memory-limit", options.memory_limit);
   });
-  const int64_t threads = processes == nullptr ? resumed_threads(options) : options.threads;
+  int64_t threads = 0;
+  run_collective(processes, [&] { threads = resumed_threads(options, is_rank_zero(processes)); });
+  if (processes != nullptr) threads = processes->gather(threads).front();
   if (options.resume && is_rank_zero(processes)) say_other_kernels(options.run);
   request.threads = use_threads(threads, processes);
   request.run = options.run;
@@ -127,6 +129,7 @@ void run_evaluate(const EvaluateOptions& options, Processes* processes) {
                  options.split == "test" ? OpenedSplits::all : OpenedSplits::all_but_test));
   });
   const OpenedRun& run = *opened;
+  seed_generators(run.config.seed);  // of attentions that draw in evaluation
   const Evaluation evaluation =
       evaluate(*run.model, evaluation_split(run.data, run.config, options.split), run.config,
                device, options.split, processes);

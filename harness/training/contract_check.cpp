@@ -82,7 +82,10 @@ contract::ContractSubject subject_in_model(const AttentionSpec& attention, const
 
 std::optional<ContractRecord> contract_of(const TrainRequest& request, const RunFolder& folder,
                                           int64_t step) {
-  if (step > 0) return read_run_setting(folder.text()).contract;
+  if (step > 0) {
+    const auto found = read_run_setting(folder.text()).contract;
+    if (found || !request.check) return found;
+  }
   const AttentionSpec& attention = request.config.attention;
   if (!request.check && !contract::is_own(attention.name)) return std::nullopt;
   const KeptRandomState of_processor(torch::kCPU), of_device(request.device);

@@ -9,6 +9,7 @@
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/json_text.h"
 #include "harness/processes/processes.h"
+#include "harness/steps/trained_groups.h"
 #include "harness/training/console.h"
 #include "harness/training/run_folder.h"
 #include "harness/training/train_setup.h"
@@ -175,7 +176,9 @@ void match(const State& there, const State& here, const std::string& where,
 // Before hours of the first run: that the second can start from it.
 void check_runs_fit(const Config& first, const Config& second) {
   const auto made = [](const Config& config) {
-    return state_of(Model(task(config.task, config.settings.input.reading()), config));
+    Model model(task(config.task, config.settings.input.reading()), config);
+    trained_groups(model, config.settings.optimizer);  // throws where a pattern matches nothing
+    return state_of(model);
   };
   PretrainingRecord record;
   check_same_model("pretraining", first.to_json(), second.to_json());
@@ -258,7 +261,7 @@ Status train(const TrainRequest& request) {
     on_rank_zero(request.processes, [&] {
       check_data(open_run_data(request.data, request.config, /*check_hashes=*/false),
                  request.config);
-      const RunFolder cleared(request.run, json::object(), request.resume, Access::write);
+      RunFolder(request.run, json::object(), request.resume, Access::write).clear();
     });
   }
   first.run = second.init_from;

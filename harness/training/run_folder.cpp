@@ -67,7 +67,7 @@ RunFolder::RunFolder(fs::path path, json identity, Resume resume, Access access)
     if (!trouble.empty()) throw Error("cannot create the run folder " + text() + ": " + trouble);
     lock_.emplace(path_);
   }
-  check_run(resume, access);
+  check_run(resume);
 }
 
 RunFolder::~RunFolder() {
@@ -77,13 +77,10 @@ RunFolder::~RunFolder() {
 
 // A folder with a run in it is continued only when asked, and only by the same configuration. One
 // whose run never reached a checkpoint has nothing to continue and nothing to lose.
-void RunFolder::check_run(Resume resume, Access access) const {
+void RunFolder::check_run(Resume resume) {
   const fs::path path = path_ / kConfigFile;
-  const bool overwrites = resume == Resume::over && access == Access::write;
-  if (!fs::exists(path)) {
-    if (overwrites) remove_run_before();
-    return;
-  }
+  anew_before_ = resume == Resume::over;
+  if (!fs::exists(path)) return;
   const json saved = read_json(path);
   if (!saved.is_object() || !saved.contains("identity")) {
     throw Error(path.string() +
@@ -91,11 +88,8 @@ void RunFolder::check_run(Resume resume, Access access) const {
   }
   const std::string different = differences_text(config_identity(saved["identity"]), identity_);
   const bool begun = resume != Resume::over && has_begun(path_);
-  const bool anew =
-      resume == Resume::over || (!begun && (resume == Resume::no || !different.empty()));
-  if (overwrites) remove_run_before();
-  if (anew && access == Access::write) remove_run();
-  if (anew) return;
+  anew_ = resume == Resume::over || (!begun && (resume == Resume::no || !different.empty()));
+  if (anew_) return;
   if (resume == Resume::no) {
     throw Error(text() +
                 " holds a run already; continue it with --resume, choose another --run folder, or "
@@ -106,6 +100,12 @@ void RunFolder::check_run(Resume resume, Access access) const {
       fmt::format("{} holds a run of another configuration ({}); use the same options, another "
                   "--run folder, or --overwrite",
                   text(), different));
+}
+
+void RunFolder::clear() {
+  if (anew_before_) remove_run_before();
+  if (anew_) remove_run();
+  anew_ = anew_before_ = false;
 }
 
 void RunFolder::remove_run() const {
@@ -120,13 +120,14 @@ void RunFolder::remove_run() const {
 void RunFolder::remove_run_before() const {
   const fs::path before = path_ / kPretrainingFolder;
   if (identity_.contains("pretraining") || !fs::exists(before / kConfigFile)) return;
-  { const RunFolder removed(before, json::object(), Resume::over, Access::write); }
+  { RunFolder(before, json::object(), Resume::over, Access::write).clear(); }
   remove_empty(before);
 }
 
-bool RunFolder::is_finished() const { return has_result(path_); }
+bool RunFolder::is_finished() const { return !anew_ && has_result(path_); }
 
 void RunFolder::begin(const json& config, const TrainState& at, const fs::path& events) {
+  clear();
   write_json(path_ / kConfigFile, config, Links::replace);
   const fs::path log = path_ / kMetricsFile;
   const std::string had = fs::exists(log) ? read_file(log) : "";
@@ -173,7 +174,7 @@ void RunFolder::save(const char* checkpoint, const TrainState& at, Model& model,
 std::optional<TrainState> RunFolder::load(const char* checkpoint, Model& model,
                                           torch::optim::AdamW* optimizer,
                                           torch::Device device) const {
-  if (!fs::exists(path_ / checkpoint)) return std::nullopt;
+  if (anew_ || !fs::exists(path_ / checkpoint)) return std::nullopt;
   return load_checkpoint(path_ / checkpoint, identity_, model, optimizer, device);
 }
 

@@ -39,8 +39,8 @@ class RunFolder {
  public:
   /// Opens the folder for the run of that identity; to write, makes and locks it. Throws Error
   /// where it is in use or holds another run, or any run without Resume::yes. A run that never
-  /// reached a checkpoint is begun anew. Resume::over removes what the folder holds of a run, and
-  /// of that before it unless the identity has `pretraining`; other files stay.
+  /// reached a checkpoint is begun anew. With Resume::over the folder is as one without a run, and
+  /// clear() makes it so.
   RunFolder(std::filesystem::path path, json identity, Resume resume, Access access);
   /// Removes a folder that it made and where no run has begun.
   ~RunFolder();
@@ -49,11 +49,14 @@ class RunFolder {
 
   const json& identity() const { return identity_; }
   std::string text() const { return path_.string(); }
+  /// Removes what a run that begins anew replaces: what the folder holds of a run, and of that
+  /// before it unless the identity has `pretraining`; other files stay.
+  void clear();
   /// True where its result is ok.
   bool is_finished() const;
 
-  /// Writes config.json, and metrics.jsonl goes on from `at`; event files too, where `events` is
-  /// a folder for them.
+  /// Clears the folder, writes config.json, and metrics.jsonl goes on from `at`; event files too,
+  /// where `events` is a folder for them.
   void begin(const json& config, const TrainState& at, const std::filesystem::path& events);
   /// Keeps the file that the attention's options name by `file` and `sha256`; nothing where they
   /// do not.
@@ -73,7 +76,7 @@ class RunFolder {
   void write_result(Result result, const std::optional<Evaluation>& tested) const;
 
  private:
-  void check_run(Resume resume, Access access) const;
+  void check_run(Resume resume);
   void remove_run() const;
   void remove_run_before() const;
   void begin_events(const std::filesystem::path& folder, const std::string& log);
@@ -81,6 +84,8 @@ class RunFolder {
   std::filesystem::path path_;
   json identity_;
   bool made_ = false;                     // by this object
+  bool anew_ = false;                     // what the folder holds of a run counts for nothing,
+  bool anew_before_ = false;              // nor does what it holds of the run before that
   std::optional<host::FolderLock> lock_;  // of the writer
   std::optional<AppendFile> metrics_, events_;
 };

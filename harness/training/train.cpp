@@ -83,20 +83,24 @@ void note_best(TrainState& at, const Evaluation& dev, int64_t length) {
   at.best_dev = accuracy_of(dev, length);
 }
 
+PreparedData checked_data(const TrainRequest& request) {
+  PreparedData data = open_run_data(request.data, request.config, /*check_hashes=*/true);
+  check_data(data, request.config);
+  return data;
+}
+
 // The order of a run: steps, evaluations, the choice of the best, the test, and the status.
 class TrainingLoop {
  public:
   explicit TrainingLoop(const TrainRequest& request)
-      : data_(open_run_data(request.data, request.config, /*check_hashes=*/true)),
+      : data_(checked_data(request)),
         origin_(origin_of(request, data_.manifest().fingerprint())),
         request_(with_origin(request, origin_)),
         settings_(request_.config.settings),
         all_(request.processes),
         micro_batches_(micro_batches_of(request)),
         folder_(request.run, run_identity(request_.config, data_.manifest()), request.resume,
-                is_rank_zero(all_) ? Access::write : Access::read) {
-    check_data(data_, request.config);
-  }
+                is_rank_zero(all_) ? Access::write : Access::read) {}
 
   Status run() {
     if (is_finished(folder_, all_)) {
@@ -262,7 +266,8 @@ class TrainingLoop {
     });
   }
 
-  void write_result(const RunOutcome& outcome) const {
+  void write_result(const RunOutcome& outcome) {
+    folder_.clear();  // where it failed before it began
     Result result = result_of(request_, data_, at_, learner_ ? &*learner_ : nullptr, outcome);
     result.contract = contract_;
     folder_.write_result(result, outcome.tested);

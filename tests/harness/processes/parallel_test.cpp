@@ -278,6 +278,27 @@ TEST_F(ParallelTest, StoppedAndKilledItGoesOnToTheSameBits) {
     EXPECT_NEAR(log[i]["loss"].get<double>(), whole[i]["loss"].get<double>(), 1e-3) << log[i];
 }
 
+// Sums depend on the threads: a run that goes on has as many as it had.
+TEST_F(ParallelTest, AResumedRunHasItsThreads) {
+  Words begun = words("a", "standard", 6);
+  *(std::ranges::find(begun, "--threads") + 1) = "2";
+  ASSERT_EQ(processes(2, begun).status, 0);
+  fs::remove(run("a") / kResultFile);
+  Words resumed = begun;
+  resumed.erase(std::ranges::find(resumed, "--threads"),
+                std::ranges::find(resumed, "--threads") + 2);
+  const ProgramResult result = processes(2, resumed);
+  ASSERT_EQ(result.status, 0) << result.text();
+  EXPECT_NE(result.err.find("2 processes by mpi, 2 threads each"), std::string::npos) << result.err;
+  EXPECT_EQ(read_json(run("a") / kConfigFile)["threads"], 2);
+  const std::string said = "had 2 threads and goes on with 1: not to the same bits";
+  fs::remove(run("a") / kResultFile);
+  const std::string other = processes(2, words("a", "standard", 6)).err;
+  const size_t at = other.find(said);
+  ASSERT_NE(at, std::string::npos) << other;
+  EXPECT_EQ(other.find(said, at + 1), std::string::npos) << "once";
+}
+
 // ---- Refusals
 
 TEST_F(ParallelTest, RefusesWithOneLine) {

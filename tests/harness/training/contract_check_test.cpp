@@ -103,6 +103,17 @@ TEST_F(ContractRun, ChangesNoBitOfTheRun) {
   EXPECT_EQ(one, other);
 }
 
+TEST_F(ContractRun, IsTriedWhereARunIsContinuedWithIt) {
+  ASSERT_EQ(train("a", "standard").status, 0);
+  fs::remove(run("a") / kResultFile);
+  const ProgramResult resumed = train("a", "standard", {"--check"});
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_NE(resumed.err.find("resuming "), std::string::npos);
+  const auto found = read_result(run("a") / kResultFile).contract;
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->count(), "19 of 19");
+}
+
 class ContractSuite : public suite::SuiteTest {};
 
 TEST_F(ContractSuite, ItsCellsTryItOnRequest) {
