@@ -2,10 +2,12 @@
 #include <pybind11/stl.h>
 
 #include "attention_variants/base/text.h"
+#include "attention_variants/python_host.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
 #include "harness/python/bindings.h"
 #include "harness/python/native_module.h"
+#include "harness/training/checkpoint.h"
 #include "harness/training/evaluation.h"
 #include "harness/training/open_run.h"
 #include "results/store/store.h"
@@ -34,12 +36,25 @@ struct Run : NativeModule<Model> {
     return {{opened.model}, std::move(opened), device};
   }
 
+  // In the number type of the run; a caller's own autocast stays where that is float32.
+  torch::Tensor logits(const torch::Tensor& tokens, const torch::Tensor& mask) const {
+    if (opened.config.dtype == ops::Dtype::float32) return module->forward(tokens, mask);
+    Batch batch;
+    batch.tokens = tokens;
+    batch.mask = mask;
+    return logits_of(*module, batch, torch::Tensor(), opened.config.dtype, device);
+  }
+
   // (correct, count, mean loss), and the predictions' CSV.
   std::tuple<int64_t, int64_t, double, std::string> evaluate(const std::string& split) {
     const host::Quiet quiet;
+    // What an attention draws is the same each time, and the caller's generators stay as they are.
+    const RepeatablePass pass(*opened.model, device);
+    seed_generators(opened.config.seed);
     const Evaluation made =
         lra::evaluate(*opened.model, evaluation_split(opened.data, opened.config, split),
                       opened.config, device, split);
+    pass.rewind();
     return {made.correct, made.count, made.loss, made.predictions_csv()};
   }
 };
@@ -86,7 +101,7 @@ void bind_runs(py::module_& module) {
       .def(
           "forward",
           [](Run& run, const torch::Tensor& tokens, const torch::Tensor& mask) {
-            return run.module->forward(tokens, mask);
+            return run.logits(tokens, mask);
           },
           unlocked())
       .def("evaluate", &Run::evaluate, unlocked());

@@ -93,6 +93,14 @@ class Attentions(unittest.TestCase):
             next(same.parameters()).zero_()
             self.assertFalse(torch.equal(layer(x, mask), same(x, mask)))
 
+    def test_a_shallow_copy_is_refused_and_changes_nothing(self):
+        x, mask = inputs()
+        layer = self.made("linear")
+        before = layer(x, mask)
+        with self.assertRaisesRegex(lra.Error, "use copy.deepcopy"):
+            copy.copy(layer)
+        self.assertTrue(torch.equal(layer(x, mask), before))
+
     def test_copies_keep_what_was_added(self):
         class Own(lra.Attention):
             pass
@@ -155,6 +163,7 @@ class Attentions(unittest.TestCase):
             {"dropout": 1.5},
             {"dropout": -1},
             {"seed": -1},
+            {"seed": 2**64},
         ):
             with self.assertRaisesRegex(lra.UsageError, next(iter(wrong)), msg=wrong):
                 lra.attention("linear", **({"dim": 16, "heads": 2} | wrong))

@@ -92,6 +92,10 @@ class Data(unittest.TestCase):
             lra.dataset("no/such/listops")
         with self.assertRaisesRegex(lra.UsageError, "unknown task"):
             lra.generate("listop", 3)
+        with self.assertRaisesRegex(lra.UsageError, "seed should be from 0"):
+            lra.generate("listops", 3, seed=-1)
+        with self.assertRaisesRegex(lra.UsageError, "length should be at least 1, not -3"):
+            lra.generate("listops", 3, length=-3)
         with self.assertRaises(IndexError):
             self.made[40]
         with self.assertRaisesRegex(lra.UsageError, "cannot be generated"):
@@ -198,7 +202,7 @@ class Runs(unittest.TestCase):
         cls.trained(cls.run_folder)
 
     @classmethod
-    def trained(cls, folder, *more):
+    def trained(cls, folder, *more, attention="linear", dtype="float32"):
         settings = (
             "input.length=64",
             "training.steps=8",
@@ -209,8 +213,8 @@ class Runs(unittest.TestCase):
             *more,
         )
         program(
-            *("train", "--task", "listops", "--attention", "linear", "--data", cls.data),
-            *("--run", folder, "--threads", "1"),
+            *("train", "--task", "listops", "--attention", attention, "--data", cls.data),
+            *("--run", folder, "--threads", "1", "--dtype", dtype),
             *(word for setting in settings for word in ("--set", setting)),
         )
 
@@ -260,6 +264,31 @@ class Runs(unittest.TestCase):
             lra.Dataset(os.path.join(self.data, "listops"), "test", brackets="lose")
         with self.assertRaisesRegex(lra.UsageError, "length, nonzero or none"):
             lra.Dataset(os.path.join(self.data, "listops"), "test", mask="lenght")
+
+    def test_a_run_in_bfloat16_computes_in_it(self):
+        folder = os.path.join(self.folder.name, "bfloat16")
+        self.trained(folder, dtype="bfloat16")
+        run = lra.load_run(folder)
+        data = run.dataset()
+        batch = data.collate([data[i] for i in range(50)])
+        with torch.no_grad():
+            logits = run.model(batch.tokens, batch.mask)
+        self.assertEqual(logits.dtype, torch.float32)
+        rows = run.evaluate()["predictions"]
+        rows = rows.to_dict("records") if hasattr(rows, "to_dict") else rows
+        confidence = logits.softmax(1).max(1).values
+        for row in rows:
+            self.assertAlmostEqual(row["confidence"], float(confidence[row["index"]]), delta=2e-5)
+
+    def test_evaluations_repeat_and_leave_the_generators(self):
+        folder = os.path.join(self.folder.name, "draws")
+        self.trained(folder, attention="reformer[redraw=forward,chunk_length=4]")
+        run = lra.load_run(folder)
+        torch.manual_seed(3)
+        random = torch.get_rng_state()
+        losses = {run.evaluate()["loss"] for _ in range(3)}
+        self.assertEqual(len(losses), 1)
+        self.assertTrue(torch.equal(torch.get_rng_state(), random))
 
     def test_records(self):
         row = self.only_row()

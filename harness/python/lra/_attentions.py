@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from lra import _lra, _modules
-from lra._native import NativeModule
+from lra._native import NativeModule, check_seed
 
 
 class Attention(NativeModule):
@@ -98,8 +98,7 @@ def attention(
         raise _lra.UsageError(f"dropout should be at least 0 and less than 1, not {dropout}")
     if seed is None:
         seed = int(torch.randint(2**63 - 1, ()))
-    if seed < 0:
-        raise _lra.UsageError(f"seed should be at least 0, not {seed}")
+    check_seed(seed)
     if head_dim is None:
         if dim % heads != 0:
             raise _lra.UsageError(

@@ -10,6 +10,7 @@ import torch
 import torch.utils.data
 
 from lra import _lra
+from lra._native import check_seed
 
 
 class Batch(NamedTuple):
@@ -50,6 +51,9 @@ class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
     ) -> None:
         if mask not in ("length", "nonzero", "none"):
             raise _lra.UsageError(f"mask should be length, nonzero or none, not '{mask}'")
+        for name, number, least in (("length", length, 1), ("cut", cut, 0)):
+            if number is not None and number < least:
+                raise _lra.UsageError(f"{name} should be at least {least}, not {number}")
         self.folder, self.split, self.length = os.path.abspath(folder), split, length
         self.mask, self.cut, self.brackets = mask, cut, brackets
         self.task = os.path.basename(self.folder)
@@ -143,6 +147,7 @@ def generate(
     (ListOps). resolution: pixels a side; difficulty: easy, intermediate or hard (Pathfinder).
     length: the N of batches.
     """
+    check_seed(seed)
     numbers = {"min_length": min_length, "max_length": max_length, "resolution": resolution}
     given = {name: value for name, value in numbers.items() if value is not None}
     options = {"seed": seed, "count": count, "numbers": given, "difficulty": difficulty}

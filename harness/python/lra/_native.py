@@ -11,6 +11,12 @@ from lra import _lra
 _lra.load_cuda(_lra.__file__)
 
 
+def check_seed(seed: int) -> None:
+    """Raises lra.UsageError on one that the generators do not take."""
+    if not 0 <= seed < 2**64:
+        raise _lra.UsageError(f"seed should be from 0 to 2**64 - 1, not {seed}")
+
+
 class NativeModule(nn.Module):
     """Registers the tensors of a C++ module under their paths: they are the same tensors."""
 
@@ -32,6 +38,10 @@ class NativeModule(nn.Module):
             else:
                 owner.register_buffer(name, tensor)
                 self._places.append((owner._buffers, name, tensor))
+
+    def __copy__(self):
+        # Its tensors would be those of this one, of which the C++ module has a set of its own.
+        raise _lra.Error("such a layer shares its tensors with no other: use copy.deepcopy")
 
     def _take_places(self, native: Any) -> None:
         """In a copy: puts the native module's tensors where their values stand."""
