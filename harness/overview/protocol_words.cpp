@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <initializer_list>
+#include <set>
 #include <utility>
 
 #include "attention_variants/base/json_text.h"
@@ -40,17 +42,51 @@ std::vector<std::string> tasks_of(const Protocol& protocol, const ProtocolPart& 
   return names;
 }
 
-std::vector<std::string> attentions_of(const ProtocolPart& part) {
+bool is_of_file(const std::string& attention) { return attention.find(':') != std::string::npos; }
+
+// All that run by their names, and those from files that a protocol has an entry for.
+std::vector<std::string> attentions_of(const ProtocolPart& part,
+                                       std::initializer_list<const Protocol*> protocols) {
   if (!part.attention.empty()) return {part.attention};
   std::vector<std::string> names;
   for (const AttentionEntry* entry : attention_entries()) names.push_back(entry->info.name);
+  std::set<std::string> of_files;
+  for (const Protocol* protocol : protocols) {
+    for (const auto& [task, settings] : protocol->tasks.items()) {
+      const json entries = attention_settings(*protocol, task);
+      for (const auto& [name, entry] : entries.items()) {
+        if (is_of_file(name)) of_files.insert(name);
+      }
+    }
+  }
+  names.insert(names.end(), of_files.begin(), of_files.end());
   return names;
 }
 
-Config config_of(const Protocol& protocol, const std::string& task, const std::string& attention) {
+// What a protocol makes of an attention.
+struct Meant {
+  std::string runs;
+  json settings, options = json::object(), defaults = json::object();
+};
+
+// The file of one that is not asked for by name is not opened, as it need not be there: its entry
+// has settings alone.
+Meant meant_by(const Protocol& protocol, const std::string& task, const std::string& attention,
+               const ProtocolPart& part) {
+  if (part.attention.empty() && is_of_file(attention)) {
+    const bool has_entry = attention_settings(protocol, task).contains(attention);
+    return {.runs = attention,
+            .settings = write_fields(task_settings(protocol, task, has_entry ? attention : ""))};
+  }
   const TrainingDtype dtype = task_settings(protocol, task, attention).training.dtype;
-  return make_config(protocol, task, parse_attention(attention), {}, 0,
-                     dtype == TrainingDtype::any ? "float32" : to_string(dtype));
+  const AttentionSpec named = parse_attention(attention);
+  const Config config = make_config(protocol, task, named, {}, 0,
+                                    dtype == TrainingDtype::any ? "float32" : to_string(dtype));
+  const bool renamed = config.attention.name != named.name;
+  return {.runs = renamed ? config.attention.name : attention,
+          .settings = write_fields(config.settings),
+          .options = config.attention_options,
+          .defaults = attention_entry(config.attention.name).default_options};
 }
 
 Lines changes(const json& from, const json& to, const std::string& prefix = "") {
@@ -105,42 +141,34 @@ void add_flat(const json& value, const std::string& path, Lines& lines) {
   }
 }
 
-// What a protocol makes of a variant: which runs, its settings against the task's, its options
-// against their defaults.
-Lines variant_lines(const Protocol& protocol, const std::string& task,
-                    const std::string& attention) {
-  const Config config = config_of(protocol, task, attention);
+// Which runs for a name, its settings against the task's, its options against their defaults.
+Lines variant_lines(const Protocol& protocol, const std::string& task, const std::string& attention,
+                    const ProtocolPart& part) {
+  const Meant meant = meant_by(protocol, task, attention, part);
   Lines lines;
-  if (config.attention.name != attention)
-    lines.emplace_back("runs", attention + " → " + config.attention.name);
-  append(lines,
-         changes(write_fields(task_settings(protocol, task)), write_fields(config.settings)));
-  append(lines, changes(attention_entry(config.attention.name).default_options,
-                        config.attention_options, "option "));
+  if (meant.runs != attention) lines.emplace_back("runs", attention + " → " + meant.runs);
+  append(lines, changes(write_fields(task_settings(protocol, task)), meant.settings));
+  append(lines, changes(meant.defaults, meant.options, "option "));
   return lines;
 }
 
 // What differs of a variant beyond what differs of its task.
-Lines variant_changes(const Protocol& left, const Protocol& right, const std::string& task,
-                      const std::string& attention, const Lines& of_task) {
-  const Config a = config_of(left, task, attention), b = config_of(right, task, attention);
+Lines variant_changes(const Meant& a, const Meant& b, const Lines& of_task) {
   Lines lines;
-  if (a.attention.name != b.attention.name)
-    lines.emplace_back("runs", a.attention.name + " → " + b.attention.name);
-  const json a_settings = write_fields(a.settings), b_settings = write_fields(b.settings);
-  const Lines own = changes(a_settings, b_settings);
+  if (a.runs != b.runs) lines.emplace_back("runs", a.runs + " → " + b.runs);
+  const Lines own = changes(a.settings, b.settings);
   for (const Line& line : own) {
     if (std::ranges::count(of_task, line) == 0) lines.push_back(line);
   }
   Lines flat;
-  add_flat(a_settings, "", flat);
+  add_flat(a.settings, "", flat);
   for (const auto& [key, value] : of_task) {
     const auto same = [&key = key](const Line& line) { return line.first == key; };
     if (std::ranges::any_of(own, same)) continue;
     if (const auto it = std::ranges::find_if(flat, same); it != flat.end())
       lines.emplace_back(key, it->second + " in both");
   }
-  append(lines, changes(a.attention_options, b.attention_options, "option "));
+  append(lines, changes(a.options, b.options, "option "));
   return lines;
 }
 
@@ -159,8 +187,8 @@ std::string protocol_words(const Protocol& protocol, const ProtocolPart& part) {
   Outline outline(tasks, Outline::Order::notes_first);
   for (const std::string& task : tasks) {
     add_flat(write_fields(task_settings(protocol, task)), "", outline.at(task, ""));
-    for (const std::string& attention : attentions_of(part))
-      outline.at(task, attention) = variant_lines(protocol, task, attention);
+    for (const std::string& attention : attentions_of(part, {&protocol}))
+      outline.at(task, attention) = variant_lines(protocol, task, attention, part);
   }
   outline.join_tasks();
   note_own(protocol.follows, {}, "follows", part, outline);
@@ -189,8 +217,10 @@ std::string difference_words(const Protocol& left, const Protocol& right,
     }
     of_task =
         changes(write_fields(task_settings(left, task)), write_fields(task_settings(right, task)));
-    for (const std::string& attention : attentions_of(part))
-      outline.at(task, attention) = variant_changes(left, right, task, attention, of_task);
+    for (const std::string& attention : attentions_of(part, {&left, &right})) {
+      outline.at(task, attention) = variant_changes(
+          meant_by(left, task, attention, part), meant_by(right, task, attention, part), of_task);
+    }
   }
   outline.join_tasks();
   for (const auto& [of, other] : {std::pair(&left, &right), std::pair(&right, &left)}) {

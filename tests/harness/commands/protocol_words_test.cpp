@@ -123,6 +123,28 @@ TEST(ProtocolWords, ATaskThatOneProtocolLacksIsSaid) {
   EXPECT_EQ(count_of(section_of(reversed, "task image"), "only in: lra-strict"), 1u) << reversed;
 }
 
+// The file that an entry is of need not be there.
+TEST(ProtocolWords, ListEntriesForAttentionsFromFiles) {
+  const Scratch scratch;
+  const auto with_rate = [&](const std::string& name, double rate) {
+    const std::string path = (scratch.path() / (name + ".json")).string();
+    json protocol = {{"schema", "lra.protocol/1"}, {"name", name}, {"extends", "lra-strict"}};
+    protocol["tasks"]["listops"]["attentions"]["python:my.py:Softplus"]["settings"]["optimizer"] = {
+        {"lr", rate}};
+    write_json(path, protocol);
+    return path;
+  };
+  const std::string one = with_rate("one", 0.003), other = with_rate("other", 0.004);
+  const std::string shown = unwrapped(words_of({"protocol", "show", one, "--words"}));
+  EXPECT_EQ(count_of(shown, "python:my.py:Softplus"), 1u) << shown;
+  EXPECT_EQ(count_of(shown, "optimizer.lr: 0.0001 → 0.003"), 1u) << shown;
+  const auto between = [](const std::string& a, const std::string& b) {
+    return unwrapped(words_of({"protocol", "diff", a, b}));
+  };
+  EXPECT_EQ(count_of(between(one, other), "optimizer.lr: 0.003 → 0.004"), 1u);
+  EXPECT_EQ(count_of(between("lra-strict", one), "optimizer.lr: 0.0001 → 0.003"), 1u);
+}
+
 TEST(ProtocolWords, AFileWithoutTitleAndSourceHasNoEmptyOnes) {
   const Scratch scratch;
   const std::string path = (scratch.path() / "mine.json").string();
