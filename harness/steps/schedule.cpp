@@ -36,7 +36,7 @@ double ending_factor(double at, double steps, const ScheduleOptions& schedule) {
   if (schedule.kind == ScheduleKind::cosine_end)
     return rising ? at / warmup : half_cosine((at - warmup) / rest);
   const double low = 1 / schedule.start_divisor;
-  return rising ? low + (1 - low) * at / warmup : std::pow((steps - at) / rest, schedule.power);
+  return rising ? low + (1 - low) * std::pow(at / warmup, schedule.power) : (steps - at) / rest;
 }
 
 }  // namespace

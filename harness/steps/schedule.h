@@ -16,8 +16,9 @@
 //   cosine_offset  lr (s + 1) / warmup, from s = warmup on lr (1 + cos(pi p)) / 2 with
 //              p = min(s, n - warmup) / (n - warmup): the cosine does not begin anew after the
 //              warm-up, and the last `warmup` steps have lr 0 (lindermanlab/S5, train_helpers.py)
-//   power      linear from lr / start_divisor up to lr at s = warmup, then
-//              lr ((n - s) / (n - warmup))^power: fairseq's polynomial decay, Mega
+//   power      from lr / start_divisor by (s / warmup)^power up to lr at s = warmup, then linear
+//              down, lr (n - s) / (n - warmup): Mega (fairseq/optim/lr_scheduler/
+//              linear_decay_schedule.py)
 // rsqrt, constant, cosine and step are the factors of LRA's released code
 // (lra_benchmarks/utils/train_utils.py, create_learning_rate_scheduler); with a warm-up their first
 // step has lr 0.

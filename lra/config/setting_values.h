@@ -154,7 +154,7 @@ enum class ScheduleKind {
   step,           // lr w decay_factor^floor(step / decay_every)
   cosine_end,     // lr w times half a cosine that ends with the run
   cosine_offset,  // the same half, counted from step 0 and cut at its end (S5)
-  power,          // up from lr / start_divisor, then the rest of the steps to the power of `power`
+  power,          // up from lr / start_divisor by the power of `power`, then linear down to 0
 };
 constexpr auto names(ScheduleKind) {
   return std::array{"one_cycle", "rsqrt",      "cosine",        "constant",
