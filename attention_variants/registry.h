@@ -33,12 +33,13 @@ struct AttentionInfo {
   std::string paper;       // "Xiong et al., AAAI 2021"
   std::string complexity;  // "O(N m)": time, and memory where no more is said
   Softmax softmax = Softmax::different;
-  std::string budget;          // the option that trades cost for accuracy; may be empty
-  bool linear = false;         // memory grows linearly with N, in inference and in training
-  std::string state;           // learned tensors beside the projections, and tables; may be empty
-  bool length_bound = false;   // has parameters sized by max_length
-  bool can_be_causal = false;  // honours AttentionContext::causal
-  bool can_rotate = false;     // honours AttentionContext::rotary_base
+  std::string budget;            // the option that trades cost for accuracy; may be empty
+  bool linear = false;           // memory grows linearly with N, in inference and in training
+  std::string state;             // learned tensors beside the projections, and tables; may be empty
+  bool length_bound = false;     // has parameters sized by max_length
+  bool can_be_causal = false;    // honours AttentionContext::causal
+  bool can_rotate = false;       // honours AttentionContext::rotary_base
+  bool uniform_padding = false;  // honours AttentionContext::padded_rows
   // Of one that does not: for whoever asks for it.
   std::string why_unrotated = "it does not say that it can (AttentionInfo::can_rotate)";
   std::string peer;  // what outputs and gradients were checked against

@@ -273,6 +273,7 @@ class LongformerAttention : public ProjectedAttention {
         .budget = "window",
         .linear = true,
         .can_rotate = true,
+        .uniform_padding = true,
         .peer = "transformers, masked softmax",
     });
 

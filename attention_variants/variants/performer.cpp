@@ -188,7 +188,8 @@ class PerformerAttention : public ProjectedAttention {
         .draws_in_passes = {{"redraw", "forward"}},
         .read_where = {{"redraw_interval", "redraw", "interval"},
                        {"epsilon", "kernel", "softmax"},
-                       {"key_max", "kernel", "softmax"}},
+                       {"key_max", "kernel", "softmax"},
+                       {"max_gradient", "kernel", "softmax"}},
     });
 
 }  // namespace

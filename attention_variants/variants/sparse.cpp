@@ -200,6 +200,7 @@ class SparseAttention : public ProjectedAttention {
     .linear = true,
     .can_be_causal = true,
     .can_rotate = true,
+    .uniform_padding = true,
     .peer = "masked softmax",
 });
 

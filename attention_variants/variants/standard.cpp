@@ -121,6 +121,7 @@ class StandardAttention : public ProjectedAttention {
         .linear = true,  // fused, the default
         .can_be_causal = true,
         .can_rotate = true,
+        .uniform_padding = true,
         .peer = "torch",
     });
 

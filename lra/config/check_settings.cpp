@@ -1,5 +1,8 @@
 #include "lra/config/check_settings.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "attention_variants/registry.h"
@@ -126,37 +129,88 @@ void check_labels(const ModelOptions& m, const Task& of) {
 struct Read {
   const char* key;
   bool read;
-  std::string_view where;  // it is
+  std::string where;  // it is
 };
+
+std::vector<Read> reads_of_model(const ModelOptions& m) {
+  const bool of_batch = m.norm_kind == NormKind::batch, pixels = m.encoder != Encoding::embedding,
+             gated = m.block == BlockKind::s4 || m.block == BlockKind::s5,
+             gelu_head = m.head == Head::gelu || m.head == Head::mega;
+  const std::string is_pixels = "model.encoder is linear or real";
+  return {{"model.gate", m.block == BlockKind::s5, "model.block is s5"},
+          {"model.feed_forward", !gated, "model.block is transformer or mega"},
+          {"model.gelu", m.block != BlockKind::mega || gelu_head,
+           "model.block is transformer, s4 or s5 or model.head gelu or mega"},
+          {"model.dropout_kind", m.dropout > 0, "model.dropout is more than 0"},
+          {"model.embedding_sd", !pixels, "model.encoder is embedding"},
+          {"model.position_sd", m.positions == Positions::learned, "model.positions is learned"},
+          {"model.rotary_base", m.positions == Positions::rotary, "model.positions is rotary"},
+          {"model.pixel_mean", pixels, is_pixels},
+          {"model.pixel_sd", pixels, is_pixels},
+          {"model.pixel_means", pixels, is_pixels},
+          {"model.pixel_sds", pixels, is_pixels},
+          {"model.batch_statistics", of_batch, "model.norm_kind is batch"},
+          {"model.batch_momentum", of_batch, "model.norm_kind is batch"},
+          {"model.mean_over", m.pooling == Pooling::mean, "model.pooling is mean"},
+          {"model.cls_mask", m.pooling == Pooling::cls, "model.pooling is cls"},
+          {"model.classifier", m.head != Head::linear && m.head != Head::tied,
+           "model.head is mlp, gelu or mega"}};
+}
+
+std::vector<Read> reads_of_training(const Settings& s) {
+  const ScheduleKind kind = s.schedule.kind;
+  const bool step = kind == ScheduleKind::step, one_cycle = kind == ScheduleKind::one_cycle,
+             power = kind == ScheduleKind::power, cycled = s.schedule.beta1_high > 0;
+  // A low end of 0 goes with a high one of 0: it is at most that.
+  return {{"optimizer.beta1", !cycled, "schedule.beta1_high is 0"},
+          {"schedule.beta1_low", cycled || s.schedule.beta1_low == 0,
+           "schedule.beta1_high is more than 0"},
+          {"schedule.decay_every", step, "schedule.kind is step"},
+          {"schedule.decay_factor", step, "schedule.kind is step"},
+          {"schedule.final_divisor", one_cycle, "schedule.kind is one_cycle"},
+          {"schedule.start_divisor", one_cycle || power, "schedule.kind is one_cycle or power"},
+          {"schedule.power", power, "schedule.kind is power"},
+          {"training.masked_share", s.training.objective == Objective::masked,
+           "training.objective is masked"}};
+}
+
+std::vector<Read> reads_of_attention(const std::string& attention) {
+  std::vector<std::string> uniform;
+  for (const auto& entries : {attention_entries(), released_forms()}) {
+    for (const AttentionEntry* entry : entries) {
+      if (entry->info.uniform_padding) uniform.push_back(entry->info.name);
+    }
+  }
+  return {{"model.padded_rows", attention_entry(attention).info.uniform_padding,
+           fmt::format("the attention is one of {}", fmt::join(uniform, ", "))}};
+}
+
+// What labels at positions, or of one input, leave unread.
+std::vector<Read> reads_of_labels(const Config& config) {
+  const Settings& s = config.settings;
+  const Task of = task(config.task, s.input.reading());
+  const bool tokens = predicts_tokens(s.training.objective),
+             pooled = !tokens && !of.position_labels;
+  const std::string a_sample = "a label is of a whole sample, not of a position";
+  return {{"model.pooling", pooled || s.model.pooling == Pooling::cls, a_sample},
+          {"model.mean_over", pooled, a_sample},
+          {"model.classifier", !tokens, "training.objective is classify"},
+          {"model.pair", of.inputs == 2 && pooled, "a sample is of two inputs, as in retrieval"}};
+}
 
 }  // namespace
 
 void check_read(const Config& config) {
-  const Settings& s = config.settings;
-  const ScheduleKind kind = s.schedule.kind;
-  const bool step = kind == ScheduleKind::step, one_cycle = kind == ScheduleKind::one_cycle,
-             power = kind == ScheduleKind::power, of_batch = s.model.norm_kind == NormKind::batch,
-             pixels = s.model.encoder != Encoding::embedding;
-  const Read all[] = {
-      {"schedule.decay_every", step, "schedule.kind is step"},
-      {"schedule.decay_factor", step, "schedule.kind is step"},
-      {"schedule.final_divisor", one_cycle, "schedule.kind is one_cycle"},
-      {"schedule.start_divisor", one_cycle || power, "schedule.kind is one_cycle or power"},
-      {"schedule.power", power, "schedule.kind is power"},
-      {"training.masked_share", s.training.objective == Objective::masked,
-       "training.objective is masked"},
-      {"model.rotary_base", s.model.positions == Positions::rotary, "model.positions is rotary"},
-      {"model.pixel_mean", pixels, "model.encoder is linear or real"},
-      {"model.pixel_sd", pixels, "model.encoder is linear or real"},
-      {"model.pixel_means", pixels, "model.encoder is linear or real"},
-      {"model.pixel_sds", pixels, "model.encoder is linear or real"},
-      {"model.batch_statistics", of_batch, "model.norm_kind is batch"},
-      {"model.batch_momentum", of_batch, "model.norm_kind is batch"}};
-  for (const Read& one : all) {
-    if (one.read || std::ranges::count(config.overridden, one.key) == 0) continue;
-    throw UsageError(fmt::format("{} has an effect only where {}; leave it out, or set both",
-                                 one.key, one.where));
-  }
+  const auto check = [&](const std::vector<Read>& all, const char* hint) {
+    for (const Read& one : all) {
+      if (one.read || std::ranges::count(config.overridden, one.key) == 0) continue;
+      throw UsageError(fmt::format("{} has an effect only where {}; {}", one.key, one.where, hint));
+    }
+  };
+  check(reads_of_model(config.settings.model), "leave it out, or set both");
+  check(reads_of_training(config.settings), "leave it out, or set both");
+  check(reads_of_attention(config.attention.name), "leave it out");
+  check(reads_of_labels(config), "leave it out");
 }
 
 void check_coupling(const Config& config) {

@@ -106,8 +106,8 @@ TEST(Registry, AnOptionThatAnotherSwitchesOffIsRefused) {
        {"nystrom[pinv=exact,pinv_iterations=3]", "sinkhorn[iterations=9]",
         "sinkhorn[sort=softmax,temperature=0.5]", "synthesizer[kind=dense,rank=16]",
         "performer[redraw=forward,redraw_interval=3]", "performer[kernel=relu,epsilon=0.1]",
-        "performer[kernel=relu,key_max=batch]", "bigbird[random_blocks=0,seed=3]",
-        "bigbird[random_blocks=0,random_range=512]"})
+        "performer[kernel=relu,key_max=batch]", "performer[kernel=relu,max_gradient=detached]",
+        "bigbird[random_blocks=0,seed=3]", "bigbird[random_blocks=0,random_range=512]"})
     EXPECT_NE(make_message(spec).find(" an effect only where "), std::string::npos) << spec;
   // A record of a run holds every option with the value in effect.
   for (const char* spec :

@@ -89,8 +89,6 @@ def main():
     case(path, "attend-performer-detached-softmax", 41, [25, 25], 2, 25, 8, 16, detached)
     case(path, "attend-performer-detached-masked", 42, [23, 14, 1], 2, 23, 6, 40, detached)
     case(path, "attend-performer-detached-large-norm", 43, [31, 30], 2, 31, 4, 7, detached, scale=3.0)
-    case(path, "attend-performer-detached-relu", 44, [23, 15, 2], 2, 23, 6, 24, ",kernel=relu" + detached,
-         generalized_attention=True, kernel_fn=nn.ReLU())
     case(path, "attend-performer-detached-prescale", 45, [22, 15, 3], 2, 22, 6, 32, ",prescale=true" + detached)
     package.softmax_kernel = attached_softmax_kernel()
     case(path, "attend-performer-softmax", 31, [24, 24], 2, 24, 8, 16)

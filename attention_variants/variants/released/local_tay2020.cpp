@@ -66,6 +66,7 @@ class LocalTay2020 : public ProjectedAttention {
         .paper = "Tay et al., ICLR 2021 (LRA)",
         .complexity = "O(N b)",
         .linear = true,
+        .uniform_padding = true,
         .why_unrotated = "the released code has none",
         .peer = "long-range-arena",
         .released_form_of = "local",

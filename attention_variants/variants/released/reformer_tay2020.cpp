@@ -153,6 +153,7 @@ class ReformerTay2020 : public Attention {
         .paper = "Tay et al., ICLR 2021 (LRA)",
         .complexity = "O(N²/5)",
         .state = "rotations [H,d,1,5], from JAX's key 0",
+        .uniform_padding = true,
         .why_unrotated = "the released code has none",
         .peer = "long-range-arena",
         .released_form_of = "reformer",

@@ -73,6 +73,7 @@ class SinkhornTay2020 : public ProjectedAttention {
         .paper = "Tay et al., ICLR 2021 (LRA)",
         .complexity = "O(N b)",
         .linear = true,
+        .uniform_padding = true,
         .why_unrotated = "the released code has none",
         .peer = "long-range-arena",
         .released_form_of = "sinkhorn",

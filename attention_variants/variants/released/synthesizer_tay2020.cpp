@@ -86,6 +86,7 @@ class SynthesizerTay2020 : public ProjectedAttention {
         .complexity = "O(N²)",
         .state = "r [H,Nmax,Nmax]",
         .length_bound = true,
+        .uniform_padding = true,
         .why_unrotated = "the released code has none",
         .peer = "long-range-arena",
         .released_form_of = "synthesizer",

@@ -238,5 +238,32 @@ TEST(ReformerReleaseTrap, HeadsShareOutTheWidthAndNothingFollowsThem) {
     EXPECT_EQ(item.key().find("output"), std::string::npos) << item.key();
 }
 
+// ---- Padded queries
+
+// How far rows of padding lie from what they are where no uniform ones are asked for.
+double padded_rows_moved(const std::string& name) {
+  const auto rows_of = [&](PaddedRows padded) {
+    AttentionContext context = released_context(128);
+    context.padded_rows = padded;
+    context.bias = false;  // that of the output is at every row but those that are to be zero
+    const auto attention = make(name, torch::kFloat, context);
+    torch::manual_seed(1);
+    const auto x = torch::randn({1, 128, 8});
+    const torch::NoGradGuard no_grad;
+    return attention->forward(x, length_mask({70}, 128)).narrow(1, 70, 58).clone();
+  };
+  return (rows_of(PaddedRows::uniform) - rows_of(PaddedRows::zero)).abs().max().item<double>();
+}
+
+TEST(UniformPadding, IsOfThoseThatSaySoAlone) {
+  for (const auto& entries : {attention_entries(), released_forms()}) {
+    for (const AttentionEntry* entry : entries) {
+      const AttentionInfo& info = entry->info;
+      const double moved = padded_rows_moved(info.name);
+      EXPECT_EQ(moved > 1e-6, info.uniform_padding) << info.name << ": " << moved;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lra

@@ -29,12 +29,15 @@ ReleasedCase released_case(const std::string& path) {
           .expected = read_tensors(path + ".expect.safetensors")};
 }
 
-// Which protocol of ours means the released code, by which attention in which task.
-Config released_config(const json& about, std::vector<std::string> sets = {}) {
+// Which protocol of ours means the released code, by which attention in which task; of the
+// fixture's sizes, of which a head of one layer reads no `classifier`.
+Config released_config(const json& about, const std::vector<std::string>& sets = {}) {
   const json& ours = about.at("ours");
-  for (const json& set : ours.value("set", json::array())) sets.push_back(set.get<std::string>());
-  return make_config(load_protocol(ours.at("protocol")), ours.at("task"),
-                     parse_attention(ours.at("attention").get<std::string>()), sets, 0, "float32");
+  const std::vector<std::string> sizes = ours.value("set", std::vector<std::string>());
+  const AttentionSpec attention = parse_attention(ours.at("attention").get<std::string>());
+  const Protocol sized =
+      with_settings(load_protocol(ours.at("protocol")), ours.at("task"), attention.name, sizes);
+  return make_config(sized, ours.at("task"), attention, sets, 0, "float32");
 }
 
 TensorFile attend_released(const ReleasedCase& given) {

@@ -29,7 +29,7 @@ void make_random_data(const Task& of, const fs::path& out) {
     for (int64_t i = 0; i < count; ++i) {
       size_t length = 0;
       for (int64_t j = 0; j < of.sequences(); ++j) {
-        if (j % of.channels == 0) length = 20 + random.below(40);
+        if (j % of.channels == 0) length = 20 + random.below(of.whole_samples ? 28 : 40);
         std::vector<uint16_t> ids(length);
         for (uint16_t& id : ids)
           id = static_cast<uint16_t>(1 + random.below(static_cast<uint32_t>(of.vocabulary) - 1));
@@ -58,7 +58,8 @@ void make_random_data(const Task& of, const fs::path& out) {
 }
 
 // What makes a run of any protocol one of a fraction of a second. Layers, heads and all that is not
-// a size stay the protocol's.
+// a size stay the protocol's. They are settings of the protocol here, as not every one is read: the
+// user's own would be refused.
 const std::vector<std::string> kSmall = {
     "input.length=48",    "model.width=16",      "model.feed_forward=16",     "model.classifier=16",
     "training.steps=3",   "training.batch=4",    "training.evaluate_every=1", "schedule.warmup=1",
@@ -70,14 +71,15 @@ const std::vector<std::string> kSmallFirst = {
 
 TrainRequest small_run(const std::string& protocol, const std::string& task_name,
                        const std::string& attention, const fs::path& folder,
-                       std::vector<std::string> more = {}) {
-  const Protocol loaded = load_protocol(protocol);
-  std::vector<std::string> sets = kSmall;
+                       const std::vector<std::string>& more = {}) {
+  const AttentionSpec spec = parse_attention(attention);
+  Protocol loaded = load_protocol(protocol);
+  std::vector<std::string> sizes = kSmall;
   if (!task_settings(loaded, task_name).pretraining.empty())
-    sets.insert(sets.end(), kSmallFirst.begin(), kSmallFirst.end());
-  sets.insert(sets.end(), more.begin(), more.end());
+    sizes.insert(sizes.end(), kSmallFirst.begin(), kSmallFirst.end());
+  loaded = with_settings(loaded, task_name, spec.name, sizes);
   make_random_data(task(task_name), folder / "data");
-  return {.config = make_config(loaded, task_name, parse_attention(attention), sets, 0, "float32"),
+  return {.config = make_config(loaded, task_name, spec, more, 0, "float32"),
           .run = folder / "run",
           .data = folder / "data"};
 }
@@ -183,12 +185,11 @@ TEST(ProtocolRuns, ImagesInColourTrain) {
   const Scratch scratch;
   Task coloured = task("image", Reading{.colours = Colours::rgb});
   make_random_data(coloured, scratch.path() / "data");
-  std::vector<std::string> sets = kSmall;
-  for (const char* more : {"input.colours=rgb", "model.pixel_means=[0.4914,0.4822,0.4465]",
-                           "model.pixel_sds=[0.247,0.243,0.261]", "optimizer.groups=[]"})
-    sets.emplace_back(more);
+  const std::vector<std::string> sets = {
+      "input.colours=rgb", "model.pixel_means=[0.4914,0.4822,0.4465]",
+      "model.pixel_sds=[0.247,0.243,0.261]", "optimizer.groups=[]"};
   const TrainRequest request{
-      .config = make_config(load_protocol("s5-2023"), "image",
+      .config = make_config(with_settings(load_protocol("s5-2023"), "image", "s5", kSmall), "image",
                             parse_attention("s5[state=16,blocks=2]"), sets, 0, "float32"),
       .run = scratch.path() / "run",
       .data = scratch.path() / "data"};

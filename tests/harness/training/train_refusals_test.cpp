@@ -49,6 +49,14 @@ TEST_F(TrainTest, RefusesWithOneLineThatHelps) {
        "schedule.decay_factor has an effect only where schedule.kind is step"},
       {with({"--set", "model.rotary_base=50"}), 2,
        "model.rotary_base has an effect only where model.positions is rotary"},
+      {with({"--set", "model.gate=glu"}), 2,
+       "model.gate has an effect only where model.block is s5; leave it out, or set both"},
+      {with({"--set", "model.padded_rows=uniform"}), 2,
+       "model.padded_rows has an effect only where the attention is one of longformer, sparse, "
+       "standard, local_tay2020, reformer_tay2020, sinkhorn_tay2020, synthesizer_tay2020; leave"},
+      {with({"--set", "model.pair=concat"}), 2,
+       "model.pair has an effect only where a sample is of two inputs, as in retrieval; leave it "
+       "out"},
       {with({"--set", "training.micro_batch=2"}, "nystrom[init=global]"), 2,
        "attention nystrom with init=global computes with the whole batch: training.micro_batch "
        "should be 0, not 2"},
@@ -128,6 +136,23 @@ TEST_F(TrainTest, OverwritesARunWhereItIsToldTo) {
   *std::ranges::find(other, "--resume") = "--overwrite";
   EXPECT_EQ(run_program(other).status, 1);
   EXPECT_EQ(read_file(run("b") / kConfigFile), "{}");
+}
+
+// What cannot be trained is refused before the run that is there is removed.
+TEST_F(TrainTest, OverwritesNothingWhereTheNewRunCannotBegin) {
+  ASSERT_EQ(run_program(words("a")).status, 0);
+  const std::string before = read_file(run("a") / kResultFile),
+                    weights = tensor_bytes(run("a") / kBestCheckpoint);
+  for (const char* set : {"optimizer.groups=[{\"match\":[\"nosuch*\"],\"lr\":1}]",
+                          "evaluation.drop_last=true", "model.width=0"}) {
+    auto over = words("a", "standard");
+    *std::ranges::find(over, "--resume") = "--overwrite";
+    // Dev has 40 samples.
+    over.insert(over.end(), {"--set", "evaluation.batch=64", "--set", set});
+    EXPECT_NE(run_program(over).status, 0) << set;
+    EXPECT_EQ(read_file(run("a") / kResultFile), before) << set;
+    EXPECT_EQ(tensor_bytes(run("a") / kBestCheckpoint), weights) << set;
+  }
 }
 
 TEST_F(TrainTest, SaysWhatAResumedRunNoLongerHas) {
