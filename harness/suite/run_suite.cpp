@@ -13,12 +13,9 @@
 #include "harness/training/train_setup.h"
 
 namespace lra::suite {
-namespace {
 
 namespace fs = std::filesystem;
 
-// Throws where data are not what the cells of their task read; cells that read them in the same way
-// are one.
 void check_cells_can_read(const Suite& suite, const TaskData& of_task) {
   std::set<std::string> seen;
   for (const SuiteCell& cell : suite.cells) {
@@ -29,8 +26,6 @@ void check_cells_can_read(const Suite& suite, const TaskData& of_task) {
     check_data(open_run_data(of_task.directory, cell.config, /*check_hashes=*/false), cell.config);
   }
 }
-
-}  // namespace
 
 int64_t run_suite(const Suite& suite, const RunnerOptions& options) {
   for (const std::string& device : options.devices) host::parse_device(device);

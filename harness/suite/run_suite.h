@@ -3,9 +3,14 @@
 
 #include <cstdint>
 
+#include "harness/suite/data.h"
 #include "harness/suite/runner.h"
 
 namespace lra::suite {
+
+/// Throws Error where data are not what the cells of their task read; cells that read them in the
+/// same way are one.
+void check_cells_can_read(const Suite& suite, const TaskData& of_task);
 
 /// How often the same suite may be run at a time by other processes, on this host or others: as
 /// often as they like. Makes the data, runs what is missing and not claimed, waits for what

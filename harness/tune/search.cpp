@@ -15,8 +15,8 @@
 #include "harness/host/runtime.h"
 #include "harness/suite/cell.h"
 #include "harness/suite/changed_files.h"
+#include "harness/suite/run_suite.h"
 #include "harness/training/run_folder.h"
-#include "harness/training/train_setup.h"
 #include "harness/tune/choose.h"
 #include "lra/data/task.h"
 
@@ -188,22 +188,6 @@ void add_cost(TuneFile& file) {
 
 }  // namespace
 
-// Throws where a cell cannot read the data; cells that read them in the same way are one.
-std::string checked_fingerprint(const Search& search) {
-  std::string fingerprint;
-  std::set<std::string> seen;
-  for (const suite::SuiteCell& cell : search.suite.cells) {
-    const Settings& s = cell.config.settings;
-    const json reads = {write_fields(s.input), write_fields(s.evaluation),
-                        to_string(s.training.objective), cell.config.overridden};
-    if (!seen.insert(reads.dump()).second) continue;
-    const PreparedData data = open_run_data(search.request.data, cell.config, false);
-    check_data(data, cell.config);
-    fingerprint = data.manifest().fingerprint();
-  }
-  return fingerprint;
-}
-
 Search plan_search(TuneRequest request) {
   check_attentions(request.attentions);
   check_seeds(request.seeds);
@@ -218,7 +202,12 @@ Search plan_search(TuneRequest request) {
   search.suite = suite_of(search.request, held ? changed_since(*held, search.request.out)
                                                : std::vector<suite::ChangedFile>());
   check_steps(search);
-  search.fingerprint = checked_fingerprint(search);
+  suite::check_cells_can_read(search.suite,
+                              {.task = search.request.task, .directory = search.request.data});
+  search.fingerprint = open_data(search.request.data, search.request.task, /*check_hashes=*/false,
+                                 std::nullopt, OpenedSplits::all_but_test)
+                           .manifest()
+                           .fingerprint();
   if (!held) return search;
   const std::string different = differences_text(comparable(*held), comparable(file_of(search)));
   if (different.empty()) return search;
