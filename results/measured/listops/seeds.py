@@ -1,12 +1,14 @@
-"""The table of further seeds of ListOps in docs/measured.md, from the records ATTENTION-seed-N beside this file."""
+"""The tables of further seeds of ListOps in docs/measured.md, from the records NAME-seed-N beside this file:
+python3 seeds.py nystrom linformer ..."""
 import json
 import statistics
+import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
 
 print("| attention | seed | on | leaves the majority at step | best at | dev % | test % [95 % interval] |\n|---|---:|---|---:|---:|---:|---:|")
-for attention in ("nystrom", "linformer", "performer", "reformer", "linear", "reformer-released"):
+for attention in sys.argv[1:]:
     means, learned = [], 0
     for record in sorted(HERE.glob(f"{attention}-seed-*/result.json")):
         run = json.loads(record.read_text())
