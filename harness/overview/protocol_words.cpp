@@ -42,8 +42,6 @@ std::vector<std::string> tasks_of(const Protocol& protocol, const ProtocolPart& 
   return names;
 }
 
-bool is_of_file(const std::string& attention) { return attention.find(':') != std::string::npos; }
-
 // All that run by their names, and those from files that a protocol has an entry for.
 std::vector<std::string> attentions_of(const ProtocolPart& part,
                                        std::initializer_list<const Protocol*> protocols) {
@@ -55,7 +53,7 @@ std::vector<std::string> attentions_of(const ProtocolPart& part,
     for (const auto& [task, settings] : protocol->tasks.items()) {
       const json entries = attention_settings(*protocol, task);
       for (const auto& [name, entry] : entries.items()) {
-        if (is_of_file(name)) of_files.insert(name);
+        if (names_file(name)) of_files.insert(name);
       }
     }
   }
@@ -73,7 +71,7 @@ struct Meant {
 // has settings alone.
 Meant meant_by(const Protocol& protocol, const std::string& task, const std::string& attention,
                const ProtocolPart& part) {
-  if (part.attention.empty() && is_of_file(attention)) {
+  if (part.attention.empty() && names_file(attention)) {
     const bool has_entry = attention_settings(protocol, task).contains(attention);
     return {.runs = attention,
             .settings = write_fields(task_settings(protocol, task, has_entry ? attention : ""))};

@@ -201,6 +201,7 @@ std::vector<Read> reads_of_labels(const Config& config) {
 }  // namespace
 
 void check_read(const Config& config) {
+  if (config.overridden.empty()) return;
   const auto check = [&](const std::vector<Read>& all, const char* hint) {
     for (const Read& one : all) {
       if (one.read || std::ranges::count(config.overridden, one.key) == 0) continue;

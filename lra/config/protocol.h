@@ -81,6 +81,9 @@ std::string plain_name(const std::string& attention);
 /// from a file, the text that names it without options, "python:my.py:Softplus".
 std::string entry_name(const AttentionSpec& attention);
 
+/// Whether the name of an entry is of an attention made from a file, "python:my.py:Softplus".
+bool names_file(const std::string& entry);
+
 /// The settings that the protocol gives this attention itself in a task, sorted, "optimizer.lr".
 std::vector<std::string> entry_settings(const Protocol& protocol, const std::string& task,
                                         const AttentionSpec& attention);

@@ -34,9 +34,6 @@ void check_task_known(const Protocol& protocol, const std::string& task_name);
 /// The dotted keys of all values that are no objects, however deep, behind `path`.
 void collect_keys(const json& value, const std::string& path, std::set<std::string>& keys);
 
-/// Whether the name of an entry is of an attention made from a file, "python:my.py:Softplus".
-bool names_file(const std::string& entry);
-
 /// What an entry is of: a variant by its name, or an attention made from a file. "" is of none.
 AttentionSpec attention_of_entry(const std::string& entry);
 

@@ -58,7 +58,7 @@ TEST(PublishedRows, WhatDiffersFromThePublishedRunsStandsBelowEveryTable) {
       ++pairs;
     }
   }
-  EXPECT_EQ(pairs, 5);
+  EXPECT_EQ(pairs, 7);
 }
 
 TEST(PublishedRows, AReleasedFormStandsBesideThePublishedRowOfItsName) {
