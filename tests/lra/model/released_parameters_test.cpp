@@ -18,6 +18,11 @@ bool is_registered_by_a_test(const AttentionEntry& entry) {
                                   ".cpp");
 }
 
+// The protocol whose models another has: it is written down once.
+std::string with_models_of(const std::string& protocol) {
+  return protocol == "lra-2026" ? "lra-strict" : protocol;
+}
+
 // ---- The 10 % parameter rule of LRA's README (D4)
 
 int64_t parameters_of(const Protocol& protocol, const std::string& task_name,
@@ -73,7 +78,7 @@ TEST(ParameterRuleTest, WhoeverHasMoreThanATenthMoreIsWrittenDown) {
       if (static_cast<double>(all) > 1.1 * static_cast<double>(standard))
         found[variant] = {all, standard};
     }
-    EXPECT_EQ(found, known.at(name)) << name;
+    EXPECT_EQ(found, known.at(with_models_of(name))) << name;
   }
 }
 
@@ -125,7 +130,10 @@ TEST(ReleasedFormTest, ParametersAreThoseWrittenDown) {
       list("buffers", model.named_buffers());
     }
   }
-  const json written = read_json(LRA_SOURCE_DIR "/tests/fixtures/released-parameters.json");
+  json written = read_json(LRA_SOURCE_DIR "/tests/fixtures/released-parameters.json");
+  for (const auto& [name, models] : found.items()) {
+    if (with_models_of(name) != name) written[name] = written.at(with_models_of(name));
+  }
   EXPECT_EQ(differences(written, found), std::vector<std::string>{});
 }
 
