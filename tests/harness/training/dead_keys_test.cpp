@@ -13,6 +13,7 @@
 #include "harness/training/run_folder.h"
 #include "harness/training/train.h"
 #include "lra/formats/safetensors.h"
+#include "tests/support/protocols.h"
 #include "tests/support/scratch.h"
 
 namespace lra {
@@ -339,7 +340,8 @@ std::map<std::string, json> leaves(const json& object) {
   return found;
 }
 
-INSTANTIATE_TEST_SUITE_P(Protocols, DeadKeysTrap, testing::ValuesIn(protocol_names()),
+INSTANTIATE_TEST_SUITE_P(Protocols, DeadKeysTrap,
+                         testing::ValuesIn(protocols_by_what_they_compute()),
                          [](const auto& given) {
                            std::string name = given.param;
                            std::ranges::replace(name, '-', '_');

@@ -42,7 +42,8 @@ TEST(Lra2026, RatesAreThoseOfTheSearch) {
 TEST(Lra2026, IsOtherwiseStrict) {
   const Protocol strict = load_protocol("lra-strict");
   for (const auto& [task, entry] : strict.tasks.items()) {
-    for (const char* attention : {"standard", "nystrom", "linformer"}) {
+    for (const AttentionEntry* variant : attention_entries()) {
+      const std::string& attention = variant->info.name;
       Config config = config_of("lra-2026", task, attention);
       const Config other = config_of("lra-strict", task, attention);
       if (task == "listops") {

@@ -9,6 +9,7 @@
 
 #include "lra/model/reach.h"
 #include "tests/lra/model/toy_model.h"
+#include "tests/support/protocols.h"
 
 namespace lra {
 namespace {
@@ -30,7 +31,7 @@ class Reach : public testing::TestWithParam<ReachCase> {};
 
 std::vector<ReachCase> reach_cases() {
   std::vector<ReachCase> cases;
-  for (const std::string& protocol : protocol_names()) {
+  for (const std::string& protocol : protocols_by_what_they_compute()) {
     const Protocol loaded = load_protocol(protocol);
     for (const auto& [task, settings] : loaded.tasks.items()) {
       // Labels at positions stand behind what they need; causal models reach no further.
