@@ -35,6 +35,7 @@ void run_job(const TrainJob& job) {
       .run = job.run,
       .data = job.data,
       .device = host::parse_device(job.device),
+      .sharing = job.sharing,
       .memory_limit = job.memory_limit,
       .resume = Resume::yes,
       .check = job.check};

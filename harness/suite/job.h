@@ -17,6 +17,7 @@ struct TrainJob {
   uint64_t seed = 0;
   std::string data, run, device;
   int64_t threads = 1;
+  int64_t sharing = 1;       // of its GPU: how many cells the runner has on it at a time
   int64_t memory_limit = 0;  // bytes of tensors on a CPU; 0 = 80 % of what is free
   bool check = false;        // the contract of an attention that is not the user's own, too
   bool quiet = false;
@@ -37,6 +38,7 @@ struct TrainJob {
     f("run", run);
     f("device", device);
     f("threads", threads);
+    f("sharing", sharing);
     f("memory_limit", memory_limit);
     f("check", check);
     f("quiet", quiet);

@@ -47,8 +47,7 @@ struct Slot {
   bool busy = false;
 };
 
-TrainJob job_of(const Suite& suite, size_t i, const fs::path& data, const std::string& device,
-                int64_t memory_limit, bool check) {
+TrainJob job_of(const Suite& suite, size_t i, const fs::path& data, const std::string& device) {
   const SuiteCell& cell = suite.cells[i];
   return {.task = cell.config.task,
           .attention = cell.config.attention.name,
@@ -62,8 +61,6 @@ TrainJob job_of(const Suite& suite, size_t i, const fs::path& data, const std::s
           .run = cell.run.string(),
           .device = device,
           .threads = suite.request.threads,
-          .memory_limit = memory_limit,
-          .check = check,
           .quiet = host::is_quiet(),
           .configuration = config_identity(cell.config.to_json())};
 }
@@ -148,8 +145,10 @@ class SuiteRunner {
     if (tries_[i] == 0) host::say(label(i));
     std::error_code none;
     const auto size = fs::file_size(log, none);
-    TrainJob process =
-        job_of(suite_, i, data(i), slots_[slot].device, memory_limit_, options_.check);
+    TrainJob process = job_of(suite_, i, data(i), slots_[slot].device);
+    process.sharing = options_.sharing(std::ssize(queue_.chosen()));
+    process.memory_limit = memory_limit_;
+    process.check = options_.check;
     if (alone) process.error_log = log.string();
     Job job{.cell = i,
             .slot = slot,
@@ -257,6 +256,12 @@ class SuiteRunner {
 };
 
 }  // namespace
+
+int64_t RunnerOptions::sharing(int64_t cells) const {
+  if (devices.front() == "cpu") return 1;
+  const int64_t gpus = std::ssize(devices);
+  return std::max<int64_t>((std::min(jobs, cells) + gpus - 1) / gpus, 1);
+}
 
 int64_t run_cells(const Suite& suite, const RunnerOptions& options,
                   const std::map<std::string, fs::path>& data) {

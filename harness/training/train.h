@@ -24,6 +24,7 @@ struct TrainRequest {
   std::filesystem::path init_from;
   torch::Device device = torch::kCPU;
   int64_t threads = 0;       // as set
+  int64_t sharing = 1;       // runs at a time on its GPU, as far as its runner knows
   int64_t memory_limit = 0;  // bytes of tensors on a CPU; 0 = 80 % of what is free at the start
   Resume resume = Resume::no;
   bool check = false;  // the contract of an attention that is not the user's own, too

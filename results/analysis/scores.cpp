@@ -75,13 +75,15 @@ std::vector<ScoreGroup> score_groups(std::span<const Result> results) {
   for (const RecipeGroup& recipe : group_by_recipe(results)) {
     const std::vector<std::string> tasks = task_order(recipe, {});
     const AccuracyCells cells = accuracy_cells(recipe);
-    std::set<std::string> rows, machines;
+    std::set<std::string> rows;
+    std::map<std::string, bool> machines;  // and whether runs shared its GPU
     for (const auto& [key, cell] : cells) {
       rows.insert(key.first);
-      for (const Result* r : cell.ok) machines.insert(machine_setting_text(*r));
+      for (const Result* r : cell.ok) machines[machine_setting_text(*r)] = r->training.sharing > 1;
     }
-    for (const std::string& machine : machines) {
-      ScoreGroup group{.recipe = recipe, .machine = machine, .tasks = tasks, .rows = {}};
+    for (const auto& [machine, shared] : machines) {
+      ScoreGroup group{
+          .recipe = recipe, .machine = machine, .shared = shared, .tasks = tasks, .rows = {}};
       for (const std::string& row : rows) {
         if (const auto score = score_of(cells, tasks, row, machine)) group.rows[row] = *score;
       }

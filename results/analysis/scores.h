@@ -24,6 +24,7 @@ struct Score {
 struct ScoreGroup {
   RecipeGroup recipe;
   std::string machine;
+  bool shared = false;  // other runs were on the GPU
   std::vector<std::string> tasks;
   std::map<std::string, Score> rows;  // of attentions with a run that is ok on every task
 };

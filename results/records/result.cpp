@@ -54,6 +54,8 @@ void training_fields(Fields& f, Record& training) {
   f("others", training.others, Presence::sparse, {.most = 1});
   f("threads", training.threads, Presence::sparse, {.least = 1});
   f("execution", training.execution, Presence::sparse);
+  if (Fields::kReads || training.sharing > 1)
+    f("sharing", training.sharing, Presence::optional, {.least = 1});
   if (!Fields::kReads && training.processes <= 1) return;
   f.note("peak_memory_of", "process 0");
   f("processes", training.processes, Presence::optional, {.least = 1});
@@ -262,6 +264,7 @@ std::string machine_setting_text(const Result& result) {
   // Why steps were launched one by one makes none faster.
   if (!cost.execution.empty())
     text += ", " + cost.execution.substr(0, cost.execution.find(' ')) + " steps";
+  if (cost.sharing > 1) text += fmt::format(", one of {} runs at a time", cost.sharing);
   const auto setting = [&result](const char* path) {
     const json::json_pointer at(path);
     return result.config.contains(at) ? result.config.at(at) : json();

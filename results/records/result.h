@@ -67,6 +67,9 @@ struct TrainingCost {
   // How steps were launched on a GPU: "graph", or "eager (why)"; "" = on a CPU, where nothing else
   // was asked for.
   std::string execution;
+  // Runs at a time that its runner had on its GPU, this one among them: the speeds are of a share
+  // of it. Absent in a file: 1, or not known.
+  int64_t sharing = 1;
 };
 
 struct DataRecord {

@@ -78,7 +78,7 @@ class Summary {
     add_highest(group, cells);
   }
 
-  // `machine`: where there are several.
+  // `machine`: where there are several, or runs shared theirs.
   void add_costs(const ScoreGroup& group, const std::string& machine) {
     std::vector<std::pair<double, std::string>> speeds, memories;
     for (const auto& [row, score] : group.rows) {
@@ -161,7 +161,8 @@ Table summary_table(const Records& records) {
     };
     const bool several = std::ranges::count_if(scores, is_of_group) > 1;
     for (const ScoreGroup& score : scores) {
-      if (is_of_group(score)) summary.add_costs(score, several ? ", on " + score.machine : "");
+      if (!is_of_group(score)) continue;
+      summary.add_costs(score, several || score.shared ? ", on " + score.machine : "");
     }
   }
   if (!records.bad.empty())

@@ -249,6 +249,16 @@ TEST(SuiteRunners, FillEveryDeviceBeforeOneHasASecondCell) {
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(options.device_of(i), expected[i]);
 }
 
+TEST(SuiteRunners, KnowHowManyCellsShareAGpu) {
+  const RunnerOptions one{.devices = {"cuda:0"}, .jobs = 6},
+      two{.devices = {"cuda:0", "cuda:1"}, .jobs = 6}, cpu{.jobs = 6};
+  EXPECT_EQ(one.sharing(25), 6);
+  EXPECT_EQ(one.sharing(2), 2) << "no more than there are";
+  EXPECT_EQ(two.sharing(25), 3);
+  EXPECT_EQ(two.sharing(3), 2);
+  EXPECT_EQ(cpu.sharing(25), 1) << "they have processors of their own";
+}
+
 // A mark whose number goes up under a lock that cannot be seen: two hosts without shared locks.
 TEST(SuiteRunners, LocksThatDoNotReachFromHostToHostAreFound) {
   const Scratch scratch;

@@ -160,13 +160,16 @@ TEST_F(EvaluationTest, GivesEachSampleItsOwnResultInTheOrderOfTheSplit) {
 }
 
 TEST(TrainingCost, HasNoPeakOfMemoryThatCannotBeTold) {
-  const TrainRequest request{.config = make_config(load_protocol("lra-strict"), "listops",
-                                                   parse_attention("standard"), {}, 0, "float32")};
+  TrainRequest request{.config = make_config(load_protocol("lra-strict"), "listops",
+                                             parse_attention("standard"), {}, 0, "float32")};
   TrainState at{.step = 10, .train_seconds = 2};
   EXPECT_EQ(training_cost(request, at).steps_per_second, 5);
   EXPECT_FALSE(training_cost(request, at).peak_memory_mib);
   at.peak_bytes = 3 << 20;
   EXPECT_EQ(training_cost(request, at).peak_memory_mib, 3);
+  EXPECT_EQ(training_cost(request, at).sharing, 1);
+  request.sharing = 3;
+  EXPECT_EQ(training_cost(request, at).sharing, 3);
 }
 
 }  // namespace

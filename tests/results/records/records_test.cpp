@@ -91,6 +91,21 @@ TEST(Records, AResultSaysHowStepsWereLaunched) {
   EXPECT_EQ(machine_setting_text(parse_result(written)), before + ", eager steps");
 }
 
+TEST(Records, AResultSaysHowManyRunsSharedItsGpu) {
+  Result r = example_result();
+  EXPECT_FALSE(make_result(r)["training"].contains("sharing"));
+  EXPECT_EQ(parse_result(make_result(r)).training.sharing, 1);
+  const std::string before = machine_setting_text(r);
+  r.training.sharing = 6;
+  const json written = make_result(r);
+  EXPECT_EQ(written["training"]["sharing"], 6);
+  EXPECT_EQ(make_result(parse_result(json::parse(written.dump()))), written);
+  EXPECT_EQ(machine_setting_text(parse_result(written)), before + ", one of 6 runs at a time");
+  json broken = written;
+  broken["training"]["sharing"] = 0;
+  EXPECT_TRUE(contains(refusal(broken), "sharing"));
+}
+
 TEST(Records, AMachineTellsItsCoresFromThoseThatCouldBeUsed) {
   Machine machine{.processor = "Xeon", .cores = 64, .usable_cores = 2, .memory_gib = 8};
   EXPECT_EQ(machine_text(machine), "Xeon, 2 of 64 cores, 8 GiB");

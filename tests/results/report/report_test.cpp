@@ -186,6 +186,21 @@ TEST(Report, TheSummarySaysWhoIsHighestOfARecipeAndWhatItCostsOnAMachine) {
                         {"least memory", "c: 300 MiB in training, on Xeon, 64 cores, 8 GiB"}}));
 }
 
+// Their speeds are of a share of it, so that the machine is named though there is no other.
+TEST(Report, ASummarySaysWhereRunsSharedTheirGpu) {
+  Records records;
+  for (const char* name : {"a", "b"}) {
+    Result r = example_result(name);
+    r.config["training"]["batch"] = 32;
+    r.training.sharing = 4;
+    records.results.push_back(r);
+  }
+  std::string text;
+  for (const auto& row : summary_table(records).rows) text += row[1] + "\n";
+  EXPECT_TRUE(contains(text, " samples/s, on Xeon, 2 cores, 8 GiB, one of 4 runs at a time\n"))
+      << text;
+}
+
 TEST(Report, OneAttentionHasOneColourInAllPlots) {
   Records records;
   Result a = example_result("a"), b = example_result("b"), alone = example_result("b");

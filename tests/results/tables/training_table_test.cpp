@@ -41,18 +41,20 @@ TEST(TrainingTable, KeepsRunsOfSeveralProcessesApart) {
 
 TEST(TrainingTable, KeepsApartWhatChangesCostsAlone) {
   const Result plain = example_result("nystrom");
-  Result one = plain, two = plain, reference = plain, parts = plain;
+  Result one = plain, two = plain, reference = plain, parts = plain, shared = plain;
   one.training.threads = 1;
   two.training.threads = 2;
   reference.config["kernels"] = "reference";
   parts.config["training"]["micro_batch"] = 8;
-  const std::vector<Result> all{plain, one, two, reference, parts};
+  shared.training.sharing = 3;
+  const std::vector<Result> all{plain, one, two, reference, parts, shared};
   const auto tables = training_tables(all);
-  ASSERT_EQ(tables.size(), 5u);
+  ASSERT_EQ(tables.size(), 6u);
   std::string titles;
   for (const Table& table : tables) titles += table.title + "\n";
-  for (const char* part : {"GiB\n", "GiB, 1 thread\n", "GiB, 2 threads\n",
-                           "GiB, kernels reference\n", "GiB, batch in parts of 8\n"}) {
+  for (const char* part :
+       {"GiB\n", "GiB, 1 thread\n", "GiB, 2 threads\n", "GiB, kernels reference\n",
+        "GiB, batch in parts of 8\n", "GiB, one of 3 runs at a time\n"}) {
     EXPECT_TRUE(contains(titles, part)) << part << titles;
   }
   EXPECT_EQ(accuracy_tables(all).size(), 1u) << "the recipe is the same";
