@@ -63,8 +63,8 @@ void add_words(const std::string& key, const json& value, const std::vector<std:
 }
 
 // The settings that an entry of the protocol gives this attention itself, and that a budget leaves:
-// they were chosen for it. In a built-in protocol they are the recipe's, of which a budget is a
-// part.
+// they were chosen for it. A budget has its own over a built-in protocol, whose values are
+// of its whole schedule.
 std::vector<std::string> own_settings(const Protocol& protocol, const std::string& task_name,
                                       const AttentionSpec& attention) {
   const std::vector<std::string> built_in = protocol_names();

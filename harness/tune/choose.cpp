@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 
@@ -125,6 +126,13 @@ std::vector<ChosenPoint> choose(const std::vector<Score>& scores) {
                       .seeds = std::ssize(score->cells)});
   }
   return chosen;
+}
+
+int64_t equal_points(const TuneFile& file, const ChosenPoint& chosen) {
+  return std::ranges::count_if(scores_of(file), [&chosen](const Score& score) {
+    return score.attention == chosen.attention && score.is_whole() &&
+           std::abs(score.mean() - chosen.dev) <= kSame && score.learned() == chosen.learned;
+  });
 }
 
 Table score_table(const TuneFile& file) {

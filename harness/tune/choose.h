@@ -36,6 +36,9 @@ std::vector<Score> scores_of(const TuneFile& file);
 /// a whole one is left out.
 std::vector<ChosenPoint> choose(const std::vector<Score>& scores);
 
+/// How many points of the attention are as good as the one that was chosen, that among them.
+int64_t equal_points(const TuneFile& file, const ChosenPoint& chosen);
+
 /// A row an attention and point, with the choice marked, and notes: how it was made, and what it
 /// cost.
 Table score_table(const TuneFile& file);

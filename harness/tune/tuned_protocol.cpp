@@ -7,6 +7,7 @@
 
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/text.h"
+#include "harness/tune/choose.h"
 #include "lra/config/choices.h"
 #include "lra/config/protocol.h"
 
@@ -34,10 +35,14 @@ std::string chosen_text(const std::string& task, const ChosenPoint& chosen) {
 }
 
 std::string choice_line(const TuneFile& file, const ChosenPoint& chosen) {
+  const size_t points = file.points.size();
+  const int64_t equal = equal_points(file, chosen);
   std::string line = fmt::format(
-      "{}: mean dev accuracy {:.2f} % over seed{} {}, the highest of {} point{}",
+      "{}: mean dev accuracy {:.2f} % over seed{} {}, the {} of {} point{}",
       chosen_text(file.task, chosen), 100 * chosen.dev, file.seeds.size() == 1 ? "" : "s",
-      fmt::join(file.seeds, ", "), file.points.size(), file.points.size() == 1 ? "" : "s");
+      fmt::join(file.seeds, ", "),
+      equal > 1 ? fmt::format("first of {} that are equal and the highest", equal) : "highest",
+      points, points == 1 ? "" : "s");
   if (!file.sets.empty()) line += fmt::format(", under {}", fmt::join(file.sets, ", "));
   return line;
 }

@@ -8,8 +8,8 @@
 
 namespace lra {
 
-/// The built-in protocols, but for one that differs from another in learning rates alone:
-/// Lra2026.IsOtherwiseStrict.
+/// The built-in protocols, but for one that differs from another in learning rates and how often it
+/// is evaluated alone: Lra2026.IsOtherwiseStrict.
 inline std::vector<std::string> protocols_by_what_they_compute() {
   std::vector<std::string> names = protocol_names();
   std::erase(names, "lra-2026");

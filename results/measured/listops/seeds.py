@@ -8,7 +8,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 
 print("| attention | seed | on | leaves the majority at step | best at | dev % | test % [95 % interval] |\n|---|---:|---|---:|---:|---:|---:|")
-for attention in sys.argv[1:]:
+for attention in sys.argv[1:] or sorted({record.name.rsplit("-seed-")[0] for record in HERE.glob("*-seed-*")}):
     means, learned = [], 0
     for record in sorted(HERE.glob(f"{attention}-seed-*/result.json")):
         run = json.loads(record.read_text())

@@ -174,6 +174,17 @@ TEST(TuneProtocol, HasWhatWasChosenAndSaysWhy) {
             "seeds 0, 1, the highest of 3 points, under training.steps=9");
 }
 
+TEST(TuneProtocol, SaysWhereSeveralPointsAreEqual) {
+  const Scratch scratch;
+  const TuneFile file =
+      example(cells_of({{0.3, 0.2}, {0.1, 0.1}, {0.2, 0.3}}, {{4, 4}, {4, 4}, {4, 4}}));
+  EXPECT_EQ(equal_points(file, file.chosen.front()), 2);
+  const std::string line =
+      load_protocol(write_protocol(file, scratch.path()).string()).choices.back();
+  EXPECT_NE(line.find(", the first of 2 that are equal and the highest of 3 points, "), line.npos)
+      << line;
+}
+
 TEST(TuneProtocol, HasAnEntryForAnAttentionFromAFile) {
   const Scratch scratch;
   TuneFile file = example(cells_of({{0.5, 0.1}, {0.3, 0.3}, {0.2, 0.2}}, {{4, 4}, {4, 4}, {4, 4}}));
