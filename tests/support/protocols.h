@@ -8,11 +8,16 @@
 
 namespace lra {
 
-/// The built-in protocols, but for one that differs from another in learning rates and how often it
-/// is evaluated alone: Lra2026.IsOtherwiseStrict.
+/// The protocol whose models this one has: another where they differ in learning rates and how
+/// often they are evaluated alone (Lra2026.IsOtherwiseStrict).
+inline std::string with_models_of(const std::string& protocol) {
+  return protocol == "lra-2026" ? "lra-strict" : protocol;
+}
+
+/// The built-in protocols that have models of their own.
 inline std::vector<std::string> protocols_by_what_they_compute() {
   std::vector<std::string> names = protocol_names();
-  std::erase(names, "lra-2026");
+  std::erase_if(names, [](const std::string& name) { return with_models_of(name) != name; });
   return names;
 }
 

@@ -159,17 +159,25 @@ TEST_F(EvaluationTest, GivesEachSampleItsOwnResultInTheOrderOfTheSplit) {
   }
 }
 
+TrainRequest a_request() {
+  return {.config = make_config(load_protocol("lra-strict"), "listops", parse_attention("standard"),
+                                {}, 0, "float32")};
+}
+
 TEST(TrainingCost, HasNoPeakOfMemoryThatCannotBeTold) {
-  TrainRequest request{.config = make_config(load_protocol("lra-strict"), "listops",
-                                             parse_attention("standard"), {}, 0, "float32")};
+  const TrainRequest request = a_request();
   TrainState at{.step = 10, .train_seconds = 2};
   EXPECT_EQ(training_cost(request, at).steps_per_second, 5);
   EXPECT_FALSE(training_cost(request, at).peak_memory_mib);
   at.peak_bytes = 3 << 20;
   EXPECT_EQ(training_cost(request, at).peak_memory_mib, 3);
-  EXPECT_EQ(training_cost(request, at).sharing, 1);
+}
+
+TEST(TrainingCost, SaysHowManyRunsShareTheGpu) {
+  TrainRequest request = a_request();
+  EXPECT_EQ(training_cost(request, {}).sharing, 1);
   request.sharing = 3;
-  EXPECT_EQ(training_cost(request, at).sharing, 3);
+  EXPECT_EQ(training_cost(request, {}).sharing, 3);
 }
 
 }  // namespace

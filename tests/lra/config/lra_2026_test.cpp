@@ -6,9 +6,7 @@
 #include <map>
 
 #include "attention_variants/base/files.h"
-#include "attention_variants/base/json_text.h"
 #include "lra/config/protocol.h"
-#include "lra/data/task.h"
 
 namespace lra {
 namespace {
@@ -22,8 +20,7 @@ double rate(const std::string& task, const std::string& attention) {
 }
 
 TEST(Lra2026, RatesAreThoseOfTheSearch) {
-  const json search =
-      json::parse(read_file(LRA_SOURCE_DIR "/results/measured/tune-listops/tune.json"));
+  const json search = read_json(LRA_SOURCE_DIR "/results/measured/tune-listops/tune.json");
   ASSERT_EQ(search["request"]["protocol"], "lra-strict");
   ASSERT_EQ(search["chosen"].size(), 5u);
   for (const json& chosen : search["chosen"]) {

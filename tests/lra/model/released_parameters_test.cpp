@@ -8,6 +8,7 @@
 
 #include "attention_variants/base/files.h"
 #include "tests/lra/model/toy_model.h"
+#include "tests/support/protocols.h"
 
 namespace lra {
 namespace {
@@ -16,11 +17,6 @@ namespace {
 bool is_registered_by_a_test(const AttentionEntry& entry) {
   return !std::filesystem::exists(LRA_SOURCE_DIR "/attention_variants/variants/" + entry.info.name +
                                   ".cpp");
-}
-
-// The protocol whose models another has: it is written down once.
-std::string with_models_of(const std::string& protocol) {
-  return protocol == "lra-2026" ? "lra-strict" : protocol;
 }
 
 // ---- The 10 % parameter rule of LRA's README (D4)
