@@ -31,6 +31,11 @@ double half_cosine(double part) { return 0.5 * (1 + std::cos(std::numbers::pi * 
 double ending_factor(double at, double steps, const ScheduleOptions& schedule) {
   const double warmup = static_cast<double>(schedule.warmup), rest = steps - warmup;
   const bool rising = at < warmup;
+  if (schedule.kind == ScheduleKind::cosine_late) {
+    ScheduleOptions before = schedule;
+    before.kind = ScheduleKind::cosine_offset;
+    return at > 0 ? ending_factor(at - 1, steps, before) : 1;
+  }
   if (schedule.kind == ScheduleKind::cosine_offset)
     return rising ? (at + 1) / warmup : half_cosine(std::min(at, rest) / rest);
   if (schedule.kind == ScheduleKind::cosine_end)
@@ -49,6 +54,7 @@ SchedulePoint schedule_at(int64_t step, int64_t steps, const OptimizerOptions& o
       return one_cycle(at, steps, optimizer, schedule);
     case ScheduleKind::cosine_end:
     case ScheduleKind::cosine_offset:
+    case ScheduleKind::cosine_late:
     case ScheduleKind::power:
       return {optimizer.lr * ending_factor(at, static_cast<double>(steps), schedule),
               optimizer.beta1};

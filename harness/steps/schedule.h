@@ -15,7 +15,9 @@
 //              p = (s - warmup) / (n - warmup): transformers' get_cosine_schedule_with_warmup, S4
 //   cosine_offset  lr (s + 1) / warmup, from s = warmup on lr (1 + cos(pi p)) / 2 with
 //              p = min(s, n - warmup) / (n - warmup): the cosine does not begin anew after the
-//              warm-up, and the last `warmup` steps have lr 0 (lindermanlab/S5, train_helpers.py)
+//              warm-up, and the last `warmup` steps have lr 0
+//   cosine_late  lr at step 0, then what cosine_offset has a step before: lindermanlab/S5 sets
+//              a rate behind the step that it is computed of (train_helpers.py, train_epoch)
 //   power      from lr / start_divisor by (s / warmup)^power up to lr at s = warmup, then linear
 //              down, lr (n - s) / (n - warmup): Mega (fairseq/optim/lr_scheduler/
 //              linear_decay_schedule.py)

@@ -74,9 +74,9 @@ void check_settings(const Settings& s) {
     throw UsageError("schedule.beta1_high needs schedule.kind one_cycle, not " +
                      to_string(schedule.kind));
   }
-  const bool ends = schedule.kind == ScheduleKind::cosine_end ||
-                    schedule.kind == ScheduleKind::cosine_offset ||
-                    schedule.kind == ScheduleKind::power;
+  const bool ends =
+      schedule.kind == ScheduleKind::cosine_end || schedule.kind == ScheduleKind::cosine_offset ||
+      schedule.kind == ScheduleKind::cosine_late || schedule.kind == ScheduleKind::power;
   if (ends && schedule.warmup >= s.training.steps) {
     throw UsageError("schedule.warmup (" + std::to_string(schedule.warmup) +
                      ") should be less than training.steps (" + std::to_string(s.training.steps) +

@@ -153,12 +153,13 @@ enum class ScheduleKind {
   constant,       // lr w
   step,           // lr w decay_factor^floor(step / decay_every)
   cosine_end,     // lr w times half a cosine that ends with the run
-  cosine_offset,  // the same half, counted from step 0 and cut at its end (S5)
+  cosine_offset,  // the same half, counted from step 0 and cut at its end
+  cosine_late,    // that a step late, the first with lr itself (S5)
   power,          // up from lr / start_divisor by the power of `power`, then linear down to 0
 };
 constexpr auto names(ScheduleKind) {
-  return std::array{"one_cycle", "rsqrt",      "cosine",        "constant",
-                    "step",      "cosine_end", "cosine_offset", "power"};
+  return std::array{"one_cycle",  "rsqrt",         "cosine",      "constant", "step",
+                    "cosine_end", "cosine_offset", "cosine_late", "power"};
 }
 
 /// The split that chooses the checkpoint.

@@ -71,7 +71,8 @@ TEST(ScheduleTest, HasTheRatesOfTay2020) {
   EXPECT_NEAR(lr("pathfinder", 156), 5e-4, 1e-15);
 }
 
-// The formulas of transformers' get_cosine_schedule_with_warmup, of S5's train_helpers.py and of
+// The formulas of transformers' get_cosine_schedule_with_warmup, of S5's train_helpers.py (whose
+// loop is below) and of
 // fairseq's polynomial decay, as those have them.
 TEST(ScheduleTest, EndsWithTheRunAsLaterRecipesHaveIt) {
   const OptimizerOptions optimizer{.lr = 0.01};
@@ -96,6 +97,31 @@ TEST(ScheduleTest, EndsWithTheRunAsLaterRecipesHaveIt) {
       const double power =
           s < w ? 1e-7 + s * s * (0.01 - 1e-7) / (w * w) : (t - s) * 0.01 / (t - w);
       EXPECT_NEAR(lr(ScheduleKind::power, step), power, 1e-15) << step;
+    }
+  }
+}
+
+// The loop of lindermanlab/S5: train_epoch() takes a step and sets the rate of the next one by the
+// count of those before it; an epoch of warm-up has linear_warmup, the others cosine_annealing.
+TEST(ScheduleTest, TheLateCosineIsThatOfS5sTrainingLoop) {
+  const int64_t epochs = 5, steps_per_epoch = 10, warmup_end = 1;
+  const double base = 0.01, pi = std::acos(-1.0);
+  double rate = base;  // create_train_state()
+  int64_t step = 0;
+  for (int64_t epoch = 0; epoch < epochs; ++epoch) {
+    for (int64_t batch = 0; batch < steps_per_epoch; ++batch) {
+      const ScheduleOptions schedule{.kind = ScheduleKind::cosine_late,
+                                     .warmup = warmup_end * steps_per_epoch};
+      EXPECT_NEAR(schedule_at(step, epochs * steps_per_epoch, {.lr = base}, schedule).lr, rate,
+                  1e-15)
+          << step;
+      const int64_t end_step =
+          steps_per_epoch * (epoch < warmup_end ? warmup_end : epochs - warmup_end);
+      const double count = static_cast<double>(std::min(step, end_step)),
+                   end = static_cast<double>(end_step);
+      rate = epoch < warmup_end ? base * static_cast<double>(step + 1) / end
+                                : base * 0.5 * (1 + std::cos(pi * count / end));
+      ++step;
     }
   }
 }
