@@ -1,5 +1,5 @@
-# add_suite_tests(TARGET): CTest entries for a Google Test program, of suites, where LibTorch's start would cost more than most
-# single tests: lra/Pathfinder is suite Pathfinder of lra_tests. What has more than ten tests is cut into shards,
+# add_suite_tests(TARGET [MOST N]): CTest entries for a Google Test program, of suites, where LibTorch's start would cost more
+# than most single tests: lra/Pathfinder is suite Pathfinder of lra_tests. What has more than N tests (10) is cut into shards,
 # lra/Pathfinder.1of2, so that all cores stay busy; small neighbours are one entry, lra/A+B. Each entry writes Google
 # Test's report to reports/ENTRY.xml ('/' as '.'), from which ./run test counts single tests. SERIAL suites run alone.
 #
@@ -7,12 +7,15 @@
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   set(lra_suite_tests_script ${CMAKE_CURRENT_LIST_FILE})
   function(add_suite_tests target)
-    cmake_parse_arguments(PARSE_ARGV 1 suites "" "" "SERIAL")
+    cmake_parse_arguments(PARSE_ARGV 1 suites "" "MOST" "SERIAL")
+    if(NOT suites_MOST)
+      set(suites_MOST 10)
+    endif()
     list(JOIN suites_SERIAL "," serial)
     set(entries ${CMAKE_CURRENT_BINARY_DIR}/${target}_suites.cmake)
     add_custom_command(TARGET ${target} POST_BUILD BYPRODUCTS ${entries} VERBATIM
                        COMMAND ${CMAKE_COMMAND} -D PROGRAM=$<TARGET_FILE:${target}> -D ENTRIES=${entries}
-                               -D REPORTS=${CMAKE_BINARY_DIR}/reports -D SERIAL=${serial} -P ${lra_suite_tests_script})
+                               -D REPORTS=${CMAKE_BINARY_DIR}/reports -D SERIAL=${serial} -D MOST=${suites_MOST} -P ${lra_suite_tests_script})
     set(include ${CMAKE_CURRENT_BINARY_DIR}/${target}_suites_include.cmake)
     file(WRITE ${include} "if(EXISTS \"${entries}\")\n  include(\"${entries}\")\nelse()\n"
                           "  add_test(${target}_NOT_BUILT ${target}_NOT_BUILT)\nendif()\n")
@@ -22,7 +25,6 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
 endif()
 
 cmake_minimum_required(VERSION 3.22)
-set(most_tests 10)
 set(most_suites 4)  # whose names can be read
 set(text "")
 string(REPLACE "," ";" serial "${SERIAL}")
@@ -75,7 +77,7 @@ macro(write_small)
   set(small_tests 0)
 endmacro()
 foreach(suite ${suites})
-  math(EXPR shards "(${tests_${suite}} + ${most_tests} - 1) / ${most_tests}")
+  math(EXPR shards "(${tests_${suite}} + ${MOST} - 1) / ${MOST}")
   if(shards LESS 2)
     list(LENGTH small length)
     math(EXPR together "${small_tests} + ${tests_${suite}}")
@@ -83,7 +85,7 @@ foreach(suite ${suites})
       write_entry(${room}/${suite} ${suite})
       continue()
     endif()
-    if(together GREATER most_tests OR NOT length LESS most_suites)
+    if(together GREATER MOST OR NOT length LESS most_suites)
       write_small()
       set(together ${tests_${suite}})
     endif()
