@@ -153,6 +153,9 @@ void check_graph(const CheckSubject& subject, CheckReport& report) {
   const StepExecution how = Trainer(subject, subject.device, graph).execution();
   if (!how.graph) throw CheckEnd(Finding::skipped, how.reason);
   check_graph(subject, graph, {"execution=eager"}, report);
+  // And with the optimizer outside the graph.
+  const std::string groups = R"(optimizer.groups=[{"match":["tokens.*"],"lr":0.002}])";
+  check_graph(subject, {"execution=graph", groups}, {"execution=eager", groups}, report);
 }
 
 void check_graph(const CheckSubject& subject, const Words& graph, const Words& eager,

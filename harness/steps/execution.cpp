@@ -10,9 +10,15 @@ std::string obstacle(const Config& config, const Model& model, torch::Device dev
   if (device.is_cpu()) return "on a CPU";
   if (!has_graphs) return "this program was built without CUDA graphs";
   if (processes > 1) return "several processes exchange gradients";
-  if (!config.settings.optimizer.groups.empty()) return "parameters differ in learning rate";
-  if (config.settings.schedule.beta1_high > 0) return "the schedule changes beta1";
   if (!model.capturable()) return config.attention.name + " decides on the host in each step";
+  return "";
+}
+
+// Numbers of the optimizer that change from step to step and that its operator reads on the host;
+// "" where there are none.
+std::string read_on_host(const Settings& settings) {
+  if (!settings.optimizer.groups.empty()) return "parameters differ in learning rate";
+  if (settings.schedule.beta1_high > 0) return "the schedule changes beta1";
   return "";
 }
 
@@ -21,7 +27,8 @@ std::string obstacle(const Config& config, const Model& model, torch::Device dev
 StepExecution step_execution(const Config& config, const Model& model, torch::Device device,
                              int64_t processes, bool has_graphs) {
   const std::string reason = obstacle(config, model, device, processes, has_graphs);
-  return {.graph = reason.empty(), .reason = reason};
+  if (!reason.empty()) return {.graph = false, .reason = reason};
+  return {.graph = true, .reason = read_on_host(config.settings)};
 }
 
 }  // namespace lra

@@ -9,13 +9,19 @@
 
 namespace lra {
 
-/// How steps run, and where it is not as a graph, why.
+/// How steps run, and where it is not as a graph, why; of a graph, why the optimizer's part is not
+/// in it.
 struct StepExecution {
   bool graph = false;
   std::string reason;
 
-  /// "graph", or "eager (on a CPU)".
-  std::string text() const { return graph ? "graph" : "eager (" + reason + ")"; }
+  /// Whether the optimizer's part is in the graph, too.
+  bool whole() const { return graph && reason.empty(); }
+  /// "graph", "graph but for the optimizer (the schedule changes beta1)" or "eager (on a CPU)".
+  std::string text() const {
+    if (whole()) return "graph";
+    return (graph ? "graph but for the optimizer (" : "eager (") + reason + ")";
+  }
 };
 
 /// What the setting `execution` comes to. `processes`: that train together.

@@ -32,7 +32,7 @@ GraphedSteps::Recording& GraphedSteps::recording_for(const Batch& batch) {
 bool GraphedSteps::capture(Recording& recording) {
   try {
     const ops::SeedTape::Recording seeds(*recording.seeds);
-    recording.graph->capture([&] { work_.record(recording.inputs); });
+    recording.graph->capture([&] { recording.left = work_.record(recording.inputs); });
   } catch (const std::exception& error) {
     if (host::is_out_of_memory(error)) throw;
     given_up_ = first_line(error);
@@ -56,6 +56,7 @@ void GraphedSteps::run(const Batch& batch) {
   work_.before_replay();
   recording.seeds->draw();
   recording.graph->replay();
+  work_.after_replay(recording.left);
 }
 
 }  // namespace lra

@@ -20,10 +20,11 @@ struct StepWork {
   /// A step as it is, on a batch.
   std::function<void(const Batch&)> run;
   /// Its launches alone, for a recording: nothing is counted, and what changes from step to step is
-  /// read on the device.
-  std::function<void(const Batch&)> record;
-  /// What goes before each run of the recording.
+  /// read on the device. Returns what after_replay reads: each run computes it at the same place.
+  std::function<std::vector<torch::Tensor>(const Batch&)> record;
+  /// What goes before each run of the recording, and behind it.
   std::function<void()> before_replay;
+  std::function<void(const std::vector<torch::Tensor>&)> after_replay;
 };
 
 /// One recording for each shape of a batch, with and without padding, and with memory of its own
@@ -46,6 +47,7 @@ class GraphedSteps {
     Batch inputs;
     std::unique_ptr<StepGraph> graph;
     std::unique_ptr<ops::SeedTape> seeds;
+    std::vector<torch::Tensor> left;  // by work_.record
     int64_t warm_ups = 0;
     bool captured = false;
   };

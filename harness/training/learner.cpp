@@ -70,18 +70,36 @@ Learner::Learner(const Config& config, torch::Device device, Processes* processe
 }
 
 void Learner::make_graphs(const StepGraphMaker& graphs) {
-  optimizer_.read_on_device();
-  const auto run = [this](const Batch& samples) {
+  StepWork work;
+  work.run = [this](const Batch& samples) {
     compute_gradients(samples);
     optimizer_.step();
   };
-  const auto record = [this](const Batch& samples) {
-    compute_gradients(samples);
-    optimizer_.update();
-  };
-  graphs_.emplace(device_, graphs, StepWork{.run = run, .record = record, .before_replay = [this] {
-                                              optimizer_.advance();
-                                            }});
+  if (execution_.whole()) {
+    optimizer_.read_on_device();
+    work.record = [this](const Batch& samples) {
+      compute_gradients(samples);
+      optimizer_.update();
+      return std::vector<torch::Tensor>();
+    };
+    work.before_replay = [this] { optimizer_.advance(); };
+    work.after_replay = [](const auto&) {};
+  } else {
+    work.record = [this](const Batch& samples) {
+      compute_gradients(samples);
+      std::vector<torch::Tensor> gradients;
+      for (const torch::Tensor& parameter : model_.parameters())
+        gradients.push_back(parameter.grad());
+      return gradients;
+    };
+    work.before_replay = [] {};
+    work.after_replay = [this](const std::vector<torch::Tensor>& gradients) {
+      const std::vector<torch::Tensor> parameters = model_.parameters();
+      for (size_t i = 0; i < parameters.size(); ++i) parameters[i].mutable_grad() = gradients[i];
+      optimizer_.step();
+    };
+  }
+  graphs_.emplace(device_, graphs, std::move(work));
 }
 
 StepExecution Learner::execution() const {
