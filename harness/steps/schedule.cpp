@@ -30,13 +30,11 @@ double half_cosine(double part) { return 0.5 * (1 + std::cos(std::numbers::pi * 
 // Of those that end with the run: what `lr` is multiplied by.
 double ending_factor(double at, double steps, const ScheduleOptions& schedule) {
   const double warmup = static_cast<double>(schedule.warmup), rest = steps - warmup;
+  const bool late = schedule.kind == ScheduleKind::cosine_late;
+  if (late && at == 0) return 1;
+  if (late) at -= 1;
   const bool rising = at < warmup;
-  if (schedule.kind == ScheduleKind::cosine_late) {
-    ScheduleOptions before = schedule;
-    before.kind = ScheduleKind::cosine_offset;
-    return at > 0 ? ending_factor(at - 1, steps, before) : 1;
-  }
-  if (schedule.kind == ScheduleKind::cosine_offset)
+  if (late || schedule.kind == ScheduleKind::cosine_offset)
     return rising ? (at + 1) / warmup : half_cosine(std::min(at, rest) / rest);
   if (schedule.kind == ScheduleKind::cosine_end)
     return rising ? at / warmup : half_cosine((at - warmup) / rest);
