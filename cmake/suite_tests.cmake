@@ -1,5 +1,5 @@
-# add_suite_tests(TARGET [MOST N]): CTest entries for a Google Test program, of suites, where LibTorch's start would cost more
-# than most single tests: lra/Pathfinder is suite Pathfinder of lra_tests. What has more than N tests (10) is cut into shards,
+# add_suite_tests(TARGET MOST N): CTest entries for a Google Test program, of suites, where LibTorch's start would cost more
+# than most single tests: lra/Pathfinder is suite Pathfinder of lra_tests. What has more than N tests is cut into shards,
 # lra/Pathfinder.1of2, so that all cores stay busy; small neighbours are one entry, lra/A+B. Each entry writes Google
 # Test's report to reports/ENTRY.xml ('/' as '.'), from which ./run test counts single tests. SERIAL suites run alone.
 #
@@ -8,9 +8,6 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
   set(lra_suite_tests_script ${CMAKE_CURRENT_LIST_FILE})
   function(add_suite_tests target)
     cmake_parse_arguments(PARSE_ARGV 1 suites "" "MOST" "SERIAL")
-    if(NOT suites_MOST)
-      set(suites_MOST 10)
-    endif()
     list(JOIN suites_SERIAL "," serial)
     set(entries ${CMAKE_CURRENT_BINARY_DIR}/${target}_suites.cmake)
     add_custom_command(TARGET ${target} POST_BUILD BYPRODUCTS ${entries} VERBATIM
