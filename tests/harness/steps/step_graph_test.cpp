@@ -13,6 +13,20 @@ namespace {
 class StepGraphTest : public testing::Test {
  protected:
   void SetUp() override { graph_counts() = {}; }
+
+  // Samples that fill the length and samples that do not.
+  Split padded_and_full() const {
+    SplitWriter writer(1);
+    for (int64_t i = 0; i < 16; ++i) {
+      const std::vector<uint16_t> ids(i < 8 ? 128 : 40, static_cast<uint16_t>(1 + i % 14));
+      writer.tokens(ids);
+      writer.label(i % 10);
+    }
+    const auto path = scratch_.path() / "both.safetensors";
+    writer.write(path, task("listops").vocabulary);
+    return Split(path, 1, 10, task("listops").vocabulary);
+  }
+
   Scratch scratch_;
   Split split_ = random_split(task("listops"), scratch_.path() / "split.safetensors", 40);
 };
@@ -45,14 +59,7 @@ TEST_F(StepGraphTest, LossesAreThoseOfStepsOneByOne) {
 }
 
 TEST_F(StepGraphTest, PaddedAndFullBatchesHaveARecordingEach) {
-  SplitWriter writer(1);
-  const std::vector<uint16_t> ids(128, 3);
-  for (int64_t i = 0; i < 16; ++i) {
-    writer.tokens(std::span(ids).first(i < 8 ? 128 : 40));
-    writer.label(i % 10);
-  }
-  writer.write(scratch_.path() / "both.safetensors", task("listops").vocabulary);
-  const Split both(scratch_.path() / "both.safetensors", 1, 10, task("listops").vocabulary);
+  const Split both = padded_and_full();
   const Config config = step_config("listops", "standard", {"training.batch=1"});
   const double expected = StepRun(config, both, recorded_device()).loss_after(24);
   StepRun graph(config, both, recorded_device(), make_recorded_graph);
@@ -64,14 +71,7 @@ TEST_F(StepGraphTest, PaddedAndFullBatchesHaveARecordingEach) {
 // What its operator reads on the host changes with every step, or differs between parameters; the
 // batches are of two shapes, whose recordings have gradients of their own.
 TEST_F(StepGraphTest, TheOptimizerStaysOutsideWhereItReadsOnTheHost) {
-  SplitWriter writer(1);
-  for (int64_t i = 0; i < 16; ++i) {
-    const std::vector<uint16_t> ids(i < 8 ? 128 : 40, static_cast<uint16_t>(1 + i % 14));
-    writer.tokens(ids);
-    writer.label(i % 10);
-  }
-  writer.write(scratch_.path() / "both.safetensors", task("listops").vocabulary);
-  const Split both(scratch_.path() / "both.safetensors", 1, 10, task("listops").vocabulary);
+  const Split both = padded_and_full();
   const std::vector<std::vector<std::string>> cases = {
       {"schedule.beta1_low=0.5", "schedule.beta1_high=0.95"},
       {R"(optimizer.groups=[{"match":["tokens.*"],"lr":0.01,"weight_decay":0.1}])"}};
