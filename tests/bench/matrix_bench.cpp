@@ -103,7 +103,7 @@ BenchWork inverse_work(int64_t m, Kernels kernels) {
                 ops::cpu::parallel_for_items(
                     kHeads, ops::cpu::bytes_of<ops::cpu::InverseIterates>(m, 1),
                     [&](int64_t head, ops::cpu::Arena& arena) {
-                      ops::cpu::inverse(m, kIterations, rows_of(a, head),
+                      ops::cpu::inverse(m, kIterations, rows_of(a, head), std::nullopt,
                                         ops::cpu::mutable_head_rows(z, 0, head), arena);
                     });
               },
@@ -114,14 +114,14 @@ BenchWork inverse_work(int64_t m, Kernels kernels) {
                     [&](int64_t head, ops::cpu::Arena& arena) {
                       const ops::cpu::Arena::Frame frame(arena);
                       const InverseBenchScratch scratch(m, arena);
-                      ops::cpu::inverse_iterates(kIterations, rows_of(a, head),
+                      ops::cpu::inverse_iterates(kIterations, rows_of(a, head), std::nullopt,
                                                  ops::cpu::mutable_head_rows(z, 0, head),
                                                  scratch.iterates);
                       const float* given = rows_of(grad_z, head).data;
                       std::copy(given, given + m * m, scratch.grad.data);  // is overwritten
-                      ops::cpu::inverse_backward(kIterations, rows_of(a, head), scratch.grad,
-                                                 ops::cpu::mutable_head_rows(grad_a, 0, head),
-                                                 scratch.iterates, arena);
+                      ops::cpu::inverse_backward(
+                          kIterations, rows_of(a, head), std::nullopt, scratch.grad,
+                          ops::cpu::mutable_head_rows(grad_a, 0, head), scratch.iterates, arena);
                     });
               },
           .flops = flops,

@@ -1,6 +1,12 @@
 #include "attention_variants/ops/cpu/kernels/heads/landmark_attention.h"
 
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <span>
+
 #include "attention_variants/ops/cpu/head_function.h"
+#include "attention_variants/ops/cpu/kernels/heads/landmark_matrix.h"
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/parallel.h"
 
@@ -15,8 +21,24 @@ struct ForwardAlone {
   NystromScratch scratch;
 };
 
-// q, k, v, mask [B,N] and conv_weight [H,K]; what nystrom_forward() saves, where a backward pass
-// follows.
+NystromShape nystrom_shape(int64_t length, int64_t depth, int64_t kernel,
+                           const LandmarkOptions& options) {
+  return {
+      .length = length,
+      .landmarks = options.landmarks,
+      .depth = depth,
+      .iterations = options.iterations,
+      .kernel = kernel,
+      .over = options.padding == LandmarkPadding::masked ? MeanOver::tokens : MeanOver::positions};
+}
+
+// Of contiguous floats.
+std::span<float> elements(const torch::Tensor& x) {
+  return {x.mutable_data_ptr<float>(), static_cast<size_t>(x.numel())};
+}
+
+// q, k, v, mask [B,N] and conv_weight [H,K]. For a backward pass: what nystrom_forward() saves, and
+// where heads share the start of their inverses, the norm of each.
 class LandmarkOp : public HeadOp {
  public:
   using Options = LandmarkOptions;
@@ -25,17 +47,21 @@ class LandmarkOp : public HeadOp {
 
   LandmarkOp(const HeadTensors& tensors, const Options& options)
       : HeadOp(tensors),
-        shape_{.length = tensors.in[0].size(2),
-               .landmarks = options.landmarks,
-               .depth = tensors.in[0].size(3),
-               .iterations = options.iterations,
-               .kernel = tensors.in[4].size(1)} {}
+        shape_(nystrom_shape(tensors.in[0].size(2), tensors.in[0].size(3), tensors.in[4].size(1),
+                             options)),
+        shared_(options.start == InverseStart::global) {
+    if (!shared_ || tensors.state.empty()) return;
+    share(tensors.state[1]);
+    grad_norms_ = torch::empty_like(norms_);
+  }
 
-  void allocate(HeadTensors& tensors, bool differentiated) const {
+  void allocate(HeadTensors& tensors, bool differentiated) {
     const torch::Tensor& q = tensors.in[0];
     tensors.out = empty_heads_like(q);
-    if (differentiated)
-      tensors.state = {torch::empty({batch_, heads_, saved_bytes()}, torch::kByte)};
+    if (shared_) share(norms());
+    if (!differentiated) return;
+    tensors.state = {torch::empty({batch_, heads_, saved_bytes()}, torch::kByte)};
+    if (shared_) tensors.state.push_back(norms_);
   }
 
   int64_t parts(Pass pass) const {
@@ -74,25 +100,63 @@ class LandmarkOp : public HeadOp {
                 const torch::autograd::variable_list& gradients, Arena& arena,
                 const Team& team) const {
     Arena kept(saved_memory(item), saved_bytes());
-    nystrom_backward(shape_, inputs(item), NystromSaved(shape_, kept), head(grad_out, item),
-                     {.q = rows(gradients[0], item),
-                      .k = rows(gradients[1], item),
-                      .v = rows(gradients[2], item),
-                      .conv_weight = gradients[4].mutable_data_ptr<float>() + item * shape_.kernel},
-                     arena, team);
+    nystrom_backward(
+        shape_, inputs(item), NystromSaved(shape_, kept), head(grad_out, item),
+        {.q = rows(gradients[0], item),
+         .k = rows(gradients[1], item),
+         .v = rows(gradients[2], item),
+         .conv_weight = gradients[4].mutable_data_ptr<float>() + item * shape_.kernel,
+         .norm = shared_ ? &elements(grad_norms_)[static_cast<size_t>(item)] : nullptr},
+        arena, team);
   }
 
   void finish(torch::autograd::variable_list& gradients) const {
     gradients[4] = gradients[4].sum(0);
+    if (shared_) share_backward(gradients);
   }
 
  private:
+  // ‖A‖₁ of every head [B,H].
+  torch::Tensor norms() const {
+    const torch::Tensor all = torch::empty({batch_, heads_}, tensors_.in[0].options());
+    parallel_for_items(
+        batch_ * heads_, bytes_of<NystromNormScratch>(shape_), [&](int64_t item, Arena& arena) {
+          elements(all)[static_cast<size_t>(item)] = nystrom_norm(shape_, inputs(item), arena);
+        });
+    return all;
+  }
+
+  void share(const torch::Tensor& norms) {
+    norms_ = norms;
+    if (norms.numel() > 0) norm_ = std::ranges::max(elements(norms));
+  }
+
+  // The shared norm's gradient belongs to the heads whose own it is.
+  void share_backward(const torch::autograd::variable_list& gradients) const {
+    const std::span<const float> norms = elements(norms_), grads = elements(grad_norms_);
+    std::vector<int64_t> owners;
+    for (size_t item = 0; item < norms.size(); ++item) {
+      if (norms[item] == norm_) owners.push_back(static_cast<int64_t>(item));
+    }
+    const float each =
+        std::accumulate(grads.begin(), grads.end(), 0.0F) / static_cast<float>(owners.size());
+    parallel_for_items(
+        static_cast<int64_t>(owners.size()), bytes_of<NystromNormScratch>(shape_),
+        [&](int64_t i, Arena& arena) {
+          const int64_t item = owners[static_cast<size_t>(i)];
+          nystrom_norm_backward(
+              shape_, inputs(item), each,
+              {.q = rows(gradients[0], item), .k = rows(gradients[1], item), .v = {}}, arena);
+        });
+  }
+
   NystromInputs inputs(int64_t item) const {
     return {.q = input(0, item),
             .k = input(1, item),
             .v = input(2, item),
             .mask = mask_row(tensors_.in[3], item),
-            .conv_weight = tensors_.in[4].const_data_ptr<float>() + item % heads_ * shape_.kernel};
+            .conv_weight = tensors_.in[4].const_data_ptr<float>() + item % heads_ * shape_.kernel,
+            .norm = norm_};
   }
 
   int64_t saved_bytes() const { return bytes_of<NystromSaved>(shape_); }
@@ -101,6 +165,9 @@ class LandmarkOp : public HeadOp {
   }
 
   const NystromShape shape_;
+  const bool shared_;  // whether all heads of the batch start their inverses from one norm
+  std::optional<float> norm_;
+  torch::Tensor norms_, grad_norms_;  // [B,H], where it is shared
 };
 
 }  // namespace
@@ -108,8 +175,8 @@ class LandmarkOp : public HeadOp {
 bool takes(const Place& place, const ops::LandmarkShape& shape) {
   const LandmarkOptions& o = shape.options;
   return is_cpu_float(place) && shape.length > o.landmarks &&
-         o.kind == LandmarkKind::segment_means && o.padding == LandmarkPadding::masked &&
-         o.start == InverseStart::per_matrix && !o.exact_inverse;
+         o.kind == LandmarkKind::segment_means && o.padding != LandmarkPadding::ignored &&
+         !o.exact_inverse;
 }
 
 torch::Tensor run(const LandmarkCall& call) {
@@ -118,14 +185,12 @@ torch::Tensor run(const LandmarkCall& call) {
 }
 
 int64_t bytes(const ops::LandmarkShape& given) {
-  const NystromShape shape{.length = given.length,
-                           .landmarks = given.options.landmarks,
-                           .depth = given.head_dim,
-                           .iterations = given.options.iterations,
-                           .kernel = given.conv_kernel};
+  const NystromShape shape =
+      nystrom_shape(given.length, given.head_dim, given.conv_kernel, given.options);
   const int64_t items = given.batch * given.heads,
                 parts = parts_for(items, tile_count(given.length, kTile));
-  return items * given.length * given.head_dim * static_cast<int64_t>(sizeof(float)) +
+  const int64_t norms = given.options.start == InverseStart::global ? items : 0;
+  return (items * given.length * given.head_dim + norms) * static_cast<int64_t>(sizeof(float)) +
          scratch_bytes(items, parts,
                        {.head = bytes_of<ForwardAlone>(shape, InnerPadding::no, parts),
                         .part = bytes_of<NystromPartScratch>(shape),

@@ -85,6 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
                          Padding::end},
                     Case{"nystrom[conv_kernel_size=601]", 3, 1, 700, 8, Padding::scattered},
                     Case{"nystrom[num_landmarks=8]", 1, 1, 200, 8, Padding::none},  // of one tile
+                    Case{"nystrom[init=global,padding=zeroed]", 3, 1, 700, 8, Padding::scattered},
                     Case{"standard", 1, 1, 1300, 32, Padding::none},
                     Case{"standard", 2, 1, 1000, 8, Padding::end},
                     Case{"standard", 3, 1, 1000, 8, Padding::scattered},

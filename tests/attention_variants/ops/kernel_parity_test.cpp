@@ -62,7 +62,40 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"nystrom[num_landmarks=16,conv_kernel_size=13]", 2, 2, 300, 23, Padding::scattered},
         Case{"nystrom[num_landmarks=16,conv_kernel_size=601]", 2, 1, 300, 8, Padding::scattered},
         Case{"nystrom[pinv_iterations=0,conv_kernel_size=3]", 2, 2, 600, 32, Padding::scattered},
-        Case{"nystrom", 2, 2, 1024, 32, Padding::end}));
+        Case{"nystrom", 2, 2, 1024, 32, Padding::end},
+        Case{"nystrom[num_landmarks=16,padding=zeroed]", 3, 2, 100, 32, Padding::end},
+        Case{"nystrom[num_landmarks=7,padding=zeroed]", 3, 2, 101, 8, Padding::scattered},
+        Case{"nystrom[num_landmarks=16,init=global]", 3, 2, 100, 32, Padding::none},
+        Case{"nystrom[num_landmarks=16,init=global]", 3, 2, 100, 8, Padding::scattered},
+        Case{"nystrom[init=global,pinv_iterations=1,conv_kernel_size=0]", 2, 3, 300, 16,
+             Padding::end},
+        Case{"nystrom[init=global,padding=zeroed]", 2, 2, 1024, 32, Padding::end}));
+
+// Samples that are the same have the same norm, whose gradient they share, as of torch.max().
+TEST(SharedNormParity, OfEqualNorms) {
+  const Case c{"nystrom[num_landmarks=16,init=global]", 3, 2, 100, 8, Padding::none};
+  Given given(c);
+  const auto first_of = [](const torch::Tensor& x) { return x.narrow(0, 0, 1).expand_as(x); };
+  for (torch::Tensor& x : given.inputs) x = first_of(x).contiguous();
+  given.gradient = first_of(given.gradient).contiguous();
+  const auto fused = given.results(c, Kernels::fused, torch::kFloat),
+             plain = given.results(c, Kernels::reference, torch::kFloat),
+             exact = given.results(c, Kernels::reference, torch::kDouble);
+  EXPECT_TRUE(torch::allclose(exact[1][0], exact[1][2])) << "float64 took one for the largest";
+  expect_as_exact(fused, plain, exact, 2e-6);
+}
+
+TEST(SharedNormParity, WithoutGradients) {
+  const Case c{"nystrom[num_landmarks=16,init=global]", 3, 2, 100, 8, Padding::end};
+  Given given(c);
+  const auto attention = make_attention(parse_attention(c.attention), given.context);
+  const auto result = [&] {
+    return attention->attend(given.inputs[0], given.inputs[1], given.inputs[2], given.mask);
+  };
+  const torch::Tensor differentiated = result();
+  const torch::NoGradGuard guard;
+  EXPECT_TRUE(torch::equal(result(), differentiated));
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Standard, KernelParity,
@@ -156,8 +189,10 @@ TEST_P(EveryKernel, PaddingMayHoldAnything) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, EveryKernel,
-                         testing::Values("nystrom[num_landmarks=8]", "standard", "linformer",
-                                         "linear", "performer", "cosformer", "local[block=16]",
+                         testing::Values("nystrom[num_landmarks=8]",
+                                         "nystrom[num_landmarks=8,init=global,padding=zeroed]",
+                                         "standard", "linformer", "linear", "performer",
+                                         "cosformer", "local[block=16]",
                                          "longformer[window=8,global_tokens=3]", "bigbird[block=8]",
                                          "sparse[block=16,summary=4]",
                                          "reformer[chunk_length=16]"));
@@ -200,9 +235,9 @@ TEST(Kernels, AreTheSameForAnyNumberOfThreads) {
   const AttentionContext context{.width = 16, .heads = 2, .head_dim = 8, .max_length = 200};
   const RestoredThreads restored;
   for (const char* spec :
-       {"nystrom[num_landmarks=8]", "standard", "standard[dropout=0.2]", "linear", "performer",
-        "cosformer", "bigbird[block=8]", "reformer[chunk_length=16]", "linformer",
-        "linformer[sharing=heads_only]"}) {
+       {"nystrom[num_landmarks=8]", "nystrom[num_landmarks=8,init=global,padding=zeroed]",
+        "standard", "standard[dropout=0.2]", "linear", "performer", "cosformer", "bigbird[block=8]",
+        "reformer[chunk_length=16]", "linformer", "linformer[sharing=heads_only]"}) {
     for (const ops::Dtype autocast : {ops::Dtype::float32, ops::Dtype::bfloat16}) {
       const auto with = [&](int threads) {
         at::set_num_threads(threads);

@@ -115,6 +115,15 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& inputs,
   kernels().nystrom_backward(shape, inputs, saved, grad_out, gradients, arena, team);
 }
 
+float nystrom_norm(const NystromShape& shape, const NystromInputs& inputs, Arena& arena) {
+  return kernels().nystrom_norm(shape, inputs, arena);
+}
+
+void nystrom_norm_backward(const NystromShape& shape, const NystromInputs& inputs, float grad_norm,
+                           const NystromGradients& gradients, Arena& arena) {
+  kernels().nystrom_norm_backward(shape, inputs, grad_norm, gradients, arena);
+}
+
 void lsh_sort(const LshShape& shape, const LshInputs& inputs, const LshBuckets& buckets,
               int32_t* order, const Team& team) {
   kernels().lsh_sort(shape, inputs, buckets, order, team);
@@ -145,18 +154,19 @@ void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
   kernels().pattern_backward(shape, pattern, inputs, out, stats, grad_out, grad, arena, team);
 }
 
-void inverse(int64_t m, int64_t iterations, ConstMatrix a, Matrix z, Arena& arena) {
-  kernels().inverse(m, iterations, a, z, arena);
+void inverse(int64_t m, int64_t iterations, ConstMatrix a, std::optional<float> norm, Matrix z,
+             Arena& arena) {
+  kernels().inverse(m, iterations, a, norm, z, arena);
 }
 
-void inverse_iterates(int64_t iterations, ConstMatrix a, Matrix z,
+void inverse_iterates(int64_t iterations, ConstMatrix a, std::optional<float> norm, Matrix z,
                       const InverseIterates& iterates) {
-  kernels().inverse_iterates(iterations, a, z, iterates);
+  kernels().inverse_iterates(iterations, a, norm, z, iterates);
 }
 
-void inverse_backward(int64_t iterations, ConstMatrix a, Matrix grad_z, Matrix grad_a,
-                      const InverseIterates& iterates, Arena& arena) {
-  kernels().inverse_backward(iterations, a, grad_z, grad_a, iterates, arena);
+float inverse_backward(int64_t iterations, ConstMatrix a, std::optional<float> norm, Matrix grad_z,
+                       Matrix grad_a, const InverseIterates& iterates, Arena& arena) {
+  return kernels().inverse_backward(iterations, a, norm, grad_z, grad_a, iterates, arena);
 }
 
 int64_t pad_before(int64_t kernel) { return kernels().pad_before(kernel); }

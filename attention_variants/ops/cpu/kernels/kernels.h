@@ -9,6 +9,7 @@
 #include "attention_variants/ops/cpu/kernels/heads/block_sparse_attention.h"
 #include "attention_variants/ops/cpu/kernels/heads/iterative_inverse.h"
 #include "attention_variants/ops/cpu/kernels/heads/landmark_attention.h"
+#include "attention_variants/ops/cpu/kernels/heads/landmark_matrix.h"
 #include "attention_variants/ops/cpu/kernels/heads/linear_attention.h"
 #include "attention_variants/ops/cpu/kernels/heads/lsh_attention.h"
 #include "attention_variants/ops/cpu/kernels/heads/softmax_attention.h"
@@ -35,6 +36,8 @@ struct KernelTable {
 
   decltype(LRA_KERNELS::nystrom_forward)* nystrom_forward;
   decltype(LRA_KERNELS::nystrom_backward)* nystrom_backward;
+  decltype(LRA_KERNELS::nystrom_norm)* nystrom_norm;
+  decltype(LRA_KERNELS::nystrom_norm_backward)* nystrom_norm_backward;
 
   decltype(LRA_KERNELS::lsh_sort)* lsh_sort;
   decltype(LRA_KERNELS::lsh_forward)* lsh_forward;

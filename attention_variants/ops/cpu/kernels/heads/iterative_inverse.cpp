@@ -17,21 +17,13 @@ void from_diagonal(int64_t m, float diagonal, const float* from, float* to) {
   for (int64_t i = 0; i < m; ++i) to[i * m + i] += diagonal;
 }
 
-void column_sums(int64_t m, const float* a, float* sums) {
-  std::fill(sums, sums + m, 0.0F);
+// z = aᵀ / norm. sums [m] gets the sums of a's columns, whose largest is the norm where none is
+// given.
+void start(int64_t m, ConstMatrix a, std::optional<float> norm, Matrix z, float* sums) {
+  const float own = column_norm(m, a, sums), divisor = std::max(norm.value_or(own), kLeastNorm);
   for (int64_t i = 0; i < m; ++i) {
-    for (int64_t j = 0; j < m; ++j) sums[j] += a[i * m + j];
+    for (int64_t j = 0; j < m; ++j) z[j][i] = a[i][j] / divisor;
   }
-}
-
-// z = aᵀ / norm; returns the norm. sums [m] gets the sums of a's columns.
-float start(int64_t m, ConstMatrix a, Matrix z, float* sums) {
-  column_sums(m, a.data, sums);
-  const float norm = std::max(*std::max_element(sums, sums + m), kLeastNorm);
-  for (int64_t i = 0; i < m; ++i) {
-    for (int64_t j = 0; j < m; ++j) z[j][i] = a[i][j] / norm;
-  }
-  return norm;
 }
 
 // From step.z to the next Z.
@@ -47,31 +39,39 @@ void iterate(int64_t m, ConstMatrix a, const InverseIterate& step, Matrix next) 
 
 }  // namespace
 
-void inverse(int64_t m, int64_t iterations, ConstMatrix a, Matrix z, Arena& arena) {
+float column_norm(int64_t m, ConstMatrix a, float* sums) {
+  std::fill(sums, sums + m, 0.0F);
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < m; ++j) sums[j] += a.data[i * m + j];
+  }
+  return *std::max_element(sums, sums + m);
+}
+
+void inverse(int64_t m, int64_t iterations, ConstMatrix a, std::optional<float> norm, Matrix z,
+             Arena& arena) {
   const Arena::Frame frame(arena);
   const InverseIterates iterates(m, 1, arena);
   const InverseIterate step = iterates[0];
-  start(m, a, z, iterates.column_sums);
+  start(m, a, norm, z, iterates.column_sums);
   for (int64_t i = 0; i < iterations; ++i) {
     std::copy(z.data, z.data + m * m, step.z.data);
     iterate(m, a, step, z);
   }
 }
 
-void inverse_iterates(int64_t iterations, ConstMatrix a, Matrix z,
+void inverse_iterates(int64_t iterations, ConstMatrix a, std::optional<float> norm, Matrix z,
                       const InverseIterates& iterates) {
   const int64_t m = iterates.m;
-  start(m, a, iterations > 0 ? iterates[0].z : z, iterates.column_sums);
+  start(m, a, norm, iterations > 0 ? iterates[0].z : z, iterates.column_sums);
   for (int64_t i = 0; i < iterations; ++i)
     iterate(m, a, iterates[i], i + 1 < iterations ? iterates[i + 1].z : z);
 }
 
-void inverse_backward(int64_t iterations, ConstMatrix a, Matrix grad_z, Matrix grad_a,
-                      const InverseIterates& iterates, Arena& arena) {
+float inverse_backward(int64_t iterations, ConstMatrix a, std::optional<float> norm, Matrix grad_z,
+                       Matrix grad_a, const InverseIterates& iterates, Arena& arena) {
   const int64_t m = iterates.m, count = m * m;
   const Arena::Frame frame(arena);
   const auto [grad_az, outer, inner, grad_next] = InverseGradients(m, arena);
-  const float* const sums = iterates.column_sums;
   std::fill(grad_a.data, grad_a.data + count, 0.0F);
   for (int64_t i = iterations - 1; i >= 0; --i) {
     const InverseIterate step = iterates[i];
@@ -86,21 +86,29 @@ void inverse_backward(int64_t iterations, ConstMatrix a, Matrix grad_z, Matrix g
     gemm_tn(m, m, m, a, grad_az, grad_next, {.old = 1});
     std::copy(grad_next.data, grad_next.data + count, grad_z.data);
   }
-  // Z of the start: Aᵀ / norm, and the norm is the largest sum of a column, shared where there are
-  // several.
-  const float largest = *std::max_element(sums, sums + m), norm = std::max(largest, kLeastNorm);
+  // Z of the start: Aᵀ / norm.
+  const float own = *std::max_element(iterates.column_sums, iterates.column_sums + m),
+              taken = norm.value_or(own), divisor = std::max(taken, kLeastNorm);
   float along = 0;
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < m; ++j) {
-      grad_a[i][j] += grad_z[j][i] / norm;
+      grad_a[i][j] += grad_z[j][i] / divisor;
       along += grad_z[j][i] * a[i][j];
     }
   }
-  if (largest < kLeastNorm) return;
-  const auto ties = static_cast<float>(std::count(sums, sums + m, largest));
+  const float grad_norm = taken < kLeastNorm ? 0.0F : -along / (divisor * divisor);
+  if (norm) return grad_norm;
+  column_norm_backward(m, iterates.column_sums, grad_norm, grad_a);
+  return 0;
+}
+
+void column_norm_backward(int64_t m, const float* sums, float grad_norm, Matrix grad_a) {
+  // Of the largest column, shared where there are several.
+  const float largest = *std::max_element(sums, sums + m),
+              each = grad_norm / static_cast<float>(std::count(sums, sums + m, largest));
   for (int64_t j = 0; j < m; ++j) {
     if (sums[j] != largest) continue;
-    for (int64_t i = 0; i < m; ++i) grad_a[i][j] -= along / (norm * norm) / ties;
+    for (int64_t i = 0; i < m; ++i) grad_a[i][j] += each;
   }
 }
 

@@ -1,9 +1,10 @@
 // The iteration for the inverse of a softmax matrix, Z <- Z (13I - AZ (15I - AZ (7I - AZ))) / 4
-// from Z = Aᵀ / ‖A‖₁ (‖A‖∞ of a softmax is 1), for one matrix in cache; iterative_inverse.h has it
-// for batches.
+// from Z = Aᵀ / ‖A‖₁ (‖A‖∞ of a softmax is 1), or from Aᵀ / a norm that is given, for one matrix in
+// cache; iterative_inverse.h has it for batches.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "attention_variants/ops/cpu/kernels/rows/arena.h"
 #include "attention_variants/ops/cpu/kernels/rows/matrix.h"
@@ -49,14 +50,24 @@ struct InverseGradients {
 
 namespace lra::ops::LRA_KERNELS {
 
-/// z [m,m] from a [m,m], both contiguous. Takes InverseIterates of one iteration.
-void inverse(int64_t m, int64_t iterations, ConstMatrix a, Matrix z, Arena& arena);
+/// ‖A‖₁ of a contiguous softmax [m,m], the largest sum of a column; column_sums [m] gets those.
+float column_norm(int64_t m, ConstMatrix a, float* column_sums);
+
+/// z [m,m] from a [m,m], both contiguous; `norm` undefined: a's own. Takes InverseIterates of one
+/// iteration.
+void inverse(int64_t m, int64_t iterations, ConstMatrix a, std::optional<float> norm, Matrix z,
+             Arena& arena);
 
 /// The same; leaves in `iterates` what inverse_backward() reads.
-void inverse_iterates(int64_t iterations, ConstMatrix a, Matrix z, const InverseIterates& iterates);
+void inverse_iterates(int64_t iterations, ConstMatrix a, std::optional<float> norm, Matrix z,
+                      const InverseIterates& iterates);
 
-/// Writes grad_a; overwrites grad_z. The gradient passes through ‖A‖₁ as well.
-void inverse_backward(int64_t iterations, ConstMatrix a, Matrix grad_z, Matrix grad_a,
-                      const InverseIterates& iterates, Arena& arena);
+/// Writes grad_a; overwrites grad_z. The gradient passes through a's own norm; returns that of a
+/// norm that was given.
+float inverse_backward(int64_t iterations, ConstMatrix a, std::optional<float> norm, Matrix grad_z,
+                       Matrix grad_a, const InverseIterates& iterates, Arena& arena);
+
+/// grad_a += what reaches it through column_norm(), given the norm's gradient.
+void column_norm_backward(int64_t m, const float* column_sums, float grad_norm, Matrix grad_a);
 
 }  // namespace lra::ops::LRA_KERNELS

@@ -6,7 +6,7 @@
 
 #include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
 #include "attention_variants/ops/cpu/kernels/heads/iterative_inverse.h"
-#include "attention_variants/ops/cpu/kernels/heads/segment_means.h"
+#include "attention_variants/ops/cpu/kernels/heads/landmark_matrix.h"
 #include "attention_variants/ops/cpu/kernels/heads/softmax_tiles.h"
 #include "attention_variants/ops/cpu/kernels/rows/arena.h"
 #include "attention_variants/ops/cpu/kernels/rows/depthwise_conv.h"
@@ -17,24 +17,12 @@
 namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
-// A [m,m] = softmax of the landmarks' scores; rows and columns of absent landmarks are zero.
-void landmark_matrix(const NystromShape& shape, ConstMatrix q, ConstMatrix k, const float* bias,
-                     Matrix a) {
-  const int64_t m = shape.landmarks;
-  const float scale = 1 / std::sqrt(static_cast<float>(shape.depth));
-  gemm_nt(m, m, shape.depth, q, k, a, {.product = scale});
-  softmax_rows(a.data, m, m, bias);
-  for (int64_t i = 0; i < m; ++i) {
-    if (bias[i] != 0) std::fill(a[i], a[i] + m, 0.0F);
-  }
-}
-
 SmallAttentionShape tiles(const NystromShape& shape, int64_t length) {
   return {.length = length,
           .few = shape.landmarks,
           .depth = shape.depth,
           .values = shape.depth,
-          .scale = 1 / std::sqrt(static_cast<float>(shape.depth))};
+          .scale = landmark_scale(shape)};
 }
 
 // What a head reads: rows of padding zero where they stand among tokens.
@@ -97,14 +85,14 @@ void join_gathered(const NystromShape& shape, const NystromScratch& scratch, int
 }
 
 // Z, and beside it B V.
-void gather_and_invert(const NystromShape& shape, const Tokens& tokens, const NystromSaved& saved,
-                       const NystromScratch& scratch, const Team& team) {
+void gather_and_invert(const NystromShape& shape, std::optional<float> norm, const Tokens& tokens,
+                       const NystromSaved& saved, const NystromScratch& scratch, const Team& team) {
   const int64_t m = shape.landmarks, parts = team.parts();
   team.for_each(1 + parts, [&](int64_t item, Arena& arena) {
     if (item == 0) {
       const GemmPrecisionScope exact(GemmPrecision::float32);  // an inverse needs all digits
       landmark_matrix(shape, saved.q, saved.k, saved.bias, scratch.a);
-      inverse(m, shape.iterations, scratch.a, scratch.z, arena);
+      inverse(m, shape.iterations, scratch.a, norm, scratch.z, arena);
       return;
     }
     const int64_t part = item - 1;
@@ -193,9 +181,10 @@ void values_and_inverse_backward(const NystromShape& shape, const NystromInputs&
       return;
     }
     const GemmPrecisionScope exact(GemmPrecision::float32);
-    inverse_backward(shape.iterations, scratch.a, scratch.grad_z, scratch.grad_a, scratch.iterates,
-                     arena);
-    softmax_rows_backward(scratch.a.data, scratch.grad_a.data, m, m, tiles(shape, 0).scale);
+    const float grad_norm = inverse_backward(shape.iterations, scratch.a, in.norm, scratch.grad_z,
+                                             scratch.grad_a, scratch.iterates, arena);
+    if (grad.norm != nullptr) *grad.norm = grad_norm;
+    softmax_rows_backward(scratch.a.data, scratch.grad_a.data, m, m, landmark_scale(shape));
   });
   add_parts(scratch.grad_q.data, parts, scratch.grad_q.stride, m * shape.depth);
   const int64_t taps = shape.kernel * ConvWeightSums::kParts;
@@ -224,9 +213,9 @@ void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix 
   const Tokens tokens(shape, in, extent, scratch);
 
   const Segments segments(shape.length, m);
-  segment_means(segments, tokens.q, in.mask, d, saved.q, saved.bias);
-  segment_means(segments, tokens.k, in.mask, d, saved.k, saved.bias);
-  gather_and_invert(shape, tokens, saved, scratch, team);
+  segment_means(segments, shape.over, tokens.q, in.mask, d, saved.q, saved.bias);
+  segment_means(segments, shape.over, tokens.k, in.mask, d, saved.k, saved.bias);
+  gather_and_invert(shape, in.norm, tokens, saved, scratch, team);
   {
     const GemmPrecisionScope exact(GemmPrecision::float32);
     gemm(m, d, m, scratch.z, saved.bv, scratch.x);
@@ -244,6 +233,7 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
   const int64_t m = shape.landmarks, d = shape.depth;
   const TokenSpan extent = extent_of(in.mask, shape.length);
   if (shape.kernel > 0) std::fill(grad.conv_weight, grad.conv_weight + shape.kernel, 0.0F);
+  if (grad.norm != nullptr) *grad.norm = 0;
   if (extent.length == 0) {
     for (const Matrix& g : {grad.q, grad.k, grad.v}) zero_rows(g, 0, shape.length, d);
     return;
@@ -255,15 +245,15 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
   {
     const GemmPrecisionScope exact(GemmPrecision::float32);
     landmark_matrix(shape, saved.q, saved.k, saved.bias, scratch.a);
-    inverse_iterates(shape.iterations, scratch.a, scratch.z, scratch.iterates);
+    inverse_iterates(shape.iterations, scratch.a, in.norm, scratch.z, scratch.iterates);
     gemm(m, d, m, scratch.z, saved.bv, scratch.x);
   }
   readout_backward(shape, tokens, saved, scratch, g, grad.q, team);
   values_and_inverse_backward(shape, in, tokens, saved, scratch, g, grad, team);
   landmarks_backward(shape, saved, scratch);
   const Segments segments(shape.length, m);
-  segment_means_backward(segments, in.mask, d, scratch.grad_q[0], grad.q);
-  segment_means_backward(segments, in.mask, d, scratch.grad_k[0], grad.k);
+  segment_means_backward(segments, shape.over, in.mask, d, scratch.grad_q[0], grad.q);
+  segment_means_backward(segments, shape.over, in.mask, d, scratch.grad_k[0], grad.k);
   for (const Matrix& of : {grad.q, grad.k, grad.v})
     zero_padding(of, in.mask, extent, shape.length, d);
 }

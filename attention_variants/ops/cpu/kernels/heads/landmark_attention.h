@@ -1,16 +1,17 @@
 // Nyström attention of one head of one sample, forward and backward: landmarks by segment means,
-// the iterative inverse of each matrix by itself, the two softmax attentions by tiles, and the
-// depthwise convolution. All that a head reads and makes (at N = 2048 and d = 32 about 1.5 MB)
-// stays in a core's cache; from memory come q, k and v, once, and to it goes the result. Where a
-// team has threads of its own, each has a range of the positions, and what they add up is added up
-// part by part.
+// the iterative inverse, the two softmax attentions by tiles, and the depthwise convolution. All
+// that a head reads and makes (at N = 2048 and d = 32 about 1.5 MB) stays in a core's cache; from
+// memory come q, k and v, once, and to it goes the result. Where a team has threads of its own,
+// each has a range of the positions, and what they add up is added up part by part.
 //
 // The function is that of nystrom.cpp (Xiong et al., AAAI 2021), which keeps it formula by formula.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "attention_variants/ops/cpu/kernels/heads/iterative_inverse.h"
+#include "attention_variants/ops/cpu/kernels/heads/segment_means.h"
 #include "attention_variants/ops/cpu/kernels/heads/softmax_tiles.h"
 #include "attention_variants/ops/cpu/kernels/rows/arena.h"
 #include "attention_variants/ops/cpu/kernels/rows/depthwise_conv.h"
@@ -26,6 +27,7 @@ struct NystromShape {
   int64_t depth = 0;      // d
   int64_t iterations = 0;
   int64_t kernel = 0;  // taps of the convolution; 0 = none
+  MeanOver over = MeanOver::tokens;
 };
 
 /// One head: q, k and v [N,d], any row stride.
@@ -33,11 +35,13 @@ struct NystromInputs {
   ConstMatrix q, k, v;
   const bool* mask = nullptr;          // [N]
   const float* conv_weight = nullptr;  // [kernel]
+  std::optional<float> norm = {};      // where the inverse starts; none: of the head's own matrix
 };
 
 struct NystromGradients {
   Matrix q, k, v;                // [N,d]
   float* conv_weight = nullptr;  // [kernel]
+  float* norm = nullptr;         // of one that was given; null where none was
 };
 
 /// What the forward pass leaves for the backward pass, a head: landmarks, B V and of which

@@ -6,8 +6,8 @@
 namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
-int64_t tokens_between(const bool* mask, int64_t begin, int64_t end) {
-  return std::count(mask + begin, mask + end, true);
+int64_t divisor_of(MeanOver over, const bool* mask, int64_t begin, int64_t end) {
+  return over == MeanOver::tokens ? std::count(mask + begin, mask + end, true) : end - begin;
 }
 
 // sum [width] += factor times the rows [begin, end) of x where `mask` is true.
@@ -33,25 +33,25 @@ void add_to_rows(const float* of, const bool* mask, int64_t begin, int64_t end, 
 
 }  // namespace
 
-void segment_means(const Segments& segments, ConstMatrix x, const bool* mask, int64_t width,
-                   Matrix means, float* bias) {
+void segment_means(const Segments& segments, MeanOver over, ConstMatrix x, const bool* mask,
+                   int64_t width, Matrix means, float* bias) {
   for (int64_t i = 0; i < segments.count; ++i) {
     const int64_t begin = segments.begin(i), end = segments.begin(i + 1),
-                  tokens = tokens_between(mask, begin, end);
+                  divisor = divisor_of(over, mask, begin, end);
     std::fill(means[i], means[i] + width, 0.0F);
-    bias[i] = tokens > 0 ? 0.0F : -std::numeric_limits<float>::infinity();
-    if (tokens > 0)
-      add_rows(x, mask, begin, end, width, 1.0F / static_cast<float>(tokens), means[i]);
+    bias[i] = divisor > 0 ? 0.0F : -std::numeric_limits<float>::infinity();
+    if (divisor > 0)
+      add_rows(x, mask, begin, end, width, 1.0F / static_cast<float>(divisor), means[i]);
   }
 }
 
-void segment_means_backward(const Segments& segments, const bool* mask, int64_t width,
-                            ConstMatrix grad_means, Matrix grad_x) {
+void segment_means_backward(const Segments& segments, MeanOver over, const bool* mask,
+                            int64_t width, ConstMatrix grad_means, Matrix grad_x) {
   for (int64_t i = 0; i < segments.count; ++i) {
     const int64_t begin = segments.begin(i), end = segments.begin(i + 1),
-                  tokens = tokens_between(mask, begin, end);
-    if (tokens > 0)
-      add_to_rows(grad_means[i], mask, begin, end, width, 1.0F / static_cast<float>(tokens),
+                  divisor = divisor_of(over, mask, begin, end);
+    if (divisor > 0)
+      add_to_rows(grad_means[i], mask, begin, end, width, 1.0F / static_cast<float>(divisor),
                   grad_x);
   }
 }

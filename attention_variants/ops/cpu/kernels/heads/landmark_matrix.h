@@ -1,0 +1,45 @@
+// A = softmax(s Q̃ K̃ᵀ) [m,m] of one head's landmarks, and ‖A‖₁ where it is made for itself: of heads
+// that share the start of their inverses.
+#pragma once
+
+#include "attention_variants/ops/cpu/kernels/heads/landmark_attention.h"
+#include "attention_variants/ops/cpu/kernels/rows/arena.h"
+#include "attention_variants/ops/cpu/kernels/rows/matrix.h"
+
+namespace lra::ops::cpu {
+
+/// What nystrom_norm() makes on its way, and gradients: [m,d], [m,m] and [m].
+struct NystromNormScratch {
+  LRA_INLINE NystromNormScratch(const NystromShape& shape, Arena& arena)
+      : q(arena.matrix(shape.landmarks, shape.depth)),
+        k(arena.matrix(shape.landmarks, shape.depth)),
+        grad(arena.matrix(shape.landmarks, shape.depth)),
+        a(arena.matrix(shape.landmarks, shape.landmarks)),
+        grad_a(arena.matrix(shape.landmarks, shape.landmarks)),
+        bias(arena.take(shape.landmarks)),
+        column_sums(arena.take(shape.landmarks)) {}
+  Matrix q, k, grad, a, grad_a;
+  float *bias, *column_sums;
+};
+
+}  // namespace lra::ops::cpu
+
+namespace lra::ops::LRA_KERNELS {
+
+/// s.
+float landmark_scale(const NystromShape& shape);
+
+/// Writes a [m,m] of the landmarks q and k [m,d]; `bias` [m] is -inf at absent ones, whose rows and
+/// columns are zero.
+void landmark_matrix(const NystromShape& shape, ConstMatrix q, ConstMatrix k, const float* bias,
+                     Matrix a);
+
+/// ‖A‖₁, from q, k and mask. Takes NystromNormScratch.
+float nystrom_norm(const NystromShape& shape, const NystromInputs& inputs, Arena& arena);
+
+/// Adds to those of q and k [N,d] what reaches them through nystrom_norm(), given its gradient.
+/// Takes NystromNormScratch.
+void nystrom_norm_backward(const NystromShape& shape, const NystromInputs& inputs, float grad_norm,
+                           const NystromGradients& gradients, Arena& arena);
+
+}  // namespace lra::ops::LRA_KERNELS
