@@ -17,12 +17,6 @@ struct LinearAttentionOptions {
   bool count_padding = false;  // padded keys count as tokens with k = v = 0
   KeyMax key_max = KeyMax::sample;
   MaxGradient max_gradient = MaxGradient::attached;
-
-  /// Whether all that own kernels leave to LibTorch's operators is at its default.
-  bool plain() const {
-    return epsilon == 0 && guard == 0 && key_max == KeyMax::sample &&
-           max_gradient == MaxGradient::attached;
-  }
 };
 
 struct LinearAttentionShape {

@@ -1,6 +1,11 @@
 #include "attention_variants/ops/cpu/kernels/heads/linear_attention.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "attention_variants/ops/cpu/head_function.h"
 #include "attention_variants/ops/cpu/operators.h"
@@ -9,8 +14,9 @@
 namespace lra::ops::cpu {
 namespace {
 
-// q, k, v, mask [B,N] and the table; sums [B,H,f(d+1)], largest [B,H], where [B,H,2] int64 and
-// denominators [B,H,N].
+// q, k, v, mask [B,N] and the table; sums [B,H,f(d+1)], largest [B,H], where [B,H,2] int64,
+// denominators [B,H,N] and, where all heads share c, whose it is, its position and feature [3]
+// int64.
 class LinearAttentionOp : public HeadOp {
  public:
   using Options = LinearAttentionOptions;
@@ -18,15 +24,20 @@ class LinearAttentionOp : public HeadOp {
   static constexpr bool kReadsOut = true;
 
   LinearAttentionOp(const HeadTensors& tensors, const Options& options)
-      : HeadOp(tensors), shape_(shape_of(tensors.in[0], tensors.in[4], options)) {}
+      : HeadOp(tensors),
+        shape_(shape_of(tensors.in[0], tensors.in[4], options)),
+        shared_(options.map == FeatureMap::softmax && options.key_max == KeyMax::batch) {
+    if (shared_ && !tensors.state.empty()) grad_largest_ = torch::empty_like(tensors.state[1]);
+  }
 
-  void allocate(HeadTensors& tensors, bool) const {
+  void allocate(HeadTensors& tensors, bool) {
     const torch::Tensor& q = tensors.in[0];
     tensors.out = empty_heads_like(q);
     tensors.state = {torch::empty({batch_, heads_, shape_.sums()}, q.options()),
                      torch::empty({batch_, heads_}, q.options()),
                      torch::empty({batch_, heads_, 2}, q.options().dtype(torch::kInt64)),
                      torch::empty({batch_, heads_, shape_.length}, q.options())};
+    if (shared_) tensors.state.push_back(share());
   }
 
   int64_t parts(Pass pass) const {
@@ -49,15 +60,46 @@ class LinearAttentionOp : public HeadOp {
   void backward(int64_t item, const torch::Tensor& grad_out,
                 const torch::autograd::variable_list& gradients, Arena& arena,
                 const Team& team) const {
-    feature_backward(shape_, inputs(item), rows(tensors_.out, item), state(item),
-                     head(grad_out, item),
-                     {.q = rows(gradients[0], item),
-                      .k = rows(gradients[1], item),
-                      .v = rows(gradients[2], item)},
-                     arena, team);
+    feature_backward(
+        shape_, inputs(item), rows(tensors_.out, item), state(item), head(grad_out, item),
+        {.q = rows(gradients[0], item),
+         .k = rows(gradients[1], item),
+         .v = rows(gradients[2], item),
+         .largest = shared_ ? grad_largest_.mutable_data_ptr<float>() + item : nullptr},
+        arena, team);
+  }
+
+  // The gradient of a c that all share belongs to the key that has it.
+  void finish(torch::autograd::variable_list& gradients) const {
+    if (!shared_ || grad_largest_.numel() == 0) return;
+    const auto grads = std::span(grad_largest_.const_data_ptr<float>(),
+                                 static_cast<size_t>(grad_largest_.numel()));
+    const float all = std::accumulate(grads.begin(), grads.end(), 0.0F);
+    const int64_t* const owner = tensors_.state[4].const_data_ptr<int64_t>();
+    const float* const row = shape_.projection + owner[2] * shape_.depth;
+    float* const to = rows(gradients[1], owner[0])[owner[1]];
+    for (int64_t i = 0; i < shape_.depth; ++i) to[i] += all * row[i];
   }
 
  private:
+  // c of all heads' keys; returns whose it is and where it stands.
+  torch::Tensor share() {
+    std::vector<Largest> of_heads(static_cast<size_t>(batch_ * heads_));
+    parallel_for_items(
+        batch_ * heads_, bytes_of<FeatureLargestScratch>(shape_), [&](int64_t item, Arena& arena) {
+          of_heads[static_cast<size_t>(item)] = feature_largest(shape_, inputs(item), arena);
+        });
+    torch::Tensor owner = torch::zeros({3}, torch::kInt64);
+    if (of_heads.empty()) return owner;
+    const auto found = std::ranges::max_element(of_heads, {}, &Largest::value);
+    largest_ = found->value;
+    int64_t* const to = owner.mutable_data_ptr<int64_t>();
+    to[0] = found - of_heads.begin();
+    to[1] = found->row;
+    to[2] = found->feature;
+    return owner;
+  }
+
   static FeatureShape shape_of(const torch::Tensor& q, const torch::Tensor& table,
                                const Options& options) {
     const int64_t length = q.size(2), depth = q.size(3);
@@ -71,7 +113,10 @@ class LinearAttentionOp : public HeadOp {
         .normalise = options.normalise,
         .share = options.normalise ? 1.0F : 1 / std::sqrt(static_cast<float>(length)),
         .denominator_min = static_cast<float>(options.denominator_min),
-        .count_padding = options.count_padding};
+        .epsilon = static_cast<float>(options.epsilon),
+        .guard = static_cast<float>(options.guard),
+        .count_padding = options.count_padding,
+        .max_gradient = options.max_gradient};
     switch (options.map) {
       case FeatureMap::elu:
         break;
@@ -94,7 +139,8 @@ class LinearAttentionOp : public HeadOp {
             .mask = mask_row(tensors_.in[3], item),
             .phases = shape_.map == FeatureMap::cosine
                           ? table.const_data_ptr<float>() + item / heads_ * table.stride(0)
-                          : nullptr};
+                          : nullptr,
+            .largest = largest_};
   }
 
   FeatureState state(int64_t item) const {
@@ -106,12 +152,15 @@ class LinearAttentionOp : public HeadOp {
   }
 
   const FeatureShape shape_;
+  const bool shared_;  // whether all heads of the batch have one c
+  std::optional<float> largest_;
+  torch::Tensor grad_largest_;  // [B,H], where it is shared, backward
 };
 
 }  // namespace
 
 bool takes(const Place& place, const LinearAttentionShape& shape) {
-  return is_cpu_float(place) && shape.float_table && shape.options.plain();
+  return is_cpu_float(place) && shape.float_table;
 }
 
 torch::Tensor run(const LinearAttentionCall& call) {

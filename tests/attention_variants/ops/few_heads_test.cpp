@@ -97,6 +97,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"performer", 1, 1, 1300, 32, Padding::none},
                     Case{"performer", 2, 1, 900, 8, Padding::end},
                     Case{"performer[kernel=relu]", 3, 1, 700, 8, Padding::scattered},
+                    Case{"performer[key_max=batch]", 3, 1, 700, 8, Padding::scattered},
+                    Case{"performer[key_max=batch,prescale=true]", 1, 2, 1300, 8, Padding::none},
                     Case{"cosformer", 1, 2, 1000, 16, Padding::none},
                     Case{"local", 1, 1, 1300, 32, Padding::none},
                     Case{"local[block=600]", 3, 1, 700, 8, Padding::scattered},  // of two tiles

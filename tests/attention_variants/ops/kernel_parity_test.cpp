@@ -129,6 +129,16 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"performer[kernel=relu]", 3, 2, 300, 16, Padding::scattered},
                     Case{"performer[prescale=true]", 3, 2, 300, 16, Padding::scattered},
                     Case{"performer[prescale=true]", 2, 2, 257, 8, Padding::end},
+                    Case{"performer[key_max=batch]", 3, 2, 100, 32, Padding::end},
+                    Case{"performer[key_max=batch]", 2, 3, 300, 8, Padding::scattered},
+                    Case{"performer[key_max=batch,prescale=true]", 3, 2, 300, 16,
+                         Padding::scattered},
+                    Case{"performer[max_gradient=detached]", 2, 2, 257, 8, Padding::end},
+                    Case{"performer[key_max=batch,max_gradient=detached,epsilon=1e-3]", 2, 2, 257,
+                         8, Padding::none},
+                    Case{"performer[num_features=2,epsilon=1e-6,guard=0.02]", 3, 2, 300, 16,
+                         Padding::scattered},
+                    Case{"linear[epsilon=3]", 3, 2, 100, 32, Padding::end},
                     Case{"cosformer", 3, 2, 100, 32, Padding::end},
                     Case{"cosformer", 2, 3, 300, 5, Padding::scattered}));
 
@@ -191,8 +201,8 @@ TEST_P(EveryKernel, PaddingMayHoldAnything) {
 INSTANTIATE_TEST_SUITE_P(Every, EveryKernel,
                          testing::Values("nystrom[num_landmarks=8]",
                                          "nystrom[num_landmarks=8,init=global,padding=zeroed]",
-                                         "standard", "linformer", "linear", "performer",
-                                         "cosformer", "local[block=16]",
+                                         "performer[key_max=batch]", "standard", "linformer",
+                                         "linear", "performer", "cosformer", "local[block=16]",
                                          "longformer[window=8,global_tokens=3]", "bigbird[block=8]",
                                          "sparse[block=16,summary=4]",
                                          "reformer[chunk_length=16]"));
@@ -236,8 +246,9 @@ TEST(Kernels, AreTheSameForAnyNumberOfThreads) {
   const RestoredThreads restored;
   for (const char* spec :
        {"nystrom[num_landmarks=8]", "nystrom[num_landmarks=8,init=global,padding=zeroed]",
-        "standard", "standard[dropout=0.2]", "linear", "performer", "cosformer", "bigbird[block=8]",
-        "reformer[chunk_length=16]", "linformer", "linformer[sharing=heads_only]"}) {
+        "standard", "standard[dropout=0.2]", "linear", "performer", "performer[key_max=batch]",
+        "cosformer", "bigbird[block=8]", "reformer[chunk_length=16]", "linformer",
+        "linformer[sharing=heads_only]"}) {
     for (const ops::Dtype autocast : {ops::Dtype::float32, ops::Dtype::bfloat16}) {
       const auto with = [&](int threads) {
         at::set_num_threads(threads);

@@ -14,6 +14,7 @@ const KernelTable table = {
     .softmax_backward = softmax_backward,
     .feature_forward = feature_forward,
     .feature_backward = feature_backward,
+    .feature_largest = feature_largest,
     .nystrom_forward = nystrom_forward,
     .nystrom_backward = nystrom_backward,
     .nystrom_norm = nystrom_norm,

@@ -104,6 +104,10 @@ void feature_backward(const FeatureShape& shape, const FeatureInputs& inputs, Co
   kernels().feature_backward(shape, inputs, out, state, grad_out, grad, arena, team);
 }
 
+Largest feature_largest(const FeatureShape& shape, const FeatureInputs& inputs, Arena& arena) {
+  return kernels().feature_largest(shape, inputs, arena);
+}
+
 void nystrom_forward(const NystromShape& shape, const NystromInputs& inputs, Matrix out,
                      const NystromSaved& saved, Arena& arena, const Team& team) {
   kernels().nystrom_forward(shape, inputs, out, saved, arena, team);

@@ -33,6 +33,7 @@ struct KernelTable {
 
   decltype(LRA_KERNELS::feature_forward)* feature_forward;
   decltype(LRA_KERNELS::feature_backward)* feature_backward;
+  decltype(LRA_KERNELS::feature_largest)* feature_largest;
 
   decltype(LRA_KERNELS::nystrom_forward)* nystrom_forward;
   decltype(LRA_KERNELS::nystrom_backward)* nystrom_backward;

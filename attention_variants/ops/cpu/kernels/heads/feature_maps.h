@@ -13,11 +13,6 @@ struct FeatureTile {
   float* e = nullptr;             // [rows,f]
 };
 
-struct Largest {
-  float value = 0;  // -inf where nothing is seen
-  int64_t row = 0, feature = 0;
-};
-
 /// The gradient of e [rows,f]: grad + weight * row, a weight a row (null: 1). `grad` is written
 /// over.
 struct FeatureGradient {

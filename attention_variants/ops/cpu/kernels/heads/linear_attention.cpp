@@ -10,19 +10,21 @@
 namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
-// out [rows,width] = (out + row) / max(e z + share, least), e [rows,features]; the divisor without
-// its bound is kept.
-void divide(const float* e, int64_t features, const float* z, float share, float denominator_min,
-            const float* row, Matrix out, int64_t rows, int64_t width, float* denominators) {
+// out [rows,d] = (out + row) / (e z + share), e [rows,f]; the divisor without its lower bound is
+// kept.
+void divide(const FeatureShape& shape, const float* e, const float* z, float share,
+            const float* row, Matrix out, int64_t rows, float* denominators) {
   for (int64_t r = 0; r < rows; ++r) {
-    const float* from = e + r * features;
+    const float* from = e + r * shape.width;
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t c = 0; c < features; ++c) sum += from[c] * z[c];
-    denominators[r] = sum + share;
-    const float factor = 1 / std::max(denominators[r], denominator_min);
+    for (int64_t c = 0; c < shape.width; ++c) sum += from[c] * z[c];
+    sum += share + shape.epsilon;
+    if (shape.guard != 0 && std::abs(sum) <= shape.guard) sum += 2 * shape.guard;
+    denominators[r] = sum;
+    const float factor = 1 / std::max(sum, shape.denominator_min);
     float* to = out.data + r * out.stride;
-    for (int64_t c = 0; c < width; ++c) to[c] = (to[c] + row[c]) * factor;
+    for (int64_t c = 0; c < shape.depth; ++c) to[c] = (to[c] + row[c]) * factor;
   }
 }
 
@@ -46,7 +48,7 @@ void sum_keys(const HeadPass& pass, const PositionRange& range, KeySums& to,
   const int64_t f = shape.width, d = shape.depth;
   std::fill(to.sums, to.sums + shape.sums(), 0.0F);
   std::fill(to.values, to.values + d, 0.0F);
-  to.largest = -std::numeric_limits<float>::infinity();
+  to.largest = pass.in.largest.value_or(-std::numeric_limits<float>::infinity());
   to.row = to.feature = to.count = 0;
   for (int64_t begin = range.begin; begin < range.end; begin += kFeatureTile) {
     const int64_t rows = std::min(kFeatureTile, range.end - begin);
@@ -54,7 +56,7 @@ void sum_keys(const HeadPass& pass, const PositionRange& range, KeySums& to,
     const FeatureTile tile = pass.tile(pass.in.k, begin, rows, own);
     const ConstMatrix v = pass.values(begin, rows, own);
     project(shape, pass.w, tile);
-    if (shape.map == FeatureMap::softmax) {
+    if (shape.map == FeatureMap::softmax && !pass.in.largest) {
       const Largest found = largest_of(tile.e, seen, rows, f);
       if (found.value > to.largest) {
         lower(shape, found.value, to);
@@ -74,7 +76,7 @@ void sum_keys(const HeadPass& pass, const PositionRange& range, KeySums& to,
 void join_keys(const FeatureShape& shape, KeySums& from, KeySums& to) {
   add(to.values, from.values, shape.depth, to.values);
   to.count += from.count;
-  if (shape.map == FeatureMap::softmax) {
+  if (shape.map == FeatureMap::softmax && from.largest != to.largest) {
     if (from.largest == -std::numeric_limits<float>::infinity()) return;  // none was seen
     if (from.largest > to.largest) {
       lower(shape, from.largest, to);
@@ -133,14 +135,29 @@ void feature_forward(const FeatureShape& shape, const FeatureInputs& in, Matrix 
       query_features(shape, tile, nullptr);
       gemm(rows, d, f, {tile.e, f}, s, out.from(begin));
       if (shape.normalise) {
-        divide(tile.e, f, z, z_sum, shape.denominator_min, s_sum, out.from(begin), rows, d,
-               state.denominators + begin);
+        divide(shape, tile.e, z, z_sum, s_sum, out.from(begin), rows, state.denominators + begin);
       } else {
         add_and_scale(out.from(begin), rows, d, s_sum, 1);
       }
     }
   });
   zero_padding(out, in.mask, pass.extent, shape.length, d);
+}
+
+Largest feature_largest(const FeatureShape& shape, const FeatureInputs& in, Arena& arena) {
+  const Arena::Frame frame(arena);
+  const FeatureLargestScratch scratch(shape, arena);
+  const HeadPass pass(shape, in, scratch.w);
+  Largest all{.value = -std::numeric_limits<float>::infinity()};
+  for (int64_t begin = 0; begin < pass.keys; begin += kFeatureTile) {
+    const int64_t rows = std::min(kFeatureTile, pass.keys - begin);
+    const FeatureTile tile = pass.tile(in.k, begin, rows, scratch.part);
+    project(shape, pass.w, tile);
+    const Largest found = largest_of(tile.e, pass.seen(begin), rows, shape.width);
+    if (found.value > all.value)
+      all = {.value = found.value, .row = begin + found.row, .feature = found.feature};
+  }
+  return all;
 }
 
 }  // namespace lra::ops::cpu::LRA_ISA

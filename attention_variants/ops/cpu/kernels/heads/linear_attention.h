@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "attention_variants/ops/cpu/kernels/rows/arena.h"
 #include "attention_variants/ops/cpu/kernels/rows/matrix.h"
@@ -25,27 +26,38 @@ struct FeatureShape {
   bool normalise = true;  // false: no denominator, S times `share`
   float share = 1;
   float denominator_min = 0;   // of the denominator
+  float epsilon = 0;           // added to the denominator
+  float guard = 0;             // denominators of at most it get twice as much added
   bool count_padding = false;  // padded keys count as tokens with k = v = 0
+  MaxGradient max_gradient = MaxGradient::attached;
 
   LRA_INLINE int64_t sums() const { return width * (depth + 1); }  // floats of FeatureState::sums
 };
 
 struct FeatureInputs {
-  ConstMatrix q, k, v;            // [N,d]
-  const bool* mask = nullptr;     // [N]
-  const float* phases = nullptr;  // [N,2] sin θ, cos θ, of cosine
+  ConstMatrix q, k, v;                // [N,d]
+  const bool* mask = nullptr;         // [N]
+  const float* phases = nullptr;      // [N,2] sin θ, cos θ, of cosine
+  std::optional<float> largest = {};  // c of the keys, where heads share one
+};
+
+/// The largest number of W k over the keys that are seen, and where it stands.
+struct Largest {
+  float value = 0;  // -inf where nothing is seen
+  int64_t row = 0, feature = 0;
 };
 
 /// What the backward pass needs of the forward pass.
 struct FeatureState {
   float* sums = nullptr;          // [f,d] of S, then [f] of its last column
   float* largest = nullptr;       // [1] c of the keys, of softmax
-  int64_t* where = nullptr;       // [2] its position and feature
+  int64_t* where = nullptr;       // [2] its position and feature, where it is the head's own
   float* denominators = nullptr;  // [N]
 };
 
 struct FeatureGradients {
-  Matrix q, k, v;  // [N,d]
+  Matrix q, k, v;            // [N,d]
+  float* largest = nullptr;  // of a c that was given; null where none was
 };
 
 /// Positions a tile: with 256 features 128 KiB.
@@ -92,6 +104,14 @@ struct FeaturePartScratch {
   float *e, *x, *v;  // [kFeatureTile,f], [kFeatureTile,d] twice
 };
 
+/// What feature_largest() takes.
+struct FeatureLargestScratch {
+  LRA_INLINE FeatureLargestScratch(const FeatureShape& shape, Arena& arena)
+      : w(FeatureScratch::transposed(shape, arena)), part(shape, arena) {}
+  Matrix w;  // [d,f]
+  FeaturePartScratch part;
+};
+
 /// The same and gradients, backward.
 struct FeatureBackwardScratch {
   LRA_INLINE FeatureBackwardScratch(const FeatureShape& shape, int64_t parts, Arena& arena)
@@ -133,5 +153,8 @@ void feature_forward(const FeatureShape& shape, const FeatureInputs& inputs, Mat
 void feature_backward(const FeatureShape& shape, const FeatureInputs& inputs, ConstMatrix out,
                       const FeatureState& state, ConstMatrix grad_out, const FeatureGradients& grad,
                       Arena& arena, const Team& team);
+
+/// c of this head's own keys, of softmax. Takes FeatureLargestScratch.
+Largest feature_largest(const FeatureShape& shape, const FeatureInputs& inputs, Arena& arena);
 
 }  // namespace lra::ops::LRA_KERNELS

@@ -37,6 +37,8 @@ void queries_backward(const HeadPass& pass, const PositionRange& range, ConstMat
   const int64_t f = shape.width, d = shape.depth;
   const float* const z = state.sums + f * d;
   float* const grad_denominators = own.grad_denominators;
+  const float* const of_largest =
+      shape.max_gradient == MaxGradient::attached ? own.largest : nullptr;
   std::fill(to.s, to.s + f * d, 0.0F);
   std::fill(to.z, to.z + f, 0.0F);
   std::fill(to.rows, to.rows + d, 0.0F);
@@ -62,8 +64,8 @@ void queries_backward(const HeadPass& pass, const PositionRange& range, ConstMat
     add_column_sums(g, rows, d, to.rows);
     gemm(rows, f, d, g, s, own.grad_e);
     features_backward(shape, tile,
-                      {.grad = own.grad_e.data, .weights = grad_denominators, .row = z},
-                      own.largest, grad_q.from(begin));
+                      {.grad = own.grad_e.data, .weights = grad_denominators, .row = z}, of_largest,
+                      grad_q.from(begin));
   }
   to.denominators = denominators;
 }
@@ -119,7 +121,7 @@ float keys_backward(const HeadPass& pass, const PositionRange& range, const Quer
 }
 
 void all_keys_backward(const HeadPass& pass, const FeatureBackwardScratch& scratch,
-                       const FeatureState& state, const QuerySums& of, Matrix grad_k, Matrix grad_v,
+                       const FeatureState& state, const QuerySums& of, const FeatureGradients& grad,
                        const Team& team) {
   const FeatureShape& shape = pass.shape;
   const int64_t f = shape.width, d = shape.depth;
@@ -128,13 +130,19 @@ void all_keys_backward(const HeadPass& pass, const FeatureBackwardScratch& scrat
   team.for_each(team.parts(), [&](int64_t part, Arena& arena) {
     scratch.grad_largest[part] =
         keys_backward(pass, team.range(part, pass.keys, kFeatureTile), of, scratch.s, row_sum,
-                      *state.largest, grad_k, grad_v, FeatureBackwardPartScratch(shape, arena));
+                      *state.largest, grad.k, grad.v, FeatureBackwardPartScratch(shape, arena));
   });
-  if (shape.map != FeatureMap::softmax || pass.keys == 0) return;
+  if (shape.map != FeatureMap::softmax || shape.max_gradient == MaxGradient::detached ||
+      pass.keys == 0)
+    return;
   const float grad_largest =
       std::accumulate(scratch.grad_largest, scratch.grad_largest + team.parts(), 0.0F);
+  if (grad.largest != nullptr) {
+    *grad.largest = grad_largest;
+    return;
+  }
   const float* const row = shape.projection + state.where[1] * d;
-  float* const to = grad_k[state.where[0]];
+  float* const to = grad.k[state.where[0]];
   for (int64_t i = 0; i < d; ++i) to[i] += grad_largest * row[i];
 }
 
@@ -147,7 +155,8 @@ void feature_backward(const FeatureShape& shape, const FeatureInputs& in, ConstM
   const FeatureBackwardScratch scratch(shape, team.parts(), arena);
   const HeadPass pass(shape, in, scratch.w);
   const QuerySums& of = all_queries_backward(pass, scratch, out, state, grad_out, grad.q, team);
-  all_keys_backward(pass, scratch, state, of, grad.k, grad.v, team);
+  if (grad.largest != nullptr) *grad.largest = 0;
+  all_keys_backward(pass, scratch, state, of, grad, team);
   for (const Matrix& of_input : {grad.q, grad.k, grad.v})
     zero_padding(of_input, in.mask, pass.extent, shape.length, shape.depth);
 }
