@@ -2,6 +2,7 @@
 # than most single tests: lra/Pathfinder is suite Pathfinder of lra_tests. What has more than N tests is cut into shards,
 # lra/Pathfinder.1of2, so that all cores stay busy; small neighbours are one entry, lra/A+B. Each entry writes Google
 # Test's report to reports/ENTRY.xml ('/' as '.'), from which ./run test counts single tests. SERIAL suites run alone.
+# Threads that wait sleep: the processor has work in another entry.
 #
 # The suites are listed once the program is linked, by this file run as a script.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
@@ -40,7 +41,7 @@ function(write_entry name suites)
   list(JOIN suites ":" filter)
   string(APPEND text "add_test([=[${name}]=] [==[${PROGRAM}]==] [==[--gtest_filter=${filter}]==]"
                      " [==[--gtest_output=xml:${REPORTS}/${file}.xml]==])\n"
-                     "set_tests_properties([=[${name}]=] PROPERTIES ${properties} ENVIRONMENT [==[OMP_NUM_THREADS=1;${ARGN}]==])\n")
+                     "set_tests_properties([=[${name}]=] PROPERTIES ${properties} ENVIRONMENT [==[OMP_NUM_THREADS=1;OMP_WAIT_POLICY=passive;${ARGN}]==])\n")
   set(text ${text} PARENT_SCOPE)
 endfunction()
 

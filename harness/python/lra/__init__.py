@@ -9,6 +9,7 @@
 `lra` or `python3 -m lra` is the program's command line. docs/python.md says more.
 """
 
+import gc
 import importlib
 import importlib.util
 import os
@@ -80,6 +81,9 @@ def check_torch() -> None:
     advice = f"set LRA_PYTHON to a Python {python} with torch {TORCH_VERSION}"
     # torch says so at its import; nothing here needs NumPy.
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+    # Of what an import makes nothing is garbage; to look for it takes a sixth of torch's.
+    collected = gc.isenabled()
+    gc.disable()
     try:
         import torch
     except ImportError as error:
@@ -88,6 +92,9 @@ def check_torch() -> None:
             f"{TORCH_VERSION} whole: ./run check --attention python:FILE.py:Class installs the "
             f"rest; or build with LRA_CUDA=on, or {advice}"
         ) from None
+    finally:
+        if collected:
+            gc.enable()
     found = torch.__version__.split("+")[0]
     if found != TORCH_VERSION:
         raise ImportError(

@@ -340,13 +340,25 @@ std::map<std::string, json> leaves(const json& object) {
   return found;
 }
 
-INSTANTIATE_TEST_SUITE_P(Protocols, DeadKeysTrap,
-                         testing::ValuesIn(protocols_by_what_they_compute()),
-                         [](const auto& given) {
-                           std::string name = given.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+std::vector<std::string> protocols_of(bool later) {
+  std::vector<std::string> names = protocols_by_what_they_compute();
+  std::erase_if(names, [&](const std::string& name) {
+    return (load_protocol(name).regime == kLaterRegime) != later;
+  });
+  return names;
+}
+
+std::string of_protocol(const testing::TestParamInfo<std::string>& given) {
+  std::string name = given.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Protocols, DeadKeysTrap, testing::ValuesIn(protocols_of(/*later=*/false)),
+                         of_protocol);
+// Their models are deep: they take as long as all others together.
+INSTANTIATE_TEST_SUITE_P(SlowProtocols, DeadKeysTrap,
+                         testing::ValuesIn(protocols_of(/*later=*/true)), of_protocol);
 
 // Those of these tasks that a protocol is of.
 std::vector<std::string> known_of(const Protocol& protocol, std::vector<std::string> names) {
