@@ -200,10 +200,11 @@ void SplitWriter::write(const fs::path& path, int64_t vocabulary) const {
     return torch::from_blob(const_cast<void*>(static_cast<const void*>(values.data())),
                             {static_cast<int64_t>(values.size())}, type);
   };
-  torch::Tensor tokens = wide_.empty() ? list(narrow_, torch::kUInt8) : list(wide_, torch::kUInt16);
-  if (vocabulary > 256) tokens = tokens.to(torch::kUInt16);
+  const torch::Tensor tokens =
+      wide_.empty() ? list(narrow_, torch::kUInt8) : list(wide_, torch::kUInt16);
   TensorFile file{.tensors = {{"tokens", tokens}, {"offsets", list(offsets_, torch::kInt64)}},
-                  .metadata = {}};
+                  .metadata = {},
+                  .stored_as = {{"tokens", vocabulary > 256 ? torch::kUInt16 : torch::kUInt8}}};
   if (position_labels_.empty()) {
     file.tensors.emplace_back("labels", list(labels_, torch::kInt64));
   } else {

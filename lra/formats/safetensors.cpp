@@ -177,17 +177,33 @@ const torch::Tensor& TensorFile::at(const std::string& name) const {
               "'; the file holds: " + (names.empty() ? "(none)" : names));
 }
 
+namespace {
+
+constexpr int64_t kConverted = 1 << 24;  // elements of a tensor that are converted at a time
+
+void write_elements(AtomicFile& out, const torch::Tensor& contiguous) {
+  out.write({static_cast<const std::byte*>(contiguous.const_data_ptr()),
+             static_cast<size_t>(contiguous.numel()) * contiguous.element_size()});
+}
+
+}  // namespace
+
 void write_tensors(const std::filesystem::path& path, const TensorFile& file, Links links) {
+  const auto type_of = [&](size_t i) {
+    const auto& [name, tensor] = file.tensors[i];
+    const auto other = file.stored_as.find(name);
+    return other == file.stored_as.end() ? tensor.scalar_type() : other->second;
+  };
   // Widest types first, as the reference implementation does: every tensor is then aligned.
   std::vector<size_t> order(file.tensors.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, std::ranges::greater(),
-                           [&](size_t i) { return file.tensors[i].second.element_size(); });
+                           [&](size_t i) { return c10::elementSize(type_of(i)); });
 
   std::vector<std::pair<uint64_t, uint64_t>> offsets(order.size());
   uint64_t position = 0;
   for (const size_t i : order) {
-    const uint64_t bytes = file.tensors[i].second.numel() * file.tensors[i].second.element_size();
+    const uint64_t bytes = file.tensors[i].second.numel() * c10::elementSize(type_of(i));
     offsets[i] = {position, position + bytes};
     position += bytes;
   }
@@ -200,10 +216,10 @@ void write_tensors(const std::filesystem::path& path, const TensorFile& file, Li
       throw Error("cannot write " + path.string() + ": tensor name '" + name + "' is " +
                   (name == "__metadata__" ? "reserved" : "used twice"));
     }
-    const auto type = std::ranges::find(kTypes, tensor.scalar_type(), &Type::scalar);
+    const auto type = std::ranges::find(kTypes, type_of(i), &Type::scalar);
     if (type == std::end(kTypes)) {
       throw Error("cannot write " + path.string() + ": tensor '" + name + "' has type " +
-                  torch::toString(tensor.scalar_type()) + "; known: " + type_names());
+                  torch::toString(type_of(i)) + "; known: " + type_names());
     }
     header[name] = {{"dtype", type->name},
                     {"shape", tensor.sizes().vec()},
@@ -225,9 +241,14 @@ void write_tensors(const std::filesystem::path& path, const TensorFile& file, Li
   out.write(std::as_bytes(std::span(&length, 1)));
   out.write(text);
   for (const size_t i : order) {
-    const torch::Tensor tensor = file.tensors[i].second.detach().cpu().contiguous();
-    out.write({static_cast<const std::byte*>(tensor.const_data_ptr()),
-               static_cast<size_t>(tensor.numel()) * tensor.element_size()});
+    const torch::Tensor all = file.tensors[i].second.detach();
+    if (type_of(i) == all.scalar_type()) {
+      write_elements(out, all.cpu().contiguous());
+      continue;
+    }
+    const torch::Tensor elements = all.flatten();
+    for (const torch::Tensor& part : elements.split(kConverted))
+      write_elements(out, part.cpu().to(type_of(i)).contiguous());
   }
   out.commit();
 }

@@ -17,6 +17,8 @@ namespace lra {
 struct TensorFile {
   std::vector<std::pair<std::string, torch::Tensor>> tensors;
   std::map<std::string, std::string> metadata;
+  /// Of those to be written in another type than they have in memory.
+  std::map<std::string, torch::ScalarType> stored_as = {};
 
   /// The tensor of that name, or nullptr.
   const torch::Tensor* find(const std::string& name) const;

@@ -55,6 +55,21 @@ TEST_F(Safetensors, EveryTypeShapeAndStrideSurvives) {
   }
 }
 
+// More elements than are converted at a time; the file is that of the converted tensor.
+TEST_F(Safetensors, ATensorMayBeStoredInAnotherType) {
+  const torch::Tensor narrow =
+                          torch::arange((int64_t{1} << 24) + 3).remainder(251).to(torch::kUInt8),
+                      beside = torch::arange(5);
+  write_tensors(path_, {.tensors = {{"ids", narrow}, {"beside", beside}},
+                        .metadata = {},
+                        .stored_as = {{"ids", torch::kUInt16}}});
+  const std::filesystem::path whole = scratch_.path() / "whole.safetensors";
+  write_tensors(
+      whole, {.tensors = {{"ids", narrow.to(torch::kUInt16)}, {"beside", beside}}, .metadata = {}});
+  EXPECT_TRUE(read_file(path_) == read_file(whole));
+  EXPECT_EQ(read_tensors(path_).at("ids").scalar_type(), torch::kUInt16);
+}
+
 TEST_F(Safetensors, TensorsOutliveTheFileTheyCameFrom) {
   write_tensors(path_, {.tensors = {{"a", torch::arange(1000)}}, .metadata = {}});
   torch::Tensor a = read_tensors(path_).at("a");
