@@ -42,11 +42,24 @@ std::vector<ReachCase> reach_cases() {
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(Protocols, Reach, testing::ValuesIn(reach_cases()), [](const auto& given) {
+std::vector<ReachCase> reach_cases_of(bool later) {
+  std::vector<ReachCase> cases = reach_cases();
+  std::erase_if(cases, [&](const ReachCase& of) {
+    return (load_protocol(of.protocol).regime == kLaterRegime) != later;
+  });
+  return cases;
+}
+
+std::string name_of_case(const testing::TestParamInfo<ReachCase>& given) {
   std::string name = given.param.protocol + "_" + given.param.task;
   std::ranges::replace(name, '-', '_');
   return name;
-});
+}
+
+INSTANTIATE_TEST_SUITE_P(Protocols, Reach, testing::ValuesIn(reach_cases_of(/*later=*/false)),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(SlowProtocols, Reach, testing::ValuesIn(reach_cases_of(/*later=*/true)),
+                         name_of_case);
 
 constexpr int64_t kReachLength = 640;  // five blocks of the largest there is, 128
 
