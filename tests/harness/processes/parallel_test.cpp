@@ -224,7 +224,10 @@ void wait_for_evaluation(const fs::path& run, const Program& program) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
-TEST_F(ParallelTest, StoppedAndKilledItGoesOnToTheSameBits) {
+// Half a minute of both processors: mpirun passes signals on slowly.
+using SlowParallelTest = ParallelTest;
+
+TEST_F(SlowParallelTest, StoppedAndKilledItGoesOnToTheSameBits) {
   constexpr int64_t kSteps = 240;  // mpirun takes a while to pass a signal on
   const Words cut = words("cut", "standard", kSteps);
   ASSERT_EQ(processes(2, words("whole", "standard", kSteps)).status, 0);
