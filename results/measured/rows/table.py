@@ -1,6 +1,6 @@
 """Times of training steps before and after, from the metrics.jsonl beside this file (a line a step).
 
-Median of the steps 6 to 40 of a run, median and range of three runs: ms, and their ratio.
+Median of the steps 6 to 40 of a run, median and range of three runs: ms, and their ratio; then the same under nystromformer2021.
 """
 import json
 import statistics
@@ -15,9 +15,15 @@ def step_ms(path):
     return statistics.median(steps)
 
 
-print("| attention | before, ms | now | times as fast |\n|---|---:|---:|---:|")
-for attention in ("nystrom", "linformer", "performer", "linear"):
-    runs = {when: sorted(step_ms(p) for p in HERE.glob(f"{when}-{attention}-*.jsonl")) for when in ("before", "after")}
-    cells = [f"{statistics.median(r):.0f} [{r[0]:.0f}, {r[-1]:.0f}]" for r in runs.values()]
-    ratio = statistics.median(runs["before"]) / statistics.median(runs["after"])
-    print(f"| {attention} | {cells[0]} | {cells[1]} | {ratio:.2f} |")
+def table(prefix, attentions):
+    print("| attention | before, ms | now | times as fast |\n|---|---:|---:|---:|")
+    for attention in attentions:
+        runs = {when: sorted(step_ms(p) for p in HERE.glob(f"{prefix}{when}-{attention}-*.jsonl")) for when in ("before", "after")}
+        cells = [f"{statistics.median(r):.0f} [{r[0]:.0f}, {r[-1]:.0f}]" for r in runs.values()]
+        ratio = statistics.median(runs["before"]) / statistics.median(runs["after"])
+        print(f"| {attention} | {cells[0]} | {cells[1]} | {ratio:.2f} |")
+
+
+table("", ("nystrom", "linformer", "performer", "linear"))
+print()
+table("released-", ("nystrom", "performer"))  # under nystromformer2021
