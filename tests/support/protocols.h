@@ -21,4 +21,9 @@ inline std::vector<std::string> protocols_by_what_they_compute() {
   return names;
 }
 
+/// Of models that are deep: what trains or compares them is among the slow tests.
+inline bool of_later_regime(const std::string& protocol) {
+  return load_protocol(protocol).regime == kLaterRegime;
+}
+
 }  // namespace lra

@@ -81,7 +81,7 @@ def check_torch() -> None:
     advice = f"set LRA_PYTHON to a Python {python} with torch {TORCH_VERSION}"
     # torch says so at its import; nothing here needs NumPy.
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
-    # Of what an import makes nothing is garbage; to look for it takes a sixth of torch's.
+    # Of what an import makes nothing is garbage, and to look for it takes a part of torch's time.
     collected = gc.isenabled()
     gc.disable()
     try:

@@ -342,9 +342,7 @@ std::map<std::string, json> leaves(const json& object) {
 
 std::vector<std::string> protocols_of(bool later) {
   std::vector<std::string> names = protocols_by_what_they_compute();
-  std::erase_if(names, [&](const std::string& name) {
-    return (load_protocol(name).regime == kLaterRegime) != later;
-  });
+  std::erase_if(names, [&](const std::string& name) { return of_later_regime(name) != later; });
   return names;
 }
 
@@ -356,7 +354,6 @@ std::string of_protocol(const testing::TestParamInfo<std::string>& given) {
 
 INSTANTIATE_TEST_SUITE_P(Protocols, DeadKeysTrap, testing::ValuesIn(protocols_of(/*later=*/false)),
                          of_protocol);
-// Their models are deep: they take as long as all others together.
 INSTANTIATE_TEST_SUITE_P(SlowProtocols, DeadKeysTrap,
                          testing::ValuesIn(protocols_of(/*later=*/true)), of_protocol);
 

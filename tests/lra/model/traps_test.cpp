@@ -44,9 +44,7 @@ std::vector<ReachCase> reach_cases() {
 
 std::vector<ReachCase> reach_cases_of(bool later) {
   std::vector<ReachCase> cases = reach_cases();
-  std::erase_if(cases, [&](const ReachCase& of) {
-    return (load_protocol(of.protocol).regime == kLaterRegime) != later;
-  });
+  std::erase_if(cases, [&](const ReachCase& of) { return of_later_regime(of.protocol) != later; });
   return cases;
 }
 

@@ -53,8 +53,8 @@ namespace lra::ops::LRA_KERNELS {
 /// ‖A‖₁ of a contiguous softmax [m,m], the largest sum of a column; column_sums [m] gets those.
 float column_norm(int64_t m, ConstMatrix a, float* column_sums);
 
-/// z [m,m] from a [m,m], both contiguous; `norm` undefined: a's own. Takes InverseIterates of one
-/// iteration.
+/// z [m,m] from a [m,m], both contiguous, by way of `norm`, or without one a's own. Takes
+/// InverseIterates of one iteration.
 void inverse(int64_t m, int64_t iterations, ConstMatrix a, std::optional<float> norm, Matrix z,
              Arena& arena);
 
