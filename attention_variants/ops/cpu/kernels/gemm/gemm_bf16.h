@@ -20,7 +20,8 @@ const char* name_of(GemmBf16Backend code);
 std::vector<GemmBf16Backend> rounded_codes();
 
 /// The one that gemm() takes under GemmPrecision::bfloat16: onednn with AMX, else avx512 where
-/// there are such instructions. Chosen once, as product_code() is.
+/// there are such instructions and they are faster than float32's (not on Intel's processors), else
+/// float32. Chosen once, as product_code() is.
 GemmBf16Backend rounded_code();
 
 /// c = op(a) op(b) as gemm() and its like say, of operands rounded to bfloat16 (to the nearest,
