@@ -150,10 +150,11 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
     return of.mutable_data_ptr<float>() + head * kTaps;
   };
   const auto convolve = [=](int64_t head, ops::cpu::Matrix between) {
-    ops::cpu::pad_tile(rows_of(x, head), n, 0, n, kWidth, kTaps, ops::cpu::KernelOrder::no,
-                       between);
-    ops::cpu::add_convolution(conv_weight(weight, head), kTaps, ops::cpu::KernelOrder::no, between,
+    const ops::cpu::ConstMatrix values = ops::cpu::pad_tile(
+        rows_of(x, head), n, 0, n, kWidth, kTaps, ops::cpu::KernelOrder::no, between);
+    ops::cpu::add_convolution(conv_weight(weight, head), kTaps, ops::cpu::KernelOrder::no, values,
                               n, kWidth, ops::cpu::mutable_head_rows(out, 0, head));
+    return values;
   };
   return {.forward =
               [=] {
@@ -168,10 +169,11 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
                 ops::cpu::parallel_for_items(
                     kHeads, ops::cpu::bytes_of<ConvolutionBenchScratch>(n),
                     [&](int64_t head, ops::cpu::Arena& arena) {
-                      const auto [values, given, sums] = ConvolutionBenchScratch(n, arena);
-                      convolve(head, values);
-                      ops::cpu::pad_tile(rows_of(gradient, head), n, 0, n, kWidth, kTaps,
-                                         ops::cpu::KernelOrder::yes, given);
+                      const auto [own_values, own_given, sums] = ConvolutionBenchScratch(n, arena);
+                      const ops::cpu::ConstMatrix values = convolve(head, own_values),
+                                                  given = ops::cpu::pad_tile(
+                                                      rows_of(gradient, head), n, 0, n, kWidth,
+                                                      kTaps, ops::cpu::KernelOrder::yes, own_given);
                       ops::cpu::add_convolution(conv_weight(weight, head), kTaps,
                                                 ops::cpu::KernelOrder::yes, given, n, kWidth,
                                                 ops::cpu::mutable_head_rows(grad_x, 0, head));

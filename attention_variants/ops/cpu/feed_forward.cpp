@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/cpu/dropout.h"
@@ -25,7 +26,30 @@ struct Block {
       : norm(w[0], w[1], eps), in(w[2], w[3]), out(w[4], w[5]) {}
 };
 
-// What a worker needs for a tile: W1 norm(x) + b1, and its GELU.
+// Calls body(first row, rows) for parts of a tile of rows [rows,width], as many rows as stay in a
+// core's first cache from one step over their elements to the next, and begin a block of a dropout.
+template <class Body>
+void for_parts(int64_t rows, int64_t width, const Body& body) {
+  constexpr int64_t kElements = 4096;
+  const int64_t step = kDropoutBlock / std::gcd(width, kDropoutBlock),
+                count = std::max(kElements / width / step, int64_t{1}) * step;
+  for (int64_t begin = 0; begin < rows; begin += count) body(begin, std::min(count, rows - begin));
+}
+
+// y [rows,width], the product of `layer`, becomes x + dropout(y + b), of the rows from `begin` on.
+void add_dropped_out(const LinearTile& layer, const DropoutMask& dropout, const float* x,
+                     int64_t begin, int64_t rows, float* y) {
+  const int64_t width = layer.out;
+  for_parts(rows, width, [&](int64_t first, int64_t n) {
+    const int64_t at = first * width, count = n * width;
+    float* const part = y + at;
+    add_bias(part, n, width, layer.bias);
+    apply_dropout(dropout, begin * width + at, count, part, part);
+    add(x + at, part, count, part);
+  });
+}
+
+// What a worker needs for a tile: W1 norm(x), and what follows from it.
 struct Expanded {
   NormRows normed;
   float *before, *after;  // [kRowTile,F]
@@ -35,10 +59,18 @@ struct Expanded {
         before(arena.take(kRowTile * b.in.out)),
         after(arena.take(kRowTile * b.in.out)) {}
 
-  // Returns what the product read.
-  const float* expand(const Block& b, const float* x, int64_t rows) const {
+  // Returns what the product read; calls body(elements before, after, first of all, count) for
+  // parts of W1 norm(x) + b1.
+  template <class Body>
+  const float* expand(const Block& b, const float* x, int64_t rows, const Body& body) const {
     const float* input = normed.forward(b.norm, x, rows);
-    b.in.forward(input, rows, before);
+    b.in.multiply(input, rows, before);
+    const int64_t hidden = b.in.out;
+    for_parts(rows, hidden, [&](int64_t begin, int64_t n) {
+      float* const part = before + begin * hidden;
+      add_bias(part, n, hidden, b.in.bias);
+      body(part, after + begin * hidden, begin * hidden, n * hidden);
+    });
     return input;
   }
 };
@@ -62,23 +94,31 @@ struct BackwardPart {
 void backward_tile(const Block& b, const float* x, const float* grad, int64_t begin, int64_t rows,
                    const DropoutMask& first, const DropoutMask& second, float* grad_x,
                    const BackwardPart& own) {
-  const int64_t width = b.out.out, hidden = b.in.out, count = rows * hidden;
+  const int64_t width = b.out.out, hidden = b.in.out;
   const auto& [normed, before, after] = own.expanded;
   float *const grad_out = own.grad_out, *const grad_hidden = own.grad_hidden;
-  const float* input = own.expanded.expand(b, x, rows);
-  gelu_and_slope(before, count, after);
-  reapply_dropout(first, begin * hidden, count, after, after);
+  const float* input =
+      own.expanded.expand(b, x, rows, [&](float* given, float* to, int64_t at, int64_t count) {
+        gelu_and_slope(given, count, to);
+        reapply_dropout(first, begin * hidden + at, count, to, to);
+      });
   reapply_dropout(second, begin * width, rows * width, grad, grad_out);
   own.out.backward(b.out, after, grad_out, rows, /*old=*/0, grad_hidden);
-  reapply_dropout(first, begin * hidden, count, grad_hidden, grad_hidden);
-  multiply_elements(grad_hidden, before, count, grad_hidden);
-  std::copy(grad, grad + rows * width, grad_x);  // past the block
+  for_parts(rows, hidden, [&](int64_t from, int64_t n) {
+    const int64_t at = from * hidden, count = n * hidden;
+    float* const part = grad_hidden + at;
+    reapply_dropout(first, begin * hidden + at, count, part, part);
+    multiply_elements(part, before + at, count, part);
+    own.in.add_bias_grad(b.in, part, n);
+  });
   if (!b.norm) {
-    own.in.backward(b.in, input, grad_hidden, rows, /*old=*/1, grad_x);
+    std::copy(grad, grad + rows * width, grad_x);  // past the block
+    own.in.backward_of_products(b.in, input, grad_hidden, rows, /*old=*/1, grad_x);
     return;
   }
-  own.in.backward(b.in, input, grad_hidden, rows, /*old=*/0, grad_out);  // of norm(x)
-  own.norm.backward(b.norm, x, normed.mean, normed.inverse_sd, grad_out, rows, grad_x);
+  own.in.backward_of_products(b.in, input, grad_hidden, rows, /*old=*/0, grad_out);  // of norm(x)
+  own.norm.backward(b.norm, x, normed.mean, normed.inverse_sd, grad_out, rows, /*past=*/grad,
+                    grad_x);
 }
 
 class FeedForward : public torch::autograd::Function<FeedForward> {
@@ -101,14 +141,14 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
     float* to = y.mutable_data_ptr<float>();
     RowTileWorkers<Expanded> parts(row_tile_workers(rows), block);
     const auto tile = [&](int64_t worker, int64_t begin, int64_t n) {
-      const auto& [normed, before, after] = parts[worker];
       float* const out = to + begin * width;
-      parts[worker].expand(block, from + begin * width, n);
-      gelu_of(Gelu::exact, before, n * hidden, after);
-      apply_dropout(first, begin * hidden, n * hidden, after, after);
-      block.out.forward(after, n, out);
-      apply_dropout(second, begin * width, n * width, out, out);
-      add(from + begin * width, out, n * width, out);
+      parts[worker].expand(block, from + begin * width, n,
+                           [&](const float* given, float* after, int64_t at, int64_t count) {
+                             gelu_of(Gelu::exact, given, count, after);
+                             apply_dropout(first, begin * hidden + at, count, after, after);
+                           });
+      block.out.multiply(parts[worker].after, n, out);
+      add_dropped_out(block.out, second, from + begin * width, begin, n, out);
     };
     parallel_for_row_tiles(rows, mask_data(mask), tile, zero_skipped_rows(to, width));
     variable_list kept = weights;
@@ -180,10 +220,9 @@ class AddProjected : public torch::autograd::Function<AddProjected> {
     const float *past = x.const_data_ptr<float>(), *from = y.const_data_ptr<float>();
     float* to = sum.mutable_data_ptr<float>();
     const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
-      const int64_t start = begin * layer.out, count = rows * layer.out;
-      layer.forward(from + begin * layer.in, rows, to + start);
-      apply_dropout(dropout, start, count, to + start, to + start);
-      add(past + start, to + start, count, to + start);
+      const int64_t start = begin * layer.out;
+      layer.multiply(from + begin * layer.in, rows, to + start);
+      add_dropped_out(layer, dropout, past + start, begin, rows, to + start);
     };
     parallel_for_row_tiles(x.numel() / layer.out, mask_data(mask), tile,
                            zero_skipped_rows(to, layer.out));

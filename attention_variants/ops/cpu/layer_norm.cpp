@@ -23,9 +23,8 @@ struct Moments {
 void backward_tile(const NormTile& norm, const float* x, const Moments& moments, const float* grad,
                    int64_t begin, int64_t rows, float* grad_x, const NormGrad& sums) {
   const int64_t at = begin * norm.width;
-  std::fill(grad_x + at, grad_x + at + rows * norm.width, 0.0F);
   sums.backward(norm, x + at, moments.mean + begin, moments.inverse_sd + begin, grad, rows,
-                grad_x + at);
+                /*past=*/nullptr, grad_x + at);
 }
 
 class LayerNorm : public torch::autograd::Function<LayerNorm> {
@@ -92,7 +91,7 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
     RowTileWorkers<SummedRows> workers(threads_for(batch), norm);
     parallel_for_dynamic(batch, [&](int64_t b, int64_t worker) {
       const SummedRows& own = workers[worker];
-      for_tiles_with_tokens(mask, b, [&](int64_t begin, int64_t rows, const bool* tokens) {
+      for_used_tiles(mask, b, [&](int64_t begin, int64_t rows, int64_t, const bool* tokens) {
         normalise_rows(from + begin * norm.width, rows, norm.width, norm.weight, norm.bias,
                        norm.eps, own.rows, moments.mean + begin, moments.inverse_sd + begin);
         std::copy(tokens, tokens + rows, own.weights);
@@ -106,16 +105,18 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list kept = saved_tensors(*context);
     const torch::Tensor &x = kept[0], &mask = kept[3], grad = gradients[0].contiguous(),
-                        grad_x = torch::zeros_like(x);
+                        grad_x = torch::empty_like(x);
     const NormTile norm(kept[1], kept[2], 0);
     const Moments moments(kept[4]);
     // A part a sample: the same sums for any number of threads.
     RowTileWorkers<NormGrad> sums(x.size(0), norm);
     RowTileWorkers<SummedRows> workers(threads_for(x.size(0)), norm);
+    float* const to = grad_x.mutable_data_ptr<float>();
     parallel_for_dynamic(x.size(0), [&](int64_t b, int64_t worker) {
       float* rows_grad = workers[worker].rows;
       const float* given = grad.const_data_ptr<float>() + b * norm.width;
-      for_tiles_with_tokens(mask, b, [&](int64_t begin, int64_t rows, const bool* tokens) {
+      for_used_tiles(mask, b, [&](int64_t begin, int64_t rows, int64_t all, const bool* tokens) {
+        zero_skipped_rows(to, norm.width)(begin + rows, all - rows);
         for (int64_t r = 0; r < rows; ++r) {
           float* row = rows_grad + r * norm.width;
           if (tokens[r]) {
@@ -124,8 +125,8 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
             std::fill(row, row + norm.width, 0.0F);
           }
         }
-        backward_tile(norm, x.const_data_ptr<float>(), moments, rows_grad, begin, rows,
-                      grad_x.mutable_data_ptr<float>(), sums[b]);
+        backward_tile(norm, x.const_data_ptr<float>(), moments, rows_grad, begin, rows, to,
+                      sums[b]);
       });
     });
     return {
@@ -133,15 +134,15 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
   }
 
  private:
-  // Calls body(first row of all, rows, their mask) for the tiles of sample b, up to the last token
-  // of each.
+  // Calls body(first row of all, rows up to the last token, all rows, their mask) for the tiles of
+  // sample b.
   template <class Body>
-  static void for_tiles_with_tokens(const torch::Tensor& mask, int64_t b, const Body& body) {
+  static void for_used_tiles(const torch::Tensor& mask, int64_t b, const Body& body) {
     const int64_t length = mask.size(1);
     const bool* of = mask.const_data_ptr<bool>() + b * length;
     for (int64_t begin = 0; begin < length; begin += kRowTile) {
-      const int64_t rows = used_length(of + begin, std::min(kRowTile, length - begin));
-      if (rows > 0) body(b * length + begin, rows, of + begin);
+      const int64_t all = std::min(kRowTile, length - begin);
+      body(b * length + begin, used_length(of + begin, all), all, of + begin);
     }
   }
 };

@@ -29,8 +29,12 @@ struct LinearTile {
 
   /// x [rows,in] -> y [rows,out].
   void forward(const float* x, int64_t rows, float* y) const {
-    gemm(rows, out, in, {x, in}, {transposed.const_data_ptr<float>(), out}, {y, out});
+    multiply(x, rows, y);
     add_bias(y, rows, out, bias);
+  }
+  /// The same without the bias.
+  void multiply(const float* x, int64_t rows, float* y) const {
+    gemm(rows, out, in, {x, in}, {transposed.const_data_ptr<float>(), out}, {y, out});
   }
 };
 
@@ -45,7 +49,15 @@ struct LinearGrad {
   /// to the sums; grad_x [rows,in] = old * grad_x + the gradient of x.
   void backward(const LinearTile& layer, const float* x, const float* grad, int64_t rows, float old,
                 float* grad_x) const {
+    add_bias_grad(layer, grad, rows);
+    backward_of_products(layer, x, grad, rows, old, grad_x);
+  }
+  void add_bias_grad(const LinearTile& layer, const float* grad, int64_t rows) const {
     add_column_sums({grad, layer.out}, rows, layer.out, bias);
+  }
+  /// All but the bias.
+  void backward_of_products(const LinearTile& layer, const float* x, const float* grad,
+                            int64_t rows, float old, float* grad_x) const {
     gemm_tn(layer.out, layer.in, rows, {grad, layer.out}, {x, layer.in}, {weight, layer.in},
             {.old = 1});
     gemm(rows, layer.in, layer.out, {grad, layer.out}, layer.weight, {grad_x, layer.in},
@@ -91,11 +103,11 @@ struct NormGrad {
   NormGrad(const NormTile& norm, Arena& arena)
       : weight(take_zeros(arena, norm.width)), bias(take_zeros(arena, norm.width)) {}
 
-  /// Given what was normalised, its moments and the gradient of the result: adds to the sums and to
-  /// grad_x.
+  /// Given what was normalised, its moments and the gradient of the result: adds to the sums;
+  /// grad_x = past (null: zeros) + the gradient of x.
   void backward(const NormTile& norm, const float* x, const float* mean, const float* inverse_sd,
-                const float* grad, int64_t count, float* grad_x) const {
-    normalise_rows_backward(x, grad, count, norm.width, norm.weight, mean, inverse_sd, grad_x,
+                const float* grad, int64_t count, const float* past, float* grad_x) const {
+    normalise_rows_backward(x, grad, count, norm.width, norm.weight, mean, inverse_sd, past, grad_x,
                             weight, bias);
   }
 };

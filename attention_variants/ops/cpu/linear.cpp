@@ -108,14 +108,14 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
       if (keep != nullptr)
         from = without_padding({from, width}, keep + begin, rows, width, own.tokens).data;
       const float* input = own.normed.forward(norm, from, rows);
-      std::copy(past, past + rows * width, to);
+      if (!norm) std::copy(past, past + rows * width, to);
       for (size_t i = 0; i < layers.size(); ++i) {
         own.layers[i].backward(layers[i], input,
                                gradients[i].const_data_ptr<float>() + begin * layers[i].out, rows,
                                /*old=*/norm && i == 0 ? 0.0F : 1.0F, grad);
       }
       if (norm)
-        own.norm.backward(norm, from, own.normed.mean, own.normed.inverse_sd, grad, rows, to);
+        own.norm.backward(norm, from, own.normed.mean, own.normed.inverse_sd, grad, rows, past, to);
     };
     parallel_for_row_tiles(rows_of(x), mask_data(mask), tile,
                            zero_skipped_rows(grad_x.mutable_data_ptr<float>(), width));

@@ -177,9 +177,9 @@ int64_t pad_before(int64_t kernel) { return kernels().pad_before(kernel); }
 
 int64_t pad_after(int64_t kernel) { return kernels().pad_after(kernel); }
 
-void pad_tile(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
-              int64_t kernel, KernelOrder transposed, Matrix to) {
-  kernels().pad_tile(x, length, begin, rows, width, kernel, transposed, to);
+ConstMatrix pad_tile(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
+                     int64_t kernel, KernelOrder transposed, Matrix copy) {
+  return kernels().pad_tile(x, length, begin, rows, width, kernel, transposed, copy);
 }
 
 void add_convolution(const float* conv_weight, int64_t kernel, KernelOrder transposed,
@@ -245,8 +245,9 @@ void normalise_rows(const float* x, int64_t rows, int64_t width, const float* we
 
 void normalise_rows_backward(const float* x, const float* grad, int64_t rows, int64_t width,
                              const float* weight, const float* mean, const float* inverse_sd,
-                             float* grad_x, float* grad_weight, float* grad_bias) {
-  kernels().normalise_rows_backward(x, grad, rows, width, weight, mean, inverse_sd, grad_x,
+                             const float* past, float* grad_x, float* grad_weight,
+                             float* grad_bias) {
+  kernels().normalise_rows_backward(x, grad, rows, width, weight, mean, inverse_sd, past, grad_x,
                                     grad_weight, grad_bias);
 }
 

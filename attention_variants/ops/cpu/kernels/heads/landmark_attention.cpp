@@ -112,9 +112,9 @@ void read_out(const NystromShape& shape, const NystromInputs& in, const Tokens& 
     const int64_t rows = std::min(kTile, range.end - begin);
     attend_small_kv(tiles(shape, rows), tokens.q.from(begin), saved.k, scratch.x, saved.bias,
                     out.from(begin), saved.top + begin, saved.inverse + begin, arena);
-    pad_tile(tokens.v, tokens.extent.length, begin, rows, shape.depth, shape.kernel,
-             KernelOrder::no, v_tile);
-    add_convolution(in.conv_weight, shape.kernel, KernelOrder::no, v_tile, rows, shape.depth,
+    const ConstMatrix values = pad_tile(tokens.v, tokens.extent.length, begin, rows, shape.depth,
+                                        shape.kernel, KernelOrder::no, v_tile);
+    add_convolution(in.conv_weight, shape.kernel, KernelOrder::no, values, rows, shape.depth,
                     out.from(begin));
   }
 }
@@ -158,12 +158,13 @@ void values_backward(const NystromShape& shape, const NystromInputs& in, const T
     few_queries_backward(tiles(shape, rows), saved.q, tokens.k.from(begin), tokens.v.from(begin),
                          mask_from(tokens.mask, begin), saved.bv, saved.b, scratch.x, grad_q,
                          grad.k.from(begin), grad.v.from(begin), Gradient::write, arena);
-    pad_tile(tokens.v, length, begin, rows, d, shape.kernel, KernelOrder::no, own.v_tile);
-    pad_tile(g, length, begin, rows, d, shape.kernel, KernelOrder::yes, own.g_tile);
-    add_convolution(in.conv_weight, shape.kernel, KernelOrder::yes, own.g_tile, rows, d,
+    const ConstMatrix values = pad_tile(tokens.v, length, begin, rows, d, shape.kernel,
+                                        KernelOrder::no, own.v_tile),
+                      given = pad_tile(g, length, begin, rows, d, shape.kernel, KernelOrder::yes,
+                                       own.g_tile);
+    add_convolution(in.conv_weight, shape.kernel, KernelOrder::yes, given, rows, d,
                     grad.v.from(begin));
-    add_conv_weight_grad(own.g_tile.from(pad_after(shape.kernel)), own.v_tile, shape.kernel, rows,
-                         d, taps);
+    add_conv_weight_grad(given.from(pad_after(shape.kernel)), values, shape.kernel, rows, d, taps);
   }
 }
 

@@ -135,12 +135,13 @@ LRA_INLINE void correlate_all(ConstMatrix gradient, ConstMatrix x, int64_t kerne
 int64_t pad_before(int64_t kernel) { return kernel > 0 ? (kernel - 1) / 2 : 0; }
 int64_t pad_after(int64_t kernel) { return kernel / 2; }
 
-void pad_tile(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
-              int64_t kernel, KernelOrder transposed, Matrix to) {
-  if (kernel == 0) return;
-  const int64_t before = transposed == KernelOrder::yes ? pad_after(kernel) : pad_before(kernel);
-  lay_out_from<kSimdWidth>(begin - before, x, length, rows + pad_before(kernel) + pad_after(kernel),
-                           width, to);
+ConstMatrix pad_tile(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
+                     int64_t kernel, KernelOrder transposed, Matrix copy) {
+  const int64_t before = transposed == KernelOrder::yes ? pad_after(kernel) : pad_before(kernel),
+                first = begin - before, count = rows + pad_before(kernel) + pad_after(kernel);
+  if (first >= 0 && first + count <= length) return x.from(first);
+  lay_out_from<kSimdWidth>(first, x, length, count, width, copy);
+  return copy;
 }
 
 void add_convolution(const float* conv_weight, int64_t kernel, KernelOrder transposed,

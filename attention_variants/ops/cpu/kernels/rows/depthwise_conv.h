@@ -33,10 +33,10 @@ namespace lra::ops::LRA_KERNELS {
 int64_t pad_before(int64_t kernel);
 int64_t pad_after(int64_t kernel);
 
-/// to [lead + rows + trail, width]: rows [begin - lead, begin + rows + trail) of x [length,width],
-/// and zeros where it has none; nothing without a kernel.
-void pad_tile(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
-              int64_t kernel, KernelOrder transposed, Matrix to);
+/// [lead + rows + trail, width]: rows [begin - lead, begin + rows + trail) of x [length,width],
+/// and zeros where it has none: in x, or where it has not all of them in `copy`.
+ConstMatrix pad_tile(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
+                     int64_t kernel, KernelOrder transposed, Matrix copy);
 
 /// out [rows,width] += the convolution of what pad_tile() made. Turned, of the result's gradient:
 /// the input's gradient.

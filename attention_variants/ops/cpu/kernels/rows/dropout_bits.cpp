@@ -46,7 +46,17 @@ LRA_INLINE void keep_rows(const T* x, T* y, const uint16_t* bits, int64_t count,
 }  // namespace
 
 void apply_keep_bits(const float* x, float* y, const uint16_t* bits, int64_t count, float scale) {
+#if defined(__AVX512F__)
+  // A row's bits are a mask as they are, which compilers do not find.
+  const __m512 factor = _mm512_set1_ps(scale);
+  int64_t row = 0;
+  for (; row + kLanes <= count; row += kLanes)
+    _mm512_storeu_ps(y + row,
+                     _mm512_maskz_mul_ps(bits[row / kLanes], _mm512_loadu_ps(x + row), factor));
+  keep_rows(x + row, y + row, bits + row / kLanes, count - row, scale);
+#else
   keep_rows(x, y, bits, count, scale);
+#endif
 }
 void apply_keep_bits(const uint16_t* x, uint16_t* y, const uint16_t* bits, int64_t count,
                      float scale) {

@@ -14,7 +14,8 @@ struct Share {
 template <Gelu form>
 LRA_INLINE Share share_of(float x) {
   if constexpr (form == Gelu::exact) {
-    return {0.5F * (1.0F + erf(x * 0.70710678F)), 0.39894228F * exp(-0.5F * x * x)};
+    const Normal normal = normal_at(x);
+    return {normal.below, 0.39894228F * normal.bell};
   } else {
     // (1 + tanh u) / 2 = σ(2 u), u = √(2/π) (x + 0.044715 x³)
     const float square = x * x, value = sigmoid(1.59576912F * x * (1.0F + 0.044715F * square));

@@ -31,6 +31,33 @@ struct ColumnBlock {
   }
 };
 
+// sums [count], count <= kRows: Σ_c term(r, c, lanes), a vector of as many columns as `lanes` has.
+template <class Term>
+LRA_INLINE void add_up_rows(int64_t count, int64_t width, float* sums, const Term& term) {
+  using Wide = Simd<kSimdWidth>;
+  const int64_t wide = width / kSimdWidth * kSimdWidth;
+  for (int64_t begin = 0; begin < count; begin += kSimdWidth) {
+    const int64_t end = std::min(begin + kSimdWidth, count);
+    typename Wide::Vector total[kSimdWidth] = {};
+    for (int64_t r = begin; r < end; ++r) {
+      for (int64_t c = 0; c < wide; c += kSimdWidth) total[r - begin] += term(r, c, Wide{});
+    }
+    sum_lanes<kSimdWidth>(total);
+    for (int64_t r = begin; r < end; ++r) {
+      sums[r] = total[0][r - begin];
+      for (int64_t c = wide; c < width; ++c) sums[r] += term(r, c, Simd<1>{})[0];
+    }
+  }
+}
+
+// Of rows two blocks behind those at x: they come from memory, in which no core looks beyond a
+// page.
+LRA_INLINE void prefetch_ahead(const float* x, int64_t width) {
+  constexpr int64_t kLine = 16;
+  const float* const ahead = x + 2 * kRows * width;
+  for (int64_t i = 0; i < kRows * width; i += kLine) __builtin_prefetch(ahead + i);
+}
+
 template <class Body>
 LRA_INLINE void for_column_blocks(int64_t width, const Body& body) {
   constexpr int64_t kVectors = 4;
@@ -48,64 +75,69 @@ void normalise_rows(const float* x, int64_t rows, int64_t width, const float* we
                     const float* bias, float eps, float* to, float* mean, float* inverse_sd) {
   const float share = 1.0F / static_cast<float>(width);
   for (int64_t begin = 0; begin < rows; begin += kRows) {
-    const int64_t end = std::min(begin + kRows, rows);
-    for (int64_t r = begin; r < end; ++r) {
-      const float* from = x + r * width;
-      float sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (int64_t c = 0; c < width; ++c) sum += from[c];
-      mean[r] = sum * share;
-    }
-    for (int64_t r = begin; r < end; ++r) {
-      const float* from = x + r * width;
-      const float middle = mean[r];
-      float squares = 0;
-#pragma omp simd reduction(+ : squares)
-      for (int64_t c = 0; c < width; ++c) squares += (from[c] - middle) * (from[c] - middle);
-      inverse_sd[r] = squares;
-    }
-    for (int64_t r = begin; r < end; ++r)
-      inverse_sd[r] = 1.0F / std::sqrt(inverse_sd[r] * share + eps);
-    for (int64_t r = begin; r < end; ++r) {
-      const float* from = x + r * width;
-      const float middle = mean[r], inverse = inverse_sd[r];
-      float* row = to + r * width;
+    const int64_t count = std::min(kRows, rows - begin);
+    const float* const from = x + begin * width;
+    float *const middle = mean + begin, *const inverse = inverse_sd + begin;
+    prefetch_ahead(from, width);
+    add_up_rows(count, width, middle, [&](int64_t r, int64_t c, auto lanes) {
+      return decltype(lanes)::at(from + r * width + c);
+    });
+    for (int64_t r = 0; r < count; ++r) middle[r] *= share;
+    add_up_rows(count, width, inverse, [&](int64_t r, int64_t c, auto lanes) {
+      const auto apart = decltype(lanes)::at(from + r * width + c) - middle[r];
+      return apart * apart;
+    });
+    for (int64_t r = 0; r < count; ++r) inverse[r] = 1.0F / std::sqrt(inverse[r] * share + eps);
+    for (int64_t r = 0; r < count; ++r) {
+      const float* const given = from + r * width;
+      const float mean_of = middle[r], factor = inverse[r];
+      float* const row = to + (begin + r) * width;
 #pragma omp simd
       for (int64_t c = 0; c < width; ++c)
-        row[c] = (from[c] - middle) * inverse * weight[c] + bias[c];
+        row[c] = (given[c] - mean_of) * factor * weight[c] + bias[c];
     }
   }
 }
 
 void normalise_rows_backward(const float* x, const float* grad, int64_t rows, int64_t width,
                              const float* weight, const float* mean, const float* inverse_sd,
-                             float* grad_x, float* grad_weight, float* grad_bias) {
+                             const float* past, float* grad_x, float* grad_weight,
+                             float* grad_bias) {
   const float share = 1.0F / static_cast<float>(width);
   float mean_grad[kRows], slope[kRows];
   for (int64_t begin = 0; begin < rows; begin += kRows) {
-    const int64_t end = std::min(begin + kRows, rows);
-    for (int64_t r = begin; r < end; ++r) {
-      const float *from = x + r * width, *given = grad + r * width;
-      const float middle = mean[r];
-      float sum = 0, along = 0;
-#pragma omp simd reduction(+ : sum, along)
-      for (int64_t c = 0; c < width; ++c) {
-        const float scaled = given[c] * weight[c];
-        sum += scaled;
-        along += scaled * (from[c] - middle);
-      }
-      mean_grad[r - begin] = sum * share;
-      slope[r - begin] = along * inverse_sd[r] * inverse_sd[r] * share;
+    const int64_t end = std::min(begin + kRows, rows), count = end - begin;
+    const float *const from_rows = x + begin * width, *const given_rows = grad + begin * width;
+    add_up_rows(count, width, mean_grad, [&](int64_t r, int64_t c, auto lanes) {
+      using Lanes = decltype(lanes);
+      return Lanes::at(given_rows + r * width + c) * Lanes::at(weight + c);
+    });
+    add_up_rows(count, width, slope, [&](int64_t r, int64_t c, auto lanes) {
+      using Lanes = decltype(lanes);
+      return Lanes::at(given_rows + r * width + c) * Lanes::at(weight + c) *
+             (Lanes::at(from_rows + r * width + c) - mean[begin + r]);
+    });
+    for (int64_t r = 0; r < count; ++r) {
+      mean_grad[r] *= share;
+      slope[r] *= inverse_sd[begin + r] * inverse_sd[begin + r] * share;
     }
-    // grad_x += (scaled - mean of scaled - normal * mean of scaled normal) / sd
+    // (scaled - mean of scaled - normal * mean of scaled normal) / sd
     for (int64_t r = begin; r < end; ++r) {
       const float *from = x + r * width, *given = grad + r * width;
       float* row = grad_x + r * width;
       const float middle = mean[r], inverse = inverse_sd[r], offset = mean_grad[r - begin],
                   factor = slope[r - begin];
+      const auto through = [&](int64_t c) __attribute__((always_inline)) {
+        return (given[c] * weight[c] - offset - (from[c] - middle) * factor) * inverse;
+      };
+      if (past == nullptr) {
 #pragma omp simd
-      for (int64_t c = 0; c < width; ++c)
-        row[c] += (given[c] * weight[c] - offset - (from[c] - middle) * factor) * inverse;
+        for (int64_t c = 0; c < width; ++c) row[c] = through(c);
+        continue;
+      }
+      const float* const before = past + r * width;
+#pragma omp simd
+      for (int64_t c = 0; c < width; ++c) row[c] = before[c] + through(c);
     }
   }
   for_column_blocks(width, [&](const auto& columns) {
@@ -127,10 +159,10 @@ void add_bias(float* x, int64_t rows, int64_t width, const float* bias) {
 
 void gelu_and_slope(float* x, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) {
-    const float given = x[i], below = 0.5F * (1.0F + erf(given * 0.70710678F)),
-                density = 0.39894228F * exp(-0.5F * given * given);
-    to[i] = given * below;
-    x[i] = below + given * density;
+    const float given = x[i];
+    const Normal normal = normal_at(given);
+    to[i] = given * normal.below;
+    x[i] = normal.below + given * (0.39894228F * normal.bell);
   }
 }
 

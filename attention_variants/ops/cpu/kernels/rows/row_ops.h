@@ -13,11 +13,13 @@ namespace lra::ops::LRA_KERNELS {
 void normalise_rows(const float* x, int64_t rows, int64_t width, const float* weight,
                     const float* bias, float eps, float* to, float* mean, float* inverse_sd);
 
-/// grad_x += the gradient through normalise_rows(), given grad [rows,width] of its result; adds to
-/// grad_weight and grad_bias [width] what it has summed over the rows.
+/// grad_x = past + the gradient through normalise_rows(), given grad [rows,width] of its result;
+/// past [rows,width] may be grad_x, or null for zeros. Adds to grad_weight and grad_bias [width]
+/// what it has summed over the rows.
 void normalise_rows_backward(const float* x, const float* grad, int64_t rows, int64_t width,
                              const float* weight, const float* mean, const float* inverse_sd,
-                             float* grad_x, float* grad_weight, float* grad_bias);
+                             const float* past, float* grad_x, float* grad_weight,
+                             float* grad_bias);
 
 /// x [rows,width] += bias [width].
 void add_bias(float* x, int64_t rows, int64_t width, const float* bias);

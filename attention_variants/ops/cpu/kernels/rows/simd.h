@@ -15,31 +15,44 @@ struct Simd {
   using Vector
       [[gnu::vector_size(kWidth * sizeof(float)), gnu::aligned(alignof(float)), gnu::may_alias]] =
           float;
+  using Lanes [[gnu::vector_size(kWidth * sizeof(int32_t))]] = int32_t;
+  using Words [[gnu::vector_size(kWidth * sizeof(float))]] = uint32_t;  // of the same bits
   static constexpr int64_t width = kWidth;
 
   LRA_INLINE static const Vector& at(const float* x) { return *reinterpret_cast<const Vector*>(x); }
   LRA_INLINE static Vector& at(float* x) { return *reinterpret_cast<Vector*>(x); }
 
-  /// x becomes 2^x for x of at most 126, to 2 units in the last place; 0 below -126. NaN remains.
-  /// (By reference, as how vectors are passed depends on the instruction set.)
-  LRA_INLINE static void exp2_in_place(Vector& x) {
-    using Words [[gnu::vector_size(kWidth * sizeof(float))]] = uint32_t;  // below -126 they wrap
-    const Vector low = Vector{} - 126.0F;
-    const Vector shifted = x + 12582912.0F;  // 1.5 * 2^23: the last bits are the nearest integer
-    const Vector r = x - (shifted - 12582912.0F);
-    Vector p = Vector{} + 1.535336188e-4F;
-    p = p * r + 1.339887440e-3F;
-    p = p * r + 9.618437357e-3F;
-    p = p * r + 5.550332471e-2F;
-    p = p * r + 2.402264791e-1F;
-    p = p * r + 6.931472028e-1F;
-    p = p * r + 1.0F;
-    // To the exponent. Of std::bit_cast()'s arguments GCC drops what makes them vectors.
-    const Vector power = __builtin_bit_cast(
-        Vector, __builtin_bit_cast(Words, p) + (__builtin_bit_cast(Words, shifted) << 23));
-    x = x >= low ? power : (x < low ? Vector{} : x);
-  }
+  LRA_INLINE static void exp2_in_place(Vector& x) { ops::cpu::exp2_in_place<Simd>(x); }
 };
+
+/// Lane i of x[0] becomes the sum of the lanes of x[i], in pairs of pairs; the rest is used up.
+/// Before it, each number has kEach lanes side by side in its vector, kWidth at the call.
+template <int64_t kWidth, int64_t kEach = kWidth>
+LRA_INLINE void sum_lanes(typename Simd<kWidth>::Vector* x) {
+#if defined(__clang__)
+  typename Simd<kWidth>::Vector sums{};
+  for (int64_t i = 0; i < kWidth; ++i) {
+    for (int64_t l = 0; l < kWidth; ++l) sums[i] += x[i][l];
+  }
+  x[0] = sums;
+#else
+  if constexpr (kEach > 1) {
+    typename Simd<kWidth>::Lanes first;  // half of each number's, of two vectors
+#pragma GCC unroll 16
+    for (int64_t l = 0; l < kWidth; ++l) {
+      const int64_t number = l / (kEach / 2), lane = l % (kEach / 2);
+      first[l] = static_cast<int32_t>(number * kEach + lane);
+    }
+    const auto second = first + static_cast<int32_t>(kEach / 2);
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < kEach / 2; ++i) {
+      x[i] = __builtin_shuffle(x[2 * i], x[2 * i + 1], first) +
+             __builtin_shuffle(x[2 * i], x[2 * i + 1], second);
+    }
+    sum_lanes<kWidth, kEach / 2>(x);
+  }
+#endif
+}
 
 }  // namespace lra::ops::cpu
 
