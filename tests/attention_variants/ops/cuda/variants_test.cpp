@@ -57,7 +57,8 @@ TEST(EmulatedVariants, ComputeWhatTheReferenceDoes) {
     launched += emulator::launches() - before;
     SCOPED_TRACE(c.spec);
     expect_zero_where(exact, plain, fused);
-    // Operands of products are two numbers of tf32, 22 bits where a float32 has 24.
+    // Operands of products are sums of two tf32, exact to 21 bits where a float32 has 24
+    // (SplitTf32): with exact ones cosformer's gradients are a third as far off.
     expect_as_exact(fused, plain, exact, 1e-5, /*times=*/16);
   }
   EXPECT_GT(launched, 0);
