@@ -15,7 +15,6 @@ struct Simd {
   using Vector
       [[gnu::vector_size(kWidth * sizeof(float)), gnu::aligned(alignof(float)), gnu::may_alias]] =
           float;
-  using Lanes [[gnu::vector_size(kWidth * sizeof(int32_t))]] = int32_t;
   using Words [[gnu::vector_size(kWidth * sizeof(float))]] = uint32_t;  // of the same bits
   static constexpr int64_t width = kWidth;
 
@@ -37,13 +36,13 @@ LRA_INLINE void sum_lanes(typename Simd<kWidth>::Vector* x) {
   x[0] = sums;
 #else
   if constexpr (kEach > 1) {
-    typename Simd<kWidth>::Lanes first;  // half of each number's, of two vectors
+    typename Simd<kWidth>::Words first;  // half of each number's, of two vectors
 #pragma GCC unroll 16
     for (int64_t l = 0; l < kWidth; ++l) {
       const int64_t number = l / (kEach / 2), lane = l % (kEach / 2);
-      first[l] = static_cast<int32_t>(number * kEach + lane);
+      first[l] = static_cast<uint32_t>(number * kEach + lane);
     }
-    const auto second = first + static_cast<int32_t>(kEach / 2);
+    const auto second = first + static_cast<uint32_t>(kEach / 2);
 #pragma GCC unroll 16
     for (int64_t i = 0; i < kEach / 2; ++i) {
       x[i] = __builtin_shuffle(x[2 * i], x[2 * i + 1], first) +
