@@ -1,8 +1,6 @@
 #include <algorithm>
-#include <numeric>
 
 #include "attention_variants/ops/autograd_state.h"
-#include "attention_variants/ops/cpu/dropout.h"
 #include "attention_variants/ops/cpu/gemm_precision.h"
 #include "attention_variants/ops/cpu/kernels/rows/gates.h"
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
@@ -15,8 +13,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-static_assert(kRowTile % 128 == 0, "a tile should begin a block of a dropout");
-
 // A block as the loops see it.
 struct Block {
   NormTile norm;
@@ -25,29 +21,6 @@ struct Block {
   Block(const variable_list& w, double eps)
       : norm(w[0], w[1], eps), in(w[2], w[3]), out(w[4], w[5]) {}
 };
-
-// Calls body(first row, rows) for parts of a tile of rows [rows,width], as many rows as stay in a
-// core's first cache from one step over their elements to the next, and begin a block of a dropout.
-template <class Body>
-void for_parts(int64_t rows, int64_t width, const Body& body) {
-  constexpr int64_t kElements = 4096;
-  const int64_t step = kDropoutBlock / std::gcd(width, kDropoutBlock),
-                count = std::max(kElements / width / step, int64_t{1}) * step;
-  for (int64_t begin = 0; begin < rows; begin += count) body(begin, std::min(count, rows - begin));
-}
-
-// y [rows,width], the product of `layer`, becomes x + dropout(y + b), of the rows from `begin` on.
-void add_dropped_out(const LinearTile& layer, const DropoutMask& dropout, const float* x,
-                     int64_t begin, int64_t rows, float* y) {
-  const int64_t width = layer.out;
-  for_parts(rows, width, [&](int64_t first, int64_t n) {
-    const int64_t at = first * width, count = n * width;
-    float* const part = y + at;
-    add_bias(part, n, width, layer.bias);
-    apply_dropout(dropout, begin * width + at, count, part, part);
-    add(x + at, part, count, part);
-  });
-}
 
 // What a worker needs for a tile: W1 norm(x), and what follows from it.
 struct Expanded {
@@ -198,105 +171,6 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
   }
 };
 
-// What a worker adds up in the backward pass of AddProjected.
-struct ProjectedPart {
-  LinearGrad layer;
-  float* given;  // the gradient of a tile before its dropout
-
-  ProjectedPart(const LinearTile& of, Arena& arena)
-      : layer(of, arena), given(arena.take(kRowTile * of.out)) {}
-};
-
-class AddProjected : public torch::autograd::Function<AddProjected> {
- public:
-  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
-                               const torch::Tensor& y_given, const torch::Tensor& weight_given,
-                               const torch::Tensor& bias, const torch::Tensor& mask,
-                               DropoutMask dropout) {
-    const GemmPrecisionScope scope(save_gemm_precision(*context));
-    const torch::Tensor x = x_given.contiguous(), y = y_given.contiguous(),
-                        weight = weight_given.contiguous(), sum = torch::empty_like(x);
-    const LinearTile layer(weight, bias);
-    const float *past = x.const_data_ptr<float>(), *from = y.const_data_ptr<float>();
-    float* to = sum.mutable_data_ptr<float>();
-    const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
-      const int64_t start = begin * layer.out;
-      layer.multiply(from + begin * layer.in, rows, to + start);
-      add_dropped_out(layer, dropout, past + start, begin, rows, to + start);
-    };
-    parallel_for_row_tiles(x.numel() / layer.out, mask_data(mask), tile,
-                           zero_skipped_rows(to, layer.out));
-    save_dropout(*context, "dropout", dropout);
-    context->save_for_backward({y, weight, bias, mask});
-    return sum;
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const GemmPrecisionScope scope(saved_gemm_precision(*context));
-    const variable_list kept = saved_tensors(*context);
-    const torch::Tensor& y = kept[0];
-    const LinearTile layer(kept[1], kept[2]);
-    const DropoutMask dropout = saved_dropout(*context, "dropout");
-    const torch::Tensor grad = gradients[0].contiguous(), grad_y = torch::empty_like(y);
-    const int64_t rows = grad.numel() / layer.out;
-    RowTileWorkers<ProjectedPart> parts(row_tile_workers(rows), layer);
-    const auto tile = [&](int64_t worker, int64_t begin, int64_t n) {
-      const ProjectedPart& own = parts[worker];
-      const int64_t start = begin * layer.out;
-      reapply_dropout(dropout, start, n * layer.out, grad.const_data_ptr<float>() + start,
-                      own.given);
-      own.layer.backward(layer, y.const_data_ptr<float>() + begin * layer.in, own.given, n,
-                         /*old=*/0, grad_y.mutable_data_ptr<float>() + begin * layer.in);
-    };
-    parallel_for_row_tiles(rows, mask_data(kept[3]), tile,
-                           zero_skipped_rows(grad_y.mutable_data_ptr<float>(), layer.in));
-    return {grad,
-            grad_y,
-            parts.sum([](const ProjectedPart& part) { return part.layer.weight; }, kept[1]),
-            parts.sum([](const ProjectedPart& part) { return part.layer.bias; }, kept[2]),
-            {},
-            {}};
-  }
-};
-
-class AddDroppedOut : public torch::autograd::Function<AddDroppedOut> {
- public:
-  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
-                               const torch::Tensor& y_given, const torch::Tensor& mask,
-                               DropoutMask dropout) {
-    const torch::Tensor x = x_given.contiguous(), y = y_given.contiguous(),
-                        sum = torch::empty_like(x);
-    const int64_t width = x.size(-1);
-    const float *a = x.const_data_ptr<float>(), *b = y.const_data_ptr<float>();
-    float* to = sum.mutable_data_ptr<float>();
-    const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
-      const int64_t start = begin * width, count = rows * width;
-      apply_dropout(dropout, start, count, b + start, to + start);
-      add(a + start, to + start, count, to + start);
-    };
-    parallel_for_row_tiles(x.numel() / width, mask_data(mask), tile, zero_skipped_rows(to, width));
-    save_dropout(*context, "dropout", dropout);
-    context->save_for_backward({mask});
-    return sum;
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const torch::Tensor mask = saved_tensors(*context)[0];
-    const DropoutMask dropout = saved_dropout(*context, "dropout");
-    const torch::Tensor grad = gradients[0].contiguous(), grad_y = torch::empty_like(grad);
-    const int64_t width = grad.size(-1);
-    const float* from = grad.const_data_ptr<float>();
-    float* to = grad_y.mutable_data_ptr<float>();
-    const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
-      reapply_dropout(dropout, begin * width, rows * width, from + begin * width,
-                      to + begin * width);
-    };
-    parallel_for_row_tiles(grad.numel() / width, mask_data(mask), tile,
-                           zero_skipped_rows(to, width));
-    return {grad, grad_y, {}, {}};
-  }
-};
-
 }  // namespace
 
 bool takes(const Place& place, const DroppedRows& shape) {
@@ -311,18 +185,6 @@ torch::Tensor run(const FeedForwardCall& call) {
   return FeedForward::apply(call.x, w.norm_weight, w.norm_bias, w.in_weight, w.in_bias,
                             w.out_weight, w.out_bias, kept_mask(call.mask), w.norm_eps, first,
                             second);
-}
-
-torch::Tensor run(const AddProjectedCall& call) {
-  // y is of bfloat16 where an attention of LibTorch's operators runs under autocast.
-  return AddProjected::apply(call.x, call.y.to(call.x.scalar_type()), call.layer.weight,
-                             call.layer.bias, kept_mask(call.mask),
-                             make_dropout_mask(call.dropout, call.training, call.x.numel()));
-}
-
-torch::Tensor run(const AddDroppedOutCall& call) {
-  return AddDroppedOut::apply(call.x, call.y, kept_mask(call.mask),
-                              make_dropout_mask(call.dropout, call.training, call.y.numel()));
 }
 
 }  // namespace lra::ops::cpu

@@ -1,9 +1,14 @@
-// A linear layer and a layer normalisation on a tile of rows: what operators over rows are made of.
+// A linear layer, a layer normalisation and a dropout on a tile of rows: what operators over rows
+// are made of.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <numeric>
 
+#include "attention_variants/ops/cpu/dropout.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+#include "attention_variants/ops/cpu/kernels/rows/dropout_bits.h"
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 #include "attention_variants/ops/cpu/row_tiles.h"
 #include "attention_variants/torch.h"
@@ -111,5 +116,31 @@ struct NormGrad {
                             weight, bias);
   }
 };
+
+static_assert(kRowTile % kDropoutBlock == 0, "a tile should begin a block of a dropout");
+
+/// Calls body(first row, rows) for parts of a tile of rows [rows,width], as many rows as stay in a
+/// core's first cache from one step over their elements to the next, and begin a block of a
+/// dropout.
+template <class Body>
+void for_parts(int64_t rows, int64_t width, const Body& body) {
+  constexpr int64_t kElements = 4096;
+  const int64_t step = kDropoutBlock / std::gcd(width, kDropoutBlock),
+                count = std::max(kElements / width / step, int64_t{1}) * step;
+  for (int64_t begin = 0; begin < rows; begin += count) body(begin, std::min(count, rows - begin));
+}
+
+/// y [rows,width], the product of `layer`, becomes x + dropout(y + b), of the rows from `begin` on.
+inline void add_dropped_out(const LinearTile& layer, const DropoutMask& dropout, const float* x,
+                            int64_t begin, int64_t rows, float* y) {
+  const int64_t width = layer.out;
+  for_parts(rows, width, [&](int64_t first, int64_t n) {
+    const int64_t at = first * width, count = n * width;
+    float* const part = y + at;
+    add_bias(part, n, width, layer.bias);
+    apply_dropout(dropout, begin * width + at, count, part, part);
+    add(x + at, part, count, part);
+  });
+}
 
 }  // namespace lra::ops::cpu
