@@ -1,11 +1,11 @@
 #include <algorithm>
 
 #include "attention_variants/ops/autograd_state.h"
-#include "attention_variants/ops/cpu/gemm_precision.h"
 #include "attention_variants/ops/cpu/kernels/rows/gates.h"
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 #include "attention_variants/ops/cpu/layer_tile.h"
 #include "attention_variants/ops/cpu/operators.h"
+#include "attention_variants/ops/cpu/rounding.h"
 
 namespace lra::ops::cpu {
 namespace {

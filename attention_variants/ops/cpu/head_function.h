@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "attention_variants/ops/autograd_state.h"
-#include "attention_variants/ops/cpu/gemm_precision.h"
 #include "attention_variants/ops/cpu/heads.h"
+#include "attention_variants/ops/cpu/rounding.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops::cpu {

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "attention_variants/ops/autograd_state.h"
-#include "attention_variants/ops/cpu/gemm_precision.h"
 #include "attention_variants/ops/cpu/layer_tile.h"
 #include "attention_variants/ops/cpu/operators.h"
+#include "attention_variants/ops/cpu/rounding.h"
 #include "attention_variants/ops/cpu/row_tiles.h"
 
 namespace lra::ops::cpu {

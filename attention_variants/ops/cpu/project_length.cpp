@@ -3,12 +3,12 @@
 #include <vector>
 
 #include "attention_variants/ops/autograd_state.h"
-#include "attention_variants/ops/cpu/gemm_precision.h"
 #include "attention_variants/ops/cpu/heads.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
 #include "attention_variants/ops/cpu/kernels/rows/padding.h"
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/parallel.h"
+#include "attention_variants/ops/cpu/rounding.h"
 
 namespace lra::ops::cpu {
 namespace {

@@ -1,8 +1,8 @@
 // What an attention made, added to the rows that it was given.
 #include "attention_variants/ops/autograd_state.h"
-#include "attention_variants/ops/cpu/gemm_precision.h"
 #include "attention_variants/ops/cpu/layer_tile.h"
 #include "attention_variants/ops/cpu/operators.h"
+#include "attention_variants/ops/cpu/rounding.h"
 
 namespace lra::ops::cpu {
 namespace {

@@ -1,4 +1,4 @@
-#include "attention_variants/ops/cpu/gemm_precision.h"
+#include "attention_variants/ops/cpu/rounding.h"
 
 #include <ATen/autocast_mode.h>
 
