@@ -9,7 +9,7 @@ namespace lra::ops {
 
 struct ElementsShape {
   int64_t count = 0;
-  bool alike = true;  // rows of one size and type
+  bool alike = true;  // rows of one size, of float32 or bfloat16 where they are not of one type
 };
 
 struct GeluCall {
@@ -32,9 +32,12 @@ struct SigmoidGateCall {
   Shape shape() const {
     if (!gate.defined())
       return {.count = value.numel() / 2, .alike = value.dim() > 0 && value.size(-1) % 2 == 0};
+    const auto stored = [](const torch::Tensor& rows) {
+      return rows.scalar_type() == torch::kFloat || rows.scalar_type() == torch::kBFloat16;
+    };
+    const bool types = value.scalar_type() == gate.scalar_type() || (stored(value) && stored(gate));
     return {.count = value.numel(),
-            .alike = value.dim() > 0 && value.sizes() == gate.sizes() &&
-                     value.scalar_type() == gate.scalar_type()};
+            .alike = value.dim() > 0 && value.sizes() == gate.sizes() && types};
   }
 };
 

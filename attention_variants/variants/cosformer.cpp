@@ -4,6 +4,7 @@
 //
 // Qin et al., "cosFormer: Rethinking Softmax in Attention", ICLR 2022. Cost: O(N d²) time, O(N d)
 // memory.
+#include <algorithm>
 #include <numbers>
 
 #include "attention_variants/ops/linear_attention.h"
@@ -20,14 +21,14 @@ struct CosformerOptions {
   void fields(Fields&) {}
 };
 
-// sin and cos of πi/2M: mask [B,N] -> [B,N,2]. Counted at least in float32: bfloat16 does not
-// count beyond 256.
+// sin and cos of πi/2M: mask [B,N] -> [B,N,2], at least in float32: bfloat16 does not count beyond
+// 256, nor tell neighbours apart.
 torch::Tensor phases(const torch::Tensor& mask, torch::ScalarType type) {
   const torch::Tensor rank =
       mask.cumsum(1, type == torch::kDouble ? torch::kDouble : torch::kFloat);
   const torch::Tensor count = rank.narrow(1, mask.size(1) - 1, 1).clamp_min(1);  // M [B,1]
   const torch::Tensor angle = rank / count * (std::numbers::pi / 2);
-  return torch::stack({angle.sin(), angle.cos()}, -1).to(type);
+  return torch::stack({angle.sin(), angle.cos()}, -1);
 }
 
 class CosformerAttention : public ProjectedAttention {
@@ -52,7 +53,7 @@ class CosformerAttention : public ProjectedAttention {
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
     return ops::linear_attention_bytes(context_.kernels, shape(batch, length, element_size)) +
-           batch * length * 2 * element_size;  // and the phases
+           batch * length * 2 * std::max<int64_t>(element_size, 4);  // and the phases
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {

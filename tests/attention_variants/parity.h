@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -15,18 +16,20 @@
 
 namespace lra {
 
-/// The result and the gradients towards q, k, v (or v and what is both q and k) and all parameters.
+/// The result and the gradients towards q, k, v (or v and what is both q and k) and all parameters;
+/// q, k and v are given in `stored`, or as `type`, as which the attention is.
 inline std::vector<torch::Tensor> evaluate(const AttentionSpec& spec,
                                            const AttentionContext& context, torch::ScalarType type,
                                            std::vector<torch::Tensor> inputs,
                                            const torch::Tensor& mask, const torch::Tensor& gradient,
-                                           ops::Dtype autocast = ops::Dtype::float32) {
+                                           ops::Dtype autocast = ops::Dtype::float32,
+                                           std::optional<torch::ScalarType> stored = {}) {
   torch::manual_seed(3);
   auto attention = make_attention(spec, context);
   attention->to(type);
   const bool shared = attention->projections() == Projections::shared_query_key;
   if (shared) inputs.erase(inputs.begin() + 1);
-  for (torch::Tensor& x : inputs) x = x.to(type).detach().requires_grad_();
+  for (torch::Tensor& x : inputs) x = x.to(stored.value_or(type)).detach().requires_grad_();
   torch::Tensor out;
   {
     const ops::AutocastScope scope(torch::kCPU, autocast);
@@ -83,9 +86,11 @@ struct ParityInputs {
   }
 
   std::vector<torch::Tensor> results(const ParityCase& c, Kernels kernels, torch::ScalarType type,
-                                     ops::Dtype autocast = ops::Dtype::float32) {
+                                     ops::Dtype autocast = ops::Dtype::float32,
+                                     std::optional<torch::ScalarType> stored = {}) {
     context.kernels = kernels;
-    return evaluate(parse_attention(c.attention), context, type, inputs, mask, gradient, autocast);
+    return evaluate(parse_attention(c.attention), context, type, inputs, mask, gradient, autocast,
+                    stored);
   }
 };
 

@@ -117,7 +117,7 @@ TeamWork softmax_work(int64_t length, int64_t parts, Pass) {
   Memory memory(bytes_of<SoftmaxScratch>(shape, InnerPadding::no, 1) +
                 bytes_of<SoftmaxPartScratch>(shape, Pass::forward));
   for (int64_t begin = 0; begin < length; begin += kQueryTile)
-    softmax_forward(shape, in, begin, rows[3], softmax_stats(kept, 0), memory.arena());
+    softmax_forward(shape, in, begin, rows[3].from(begin), softmax_stats(kept, 0), memory.arena());
   return {.bytes = {.head = bytes_of<SoftmaxScratch>(shape, InnerPadding::no, parts),
                     .part = bytes_of<SoftmaxPartScratch>(shape, Pass::backward)},
           .steps = (length + kQueryTile - 1) / kQueryTile,

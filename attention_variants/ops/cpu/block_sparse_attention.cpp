@@ -52,33 +52,33 @@ class BlockSparseOp : public HeadOp {
 
   void allocate(HeadTensors& tensors, bool) const {
     tensors.out = empty_heads_like(tensors.in[0]);
-    tensors.state = {torch::zeros({batch_, heads_, 2, shape_.length}, tensors.in[0].options())};
+    tensors.state = {torch::zeros({batch_, heads_, 2, shape_.length}, torch::kFloat)};
   }
 
   int64_t parts(Pass pass) const { return parts_of(items(pass), patterns_); }
   HeadScratch scratch(Pass pass) const { return scratch_of(shape_, patterns_, pass); }
 
-  void forward(int64_t item, Arena&, const Team& team) const {
-    pattern_forward(shape_, pattern(item), inputs(item), rows(tensors_.out, item), stats(item),
-                    team);
+  void forward(int64_t item, Arena& arena, const Team& team) const {
+    pattern_forward(shape_, pattern(item), inputs(item, arena), rows(tensors_.out, item, arena),
+                    stats(item), team);
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
                 const torch::autograd::variable_list& gradients, Arena& arena,
                 const Team& team) const {
-    pattern_backward(shape_, pattern(item), inputs(item), rows(tensors_.out, item), stats(item),
-                     head(grad_out, item),
-                     {.q = rows(gradients[0], item),
-                      .k = rows(gradients[1], item),
-                      .v = rows(gradients[2], item)},
+    pattern_backward(shape_, pattern(item), inputs(item, arena), head(tensors_.out, item, arena),
+                     stats(item), head(grad_out, item, arena),
+                     {.q = rows(gradients[0], item, arena),
+                      .k = rows(gradients[1], item, arena),
+                      .v = rows(gradients[2], item, arena)},
                      arena, team);
   }
 
  private:
-  PatternInputs inputs(int64_t item) const {
-    return {.q = input(0, item),
-            .k = input(1, item),
-            .v = input(2, item),
+  PatternInputs inputs(int64_t item, Arena& arena) const {
+    return {.q = input(0, item, arena),
+            .k = input(1, item, arena),
+            .v = input(2, item, arena),
             .mask = mask_row(tensors_.in[3], item)};
   }
 
@@ -94,7 +94,7 @@ class BlockSparseOp : public HeadOp {
 
 }  // namespace
 
-bool takes(const Place& place, const BlockSparseShape&) { return is_cpu_float(place); }
+bool takes(const Place& place, const BlockSparseShape&) { return is_cpu_stored(place); }
 
 torch::Tensor run(const BlockSparseCall& call) {
   return HeadFunction<BlockSparseOp>::call({call.q, call.k, call.v, call.mask},

@@ -174,7 +174,7 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
 }  // namespace
 
 bool takes(const Place& place, const DroppedRows& shape) {
-  return is_cpu_float(place) && shape.same_type && shape.dropout < 1 && shape.gelu == Gelu::exact;
+  return is_cpu_float(place) && shape.dropout < 1 && shape.gelu == Gelu::exact;
 }
 
 torch::Tensor run(const FeedForwardCall& call) {

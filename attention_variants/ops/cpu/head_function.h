@@ -12,7 +12,7 @@
 namespace lra::ops::cpu {
 
 /// The tensors of one call. `in` is as given, the first Op::kHeadInputs of them [B,H,N,d] with
-/// contiguous rows, the others contiguous.
+/// contiguous rows, in float32 or bfloat16, the others contiguous.
 struct HeadTensors {
   torch::autograd::variable_list in;
   torch::Tensor out;                     // [B,H,M,e]
@@ -53,8 +53,11 @@ class HeadFunction : public torch::autograd::Function<HeadFunction<Op>> {
     }
     Op op(tensors, options);
     op.allocate(tensors, differentiated);
+    List heads(tensors.in.begin(), tensors.in.begin() + Op::kHeadInputs);
+    heads.push_back(tensors.out);
     parallel_for_heads(
-        op.items(Pass::forward), op.parts(Pass::forward), op.scratch(Pass::forward),
+        op.items(Pass::forward), op.parts(Pass::forward),
+        with_copies(op.scratch(Pass::forward), heads),
         [&](int64_t item, Arena& arena, const Team& team) { op.forward(item, arena, team); });
     if (differentiated) {
       List kept(tensors.in.begin(), tensors.in.begin() + Op::kKept);
@@ -77,14 +80,24 @@ class HeadFunction : public torch::autograd::Function<HeadFunction<Op>> {
     const torch::Tensor grad_out = with_contiguous_rows(given[0]);
     List gradients(Op::kInputs + 2);  // undefined of what is not differentiated, and of the options
     for (size_t i = 0; i < Op::kHeadInputs; ++i) gradients[i] = empty_heads_like(tensors.in[i]);
+    List heads(tensors.in.begin(), tensors.in.begin() + Op::kHeadInputs);
+    heads.insert(heads.end(), gradients.begin(), gradients.begin() + Op::kHeadInputs);
+    heads.push_back(grad_out);
+    if (Op::kReadsOut) heads.push_back(tensors.out);
     op.allocate_gradients(gradients);
     parallel_for_heads(op.items(Pass::backward), op.parts(Pass::backward),
-                       op.scratch(Pass::backward),
+                       with_copies(op.scratch(Pass::backward), heads),
                        [&](int64_t item, Arena& arena, const Team& team) {
                          op.backward(item, grad_out, gradients, arena, team);
                        });
     op.finish(gradients);
     return gradients;
+  }
+
+ private:
+  static HeadScratch with_copies(HeadScratch bytes, const List& heads) {
+    bytes.head += copied_bytes(heads);
+    return bytes;
   }
 };
 
@@ -99,12 +112,16 @@ class HeadOp {
   void finish(torch::autograd::variable_list&) const {}
 
  protected:
-  ConstMatrix head(const torch::Tensor& x, int64_t item) const {
-    return head_rows(x, item / heads_, item % heads_);
+  // What is in bfloat16 is copied to the arena, and from there.
+  ConstMatrix head(const torch::Tensor& x, int64_t item, Arena& arena) const {
+    return read_head(x, item / heads_, item % heads_, arena);
   }
-  ConstMatrix input(size_t i, int64_t item) const { return head(tensors_.in[i], item); }
-  Matrix rows(const torch::Tensor& x, int64_t item) const {
-    return mutable_head_rows(x, item / heads_, item % heads_);
+  ConstMatrix input(size_t i, int64_t item, Arena& arena) const {
+    return head(tensors_.in[i], item, arena);
+  }
+  WrittenHead rows(const torch::Tensor& x, int64_t item, Arena& arena,
+                   OldRows old = OldRows::unread) const {
+    return {x, item / heads_, item % heads_, {0, x.size(2)}, arena, old};
   }
   /// The sample's row of a mask [B,N]; null where it has no elements, which stands for none.
   const bool* mask_row(const torch::Tensor& mask, int64_t item) const {

@@ -7,16 +7,64 @@
 #include <deque>
 
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_scratch.h"
+#include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 #include "attention_variants/ops/cpu/parallel.h"
+#include "attention_variants/ops/cpu/rounding.h"
 
 namespace lra::ops::cpu {
 
+namespace {
+
+template <class T>
+Rows<T> head_of(T* data, const torch::Tensor& x, int64_t b, int64_t h, int64_t row = 0) {
+  return {data + b * x.stride(0) + h * x.stride(1) + row * x.stride(2), x.stride(2)};
+}
+
+}  // namespace
+
 ConstMatrix head_rows(const torch::Tensor& x, int64_t b, int64_t h) {
-  return {x.const_data_ptr<float>() + b * x.stride(0) + h * x.stride(1), x.stride(2)};
+  return head_of(x.const_data_ptr<float>(), x, b, h);
 }
 
 Matrix mutable_head_rows(const torch::Tensor& x, int64_t b, int64_t h) {
-  return {x.mutable_data_ptr<float>() + b * x.stride(0) + h * x.stride(1), x.stride(2)};
+  return head_of(x.mutable_data_ptr<float>(), x, b, h);
+}
+
+void copy_head(const torch::Tensor& x, int64_t b, int64_t h, PositionRange rows, Matrix to) {
+  from_bfloat16(head_of(bfloat16_data(x), x, b, h, rows.begin), rows.length(), x.size(3), to);
+}
+
+ConstMatrix read_head(const torch::Tensor& x, int64_t b, int64_t h, PositionRange rows,
+                      Arena& arena) {
+  if (x.scalar_type() != torch::kBFloat16)
+    return head_of(x.const_data_ptr<float>(), x, b, h, rows.begin);
+  const Matrix copy = arena.matrix(rows.length(), x.size(3));
+  copy_head(x, b, h, rows, copy);
+  return copy;
+}
+
+WrittenHead::WrittenHead(const torch::Tensor& x, int64_t b, int64_t h, PositionRange rows,
+                         Arena& arena, OldRows old)
+    : count_(rows.length()), width_(x.size(3)) {
+  if (x.scalar_type() != torch::kBFloat16) {
+    rows_ = head_of(x.mutable_data_ptr<float>(), x, b, h, rows.begin);
+    return;
+  }
+  rows_ = arena.matrix(count_, width_);
+  stored_ = head_of(mutable_bfloat16_data(x), x, b, h, rows.begin);
+  if (old == OldRows::read) from_bfloat16(stored_, count_, width_, rows_);
+}
+
+WrittenHead::~WrittenHead() {
+  if (stored_.data != nullptr) to_bfloat16(rows_, count_, width_, stored_);
+}
+
+int64_t copied_bytes(at::TensorList heads, int64_t rows) {
+  Arena counting;
+  for (const torch::Tensor& x : heads) {
+    if (x.scalar_type() == torch::kBFloat16) counting.matrix(std::min(rows, x.size(2)), x.size(3));
+  }
+  return counting.peak();
 }
 
 InnerPadding holes_of(const torch::Tensor& mask) {

@@ -1,6 +1,7 @@
 // How operators that compute one head of one sample at a time see their tensors.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "attention_variants/ops/cpu/kernels/rows/arena.h"
@@ -16,6 +17,39 @@ namespace lra::ops::cpu {
 /// Head h of sample b of x [B,H,N,d] float32 with unit rows: [N,d].
 ConstMatrix head_rows(const torch::Tensor& x, int64_t b, int64_t h);
 Matrix mutable_head_rows(const torch::Tensor& x, int64_t b, int64_t h);
+
+/// Rows [begin, end) of such a head of bfloat16.
+void copy_head(const torch::Tensor& x, int64_t b, int64_t h, PositionRange rows, Matrix to);
+
+/// The same of float32, or of bfloat16, of which they are a copy in the arena.
+ConstMatrix read_head(const torch::Tensor& x, int64_t b, int64_t h, PositionRange rows,
+                      Arena& arena);
+inline ConstMatrix read_head(const torch::Tensor& x, int64_t b, int64_t h, Arena& arena) {
+  return read_head(x, b, h, {0, x.size(2)}, arena);
+}
+
+/// Whether rows to write hold what stands in the tensor, to be added to, or anything.
+enum class OldRows { unread, read };
+
+/// Those to write: a copy is rounded and stored when this ends.
+class WrittenHead {
+ public:
+  WrittenHead(const torch::Tensor& x, int64_t b, int64_t h, PositionRange rows, Arena& arena,
+              OldRows old = OldRows::unread);
+  ~WrittenHead();
+  WrittenHead(const WrittenHead&) = delete;
+  WrittenHead& operator=(const WrittenHead&) = delete;
+
+  operator Matrix() const { return rows_; }  // NOLINT: as the rows of a tensor are given
+
+ private:
+  Matrix rows_;
+  Rows<uint16_t> stored_;  // null: rows_ are the tensor's
+  int64_t count_, width_;
+};
+
+/// Bytes of the copies of a head of each tensor, or of so many rows of it at most.
+int64_t copied_bytes(at::TensorList heads, int64_t rows = INT64_MAX);
 
 /// Whether a sample of a mask [B,N], true where there is a token, has holes; none without a mask
 /// (no elements). Contiguous.

@@ -84,16 +84,17 @@ class LandmarkOp : public HeadOp {
   void forward(int64_t item, Arena& arena, const Team& team) const {
     if (tensors_.state.empty()) {
       const NystromSaved saved(shape_, arena);
-      return nystrom_forward(shape_, inputs(item), rows(tensors_.out, item), saved, arena, team);
+      return nystrom_forward(shape_, inputs(item, arena), rows(tensors_.out, item, arena), saved,
+                             arena, team);
     }
     Arena kept(saved_memory(item), saved_bytes());
-    nystrom_forward(shape_, inputs(item), rows(tensors_.out, item), NystromSaved(shape_, kept),
-                    arena, team);
+    nystrom_forward(shape_, inputs(item, arena), rows(tensors_.out, item, arena),
+                    NystromSaved(shape_, kept), arena, team);
   }
 
   // By sample, and then summed.
   void allocate_gradients(torch::autograd::variable_list& gradients) const {
-    gradients[4] = torch::empty({batch_, heads_, shape_.kernel}, tensors_.in[0].options());
+    gradients[4] = torch::empty({batch_, heads_, shape_.kernel}, torch::kFloat);
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
@@ -101,10 +102,10 @@ class LandmarkOp : public HeadOp {
                 const Team& team) const {
     Arena kept(saved_memory(item), saved_bytes());
     nystrom_backward(
-        shape_, inputs(item), NystromSaved(shape_, kept), head(grad_out, item),
-        {.q = rows(gradients[0], item),
-         .k = rows(gradients[1], item),
-         .v = rows(gradients[2], item),
+        shape_, inputs(item, arena), NystromSaved(shape_, kept), head(grad_out, item, arena),
+        {.q = rows(gradients[0], item, arena),
+         .k = rows(gradients[1], item, arena),
+         .v = rows(gradients[2], item, arena),
          .conv_weight = gradients[4].mutable_data_ptr<float>() + item * shape_.kernel,
          .norm = shared_ ? &elements(grad_norms_)[static_cast<size_t>(item)] : nullptr},
         arena, team);
@@ -118,11 +119,14 @@ class LandmarkOp : public HeadOp {
  private:
   // ‖A‖₁ of every head [B,H].
   torch::Tensor norms() const {
-    const torch::Tensor all = torch::empty({batch_, heads_}, tensors_.in[0].options());
-    parallel_for_items(
-        batch_ * heads_, bytes_of<NystromNormScratch>(shape_), [&](int64_t item, Arena& arena) {
-          elements(all)[static_cast<size_t>(item)] = nystrom_norm(shape_, inputs(item), arena);
-        });
+    const torch::Tensor all = torch::empty({batch_, heads_}, torch::kFloat);
+    parallel_for_items(batch_ * heads_,
+                       bytes_of<NystromNormScratch>(shape_) +
+                           copied_bytes(at::TensorList(tensors_.in).slice(0, kHeadInputs)),
+                       [&](int64_t item, Arena& arena) {
+                         elements(all)[static_cast<size_t>(item)] =
+                             nystrom_norm(shape_, inputs(item, arena), arena);
+                       });
     return all;
   }
 
@@ -140,20 +144,24 @@ class LandmarkOp : public HeadOp {
     }
     const float each =
         std::accumulate(grads.begin(), grads.end(), 0.0F) / static_cast<float>(owners.size());
-    parallel_for_items(
-        static_cast<int64_t>(owners.size()), bytes_of<NystromNormScratch>(shape_),
-        [&](int64_t i, Arena& arena) {
-          const int64_t item = owners[static_cast<size_t>(i)];
-          nystrom_norm_backward(
-              shape_, inputs(item), each,
-              {.q = rows(gradients[0], item), .k = rows(gradients[1], item), .v = {}}, arena);
-        });
+    parallel_for_items(static_cast<int64_t>(owners.size()),
+                       bytes_of<NystromNormScratch>(shape_) +
+                           copied_bytes({tensors_.in[0], tensors_.in[1], tensors_.in[2],
+                                         gradients[0], gradients[1]}),
+                       [&](int64_t i, Arena& arena) {
+                         const int64_t item = owners[static_cast<size_t>(i)];
+                         nystrom_norm_backward(shape_, inputs(item, arena), each,
+                                               {.q = rows(gradients[0], item, arena, OldRows::read),
+                                                .k = rows(gradients[1], item, arena, OldRows::read),
+                                                .v = {}},
+                                               arena);
+                       });
   }
 
-  NystromInputs inputs(int64_t item) const {
-    return {.q = input(0, item),
-            .k = input(1, item),
-            .v = input(2, item),
+  NystromInputs inputs(int64_t item, Arena& arena) const {
+    return {.q = input(0, item, arena),
+            .k = input(1, item, arena),
+            .v = input(2, item, arena),
             .mask = mask_row(tensors_.in[3], item),
             .conv_weight = tensors_.in[4].const_data_ptr<float>() + item % heads_ * shape_.kernel,
             .norm = norm_};
@@ -174,14 +182,14 @@ class LandmarkOp : public HeadOp {
 
 bool takes(const Place& place, const ops::LandmarkShape& shape) {
   const LandmarkOptions& o = shape.options;
-  return is_cpu_float(place) && shape.length > o.landmarks &&
+  return is_cpu_stored(place) && shape.length > o.landmarks &&
          o.kind == LandmarkKind::segment_means && o.padding != LandmarkPadding::ignored &&
          !o.exact_inverse;
 }
 
 torch::Tensor run(const LandmarkCall& call) {
-  return HeadFunction<LandmarkOp>::call({call.q, call.k, call.v, call.mask, call.conv_weight},
-                                        call.options);
+  return HeadFunction<LandmarkOp>::call(
+      {call.q, call.k, call.v, call.mask, call.conv_weight.to(torch::kFloat)}, call.options);
 }
 
 int64_t bytes(const ops::LandmarkShape& given) {

@@ -16,10 +16,11 @@ using torch::autograd::variable_list;
 
 int64_t rows_of(const torch::Tensor& x) { return x.numel() / x.size(-1); }
 
-torch::Tensor empty_rows(const torch::Tensor& x, int64_t width) {
+// For results of products of x [...,width].
+torch::Tensor empty_results(const torch::Tensor& x, int64_t width) {
   std::vector<int64_t> sizes = x.sizes().vec();
   sizes.back() = width;
-  return torch::empty(sizes, x.options());
+  return torch::empty(sizes, x.options().dtype(result_type(x)));
 }
 
 // Rows of y [rows,width] that are padding become zero.
@@ -37,19 +38,42 @@ std::vector<LinearTile> layers_of(at::TensorList parameters) {
   return layers;
 }
 
+// Floats between a tile of any of these and the loops.
+int64_t between(const StoredList& all) {
+  int64_t most = 0;
+  for (const StoredRows& one : all) most = std::max(most, one.between());
+  return most;
+}
+
+// What a worker needs in the forward pass of LinearLayers.
+struct LayersForward {
+  NormRows normed;
+  float *x, *y;
+
+  LayersForward(const NormTile& of, const StoredRows& input, const StoredList& outputs,
+                Arena& arena)
+      : normed(of, arena), x(arena.take(input.between())), y(arena.take(between(outputs))) {}
+};
+
 // What a worker adds up in the backward pass of LinearLayers.
 struct LayersPart {
   NormRows normed;
   NormGrad norm;
   float* normal_grad;  // of a tile after the norm
   float* tokens;       // a tile with padding, without it
+  float *x, *past, *grad_x, *grad;
   std::vector<LinearGrad> layers;
 
-  LayersPart(const NormTile& of, const std::vector<LinearTile>& tiles, Arena& arena)
+  LayersPart(const NormTile& of, const std::vector<LinearTile>& tiles, const StoredRows& input,
+             const StoredList& gradients, Arena& arena)
       : normed(of, arena),
         norm(of, arena),
         normal_grad(arena.take(kRowTile * of.width)),
-        tokens(arena.take(kRowTile * tiles.front().in)) {
+        tokens(arena.take(kRowTile * tiles.front().in)),
+        x(arena.take(input.between())),
+        past(arena.take(input.between())),
+        grad_x(arena.take(input.between())),
+        grad(arena.take(between(gradients))) {
     for (const LinearTile& tile : tiles) layers.emplace_back(tile, arena);
   }
 };
@@ -62,21 +86,22 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
     const GemmPrecisionScope scope(save_gemm_precision(*context));
     const std::vector<LinearTile> layers = layers_of(parameters);
     const NormTile norm(norm_weight, norm_bias, eps);
-    const int64_t width = x.size(-1);
     variable_list outputs;
-    for (const LinearTile& layer : layers) outputs.push_back(empty_rows(x, layer.out));
-    const float* from = x.const_data_ptr<float>();
-    RowTileWorkers<NormRows> normed(row_tile_workers(rows_of(x)), norm);
+    for (const LinearTile& layer : layers) outputs.push_back(empty_results(x, layer.out));
+    const StoredRows from(x);
+    const StoredList to(outputs.begin(), outputs.end());
+    RowTileWorkers<LayersForward> parts(row_tile_workers(rows_of(x)), norm, from, to);
     const auto tile = [&](int64_t worker, int64_t begin, int64_t rows) {
-      const float* input = normed[worker].forward(norm, from + begin * width, rows);
+      const LayersForward& own = parts[worker];
+      const float* input = own.normed.forward(norm, from.read(begin, rows, own.x), rows);
       for (size_t i = 0; i < layers.size(); ++i) {
-        layers[i].forward(input, rows,
-                          outputs[i].mutable_data_ptr<float>() + begin * layers[i].out);
+        float* const y = to[i].to_write(begin, own.y);
+        layers[i].forward(input, rows, y);
+        to[i].store(begin, rows, y);
       }
     };
     parallel_for_row_tiles(rows_of(x), mask_data(mask), tile, [&](int64_t begin, int64_t rows) {
-      for (size_t i = 0; i < layers.size(); ++i)
-        zero_skipped_rows(outputs[i].mutable_data_ptr<float>(), layers[i].out)(begin, rows);
+      for (const StoredRows& one : to) one.blank(begin, rows);
     });
     variable_list kept = {x, norm_weight, norm_bias, mask};
     kept.insert(kept.end(), parameters.begin(), parameters.end());
@@ -96,29 +121,30 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
     for (torch::Tensor& gradient : gradients) gradient = gradient.contiguous();
     const torch::Tensor grad_x = torch::empty_like(x);
     const int64_t width = x.size(-1);
-    RowTileWorkers<LayersPart> parts(row_tile_workers(rows_of(x)), norm, layers);
+    const StoredRows stored_x(x), stored_past(gradients.back()), stored_grad_x(grad_x);
+    const StoredList given(gradients.begin(), gradients.end() - 1);
+    RowTileWorkers<LayersPart> parts(row_tile_workers(rows_of(x)), norm, layers, stored_x, given);
     const bool* const keep = mask_data(mask);
     const auto tile = [&](int64_t worker, int64_t begin, int64_t rows) {
       const LayersPart& own = parts[worker];
-      const float *from = x.const_data_ptr<float>() + begin * width,
-                  *past = gradients.back().const_data_ptr<float>() + begin * width;
-      float *to = grad_x.mutable_data_ptr<float>() + begin * width,
-            *grad = norm ? own.normal_grad : to;
+      const float *from = stored_x.read(begin, rows, own.x),
+                  *past = stored_past.read(begin, rows, own.past);
+      float *to = stored_grad_x.to_write(begin, own.grad_x), *grad = norm ? own.normal_grad : to;
       // Gradients of padding are zero, and times what stands there they should be.
       if (keep != nullptr)
         from = without_padding({from, width}, keep + begin, rows, width, own.tokens).data;
       const float* input = own.normed.forward(norm, from, rows);
       if (!norm) std::copy(past, past + rows * width, to);
       for (size_t i = 0; i < layers.size(); ++i) {
-        own.layers[i].backward(layers[i], input,
-                               gradients[i].const_data_ptr<float>() + begin * layers[i].out, rows,
+        own.layers[i].backward(layers[i], input, given[i].read(begin, rows, own.grad), rows,
                                /*old=*/norm && i == 0 ? 0.0F : 1.0F, grad);
       }
       if (norm)
         own.norm.backward(norm, from, own.normed.mean, own.normed.inverse_sd, grad, rows, past, to);
+      stored_grad_x.store(begin, rows, to);
     };
-    parallel_for_row_tiles(rows_of(x), mask_data(mask), tile,
-                           zero_skipped_rows(grad_x.mutable_data_ptr<float>(), width));
+    parallel_for_row_tiles(rows_of(x), keep, tile,
+                           [&](int64_t begin, int64_t rows) { stored_grad_x.blank(begin, rows); });
     const auto sum = [&](auto of, size_t parameter) { return parts.sum(of, kept[parameter]); };
     variable_list result = {grad_x,
                             sum([](const LayersPart& part) { return part.norm.weight; }, 1),
@@ -138,9 +164,10 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
 struct MaskedPart {
   LinearGrad layer;
   float* masked;  // the given gradient of a tile with padding
+  TilesBetween between;
 
-  MaskedPart(const LinearTile& of, Arena& arena)
-      : layer(of, arena), masked(arena.take(kRowTile * of.out)) {}
+  MaskedPart(const LinearTile& of, const StoredList& stored, Arena& arena)
+      : layer(of, arena), masked(arena.take(kRowTile * of.out)), between(stored, arena) {}
 };
 
 class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
@@ -151,14 +178,17 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
     const GemmPrecisionScope scope(save_gemm_precision(*context));
     const torch::Tensor x = x_given.contiguous(), mask = mask_given.contiguous();
     const LinearTile layer(weight, bias);
-    const torch::Tensor y = empty_rows(x, layer.out);
-    const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
-      float* to = y.mutable_data_ptr<float>() + begin * layer.out;
-      layer.forward(x.const_data_ptr<float>() + begin * layer.in, rows, to);
-      blank_padding(mask.const_data_ptr<bool>() + begin, rows, layer.out, to);
+    const torch::Tensor y = empty_results(x, layer.out);
+    const StoredRows from(x), to(y);
+    RowTileWorkers<TilesBetween> parts(row_tile_workers(rows_of(x)), StoredList{from, to});
+    const auto tile = [&](int64_t worker, int64_t begin, int64_t rows) {
+      float* const result = to.to_write(begin, parts[worker][1]);
+      layer.forward(from.read(begin, rows, parts[worker][0]), rows, result);
+      blank_padding(mask.const_data_ptr<bool>() + begin, rows, layer.out, result);
+      to.store(begin, rows, result);
     };
     parallel_for_row_tiles(rows_of(x), mask_data(mask), tile,
-                           zero_skipped_rows(y.mutable_data_ptr<float>(), layer.out));
+                           [&](int64_t begin, int64_t rows) { to.blank(begin, rows); });
     context->save_for_backward({x, weight, bias, mask});
     return y;
   }
@@ -169,21 +199,25 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
     const torch::Tensor &x = kept[0], &mask = kept[3];
     const LinearTile layer(kept[1], kept[2]);
     const torch::Tensor grad = gradients[0].contiguous(), grad_x = torch::empty_like(x);
-    RowTileWorkers<MaskedPart> parts(row_tile_workers(rows_of(x)), layer);
+    const StoredRows from(x), stored_grad(grad), to(grad_x);
+    RowTileWorkers<MaskedPart> parts(row_tile_workers(rows_of(x)), layer,
+                                     StoredList{from, stored_grad, to});
     const auto tile = [&](int64_t worker, int64_t begin, int64_t rows) {
       const MaskedPart& own = parts[worker];
       const bool* keep = mask.const_data_ptr<bool>() + begin;
-      const float* given = grad.const_data_ptr<float>() + begin * layer.out;
+      const float* given = stored_grad.read(begin, rows, own.between[1]);
       if (!std::all_of(keep, keep + rows, [](bool token) { return token; })) {
         std::copy(given, given + rows * layer.out, own.masked);
         blank_padding(keep, rows, layer.out, own.masked);
         given = own.masked;
       }
-      own.layer.backward(layer, x.const_data_ptr<float>() + begin * layer.in, given, rows,
-                         /*old=*/0, grad_x.mutable_data_ptr<float>() + begin * layer.in);
+      float* const result = to.to_write(begin, own.between[2]);
+      own.layer.backward(layer, from.read(begin, rows, own.between[0]), given, rows, /*old=*/0,
+                         result);
+      to.store(begin, rows, result);
     };
     parallel_for_row_tiles(rows_of(x), mask_data(mask), tile,
-                           zero_skipped_rows(grad_x.mutable_data_ptr<float>(), layer.in));
+                           [&](int64_t begin, int64_t rows) { to.blank(begin, rows); });
     return {grad_x,
             parts.sum([](const MaskedPart& part) { return part.layer.weight; }, kept[1]),
             parts.sum([](const MaskedPart& part) { return part.layer.bias; }, kept[2]),
@@ -191,19 +225,25 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
   }
 };
 
+// Of a module in bfloat16, which may be called under autocast too.
+torch::Tensor float_parameter(const torch::Tensor& parameter) {
+  return parameter.to(torch::kFloat).contiguous();
+}
+
 }  // namespace
 
-bool takes(const Place& place, const AnyRows&) { return is_cpu_float(place); }
+bool takes(const Place& place, const AnyRows&) { return is_cpu_stored(place); }
 
 LinearRows run(const LinearCall& call) {
-  const torch::Tensor none = torch::empty({0}, call.x.options());
+  const torch::Tensor none = torch::empty({0}, torch::kFloat);
   const auto& norm = call.norm;
   variable_list parameters;
   for (const LinearWeights& layer : call.layers)
-    parameters.insert(parameters.end(), {layer.weight.contiguous(), layer.bias.contiguous()});
+    parameters.insert(parameters.end(),
+                      {float_parameter(layer.weight), float_parameter(layer.bias)});
   variable_list outputs =
-      LinearLayers::apply(call.x.contiguous(), norm ? norm->weight.contiguous() : none,
-                          norm ? norm->bias.contiguous() : none, kept_mask(call.mask),
+      LinearLayers::apply(call.x.contiguous(), norm ? float_parameter(norm->weight) : none,
+                          norm ? float_parameter(norm->bias) : none, kept_mask(call.mask),
                           at::TensorList(parameters), norm ? norm->eps : 0.0);
   LinearRows rows{.y = {}, .x = outputs.back()};
   outputs.pop_back();
@@ -212,7 +252,8 @@ LinearRows run(const LinearCall& call) {
 }
 
 torch::Tensor run(const MaskedLinearCall& call) {
-  return MaskedLayer::apply(call.x, call.layer.weight.contiguous(), call.layer.bias, call.mask);
+  return MaskedLayer::apply(call.x, float_parameter(call.layer.weight),
+                            float_parameter(call.layer.bias), call.mask);
 }
 
 }  // namespace lra::ops::cpu

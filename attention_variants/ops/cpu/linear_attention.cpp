@@ -33,10 +33,10 @@ class LinearAttentionOp : public HeadOp {
   void allocate(HeadTensors& tensors, bool) {
     const torch::Tensor& q = tensors.in[0];
     tensors.out = empty_heads_like(q);
-    tensors.state = {torch::empty({batch_, heads_, shape_.sums()}, q.options()),
-                     torch::empty({batch_, heads_}, q.options()),
+    tensors.state = {torch::empty({batch_, heads_, shape_.sums()}, torch::kFloat),
+                     torch::empty({batch_, heads_}, torch::kFloat),
                      torch::empty({batch_, heads_, 2}, q.options().dtype(torch::kInt64)),
-                     torch::empty({batch_, heads_, shape_.length}, q.options())};
+                     torch::empty({batch_, heads_, shape_.length}, torch::kFloat)};
     if (shared_) tensors.state.push_back(share());
   }
 
@@ -54,17 +54,19 @@ class LinearAttentionOp : public HeadOp {
   }
 
   void forward(int64_t item, Arena& arena, const Team& team) const {
-    feature_forward(shape_, inputs(item), rows(tensors_.out, item), state(item), arena, team);
+    feature_forward(shape_, inputs(item, arena), rows(tensors_.out, item, arena), state(item),
+                    arena, team);
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
                 const torch::autograd::variable_list& gradients, Arena& arena,
                 const Team& team) const {
     feature_backward(
-        shape_, inputs(item), rows(tensors_.out, item), state(item), head(grad_out, item),
-        {.q = rows(gradients[0], item),
-         .k = rows(gradients[1], item),
-         .v = rows(gradients[2], item),
+        shape_, inputs(item, arena), head(tensors_.out, item, arena), state(item),
+        head(grad_out, item, arena),
+        {.q = rows(gradients[0], item, arena),
+         .k = rows(gradients[1], item, arena),
+         .v = rows(gradients[2], item, arena),
          .largest = shared_ ? grad_largest_.mutable_data_ptr<float>() + item : nullptr},
         arena, team);
   }
@@ -77,18 +79,24 @@ class LinearAttentionOp : public HeadOp {
     const float all = std::accumulate(grads.begin(), grads.end(), 0.0F);
     const int64_t* const owner = tensors_.state[4].const_data_ptr<int64_t>();
     const float* const row = shape_.projection + owner[2] * shape_.depth;
-    float* const to = rows(gradients[1], owner[0])[owner[1]];
-    for (int64_t i = 0; i < shape_.depth; ++i) to[i] += all * row[i];
+    parallel_for_items(1, copied_bytes({gradients[1]}), [&](int64_t, Arena& arena) {
+      const WrittenHead grad = rows(gradients[1], owner[0], arena, OldRows::read);
+      float* const to = Matrix(grad)[owner[1]];
+      for (int64_t i = 0; i < shape_.depth; ++i) to[i] += all * row[i];
+    });
   }
 
  private:
   // c of all heads' keys; returns whose it is and where it stands.
   torch::Tensor share() {
     std::vector<Largest> of_heads(static_cast<size_t>(batch_ * heads_));
-    parallel_for_items(
-        batch_ * heads_, bytes_of<FeatureLargestScratch>(shape_), [&](int64_t item, Arena& arena) {
-          of_heads[static_cast<size_t>(item)] = feature_largest(shape_, inputs(item), arena);
-        });
+    parallel_for_items(batch_ * heads_,
+                       bytes_of<FeatureLargestScratch>(shape_) +
+                           copied_bytes(at::TensorList(tensors_.in).slice(0, kHeadInputs)),
+                       [&](int64_t item, Arena& arena) {
+                         of_heads[static_cast<size_t>(item)] =
+                             feature_largest(shape_, inputs(item, arena), arena);
+                       });
     torch::Tensor owner = torch::zeros({3}, torch::kInt64);
     if (of_heads.empty()) return owner;
     const auto found = std::ranges::max_element(of_heads, {}, &Largest::value);
@@ -131,11 +139,11 @@ class LinearAttentionOp : public HeadOp {
     return shape;
   }
 
-  FeatureInputs inputs(int64_t item) const {
+  FeatureInputs inputs(int64_t item, Arena& arena) const {
     const torch::Tensor& table = tensors_.in[4];
-    return {.q = input(0, item),
-            .k = input(1, item),
-            .v = input(2, item),
+    return {.q = input(0, item, arena),
+            .k = input(1, item, arena),
+            .v = input(2, item, arena),
             .mask = mask_row(tensors_.in[3], item),
             .phases = shape_.map == FeatureMap::cosine
                           ? table.const_data_ptr<float>() + item / heads_ * table.stride(0)
@@ -160,12 +168,11 @@ class LinearAttentionOp : public HeadOp {
 }  // namespace
 
 bool takes(const Place& place, const LinearAttentionShape& shape) {
-  return is_cpu_float(place) && shape.float_table;
+  return is_cpu_stored(place) && shape.float_table;
 }
 
 torch::Tensor run(const LinearAttentionCall& call) {
-  const torch::Tensor table =
-      call.table.defined() ? call.table : torch::empty({0}, call.q.options());
+  const torch::Tensor table = call.table.defined() ? call.table : torch::empty({0}, torch::kFloat);
   return HeadFunction<LinearAttentionOp>::call({call.q, call.k, call.v, call.mask, table},
                                                call.options);
 }

@@ -45,8 +45,8 @@ class LshOp : public HeadOp {
     const torch::Tensor& x = tensors.in[0];
     tensors.out = empty_heads_like(x);
     tensors.state = {torch::empty({batch_, heads_, places_}, x.options().dtype(torch::kInt32)),
-                     torch::empty({batch_, heads_, shape_.length}, x.options()),
-                     torch::empty({batch_, heads_, shape_.length}, x.options())};
+                     torch::empty({batch_, heads_, shape_.length}, torch::kFloat),
+                     torch::empty({batch_, heads_, shape_.length}, torch::kFloat)};
   }
 
   HeadScratch scratch(Pass pass) const {
@@ -56,23 +56,26 @@ class LshOp : public HeadOp {
   }
   int64_t parts(Pass pass) const { return parts_of(items(pass), shape_); }
 
-  void forward(int64_t item, Arena&, const Team& team) const {
-    lsh_sort(shape_, inputs(item), buckets(item % heads_), order(item), team);
-    lsh_forward(shape_, inputs(item), order(item), rows(tensors_.out, item), row(1, item),
+  void forward(int64_t item, Arena& arena, const Team& team) const {
+    const LshInputs in = inputs(item, arena);
+    lsh_sort(shape_, in, buckets(item % heads_), order(item), team);
+    lsh_forward(shape_, in, order(item), rows(tensors_.out, item, arena), row(1, item),
                 row(2, item), team);
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
                 const torch::autograd::variable_list& gradients, Arena& arena,
                 const Team& team) const {
-    lsh_backward(shape_, inputs(item), order(item), rows(tensors_.out, item), row(1, item),
-                 row(2, item), head(grad_out, item), rows(gradients[0], item),
-                 rows(gradients[1], item), arena, team);
+    lsh_backward(shape_, inputs(item, arena), order(item), head(tensors_.out, item, arena),
+                 row(1, item), row(2, item), head(grad_out, item, arena),
+                 rows(gradients[0], item, arena), rows(gradients[1], item, arena), arena, team);
   }
 
  private:
-  LshInputs inputs(int64_t item) const {
-    return {.x = input(0, item), .v = input(1, item), .mask = mask_row(tensors_.in[2], item)};
+  LshInputs inputs(int64_t item, Arena& arena) const {
+    return {.x = input(0, item, arena),
+            .v = input(1, item, arena),
+            .mask = mask_row(tensors_.in[2], item)};
   }
 
   LshBuckets buckets(int64_t head) const {
@@ -95,10 +98,11 @@ class LshOp : public HeadOp {
 
 }  // namespace
 
-bool takes(const Place& place, const ops::LshShape&) { return is_cpu_float(place); }
+bool takes(const Place& place, const ops::LshShape&) { return is_cpu_stored(place); }
 
 torch::Tensor run(const LshCall& call) {
-  return HeadFunction<LshOp>::call({call.x, call.v, call.mask, call.rotations}, call.options);
+  return HeadFunction<LshOp>::call({call.x, call.v, call.mask, call.rotations.to(torch::kFloat)},
+                                   call.options);
 }
 
 int64_t bytes(const ops::LshShape& given) {

@@ -90,7 +90,18 @@ struct Lengths {
   }
   // Rows [begin, begin + count) of a head, those of padding zero.
   ConstMatrix positions(int64_t b, int64_t h, int64_t begin, int64_t count, float* copy) const {
+    if (x.scalar_type() == torch::kBFloat16) {
+      copy_head(x, b, h, {begin, begin + count}, {copy, depth});
+      zero_rows_of_padding({copy, depth}, b, begin, count);
+      return {copy, depth};
+    }
     return without_padding(head_rows(x, b, h).from(begin), tokens(b, begin), count, depth, copy);
+  }
+
+  void zero_rows_of_padding(Matrix rows, int64_t b, int64_t begin, int64_t count) const {
+    for (int64_t t = 0; t < count; ++t) {
+      if (!tokens(b, begin)[t]) zero_rows(rows, t, t + 1, depth);
+    }
   }
 };
 
@@ -100,7 +111,7 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
                                const torch::Tensor& table, const torch::Tensor& mask) {
     const GemmPrecisionScope scope(save_gemm_precision(*context));
     const Lengths of(x, table, mask);
-    const torch::Tensor out = torch::zeros({of.batch, of.heads, of.rows, of.depth}, x.options());
+    const torch::Tensor out = torch::zeros({of.batch, of.heads, of.rows, of.depth}, torch::kFloat);
     // Groups of heads, or of blocks of rows of theirs, each of which goes over the table once.
     const Shares shares(of.batch, of.heads, of.tables(), of.rows);
     parallel_for_items(
@@ -111,26 +122,27 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
             tile_forward(of, shares, group, begin, out, own);
         });
     context->save_for_backward({x, table, mask});
-    return out;
+    return out.to(x.scalar_type());
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const GemmPrecisionScope scope(saved_gemm_precision(*context));
     const variable_list kept = saved_tensors(*context);
     const Lengths of(kept[0], kept[1], kept[2]);
-    const torch::Tensor grad = gradients[0].contiguous(), grad_x = empty_heads_like(of.x),
-                        grad_table = torch::zeros_like(of.table);
+    const torch::Tensor grad = gradients[0].to(torch::kFloat).contiguous(),
+                        grad_x = empty_heads_like(of.x), grad_table = torch::zeros_like(of.table);
     // A tile of positions is one thread's, so that its part of the table's gradient is.
     const Copies copies =
         of.batch * of.heads / of.tables() >= kProductsOfCopy ? Copies::yes : Copies::no;
     const int64_t heads = of.heads / of.tables();
     parallel_for_items(tile_count(of.length, kPositions),
-                       bytes_of<TileScratch>(of.rows, of.depth, copies, Pass::backward),
+                       bytes_of<TileScratch>(of.rows, of.depth, copies, Pass::backward) +
+                           copied_bytes({grad_x}, kPositions),
                        [&](int64_t tile, Arena& arena) {
                          const TileScratch own(of.rows, of.depth, copies, Pass::backward, arena);
                          for (int64_t h = 0; h < of.heads; h += heads)
                            tile_backward(of, tile * kPositions, h, copies, grad, grad_x, grad_table,
-                                         own);
+                                         own, arena);
                        });
     return {grad_x, grad_table, {}};
   }
@@ -162,7 +174,7 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
   // Of the positions of a tile and the heads from `first` on that share a table.
   static void tile_backward(const Lengths& of, int64_t begin, int64_t first, Copies copies,
                             const torch::Tensor& grad, const torch::Tensor& grad_x,
-                            const torch::Tensor& grad_table, const TileScratch& own) {
+                            const torch::Tensor& grad_table, const TileScratch& own, Arena& arena) {
     const int64_t most = std::min(kPositions, of.length - begin),
                   last = first + of.heads / of.tables();
     const Matrix table_grad{grad_table.mutable_data_ptr<float>() + of.table_at(first, begin),
@@ -177,14 +189,14 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
     for (int64_t b = 0; b < of.batch; ++b) {
       const int64_t count = std::clamp<int64_t>(of.ends[static_cast<size_t>(b)] - begin, 0, most);
       for (int64_t h = first; h < last; ++h) {
-        const Matrix to = mutable_head_rows(grad_x, b, h).from(begin);
+        const Arena::Frame frame(arena);
+        const WrittenHead written(grad_x, b, h, {begin, begin + most}, arena);
+        const Matrix to = written;
         zero_rows(to, count, most, of.depth);
         if (count == 0) continue;
         const ConstMatrix given = head_rows(grad, b, h);
         gemm_tn(count, of.depth, of.rows, columns, given, to);
-        for (int64_t t = 0; t < count; ++t) {
-          if (!of.tokens(b, begin)[t]) zero_rows(to, t, t + 1, of.depth);
-        }
+        of.zero_rows_of_padding(to, b, begin, count);
         gemm_nt(of.rows, count, of.depth, given, of.positions(b, h, begin, count, own.x),
                 columns_grad, {.old = 1});
       }
@@ -196,7 +208,7 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
 }  // namespace
 
 bool takes(const Place& place, const ProjectLengthShape& shape) {
-  return is_cpu_float(place) && shape.float_table;
+  return is_cpu_stored(place) && shape.float_table;
 }
 
 torch::Tensor run(const ProjectLengthCall& call) {

@@ -14,9 +14,10 @@ using torch::autograd::variable_list;
 struct ProjectedPart {
   LinearGrad layer;
   float* given;  // the gradient of a tile before its dropout
+  TilesBetween between;
 
-  ProjectedPart(const LinearTile& of, Arena& arena)
-      : layer(of, arena), given(arena.take(kRowTile * of.out)) {}
+  ProjectedPart(const LinearTile& of, const StoredList& stored, Arena& arena)
+      : layer(of, arena), given(arena.take(kRowTile * of.out)), between(stored, arena) {}
 };
 
 class AddProjected : public torch::autograd::Function<AddProjected> {
@@ -29,15 +30,17 @@ class AddProjected : public torch::autograd::Function<AddProjected> {
     const torch::Tensor x = x_given.contiguous(), y = y_given.contiguous(),
                         weight = weight_given.contiguous(), sum = torch::empty_like(x);
     const LinearTile layer(weight, bias);
-    const float *past = x.const_data_ptr<float>(), *from = y.const_data_ptr<float>();
+    const StoredRows from(y);
+    const float* past = x.const_data_ptr<float>();
     float* to = sum.mutable_data_ptr<float>();
-    const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
+    const int64_t rows_of_all = x.numel() / layer.out;
+    RowTileWorkers<TilesBetween> parts(row_tile_workers(rows_of_all), StoredList{from});
+    const auto tile = [&](int64_t worker, int64_t begin, int64_t rows) {
       const int64_t start = begin * layer.out;
-      layer.multiply(from + begin * layer.in, rows, to + start);
+      layer.multiply(from.read(begin, rows, parts[worker][0]), rows, to + start);
       add_dropped_out(layer, dropout, past + start, begin, rows, to + start);
     };
-    parallel_for_row_tiles(x.numel() / layer.out, mask_data(mask), tile,
-                           zero_skipped_rows(to, layer.out));
+    parallel_for_row_tiles(rows_of_all, mask_data(mask), tile, zero_skipped_rows(to, layer.out));
     save_dropout(*context, "dropout", dropout);
     context->save_for_backward({y, weight, bias, mask});
     return sum;
@@ -51,17 +54,20 @@ class AddProjected : public torch::autograd::Function<AddProjected> {
     const DropoutMask dropout = saved_dropout(*context, "dropout");
     const torch::Tensor grad = gradients[0].contiguous(), grad_y = torch::empty_like(y);
     const int64_t rows = grad.numel() / layer.out;
-    RowTileWorkers<ProjectedPart> parts(row_tile_workers(rows), layer);
+    const StoredRows from(y), to(grad_y);
+    RowTileWorkers<ProjectedPart> parts(row_tile_workers(rows), layer, StoredList{from, to});
     const auto tile = [&](int64_t worker, int64_t begin, int64_t n) {
       const ProjectedPart& own = parts[worker];
       const int64_t start = begin * layer.out;
       reapply_dropout(dropout, start, n * layer.out, grad.const_data_ptr<float>() + start,
                       own.given);
-      own.layer.backward(layer, y.const_data_ptr<float>() + begin * layer.in, own.given, n,
-                         /*old=*/0, grad_y.mutable_data_ptr<float>() + begin * layer.in);
+      float* const result = to.to_write(begin, own.between[1]);
+      own.layer.backward(layer, from.read(begin, n, own.between[0]), own.given, n, /*old=*/0,
+                         result);
+      to.store(begin, n, result);
     };
     parallel_for_row_tiles(rows, mask_data(kept[3]), tile,
-                           zero_skipped_rows(grad_y.mutable_data_ptr<float>(), layer.in));
+                           [&](int64_t begin, int64_t n) { to.blank(begin, n); });
     return {grad,
             grad_y,
             parts.sum([](const ProjectedPart& part) { return part.layer.weight; }, kept[1]),
@@ -79,15 +85,18 @@ class AddDroppedOut : public torch::autograd::Function<AddDroppedOut> {
     const torch::Tensor x = x_given.contiguous(), y = y_given.contiguous(),
                         sum = torch::empty_like(x);
     const int64_t width = x.size(-1);
-    const float *a = x.const_data_ptr<float>(), *b = y.const_data_ptr<float>();
+    const StoredRows from(y);
+    const float* a = x.const_data_ptr<float>();
     float* to = sum.mutable_data_ptr<float>();
-    const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
+    RowTileWorkers<TilesBetween> parts(row_tile_workers(x.numel() / width), StoredList{from});
+    const auto tile = [&](int64_t worker, int64_t begin, int64_t rows) {
       const int64_t start = begin * width, count = rows * width;
-      apply_dropout(dropout, start, count, b + start, to + start);
+      apply_dropout(dropout, start, count, from.read(begin, rows, parts[worker][0]), to + start);
       add(a + start, to + start, count, to + start);
     };
     parallel_for_row_tiles(x.numel() / width, mask_data(mask), tile, zero_skipped_rows(to, width));
     save_dropout(*context, "dropout", dropout);
+    context->saved_data["type"] = y.scalar_type();
     context->save_for_backward({mask});
     return sum;
   }
@@ -95,16 +104,20 @@ class AddDroppedOut : public torch::autograd::Function<AddDroppedOut> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const torch::Tensor mask = saved_tensors(*context)[0];
     const DropoutMask dropout = saved_dropout(*context, "dropout");
-    const torch::Tensor grad = gradients[0].contiguous(), grad_y = torch::empty_like(grad);
-    const int64_t width = grad.size(-1);
+    const torch::ScalarType type = context->saved_data.at("type").toScalarType();
+    const torch::Tensor grad = gradients[0].contiguous(),
+                        grad_y = torch::empty_like(grad, grad.options().dtype(type));
+    const int64_t width = grad.size(-1), all = grad.numel() / width;
     const float* from = grad.const_data_ptr<float>();
-    float* to = grad_y.mutable_data_ptr<float>();
-    const auto tile = [&](int64_t, int64_t begin, int64_t rows) {
-      reapply_dropout(dropout, begin * width, rows * width, from + begin * width,
-                      to + begin * width);
+    const StoredRows to(grad_y);
+    RowTileWorkers<TilesBetween> parts(row_tile_workers(all), StoredList{to});
+    const auto tile = [&](int64_t worker, int64_t begin, int64_t rows) {
+      float* const result = to.to_write(begin, parts[worker][0]);
+      reapply_dropout(dropout, begin * width, rows * width, from + begin * width, result);
+      to.store(begin, rows, result);
     };
-    parallel_for_row_tiles(grad.numel() / width, mask_data(mask), tile,
-                           zero_skipped_rows(to, width));
+    parallel_for_row_tiles(all, mask_data(mask), tile,
+                           [&](int64_t begin, int64_t rows) { to.blank(begin, rows); });
     return {grad, grad_y, {}, {}};
   }
 };
@@ -112,9 +125,8 @@ class AddDroppedOut : public torch::autograd::Function<AddDroppedOut> {
 }  // namespace
 
 torch::Tensor run(const AddProjectedCall& call) {
-  // y is of bfloat16 where an attention of LibTorch's operators runs under autocast.
-  return AddProjected::apply(call.x, call.y.to(call.x.scalar_type()), call.layer.weight,
-                             call.layer.bias, kept_mask(call.mask),
+  return AddProjected::apply(call.x, call.y, call.layer.weight, call.layer.bias,
+                             kept_mask(call.mask),
                              make_dropout_mask(call.dropout, call.training, call.x.numel()));
 }
 

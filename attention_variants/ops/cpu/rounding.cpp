@@ -23,4 +23,10 @@ GemmPrecision saved_gemm_precision(const torch::autograd::AutogradContext& conte
   return precision(context.saved_data.at(kRounded).toBool());
 }
 
+torch::ScalarType result_type(const torch::Tensor& x) {
+  const bool left = c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU);
+  return at::autocast::is_autocast_enabled(torch::kCPU) && !left ? torch::kBFloat16
+                                                                 : x.scalar_type();
+}
+
 }  // namespace lra::ops::cpu

@@ -1,10 +1,12 @@
 #include "attention_variants/ops/cpu/row_tiles.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include "attention_variants/ops/cpu/kernels/rows/padding.h"
 #include "attention_variants/ops/cpu/parallel.h"
+#include "attention_variants/ops/cpu/rounding.h"
 
 namespace lra::ops::cpu {
 namespace {
@@ -62,6 +64,32 @@ void parallel_for_row_tiles(
       if (used < count) blank(begin + used, count - used);
     }
   });
+}
+
+const float* StoredRows::read(int64_t begin, int64_t rows, float* between) const {
+  if (!rounded_) return x_.const_data_ptr<float>() + begin * width_;
+  from_bfloat16({bfloat16_data(x_) + begin * width_, width_}, rows, width_, {between, width_});
+  return between;
+}
+
+float* StoredRows::to_write(int64_t begin, float* between) const {
+  return rounded_ ? between : x_.mutable_data_ptr<float>() + begin * width_;
+}
+
+void StoredRows::store(int64_t begin, int64_t rows, const float* written) const {
+  if (!rounded_) return;
+  to_bfloat16({written, width_}, rows, width_,
+              {mutable_bfloat16_data(x_) + begin * width_, width_});
+}
+
+void StoredRows::blank(int64_t begin, int64_t rows) const {
+  const int64_t bytes = x_.element_size() * width_, floats = bytes / sizeof(float);
+  auto* const first = static_cast<std::byte*>(x_.mutable_data_ptr()) + begin * bytes;
+  if (bytes % static_cast<int64_t>(sizeof(float)) == 0) {
+    blank_rows({reinterpret_cast<float*>(first), floats}, 0, rows, floats);
+  } else {
+    std::fill(first, first + rows * bytes, std::byte{0});
+  }
 }
 
 }  // namespace lra::ops::cpu

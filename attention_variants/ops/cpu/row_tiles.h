@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <vector>
 
 #include "attention_variants/ops/cpu/kernels/rows/arena.h"
 #include "attention_variants/ops/cpu/kernels/rows/padding.h"
@@ -34,6 +35,45 @@ void parallel_for_row_tiles(
 inline auto zero_skipped_rows(float* to, int64_t width) {
   return [=](int64_t begin, int64_t rows) { blank_rows({to, width}, begin, begin + rows, width); };
 }
+
+/// The rows of a contiguous tensor of float32, or of bfloat16, whose tiles loops see in float32: as
+/// they lie there, or between times in memory of kRowTile rows.
+class StoredRows {
+ public:
+  explicit StoredRows(const torch::Tensor& x)
+      : x_(x), width_(x.size(-1)), rounded_(x.scalar_type() == torch::kBFloat16) {}
+
+  int64_t width() const { return width_; }
+  /// Floats of the memory that read() and to_write() are given.
+  int64_t between() const { return rounded_ ? kRowTile * width_ : 0; }
+
+  const float* read(int64_t begin, int64_t rows, float* between) const;
+  /// Where rows from `begin` on are written, and what stores them after it.
+  float* to_write(int64_t begin, float* between) const;
+  void store(int64_t begin, int64_t rows, const float* written) const;
+
+  /// Zeros.
+  void blank(int64_t begin, int64_t rows) const;
+
+ private:
+  torch::Tensor x_;
+  int64_t width_;
+  bool rounded_;
+};
+
+using StoredList = std::vector<StoredRows>;
+
+/// The memory of one worker between tiles of some rows and the loops: of each its own.
+class TilesBetween {
+ public:
+  TilesBetween(const StoredList& all, Arena& arena) {
+    for (const StoredRows& one : all) tiles_.push_back(arena.take(one.between()));
+  }
+  float* operator[](size_t i) const { return tiles_[i]; }
+
+ private:
+  std::vector<float*> tiles_;
+};
 
 /// Of a mask that may be undefined (all true): what autograd can keep, and the mask that it is of.
 inline torch::Tensor kept_mask(const torch::Tensor& mask) {

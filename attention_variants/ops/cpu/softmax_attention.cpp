@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "attention_variants/ops/cpu/dropout.h"
@@ -31,15 +32,16 @@ class SoftmaxOp : public HeadOp {
                .values = tensors.in[2].size(3),
                .scale = 1 / std::sqrt(static_cast<float>(tensors.in[0].size(3)))},
         tiles_(query_tiles(shape_.queries)),
+        ranges_(is_copied(tensors) ? parts_for(batch_ * heads_, tiles_) : tiles_),
         dropout_(options.dropout) {}
 
   void allocate(HeadTensors& tensors, bool) const {
     tensors.out = empty_heads_like(tensors.in[0], shape_.values);
-    tensors.state = {torch::zeros({batch_, heads_, 2, shape_.queries}, tensors.in[0].options())};
+    tensors.state = {torch::zeros({batch_, heads_, 2, shape_.queries}, torch::kFloat)};
   }
 
   // Tiles of queries are independent forwards.
-  int64_t items(Pass pass) const { return batch_ * heads_ * (pass == Pass::forward ? tiles_ : 1); }
+  int64_t items(Pass pass) const { return batch_ * heads_ * (pass == Pass::forward ? ranges_ : 1); }
 
   // Gradients of biases are those of all keys.
   int64_t parts(Pass pass) const {
@@ -55,20 +57,27 @@ class SoftmaxOp : public HeadOp {
   }
 
   void forward(int64_t item, Arena& arena, const Team&) const {
-    const int64_t at = item / tiles_;
-    softmax_forward(shape_, inputs(at), item % tiles_ * kQueryTile, rows(tensors_.out, at),
-                    stats(at), arena);
+    const int64_t at = item / ranges_, range = item % ranges_;
+    const SoftmaxInputs in = inputs(at, arena);
+    for (int64_t tile = tiles_ * range / ranges_; tile < tiles_ * (range + 1) / ranges_; ++tile) {
+      const Arena::Frame frame(arena);
+      const int64_t begin = tile * kQueryTile, end = std::min(begin + kQueryTile, shape_.queries);
+      softmax_forward(shape_, in, begin,
+                      WrittenHead(tensors_.out, at / heads_, at % heads_, {begin, end}, arena),
+                      stats(at), arena);
+    }
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
                 const torch::autograd::variable_list& gradients, Arena& arena,
                 const Team& team) const {
-    SoftmaxInputs in = inputs(item);
+    SoftmaxInputs in = inputs(item, arena);
     if (gradients[5].defined()) in.bias.gradient = gradients[5][item].mutable_data_ptr<float>();
-    softmax_backward(shape_, in, rows(tensors_.out, item), stats(item), head(grad_out, item),
-                     {.q = rows(gradients[0], item),
-                      .k = rows(gradients[1], item),
-                      .v = rows(gradients[2], item)},
+    softmax_backward(shape_, in, head(tensors_.out, item, arena), stats(item),
+                     head(grad_out, item, arena),
+                     {.q = rows(gradients[0], item, arena),
+                      .k = rows(gradients[1], item, arena),
+                      .v = rows(gradients[2], item, arena)},
                      arena, team);
   }
 
@@ -83,17 +92,22 @@ class SoftmaxOp : public HeadOp {
   }
 
  private:
+  // Whether an item reads a copy of a head, so that it should have many tiles.
+  static bool is_copied(const HeadTensors& tensors) {
+    return tensors.in[1].scalar_type() == torch::kBFloat16;
+  }
+
   LeadBias bias() const {
     const torch::Tensor& of = tensors_.in[5];
     if (of.numel() == 0) return {};
     return {.values = of.const_data_ptr<float>(), .zero = of.size(0) / 2};
   }
 
-  SoftmaxInputs inputs(int64_t item) const {
+  SoftmaxInputs inputs(int64_t item, Arena& arena) const {
     return {
-        .q = input(0, item),
-        .k = input(1, item),
-        .v = input(2, item),
+        .q = input(0, item, arena),
+        .k = input(1, item, arena),
+        .v = input(2, item, arena),
         .key_mask = mask_row(tensors_.in[3], item),
         .query_mask = mask_row(tensors_.in[4], item),
         // Every tile of queries has a block for each key.
@@ -107,23 +121,24 @@ class SoftmaxOp : public HeadOp {
 
   const SoftmaxShape shape_;
   const int64_t tiles_;
+  const int64_t ranges_;  // of tiles: items of a head forward
   const DropoutMask dropout_;
 };
 
 }  // namespace
 
-bool takes(const Place& place, const SoftmaxAttentionShape&) { return is_cpu_float(place); }
+bool takes(const Place& place, const SoftmaxAttentionShape&) { return is_cpu_stored(place); }
 
 torch::Tensor run(const SoftmaxAttentionCall& call) {
   const torch::Tensor none = torch::empty({0}, call.q.options().dtype(torch::kBool)),
-                      no_bias = torch::empty({0}, call.q.options());
+                      no_bias = torch::empty({0}, torch::kFloat);
   const auto [dropout, training, per_sample] = call.options;
   const int64_t blocks =
       call.q.size(0) * call.q.size(1) * query_tiles(call.q.size(2)) * call.k.size(2);
   return HeadFunction<SoftmaxOp>::call(
       {call.q, call.k, call.v, call.keys.defined() ? call.keys : none,
        call.queries.defined() ? call.queries : none,
-       call.distance_bias.defined() ? call.distance_bias.flip(0) : no_bias},
+       call.distance_bias.defined() ? call.distance_bias.to(torch::kFloat).flip(0) : no_bias},
       {.dropout =
            make_dropout_mask(dropout, training, blocks * kDropoutBlock, DropoutBits::drawn_anew)});
 }

@@ -267,7 +267,7 @@ TEST(Teams, OfAnyThreadsGiveTheGradientsOfOne) {
                          bytes_of<SoftmaxPartScratch>(shape, Pass::forward),
                      [&](int64_t, Arena& arena) {
                        for (int64_t begin = 0; begin < 700; begin += kQueryTile)
-                         softmax_forward(shape, in, begin, mutable_head_rows(out, 0, 0),
+                         softmax_forward(shape, in, begin, mutable_head_rows(out, 0, 0).from(begin),
                                          softmax_stats(kept, 0), arena);
                      });
   const int64_t part = bytes_of<SoftmaxPartScratch>(shape, Pass::backward);

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/linear.h"
 #include "tests/attention_variants/testing.h"
 
@@ -106,17 +107,26 @@ INSTANTIATE_TEST_SUITE_P(Shapes, BlankRows,
                                          std::tuple{33, 50, 5}, std::tuple{7, 9, 15},
                                          std::tuple{1, 1, 1}));
 
-// Operators leave zeros behind the last token of a tile, whatever stands in their input there.
+// Operators leave zeros behind the last token of a tile, whatever stands in their input there; of
+// any width, and in bfloat16 too.
 TEST(RowTiles, OfOperatorsHaveZerosBehindTheLastToken) {
   const int64_t tokens = kRowTile / 2 + 3, width = 16;
   const torch::Tensor mask = torch::arange(2 * kRowTile).unsqueeze(0) < tokens,
-                      x = torch::randn({1, 2 * kRowTile, width}),
-                      weight = torch::randn({width, width}), bias = torch::ones({width});
+                      x = torch::randn({1, 2 * kRowTile, width});
   x.narrow(1, tokens, x.size(1) - tokens).fill_(std::numeric_limits<float>::quiet_NaN());
-  const torch::Tensor y =
-      ops::linear(Kernels::fused, x, nullptr, {{.weight = weight, .bias = bias}}, mask).y.at(0);
-  EXPECT_TRUE(y.narrow(1, 0, tokens).isfinite().all().item<bool>());
-  EXPECT_TRUE(y.narrow(1, tokens, y.size(1) - tokens).eq(0).all().item<bool>());
+  for (const ops::Dtype type : {ops::Dtype::float32, ops::Dtype::bfloat16}) {
+    const ops::AutocastScope autocast(torch::kCPU, type);
+    for (const int64_t out : {16, 7}) {
+      const torch::Tensor weight = torch::randn({out, width}), bias = torch::ones({out});
+      // Where the rows are laid stood something else.
+      torch::full({2 * kRowTile * out}, 3.0).to(torch::kBFloat16);
+      const torch::Tensor y =
+          ops::linear(Kernels::fused, x, nullptr, {{.weight = weight, .bias = bias}}, mask).y.at(0);
+      EXPECT_EQ(y.scalar_type() == torch::kBFloat16, type == ops::Dtype::bfloat16);
+      EXPECT_TRUE(y.narrow(1, 0, tokens).isfinite().all().item<bool>());
+      EXPECT_TRUE(y.narrow(1, tokens, y.size(1) - tokens).eq(0).all().item<bool>());
+    }
+  }
 }
 
 }  // namespace

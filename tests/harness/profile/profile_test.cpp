@@ -132,6 +132,23 @@ TEST_F(ProfileTest, TakesItsSamplesFromSeveralProcesses) {
   }
 }
 
+// What stands between a block's products is stored in bfloat16, what a residual adds up in float32.
+TEST_F(ProfileTest, MemoryOfAStepUnderAutocastIsAboutTwoThirds) {
+  for (const char* dtype : {"float32", "bfloat16"}) {
+    ASSERT_EQ(profile({"--lengths", "1024", "--scope", "model", "--mode", "training",
+                       "--attentions", "standard,nystrom", "--batch", "16", "--dtype", dtype})
+                  .status,
+              0);
+  }
+  const auto all = cells();
+  ASSERT_EQ(all.size(), 4u);
+  for (size_t i = 0; i < 2; ++i) {
+    const double share = all[i + 2].memory->peak.value() / all[i].memory->peak.value();
+    EXPECT_LT(share, 0.71) << all[i].attention.label;
+    EXPECT_GT(share, 0.5) << all[i].attention.label;
+  }
+}
+
 // q, k, v are inputs and not counted; the materialized scores, softmax and output are at least
 // B·H·N·(N + d) floats.
 TEST_F(ProfileTest, MemoryOfTheMaterializedBaselineIsItsMatrix) {

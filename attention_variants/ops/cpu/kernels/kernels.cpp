@@ -300,6 +300,14 @@ void multiply_elements(const float* a, const float* b, int64_t count, float* to)
   kernels().multiply_elements(a, b, count, to);
 }
 
+void from_bfloat16(Rows<const uint16_t> x, int64_t rows, int64_t width, Matrix to) {
+  kernels().from_bfloat16(x, rows, width, to);
+}
+
+void to_bfloat16(ConstMatrix x, int64_t rows, int64_t width, Rows<uint16_t> to) {
+  kernels().to_bfloat16(x, rows, width, to);
+}
+
 void add(const float* a, const float* b, int64_t count, float* to) {
   kernels().add(a, b, count, to);
 }

@@ -77,6 +77,8 @@ struct KernelTable {
   decltype(LRA_KERNELS::add_column_products)* add_column_products;
   decltype(LRA_KERNELS::row_products)* row_products;
   decltype(LRA_KERNELS::multiply_elements)* multiply_elements;
+  decltype(LRA_KERNELS::from_bfloat16)* from_bfloat16;
+  decltype(LRA_KERNELS::to_bfloat16)* to_bfloat16;
   decltype(LRA_KERNELS::add)* add;
   decltype(LRA_KERNELS::add_embeddings)* add_embeddings;
   decltype(LRA_KERNELS::add_embedding_grads)* add_embedding_grads;

@@ -41,8 +41,8 @@ ConstMatrix asking(ConstMatrix x, const bool* mask, int64_t begin, int64_t rows,
   return without_padding(x.from(begin), mask + begin, rows, width, copy);
 }
 
-void clear_silent(Matrix x, const bool* mask, int64_t begin, int64_t rows, int64_t width) {
-  for (int64_t t = begin; mask != nullptr && t < begin + rows; ++t) {
+void clear_silent(Matrix x, const bool* mask, int64_t rows, int64_t width) {
+  for (int64_t t = 0; mask != nullptr && t < rows; ++t) {
     if (!mask[t]) std::fill(x[t], x[t] + width, 0.0F);
   }
 }
@@ -54,7 +54,7 @@ void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& in, int64_t
   const int64_t rows = std::min(kQueryTile, shape.queries - begin);
   const TokenSpan keys = extent_or_all(in.key_mask, shape.keys);
   if (keys.length == 0 || !any_token(mask_from(in.query_mask, begin), rows)) {
-    return zero_rows(out, begin, begin + rows, shape.values);
+    return zero_rows(out, 0, rows, shape.values);
   }
   const Arena::Frame frame(arena);
   const SoftmaxScratch scratch(shape, padding_of(keys), /*parts=*/1, arena);
@@ -63,8 +63,8 @@ void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& in, int64_t
                     v = without_padding(in.v, in.key_mask, keys, shape.values, scratch.v),
                     q = asking(in.q, in.query_mask, begin, rows, shape.depth, own.q);
   attend_small_q(tile_shape(shape, in, {0, keys.length}, begin, rows), q, k, v,
-                 keys.holes ? in.key_mask : nullptr, out.from(begin), stats.from(begin), arena);
-  clear_silent(out, in.query_mask, begin, rows, shape.values);
+                 keys.holes ? in.key_mask : nullptr, out, stats.from(begin), arena);
+  clear_silent(out, mask_from(in.query_mask, begin), rows, shape.values);
 }
 
 void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& in, ConstMatrix out,

@@ -66,8 +66,8 @@ struct SoftmaxPartScratch {
 
 namespace lra::ops::LRA_KERNELS {
 
-/// Writes rows [begin, begin + kQueryTile) of out [M,e], and of stats [M], of scores times log2 e.
-/// Takes both scratches.
+/// Writes out [kQueryTile,e], the rows of queries from `begin` on, and theirs of stats [M], of
+/// scores times log2 e. Takes both scratches.
 void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, int64_t begin,
                      Matrix out, const SoftmaxStats& stats, Arena& arena);
 

@@ -69,6 +69,13 @@ LRA_INLINE void for_column_blocks(int64_t width, const Body& body) {
   for (; c < width; ++c) body(ColumnBlock<1, 1>{c});
 }
 
+// Calls body(first row, elements) for rows [rows,width]: for all at once where there are no gaps.
+template <class Body>
+LRA_INLINE void for_long_rows(int64_t rows, int64_t width, bool gaps, const Body& body) {
+  if (!gaps) return body(0, rows * width);
+  for (int64_t r = 0; r < rows; ++r) body(r, width);
+}
+
 }  // namespace
 
 void normalise_rows(const float* x, int64_t rows, int64_t width, const float* weight,
@@ -216,6 +223,22 @@ void row_products(ConstMatrix a, ConstMatrix b, int64_t rows, int64_t width, flo
 
 void multiply_elements(const float* a, const float* b, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = a[i] * b[i];
+}
+
+void from_bfloat16(Rows<const uint16_t> x, int64_t rows, int64_t width, Matrix to) {
+  for_long_rows(rows, width, x.stride != width || to.stride != width, [&](int64_t r, int64_t n) {
+    const uint16_t* const from = x[r];
+    float* const y = to[r];
+    for (int64_t i = 0; i < n; ++i) y[i] = std::bit_cast<float>(uint32_t{from[i]} << 16);
+  });
+}
+
+void to_bfloat16(ConstMatrix x, int64_t rows, int64_t width, Rows<uint16_t> to) {
+  for_long_rows(rows, width, x.stride != width || to.stride != width, [&](int64_t r, int64_t n) {
+    const float* const from = x[r];
+    uint16_t* const y = to[r];
+    for (int64_t i = 0; i < n; ++i) y[i] = static_cast<uint16_t>(bfloat16_bits(from[i]));
+  });
 }
 
 void add(const float* a, const float* b, int64_t count, float* to) {

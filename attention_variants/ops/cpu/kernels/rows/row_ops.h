@@ -47,6 +47,10 @@ void row_products(ConstMatrix a, ConstMatrix b, int64_t rows, int64_t width, flo
 /// to = a * b.
 void multiply_elements(const float* a, const float* b, int64_t count, float* to);
 
+/// to [rows,width] = x of bfloat16, exactly; and x rounded to the nearest, ties to even.
+void from_bfloat16(Rows<const uint16_t> x, int64_t rows, int64_t width, Matrix to);
+void to_bfloat16(ConstMatrix x, int64_t rows, int64_t width, Rows<uint16_t> to);
+
 /// to = a + b.
 void add(const float* a, const float* b, int64_t count, float* to);
 
