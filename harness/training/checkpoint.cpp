@@ -132,8 +132,9 @@ void check_config(const TensorFile& file, const json& config, const std::string&
 }
 
 TrainState read_state(const TensorFile& file, const std::string& where) {
-  const json saved = parse_json(file.metadata.at("progression"), where);
+  json saved = parse_json(file.metadata.at("progression"), where);
   TrainState state;
+  if (saved.is_object()) saved.emplace("sharing", state.sharing);  // where it is of before
   try {
     read_fields(saved, state, where);
   } catch (const Error&) {

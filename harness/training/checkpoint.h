@@ -24,6 +24,7 @@ struct TrainState {
   double train_seconds = 0;          // of these, in training steps
   int64_t peak_bytes = 0, evaluation_peak_bytes = 0;
   double waited_seconds = 0;  // of its threads, ready to run while others ran, in `seconds`
+  int64_t sharing = 1;        // runs at a time on its GPU, at most; 1 in checkpoints of before
   // The running means of the log line that is not written yet.
   double window_loss = 0;
   int64_t window_correct = 0, window_count = 0;
@@ -42,6 +43,7 @@ struct TrainState {
     f("peak_bytes", peak_bytes);
     f("evaluation_peak_bytes", evaluation_peak_bytes);
     f("waited_seconds", waited_seconds);
+    f("sharing", sharing);
     f("window_loss", window_loss);
     f("window_correct", window_correct);
     f("window_count", window_count);

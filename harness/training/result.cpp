@@ -79,7 +79,7 @@ TrainingCost training_cost(const TrainRequest& request, const TrainState& at) {
       cost.others = std::clamp(at.waited_seconds / (at.seconds * threads), 0.0, 1.0);
   }
   if (request.threads > 0) cost.threads = request.threads;
-  cost.sharing = request.sharing;
+  cost.sharing = std::max(request.sharing, at.sharing);
   if (request.processes != nullptr) {
     cost.processes = request.processes->size();
     cost.engine = request.processes->engine();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <optional>
@@ -140,6 +141,7 @@ class TrainingLoop {
     } else if (origin_) {
       start_from(*origin_, learner_->model(), request_.config);
     }
+    at_.sharing = std::max(at_.sharing, request_.sharing);
   }
 
   void start() {

@@ -178,6 +178,8 @@ TEST(TrainingCost, SaysHowManyRunsShareTheGpu) {
   EXPECT_EQ(training_cost(request, {}).sharing, 1);
   request.sharing = 3;
   EXPECT_EQ(training_cost(request, {}).sharing, 3);
+  request.sharing = 1;  // alone at its end
+  EXPECT_EQ(training_cost(request, {.sharing = 4}).sharing, 4);
 }
 
 }  // namespace

@@ -43,20 +43,44 @@ TEST_F(KilledTrainTest, KilledTwiceItStillEndsTheSame) {
   end_and_compare("cut", kSteps);
 }
 
+class ChangedProgressTest : public KilledTrainTest {
+ protected:
+  // Trains to the end, and leaves of it what a run killed after its last checkpoint does, with
+  // what `change` makes of the progress in that.
+  template <class Change>
+  void train_and_change(const std::string& name, const Change& change) {
+    ASSERT_EQ(run_program(words(name, kAttention, kFewSteps)).status, 0);
+    fs::remove(run(name) / kResultFile);
+    TensorFile last = read_tensors(run(name) / kLastCheckpoint);
+    for (auto& [tensor_name, tensor] : last.tensors) tensor = tensor.clone();  // of the file
+    json at = json::parse(last.metadata.at("progression"));
+    ASSERT_EQ(at["step"], kFewSteps);
+    change(at);
+    last.metadata["progression"] = at.dump();
+    write_tensors(run(name) / kLastCheckpoint, last);
+  }
+  static constexpr int64_t kFewSteps = 12;
+};
+
 // Stopped in an evaluation, then killed between that evaluation's line and its checkpoint: the
 // evaluation is repeated, and its line stands once.
-TEST_F(KilledTrainTest, ARepeatedEvaluationHasOneLine) {
-  ASSERT_EQ(run_program(words("whole", kAttention, 12)).status, 0);
-  ASSERT_EQ(run_program(words("cut", kAttention, 12)).status, 0);
-  fs::remove(run("cut") / kResultFile);
-  TensorFile last = read_tensors(run("cut") / kLastCheckpoint);
-  for (auto& [name, tensor] : last.tensors) tensor = tensor.clone();  // from the file to memory
-  json at = json::parse(last.metadata.at("progression"));
-  ASSERT_EQ(at["step"], 12);
-  at["evaluation_pending"] = true;
-  last.metadata["progression"] = at.dump();
-  write_tensors(run("cut") / kLastCheckpoint, last);
-  end_and_compare("cut", 12);
+TEST_F(ChangedProgressTest, ARepeatedEvaluationHasOneLine) {
+  ASSERT_EQ(run_program(words("whole", kAttention, kFewSteps)).status, 0);
+  train_and_change("cut", [](json& at) { at["evaluation_pending"] = true; });
+  end_and_compare("cut", kFewSteps);
+}
+
+// Speeds are of a share of a GPU where any part of the run had to share it.
+TEST_F(ChangedProgressTest, ARunThatEndsAloneSaysThatItShared) {
+  const auto sharing = [&](const std::string& name) {
+    const ProgramResult resumed = run_program(words(name, kAttention, kFewSteps));
+    EXPECT_EQ(resumed.status, 0) << resumed.err;
+    return parse_result(read_json(run(name) / kResultFile)).training.sharing;
+  };
+  train_and_change("shared", [](json& at) { at["sharing"] = 3; });
+  EXPECT_EQ(sharing("shared"), 3);
+  train_and_change("of before", [](json& at) { EXPECT_EQ(at.erase("sharing"), 1u); });
+  EXPECT_EQ(sharing("of before"), 1);
 }
 
 class SlowTrainTest : public KilledTrainTest {};
