@@ -25,7 +25,8 @@ using Tensors = std::vector<Tensor>;
 // Every bfloat16, and numbers between any two of them, of all sizes.
 TEST(BFloat16Rows, AreRoundedAsLibTorchRounds) {
   constexpr int64_t kCount = int64_t{1} << 16;
-  const Tensor all = torch::arange(-kCount / 2, kCount / 2).to(torch::kInt16).view(torch::kBFloat16);
+  const Tensor all =
+      torch::arange(-kCount / 2, kCount / 2).to(torch::kInt16).view(torch::kBFloat16);
   torch::manual_seed(1);
   const Tensor bits = torch::randint(std::numeric_limits<int32_t>::min(),
                                      std::numeric_limits<int32_t>::max(), {kCount}, torch::kInt32),
@@ -123,8 +124,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // y = x Wᵀ + b and what stands around it, of x in float32 and in bfloat16.
 class StoredProducts : public testing::TestWithParam<torch::ScalarType> {};
-INSTANTIATE_TEST_SUITE_P(Types, StoredProducts,
-                         testing::Values(torch::kFloat, torch::kBFloat16));
+INSTANTIATE_TEST_SUITE_P(Types, StoredProducts, testing::Values(torch::kFloat, torch::kBFloat16));
 
 // The results of `run` and its gradients: by own kernels and by LibTorch's operators under
 // autocast, where x, the first of `given`, is stored in `stored`, and in float64.
