@@ -84,9 +84,12 @@ class ArchiveReader {
   }
 
  private:
-  // libarchive takes a tar for whole where it ends between two entries.
+  // libarchive takes a tar or a zip for whole where it ends between two entries.
   void check_end() const {
-    if ((archive_format(reader_.get()) & ARCHIVE_FORMAT_BASE_MASK) != ARCHIVE_FORMAT_TAR) return;
+    const int format = archive_format(reader_.get()) & ARCHIVE_FORMAT_BASE_MASK;
+    if (format == ARCHIVE_FORMAT_ZIP && !unpacked_ && !file_ends_as_zip(path_))
+      throw Error(path_.string() + ": it has no end of a zip's directory" + kDamaged);
+    if (format != ARCHIVE_FORMAT_TAR) return;
     if (unpacked_ ? unpacked_->ends_as_tar() : file_ends_as_tar(path_)) return;
     throw Error(path_.string() + ": it has no end mark (two blocks of zeros)" + kDamaged);
   }

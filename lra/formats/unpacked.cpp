@@ -127,4 +127,24 @@ bool file_ends_as_tar(const fs::path& path) {
   return file.gcount() == kEndMark && zeros_at_end(end) == kEndMark;
 }
 
+bool file_ends_as_zip(const fs::path& path) {
+  constexpr std::string_view kMark = "PK\5\6";
+  constexpr size_t kRecord = 22, kLongestComment = 0xFFFF;  // whose length is the record's last
+  std::error_code error;
+  const uintmax_t size = fs::file_size(path, error);
+  if (error) return false;
+  std::string end(std::min<uintmax_t>(size, kRecord + kLongestComment), '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(-static_cast<std::streamoff>(end.size()), std::ios::end);
+  if (!file.read(end.data(), static_cast<std::streamsize>(end.size()))) return false;
+  for (size_t at = end.rfind(kMark); at != std::string::npos;
+       at = at == 0 ? std::string::npos : end.rfind(kMark, at - 1)) {
+    if (at + kRecord > end.size()) continue;
+    const auto byte = [&](size_t i) { return static_cast<unsigned char>(end[at + i]); };
+    const size_t comment = byte(kRecord - 2) + 256U * byte(kRecord - 1);
+    if (at + kRecord + comment <= end.size()) return true;
+  }
+  return false;
+}
+
 }  // namespace lra

@@ -47,4 +47,7 @@ std::unique_ptr<Unpacked> unpacked(const std::filesystem::path& path);
 /// Whether a file that is not compressed ends as a tar does.
 bool file_ends_as_tar(const std::filesystem::path& path);
 
+/// Whether a file has what ends a zip, the end of its central directory (PKWARE's APPNOTE, 4.3.16).
+bool file_ends_as_zip(const std::filesystem::path& path);
+
 }  // namespace lra

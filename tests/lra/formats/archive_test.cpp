@@ -154,6 +154,27 @@ TEST_F(Archives, ATarCutAtAnyBlockIsAnError) {
   EXPECT_EQ(error_of(tar_), "(no error)") << "two blocks of zeros are its end";
 }
 
+// Behind a zip's last file stands its directory, which a reader of streams does without.
+TEST_F(Archives, AZipCutAnywhereBehindAFileIsAnError) {
+  const fs::path zip = folder_ / "x.zip";
+  write_archive(zip, {{.name = "a.txt", .content = "one"}, {.name = "b.txt", .content = "two"}});
+  const std::string whole = read_file(zip);
+  const size_t directory = whole.find("PK\1\2");
+  ASSERT_NE(directory, std::string::npos);
+  for (size_t size = directory; size < whole.size(); ++size) {
+    write_file(zip, whole.substr(0, size));
+    EXPECT_NE(error_of(zip).find("; it is cut short or damaged"), std::string::npos)
+        << size << " of " << whole.size() << ": " << error_of(zip);
+  }
+  for (const size_t comment : {size_t{3}, size_t{0xFFFF}}) {
+    std::string longer = whole + std::string(comment, 'c');
+    longer[whole.size() - 2] = static_cast<char>(comment % 256);
+    longer[whole.size() - 1] = static_cast<char>(comment / 256);
+    write_file(zip, longer);
+    EXPECT_EQ(error_of(zip), "(no error)") << comment;
+  }
+}
+
 // A stream that is whole, of an archive that goes on in the next.
 TEST_F(Archives, ACompressedTarWithoutItsLastStreamIsAnError) {
   write_archive(tar_, {{.name = "a.txt", .content = "one"}, {.name = "b.txt", .content = "two"}});
