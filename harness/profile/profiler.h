@@ -32,7 +32,7 @@ std::function<void()> call_of(const ProfileCell& cell, torch::Device device);
 int64_t peak_bytes_of_call(const ProfileCell& cell, torch::Device device, int64_t memory_limit);
 
 /// The variant's own account of the bytes that a core cell takes; -1 where there is none: on GPUs,
-/// since what it counts are the tensors of the paths that run on CPUs.
+/// since what it counts are the tensors of the paths that run on CPUs, and in bfloat16.
 int64_t account_of(const Attention& attention, const ProfileCell& cell, torch::Device device);
 
 torch::Dtype dtype_of(ops::Dtype dtype);

@@ -60,11 +60,14 @@ TEST(Account, IsWithinTenPerCentOfWhatTheAllocatorSees) {
   }
 }
 
-TEST(AccountTest, IsOfCpusAlone) {
+TEST(AccountTest, IsOfCpusAloneAndNotOfBFloat16) {
   const ProfileCell cell{.attention = parse_attention("nystrom"), .length = 1024};
   const auto attention = make_attention(cell.attention, {.max_length = cell.length});
   EXPECT_GT(account_of(*attention, cell, torch::kCPU), 0);
   EXPECT_EQ(account_of(*attention, cell, torch::Device(torch::kCUDA, 0)), -1);
+  ProfileCell rounded = cell;
+  rounded.dtype = ops::Dtype::bfloat16;
+  EXPECT_EQ(account_of(*attention, rounded, torch::kCPU), -1);
 }
 
 }  // namespace
