@@ -35,7 +35,7 @@ torch::Tensor ProjectedAttention::forward(const torch::Tensor& x, const torch::T
   check_input(x, mask);
   if (x.size(0) == 0) return x.clone();  // nothing to attend to
   // Own kernels leave padding out of the gradients of weights. LibTorch's operators, which compute
-  // all types but float32, multiply what stands there by zero.
+  // types but float32 outside of autocast, multiply what stands there by zero.
   const bool as_given = x.scalar_type() == torch::kFloat || computes_padding();
   NormedInput rows{.x = as_given ? x : x.masked_fill(mask.logical_not().unsqueeze(-1), 0)};
   const auto [joined, output] = attend_unprojected(rows, mask);

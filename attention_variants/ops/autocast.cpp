@@ -20,4 +20,15 @@ AutocastScope::~AutocastScope() {
   at::autocast::set_autocast_dtype(device_.type(), was_type_);
 }
 
+bool under_autocast(torch::DeviceType device) {
+  return at::autocast::is_autocast_enabled(device) &&
+         !c10::impl::tls_is_dispatch_key_excluded(
+             at::autocast::get_autocast_dispatch_key_from_device_type(device));
+}
+
+torch::ScalarType product_type(const torch::Tensor& x) {
+  const torch::DeviceType device = x.device().type();
+  return under_autocast(device) ? at::autocast::get_autocast_dtype(device) : x.scalar_type();
+}
+
 }  // namespace lra::ops

@@ -27,4 +27,11 @@ class AutocastScope {
   torch::ScalarType was_type_ = torch::kBFloat16;
 };
 
+/// Whether autocast is on for a device, but for code that has left it
+/// (c10::impl::ExcludeDispatchKeyGuard), as attentions do that compute in float32.
+bool under_autocast(torch::DeviceType device);
+
+/// In which type results of products of x are: that of x, or autocast's.
+torch::ScalarType product_type(const torch::Tensor& x);
+
 }  // namespace lra::ops

@@ -15,7 +15,7 @@ struct Place {
   torch::DeviceType device = torch::kCPU;
   torch::ScalarType type = torch::kFloat;
   bool autocast_ok = true;  // off, or to bfloat16
-  bool autocast = false;    // on
+  bool autocast = false;    // on, for code that has not left it
 
   static Place of(const torch::Tensor& x);
   /// On a CPU, without autocast.
@@ -24,7 +24,7 @@ struct Place {
 
 /// Float32 on a CPU, under autocast to bfloat16 too: what the own CPU kernels compute on.
 bool is_cpu_float(const Place& place);
-/// That, or bfloat16 under autocast: what those of rows and heads read.
+/// That, or bfloat16 under autocast: what those of linear layers, gates and heads read.
 bool is_cpu_stored(const Place& place);
 
 /// One way to compute a Call (tensors and options), whose Call::Shape is the sizes and options.

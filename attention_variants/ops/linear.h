@@ -44,8 +44,9 @@ struct LinearCall {
 /// norm(x) Wᵀ + b (without a norm x Wᵀ + b) for each of several layers, x [B,N,in] -> a [B,N,out]
 /// each, and x again: what that one's gradient is, of a residual say, is added in the same pass of
 /// the own kernel, which reads x once, writes its gradient once, stores nothing normalised, and is
-/// differentiable once. Rows of x where mask [B,N] (undefined: all true) is false are anything
-/// finite; NaN in them reaches no other result and no gradient of the own kernels.
+/// differentiable once. Under autocast the y are in its type, and x stays. Rows of x where mask
+/// [B,N] (undefined: all true) is false are anything finite; NaN in them reaches no other result
+/// and no gradient of the own kernels.
 LinearRows linear(Kernels asked, const torch::Tensor& x, const RowNorm* norm,
                   const std::vector<LinearWeights>& layers, const torch::Tensor& mask = {});
 
@@ -57,8 +58,8 @@ struct MaskedLinearCall {
   torch::Tensor mask;
 };
 
-/// x Wᵀ + b, x [B,N,in] -> [B,N,out], with rows zero where mask [B,N] is false. The own kernel is
-/// differentiable once.
+/// x Wᵀ + b, x [B,N,in] -> [B,N,out], with rows zero where mask [B,N] is false; in the type of x or
+/// of autocast. The own kernel is differentiable once.
 torch::Tensor masked_linear(Kernels asked, const torch::Tensor& x, const LinearWeights& layer,
                             const torch::Tensor& mask);
 

@@ -28,9 +28,9 @@ struct LinearAttentionShape {
 };
 
 /// φ(Q) (φ(K)ᵀ V) / (φ(Q)·Σ φ(K)): q, k, v [B,H,N,d], mask [B,N] bool -> [B,H,N,d]; rows of padded
-/// positions are zero. Of the maps relu and softmax, `table` is W [f,d], at least float32; of
-/// cosine, the positions' sines and cosines [B,N,2]; else it is undefined. The own kernel is
-/// differentiable once, towards q, k and v.
+/// positions are zero. Of the maps relu and softmax, `table` is W [f,d]; of cosine, the positions'
+/// sines and cosines [B,N,2]; either at least float32, but for whole modules in bfloat16; else it
+/// is undefined. The own kernel is differentiable once, towards q, k and v.
 struct LinearAttentionCall {
   using Result = torch::Tensor;
   using Shape = LinearAttentionShape;

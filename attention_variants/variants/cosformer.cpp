@@ -4,7 +4,6 @@
 //
 // Qin et al., "cosFormer: Rethinking Softmax in Attention", ICLR 2022. Cost: O(N d²) time, O(N d)
 // memory.
-#include <algorithm>
 #include <numbers>
 
 #include "attention_variants/ops/linear_attention.h"
@@ -53,7 +52,7 @@ class CosformerAttention : public ProjectedAttention {
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
     return ops::linear_attention_bytes(context_.kernels, shape(batch, length, element_size)) +
-           batch * length * 2 * std::max<int64_t>(element_size, 4);  // and the phases
+           batch * length * 2 * element_size;  // and the phases
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {

@@ -22,6 +22,7 @@ struct HeadTensors {
 /// Op is made of HeadTensors and its Options and has
 ///   kInputs, kHeadInputs, kKept: tensors given; of heads, first; kept for the backward pass, first
 ///   kReadsOut: whether the backward pass reads the result
+///   kOutRows: of the result that forward() has from rows() at a time, at most
 ///   allocate(tensors, differentiated): out and state; it may change both
 ///   items(Pass), parts(Pass) and scratch(Pass): how many items there are, ranges that positions of
 ///   one are cut into, and the bytes that one works in
@@ -53,11 +54,11 @@ class HeadFunction : public torch::autograd::Function<HeadFunction<Op>> {
     }
     Op op(tensors, options);
     op.allocate(tensors, differentiated);
-    List heads(tensors.in.begin(), tensors.in.begin() + Op::kHeadInputs);
-    heads.push_back(tensors.out);
+    const List heads(tensors.in.begin(), tensors.in.begin() + Op::kHeadInputs);
     parallel_for_heads(
         op.items(Pass::forward), op.parts(Pass::forward),
-        with_copies(op.scratch(Pass::forward), heads),
+        with_copies(op.scratch(Pass::forward),
+                    copied_bytes(heads) + copied_bytes(tensors.out, Op::kOutRows)),
         [&](int64_t item, Arena& arena, const Team& team) { op.forward(item, arena, team); });
     if (differentiated) {
       List kept(tensors.in.begin(), tensors.in.begin() + Op::kKept);
@@ -86,7 +87,7 @@ class HeadFunction : public torch::autograd::Function<HeadFunction<Op>> {
     if (Op::kReadsOut) heads.push_back(tensors.out);
     op.allocate_gradients(gradients);
     parallel_for_heads(op.items(Pass::backward), op.parts(Pass::backward),
-                       with_copies(op.scratch(Pass::backward), heads),
+                       with_copies(op.scratch(Pass::backward), copied_bytes(heads)),
                        [&](int64_t item, Arena& arena, const Team& team) {
                          op.backward(item, grad_out, gradients, arena, team);
                        });
@@ -95,8 +96,8 @@ class HeadFunction : public torch::autograd::Function<HeadFunction<Op>> {
   }
 
  private:
-  static HeadScratch with_copies(HeadScratch bytes, const List& heads) {
-    bytes.head += copied_bytes(heads);
+  static HeadScratch with_copies(HeadScratch bytes, int64_t copies) {
+    bytes.head += copies;
     return bytes;
   }
 };
@@ -104,6 +105,8 @@ class HeadFunction : public torch::autograd::Function<HeadFunction<Op>> {
 /// What most Ops are: an item is a head of a sample, and gradients are those of heads.
 class HeadOp {
  public:
+  static constexpr int64_t kOutRows = INT64_MAX;
+
   explicit HeadOp(const HeadTensors& tensors)
       : tensors_(tensors), batch_(tensors.in[0].size(0)), heads_(tensors.in[0].size(1)) {}
   int64_t items(Pass) const { return batch_ * heads_; }

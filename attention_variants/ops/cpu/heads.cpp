@@ -36,8 +36,7 @@ void copy_head(const torch::Tensor& x, int64_t b, int64_t h, PositionRange rows,
 
 ConstMatrix read_head(const torch::Tensor& x, int64_t b, int64_t h, PositionRange rows,
                       Arena& arena) {
-  if (x.scalar_type() != torch::kBFloat16)
-    return head_of(x.const_data_ptr<float>(), x, b, h, rows.begin);
+  if (!is_copied_head(x)) return head_of(x.const_data_ptr<float>(), x, b, h, rows.begin);
   const Matrix copy = arena.matrix(rows.length(), x.size(3));
   copy_head(x, b, h, rows, copy);
   return copy;
@@ -46,7 +45,7 @@ ConstMatrix read_head(const torch::Tensor& x, int64_t b, int64_t h, PositionRang
 WrittenHead::WrittenHead(const torch::Tensor& x, int64_t b, int64_t h, PositionRange rows,
                          Arena& arena, OldRows old)
     : count_(rows.length()), width_(x.size(3)) {
-  if (x.scalar_type() != torch::kBFloat16) {
+  if (!is_copied_head(x)) {
     rows_ = head_of(x.mutable_data_ptr<float>(), x, b, h, rows.begin);
     return;
   }
@@ -62,7 +61,7 @@ WrittenHead::~WrittenHead() {
 int64_t copied_bytes(at::TensorList heads, int64_t rows) {
   Arena counting;
   for (const torch::Tensor& x : heads) {
-    if (x.scalar_type() == torch::kBFloat16) counting.matrix(std::min(rows, x.size(2)), x.size(3));
+    if (is_copied_head(x)) counting.matrix(std::min(rows, x.size(2)), x.size(3));
   }
   return counting.peak();
 }

@@ -18,10 +18,10 @@ namespace lra::ops::cpu {
 ConstMatrix head_rows(const torch::Tensor& x, int64_t b, int64_t h);
 Matrix mutable_head_rows(const torch::Tensor& x, int64_t b, int64_t h);
 
-/// Rows [begin, end) of such a head of bfloat16.
+/// Copies rows [begin, end) of head h of sample b of x [B,H,N,d] bfloat16 to float32.
 void copy_head(const torch::Tensor& x, int64_t b, int64_t h, PositionRange rows, Matrix to);
 
-/// The same of float32, or of bfloat16, of which they are a copy in the arena.
+/// Rows [begin, end) of a head of float32, or of bfloat16, of which they are a copy in the arena.
 ConstMatrix read_head(const torch::Tensor& x, int64_t b, int64_t h, PositionRange rows,
                       Arena& arena);
 inline ConstMatrix read_head(const torch::Tensor& x, int64_t b, int64_t h, Arena& arena) {
@@ -31,7 +31,8 @@ inline ConstMatrix read_head(const torch::Tensor& x, int64_t b, int64_t h, Arena
 /// Whether rows to write hold what stands in the tensor, to be added to, or anything.
 enum class OldRows { unread, read };
 
-/// Those to write: a copy is rounded and stored when this ends.
+/// Rows [begin, end) of a head of float32 or bfloat16 to write to: in bfloat16 a copy in the arena,
+/// which is rounded and stored when this ends.
 class WrittenHead {
  public:
   WrittenHead(const torch::Tensor& x, int64_t b, int64_t h, PositionRange rows, Arena& arena,
@@ -48,6 +49,8 @@ class WrittenHead {
   int64_t count_, width_;
 };
 
+/// Whether loops over heads of x read and write copies.
+inline bool is_copied_head(const torch::Tensor& x) { return x.scalar_type() == torch::kBFloat16; }
 /// Bytes of the copies of a head of each tensor, or of so many rows of it at most.
 int64_t copied_bytes(at::TensorList heads, int64_t rows = INT64_MAX);
 

@@ -15,6 +15,13 @@
 
 namespace lra::ops::cpu {
 
+/// A parameter as the loops read it: contiguous, and in float32 where it is of a module in
+/// bfloat16, which may be called under autocast too.
+inline torch::Tensor float_parameter(const torch::Tensor& parameter) {
+  const bool rounded = parameter.scalar_type() == torch::kBFloat16;
+  return (rounded ? parameter.to(torch::kFloat) : parameter).contiguous();
+}
+
 /// A linear layer as the loops see it: y = x Wᵀ + b. W and b are float32, laid out in any way.
 struct LinearTile {
   int64_t in, out;

@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/cpu/layer_tile.h"
 #include "attention_variants/ops/cpu/operators.h"
@@ -20,7 +21,7 @@ int64_t rows_of(const torch::Tensor& x) { return x.numel() / x.size(-1); }
 torch::Tensor empty_results(const torch::Tensor& x, int64_t width) {
   std::vector<int64_t> sizes = x.sizes().vec();
   sizes.back() = width;
-  return torch::empty(sizes, x.options().dtype(result_type(x)));
+  return torch::empty(sizes, x.options().dtype(product_type(x)));
 }
 
 // Rows of y [rows,width] that are padding become zero.
@@ -143,8 +144,7 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
         own.norm.backward(norm, from, own.normed.mean, own.normed.inverse_sd, grad, rows, past, to);
       stored_grad_x.store(begin, rows, to);
     };
-    parallel_for_row_tiles(rows_of(x), keep, tile,
-                           [&](int64_t begin, int64_t rows) { stored_grad_x.blank(begin, rows); });
+    parallel_for_row_tiles(rows_of(x), keep, tile, zero_skipped_rows(stored_grad_x));
     const auto sum = [&](auto of, size_t parameter) { return parts.sum(of, kept[parameter]); };
     variable_list result = {grad_x,
                             sum([](const LayersPart& part) { return part.norm.weight; }, 1),
@@ -187,8 +187,7 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
       blank_padding(mask.const_data_ptr<bool>() + begin, rows, layer.out, result);
       to.store(begin, rows, result);
     };
-    parallel_for_row_tiles(rows_of(x), mask_data(mask), tile,
-                           [&](int64_t begin, int64_t rows) { to.blank(begin, rows); });
+    parallel_for_row_tiles(rows_of(x), mask_data(mask), tile, zero_skipped_rows(to));
     context->save_for_backward({x, weight, bias, mask});
     return y;
   }
@@ -216,19 +215,13 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
                          result);
       to.store(begin, rows, result);
     };
-    parallel_for_row_tiles(rows_of(x), mask_data(mask), tile,
-                           [&](int64_t begin, int64_t rows) { to.blank(begin, rows); });
+    parallel_for_row_tiles(rows_of(x), mask_data(mask), tile, zero_skipped_rows(to));
     return {grad_x,
             parts.sum([](const MaskedPart& part) { return part.layer.weight; }, kept[1]),
             parts.sum([](const MaskedPart& part) { return part.layer.bias; }, kept[2]),
             {}};
   }
 };
-
-// Of a module in bfloat16, which may be called under autocast too.
-torch::Tensor float_parameter(const torch::Tensor& parameter) {
-  return parameter.to(torch::kFloat).contiguous();
-}
 
 }  // namespace
 

@@ -79,9 +79,11 @@ class LinearAttentionOp : public HeadOp {
     const float all = std::accumulate(grads.begin(), grads.end(), 0.0F);
     const int64_t* const owner = tensors_.state[4].const_data_ptr<int64_t>();
     const float* const row = shape_.projection + owner[2] * shape_.depth;
-    parallel_for_items(1, copied_bytes({gradients[1]}), [&](int64_t, Arena& arena) {
-      const WrittenHead grad = rows(gradients[1], owner[0], arena, OldRows::read);
-      float* const to = Matrix(grad)[owner[1]];
+    const PositionRange key{owner[1], owner[1] + 1};
+    parallel_for_items(1, copied_bytes(gradients[1], /*rows=*/1), [&](int64_t, Arena& arena) {
+      const WrittenHead grad(gradients[1], owner[0] / heads_, owner[0] % heads_, key, arena,
+                             OldRows::read);
+      float* const to = Matrix(grad).data;
       for (int64_t i = 0; i < shape_.depth; ++i) to[i] += all * row[i];
     });
   }

@@ -90,17 +90,17 @@ struct Lengths {
   }
   // Rows [begin, begin + count) of a head, those of padding zero.
   ConstMatrix positions(int64_t b, int64_t h, int64_t begin, int64_t count, float* copy) const {
-    if (x.scalar_type() == torch::kBFloat16) {
+    if (is_copied_head(x)) {
       copy_head(x, b, h, {begin, begin + count}, {copy, depth});
-      zero_rows_of_padding({copy, depth}, b, begin, count);
+      zero_padding_of(b, begin, count, {copy, depth});
       return {copy, depth};
     }
     return without_padding(head_rows(x, b, h).from(begin), tokens(b, begin), count, depth, copy);
   }
 
-  void zero_rows_of_padding(Matrix rows, int64_t b, int64_t begin, int64_t count) const {
+  void zero_padding_of(int64_t b, int64_t begin, int64_t count, Matrix x) const {
     for (int64_t t = 0; t < count; ++t) {
-      if (!tokens(b, begin)[t]) zero_rows(rows, t, t + 1, depth);
+      if (!tokens(b, begin)[t]) zero_rows(x, t, t + 1, depth);
     }
   }
 };
@@ -196,7 +196,7 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
         if (count == 0) continue;
         const ConstMatrix given = head_rows(grad, b, h);
         gemm_tn(count, of.depth, of.rows, columns, given, to);
-        of.zero_rows_of_padding(to, b, begin, count);
+        of.zero_padding_of(b, begin, count, to);
         gemm_nt(of.rows, count, of.depth, given, of.positions(b, h, begin, count, own.x),
                 columns_grad, {.old = 1});
       }

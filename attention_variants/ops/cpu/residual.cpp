@@ -66,8 +66,7 @@ class AddProjected : public torch::autograd::Function<AddProjected> {
                          result);
       to.store(begin, n, result);
     };
-    parallel_for_row_tiles(rows, mask_data(kept[3]), tile,
-                           [&](int64_t begin, int64_t n) { to.blank(begin, n); });
+    parallel_for_row_tiles(rows, mask_data(kept[3]), tile, zero_skipped_rows(to));
     return {grad,
             grad_y,
             parts.sum([](const ProjectedPart& part) { return part.layer.weight; }, kept[1]),
@@ -116,22 +115,26 @@ class AddDroppedOut : public torch::autograd::Function<AddDroppedOut> {
       reapply_dropout(dropout, begin * width, rows * width, from + begin * width, result);
       to.store(begin, rows, result);
     };
-    parallel_for_row_tiles(all, mask_data(mask), tile,
-                           [&](int64_t begin, int64_t rows) { to.blank(begin, rows); });
+    parallel_for_row_tiles(all, mask_data(mask), tile, zero_skipped_rows(to));
     return {grad, grad_y, {}, {}};
   }
 };
 
+// In bfloat16 as it is, else as x.
+torch::Tensor stored(const torch::Tensor& y, const torch::Tensor& x) {
+  return y.scalar_type() == torch::kBFloat16 ? y : y.to(x.scalar_type());
+}
+
 }  // namespace
 
 torch::Tensor run(const AddProjectedCall& call) {
-  return AddProjected::apply(call.x, call.y, call.layer.weight, call.layer.bias,
-                             kept_mask(call.mask),
+  return AddProjected::apply(call.x, stored(call.y, call.x), float_parameter(call.layer.weight),
+                             float_parameter(call.layer.bias), kept_mask(call.mask),
                              make_dropout_mask(call.dropout, call.training, call.x.numel()));
 }
 
 torch::Tensor run(const AddDroppedOutCall& call) {
-  return AddDroppedOut::apply(call.x, call.y, kept_mask(call.mask),
+  return AddDroppedOut::apply(call.x, stored(call.y, call.x), kept_mask(call.mask),
                               make_dropout_mask(call.dropout, call.training, call.y.numel()));
 }
 

@@ -1,6 +1,6 @@
 #include "attention_variants/ops/cpu/rounding.h"
 
-#include <ATen/autocast_mode.h>
+#include "attention_variants/ops/autocast.h"
 
 namespace lra::ops::cpu {
 namespace {
@@ -14,19 +14,13 @@ GemmPrecision precision(bool rounded) {
 }  // namespace
 
 GemmPrecision save_gemm_precision(torch::autograd::AutogradContext& context) {
-  const bool rounded = at::autocast::is_autocast_enabled(torch::kCPU);
+  const bool rounded = under_autocast(torch::kCPU);
   context.saved_data[kRounded] = rounded;
   return precision(rounded);
 }
 
 GemmPrecision saved_gemm_precision(const torch::autograd::AutogradContext& context) {
   return precision(context.saved_data.at(kRounded).toBool());
-}
-
-torch::ScalarType result_type(const torch::Tensor& x) {
-  const bool left = c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU);
-  return at::autocast::is_autocast_enabled(torch::kCPU) && !left ? torch::kBFloat16
-                                                                 : x.scalar_type();
 }
 
 }  // namespace lra::ops::cpu

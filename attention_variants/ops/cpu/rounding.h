@@ -14,10 +14,6 @@ namespace lra::ops::cpu {
 GemmPrecision save_gemm_precision(torch::autograd::AutogradContext& context);
 GemmPrecision saved_gemm_precision(const torch::autograd::AutogradContext& context);
 
-/// In which type results of products of x are stored: that of x, or bfloat16 under autocast, but
-/// for code that has left it (c10::impl::ExcludeDispatchKeyGuard).
-torch::ScalarType result_type(const torch::Tensor& x);
-
 /// The elements of a tensor of bfloat16, as loops take them.
 inline const uint16_t* bfloat16_data(const torch::Tensor& x) {
   return reinterpret_cast<const uint16_t*>(x.const_data_ptr<c10::BFloat16>());

@@ -61,6 +61,11 @@ class StoredRows {
   bool rounded_;
 };
 
+/// A blank() of them.
+inline auto zero_skipped_rows(const StoredRows& to) {
+  return [to](int64_t begin, int64_t rows) { to.blank(begin, rows); };
+}
+
 using StoredList = std::vector<StoredRows>;
 
 /// The memory of one worker between tiles of some rows and the loops: of each its own.

@@ -1,3 +1,5 @@
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -23,6 +25,7 @@ class SoftmaxOp : public HeadOp {
   };
   static constexpr size_t kInputs = 6, kHeadInputs = 3, kKept = 6;
   static constexpr bool kReadsOut = true;
+  static constexpr int64_t kOutRows = kQueryTile;
 
   SoftmaxOp(const HeadTensors& tensors, const Options& options)
       : HeadOp(tensors),
@@ -32,7 +35,7 @@ class SoftmaxOp : public HeadOp {
                .values = tensors.in[2].size(3),
                .scale = 1 / std::sqrt(static_cast<float>(tensors.in[0].size(3)))},
         tiles_(query_tiles(shape_.queries)),
-        ranges_(is_copied(tensors) ? parts_for(batch_ * heads_, tiles_) : tiles_),
+        ranges_(is_copied(tensors) ? ranges_of_copies() : tiles_),
         dropout_(options.dropout) {}
 
   void allocate(HeadTensors& tensors, bool) const {
@@ -92,9 +95,16 @@ class SoftmaxOp : public HeadOp {
   }
 
  private:
-  // Whether an item reads a copy of a head, so that it should have many tiles.
+  // Whether an item reads a copy of its head, so that it should have many tiles.
   static bool is_copied(const HeadTensors& tensors) {
-    return tensors.in[1].scalar_type() == torch::kBFloat16;
+    return std::ranges::any_of(tensors.in.begin(), tensors.in.begin() + kHeadInputs,
+                               [](const torch::Tensor& x) { return is_copied_head(x); });
+  }
+
+  // As many items as share out well.
+  int64_t ranges_of_copies() const {
+    const int64_t items = 4 * at::get_num_threads(), heads = std::max(batch_ * heads_, int64_t{1});
+    return std::clamp((items + heads - 1) / heads, int64_t{1}, std::max(tiles_, int64_t{1}));
   }
 
   LeadBias bias() const {

@@ -45,16 +45,9 @@ const bool* mask_of(const torch::Tensor& kept) {
   return kept.numel() == 0 ? nullptr : kept.const_data_ptr<bool>();
 }
 
-torch::ScalarType product_type(const torch::Tensor& x) {
-  const torch::DeviceType device = x.device().type();
-  return at::autocast::is_autocast_enabled(device) ? at::autocast::get_autocast_dtype(device)
-                                                   : x.scalar_type();
-}
-
 torch::Tensor product_weight(const torch::Tensor& weight, torch::ScalarType type) {
   const torch::DeviceType device = weight.device().type();
-  return at::autocast::is_autocast_enabled(device) ? at::autocast::cached_cast(type, weight, device)
-                                                   : weight.to(type);
+  return under_autocast(device) ? at::autocast::cached_cast(type, weight, device) : weight.to(type);
 }
 
 torch::Tensor float_row(const torch::Tensor& parameter) {

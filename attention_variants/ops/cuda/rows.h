@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/cuda/kernels/rows/dropout_rows.h"
 #include "attention_variants/torch.h"
 
@@ -15,9 +16,6 @@ torch::Tensor as_rows(const torch::Tensor& x);
 /// Of a mask that may be undefined (all true): what autograd can keep, and the mask that it is of.
 torch::Tensor kept_mask(const torch::Tensor& mask, const torch::Tensor& x);
 const bool* mask_of(const torch::Tensor& kept);
-
-/// The type that products of x are computed in: autocast's, where that is on.
-torch::ScalarType product_type(const torch::Tensor& x);
 
 /// A parameter in the type of products, by autocast's cache; differentiable.
 torch::Tensor product_weight(const torch::Tensor& weight, torch::ScalarType type);

@@ -1,12 +1,13 @@
 #include <ATen/autocast_mode.h>
 
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/dispatch.h"
 
 namespace lra::ops {
 
 Place Place::of(const torch::Tensor& x) {
   const torch::DeviceType device = x.device().type();
-  const bool autocast = at::autocast::is_autocast_enabled(device);
+  const bool autocast = under_autocast(device);
   return {.device = device,
           .type = x.scalar_type(),
           .autocast_ok = !autocast || at::autocast::get_autocast_dtype(device) == torch::kBFloat16,

@@ -1,6 +1,9 @@
 #include "attention_variants/ops/dispatch/work.h"
 
+#include <algorithm>
 #include <initializer_list>
+
+#include "attention_variants/ops/autocast.h"
 
 namespace lra::ops {
 namespace {
@@ -18,9 +21,9 @@ int64_t layer_work(const torch::Tensor& x, const torch::Tensor& weight) {
   return 2 * (x.numel() / width_of(x)) * weight.numel();
 }
 
-// Of rows as many as those of x, `width` wide.
+// Of results of products, rows as many as those of x, `width` wide.
 int64_t row_bytes(const torch::Tensor& x, int64_t width) {
-  return x.numel() / width_of(x) * width * x.element_size();
+  return x.numel() / width_of(x) * width * static_cast<int64_t>(c10::elementSize(product_type(x)));
 }
 
 }  // namespace
@@ -127,7 +130,9 @@ Work work_of(const CrossEntropyCall& call) {
 Work work_of(const GeluCall& call) { return {.bytes = bytes_together({call.x, call.x})}; }
 
 Work work_of(const SigmoidGateCall& call) {
-  return {.bytes = 3 * call.shape().count * call.value.element_size()};
+  const int64_t gate = call.gate.defined() ? call.gate.element_size() : call.value.element_size();
+  return {.bytes = call.shape().count *
+                   (call.value.element_size() + gate + std::max(call.value.element_size(), gate))};
 }
 
 }  // namespace lra::ops

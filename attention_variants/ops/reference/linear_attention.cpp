@@ -80,11 +80,10 @@ torch::Tensor elu_attention(const LinearAttentionCall& call) {
 
 torch::Tensor cosine_attention(const LinearAttentionCall& call) {
   const auto& [q, k, v, mask, table, options] = call;
-  const torch::Tensor phase = table.view({table.size(0), 1, table.size(1), 2, 1});
+  const torch::Tensor phase =
+      table.to(q.scalar_type()).view({table.size(0), 1, table.size(1), 2, 1});
   const auto features = [&](const torch::Tensor& x) {  // [B,H,N,d] -> [B,H,N,2d]
-    return (torch::relu(zero_padding(x, mask)).unsqueeze(-2) * phase)
-        .flatten(-2)
-        .to(x.scalar_type());
+    return (torch::relu(zero_padding(x, mask)).unsqueeze(-2) * phase).flatten(-2);
   };
   const torch::Tensor sums =
       key_value_sums(features(k), values_with_ones(v, mask), options.offset);  // [B,H,2d,d+1]

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "attention_variants/ops/autocast.h"
+
 namespace lra {
 namespace {
 
@@ -32,6 +34,20 @@ TEST(Dispatch, PicksTheFirstThatTakesTheCall) {
   EXPECT_TRUE(ops::is_cpu_float(ops::Place::of_bytes(4)));
   EXPECT_FALSE(ops::is_cpu_float(ops::Place::of_bytes(8)));
   EXPECT_FALSE(ops::is_cpu_float(ops::Place::of_bytes(2)));
+}
+
+TEST(Dispatch, TakesBFloat16WhereAutocastStoredIt) {
+  using ops::is_cpu_stored;
+  const torch::Tensor half = torch::empty({1}, torch::kBFloat16), whole = torch::empty({1}),
+                      wide = torch::empty({1}, torch::kDouble);
+  EXPECT_FALSE(is_cpu_stored(ops::Place::of(half)));
+  EXPECT_TRUE(is_cpu_stored(ops::Place::of(whole)));
+  const ops::AutocastScope autocast(torch::kCPU, ops::Dtype::bfloat16);
+  EXPECT_TRUE(is_cpu_stored(ops::Place::of(half)));
+  EXPECT_TRUE(is_cpu_stored(ops::Place::of(whole)));
+  EXPECT_FALSE(is_cpu_stored(ops::Place::of(wide)));
+  const c10::impl::ExcludeDispatchKeyGuard left(c10::autocast_dispatch_keyset);
+  EXPECT_FALSE(is_cpu_stored(ops::Place::of(half)));
 }
 
 }  // namespace

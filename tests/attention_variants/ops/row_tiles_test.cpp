@@ -118,8 +118,6 @@ TEST(RowTiles, OfOperatorsHaveZerosBehindTheLastToken) {
     const ops::AutocastScope autocast(torch::kCPU, type);
     for (const int64_t out : {16, 7}) {
       const torch::Tensor weight = torch::randn({out, width}), bias = torch::ones({out});
-      // Where the rows are laid stood something else.
-      torch::full({2 * kRowTile * out}, 3.0).to(torch::kBFloat16);
       const torch::Tensor y =
           ops::linear(Kernels::fused, x, nullptr, {{.weight = weight, .bias = bias}}, mask).y.at(0);
       EXPECT_EQ(y.scalar_type() == torch::kBFloat16, type == ops::Dtype::bfloat16);
