@@ -98,9 +98,9 @@ struct Lengths {
     return without_padding(head_rows(x, b, h).from(begin), tokens(b, begin), count, depth, copy);
   }
 
-  void zero_padding_of(int64_t b, int64_t begin, int64_t count, Matrix x) const {
+  void zero_padding_of(int64_t b, int64_t begin, int64_t count, Matrix to) const {
     for (int64_t t = 0; t < count; ++t) {
-      if (!tokens(b, begin)[t]) zero_rows(x, t, t + 1, depth);
+      if (!tokens(b, begin)[t]) zero_rows(to, t, t + 1, depth);
     }
   }
 };
