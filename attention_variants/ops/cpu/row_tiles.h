@@ -36,15 +36,15 @@ inline auto zero_skipped_rows(float* to, int64_t width) {
   return [=](int64_t begin, int64_t rows) { blank_rows({to, width}, begin, begin + rows, width); };
 }
 
-/// The rows of a contiguous tensor of float32, or of bfloat16, whose tiles loops see in float32: as
-/// they lie there, or between times in memory of kRowTile rows.
+/// The rows of a contiguous tensor, of which loops read and write tiles in float32: those of
+/// float32 where they lie, those of bfloat16 in memory between, of kRowTile rows.
 class StoredRows {
  public:
   explicit StoredRows(const torch::Tensor& x)
       : x_(x), width_(x.size(-1)), rounded_(x.scalar_type() == torch::kBFloat16) {}
 
   int64_t width() const { return width_; }
-  /// Floats of the memory that read() and to_write() are given.
+  /// Floats of that memory, which read() and to_write() are given.
   int64_t between() const { return rounded_ ? kRowTile * width_ : 0; }
 
   const float* read(int64_t begin, int64_t rows, float* between) const;
