@@ -77,6 +77,16 @@ struct LinearGrad {
   }
 };
 
+/// What a worker needs for the backward pass of one layer.
+struct LayerPart {
+  LinearGrad layer;
+  float* given;  // [kRowTile,out], of a tile, where its gradient is not read as it lies
+  TilesBetween between;
+
+  LayerPart(const LinearTile& of, const StoredList& stored, Arena& arena)
+      : layer(of, arena), given(arena.take(kRowTile * of.out)), between(stored, arena) {}
+};
+
 /// A layer normalisation as the loops see it; none where its weight is empty. Contiguous float32.
 struct NormTile {
   int64_t width;  // 0: none

@@ -160,16 +160,6 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
   }
 };
 
-// What a worker adds up in the backward pass of MaskedLayer.
-struct MaskedPart {
-  LinearGrad layer;
-  float* masked;  // the given gradient of a tile with padding
-  TilesBetween between;
-
-  MaskedPart(const LinearTile& of, const StoredList& stored, Arena& arena)
-      : layer(of, arena), masked(arena.take(kRowTile * of.out)), between(stored, arena) {}
-};
-
 class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
@@ -199,16 +189,16 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
     const LinearTile layer(kept[1], kept[2]);
     const torch::Tensor grad = gradients[0].contiguous(), grad_x = torch::empty_like(x);
     const StoredRows from(x), stored_grad(grad), to(grad_x);
-    RowTileWorkers<MaskedPart> parts(row_tile_workers(rows_of(x)), layer,
-                                     StoredList{from, stored_grad, to});
+    RowTileWorkers<LayerPart> parts(row_tile_workers(rows_of(x)), layer,
+                                    StoredList{from, stored_grad, to});
     const auto tile = [&](int64_t worker, int64_t begin, int64_t rows) {
-      const MaskedPart& own = parts[worker];
+      const LayerPart& own = parts[worker];
       const bool* keep = mask.const_data_ptr<bool>() + begin;
       const float* given = stored_grad.read(begin, rows, own.between[1]);
       if (!std::all_of(keep, keep + rows, [](bool token) { return token; })) {
-        std::copy(given, given + rows * layer.out, own.masked);
-        blank_padding(keep, rows, layer.out, own.masked);
-        given = own.masked;
+        std::copy(given, given + rows * layer.out, own.given);
+        blank_padding(keep, rows, layer.out, own.given);
+        given = own.given;
       }
       float* const result = to.to_write(begin, own.between[2]);
       own.layer.backward(layer, from.read(begin, rows, own.between[0]), given, rows, /*old=*/0,
@@ -217,8 +207,8 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
     };
     parallel_for_row_tiles(rows_of(x), mask_data(mask), tile, zero_skipped_rows(to));
     return {grad_x,
-            parts.sum([](const MaskedPart& part) { return part.layer.weight; }, kept[1]),
-            parts.sum([](const MaskedPart& part) { return part.layer.bias; }, kept[2]),
+            parts.sum([](const LayerPart& part) { return part.layer.weight; }, kept[1]),
+            parts.sum([](const LayerPart& part) { return part.layer.bias; }, kept[2]),
             {}};
   }
 };

@@ -10,25 +10,15 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What a worker adds up in the backward pass of AddProjected.
-struct ProjectedPart {
-  LinearGrad layer;
-  float* given;  // the gradient of a tile before its dropout
-  TilesBetween between;
-
-  ProjectedPart(const LinearTile& of, const StoredList& stored, Arena& arena)
-      : layer(of, arena), given(arena.take(kRowTile * of.out)), between(stored, arena) {}
-};
-
 class AddProjected : public torch::autograd::Function<AddProjected> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
-                               const torch::Tensor& y_given, const torch::Tensor& weight_given,
+                               const torch::Tensor& y_given, const torch::Tensor& weight,
                                const torch::Tensor& bias, const torch::Tensor& mask,
                                DropoutMask dropout) {
     const GemmPrecisionScope scope(save_gemm_precision(*context));
     const torch::Tensor x = x_given.contiguous(), y = y_given.contiguous(),
-                        weight = weight_given.contiguous(), sum = torch::empty_like(x);
+                        sum = torch::empty_like(x);
     const LinearTile layer(weight, bias);
     const StoredRows from(y);
     const float* past = x.const_data_ptr<float>();
@@ -55,9 +45,9 @@ class AddProjected : public torch::autograd::Function<AddProjected> {
     const torch::Tensor grad = gradients[0].contiguous(), grad_y = torch::empty_like(y);
     const int64_t rows = grad.numel() / layer.out;
     const StoredRows from(y), to(grad_y);
-    RowTileWorkers<ProjectedPart> parts(row_tile_workers(rows), layer, StoredList{from, to});
+    RowTileWorkers<LayerPart> parts(row_tile_workers(rows), layer, StoredList{from, to});
     const auto tile = [&](int64_t worker, int64_t begin, int64_t n) {
-      const ProjectedPart& own = parts[worker];
+      const LayerPart& own = parts[worker];
       const int64_t start = begin * layer.out;
       reapply_dropout(dropout, start, n * layer.out, grad.const_data_ptr<float>() + start,
                       own.given);
@@ -69,8 +59,8 @@ class AddProjected : public torch::autograd::Function<AddProjected> {
     parallel_for_row_tiles(rows, mask_data(kept[3]), tile, zero_skipped_rows(to));
     return {grad,
             grad_y,
-            parts.sum([](const ProjectedPart& part) { return part.layer.weight; }, kept[1]),
-            parts.sum([](const ProjectedPart& part) { return part.layer.bias; }, kept[2]),
+            parts.sum([](const LayerPart& part) { return part.layer.weight; }, kept[1]),
+            parts.sum([](const LayerPart& part) { return part.layer.bias; }, kept[2]),
             {},
             {}};
   }
