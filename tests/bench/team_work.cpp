@@ -114,16 +114,16 @@ TeamWork softmax_work(int64_t length, int64_t parts, Pass) {
   const HeadRows rows(length);
   const torch::Tensor kept = torch::empty({1, 2, length});
   const SoftmaxInputs in{.q = rows[0], .k = rows[1], .v = rows[2]};
-  Memory memory(bytes_of<SoftmaxScratch>(shape, InnerPadding::no, 1) +
-                bytes_of<SoftmaxPartScratch>(shape, Pass::forward));
+  Memory memory(bytes_of<SoftmaxPartScratch>(shape, Pass::forward));
   for (int64_t begin = 0; begin < length; begin += kQueryTile)
     softmax_forward(shape, in, begin, rows[3].from(begin), softmax_stats(kept, 0), memory.arena());
-  return {.bytes = {.head = bytes_of<SoftmaxScratch>(shape, InnerPadding::no, parts),
+  return {.bytes = {.head = bytes_of<SoftmaxBackwardScratch>(shape, KeyCopies::no, parts),
                     .part = bytes_of<SoftmaxPartScratch>(shape, Pass::backward)},
           .steps = (length + kQueryTile - 1) / kQueryTile,
           .pass = [=](Arena& arena, const Team& team) {
             softmax_backward(shape, in, rows[3], softmax_stats(kept, 0), rows[4],
-                             {.q = rows[5], .k = rows[6], .v = rows[7]}, arena, team);
+                             {.q = rows[5], .k = rows[6], .v = rows[7]}, KeyCopies::no, arena,
+                             team);
           }};
 }
 

@@ -49,10 +49,6 @@ struct TileScratch {
   Matrix columns, grad;
 };
 
-void copy_rows(ConstMatrix from, int64_t rows, int64_t columns, Matrix to) {
-  for (int64_t r = 0; r < rows; ++r) std::copy(from[r], from[r] + columns, to[r]);
-}
-
 // The sizes, and where the tensors lie.
 struct Lengths {
   torch::Tensor x, table, mask;

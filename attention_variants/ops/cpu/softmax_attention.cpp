@@ -35,7 +35,8 @@ class SoftmaxOp : public HeadOp {
                .values = tensors.in[2].size(3),
                .scale = 1 / std::sqrt(static_cast<float>(tensors.in[0].size(3)))},
         tiles_(query_tiles(shape_.queries)),
-        ranges_(is_copied(tensors) ? ranges_of_copies() : tiles_),
+        copies_(copies_of(tensors)),
+        ranges_(copies_ == KeyCopies::yes || is_copied(tensors) ? ranges_of_copies() : tiles_),
         dropout_(options.dropout) {}
 
   void allocate(HeadTensors& tensors, bool) const {
@@ -54,14 +55,16 @@ class SoftmaxOp : public HeadOp {
   }
 
   HeadScratch scratch(Pass pass) const {
-    const InnerPadding holes = holes_of(tensors_.in[3]);
-    return {.head = bytes_of<SoftmaxScratch>(shape_, holes, parts(pass)),
+    return {.head = pass == Pass::forward
+                        ? bytes_of<KeyScratch>(shape_, copies_)
+                        : bytes_of<SoftmaxBackwardScratch>(shape_, copies_, parts(pass)),
             .part = bytes_of<SoftmaxPartScratch>(shape_, pass)};
   }
 
   void forward(int64_t item, Arena& arena, const Team&) const {
     const int64_t at = item / ranges_, range = item % ranges_;
-    const SoftmaxInputs in = inputs(at, arena);
+    SoftmaxInputs in = inputs(at, arena);
+    if (copies_ == KeyCopies::yes) copy_keys(shape_, in, KeyScratch(shape_, copies_, arena));
     for (int64_t tile = tiles_ * range / ranges_; tile < tiles_ * (range + 1) / ranges_; ++tile) {
       const Arena::Frame frame(arena);
       const int64_t begin = tile * kQueryTile, end = std::min(begin + kQueryTile, shape_.queries);
@@ -81,7 +84,7 @@ class SoftmaxOp : public HeadOp {
                      {.q = rows(gradients[0], item, arena),
                       .k = rows(gradients[1], item, arena),
                       .v = rows(gradients[2], item, arena)},
-                     arena, team);
+                     copies_, arena, team);
   }
 
   void allocate_gradients(torch::autograd::variable_list& gradients) const {
@@ -95,6 +98,16 @@ class SoftmaxOp : public HeadOp {
   }
 
  private:
+  // Rows that lie apart are worth a copy where more than one tile reads them.
+  KeyCopies copies_of(const HeadTensors& tensors) const {
+    const auto lie_apart = [](const torch::Tensor& x) {
+      return !is_copied_head(x) && x.stride(2) != x.size(3);
+    };
+    const bool apart = lie_apart(tensors.in[1]) || lie_apart(tensors.in[2]);
+    return (apart && tiles_ > 1) || holes_of(tensors.in[3]) == InnerPadding::yes ? KeyCopies::yes
+                                                                                 : KeyCopies::no;
+  }
+
   // Whether an item reads a copy of its head, so that it should have many tiles.
   static bool is_copied(const HeadTensors& tensors) {
     return std::ranges::any_of(tensors.in.begin(), tensors.in.begin() + kHeadInputs,
@@ -131,6 +144,7 @@ class SoftmaxOp : public HeadOp {
 
   const SoftmaxShape shape_;
   const int64_t tiles_;
+  const KeyCopies copies_;
   const int64_t ranges_;  // of tiles: items of a head forward
   const DropoutMask dropout_;
 };
@@ -158,7 +172,9 @@ int64_t bytes(const SoftmaxAttentionShape& given) {
       .queries = given.queries, .keys = given.keys, .depth = given.depth, .values = given.values};
   const auto scratch = [&](Pass pass, int64_t items, int64_t parts) {
     return scratch_bytes(items, parts,
-                         {.head = bytes_of<SoftmaxScratch>(shape, InnerPadding::no, parts),
+                         {.head = pass == Pass::forward ? 0
+                                                        : bytes_of<SoftmaxBackwardScratch>(
+                                                              shape, KeyCopies::no, parts),
                           .part = bytes_of<SoftmaxPartScratch>(shape, pass)});
   };
   constexpr auto kFloat = static_cast<int64_t>(sizeof(float));

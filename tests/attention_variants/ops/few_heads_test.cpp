@@ -89,6 +89,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"standard", 1, 1, 1300, 32, Padding::none},
                     Case{"standard", 2, 1, 1000, 8, Padding::end},
                     Case{"standard", 3, 1, 1000, 8, Padding::scattered},
+                    Case{"standard", 1, 2, 1000, 8, Padding::end},  // rows of heads lie apart
+                    Case{"standard", 3, 2, 700, 16, Padding::scattered},
                     Case{"standard[dropout=0.2]", 1, 2, 1100, 8, Padding::none},
                     Case{"linformer", 1, 1, 700, 32, Padding::none},
                     Case{"linformer[sharing=none]", 3, 1, 600, 8, Padding::scattered},
@@ -262,9 +264,7 @@ TEST(Teams, OfAnyThreadsGiveTheGradientsOfOne) {
                       v = torch::randn({1, 1, 1200, 8}), grad = torch::randn({1, 1, 700, 8}),
                       out = torch::empty_like(q), kept = torch::empty({1, 2, 700});
   const SoftmaxInputs in{.q = head_rows(q, 0, 0), .k = head_rows(k, 0, 0), .v = head_rows(v, 0, 0)};
-  parallel_for_items(1,
-                     bytes_of<SoftmaxScratch>(shape, InnerPadding::no, 1) +
-                         bytes_of<SoftmaxPartScratch>(shape, Pass::forward),
+  parallel_for_items(1, bytes_of<SoftmaxPartScratch>(shape, Pass::forward),
                      [&](int64_t, Arena& arena) {
                        for (int64_t begin = 0; begin < 700; begin += kQueryTile)
                          softmax_forward(shape, in, begin, mutable_head_rows(out, 0, 0).from(begin),
@@ -285,13 +285,14 @@ TEST(Teams, OfAnyThreadsGiveTheGradientsOfOne) {
     std::vector<torch::Tensor> to = {torch::empty_like(q), torch::empty_like(k),
                                      torch::empty_like(v)};
     const auto rows = [&](size_t i) { return mutable_head_rows(to[i], 0, 0); };
-    parallel_for_items(1, bytes_of<SoftmaxScratch>(shape, InnerPadding::no, parts) + part,
+    parallel_for_items(1, bytes_of<SoftmaxBackwardScratch>(shape, KeyCopies::no, parts) + part,
                        [&](int64_t, Arena& arena) {
                          int64_t bytes = part;
                          softmax_backward(
                              shape, in, mutable_head_rows(out, 0, 0), softmax_stats(kept, 0),
                              head_rows(grad, 0, 0), {.q = rows(0), .k = rows(1), .v = rows(2)},
-                             arena, parts == 1 ? Team(arena) : Team(parts, on_threads, &bytes));
+                             KeyCopies::no, arena,
+                             parts == 1 ? Team(arena) : Team(parts, on_threads, &bytes));
                        });
     return to;
   };

@@ -10,6 +10,7 @@ namespace lra::ops::cpu::LRA_ISA {
 const KernelTable table = {
     .isa = LRA_TEXT(LRA_ISA),
     .simd_width = kSimdWidth,
+    .copy_keys = copy_keys,
     .softmax_forward = softmax_forward,
     .softmax_backward = softmax_backward,
     .feature_forward = feature_forward,

@@ -82,6 +82,10 @@ const KernelTable& kernels() {
 
 std::span<const KernelTable* const> kernel_tables() { return chosen_tables(); }
 
+void copy_keys(const SoftmaxShape& shape, SoftmaxInputs& inputs, const KeyScratch& copies) {
+  kernels().copy_keys(shape, inputs, copies);
+}
+
 void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, int64_t begin,
                      Matrix out, const SoftmaxStats& stats, Arena& arena) {
   kernels().softmax_forward(shape, inputs, begin, out, stats, arena);
@@ -89,8 +93,8 @@ void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, int
 
 void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, ConstMatrix out,
                       const SoftmaxStats& stats, ConstMatrix grad_out, const SoftmaxGradients& grad,
-                      Arena& arena, const Team& team) {
-  kernels().softmax_backward(shape, inputs, out, stats, grad_out, grad, arena, team);
+                      KeyCopies copies, Arena& arena, const Team& team) {
+  kernels().softmax_backward(shape, inputs, out, stats, grad_out, grad, copies, arena, team);
 }
 
 void feature_forward(const FeatureShape& shape, const FeatureInputs& inputs, Matrix out,

@@ -28,6 +28,7 @@ struct KernelTable {
   const char* isa;     // "baseline", "avx2", "avx512", "avx512_bf16"
   int64_t simd_width;  // floats of a register
 
+  decltype(LRA_KERNELS::copy_keys)* copy_keys;
   decltype(LRA_KERNELS::softmax_forward)* softmax_forward;
   decltype(LRA_KERNELS::softmax_backward)* softmax_backward;
 

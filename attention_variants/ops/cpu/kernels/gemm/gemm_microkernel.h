@@ -103,13 +103,10 @@ LRA_INLINE void multiply_last_columns(int64_t m, int64_t count, int64_t depth, C
   for (int64_t i = 0; i < m; i += kRows) {
     alignas(64) float product[kRows * C::width] = {};
     const int64_t rows = std::min(kRows, m - i);
-    const auto copy_rows = [&](auto from, Matrix to) __attribute__((always_inline)) {
-      for (int64_t r = 0; r < rows; ++r) std::copy(from[r], from[r] + count, to[r]);
-    };
-    if (scale.old != 0) copy_rows(c.from(i), {product, C::width});
+    if (scale.old != 0) copy_rows(c.from(i), rows, count, {product, C::width});
     Code::template multiply_columns<kRows, 1, kTransposed>(
         rows, depth, later_rows<kTransposed>(a, i), {right, C::width}, {product, C::width}, scale);
-    copy_rows(Matrix{product, C::width}, c.from(i));
+    copy_rows({product, C::width}, rows, count, c.from(i));
   }
 }
 

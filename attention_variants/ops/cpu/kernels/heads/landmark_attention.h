@@ -103,7 +103,8 @@ struct NystromPartScratch {
       InverseIterates(shape.landmarks, 1, arena);
     }
     const Arena::Frame frame(arena);
-    SmallAttentionScratch(shape.landmarks, Pass::forward, arena);
+    SmallAttentionScratch({.few = shape.landmarks, .depth = shape.depth, .values = shape.depth},
+                          Pass::forward, arena);
   }
   Matrix v_tile;
 };
@@ -137,7 +138,8 @@ struct NystromBackwardPartScratch {
       InverseGradients(shape.landmarks, arena);
     }
     const Arena::Frame frame(arena);
-    SmallAttentionScratch(shape.landmarks, Pass::backward, arena);
+    SmallAttentionScratch({.few = shape.landmarks, .depth = shape.depth, .values = shape.depth},
+                          Pass::backward, arena);
   }
   Matrix v_tile, g_tile;
 };

@@ -34,11 +34,13 @@ struct EndOfRange {
   ~EndOfRange() { Team::advance(done, std::numeric_limits<int64_t>::max()); }
 };
 
-// Rows [begin, begin + rows) of x, those that `mask` leaves out zero.
+// Rows [begin, begin + rows) of x side by side, those that `mask` leaves out zero.
 ConstMatrix asking(ConstMatrix x, const bool* mask, int64_t begin, int64_t rows, int64_t width,
                    float* copy) {
-  if (mask == nullptr) return x.from(begin);
-  return without_padding(x.from(begin), mask + begin, rows, width, copy);
+  x = x.from(begin);
+  if (mask == nullptr && x.stride == width) return x;
+  return copy_tokens(x, mask_from(mask, begin), {.length = rows, .holes = mask != nullptr}, width,
+                     copy);
 }
 
 void clear_silent(Matrix x, const bool* mask, int64_t rows, int64_t width) {
@@ -49,6 +51,12 @@ void clear_silent(Matrix x, const bool* mask, int64_t rows, int64_t width) {
 
 }  // namespace
 
+void copy_keys(const SoftmaxShape& shape, SoftmaxInputs& in, const KeyScratch& copies) {
+  const TokenSpan keys = extent_or_all(in.key_mask, shape.keys);
+  in.k = copy_tokens(in.k, in.key_mask, keys, shape.depth, copies.k);
+  in.v = copy_tokens(in.v, in.key_mask, keys, shape.values, copies.v);
+}
+
 void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& in, int64_t begin, Matrix out,
                      const SoftmaxStats& stats, Arena& arena) {
   const int64_t rows = std::min(kQueryTile, shape.queries - begin);
@@ -57,28 +65,30 @@ void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& in, int64_t
     return zero_rows(out, 0, rows, shape.values);
   }
   const Arena::Frame frame(arena);
-  const SoftmaxScratch scratch(shape, padding_of(keys), /*parts=*/1, arena);
   const SoftmaxPartScratch own(shape, Pass::forward, arena);
-  const ConstMatrix k = without_padding(in.k, in.key_mask, keys, shape.depth, scratch.k),
-                    v = without_padding(in.v, in.key_mask, keys, shape.values, scratch.v),
-                    q = asking(in.q, in.query_mask, begin, rows, shape.depth, own.q);
-  attend_small_q(tile_shape(shape, in, {0, keys.length}, begin, rows), q, k, v,
+  attend_small_q(tile_shape(shape, in, {0, keys.length}, begin, rows),
+                 asking(in.q, in.query_mask, begin, rows, shape.depth, own.q), in.k, in.v,
                  keys.holes ? in.key_mask : nullptr, out, stats.from(begin), arena);
   clear_silent(out, mask_from(in.query_mask, begin), rows, shape.values);
 }
 
-void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& in, ConstMatrix out,
+void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& given, ConstMatrix out,
                       const SoftmaxStats& stats, ConstMatrix grad_out, const SoftmaxGradients& grad,
-                      Arena& arena, const Team& team) {
+                      KeyCopies copies, Arena& arena, const Team& team) {
+  SoftmaxInputs in = given;
   const TokenSpan keys = extent_or_all(in.key_mask, shape.keys);
-  zero_rows(grad.q, 0, shape.queries, shape.depth);
-  zero_rows(grad.k, 0, shape.keys, shape.depth);
-  zero_rows(grad.v, 0, shape.keys, shape.values);
-  if (keys.length == 0) return;
   const Arena::Frame frame(arena);
-  const SoftmaxScratch scratch(shape, padding_of(keys), team.parts(), arena);
-  const ConstMatrix k = without_padding(in.k, in.key_mask, keys, shape.depth, scratch.k),
-                    v = without_padding(in.v, in.key_mask, keys, shape.values, scratch.v);
+  const SoftmaxBackwardScratch scratch(shape, copies, team.parts(), arena);
+  const bool copied = copies == KeyCopies::yes;
+  if (copied) copy_keys(shape, in, scratch.keys);
+  const Matrix grad_k = copied ? Matrix{scratch.grads.k, shape.depth} : grad.k,
+               grad_v = copied ? Matrix{scratch.grads.v, shape.values} : grad.v;
+  zero_rows(grad.q, 0, shape.queries, shape.depth);
+  zero_rows(grad_k, 0, keys.length, shape.depth);
+  zero_rows(grad_v, 0, keys.length, shape.values);
+  zero_rows(grad.k, keys.length, shape.keys, shape.depth);
+  zero_rows(grad.v, keys.length, shape.keys, shape.values);
+  if (keys.length == 0) return;
   std::fill(scratch.done, scratch.done + team.parts(), 0);
   const int64_t granule = keys.length > (team.parts() - 1) * kTile ? kTile : kLeastKeys;
   // A tile of queries goes through the ranges of keys one after the other, so that whatever the
@@ -95,15 +105,18 @@ void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& in, ConstM
       if (range.length() > 0 && any_token(mask_from(in.query_mask, begin), rows)) {
         few_queries_backward(tile_shape(shape, in, range, begin, rows),
                              asking(in.q, in.query_mask, begin, rows, shape.depth, own.q),
-                             k.from(range.begin), v.from(range.begin), mask, out.from(begin),
+                             in.k.from(range.begin), in.v.from(range.begin), mask, out.from(begin),
                              stats.from(begin),
                              asking(grad_out, in.query_mask, begin, rows, shape.values, own.grad),
-                             grad.q.from(begin), grad.k.from(range.begin), grad.v.from(range.begin),
+                             grad.q.from(begin), grad_k.from(range.begin), grad_v.from(range.begin),
                              Gradient::add, of_part);
       }
       Team::advance(scratch.done + part, tile);
     }
   });
+  if (!copied) return;
+  copy_rows(grad_k, keys.length, shape.depth, grad.k);
+  copy_rows(grad_v, keys.length, shape.values, grad.v);
 }
 
 }  // namespace lra::ops::cpu::LRA_ISA

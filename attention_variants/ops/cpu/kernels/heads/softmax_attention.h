@@ -39,15 +39,24 @@ struct SoftmaxGradients {
   Matrix q, k, v;
 };
 
-/// Keys and values without their padding, where there is some; backward how many tiles of queries
-/// each range of keys has done.
-struct SoftmaxScratch {
-  LRA_INLINE SoftmaxScratch(const SoftmaxShape& shape, InnerPadding holes, int64_t parts,
-                            Arena& arena)
-      : k(holes == InnerPadding::yes ? arena.take(shape.keys * shape.depth) : nullptr),
-        v(holes == InnerPadding::yes ? arena.take(shape.keys * shape.values) : nullptr),
-        done(arena.take<int64_t>(parts)) {}
+/// Whether every tile of queries reads keys and values side by side, without their padding: where
+/// padding stands among them or their rows lie apart, which is then read once and not by each tile.
+enum class KeyCopies { no, yes };
+
+/// Keys and values as tiles read them, where they are copied.
+struct KeyScratch {
+  LRA_INLINE KeyScratch(const SoftmaxShape& shape, KeyCopies copies, Arena& arena)
+      : k(copies == KeyCopies::yes ? arena.take(shape.keys * shape.depth) : nullptr),
+        v(copies == KeyCopies::yes ? arena.take(shape.keys * shape.values) : nullptr) {}
   float *k, *v;
+};
+
+/// The same, their gradients, and how many tiles of queries each range of keys has done.
+struct SoftmaxBackwardScratch {
+  LRA_INLINE SoftmaxBackwardScratch(const SoftmaxShape& shape, KeyCopies copies, int64_t parts,
+                                    Arena& arena)
+      : keys(shape, copies, arena), grads(shape, copies, arena), done(arena.take<int64_t>(parts)) {}
+  KeyScratch keys, grads;
   int64_t* done;
 };
 
@@ -57,7 +66,10 @@ struct SoftmaxPartScratch {
       : q(arena.take(kQueryTile * shape.depth)),
         grad(pass == Pass::backward ? arena.take(kQueryTile * shape.values) : nullptr) {
     const Arena::Frame frame(arena);
-    SmallAttentionScratch(shape.queries < kQueryTile ? shape.queries : kQueryTile, pass, arena);
+    SmallAttentionScratch({.few = shape.queries < kQueryTile ? shape.queries : kQueryTile,
+                           .depth = shape.depth,
+                           .values = shape.values},
+                          pass, arena);
   }
   float *q, *grad;
 };
@@ -66,16 +78,20 @@ struct SoftmaxPartScratch {
 
 namespace lra::ops::LRA_KERNELS {
 
+/// Copies keys and values up to the last token, those of padding zero, for the inputs of
+/// softmax_forward(), which are without padding among them.
+void copy_keys(const SoftmaxShape& shape, SoftmaxInputs& inputs, const KeyScratch& copies);
+
 /// Writes out [kQueryTile,e], the rows of queries from `begin` on, and theirs of stats [M], of
-/// scores times log2 e. Takes both scratches.
+/// scores times log2 e. Keys and values of padding should be finite. Takes SoftmaxPartScratch.
 void softmax_forward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, int64_t begin,
                      Matrix out, const SoftmaxStats& stats, Arena& arena);
 
 /// Writes all gradients of a head: the same ones whatever the parts are, where each has a tile of
-/// keys. With a bias there is one part. Takes SoftmaxScratch of `arena`, and of the team's
+/// keys. With a bias there is one part. Takes SoftmaxBackwardScratch of `arena`, and of the team's
 /// SoftmaxPartScratch.
 void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, ConstMatrix out,
                       const SoftmaxStats& stats, ConstMatrix grad_out, const SoftmaxGradients& grad,
-                      Arena& arena, const Team& team);
+                      KeyCopies copies, Arena& arena, const Team& team);
 
 }  // namespace lra::ops::LRA_KERNELS

@@ -6,6 +6,7 @@
 
 #include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
+#include "attention_variants/ops/cpu/kernels/rows/transpose.h"
 #include "attention_variants/ops/cpu/kernels/rows/vector_math.h"
 
 namespace lra::ops::cpu::LRA_ISA {
@@ -69,7 +70,7 @@ void attend_small_kv(const SmallAttentionShape& shape, ConstMatrix q, ConstMatri
                      const float* bias, Matrix out, float* top, float* inverse, Arena& arena) {
   const int64_t m = shape.few;
   const Arena::Frame frame(arena);
-  const Matrix p{SmallAttentionScratch(m, Pass::forward, arena).scores, kStride};  // [m,rows]
+  const Matrix p{SmallAttentionScratch(shape, Pass::forward, arena).scores, kStride};  // [m,rows]
   for (int64_t begin = 0; begin < shape.length; begin += kTile) {
     const int64_t rows = std::min(kTile, shape.length - begin);
     const Matrix to = out.from(begin);
@@ -86,7 +87,7 @@ void few_keys_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMat
                        Arena& arena) {
   const int64_t m = shape.few;
   const Arena::Frame frame(arena);
-  const SmallAttentionScratch scratch(m, Pass::backward, arena);
+  const SmallAttentionScratch scratch(shape, Pass::backward, arena);
   const Matrix p{scratch.scores, kStride}, grad{scratch.grad, kStride};  // [m,rows]
   for (int64_t begin = 0; begin < shape.length; begin += kTile) {
     const int64_t rows = std::min(kTile, shape.length - begin);
@@ -104,8 +105,9 @@ void attend_small_q(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix
                     const bool* mask, Matrix out, const SoftmaxStats& stats, Arena& arena) {
   const int64_t m = shape.few;
   const Arena::Frame frame(arena);
-  const SmallAttentionScratch scratch(m, Pass::forward, arena);
-  const Matrix s{scratch.scores, m};
+  const SmallAttentionScratch scratch(shape, Pass::forward, arena);
+  const Matrix s{scratch.scores, m}, turned{scratch.turned, m};  // [d,m], once for all tiles
+  transpose(q, m, shape.depth, turned);
   float *const top = stats.max, *const sum = stats.inverse_sum,  // inverted in the end
                                     *const shrink = scratch.row;
   std::fill(top, top + m, std::numeric_limits<float>::lowest());
@@ -114,7 +116,7 @@ void attend_small_q(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix
   for (int64_t begin = 0; begin < shape.length; begin += kTile) {
     const int64_t rows = std::min(kTile, shape.length - begin);
     const TileDropout dropout(shape.dropout, begin, rows);
-    gemm_nt(rows, m, shape.depth, k.from(begin), q, s, {.product = score_scale(shape)});
+    gemm(rows, m, shape.depth, k.from(begin), turned, s, {.product = score_scale(shape)});
     add_bias_of_leads(s, shape.bias, begin, rows, m);
     online_softmax_columns(s, {rows, mask == nullptr ? nullptr : mask + begin, dropout.bits()}, m,
                            top, sum, shrink);
@@ -132,8 +134,11 @@ void few_queries_backward(const SmallAttentionShape& shape, ConstMatrix q, Const
   const float old = gradient == Gradient::add ? 1.0F : 0.0F;
   const int64_t m = shape.few;
   const Arena::Frame frame(arena);
-  const SmallAttentionScratch scratch(m, Pass::backward, arena);
+  const SmallAttentionScratch scratch(shape, Pass::backward, arena);
   const Matrix p{scratch.scores, m}, grad{scratch.grad, m};
+  const Matrix turned{scratch.turned, m}, turned_grad{scratch.turned_grad, m};  // [d,m], [e,m]
+  transpose(q, m, shape.depth, turned);
+  transpose(grad_out, m, shape.values, turned_grad);
   float* const dot = scratch.row;
   row_products(out, grad_out, m, shape.values, dot);
   for (int64_t begin = 0; begin < shape.length; begin += kTile) {
@@ -141,12 +146,12 @@ void few_queries_backward(const SmallAttentionShape& shape, ConstMatrix q, Const
     const ConstMatrix tile = k.from(begin);
     const TileDropout dropout(shape.dropout, begin, rows);
     const TileRows of{rows, mask == nullptr ? nullptr : mask + begin, dropout.bits()};
-    gemm_nt(rows, m, shape.depth, tile, q, p, {.product = score_scale(shape)});
+    gemm(rows, m, shape.depth, tile, turned, p, {.product = score_scale(shape)});
     add_bias_of_leads(p, shape.bias, begin, rows, m);
     column_probabilities(p, of, m, stats, /*kept=*/grad);
     gemm(rows, shape.values, m, of.bits == nullptr ? p : grad, grad_out, grad_v.from(begin),
          {.product = dropout.scale(), .old = old});
-    gemm_nt(rows, m, shape.values, v.from(begin), grad_out, grad, {.product = dropout.scale()});
+    gemm(rows, m, shape.values, v.from(begin), turned_grad, grad, {.product = dropout.scale()});
     column_gradient(p, grad, of, m, dot, shape.scale);
     add_gradient_of_leads(grad, shape.bias, begin, rows, m, shape.scale);
     gemm(rows, shape.depth, m, grad, q, grad_k.from(begin), {.old = old});

@@ -36,15 +36,17 @@ struct SmallAttentionShape {
 enum class Gradient { write, add };
 
 /// The scores of a tile, [few,kStride] or [kTile,few]; backward their gradient, alike; a number a
-/// landmark.
+/// landmark; landmarks and, backward, the gradient of their results with a column for each.
 struct SmallAttentionScratch {
   // From row to row; with one that is a power of two, columns fall into few sets of the cache.
   static constexpr int64_t kStride = kTile + 16;
-  LRA_INLINE SmallAttentionScratch(int64_t few, Pass pass, Arena& arena)
-      : scores(arena.take(few * kStride)),
-        grad(pass == Pass::backward ? arena.take(few * kStride) : nullptr),
-        row(arena.take(few)) {}
-  float *scores, *grad, *row;
+  LRA_INLINE SmallAttentionScratch(const SmallAttentionShape& shape, Pass pass, Arena& arena)
+      : scores(arena.take(shape.few * kStride)),
+        grad(pass == Pass::backward ? arena.take(shape.few * kStride) : nullptr),
+        row(arena.take(shape.few)),
+        turned(arena.take(shape.depth * shape.few)),
+        turned_grad(pass == Pass::backward ? arena.take(shape.values * shape.few) : nullptr) {}
+  float *scores, *grad, *row, *turned, *turned_grad;
 };
 
 }  // namespace lra::ops::cpu

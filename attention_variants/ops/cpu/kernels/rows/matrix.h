@@ -1,6 +1,7 @@
 // Views of matrices by pointer and row stride.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "attention_variants/ops/cpu/kernels/rows/isa.h"
@@ -22,6 +23,10 @@ struct Rows {
 };
 using Matrix = Rows<float>;
 using ConstMatrix = Rows<const float>;
+
+LRA_INLINE void copy_rows(ConstMatrix x, int64_t rows, int64_t columns, Matrix to) {
+  for (int64_t r = 0; r < rows; ++r) std::copy(x[r], x[r] + columns, to[r]);
+}
 
 /// Prefetches rows that are to be read soon; contiguous rows are left to the hardware prefetcher.
 /// They may lie past the last row.

@@ -57,19 +57,24 @@ inline bool any_token(const bool* mask, int64_t count) {
   return mask == nullptr ? count > 0 : used_length(mask, count) > 0;
 }
 
-// x with its padded rows zero: itself where there are none, else a copy.
-inline ConstMatrix without_padding(ConstMatrix x, const bool* mask, const TokenSpan& extent,
-                                   int64_t width, float* copy) {
-  if (!extent.holes) return x;
+// A copy of x [extent.length,width] with its padded rows zero.
+inline ConstMatrix copy_tokens(ConstMatrix x, const bool* mask, const TokenSpan& extent,
+                               int64_t width, float* copy) {
   for (int64_t t = 0; t < extent.length; ++t) {
     float* row = copy + t * width;
-    if (mask[t]) {
+    if (!extent.holes || mask[t]) {
       std::copy(x[t], x[t] + width, row);
     } else {
       std::fill(row, row + width, 0.0F);
     }
   }
   return {copy, width};
+}
+
+// x with its padded rows zero: itself where there are none, else a copy.
+inline ConstMatrix without_padding(ConstMatrix x, const bool* mask, const TokenSpan& extent,
+                                   int64_t width, float* copy) {
+  return extent.holes ? copy_tokens(x, mask, extent, width, copy) : x;
 }
 
 // Rows [0, rows) of x with those of padding zero: x itself where there are none, else a copy.
