@@ -11,9 +11,9 @@ namespace {
 
 const std::vector<int64_t> kLengths = {512, 1024, 2048, 4096};
 
-// Softmax attention of `queries` to `keys` positions.
-BenchWork softmax_work(int64_t queries, int64_t keys, Kernels kernels) {
-  const auto q = head_vectors(queries), k = head_vectors(keys), v = head_vectors(keys);
+BenchWork softmax_work(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                       Kernels kernels) {
+  const int64_t queries = q.size(2), keys = k.size(2);
   const auto mask = torch::ones({1, keys}, torch::kBool);
   return differentiable(
       [=](bool) {
@@ -23,9 +23,25 @@ BenchWork softmax_work(int64_t queries, int64_t keys, Kernels kernels) {
       {q, k, v}, 4.0 * kHeads * static_cast<double>(queries * keys) * kWidth);
 }
 
+// Of `queries` to `keys` positions; 0 = N.
 BenchOperator softmax_of(const std::string& name, int64_t queries, int64_t keys) {
   return {.name = name, .size_name = "N", .sizes = kLengths, .make = [=](int64_t n, Kernels path) {
-            return softmax_work(queries > 0 ? queries : n, keys > 0 ? keys : n, path);
+            const int64_t of_keys = keys > 0 ? keys : n;
+            return softmax_work(head_vectors(queries > 0 ? queries : n), head_vectors(of_keys),
+                                head_vectors(of_keys), path);
+          }};
+}
+
+// Of heads as a model's projections lay them out: rows of all heads side by side.
+BenchOperator softmax_of_joined_heads() {
+  return {.name = "SoftmaxOfJoinedHeads",
+          .size_name = "N",
+          .sizes = kLengths,
+          .make = [](int64_t n, Kernels path) {
+            const auto heads = [n] {
+              return torch::randn({1, n, kHeads, kWidth}).transpose(1, 2).requires_grad_();
+            };
+            return softmax_work(heads(), heads(), heads(), path);
           }};
 }
 
@@ -59,6 +75,7 @@ BenchOperator variant(const std::string& name, const std::string& attention) {
 
 std::vector<BenchOperator> attention_operators() {
   return {softmax_of("SoftmaxAttention", 0, 0),
+          softmax_of_joined_heads(),
           variant("SoftmaxAttentionWithDropout", "standard[dropout=0.1]"),
           softmax_of("SoftmaxTo64Keys", 0, 64),
           softmax_of("SoftmaxTo256Keys", 0, 256),
