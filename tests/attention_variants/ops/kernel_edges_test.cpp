@@ -2,7 +2,11 @@
 // derivatives.
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
+
 #include "attention_variants/ops/dropout.h"
+#include "attention_variants/ops/softmax_attention.h"
 #include "tests/attention_variants/testing.h"
 
 namespace lra {
@@ -114,6 +118,28 @@ INSTANTIATE_TEST_SUITE_P(Every, HugeEqualLogits,
                          testing::Values("standard", "local[block=8]", "longformer[window=8]",
                                          "longformer[window=8,global_tokens=2]", "bigbird[block=4]",
                                          "sparse"));
+
+// Of 64 queries powers of two are computed many at a time, by an instruction set's own means; of
+// one alone number by number. Each score is one product.
+TEST(SoftmaxPowers, AreTheSameOfManyQueriesAndOfOne) {
+  std::vector<float> scores = {0,       -0.3F,  1e-30F, -87.3F, -87.336F, -87.34F, -88,   -100,
+                               -103.5F, -1e30F, 60,     88,     1e30F,    -0.5F,   -0.25F};
+  scores.push_back(std::nanf(""));
+  for (int i = static_cast<int>(scores.size()); i < 64; ++i)
+    scores.push_back(static_cast<float>(i) * -2.7F);
+  const torch::Tensor q = torch::tensor(scores).view({1, 1, 64, 1}),
+                      k = torch::tensor({0.0F, 1.0F}).view({1, 1, 2, 1}),
+                      v = torch::tensor({0.0F, 1.0F}).view({1, 1, 2, 1}),
+                      mask = torch::ones({1, 2}, torch::kBool),
+                      many = ops::softmax_attention(Kernels::fused, {q, k, v, mask});
+  for (int64_t i = 0; i < 64; ++i) {
+    const torch::Tensor one =
+        ops::softmax_attention(Kernels::fused, {q.narrow(2, i, 1), k, v, mask});
+    EXPECT_EQ(std::bit_cast<uint32_t>(many[0][0][i].item<float>()),
+              std::bit_cast<uint32_t>(one.item<float>()))
+        << scores[static_cast<size_t>(i)];
+  }
+}
 
 TEST(NystromKernel, RefusesOtherHeadsThanItsConvolutionHas) {
   const auto attention = make("nystrom[num_landmarks=8]", torch::kFloat, kContext);

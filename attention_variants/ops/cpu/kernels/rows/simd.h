@@ -3,6 +3,10 @@
 
 #include <cstdint>
 
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
 #include "attention_variants/ops/cpu/kernels/rows/vector_math.h"
 
 namespace lra::ops::cpu {
@@ -21,7 +25,24 @@ struct Simd {
   LRA_INLINE static const Vector& at(const float* x) { return *reinterpret_cast<const Vector*>(x); }
   LRA_INLINE static Vector& at(float* x) { return *reinterpret_cast<Vector*>(x); }
 
-  LRA_INLINE static void exp2_in_place(Vector& x) { ops::cpu::exp2_in_place<Simd>(x); }
+  LRA_INLINE static void exp2_in_place(Vector& x) {
+#if defined(__AVX512F__)
+    if constexpr (kWidth == 16) return exp2_scaled(x);
+#endif
+    ops::cpu::exp2_in_place<Simd>(x);
+  }
+
+ private:
+#if defined(__AVX512F__)
+  // The same numbers in fewer instructions: one that scales by powers of two, and leaves NaN.
+  LRA_INLINE static void exp2_scaled(Vector& x) {
+    const __m512 whole = (__m512)(x + 12582912.0F - 12582912.0F);  // the nearest integers
+    Vector p;
+    exp2_of_fraction<Simd>(x - (Vector)whole, p);
+    const __mmask16 some = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-126.0F), _CMP_NLT_UQ);
+    x = (Vector)_mm512_maskz_scalef_ps(some, (__m512)p, whole);
+  }
+#endif
 };
 
 /// Lane i of x[0] becomes the sum of the lanes of x[i], in pairs of pairs; the rest is used up.

@@ -37,22 +37,28 @@ struct Scalar {
   using Words = uint32_t;  // of the same bits
 };
 
-/// x becomes 2^x for x of at most 126, to 2 units in the last place; 0 below -126. NaN remains.
-/// (By reference, as how vectors are passed depends on the instruction set.)
+/// 2^r for r between -1/2 and 1/2. (By reference, as how vectors are passed depends on the
+/// instruction set.)
 template <class Numbers>
-LRA_INLINE void exp2_in_place(typename Numbers::Vector& x) {
-  using T = typename Numbers::Vector;
-  using Words = typename Numbers::Words;  // below -126 they wrap
-  const T low = T{} - 126.0F;
-  const T shifted = x + 12582912.0F;  // 1.5 * 2^23: the last bits are the nearest integer
-  const T r = x - (shifted - 12582912.0F);
-  T p = T{} + 1.535336188e-4F;
+LRA_INLINE void exp2_of_fraction(const typename Numbers::Vector& r, typename Numbers::Vector& p) {
+  p = typename Numbers::Vector{} + 1.535336188e-4F;
   p = p * r + 1.339887440e-3F;
   p = p * r + 9.618437357e-3F;
   p = p * r + 5.550332471e-2F;
   p = p * r + 2.402264791e-1F;
   p = p * r + 6.931472028e-1F;
   p = p * r + 1.0F;
+}
+
+/// x becomes 2^x for x of at most 126, to 2 units in the last place; 0 below -126. NaN remains.
+template <class Numbers>
+LRA_INLINE void exp2_in_place(typename Numbers::Vector& x) {
+  using T = typename Numbers::Vector;
+  using Words = typename Numbers::Words;  // below -126 they wrap
+  const T low = T{} - 126.0F;
+  const T shifted = x + 12582912.0F;  // 1.5 * 2^23: the last bits are the nearest integer
+  T p;
+  exp2_of_fraction<Numbers>(x - (shifted - 12582912.0F), p);
   // To the exponent. Of std::bit_cast()'s arguments GCC drops what makes them vectors.
   const T power = __builtin_bit_cast(
       T, __builtin_bit_cast(Words, p) + (__builtin_bit_cast(Words, shifted) << 23));
