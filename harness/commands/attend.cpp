@@ -1,6 +1,7 @@
 // `lra attend`: one attention call, or a whole model, on tensors from a file.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,6 +51,9 @@ void run_attend(const AttendOptions& options) {
   const AttentionSpec spec = parse_attention(options.attention);
   // A wrong name or option before any work.
   if (options.protocol.empty()) attention_entry(spec.name).effective_options(spec.options);
+  std::error_code missing;
+  if (std::filesystem::equivalent(options.input, options.output, missing))
+    throw UsageError("--output " + options.output + " is --input; name another file");
   const TensorFile in = read_tensors(options.input);
   TensorFile out;
   try {

@@ -35,6 +35,9 @@ CLI::Validator seed_text();
 /// Turns the words of a length into its number, "1Ki" into "1024"; refuses others, and says why.
 CLI::Validator length_text();
 
+/// Checks that a number lies between these, which CLI::Range says of NaN too.
+CLI::Validator number_in(double least, double most);
+
 /// Refuses a list without a name in it, which would be read as one that is not given.
 CLI::Validator some_name();
 

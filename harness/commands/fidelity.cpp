@@ -92,7 +92,7 @@ void add_fidelity_command(CLI::App& app) {
   command
       ->add_option("--seconds", options->seconds,
                    "Most time for the timing samples of a cell of experiment 4")
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(number_in(0.001, 1e6))
       ->capture_default_str();
   command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
   command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();

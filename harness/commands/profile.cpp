@@ -55,10 +55,25 @@ profile::ProfilePlan planned_profile(const ProfileOptions& given) {
   return profile::plan_profile(request_of(given), std::move(plan));
 }
 
+// What is compared with, read before anything is measured.
+std::vector<Profile> read_earlier(const std::string& file) {
+  if (!std::filesystem::exists(file)) throw UsageError("--compare " + file + ": no such file");
+  if (!std::filesystem::is_regular_file(file))
+    throw UsageError("--compare " + file + " is no file; name what an earlier --out wrote");
+  std::vector<Profile> records;
+  try {
+    records = profile::read_profile(file);
+  } catch (const Error& error) {
+    throw UsageError(fmt::format("--compare: {}", error.what()));
+  }
+  if (records.empty()) throw UsageError("--compare " + file + " holds no measured cell");
+  return records;
+}
+
 // What a comparison says; throws where something got worse.
-void compare(const ProfileOptions& options, const std::vector<Profile>& now) {
-  const Comparison comparison =
-      compare_profiles(profile::read_profile(options.compare), now, options.tolerance);
+void compare(const ProfileOptions& options, const std::vector<Profile>& earlier,
+             const std::vector<Profile>& now) {
+  const Comparison comparison = compare_profiles(earlier, now, options.tolerance);
   if (comparison.table.rows.empty()) {
     throw Error(
         fmt::format("--compare {}: has no cell in common with {}: attention, options, "
@@ -147,13 +162,13 @@ void run_profile_command(const ProfileOptions& options) {
     return;
   }
   if (options.out.empty()) throw UsageError("--out is required: the JSONL file to write");
-  if (!options.compare.empty() && !std::filesystem::exists(options.compare))
-    throw UsageError("--compare " + options.compare + ": no such file");
+  const std::vector<Profile> earlier =
+      options.compare.empty() ? std::vector<Profile>() : read_earlier(options.compare);
   const profile::ProfilePlan plan = planned_profile(options);
   const std::vector<Profile> records = profile::run_profile(plan);
   host::say(fmt::format("{} cells in {}", records.size(), options.out));
   print_profiles(profile::profiles_of(plan, records));
-  if (!options.compare.empty()) compare(options, records);
+  if (!options.compare.empty()) compare(options, earlier, records);
   check_measured(profile::profiles_of(plan, records));
 }
 
@@ -207,7 +222,7 @@ void add_measuring_options(CLI::App& command, ProfileOptions& options) {
   command
       .add_option("--seconds", options.plan.seconds,
                   "Most time for the samples of a cell, over its passes")
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(number_in(0.001, 1e6))
       ->capture_default_str();
   command
       .add_option("--passes", options.plan.passes,
@@ -217,13 +232,13 @@ void add_measuring_options(CLI::App& command, ProfileOptions& options) {
   command
       .add_option("--timeout", options.plan.timeout,
                   "Seconds after which a process is ended and its cell is timeout; 0 = none")
-      ->check(CLI::Range(0.0, 1e9))
+      ->check(number_in(0.0, 1e9))
       ->capture_default_str();
   command
       .add_option("--max-minutes", options.plan.max_minutes,
                   "After these begin no pass but a cell's first; cells with fewer passes are "
                   "marked, and the same command goes on; 0 = no end")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(number_in(0.0, 1e6))
       ->capture_default_str();
   command.add_option("--order-seed", options.plan.seed, "Of the order within a pass")
       ->check(seed_text())
@@ -250,7 +265,7 @@ void add_comparison_options(CLI::App& command, ProfileOptions& options) {
   command
       .add_option("--tolerance", options.tolerance,
                   "Of --compare: a change of up to this part is none")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(number_in(0.0, 1e6))
       ->capture_default_str();
   command.add_option("--peers", options.plan.peers,
                      "Measure other packages' layers too, by this program, between our own: "

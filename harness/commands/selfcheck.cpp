@@ -48,7 +48,7 @@ void add_selfcheck_command(CLI::App& app) {
   command
       ->add_option("--minutes", request.minutes,
                    "After these nothing more is begun, and what was not checked counts as failed")
-      ->check(CLI::Range(0.01, 1e6))
+      ->check(number_in(0.01, 1e6))
       ->capture_default_str();
   command
       ->add_option("--attentions", options->attentions,

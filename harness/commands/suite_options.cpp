@@ -51,7 +51,7 @@ void add_folder_options(CLI::App& command, SuiteOptions& options) {
       .add_option("--max-hours", options.max_hours,
                   "Cut the steps of all cells by the same part, schedules with them, so that "
                   "training is predicted to end in so many hours; the records say so")
-      ->check(CLI::Range(1e-6, 1e6));
+      ->check(number_in(1e-6, 1e6));
   command
       .add_option("--records", options.records,
                   "Folder or file of runs and profiles that plan and --max-hours predict from, "
@@ -76,7 +76,7 @@ void add_runner_options(CLI::App& command, SuiteOptions& options) {
   command
       .add_option("--timeout", options.timeout,
                   "Seconds for a cell over all its tries; then it is timeout. 0 = none")
-      ->check(CLI::Range(0.0, 1e9))
+      ->check(number_in(0.0, 1e9))
       ->capture_default_str();
   command
       .add_option("--tries", options.tries,

@@ -3,6 +3,7 @@
 
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <sstream>
 
@@ -70,6 +71,17 @@ CLI::Validator seed_text() {
 }
 
 CLI::Validator length_text() { return {settle_length, ""}; }
+
+CLI::Validator number_in(double least, double most) {
+  const CLI::Range range(least, most);
+  return {[=](std::string& text) -> std::string {
+            double number = 0;
+            if (CLI::detail::lexical_cast(text, number) && std::isnan(number))
+              return fmt::format("Value {} not in range [{:g} - {:g}]", text, least, most);
+            return range(text);
+          },
+          range.get_description()};
+}
 
 CLI::Validator some_name() {
   return {[](std::string& text) -> std::string {

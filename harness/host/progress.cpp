@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <utility>
 
 #include "attention_variants/base/text.h"
 #include "harness/host/terminal.h"
@@ -26,6 +27,13 @@ std::string printable_lines(const std::string& text) {
   return result;
 }
 
+// What cannot be written there, on a full disk, ends nothing.
+template <class... Args>
+void print_error(fmt::format_string<Args...> format, Args&&... args) {
+  const std::string text = fmt::format(format, std::forward<Args>(args)...);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
 }  // namespace
 
 void set_quiet(bool quiet) { g_quiet = quiet; }
@@ -35,7 +43,7 @@ bool is_quiet() { return g_quiet; }
 void say(const std::string& line) {
   if (g_quiet) return;
   std::fflush(stdout);  // where both go to one file, no line is torn and their order stays
-  fmt::print(stderr, "{}{}\n", isatty(STDERR_FILENO) ? "\r\x1b[K" : "", printable_lines(line));
+  print_error("{}{}\n", isatty(STDERR_FILENO) ? "\r\x1b[K" : "", printable_lines(line));
 }
 
 void say_error(const std::string& message) {
@@ -75,7 +83,7 @@ Progress::Progress(std::string what, int64_t total, int64_t start)
       last_(begin_) {}
 
 Progress::~Progress() {
-  if (!finished_ && open_ && terminal_ && !g_quiet) fmt::print(stderr, "\n");
+  if (!finished_ && open_ && terminal_ && !g_quiet) print_error("\n");
 }
 
 void Progress::update(int64_t done, const std::string& note) {
@@ -99,17 +107,17 @@ void Progress::draw(int64_t done, const std::string& note) {
   line = printable(line);
   std::fflush(stdout);
   if (terminal_) {
-    fmt::print(stderr, "\r\x1b[K{}", bar_line(share, line, terminal_columns(STDERR_FILENO)));
+    print_error("\r\x1b[K{}", bar_line(share, line, terminal_columns(STDERR_FILENO)));
     std::fflush(stderr);
     open_ = true;
   } else {
-    fmt::print(stderr, "{}\n", line);
+    print_error("{}\n", line);
   }
 }
 
 void Progress::finish() {
   finished_ = true;
-  if (open_ && terminal_ && !g_quiet) fmt::print(stderr, "\r\x1b[K");
+  if (open_ && terminal_ && !g_quiet) print_error("\r\x1b[K");
 }
 
 }  // namespace lra::host

@@ -1,12 +1,14 @@
 #include "harness/host/runtime.h"
 
 #include <ATen/Context.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
 #include <torch/version.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -92,6 +94,13 @@ Status status_of(const std::exception& error) {
 int exit_status(const std::exception& error) {
   if (dynamic_cast<const Interrupted*>(&error) != nullptr) return 128 + stop_signal();
   return dynamic_cast<const UsageError*>(&error) != nullptr ? 2 : 1;
+}
+
+void open_standard_files() {
+  for (int file = STDIN_FILENO; file <= STDERR_FILENO; ++file) {
+    // The lowest number that is free, which is this one.
+    if (fcntl(file, F_GETFD) == -1 && errno == EBADF && open("/dev/null", O_RDWR) == -1) return;
+  }
 }
 
 void end_process(int status) {

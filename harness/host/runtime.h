@@ -29,6 +29,10 @@ Status status_of(const std::exception& error);
 /// SIGTERM: 143), 2 for a UsageError, else 1.
 int exit_status(const std::exception& error);
 
+/// Standard input, output and error that are closed become /dev/null, before another file takes
+/// their numbers and what is printed.
+void open_standard_files();
+
 /// end_without_destructors(), but with LibTorch's CUDA part std::exit(): profilers of GPUs report
 /// there.
 [[noreturn]] void end_process(int status);

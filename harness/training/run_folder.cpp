@@ -80,7 +80,7 @@ RunFolder::~RunFolder() {
 void RunFolder::check_run(Resume resume) {
   const fs::path path = path_ / kConfigFile;
   anew_before_ = resume == Resume::over;
-  if (!fs::exists(path)) return;
+  if (!fs::exists(path)) return check_remains(resume);
   const json saved = read_json(path);
   if (!saved.is_object() || !saved.contains("identity")) {
     throw Error(path.string() +
@@ -100,6 +100,19 @@ void RunFolder::check_run(Resume resume) {
       fmt::format("{} holds a run of another configuration ({}); use the same options, another "
                   "--run folder, or --overwrite",
                   text(), different));
+}
+
+// Of a folder without config.json: what lies there may be another run's.
+void RunFolder::check_remains(Resume resume) {
+  for (const char* name : {kResultFile, kLastCheckpoint, kBestCheckpoint, kMetricsFile}) {
+    if (!fs::exists(path_ / name)) continue;
+    anew_ = resume == Resume::over;
+    if (anew_) return;
+    throw Error(fmt::format(
+        "{} holds {} of a run whose {} is missing; choose another --run folder, or remove that run "
+        "with --overwrite",
+        text(), name, kConfigFile));
+  }
 }
 
 void RunFolder::clear() {

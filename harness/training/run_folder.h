@@ -77,6 +77,7 @@ class RunFolder {
 
  private:
   void check_run(Resume resume);
+  void check_remains(Resume resume);
   void remove_run() const;
   void remove_run_before() const;
   void begin_events(const std::filesystem::path& folder, const std::string& log);

@@ -90,6 +90,10 @@ TEST_F(AttendCommandTest, RefusesWithOneLineThatHelps) {
   expect_refusal({"attend", "--attention", "standard"}, 2, "--input is required");
   EXPECT_FALSE(fs::exists(output_)) << "nothing half-written";
 
+  output_ = input;
+  expect_refusal(words(input, attention_), 2, "is --input; name another file");
+  EXPECT_EQ(read_file(input).size(), whole.size() / 2);
+
   output_ = scratch_.path() / "missing" / "out.safetensors";
   expect_refusal(words(fixture_, attention_), 1, "cannot write " + output_.string());
 }

@@ -31,6 +31,25 @@ TEST(StreamsTest, WhatCannotBePrintedIsAnError) {
   }
 }
 
+TEST(StreamsTest, MessagesThatCannotBeWrittenEndNothing) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full on this machine";
+  EXPECT_EQ(run_shell("lra list attentionz 2> /dev/full").status, 2);
+  EXPECT_EQ(run_shell("lra protocol show nothing 2> /dev/full").status, 2);
+}
+
+// Files that are opened first would take the numbers of those that are closed, and what is printed.
+TEST(StreamsTest, WhatIsClosedIsNowhere) {
+  const Scratch scratch;
+  const std::string data = (scratch.path() / "data").string();
+  EXPECT_EQ(run_shell(fmt::format("lra data prepare listops --train 8 --dev 4 --test 4 --out {} "
+                                  "<&- >&- 2>&-",
+                                  data))
+                .status,
+            0);
+  const ProgramResult verified = run_shell(fmt::format("lra data verify {}/listops", data));
+  EXPECT_EQ(verified.status, 0) << verified.text();
+}
+
 TEST(StreamsTest, BothInOneFileKeepTheirOrder) {
   const Scratch scratch;
   Result r;

@@ -28,6 +28,19 @@ std::vector<std::string> train_words(const std::vector<std::string>& more) {
   return words;
 }
 
+TEST(WordsTest, NoNumberIsInNoRange) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"profile", "--tolerance", "nan"},
+                                             {"profile", "--seconds", "NaN"},
+                                             {"selfcheck", "--minutes", "-nan"},
+                                             {"suite", "--max-hours", "nan"},
+                                             {"fidelity", "--seconds", "nan"}}) {
+    EXPECT_TRUE(says(usage_error(words), words[1] + ": Value " + words[2] + " not in range ["))
+        << words[0];
+  }
+  EXPECT_TRUE(says(usage_error({"profile", "--tolerance", "-1"}), "--tolerance: Value -1 not in"));
+}
+
 TEST(WordsTest, SizesAreReadAsGnuProgramsReadThem) {
   const auto bytes = [](const std::string& text) { return parse_bytes("--memory-limit", text); };
   const int64_t kibi = 1024;

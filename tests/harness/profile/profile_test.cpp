@@ -433,6 +433,12 @@ TEST_F(ProfileTest, ComparesWithAnEarlierProfile) {
   other.length = 8;
   write_file(old, make_profile(other).dump() + "\n");
   EXPECT_NE(profile(comparing).err.find("has no cell in common"), std::string::npos);
+  // Before anything is measured.
+  write_file(old, "no JSON\n");
+  const ProgramResult refused = profile(comparing);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_TRUE(refused.err.starts_with("lra: --compare: " + old + " is not a profile"))
+      << refused.err;
 }
 
 TEST_F(ProfileTest, RefusesWithOneLineThatHelps) {

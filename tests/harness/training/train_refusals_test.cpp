@@ -118,6 +118,27 @@ TEST_F(TrainTest, RefusesAFolderOfAnotherRun) {
       << other.err;
 }
 
+// Without its configuration a finished run would pass for the one that is asked for.
+TEST_F(TrainTest, RefusesWhatIsLeftOfARunWithoutItsConfiguration) {
+  ASSERT_EQ(run_program(words("a")).status, 0);
+  fs::remove(run("a") / kConfigFile);
+  const std::string result = read_file(run("a") / kResultFile);
+  auto plain = words("a");
+  plain.erase(std::ranges::find(plain, "--resume"));
+  for (const auto& asked : {words("a"), plain}) {
+    const ProgramResult refused = run_program(asked);
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_NE(refused.err.find("holds result.json of a run whose config.json is missing"),
+              std::string::npos)
+        << refused.err;
+    EXPECT_EQ(read_file(run("a") / kResultFile), result);
+  }
+  auto over = words("a", "standard");
+  *std::ranges::find(over, "--resume") = "--overwrite";
+  ASSERT_EQ(run_program(over).status, 0);
+  EXPECT_EQ(read_json(run("a") / kResultFile)["attention"]["name"], "standard");
+}
+
 TEST_F(TrainTest, OverwritesARunWhereItIsToldTo) {
   ASSERT_EQ(run_program(words("a")).status, 0);
   write_file(run("a") / "notes.txt", "mine");
