@@ -102,17 +102,15 @@ void RunFolder::check_run(Resume resume) {
                   text(), different));
 }
 
-// Of a folder without config.json: what lies there may be another run's.
+// Of a folder without config.json: a run that ended or has a checkpoint may be another one.
 void RunFolder::check_remains(Resume resume) {
-  for (const char* name : {kResultFile, kLastCheckpoint, kBestCheckpoint, kMetricsFile}) {
-    if (!fs::exists(path_ / name)) continue;
-    anew_ = resume == Resume::over;
-    if (anew_) return;
-    throw Error(fmt::format(
-        "{} holds {} of a run whose {} is missing; choose another --run folder, or remove that run "
-        "with --overwrite",
-        text(), name, kConfigFile));
-  }
+  if (!has_begun(path_) && !fs::exists(path_ / kBestCheckpoint)) return;
+  anew_ = resume == Resume::over;
+  if (anew_) return;
+  throw Error(fmt::format(
+      "{} holds a run whose {} is missing; choose another --run folder, or remove it with "
+      "--overwrite",
+      text(), kConfigFile));
 }
 
 void RunFolder::clear() {

@@ -39,8 +39,9 @@ struct SoftmaxGradients {
   Matrix q, k, v;
 };
 
-/// Whether every tile of queries reads keys and values side by side, without their padding: where
-/// padding stands among them or their rows lie apart, which is then read once and not by each tile.
+/// Whether keys and values are copied side by side, those of padding zero, before tiles of queries
+/// read them: where padding stands among them, or where rows lie apart and several tiles would read
+/// them there.
 enum class KeyCopies { no, yes };
 
 /// Keys and values as tiles read them, where they are copied.
@@ -78,8 +79,8 @@ struct SoftmaxPartScratch {
 
 namespace lra::ops::LRA_KERNELS {
 
-/// Copies keys and values up to the last token, those of padding zero, for the inputs of
-/// softmax_forward(), which are without padding among them.
+/// Copies keys and values up to the last token, those of padding zero: `inputs` has the copies
+/// then.
 void copy_keys(const SoftmaxShape& shape, SoftmaxInputs& inputs, const KeyScratch& copies);
 
 /// Writes out [kQueryTile,e], the rows of queries from `begin` on, and theirs of stats [M], of
