@@ -38,9 +38,10 @@ struct EndOfRange {
 ConstMatrix asking(ConstMatrix x, const bool* mask, int64_t begin, int64_t rows, int64_t width,
                    float* copy) {
   x = x.from(begin);
-  if (mask == nullptr && x.stride == width) return x;
-  return copy_tokens(x, mask_from(mask, begin), {.length = rows, .holes = mask != nullptr}, width,
-                     copy);
+  mask = mask_from(mask, begin);
+  if (x.stride != width)
+    return copy_tokens(x, mask, {.length = rows, .holes = mask != nullptr}, width, copy);
+  return mask == nullptr ? x : without_padding(x, mask, rows, width, copy);
 }
 
 void clear_silent(Matrix x, const bool* mask, int64_t rows, int64_t width) {
