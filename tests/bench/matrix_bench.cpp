@@ -67,17 +67,6 @@ BenchWork bfloat16_product_work(int64_t m, Kernels kernels) {
                       [=](auto... given) { gemm_bf16(code, given..., ops::cpu::GemmScale{}); });
 }
 
-bool has_onednn() { return ops::cpu::rounded_codes().back() == ops::cpu::GemmBf16Backend::onednn; }
-
-// By oneDNN, whether gemm() takes it or not; for reference by sums in registers.
-BenchWork onednn_product_work(int64_t m, Kernels kernels) {
-  const ops::cpu::GemmBf16Backend code = kernels == Kernels::reference
-                                             ? ops::cpu::GemmBf16Backend::avx512
-                                             : ops::cpu::GemmBf16Backend::onednn;
-  return product_work(m, ops::cpu::GemmPrecision::bfloat16,
-                      [=](auto... given) { gemm_bf16(code, given..., ops::cpu::GemmScale{}); });
-}
-
 // What a head's inverse and its backward pass take.
 struct InverseBenchScratch {
   InverseBenchScratch(int64_t m, ops::cpu::Arena& arena)
@@ -190,29 +179,22 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
 }  // namespace
 
 std::vector<BenchOperator> matrix_operators() {
-  std::vector<BenchOperator> operators = {{.name = "Product",
-                                           .size_name = "m",
-                                           .sizes = {32, 64, 128, 256},
-                                           .make = float32_product_work},
-                                          {.name = "Bfloat16Product",
-                                           .size_name = "m",
-                                           .sizes = {32, 64, 128, 256},
-                                           .make = bfloat16_product_work},
-                                          {.name = "IterativeInverse",
-                                           .size_name = "m",
-                                           .sizes = {32, 64, 128, 256},
-                                           .make = inverse_work},
-                                          {.name = "DepthwiseConvolution",
-                                           .size_name = "N",
-                                           .sizes = {512, 1024, 2048, 4096},
-                                           .make = convolution_work}};
-  if (has_onednn()) {
-    operators.push_back({.name = "OnednnBfloat16Product",
-                         .size_name = "m",
-                         .sizes = {32, 64, 128, 256},
-                         .make = onednn_product_work});
-  }
-  return operators;
+  return {{.name = "Product",
+           .size_name = "m",
+           .sizes = {32, 64, 128, 256},
+           .make = float32_product_work},
+          {.name = "Bfloat16Product",
+           .size_name = "m",
+           .sizes = {32, 64, 128, 256},
+           .make = bfloat16_product_work},
+          {.name = "IterativeInverse",
+           .size_name = "m",
+           .sizes = {32, 64, 128, 256},
+           .make = inverse_work},
+          {.name = "DepthwiseConvolution",
+           .size_name = "N",
+           .sizes = {512, 1024, 2048, 4096},
+           .make = convolution_work}};
 }
 
 }  // namespace lra

@@ -25,9 +25,10 @@ Matrix mutable_view(const torch::Tensor& x) { return {x.mutable_data_ptr<float>(
 
 const std::vector<std::array<int64_t, 3>>& shapes() {  // m, n, k
   static const auto all = [] {
-    std::vector<std::array<int64_t, 3>> shapes = {{64, 64, 64}, {256, 256, 32}, {64, 32, 300},
-                                                  {7, 33, 513}, {100, 17, 256}, {23, 129, 257},
-                                                  {13, 100, 1}, {1, 1, 1},      {37, 5, 19}};
+    std::vector<std::array<int64_t, 3>> shapes = {{64, 64, 64},  {256, 256, 32}, {64, 32, 300},
+                                                  {7, 33, 513},  {100, 17, 256}, {23, 129, 257},
+                                                  {13, 100, 1},  {1, 1, 1},      {37, 5, 19},
+                                                  {300, 20, 90}, {20, 300, 90},  {260, 140, 530}};
     for (int64_t m = 1; m <= 26; ++m) shapes.push_back({m, 3 * m + 1, m % 5 + 1});
     return shapes;
   }();
@@ -42,8 +43,9 @@ void expect_products(const std::vector<std::array<int64_t, 3>>& shapes, const Ro
                      const Multiply& gemm) {
   for (const auto& [m, n, k] : shapes) {
     for (const auto transposed : {Transposed::none, Transposed::a, Transposed::b}) {
-      for (const GemmScale scale : {GemmScale{}, GemmScale{.product = 0.25F},
-                                    GemmScale{.product = -2, .old = 1}, GemmScale{.old = 0.5F}}) {
+      for (const GemmScale scale :
+           {GemmScale{}, GemmScale{.product = 0.25F}, GemmScale{.product = -2, .old = 1},
+            GemmScale{.old = 0.5F}, GemmScale{.old = 1}}) {
         const bool ta = transposed == Transposed::a, tb = transposed == Transposed::b;
         const torch::Tensor a = draw(ta ? k : m, ta ? m : k), b = draw(tb ? n : k, tb ? k : n),
                             whole = torch::randn({m, n + 3}), before = whole.clone(),
@@ -103,7 +105,8 @@ void expect_tiles(const Multiply& gemm) {
   const int64_t m = 45, n = 83;
   for (const int64_t k : {70, 301}) {
     for (const auto transposed : {Transposed::none, Transposed::a, Transposed::b}) {
-      for (const GemmScale scale : {GemmScale{}, GemmScale{.product = 0.3F, .old = 0.7F}}) {
+      for (const GemmScale scale :
+           {GemmScale{}, GemmScale{.product = 0.3F, .old = 0.7F}, GemmScale{.old = 1}}) {
         const bool ta = transposed == Transposed::a, tb = transposed == Transposed::b;
         const torch::Tensor a = ta ? draw(k, m) : draw(m, k), b = tb ? draw(n, k) : draw(k, n),
                             old = torch::randn({m, n});
@@ -139,7 +142,7 @@ class RoundedProduct : public testing::TestWithParam<GemmBf16Backend> {
   void SetUp() override {
     const auto codes = rounded_codes();
     if (std::ranges::find(codes, GetParam()) == codes.end())
-      GTEST_SKIP() << "this processor, or its LibTorch, multiplies no bfloat16 matrices";
+      GTEST_SKIP() << "this processor, or its system, has no " << name_of(GetParam());
     torch::manual_seed(6);
   }
 };
@@ -150,14 +153,15 @@ std::string rounded_code_name(const testing::TestParamInfo<GemmBf16Backend>& cod
 
 INSTANTIATE_TEST_SUITE_P(Codes, RoundedProduct,
                          testing::Values(GemmBf16Backend::float32, GemmBf16Backend::avx512,
-                                         GemmBf16Backend::onednn),
+                                         GemmBf16Backend::emulated_tiles, GemmBf16Backend::amx),
                          rounded_code_name);
 
 // Of rounded numbers in float32 there is BLAS where it suits the processor.
 class RoundedProductOfTiles : public RoundedProduct {};
 
 INSTANTIATE_TEST_SUITE_P(Codes, RoundedProductOfTiles,
-                         testing::Values(GemmBf16Backend::avx512, GemmBf16Backend::onednn),
+                         testing::Values(GemmBf16Backend::avx512, GemmBf16Backend::emulated_tiles,
+                                         GemmBf16Backend::amx),
                          rounded_code_name);
 
 // A product of NaN as large as any, so that what it leaves behind spoils one that reads it.

@@ -1,4 +1,4 @@
-// Which code multiplies: BLAS or registers, oneDNN, AVX-512 BF16 or float32.
+// Which code multiplies: BLAS or registers; AMX, AVX-512 BF16 or float32.
 #include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "attention_variants/ops/cpu/kernels/gemm/amx.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_bf16.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_f32.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_scratch.h"
-#include "attention_variants/ops/cpu/kernels/gemm/onednn.h"
 #include "attention_variants/ops/cpu/kernels/gemm/serial_blas.h"
 #include "attention_variants/ops/cpu/kernels/kernels.h"
 
@@ -109,8 +109,9 @@ GemmKernel* code_of(GemmBackend code) {
 }
 
 GemmKernel* code_of(GemmBf16Backend code) {
-  static const std::array<GemmKernel*, 3> kCodes = {by_float32, kernels().gemm_bf16_registers,
-                                                    kernels().gemm_bf16_onednn};
+  static const std::array<GemmKernel*, 4> kCodes = {by_float32, kernels().gemm_bf16_registers,
+                                                    kernels().gemm_bf16_emulated_tiles,
+                                                    kernels().gemm_bf16_tiles};
   return kCodes[static_cast<size_t>(code)];
 }
 
@@ -147,16 +148,6 @@ struct RoundedScratch {
     const TransposedBlock block(arena);
   }
 };
-struct PanelScratch {
-  explicit PanelScratch(Arena& arena) {
-    arena.take(kGemmRows * kGemmDepth);
-    {
-      const Arena::Frame frame(arena);
-      arena.take(kGemmRows * kGemmDepth);
-    }
-    const PanelBlocks blocks(arena);
-  }
-};
 
 }  // namespace
 
@@ -188,7 +179,7 @@ void gemm_f32(GemmBackend code, Transposed transposed, int64_t m, int64_t n, int
 }
 
 const char* name_of(GemmBf16Backend code) {
-  constexpr const char* kNames[] = {"float32", "avx512", "onednn"};
+  constexpr const char* kNames[] = {"float32", "avx512", "emulated_tiles", "amx"};
   return kNames[static_cast<int>(code)];
 }
 
@@ -196,7 +187,8 @@ std::vector<GemmBf16Backend> rounded_codes() {
   std::vector<GemmBf16Backend> codes = {GemmBf16Backend::float32};
   if (kernels().gemm_bf16_registers != nullptr) {
     codes.push_back(GemmBf16Backend::avx512);
-    if (onednn::multiplies_bfloat16()) codes.push_back(GemmBf16Backend::onednn);
+    codes.push_back(GemmBf16Backend::emulated_tiles);
+    if (amx_multiplies_bfloat16()) codes.push_back(GemmBf16Backend::amx);
   }
   return codes;
 }
@@ -204,7 +196,7 @@ std::vector<GemmBf16Backend> rounded_codes() {
 GemmBf16Backend rounded_code() {
   static const GemmBf16Backend chosen = [] {
     const std::vector<GemmBf16Backend> codes = rounded_codes();
-    if (codes.back() == GemmBf16Backend::onednn && onednn::has_tiles()) return codes.back();
+    if (codes.back() == GemmBf16Backend::amx) return codes.back();
     if (codes.size() > 1 && pairs_suit()) return GemmBf16Backend::avx512;
     return GemmBf16Backend::float32;
   }();
@@ -223,7 +215,7 @@ int64_t gemm_scratch_bytes(GemmPrecision precision) {
   static const int64_t float32 = product_codes().size() > 1 ? bytes_of<TransposedBlock>() : 0;
   if (precision == GemmPrecision::float32) return float32;
   static const int64_t bfloat16 =
-      std::max({bytes_of<RoundedScratch>(), bytes_of<PairBlocks>(), bytes_of<PanelScratch>()});
+      std::max({bytes_of<RoundedScratch>(), bytes_of<PairBlocks>(), bytes_of<TileBlocks>()});
   return bfloat16;
 }
 

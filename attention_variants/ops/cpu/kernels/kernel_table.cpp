@@ -73,7 +73,8 @@ const KernelTable table = {
     .gemm_f32_registers = nullptr,
 #endif
     .gemm_bf16_registers = nullptr,
-    .gemm_bf16_onednn = nullptr,
+    .gemm_bf16_tiles = nullptr,
+    .gemm_bf16_emulated_tiles = nullptr,
 };
 
 }  // namespace lra::ops::cpu::LRA_ISA

@@ -20,7 +20,7 @@ namespace avx512 {
 extern const KernelTable table;
 }
 namespace avx512_bf16 {
-GemmKernel gemm_bf16_registers, gemm_bf16_onednn;
+GemmKernel gemm_bf16_registers, gemm_bf16_tiles, gemm_bf16_emulated_tiles;
 }
 #endif
 
@@ -43,7 +43,8 @@ Tables tables_that_run() {
     KernelTable table = avx512::table;
     table.isa = "avx512_bf16";
     table.gemm_bf16_registers = avx512_bf16::gemm_bf16_registers;
-    table.gemm_bf16_onednn = avx512_bf16::gemm_bf16_onednn;
+    table.gemm_bf16_tiles = avx512_bf16::gemm_bf16_tiles;
+    table.gemm_bf16_emulated_tiles = avx512_bf16::gemm_bf16_emulated_tiles;
     return table;
   }();
   tables.push_back(&with_bfloat16);

@@ -103,7 +103,8 @@ struct KernelTable {
   // Null where the set has none.
   GemmKernel* gemm_f32_registers;
   GemmKernel* gemm_bf16_registers;
-  GemmKernel* gemm_bf16_onednn;
+  GemmKernel* gemm_bf16_tiles;  // for processors with AMX
+  GemmKernel* gemm_bf16_emulated_tiles;
 };
 
 /// The best set that this processor runs, or the one that the environment's LRA_CPU_ISA names.

@@ -8,18 +8,19 @@
 namespace lra::ops::cpu {
 
 enum class GemmBf16Backend : int {
-  float32,  // by gemm_f32() of the rounded numbers, on any processor
-  avx512,   // sums in registers, by AVX-512 BF16's instruction for two terms at once
-  onednn,   // LibTorch's brgemm(), by AMX where there is any, else by AVX-512 BF16
+  float32,         // by gemm_f32() of the rounded numbers, on any processor
+  avx512,          // sums in registers, by AVX-512 BF16's instruction for two terms at once
+  emulated_tiles,  // as amx, the registers emulated by AVX-512 BF16: for tests
+  amx,             // sums in its tile registers
 };
 
-/// "float32", "avx512", "onednn"
+/// "float32", "avx512", "emulated_tiles", "amx"
 const char* name_of(GemmBf16Backend code);
 
-/// Those that the chosen instruction set (kernels.h) and LibTorch run, float32 first.
+/// Those that the chosen instruction set (kernels.h) and the system run, float32 first.
 std::vector<GemmBf16Backend> rounded_codes();
 
-/// The one that gemm() takes under GemmPrecision::bfloat16: onednn with AMX, else avx512 where
+/// The one that gemm() takes under GemmPrecision::bfloat16: amx, else avx512 where
 /// there are such instructions and they are faster than float32's (not on Intel's processors), else
 /// float32. Chosen once, as product_code() is.
 GemmBf16Backend rounded_code();

@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_bf16.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_isa.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_microkernel.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_scratch.h"
-#include "attention_variants/ops/cpu/kernels/gemm/onednn.h"
 
 namespace lra::ops::cpu::LRA_ISA {
 namespace {
@@ -130,87 +128,6 @@ void gemm_bf16_registers(Transposed transposed, int64_t m, int64_t n, int64_t k,
       }
     }
   }
-}
-
-namespace {
-
-int64_t filled_up(int64_t count, int64_t to_multiple) {
-  return (count + to_multiple - 1) / to_multiple * to_multiple;
-}
-
-// c = product * sums + old * c, rounded likewise in all columns
-void add_scaled(int64_t m, int64_t n, ConstMatrix sums, Matrix c, GemmScale scale) {
-  for (int64_t r = 0; r < m; ++r) {
-    const float* const from = sums[r];
-    float* const to = c[r];
-    if (scale.old == 0) {
-      for (int64_t j = 0; j < n; ++j) to[j] = scale.product * from[j];
-    } else {
-      for (int64_t j = 0; j < n; ++j) to[j] = std::fma(scale.product, from[j], scale.old * to[j]);
-    }
-  }
-}
-
-constexpr int64_t kFull = 32;
-
-// The product of a block of a's rows and depth: pairs, `left` [rows filled up,pairs]; b is from the
-// block's first term on.
-void multiply_panels(bool b_transposed, int64_t m, int64_t n, int64_t k, const float* left,
-                     ConstMatrix b, Matrix c, GemmScale scale, Arena& arena) {
-  const Arena::Frame frame(arena);
-  const PanelBlocks blocks(arena);
-  const int64_t depth = filled_up(k, kFull), pairs = depth / 2;
-  const Matrix panel{blocks.panel, kGemmColumns}, sums{blocks.sums, kGemmColumns};
-  const bool plain = scale.product == 1 && scale.old == 0 && c.stride % kFull == 0;
-  for (int64_t j = 0; j < n; j += kGemmColumns) {
-    const int64_t columns = std::min(kGemmColumns, n - j), wide = filled_up(columns, kFull),
-                  direct = plain && columns == wide ? m / kFull * kFull : 0;
-    if (b_transposed) {
-      pair_columns(b.from(j), columns, k, pairs, blocks.rows);
-      transpose({blocks.rows, pairs}, columns, pairs, panel);
-    } else {
-      pack_row_pairs(block_at(b, 0, j), k, columns, pairs, panel);
-    }
-    const auto multiply_rows = [&](int64_t begin, int64_t end, Matrix to) {
-      if (begin == end) return;
-      onednn::multiply_bfloat16(end - begin, wide, depth, {left + begin * pairs, pairs}, panel, to);
-    };
-    const Matrix to = {c.data + j, c.stride};
-    multiply_rows(0, direct, to);
-    if (direct == m) continue;
-    multiply_rows(direct, filled_up(m, kFull), sums);
-    add_scaled(m - direct, columns, sums, to.from(direct), scale);
-  }
-}
-
-}  // namespace
-
-// For every shape and stride oneDNN compiles code and keeps it: rows, columns and the terms of a
-// sum are filled up to multiples of 32, and go apart where c has no room for them, which leaves
-// few. b goes in panels of as many columns as oneDNN packs at most.
-void gemm_bf16_onednn(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a,
-                      ConstMatrix b, Matrix c, GemmScale scale) {
-  Arena& arena = *detail::gemm_arena;
-  const Arena::Frame frame(arena);
-  float* const left = arena.take(kGemmRows * kGemmDepth);
-  const bool b_transposed = transposed == Transposed::b;
-  for (int64_t done = 0; done < k; done += kTerms, scale.old = 1) {
-    const int64_t depth = std::min(kTerms, k - done), pairs = filled_up(depth, kFull) / 2;
-    for (int64_t i = 0; i < m; i += kGemmRows) {
-      const int64_t rows = std::min(kGemmRows, m - i);
-      if (transposed == Transposed::a) {
-        const Arena::Frame turning(arena);
-        float* const columns = arena.take(kGemmRows * kGemmDepth);
-        pack_row_pairs(block_at(a, done, i), depth, rows, pairs, {columns, rows});
-        transpose({columns, rows}, pairs, rows, {left, pairs});
-      } else {
-        pair_columns(block_at(a, i, done), rows, depth, pairs, left);
-      }
-      multiply_panels(b_transposed, rows, n, depth, left,
-                      b_transposed ? block_at(b, 0, done) : b.from(done), c.from(i), scale, arena);
-    }
-  }
-  onednn::release();  // others on this thread shape tiles as they need them
 }
 
 }  // namespace lra::ops::cpu::LRA_ISA

@@ -16,7 +16,7 @@ namespace lra::ops::cpu::LRA_ISA {
 
 /// Each of count numbers to the nearest bfloat16, ties to even.
 void round_to_bfloat16(const float* x, int64_t count, float* to);
-GemmKernel gemm_f32_registers, gemm_bf16_registers, gemm_bf16_onednn;
+GemmKernel gemm_f32_registers, gemm_bf16_registers, gemm_bf16_tiles, gemm_bf16_emulated_tiles;
 
 }  // namespace lra::ops::cpu::LRA_ISA
 

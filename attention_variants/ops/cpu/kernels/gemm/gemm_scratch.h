@@ -38,13 +38,12 @@ struct PairBlocks {
   float *left, *right, *rows;
 };
 
-/// Bfloat16 by oneDNN: the same, and the sums [rows,columns].
-struct PanelBlocks {
-  LRA_INLINE explicit PanelBlocks(Arena& arena)
-      : panel(arena.take(kGemmDepth * kGemmColumns)),
-        rows(arena.take(kGemmColumns * kGemmDepth)),
-        sums(arena.take(kGemmRows * kGemmColumns)) {}
-  float *panel, *rows, *sums;
+/// Bfloat16 in tiles: pairs of neighbours in a row of a [rows,depth], of b [columns,depth].
+struct TileBlocks {
+  static constexpr int64_t kColumns = 128;
+  LRA_INLINE explicit TileBlocks(Arena& arena)
+      : left(arena.take(kGemmRows * kGemmDepth)), right(arena.take(kColumns * kGemmDepth)) {}
+  float *left, *right;
 };
 
 namespace detail {

@@ -36,7 +36,8 @@ struct SmallAttentionShape {
 enum class Gradient { write, add };
 
 /// The scores of a tile, [few,kStride] or [kTile,few]; backward their gradient, alike; a number a
-/// landmark; landmarks and, backward, the gradient of their results with a column for each.
+/// landmark; with a column for each landmark, themselves, what is added up for them and, backward,
+/// the gradient of their results.
 struct SmallAttentionScratch {
   // From row to row; with one that is a power of two, columns fall into few sets of the cache.
   static constexpr int64_t kStride = kTile + 16;
@@ -45,8 +46,9 @@ struct SmallAttentionScratch {
         grad(pass == Pass::backward ? arena.take(shape.few * kStride) : nullptr),
         row(arena.take(shape.few)),
         turned(arena.take(shape.depth * shape.few)),
+        sums(arena.take((pass == Pass::forward ? shape.values : shape.depth) * shape.few)),
         turned_grad(pass == Pass::backward ? arena.take(shape.values * shape.few) : nullptr) {}
-  float *scores, *grad, *row, *turned, *turned_grad;
+  float *scores, *grad, *row, *turned, *sums, *turned_grad;
 };
 
 }  // namespace lra::ops::cpu
