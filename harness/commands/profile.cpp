@@ -72,10 +72,12 @@ void compare(const ProfileOptions& options, const std::vector<Profile>& earlier,
              const std::vector<Profile>& now) {
   const Comparison comparison = compare_profiles(earlier, now, options.tolerance);
   if (comparison.table.rows.empty()) {
-    throw Error(
-        fmt::format("--compare {}: has no cell in common with {}: attention, options, "
-                    "length, sizes, scope, mode, type, threads and machine must agree",
-                    options.compare, options.out));
+    throw Error(fmt::format(
+        "--compare {}: has no cell in common with {}: {}", options.compare, options.out,
+        comparison.apart.empty()
+            ? "attention, options, length, sizes, scope, mode, type, threads and machine must agree"
+            : fmt::format("those of other values of the protocol are not compared: {}",
+                          fmt::join(comparison.apart, "; "))));
   }
   fmt::print("{}", to_terminal(comparison.table, host::table_columns()));
   if (comparison.worse > 0) {

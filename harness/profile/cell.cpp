@@ -15,6 +15,23 @@ E named(const json& value, const char* key) {
   return parse_name<E>(value.at(key).get<std::string>()).value();
 }
 
+// The same for all lengths, and in later versions with more settings.
+std::string values_sha256(const Settings& settings) {
+  json values = config_identity(write_fields(settings));
+  values.at("input").erase("length");
+  return sha256(values.dump());
+}
+
+// What the protocol says, by which records of others of its name are told apart.
+void add_protocol(const ProfileCell& cell, Profile& record) {
+  const Protocol protocol = load_protocol(cell.protocol);
+  record.protocol = protocol.name;
+  record.protocol_sha256 = values_sha256(task_settings(protocol, cell.task));
+  if (entry_settings(protocol, cell.task, cell.attention).empty()) return;
+  const AttentionSpec meant = meant_attention(protocol, cell.task, cell.attention);
+  record.own_settings_sha256 = values_sha256(task_settings(protocol, cell.task, entry_name(meant)));
+}
+
 }  // namespace
 
 Config config_of(const ProfileCell& cell) {
@@ -112,7 +129,7 @@ Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t th
   record.software = host::software_json();
   record.attention.options = effective_options(cell);
   if (cell.scope == ProfileScope::model) {
-    record.protocol = load_protocol(cell.protocol).name;
+    add_protocol(cell, record);
     record.task = cell.task;
     for (const std::string& set : cell.sets) record.sets.push_back(set);
     record.settings_sha256 = sha256(write_fields(config_of(cell).settings).dump());

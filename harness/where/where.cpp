@@ -47,6 +47,8 @@ Where where_record(const profile::ProfileCell& cell, torch::Device device, int64
           .dtype = known.dtype,
           .device = known.device,
           .sets = known.sets,
+          .protocol_sha256 = known.protocol_sha256,
+          .own_settings_sha256 = known.own_settings_sha256,
           .threads = threads,
           .machine = known.machine,
           .software = known.software};

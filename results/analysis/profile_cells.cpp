@@ -26,6 +26,43 @@ std::string setting_of(const Profile& p) {
   return json_line(key);
 }
 
+// `values`: which of several protocols of its name; "" where there is one.
+std::string setting_text(const Profile& p, const std::string& values) {
+  std::string text =
+      fmt::format("{}, {}, batch {}, {} heads of {}, {}, {}", p.scope, p.mode,
+                  p.batch_policy.empty() ? fmt::format("{}", p.batch) : p.batch_policy, p.heads,
+                  p.head_dim, p.dtype, p.device);
+  if (const int64_t threads = p.threads.value_or(0); threads > 0)
+    text += fmt::format(", {} thread{}", threads, threads == 1 ? "" : "s");
+  if (!p.protocol.empty())
+    text += fmt::format(", protocol {}{}, {}", p.protocol,
+                        values.empty() ? "" : fmt::format(" ({})", values), p.task);
+  for (const json& set : p.sets) text += ", " + set.get<std::string>();
+  return text + ", on " + machine_text(p.machine);
+}
+
+ProfileGroup group_of(const std::vector<const Profile*>& cells) {
+  ProfileGroup group{.front = cells.front()};
+  // A label that was measured with several sets of options is several rows.
+  std::map<std::string, std::vector<const json*>> options;
+  for (const Profile* p : cells) {
+    auto& known = options[p->attention.label + p->package];
+    const auto same = [p](const json* other) { return *other == p->attention.options; };
+    if (std::ranges::none_of(known, same)) known.push_back(&p->attention.options);
+  }
+  for (const Profile* p : cells) {
+    const auto& known = options[p->attention.label + p->package];
+    std::string name = p->attention.label;
+    if (!p->package.empty()) name += " (" + p->package + ")";
+    if (known.size() > 1) name.append(" ").append(json_line(p->attention.options));
+    const Profile*& place = group.rows[name][p->length];
+    group.repeated |= place != nullptr;
+    place = p;  // the later line stands: a resumed profile appends
+    group.lengths.insert(p->length);
+  }
+  return group;
+}
+
 }  // namespace
 
 std::string identity(const Profile& p) {
@@ -79,44 +116,31 @@ const Profile* ProfileGroup::at(const std::string& row, int64_t length) const {
   return cell == cells->second.end() ? nullptr : cell->second;
 }
 
+SetupMarks setup_marks(const Profile& p) {
+  return {.values = p.protocol_sha256,
+          .own = p.own_settings_sha256,
+          .settings = p.settings_sha256,
+          .cell = json_line({p.attention.label, p.attention.options, p.package, p.length, p.batch}),
+          .file = p.path};
+}
+
 std::vector<ProfileGroup> group_profiles(std::span<const Profile> profiles) {
   std::map<std::string, std::vector<const Profile*>> settings;
   for (const Profile& p : profiles) settings[setting_of(p)].push_back(&p);
   std::vector<ProfileGroup> groups;
   for (const auto& [setting, cells] : settings) {
-    ProfileGroup group{.front = cells.front()};
-    // A label that was measured with several sets of options is several rows.
-    std::map<std::string, std::vector<const json*>> options;
-    for (const Profile* p : cells) {
-      auto& known = options[p->attention.label + p->package];
-      const auto same = [p](const json* other) { return *other == p->attention.options; };
-      if (std::ranges::none_of(known, same)) known.push_back(&p->attention.options);
+    std::vector<SetupMarks> marks;
+    for (const Profile* p : cells) marks.push_back(setup_marks(*p));
+    for (SetupGroup& same : setup_groups(marks)) {
+      std::vector<const Profile*> members;
+      for (const size_t member : same.members) members.push_back(cells[member]);
+      ProfileGroup group = group_of(members);
+      group.setting = setting_text(*group.front, same.values);
+      group.notes = std::move(same.notes);
+      groups.push_back(std::move(group));
     }
-    for (const Profile* p : cells) {
-      const auto& known = options[p->attention.label + p->package];
-      std::string name = p->attention.label;
-      if (!p->package.empty()) name += " (" + p->package + ")";
-      if (known.size() > 1) name.append(" ").append(json_line(p->attention.options));
-      const Profile*& place = group.rows[name][p->length];
-      group.repeated |= place != nullptr;
-      place = p;  // the later line stands: a resumed profile appends
-      group.lengths.insert(p->length);
-    }
-    groups.push_back(std::move(group));
   }
   return groups;
-}
-
-std::string setting_text(const Profile& p) {
-  std::string text =
-      fmt::format("{}, {}, batch {}, {} heads of {}, {}, {}", p.scope, p.mode,
-                  p.batch_policy.empty() ? fmt::format("{}", p.batch) : p.batch_policy, p.heads,
-                  p.head_dim, p.dtype, p.device);
-  if (const int64_t threads = p.threads.value_or(0); threads > 0)
-    text += fmt::format(", {} thread{}", threads, threads == 1 ? "" : "s");
-  if (!p.protocol.empty()) text += fmt::format(", protocol {}, {}", p.protocol, p.task);
-  for (const json& set : p.sets) text += ", " + set.get<std::string>();
-  return text + ", on " + machine_text(p.machine);
 }
 
 double attainable_gflops(const Roofline& roofline, double flops, double least_bytes) {

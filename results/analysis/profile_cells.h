@@ -9,6 +9,7 @@
 
 #include "results/published/published.h"
 #include "results/records/profile.h"
+#include "results/records/told_apart.h"
 #include "results/statistics/bootstrap.h"
 
 namespace lra {
@@ -27,10 +28,17 @@ std::vector<std::vector<double>> passes_of(const ProfileTime& time, int64_t fewe
 /// The passes that count, as the record's own method asks for them; empty where it has no samples.
 std::vector<std::vector<double>> passes_of(const Profile& profile);
 
+/// What it says of the values of its protocol.
+SetupMarks setup_marks(const Profile& profile);
+
 /// Cells that may be compared: all but attention and length in common (and batch, where a policy
-/// chose it).
+/// chose it), the values of the protocol too.
 struct ProfileGroup {
   const Profile* front = nullptr;
+  // "module, inference, batch 1, 12 heads of 64, float32, cpu, 2 threads, on Xeon, 2 cores"; where
+  // protocols of one name have other values, "protocol mine (values 1a2b3c4d), listops".
+  std::string setting;
+  std::vector<std::string> notes;  // on what tells it apart from others of the same setting
   std::set<int64_t> lengths;
   std::map<std::string, std::map<int64_t, const Profile*>> rows;  // by row name, then length
   bool repeated = false;  // a cell was measured more than once; the last line stands
@@ -44,9 +52,6 @@ struct ProfileGroup {
 
 /// In the order of their settings. Cells of other packages are rows of their own, marked with it.
 std::vector<ProfileGroup> group_profiles(std::span<const Profile> profiles);
-
-/// "module, inference, batch 1, 12 heads of 64, float32, cpu, 2 threads, on Xeon, 2 cores".
-std::string setting_text(const Profile& front);
 
 /// What a machine of this roofline reaches at most with an operation of so many floating-point
 /// operations that must move so many bytes (Williams et al. 2009), GFLOP/s.

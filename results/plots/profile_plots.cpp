@@ -67,7 +67,7 @@ std::vector<Plot> profile_plots(std::span<const Profile> profiles,
       std::vector<PlotSeries> series = series_of(group, references, quantity);
       if (series.empty()) return;
       plots.push_back({.name = name,
-                       .title = {title, setting_text(*group.front)},
+                       .title = {title, group.setting},
                        .x_title = "sequence length",
                        .y_title = title,
                        .powers = false,

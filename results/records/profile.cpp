@@ -85,6 +85,8 @@ void profile_fields(Fields& f, Record& p) {
   f("task", p.task, Presence::sparse);
   f.texts("sets", p.sets);
   f("settings_sha256", p.settings_sha256, Presence::sparse);
+  f("protocol_sha256", p.protocol_sha256, Presence::sparse);
+  f("own_settings_sha256", p.own_settings_sha256, Presence::sparse);
   f("method", p.method, Presence::sparse);
   f.part("machine", p.machine, make_machine, parse_machine, Presence::optional);
   f("software", p.software, Presence::optional);

@@ -143,7 +143,7 @@ Table cost_table(const ProfileGroup& group, const CostColumn& cost) {
   }
   mark_lowest(group, cost, table);
   table.title = fmt::format("{} by sequence length, {}. Bold: the lowest{}.{}", cost.what,
-                            setting_text(*group.front), noisy ? " that is not noisy" : "",
+                            group.setting, noisy ? " that is not noisy" : "",
                             noisy ? " ~: noisy, and maybe off by more than its interval." : "");
   return table;
 }

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "results/analysis/profile_cells.h"
 
@@ -44,12 +46,54 @@ std::string memory_ratio(const Profile& before, const Profile& now) {
   return fmt::format("{:.3f}", *now.memory->peak / *before.memory->peak);
 }
 
+// Fills in what both say of a cell.
+void add_compared(const Profile& old, const Profile& now, double tolerance,
+                  Comparison& comparison) {
+  std::vector<std::string> row = {now.attention.label, fmt::format("{}", now.length),
+                                  to_string(now.scope), to_string(now.mode)};
+  if (!measured(&old) || !measured(&now)) {
+    const bool fails = measured(&old) && !measured(&now);
+    row.insert(row.end(),
+               {measured(&old) ? short_number(old.time->median) : to_string(old.status),
+                measured(&now) ? short_number(now.time->median) : to_string(now.status), "–", "–",
+                fails            ? "fails"
+                : measured(&now) ? "runs now"
+                                 : "–"});
+    comparison.worse += fails ? 1 : 0;
+  } else {
+    const std::optional<stats::BootstrapEstimate> ratio = time_ratio(old, now);
+    const Verdict time = time_verdict(ratio, tolerance),
+                  memory = memory_verdict(old.memory->peak, now.memory->peak, tolerance);
+    const bool noisy = !now.noisy.empty() || !old.noisy.empty();
+    row.insert(row.end(), {short_number(old.time->median), short_number(now.time->median),
+                           ratio ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", ratio->value,
+                                               ratio->ci95.low, ratio->ci95.high)
+                                 : "–",
+                           memory_ratio(old, now),
+                           time.text + (memory.text.empty() ? "" : ", " + memory.text) +
+                               (noisy ? " (noisy)" : "")});
+    comparison.worse += time.worse || memory.worse ? 1 : 0;
+  }
+  comparison.table.rows.push_back(std::move(row));
+}
+
+// "standard at 512 (and 3 more): protocol mine, protocol_sha256 1a2b3c4d before, 5e6f7a8b now".
+std::vector<std::string> apart_texts(const std::map<std::string, std::vector<std::string>>& cells) {
+  std::vector<std::string> texts;
+  for (const auto& [difference, names] : cells) {
+    const size_t more = names.size() - 1;
+    texts.push_back(fmt::format("{}{}: {}", names.front(),
+                                more > 0 ? fmt::format(" (and {} more)", more) : "", difference));
+  }
+  return texts;
+}
+
 }  // namespace
 
 Comparison compare_profiles(std::span<const Profile> before, std::span<const Profile> now,
                             double tolerance) {
-  std::map<std::string, const Profile*> known;
-  for (const Profile& p : before) known[identity(p)] = &p;  // the later line stands
+  std::map<std::string, std::vector<const Profile*>> known;
+  for (const Profile& p : before) known[identity(p)].push_back(&p);
   Comparison comparison;
   comparison.table = {
       .title = "Time now / before",
@@ -67,37 +111,26 @@ Comparison compare_profiles(std::span<const Profile> before, std::span<const Pro
           "slower (faster): the ratio's whole interval is beyond {:g} % of change; same: within "
           "it; ambiguous: neither, measure longer",
           100 * tolerance)}};
+  std::map<std::string, std::vector<std::string>> apart;  // in what -> which cells
   for (const Profile& p : now) {
     const auto it = known.find(identity(p));
     if (it == known.end()) continue;
-    const Profile& old = *it->second;
-    std::vector<std::string> row = {p.attention.label, fmt::format("{}", p.length),
-                                    to_string(p.scope), to_string(p.mode)};
-    if (!measured(&old) || !measured(&p)) {
-      const bool fails = measured(&old) && !measured(&p);
-      row.insert(row.end(),
-                 {measured(&old) ? short_number(old.time->median) : to_string(old.status),
-                  measured(&p) ? short_number(p.time->median) : to_string(p.status), "–", "–",
-                  fails          ? "fails"
-                  : measured(&p) ? "runs now"
-                                 : "–"});
-      comparison.worse += fails ? 1 : 0;
+    const auto difference = [&p](const Profile* old) {
+      return other_values(setup_marks(*old), setup_marks(p));
+    };
+    const auto& all = it->second;
+    const auto old = std::find_if(all.rbegin(), all.rend(),
+                                  [&](const Profile* one) { return difference(one).empty(); });
+    if (old == all.rend()) {
+      apart[fmt::format("protocol {}, {}", p.protocol, difference(all.back()))].push_back(
+          fmt::format("{} at {}", p.attention.label, p.length));
     } else {
-      const std::optional<stats::BootstrapEstimate> ratio = time_ratio(old, p);
-      const Verdict time = time_verdict(ratio, tolerance),
-                    memory = memory_verdict(old.memory->peak, p.memory->peak, tolerance);
-      const bool noisy = !p.noisy.empty() || !old.noisy.empty();
-      row.insert(row.end(), {short_number(old.time->median), short_number(p.time->median),
-                             ratio ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", ratio->value,
-                                                 ratio->ci95.low, ratio->ci95.high)
-                                   : "–",
-                             memory_ratio(old, p),
-                             time.text + (memory.text.empty() ? "" : ", " + memory.text) +
-                                 (noisy ? " (noisy)" : "")});
-      comparison.worse += time.worse || memory.worse ? 1 : 0;
+      add_compared(**old, p, tolerance, comparison);
     }
-    comparison.table.rows.push_back(row);
   }
+  comparison.apart = apart_texts(apart);
+  for (const std::string& text : comparison.apart)
+    comparison.table.notes.push_back("not compared, of other values of the protocol: " + text);
   return comparison;
 }
 

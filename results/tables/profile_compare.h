@@ -2,6 +2,8 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <vector>
 
 #include "results/print/table.h"
 #include "results/records/profile.h"
@@ -11,13 +13,17 @@ namespace lra {
 struct Comparison {
   Table table;        // one row a cell that both hold
   int64_t worse = 0;  // cells that are slower, take more memory, or no longer run
+  // Cells that both hold under other values of a protocol of the same name: which, and in what the
+  // values differ. They are in the table's notes too.
+  std::vector<std::string> apart;
 };
 
 /// Per cell that both hold (equal in all but what came out): the ratio of the times, now to before,
 /// with its bootstrap 95 % interval, and a verdict: "slower" where the whole interval lies above
 /// 1 + tolerance, "faster" where it lies below 1 / (1 + tolerance), "same" where it lies between
 /// them, else "ambiguous". Memory is counted, not sampled: its plain ratio beyond the tolerance is
-/// "more memory" or "less memory". A cell that ran and does not any more is "fails".
+/// "more memory" or "less memory". A cell that ran and does not any more is "fails". A cell is
+/// compared with the latest before that is not known to be of other values of its protocol.
 Comparison compare_profiles(std::span<const Profile> before, std::span<const Profile> now,
                             double tolerance);
 

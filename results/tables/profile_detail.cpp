@@ -18,7 +18,7 @@ using Text = std::function<std::string(const std::string& row, const Profile&)>;
 // Rows with nothing to say are left out, and so is a table without rows.
 void add_table(const std::string& title, const ProfileGroup& group, const Text& text,
                std::vector<std::string> notes, std::vector<Table>& tables) {
-  Table table{.title = fmt::format("{}: {}", title, setting_text(*group.front)),
+  Table table{.title = fmt::format("{}: {}", title, group.setting),
               .columns = {{"attention", Align::kLeft}},
               .rows = {},
               .notes = std::move(notes)};
@@ -140,7 +140,7 @@ std::string crossing_text(const ProfileGroup& group, const std::string& row,
 void add_crossings(const ProfileGroup& group, const std::vector<std::string>& baselines,
                    std::vector<Table>& tables) {
   if (baselines.empty() || group.lengths.size() < 2) return;
-  Table table{.title = "Length from which on it costs less: " + setting_text(*group.front),
+  Table table{.title = "Length from which on it costs less: " + group.setting,
               .columns = {{"attention", Align::kLeft}},
               .rows = {},
               .notes = {"between measured lengths interpolated on logarithmic axes; <=: at the "

@@ -56,7 +56,7 @@ std::vector<std::string> speed_texts(std::span<const Profile> profiles) {
       of_group.insert(of_group.begin(), of_length.begin(), of_length.end());
       if (group.rows.size() > kFew && !of_length.empty()) break;
     }
-    if (groups.size() > 1 && !of_group.empty()) lines.push_back(setting_text(*group.front) + ":");
+    if (groups.size() > 1 && !of_group.empty()) lines.push_back(group.setting + ":");
     lines.insert(lines.end(), of_group.begin(), of_group.end());
   }
   return lines;

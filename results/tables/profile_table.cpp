@@ -163,7 +163,7 @@ std::vector<Table> memory_time_tables(std::span<const Profile> profiles,
   const auto groups = group_profiles(profiles);
   for (const ProfileGroup& group : groups) {
     Table table{
-        .title = "Memory and time per length: " + setting_text(*group.front),
+        .title = "Memory and time per length: " + group.setting,
         .columns = {{"attention", Align::kLeft}},
         .rows = {},
         .notes = {"a cell is MiB / ms: peak of live tensors above inputs and weights, and median "
@@ -190,6 +190,7 @@ std::vector<Table> memory_time_tables(std::span<const Profile> profiles,
                                           cost_name(reference), cost_shape(cost)));
       }
     }
+    table.notes.insert(table.notes.end(), group.notes.begin(), group.notes.end());
     if (group.repeated)
       table.notes.push_back("a cell that was measured more than once shows its last line");
     for (const std::string& note : reasons(group)) table.notes.push_back(note);

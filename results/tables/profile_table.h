@@ -12,11 +12,12 @@
 namespace lra {
 
 /// One table for each (scope, mode, batch, heads, head width, dtype, device, threads, machine,
-/// protocol): rows are attentions, columns lengths, a cell "MiB / ms" (peak memory, median time; ~
-/// where the time is noisy) or the status word; the last columns are how each grows with N
-/// (exponents of a log-log fit with their 95 % intervals). Where the shapes are those of a paper's
-/// table its rows follow, marked "(published, <machine>)", in its own units. Published tables that
-/// fit no profile follow as tables of their own, if they time in ms; none does without a profile.
+/// protocol and its values): rows are attentions, columns lengths, a cell "MiB / ms" (peak memory,
+/// median time; ~ where the time is noisy) or the status word; the last columns are how each grows
+/// with N (exponents of a log-log fit with their 95 % intervals). Where the shapes are those of a
+/// paper's table its rows follow, marked "(published, <machine>)", in its own units. Published
+/// tables that fit no profile follow as tables of their own, if they time in ms; none does without
+/// a profile.
 std::vector<Table> memory_time_tables(std::span<const Profile> profiles,
                                       std::span<const Published> references = published());
 

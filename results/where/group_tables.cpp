@@ -49,6 +49,7 @@ Table group_table(const std::string& title, const WhereGroup& group,
               .rows = {},
               .notes = {"step: median without recording; the others: ms of the mean recorded step "
                         "(share of it), an op's own time without the ops inside it"}};
+  table.notes.insert(table.notes.end(), group.notes.begin(), group.notes.end());
   for (const std::string& name : names) table.columns.push_back({name});
   for (const auto& [row, record] : group.rows) {
     const WhereSums sums = sums_of(*record);
@@ -89,6 +90,8 @@ void append_long(const Where& record, Table& table) {
                           record.protocol,
                           record.task,
                           fmt::format("{}", fmt::join(sets, "; ")),
+                          record.protocol_sha256,
+                          record.own_settings_sha256,
                           to_string(record.mode),
                           fmt::format("{}", record.length),
                           fmt::format("{}", record.batch),
@@ -146,6 +149,8 @@ Table where_long(std::span<const Where> records) {
                              "protocol",
                              "task",
                              "sets",
+                             "protocol_sha256",
+                             "own_settings_sha256",
                              "mode",
                              "length",
                              "batch",

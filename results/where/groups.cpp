@@ -5,14 +5,19 @@
 
 #include <algorithm>
 
+#include "results/records/json_line.h"
+#include "results/records/told_apart.h"
+
 namespace lra {
 namespace {
 
-std::string where_setting(const Where& record) {
-  std::string text = fmt::format("{} N={}, batch {}, {}, protocol {}, {}, {}, {} thread{}, {}",
-                                 record.task, record.length, record.batch, record.mode,
-                                 record.protocol, record.dtype, record.device, record.threads,
-                                 record.threads == 1 ? "" : "s", machine_text(record.machine));
+// `values`: which of several protocols of its name; "" where there is one.
+std::string where_setting(const Where& record, const std::string& values) {
+  std::string text =
+      fmt::format("{} N={}, batch {}, {}, protocol {}{}, {}, {}, {} thread{}, {}", record.task,
+                  record.length, record.batch, record.mode, record.protocol,
+                  values.empty() ? "" : " (" + values + ")", record.dtype, record.device,
+                  record.threads, record.threads == 1 ? "" : "s", machine_text(record.machine));
   const auto sets = record.sets.get<std::vector<std::string>>();
   return sets.empty() ? text : fmt::format("{}; {}", text, fmt::join(sets, ", "));
 }
@@ -25,22 +30,41 @@ WhereSums sums_of_ops(const Where& record, const NameOf& name_of) {
   return sums;
 }
 
+SetupMarks where_marks(const Where& record) {
+  return {.values = record.protocol_sha256,
+          .own = record.own_settings_sha256,
+          .settings = "",
+          .cell = json_line({record.attention.label, record.attention.options}),
+          .file = record.path};
+}
+
+WhereGroup where_group(const std::vector<const Where*>& records, const SetupGroup& same) {
+  WhereGroup group{
+      .setting = where_setting(*records.front(), same.values), .notes = same.notes, .rows = {}};
+  std::map<std::string, int> times;  // by label
+  for (const Where* record : records) {
+    const std::string& label = record->attention.label;
+    const int time = ++times[label];
+    group.rows.emplace_back(time == 1 ? label : fmt::format("{} ({})", label, time), record);
+  }
+  std::ranges::stable_sort(group.rows, {}, [](const auto& row) { return row.second->step_ms; });
+  return group;
+}
+
 }  // namespace
 
 std::vector<WhereGroup> where_groups(std::span<const Where> records) {
-  std::map<std::string, WhereGroup> groups;
-  std::map<std::pair<std::string, std::string>, int> times;  // (setting, label) -> so far
-  for (const Where& record : records) {
-    const std::string setting = where_setting(record), &label = record.attention.label;
-    const int time = ++times[{setting, label}];
-    WhereGroup& group = groups[setting];
-    group.setting = setting;
-    group.rows.emplace_back(time == 1 ? label : fmt::format("{} ({})", label, time), &record);
-  }
+  std::map<std::string, std::vector<const Where*>> settings;
+  for (const Where& record : records) settings[where_setting(record, "")].push_back(&record);
   std::vector<WhereGroup> all;
-  for (auto& [setting, group] : groups) {
-    std::ranges::stable_sort(group.rows, {}, [](const auto& row) { return row.second->step_ms; });
-    all.push_back(std::move(group));
+  for (const auto& [setting, steps] : settings) {
+    std::vector<SetupMarks> marks;
+    for (const Where* step : steps) marks.push_back(where_marks(*step));
+    for (const SetupGroup& same : setup_groups(marks)) {
+      std::vector<const Where*> members;
+      for (const size_t member : same.members) members.push_back(steps[member]);
+      all.push_back(where_group(members, same));
+    }
   }
   return all;
 }

@@ -43,6 +43,8 @@ void where_fields(Fields& f, Record& record) {
   f("protocol", record.protocol);
   f("task", record.task);
   f.texts("sets", record.sets);
+  f("protocol_sha256", record.protocol_sha256, Presence::sparse);
+  f("own_settings_sha256", record.own_settings_sha256, Presence::sparse);
   f("dtype", record.dtype);
   f("device", record.device);
   f("threads", record.threads);

@@ -106,6 +106,7 @@ TEST(Documented, EveryFieldOfWhereAStepsTimeGoes) {
   Where record;
   record.attention = {.name = "standard", .label = "standard"};
   record.sets = {"model.layers=1"};
+  record.protocol_sha256 = record.own_settings_sha256 = std::string(64, 'a');
   record.ops = {{.op = "aten::mm", .part = "head", .flops = 1, .bytes = 1, .roofline = 1}};
   json line = make_where(record);
   for (const char* shared : {"attention", "machine"}) {
@@ -136,6 +137,7 @@ TEST(Documented, EveryFieldOfAProfile) {
   p.batch_policy = "tokens=16384";
   p.protocol = p.task = "x";
   p.sets = {"a.b=1"};
+  p.settings_sha256 = p.protocol_sha256 = p.own_settings_sha256 = std::string(64, 'a');
   json line = make_profile(p);
   for (const char* shared : {"attention", "machine"}) {
     expect_documented(line[shared]);

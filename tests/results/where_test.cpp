@@ -21,6 +21,17 @@ TEST(WhereRecord, ComesBackAsItWas) {
   EXPECT_EQ(make_where(parse_where(written)), written);
 }
 
+TEST(WhereRecord, SaysTheValuesOfItsProtocolWhereTheyAreKnown) {
+  Where record = example_where();
+  for (const char* field : {"protocol_sha256", "own_settings_sha256"})
+    EXPECT_FALSE(make_where(record).contains(field)) << "earlier records: " << field;
+  record.protocol_sha256 = std::string(64, '1');
+  record.own_settings_sha256 = std::string(64, '2');
+  const Where back = parse_where(make_where(record));
+  EXPECT_EQ(back.protocol_sha256, record.protocol_sha256);
+  EXPECT_EQ(back.own_settings_sha256, record.own_settings_sha256);
+}
+
 TEST(WhereRecord, RefusesWhatItIsNot) {
   json written = make_where(example_where());
   written["ops"][0]["kind"] = "magic";
@@ -86,6 +97,23 @@ TEST(WhereTables, PutAttentionsBesideEachOther) {
             (Row{"attention", "step ms", "layer 1", "layer 10", "head", "no part", "in no op"}));
   EXPECT_EQ(tables[3].rows[2][3], "1 (16.7\u00a0%)");
   EXPECT_EQ(tables[3].rows[0][3], "–");
+}
+
+TEST(WhereTables, AreOfOneProtocolsValues) {
+  std::vector<Where> records{example_where(), example_where("b"), example_where()};
+  for (Where& record : records) record.protocol_sha256 = std::string(64, '1');
+  EXPECT_EQ(where_group_tables(records).size(), 2u);
+  records[2].protocol_sha256 = std::string(64, '2');
+  const std::vector<Table> tables = where_group_tables(records);
+  ASSERT_EQ(tables.size(), 4u);
+  EXPECT_TRUE(contains(tables[0].title, ", protocol p (values 11111111), ")) << tables[0].title;
+  EXPECT_TRUE(contains(tables[2].title, ", protocol p (values 22222222), ")) << tables[2].title;
+  EXPECT_EQ(tables[0].rows.size(), 2u);
+  ASSERT_EQ(tables[2].rows.size(), 1u);
+  EXPECT_EQ(tables[2].rows[0][0], "a") << "not measured again, but of another protocol";
+  EXPECT_TRUE(contains(tables[2].notes.back(), "tables of their own")) << tables[2].notes.back();
+  records[2].protocol_sha256.clear();
+  EXPECT_EQ(where_group_tables(records).size(), 2u) << "earlier records say nothing of it";
 }
 
 TEST(WhereTables, InDetailAreFollowedByTheOpsOfEachStep) {

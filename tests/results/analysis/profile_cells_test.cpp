@@ -1,7 +1,11 @@
 #include "results/analysis/profile_cells.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "results/tables/profile_table.h"
 #include "tests/results/examples.h"
 
 namespace lra {
@@ -22,6 +26,101 @@ TEST(RooflineModel, IsTheLowerOfTheTwoLines) {
   EXPECT_DOUBLE_EQ(attainable_gflops(machine, 1e9, 1e8), 300) << "10 operations a byte";
   EXPECT_DOUBLE_EQ(attainable_gflops(machine, 1e9, 2e8), 200) << "5 a byte";
   EXPECT_DOUBLE_EQ(attainable_gflops(machine, 1e9, 0), 300) << "nothing has to move";
+}
+
+Profile model_cell(const std::string& attention, int64_t length, const std::string& values) {
+  Profile p = example_profile(attention, length, 1, static_cast<double>(length));
+  p.scope = ProfileScope::model;
+  p.protocol = "mine";
+  p.task = "listops";
+  p.protocol_sha256 = values;
+  return p;
+}
+
+// Of cells without values: of which file, under which settings of that cell.
+Profile earlier_cell(const std::string& attention, int64_t length, const std::string& settings,
+                     const std::string& file = "") {
+  Profile p = model_cell(attention, length, "");
+  p.settings_sha256 = settings;
+  p.path = file;
+  return p;
+}
+
+const std::string kFirst(64, '1'), kSecond(64, '2');
+
+// "standard 64, standard 96 | standard 64": the cells of each group.
+std::string groups_text(const std::vector<Profile>& profiles) {
+  std::string text;
+  for (const ProfileGroup& group : group_profiles(profiles)) {
+    text += text.empty() ? "" : "| ";
+    for (const auto& [row, cells] : group.rows) {
+      for (const auto& [length, cell] : cells) text += fmt::format("{} {} ", row, length);
+    }
+  }
+  return text;
+}
+
+int64_t notes_on(const Table& table, const std::string& what) {
+  return std::ranges::count_if(table.notes, [&](const auto& note) { return contains(note, what); });
+}
+
+TEST(ProfileGroups, AreOfOneProtocolsValues) {
+  const std::vector<Profile> both{model_cell("a", 64, kFirst), model_cell("b", 96, kSecond),
+                                  model_cell("a", 96, kFirst)};
+  ASSERT_EQ(groups_text(both), "a 64 a 96 | b 96 ");
+  const std::vector<ProfileGroup> groups = group_profiles(both);
+  EXPECT_TRUE(contains(groups[0].setting, ", protocol mine (values 11111111), listops, on Xeon"))
+      << groups[0].setting;
+  EXPECT_TRUE(contains(groups[1].setting, ", protocol mine (values 22222222), listops, on Xeon"))
+      << groups[1].setting;
+  const std::vector<Table> tables = memory_time_tables(both, {});
+  ASSERT_EQ(tables.size(), 2u);
+  for (const Table& table : tables)
+    EXPECT_EQ(notes_on(table, "other values of the protocol"), 1) << table.title;
+}
+
+TEST(ProfileGroups, OfOneProtocolSayNothingOfItsValues) {
+  const std::vector<Profile> one{model_cell("a", 64, kFirst), model_cell("b", 64, kFirst)};
+  EXPECT_EQ(groups_text(one), "a 64 b 64 ");
+  EXPECT_TRUE(contains(group_profiles(one)[0].setting, ", protocol mine, listops, on Xeon"));
+  EXPECT_EQ(notes_on(memory_time_tables(one, {})[0], "other values of the protocol"), 0);
+}
+
+TEST(ProfileGroups, WithoutValuesJoinTheOnlyOnesThereAre) {
+  EXPECT_EQ(groups_text({earlier_cell("a", 64, ""), model_cell("b", 64, kFirst)}), "a 64 b 64 ");
+  const std::vector<Profile> several{earlier_cell("a", 64, ""), model_cell("b", 64, kFirst),
+                                     model_cell("b", 64, kSecond)};
+  ASSERT_EQ(groups_text(several), "b 64 | b 64 | a 64 ");
+  EXPECT_TRUE(contains(group_profiles(several)[2].setting, "mine (values not known), listops"));
+}
+
+// settings_sha256 holds the length, and what the protocol has for the attention alone.
+TEST(ProfileGroups, WithoutValuesAreToldApartByTheSettingsOfTheSameCell) {
+  EXPECT_EQ(groups_text({earlier_cell("a", 64, "s1"), earlier_cell("a", 96, "s2"),
+                         earlier_cell("b", 64, "s3")}),
+            "a 64 a 96 b 64 ");
+  const std::vector<Profile> files{
+      earlier_cell("a", 64, "s1", "one"), earlier_cell("a", 96, "s2", "one"),
+      earlier_cell("b", 64, "t3", "two"), earlier_cell("a", 64, "t1", "two")};
+  ASSERT_EQ(groups_text(files), "a 64 a 96 | a 64 b 64 ");
+  EXPECT_TRUE(contains(group_profiles(files)[1].setting, "mine (settings t3), listops"));
+  EXPECT_EQ(groups_text({earlier_cell("a", 64, "s1"), earlier_cell("a", 64, "t1")}),
+            "a 64 | a 64 ");
+  Profile later = model_cell("a", 64, kFirst), other = model_cell("a", 64, kSecond);
+  later.settings_sha256 = "s1";
+  EXPECT_EQ(groups_text({later, other, earlier_cell("a", 64, "s1")}), "a 64 | a 64 ")
+      << "the same settings are of the same values";
+  EXPECT_EQ(groups_text({later, earlier_cell("a", 64, "t1")}), "a 64 | a 64 ");
+}
+
+TEST(ProfileGroups, AreToldApartByWhatAProtocolHasForAnAttentionAlone) {
+  std::vector<Profile> cells{model_cell("a", 64, kFirst), model_cell("b", 64, kFirst),
+                             model_cell("b", 64, kFirst)};
+  cells[1].own_settings_sha256 = kSecond;
+  EXPECT_EQ(groups_text({cells[0], cells[1]}), "a 64 b 64 ");
+  ASSERT_EQ(groups_text(cells), "a 64 b 64 | b 64 ");
+  EXPECT_TRUE(contains(group_profiles(cells)[0].setting, "(values 11111111, own 22222222)"));
+  EXPECT_TRUE(contains(group_profiles(cells)[1].setting, "(values 11111111, own none)"));
 }
 
 }  // namespace

@@ -68,6 +68,45 @@ TEST(Compare, PassesOverWhatOnlyOneOfThemHolds) {
   }
 }
 
+TEST(Compare, LeavesOutWhatIsOfOtherValuesOfTheProtocolAndSaysSo) {
+  const auto of = [](const std::string& values, const std::string& settings, double factor = 1) {
+    Profile p = cell(times(factor));
+    p.scope = ProfileScope::model;
+    p.protocol = "mine";
+    p.protocol_sha256 = values;
+    p.settings_sha256 = settings;
+    return p;
+  };
+  const std::string one(64, '1'), two(64, '2');
+  const auto compared = [](const std::vector<Profile>& before, const Profile& now) {
+    Profile longer = now;
+    longer.length = 1024;
+    std::vector<Profile> both = before;
+    both.push_back(longer);
+    both.back().protocol_sha256.clear();
+    both.back().settings_sha256.clear();
+    const Comparison c = compare_profiles(both, std::vector<Profile>{now, longer}, 0.1);
+    EXPECT_EQ(c.table.rows.back()[1], "1024") << "what says nothing is compared";
+    EXPECT_EQ(c.table.notes.size(), 1 + c.apart.size());
+    return c;
+  };
+  Comparison c = compared({of(one, "s")}, of(two, "t", 2));
+  EXPECT_EQ(c.table.rows.size(), 1u);
+  ASSERT_EQ(c.apart.size(), 1u);
+  EXPECT_EQ(c.apart[0], "a at 512: protocol mine, protocol_sha256 11111111 before, 22222222 now");
+  EXPECT_EQ(c.table.notes.back(), "not compared, of other values of the protocol: " + c.apart[0]);
+  EXPECT_EQ(c.worse, 0);
+  c = compared({of("", "s")}, of(two, "t"));
+  ASSERT_EQ(c.apart.size(), 1u);
+  EXPECT_EQ(c.apart[0], "a at 512: protocol mine, settings_sha256 s before, t now");
+  // A later version may have more settings: the values decide.
+  EXPECT_EQ(compared({of(one, "s")}, of(one, "t")).table.rows.size(), 2u);
+  EXPECT_EQ(compared({of("", "")}, of(one, "t")).table.rows.size(), 2u) << "an earlier record";
+  c = compared({of(one, "s"), of(two, "t", 3)}, of(one, "s"));
+  ASSERT_EQ(c.table.rows.size(), 2u);
+  EXPECT_EQ(c.table.rows[0].back(), "same") << "with the one of the same values";
+}
+
 TEST(Compare, ARecordWithoutSamplesIsAmbiguous) {
   Profile bare = cell(kTen);
   bare.time->samples.clear();

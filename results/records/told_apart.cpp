@@ -1,0 +1,144 @@
+#include "results/records/told_apart.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace lra {
+namespace {
+
+constexpr const char* kValuesNote =
+    "other values of the protocol of this name have tables of their own; values, own and settings "
+    "are how protocol_sha256, own_settings_sha256 and settings_sha256 of the records begin";
+
+struct MarkedGroup {
+  std::string values;
+  std::vector<size_t> members;
+  std::map<std::string, std::set<std::string>> settings;  // by cell, those that are known
+};
+
+std::string hash_start(const std::string& sha256) {
+  return sha256.empty() ? "none" : sha256.substr(0, 8);
+}
+
+// What is surely of one group: the same values, or one file. Where a cell has several settings of
+// its own there, the first of each cell are one group, the second another.
+std::vector<MarkedGroup> sure_groups(std::span<const SetupMarks> marks) {
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> met;  // (source, cell)
+  std::map<std::pair<std::string, size_t>, size_t> places;  // (source, which of its settings)
+  std::vector<MarkedGroup> groups;
+  for (size_t i = 0; i < marks.size(); ++i) {
+    const SetupMarks& one = marks[i];
+    const bool known = !one.values.empty();
+    const std::string source = known ? "values " + one.values : "file " + one.file;
+    size_t which = 0;
+    if (const std::string& own = known ? one.own : one.settings; known || !own.empty()) {
+      std::vector<std::string>& so_far = met[{source, one.cell}];
+      const auto it = std::ranges::find(so_far, own);
+      which = static_cast<size_t>(it - so_far.begin());
+      if (it == so_far.end()) so_far.push_back(own);
+    }
+    const auto [place, added] = places.try_emplace({source, which}, groups.size());
+    if (added) groups.push_back({.values = one.values, .members = {}, .settings = {}});
+    MarkedGroup& group = groups[place->second];
+    group.members.push_back(i);
+    if (!one.settings.empty()) group.settings[one.cell].insert(one.settings);
+  }
+  return groups;
+}
+
+enum class SettingsMatch { same, unknown, other };
+
+SettingsMatch settings_match(const MarkedGroup& group, const MarkedGroup& other) {
+  SettingsMatch found = SettingsMatch::unknown;
+  for (const auto& [cell, settings] : other.settings) {
+    const auto it = group.settings.find(cell);
+    if (it == group.settings.end()) continue;
+    const auto held = [&](const std::string& one) { return it->second.contains(one); };
+    if (std::ranges::none_of(settings, held)) return SettingsMatch::other;
+    found = SettingsMatch::same;
+  }
+  return found;
+}
+
+// The group that one without values joins; null where it is one of its own.
+MarkedGroup* group_for(const MarkedGroup& unknown, std::vector<MarkedGroup>& groups) {
+  const auto with_values =
+      std::ranges::count_if(groups, [](const MarkedGroup& group) { return !group.values.empty(); });
+  MarkedGroup* fitting = nullptr;
+  for (MarkedGroup& group : groups) {
+    const SettingsMatch found = settings_match(group, unknown);
+    if (found == SettingsMatch::same) return &group;
+    const bool may_join = group.values.empty() || with_values == 1;
+    if (found == SettingsMatch::unknown && may_join && fitting == nullptr) fitting = &group;
+  }
+  return fitting;
+}
+
+void join_into(MarkedGroup& into, const MarkedGroup& from) {
+  into.members.insert(into.members.end(), from.members.begin(), from.members.end());
+  for (const auto& [cell, settings] : from.settings)
+    into.settings[cell].insert(settings.begin(), settings.end());
+}
+
+std::string group_text(const MarkedGroup& group, const std::vector<MarkedGroup>& all,
+                       std::span<const SetupMarks> marks) {
+  const auto first = [&](std::string SetupMarks::*which) {
+    const auto it = std::ranges::find_if(
+        group.members, [&](size_t member) { return !(marks[member].*which).empty(); });
+    return it == group.members.end() ? std::string() : marks[*it].*which;
+  };
+  if (group.values.empty()) {
+    const std::string settings = first(&SetupMarks::settings);
+    return settings.empty() ? "values not known" : "settings " + hash_start(settings);
+  }
+  const std::string text = "values " + hash_start(group.values);
+  if (std::ranges::count(all, group.values, &MarkedGroup::values) == 1) return text;
+  return fmt::format("{}, own {}", text, hash_start(first(&SetupMarks::own)));
+}
+
+}  // namespace
+
+std::vector<SetupGroup> setup_groups(std::span<const SetupMarks> marks) {
+  std::vector<MarkedGroup> sure = sure_groups(marks), groups;
+  std::ranges::copy_if(sure, std::back_inserter(groups),
+                       [](const MarkedGroup& group) { return !group.values.empty(); });
+  for (const MarkedGroup& group : sure) {
+    if (!group.values.empty()) continue;
+    if (MarkedGroup* with = group_for(group, groups)) {
+      join_into(*with, group);
+    } else {
+      groups.push_back(group);
+    }
+  }
+  std::vector<SetupGroup> all;
+  for (MarkedGroup& group : groups) {
+    std::ranges::sort(group.members);
+    SetupGroup one{.values = "", .notes = {}, .members = group.members};
+    if (groups.size() > 1) {
+      one.values = group_text(group, groups, marks);
+      one.notes.emplace_back(kValuesNote);
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+std::string other_values(const SetupMarks& before, const SetupMarks& now) {
+  const auto text = [](const char* field, const std::string& was, const std::string& is) {
+    return was == is ? ""
+                     : fmt::format("{} {} before, {} now", field, hash_start(was), hash_start(is));
+  };
+  if (!before.values.empty() && !now.values.empty()) {
+    const std::string values = text("protocol_sha256", before.values, now.values);
+    return values.empty() ? text("own_settings_sha256", before.own, now.own) : values;
+  }
+  if (before.settings.empty() || now.settings.empty()) return "";
+  return text("settings_sha256", before.settings, now.settings);
+}
+
+}  // namespace lra

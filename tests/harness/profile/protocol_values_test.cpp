@@ -1,0 +1,95 @@
+// Records of lra profile and its --where say what their protocol's values were.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "harness/profile/cell.h"
+#include "results/where/record.h"
+#include "tests/harness/profile/profile_fixture.h"
+
+namespace lra::profile {
+namespace {
+
+class ProtocolValuesTest : public ProfileFileTest {
+ protected:
+  void protocol_of(const json& settings, const json& own = json::object()) const {
+    write_json(protocol_, {{"schema", "lra.protocol/1"},
+                           {"name", "mine"},
+                           {"extends", "lra-strict"},
+                           {"settings", settings},
+                           {"attention_settings", own}});
+  }
+  Profile record(const std::string& attention, int64_t length = 64) const {
+    const ProfileCell cell{.attention = parse_attention(attention),
+                           .length = length,
+                           .scope = ProfileScope::model,
+                           .protocol = protocol_,
+                           .task = "listops"};
+    return profile_record(cell, torch::kCPU, /*threads=*/1);
+  }
+  std::vector<std::string> words(const std::string& out) const {
+    return {"profile", "--lengths",  "64",        "--batch",      "1",      "--seconds",
+            "0.03",    "--threads",  "1",         "--scope",      "model",  "--task",
+            "listops", "--mode",     "inference", "--attentions", "linear", "--out",
+            out,       "--protocol", protocol_};
+  }
+  ProgramResult profile(const std::string& out, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> all = words(out);
+    all.insert(all.end(), more.begin(), more.end());
+    return run_program(all);
+  }
+  std::string file(const std::string& name) const { return (scratch_.path() / name).string(); }
+
+  std::string protocol_ = file("mine.json");
+};
+
+TEST_F(ProtocolValuesTest, AreThoseOfAllAttentionsAndLengths) {
+  protocol_of({{"model", {{"layers", 1}}}});
+  const Profile first = record("linear");
+  EXPECT_EQ(first.protocol_sha256.size(), 64u);
+  EXPECT_EQ(first.own_settings_sha256, "");
+  EXPECT_EQ(record("nystrom", 96).protocol_sha256, first.protocol_sha256);
+  EXPECT_NE(record("nystrom", 96).settings_sha256, first.settings_sha256);
+  protocol_of({{"model", {{"layers", 1}}}}, {{"linear", {{"model", {{"dropout", 0.3}}}}}});
+  const Profile own = record("linear");
+  EXPECT_EQ(own.protocol_sha256, first.protocol_sha256);
+  EXPECT_EQ(own.own_settings_sha256.size(), 64u);
+  EXPECT_EQ(record("nystrom").own_settings_sha256, "");
+  protocol_of({{"model", {{"layers", 2}}}});
+  EXPECT_NE(record("linear").protocol_sha256, first.protocol_sha256);
+}
+
+TEST_F(ProtocolValuesTest, OfAProtocolThatChangedAreNotComparedNorInOneTable) {
+  const std::string before = file("before.jsonl"), after = file("after.jsonl"),
+                    again = file("again.jsonl");
+  protocol_of({{"model", {{"layers", 1}}}});
+  ASSERT_EQ(profile(before).status, 0);
+  const ProgramResult same = profile(again, {"--compare", before, "--tolerance", "1000"});
+  EXPECT_EQ(same.status, 0) << same.text();
+  protocol_of({{"model", {{"layers", 2}}}});
+  const ProgramResult other = profile(after, {"--compare", before, "--tolerance", "1000"});
+  EXPECT_EQ(other.status, 1) << other.text();
+  EXPECT_NE(other.err.find("those of other values of the protocol are not compared: linear at 64: "
+                           "protocol mine, protocol_sha256 "),
+            std::string::npos)
+      << other.err;
+  ASSERT_EQ(run_program({"report", before, after, "--out", file("report")}).status, 0);
+  const std::string report = read_file(file("report/report.md"));
+  const size_t first = report.find("protocol mine (values ");
+  ASSERT_NE(first, std::string::npos) << report;
+  EXPECT_EQ(report.find("protocol mine,"), std::string::npos) << report;
+}
+
+TEST_F(ProtocolValuesTest, StandInRecordsOfWhereAStepsTimeGoes) {
+  protocol_of({{"model", {{"layers", 1}}}}, {{"linear", {{"model", {{"dropout", 0.3}}}}}});
+  const ProgramResult result = profile(out_, {"--where"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Where step = parse_where(json::parse(read_file(out_)));
+  EXPECT_EQ(step.protocol_sha256, record("linear").protocol_sha256);
+  EXPECT_EQ(step.own_settings_sha256, record("linear").own_settings_sha256);
+  EXPECT_FALSE(step.own_settings_sha256.empty());
+}
+
+}  // namespace
+}  // namespace lra::profile
