@@ -26,17 +26,17 @@ std::string setting_of(const Profile& p) {
   return json_line(key);
 }
 
-// `values`: which of several protocols of its name; "" where there is one.
-std::string setting_text(const Profile& p, const std::string& values) {
+std::string setting_text(const Profile& p, const SetupGroup& same) {
   std::string text =
       fmt::format("{}, {}, batch {}, {} heads of {}, {}, {}", p.scope, p.mode,
                   p.batch_policy.empty() ? fmt::format("{}", p.batch) : p.batch_policy, p.heads,
                   p.head_dim, p.dtype, p.device);
+  if (!same.kernels.empty()) text += ", " + same.kernels;
   if (const int64_t threads = p.threads.value_or(0); threads > 0)
     text += fmt::format(", {} thread{}", threads, threads == 1 ? "" : "s");
   if (!p.protocol.empty())
     text += fmt::format(", protocol {}{}, {}", p.protocol,
-                        values.empty() ? "" : fmt::format(" ({})", values), p.task);
+                        same.values.empty() ? "" : fmt::format(" ({})", same.values), p.task);
   for (const json& set : p.sets) text += ", " + set.get<std::string>();
   return text + ", on " + machine_text(p.machine);
 }
@@ -117,7 +117,9 @@ const Profile* ProfileGroup::at(const std::string& row, int64_t length) const {
 }
 
 SetupMarks setup_marks(const Profile& p) {
-  return {.values = p.protocol_sha256,
+  return {.kernels = cpu_kernels(p.software, p.device),
+          .any_kernels = !p.package.empty(),
+          .values = p.protocol_sha256,
           .own = p.own_settings_sha256,
           .settings = p.settings_sha256,
           .cell = json_line({p.attention.label, p.attention.options, p.package, p.length, p.batch}),
@@ -135,7 +137,7 @@ std::vector<ProfileGroup> group_profiles(std::span<const Profile> profiles) {
       std::vector<const Profile*> members;
       for (const size_t member : same.members) members.push_back(cells[member]);
       ProfileGroup group = group_of(members);
-      group.setting = setting_text(*group.front, same.values);
+      group.setting = setting_text(*group.front, same);
       group.notes = std::move(same.notes);
       groups.push_back(std::move(group));
     }

@@ -28,15 +28,16 @@ std::vector<std::vector<double>> passes_of(const ProfileTime& time, int64_t fewe
 /// The passes that count, as the record's own method asks for them; empty where it has no samples.
 std::vector<std::vector<double>> passes_of(const Profile& profile);
 
-/// What it says of the values of its protocol.
+/// What it says of its kernels and of the values of its protocol.
 SetupMarks setup_marks(const Profile& profile);
 
 /// Cells that may be compared: all but attention and length in common (and batch, where a policy
-/// chose it), the values of the protocol too.
+/// chose it), the set of the CPU's kernels and the values of the protocol too.
 struct ProfileGroup {
   const Profile* front = nullptr;
   // "module, inference, batch 1, 12 heads of 64, float32, cpu, 2 threads, on Xeon, 2 cores"; where
-  // protocols of one name have other values, "protocol mine (values 1a2b3c4d), listops".
+  // other kernels measured the same, "cpu, kernels avx2", and where protocols of one name have
+  // other values, "protocol mine (values 1a2b3c4d), listops".
   std::string setting;
   std::vector<std::string> notes;  // on what tells it apart from others of the same setting
   std::set<int64_t> lengths;

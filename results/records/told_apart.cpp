@@ -15,6 +15,9 @@ constexpr const char* kValuesNote =
     "other values of the protocol of this name have tables of their own; values, own and settings "
     "are how protocol_sha256, own_settings_sha256 and settings_sha256 of the records begin";
 
+constexpr const char* kKernelsNote =
+    "other sets of the CPU's kernels have tables of their own; a package's rows stand in each";
+
 struct MarkedGroup {
   std::string values;
   std::vector<size_t> members;
@@ -101,10 +104,10 @@ std::string group_text(const MarkedGroup& group, const std::vector<MarkedGroup>&
   return fmt::format("{}, own {}", text, hash_start(first(&SetupMarks::own)));
 }
 
-}  // namespace
-
-std::vector<SetupGroup> setup_groups(std::span<const SetupMarks> marks) {
-  std::vector<MarkedGroup> sure = sure_groups(marks), groups;
+// By the values of the protocol.
+std::vector<SetupGroup> values_groups(std::span<const SetupMarks> marks) {
+  const std::vector<MarkedGroup> sure = sure_groups(marks);
+  std::vector<MarkedGroup> groups;
   std::ranges::copy_if(sure, std::back_inserter(groups),
                        [](const MarkedGroup& group) { return !group.values.empty(); });
   for (const MarkedGroup& group : sure) {
@@ -118,7 +121,7 @@ std::vector<SetupGroup> setup_groups(std::span<const SetupMarks> marks) {
   std::vector<SetupGroup> all;
   for (MarkedGroup& group : groups) {
     std::ranges::sort(group.members);
-    SetupGroup one{.values = "", .notes = {}, .members = group.members};
+    SetupGroup one{.kernels = "", .values = "", .notes = {}, .members = group.members};
     if (groups.size() > 1) {
       one.values = group_text(group, groups, marks);
       one.notes.emplace_back(kValuesNote);
@@ -128,10 +131,63 @@ std::vector<SetupGroup> setup_groups(std::span<const SetupMarks> marks) {
   return all;
 }
 
+// How many sets of kernels are known.
+size_t kernel_sets(std::span<const SetupMarks> marks) {
+  std::set<std::string> sets;
+  for (const SetupMarks& one : marks) {
+    if (!one.any_kernels && !one.kernels.empty()) sets.insert(one.kernels);
+  }
+  return sets.size();
+}
+
+// The members of a group by their set of kernels.
+std::vector<SetupGroup> kernel_groups(const SetupGroup& group, std::span<const SetupMarks> marks) {
+  std::set<std::string> sets;  // "" where a record does not say it
+  for (const size_t member : group.members) {
+    if (!marks[member].any_kernels) sets.insert(marks[member].kernels);
+  }
+  if (sets.empty()) return {group};
+  std::vector<SetupGroup> groups;
+  for (const std::string& set : sets) {
+    SetupGroup one = group;
+    one.kernels = "kernels " + (set.empty() ? "not known" : set);
+    one.notes.emplace_back(kKernelsNote);
+    std::erase_if(one.members, [&](size_t member) {
+      return !marks[member].any_kernels && marks[member].kernels != set;
+    });
+    groups.push_back(std::move(one));
+  }
+  return groups;
+}
+
+std::string difference_text(const char* field, const std::string& was, const std::string& is) {
+  return fmt::format("{} {} before, {} now", field, was, is);
+}
+
+}  // namespace
+
+std::string cpu_kernels(const json& software, const std::string& device) {
+  const auto it = software.find("kernels");
+  const bool known = device == "cpu" && it != software.end() && it->is_string();
+  return known ? it->get<std::string>() : "";
+}
+
+std::vector<SetupGroup> setup_groups(std::span<const SetupMarks> marks) {
+  std::vector<SetupGroup> of_values = values_groups(marks), all;
+  if (kernel_sets(marks) < 2) return of_values;
+  for (const SetupGroup& group : of_values)
+    std::ranges::move(kernel_groups(group, marks), std::back_inserter(all));
+  return all;
+}
+
+std::string other_kernels(const SetupMarks& before, const SetupMarks& now) {
+  if (before.kernels.empty() || now.kernels.empty() || before.kernels == now.kernels) return "";
+  return difference_text("kernels", before.kernels, now.kernels);
+}
+
 std::string other_values(const SetupMarks& before, const SetupMarks& now) {
   const auto text = [](const char* field, const std::string& was, const std::string& is) {
-    return was == is ? ""
-                     : fmt::format("{} {} before, {} now", field, hash_start(was), hash_start(is));
+    return was == is ? "" : difference_text(field, hash_start(was), hash_start(is));
   };
   if (!before.values.empty() && !now.values.empty()) {
     const std::string values = text("protocol_sha256", before.values, now.values);

@@ -78,7 +78,7 @@ void add_compared(const Profile& old, const Profile& now, double tolerance,
 }
 
 // "standard at 512 (and 3 more): protocol mine, protocol_sha256 1a2b3c4d before, 5e6f7a8b now".
-std::vector<std::string> apart_texts(const std::map<std::string, std::vector<std::string>>& cells) {
+std::vector<std::string> cells_texts(const std::map<std::string, std::vector<std::string>>& cells) {
   std::vector<std::string> texts;
   for (const auto& [difference, names] : cells) {
     const size_t more = names.size() - 1;
@@ -111,7 +111,7 @@ Comparison compare_profiles(std::span<const Profile> before, std::span<const Pro
           "slower (faster): the ratio's whole interval is beyond {:g} % of change; same: within "
           "it; ambiguous: neither, measure longer",
           100 * tolerance)}};
-  std::map<std::string, std::vector<std::string>> apart;  // in what -> which cells
+  std::map<std::string, std::vector<std::string>> apart, kernels;  // in what -> which cells
   for (const Profile& p : now) {
     const auto it = known.find(identity(p));
     if (it == known.end()) continue;
@@ -121,14 +121,18 @@ Comparison compare_profiles(std::span<const Profile> before, std::span<const Pro
     const auto& all = it->second;
     const auto old = std::find_if(all.rbegin(), all.rend(),
                                   [&](const Profile* one) { return difference(one).empty(); });
+    const std::string cell = fmt::format("{} at {}", p.attention.label, p.length);
     if (old == all.rend()) {
-      apart[fmt::format("protocol {}, {}", p.protocol, difference(all.back()))].push_back(
-          fmt::format("{} at {}", p.attention.label, p.length));
-    } else {
-      add_compared(**old, p, tolerance, comparison);
+      apart[fmt::format("protocol {}, {}", p.protocol, difference(all.back()))].push_back(cell);
+      continue;
     }
+    if (const std::string text = other_kernels(setup_marks(**old), setup_marks(p)); !text.empty())
+      kernels[text].push_back(cell);
+    add_compared(**old, p, tolerance, comparison);
   }
-  comparison.apart = apart_texts(apart);
+  for (const std::string& text : cells_texts(kernels))
+    comparison.table.notes.push_back("other sets of the CPU's kernels: " + text);
+  comparison.apart = cells_texts(apart);
   for (const std::string& text : comparison.apart)
     comparison.table.notes.push_back("not compared, of other values of the protocol: " + text);
   return comparison;

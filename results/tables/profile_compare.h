@@ -23,7 +23,8 @@ struct Comparison {
 /// 1 + tolerance, "faster" where it lies below 1 / (1 + tolerance), "same" where it lies between
 /// them, else "ambiguous". Memory is counted, not sampled: its plain ratio beyond the tolerance is
 /// "more memory" or "less memory". A cell that ran and does not any more is "fails". A cell is
-/// compared with the latest before that is not known to be of other values of its protocol.
+/// compared with the latest before that is not known to be of other values of its protocol. A note
+/// says where other sets of the CPU's kernels measured the two.
 Comparison compare_profiles(std::span<const Profile> before, std::span<const Profile> now,
                             double tolerance);
 

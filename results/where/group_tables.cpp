@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "results/records/json_line.h"
+#include "results/records/told_apart.h"
 #include "results/where/groups.h"
 #include "results/where/table.h"
 
@@ -97,6 +98,7 @@ void append_long(const Where& record, Table& table) {
                           fmt::format("{}", record.batch),
                           record.dtype,
                           record.device,
+                          cpu_kernels(record.software, record.device),
                           fmt::format("{}", record.threads),
                           machine_text(record.machine),
                           exact_number(record.step_ms),
@@ -156,6 +158,7 @@ Table where_long(std::span<const Where> records) {
                              "batch",
                              "dtype",
                              "device",
+                             "kernels",
                              "threads",
                              "machine",
                              "step_ms",

@@ -11,13 +11,13 @@
 namespace lra {
 namespace {
 
-// `values`: which of several protocols of its name; "" where there is one.
-std::string where_setting(const Where& record, const std::string& values) {
+std::string where_setting(const Where& record, const SetupGroup& same) {
   std::string text =
-      fmt::format("{} N={}, batch {}, {}, protocol {}{}, {}, {}, {} thread{}, {}", record.task,
+      fmt::format("{} N={}, batch {}, {}, protocol {}{}, {}, {}{}, {} thread{}, {}", record.task,
                   record.length, record.batch, record.mode, record.protocol,
-                  values.empty() ? "" : " (" + values + ")", record.dtype, record.device,
-                  record.threads, record.threads == 1 ? "" : "s", machine_text(record.machine));
+                  same.values.empty() ? "" : " (" + same.values + ")", record.dtype, record.device,
+                  same.kernels.empty() ? "" : ", " + same.kernels, record.threads,
+                  record.threads == 1 ? "" : "s", machine_text(record.machine));
   const auto sets = record.sets.get<std::vector<std::string>>();
   return sets.empty() ? text : fmt::format("{}; {}", text, fmt::join(sets, ", "));
 }
@@ -31,7 +31,8 @@ WhereSums sums_of_ops(const Where& record, const NameOf& name_of) {
 }
 
 SetupMarks where_marks(const Where& record) {
-  return {.values = record.protocol_sha256,
+  return {.kernels = cpu_kernels(record.software, record.device),
+          .values = record.protocol_sha256,
           .own = record.own_settings_sha256,
           .settings = "",
           .cell = json_line({record.attention.label, record.attention.options}),
@@ -40,7 +41,7 @@ SetupMarks where_marks(const Where& record) {
 
 WhereGroup where_group(const std::vector<const Where*>& records, const SetupGroup& same) {
   WhereGroup group{
-      .setting = where_setting(*records.front(), same.values), .notes = same.notes, .rows = {}};
+      .setting = where_setting(*records.front(), same), .notes = same.notes, .rows = {}};
   std::map<std::string, int> times;  // by label
   for (const Where* record : records) {
     const std::string& label = record->attention.label;
@@ -55,7 +56,7 @@ WhereGroup where_group(const std::vector<const Where*>& records, const SetupGrou
 
 std::vector<WhereGroup> where_groups(std::span<const Where> records) {
   std::map<std::string, std::vector<const Where*>> settings;
-  for (const Where& record : records) settings[where_setting(record, "")].push_back(&record);
+  for (const Where& record : records) settings[where_setting(record, {})].push_back(&record);
   std::vector<WhereGroup> all;
   for (const auto& [setting, steps] : settings) {
     std::vector<SetupMarks> marks;

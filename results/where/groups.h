@@ -14,11 +14,12 @@ namespace lra {
 /// What the time of a step that is in no op is called among kinds and parts.
 inline constexpr const char* kOutside = "in no op";
 
-/// Steps that may be compared: all but the attention in common, the machine and the values of the
-/// protocol too.
+/// Steps that may be compared: all but the attention in common, the machine, the set of the
+/// CPU's kernels and the values of the protocol too.
 struct WhereGroup {
   // "listops N=2048, batch 32, training, protocol lra-strict, float32, ..."; where protocols of one
-  // name have other values, "protocol mine (values 1a2b3c4d)".
+  // name have other values, "protocol mine (values 1a2b3c4d)", and where other kernels measured the
+  // same, "cpu, kernels avx2".
   std::string setting;
   std::vector<std::string> notes;  // on what tells it apart from others of the same setting
   std::vector<std::pair<std::string, const Where*>> rows;  // by name, the shortest step first

@@ -116,6 +116,17 @@ TEST(WhereTables, AreOfOneProtocolsValues) {
   EXPECT_EQ(where_group_tables(records).size(), 2u) << "earlier records say nothing of it";
 }
 
+TEST(WhereTables, AreOfOneSetOfKernels) {
+  std::vector<Where> records{example_where(), example_where("b")};
+  records[0].software["kernels"] = "avx2";
+  EXPECT_EQ(where_group_tables(records).size(), 2u);
+  records[1].software["kernels"] = "avx512";
+  const std::vector<Table> tables = where_group_tables(records);
+  ASSERT_EQ(tables.size(), 4u);
+  EXPECT_TRUE(contains(tables[0].title, ", cpu, kernels avx2, 1 thread, ")) << tables[0].title;
+  EXPECT_TRUE(contains(tables[2].title, ", cpu, kernels avx512, 1 thread, ")) << tables[2].title;
+}
+
 TEST(WhereTables, InDetailAreFollowedByTheOpsOfEachStep) {
   const std::vector<Where> records{example_where(), example_where("b")};
   const std::vector<Table> tables = where_detail_tables(records, 2);

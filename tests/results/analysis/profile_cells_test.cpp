@@ -94,6 +94,38 @@ TEST(ProfileGroups, WithoutValuesJoinTheOnlyOnesThereAre) {
   EXPECT_TRUE(contains(group_profiles(several)[2].setting, "mine (values not known), listops"));
 }
 
+TEST(ProfileGroups, AreOfOneSetOfKernels) {
+  const auto of = [](const std::string& attention, const std::string& kernels) {
+    Profile p = example_profile(attention, 64, 1, 1);
+    if (!kernels.empty()) p.software["kernels"] = kernels;
+    return p;
+  };
+  const std::vector<Profile> one{of("a", "avx2"), of("b", "")};
+  EXPECT_EQ(groups_text(one), "a 64 b 64 ") << "earlier records do not say it";
+  EXPECT_TRUE(contains(group_profiles(one)[0].setting, ", cpu, 2 threads, on "));
+  std::vector<Profile> cells{of("a", "avx512"), of("a", "avx2"), of("b", "")};
+  ASSERT_EQ(groups_text(cells), "b 64 | a 64 | a 64 ");
+  const std::vector<ProfileGroup> groups = group_profiles(cells);
+  EXPECT_TRUE(contains(groups[0].setting, ", cpu, kernels not known, 2 threads, on "));
+  EXPECT_TRUE(contains(groups[1].setting, ", cpu, kernels avx2, 2 threads, on "));
+  EXPECT_TRUE(contains(groups[2].setting, ", cpu, kernels avx512, 2 threads, on "));
+  EXPECT_EQ(notes_on(memory_time_tables(cells, {})[1], "other sets of the CPU's kernels"), 1);
+  cells[2].package = "torch 2.9";
+  EXPECT_EQ(groups_text(cells), "a 64 b (torch 2.9) 64 | a 64 b (torch 2.9) 64 ")
+      << "a package uses none of them";
+  std::vector<Profile> values = cells;
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i].settings_sha256 = i == 1 ? "t" : "s";
+    values[i].path = i == 1 ? "two" : "one";
+  }
+  values.push_back(values[0]);
+  values.back().settings_sha256 = "t";
+  EXPECT_EQ(groups_text(values), "a 64 b (torch 2.9) 64 | a 64 | a 64 ")
+      << "a package's are of their protocol's values";
+  for (Profile& p : cells) p.device = "cuda:0";
+  EXPECT_EQ(groups_text(cells), "a 64 b (torch 2.9) 64 ") << "nor does a GPU";
+}
+
 // settings_sha256 holds the length, and what the protocol has for the attention alone.
 TEST(ProfileGroups, WithoutValuesAreToldApartByTheSettingsOfTheSameCell) {
   EXPECT_EQ(groups_text({earlier_cell("a", 64, "s1"), earlier_cell("a", 96, "s2"),

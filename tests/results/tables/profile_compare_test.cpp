@@ -107,6 +107,21 @@ TEST(Compare, LeavesOutWhatIsOfOtherValuesOfTheProtocolAndSaysSo) {
   EXPECT_EQ(c.table.rows[0].back(), "same") << "with the one of the same values";
 }
 
+TEST(Compare, SaysWhereOtherKernelsMeasured) {
+  Profile before = cell(kTen), now = cell(kTen);
+  before.software["kernels"] = "avx2";
+  const auto notes = [&] {
+    return compare_profiles(std::vector<Profile>{before}, std::vector<Profile>{now}, 0.1)
+        .table.notes;
+  };
+  EXPECT_EQ(notes().size(), 1u) << "a record that does not say it";
+  now.software["kernels"] = "avx512";
+  ASSERT_EQ(notes().size(), 2u);
+  EXPECT_EQ(notes()[1],
+            "other sets of the CPU's kernels: a at 512: kernels avx2 before, avx512 now");
+  EXPECT_EQ(verdict(before, now), "same");
+}
+
 TEST(Compare, ARecordWithoutSamplesIsAmbiguous) {
   Profile bare = cell(kTen);
   bare.time->samples.clear();
