@@ -137,6 +137,22 @@ ComparedSide side_of(const char* which, std::span<const Result> all,
   return side;
 }
 
+// Notes which run's predictions are of other examples than the first one's, if one's are.
+bool of_same_examples(const ComparedSide& a, const ComparedSide& b,
+                      std::vector<std::string>& notes) {
+  const Result& first = *a.runs[0];
+  for (const ComparedSide* side : {&a, &b}) {
+    for (const Result* r : side->runs) {
+      if (same_examples(*first.predictions, *r->predictions)) continue;
+      notes.push_back(fmt::format(
+          "no paired test: the predictions of {} ({}) and of {} ({}) are of other examples",
+          first.path, first.predictions->size(), r->path, r->predictions->size()));
+      return false;
+    }
+  }
+  return true;
+}
+
 // The predictions of a side's runs; empty where one has none.
 std::vector<const Predictions*> predictions_of(const ComparedSide& side,
                                                std::vector<std::string>& notes) {
@@ -260,7 +276,7 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
 
   const auto of_a = predictions_of(c.a, c.notes);
   const auto of_b = of_a.empty() ? of_a : predictions_of(c.b, c.notes);
-  if (!of_a.empty() && !of_b.empty()) {
+  if (!of_a.empty() && !of_b.empty() && of_same_examples(c.a, c.b, c.notes)) {
     c.bootstrap = paired_bootstrap(of_a, of_b);
     // McNemar's test takes examples for independent.
     if (of_a.size() == 1 && of_b.size() == 1 && of_a[0]->samples.empty()) {

@@ -35,9 +35,9 @@ struct RunComparison {
   std::string recipe, task;  // "protocol lra-strict, float32, data listops 3114a0f0"
   ComparedSide a, b;
   double difference = 0;  // accuracy of a - b
-  // Of the difference, where every run has its predictions.
+  // Of the difference, where every run has its predictions, of the same examples.
   std::optional<stats::Interval> bootstrap;
-  std::optional<PairedCounts> counts;  // of a single run a side, with predictions
+  std::optional<PairedCounts> counts;  // of a single run a side, with such predictions
   std::optional<double> mcnemar;       // p of those
   // Of at least two seeds a side, some of which differ, where all or none learned the task.
   std::optional<stats::WelchTest> welch;

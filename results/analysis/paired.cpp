@@ -110,6 +110,10 @@ double drawn_difference(const std::vector<ClusterDifference>& clusters, Random& 
 
 }  // namespace
 
+bool same_examples(const Predictions& a, const Predictions& b) {
+  return a.labels == b.labels && a.samples == b.samples;
+}
+
 PairedCounts paired_counts(const Predictions& a, const Predictions& b) {
   if (a.labels != b.labels)
     throw std::runtime_error("a paired comparison needs predictions of the same examples");
@@ -128,7 +132,7 @@ stats::Interval paired_bootstrap(std::span<const Predictions* const> a,
     throw std::runtime_error("a paired bootstrap needs a run and an example on each side");
   for (const auto side : {a, b}) {
     for (const Predictions* run : side) {
-      if (run->labels != a[0]->labels || run->samples != a[0]->samples)
+      if (!same_examples(*run, *a[0]))
         throw std::runtime_error("a paired bootstrap needs predictions of the same examples");
     }
   }

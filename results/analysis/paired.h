@@ -9,6 +9,9 @@
 
 namespace lra {
 
+/// Whether they are of the same examples: their labels, and the samples that those stand in.
+bool same_examples(const Predictions& a, const Predictions& b);
+
 /// How two runs did on the same examples.
 struct PairedCounts {
   int64_t both = 0, only_a = 0, only_b = 0, neither = 0;  // examples that are predicted rightly

@@ -11,7 +11,7 @@ namespace lra {
 namespace {
 
 void test_predictions(const Predictions& cell, const Predictions& best, Standing& standing) {
-  if (cell.labels != best.labels || cell.samples != best.samples) {
+  if (!same_examples(cell, best)) {
     standing.reason = "predictions of other examples";
     return;
   }

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "results/tables/comparison_table.h"
@@ -104,6 +105,36 @@ TEST(CompareRuns, SeedsThatAgreeKeepTheSamplingOfTheTestSetAndAreNotTested) {
 TEST(CompareRuns, RunsOfOneAttentionCompareToo) {
   const std::vector<Result> a{compared_run("nystrom", 400, 0)}, b{compared_run("nystrom", 404, 1)};
   EXPECT_NEAR(compare_runs(a, b).difference, -0.004, 1e-12);
+}
+
+TEST(CompareRuns, GoesOnWithoutAPairedTestWhereTheExamplesAreOthers) {
+  const auto shorter = [](const std::string& attention, uint64_t seed) {
+    Result r =
+        with_predictions(example_result(attention, seed), 900, [](int64_t i) { return i < 300; });
+    r.path = fmt::format("runs/{}/seed{}/result.json", attention, seed);
+    return r;
+  };
+  const auto note = [](const std::string& one, const std::string& two) {
+    return fmt::format(
+        "no paired test: the predictions of runs/{}/result.json (1000) and of "
+        "runs/{}/result.json (900) are of other examples",
+        one, two);
+  };
+  const std::vector<Result> a{compared_run("nystrom", 400)}, b{shorter("standard", 0)};
+  const RunComparison one = compare_runs(a, b);
+  EXPECT_FALSE(one.bootstrap || one.counts || one.mcnemar);
+  EXPECT_NEAR(one.difference, 0.4 - 300.0 / 900, 1e-12);
+  EXPECT_TRUE(one.time_ratio);
+  EXPECT_EQ(std::ranges::count(one.notes, note("nystrom/seed0", "standard/seed0")), 1)
+      << fmt::format("{}", fmt::join(one.notes, "\n"));
+  EXPECT_FALSE(comparison_json(one).contains("bootstrap_ci95"));
+  // Of several seeds a side the other tests stay.
+  const std::vector<Result> seeds_a{compared_run("nystrom", 400, 0), shorter("nystrom", 1)},
+      seeds_b{compared_run("standard", 360, 0), compared_run("standard", 364, 1)};
+  const RunComparison seeds = compare_runs(seeds_a, seeds_b);
+  EXPECT_FALSE(seeds.bootstrap);
+  EXPECT_TRUE(seeds.welch);
+  EXPECT_EQ(std::ranges::count(seeds.notes, note("nystrom/seed0", "nystrom/seed1")), 1);
 }
 
 std::string refusal(const std::vector<Result>& a, const std::vector<Result>& b) {
