@@ -1,5 +1,6 @@
 // lra fidelity: how well approximations follow exact softmax attention.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "harness/commands/commands.h"
 #include "harness/fidelity/fidelity.h"
@@ -18,6 +19,23 @@ struct FidelityOptions {
   uint64_t seed = 0;
   double seconds = 0.5;
 };
+
+// A length without a cell of experiment 3 is an error where that is asked for, and told where all
+// are.
+void check_asked_lengths(const FidelityOptions& options) {
+  constexpr int64_t kLeast = fidelity::kIterationLandmarks.front();
+  if (options.experiment != 0 && options.experiment != 3) return;
+  for (const int64_t length : options.lengths) {
+    if (length >= kLeast) continue;
+    if (options.experiment == 3) {
+      throw UsageError(
+          fmt::format("--length {}: experiment 3 has {} landmarks, so that lengths should be {} or "
+                      "more",
+                      length, fmt::join(fidelity::kIterationLandmarks, ", "), kLeast));
+    }
+    host::say(fmt::format("--length {}: experiment 3 has no cells below {}", length, kLeast));
+  }
+}
 
 void run(const FidelityOptions& options) {
   if (!options.out.ends_with(".jsonl"))
@@ -45,6 +63,7 @@ void run(const FidelityOptions& options) {
     for (const AttentionSpec& spec : request.attentions)
       attention_entry(spec.name).effective_options(spec.options);
   }
+  check_asked_lengths(options);
   host::stop_at_signals();
   request.device = host::parse_device(options.device);
   request.threads = host::use_threads(options.threads);
@@ -65,7 +84,8 @@ void add_fidelity_command(CLI::App& app) {
       ->check(CLI::Range(1, 4));
   command
       ->add_option("--length", options->lengths,
-                   "Comma list; default: 50, 256, 1024, and 512 to 8192, by experiment")
+                   "Comma list; default: 50, 256, 1024, and 512 to 8192, by experiment; of "
+                   "experiment 3 at least 32")
       ->delimiter(',')
       ->transform(length_text())
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));

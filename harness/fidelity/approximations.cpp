@@ -114,16 +114,22 @@ std::vector<std::pair<Fidelity, AttentionSpec>> swept_cells(const Session& sessi
   return cells;
 }
 
+FidelityInputs in_float(FidelityInputs inputs) {
+  for (torch::Tensor* x : {&inputs.q, &inputs.k, &inputs.v}) *x = x->to(torch::kFloat);
+  return inputs;
+}
+
 void sweep(Session& session, const FidelityRequest& request,
            const std::vector<AttentionSpec>& specs, const FidelityInputs& given) {
-  FidelityInputs inputs = given;
-  for (torch::Tensor* x : {&inputs.q, &inputs.k, &inputs.v}) *x = x->to(torch::kFloat);
-  std::vector<torch::Tensor> exact(static_cast<size_t>(inputs.trials()));  // made when needed
-  auto cells = swept_cells(session, specs, inputs);
-  session.begin(4, inputs, std::ssize(cells));
+  // Made when needed, in a cell, which says where memory ends.
+  std::optional<FidelityInputs> inputs;
+  std::vector<torch::Tensor> exact(static_cast<size_t>(given.trials()));
+  auto cells = swept_cells(session, specs, given);
+  session.begin(4, given, std::ssize(cells));
   for (auto& [record, spec] : cells) {
     session.add(record, [&, &spec = spec](Fidelity& into, Measures& measures) {
-      return approximate(request, spec, inputs, exact, into, measures);
+      if (!inputs) inputs = in_float(given);
+      return approximate(request, spec, *inputs, exact, into, measures);
     });
   }
 }
@@ -136,8 +142,8 @@ void approximations(Session& session, const FidelityRequest& request) {
   for (const AttentionSpec& spec : specs)
     records.push_back({.name = spec.name, .label = spec.text(), .options = effective(spec)});
   for (const int64_t length : lengths_of(request, {512, 1024, 2048, 4096, 8192})) {
-    for (const FidelityInputs& inputs :
-         session.with_trained(4, session.random(5, 2, length, 32), records))
+    for (const FidelityInputs& inputs : session.with_trained(
+             4, {.trials = 5, .heads = 2, .length = length, .head_dim = 32}, records))
       sweep(session, request, specs, inputs);
   }
 }

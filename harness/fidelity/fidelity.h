@@ -1,6 +1,7 @@
 // How well approximations follow exact softmax attention: the four experiments of `lra fidelity`.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct FidelityRequest {
   std::filesystem::path out;
 };
 
+/// The landmarks of experiment 3, each at lengths of as many or more.
+inline constexpr std::array<int64_t, 3> kIterationLandmarks = {32, 64, 128};
+
 /// Runs the experiments and appends a line a cell to `out`, leaving out those that it holds:
 /// 1. Raw scores: A = QKᵀ without softmax (float64, n = 50, d = 10) against Q K̃ᵀ (Q̃ K̃ᵀ)⁺ Q̃ Kᵀ with
 ///    the first m rows as landmarks, m = 1..n: "scores", ‖A − Ã‖_F.
@@ -39,7 +43,8 @@ struct FidelityRequest {
 ///    budget up to n, with time and memory. Budgets that take over kMostWork times exact
 ///    attention's operations are left out. Parameters are as initialised.
 /// All but the first two also on the trained inputs. What cannot run is a cell with its status and
-/// reason. Throws Interrupted after Ctrl-C. Returns how many cells the file holds.
+/// reason; where memory for the inputs of a length runs out, one an attention, without a budget.
+/// Throws Interrupted after Ctrl-C. Returns how many cells the file holds.
 int64_t run_fidelity(const FidelityRequest& request);
 
 inline constexpr double kMostWork = 8;

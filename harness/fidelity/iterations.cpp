@@ -36,8 +36,8 @@ void conditions(Session& session, const FidelityInputs& inputs, int64_t m) {
 
 void iterate(Session& session, const FidelityInputs& inputs, int64_t m, const char* dtype,
              torch::Dtype type, torch::Dtype iterated) {
-  FidelityInputs typed = inputs;
-  for (torch::Tensor* x : {&typed.q, &typed.k, &typed.v}) *x = x->to(type);
+  // Made when needed, in a cell, which says where memory ends.
+  FidelityInputs typed;
   torch::Tensor exact, a;  // [T,H,n,d], [T,H,m,m]
   ops::reference::Landmarks landmarks;
   const bool throughout = type == torch::kBFloat16 && iterated == type;
@@ -52,7 +52,9 @@ void iterate(Session& session, const FidelityInputs& inputs, int64_t m, const ch
     record.budget = "pinv_iterations";
     record.budget_value = steps;
     session.add(record, [&](Fidelity&, Measures& measures) {
-      if (!exact.defined()) {
+      if (!a.defined()) {
+        typed = inputs;
+        for (torch::Tensor* x : {&typed.q, &typed.k, &typed.v}) *x = x->to(type);
         exact = exact_attention(typed.q, typed.k, typed.v, typed.mask);
         landmarks = means(typed, m);
         a = ops::reference::landmark_matrix(landmarks);
@@ -77,10 +79,11 @@ void iterate(Session& session, const FidelityInputs& inputs, int64_t m, const ch
 
 void iterations(Session& session, const FidelityRequest& request) {
   for (const int64_t length : lengths_of(request, {1024})) {
-    for (const FidelityInputs& inputs : session.with_trained(3, session.random(10, 1, length, 32),
-                                                             {landmark_record(json::object())})) {
+    for (const FidelityInputs& inputs :
+         session.with_trained(3, {.trials = 10, .heads = 1, .length = length, .head_dim = 32},
+                              {landmark_record(json::object())})) {
       std::vector<int64_t> counts;
-      for (const int64_t m : {32, 64, 128}) {
+      for (const int64_t m : kIterationLandmarks) {
         if (m <= length) counts.push_back(m);
       }
       session.begin(3, inputs, std::ssize(counts) * (3 * kMostIterations + 1));

@@ -13,12 +13,12 @@ struct MatrixInputs {
   torch::Tensor exact;   // [T,1,n,n+d]
 };
 
-MatrixInputs matrix_inputs(FidelityInputs inputs) {
+MatrixInputs matrix_inputs(const FidelityInputs& inputs) {
   const int64_t length = inputs.length();
   const torch::Tensor values = torch::cat(
       {torch::eye(length, inputs.v.options()).expand({inputs.trials(), 1, -1, -1}), inputs.v}, -1);
   torch::Tensor exact = exact_attention(inputs.q, inputs.k, values, inputs.mask);
-  return {std::move(inputs), values, std::move(exact)};
+  return {inputs, values, std::move(exact)};
 }
 
 // Errors of every trial with `m` landmarks of a kind and an inverse by `steps` iterations (0:
@@ -62,7 +62,12 @@ AttentionRecord landmark_record(const json& options) {
 void landmark_matrices(Session& session, const FidelityRequest& request) {
   const auto kinds = all_values<ops::LandmarkKind>();
   for (const int64_t length : lengths_of(request, {256})) {
-    const MatrixInputs given = matrix_inputs(session.random(10, 1, length, 32));
+    MatrixInputs given;
+    const auto inputs =
+        session.random(2, {.trials = 10, .heads = 1, .length = length, .head_dim = 32},
+                       {landmark_record(json::object())},
+                       [&](const FidelityInputs& random) { given = matrix_inputs(random); });
+    if (!inputs) continue;
     session.begin(2, given.inputs, 2 * std::ssize(kinds) * length);
     for (const ops::LandmarkKind kind : kinds) {
       for (const bool exact : {false, true}) {

@@ -3,15 +3,20 @@
 namespace lra::fidelity {
 
 void raw_scores(Session& session, const FidelityRequest& request) {
+  const AttentionRecord attention = {.name = "raw scores",
+                                     .label = "raw scores, first rows as landmarks",
+                                     .options = {{"landmarks", "first"}, {"pinv", "exact"}}};
   for (const int64_t length : lengths_of(request, {50})) {
-    const FidelityInputs inputs = session.random(100, 1, length, 10);
-    const torch::Tensor scores = inputs.q.matmul(inputs.k.mT());  // [T,1,n,n]
+    torch::Tensor scores;  // [T,1,n,n]
+    const auto given = session.random(
+        1, {.trials = 100, .heads = 1, .length = length, .head_dim = 10}, {attention},
+        [&](const FidelityInputs& inputs) { scores = inputs.q.matmul(inputs.k.mT()); });
+    if (!given) continue;
+    const FidelityInputs& inputs = *given;
     session.begin(1, inputs, length);
     for (int64_t m = 1; m <= length; ++m) {
       Fidelity record = session.cell(1, inputs, "float64");
-      record.attention = {.name = "raw scores",
-                          .label = "raw scores, first rows as landmarks",
-                          .options = {{"landmarks", "first"}, {"pinv", "exact"}}};
+      record.attention = attention;
       record.budget = "landmarks";
       record.budget_value = m;
       session.add(record, [&](Fidelity&, Measures& measures) {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 
-#include "harness/host/memory.h"
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
 
@@ -13,39 +13,66 @@ namespace lra::fidelity {
 
 Session::Session(const FidelityRequest& request)
     : request_(request),
+      limited_(request.memory_limit),
       machine_(host::machine_of(request.device)),
       trained_(request.run.empty()
                    ? std::nullopt
                    : std::make_optional<TrainedInputs>(request.run, request.data, request.device)),
       file_(request.out) {}
 
-FidelityInputs Session::random(int64_t own_trials, int64_t heads, int64_t length,
-                               int64_t own_head_dim) const {
-  return random_inputs(request_.trials > 0 ? request_.trials : own_trials, heads, length,
-                       request_.head_dim > 0 ? request_.head_dim : own_head_dim, request_.seed,
-                       request_.device);
+InputSizes Session::asked(InputSizes own) const {
+  if (request_.trials > 0) own.trials = request_.trials;
+  if (request_.head_dim > 0) own.head_dim = request_.head_dim;
+  return own;
 }
 
-std::vector<FidelityInputs> Session::with_trained(int64_t experiment, FidelityInputs given,
-                                                  const std::vector<AttentionRecord>& attentions) {
-  std::vector<FidelityInputs> all{std::move(given)};
-  if (!trained_) return all;
-  const int64_t trials = all[0].trials(), length = all[0].length();
+std::optional<FidelityInputs> Session::random(
+    int64_t experiment, const InputSizes& own, const std::vector<AttentionRecord>& attentions,
+    const std::function<void(const FidelityInputs&)>& prepare) {
+  const InputSizes sizes = asked(own);
   try {
-    for (FidelityInputs& layer : trained_->layers(trials, length)) all.push_back(std::move(layer));
-  } catch (const Unsupported& error) {
-    FidelityInputs none = all[0];
-    none.data = trained_->data();
-    begin(experiment, none, std::ssize(attentions));
-    for (const AttentionRecord& attention : attentions) {
-      Fidelity record = cell(experiment, none, "float32");
-      record.heads = trained_->heads();
-      record.head_dim = trained_->head_dim();
-      record.attention = attention;
-      add(record, [&](Fidelity&, Measures&) -> bool { throw Unsupported(error.what()); });
-    }
+    FidelityInputs inputs = random_inputs(sizes.trials, sizes.heads, sizes.length, sizes.head_dim,
+                                          request_.seed, request_.device);
+    if (prepare) prepare(inputs);
+    return inputs;
+  } catch (const std::exception& error) {
+    if (!host::is_out_of_memory(error)) throw;
+    add_failed(experiment, sizes, {}, attentions);
+    return std::nullopt;
+  }
+}
+
+std::vector<FidelityInputs> Session::with_trained(int64_t experiment, const InputSizes& own,
+                                                  const std::vector<AttentionRecord>& attentions) {
+  std::vector<FidelityInputs> all;
+  if (auto given = random(experiment, own, attentions)) all.push_back(std::move(*given));
+  if (!trained_) return all;
+  InputSizes sizes = asked(own);
+  try {
+    for (FidelityInputs& layer : trained_->layers(sizes.trials, sizes.length))
+      all.push_back(std::move(layer));
+  } catch (const std::exception& error) {
+    if (dynamic_cast<const Unsupported*>(&error) == nullptr && !host::is_out_of_memory(error))
+      throw;
+    sizes.heads = trained_->heads();
+    sizes.head_dim = trained_->head_dim();
+    add_failed(experiment, sizes, trained_->data(), attentions);
   }
   return all;
+}
+
+void Session::add_failed(int64_t experiment, const InputSizes& sizes, const FidelityData& data,
+                         const std::vector<AttentionRecord>& attentions) {
+  const std::exception_ptr error = std::current_exception();
+  FidelityInputs none;  // of these sizes, in one number's memory
+  none.q = torch::zeros({1}).expand({sizes.trials, sizes.heads, sizes.length, sizes.head_dim});
+  none.data = data;
+  begin(experiment, none, std::ssize(attentions));
+  for (const AttentionRecord& attention : attentions) {
+    Fidelity record = cell(experiment, none, "float32");
+    record.attention = attention;
+    add(record, [&](Fidelity&, Measures&) -> bool { std::rethrow_exception(error); });
+  }
 }
 
 Fidelity Session::cell(int64_t experiment, const FidelityInputs& inputs, const char* dtype) const {
@@ -82,7 +109,6 @@ void Session::add(Fidelity record, const std::function<bool(Fidelity&, Measures&
 
 bool Session::attempt(Fidelity& record,
                       const std::function<bool(Fidelity&, Measures&)>& work) const {
-  host::set_cpu_memory_limit(request_.memory_limit);
   bool wanted = true;
   try {
     Measures measures;
@@ -99,13 +125,11 @@ bool Session::attempt(Fidelity& record,
           fmt::format("{}: {} of {} samples are not finite", name, wild, samples.size());
     }
   } catch (const host::Interrupted&) {
-    host::set_cpu_memory_limit(0);
     throw;
   } catch (const std::exception& error) {
     record.status = host::status_of(error);
     record.reason = first_line(error);
   }
-  host::set_cpu_memory_limit(0);
   return wanted;
 }
 

@@ -9,22 +9,32 @@
 #include "harness/fidelity/fidelity_file.h"
 #include "harness/fidelity/fidelity_inputs.h"
 #include "harness/fidelity/measures.h"
+#include "harness/host/memory.h"
 #include "harness/host/progress.h"
 #include "results/records/fidelity.h"
 
 namespace lra::fidelity {
 
+/// Sizes of inputs; trials and head_dim are an experiment's own, which the request goes over.
+struct InputSizes {
+  int64_t trials, heads, length, head_dim;  // T, H, n, d
+};
+
 class Session {
  public:
-  /// Opens the trained run, where there is one, and then the file.
+  /// Opens the trained run, where there is one, and then the file. The request's memory limit holds
+  /// until the end.
   explicit Session(const FidelityRequest& request);
 
-  /// Random inputs of the request's sizes, or of an experiment's own where it asks for none.
-  FidelityInputs random(int64_t own_trials, int64_t heads, int64_t length,
-                        int64_t own_head_dim) const;
-  /// The given inputs and, where there is a run, those of its layers at the same length; where it
-  /// has none, a cell for each of `attentions` that says why.
-  std::vector<FidelityInputs> with_trained(int64_t experiment, FidelityInputs given,
+  /// Random inputs, with what `prepare` makes of them; nothing where memory runs out in that: then
+  /// a cell for each of `attentions` says so.
+  std::optional<FidelityInputs> random(
+      int64_t experiment, const InputSizes& own, const std::vector<AttentionRecord>& attentions,
+      const std::function<void(const FidelityInputs&)>& prepare = {});
+  /// Random inputs and, where there is a run, those of its layers at the same length. Those that
+  /// there are not, or not the memory for, are left out, and a cell for each of `attentions` says
+  /// why.
+  std::vector<FidelityInputs> with_trained(int64_t experiment, const InputSizes& own,
                                            const std::vector<AttentionRecord>& attentions);
 
   /// A record of such a cell, without attention, budget and measures.
@@ -41,8 +51,13 @@ class Session {
 
  private:
   bool attempt(Fidelity& record, const std::function<bool(Fidelity&, Measures&)>& work) const;
+  InputSizes asked(InputSizes own) const;
+  // The error that is being handled, as a cell without a budget for each of `attentions`.
+  void add_failed(int64_t experiment, const InputSizes& sizes, const FidelityData& data,
+                  const std::vector<AttentionRecord>& attentions);
 
   const FidelityRequest& request_;
+  const host::CpuMemoryLimit limited_;
   const Machine machine_;
   const std::optional<TrainedInputs> trained_;
   FidelityFile file_;  // after what may refuse: nothing is begun then

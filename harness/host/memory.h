@@ -38,6 +38,15 @@ std::optional<DeviceMemory> device_memory(torch::Device device);
 /// limit.
 void set_cpu_memory_limit(int64_t bytes);
 
+/// Such a limit for a scope.
+class CpuMemoryLimit {
+ public:
+  explicit CpuMemoryLimit(int64_t bytes) { set_cpu_memory_limit(bytes); }
+  ~CpuMemoryLimit() { set_cpu_memory_limit(0); }
+  CpuMemoryLimit(const CpuMemoryLimit&) = delete;
+  CpuMemoryLimit& operator=(const CpuMemoryLimit&) = delete;
+};
+
 /// 80 % of what the machine, and every control group that this process is in (of a container, or a
 /// job of Slurm), has free now, in bytes. `root` is where /proc and /sys are.
 int64_t default_memory_limit(const std::filesystem::path& root = "/");

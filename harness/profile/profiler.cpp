@@ -179,15 +179,6 @@ Work work_of(const ProfileCell& cell, torch::Device device) {
                                            : attention_work(cell, device);
 }
 
-// A limit on tensors for a scope.
-class MemoryLimit {
- public:
-  explicit MemoryLimit(int64_t bytes) { host::set_cpu_memory_limit(bytes); }
-  ~MemoryLimit() { host::set_cpu_memory_limit(0); }
-  MemoryLimit(const MemoryLimit&) = delete;
-  MemoryLimit& operator=(const MemoryLimit&) = delete;
-};
-
 double mib(int64_t bytes) { return static_cast<double>(bytes) / host::kMiB; }
 
 void fill(const Work& work, torch::Device device, const measure::Measurement& m,
@@ -259,7 +250,7 @@ Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t thre
   validated_cell(cell);  // names and options are wrong before any work, not a status of the cell
   Profile record = profile_record(cell, device, threads);
   try {
-    const MemoryLimit limited(device.is_cpu() ? memory_limit : 0);
+    const host::CpuMemoryLimit limited(device.is_cpu() ? memory_limit : 0);
     const Work work = work_of(cell, device);
     const measure::MachineWatch watch(processors, threads);
     const measure::Measurement m = measure::measure(work.call, device, limits);
@@ -281,7 +272,7 @@ std::function<void()> call_of(const ProfileCell& cell, torch::Device device) {
 }
 
 int64_t peak_bytes_of_call(const ProfileCell& cell, torch::Device device, int64_t memory_limit) {
-  const MemoryLimit limited(device.is_cpu() ? memory_limit : 0);
+  const host::CpuMemoryLimit limited(device.is_cpu() ? memory_limit : 0);
   const int64_t start = host::live_bytes(device);
   host::reset_peak_bytes(device);
   work_of(cell, device).call();

@@ -178,6 +178,39 @@ TEST_F(FidelityTest, WhatCannotRunIsACellWithItsReason) {
   EXPECT_FALSE(all[0].reason.empty());
 }
 
+TEST_F(FidelityTest, WhereInputsTakeTooMuchMemoryACellAnAttentionSaysSo) {
+  fidelity::FidelityRequest request{.experiments = {1, 2, 3, 4},
+                                    .lengths = {256},
+                                    .head_dim = 4,
+                                    .trials = 2,
+                                    .attentions = parse_attentions("standard,local")};
+  request.memory_limit = host::live_bytes(torch::kCPU) + 10'000;  // inputs take 48 KiB and more
+  const auto all = measure(request);
+  std::map<int64_t, int64_t> cells_of;
+  for (const Fidelity& cell : all) {
+    ++cells_of[cell.experiment];
+    EXPECT_EQ(cell.status, Status::oom) << cell.reason;
+    EXPECT_NE(cell.reason.find("pass the limit"), std::string::npos) << cell.reason;
+    EXPECT_EQ(cell.budget, "");
+    EXPECT_EQ(cell.length, 256);
+    EXPECT_EQ(cell.head_dim, 4);
+  }
+  EXPECT_EQ(cells_of, (std::map<int64_t, int64_t>{{1, 1}, {2, 1}, {3, 1}, {4, 2}}));
+  EXPECT_EQ(measure(request).size(), all.size()) << "a second call adds none";
+  EXPECT_NO_THROW(torch::zeros({100'000})) << "the limit is of the experiments";
+}
+
+// What is made of the inputs before the first cell counts too: here scores of a MiB.
+TEST_F(FidelityTest, WhatIsMadeOfTheInputsIsWithinTheLimit) {
+  const auto all = measure({.experiments = {1, 2},
+                            .lengths = {256},
+                            .head_dim = 4,
+                            .trials = 2,
+                            .memory_limit = host::live_bytes(torch::kCPU) + 500'000});
+  ASSERT_EQ(all.size(), 2u);
+  for (const Fidelity& cell : all) EXPECT_EQ(cell.status, Status::oom) << cell.reason;
+}
+
 TEST_F(FidelityTest, AGivenBudgetIsTheOnlyOne) {
   const auto all = measure({.experiments = {4},
                             .lengths = {32},
@@ -383,6 +416,9 @@ TEST_F(FidelityCommand, RefusesWithOneLineThatHelps) {
   expect_refusal({"--attentions", "standrad"}, "did you mean 'standard'?");
   expect_refusal({"--data", "x"}, "name a run");
   expect_refusal({"--length", "0"}, "--length");
+  expect_refusal({"--experiment", "3", "--length", "32,10"},
+                 "--length 10: experiment 3 has 32, 64, 128 landmarks, so that lengths should be "
+                 "32 or more");
   EXPECT_NE(run_program({"fidelity", "--out", "x.txt"}).err.find("--out should name a .jsonl file"),
             std::string::npos);
 }
