@@ -23,7 +23,7 @@ struct Options {
   double power = 0.01;  // a: a key's query stands in slot i = 1, 2, ... with a chance ∝ i^(a - 1)
   bool random_non_queries = false;  // fillers are ids in [0, kVocabulary); false: 0, as in Figure 2
   // Training samples of several sizes, "64x4:100000,128x8:20000": N x p : their number. Empty:
-  // length and pairs.
+  // length and pairs, which are an error beside it.
   std::string mix;
   // Sizes of dev and test, each with the same number of samples, "64x4,128x8"; empty: those of
   // training.

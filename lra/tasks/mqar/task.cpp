@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <string_view>
 
 #include "lra/data/reading.h"
@@ -53,6 +54,30 @@ const Segment& segment_of(const std::vector<Segment>& segments, size_t split, in
   return *segment;
 }
 
+// What a mix says already must not be said otherwise beside it.
+void check_mix_alone(const PrepareOptions& given) {
+  if (given.train >= 0) throw UsageError("--train and mix both say how many samples train has");
+  for (const char* key : {"length", "pairs"}) {
+    if (given.settings.contains(key)) {
+      throw UsageError(fmt::format(
+          "--set {0} and mix both say the {0} of training samples: leave one of them out", key));
+    }
+  }
+}
+
+// The settings for the manifest, where a mix stands in place of length and pairs. A manifest from
+// before that was so names all: the data are the same.
+json told_settings(const Options& options, const std::filesystem::path& out) {
+  json settings = write_fields(options);
+  if (options.mix.empty()) return settings;
+  const std::filesystem::path there = out / "mqar" / "manifest.json";
+  if (std::filesystem::exists(there) && Manifest::read(there).options.contains("length"))
+    return settings;
+  settings.erase("length");
+  settings.erase("pairs");
+  return settings;
+}
+
 void prepare(const PrepareOptions& given) {
   refuse_other_options(given, "mqar", {"settings", "seed"});
   Options options;
@@ -62,7 +87,7 @@ void prepare(const PrepareOptions& given) {
   if (options.mix.empty()) {
     check_size(train.front(), options.passes);
   } else {
-    if (given.train >= 0) throw UsageError("--train and mix both say how many samples train has");
+    check_mix_alone(given);
     train = parse_segments(options.mix, "mix", /*counted=*/true, options.passes);
     counts[0] = 0;
     for (const Segment& segment : train) {
@@ -78,7 +103,8 @@ void prepare(const PrepareOptions& given) {
   write_labelled(
       given,
       {.task = "mqar", .generator = "mqar/1", .vocabulary = kVocabulary, .classes = kVocabulary},
-      write_fields(options), counts, [&](CounterRandom& random, size_t split, int64_t index) {
+      told_settings(options, given.out), counts,
+      [&](CounterRandom& random, size_t split, int64_t index) {
         return draw_sample(random, segment_of(split == 0 ? train : tested, split, index), options);
       });
 }

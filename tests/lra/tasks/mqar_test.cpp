@@ -171,6 +171,24 @@ TEST_F(MqarData, MixesSizesAndLabelsPositions) {
   EXPECT_TRUE(batch.labels[1].narrow(0, 64, 64).eq(-1).all().item<bool>()) << "padding";
 }
 
+TEST_F(MqarData, TheManifestOfAMixHasNoOtherSizes) {
+  const json settings = {{"mix", "64x4:5"}};
+  const PreparedData data = prepared("mix", settings);
+  EXPECT_EQ(data.manifest().options["mix"], "64x4:5");
+  for (const char* key : {"length", "pairs"})
+    EXPECT_FALSE(data.manifest().options.contains(key)) << key;
+  EXPECT_TRUE(prepared("one", json::object(), 4).manifest().options.contains("length"));
+
+  // One that names them, as it once did, is read, and is of the same data.
+  const std::filesystem::path path = scratch_.path() / "mix" / "mqar" / "manifest.json";
+  json before = read_json(path);
+  before["options"]["length"] = 64;
+  before["options"]["pairs"] = 4;
+  write_json(path, before, Links::replace);
+  EXPECT_EQ(prepared("mix", settings).manifest().fingerprint(), data.manifest().fingerprint());
+  EXPECT_THROW(prepared("mix", {{"mix", "64x4:6"}}), Error);
+}
+
 TEST_F(MqarData, SamplesDoNotDependOnTheNumberOfOthers) {
   const PreparedData few = prepared("few", json::object(), 4),
                      many = prepared("many", json::object(), 9);
@@ -196,6 +214,13 @@ TEST_F(MqarData, RefusesWhatItDoesNotHave) {
   // Beyond, chances of slots come to nothing.
   EXPECT_THROW(prepared("a", {{"power", 150}}), UsageError);
   EXPECT_THROW(prepared("a", {{"mix", "64x4:5"}}, 10), UsageError);
+  for (const std::string key : {"length", "pairs"}) {
+    EXPECT_EQ(error_text([&] {
+                prepared("a", {{"mix", "64x4:5"}, {key, 64}});
+              }),
+              "--set " + key + " and mix both say the " + key +
+                  " of training samples: leave one of them out");
+  }
   const std::string many = "mix should ask for at most 100000000 samples in all";
   EXPECT_EQ(error_text([&] { prepared("a", {{"mix", "64x4:99999999,64x4:2"}}); }), many);
   EXPECT_EQ(error_text([&] { prepared("a", {{"mix", "64x4:9223372036854775807,64x4:1"}}); }), many);
