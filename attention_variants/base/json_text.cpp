@@ -1,6 +1,7 @@
 #include "attention_variants/base/json_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -26,6 +27,20 @@ void collect(const json& left, const json& right, const std::string& path,
   for (const auto& [key, value] : right.items()) {
     if (!left.contains(key)) out.push_back({inner(key), std::nullopt, value});
   }
+}
+
+// As on a command line: the values of a list between commas, strings without quotes.
+std::string word_text(const std::optional<json>& value) {
+  if (!value || value->is_null() || *value == "") return "none";
+  if (!value->is_array()) return printable(text_from_value(*value), 200);
+  std::string text;
+  for (const json& one : *value) text += (text.empty() ? "" : ",") + text_from_value(one);
+  return text.empty() ? "none" : printable(text, 200);
+}
+
+std::string there_and_here_text(const std::string& name, const std::optional<json>& there,
+                                const std::optional<json>& here) {
+  return fmt::format("{} {} there, {} here", name, word_text(there), word_text(here));
 }
 
 }  // namespace
@@ -59,6 +74,27 @@ std::string differences_text(const json& a, const json& b) {
   const std::vector<std::string> all = differences(a, b);
   if (all.empty()) return "";
   return all.front() + (all.size() > 1 ? " and " + std::to_string(all.size() - 1) + " more" : "");
+}
+
+std::string there_and_here(const json& there, const json& here, const std::vector<NamedKey>& keys) {
+  constexpr size_t kMost = 4;
+  std::vector<std::string> found;
+  for (const NamedKey& key : keys) {
+    const json left = there.value(key.key, json()), right = here.value(key.key, json());
+    if (left != right) found.push_back(there_and_here_text(key.option, left, right));
+  }
+  if (keys.empty()) {
+    for (const auto& [path, left, right] : json_differences(there, here)) {
+      if (left.value_or(json()) != right.value_or(json()))
+        found.push_back(there_and_here_text(path, left, right));
+    }
+    if (found.size() > kMost) {
+      const size_t more = found.size() - kMost;
+      found.resize(kMost);
+      found.push_back(fmt::format("{} more", more));
+    }
+  }
+  return fmt::format("{}", fmt::join(found, "; "));
 }
 
 }  // namespace lra

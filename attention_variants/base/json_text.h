@@ -30,4 +30,14 @@ std::vector<std::string> differences(const json& a, const json& b);
 /// The first of them and how many more, for a message; "" where there is none.
 std::string differences_text(const json& a, const json& b);
 
+/// A key of an object, and the option that sets it.
+struct NamedKey {
+  std::string key, option;
+};
+
+/// What of these keys differs, as "--seeds 0 there, 0,1 here; --dtype ..."; without keys, whatever
+/// differs, by its path, the first few and how many more. "" where nothing does.
+std::string there_and_here(const json& there, const json& here,
+                           const std::vector<NamedKey>& keys = {});
+
 }  // namespace lra

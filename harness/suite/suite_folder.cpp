@@ -1,10 +1,8 @@
 #include "harness/suite/suite_folder.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <string_view>
 
 #include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/files.h"
@@ -22,23 +20,6 @@ std::string protocol_place(const std::string& given) {
   const std::vector<std::string> built_in = protocol_names();
   if (std::ranges::count(built_in, given) > 0) return given;
   return fs::absolute(given).lexically_normal().string();
-}
-
-// The options that another suite was made with, and these: "--seeds 0,1 there, 0,1,2 here".
-std::string option_differences(const json& held, const json& asked) {
-  for (const char* key : {"tasks", "attentions", "seeds", "sets"}) {
-    const json there = held.value(key, json::array()), here = asked.value(key, json::array());
-    if (there == here) continue;
-    const auto text = [](const json& values) {
-      std::vector<std::string> words;
-      for (const json& value : values)
-        words.push_back(value.is_string() ? value.get<std::string>() : value.dump());
-      return words.empty() ? std::string("none") : fmt::format("{}", fmt::join(words, ","));
-    };
-    return fmt::format("--{} {} there, {} here", std::string_view(key) == "sets" ? "set" : key,
-                       text(there), text(here));
-  }
-  return "";
 }
 
 // What another must agree with to go on: cells as runs compare themselves, and none of what only
@@ -67,6 +48,35 @@ json comparable(json suite) {
     suite["cells"] = std::move(cells);
   }
   return suite;
+}
+
+const std::vector<NamedKey> kOptions = {{"tasks", "--tasks"},       {"attentions", "--attentions"},
+                                        {"seeds", "--seeds"},       {"sets", "--set"},
+                                        {"protocol", "--protocol"}, {"budget", "--budget"},
+                                        {"data", "--data"},         {"dtype", "--dtype"},
+                                        {"device", "--device"},     {"max_hours", "--max-hours"}};
+
+// By the names of kOptions.
+json given_options(const json& file) {
+  json options = comparable(file);
+  for (const char* key : {"tasks", "attentions", "seeds", "sets"})
+    options[key] = file.value(key, json());
+  options["budget"] = file.value(json::json_pointer("/budget/name"), json());
+  return options;
+}
+
+// What keeps a suite from going on as another: the options that differ, "--seeds 0 there, 0,1
+// here", else what does; the cells, which come of all, where nothing else does.
+std::string suite_differences(const json& held, const json& asked) {
+  json there = comparable(held), here = comparable(asked);
+  const json cells_there = {{"cells", there["cells"]}}, cells_here = {{"cells", here["cells"]}};
+  there.erase("cells");
+  here.erase("cells");
+  const std::string rest = there_and_here(there, here),
+                    cells = there_and_here(cells_there, cells_here);
+  if (rest.empty() && cells.empty()) return "";
+  const std::string options = there_and_here(given_options(held), given_options(asked), kOptions);
+  return !options.empty() ? options : rest.empty() ? cells : rest;
 }
 
 SuiteRequest request_of(const SuiteFile& file, const fs::path& out) {
@@ -169,14 +179,12 @@ Suite join_suite(const Suite& planned) {
                             error.what()));
   }
   Suite suite = plan_suite(planned.request, held.fraction.value_or(1));
-  const json asked = suite_json(suite);
-  const std::string different = differences_text(comparable(file), comparable(asked));
+  const std::string different = suite_differences(file, suite_json(suite));
   if (!different.empty()) {
-    const std::string options = option_differences(file, asked);
-    if (options.empty()) check_kept(planned.request.changed, out);
+    if (!different.starts_with("--")) check_kept(planned.request.changed, out);
     throw Error(
         fmt::format("{} holds another suite ({}); use the same options or another --out folder",
-                    out.string(), options.empty() ? different : options));
+                    out.string(), different));
   }
   suite.request.threads = held.threads;
   if (suite.request.data.sources.empty()) {

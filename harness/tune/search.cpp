@@ -123,6 +123,27 @@ json comparable(const TuneFile& file) {
           {"data", file.fingerprint}, {"recipes", recipes}};
 }
 
+// What keeps a search from going on as another: the options that differ, "--seeds 0 there, 0,1
+// here"; the recipes, which come of them, where none does.
+std::string search_differences(const TuneFile& held, const TuneFile& asked) {
+  const json there = comparable(held), here = comparable(asked);
+  const std::string all = there_and_here(there, here);
+  if (all.empty()) return "";
+  const std::vector<NamedKey> keys = {{"task", "--task"},
+                                      {"attentions", "--attentions"},
+                                      {"seeds", "--seeds"},
+                                      {"sets", "--set"},
+                                      {"dtype", "--dtype"},
+                                      {"device", "--device"},
+                                      {"data", "the data's fingerprint"},
+                                      {"protocol", "--protocol"}};
+  json options_there = there, options_here = here;
+  options_there["protocol"] = held.protocol;
+  options_here["protocol"] = asked.protocol;
+  const std::string options = there_and_here(options_there, options_here, keys);
+  return options.empty() ? all : options;
+}
+
 // Since the search in OUT began.
 std::vector<suite::ChangedFile> changed_since(const TuneFile& held, const fs::path& out) {
   std::vector<suite::PlannedRun> runs;
@@ -209,9 +230,10 @@ Search plan_search(TuneRequest request) {
                            .manifest()
                            .fingerprint();
   if (!held) return search;
-  const std::string different = differences_text(comparable(*held), comparable(file_of(search)));
+  const TuneFile asked = file_of(search);
+  const std::string different = search_differences(*held, asked);
   if (different.empty()) return search;
-  if (held->attentions == file_of(search).attentions)
+  if (held->attentions == asked.attentions)
     suite::check_kept(search.suite.request.changed, search.request.out);
   throw Error(
       fmt::format("{} holds another search ({}); only --grid may differ: use the same options, or "

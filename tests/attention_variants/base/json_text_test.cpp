@@ -30,6 +30,21 @@ TEST(JsonDifferences, ArePathsAndBothValues) {
   EXPECT_EQ(lines("1", "2"), (Lines{": 1 -> 2"}));
 }
 
+TEST(JsonDifferences, AreToldOfBothSides) {
+  const json there = {{"seeds", {0, 1}}, {"sets", json::array()}, {"dtype", "float32"}},
+             here = {{"seeds", {0}}, {"sets", {"a=1", "b=2"}}, {"dtype", "float32"}};
+  EXPECT_EQ(there_and_here(there, here, {{"sets", "--set"}, {"seeds", "--seeds"}, {"x", "--x"}}),
+            "--set none there, a=1,b=2 here; --seeds 0,1 there, 0 here");
+  EXPECT_EQ(there_and_here(there, here, {{"dtype", "--dtype"}}), "");
+  EXPECT_EQ(there_and_here({{"a", {{"b", 1}, {"c", nullptr}}}}, {{"a", {{"b", 2}}}}),
+            "a.b 1 there, 2 here");
+  json many = json::object();
+  for (int i = 0; i < 6; ++i) many["k" + std::to_string(i)] = i;
+  EXPECT_EQ(there_and_here(many, json::object()),
+            "k0 0 there, none here; k1 1 there, none here; k2 2 there, none here; k3 3 there, none "
+            "here; 2 more");
+}
+
 TEST(JsonText, OfUnknownOriginIsCutAndPrintable) {
   EXPECT_EQ(printable_json(json("a\x7f\n")), R"("a\x7f\n")");
   const std::string many(500, 'x');

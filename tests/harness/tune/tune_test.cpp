@@ -184,16 +184,19 @@ TEST_F(TuneTest, AnotherGridAddsCellsAndOtherSettingsAreRefused) {
     EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
     return result.err;
   };
-  EXPECT_TRUE(says(refused({"--seeds", "0,1"}), "holds another search (seeds: [0] -> [0,1]"));
-  EXPECT_TRUE(says(refused({"--attentions", "linear,standard"}), "(attentions: "));
-  EXPECT_TRUE(says(refused({"--set", "model.layers=1"}), "(sets: "));
-  EXPECT_TRUE(says(refused({"--dtype", "bfloat16"}), "(dtype: "));
-  EXPECT_TRUE(says(refused({"--protocol", "nystromformer2021"}), "search (recipes.linear."));
+  EXPECT_TRUE(
+      says(refused({"--seeds", "0,1"}), "holds another search (--seeds 0 there, 0,1 here)"));
+  EXPECT_TRUE(says(refused({"--attentions", "linear,standard"}),
+                   "(--attentions linear there, linear,standard here)"));
+  EXPECT_TRUE(says(refused({"--set", "model.layers=1"}), "(--set "));
+  EXPECT_TRUE(says(refused({"--dtype", "bfloat16"}), "(--dtype float32 there, bfloat16 here)"));
+  EXPECT_TRUE(says(refused({"--protocol", "nystromformer2021"}),
+                   "search (--protocol lra-strict there, nystromformer2021 here)"));
   EXPECT_TRUE(says(refused({"--threads", "2"}, 2),
                    "have 1 thread each, as their results depend on it, and not 2"));
   remove_tree(data_);
   prepare_tiny_listops(data_, /*train=*/96);
-  EXPECT_TRUE(says(refused({"--seeds", "0"}), "(data: "));
+  EXPECT_TRUE(says(refused({"--seeds", "0"}), "(the data's fingerprint "));
   EXPECT_EQ(file("t").points.size(), 2u) << "what is refused changes nothing";
 }
 
