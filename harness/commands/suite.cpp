@@ -30,15 +30,32 @@ namespace lra {
 namespace {
 
 // Makes the suite's folder or joins what is there.
-suite::Suite opened_suite(const SuiteOptions& options, const suite::Suite& planned,
-                          int64_t threads_given, int64_t jobs) {
+suite::OpenedSuite opened_suite(const SuiteOptions& options, const suite::Suite& planned,
+                                int64_t threads_given, int64_t jobs) {
   // What is missing, or cannot serve, is found before anything is written.
-  suite::check_cut_samples(planned, suite::suite_data(planned));
+  const std::vector<suite::TaskData> data = suite::suite_data(planned);
+  suite::check_cut_samples(planned, data);
+  if (!std::filesystem::exists(planned.request.out / suite::kSuiteFile))
+    suite::check_given_data(planned, data);
   const auto resume = options.resume ? Resume::yes : Resume::no;
   return suite::open_suite(planned, resume, threads_given, [&](const suite::Suite& suite) {
     return suite::predicted_hours(
         suite, suite::predict(suite, {.records = records_of(options), .probe = true}), jobs);
   });
+}
+
+// Work on a suite. Where it fails before the first cell of a suite that was made for it, the suite
+// goes again: the corrected command may be another one.
+template <class Work>
+auto work_on(const suite::OpenedSuite& opened, Work work) {
+  try {
+    return work(opened.suite);
+  } catch (const host::Interrupted&) {
+    throw;
+  } catch (const std::exception&) {
+    if (opened.is_new) suite::withdraw_suite(opened.suite.request.out);
+    throw;
+  }
 }
 
 void run(const SuiteOptions& options) {
@@ -56,12 +73,14 @@ void run(const SuiteOptions& options) {
                       options.out, planned.request.device, device));
     }
   }
-  const suite::Suite suite =
+  const suite::OpenedSuite opened =
       opened_suite(options, planned, options.threads > 0 ? threads : 0, runner.jobs);
+  const suite::Suite& suite = opened.suite;
   if (suite.request.threads != threads)
     host::say(fmt::format("cells run with {} thread{} each, as the suite began",
                           suite.request.threads, suite.request.threads == 1 ? "" : "s"));
-  const int64_t failed = suite::run_suite(suite, runner);
+  const int64_t failed =
+      work_on(opened, [&](const suite::Suite& of) { return suite::run_suite(of, runner); });
   if (failed > 0)
     throw Error(fmt::format(
         "{} part(s) of the suite did not end as ok; see the table and their result.json", failed));
@@ -188,14 +207,17 @@ void submit_suite(const SuiteOptions& options) {
       fmt::print("# {}\n{}\n", script.path.string(), script.text);
     return;
   }
-  const suite::Suite suite = opened_suite(options, planned, threads_given, /*jobs=*/1);
-  const std::vector<size_t> cells = cells_to_submit(options, suite);
-  const std::vector<std::string> jobs =
-      suite::submit(suite, suite::slurm_scripts(suite, cells, asked, program));
-  fmt::print("{} cells to run, in job{} {}\n", cells.size(), jobs.size() == 1 ? "" : "s",
-             fmt::join(jobs, ", "));
-  host::say(
-      fmt::format("lra suite status --out {} shows where they stand", suite.request.out.string()));
+  if (options.command->count("--only") > 0) parse_cells(options.only, planned.cells.size());
+  work_on(opened_suite(options, planned, threads_given, /*jobs=*/1),
+          [&](const suite::Suite& suite) {
+            const std::vector<size_t> cells = cells_to_submit(options, suite);
+            const std::vector<std::string> jobs =
+                suite::submit(suite, suite::slurm_scripts(suite, cells, asked, program));
+            fmt::print("{} cells to run, in job{} {}\n", cells.size(), jobs.size() == 1 ? "" : "s",
+                       fmt::join(jobs, ", "));
+            host::say(fmt::format("lra suite status --out {} shows where they stand",
+                                  suite.request.out.string()));
+          });
 }
 
 void run_suite_command(const SuiteOptions& options) {

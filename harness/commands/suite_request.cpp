@@ -97,8 +97,9 @@ suite::SuiteRequest request_of(const SuiteOptions& options) {
   } else {
     request.attentions = parse_attentions(attentions);
   }
-  request.seeds =
-      parse_seeds(options.command->count("--seeds") == 0 ? request.budget.seeds : options.seeds);
+  request.seeds = options.command->count("--seeds") == 0
+                      ? parse_seeds(request.budget.seeds, request.budget.place() + ": seeds")
+                      : parse_seeds(options.seeds);
   request.sets = options.sets;
   request.dtype = options.dtype;
   request.max_hours = options.max_hours;
@@ -133,13 +134,13 @@ std::vector<size_t> parse_cells(const std::string& text, size_t count) {
   return {cells->begin(), cells->end()};
 }
 
-std::vector<uint64_t> parse_seeds(const std::string& text) {
+std::vector<uint64_t> parse_seeds(const std::string& text, const std::string& from) {
   const auto seeds = parse_numbers(text, kMostSeeds);
   if (!seeds) {
-    throw UsageError("--seeds should be a comma list of integers, as 0,1,2 or 0-4,7, not '" + text +
+    throw UsageError(from + " should be a comma list of integers, as 0,1,2 or 0-4,7, not '" + text +
                      "'");
   }
-  if (seeds->empty()) throw UsageError("--seeds should name at least one seed");
+  if (seeds->empty()) throw UsageError(from + " should name at least one seed");
   return *seeds;
 }
 

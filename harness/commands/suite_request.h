@@ -14,8 +14,9 @@ namespace lra {
 /// "0,4-7" -> 0, 4, 5, 6, 7, of `count` cells; throws UsageError on other words.
 std::vector<size_t> parse_cells(const std::string& text, size_t count);
 
-/// "0-4,7" as seeds; throws UsageError on other words, and where there is none.
-std::vector<uint64_t> parse_seeds(const std::string& text);
+/// "0-4,7" as seeds; throws UsageError on other words, and where there is none. `from` is where
+/// they are given.
+std::vector<uint64_t> parse_seeds(const std::string& text, const std::string& from = "--seeds");
 
 /// How the runner works, by its options.
 suite::RunnerOptions runner_of(const SuiteOptions& options);

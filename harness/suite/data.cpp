@@ -105,6 +105,18 @@ void check_lengths_are_free(const std::string& name, const Budget& budget) {
       name, budget.name));
 }
 
+// What `lra data prepare` says of an option, as of the budget's key that it comes from:
+// "--min-length should be ..." -> "budget file b.json: tasks.listops.min_length should be ...".
+std::string budget_words(std::string said, const std::string& name, const Budget& budget) {
+  if (said.find("--source") != std::string::npos) return said;  // that of the command line
+  const std::string task_key = "tasks." + name;
+  if (!said.starts_with("--")) return fmt::format("{}: {}: {}", budget.place(), task_key, said);
+  const size_t end = said.find(' ');
+  std::string key = said.substr(2, end - 2);
+  std::ranges::replace(key, '-', '_');
+  return fmt::format("{}: {}.{}{}", budget.place(), task_key, key, said.substr(end));
+}
+
 // One task's data, or nothing where there are none; in the order of locate_data.
 std::optional<TaskData> find_data(const std::string& name, const Budget& budget,
                                   const DataSources& from) {
@@ -224,13 +236,19 @@ std::vector<std::string> tasks_with_data(const std::vector<std::string>& names,
   return found;
 }
 
-void make_data(const std::vector<TaskData>& plan) {
+std::set<std::string> make_data(const std::vector<TaskData>& plan, const Budget& budget) {
+  std::set<std::string> made;
   for (const TaskData& data : plan) {
     if (!data.make) continue;
     host::say("data: " + data.task + settings_words(data.make->settings) +
               (data.make->synthetic ? " (synthetic stand-in)" : ""));
-    prepare_data(data.task, *data.make);
+    try {
+      if (!prepare_data(data.task, *data.make)) made.insert(data.task);
+    } catch (const UsageError& error) {
+      throw UsageError(budget_words(error.what(), data.task, budget));
+    }
   }
+  return made;
 }
 
 }  // namespace lra::suite

@@ -51,7 +51,8 @@ std::vector<TaskData> locate_data(const std::vector<std::string>& tasks, const B
 std::vector<std::string> tasks_with_data(const std::vector<std::string>& names,
                                          const Budget& budget, const DataSources& from);
 
-/// Makes what the plan says is to be made, or checks that it is there as it would be made.
-void make_data(const std::vector<TaskData>& plan);
+/// Makes what the plan says is to be made, or checks that it is there as it would be made; returns
+/// the tasks whose data it made. What the budget asks for in vain is a UsageError that names it.
+std::set<std::string> make_data(const std::vector<TaskData>& plan, const Budget& budget);
 
 }  // namespace lra::suite

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "attention_variants/base/files.h"
 #include "harness/host/folder_lock.h"
 #include "harness/host/heartbeat.h"
 #include "harness/host/progress.h"
@@ -16,6 +17,26 @@ namespace lra::suite {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// Data that are made here and that the cells cannot read are removed: with other settings, the
+// next suite in the folder may have to make others.
+void make_readable_data(const Suite& suite, const std::vector<TaskData>& data) {
+  const host::FolderLock lock = host::FolderLock::wait(suite.request.out, kDataLock, "the data");
+  const std::set<std::string> made = make_data(data, suite.request.budget);
+  for (const TaskData& of_task : data) {
+    try {
+      check_cells_can_read(suite, of_task);
+      check_cut_samples(suite, {of_task});
+    } catch (const Error&) {
+      if (made.contains(of_task.task)) remove_tree(of_task.directory / of_task.task);
+      throw;
+    }
+  }
+}
+
+}  // namespace
+
 void check_cells_can_read(const Suite& suite, const TaskData& of_task) {
   std::set<std::string> seen;
   for (const SuiteCell& cell : suite.cells) {
@@ -27,21 +48,20 @@ void check_cells_can_read(const Suite& suite, const TaskData& of_task) {
   }
 }
 
+void check_given_data(const Suite& suite, const std::vector<TaskData>& data) {
+  for (const TaskData& of_task : data) {
+    if (!of_task.make && fs::exists(of_task.directory / of_task.task / "manifest.json"))
+      check_cells_can_read(suite, of_task);
+  }
+}
+
 int64_t run_suite(const Suite& suite, const RunnerOptions& options) {
   for (const std::string& device : options.devices) host::parse_device(device);
-  const fs::path& out = suite.request.out;
-  const host::RunnerHeartbeat mark(out);
+  const host::RunnerHeartbeat mark(suite.request.out);
   const std::vector<TaskData> data = suite_data(suite);
-  {
-    const host::FolderLock lock = host::FolderLock::wait(out, "data.lock", "the data");
-    make_data(data);
-  }
+  make_readable_data(suite, data);
   std::map<std::string, fs::path> folders;  // by task
-  for (const TaskData& of_task : data) {
-    check_cells_can_read(suite, of_task);
-    folders[of_task.task] = of_task.directory;
-  }
-  check_cut_samples(suite, data);
+  for (const TaskData& of_task : data) folders[of_task.task] = of_task.directory;
   say_cut_samples(suite, data);
   for (const std::string& note : left_notes(suite)) host::say(note);
   int64_t failed = run_cells(suite, options, folders);

@@ -12,6 +12,9 @@ namespace lra::suite {
 /// same way are one.
 void check_cells_can_read(const Suite& suite, const TaskData& of_task);
 
+/// The same of all data that are there, but for those that the suite makes itself.
+void check_given_data(const Suite& suite, const std::vector<TaskData>& data);
+
 /// How often the same suite may be run at a time by other processes, on this host or others: as
 /// often as they like. Makes the data, runs what is missing and not claimed, waits for what
 /// others hold (and takes it over where they die), measures, writes OUT/report and prints its

@@ -6,11 +6,13 @@
 #include <cctype>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <set>
 
 #include "attention_variants/base/error.h"
 #include "harness/training/resume.h"
+#include "lra/config/embedded.h"
 
 namespace lra::suite {
 namespace {
@@ -84,6 +86,31 @@ void add_pretraining(const TaskBudget& budget, const json& pretraining,
   words.left.insert(words.left.end(), before.left.begin(), before.left.end());
 }
 
+// Makes the configuration of words of --set.
+using MakeConfig = std::function<Config(const std::vector<std::string>&)>;
+
+// What `make` makes of these words. Where it makes something of none, and nothing of the budget's
+// alone, the error is of the budget, whose words stand at `place`.
+Config made_config(const MakeConfig& make, const std::vector<std::string>& words,
+                   const std::vector<std::string>& of_budget, const std::string& place) {
+  const auto makes = [&](const std::vector<std::string>& some) {
+    try {
+      make(some);
+      return true;
+    } catch (const UsageError&) {
+      return false;
+    }
+  };
+  try {
+    return make(words);
+  } catch (const UsageError&) {
+    if (makes(of_budget)) throw;
+    make({});  // or the error is of what goes before the budget
+    read_at(place, [&] { make(of_budget); });
+    throw;
+  }
+}
+
 SuiteCell planned_cell(const SuiteRequest& request, const Protocol& protocol,
                        const std::string& task_name, const AttentionSpec& attention, uint64_t seed,
                        double fraction) {
@@ -94,18 +121,20 @@ SuiteCell planned_cell(const SuiteRequest& request, const Protocol& protocol,
   const auto set = [&](const std::vector<std::string>& more) {
     words.sets.insert(words.sets.end(), more.begin(), more.end());
   };
-  const auto made = [&] {
-    return make_config(protocol, task_name, attention, words.sets, seed, request.dtype,
+  const MakeConfig make = [&](const std::vector<std::string>& sets) {
+    return make_config(protocol, task_name, attention, sets, seed, request.dtype,
                        request.kept(attention).string());
   };
+  const std::vector<std::string> of_budget = words.sets;
   set(request.sets);  // what the user sets goes last
-  Config config = made();
+  Config config = made_config(make, words.sets, of_budget,
+                              fmt::format("{}: tasks.{}.set", request.budget.place(), task_name));
   const size_t count = words.sets.size();
   add_pretraining(budget, config.settings.pretraining, own, words);
-  if (words.sets.size() > count) config = made();
+  if (words.sets.size() > count) config = make(words.sets);
   const std::vector<std::string> cut = cut_sets(config, fraction);
   set(cut);
-  if (!cut.empty()) config = made();
+  if (!cut.empty()) config = make(words.sets);
   return {.config = std::move(config),
           .sets = words.sets,
           .run = request.out / "runs" / task_name / folder_name(attention.text()) /

@@ -7,6 +7,7 @@
 #include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/files.h"
 #include "harness/host/folder_lock.h"
+#include "harness/host/heartbeat.h"
 #include "harness/host/progress.h"
 #include "harness/suite/changed_files.h"
 
@@ -86,7 +87,8 @@ SuiteRequest request_of(const SuiteFile& file, const fs::path& out) {
     request.attentions.push_back(parse_attention(text));
   request.seeds = file.seeds;
   request.protocol = file.protocol;
-  read_fields(file.budget, request.budget, (out / kSuiteFile).string() + ": budget");
+  request.budget.where = (out / kSuiteFile).string() + ": budget";
+  read_fields(file.budget, request.budget, request.budget.where);
   request.sets = file.sets;
   request.data.given = file.data;
   for (const auto& [task_name, path] : file.sources.items())
@@ -195,8 +197,8 @@ Suite join_suite(const Suite& planned) {
   return suite;
 }
 
-Suite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
-                 const std::function<double(const Suite&)>& hours) {
+OpenedSuite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
+                       const std::function<double(const Suite&)>& hours) {
   const fs::path& out = planned.request.out;
   const std::string trouble = make_folders(out);
   if (!trouble.empty()) throw Error("cannot create " + out.string() + ": " + trouble);
@@ -216,15 +218,30 @@ Suite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
               : fmt::format("about {:.3g} hours in full: nothing to cut", whole));
     }
     write_json(path, suite_json(suite), Links::replace);
-    return suite;
+    return {.suite = std::move(suite), .is_new = true};
   }
   check_resumed(out, resume);
-  const Suite suite = join_suite(planned);
+  Suite suite = join_suite(planned);
   check_threads(suite, threads_given);
   // What is new, such as a source, stands in the file for those who join.
   if (const json merged = suite_json(suite); merged != read_json(path))
     write_json(path, merged, Links::replace);
-  return suite;
+  return {.suite = std::move(suite)};
+}
+
+void withdraw_suite(const fs::path& out) {
+  std::error_code not_empty;
+  {
+    host::FolderLock lock =
+        host::FolderLock::wait(out, host::FolderLock::kName, "the plan in " + out.string());
+    if (fs::exists(out / "runs") || !host::runners(out).empty()) return;
+    remove_tree(out / "slurm");
+    fs::remove(out / kSuiteFile);
+    for (const char* folder : {"runners", "data"}) fs::remove(out / folder, not_empty);
+    if (auto data = host::FolderLock::try_lock(out, kDataLock)) std::move(*data).removed_at_end();
+    std::move(lock).removed_at_end();
+  }
+  fs::remove(out, not_empty);
 }
 
 void check_threads(const Suite& suite, int64_t threads_given) {

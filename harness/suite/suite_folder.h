@@ -24,12 +24,25 @@ Suite join_suite(const Suite& planned);
 /// Of a folder that holds a suite: throws Error where it is not to be gone on with.
 void check_resumed(const std::filesystem::path& out, Resume resume);
 
+struct OpenedSuite {
+  Suite suite;
+  bool is_new = false;  // not joined: this call made its file
+};
+
 /// Makes OUT and its suite.json, or joins the suite that is there. `hours` is asked for the
 /// predicted hours of the whole where a new suite has a max_hours. Throws Error where OUT holds a
 /// suite and `resume` is no, or another suite; UsageError where the caller insists on
 /// `threads_given` threads a cell (0 = does not) and the suite has others.
-Suite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
-                 const std::function<double(const Suite&)>& hours);
+OpenedSuite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
+                       const std::function<double(const Suite&)>& hours);
+
+/// The lock in OUT of who makes the data.
+inline constexpr const char* kDataLock = "data.lock";
+
+/// Removes suite.json and what was to be submitted of a suite that this process made and could not
+/// begin, so that the command may be given again corrected, and the folder where nothing else is in
+/// it. Nothing where a cell has begun, or another runner is there.
+void withdraw_suite(const std::filesystem::path& out);
 
 /// Throws UsageError where `threads_given` threads a cell (0 = any) are not those of the suite.
 void check_threads(const Suite& suite, int64_t threads_given);

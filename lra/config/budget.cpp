@@ -7,9 +7,38 @@
 #include "embedded_budgets.h"
 #include "lra/config/embedded.h"
 #include "lra/config/preset.h"
+#include "lra/config/protocol.h"
 #include "lra/data/task.h"
 
 namespace lra {
+namespace {
+
+void check_has(const Budget& budget, const std::string& task_name, const std::string& where) {
+  if (budget.tasks.contains(task_name)) return;
+  std::vector<std::string> names;
+  for (const auto& [key, value] : budget.tasks.items()) names.push_back(key);
+  throw unknown_name("task", task_name, names, where);
+}
+
+// The entry of a task: that there is such a task, and that its settings can be read.
+void check_task_budget(const Budget& budget, const std::string& name) {
+  read_at(budget.where + ": tasks", [&] { lra::task(name); });
+  const TaskBudget entry = budget.task(name);
+  for (const auto& [key, value] : entry.set.items()) {
+    check_setting(fmt::format("{}={}", key, value.dump()),
+                  fmt::format("{}: tasks.{}.set", budget.where, name));
+  }
+}
+
+// An attention made from a file is not looked for until it is used.
+void check_attentions(const std::string& list) {
+  for (const AttentionSpec& attention : parse_attentions(list)) {
+    const AttentionEntry& entry = attention_entry(attention.name);
+    if (runs_by_name(attention.name)) entry.effective_options(attention.options);
+  }
+}
+
+}  // namespace
 
 std::vector<std::string> budget_names() { return embedded_names(embedded_budgets); }
 
@@ -21,12 +50,13 @@ Budget load_budget(const std::string& name_or_path) {
     throw UsageError(
         fmt::format(R"({} should hold "schema": "lra.budget/1" and a "name")", file.where));
   }
-  for (const auto& [name, value] : budget.tasks.items()) {
-    lra::task(name);
-    budget.task(name);
-  }
-  for (const std::string& name : budget.default_tasks()) budget.task(name);
-  load_preset(budget.profile.preset);
+  budget.where = file.where;
+  for (const auto& [name, value] : budget.tasks.items()) check_task_budget(budget, name);
+  for (const std::string& name : budget.default_tasks())
+    check_has(budget, name, file.where + ": run");
+  if (!budget.attentions.empty())
+    read_at(file.where + ": attentions", [&] { check_attentions(budget.attentions); });
+  read_at(file.where + ": profile.preset", [&] { load_preset(budget.profile.preset); });
   budget.profile.length_list(file.where);
   return budget;
 }
@@ -49,16 +79,11 @@ std::vector<int64_t> ProfileBudget::length_list(const std::string& where) const 
 }
 
 TaskBudget Budget::task(const std::string& task_name) const {
-  if (!tasks.contains(task_name)) {
-    std::vector<std::string> names;
-    for (const auto& [key, value] : tasks.items()) names.push_back(key);
-    throw unknown_name("task", task_name, names, fmt::format("budget {}", name));
-  }
+  check_has(*this, task_name, place());
   TaskBudget entry;
-  const std::string where = fmt::format("budget {}: tasks.{}", name, task_name);
-  read_fields(tasks[task_name], entry, where);
-  if (!entry.set.is_object())
-    throw UsageError(fmt::format("{}.set should be a JSON object", where));
+  const std::string at = fmt::format("{}: tasks.{}", place(), task_name);
+  read_fields(tasks[task_name], entry, at);
+  if (!entry.set.is_object()) throw UsageError(fmt::format("{}.set should be a JSON object", at));
   return entry;
 }
 

@@ -56,6 +56,7 @@ struct ProfileBudget {
 };
 
 struct Budget {
+  std::string where;  // "budget file b.json", for messages; "" = not from a file
   std::string schema, name, title, description;
   std::string attentions;       // comma list; empty = all there are
   std::string seeds = "0";      // comma list
@@ -77,6 +78,9 @@ struct Budget {
     f("skip_missing", skip_missing);
     f("profile", profile);
   }
+
+  /// What messages call it.
+  std::string place() const { return where.empty() ? "budget " + name : where; }
 
   /// The entry of a task; throws UsageError where the budget has none.
   TaskBudget task(const std::string& task_name) const;

@@ -26,4 +26,15 @@ std::vector<std::string> embedded_names(EmbeddedFiles files);
 LoadedJson load_named_json(const std::string& what, const std::string& name_or_path,
                            EmbeddedFiles files);
 
+/// What `read` gives of what stands at `where`, which goes before a UsageError in it: "protocol
+/// file p.json: attentions: nystrom: ...".
+template <class Read>
+auto read_at(const std::string& where, Read read) {
+  try {
+    return read();
+  } catch (const UsageError& error) {
+    throw UsageError(where + ": " + error.what());
+  }
+}
+
 }  // namespace lra

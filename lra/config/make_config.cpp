@@ -2,6 +2,7 @@
 #include <set>
 
 #include "lra/config/check_settings.h"
+#include "lra/config/embedded.h"
 #include "lra/config/protocol.h"
 #include "lra/config/protocol_parts.h"
 #include "lra/data/task.h"
@@ -55,6 +56,20 @@ Settings settings_of(const Protocol& protocol, const std::string& task_name,
   read_fields(merged_settings(protocol, task_name, attention), settings,
               "protocol " + protocol.name);
   return settings;
+}
+
+// As settle(). What a user's protocol does wrong by itself is an error that names its file.
+void settle_given(Config& config, const Protocol& protocol, const std::string& task_name,
+                  const AttentionSpec& attention) {
+  try {
+    settle(config);
+  } catch (const UsageError&) {
+    if (!protocol.where.starts_with("protocol file")) throw;
+    Config plain = config;
+    plain.settings = settings_of(protocol, task_name, attention);
+    read_at(protocol.where + ": task " + task_name, [&] { settle(plain); });
+    throw;
+  }
 }
 
 // The keys that some variant of this task has a value of its own for.
@@ -131,7 +146,7 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   std::set<std::string> keys;
   for (const std::string& text : sets) apply_set(merged, text, keys);
   read_fields(merged, config.settings, sets.empty() ? "protocol " + protocol.name : "--set");
-  settle(config);
+  settle_given(config, protocol, task_name, attention);
   const TrainingDtype wanted = config.settings.training.dtype;
   if (wanted != TrainingDtype::any && to_string(wanted) != dtype) {
     throw UsageError("training.dtype is " + to_string(wanted) + " in protocol " + protocol.name +

@@ -62,8 +62,8 @@ void add_lines(const json& value, const char* key, const std::string& where,
 // Of an attention made from a file, which is not looked for until it is used.
 void check_file_entry(const std::string& name, const AttentionPart& part,
                       const std::string& place) {
-  const AttentionSpec attention = parse_attention(name);
-  attention_entry(attention.name);
+  const AttentionSpec attention = read_at(place, [&] { return parse_attention(name); });
+  read_at(place, [&] { attention_entry(attention.name); });
   if (runs_by_name(attention.name)) {
     throw UsageError(fmt::format("{}: {} is not made from a file; name it by that alone", place,
                                  attention.name));
@@ -83,7 +83,7 @@ void check_file_entry(const std::string& name, const AttentionPart& part,
 
 // Reads everything that a task's entry holds.
 void check_task(const Protocol& protocol, const std::string& task_name, const std::string& where) {
-  task(task_name);
+  read_at(where, [&] { task(task_name); });
   json own = protocol.tasks[task_name];
   if (own.is_object()) own.erase(kAttentions);
   check_settings_of(own, where);
@@ -98,13 +98,14 @@ void check_task(const Protocol& protocol, const std::string& task_name, const st
       check_file_entry(variant, part, place);
       continue;
     }
-    const AttentionEntry& entry =
-        attention_entry(meant_attention(protocol, task_name, {.name = variant}).name);
+    const AttentionEntry& entry = *read_at(place, [&, &name = variant] {
+      return &attention_entry(meant_attention(protocol, task_name, {.name = name}).name);
+    });
     check_settings_of(part.settings, place + ".settings");
     json options = protocol.attentions.value(entry.info.name, json::object());
     check_keys(part.options, entry.option_names, place + ".options");
     merge(options, part.options);
-    entry.effective_options(options);
+    read_at(place + ".options", [&] { entry.effective_options(options); });
   }
 }
 
@@ -153,18 +154,22 @@ void check_objects(const ProtocolFile& file, const std::string& where) {
 void check_protocol(const Protocol& protocol, const std::string& where) {
   check_settings_of(protocol.settings, where + ": settings");
   for (const auto& [variant, own] : protocol.attention_settings.items()) {
-    attention_entry(variant);
+    read_at(where + ": attention_settings", [&name = variant] { attention_entry(name); });
     check_settings_of(own, where + ": attention_settings." + variant);
   }
   for (const auto& [variant, meant] : protocol.variants.items()) {
     if (!meant.is_string()) bad_value(where, "variants." + variant, "the name of a variant", meant);
-    attention_entry(variant);
-    attention_entry(meant);
+    read_at(where + ": variants", [&name = variant, &of = meant] {
+      attention_entry(name);
+      attention_entry(of);
+    });
   }
   for (const auto& [task_name, entry] : protocol.tasks.items())
     check_task(protocol, task_name, where + ": tasks." + task_name);
   for (const auto& [variant, options] : protocol.attentions.items()) {
-    attention_entry(variant).effective_options(options);
+    read_at(where + ": attentions", [&name = variant, &given = options] {
+      attention_entry(name).effective_options(given);
+    });
   }
 }
 
@@ -192,6 +197,7 @@ Protocol load(const std::string& name, std::vector<std::string>& seen) {
   check_objects(file, where);
   Protocol protocol;
   if (!file.extends.empty()) protocol = load(file.extends, seen);
+  protocol.where = where;
   protocol.name = file.name;
   protocol.title = file.title;
   protocol.description = file.description;

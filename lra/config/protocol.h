@@ -34,6 +34,7 @@
 namespace lra {
 
 struct Protocol {
+  std::string where;  // "protocol file p.json", for messages; "" = not loaded
   std::string name, title, description, source;
   std::string regime = kFirstRegime;
   std::vector<std::string> follows;  // what is as its source has it
