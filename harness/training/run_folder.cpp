@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/files.h"
 #include "attention_variants/python_host.h"
+#include "harness/host/progress.h"
 #include "harness/training/resume.h"
 #include "results/records/event_file.h"
 #include "results/records/record_fields.h"
@@ -40,6 +43,27 @@ void name_own_file(Result& result) {
       .options = result.config.value(json::json_pointer("/attention/given"), none)};
   result.attention.label = named.text();
   result.attention.options["file"] = options.at("file");
+}
+
+json saved_config(const fs::path& path) {
+  constexpr const char* kAdvice = "; remove it, or choose another --run folder";
+  const std::string text = read_file(path);
+  json saved;
+  try {
+    saved = parse_json(text, path.string());
+  } catch (const Error& error) {
+    throw Error(error.what() + std::string(kAdvice));
+  }
+  if (saved.is_object() && saved.contains("identity")) return saved;
+  throw Error(path.string() + " is not the configuration of a run" + kAdvice);
+}
+
+// How many of dev the log of a run has.
+int64_t evaluations(const fs::path& run) {
+  if (!fs::is_regular_file(run / kMetricsFile)) return 0;
+  std::string unreadable;
+  const std::vector<LogLine> log = parse_run_log(read_file(run / kMetricsFile), unreadable);
+  return std::ranges::count(log, LogSplit::dev, &LogLine::split);
 }
 
 // Of a folder without a run: its lock, and the folder where nothing else is in it.
@@ -81,25 +105,41 @@ void RunFolder::check_run(Resume resume) {
   const fs::path path = path_ / kConfigFile;
   anew_before_ = resume == Resume::over;
   if (!fs::exists(path)) return check_remains(resume);
-  const json saved = read_json(path);
-  if (!saved.is_object() || !saved.contains("identity")) {
-    throw Error(path.string() +
-                " is not the configuration of a run; remove it, or choose another --run folder");
-  }
-  const std::string different = differences_text(config_identity(saved["identity"]), identity_);
-  const bool begun = resume != Resume::over && has_begun(path_);
+  const std::string different =
+      differences_text(config_identity(saved_config(path)["identity"]), identity_);
+  const bool best_alone = !has_begun(path_) && fs::exists(path_ / kBestCheckpoint),
+             begun = resume != Resume::over && (has_begun(path_) || best_alone);
   anew_ = resume == Resume::over || (!begun && (resume == Resume::no || !different.empty()));
   if (anew_) return;
-  if (resume == Resume::no) {
+  if (resume == Resume::no && !best_alone) {
     throw Error(text() +
                 " holds a run already; continue it with --resume, choose another --run folder, or "
                 "remove it with --overwrite");
   }
-  if (different.empty()) return;
-  throw Error(
-      fmt::format("{} holds a run of another configuration ({}); use the same options, another "
-                  "--run folder, or --overwrite",
-                  text(), different));
+  if (resume == Resume::yes && !different.empty()) {
+    throw Error(
+        fmt::format("{} holds a run of another configuration ({}); use the same options, another "
+                    "--run folder, or --overwrite",
+                    text(), different));
+  }
+  if (best_alone) check_best_alone(resume);
+}
+
+// A run that is killed in its first evaluation may leave a best checkpoint and no last one; one
+// that went further has lost it, and would lose the other by beginning anew.
+void RunFolder::check_best_alone(Resume resume) const {
+  if (resume == Resume::no || evaluations(path_) != 1) {
+    throw Error(fmt::format(
+        "{} holds a run whose {} is missing; put it back, choose another --run folder, or remove "
+        "the run with --overwrite",
+        text(), kLastCheckpoint));
+  }
+  if (lock_) {
+    host::say(
+        fmt::format("the run in {} has no {}: it ended in its first evaluation, and begins "
+                    "anew",
+                    text(), kLastCheckpoint));
+  }
 }
 
 // Of a folder without config.json: a run that ended or has a checkpoint may be another one.

@@ -39,8 +39,9 @@ class RunFolder {
  public:
   /// Opens the folder for the run of that identity; to write, makes and locks it. Throws Error
   /// where it is in use or holds another run, or any run without Resume::yes. A run that never
-  /// reached a checkpoint is begun anew. With Resume::over the folder is as one without a run, and
-  /// clear() makes it so.
+  /// reached a checkpoint is begun anew, as one whose first evaluation was cut short; one that has
+  /// lost its last checkpoint is an error. With Resume::over the folder is as one without a run,
+  /// and clear() makes it so.
   RunFolder(std::filesystem::path path, json identity, Resume resume, Access access);
   /// Removes a folder that it made and where no run has begun.
   ~RunFolder();
@@ -78,6 +79,7 @@ class RunFolder {
  private:
   void check_run(Resume resume);
   void check_remains(Resume resume);
+  void check_best_alone(Resume resume) const;
   void remove_run() const;
   void remove_run_before() const;
   void begin_events(const std::filesystem::path& folder, const std::string& log);

@@ -138,6 +138,37 @@ TEST_F(TrainTest, RefusesWhatIsLeftOfARunWithoutItsConfiguration) {
   EXPECT_EQ(read_json(run("a") / kResultFile)["attention"]["name"], "standard");
 }
 
+TEST_F(TrainTest, RefusesARunThatHasLostItsLastCheckpoint) {
+  ASSERT_EQ(run_program(words("a")).status, 0);
+  fs::remove(run("a") / kResultFile);
+  fs::remove(run("a") / kLastCheckpoint);
+  const std::string weights = tensor_bytes(run("a") / kBestCheckpoint),
+                    log = read_file(run("a") / kMetricsFile);
+  auto plain = words("a");
+  plain.erase(std::ranges::find(plain, "--resume"));
+  for (const auto& asked : {words("a"), plain}) {
+    const ProgramResult refused = run_program(asked);
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_NE(refused.err.find("holds a run whose checkpoint-last.safetensors is missing; put it"),
+              std::string::npos)
+        << refused.err;
+    EXPECT_EQ(tensor_bytes(run("a") / kBestCheckpoint), weights);
+    EXPECT_EQ(read_file(run("a") / kMetricsFile), log);
+  }
+  // What a run leaves that was killed between the two checkpoints of its first evaluation.
+  write_file(run("a") / kMetricsFile, cut_run_log(log, /*step=*/4, /*pending=*/false));
+  EXPECT_EQ(run_program(plain).status, 1);
+  EXPECT_NE(run_program(words("a", "standard")).err.find("of another configuration"),
+            std::string::npos);
+  const ProgramResult anew = run_program(words("a"));
+  EXPECT_EQ(anew.status, 0);
+  EXPECT_NE(anew.err.find("has no checkpoint-last.safetensors: it ended in its first evaluation, "
+                          "and begins anew"),
+            std::string::npos)
+      << anew.err;
+  EXPECT_EQ(tensor_bytes(run("a") / kBestCheckpoint), weights);
+}
+
 TEST_F(TrainTest, OverwritesARunWhereItIsToldTo) {
   ASSERT_EQ(run_program(words("a")).status, 0);
   write_file(run("a") / "notes.txt", "mine");
@@ -156,6 +187,13 @@ TEST_F(TrainTest, OverwritesARunWhereItIsToldTo) {
   *std::ranges::find(other, "--resume") = "--overwrite";
   EXPECT_EQ(run_program(other).status, 1);
   EXPECT_EQ(read_file(run("b") / kConfigFile), "{}");
+  write_file(run("b") / kConfigFile, "{");
+  const ProgramResult invalid = run_program(other);
+  EXPECT_EQ(invalid.status, 1);
+  EXPECT_NE(invalid.err.find("config.json is not valid JSON: "), std::string::npos) << invalid.err;
+  EXPECT_NE(invalid.err.find("; remove it, or choose another --run folder"), std::string::npos)
+      << invalid.err;
+  EXPECT_EQ(read_file(run("b") / kConfigFile), "{");
 }
 
 // What cannot be trained is refused before the run that is there is removed.
