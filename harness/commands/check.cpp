@@ -131,6 +131,10 @@ void add_check_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();
   command->add_flag("--json", options->as_json, "As JSON");
+  CLI::Option* explain = command->get_option("--explain");
+  for (const char* other : {"--attention", "--option", "--strict", "--heads", "--head-dim",
+                            "--width", "--causal", "--task", "--protocol", "--json"})
+    explain->excludes(other);
   command->callback([options] { run_check(*options); });
 }
 

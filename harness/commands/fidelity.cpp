@@ -18,11 +18,13 @@ struct FidelityOptions {
   int64_t experiment = 0, head_dim = 0, trials = 0, threads = 0;
   uint64_t seed = 0;
   double seconds = 0.5;
+  const CLI::App* command = nullptr;
 };
 
 // A length without a cell of experiment 3 is an error where that is asked for, and told where all
 // are.
 void check_asked_lengths(const FidelityOptions& options) {
+  check_once("--length", options.lengths);
   constexpr int64_t kLeast = fidelity::kIterationLandmarks.front();
   if (options.experiment != 0 && options.experiment != 3) return;
   for (const int64_t length : options.lengths) {
@@ -56,10 +58,13 @@ void run(const FidelityOptions& options) {
                                  options.experiment));
   if (options.run.empty() && !options.data.empty())
     throw UsageError("--data says where the data of --run are; name a run");
+  if (options.command->count("--seconds") > 0 && options.experiment != 0 && options.experiment != 4)
+    throw UsageError(fmt::format("--seconds is of experiment 4, not {}", options.experiment));
   if (!options.attentions.empty()) {
     if (options.experiment != 0 && options.experiment != 4)
       throw UsageError(fmt::format("--attentions is of experiment 4, not {}", options.experiment));
     request.attentions = parse_attentions(options.attentions);
+    check_once("--attentions", request.attentions);
     for (const AttentionSpec& spec : request.attentions)
       attention_entry(spec.name).effective_options(spec.options);
   }
@@ -77,6 +82,7 @@ void add_fidelity_command(CLI::App& app) {
   auto* command = app.add_subcommand(
       "fidelity", "Measure how well approximations follow exact softmax attention");
   auto options = std::make_shared<FidelityOptions>();
+  options->command = command;
   command
       ->add_option("--experiment", options->experiment,
                    "1 landmarks on raw scores, 2 landmarks on softmax attention, 3 iterations of "

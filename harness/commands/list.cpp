@@ -169,13 +169,17 @@ void add_list_command(CLI::App& app) {
       "attentions", "What every attention variant is and can do, with its options and defaults");
   auto form = std::make_shared<AttentionsForm>();
   auto* as_json = attentions->add_flag("--json", form->json, "As JSON");
-  attentions->add_flag("--markdown", form->markdown, "As docs/attentions.md holds it")
-      ->excludes(as_json);
-  attentions->add_flag("--try", form->tried,
-                       "Try padding, bfloat16 and CUDA on small tensors, and count parameters");
+  auto* as_markdown =
+      attentions->add_flag("--markdown", form->markdown, "As docs/attentions.md holds it")
+          ->excludes(as_json);
+  auto* tried =
+      attentions->add_flag("--try", form->tried,
+                           "Try padding, bfloat16 and CUDA on small tensors, and count parameters");
   attentions
       ->add_option("NAME", form->name, "One alone: what each of its options means, takes and is")
-      ->excludes(as_json);
+      ->excludes(as_json)
+      ->excludes(as_markdown)
+      ->excludes(tried);
   attentions->callback([form] {
     if (form->name.empty()) {
       list_attentions(*form);

@@ -5,6 +5,7 @@
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/text.h"
 #include "harness/commands/commands.h"
+#include "harness/commands/profile_comparison.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
@@ -12,11 +13,9 @@
 #include "harness/profile/child.h"
 #include "harness/profile/plan.h"
 #include "harness/profile/profile_run.h"
-#include "harness/profile/store.h"
 #include "harness/where/where.h"
 #include "lra/config/preset.h"
 #include "results/print/terminal.h"
-#include "results/tables/profile_compare.h"
 #include "results/tables/profile_speed.h"
 #include "results/tables/profile_table.h"
 #include "results/where/table.h"
@@ -38,6 +37,8 @@ struct ProfileOptions {
 
 profile::ProfileRequest request_of(const ProfileOptions& given) {
   profile::ProfileRequest request = given.request;
+  if (!request.attentions.empty()) check_once("--attentions", parse_attentions(request.attentions));
+  check_once("--lengths", request.lengths);
   request.scope = parse_name<ProfileScope>(given.scope);
   request.mode = parse_name<ProfileMode>(given.mode);
   return request;
@@ -49,42 +50,18 @@ profile::ProfilePlan planned_profile(const ProfileOptions& given) {
   profile::ProfilePlan plan = given.plan;
   plan.out = given.out;
   plan.pin = !given.no_pin;
-  if (!given.memory_limit.empty())
+  const bool cpu = plan.device == "cpu";
+  if (!given.memory_limit.empty()) {
     plan.memory_limit = parse_bytes("--memory-limit", given.memory_limit);
-  if (!given.flush.empty()) plan.flush_bytes = parse_bytes("--flush", given.flush);
+    if (!cpu && given.request.batch != "largest")
+      throw UsageError("--memory-limit is of CPUs, and of --batch largest: on " + plan.device +
+                       " leave it out");
+  }
+  if (!given.flush.empty()) {
+    plan.flush_bytes = parse_bytes("--flush", given.flush);
+    if (cpu) throw UsageError("--flush overwrites a GPU's cache: on --device cpu leave it out");
+  }
   return profile::plan_profile(request_of(given), std::move(plan));
-}
-
-// What is compared with, read before anything is measured.
-std::vector<Profile> read_earlier(const std::string& file) {
-  if (!std::filesystem::exists(file)) throw UsageError("--compare " + file + ": no such file");
-  if (!std::filesystem::is_regular_file(file))
-    throw UsageError("--compare " + file + " is no file; name what an earlier --out wrote");
-  try {
-    return profile::read_profile(file);
-  } catch (const Error& error) {
-    throw UsageError(fmt::format("--compare: {}", error.what()));
-  }
-}
-
-// What a comparison says; throws where something got worse.
-void compare(const ProfileOptions& options, const std::vector<Profile>& earlier,
-             const std::vector<Profile>& now) {
-  const Comparison comparison = compare_profiles(earlier, now, options.tolerance);
-  if (comparison.table.rows.empty()) {
-    throw Error(fmt::format(
-        "--compare {}: has no cell in common with {}: {}", options.compare, options.out,
-        comparison.apart.empty()
-            ? "attention, options, length, sizes, scope, mode, type, threads and machine must agree"
-            : fmt::format("those of other values of the protocol are not compared: {}",
-                          fmt::join(comparison.apart, "; "))));
-  }
-  fmt::print("{}", to_terminal(comparison.table, host::table_columns()));
-  if (comparison.worse > 0) {
-    throw Error(fmt::format("{} of {} cells are worse than in {} by more than {:g} %",
-                            comparison.worse, comparison.table.rows.size(), options.compare,
-                            100 * options.tolerance));
-  }
 }
 
 void print_profiles(const std::vector<Profile>& profiles) {
@@ -167,7 +144,10 @@ void run_profile_command(const ProfileOptions& options) {
   const std::vector<Profile> records = profile::run_profile(plan);
   host::say(fmt::format("{} cells in {}", records.size(), options.out));
   print_profiles(profile::profiles_of(plan, records));
-  if (!options.compare.empty()) compare(options, earlier, records);
+  if (!options.compare.empty())
+    print_comparison(
+        earlier, records,
+        {.earlier = options.compare, .now = options.out, .tolerance = options.tolerance});
   check_measured(profile::profiles_of(plan, records));
 }
 
@@ -217,7 +197,8 @@ void add_cell_options(CLI::App& command, ProfileOptions& options) {
 void add_measuring_options(CLI::App& command, ProfileOptions& options) {
   command.add_option(
       "--memory-limit", options.memory_limit,
-      "On CPUs: a cell that needs more tensors is oom, as 8GiB; default: 80 % of what is free");
+      "On CPUs: a cell that needs more tensors is oom, as 8GiB; default: 80 % of what is free. On "
+      "GPUs of --batch largest alone");
   command
       .add_option("--seconds", options.plan.seconds,
                   "Most time for the samples of a cell, over its passes")
@@ -259,11 +240,13 @@ void add_measuring_options(CLI::App& command, ProfileOptions& options) {
 
 // What it is compared with.
 void add_comparison_options(CLI::App& command, ProfileOptions& options) {
-  command.add_option("--compare", options.compare,
-                     "Earlier profile: say per cell whether it is slower; exit 1 where one is");
+  CLI::Option* compare =
+      command.add_option("--compare", options.compare,
+                         "Earlier profile: say per cell whether it is slower; exit 1 where one is");
   command
       .add_option("--tolerance", options.tolerance,
                   "Of --compare: a change of up to this part is none")
+      ->needs(compare)
       ->check(number_in(0.0, 1e6))
       ->capture_default_str();
   command.add_option("--peers", options.plan.peers,

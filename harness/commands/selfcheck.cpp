@@ -25,6 +25,8 @@ void run_selfcheck_command(const SelfcheckOptions& options) {
   if (request.out.extension() != ".jsonl")
     throw UsageError("--out should name a .jsonl file, not '" + request.out.string() + "'");
   if (!options.attentions.empty()) request.attentions = parse_attentions(options.attentions);
+  check_once("--attentions", request.attentions);
+  check_once("--checks", request.checks);
   host::stop_at_signals();
   const std::vector<Selfcheck> records = selfcheck::run_selfcheck(request);
   print_table(selfcheck_table(records));

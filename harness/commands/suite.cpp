@@ -58,7 +58,16 @@ auto work_on(const suite::OpenedSuite& opened, Work work) {
   }
 }
 
+// Only a prediction reads records.
+void check_records_read(const SuiteOptions& options) {
+  if (options.records.empty() || options.max_hours > 0) return;
+  throw UsageError(
+      "--records is what lra suite plan and --max-hours predict from: give --max-hours "
+      "too, or leave it out");
+}
+
 void run(const SuiteOptions& options) {
+  check_records_read(options);
   suite::RunnerOptions runner = runner_of(options);
   const int64_t threads = cell_threads(runner);
   const suite::Suite planned = planned_suite(options, threads, runner.devices.front());
@@ -121,6 +130,12 @@ size_t terminal_rows() {
 }
 
 void show_status(const SuiteOptions& options) {
+  for (const CLI::Option* option : options.command->get_options()) {
+    if (option->count() > 0 && option->get_name() != "--out") {
+      throw UsageError(option->get_name() +
+                       " is not of lra suite status, which reads the suite in --out");
+    }
+  }
   if (options.out.empty()) throw UsageError("--out is required: the suite's folder");
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   for (;;) {
@@ -180,7 +195,10 @@ void submit_suite(const SuiteOptions& options) {
     throw UsageError(
         "--jobs and --devices are for one host; --array-limit says how many jobs run "
         "at a time, --gpus what each gets");
+  check_records_read(options);
   const suite::SlurmOptions& cluster = options.cluster;
+  if (!cluster.gpus.empty() && options.device == "cpu" && options.command->count("--device") > 0)
+    throw UsageError("--gpus " + cluster.gpus + " and --device cpu: give one of the two");
   if (cluster.cpus > 0 && options.threads > 0 && cluster.cpus != options.threads) {
     throw UsageError(fmt::format(
         "--cpus {} and --threads {}: a cell has as many threads as its job has processors; "

@@ -117,10 +117,10 @@ void add_plan_options(CLI::App& command, SuiteOptions& options) {
 
 void add_status_options(CLI::App& command, SuiteOptions& options) {
   command.footer("It takes --out of lra suite, the folder of the suite");
-  command.add_flag(
+  CLI::Option* watch = command.add_flag(
       "--watch", options.watch,
       "Live until all cells have ended; where stdout is no terminal, a line every 30 s");
-  command.add_flag("--json", options.as_json, "As JSON");
+  command.add_flag("--json", options.as_json, "As JSON")->excludes(watch);
 }
 
 void add_submit_options(CLI::App& command, SuiteOptions& options) {

@@ -1,6 +1,8 @@
 // lra train and lra evaluate.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "attention_variants/base/files.h"
 #include "attention_variants/ops/cpu_isa.h"
 #include "attention_variants/python_host.h"
@@ -69,9 +71,22 @@ Config asked_config(const TrainOptions& options, const Processes* processes) {
   return config;
 }
 
+// What would be without effect.
+void check_used(const TrainOptions& options) {
+  if (!options.memory_limit.empty() && options.device != "cpu")
+    throw UsageError("--memory-limit is of CPUs: with --device " + options.device +
+                     " leave it out");
+  const auto sets_objective = [](const std::string& word) {
+    return word_sets(word, "training.objective");
+  };
+  if (!options.objective.empty() && std::ranges::any_of(options.sets, sets_objective))
+    throw UsageError("--objective is short for --set training.objective: give one of them");
+}
+
 void run_train(const TrainOptions& options, Processes* processes) {
   TrainRequest request;
   run_collective(processes, [&] {
+    check_used(options);
     request.config = asked_config(options, processes);
     request.device = own_device(options.device, processes);
     if (!options.memory_limit.empty())

@@ -139,6 +139,11 @@ ProfilePlan plan_profile(const ProfileRequest& request, ProfilePlan plan) {
       preset.batch > 0 ? preset.batch : task_settings(protocol, common.task).training.batch;
   const BatchRule batch =
       request.batch.empty() ? BatchRule{.count = usual} : parse_batch(request.batch);
+  const bool batched = !request.batch.empty() || preset.batch > 0;
+  if (common.scope != ProfileScope::model && batched && !request.protocol.empty())
+    throw UsageError("--protocol is of --scope model, and of a batch that nothing else gives");
+  if (common.scope != ProfileScope::model && batched && !request.task.empty())
+    throw UsageError("--task is of --scope model, and of a batch that nothing else gives");
   if (!plan.peers.empty() && plan.device != "cpu")
     throw UsageError("--peers measures on the CPU: choose --device cpu");
   plan.threads = host::use_threads(plan.threads);

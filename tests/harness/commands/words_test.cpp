@@ -41,6 +41,64 @@ TEST(WordsTest, NoNumberIsInNoRange) {
   EXPECT_TRUE(says(usage_error({"profile", "--tolerance", "-1"}), "--tolerance: Value -1 not in"));
 }
 
+struct Unused {
+  std::vector<std::string> words;
+  std::string said;
+};
+
+TEST(WordsTest, WhatWouldHaveNoEffectIsRefused) {
+  const std::string suite_folder = "nosuite";
+  const Unused all[] = {
+      {{"profile", "--out", "p.jsonl", "--tolerance", "0.2"}, "--tolerance requires --compare"},
+      {{"profile", "--out", "p.jsonl", "--flush", "64MiB"},
+       "--flush overwrites a GPU's cache: on --device cpu leave it out"},
+      {{"profile", "--out", "p.jsonl", "--memory-limit", "1GiB", "--device", "cuda"},
+       "--memory-limit is of CPUs, and of --batch largest: on cuda leave it out"},
+      {{"profile", "--out", "p.jsonl", "--scope", "core", "--batch", "1", "--protocol", "tay2020"},
+       "--protocol is of --scope model"},
+      {{"profile", "--out", "p.jsonl", "--scope", "core", "--batch", "1", "--task", "text"},
+       "--task is of --scope model"},
+      {train_words({"--attention", "standard", "--memory-limit", "1GiB", "--device", "cuda"}),
+       "--memory-limit is of CPUs: with --device cuda leave it out"},
+      {train_words({"--attention", "standard", "--objective", "masked", "--set",
+                    "training.objective=causal"}),
+       "--objective is short for --set training.objective: give one of them"},
+      {{"fidelity", "--out", "f.jsonl", "--experiment", "1", "--seconds", "1"},
+       "--seconds is of experiment 4, not 1"},
+      {{"suite", "--budget", "smoke", "--out", suite_folder, "--records", "."},
+       "--records is what lra suite plan and --max-hours predict from: give --max-hours too"},
+      {{"suite", "submit", "--slurm", "--budget", "smoke", "--out", suite_folder, "--records", "."},
+       "--records is what lra suite plan and --max-hours predict from"},
+      {{"suite", "submit", "--slurm", "--budget", "smoke", "--gpus", "1", "--device", "cpu"},
+       "--gpus 1 and --device cpu: give one of the two"},
+      {{"suite", "status", "--out", suite_folder, "--watch", "--json"}, "--watch excludes --json"},
+      {{"suite", "status", "--out", suite_folder, "--jobs", "2"},
+       "--jobs is not of lra suite status, which reads the suite in --out"},
+      {{"check", "--explain", "padding invariance", "--json"}, "--json"},
+      {{"list", "attentions", "nystrom", "--try"}, "--try"},
+  };
+  for (const Unused& one : all) {
+    const std::string error = usage_error(one.words);
+    EXPECT_TRUE(says(error, one.said)) << "expected: " << one.said << "\ngot: " << error;
+  }
+  EXPECT_FALSE(fs::exists("p.jsonl") || fs::exists("f.jsonl") || fs::exists(suite_folder));
+}
+
+TEST(WordsTest, AListNamesEachOnce) {
+  const std::string attentions = "standard,nystrom[num_landmarks=8],standard";
+  for (const char* command : {"profile", "selfcheck", "fidelity"}) {
+    EXPECT_TRUE(says(usage_error({command, "--attentions", attentions, "--out", "p.jsonl"}),
+                     "--attentions names standard twice"))
+        << command;
+  }
+  EXPECT_TRUE(says(usage_error({"profile", "--lengths", "512,64,512", "--out", "p.jsonl"}),
+                   "--lengths names 512 twice"));
+  EXPECT_TRUE(says(usage_error({"fidelity", "--length", "1Ki,1024", "--out", "f.jsonl"}),
+                   "--length names 1024 twice"));
+  EXPECT_TRUE(says(usage_error({"selfcheck", "--checks", "contract,contract", "--out", "s.jsonl"}),
+                   "--checks names contract twice"));
+}
+
 TEST(WordsTest, SizesAreReadAsGnuProgramsReadThem) {
   const auto bytes = [](const std::string& text) { return parse_bytes("--memory-limit", text); };
   const int64_t kibi = 1024;
