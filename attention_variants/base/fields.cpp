@@ -1,15 +1,18 @@
 #include "attention_variants/base/fields.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <sstream>
+#include <cmath>
 
 namespace lra {
 namespace {
 
+// All digits of a whole number, and as few of another as tell it apart.
 std::string number_text(double x) {
-  std::ostringstream out;
-  out << x;
-  return out.str();
+  constexpr double kMostWhole = 1e15;
+  return std::trunc(x) == x && std::abs(x) < kMostWhole ? fmt::format("{:.0f}", x)
+                                                        : fmt::format("{}", x);
 }
 
 }  // namespace

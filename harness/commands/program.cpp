@@ -64,8 +64,27 @@ int fail_in_writing(const std::system_error& error) {
   return 1;
 }
 
+// Of "Could not convert: --threads = x", which says nothing of what is wanted.
+std::string unconverted(const CLI::App& app, const std::string& said) {
+  const size_t name_at = said.find("--"), equals = said.find(" = ");
+  if (name_at == std::string::npos || equals == std::string::npos || equals < name_at) return said;
+  const std::string name = said.substr(name_at, equals - name_at);
+  bool real = false;
+  const CLI::App* command = &app;
+  while (command != nullptr) {
+    const CLI::Option* option = command->get_option_no_throw(name);
+    real = real || (option != nullptr && option->get_type_name().starts_with("FLOAT"));
+    const auto chosen = command->get_subcommands();
+    command = chosen.empty() ? nullptr : chosen.front();
+  }
+  return fmt::format("{} should be {}, not '{}'", name, real ? "a number" : "an integer",
+                     said.substr(equals + 3));
+}
+
 // CLI11 says that a word is not expected, or a subcommand missing, but not what was meant.
 UsageError with_nearest(const CLI::App& app, const CLI::ParseError& error) {
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr)
+    return UsageError(unconverted(app, error.what()));
   const bool extras = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
   if (!extras && dynamic_cast<const CLI::RequiredError*>(&error) == nullptr)
     return UsageError(error.what());

@@ -13,6 +13,11 @@
 
 namespace lra {
 
+inline Check below_one() {
+  return {[](const json& v) { return v.get<double>() >= 0 && v.get<double>() < 1; },
+          "at least 0 and less than 1"};
+}
+
 struct InputOptions {
   int64_t length = 2048;  // N; longer samples are cut, shorter ones padded
   InputMask mask = InputMask::length;
@@ -127,8 +132,8 @@ struct OptimizerOptions {
   template <class Fields>
   void fields(Fields& f) {
     f("lr", lr, more_than(0));
-    f("beta1", beta1, between(0, 0.9999999));
-    f("beta2", beta2, between(0, 0.9999999));
+    f("beta1", beta1, below_one());
+    f("beta2", beta2, below_one());
     f("eps", eps, more_than(0));
     f("weight_decay", weight_decay, at_least(0));
     f("clip_norm", clip_norm, at_least(0));
@@ -157,8 +162,8 @@ struct ScheduleOptions {
     f("warmup", warmup, at_least(0));
     f("start_divisor", start_divisor, at_least(1));
     f("final_divisor", final_divisor, at_least(1));
-    f("beta1_low", beta1_low, between(0, 0.9999999));
-    f("beta1_high", beta1_high, between(0, 0.9999999));
+    f("beta1_low", beta1_low, below_one());
+    f("beta1_high", beta1_high, below_one());
     f("decay_every", decay_every, at_least(1));
     f("decay_factor", decay_factor, between(0, 1));
     f("power", power, more_than(0));

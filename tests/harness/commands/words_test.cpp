@@ -99,6 +99,16 @@ TEST(WordsTest, AListNamesEachOnce) {
                    "--checks names contract twice"));
 }
 
+TEST(WordsTest, ANumberIsAskedForByItsKind) {
+  EXPECT_TRUE(says(usage_error(train_words({"--attention", "standard", "--threads", "x"})),
+                   "--threads should be an integer, not 'x'"));
+  EXPECT_TRUE(says(usage_error({"profile", "--threads", "1.5", "--out", "p.jsonl"}),
+                   "--threads should be an integer, not '1.5'"));
+  EXPECT_TRUE(
+      says(usage_error(train_words({"--attention", "standard", "--set", "optimizer.beta1=1"})),
+           "optimizer: beta1 should be at least 0 and less than 1, not 1"));
+}
+
 TEST(WordsTest, SizesAreReadAsGnuProgramsReadThem) {
   const auto bytes = [](const std::string& text) { return parse_bytes("--memory-limit", text); };
   const int64_t kibi = 1024;
