@@ -240,57 +240,53 @@ void write_sums(const float* from, const Target& target, const Corner& to) {
 // first of as many rows of tiles, `depth` each.
 template <int kRows, int kColumns, class Registers>
 LRA_INLINE void add_tiles(Registers& registers, bool begin_with_old, int64_t depth,
-                          const float* left, const float* right, float* const* sums,
-                          int64_t stride) {
-  registers.template begin<kRows * kColumns>(begin_with_old, sums, stride);
+                          const float* left, const float* right, const TilePlaces& sums) {
+  registers.template begin<kRows, kColumns>(begin_with_old, sums);
   for (int64_t d = 0; d < depth; ++d)
     registers.template add<kRows, kColumns>(left + d * kTile, right + d * kTile, depth * kTile);
-  registers.template end<kRows * kColumns>(sums, stride);
+  registers.template end<kRows, kColumns>(sums);
 }
 
 // The block at (row, column) of a target, of whose `rows` and `columns` it may have some alone.
 template <int kRows, int kColumns, class Registers>
-void multiply_tiles(Registers& registers, int64_t depth, const float* left, const float* right,
-                    const Target& target, int64_t row, int64_t column, int64_t rows,
-                    int64_t columns) {
+void multiply_corner(Registers& registers, int64_t depth, const float* left, const float* right,
+                     const Target& target, int64_t row, int64_t column, int64_t rows,
+                     int64_t columns) {
   constexpr int kCount = kRows * kColumns;
   const bool old = target.begins_with_old();
-  float* places[kCount];
-  if (target.takes_sums() && row + kRows * kSide <= rows && column + kColumns * kSide <= columns) {
-    for (int i = 0; i < kCount; ++i)
-      places[i] = target.c[row + i / kColumns * kSide] + column + i % kColumns * kSide;
-    add_tiles<kRows, kColumns>(registers, old, depth, left, right, places,
-                               target.c.stride * int64_t{sizeof(float)});
-    return;
-  }
   alignas(64) float sums[kCount][kTile];
   Corner corners[kCount];
   for (int i = 0; i < kCount; ++i) {
     corners[i] =
         corner(target, row + i / kColumns * kSide, column + i % kColumns * kSide, rows, columns);
-    places[i] = sums[i];
     if (old) read_sums(corners[i], target.turned, sums[i]);
   }
-  add_tiles<kRows, kColumns>(registers, old, depth, left, right, places,
-                             kSide * int64_t{sizeof(float)});
+  add_tiles<kRows, kColumns>(registers, old, depth, left, right,
+                             {sums[0], kSide, kColumns * kTile, kTile});
   for (int i = 0; i < kCount; ++i) write_sums(sums[i], target, corners[i]);
 }
 
-// Of all rows, at most kGemmRows, and columns, at most TileBlocks::kColumns, that are packed.
-template <class Registers>
+// Of all rows, at most kGemmRows, and columns, at most TileBlocks::kColumns, that are packed: two
+// by two tiles, along rows of the result, which lie one behind the other.
+template <class Registers, bool kOld>
 void multiply_panel(Registers& registers, int64_t depth, const float* left, const float* right,
                     const Target& target, int64_t rows, int64_t columns) {
-  using Multiply = decltype(multiply_tiles<1, 1, Registers>);
+  constexpr int64_t kBlock = 2 * kSide;
+  using Multiply = decltype(multiply_corner<1, 1, Registers>);
   static constexpr Multiply* kOf[2][2] = {
-      {multiply_tiles<1, 1, Registers>, multiply_tiles<1, 2, Registers>},
-      {multiply_tiles<2, 1, Registers>, multiply_tiles<2, 2, Registers>}};
-  // Along rows of the result, which lie one behind the other.
-  for (int64_t i = 0; i < rows; i += 2 * kSide) {
-    for (int64_t j = 0; j < columns; j += 2 * kSide) {
-      Multiply* const multiply = kOf[i + kSide < rows][j + kSide < columns];
-      multiply(registers, depth, left + i / kSide * depth * kTile,
-               right + j / kSide * depth * kTile, target, i, j, rows, columns);
-    }
+      {multiply_corner<1, 1, Registers>, multiply_corner<1, 2, Registers>},
+      {multiply_corner<2, 1, Registers>, multiply_corner<2, 2, Registers>}};
+  const Matrix c = target.c;
+  const bool stores = target.takes_sums();
+  for (int64_t i = 0; i < rows; i += kBlock) {
+    const float* const block = left + i / kSide * depth * kTile;
+    const int64_t whole = stores && i + kBlock <= rows ? columns / kBlock * kBlock : 0;
+    for (int64_t j = 0; j < whole; j += kBlock)
+      add_tiles<2, 2>(registers, kOld, depth, block, right + j / kSide * depth * kTile,
+                      {c[i] + j, c.stride, kSide * c.stride, kSide});
+    for (int64_t j = whole; j < columns; j += kBlock)
+      kOf[i + kSide < rows][j + kSide < columns](
+          registers, depth, block, right + j / kSide * depth * kTile, target, i, j, rows, columns);
   }
 }
 
@@ -311,7 +307,9 @@ void multiply(int64_t m, int64_t n, int64_t k, const Operand& left, const Operan
         const int64_t columns = std::min(TileBlocks::kColumns, n - j);
         pack_right(right.from(j, done), columns, terms, blocks.right);
         const Target to{target.at(i, j), target.turned, target.scale};
-        multiply_panel(registers, depth, blocks.left, blocks.right, to, rows, columns);
+        const auto multiply_all = to.begins_with_old() ? multiply_panel<Registers, true>
+                                                       : multiply_panel<Registers, false>;
+        multiply_all(registers, depth, blocks.left, blocks.right, to, rows, columns);
       }
     }
   }

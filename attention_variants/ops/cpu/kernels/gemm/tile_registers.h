@@ -11,6 +11,12 @@
 
 namespace lra::ops::cpu::LRA_ISA {
 
+// Where a block of tiles of floats stands: its rows, and from tile to tile below and beside.
+struct TilePlaces {
+  float* first;
+  int64_t stride, below, beside;
+};
+
 class AmxRegisters {
  public:
   // Of this thread, in the shape of whole tiles.
@@ -27,21 +33,23 @@ class AmxRegisters {
   AmxRegisters(const AmxRegisters&) = delete;
   AmxRegisters& operator=(const AmxRegisters&) = delete;
 
-  // The sums of kCount tiles: zero, or what stands at `from`, rows `stride` bytes apart.
-  template <int kCount>
-  LRA_INLINE void begin(bool read, float* const* from, int64_t stride) {
+  // The sums of a block: zero, or what stands there.
+  template <int kRows, int kColumns>
+  LRA_INLINE void begin(bool read, const TilePlaces& at) {
     asm volatile("" ::: "memory");  // the compiler does not know that loads of tiles read it
-    if (read) {
-      _tile_loadd(0, from[0], stride);
-      if constexpr (kCount > 1) _tile_loadd(1, from[1], stride);
-      if constexpr (kCount > 2) _tile_loadd(2, from[2], stride);
-      if constexpr (kCount > 3) _tile_loadd(3, from[3], stride);
-    } else {
+    if (!read) {
       _tile_zero(0);
-      if constexpr (kCount > 1) _tile_zero(1);
-      if constexpr (kCount > 2) _tile_zero(2);
-      if constexpr (kCount > 3) _tile_zero(3);
+      if constexpr (kColumns == 2) _tile_zero(1);
+      if constexpr (kRows == 2) _tile_zero(2);
+      if constexpr (kRows == 2 && kColumns == 2) _tile_zero(3);
+      return;
     }
+    const int64_t stride = at.stride * int64_t{sizeof(float)};
+    _tile_loadd(0, at.first, stride);
+    if constexpr (kColumns == 2) _tile_loadd(1, at.first + at.beside, stride);
+    if constexpr (kRows == 2) _tile_loadd(2, at.first + at.below, stride);
+    if constexpr (kRows == 2 && kColumns == 2)
+      _tile_loadd(3, at.first + at.below + at.beside, stride);
   }
 
   // Adds the products of kRows tiles from `left` on and kColumns from `right` on, `apart` floats
@@ -58,33 +66,30 @@ class AmxRegisters {
     }
     if constexpr (kRows == 2) {
       _tile_loadd(5, left + apart, kStride);
-      if constexpr (kColumns == 2) {
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
-      } else {
-        _tile_dpbf16ps(1, 5, 6);
-      }
+      _tile_dpbf16ps(2, 5, 6);
+      if constexpr (kColumns == 2) _tile_dpbf16ps(3, 5, 7);
     }
   }
 
-  template <int kCount>
-  LRA_INLINE void end(float* const* to, int64_t stride) {
-    _tile_stored(0, to[0], stride);
-    if constexpr (kCount > 1) _tile_stored(1, to[1], stride);
-    if constexpr (kCount > 2) _tile_stored(2, to[2], stride);
-    if constexpr (kCount > 3) _tile_stored(3, to[3], stride);
+  template <int kRows, int kColumns>
+  LRA_INLINE void end(const TilePlaces& at) {
+    const int64_t stride = at.stride * int64_t{sizeof(float)};
+    _tile_stored(0, at.first, stride);
+    if constexpr (kColumns == 2) _tile_stored(1, at.first + at.beside, stride);
+    if constexpr (kRows == 2) _tile_stored(2, at.first + at.below, stride);
+    if constexpr (kRows == 2 && kColumns == 2)
+      _tile_stored(3, at.first + at.below + at.beside, stride);
     asm volatile("" ::: "memory");
   }
 };
 
 class EmulatedRegisters {
  public:
-  template <int kCount>
-  LRA_INLINE void begin(bool read, float* const* from, int64_t stride) {
-    for (int i = 0; i < kCount; ++i) {
-      for (int64_t r = 0; r < 16; ++r)
-        sums_[i][r] = read ? _mm512_loadu_ps(row(from[i], r, stride)) : _mm512_setzero_ps();
-    }
+  template <int kRows, int kColumns>
+  LRA_INLINE void begin(bool read, const TilePlaces& at) {
+    for_rows<kRows, kColumns>(at, [&](__m512& sums, const float* row) {
+      sums = read ? _mm512_loadu_ps(row) : _mm512_setzero_ps();
+    });
   }
 
   template <int kRows, int kColumns>
@@ -102,16 +107,20 @@ class EmulatedRegisters {
     }
   }
 
-  template <int kCount>
-  LRA_INLINE void end(float* const* to, int64_t stride) {
-    for (int i = 0; i < kCount; ++i) {
-      for (int64_t r = 0; r < 16; ++r) _mm512_storeu_ps(row(to[i], r, stride), sums_[i][r]);
-    }
+  template <int kRows, int kColumns>
+  LRA_INLINE void end(const TilePlaces& at) {
+    for_rows<kRows, kColumns>(at,
+                              [&](const __m512& sums, float* row) { _mm512_storeu_ps(row, sums); });
   }
 
  private:
-  LRA_INLINE static float* row(float* from, int64_t r, int64_t stride) {
-    return from + r * stride / int64_t{sizeof(float)};
+  // Calls body(sums, where they stand) for each row of the tiles.
+  template <int kRows, int kColumns, class Body>
+  LRA_INLINE void for_rows(const TilePlaces& at, const Body& body) {
+    for (int i = 0; i < kRows * kColumns; ++i) {
+      float* const tile = at.first + i / kColumns * at.below + i % kColumns * at.beside;
+      for (int64_t r = 0; r < 16; ++r) body(sums_[i][r], tile + r * at.stride);
+    }
   }
   __m512 sums_[4][16];
 };
