@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 #include "harness/measure/machine_watch.h"
@@ -46,7 +47,7 @@ std::vector<torch::Tensor> parameters_of(const Model& model) {
 // As those of an attention that has one it never reads.
 TEST(Checkpoint, AParameterThatNoStepHasReachedComesBackWithoutMoments) {
   const Scratch scratch;
-  const fs::path file = scratch.path() / "checkpoint.safetensors";
+  const std::filesystem::path file = scratch.path() / "checkpoint.safetensors";
   const json config = {{"task", "toy"}};
   Model saved(toy_task(1), toy_config("standard")), loaded(toy_task(1), toy_config("standard"));
   torch::optim::AdamW before(parameters_of(saved)), after(parameters_of(loaded));
