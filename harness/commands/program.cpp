@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,6 +17,7 @@
 #include "harness/commands/commands.h"
 #include "harness/host/gpu.h"
 #include "harness/host/memory.h"
+#include "harness/host/pages.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
 #include "harness/host/self_command.h"
@@ -27,15 +27,6 @@
 
 namespace lra {
 namespace {
-
-// Freed tensors stay with the process: giving their pages back, only to have the next step fault
-// them in anew, costs a tenth of a training step.
-void keep_freed_pages() {
-#ifdef __GLIBC__
-  mallopt(M_MMAP_MAX, 0);         // what is mapped by itself is unmapped when it is freed
-  mallopt(M_TRIM_THRESHOLD, -1);  // never
-#endif
-}
 
 int fail(const std::exception& error) {
   host::say_error(first_line(error));
@@ -212,7 +203,7 @@ int run_program(int argc, char** argv) {
 
   host::install_signal_handlers();
   host::install_counting_allocator();
-  keep_freed_pages();
+  host::keep_freed_pages();
   try {
     host::load_cuda();
     app.parse(argc, argv);

@@ -16,6 +16,7 @@
 
 #include "attention_variants/base/error.h"
 #include "harness/host/control_groups.h"
+#include "harness/host/pages.h"
 
 // The device-independent statistics came with LibTorch 2.9; before, a GPU's memory is reported as
 // not measured.
@@ -65,6 +66,7 @@ class CountingAllocator final : public c10::Allocator {
                        " more bytes of tensors pass the limit of ", limit);
     }
     char* block = static_cast<char*>(g_inner->raw_allocate(bytes + kHeader));
+    ask_for_huge_pages();
     std::memcpy(block, &count, sizeof count);
     add_bytes(count);
     char* data = block + kHeader;

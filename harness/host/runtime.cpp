@@ -19,6 +19,7 @@
 #include "attention_variants/ops/cpu_isa.h"
 #include "harness/host/gpu.h"
 #include "harness/host/memory.h"
+#include "harness/host/pages.h"
 #include "harness/host/signals.h"
 
 namespace lra::host {
@@ -117,7 +118,8 @@ Machine machine_of(torch::Device device) {
           .cores = sysconf(_SC_NPROCESSORS_ONLN),
           .usable_cores = usable_processors(),
           .memory_gib = std::round(bytes / (1 << 30) * 10) / 10,
-          .gpu = gpu};
+          .gpu = gpu,
+          .huge_pages = huge_pages_setting()};
 }
 
 std::string compiler_text(std::string_view version) {

@@ -15,6 +15,7 @@ struct Machine {
                              // these as `cores`
   double memory_gib = 0;     // 0 = unknown
   std::string gpu;           // "" = none
+  std::string huge_pages;    // Linux's setting: "always", "madvise" or "never"; "" = unknown
 
   /// The cores that the process could use.
   int64_t usable() const { return usable_cores > 0 ? usable_cores : cores; }

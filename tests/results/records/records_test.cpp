@@ -119,6 +119,9 @@ TEST(Records, AMachineTellsItsCoresFromThoseThatCouldBeUsed) {
   EXPECT_EQ(make_machine(parse_machine(old)), old) << "unknown is left out";
   EXPECT_EQ(parse_machine(old).usable(), 64) << "what older records call cores";
   EXPECT_EQ(machine_text(parse_machine(old)), "Xeon, 64 cores, 8 GiB");
+  machine.huge_pages = "madvise";
+  EXPECT_EQ(parse_machine(make_machine(machine)).huge_pages, "madvise");
+  EXPECT_EQ(machine_text(machine), "Xeon, 64 cores, 8 GiB") << "is none of a machine's names";
 }
 
 TEST(Records, AProfileComesBackAsItWasWritten) {
