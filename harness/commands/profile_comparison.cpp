@@ -28,12 +28,14 @@ void print_comparison(const std::vector<Profile>& earlier, const std::vector<Pro
                       const ComparisonOptions& options) {
   const Comparison comparison = compare_profiles(earlier, now, options.tolerance);
   if (comparison.table.rows.empty()) {
-    throw Error(fmt::format(
-        "--compare {}: has no cell in common with {}: {}", options.earlier, options.now,
-        comparison.apart.empty()
-            ? "attention, options, length, sizes, scope, mode, type, threads and machine must agree"
-            : fmt::format("those of other values of the protocol are not compared: {}",
-                          fmt::join(comparison.apart, "; "))));
+    throw Error(
+        fmt::format("--compare {}: has no cell in common with {}: {}", options.earlier, options.now,
+                    comparison.apart.empty()
+                        ? "attention, options, length, sizes, scope, mode, type, protocol, task, "
+                          "--set, threads "
+                          "and machine must agree"
+                        : fmt::format("those of other values of the protocol are not compared: {}",
+                                      fmt::join(comparison.apart, "; "))));
   }
   fmt::print("{}", to_terminal(comparison.table, host::table_columns()));
   if (comparison.worse > 0) {
