@@ -41,12 +41,6 @@ CLI::Validator number_in(double least, double most);
 /// Refuses a list without a name in it, which would be read as one that is not given.
 CLI::Validator some_name();
 
-/// Throws UsageError where a list of names, or of numbers, has one twice.
-void check_once(const std::string& option, const std::vector<std::string>& names);
-void check_once(const std::string& option, const std::vector<int64_t>& numbers);
-/// The same of attentions, by how they are named.
-void check_once(const std::string& option, const std::vector<AttentionSpec>& attentions);
-
 /// "0,4-7" -> 0, 4, 5, 6, 7; nothing where that is not what it is, or are more than `most`.
 std::optional<std::vector<uint64_t>> parse_numbers(const std::string& text, uint64_t most);
 

@@ -8,6 +8,7 @@
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
+#include "lra/config/once.h"
 
 namespace lra {
 namespace {

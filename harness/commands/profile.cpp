@@ -14,6 +14,7 @@
 #include "harness/profile/plan.h"
 #include "harness/profile/profile_run.h"
 #include "harness/where/where.h"
+#include "lra/config/once.h"
 #include "lra/config/preset.h"
 #include "results/print/terminal.h"
 #include "results/tables/profile_speed.h"

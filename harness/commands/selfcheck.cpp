@@ -8,6 +8,7 @@
 #include "harness/host/signals.h"
 #include "harness/selfcheck/child.h"
 #include "harness/selfcheck/selfcheck.h"
+#include "lra/config/once.h"
 #include "results/selfcheck/table.h"
 
 namespace lra {

@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <set>
 #include <sstream>
 
 #include "harness/commands/commands.h"
@@ -90,25 +89,6 @@ CLI::Validator some_name() {
             return "names none; leave the option out for its default";
           },
           ""};
-}
-
-void check_once(const std::string& option, const std::vector<std::string>& names) {
-  std::set<std::string> known;
-  for (const std::string& name : names) {
-    if (!known.insert(name).second) throw UsageError(option + " names " + name + " twice");
-  }
-}
-
-void check_once(const std::string& option, const std::vector<int64_t>& numbers) {
-  std::vector<std::string> names;
-  for (const int64_t number : numbers) names.push_back(std::to_string(number));
-  check_once(option, names);
-}
-
-void check_once(const std::string& option, const std::vector<AttentionSpec>& attentions) {
-  std::vector<std::string> names;
-  for (const AttentionSpec& attention : attentions) names.push_back(attention.text());
-  check_once(option, names);
 }
 
 int64_t parse_bytes(const std::string& option, const std::string& text) {

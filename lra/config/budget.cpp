@@ -6,6 +6,7 @@
 
 #include "embedded_budgets.h"
 #include "lra/config/embedded.h"
+#include "lra/config/once.h"
 #include "lra/config/preset.h"
 #include "lra/config/protocol.h"
 #include "lra/data/task.h"
@@ -75,6 +76,7 @@ std::vector<int64_t> ProfileBudget::length_list(const std::string& where) const 
     list.push_back(value);
   }
   if (list.empty()) throw UsageError(fmt::format("{}: profile.lengths names no length", where));
+  check_once(where + ": profile.lengths", list);
   return list;
 }
 

@@ -7,6 +7,7 @@
 #include "attention_variants/base/fields.h"
 #include "embedded_presets.h"
 #include "lra/config/embedded.h"
+#include "lra/config/once.h"
 #include "lra/config/protocol.h"
 #include "lra/data/task.h"
 
@@ -36,11 +37,13 @@ Preset load_preset(const std::string& name_or_path) {
     throw UsageError(fmt::format("{}: lengths should be a list of integers of at least 1, not {}",
                                  file.where, preset.lengths.dump()));
   }
+  check_once(file.where + ": lengths", preset.length_list());
   if (!preset.set.is_object())
     throw UsageError(fmt::format("{}: set should be a JSON object", file.where));
   if (!preset.task.empty()) lra::task(preset.task);
   load_protocol(preset.protocol);
-  attentions_of(preset.attentions);
+  read_at(file.where + ": attentions", [&] { attentions_of(preset.attentions); });
+  check_once(file.where + ": attentions", parse_attentions(preset.attentions));
   return preset;
 }
 

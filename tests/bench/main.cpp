@@ -9,10 +9,11 @@
 // registers alone. Whole variants are measured by `lra profile`. Threads: OMP_NUM_THREADS.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
-#include <malloc.h>
 
 #include <chrono>
 
+#include "harness/host/memory.h"
+#include "harness/host/pages.h"
 #include "harness/measure/roofline.h"
 #include "results/analysis/profile_cells.h"
 #include "tests/bench/bench.h"
@@ -95,12 +96,10 @@ void register_all(const Roofline& roofline) {
 }  // namespace lra
 
 int main(int argc, char** argv) {
-#ifdef __GLIBC__
   // As the program does: else it depends on what lies at the heap's end whether each iteration
   // faults its pages in anew.
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, -1);
-#endif
+  lra::host::keep_freed_pages();
+  lra::host::install_counting_allocator();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   const lra::Roofline roofline = lra::measure::measure_roofline(torch::kCPU, torch::kFloat32, 0, 1);

@@ -71,6 +71,9 @@ TEST(PresetTest, AFileOfOnesOwnIsReadStrictly) {
   for (const auto& [field, expected] : std::vector<std::pair<std::string, std::string>>{
            {R"("lengths": [])", "lengths should be a list of integers of at least 1, not []"},
            {R"("lengths": [0])", "lengths should be a list"},
+           {R"("lengths": [64, 128, 64])", ": lengths names 64 twice"},
+           {R"("lengths": [64], "attentions": "linear,nystrom,linear")",
+            ": attentions names linear twice"},
            {R"("lengths": [64], "lenghts": [1])", "lenghts"},
            {R"("lengths": [64], "attentions": "nystrm")", "did you mean 'nystrom'?"},
            {R"("lengths": [64], "scope": "modul")", "scope"},

@@ -135,7 +135,7 @@ TEST(BudgetTest, RefusesAProfileThatCannotBeMeasured) {
             std::string::npos);
   EXPECT_NE(refusal({{"mode", "train"}}).find("inference, training"), std::string::npos);
   EXPECT_NE(refusal({{"preset", "tabel1"}}).find("did you mean 'table1'"), std::string::npos);
-  for (const char* lengths : {"64,abc", "0", "", "64,,128", "1.5"})
+  for (const char* lengths : {"64,abc", "0", "", "64,,128", "1.5", "64,64"})
     EXPECT_NE(refusal({{"lengths", lengths}}).find("profile.lengths"), std::string::npos)
         << lengths;
   const ProfileBudget profile{.lengths = "512,1024"};
