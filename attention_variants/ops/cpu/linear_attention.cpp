@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "attention_variants/ops/cpu/head_function.h"
+#include "attention_variants/ops/cpu/kernels/gemm/gemm_bf16.h"
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/parallel.h"
 
@@ -25,7 +26,7 @@ class LinearAttentionOp : public HeadOp {
 
   LinearAttentionOp(const HeadTensors& tensors, const Options& options)
       : HeadOp(tensors),
-        shape_(shape_of(tensors.in[0], tensors.in[4], options)),
+        shape_(shape_of(tensors, options)),
         shared_(options.map == FeatureMap::softmax && options.key_max == KeyMax::batch) {
     if (shared_ && !tensors.state.empty()) grad_largest_ = torch::empty_like(tensors.state[1]);
   }
@@ -110,8 +111,15 @@ class LinearAttentionOp : public HeadOp {
     return owner;
   }
 
-  static FeatureShape shape_of(const torch::Tensor& q, const torch::Tensor& table,
-                               const Options& options) {
+  // Three products in AMX's registers cost less than one of float32.
+  static int64_t parts_of_projection(const HeadTensors& tensors) {
+    const bool rounded = is_copied_head(tensors.in[0]) && is_copied_head(tensors.in[1]) &&
+                         gemm_precision() == GemmPrecision::bfloat16;
+    return rounded && rounded_code() == GemmBf16Backend::amx ? kBfloat16Parts : 1;
+  }
+
+  static FeatureShape shape_of(const HeadTensors& tensors, const Options& options) {
+    const torch::Tensor &q = tensors.in[0], &table = tensors.in[4];
     const int64_t length = q.size(2), depth = q.size(3);
     FeatureShape shape{
         .map = options.map,
@@ -137,6 +145,7 @@ class LinearAttentionOp : public HeadOp {
       case FeatureMap::softmax:
         shape.width = table.size(0);
         shape.projection = table.const_data_ptr<float>();
+        shape.parts = parts_of_projection(tensors);
     }
     return shape;
   }

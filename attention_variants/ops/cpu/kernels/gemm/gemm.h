@@ -34,6 +34,9 @@ class GemmPrecisionScope {
   GemmPrecision before_;
 };
 
+/// What products on this thread round their operands to.
+LRA_INLINE GemmPrecision gemm_precision() { return detail::products; }
+
 struct GemmScale {
   float product = 1;  // of the product
   float old = 0;      // of what c holds

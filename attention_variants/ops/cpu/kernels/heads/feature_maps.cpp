@@ -1,13 +1,19 @@
 #include "attention_variants/ops/cpu/kernels/heads/feature_maps.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
+#include <numbers>
 
 #include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+#include "attention_variants/ops/cpu/kernels/rows/simd.h"
+#include "attention_variants/ops/cpu/kernels/rows/transpose.h"
 #include "attention_variants/ops/cpu/kernels/rows/vector_math.h"
 
 namespace lra::ops::cpu::LRA_ISA {
 namespace {
+
+constexpr float kLog2E = std::numbers::log2e_v<float>;
 
 LRA_INLINE float squared_norm(const float* x, int64_t width) {
   float sum = 0;
@@ -25,12 +31,28 @@ LRA_INLINE int32_t place_of(float value, const float* row, int64_t width) {
   return at;
 }
 
+// Calls body(Simd, column) for all columns of a row.
+template <class Body>
+LRA_INLINE void for_columns(int64_t width, const Body& body) {
+  int64_t c = 0;
+  for (; c + kSimdWidth <= width; c += kSimdWidth) body(Simd<kSimdWidth>(), c);
+  for (; c + 4 <= width; c += 4) body(Simd<4>(), c);
+  for (; c < width; ++c) body(Simd<1>(), c);
+}
+
 void elu_features(const FeatureTile& tile, int64_t width) {
   for (int64_t r = 0; r < tile.rows; ++r) {
-    const float* x = tile.x.data + r * tile.x.stride;
-    float* to = tile.e + r * width;
-    // elu(x) + 1 without its loss of digits below 0.
-    for (int64_t c = 0; c < width; ++c) to[c] = exp(std::min(x[c], 0.0F)) + std::max(x[c], 0.0F);
+    const float* const x = tile.x[r];
+    float* const to = tile.e + r * width;
+    // elu(x) + 1 without its loss of digits below 0. NaN remains.
+    for_columns(
+        width, [&](auto lanes, int64_t c) __attribute__((always_inline)) {
+          using Lanes = decltype(lanes);
+          const typename Lanes::Vector given = Lanes::at(x + c), none = {};
+          typename Lanes::Vector below = given >= none ? none : given * kLog2E;
+          Lanes::exp2_in_place(below);
+          Lanes::at(to + c) = below + (given > none ? given : none);
+        });
   }
 }
 
@@ -51,16 +73,22 @@ void relu_features(float* e, int64_t count) {
   for (int64_t i = 0; i < count; ++i) e[i] = std::max(e[i], 0.0F);
 }
 
-// e = exp(e - norm ‖x‖² - c), c being each row's largest, whose number `largest` gets unless it is
-// null (a float holds those of 2^24 features), or that of all.
+// e = 2^(e - log2 e norm ‖x‖² - c), c being each row's largest, whose number `largest` gets unless
+// it is null (a float holds those of 2^24 features), or that of all.
 void softmax_features(const FeatureTile& tile, int64_t depth, int64_t width, float norm,
                       const float* of_all, float* largest) {
   for (int64_t r = 0; r < tile.rows; ++r) {
     float* row = tile.e + r * width;
     const float c = of_all == nullptr ? cpu::largest(row, width) : *of_all;
     if (largest != nullptr) largest[r] = static_cast<float>(place_of(c, row, width));
-    const float shift = norm * squared_norm(tile.x.data + r * tile.x.stride, depth) + c;
-    for (int64_t i = 0; i < width; ++i) row[i] = exp(row[i] - shift);
+    const float shift = kLog2E * norm * squared_norm(tile.x.data + r * tile.x.stride, depth) + c;
+    for_columns(
+        width, [&](auto lanes, int64_t at) __attribute__((always_inline)) {
+          using Lanes = decltype(lanes);
+          typename Lanes::Vector x = Lanes::at(row + at) - shift;
+          Lanes::exp2_in_place(x);
+          Lanes::at(row + at) = x;
+        });
   }
 }
 
@@ -132,11 +160,39 @@ float softmax_backward(const FeatureTile& tile, const FeatureGradient& gradient,
 
 }  // namespace
 
-void project(const FeatureShape& shape, ConstMatrix transposed, const FeatureTile& tile) {
+void prepare_projection(const FeatureShape& shape, Matrix w) {
   if (shape.projection == nullptr) return;
-  const GemmPrecisionScope exact(
-      GemmPrecision::float32);  // an exponent in bfloat16 is off by a quarter
-  gemm(tile.rows, shape.width, shape.depth, tile.x, transposed, {tile.e, shape.width});
+  const int64_t d = shape.depth, f = shape.width;
+  transpose({shape.projection, d}, f, d, w);
+  const float factor = shape.map == FeatureMap::softmax ? kLog2E : 1.0F;
+  for (int64_t r = 0; r < d; ++r) {
+    float* const row = w[r];
+    for (int64_t c = 0; c < f; ++c) row[c] *= factor;
+    // Each part is what the ones before it leave, rounded.
+    for (int64_t part = 1; part < shape.parts; ++part) {
+      float *const high = w[(part - 1) * d + r], *const low = w[part * d + r];
+      for (int64_t c = 0; c < f; ++c) {
+        const float rounded = std::bit_cast<float>(bfloat16_bits(high[c]) << 16);
+        low[c] = high[c] - rounded;
+        high[c] = rounded;
+      }
+    }
+  }
+}
+
+void project(const FeatureShape& shape, ConstMatrix w, const FeatureTile& tile) {
+  if (shape.projection == nullptr) return;
+  const int64_t d = shape.depth, f = shape.width;
+  if (shape.parts == 1) {
+    const GemmPrecisionScope exact(GemmPrecision::float32);
+    return gemm(tile.rows, f, d, tile.x, w, {tile.e, f});
+  }
+  const Matrix copies{tile.copies, shape.parts * d};
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    for (int64_t part = 0; part < shape.parts; ++part)
+      std::copy_n(tile.x[r], d, copies[r] + part * d);
+  }
+  gemm(tile.rows, f, shape.parts * d, copies, w, {tile.e, f});
 }
 
 Largest largest_of(const float* e, const bool* seen, int64_t rows, int64_t features) {

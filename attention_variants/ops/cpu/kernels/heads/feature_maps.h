@@ -11,6 +11,7 @@ struct FeatureTile {
   int64_t rows = 0;
   const float* phases = nullptr;  // [rows,2], of cosine
   float* e = nullptr;             // [rows,f]
+  float* copies = nullptr;        // room for those of x, where W is multiplied in parts
 };
 
 /// The gradient of e [rows,f]: grad + weight * row, a weight a row (null: 1). `grad` is written
@@ -25,10 +26,14 @@ struct FeatureGradient {
 
 namespace lra::ops::LRA_KERNELS {
 
-/// e = W x, where the map has a projection; `transposed` is Wᵀ [d,f].
-void project(const FeatureShape& shape, ConstMatrix transposed, const FeatureTile& tile);
+/// Writes Wᵀ in its parts, of softmax times log2 e, to w [parts d,f], where the map has a
+/// projection.
+void prepare_projection(const FeatureShape& shape, Matrix w);
 
-/// Of e [rows,f] over the rows where `seen` is true (null = all).
+/// e = W x, given that, of softmax times log2 e: its features are powers of two.
+void project(const FeatureShape& shape, ConstMatrix w, const FeatureTile& tile);
+
+/// Of e [rows,f], given project(), over the rows where `seen` is true (null = all).
 Largest largest_of(const float* e, const bool* seen, int64_t rows, int64_t features);
 
 /// e of keys, given project(); 0 in rows where `seen` is false. `largest` is c of softmax.

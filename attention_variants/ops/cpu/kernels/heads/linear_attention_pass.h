@@ -19,16 +19,15 @@ inline void add_and_scale(Matrix x, int64_t rows, int64_t width, const float* ro
   }
 }
 
-// What both passes over one head read; `transposed` is room for Wᵀ, which it makes.
+// What both passes over one head read; `projection` is room for Wᵀ in parts, which it makes.
 struct HeadPass {
-  HeadPass(const FeatureShape& given_shape, const FeatureInputs& inputs, Matrix transposed)
+  HeadPass(const FeatureShape& given_shape, const FeatureInputs& inputs, Matrix projection)
       : shape(given_shape),
         in(inputs),
-        w(transposed),
+        w(projection),
         extent(extent_of(inputs.mask, given_shape.length)),
         keys(given_shape.count_padding ? given_shape.length : extent.length) {
-    if (shape.projection != nullptr)
-      transpose({shape.projection, shape.depth}, shape.width, shape.depth, w);
+    prepare_projection(shape, w);
   }
 
   FeatureTile tile(ConstMatrix of, int64_t begin, int64_t rows,
@@ -36,7 +35,8 @@ struct HeadPass {
     return {.x = without_padding(of.from(begin), in.mask + begin, rows, shape.depth, own.x),
             .rows = rows,
             .phases = in.phases == nullptr ? nullptr : in.phases + 2 * begin,
-            .e = own.e};
+            .e = own.e,
+            .copies = own.copies};
   }
   ConstMatrix values(int64_t begin, int64_t rows, const FeaturePartScratch& own) const {
     return without_padding(in.v.from(begin), in.mask + begin, rows, shape.depth, own.v);

@@ -1,0 +1,64 @@
+// Exponents of softmax features where products round to bfloat16.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+#include "attention_variants/ops/cpu/kernels/heads/linear_attention.h"
+#include "attention_variants/ops/cpu/kernels/kernels.h"
+#include "tests/attention_variants/testing.h"
+
+namespace lra::ops::cpu {
+namespace {
+
+struct FeatureCase {
+  FeatureShape shape;
+  torch::Tensor k, w;  // [N,d] of bfloat16 numbers, [f,d]
+};
+
+FeatureCase feature_case(int64_t depth, int64_t width, int64_t parts) {
+  torch::manual_seed(3);
+  FeatureCase of{.shape = {.map = FeatureMap::softmax,
+                           .length = 150,
+                           .depth = depth,
+                           .width = width,
+                           .parts = parts},
+                 .k = (4 * torch::randn({150, depth})).to(torch::kBFloat16).to(torch::kFloat),
+                 .w = torch::randn({width, depth})};
+  of.shape.projection = of.w.const_data_ptr<float>();
+  return of;
+}
+
+// The largest exponent as the kernels have it, that of 2.
+Largest largest_exponent(const FeatureCase& of) {
+  const torch::Tensor mask = torch::ones({of.shape.length}, torch::kBool),
+                      memory =
+                          torch::empty({bytes_of<FeatureLargestScratch>(of.shape)}, torch::kByte);
+  Arena arena(reinterpret_cast<std::byte*>(memory.data_ptr()), memory.numel());
+  const ConstMatrix k{of.k.const_data_ptr<float>(), of.shape.depth};
+  return feature_largest(of.shape, {.q = k, .k = k, .v = k, .mask = mask.const_data_ptr<bool>()},
+                         arena);
+}
+
+// By the product of float32 or by bfloat16's products of all parts of the projection. Bounds: an
+// exponent is a sum of `depth` products, each to 2^-24 of the largest.
+TEST(FeatureProjection, ExponentsAreThoseOfFloat32WhateverProductsRoundTo) {
+  for (const int64_t parts : {int64_t{1}, kBfloat16Parts}) {
+    for (const auto& [depth, width] : std::vector<std::pair<int64_t, int64_t>>{
+             {32, 256}, {32, 266}, {24, 70}, {5, 3}, {64, 128}}) {
+      const FeatureCase of = feature_case(depth, width, parts);
+      const torch::Tensor exact =
+          std::numbers::log2e * of.k.to(torch::kDouble).matmul(of.w.to(torch::kDouble).t());
+      const GemmPrecisionScope rounded(GemmPrecision::bfloat16);
+      const Largest found = largest_exponent(of);
+      const auto most = exact.max().item<double>();
+      EXPECT_NEAR(found.value, most, 2e-6 * most) << parts << ", " << depth << ", " << width;
+      EXPECT_NEAR(exact[found.row][found.feature].item<double>(), most, 2e-6 * most);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lra::ops::cpu
