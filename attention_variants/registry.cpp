@@ -26,7 +26,7 @@ std::string trimmed(const std::string& text) {
 }
 
 [[noreturn]] void malformed(const std::string& text, const std::string& problem,
-                            const char* form = "name or name[key=value,...]") {
+                            const std::string& form = "name or name[key=value,...]") {
   throw UsageError(fmt::format("attention '{}': {}; write {}", text, problem, form));
 }
 
@@ -61,13 +61,13 @@ void check_form(const std::string& text) {
   }
   if (path.extension() == ".py") {
     malformed(text, "a file of Python is named with the class that is meant",
-              ("python:" + name + ":CLASS").c_str());
+              "python:" + name + ":CLASS");
   }
   const bool is_file = path.extension() == ".pt" || path.extension() == ".pth" ||
                        name.find('/') != std::string::npos;
   for (const auto& [known, entry] : registry()) {
     if (is_file && needs_file(entry) && !entry.default_options.contains(kClass))
-      malformed(text, "a file is named with what reads it", (known + ":" + name).c_str());
+      malformed(text, "a file is named with what reads it", known + ":" + name);
   }
 }
 
@@ -225,8 +225,10 @@ void parse_file(const std::string& text, size_t colon, AttentionSpec& spec) {
   const auto entry = registry().find(spec.name);
   const bool has_class =
       entry != registry().end() && entry->second.default_options.contains(kClass);
-  const char* form =
-      has_class ? "name:FILE.py:CLASS, or name:FILE.py:CLASS[key=value,...]" : "name:FILE";
+  const std::string name = spec.name.empty() ? "name" : spec.name,
+                    form = name + (has_class ? ":FILE.py:CLASS, or " + name +
+                                                   ":FILE.py:CLASS[key=value,...]"
+                                             : ":FILE");
   const auto open = has_class ? text.find('[', colon) : std::string::npos;
   const std::string named =
       trimmed(text.substr(colon + 1, open == std::string::npos ? open : open - colon - 1));

@@ -117,7 +117,9 @@ struct Clause {
 // Those without which the others can't be judged stand first.
 constexpr Clause kClauses[] = {
     {"shape and type", "the output has the shape and the type of what was given", shape_and_type,
-     "return [B,H,N,d] (or [B,N,D]) of the input's type: out.to(q.dtype)", Grade::wrong,
+     "return [B,H,N,d] (or [B,N,D]) of the input's type, out.to(q.dtype); take float64 too, in "
+     "which most clauses are tried",
+     Grade::wrong,
      /*decisive=*/true},
     {"deterministic", "the same seed gives the same function, and evaluation repeats itself",
      deterministic,
@@ -151,7 +153,9 @@ constexpr Clause kClauses[] = {
     {"gradients of every parameter", "training reaches every parameter", parameter_gradients,
      "no detach(), .data or no_grad() on the way; what is not to be trained is a buffer"},
     {"finite differences", "gradients in float64 are those of the function", finite_differences,
-     "look at backward() of functions of your own, and at detach()"},
+     "look at backward() of functions of your own, at detach(), and at float() or dtype=float32: "
+     "this clause is in float64, where they lose its digits; compute in q's type, or in float32 "
+     "where that is bfloat16"},
     {"state round-trip", "saved and loaded parameters and buffers give the same function",
      state_round_trip, "register every tensor that decides the result, as parameter or buffer"},
     {"autocast", "runs in bfloat16 under autocast and agrees with float64", autocast,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "harness/host/runtime.h"
+#include "harness/training/checkpoint.h"
 #include "harness/training/contract_check.h"
 #include "lra/model/reach.h"
 
@@ -96,6 +97,7 @@ Findings check_attention(const CheckRequest& given, const SeenVerdict& seen) {
   Findings findings;
   findings.subject = subject_of(given);
   findings.attention = given.attention.name;
+  const KeptRandomStates kept(findings.subject.device);
   check_can_be_made(findings.subject);
   bool stopped = false;
   for (const ContractClause& clause : checked_clauses(findings.subject.context.causal)) {

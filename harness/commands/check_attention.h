@@ -40,7 +40,8 @@ using SeenVerdict = std::function<void(const contract::ContractClause&, const co
                                        const contract::ContractSubject&)>;
 
 /// Tries the clauses in their order, up to a decisive one that fails; `seen`, if any, gets each
-/// verdict at once. Throws UsageError on names and options that there are not.
+/// verdict at once. Throws UsageError on names and options that there are not. Generators are left
+/// as they were.
 Findings check_attention(const CheckRequest& request, const SeenVerdict& seen = {});
 
 }  // namespace lra

@@ -29,13 +29,14 @@ Layer make_layer(const std::string& attention, int64_t dim, int64_t heads, int64
 
 std::string check(const std::string& attention, const std::string& own_class, int64_t dim,
                   int64_t heads, int64_t head_dim, const std::string& protocol,
-                  const std::string& task, const std::string& device) {
+                  const std::string& task, bool causal, const std::string& device) {
   CheckRequest request = {.device = device,
                           .protocol = protocol,
                           .task = task,
                           .heads = heads,
                           .head_dim = head_dim,
-                          .width = dim};
+                          .width = dim,
+                          .causal = causal};
   request.attention =
       own_class.empty()
           ? parse_attention(attention)
@@ -53,6 +54,7 @@ void bind_attentions(py::module_& module) {
       .def("tensors", &Layer::tensors)
       .def("train", &Layer::train, unlocked())
       .def("options", [](const Layer& layer) { return layer.module->options().dump(); })
+      .def("drawn_tables", [](const Layer& layer) { return layer.module->tables(); })
       .def(
           "forward",
           [](Layer& layer, const torch::Tensor& x, const torch::Tensor& mask) {
@@ -66,7 +68,7 @@ void bind_attentions(py::module_& module) {
           unlocked());
   module.def("check", &check, py::kw_only(), py::arg("attention"), py::arg("own_class"),
              py::arg("dim"), py::arg("heads"), py::arg("head_dim"), py::arg("protocol"),
-             py::arg("task"), py::arg("device"), unlocked());
+             py::arg("task"), py::arg("causal"), py::arg("device"), unlocked());
 }
 
 }  // namespace lra::python

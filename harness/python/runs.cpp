@@ -31,6 +31,7 @@ struct Run : NativeModule<Model> {
     const auto kind = parse_name<CheckpointKind>(checkpoint);
     if (!kind) throw UsageError("checkpoint should be best or last, not '" + checkpoint + "'");
     const torch::Device device = host::parse_device(device_name);
+    const KeptRandomStates kept(device);
     OpenedRun opened = open_run(run, data, *kind, device);
     opened.model->eval();
     return {{opened.model}, std::move(opened), device};

@@ -149,20 +149,28 @@ TrainState read_state(const TensorFile& file, const std::string& where) {
 
 }  // namespace
 
-RepeatablePass::RepeatablePass(Model& model, torch::Device device)
-    : model_(model), device_(device), cpu_(random_state(torch::kCPU).clone()) {
-  for (const torch::Tensor& buffer : model.buffers()) buffers_.push_back(buffer.detach().clone());
+RandomStates::RandomStates(torch::Device device)
+    : device_(device), cpu_(random_state(torch::kCPU).clone()) {
   if (device.is_cuda()) gpu_ = random_state(device).clone();
   if (PythonHost* python = python_host()) python_ = python->random_state().clone();
+}
+
+void RandomStates::put_back() const {
+  set_random_state(torch::kCPU, cpu_);
+  if (device_.is_cuda()) set_random_state(device_, gpu_);
+  if (python_.defined()) python_host()->set_random_state(python_);
+}
+
+RepeatablePass::RepeatablePass(Model& model, torch::Device device)
+    : model_(model), random_(device) {
+  for (const torch::Tensor& buffer : model.buffers()) buffers_.push_back(buffer.detach().clone());
 }
 
 void RepeatablePass::rewind() const {
   const torch::NoGradGuard no_grad;
   const std::vector<torch::Tensor> now = model_.buffers();
   for (size_t i = 0; i < now.size(); ++i) torch::Tensor(now[i]).copy_(buffers_[i]);
-  set_random_state(torch::kCPU, cpu_);
-  if (device_.is_cuda()) set_random_state(device_, gpu_);
-  if (PythonHost* python = python_host()) python->set_random_state(python_);
+  random_.put_back();
 }
 
 TrainState load_checkpoint(const std::filesystem::path& path, const json& config, Model& model,

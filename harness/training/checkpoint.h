@@ -64,6 +64,29 @@ void save_checkpoint(const std::filesystem::path& path, const json& config,
 TrainState load_checkpoint(const std::filesystem::path& path, const json& config, Model& model,
                            torch::optim::AdamW* optimizer, torch::Device device);
 
+/// The states of the generators of CPUs, of `device` and of Python.
+class RandomStates {
+ public:
+  explicit RandomStates(torch::Device device);
+  void put_back() const;
+
+ private:
+  torch::Device device_;
+  torch::Tensor cpu_, gpu_, python_;  // where there are such
+};
+
+/// Puts them back at its end.
+class KeptRandomStates {
+ public:
+  explicit KeptRandomStates(torch::Device device) : states_(device) {}
+  ~KeptRandomStates() { states_.put_back(); }
+  KeptRandomStates(const KeptRandomStates&) = delete;
+  KeptRandomStates& operator=(const KeptRandomStates&) = delete;
+
+ private:
+  RandomStates states_;
+};
+
 /// What a pass changes beside its results, buffers and random states: one that is broken off and
 /// repeated begins again where it began.
 class RepeatablePass {
@@ -74,9 +97,8 @@ class RepeatablePass {
 
  private:
   Model& model_;
-  torch::Device device_;
   std::vector<torch::Tensor> buffers_;
-  torch::Tensor cpu_, gpu_, python_;  // random states, where there are such
+  RandomStates random_;
 };
 
 /// A checkpoint of any configuration.

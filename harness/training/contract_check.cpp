@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "attention_variants/python_host.h"
 #include "harness/host/progress.h"
+#include "harness/training/checkpoint.h"
 
 namespace lra {
 namespace {
@@ -11,25 +11,6 @@ namespace {
 using contract::ContractClause;
 using contract::Grade;
 using contract::Verdict;
-
-// Puts the states of a device's generator and of Python's back at its end.
-class KeptRandomState {
- public:
-  explicit KeptRandomState(torch::Device device)
-      : generator_(at::globalContext().defaultGenerator(device)), state_(generator_.get_state()) {
-    if (python_host() != nullptr) python_ = python_host()->random_state();
-  }
-  ~KeptRandomState() {
-    generator_.set_state(state_);
-    if (python_.defined()) python_host()->set_random_state(python_);
-  }
-  KeptRandomState(const KeptRandomState&) = delete;
-  KeptRandomState& operator=(const KeptRandomState&) = delete;
-
- private:
-  at::Generator generator_;
-  torch::Tensor state_, python_;
-};
 
 // The verdicts on what fails, in the order of the clauses; those behind a decisive one are not
 // tried.
@@ -88,7 +69,7 @@ std::optional<ContractRecord> contract_of(const TrainRequest& request, const Run
   }
   const AttentionSpec& attention = request.config.attention;
   if (!request.check && !contract::is_own(attention.name)) return std::nullopt;
-  const KeptRandomState of_processor(torch::kCPU), of_device(request.device);
+  const KeptRandomStates kept(request.device);
   const contract::ContractSubject subject =
       subject_in_model(attention, request.config.settings, request.device);
   ContractRecord record;

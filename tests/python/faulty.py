@@ -109,6 +109,23 @@ class GivesNone(Right):
         pass
 
 
+class Seeds(Right):
+    def forward(self, q, k, v, mask):
+        torch.manual_seed(3)
+        return super().forward(q, k, v, mask) * torch.rand(())
+
+
+class Threads(Right):
+    def forward(self, q, k, v, mask):
+        torch.set_num_threads(torch.get_num_threads() + 1)
+        return super().forward(q, k, v, mask)
+
+
+class KeepsExtraState(Right):
+    def get_extra_state(self):
+        return 1
+
+
 class WrongShape(Right):
     def forward(self, q, k, v, mask):
         return v[:, :, 1:]

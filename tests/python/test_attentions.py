@@ -93,6 +93,24 @@ class Attentions(unittest.TestCase):
             next(same.parameters()).zero_()
             self.assertFalse(torch.equal(layer(x, mask), same(x, mask)))
 
+    def test_a_state_dict_of_drawn_tables_says_their_seed(self):
+        x, mask = inputs()
+        for name in ("reformer", "bigbird[block=4]", "skyformer", "performer[redraw_interval=1]"):
+            with self.subTest(name):
+                seed = 2**63 + 5
+                layer, same = (self.made(name, seed=seed).eval() for _ in range(2))
+                held = layer.state_dict()
+                with torch.no_grad():
+                    next(same.parameters()).add_(1)
+                same.load_state_dict(held)
+                self.assertTrue(torch.equal(layer(x, mask), same(x, mask)))
+                with self.assertRaisesRegex(lra.Error, f"made with 6.*seed={seed}"):
+                    self.made(name, seed=6).load_state_dict(held)
+                same.load_state_dict({k: v for k, v in held.items() if k != "_extra_state"})
+                self.assertIs(type(pickle.loads(pickle.dumps(layer))), type(layer))
+        for name in ("linear", "performer", "linformer"):
+            self.assertNotIn("_extra_state", self.made(name).state_dict(), name)
+
     def test_a_shallow_copy_is_refused_and_changes_nothing(self):
         x, mask = inputs()
         layer = self.made("linear")
@@ -192,6 +210,26 @@ class Attentions(unittest.TestCase):
         first = layer(x, mask)
         torch.manual_seed(3)
         self.assertTrue(torch.equal(layer(x, mask), first))
+
+    def test_replaced_parts_are_refused(self):
+        x, mask = inputs()
+        for layer in (self.made(), copy.deepcopy(self.made())):
+            layer.mine = nn.Linear(2, 2)
+            layer(x, mask)
+            layer.mine = nn.Linear(3, 3)
+            layer(x, mask)
+            own, layer.query = layer.query, nn.Linear(16, 16)
+            with self.assertRaisesRegex(lra.Error, "query was replaced by another module"):
+                layer(x, mask)
+            layer.query = own
+            layer(x, mask)
+            del layer.query
+            with self.assertRaisesRegex(lra.Error, "query was replaced"):
+                layer(x, mask)
+
+    def test_is_not_traced(self):
+        with self.assertRaisesRegex(lra.Error, "cannot be traced"):
+            torch.jit.trace(self.made("linear"), inputs(), check_trace=False)
 
     def test_replaced_tensors_are_refused(self):
         layer = self.made()

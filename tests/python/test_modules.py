@@ -54,6 +54,8 @@ class Refusals(unittest.TestCase):
         check = lambda *words, **more: lambda: _modules.check(named(*words, **more))
         self.refused(_modules.WrongUse, check("Layer", witdh=2), "'witdh'; did you mean 'width'")
         self.refused(_modules.WrongUse, check("Right", alpha=1), "takes no keyword 'alpha'")
+        for word, meant in {"True": "true", "False": "false", "None": "null"}.items():
+            self.refused(_modules.WrongUse, check("Layer", width=word), f"write width={meant}")
         self.refused(_modules.WrongUse, check("NeedsGamma"), "needs gamma", "[gamma=VALUE]")
 
     def test_a_causal_model(self):
@@ -100,6 +102,56 @@ class Refusals(unittest.TestCase):
             os._exit(0)
         os.wait()
         self.refused(_modules.Refused, lambda: made("Lazy").tensors(), "has no shape yet")
+
+    def test_what_forward_may_not_do_outside_of_itself(self):
+        def twice(name):
+            attention = made(name)
+            for _ in range(2):
+                torch.rand(3)
+                attention.call(*heads())
+
+        with torch.random.fork_rng():
+            twice("Right")
+            self.refused(_modules.Refused, lambda: twice("Seeds"), "a torch.Generator of its own")
+        threads = torch.get_num_threads()
+        self.refused(_modules.Refused, lambda: twice("Threads"), f"threads to {threads + 1}")
+        self.assertEqual(torch.get_num_threads(), threads)
+        self.refused(_modules.Refused, lambda: made("KeepsExtraState"), "get_extra_state()")
+
+
+class Imports(unittest.TestCase):
+    """From beside a file come its own modules, as they are now."""
+
+    SOURCE = "import torch\nfrom {0} import FACTOR\nclass A(torch.nn.Module):\n    factor = FACTOR\n"
+
+    def factor(self, folder, name, text=None):
+        file = os.path.join(folder, "mine.py")
+        with open(file, "w", encoding="utf-8") as to:
+            to.write(self.SOURCE.format(name) + (text or ""))
+        return _modules._load({"file": file, "class": "A"})[0].factor
+
+    def helper(self, folder, name, text):
+        with open(os.path.join(folder, name + ".py"), "w", encoding="utf-8") as to:
+            to.write(text)
+
+    def test_of_the_same_name(self):
+        with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+            self.helper(one, "lra_helper", "FACTOR = 1\n")
+            self.helper(other, "lra_helper", "FACTOR = 2\n")
+            self.assertEqual(self.factor(one, "lra_helper"), 1)
+            self.assertEqual(self.factor(other, "lra_helper"), 2)
+            self.assertEqual(self.factor(one, "lra_helper", "# again\n"), 1)
+
+    def test_changed_since(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.helper(folder, "lra_changed", "FACTOR = 1\n")
+            self.assertEqual(self.factor(folder, "lra_changed"), 1)
+            loaded = sys.modules["lra_changed"]
+            self.factor(folder, "lra_changed", "# again\n")
+            self.assertIs(sys.modules["lra_changed"], loaded)
+            self.helper(folder, "lra_changed", "FACTOR = 123\n")
+            os.utime(os.path.join(folder, "lra_changed.py"), ns=(1, 1))
+            self.assertEqual(self.factor(folder, "lra_changed", "# and again\n"), 123)
 
 
 class Objects(unittest.TestCase):

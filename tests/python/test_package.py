@@ -142,6 +142,11 @@ class Buffered(nn.Module):
         return out
 
 
+class Interrupted(nn.Module):
+    def forward(self, q, k, v, mask):
+        raise KeyboardInterrupt
+
+
 class BuffersOfModules(unittest.TestCase):
     def test_may_change_after_autograd_has_saved_them(self):
         file = lra._modules.register(Buffered)
@@ -173,6 +178,35 @@ class Contract(unittest.TestCase):
         del module
         gc.collect()
         self.assertIsNone(kept())
+
+    def test_leaves_the_generators(self):
+        for what in (Mixer, "linear"):
+            torch.manual_seed(7)
+            state = torch.get_rng_state()
+            lra.check(what, dim=16, heads=2, head_dim=8)
+            self.assertTrue(torch.equal(torch.get_rng_state(), state), what)
+
+    def test_whatever_the_caller_computes_without(self):
+        for without in (torch.no_grad, torch.inference_mode):
+            with without():
+                self.assertTrue(lra.check("linear", dim=16, heads=2))
+
+    def test_the_causal_form(self):
+        clauses = [c["clause"] for c in lra.check("standard", causal=True).clauses]
+        self.assertIn("causality", clauses)
+        self.assertNotIn("causality", [c["clause"] for c in lra.check("standard").clauses])
+
+    def test_what_is_none(self):
+        for what in (None, 3, print, str, object()):
+            with self.assertRaisesRegex(lra.UsageError, "a class of torch.nn.Module or an object"):
+                lra.check(what)
+        for wrong in (dict(dim=-3), dict(heads=0), dict(head_dim=0)):
+            with self.assertRaisesRegex(lra.UsageError, f"{next(iter(wrong))} should be at least"):
+                lra.check("linear", **wrong)
+
+    def test_an_interrupt_ends_it(self):
+        with self.assertRaises(KeyboardInterrupt):
+            lra.check(Interrupted)
 
     def example(self, name):
         return "python:" + os.path.join(os.path.dirname(HERE), "examples", "python", name)

@@ -1,6 +1,7 @@
 """`python3 -m lra`: the program's command line."""
 
 import os
+import signal
 import sys
 
 from lra import check_torch
@@ -18,6 +19,8 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    # Python's own handler would interrupt a user's code alone, and the program would go on.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     # What a module prints must not stand within a table or JSON.
     sys.stdout = sys.stderr
     start = ["lra"] if program else [sys.executable, "-m", "lra"]

@@ -48,7 +48,8 @@ class Attention(NativeModule):
         return ", ".join([repr(self.name)] + [f"{k}={v}" for k, v in self._context.items()])
 
     def __reduce__(self):
-        state = {k: v for k, v in self.__dict__.items() if k not in ("_native", "_places")}
+        left_out = ("_native", "_places", "_parts")
+        state = {k: v for k, v in self.__dict__.items() if k not in left_out}
         return _remake, (type(self), self.name, self._context), state
 
     def __setstate__(self, state):
@@ -56,6 +57,30 @@ class Attention(NativeModule):
         super().__setstate__(state)
         self._take_places(native)
         native.train(self.training)
+
+
+class SeededAttention(Attention):
+    """One that draws tables beside its tensors: its state_dict holds the seed of them too."""
+
+    def get_extra_state(self) -> torch.Tensor:
+        seed = self._context["seed"]
+        return torch.tensor(seed if seed < 2**63 else seed - 2**64)
+
+    def set_extra_state(self, state: Any) -> None:
+        seed, own = int(state) % 2**64, self._context["seed"]
+        if seed != own:
+            raise _lra.Error(
+                f"{self.name} draws tables from its seed: this layer was made with {own}, and what "
+                f"is loaded with {seed}; make it by lra.attention(..., seed={seed})"
+            )
+
+    def _load_from_state_dict(self, state_dict, prefix, local, strict, missing, unexpected, errors):
+        super()._load_from_state_dict(
+            state_dict, prefix, local, strict, missing, unexpected, errors
+        )
+        # Dicts of before it was held are loaded as they were.
+        if (key := prefix + "_extra_state") in missing:
+            missing.remove(key)
 
 
 def _mask(x: torch.Tensor, axis: int, mask: torch.Tensor | None) -> torch.Tensor:
@@ -88,7 +113,8 @@ def attention(
     N; some attentions have parameters for it. dropout: the model's, for attentions that ask for it.
     bias: of the projections. seed: of random projections, hashes, patterns and Linformer's tables;
     without it they differ from layer to layer, by torch's global generator, from which the weights
-    are drawn. Raises lra.UsageError on an unknown name or option, and on a number out of range.
+    are drawn. Of attentions that draw tables besides (reformer, bigbird, skyformer, performer that
+    redraws) state_dict() holds it, and a layer of another seed refuses to load that. Raises lra.UsageError on an unknown name or option, and on a number out of range.
     """
     sizes = {"dim": dim, "heads": heads, "head_dim": head_dim, "max_length": max_length}
     for argument, size in sizes.items():
@@ -105,7 +131,7 @@ def attention(
                 f"dim={dim} cannot be shared by heads={heads} evenly; give head_dim"
             )
         head_dim = dim // heads
-    return Attention(
+    layer = Attention(
         name,
         dim=dim,
         heads=heads,
@@ -115,6 +141,9 @@ def attention(
         bias=bias,
         seed=seed,
     )
+    if layer._native.drawn_tables() or "redraw" in layer._modules:
+        layer.__class__ = SeededAttention
+    return layer
 
 
 class Check:
@@ -157,16 +186,29 @@ def check(
     head_dim: int | None = None,
     protocol: str = "lra-strict",
     task: str | None = None,
+    causal: bool = False,
     device: str = "cpu",
 ) -> Check:
-    """Tries the contract on an attention, as `lra check` does.
+    """Tries the contract on an attention, as `lra check` does. Generators are left as they were.
 
     attention: a name, a class as docs/python.md describes it, or an object, of which copies are
     tried: then dim, heads and head_dim have to be those that it was made for. They are the
-    protocol's by default. task: tries too whether each token can change the answer of the
-    protocol's model for it.
+    protocol's by default; dim is heads times head_dim if one of these is given. task: tries too
+    whether each token can change the answer of the protocol's model for it. causal: tries its
+    causal form, whose position i reads no later one. Raises lra.UsageError on what is none of
+    these, and on a size below 1.
     """
+    for argument, size in {"dim": dim, "heads": heads, "head_dim": head_dim}.items():
+        if size is not None and size < 1:
+            raise _lra.UsageError(f"{argument} should be at least 1, not {size}")
     own_class = registered = ""
+    attention = getattr(attention, "_orig_mod", attention)  # of torch.compile
+    is_module = inspect.isclass(attention) and issubclass(attention, nn.Module)
+    if not (isinstance(attention, (str, nn.Module)) or is_module):
+        raise _lra.UsageError(
+            "attention should be a name, a class of torch.nn.Module or an object of one, not "
+            f"{attention!r}"
+        )
     if isinstance(attention, nn.Module):
         attention = _copies_of(attention)
     if inspect.isclass(attention):
@@ -175,16 +217,19 @@ def check(
     else:
         name = attention
     try:
-        record = _lra.check(
-            attention=name,
-            own_class=own_class,
-            dim=dim or 0,
-            heads=heads or 0,
-            head_dim=head_dim or 0,
-            protocol=protocol,
-            task=task or "",
-            device=device,
-        )
+        # The clauses on gradients ask for them, whatever the caller computes without.
+        with torch.inference_mode(False), torch.enable_grad(), _modules.interrupts_told():
+            record = _lra.check(
+                attention=name,
+                own_class=own_class,
+                dim=dim or 0,
+                heads=heads or 0,
+                head_dim=head_dim or 0,
+                protocol=protocol,
+                task=task or "",
+                causal=causal,
+                device=device,
+            )
     finally:
         _modules.forget(registered, own_class)
     return Check(own_class or name, json.loads(record))

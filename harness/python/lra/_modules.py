@@ -23,9 +23,12 @@ OFFERED = ("dim", "heads", "head_dim", "max_length", "dropout", "seed")
 
 _loaded: dict = {}  # (file, sha256) -> module
 _registered: dict = {}  # (file, class) -> a class that was given and not named
+_folders: set = set()  # of users' files, each with a separator at its end
+_stamps: dict = {}  # file of a module that these imported -> when it was changed
 _files: set = set()  # of users' sources: frames in other files are left out of tracebacks
 _called = "python"  # the class that was called last: a backward function is probably its own
 _calling = 0  # calls of forward that run
+_interrupted = False  # by Ctrl-C, within what a user's code was asked for
 
 
 def _refuse_forks(event, _):
@@ -96,8 +99,20 @@ def _told_by(where):
     except Refused:
         raise
     except BaseException as error:
+        global _interrupted
+        _interrupted |= isinstance(error, KeyboardInterrupt)
         kind = OutOfMemory if _is_out_of_memory(error) else Refused
         raise kind(f"{where}: {_told(error)}") from None
+
+
+@contextlib.contextmanager
+def interrupts_told():
+    """Raises KeyboardInterrupt at its end where a user's code was interrupted by it within."""
+    global _interrupted
+    _interrupted = False
+    yield
+    if _interrupted:
+        raise KeyboardInterrupt
 
 
 def _path(options):
@@ -154,6 +169,51 @@ def forget(file, name):
     _registered.pop((file, name), None)
 
 
+def _file_of(module):
+    return os.path.abspath(getattr(module, "__file__", None) or "")
+
+
+def _changed_at(path):
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return None
+
+
+@contextlib.contextmanager
+def _imports_from(folder):
+    """What is imported within from beside a file is its own, and as it is now.
+
+    Modules stay loaded under their names: those of other folders of the same names, and those
+    changed since, make way. Whoever imported them keeps them.
+    """
+    _folders.add(folder + os.sep)
+    for name, module in list(sys.modules.items()):
+        loaded = _file_of(module)
+        if not loaded.startswith(tuple(_folders)):
+            continue
+        path = os.path.join(folder, *name.split("."))
+        own = (path + ".py", os.path.join(path, "__init__.py"))
+        if loaded in own:
+            stays = _stamps.get(loaded) in (None, _changed_at(loaded))
+        else:
+            stays = not any(os.path.isfile(file) for file in own)
+        if not stays:
+            del sys.modules[name]
+            _stamps.pop(loaded, None)
+    if folder in sys.path:
+        sys.path.remove(folder)
+    sys.path.insert(0, folder)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        for module in list(sys.modules.values()):
+            loaded = _file_of(module)
+            if loaded.startswith(folder + os.sep):
+                _stamps.setdefault(loaded, _changed_at(loaded))
+
+
 def _load(options):
     """(class, SHA-256 of its source)."""
     if given := _registered.get((options["file"], options["class"])):
@@ -164,14 +224,12 @@ def _load(options):
     if (path, found) not in _loaded:
         with _told_by(where):
             if options["file"].endswith(".py"):
-                folder = os.path.dirname(path)
-                if folder not in sys.path:
-                    sys.path.insert(0, folder)
                 name = "lra_attention_" + os.path.basename(path)[:-3]
                 module = types.ModuleType(name)
                 module.__file__ = path
-                sys.modules[name] = module  # dataclasses look their module up
-                exec(compile(text, path, "exec"), module.__dict__)
+                with _imports_from(os.path.dirname(path)):
+                    sys.modules[name] = module  # dataclasses look their module up
+                    exec(compile(text, path, "exec"), module.__dict__)
             else:
                 module = importlib.import_module(options["file"])
         _loaded[path, found] = module
@@ -206,7 +264,10 @@ def _keywords(made, options, offered):
         for name, p in parameters.items()
         if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
     }
-    for key in given:
+    for key, value in given.items():
+        if value in ("True", "False", "None"):  # words to JSON, and a word is true
+            meant = {"True": "true", "False": "false", "None": "null"}[value]
+            raise WrongUse(f"{where}: {key}={value} would be a word; write {key}={meant}")
         if key not in named and not takes_any:
             near = difflib.get_close_matches(key, named, 1)
             hint = f"; did you mean '{near[0]}'?" if near else "."
@@ -275,7 +336,8 @@ class Made:
         self._heads = heads
         self._where = where
         self._parameters = len(list(module.parameters()))
-        self._looks = 3  # calls after which parameters are no longer counted
+        self._looks = 3  # calls after which it is no longer looked at what forward leaves behind
+        self._random = None  # the states of torch's generator before and after the call before
         self._buffers = [
             (owner, name, buffer)
             for owner in module.modules()
@@ -316,6 +378,7 @@ class Made:
         global _called, _calling
         _called = self._where
         _calling += 1
+        before = self._outside() if self._looks > 0 else None
         try:
             with _told_by(self._where), self._copies_of_buffers():
                 out = self._module(*inputs)
@@ -323,8 +386,9 @@ class Made:
             _calling -= 1
         if not isinstance(out, torch.Tensor):
             raise Refused(f"{self._where}: forward should return one tensor, not {_kind(out)}")
-        if self._looks > 0:
+        if before is not None:
             self._looks -= 1
+            self._check_outside(before)
             if len(list(self._module.parameters())) != self._parameters:
                 raise Refused(
                     f"{self._where}: forward made parameters, which nothing trains; make them in "
@@ -335,6 +399,28 @@ class Made:
             if new is not buffer:
                 self._keep(owner, name, buffer, new)
         return out
+
+    @staticmethod
+    def _outside():
+        return torch.get_num_threads(), torch.get_rng_state()
+
+    def _check_outside(self, before):
+        """Refuses what forward changed outside of itself."""
+        (threads, state), (threads_now, state_now) = before, self._outside()
+        if threads_now != threads:
+            torch.set_num_threads(threads)
+            raise Refused(
+                f"{self._where}: forward set the number of threads to {threads_now}; leave it, "
+                "--threads says it"
+            )
+        if self._random is not None:
+            began, ended = self._random
+            if not torch.equal(began, state) and torch.equal(ended, state_now):
+                raise Refused(
+                    f"{self._where}: forward seeds torch's global generator, by which the model's "
+                    "dropout repeats itself at every step; draw from a torch.Generator of its own"
+                )
+        self._random = state, state_now
 
     @contextlib.contextmanager
     def _copies_of_buffers(self):
@@ -396,6 +482,13 @@ def make(options_json, offered_json):
     finally:
         torch.random.set_rng_state(cpu)
         set_random_state(before)
+    for part in module.modules():
+        own = type(part).get_extra_state is not torch.nn.Module.get_extra_state
+        if own and not type(part).__module__.startswith("lra."):
+            raise Refused(
+                f"{where}: {type(part).__name__} keeps state by get_extra_state(), which "
+                "checkpoints do not hold; keep it in buffers, by register_buffer()"
+            )
     return Made(module, _takes_heads(made, where), where)
 
 

@@ -24,12 +24,14 @@ class NativeModule(nn.Module):
         super().__init__()
         self._native = native
         self._places: list[tuple[dict[str, Any], str, torch.Tensor]] = []
+        self._parts: list[tuple[dict[str, Any], str, nn.Module]] = []
         for path, tensor, trained in native.tensors():
             owner: nn.Module = self
             *folders, name = path.split(".")
             for folder in folders:
                 if folder not in owner._modules:
                     owner.add_module(folder, nn.Module())
+                    self._parts.append((owner._modules, folder, owner._modules[folder]))
                 owner = owner._modules[folder]  # type: ignore[assignment]
             if trained:
                 tensor._is_param = True  # to nn.Module it is a Parameter then
@@ -47,9 +49,17 @@ class NativeModule(nn.Module):
         """In a copy: puts the native module's tensors where their values stand."""
         self._native = native
         self._places = []
+        self._parts = []
+        known = set()  # places of parts
         for path, tensor, trained in native.tensors():
+            owner: nn.Module = self
             *folders, name = path.split(".")
-            owner = self.get_submodule(".".join(folders))
+            for i, folder in enumerate(folders):
+                part = owner.get_submodule(folder)
+                if (place_of := tuple(folders[: i + 1])) not in known:
+                    known.add(place_of)
+                    self._parts.append((owner._modules, folder, part))
+                owner = part
             place: dict[str, Any] = owner._parameters if trained else owner._buffers
             value = place[name]
             tensor.data = value.data
@@ -62,6 +72,14 @@ class NativeModule(nn.Module):
 
     def _keep_tensors(self) -> None:
         """The C++ module computes with its own tensors: others in their places would do nothing."""
+        if torch.jit.is_tracing():
+            raise _lra.Error("such a layer cannot be traced: its operators are not torch's")
+        for parts, name, part in self._parts:
+            if parts.get(name) is not part:
+                raise _lra.Error(
+                    f"{name} was replaced by another module, which would do nothing; change its "
+                    "tensors by copy_(), or put a layer of your own around this one"
+                )
         for place, name, tensor in self._places:
             if place.get(name) is not tensor:
                 raise _lra.Error(
