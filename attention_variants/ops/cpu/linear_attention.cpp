@@ -145,7 +145,7 @@ class LinearAttentionOp : public HeadOp {
       case FeatureMap::softmax:
         shape.width = table.size(0);
         shape.projection = table.const_data_ptr<float>();
-        shape.parts = parts_of_projection(tensors);
+        shape.projection_parts = parts_of_projection(tensors);
     }
     return shape;
   }

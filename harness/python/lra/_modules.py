@@ -170,7 +170,9 @@ def forget(file, name):
 
 
 def _file_of(module):
-    return os.path.abspath(getattr(module, "__file__", None) or "")
+    """Its path; "" of one that has none. Asked of its dictionary: some modules make up attributes."""
+    path = getattr(module, "__dict__", {}).get("__file__")
+    return os.path.abspath(path) if isinstance(path, str) and path else ""
 
 
 def _changed_at(path):

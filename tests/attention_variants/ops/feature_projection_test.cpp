@@ -24,7 +24,7 @@ FeatureCase feature_case(int64_t depth, int64_t width, int64_t parts) {
                            .length = 150,
                            .depth = depth,
                            .width = width,
-                           .parts = parts},
+                           .projection_parts = parts},
                  .k = (4 * torch::randn({150, depth})).to(torch::kBFloat16).to(torch::kFloat),
                  .w = torch::randn({width, depth})};
   of.shape.projection = of.w.const_data_ptr<float>();

@@ -169,7 +169,7 @@ void prepare_projection(const FeatureShape& shape, Matrix w) {
     float* const row = w[r];
     for (int64_t c = 0; c < f; ++c) row[c] *= factor;
     // Each part is what the ones before it leave, rounded.
-    for (int64_t part = 1; part < shape.parts; ++part) {
+    for (int64_t part = 1; part < shape.projection_parts; ++part) {
       float *const high = w[(part - 1) * d + r], *const low = w[part * d + r];
       for (int64_t c = 0; c < f; ++c) {
         const float rounded = std::bit_cast<float>(bfloat16_bits(high[c]) << 16);
@@ -183,16 +183,16 @@ void prepare_projection(const FeatureShape& shape, Matrix w) {
 void project(const FeatureShape& shape, ConstMatrix w, const FeatureTile& tile) {
   if (shape.projection == nullptr) return;
   const int64_t d = shape.depth, f = shape.width;
-  if (shape.parts == 1) {
+  if (shape.projection_parts == 1) {
     const GemmPrecisionScope exact(GemmPrecision::float32);
     return gemm(tile.rows, f, d, tile.x, w, {tile.e, f});
   }
-  const Matrix copies{tile.copies, shape.parts * d};
+  const Matrix copies{tile.copies, shape.projection_parts * d};
   for (int64_t r = 0; r < tile.rows; ++r) {
-    for (int64_t part = 0; part < shape.parts; ++part)
+    for (int64_t part = 0; part < shape.projection_parts; ++part)
       std::copy_n(tile.x[r], d, copies[r] + part * d);
   }
-  gemm(tile.rows, f, shape.parts * d, copies, w, {tile.e, f});
+  gemm(tile.rows, f, shape.projection_parts * d, copies, w, {tile.e, f});
 }
 
 Largest largest_of(const float* e, const bool* seen, int64_t rows, int64_t features) {

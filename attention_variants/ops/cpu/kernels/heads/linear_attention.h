@@ -21,7 +21,7 @@ struct FeatureShape {
   int64_t depth = 0;                  // d
   int64_t width = 0;                  // f features
   const float* projection = nullptr;  // W [f,d], of relu and softmax
-  int64_t parts = 1;                  // as which W is multiplied: see kBfloat16Parts
+  int64_t projection_parts = 1;       // as which W is multiplied: see kBfloat16Parts
   float norm = 0;
   float offset = 0;
   bool normalise = true;  // false: no denominator, S times `share`
@@ -96,7 +96,7 @@ struct FeatureScratch {
     return {arena.take(matrices * shape.depth * stride), stride};
   }
   LRA_INLINE static Matrix projection(const FeatureShape& shape, Arena& arena) {
-    return transposed(shape, arena, shape.parts);
+    return transposed(shape, arena, shape.projection_parts);
   }
   Matrix w;     // [parts d,f]
   float* row;   // [d]
@@ -111,7 +111,9 @@ struct FeaturePartScratch {
       : e(arena.take(kFeatureTile * shape.width)),
         x(arena.take(kFeatureTile * shape.depth)),
         v(arena.take(kFeatureTile * shape.depth)),
-        copies(arena.take(shape.parts > 1 ? kFeatureTile * shape.parts * shape.depth : 0)) {}
+        copies(arena.take(
+            shape.projection_parts > 1 ? kFeatureTile * shape.projection_parts * shape.depth : 0)) {
+  }
   float *e, *x, *v;  // [kFeatureTile,f], [kFeatureTile,d] twice
   float* copies;     // [kFeatureTile,parts d] of x, where there are parts
 };
