@@ -1,8 +1,6 @@
 // Exponents of softmax features where products round to bfloat16.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <numbers>
 #include <vector>
 
 #include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
@@ -31,7 +29,7 @@ FeatureCase feature_case(int64_t depth, int64_t width, int64_t parts) {
   return of;
 }
 
-// The largest exponent as the kernels have it, that of 2.
+// The largest exponent as the kernels have it.
 Largest largest_exponent(const FeatureCase& of) {
   const torch::Tensor mask = torch::ones({of.shape.length}, torch::kBool),
                       memory =
@@ -49,8 +47,7 @@ TEST(FeatureProjection, ExponentsAreThoseOfFloat32WhateverProductsRoundTo) {
     for (const auto& [depth, width] : std::vector<std::pair<int64_t, int64_t>>{
              {32, 256}, {32, 266}, {24, 70}, {5, 3}, {64, 128}}) {
       const FeatureCase of = feature_case(depth, width, parts);
-      const torch::Tensor exact =
-          std::numbers::log2e * of.k.to(torch::kDouble).matmul(of.w.to(torch::kDouble).t());
+      const torch::Tensor exact = of.k.to(torch::kDouble).matmul(of.w.to(torch::kDouble).t());
       const GemmPrecisionScope rounded(GemmPrecision::bfloat16);
       const Largest found = largest_exponent(of);
       const auto most = exact.max().item<double>();

@@ -41,12 +41,12 @@ TEST(TorchScript, MalformedNames) {
     return error_text([&] { parse_attention(text); });
   };
   EXPECT_EQ(message("torchscript:"),
-            "attention 'torchscript:': the name or the file is missing; write name:FILE");
+            "attention 'torchscript:': the name or the file is missing; write torchscript:FILE");
   EXPECT_EQ(message(":a.pt"),
             "attention ':a.pt': the name or the file is missing; write name:FILE");
   EXPECT_EQ(message("torchscript:a[1].pt"),
             "attention 'torchscript:a[1].pt': a file's path may hold no comma and no bracket; "
-            "write name:FILE");
+            "write torchscript:FILE");
   EXPECT_EQ(script_message("nystrom:a.pt"),
             "unknown key 'file' in attention nystrom; valid: num_landmarks, pinv_iterations, "
             "conv_kernel_size, pinv, landmarks, init, padding");

@@ -73,19 +73,20 @@ void relu_features(float* e, int64_t count) {
   for (int64_t i = 0; i < count; ++i) e[i] = std::max(e[i], 0.0F);
 }
 
-// e = 2^(e - log2 e norm ‖x‖² - c), c being each row's largest, whose number `largest` gets unless
-// it is null (a float holds those of 2^24 features), or that of all.
+// e = exp(e - norm ‖x‖² - c), c being each row's largest, whose number `largest` gets unless it is
+// null (a float holds those of 2^24 features), or that of all. c goes first, which leaves few
+// digits to lose.
 void softmax_features(const FeatureTile& tile, int64_t depth, int64_t width, float norm,
                       const float* of_all, float* largest) {
   for (int64_t r = 0; r < tile.rows; ++r) {
-    float* row = tile.e + r * width;
+    float* const row = tile.e + r * width;
     const float c = of_all == nullptr ? cpu::largest(row, width) : *of_all;
     if (largest != nullptr) largest[r] = static_cast<float>(place_of(c, row, width));
-    const float shift = kLog2E * norm * squared_norm(tile.x.data + r * tile.x.stride, depth) + c;
+    const float less = kLog2E * norm * squared_norm(tile.x[r], depth);
     for_columns(
         width, [&](auto lanes, int64_t at) __attribute__((always_inline)) {
           using Lanes = decltype(lanes);
-          typename Lanes::Vector x = Lanes::at(row + at) - shift;
+          typename Lanes::Vector x = (Lanes::at(row + at) - c) * kLog2E - less;
           Lanes::exp2_in_place(x);
           Lanes::at(row + at) = x;
         });
@@ -164,10 +165,7 @@ void prepare_projection(const FeatureShape& shape, Matrix w) {
   if (shape.projection == nullptr) return;
   const int64_t d = shape.depth, f = shape.width;
   transpose({shape.projection, d}, f, d, w);
-  const float factor = shape.map == FeatureMap::softmax ? kLog2E : 1.0F;
   for (int64_t r = 0; r < d; ++r) {
-    float* const row = w[r];
-    for (int64_t c = 0; c < f; ++c) row[c] *= factor;
     // Each part is what the ones before it leave, rounded.
     for (int64_t part = 1; part < shape.projection_parts; ++part) {
       float *const high = w[(part - 1) * d + r], *const low = w[part * d + r];

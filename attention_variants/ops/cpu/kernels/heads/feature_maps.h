@@ -26,11 +26,10 @@ struct FeatureGradient {
 
 namespace lra::ops::LRA_KERNELS {
 
-/// Writes Wᵀ in its parts, of softmax times log2 e, to w [parts d,f], where the map has a
-/// projection.
+/// Writes Wᵀ in its parts to w [parts d,f], where the map has a projection.
 void prepare_projection(const FeatureShape& shape, Matrix w);
 
-/// e = W x, given that, of softmax times log2 e: its features are powers of two.
+/// e = W x, given that, where the map has a projection.
 void project(const FeatureShape& shape, ConstMatrix w, const FeatureTile& tile);
 
 /// Of e [rows,f], given project(), over the rows where `seen` is true (null = all).

@@ -34,9 +34,9 @@ float sum_of(const float* x, int64_t count, float factor) {
   return sum;
 }
 
-// Makes the sums those with another c, larger than theirs: e is 2^(.. - c).
+// Makes the sums those with another c, larger than theirs: e is exp(.. - c).
 void lower(const FeatureShape& shape, float largest, KeySums& sums) {
-  const float factor = std::exp2(sums.largest - largest);
+  const float factor = std::exp(sums.largest - largest);
   for (int64_t i = 0; i < shape.sums(); ++i) sums.sums[i] *= factor;
   sums.largest = largest;
 }
