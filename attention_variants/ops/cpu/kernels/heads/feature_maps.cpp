@@ -73,23 +73,33 @@ void relu_features(float* e, int64_t count) {
   for (int64_t i = 0; i < count; ++i) e[i] = std::max(e[i], 0.0F);
 }
 
+// row = exp(row - c - less). As powers of two where products and sums round together, c first,
+// which leaves fewer digits to lose: else an exponent's own rounding is twice exp()'s.
+LRA_INLINE void subtract_and_raise(float* row, int64_t width, float c, float less) {
+#if defined(__FMA__)
+  const float scaled = kLog2E * less;
+  for_columns(
+      width, [&](auto lanes, int64_t at) __attribute__((always_inline)) {
+        using Lanes = decltype(lanes);
+        typename Lanes::Vector x = (Lanes::at(row + at) - c) * kLog2E - scaled;
+        Lanes::exp2_in_place(x);
+        Lanes::at(row + at) = x;
+      });
+#else
+  const float shift = less + c;
+  for (int64_t i = 0; i < width; ++i) row[i] = exp(row[i] - shift);
+#endif
+}
+
 // e = exp(e - norm ‖x‖² - c), c being each row's largest, whose number `largest` gets unless it is
-// null (a float holds those of 2^24 features), or that of all. c goes first, which leaves few
-// digits to lose.
+// null (a float holds those of 2^24 features), or that of all.
 void softmax_features(const FeatureTile& tile, int64_t depth, int64_t width, float norm,
                       const float* of_all, float* largest) {
   for (int64_t r = 0; r < tile.rows; ++r) {
     float* const row = tile.e + r * width;
     const float c = of_all == nullptr ? cpu::largest(row, width) : *of_all;
     if (largest != nullptr) largest[r] = static_cast<float>(place_of(c, row, width));
-    const float less = kLog2E * norm * squared_norm(tile.x[r], depth);
-    for_columns(
-        width, [&](auto lanes, int64_t at) __attribute__((always_inline)) {
-          using Lanes = decltype(lanes);
-          typename Lanes::Vector x = (Lanes::at(row + at) - c) * kLog2E - less;
-          Lanes::exp2_in_place(x);
-          Lanes::at(row + at) = x;
-        });
+    subtract_and_raise(row, width, c, norm * squared_norm(tile.x[r], depth));
   }
 }
 
