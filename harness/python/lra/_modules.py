@@ -18,13 +18,13 @@ import types
 
 import torch
 
+from lra._imports import imports_from
+
 NAMED = ("file", "class", "sha256")  # options that name the class; the others are keywords
 OFFERED = ("dim", "heads", "head_dim", "max_length", "dropout", "seed")
 
 _loaded: dict = {}  # (file, sha256) -> module
 _registered: dict = {}  # (file, class) -> a class that was given and not named
-_folders: set = set()  # of users' files, each with a separator at its end
-_stamps: dict = {}  # file of a module that these imported -> when it was changed
 _files: set = set()  # of users' sources: frames in other files are left out of tracebacks
 _called = "python"  # the class that was called last: a backward function is probably its own
 _calling = 0  # calls of forward that run
@@ -169,53 +169,6 @@ def forget(file, name):
     _registered.pop((file, name), None)
 
 
-def _file_of(module):
-    """Its path; "" of one that has none. Asked of its dictionary: some modules make up attributes."""
-    path = getattr(module, "__dict__", {}).get("__file__")
-    return os.path.abspath(path) if isinstance(path, str) and path else ""
-
-
-def _changed_at(path):
-    try:
-        return os.stat(path).st_mtime_ns
-    except OSError:
-        return None
-
-
-@contextlib.contextmanager
-def _imports_from(folder):
-    """What is imported within from beside a file is its own, and as it is now.
-
-    Modules stay loaded under their names: those of other folders of the same names, and those
-    changed since, make way. Whoever imported them keeps them.
-    """
-    _folders.add(folder + os.sep)
-    for name, module in list(sys.modules.items()):
-        loaded = _file_of(module)
-        if not loaded.startswith(tuple(_folders)):
-            continue
-        path = os.path.join(folder, *name.split("."))
-        own = (path + ".py", os.path.join(path, "__init__.py"))
-        if loaded in own:
-            stays = _stamps.get(loaded) in (None, _changed_at(loaded))
-        else:
-            stays = not any(os.path.isfile(file) for file in own)
-        if not stays:
-            del sys.modules[name]
-            _stamps.pop(loaded, None)
-    if folder in sys.path:
-        sys.path.remove(folder)
-    sys.path.insert(0, folder)
-    importlib.invalidate_caches()
-    try:
-        yield
-    finally:
-        for module in list(sys.modules.values()):
-            loaded = _file_of(module)
-            if loaded.startswith(folder + os.sep):
-                _stamps.setdefault(loaded, _changed_at(loaded))
-
-
 def _load(options):
     """(class, SHA-256 of its source)."""
     if given := _registered.get((options["file"], options["class"])):
@@ -229,7 +182,7 @@ def _load(options):
                 name = "lra_attention_" + os.path.basename(path)[:-3]
                 module = types.ModuleType(name)
                 module.__file__ = path
-                with _imports_from(os.path.dirname(path)):
+                with imports_from(os.path.dirname(path)):
                     sys.modules[name] = module  # dataclasses look their module up
                     exec(compile(text, path, "exec"), module.__dict__)
             else:
