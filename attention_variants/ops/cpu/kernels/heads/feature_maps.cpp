@@ -31,15 +31,6 @@ LRA_INLINE int32_t place_of(float value, const float* row, int64_t width) {
   return at;
 }
 
-// Calls body(Simd, column) for all columns of a row.
-template <class Body>
-LRA_INLINE void for_columns(int64_t width, const Body& body) {
-  int64_t c = 0;
-  for (; c + kSimdWidth <= width; c += kSimdWidth) body(Simd<kSimdWidth>(), c);
-  for (; c + 4 <= width; c += 4) body(Simd<4>(), c);
-  for (; c < width; ++c) body(Simd<1>(), c);
-}
-
 void elu_features(const FeatureTile& tile, int64_t width) {
   for (int64_t r = 0; r < tile.rows; ++r) {
     const float* const x = tile.x[r];

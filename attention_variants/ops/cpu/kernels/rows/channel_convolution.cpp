@@ -9,15 +9,6 @@ namespace {
 
 constexpr int64_t kTogether = 8;  // sums at a time: enough to wait for none
 
-// Calls body(Columns, first column) for all columns of `width`.
-template <class Body>
-LRA_INLINE void for_channels(int64_t width, const Body& body) {
-  int64_t c = 0;
-  for (; c + kSimdWidth <= width; c += kSimdWidth) body(Simd<kSimdWidth>(), c);
-  for (; c + 4 <= width; c += 4) body(Simd<4>(), c);
-  for (; c < width; ++c) body(Simd<1>(), c);
-}
-
 // kCount rows at `out`: Σ_j taps[j] x[first + r - j] over taps [0, count) that all stay inside.
 template <class C, int64_t kCount>
 LRA_INLINE void convolve(ConstMatrix taps, int64_t begin, int64_t end, const float* x,
@@ -56,7 +47,7 @@ void channel_convolution(ConstMatrix taps, int64_t count, int64_t ahead, ConstMa
   const auto at = [](auto matrix, int64_t c) {
     return decltype(matrix){matrix.data + c, matrix.stride};
   };
-  for_channels(
+  for_columns(
       width, [&](auto columns, int64_t c) __attribute__((always_inline)) {
         using C = decltype(columns);
         const ConstMatrix of_channels = at(taps, c);
@@ -85,7 +76,7 @@ void add_tap_gradients(ConstMatrix gradient, ConstMatrix x, int64_t length, int6
   // Rows whose x[t + lead] is inside, for the tap of that lead.
   const auto first_row = [](int64_t lead) { return std::max<int64_t>(-lead, 0); };
   const auto last_row = [&](int64_t lead) { return length - std::max<int64_t>(lead, 0); };
-  for_channels(
+  for_columns(
       width, [&](auto columns, int64_t c) __attribute__((always_inline)) {
         using C = decltype(columns);
         const ConstMatrix g = at(gradient, c), from = at(x, c);

@@ -87,4 +87,13 @@ constexpr int64_t kSimdWidth = 8;
 constexpr int64_t kSimdWidth = 4;
 #endif
 
+/// Calls body(Simd, first column) for all columns of a row.
+template <class Body>
+LRA_INLINE void for_columns(int64_t width, const Body& body) {
+  int64_t c = 0;
+  for (; c + kSimdWidth <= width; c += kSimdWidth) body(Simd<kSimdWidth>(), c);
+  for (; c + 4 <= width; c += 4) body(Simd<4>(), c);
+  for (; c < width; ++c) body(Simd<1>(), c);
+}
+
 }  // namespace lra::ops::LRA_KERNELS
