@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/files.h"
@@ -18,6 +17,7 @@
 #include "harness/suite/run_suite.h"
 #include "harness/training/run_folder.h"
 #include "harness/tune/choose.h"
+#include "lra/config/once.h"
 #include "lra/data/task.h"
 
 namespace lra::tune {
@@ -38,13 +38,6 @@ void check_attentions(const std::vector<AttentionSpec>& attentions) {
                     "is chosen for "
                     "both; give each an --out folder of its own",
                     it->second, text));
-  }
-}
-
-void check_seeds(const std::vector<uint64_t>& seeds) {
-  std::set<uint64_t> known;
-  for (const uint64_t seed : seeds) {
-    if (!known.insert(seed).second) throw UsageError(fmt::format("--seeds names {} twice", seed));
   }
 }
 
@@ -211,7 +204,7 @@ void add_cost(TuneFile& file) {
 
 Search plan_search(TuneRequest request) {
   check_attentions(request.attentions);
-  check_seeds(request.seeds);
+  check_once("--seeds", request.seeds);
   const fs::path path = request.out / kTuneFile;
   std::optional<TuneFile> held;
   if (fs::exists(path)) {

@@ -3,6 +3,16 @@
 #include <set>
 
 namespace lra {
+namespace {
+
+template <class Number>
+std::vector<std::string> texts_of(const std::vector<Number>& numbers) {
+  std::vector<std::string> texts;
+  for (const Number number : numbers) texts.push_back(std::to_string(number));
+  return texts;
+}
+
+}  // namespace
 
 void check_once(const std::string& option, const std::vector<std::string>& names) {
   std::set<std::string> known;
@@ -12,9 +22,11 @@ void check_once(const std::string& option, const std::vector<std::string>& names
 }
 
 void check_once(const std::string& option, const std::vector<int64_t>& numbers) {
-  std::vector<std::string> names;
-  for (const int64_t number : numbers) names.push_back(std::to_string(number));
-  check_once(option, names);
+  check_once(option, texts_of(numbers));
+}
+
+void check_once(const std::string& option, const std::vector<uint64_t>& numbers) {
+  check_once(option, texts_of(numbers));
 }
 
 void check_once(const std::string& option, const std::vector<AttentionSpec>& attentions) {

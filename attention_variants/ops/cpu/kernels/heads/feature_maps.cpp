@@ -1,11 +1,11 @@
 #include "attention_variants/ops/cpu/kernels/heads/feature_maps.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <numbers>
 
 #include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+#include "attention_variants/ops/cpu/kernels/gemm/gemm_isa.h"
 #include "attention_variants/ops/cpu/kernels/rows/simd.h"
 #include "attention_variants/ops/cpu/kernels/rows/transpose.h"
 #include "attention_variants/ops/cpu/kernels/rows/vector_math.h"
@@ -170,11 +170,9 @@ void prepare_projection(const FeatureShape& shape, Matrix w) {
     // Each part is what the ones before it leave, rounded.
     for (int64_t part = 1; part < shape.projection_parts; ++part) {
       float *const high = w[(part - 1) * d + r], *const low = w[part * d + r];
-      for (int64_t c = 0; c < f; ++c) {
-        const float rounded = std::bit_cast<float>(bfloat16_bits(high[c]) << 16);
-        low[c] = high[c] - rounded;
-        high[c] = rounded;
-      }
+      std::copy_n(high, f, low);
+      round_to_bfloat16(low, f, high);
+      for (int64_t c = 0; c < f; ++c) low[c] -= high[c];
     }
   }
 }
