@@ -19,6 +19,11 @@ std::map<std::string, AttentionEntry>& registry() {
   return entries;
 }
 
+std::vector<std::string>& names_taken() {
+  static std::vector<std::string> names;
+  return names;
+}
+
 std::string trimmed(const std::string& text) {
   const auto first = text.find_first_not_of(" \t");
   if (first == std::string::npos) return "";
@@ -33,6 +38,7 @@ std::string trimmed(const std::string& text) {
 // The options that name:FILE:CLASS stands for.
 constexpr const char* kFile = "file";
 constexpr const char* kClass = "class";
+constexpr const char* kSource = "source_sha256";
 
 // Made from a file of the user's: it has no defaults to run by, and is named as name:FILE.
 bool needs_file(const AttentionEntry& entry) {
@@ -80,6 +86,31 @@ std::string names_of(bool AttentionInfo::*able) {
   return names;
 }
 
+// Has the entry's options hold its source's hash, and refuse that of another source.
+void add_source(AttentionEntry& entry, const std::string& source_sha256) {
+  const auto own = [name = entry.info.name, source_sha256](json given) {
+    const json hash = given.is_object() ? given.value(kSource, json(source_sha256)) : json();
+    if (given.is_object()) given.erase(kSource);
+    if (given.is_object() && hash != source_sha256) {
+      throw UsageError(fmt::format(
+          "attention {}: the file of LRA_EXTRA_VARIANTS that it is built from is another one than "
+          "meant: its SHA-256 is {}, not {}",
+          name, source_sha256, text_from_value(hash)));
+    }
+    return given;
+  };
+  entry.source_sha256 = source_sha256;
+  entry.effective_options = [own, source_sha256,
+                             inner = entry.effective_options](const json& given) {
+    json options = inner(own(given));
+    options[kSource] = source_sha256;
+    return options;
+  };
+  entry.make = [own, inner = entry.make](const AttentionContext& context, const json& given) {
+    return inner(context, own(given));
+  };
+}
+
 void check_can_be_causal(const AttentionInfo& info) {
   if (info.can_be_causal) return;
   throw UsageError(fmt::format(
@@ -111,12 +142,26 @@ void check_can_rotate(const AttentionInfo& info, int64_t head_dim) {
 
 }  // namespace
 
-bool register_attention(AttentionEntry entry) {
+bool register_attention(AttentionEntry entry, const std::string& source_sha256) {
   const std::string name = entry.info.name;
-  if (!registry().emplace(name, std::move(entry)).second) {
-    throw Error("attention '" + name + "' is registered twice: names must be unique");
-  }
-  return true;
+  if (!source_sha256.empty()) add_source(entry, source_sha256);
+  const bool is_new = registry().emplace(name, std::move(entry)).second;
+  if (!is_new) names_taken().push_back(name);
+  return is_new;
+}
+
+void check_registrations() {
+  if (names_taken().empty()) return;
+  throw Error(
+      fmt::format("attention '{}' is registered twice: give that of LRA_EXTRA_VARIANTS "
+                  "another name",
+                  names_taken().front()));
+}
+
+json options_in_effect(const std::string& name, json reported) {
+  const std::string& hash = attention_entry(name).source_sha256;
+  if (!hash.empty() && reported.is_object()) reported[kSource] = hash;
+  return reported;
 }
 
 std::vector<const AttentionEntry*> attention_entries() {
@@ -160,7 +205,12 @@ const AttentionEntry& attention_entry(const std::string& name) {
   if (it != registry().end()) return it->second;
   std::vector<std::string> names;
   for (const auto& [known, entry] : registry()) names.push_back(known);
-  throw unknown_name("attention", name, names);
+  const UsageError unknown = unknown_name("attention", name, names);
+  if (!nearest_name(name, names).empty()) throw unknown;
+  throw UsageError(
+      fmt::format("{}; one of your own runs in the program that LRA_EXTRA_VARIANTS "
+                  "built it into",
+                  unknown.what()));
 }
 
 bool runs_by_name(const std::string& name) {

@@ -76,7 +76,13 @@ AttentionSpec parse_attention(const std::string& text);
 /// Splits "a,b[x=1,y=2],c" at the commas outside brackets and reads each.
 std::vector<AttentionSpec> parse_attentions(const std::string& text);
 
-/// The registry. Names are unique; a second registration of a name throws.
+#ifndef LRA_SOURCE_SHA256  // set by the build of a file of LRA_EXTRA_VARIANTS
+#define LRA_SOURCE_SHA256 ""
+#endif
+
+/// The registry. Names are unique: of a second registration of a name check_registrations() tells.
+/// `source_sha256`, of the file that registers where that is the user's own, stands in the options
+/// in effect under its name, so that records tell what one file computed from what it does since.
 using AttentionMaker =
     std::function<std::shared_ptr<Attention>(const AttentionContext&, const json& options)>;
 struct AttentionEntry {
@@ -85,8 +91,16 @@ struct AttentionEntry {
   json default_options;
   std::function<json(const json&)> effective_options;  // strict check of given options; all values
   AttentionMaker make;
+  std::string source_sha256 = {};  // of the user's own, built in by LRA_EXTRA_VARIANTS
 };
-bool register_attention(AttentionEntry entry);
+bool register_attention(AttentionEntry entry, const std::string& source_sha256 = LRA_SOURCE_SHA256);
+
+/// Throws where a name was registered twice, as by a file of LRA_EXTRA_VARIANTS. Registrations run
+/// before main(), where nothing could catch.
+void check_registrations();
+
+/// The options in effect, of those that an attention of that name reports: with its source's hash.
+json options_in_effect(const std::string& name, json reported);
 
 /// The option among these effective ones of a variant by which the samples of a batch depend on
 /// each other, as "init=global"; "" where there is none.
@@ -123,7 +137,8 @@ void check_options_read(const AttentionInfo& info, const json& given, const json
 /// Where Options has a `void settle()`, it is called on what was read, to bring options that depend
 /// on each other to the values in effect.
 template <class Variant, HasFields Options>
-bool register_attention(const AttentionInfo& info) {
+bool register_attention(const AttentionInfo& info,
+                        const std::string& source_sha256 = LRA_SOURCE_SHA256) {
   const std::string where = "attention " + info.name;
   const auto read = [info, where](const json& given) {
     Options options;
@@ -133,15 +148,17 @@ bool register_attention(const AttentionInfo& info) {
       check_options_read(info, given, write_fields(options), write_fields(Options{}));
     return options;
   };
-  return register_attention(AttentionEntry{
-      .info = info,
-      .option_names = field_names<Options>(),
-      .default_options = write_fields(Options{}),
-      .effective_options = [read](const json& given) { return write_fields(read(given)); },
-      .make = [read](const AttentionContext& context,
-                     const json& given) -> std::shared_ptr<Attention> {
-        return std::make_shared<Variant>(context, read(given));
-      }});
+  return register_attention(
+      AttentionEntry{
+          .info = info,
+          .option_names = field_names<Options>(),
+          .default_options = write_fields(Options{}),
+          .effective_options = [read](const json& given) { return write_fields(read(given)); },
+          .make = [read](const AttentionContext& context,
+                         const json& given) -> std::shared_ptr<Attention> {
+            return std::make_shared<Variant>(context, read(given));
+          }},
+      source_sha256);
 }
 
 }  // namespace lra

@@ -190,8 +190,12 @@ bool is_own(const std::string& attention) {
 }
 
 ContractSubject contract_subject(const AttentionSpec& spec) {
+  const AttentionEntry& entry = attention_entry(spec.name);
+  json options = entry.effective_options(spec.options);
+  if (!entry.source_sha256.empty())
+    options.erase("source_sha256");  // it is the build that knows it
   return {.make = [spec](const AttentionContext& context) { return make_attention(spec, context); },
-          .options = attention_entry(spec.name).effective_options(spec.options)};
+          .options = std::move(options)};
 }
 
 std::vector<ContractClause> contract_clauses(bool causal) {

@@ -14,6 +14,7 @@
 
 #include "attention_variants/base/file_errors.h"
 #include "attention_variants/python_host.h"
+#include "attention_variants/registry.h"
 #include "harness/commands/commands.h"
 #include "harness/host/gpu.h"
 #include "harness/host/memory.h"
@@ -205,6 +206,7 @@ int run_program(int argc, char** argv) {
   host::install_counting_allocator();
   host::keep_freed_pages();
   try {
+    check_registrations();
     host::load_cuda();
     app.parse(argc, argv);
     return finish(0);

@@ -115,9 +115,10 @@ class ProfileRunner {
     for (const auto& [option, value] : known.attention.options.items()) {
       const auto it = now.attention.options.find(option);
       if (it == now.attention.options.end() || *it == value) continue;
-      refuse(option == "sha256" ? "of its file as it was before it changed"
-                                : fmt::format("with {} {}, which is {} now", option,
-                                              text_from_value(value), text_from_value(*it)));
+      refuse(option.ends_with("sha256")
+                 ? "of its file as it was before it changed"
+                 : fmt::format("with {} {}, which is {} now", option, text_from_value(value),
+                               text_from_value(*it)));
     }
     if (!known.settings_sha256.empty() && known.settings_sha256 != now.settings_sha256)
       refuse(fmt::format("with other settings of protocol {} than it has now", known.protocol));

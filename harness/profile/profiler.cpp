@@ -183,7 +183,7 @@ double mib(int64_t bytes) { return static_cast<double>(bytes) / host::kMiB; }
 
 void fill(const Work& work, torch::Device device, const measure::Measurement& m,
           const measure::MachineWatch::Seen& seen, Profile& record) {
-  record.attention.options = work.options;
+  record.attention.options = options_in_effect(record.attention.name, work.options);
   if (work.flops >= 0) record.flops = static_cast<double>(work.flops);
   if (work.least_bytes >= 0) record.least_bytes = static_cast<double>(work.least_bytes);
   ProfileTime time;

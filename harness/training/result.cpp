@@ -158,7 +158,8 @@ Result result_of(const TrainRequest& request, const PreparedData& data, const Tr
   result.pretrained = pretrained_of(request, at);
   result.config.erase("pretrained");  // it stands by itself
   if (learner != nullptr) {
-    result.attention.options = learner->model().attention_options();
+    result.attention.options =
+        options_in_effect(result.attention.name, learner->model().attention_options());
     result.parameters = learner->model().parameter_count();
     if (!request.config.settings.optimizer.groups.empty())
       result.parameter_groups = groups_of(*learner);

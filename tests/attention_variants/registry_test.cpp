@@ -71,6 +71,8 @@ TEST(Registry, UnknownNameSuggestsTheNearest) {
   EXPECT_EQ(message.find("unknown attention 'nystrm'; did you mean 'nystrom'? Valid: "), 0u)
       << message;
   EXPECT_NE(message.find("standard"), std::string::npos) << message;
+  EXPECT_TRUE(make_message("mine").ends_with("the program that LRA_EXTRA_VARIANTS built it into"));
+  EXPECT_EQ(message.find("LRA_EXTRA_VARIANTS"), std::string::npos);
 }
 
 TEST(Registry, UnknownOptionSuggestsTheNearest) {
@@ -135,7 +137,37 @@ TEST(Registry, EntriesAreSortedAndComplete) {
 }
 
 TEST(Registry, RefusesANameTwice) {
-  EXPECT_THROW(register_attention(AttentionEntry(attention_entry("standard"))), Error);
+  check_registrations();
+  EXPECT_FALSE(register_attention(AttentionEntry(attention_entry("standard"))));
+  EXPECT_EQ(
+      error_text([] { check_registrations(); }),
+      "attention 'standard' is registered twice: give that of LRA_EXTRA_VARIANTS another name");
+}
+
+TEST(Registry, TellsTheSourceOfTheUsersOwn) {
+  AttentionEntry own = attention_entry("performer");
+  own.info.name = "performer_of_a_test";
+  register_attention(own, "abc");
+  const AttentionEntry& entry = attention_entry("performer_of_a_test");
+  const json options = entry.effective_options({{"num_features", 8}});
+  EXPECT_EQ(options.at("source_sha256"), "abc");
+  EXPECT_EQ(options.at("num_features"), 8);
+  EXPECT_EQ(entry.effective_options(options), options);
+  json reported = options;
+  reported.erase("source_sha256");
+  EXPECT_EQ(options_in_effect("performer_of_a_test", reported), options);
+  EXPECT_EQ(options_in_effect("performer", reported), reported);
+  const AttentionContext context{.width = 8, .heads = 2, .head_dim = 4, .max_length = 16};
+  EXPECT_EQ(make_attention({.name = "performer_of_a_test", .options = options}, context)->options(),
+            reported);
+  json other = options;
+  other["source_sha256"] = "def";
+  EXPECT_NE(usage_text([&] {
+              entry.effective_options(other);
+            }).find("is another one than meant: its SHA-256 is abc, not def"),
+            std::string::npos);
+  EXPECT_THROW(make_attention({.name = "performer_of_a_test", .options = other}, context),
+               UsageError);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // program of its own as LRA_EXTRA_VARIANTS would: it passes the contract, trains and is measured.
 #include <gtest/gtest.h>
 
+#include "attention_variants/base/files.h"
 #include "harness/training/run_folder.h"
 #include "results/store/store.h"
 #include "tests/harness/program.h"
@@ -12,6 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const fs::path kProgram = fs::path(LRA_PROGRAM).parent_path() / "lra_example";
+const fs::path kSource = fs::path(LRA_SOURCE_DIR) / "tests/examples/my_attention.cpp";
 
 class ExampleTest : public testing::Test {
  protected:
@@ -40,7 +42,8 @@ TEST_F(ExampleTest, TrainsAndIsMeasured) {
   ASSERT_EQ(trained.status, 0) << trained.err;
   const Result result = parse_result(read_json(run / kResultFile));
   EXPECT_EQ(result.steps, 20);
-  EXPECT_EQ(result.attention.options, json::parse(R"({"beta": 2.0})"));
+  const json own = {{"beta", 2.0}, {"source_sha256", sha256_file(kSource)}};
+  EXPECT_EQ(result.attention.options, own);
   ASSERT_TRUE(result.contract) << "it is the user's own";
   EXPECT_EQ(result.contract->count(), "19 of 19");
   ASSERT_EQ(run_example({"profile", "--attentions", "softplus,standard", "--lengths", "64",
@@ -50,6 +53,8 @@ TEST_F(ExampleTest, TrainsAndIsMeasured) {
   const Records records = find_records({out});
   ASSERT_EQ(records.profiles.size(), 2u);
   EXPECT_EQ(records.profiles[0].attention.label, "softplus");
+  EXPECT_EQ(records.profiles[0].attention.options.value("source_sha256", ""),
+            own.at("source_sha256"));
   EXPECT_EQ(records.profiles[0].status, Status::ok) << records.profiles[0].reason;
 }
 
