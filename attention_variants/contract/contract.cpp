@@ -153,9 +153,8 @@ constexpr Clause kClauses[] = {
     {"gradients of every parameter", "training reaches every parameter", parameter_gradients,
      "no detach(), .data or no_grad() on the way; what is not to be trained is a buffer"},
     {"finite differences", "gradients in float64 are those of the function", finite_differences,
-     "look at backward() of functions of your own, at detach(), and at float() or dtype=float32: "
-     "this clause is in float64, where they lose its digits; compute in q's type, or in float32 "
-     "where that is bfloat16"},
+     "look at backward() of functions of your own, at detach(), and at types narrower than float32 "
+     "inside: compute in q's type, or in float32 where that is bfloat16"},
     {"state round-trip", "saved and loaded parameters and buffers give the same function",
      state_round_trip, "register every tensor that decides the result, as parameter or buffer"},
     {"autocast", "runs in bfloat16 under autocast and agrees with float64", autocast,
@@ -215,7 +214,7 @@ Verdict check_clause(const std::string& name, const ContractSubject& subject) {
     const ContractProbe trial(subject);
     clause.run(trial, findings);
   } catch (const std::exception& error) {
-    findings.that(false, first_line(error));
+    findings.ended_in(error);
   }
   return findings.verdict(name);
 }

@@ -60,6 +60,7 @@ struct Verdict {
   bool holds = false;
   std::string measured;        // one line: the numbers nearest to their limits, or what failed
   Grade grade = Grade::wrong;  // of the gravest failure, where it does not hold
+  std::string hint = {};       // what usually mends that; empty: the clause's
 };
 
 /// Tries one clause; throws UsageError on an unknown name. Whatever the attention throws is a

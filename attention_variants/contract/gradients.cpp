@@ -64,6 +64,11 @@ void finite_differences(const ContractProbe& trial, ClauseReport& f) {
   const EntryPoint& form = trial.core();
   const auto attention = trial.make();
   auto generator = at::make_generator<at::CPUGeneratorImpl>(uint64_t{29});
+  // Fourth order: an ill-conditioned inverse is not linear within a step. Of float32 some four
+  // digits are left of a difference, over a step that is long enough.
+  const bool coarse = trial.exactness() > kExact;
+  const double step = coarse ? 1e-2 : 1e-5, limit = coarse ? 1e-3 : 1e-6;
+  const char* const how = coarse ? ", computed in float32" : "";
   for (const int64_t n : {4, 11}) {
     const Inputs in =
         trial.inputs(form, trial.samples({n, n - 2, 0}, n), torch::kDouble, /*seed=*/5)
@@ -83,8 +88,6 @@ void finite_differences(const ContractProbe& trial, ClauseReport& f) {
       for (int trial_number = 0; trial_number < 3; ++trial_number) {
         const torch::Tensor direction =
             torch::randn(old.sizes(), generator, torch::kDouble).to(old.device());
-        // Fourth order: an ill-conditioned inverse is not linear within a step.
-        const double step = 1e-5;
         const auto at = [&](double t) {
           leaves[i].copy_(old + t * direction);
           return loss().item<double>();
@@ -92,8 +95,8 @@ void finite_differences(const ContractProbe& trial, ClauseReport& f) {
         const double numeric =
             (8 * (at(step) - at(-step)) - (at(2 * step) - at(-2 * step))) / (12 * step);
         const double analytic = (exact[i] * direction).sum().item<double>();
-        f.at_most(fmt::format("N = {}: error of the gradient of {}", n, names[i]),
-                  std::abs(analytic - numeric) / std::max(1.0, std::abs(numeric)), 1e-6);
+        f.at_most(fmt::format("N = {}: error of the gradient of {}{}", n, names[i], how),
+                  std::abs(analytic - numeric) / std::max(1.0, std::abs(numeric)), limit);
       }
       leaves[i].copy_(old);
     }

@@ -37,7 +37,7 @@ namespace {
 void later_positions(const ContractProbe& trial, ClauseReport& f, Attention& attention,
                      const torch::Tensor& mask, const std::vector<int64_t>& begins,
                      torch::ScalarType type) {
-  const double limit = type == torch::kDouble ? 1e-12 : 1e-5;
+  const double limit = type == torch::kDouble ? trial.exactness() : kExactInFloat32;
   for (const EntryPoint& form : trial.forms()) {
     const Inputs in = trial.inputs(form, mask, type).needing_gradients();
     const Inputs others = trial.inputs(form, mask, type, /*seed=*/99);
@@ -95,7 +95,7 @@ void deterministic(const ContractProbe& trial, ClauseReport& f) {
               difference(trial.call(*again, form, in), once), 0);
     const torch::NoGradGuard no_grad;
     f.at_most(form.name() + ": change without gradients",
-              difference(trial.call(*attention, form, in), once), 1e-12);
+              difference(trial.call(*attention, form, in), once), trial.exactness());
   }
 }
 
@@ -114,10 +114,10 @@ void non_contiguous(const ContractProbe& trial, ClauseReport& f) {
         torch::stack({in.mask, in.mask.logical_not()}, -1).select(-1, 0);  // every second one
     f.at_most(form.name() + ": change by transposed strides",
               difference(trial.call(*attention, form, {in.changed(swapped), mask}), expected),
-              1e-12);
+              trial.exactness());
     f.at_most(form.name() + ": change by strides of two",
               difference(trial.call(*attention, form, {in.changed(spread), mask}), expected),
-              1e-12);
+              trial.exactness());
   }
 }
 

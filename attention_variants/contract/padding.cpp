@@ -148,7 +148,7 @@ void less_padding(const ContractProbe& trial, ClauseReport& f, Attention& attent
                           c10::toString(type), cut, mask.size(1)),
               difference(real(trial.call(attention, form, less)),
                          real(shorter(trial.call(attention, form, in)))),
-              type == torch::kDouble ? 1e-12 : 1e-5);
+              type == torch::kDouble ? trial.exactness() : kExactInFloat32);
   }
 }
 

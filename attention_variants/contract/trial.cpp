@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace lra::contract {
 
@@ -12,6 +13,7 @@ namespace lra::contract {
 void ClauseReport::at_most(const std::string& what, double value, double limit) {
   ++count_;
   const std::string text = fmt::format("{} {:.2g} (at most {:.2g})", what, value, limit);
+  compared_nan_ = compared_nan_ || std::isnan(value);
   if (!(value <= limit)) {
     failures_.push_back({grade_, text});
   } else if (value / limit >= nearest_ || nearest_text_.empty()) {  // zero of zero is NaN
@@ -29,6 +31,11 @@ void ClauseReport::finite(const std::string& what, const torch::Tensor& t) {
   that(torch::isfinite(t).all().item<bool>(), what + " has NaN or infinity");
 }
 
+void ClauseReport::ended_in(const std::exception& error) {
+  that(false, first_line(error));
+  ended_early_ = true;
+}
+
 Verdict ClauseReport::verdict(const std::string& clause) const {
   if (failures_.empty()) {
     const bool counted = nearest_text_.empty();
@@ -42,7 +49,14 @@ Verdict ClauseReport::verdict(const std::string& clause) const {
   for (size_t i = 0; i < std::min(kShown, gravest.size()); ++i)
     text += (i == 0 ? "" : "; ") + gravest[i].text;
   if (gravest.size() > kShown) text += fmt::format("; and {} more", gravest.size() - kShown);
-  return {clause, false, text, gravest.front().grade};
+  std::string hint;
+  if (ended_early_) {
+    hint = "the call ends in this error, before the clause can tell; mend that first";
+  } else if (compared_nan_) {
+    hint =
+        "the output, or a gradient, is NaN, which equals nothing; find out first where it begins";
+  }
+  return {clause, false, text, gravest.front().grade, hint};
 }
 
 // ---- Inputs -------------------------------------------------------------------------------------
@@ -184,6 +198,24 @@ torch::Tensor ContractProbe::call(Attention& attention, const EntryPoint& form,
   if (!form.attends) return attention.forward(in.leaves[0], in.mask);
   const torch::Tensor &q = in.leaves[0], &v = in.leaves.back();
   return attention.attend(q, in.leaves.size() == 3 ? in.leaves[1] : q, v, in.mask);
+}
+
+double ContractProbe::exactness() const {
+  const torch::NoGradGuard no_grad;
+  const EntryPoint& form = core();
+  const auto attention = make();
+  const Inputs in = inputs(form, first({11, 9}, 11)),
+               way = inputs(form, in.mask, torch::kDouble, 7);
+  const auto at = [&](double t) {
+    Inputs moved = in;
+    for (size_t i = 0; i < moved.leaves.size(); ++i)
+      moved.leaves[i] = in.leaves[i] + t * way.leaves[i];
+    return call(*attention, form, moved);
+  };
+  // Along a step so short a function is a line, but for the digits that it has.
+  constexpr double kStep = 1e-6, kOfFloat64 = 1e-10;
+  const double bend = difference(at(2 * kStep) + at(0), 2 * at(kStep));
+  return bend > kOfFloat64 && bend < kExactInFloat32 ? kExactInFloat32 : kExact;
 }
 
 void ContractProbe::check_finite(ClauseReport& f, Attention& attention, const EntryPoint& form,

@@ -28,6 +28,8 @@ class ClauseReport {
   void note(const std::string& text) { nearest_text_ = text; }
   /// No NaN and no infinity.
   void finite(const std::string& what, const torch::Tensor& t);
+  /// The clause could not be tried to its end.
+  void ended_in(const std::exception& error);
 
   Verdict verdict(const std::string& clause) const;
 
@@ -42,6 +44,7 @@ class ClauseReport {
 
   Grade grade_;
   std::vector<Failure> failures_;
+  bool ended_early_ = false, compared_nan_ = false;
 };
 
 /// One way into an attention, and what it is given: attend(q, k, v, mask) as the layer's own
@@ -63,6 +66,11 @@ struct Inputs {
   /// Leaves of their own, that need gradients.
   Inputs needing_gradients() const;
 };
+
+/// How far apart outputs in float64 may be that are of the same function, by the order of sums.
+inline constexpr double kExact = 1e-12;
+/// The same in float32.
+inline constexpr double kExactInFloat32 = 1e-5;
 
 class ContractProbe {
  public:
@@ -95,6 +103,9 @@ class ContractProbe {
   torch::Tensor samples(std::vector<int64_t> lengths, int64_t n) const;
 
   torch::Tensor call(Attention& attention, const EntryPoint& form, const Inputs& in) const;
+
+  /// kExact, or kExactInFloat32 where it computes in float32 whatever it is given.
+  double exactness() const;
 
   /// The output, with and without a gradient asked for, and the gradients of all leaves are finite.
   void check_finite(ClauseReport& f, Attention& attention, const EntryPoint& form,

@@ -28,9 +28,11 @@ void save_settings(torch::autograd::AutogradContext& context, Settings settings)
 inline void check_first_order() {
   if (!at::GradMode::is_enabled()) return;
   throw Error(
-      "this operator is differentiable once, not twice (create_graph). Twice are, in float64 or by "
-      "--set kernels=reference: standard[implementation=materialized], performer, linear, "
-      "cosformer, skyformer, fnet, s5 and lru");
+      "this operator is differentiable once, not twice (create_graph). Twice are, in float64 "
+      "(double() in Python) or, of a run, by --set kernels=reference: "
+      "standard[implementation=materialized], performer, linear, cosformer, skyformer, fnet, s5 "
+      "and "
+      "lru");
 }
 
 /// What save_for_backward() kept, for such a pass.

@@ -115,7 +115,7 @@ Findings check_attention(const CheckRequest& given, const SeenVerdict& seen) {
                    {"measured", verdict.measured}};
     if (!verdict.holds) {
       record["grade"] = verdict.grade;
-      record["hint"] = clause.hint;
+      record["hint"] = verdict.hint.empty() ? clause.hint : verdict.hint;
       findings.broken[static_cast<size_t>(verdict.grade)].push_back(clause.name);
     }
     findings.tries.push_back(record);

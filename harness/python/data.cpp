@@ -48,10 +48,11 @@ struct Data {
 
   int64_t label(int64_t index) const { return split.label(valid(index)); }
 
-  /// The tokens of each input, uint8 or uint16: parts of the file as it is mapped into memory.
+  /// The tokens of each input, uint8 or uint16: copies, as the mapped file may not be written to.
   std::vector<torch::Tensor> tokens(int64_t index) const {
     std::vector<torch::Tensor> inputs;
-    for (int64_t i = 0; i < split.inputs(); ++i) inputs.push_back(split.tokens(valid(index), i));
+    for (int64_t i = 0; i < split.inputs(); ++i)
+      inputs.push_back(split.tokens(valid(index), i).clone());
     return inputs;
   }
 

@@ -191,6 +191,10 @@ enum class Fault {
   takes_any_shape,
   wrong_past_one_block,
   refuses_past_one_block,
+  float32_inside,
+  float32_inside_and_wrong_gradient,
+  float32_softmax,
+  nan_always,
 };
 
 // Softmax attention, with a fault.
@@ -219,7 +223,10 @@ class Faulty : public ProjectedAttention {
     if (fault_ == Fault::rounds_inside && type == torch::kFloat)
       q = q.to(torch::kBFloat16).to(type);
     if (fault_ == Fault::writes_to_input) q.masked_fill_(padded, 0);
-    if (fault_ == Fault::wrong_gradient) q = q.detach() + 0.5 * (q - q.detach());
+    const bool wrong_too = fault_ == Fault::float32_inside_and_wrong_gradient;
+    if ((fault_ == Fault::float32_inside || wrong_too) && type == torch::kDouble)
+      for (torch::Tensor* each : {&q, &k, &v}) *each = each->to(torch::kFloat);
+    if (fault_ == Fault::wrong_gradient || wrong_too) q = q.detach() + 0.5 * (q - q.detach());
     if (fault_ == Fault::ignores_strides)
       q = q.as_strided(q.sizes(), torch::empty(q.sizes()).strides());
     const auto without_padding = [&](const torch::Tensor& x) {
@@ -245,12 +252,15 @@ class Faulty : public ProjectedAttention {
     scores = fault_ == Fault::adds_to_padded_logits ? scores - 1e9 * hidden.to(type)
                                                     : scores.masked_fill(hidden, -infinity);
     torch::Tensor weights = torch::softmax(scores, -1);  // [B,H,N,N]
+    if (fault_ == Fault::float32_softmax && type == torch::kDouble)
+      weights = torch::softmax(scores, -1, torch::kFloat).to(type);
     if (fault_ == Fault::overflows) weights = scores.exp() / scores.exp().sum(-1, true);
     torch::Tensor out = torch::matmul(weights, v);
     if (fault_ == Fault::wrong_past_one_block && past)
       out = out + 1e-6 * v_given.mean(std::vector<int64_t>{0, 2}, /*keepdim=*/true);
     if (fault_ == Fault::depends_on_length) out = out + 1e-6 / static_cast<double>(n);
     if (fault_ == Fault::leaks_across_batch) out = out + 1e-6 * v_given.mean(0, /*keepdim=*/true);
+    if (fault_ == Fault::nan_always) out = out / 0.0 * 0.0;
     if (fault_ == Fault::draws_noise) out = out + 1e-9 * torch::randn_like(out);
     if (table_.defined()) out = out * table_.to(out.scalar_type());
     if (fault_ != Fault::leaves_padded_rows) out = out.masked_fill(padded, 0);
@@ -356,6 +366,23 @@ TEST(ContractClauses, CatchNothingElse) {
   EXPECT_EQ(failing(faulty(Fault::unregistered_table)), Names{"state round-trip"});
   EXPECT_EQ(failing(faulty(Fault::float32_under_autocast)), Names{"autocast"});
   EXPECT_EQ(failing(faulty(Fault::hides_an_option)), Names{"options in effect"});
+}
+
+// Of less than float64's digits, and no other function.
+TEST(ContractClauses, AllHoldInFloat32Inside) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(failing(faulty(Fault::float32_inside)), Names{});
+  EXPECT_EQ(failing(faulty(Fault::float32_inside_and_wrong_gradient)), Names{"finite differences"});
+  EXPECT_EQ(failing(faulty(Fault::float32_softmax)), Names{});
+}
+
+TEST(ContractClauses, HintAtWhatKeptThemFromTelling) {
+  EXPECT_EQ(check_clause("any length", faulty(Fault::none)).hint, "");
+  EXPECT_EQ(check_clause("padded rows", faulty(Fault::leaves_padded_rows)).hint, "");
+  const std::string error = check_clause("types agree", faulty(Fault::even_lengths_alone)).hint;
+  EXPECT_TRUE(error.starts_with("the call ends in this error")) << error;
+  const std::string nan = check_clause("deterministic", faulty(Fault::nan_always)).hint;
+  EXPECT_TRUE(nan.find("is NaN, which equals nothing") != std::string::npos) << nan;
 }
 
 TEST(ContractClauses, ReachPastTheBlocksOfDefaults) {

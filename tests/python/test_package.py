@@ -47,6 +47,12 @@ class Data(unittest.TestCase):
         self.assertEqual(batch.labels[3], label)
         self.assertEqual(float(batch.tokens[~batch.mask].sum()), 0)
 
+    def test_samples_may_be_written_to(self):
+        ids, _ = self.made[3]
+        before = ids.tolist()
+        ids.zero_()
+        self.assertEqual(self.made[3][0].tolist(), before)
+
     def test_labels_are_the_values_of_the_expressions(self):
         functions = {
             "MIN": min,
